@@ -1,0 +1,40 @@
+BIN := bin/mcpschedd
+
+.PHONY: build demo test soak check bench stall conformance clients clean
+
+build: ## the program, in bin/
+	go build -o $(BIN) ./cmd/mcpschedd
+
+demo: build ## a short agent session, direct and through the proxy
+	$(BIN) demo
+
+test: ## under a minute: everything, with the race detector
+	go test -race ./...
+
+soak: ## the long randomised runs, and each fuzz target for a minute
+	MCPSCHEDD_SOAK=1 go test -race -timeout 60m ./...
+	sh scripts/fuzz.sh 60s
+
+check: ## formatting, vet, staticcheck, fixes, import rules, other systems
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	GOOS=windows go vet ./...
+	GOOS=darwin go vet ./...
+	go tool staticcheck ./...
+	@go fix -diff ./...
+	go test -run TestLayout .
+
+bench: build ## p50, p99, throughput and CPU beside a bare relay; exit 1 if a target is missed
+	go run ./internal/bench -bin $(BIN) -check
+
+stall: build ## 20,000 calls of 100 KB: none may stall
+	go run ./internal/bench -bin $(BIN) -mode stall -check
+
+conformance: build ## the MCP conformance suites through the proxy (needs npm)
+	sh scripts/conformance.sh
+
+clients: build ## real servers and real clients through the proxy (needs npm)
+	sh scripts/clients.sh
+
+clean:
+	rm -rf bin results

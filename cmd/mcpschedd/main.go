@@ -1,0 +1,174 @@
+// Command mcpschedd is an MCP proxy: one server in a client's configuration
+// that stands in front of all the others. See the README.
+//
+// This package reads flags and the configuration file, wires one
+// [proxy.Server] from them, and turns errors into exit codes: 0 fine, 1 the
+// work failed, 2 usage or configuration.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/demo"
+	"mcpschedd/internal/upstream"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1 // the work failed
+	exitUsage  = 2 // the command line or the configuration is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is one command and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	name := "serve"
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	} else if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
+		name, args = "help", nil
+	} else if len(args) > 0 && (args[0] == "-version" || args[0] == "--version") {
+		name, args = "version", nil
+	}
+	var err error
+	switch name {
+	case "serve":
+		err = serve(ctx, args, stdout, stderr)
+	case "demo":
+		err = runDemo(ctx, args, stdout, stderr)
+	case "check":
+		err = check(ctx, args, stdout)
+	case "version":
+		_, err = fmt.Fprintln(stdout, "mcpschedd", version())
+	case "help":
+		err = help(args, stdout)
+	case "guard": // hidden: ends the upstream processes when the proxy dies
+		upstream.RunGuard(os.Stdin)
+	case demo.UpstreamCommand: // hidden: one of the demo's servers
+		err = demoUpstream(ctx, args)
+	default:
+		err = &usageError{text: fmt.Sprintf("unknown command %q", name), usage: usageMain}
+	}
+	return report(stderr, err)
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct{ text, usage string }
+
+func (e *usageError) Error() string { return e.text }
+
+// hinted is an error with a next step for the person who reads it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+// report prints an error as people want to read it and returns the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, flag.ErrHelp) {
+		return 0 // the usage has been printed
+	}
+	if bad, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintf(w, "mcpschedd: error: %s\n", bad.text)
+		fmt.Fprintf(w, "mcpschedd: hint: %s\n", strings.SplitN(bad.usage, "\n", 2)[0])
+		return exitUsage
+	}
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		for _, p := range bad.Problems {
+			fmt.Fprintf(w, "mcpschedd: error: %s\n", p)
+		}
+		fmt.Fprintln(w, "mcpschedd: hint: mcpschedd check prints these again without starting anything")
+		return exitUsage
+	}
+	fmt.Fprintf(w, "mcpschedd: error: %v\n", err)
+	if h, ok := errors.AsType[hinted](err); ok {
+		fmt.Fprintf(w, "mcpschedd: hint: %s\n", h.hint)
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// parse reads the flags of one command. Its usage goes to stdout when it was
+// asked for; a mistake names the flag.
+func parse(fs *flag.FlagSet, args []string, usage string, stdout io.Writer) error {
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		return err
+	}
+	if err != nil {
+		return &usageError{text: err.Error(), usage: usage}
+	}
+	return nil
+}
+
+// noArguments refuses what stands behind the flags.
+func noArguments(fs *flag.FlagSet, usage string) error {
+	if fs.NArg() > 0 {
+		return &usageError{text: fmt.Sprintf("unexpected argument %q", fs.Arg(0)), usage: usage}
+	}
+	return nil
+}
+
+// version is the module's, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "dev-" + s.Value[:12]
+		}
+	}
+	return "dev"
+}
+
+func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
+	asJSON := fs.Bool("json", false, "")
+	speed := fs.Float64("speed", 0, "")
+	if err := parse(fs, args, usageDemo, stdout); err != nil {
+		return err
+	}
+	if err := noArguments(fs, usageDemo); err != nil {
+		return err
+	}
+	return demo.Run(ctx, demo.Options{Stdout: stdout, Stderr: stderr, JSON: *asJSON, Speed: *speed})
+}
+
+func demoUpstream(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return &usageError{text: "want the name of one demo upstream", usage: usageDemo}
+	}
+	in, err := nonblocking(os.Stdin)
+	if err != nil {
+		return err
+	}
+	return demo.RunUpstream(ctx, args[0], in, os.Stdout)
+}

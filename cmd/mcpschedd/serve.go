@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/state"
+	"mcpschedd/internal/upstream"
+)
+
+// serve runs the proxy until its client goes or a signal comes.
+func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
+	file := fs.String("config", "", "")
+	addr := fs.String("http", "", "")
+	auth := fs.String("auth", "", "")
+	only := fs.String("only", "", "")
+	if err := parse(fs, args, usageServe, stdout); err != nil {
+		return err
+	}
+	if err := noArguments(fs, usageServe); err != nil {
+		return err
+	}
+	if *auth != "" && *auth != "token" && *auth != "none" {
+		return &usageError{text: fmt.Sprintf("--auth: want token or none, have %q", *auth), usage: usageServe}
+	}
+	if *only != "" && *addr != "" {
+		return &usageError{text: "--only is for stdio; over HTTP the path /mcp/" + *only + " does the same", usage: usageServe}
+	}
+	c, err := load(*file)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := openLog(c, stderr)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	for _, w := range c.Warnings {
+		log.Warn(w.String())
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return err
+	}
+	if *auth != "" {
+		c.HTTP.Auth = *auth
+	}
+
+	o := options(c, dir, log)
+	if *addr != "" && c.HTTP.Auth == "token" {
+		if o.HTTP.Token, err = token(dir); err != nil {
+			return err
+		}
+	}
+	guard := upstream.NewGuard(log)
+	defer guard.Close()
+	srv := proxy.New(o, guard)
+	defer srv.Close()
+	if *only != "" && !srv.Has(*only) {
+		return hinted{fmt.Errorf("--only: no upstream %q is configured", *only), "the configuration is " + orDefaults(c.Path)}
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { watch(ctx, c, dir, log, srv) })
+	defer watching.Wait()
+	defer cancel()
+	if *addr != "" {
+		return serveHTTP(ctx, c, dir, log, srv, *addr)
+	}
+	return serveStdio(ctx, srv, *only)
+}
+
+func serveStdio(ctx context.Context, srv *proxy.Server, only string) error {
+	srv.Prepare(only)
+	in, err := nonblocking(os.Stdin)
+	if err != nil {
+		return err
+	}
+	out, err := nonblocking(os.Stdout)
+	if err != nil {
+		return err
+	}
+	return srv.ServeStdio(ctx, in, out, only)
+}
+
+func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, srv *proxy.Server, addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return hinted{err, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
+	}
+	where := "none"
+	if c.HTTP.Auth == "token" {
+		where = dir.Path(tokenFile)
+	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
+		l.Close()
+		return hinted{fmt.Errorf("--auth none: %s is not a loopback address", addr), "serve on 127.0.0.1, or leave the token on"}
+	}
+	log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where)
+	return srv.ServeListener(ctx, l)
+}
+
+// load finds and reads the configuration; without a file the defaults count.
+func load(file string) (*config.Config, error) {
+	path, found, err := config.Search(file, os.Getenv)
+	if err != nil {
+		return nil, hinted{err, "mcpschedd help says where the configuration is looked for"}
+	}
+	if !found {
+		c := config.Default()
+		c.Path = path
+		return c, nil
+	}
+	c, err := config.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func stateDir(c *config.Config) (state.Dir, error) {
+	path, err := c.StateDir(os.Getenv)
+	if err != nil {
+		return state.Dir{}, hinted{err, "set [server] state_dir"}
+	}
+	return state.Open(path)
+}
+
+func openLog(c *config.Config, stderr io.Writer) (log *slog.Logger, closeLog func(), err error) {
+	w, closeLog := stderr, func() {}
+	if c.Log.File != "" {
+		if err := os.MkdirAll(filepath.Dir(c.Log.File), 0o700); err != nil {
+			return nil, nil, err
+		}
+		f, err := os.OpenFile(c.Log.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, hinted{err, "[log] file"}
+		}
+		w, closeLog = f, func() { f.Close() }
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
+		return nil, nil, err
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), closeLog, nil
+}
+
+// watch applies every new content of the configuration file while ctx lasts.
+func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, srv *proxy.Server) {
+	if c.Path == "" {
+		return
+	}
+	now := c
+	err := config.Watch(ctx, c, func(next *config.Config, err error) {
+		if err != nil {
+			log.Error("configuration not reloaded; the old one stays", "err", err)
+			return
+		}
+		for _, w := range next.Warnings {
+			log.Warn(w.String())
+		}
+		if keys := config.Diff(now, next); len(keys) > 0 {
+			log.Warn("changed, but needs a restart", "keys", keys)
+		}
+		now = next
+		srv.Apply(options(next, dir, log))
+		log.Info("configuration reloaded", "path", next.Path)
+	})
+	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		log.Warn("configuration not watched", "err", err)
+	}
+}
+
+func orDefaults(path string) string {
+	if path == "" {
+		return "the built-in defaults"
+	}
+	return path
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"mcpschedd/internal/state"
+)
+
+// tokenFile keeps the bearer token of the HTTP end, readable by this user only.
+const tokenFile = "http-token"
+
+// token returns the bearer token that HTTP clients must send, made at the
+// first use.
+func token(dir state.Dir) (string, error) {
+	data, err := dir.Read(tokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := dir.Write(tokenFile, []byte(rand.Text()+"\n")); err != nil {
+			return "", fmt.Errorf("%s: %w", dir.Path(tokenFile), err)
+		}
+		data, err = dir.Read(tokenFile) // another process may have been later
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", dir.Path(tokenFile), err)
+	}
+	secret := strings.TrimSpace(string(data))
+	if len(secret) < 16 {
+		return "", hinted{fmt.Errorf("%s: want a token of at least 16 characters", dir.Path(tokenFile)), "delete the file, and a new token is made"}
+	}
+	return secret, nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+const usageMain = `usage: mcpschedd [serve|demo|check|version] [flags]
+
+mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
+and your servers in its configuration file.
+
+  serve    run the proxy on stdio (the default), or with --http ADDR
+  demo     play a short agent session, direct and through the proxy
+  check    validate the configuration; --connect also tries every upstream
+  version  print the version
+  help     print this, or the flags of a command: mcpschedd help serve
+
+The configuration is --config FILE, else $MCPSCHEDD_CONFIG, else
+$XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config), else built-in
+defaults. The working directory is never searched.
+`
+
+const usageServe = `usage: mcpschedd serve [--config FILE] [--http ADDR] [--auth token|none] [--only NAME]
+
+  --config FILE  the configuration (default: see mcpschedd help)
+  --http ADDR    serve HTTP on ADDR, such as 127.0.0.1:7777, instead of stdio:
+                 /mcp and /mcp/NAME (streamable HTTP), /sse (the older
+                 transport), /healthz
+  --auth MODE    token (default): clients send the generated bearer token, whose
+                 file is logged at start; none: loopback addresses only
+  --only NAME    on stdio: one upstream, under its own tool names
+`
+
+const usageCheck = `usage: mcpschedd check [--config FILE] [--connect]
+
+Prints every mistake as file:line: key: message.
+
+  --config FILE  the configuration (default: see mcpschedd help)
+  --connect      also start every upstream, list what it offers, and warn of
+                 what clients do not take (long names, many tools)
+`
+
+const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR]
+
+Plays one agent session against two embedded MCP servers, straight and through
+mcpschedd, and prints the waits side by side. Needs no network.
+
+  --json          print the figures as JSON
+  --speed FACTOR  divide think and tool times by this (default 4)
+`
+
+func help(args []string, w io.Writer) error {
+	text := usageMain
+	if len(args) > 0 {
+		switch args[0] {
+		case "serve":
+			text = usageServe
+		case "check":
+			text = usageCheck
+		case "demo":
+			text = usageDemo
+		default:
+			return &usageError{text: fmt.Sprintf("no help on %q", args[0]), usage: usageMain}
+		}
+	}
+	_, err := fmt.Fprint(w, text)
+	return err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/state"
+	"mcpschedd/internal/upstream"
+)
+
+// options turns a configuration into what the proxy is told. An upstream that
+// lacks a variable is kept, to say so when it is asked.
+func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
+	o := proxy.Options{
+		Version:      version(),
+		NameStyle:    c.Server.NameStyle,
+		StartupWait:  time.Duration(c.Server.StartupWait),
+		DrainTimeout: time.Duration(c.Server.DrainTimeout),
+		MaxMessage:   int(c.Server.MaxMessageBytes),
+		Log:          log,
+		HTTP: proxy.HTTPOptions{
+			AllowedOrigins: c.HTTP.AllowedOrigins,
+			SessionIdle:    time.Duration(c.HTTP.SessionIdle),
+		},
+	}
+	for _, u := range c.Upstreams {
+		if u.Enabled {
+			o.Upstreams = append(o.Upstreams, wire(c, u, dir))
+		}
+	}
+	return o
+}
+
+// wire resolves one upstream.
+func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
+	r, err := u.Resolve(os.LookupEnv)
+	spec := upstream.Spec{
+		Name:         u.Name,
+		URL:          r.URL,
+		SSE:          u.Transport == "sse",
+		Shared:       u.Instances == "shared",
+		StartTimeout: time.Duration(c.Server.StartTimeout),
+		MaxMessage:   int(c.Server.MaxMessageBytes),
+		Unusable:     err,
+	}
+	if r.URL == "" {
+		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: r.Cwd, Env: environment(r.Env), MaxMessage: spec.MaxMessage}
+	} else {
+		spec.Header = make(http.Header)
+		for name, value := range r.Headers {
+			spec.Header.Set(name, value)
+		}
+	}
+	offer := "offers/" + u.Name + "-" + fingerprint(r.Command, r.Args, r.Cwd, r.URL, slices.Sorted(maps.Keys(r.Env)))[:16] + ".json"
+	return proxy.Upstream{
+		Spec: spec,
+		Store: upstream.Store{
+			Load: func() ([]byte, error) { return dir.Read(offer) },
+			Save: func(data []byte) error { return dir.Write(offer, data) },
+		},
+		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
+		Timeout:     time.Duration(u.Timeout),
+		Allows:      u.Tools.Allows,
+	}
+}
+
+// environment is the proxy's own with the upstream's added.
+func environment(add config.Secrets) []string {
+	env := os.Environ()
+	for _, name := range slices.Sorted(maps.Keys(add)) {
+		env = append(env, name+"="+add[name])
+	}
+	return env
+}
+
+// fingerprint tells whether two values are the same without keeping them.
+func fingerprint(parts ...any) string {
+	data, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // strings, numbers and maps of them always marshal
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// What is measured, in the order in which it is shown.
+const (
+	direct  = "direct"
+	relayed = "relay"
+	proxied = "proxy"
+)
+
+// What the client speaks through.
+const (
+	stdio    = "stdio"
+	overHTTP = "http"
+)
+
+// lab is the folder, the programs and the report of one run.
+type lab struct {
+	options
+	self     string    // this program, which is also upstream and relay
+	dir      string    // configurations, state and logs; removed at the end
+	progress io.Writer // a line now and then for who waits
+	report   *report
+}
+
+func newLab(o options, dir string, progress io.Writer) (*lab, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if o.bin != "" {
+		if o.bin, err = filepath.Abs(o.bin); err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(o.bin); err != nil {
+			return nil, fmt.Errorf("%w (build it first, or -bin \"\" for direct and relay only)", err)
+		}
+	}
+	return &lab{options: o, self: self, dir: dir, progress: progress, report: newReport(o)}, nil
+}
+
+func (l *lab) say(format string, args ...any) {
+	fmt.Fprintf(l.progress, format+"\n", args...)
+}
+
+// pick is the full amount, or the one of -quick.
+func pick[T any](l *lab, full, quick T) T {
+	if l.quick {
+		return quick
+	}
+	return full
+}
+
+// upstream is the command line of the upstream.
+func (l *lab) upstream(args ...string) []string {
+	return append([]string{l.self, "upstream"}, args...)
+}
+
+// relay is the command line of the stdio relay in front of the upstream.
+func (l *lab) relay() []string {
+	return slices.Concat([]string{l.self, "relay"}, l.upstream())
+}
+
+// proxy is the command line of the proxy in front of the upstream command,
+// with everything off that is not passing through. name is the folder of its
+// state: what is started twice under one name finds what it kept there.
+func (l *lab) proxy(name string, upstream []string, flags ...string) ([]string, error) {
+	dir := filepath.Join(l.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var args []string
+	for _, a := range upstream[1:] {
+		args = append(args, fmt.Sprintf("%q", a))
+	}
+	config := fmt.Sprintf(`[server]
+state_dir = %q
+[telemetry]
+events = "off"
+[enrichment]
+mode = "off"
+[upstreams.bench]
+command = %q
+args = [%s]
+`, filepath.Join(dir, "state"), upstream[0], strings.Join(args, ", "))
+	file := filepath.Join(dir, "pipeline_config.toml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	return append([]string{l.bin, "serve", "--config", file}, flags...), nil
+}
+
+// startAll starts everything that is measured behind this front, ready for
+// calls. Over HTTP nothing is direct: the upstream speaks stdio only.
+func (l *lab) startAll(ctx context.Context, front string) ([]*target, error) {
+	names := []string{direct, relayed, proxied}
+	if front == overHTTP {
+		names = names[1:]
+	}
+	if l.bin == "" {
+		names = names[:len(names)-1]
+	}
+	var all []*target
+	for _, name := range names {
+		t, err := l.startOne(ctx, front, name)
+		if err != nil {
+			stopAll(all)
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+func (l *lab) startOne(ctx context.Context, front, name string) (*target, error) {
+	if front == overHTTP {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		if name == relayed {
+			command := slices.Concat([]string{l.self, "httprelay", addr}, l.upstream())
+			return l.startHTTP(ctx, name, command, addr, "/")
+		}
+		command, err := l.proxy(front, l.upstream(), "--http", addr, "--auth", "none")
+		if err != nil {
+			return nil, err
+		}
+		return l.startHTTP(ctx, name, command, addr, "/mcp")
+	}
+	switch name {
+	case direct:
+		return l.startStdio(ctx, name, l.upstream())
+	case relayed:
+		return l.startStdio(ctx, name, l.relay())
+	}
+	command, err := l.proxy(front, l.upstream())
+	if err != nil {
+		return nil, err
+	}
+	return l.startStdio(ctx, name, command)
+}
+
+// freeAddr returns a loopback address nobody listens on.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

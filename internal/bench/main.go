@@ -1,0 +1,155 @@
+// Command bench measures a built mcpschedd from outside, as a process, the way
+// a client meets it.
+//
+// Its one idea: a time alone says little on a shared machine, so every figure
+// of the proxy stands beside two others taken in the same run on the same
+// upstream, in turns of a fraction of a second: the upstream reached directly,
+// and through a bare relay that only copies bytes. What counts is the ratio to
+// the relay, round by round.
+//
+//	go run ./internal/bench -quick
+//	go run ./internal/bench -only stdio/1KB -json
+//	go run ./internal/bench -mode stall -check
+//
+// It leaves out what the proxy is for: with enrichment and records off nothing
+// is predicted, stored or saved. It measures only what standing in between
+// costs. Upstream, relay and HTTP relay are this same program, started again.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const usage = `usage: bench [-mode speed|stall|memory|start] [flags]
+
+  -mode speed    p50, p99, calls per second, CPU per call: direct, relay, proxy
+  -mode stall    20,000 calls of 100 KB, none may take over 5 s
+  -mode memory   resident memory, idle and after 10,000 calls of 100 KB
+  -mode start    from start to the answer to initialize, with a last-known copy
+
+  -bin FILE      the mcpschedd to measure (default bin/mcpschedd; "" measures
+                 direct and relay only)
+  -quick         about a minute instead of five (speed), fewer calls elsewhere
+  -only TEXT     speed: only cells whose name contains TEXT, as in stdio/1KB/32
+  -json          machine-readable results on stdout
+  -check         exit 1 if a target is missed
+`
+
+// options are the flags of one run.
+type options struct {
+	mode  string // speed, stall, memory or start
+	bin   string // the proxy's file; "" leaves it out
+	only  string // part of the names of the cells to measure; "" is all
+	quick bool   // shorter, with wider spreads
+	json  bool   // JSON instead of a table
+	check bool   // a missed target is exit code 1
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its exit code: 0 fine, 1 the work failed or a target was
+// missed under -check, 2 usage.
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		if role, ok := roles[args[0]]; ok {
+			if err := role(args[1:]); err != nil {
+				fmt.Fprintf(stderr, "bench %s: error: %v\n", args[0], err)
+				return 1
+			}
+			return 0
+		}
+	}
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, err := measure(ctx, o, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: error: %v\n", err)
+		return 1
+	}
+	if o.json {
+		err = r.writeJSON(stdout)
+	} else {
+		err = r.writeTable(stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: error: %v\n", err)
+		return 1
+	}
+	if o.check && !r.passed() {
+		fmt.Fprintf(stderr, "bench: error: a target is missed\n")
+		return 1
+	}
+	return 0
+}
+
+// roles are the processes that a run starts out of this same program.
+var roles = map[string]func(args []string) error{
+	"upstream":  upstreamMain,
+	"relay":     relayMain,
+	"httprelay": httpRelayMain,
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() { fmt.Fprint(stderr, usage) }
+	fs.StringVar(&o.mode, "mode", "speed", "")
+	fs.StringVar(&o.bin, "bin", filepath.Join("bin", "mcpschedd"), "")
+	fs.StringVar(&o.only, "only", "", "")
+	fs.BoolVar(&o.quick, "quick", false, "")
+	fs.BoolVar(&o.json, "json", false, "")
+	fs.BoolVar(&o.check, "check", false, "")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if _, ok := modes[o.mode]; !ok || fs.NArg() > 0 {
+		fs.Usage()
+		return o, errors.New("usage")
+	}
+	return o, nil
+}
+
+var modes = map[string]func(context.Context, *lab) error{
+	"speed":  speed,
+	"stall":  stall,
+	"memory": memory,
+	"start":  start,
+}
+
+// measure runs one mode in a folder of its own and returns its report.
+func measure(ctx context.Context, o options, progress io.Writer) (*report, error) {
+	dir, err := os.MkdirTemp("", "mcpschedd-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	l, err := newLab(o, dir, progress)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := modes[o.mode](ctx, l); err != nil {
+		return nil, err
+	}
+	l.report.Seconds = time.Since(began).Seconds()
+	return l.report, nil
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMain makes the test binary every process that a run starts: the roles of
+// this program, a cat, and a stand-in for the proxy that only relays, which
+// makes a run compare the relay with itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "upstream", "relay", "httprelay":
+			main()
+		case "cat":
+			io.Copy(os.Stdout, os.Stdin)
+			os.Exit(0)
+		case "serve":
+			os.Exit(serve(os.Args[2:]))
+		}
+	}
+	// The race detector would make every process wait a second at its end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	os.Exit(m.Run())
+}
+
+// serve takes the proxy's command line and configuration and starts a relay.
+func serve(args []string) int {
+	var config struct {
+		Upstreams struct {
+			Bench struct {
+				Command string
+				Args    []string
+			}
+		}
+	}
+	if _, err := toml.DecodeFile(args[slices.Index(args, "--config")+1], &config); err != nil {
+		return 2
+	}
+	b := config.Upstreams.Bench
+	role := []string{"relay"}
+	if i := slices.Index(args, "--http"); i >= 0 {
+		role = []string{"httprelay", args[i+1]}
+	}
+	return run(slices.Concat(role, []string{b.Command}, b.Args), io.Discard, os.Stderr)
+}
+
+// testLab has the test binary in the proxy's place.
+func testLab(t *testing.T) *lab {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLab(options{mode: "speed", bin: self, quick: true}, t.TempDir(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestEveryTargetAnswersBehindEveryFront(t *testing.T) {
+	want := map[string][]string{stdio: {direct, relayed, proxied}, overHTTP: {relayed, proxied}}
+	for front, names := range want {
+		t.Run(front, func(t *testing.T) {
+			targets, err := testLab(t).startAll(t.Context(), front)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stopAll(targets)
+			c := cell{front, 1 << 10, 4}
+			var runners []*runner
+			var got []string
+			for _, target := range targets {
+				got = append(got, target.name)
+				r, err := newRunner(c, target, time.Millisecond)
+				if err != nil {
+					t.Fatal(target.fail(err))
+				}
+				if err := r.turn(time.Millisecond); err != nil {
+					t.Fatal(target.fail(err))
+				}
+				runners = append(runners, r)
+			}
+			if d := cmp.Diff(names, got); d != "" {
+				t.Errorf("targets (-want +got):\n%s", d)
+			}
+			row := newRow(c, runners)
+			if row.Latency == nil || row.Latency.Rounds != 1 {
+				t.Errorf("got ratio %+v, want one round", row.Latency)
+			}
+			for _, col := range row.Columns {
+				if col.Calls < c.window {
+					t.Errorf("%s: got %d calls, want at least %d", col.Name, col.Calls, c.window)
+				}
+			}
+		})
+	}
+}
+
+func TestStopEndsTheProcess(t *testing.T) {
+	l := testLab(t)
+	for _, front := range []string{stdio, overHTTP} {
+		target, err := l.startOne(t.Context(), front, proxied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.stop()
+		if target.cmd.ProcessState == nil {
+			t.Errorf("%s: got a running process, want it waited for", front)
+		}
+	}
+}
+
+func TestFailShowsTheLastWords(t *testing.T) {
+	l := testLab(t)
+	_, err := l.startStdio(t.Context(), "broken", []string{l.self, "relay", filepath.Join(l.dir, "missing")})
+	if err == nil || !strings.Contains(err.Error(), "bench relay: error:") {
+		t.Errorf("got %v, want the stderr of the process", err)
+	}
+}
+
+func TestProxyConfiguration(t *testing.T) {
+	l := testLab(t)
+	l.bin = "proxy"
+	upstream := []string{`C:\a "b"\bench`, "upstream", "-delay", "1s"}
+	command, err := l.proxy("cfg", upstream, "--http", "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(l.dir, "cfg", "pipeline_config.toml")
+	if d := cmp.Diff([]string{"proxy", "serve", "--config", file, "--http", "127.0.0.1:1"}, command); d != "" {
+		t.Errorf("command (-want +got):\n%s", d)
+	}
+	var got map[string]any
+	if _, err := toml.DecodeFile(file, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"server":     map[string]any{"state_dir": filepath.Join(l.dir, "cfg", "state")},
+		"telemetry":  map[string]any{"events": "off"},
+		"enrichment": map[string]any{"mode": "off"},
+		"upstreams": map[string]any{"bench": map[string]any{
+			"command": upstream[0],
+			"args":    []any{"upstream", "-delay", "1s"},
+		}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("configuration (-want +got):\n%s", d)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args []string
+		want int
+	}{
+		{"unknown mode", []string{"-mode", "race"}, 2},
+		{"unknown flag", []string{"-fast"}, 2},
+		{"surplus argument", []string{"quick"}, 2},
+		{"help", []string{"-h"}, 0},
+		{"no such binary", []string{"-bin", filepath.Join(t.TempDir(), "none")}, 1},
+		{"no such cell", []string{"-bin", "", "-only", "2KB"}, 1},
+		{"relay without a command", []string{"relay"}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if got := run(tc.args, &stdout, &stderr); got != tc.want {
+				t.Errorf("got %d, want %d; stderr:\n%s", got, tc.want, &stderr)
+			}
+			if stdout.Len() > 0 || stderr.Len() == 0 {
+				t.Errorf("got stdout %q, stderr %q, want all of it on stderr", &stdout, &stderr)
+			}
+		})
+	}
+}
+
+// A run that leaves the proxy out must not pass for one that met its targets.
+func TestCheckNeedsTheProxy(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-mode", "start", "-quick", "-json", "-check", "-bin", ""}, &stdout, &stderr)
+	if code != 1 {
+		t.Errorf("got exit code %d, want 1; stderr:\n%s", code, &stderr)
+	}
+	var r report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Mode != "start" || r.Complete || len(r.Facts) == 0 {
+		t.Errorf("got %+v, want the relay's starts alone", r)
+	}
+}
+
+func TestProcessFigures(t *testing.T) {
+	if _, ok := cpuTime(os.Getpid()); !ok {
+		t.Skip("not told by this system")
+	}
+	for start, _ := cpuTime(os.Getpid()); ; {
+		if now, ok := cpuTime(os.Getpid()); !ok || now > start {
+			break // the time that this loop uses is seen
+		}
+	}
+	now, peak, ok := resident(os.Getpid())
+	if !ok || now <= 0 || peak < now {
+		t.Errorf("got resident %d, peak %d, %t, want both and peak the higher", now, peak, ok)
+	}
+	if _, ok := cpuTime(-1); ok {
+		t.Error("got the time of a process that is not, want none")
+	}
+	if _, _, ok := resident(-1); ok {
+		t.Error("got the memory of a process that is not, want none")
+	}
+}
+
+func TestNonblocking(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	f, err := nonblocking(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// Only a descriptor that the runtime polls takes a deadline.
+	if err := f.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Skip("no polled pipes here:", err)
+	}
+	if _, err := f.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want a deadline exceeded", err)
+	}
+}

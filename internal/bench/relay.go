@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+)
+
+// copyBuffer is as much as a Linux pipe holds, so one read empties a full one.
+const copyBuffer = 64 << 10
+
+func relayMain(args []string) error {
+	in, err := nonblocking(os.Stdin)
+	if err != nil {
+		return err
+	}
+	out, err := nonblocking(os.Stdout)
+	if err != nil {
+		return err
+	}
+	return relay(in, out, args)
+}
+
+// relay starts command and copies in to it and its output to out. It knows
+// nothing of messages: no process between two pipes can cost less, so it is
+// the floor that the proxy is measured against.
+func relay(in io.Reader, out io.Writer, command []string) error {
+	child, err := startChild(command)
+	if err != nil {
+		return err
+	}
+	// Not waited for: if the child ends first, this still waits in a read that
+	// only the process's end can break off.
+	go func() {
+		pump(child.stdin, in)
+		child.stdin.Close()
+	}()
+	err = pump(out, child.stdout)
+	return errors.Join(err, child.cmd.Wait())
+}
+
+// pump copies until from ends. io.Copy would choose among the kernel's ways of
+// copying by file type; the floor should be the same everywhere.
+func pump(to io.Writer, from io.Reader) error {
+	buf := make([]byte, copyBuffer)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// child is a started command with both its pipes, which the runtime polls.
+type child struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout io.ReadCloser
+}
+
+func startChild(command []string) (*child, error) {
+	if len(command) == 0 {
+		return nil, errors.New("no command to start")
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &child{cmd: cmd, stdin: stdin, stdout: stdout}, nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// cell is one kind of call that is timed.
+type cell struct {
+	front  string
+	size   int // bytes of text in the answer
+	window int // calls in flight
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s/%s/%d", c.front, sizeName(c.size), c.window)
+}
+
+func sizeName(n int) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%dMB", n>>20)
+	}
+	return fmt.Sprintf("%dKB", n>>10)
+}
+
+var (
+	sizes   = []int{1 << 10, 100 << 10, 1 << 20}
+	windows = []int{1, 32}
+)
+
+// speed measures every cell in rounds: in each, all targets take their turn,
+// so that whatever else the machine does falls on all of them alike.
+func speed(ctx context.Context, l *lab) error {
+	if len(l.cells(stdio))+len(l.cells(overHTTP)) == 0 {
+		return fmt.Errorf("-only %q: no such cell", l.only)
+	}
+	for _, front := range []string{stdio, overHTTP} {
+		cells := l.cells(front)
+		if len(cells) == 0 {
+			continue
+		}
+		targets, err := l.startAll(ctx, front)
+		if err != nil {
+			return err
+		}
+		err = l.measureFront(ctx, front, cells, targets)
+		stopAll(targets)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) cells(front string) []cell {
+	var cells []cell
+	for _, size := range sizes {
+		for _, window := range windows {
+			c := cell{front, size, window}
+			if strings.Contains(c.String(), l.only) {
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells
+}
+
+func (l *lab) measureFront(ctx context.Context, front string, cells []cell, targets []*target) error {
+	for _, c := range cells {
+		row, err := l.measureCell(ctx, c, targets)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
+		l.report.addCell(row)
+		l.say("%-15s %s", c, row.brief())
+	}
+	for _, t := range targets {
+		took, err := sleepers(t)
+		if err != nil {
+			return fmt.Errorf("sleepers: %w", t.fail(err))
+		}
+		l.report.addSleepers(front, t.name, took)
+		l.say("%-15s %s: 16 calls of 300 ms at once in %.3f s", front, t.name, took.Seconds())
+	}
+	return nil
+}
+
+// sleepers returns how long 16 calls take that begin together and of which
+// each takes 300 ms.
+func sleepers(t *target) (time.Duration, error) {
+	s, err := t.client.drive(load{call: sleepCall(t.tools.sleep, 300), window: 16, count: 16})
+	return s.whole, err
+}
+
+// runner is what a cell has seen of one target so far.
+type runner struct {
+	*target
+	load      load
+	latencies []time.Duration // of all rounds
+	medians   []float64       // per round, in seconds
+	rates     []float64       // per round, calls per second
+	cpu       time.Duration   // of the process in the middle
+	cpuKnown  bool            // cpu holds every round
+}
+
+func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, error) {
+	var runners []*runner
+	warm := pick(l, time.Second, 200*time.Millisecond)
+	for _, t := range targets {
+		r, err := newRunner(c, t, warm)
+		if err != nil {
+			return row{}, t.fail(err)
+		}
+		runners = append(runners, r)
+	}
+	// Many short rounds tell more than few long ones: where the kernel puts the
+	// processes changes within a second and moves a median by half.
+	slice := pick(l, 175*time.Millisecond, 110*time.Millisecond)
+	for round := range pick(l, 42, 14) {
+		for i := range runners {
+			if err := ctx.Err(); err != nil {
+				return row{}, err
+			}
+			// Another one is first each time: whoever follows the proxy may
+			// find the machine in another state than who follows the relay.
+			r := runners[(round+i)%len(runners)]
+			if err := r.turn(slice); err != nil {
+				return row{}, r.fail(err)
+			}
+		}
+	}
+	return newRow(c, runners), nil
+}
+
+// newRunner proves one answer and warms t up.
+func newRunner(c cell, t *target, warm time.Duration) (*runner, error) {
+	call := blobCall(t.tools.blob, c.size)
+	length, err := prove(t.client, call)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{target: t, load: load{call: call, window: c.window, span: warm, length: length}, cpuKnown: true}
+	_, err = t.client.drive(r.load)
+	return r, err
+}
+
+// turn drives the target for one slice of time.
+func (r *runner) turn(slice time.Duration) error {
+	r.load.span = slice
+	before, ok1 := cpuTime(r.cmd.Process.Pid)
+	s, err := r.client.drive(r.load)
+	if err != nil {
+		return err
+	}
+	after, ok2 := cpuTime(r.cmd.Process.Pid)
+	r.cpu += after - before
+	r.cpuKnown = r.cpuKnown && ok1 && ok2
+	r.latencies = append(r.latencies, s.latencies...)
+	r.medians = append(r.medians, percentile(s.latencies, 50).Seconds())
+	r.rates = append(r.rates, s.rate())
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// percentile returns the smallest of the values that at least p percent of
+// them do not exceed (nearest rank), 0 for none. It sorts values.
+func percentile[T cmp.Ordered](values []T, p float64) T {
+	var zero T
+	if len(values) == 0 {
+		return zero
+	}
+	slices.Sort(values)
+	rank := int(p / 100 * float64(len(values)))
+	if float64(rank) < p/100*float64(len(values)) {
+		rank++
+	}
+	return values[min(max(rank, 1), len(values))-1]
+}
+
+// spread says how a figure varied over the rounds of a run.
+type spread struct {
+	Median float64 `json:"median"`
+	Low    float64 `json:"q1"` // first quartile
+	High   float64 `json:"q3"` // third quartile
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	Rounds int     `json:"rounds"`
+}
+
+// spreadOf sorts values.
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	slices.Sort(values)
+	return spread{
+		Median: middle(values),
+		Low:    percentile(values, 25),
+		High:   percentile(values, 75),
+		Min:    values[0],
+		Max:    values[len(values)-1],
+		Rounds: len(values),
+	}
+}
+
+// middle returns the median of sorted values: of an even number the mean of
+// the middle two, because a run has few rounds.
+func middle(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// ratios divides round by round: each quotient is of two figures taken within
+// a second of each other, so a machine that is slow for a while slows both.
+func ratios(over, under []float64) []float64 {
+	var q []float64
+	for i := range min(len(over), len(under)) {
+		if under[i] > 0 {
+			q = append(q, over[i]/under[i])
+		}
+	}
+	return q
+}
+
+// rate is n per second.
+func rate(n int, in time.Duration) float64 {
+	if in <= 0 {
+		return 0
+	}
+	return float64(n) / in.Seconds()
+}

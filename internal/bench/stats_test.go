@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPercentile(t *testing.T) {
+	hundred := make([]int, 100)
+	for i := range hundred {
+		hundred[i] = i + 1
+	}
+	for _, tc := range []struct {
+		name   string
+		values []int
+		p      float64
+		want   int
+	}{
+		{"none", nil, 50, 0},
+		{"one", []int{7}, 99, 7},
+		{"lowest", []int{3, 1, 2}, 0, 1},
+		{"highest", []int{3, 1, 2}, 100, 3},
+		{"odd median", []int{3, 1, 2}, 50, 2},
+		{"even median is the lower", []int{4, 3, 1, 2}, 50, 2},
+		{"p99 of a hundred", hundred, 99, 99},
+		{"p50 of a hundred", hundred, 50, 50},
+		{"p99 of ten is the highest", []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 99, 10},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rand.Shuffle(len(tc.values), func(i, j int) { tc.values[i], tc.values[j] = tc.values[j], tc.values[i] })
+			if got := percentile(tc.values, tc.p); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSpread(t *testing.T) {
+	if got := spreadOf(nil); got != (spread{}) {
+		t.Errorf("got %+v, want zero for no values", got)
+	}
+	got := spreadOf([]float64{4, 1, 3, 2})
+	want := spread{Median: 2.5, Low: 1, High: 3, Min: 1, Max: 4, Rounds: 4}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("spread (-want +got):\n%s", d)
+	}
+}
+
+func TestRatiosAreTakenRoundByRound(t *testing.T) {
+	// The second round was twice as slow for both; the third has no figure.
+	got := ratios([]float64{11, 24, 5, 9}, []float64{10, 20, 0})
+	if d := cmp.Diff([]float64{1.1, 1.2}, got); d != "" {
+		t.Errorf("ratios (-want +got):\n%s", d)
+	}
+}
+
+func TestRateLeavesTheTailOut(t *testing.T) {
+	var s sample
+	s.add(0, 100*time.Millisecond, false)
+	s.add(0, 200*time.Millisecond, false)
+	if got := s.rate(); got != 10 {
+		t.Errorf("got %g calls/s, want 10", got)
+	}
+	s.add(0, 900*time.Millisecond, true)
+	if got := s.rate(); got != 10 || s.whole != 900*time.Millisecond || len(s.latencies) != 3 {
+		t.Errorf("got %g calls/s, whole %s, %d latencies, want 10, 900ms, 3", got, s.whole, len(s.latencies))
+	}
+	late := sample{}
+	late.add(0, 500*time.Millisecond, true)
+	if got := late.rate(); got != 2 {
+		t.Errorf("got %g calls/s of late answers alone, want 2", got)
+	}
+}
+
+// run of one round each; the proxy takes over times the relay's 100 µs and
+// makes rate times its 1000 calls per second.
+func ratioRow(c cell, over, rates float64) row {
+	relay := &runner{target: &target{name: relayed}, latencies: []time.Duration{100 * time.Microsecond},
+		medians: []float64{100e-6}, rates: []float64{1000}, cpu: 50 * time.Microsecond, cpuKnown: true}
+	proxy := &runner{target: &target{name: proxied}, latencies: []time.Duration{time.Duration(over * 1e5)},
+		medians: []float64{over * 100e-6}, rates: []float64{rates * 1000}}
+	return newRow(c, []*runner{relay, proxy})
+}
+
+func TestTargets(t *testing.T) {
+	for _, tc := range []struct {
+		cell        cell
+		over, rates float64
+		checks      int
+		want        bool
+	}{
+		{cell{stdio, 1 << 10, 1}, 1.19, 0, 1, true},
+		{cell{stdio, 1 << 10, 1}, 1.21, 9, 1, false},
+		{cell{overHTTP, 100 << 10, 1}, 1.07, 0, 1, true},
+		{cell{overHTTP, 100 << 10, 1}, 1.09, 9, 1, false},
+		{cell{stdio, 1 << 20, 1}, 1.07, 0, 1, true},
+		{cell{stdio, 1 << 20, 1}, 1.09, 9, 1, false},
+		{cell{stdio, 1 << 10, 32}, 9, 0.86, 1, true},
+		{cell{stdio, 1 << 10, 32}, 1, 0.84, 1, false},
+		{cell{stdio, 100 << 10, 32}, 9, 0.96, 1, true},
+		{cell{stdio, 100 << 10, 32}, 1, 0.94, 1, false},
+		{cell{stdio, 1 << 20, 32}, 9, 0.1, 0, true},
+	} {
+		t.Run(fmt.Sprintf("%s ×%g ×%g", tc.cell, tc.over, tc.rates), func(t *testing.T) {
+			r := newReport(options{mode: "speed", bin: "x"})
+			r.addCell(ratioRow(tc.cell, tc.over, tc.rates))
+			if len(r.Targets) != tc.checks || r.passed() != tc.want {
+				t.Errorf("got passed %t by %+v, want %t by %d", r.passed(), r.Targets, tc.want, tc.checks)
+			}
+		})
+	}
+}
+
+func TestSleepersTarget(t *testing.T) {
+	r := newReport(options{mode: "speed", bin: "x"})
+	r.addSleepers(stdio, relayed, 500*time.Millisecond)
+	r.addSleepers(stdio, proxied, 400*time.Millisecond)
+	if !r.passed() {
+		t.Errorf("got %+v, want only the proxy held to its target", r.Targets)
+	}
+	r.addSleepers(overHTTP, proxied, 401*time.Millisecond)
+	if r.passed() {
+		t.Errorf("got %+v, want one missed", r.Targets)
+	}
+}
+
+func TestTable(t *testing.T) {
+	r := newReport(options{mode: "speed", bin: "x"})
+	r.addCell(ratioRow(cell{stdio, 1 << 10, 1}, 1.5, 0.5))
+	r.addSleepers(stdio, relayed, 301*time.Millisecond)
+	r.Go, r.OS, r.Arch, r.CPUs, r.Seconds = "go1", "os", "arch", 2, 3
+	var got bytes.Buffer
+	if err := r.writeTable(&got); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+         cell           p50    p99  calls/s  cpu/call  calls  p50 to relay (quartiles)  calls/s to relay
+  stdio/1KB/1  relay  100µs  100µs     1000      50µs      1                                            
+               proxy  150µs  150µs      500                1          1.50 (1.50–1.50)  0.50 (0.50–0.50)
+stdio relay, 16 calls of 300 ms at once  0.301 s
+stdio/1KB/1 p50, proxy / relay           1.5   (target ≤ 1.2)  MISSED
+go1 os/arch, 2 CPUs, 3 s
+`, "\n")
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Errorf("table (-want +got):\n%s", d)
+	}
+}

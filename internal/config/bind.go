@@ -1,0 +1,353 @@
+package config
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// binder puts decoded TOML tables into structs whose tags name the keys, and
+// keeps what does not fit. The decoder could fill structs itself, but stops at
+// the first value of a wrong type, and takes keys in any case.
+type binder struct {
+	file     string
+	pos      *positions
+	problems []Problem
+	warnings []Problem
+}
+
+func (b *binder) problem(key, format string, args ...any) {
+	b.problems = append(b.problems, Problem{File: b.file, Line: b.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (b *binder) warn(key, format string, args ...any) {
+	b.warnings = append(b.warnings, Problem{File: b.file, Line: b.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// fields are the keys of a struct type.
+func fields(t reflect.Type) map[string]reflect.StructField {
+	known := map[string]reflect.StructField{} // key → field
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("toml"); key != "" {
+			known[key] = t.Field(i)
+		}
+	}
+	return known
+}
+
+// table binds the keys of one table, which stands at key.
+func (b *binder) table(key string, tree map[string]any, dst reflect.Value) {
+	known := fields(dst.Type())
+	for name, v := range tree {
+		f, ok := known[name]
+		if !ok {
+			b.unknown(join(key, name), name, slices.Collect(maps.Keys(known)))
+			continue
+		}
+		b.value(join(key, name), v, dst.FieldByIndex(f.Index), f.Tag)
+	}
+}
+
+func (b *binder) unknown(key, name string, known []string) {
+	if like := nearest(name, known); like != "" {
+		b.problem(key, "unknown key, did you mean %q?", like)
+		return
+	}
+	slices.Sort(known)
+	b.problem(key, "unknown key; known here: %s", strings.Join(known, ", "))
+}
+
+// value binds one value and says whether it fits.
+func (b *binder) value(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
+	before := len(b.problems)
+	if text, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		b.text(key, v, text)
+	} else {
+		switch dst.Kind() {
+		case reflect.Pointer:
+			target := reflect.New(dst.Type().Elem())
+			if b.value(key, v, target.Elem(), tag) {
+				dst.Set(target)
+			}
+			return len(b.problems) == before
+		case reflect.Struct:
+			b.structure(key, v, dst)
+		case reflect.Slice:
+			b.slice(key, v, dst)
+		case reflect.Map:
+			b.dictionary(key, v, dst)
+		case reflect.Interface:
+			if plain, ok := b.plain(key, v); ok {
+				dst.Set(reflect.ValueOf(plain))
+			}
+		default:
+			b.scalar(key, v, dst, tag)
+		}
+	}
+	if len(b.problems) == before {
+		b.bounds(key, dst, tag)
+	}
+	return len(b.problems) == before
+}
+
+// text binds a string to a type that reads text.
+func (b *binder) text(key string, v any, dst encoding.TextUnmarshaler) {
+	s, ok := v.(string)
+	err := dst.UnmarshalText([]byte(s))
+	switch {
+	case !ok:
+		// An empty text gives the type's own words on what it wants.
+		b.problem(key, "%v, have %s", err, show(v))
+	case err != nil:
+		b.problem(key, "%v, have %s", err, show(v))
+	}
+}
+
+func (b *binder) scalar(key string, v any, dst reflect.Value, tag reflect.StructTag) {
+	switch dst.Kind() {
+	case reflect.String:
+		s, ok := v.(string)
+		switch {
+		case ok && strings.ContainsRune(s, 0):
+			b.problem(key, "want a string without NUL characters")
+		case ok:
+			dst.SetString(s)
+		case choices(tag) != "":
+			b.problem(key, "want %s, have %s", choices(tag), show(v))
+		default:
+			// What stands here may be a secret whose quotes were forgotten.
+			b.problem(key, "want a string, have %s", kind(v))
+		}
+	case reflect.Bool:
+		t, ok := v.(bool)
+		if !ok {
+			b.problem(key, "want true or false, have %s", show(v))
+			return
+		}
+		dst.SetBool(t)
+	case reflect.Int:
+		i, ok := v.(int64)
+		if !ok || dst.OverflowInt(i) {
+			b.problem(key, "want a whole number, have %s", show(v))
+			return
+		}
+		dst.SetInt(i)
+	case reflect.Float64:
+		f, ok := v.(float64)
+		if i, whole := v.(int64); whole {
+			f, ok = float64(i), true
+		}
+		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+			b.problem(key, "want a number, have %s", show(v))
+			return
+		}
+		dst.SetFloat(f)
+	}
+}
+
+// structure binds a table, or the string that is short for one.
+func (b *binder) structure(key string, v any, dst reflect.Value) {
+	if tree, ok := v.(map[string]any); ok {
+		b.table(key, tree, dst)
+		return
+	}
+	for i := range dst.NumField() {
+		f := dst.Type().Field(i)
+		if _, short := f.Tag.Lookup("short"); !short {
+			continue
+		}
+		if _, ok := v.(string); ok {
+			b.value(key, v, dst.Field(i), f.Tag)
+		} else {
+			b.problem(key, "want a string or a table, have %s", show(v))
+		}
+		return
+	}
+	b.problem(key, "want a table, have %s", show(v))
+}
+
+// slice binds an array. A slice of things that have a Name is a table of tables
+// in the file, and keeps their order.
+func (b *binder) slice(key string, v any, dst reflect.Value) {
+	if e := dst.Type().Elem(); e.Kind() == reflect.Struct {
+		if _, named := e.FieldByName("Name"); named {
+			b.named(key, v, dst)
+			return
+		}
+	}
+	items, ok := list(v)
+	if !ok {
+		b.problem(key, "want a list, have %s", show(v))
+		return
+	}
+	dst.Set(reflect.MakeSlice(dst.Type(), len(items), len(items)))
+	for i, item := range items {
+		b.value(element(key, i), item, dst.Index(i), "")
+	}
+}
+
+func (b *binder) named(key string, v any, dst reflect.Value) {
+	tree, ok := v.(map[string]any)
+	if !ok {
+		b.problem(key, "want a table, have %s", show(v))
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(tree), func(x, y string) int {
+		return cmp.Or(
+			cmp.Compare(b.pos.at(join(key, x)), b.pos.at(join(key, y))),
+			cmp.Compare(x, y))
+	})
+	for _, name := range names {
+		item := reflect.New(dst.Type().Elem()).Elem()
+		at := join(key, name)
+		item.FieldByName("Name").SetString(name)
+		item.FieldByName("Line").SetInt(int64(b.pos.line(at)))
+		b.structure(at, tree[name], item)
+		dst.Set(reflect.Append(dst, item))
+	}
+}
+
+// dictionary binds a table with free keys.
+func (b *binder) dictionary(key string, v any, dst reflect.Value) {
+	tree, ok := v.(map[string]any)
+	if !ok {
+		b.problem(key, "want a table, have %s", show(v))
+		return
+	}
+	dst.Set(reflect.MakeMapWithSize(dst.Type(), len(tree)))
+	for name, item := range tree {
+		target := reflect.New(dst.Type().Elem()).Elem()
+		if b.value(join(key, name), item, target, "") {
+			dst.SetMapIndex(reflect.ValueOf(name).Convert(dst.Type().Key()), target)
+		}
+	}
+}
+
+// plain is a free value made fit for encoding/json.
+func (b *binder) plain(key string, v any) (any, bool) {
+	switch v := v.(type) {
+	case bool, int64, string:
+		return v, true
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			break
+		}
+		return v, true
+	case map[string]any:
+		out, fits := make(map[string]any, len(v)), true
+		for name, item := range v {
+			p, ok := b.plain(join(key, name), item)
+			out[name], fits = p, fits && ok
+		}
+		return out, fits
+	case []any, []map[string]any:
+		items, _ := list(v)
+		out, fits := make([]any, len(items)), true
+		for i, item := range items {
+			p, ok := b.plain(element(key, i), item)
+			out[i], fits = p, fits && ok
+		}
+		return out, fits
+	}
+	b.problem(key, "want a value that JSON has, have %s", show(v))
+	return nil, false
+}
+
+// list is an array however it was written: [[x]] blocks decode to another type
+// than x = [...].
+func list(v any) ([]any, bool) {
+	switch v := v.(type) {
+	case []any:
+		return v, true
+	case []map[string]any:
+		items := make([]any, len(v))
+		for i := range v {
+			items[i] = v[i]
+		}
+		return items, true
+	}
+	return nil, false
+}
+
+// bounds checks a bound value against its enum, min and max tags.
+func (b *binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
+	if _, closed := tag.Lookup("enum"); closed {
+		if s := dst.String(); !slices.Contains(strings.Split(tag.Get("enum"), "|"), s) {
+			b.problem(key, "want %s, have %q", choices(tag), s)
+		}
+		return
+	}
+	low, high := tag.Get("min"), tag.Get("max")
+	var n float64
+	switch {
+	case low == "" && high == "":
+		return
+	case dst.CanInt():
+		n = float64(dst.Int())
+	case dst.CanFloat():
+		n = dst.Float()
+	}
+	lowest, _ := strconv.ParseFloat(low, 64)
+	if highest, err := strconv.ParseFloat(high, 64); err == nil && (n < lowest || n > highest) {
+		b.problem(key, "want %s to %s, have %v", low, high, dst.Interface())
+	} else if n < lowest {
+		if _, size := dst.Interface().(Bytes); size {
+			low = Bytes(lowest).String()
+		}
+		b.problem(key, "want at least %s, have %v", low, dst.Interface())
+	}
+}
+
+// choices spells out an enum tag; "" stands for leaving the key out.
+func choices(tag reflect.StructTag) string {
+	if tag.Get("enum") == "" {
+		return ""
+	}
+	var quoted []string
+	for c := range strings.SplitSeq(tag.Get("enum"), "|") {
+		if c != "" {
+			quoted = append(quoted, strconv.Quote(c))
+		}
+	}
+	if len(quoted) == 1 {
+		return quoted[0]
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}
+
+// show is a value in a message: short ones as written, the rest by their kind.
+func show(v any) string {
+	switch v := v.(type) {
+	case string:
+		if len(v) <= 40 {
+			return strconv.Quote(v)
+		}
+	case int64, float64:
+		return fmt.Sprint(v)
+	}
+	return kind(v)
+}
+
+func kind(v any) string {
+	switch v := v.(type) {
+	case string:
+		return "a string"
+	case bool:
+		return fmt.Sprint(v)
+	case int64, float64:
+		return "a number"
+	case map[string]any:
+		return "a table"
+	case []any, []map[string]any:
+		return "a list"
+	default:
+		return "a date or time"
+	}
+}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Schema is every key of the schema; * stands for the names of named blocks.
+func Schema() []string {
+	var keys []string
+	var walk func(key string, t reflect.Type)
+	walk = func(key string, t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Slice, reflect.Map:
+			if e := t.Elem(); e.Kind() == reflect.Struct {
+				walk(key+".*", e)
+				return
+			}
+		case reflect.Struct:
+			for name, f := range fields(t) {
+				walk(join(key, name), f.Type)
+			}
+			return
+		}
+		keys = append(keys, key)
+	}
+	walk("", reflect.TypeFor[Config]())
+	slices.Sort(keys)
+	return keys
+}
+
+// Follow is Watch on events of the test's making.
+func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error)) error {
+	f := &follower{path: c.Path, last: c.Digest, changed: changed, watch: func([]string) error { return nil }}
+	return f.run(ctx, events, errs)
+}
+
+// Expand is expand.
+var Expand = expand

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxSize bounds a file in bytes. It also bounds how deep the decoder, which
+// has no bound of its own, can be made to recurse.
+const maxSize = 1 << 20
+
+// Search says which file to read: flag if it is not "", else what the
+// environment variable MCPSCHEDD_CONFIG names, else
+// $XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml or the same below
+// ~/.config. A file that was named must exist; found is false if only the
+// last resort is left and is missing, which leaves the built-in defaults.
+// The working directory is never searched: a cloned repository must not be
+// able to start commands.
+func Search(flag string, env func(string) string) (path string, found bool, err error) {
+	switch {
+	case flag != "":
+		path, err = filepath.Abs(flag)
+	case env("MCPSCHEDD_CONFIG") != "":
+		if path = env("MCPSCHEDD_CONFIG"); !filepath.IsAbs(path) {
+			err = fmt.Errorf("MCPSCHEDD_CONFIG: want an absolute path, have %q", path)
+		}
+	default:
+		dir, err := userDir("XDG_CONFIG_HOME", ".config", env)
+		if err != nil {
+			return "", false, nil // no home, no file of its own
+		}
+		path = filepath.Join(dir, "pipeline_config.toml")
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return path, false, nil
+		}
+		return path, true, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", false, fmt.Errorf("config: %w", err)
+	}
+	return path, true, nil
+}
+
+// StateDir is where state is kept: server.state_dir if set, else
+// $XDG_STATE_HOME/mcpschedd or the same below ~/.local/state.
+func (c *Config) StateDir(env func(string) string) (string, error) {
+	if c.Server.StateDir != "" {
+		return c.Server.StateDir, nil
+	}
+	return userDir("XDG_STATE_HOME", filepath.Join(".local", "state"), env)
+}
+
+// userDir is our folder in one of the XDG base folders. As the XDG rules ask,
+// a relative one counts as unset.
+func userDir(variable, below string, env func(string) string) (string, error) {
+	if base := env(variable); filepath.IsAbs(base) {
+		return filepath.Join(base, "mcpschedd"), nil
+	}
+	for _, name := range []string{"HOME", "USERPROFILE"} {
+		if home := env(name); filepath.IsAbs(home) {
+			return filepath.Join(home, below, "mcpschedd"), nil
+		}
+	}
+	return "", fmt.Errorf("neither %s nor HOME is an absolute path", variable)
+}
+
+// Load reads and checks a file. What is wrong with its content is an [*Error].
+func Load(path string) (*Config, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// read takes one byte more than allowed, for Parse to refuse.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSize+1))
+}
+
+// Parse checks the content of the file named name, from whose folder relative
+// paths start. The error is always an [*Error].
+func Parse(name string, data []byte) (*Config, error) {
+	b := &binder{file: name}
+	tree, broken := b.decode(data)
+	if broken != nil {
+		broken.File = name
+		return nil, &Error{Problems: []Problem{*broken}}
+	}
+	c := Default()
+	if !b.newer(tree) {
+		b.aliases(tree)
+		b.table("", tree, reflect.ValueOf(c).Elem())
+		b.check(c)
+	}
+	if len(b.problems) > 0 {
+		sortProblems(b.problems)
+		return nil, &Error{Problems: b.problems}
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
+	}
+	c.fill(filepath.Dir(path), b.pos.stated)
+	for _, p := range []*string{&c.Server.StateDir, &c.Log.File} {
+		if *p != "" {
+			*p = absolute(*p, filepath.Dir(path))
+		}
+	}
+	sortProblems(b.warnings)
+	c.Path, c.Digest = path, sha256.Sum256(data)
+	c.Positions, c.Warnings = b.pos.lines(), b.warnings
+	return c, nil
+}
+
+// decode gives the file as plain tables, and keeps where their keys stand.
+func (b *binder) decode(data []byte) (map[string]any, *Problem) {
+	if len(data) > maxSize {
+		return nil, &Problem{Line: 1, Column: 1, Message: fmt.Sprintf("want a file of at most %v", Bytes(maxSize))}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	// The parser of positions goes first: it bounds nesting, the decoder does not.
+	pos, broken := locate(data)
+	if broken != nil {
+		return nil, broken
+	}
+	b.pos = pos
+	tree := map[string]any{}
+	if _, err := toml.Decode(string(data), &tree); err != nil {
+		broken := &Problem{Line: 1, Column: 1, Message: err.Error()}
+		if at, ok := errors.AsType[toml.ParseError](err); ok {
+			broken.Line, broken.Column, broken.Message = max(1, at.Position.Line), max(1, at.Position.Col), at.Message
+		}
+		return nil, broken
+	}
+	return tree, nil
+}
+
+// Where is FILE:LINE of a key that the file states, for saying which layer set
+// a value; "" if it does not.
+func (c *Config) Where(key ...string) string {
+	if line, ok := c.Positions[join("", key...)]; ok {
+		return fmt.Sprintf("%s:%d", c.Path, line)
+	}
+	return ""
+}

@@ -1,0 +1,178 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/config"
+)
+
+func lookup(vars map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		v, ok := vars[name]
+		return v, ok
+	}
+}
+
+func TestExpand(t *testing.T) {
+	env := lookup(map[string]string{"A": "1", "EMPTY": "", "LOOP": "${A}"})
+	for _, tt := range []struct{ in, want, err string }{
+		{in: "plain $A $ $$ } {", want: "plain $A $ $$ } {"},
+		{in: "${A}", want: "1"},
+		{in: "x${A}y${A}z", want: "x1y1z"},
+		{in: "${EMPTY}", want: ""},
+		{in: "${EMPTY:-d}", want: "d"},
+		{in: "${NO:-d:-e}", want: "d:-e"},
+		{in: "${NO:-}", want: ""},
+		{in: "${A:-d}", want: "1"},
+		{in: "$${A}", want: "${A}"},
+		{in: "$${A}${A}", want: "${A}1"},
+		{in: "$$${A}", want: "$${A}"},
+		{in: "${LOOP}", want: "${A}"},
+		{in: "a ${NO}", err: "environment variable NO is not set"},
+		{in: "${A", err: `without "}"`},
+		{in: "${A-b}", err: `the name "A-b"`},
+		{in: "${}", err: `the name ""`},
+		{in: "${é}", err: `the name "é"`},
+	} {
+		got, err := config.Expand(tt.in, env)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%q: got %q, %v; want %q, %q", tt.in, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	dir := t.TempDir()
+	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nEND=last"
+	if err := os.WriteFile(filepath.Join(dir, "secrets.env"), []byte(secrets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(filepath.Join(dir, "c.toml"), []byte(`
+[upstreams.relative]
+command = "./bin/${NAME}"
+args = ["--token=${FROM_FILE}", "$${NAME}"]
+cwd = "src"
+env_file = "${NAME}s.env"
+env = { BOTH = "table", T = "${BOTH}" }
+[upstreams.bare]
+command = "server"
+[upstreams.absolute]
+command = "${HOME}/bin/x"
+cwd = "${HOME}"
+[upstreams.remote]
+url = "https://${HOST}/mcp"
+headers = { Authorization = "Bearer ${TOKEN}" }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := lookup(map[string]string{"NAME": "secret", "HOME": "/home/u", "HOST": "h.example:1", "TOKEN": "t", "FROM_FILE": "environment", "BOTH": "environment"})
+	want := []config.Resolved{
+		{Name: "relative", Command: filepath.Join(dir, "bin/secret"), Args: []string{"--token=f1", "${NAME}"}, Cwd: filepath.Join(dir, "src"),
+			Env:     config.Secrets{"FROM_FILE": "f1", "QUOTED": "a b", "BOTH": "table", "EQ": "a=b", "LITERAL": "${A}", "END": "last", "T": "file"},
+			Headers: config.Secrets{}},
+		{Name: "bare", Command: "server", Env: config.Secrets{}, Headers: config.Secrets{}},
+		{Name: "absolute", Command: "/home/u/bin/x", Cwd: "/home/u", Env: config.Secrets{}, Headers: config.Secrets{}},
+		{Name: "remote", URL: "https://h.example:1/mcp", Env: config.Secrets{}, Headers: config.Secrets{"Authorization": "Bearer t"}},
+	}
+	for i, u := range c.Upstreams {
+		got, err := u.Resolve(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want[i], got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", u.Name, diff)
+		}
+	}
+}
+
+func TestResolveSaysWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bad.env"), []byte("A=1\nsecret value\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(filepath.Join(dir, "c.toml"), []byte(`
+[upstreams.a]
+command = "x"
+args = ["ok", "${NO_ARG}"]
+env = { TOKEN = "${NO_TOKEN}" }
+[upstreams.b]
+command = "x"
+env_file = "none.env"
+env = { A = "${FROM_THERE}" }
+[upstreams.c]
+command = "x"
+env_file = "bad.env"
+[upstreams.d]
+url = "${SECRET}"
+[upstreams.e]
+command = "${EMPTY}"
+[upstreams.f]
+url = "https://x.example"
+headers = { A = "${LINES}" }
+[upstreams.g]
+command = "x"
+args = ["${NUL}"]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := lookup(map[string]string{"SECRET": "s3cret://x", "EMPTY": "", "LINES": "s3cret\r\nX: y", "NUL": "s3cret\x00"})
+	for i, want := range []string{
+		"upstreams.a.args[1]: environment variable NO_ARG is not set\nupstreams.a.env.TOKEN: environment variable NO_TOKEN is not set",
+		"upstreams.b.env_file: open " + filepath.Join(dir, "none.env") + ": no such file or directory",
+		"upstreams.c.env_file: " + filepath.Join(dir, "bad.env") + ":2: want NAME=value",
+		`upstreams.d.url: want an http or https url, have the scheme "s3cret"`,
+		"upstreams.e.command: empty once its variables are filled in",
+		"upstreams.f.headers.A: want no control characters once its variables are filled in",
+		"upstreams.g.args[0]: want no NUL characters once its variables are filled in",
+	} {
+		got, err := c.Upstreams[i].Resolve(env)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v\nwant %s", c.Upstreams[i].Name, err, want)
+		}
+		if diff := cmp.Diff(config.Resolved{}, got); diff != "" {
+			t.Errorf("%s: got something beside an error:\n%s", c.Upstreams[i].Name, diff)
+		}
+	}
+}
+
+// TestSecretsStayUnprinted tries every way in which a value ends up in a log.
+func TestSecretsStayUnprinted(t *testing.T) {
+	c := parse(t, "[upstreams.a]\ncommand = \"x\"\nargs = [\"${T}\"]\nenv = { TOKEN = \"s3cret\" }\n[upstreams.b]\nurl = \"https://x.example/?${T}\"\nheaders = { TOKEN = \"s3cret\" }")
+	var log bytes.Buffer
+	text, jsonLog := slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewJSONHandler(&log, nil))
+	for _, u := range c.Upstreams {
+		r, err := u.Resolve(lookup(map[string]string{"T": "s3cret"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []any{u, &u, r, &r, c, u.Env, r.Env, []config.Resolved{r}, map[string]any{"r": r}} {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+				fmt.Fprintf(&log, verb+"\n", v)
+			}
+			text.Info("x", "v", v)
+			jsonLog.Info("x", "v", v)
+			if err := json.NewEncoder(&log).Encode(v); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, secret := range []string{"s3cret", fmt.Sprintf("%x", "s3cret")} {
+		if i := strings.Index(log.String(), secret); i >= 0 {
+			t.Errorf("got the secret in the log: …%s", log.String()[max(0, i-100):i+10])
+		}
+	}
+	if !strings.Contains(log.String(), "TOKEN") {
+		t.Error("got no name of a secret in the log, want the names")
+	}
+}

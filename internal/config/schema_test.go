@@ -1,0 +1,325 @@
+package config_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mcpschedd/internal/config"
+)
+
+// source are the fields that say where a configuration came from.
+var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions", "Warnings")
+
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("/etc/mcp/c.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// shipped is the file that states every key, and the same with its examples
+// made real: an example line is # and then no prose, which starts with a space.
+func shipped(t *testing.T) (file, examples string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "configs", "pipeline_config.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data), regexp.MustCompile(`(?m)^#(\S|  )`).ReplaceAllString(string(data), "$1")
+}
+
+func TestShippedFileIsTheDefaults(t *testing.T) {
+	file, _ := shipped(t)
+	got := parse(t, file)
+	if diff := cmp.Diff(config.Default(), got, source, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("pipeline_config.toml against Default (-want +got):\n%s", diff)
+	}
+	if len(got.Warnings) > 0 {
+		t.Errorf("got warnings %v, want none", got.Warnings)
+	}
+}
+
+// TestShippedExamplesLoad also holds the file complete: every key of the schema
+// stands in it, and stands at the line that Positions says.
+func TestShippedExamplesLoad(t *testing.T) {
+	_, examples := shipped(t)
+	c := parse(t, examples)
+	if len(c.Warnings) > 0 {
+		t.Errorf("got warnings %v, want none", c.Warnings)
+	}
+	stated := map[string]bool{}
+	lines := strings.Split(examples, "\n")
+	// A block's own name, and a list's index, match * of the schema.
+	named := regexp.MustCompile(`^(upstreams|plans|limits|tools)\.("[^"]*"|[^.]+)|\[\d+\]`)
+	for key, line := range c.Positions {
+		pattern := named.ReplaceAllStringFunc(key, func(s string) string {
+			if section, _, ok := strings.Cut(s, "."); ok {
+				return section + ".*"
+			}
+			return ".*"
+		})
+		pattern = strings.Replace(pattern, ".field_groups.debug", ".field_groups.*", 1)
+		stated[pattern] = true
+		last := strings.Trim(key[strings.LastIndexAny(key, ".[")+1:], `"]`)
+		if !strings.Contains(lines[line-1], last) && !strings.HasSuffix(key, "]") {
+			t.Errorf("%s: got line %d, which is %q", key, line, lines[line-1])
+		}
+	}
+	for _, key := range config.Schema() {
+		if !stated[key] {
+			t.Errorf("%s: not in pipeline_config.toml", key)
+		}
+	}
+}
+
+// TestShippedLinesSayWhatTheyAre wants a comment behind every key.
+func TestShippedLinesSayWhatTheyAre(t *testing.T) {
+	file, _ := shipped(t)
+	key := regexp.MustCompile(`^#?[a-z_0-9]+ = `)
+	for i, line := range strings.Split(file, "\n") {
+		if strings.HasSuffix(line, "[") || !key.MatchString(line) || line == `#tool = "get_comments"` {
+			continue
+		}
+		if strings.Count(line[1:], "#") == 0 {
+			t.Errorf("line %d: no comment: %s", i+1, line)
+		}
+	}
+}
+
+func TestSchemaIsWhole(t *testing.T) {
+	for _, key := range []string{"schema_version", "upstreams.*.tools.allow", "tools.*.follow_up.*.args", "tools.*.field_groups.*.fields", "tools.*.validate.file"} {
+		if !slices.Contains(config.Schema(), key) {
+			t.Errorf("got no %s in the schema %v", key, config.Schema())
+		}
+	}
+}
+
+func TestEverythingStated(t *testing.T) {
+	_, examples := shipped(t)
+	c := parse(t, examples)
+	wantUpstreams := []config.Upstream{{
+		Name: "github", Line: c.Upstreams[0].Line, Dir: "/etc/mcp",
+		Command: "github-mcp-server", Args: []string{"stdio", "--read-only"},
+		Env:     config.Secrets{"GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_TOKEN}"},
+		Enabled: true, Instances: "session",
+		Tools: config.Filter{Allow: []string{"*"}, Deny: []string{"delete_*"}},
+	}, {
+		Name: "wiki", Line: c.Upstreams[1].Line, Dir: "/etc/mcp",
+		URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer ${WIKI_TOKEN}"},
+		Enabled: true, Instances: "shared",
+		Tools: config.Filter{Allow: []string{"*"}},
+	}}
+	if diff := cmp.Diff(wantUpstreams, c.Upstreams); diff != "" {
+		t.Errorf("upstreams (-want +got):\n%s", diff)
+	}
+	wantLimits := []config.Limit{{Name: "api.github.com", Line: c.Limits[0].Line, Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.5, SpeculativePerHour: 200}}
+	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	wantTools := []config.Tool{{
+		Name: "github/list_issues", Line: c.Tools[0].Line,
+		ValueClass: "supporting", SideEffectClass: "read_only", RateLimitHost: "api.github.com",
+		Speculate: ptr(true), Disclosure: "same_service", Volatile: ptr(false), FailFastAfterN: 3,
+		Invalidates:     []config.Invalidation{{Tool: "search_issues"}, {Tool: "get_issue", Match: []string{"owner", "repo", "issue_number"}}},
+		InvalidatesOnly: ptr(false),
+		CostModel:       config.CostModel{TypicalKB: 4, MaxKB: 40, LatencyMSP50: 450, FreshnessTTLS: 60},
+		FieldGroups:     map[string]config.FieldGroup{"debug": {Fields: []string{"node_id", "url", "*_url"}, EstimatedValue: ptr(0.1), DefaultInclude: ptr(false)}},
+		FollowUp: []config.FollowUp{
+			{Tool: "get_issue", Probability: 0.4, Max: 3, Args: map[string]any{"owner": "$args.owner", "repo": "$args.repo", "issue_number": "$result.items[*].number"}},
+			{Tool: "get_comments", Projection: "number", ProjectionArg: "issue_number"},
+		},
+	}}
+	if diff := cmp.Diff(wantTools, c.Tools); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	if got, err := json.Marshal(c.Plans[0].Steps); err != nil || string(got) != `[{"arguments":{"query":{"$ref":"params#/day"}},"id":"issues","tool":"github/search_issues"}]` {
+		t.Errorf("steps: got %s, %v", got, err)
+	}
+	if got, err := json.Marshal(c.Plans[0].Parameters); err != nil || string(got) != `{"day":{"type":"string"}}` {
+		t.Errorf("parameters: got %s, %v", got, err)
+	}
+}
+
+func TestEarlierFormat(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "earlier.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse("earlier.toml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Telemetry.Events = "off"
+	want.Enrichment.MaxParallel = 2
+	want.Enrichment.BudgetTokens = 4000
+	want.Enrichment.PrefetchTimeoutMS = 150
+	want.Tools = []config.Tool{{
+		Name: "Grep", ValueClass: "critical", SideEffectClass: "pure",
+		CostModel:   config.CostModel{TypicalKB: 2.5, MaxKB: 31, LatencyMSP50: 120, FreshnessTTLS: 15},
+		FieldGroups: map[string]config.FieldGroup{"must_have": {Fields: []string{"path", "line"}, EstimatedValue: ptr(0.9), DefaultInclude: ptr(true)}},
+		FollowUp:    []config.FollowUp{{Tool: "Read", Probability: 0.35, Projection: "match_path", ProjectionArg: "file_path"}},
+	}, {
+		Name: "update_issue", SideEffectClass: "mutates_external", RateLimitHost: "gitlab.example.com", Speculate: ptr(false),
+		Invalidates: []config.Invalidation{{Tool: "get_issue"}, {Tool: "get_issues"}},
+	}, {
+		Name: "ToolSearch", SideEffectClass: "read_only", FailFastAfterN: 2,
+	}, {
+		Name: "*", ValueClass: "supporting",
+	}}
+	if diff := cmp.Diff(want, c, source, cmpopts.IgnoreFields(config.Tool{}, "Line")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var got []string
+	for _, w := range c.Warnings {
+		got = append(got, w.Key)
+	}
+	wantWarned := []string{
+		"schema_version", "dedup.lru_size", "dedup.hint_verbosity", "dedup.near_ref_enabled", "dedup.min_body_chars", "dedup.enabled_per_endpoint",
+		"templates", "mckp", "telemetry.enabled", "telemetry.rotate_mib", "telemetry.sample_rate", "telemetry.flush_every_n",
+		"endpoint_overrides", "profiles", "hints", "enrichment.enabled", "enrichment.prefetch_timeout_ms",
+	}
+	if diff := cmp.Diff(wantWarned, got); diff != "" {
+		t.Errorf("warned keys (-want +got):\n%s", diff)
+	}
+	if got, want := c.Where("enrichment", "mode"), c.Where("enrichment", "enabled"); got != want || got == "" {
+		t.Errorf("mode: got %q, want the place of enabled, %q", got, want)
+	}
+}
+
+func TestEarlierSwitches(t *testing.T) {
+	off := parse(t, "[enrichment]\nenabled = false\nrespect_rate_limits = false\n")
+	if off.Enrichment.Mode != "off" || len(off.Warnings) != 2 {
+		t.Errorf("got mode %q and warnings %v, want off and two", off.Enrichment.Mode, off.Warnings)
+	}
+	if c := parse(t, "telemetry.enabled = true"); c.Telemetry.Events != "on" {
+		t.Errorf("got events %q, want on", c.Telemetry.Events)
+	}
+}
+
+func TestUpstreamDefaults(t *testing.T) {
+	c := parse(t, `
+[upstreams.z]
+command = "x"
+[upstreams.a]
+url = "http://x.example"
+instances = "session"
+enabled = false
+tools.deny = ["x"]
+[upstreams.m]
+command = "x"
+tools.allow = []
+`)
+	var names []string
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	if diff := cmp.Diff([]string{"z", "a", "m"}, names); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if u := c.Upstreams[1]; u.Instances != "session" || u.Enabled || u.Line != 4 || u.Tools.Allows("x") || !u.Tools.Allows("y") {
+		t.Errorf("got %+v, want a disabled session upstream of line 4 without the tool x", u)
+	}
+	if c.Upstreams[2].Tools.Allows("x") {
+		t.Error("allow = []: got x allowed, want none")
+	}
+}
+
+func TestLimitDefaults(t *testing.T) {
+	c := parse(t, "[limits.a]\nrate = 0.5\n[limits.b]\nrate = 2.5\n[limits.c]\nrate = 1e300\n[limits.d]\nconcurrency = 1")
+	for i, want := range []int{1, 3, math.MaxInt32, 0} {
+		if got := c.Limits[i].Burst; got != want {
+			t.Errorf("%s: got burst %d, want %d", c.Limits[i].Name, got, want)
+		}
+	}
+}
+
+func TestFilterHoldsSlashes(t *testing.T) {
+	f := config.Filter{Allow: []string{"*"}, Deny: []string{"delete_*", "[xy]/?"}}
+	for tool, want := range map[string]bool{"get": true, "a/b": true, "delete_a": false, "delete_a/b": false, "x/1": false, "z/1": true} {
+		if got := f.Allows(tool); got != want {
+			t.Errorf("Allows(%q): got %v, want %v", tool, got, want)
+		}
+	}
+}
+
+func TestPositions(t *testing.T) {
+	c := parse(t, `
+[tools."a/b"]
+invalidates = [
+  "x",
+  { tool = "y",
+    match = ["m"] },
+]
+[[tools."a/b".follow_up]]
+tool = "c"
+[[tools."a/b".follow_up]]
+tool = "d"
+args.e = "$args.e"
+[tools."a/b".cost_model]
+typical_kb = 1
+[plans.p]
+steps = [ { id = "a", arguments = { n = [
+   [1, 2],
+   [ 3 ] ] } } ]
+`)
+	for key, want := range map[string]int{
+		`tools."a/b"`: 2, `tools."a/b".invalidates[0]`: 4, `tools."a/b".invalidates[1].match`: 6,
+		`tools."a/b".follow_up`: 8, `tools."a/b".follow_up[0].tool`: 9, `tools."a/b".follow_up[1]`: 10, `tools."a/b".follow_up[1].args.e`: 12,
+		`tools."a/b".cost_model.typical_kb`: 14, `plans.p.steps[0].arguments.n[1]`: 18, `plans.p.steps[0].arguments.n[0][1]`: 17,
+		`tools."a/b".value_class`: 0,
+	} {
+		if got := c.Positions[key]; got != want {
+			t.Errorf("%s: got line %d, want %d", key, got, want)
+		}
+	}
+	if got, want := c.Where("tools", "a/b", "cost_model", "typical_kb"), "/etc/mcp/c.toml:14"; got != want {
+		t.Errorf("Where: got %q, want %q", got, want)
+	}
+	if got := c.Where("tools", "a/b", "speculate"); got != "" {
+		t.Errorf("Where of what is not stated: got %q, want nothing", got)
+	}
+}
+
+func TestPathsStartAtTheFile(t *testing.T) {
+	c := parse(t, "[server]\nstate_dir = \"state\"\n[log]\nfile = \"/var/log/x\"")
+	if c.Server.StateDir != "/etc/mcp/state" || c.Log.File != "/var/log/x" {
+		t.Errorf("got %q and %q, want /etc/mcp/state and /var/log/x", c.Server.StateDir, c.Log.File)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	old := parse(t, "[server]\nname_style = \"auto\"\n[enrichment]\nmode = \"on\"")
+	new := parse(t, "[enrichment]\nmode = \"off\"\n[log]\nlevel = \"debug\"\n[server]\nname_style = \"never\"\nstart_timeout = \"1s\"\n[http]\nallowed_origins = [\"http://a\"]\n[upstreams.a]\ncommand = \"x\"")
+	want := []string{"http.allowed_origins", "server.name_style", "server.start_timeout"}
+	if diff := cmp.Diff(want, config.Diff(old, new)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := config.Diff(old, old); got != nil {
+		t.Errorf("of itself: got %v, want nothing", got)
+	}
+}
+
+func TestSame(t *testing.T) {
+	const block = "[upstreams.a]\ncommand = \"x\"\nenv = { A = \"b\" }\n"
+	a := parse(t, block).Upstreams[0]
+	if moved := parse(t, "# above\n"+block).Upstreams[0]; !a.Same(moved) {
+		t.Error("moved by a line: got another, want the same")
+	}
+	if other := parse(t, strings.Replace(block, `"b"`, `"c"`, 1)).Upstreams[0]; a.Same(other) {
+		t.Error("another variable: got the same, want another")
+	}
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Upstream is one [upstreams.*] block: a command spoken to over its pipes, or
+// a url. Its strings still hold ${NAME}; [Upstream.Resolve] expands them.
+type Upstream struct {
+	Name string // letters, digits, - and single _ inside, so that upstream__tool has one reading
+	Line int    // of the block's first key or header
+	Dir  string // the file's folder, from which relative paths start
+
+	Command        string   `toml:"command"`
+	Args           []string `toml:"args"`
+	Cwd            string   `toml:"cwd"`      // default "": the client's
+	Env            Secrets  `toml:"env"`      // added to the child's environment
+	EnvFile        string   `toml:"env_file"` // NAME=value lines, under env
+	URL            string   `toml:"url"`
+	Transport      string   `toml:"transport" enum:"|sse"` // default "": streamable HTTP, then SSE
+	Headers        Secrets  `toml:"headers"`
+	Enabled        bool     `toml:"enabled"` // default true
+	Provider       string   `toml:"provider"`
+	Trust          bool     `toml:"trust"`
+	Domain         string   `toml:"domain"` // default "": the remote host, or "local"
+	Exclusive      bool     `toml:"exclusive"`
+	Instances      string   `toml:"instances" enum:"|session|shared"` // default session for a command, shared for a url
+	SharedIdentity bool     `toml:"shared_identity"`
+	Timeout        Duration `toml:"timeout"` // per call; default 0: none
+	Tools          Filter   `toml:"tools"`
+}
+
+// Same says whether two blocks say the same, wherever they stand in their file.
+func (u Upstream) Same(v Upstream) bool {
+	u.Line, v.Line = 0, 0
+	return reflect.DeepEqual(u, v)
+}
+
+// Filter chooses tools by globs in which * stands for anything.
+type Filter struct {
+	Allow []string `toml:"allow"` // default ["*"]
+	Deny  []string `toml:"deny"`  // wins over allow
+}
+
+// Allows says whether the upstream's tool of this name is offered.
+func (f Filter) Allows(tool string) bool {
+	matches := func(pattern string) bool {
+		// path.Match stops * at a slash, which a tool's name may hold: a deny
+		// list must not be passed by one.
+		hide := strings.NewReplacer("/", "\x00")
+		ok, err := path.Match(hide.Replace(pattern), hide.Replace(tool))
+		return ok && err == nil
+	}
+	return slices.ContainsFunc(f.Allow, matches) && !slices.ContainsFunc(f.Deny, matches)
+}
+
+// Secrets maps names to values that are printed by their names only.
+type Secrets map[string]string
+
+// Format prints the names, whatever the verb.
+func (s Secrets) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%v", slices.Sorted(maps.Keys(s)))
+}
+
+// MarshalJSON gives the names, as a JSON log line shows them.
+func (s Secrets) MarshalJSON() ([]byte, error) {
+	return json.Marshal(slices.Sorted(maps.Keys(s)))
+}
+
+// Resolved is how to reach an upstream, with every ${NAME} filled in. It is
+// secret, and prints as its name.
+type Resolved struct {
+	Name    string
+	Command string   // absolute path, or a name to look up in PATH; "" for a url
+	Args    []string // without the command
+	Cwd     string   // absolute; "": the client's
+	Env     Secrets  // to add to the environment: env_file's lines under env's
+	URL     string   // "" for a command
+	Headers Secrets
+}
+
+// Format prints the name, whatever the verb.
+func (r Resolved) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, r.Name)
+}
+
+// MarshalJSON gives the name, as a JSON log line shows it.
+func (r Resolved) MarshalJSON() ([]byte, error) { return json.Marshal(r.Name) }

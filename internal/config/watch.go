@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	quiet    = 100 * time.Millisecond // how long nothing must happen before the file is read: editors write in steps
+	patience = time.Second            // but no longer than this after the first step
+)
+
+// Watch calls changed for every new content of c's file, with the new value or
+// with why it cannot be used, until ctx ends. The same content is never reported
+// twice in a row, be it good or bad. A file that disappears or becomes empty is
+// an error, so that an editor's pause between truncating and writing, or a
+// vanished mount, does not take every upstream away.
+//
+// What happened between loading c and the call is not lost: the file is
+// compared with c.Digest first. A configuration without a file may name one
+// that does not exist yet in c.Path. changed is called from Watch's own
+// goroutine, which is the caller's.
+func Watch(ctx context.Context, c *Config, changed func(*Config, error)) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	defer w.Close()
+	f := &follower{path: c.Path, last: c.Digest, changed: changed, watch: func(names []string) error {
+		return rewatch(w, names)
+	}}
+	return f.run(ctx, w.Events, w.Errors)
+}
+
+// follower turns events of the file system into configurations.
+type follower struct {
+	path    string
+	last    [32]byte                   // digest of the content last seen; zero: no file
+	changed func(*Config, error)       // told about new content
+	watch   func(names []string) error // watches these paths and nothing else
+	names   []string                   // the paths watched
+}
+
+// run reads the file whenever events of its paths have come to rest.
+func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) error {
+	if err := f.rewatch(); err != nil {
+		return err
+	}
+	due := time.NewTimer(0)
+	defer due.Stop()
+	var first time.Time // of the events not yet acted on
+	touch := func() {
+		if first.IsZero() {
+			first = time.Now()
+		}
+		due.Reset(max(0, min(quiet, time.Until(first.Add(patience)))))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-events:
+			if !ok {
+				return errors.New("watch: ended by the system")
+			}
+			if slices.Contains(f.names, e.Name) {
+				touch()
+			}
+		case _, ok := <-errs:
+			if !ok {
+				return errors.New("watch: ended by the system")
+			}
+			touch() // most likely events were lost
+		case <-due.C:
+			first = time.Time{}
+			f.look()
+		}
+	}
+}
+
+// rewatch follows the links as they are now.
+func (f *follower) rewatch() error {
+	f.names = points(f.path)
+	return f.watch(f.names)
+}
+
+// look reads the file and reports what is new.
+func (f *follower) look() {
+	// Watching comes first, so that a change after the reading gives an event.
+	// Its error repeats itself in the reading.
+	_ = f.rewatch()
+	data, err := read(f.path)
+	digest := sha256.Sum256(data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		digest = [32]byte{}
+	case err != nil:
+		digest = sha256.Sum256([]byte("\x00" + err.Error())) // no file begins like that
+	}
+	if digest == f.last {
+		return
+	}
+	f.last = digest
+	switch {
+	case err != nil:
+		f.changed(nil, err)
+	case len(bytes.TrimSpace(data)) == 0:
+		f.changed(nil, &Error{Problems: []Problem{{File: f.path, Line: 1, Message: "the file is empty; a comment line is enough to say that the defaults are meant"}}})
+	default:
+		f.changed(Parse(f.path, data))
+	}
+}
+
+// points are the paths whose replacement changes what path reads: the file, its
+// folder, and every symbolic link on the way there.
+func points(path string) []string {
+	var names []string
+	for range 40 { // as many links as Linux follows
+		link := firstLink(path)
+		if link == "" {
+			break
+		}
+		names = append(names, link)
+		target, err := os.Readlink(link)
+		if err != nil {
+			break
+		}
+		path = filepath.Join(absolute(target, filepath.Dir(link)), path[len(link):])
+	}
+	return append(names, path, filepath.Dir(path))
+}
+
+// firstLink is the shortest part of path that is a symbolic link, "" if none is.
+func firstLink(path string) string {
+	link := ""
+	for p := path; p != filepath.Dir(p); p = filepath.Dir(p) {
+		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			link = p
+		}
+	}
+	return link
+}
+
+// rewatch watches the folders of names: a watch on a file itself would stay with
+// the old one when an editor renames a new one over it. A folder that is missing
+// is waited for in the one above it; its error counts if nothing can be watched.
+func rewatch(w *fsnotify.Watcher, names []string) error {
+	var folders []string
+	var missing error
+	for _, name := range names {
+		// Adding again is how a folder that was replaced is found.
+		if err := w.Add(filepath.Dir(name)); err != nil {
+			missing = fmt.Errorf("watch %s: %w", filepath.Dir(name), err)
+			continue
+		}
+		folders = append(folders, filepath.Dir(name))
+	}
+	for _, old := range w.WatchList() {
+		if !slices.Contains(folders, old) {
+			_ = w.Remove(old) // gone already, most likely
+		}
+	}
+	if len(folders) > 0 {
+		return nil
+	}
+	return missing
+}

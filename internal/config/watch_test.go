@@ -1,0 +1,386 @@
+package config_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/config"
+)
+
+// heard is one call of a watcher: the level of the configuration, or its error.
+type heard struct {
+	level string
+	err   error
+}
+
+// watch watches path on the real file system until the test ends.
+func watch(t *testing.T, c *config.Config) <-chan heard {
+	t.Helper()
+	calls := make(chan heard, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		done <- config.Watch(ctx, c, func(c *config.Config, err error) {
+			if err != nil {
+				calls <- heard{err: err}
+				return
+			}
+			calls <- heard{level: c.Log.Level}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Watch: got %v, want nil once its context has ended", err)
+		}
+	})
+	return calls
+}
+
+// until waits for a configuration of this level. What a reader may see between
+// two steps of an editor, no file or an empty one, is passed over.
+func until(t *testing.T, calls <-chan heard, level string) {
+	t.Helper()
+	for {
+		select {
+		case got := <-calls:
+			if got.level == level {
+				return
+			}
+			if got.err == nil {
+				t.Fatalf("got level %q, want %q", got.level, level)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("got nothing for 20 s, want level %q", level)
+		}
+	}
+}
+
+func toml(level string) string { return "[log]\nlevel = \"" + level + "\"\n" }
+
+func load(t *testing.T, path string) *config.Config {
+	t.Helper()
+	c, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWatchSurvivesEditors changes a file in the ways that programs do, each
+// twice, because a watch that stays with the old file sees the first change only.
+func TestWatchSurvivesEditors(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		setup  func(t *testing.T, dir string) string // makes a file of level info, returns its path
+		change func(t *testing.T, dir, level string)
+	}{
+		{"write in place", plainFile, func(t *testing.T, dir, level string) {
+			f, err := os.OpenFile(filepath.Join(dir, "c.toml"), os.O_WRONLY|os.O_TRUNC, 0)
+			must(t, err)
+			for _, b := range []byte(toml(level)) {
+				_, err := f.Write([]byte{b})
+				must(t, err)
+			}
+			must(t, f.Close())
+		}},
+		{"rename over", plainFile, func(t *testing.T, dir, level string) {
+			write(t, filepath.Join(dir, "c.toml.new"), toml(level))
+			must(t, os.Rename(filepath.Join(dir, "c.toml.new"), filepath.Join(dir, "c.toml")))
+		}},
+		{"rename away and create", plainFile, func(t *testing.T, dir, level string) {
+			must(t, os.Rename(filepath.Join(dir, "c.toml"), filepath.Join(dir, "c.toml~")))
+			write(t, filepath.Join(dir, "c.toml"), toml(level))
+		}},
+		{"delete and create", plainFile, func(t *testing.T, dir, level string) {
+			must(t, os.Remove(filepath.Join(dir, "c.toml")))
+			write(t, filepath.Join(dir, "c.toml"), toml(level))
+		}},
+		{"replace the folder", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "folder", "c.toml"), toml("info"))
+			return filepath.Join(dir, "folder", "c.toml")
+		}, func(t *testing.T, dir, level string) {
+			must(t, os.Rename(filepath.Join(dir, "folder"), filepath.Join(dir, "before-"+level)))
+			write(t, filepath.Join(dir, "new", "c.toml"), toml(level))
+			must(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "folder")))
+		}},
+		{"edit in a replaced folder", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "folder", "c.toml"), toml("info"))
+			return filepath.Join(dir, "folder", "c.toml")
+		}, func(t *testing.T, dir, level string) {
+			if level == "warn" {
+				must(t, os.Rename(filepath.Join(dir, "folder"), filepath.Join(dir, "before")))
+			}
+			write(t, filepath.Join(dir, "folder", "c.toml"), toml(level))
+		}},
+		{"turn the first of two links", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "files", "info.toml"), toml("info"))
+			must(t, os.Mkdir(filepath.Join(dir, "links"), 0o700))
+			must(t, os.Symlink(filepath.Join("..", "files", "info.toml"), filepath.Join(dir, "links", "info")))
+			must(t, os.Mkdir(filepath.Join(dir, "config"), 0o700))
+			must(t, os.Symlink(filepath.Join("..", "links", "info"), filepath.Join(dir, "config", "c.toml")))
+			return filepath.Join(dir, "config", "c.toml")
+		}, func(t *testing.T, dir, level string) {
+			write(t, filepath.Join(dir, "files", level+".toml"), toml(level))
+			must(t, os.Symlink(filepath.Join("..", "files", level+".toml"), filepath.Join(dir, "links", level)))
+			must(t, os.Symlink(filepath.Join("..", "links", level), filepath.Join(dir, "config", "next")))
+			must(t, os.Rename(filepath.Join(dir, "config", "next"), filepath.Join(dir, "config", "c.toml")))
+		}},
+		{"swap ..data", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "..info", "c.toml"), toml("info"))
+			must(t, os.Symlink("..info", filepath.Join(dir, "..data")))
+			must(t, os.Symlink(filepath.Join("..data", "c.toml"), filepath.Join(dir, "c.toml")))
+			return filepath.Join(dir, "c.toml")
+		}, func(t *testing.T, dir, level string) {
+			write(t, filepath.Join(dir, ".."+level, "c.toml"), toml(level))
+			must(t, os.Symlink(".."+level, filepath.Join(dir, "..data_tmp")))
+			old, err := os.Readlink(filepath.Join(dir, "..data"))
+			must(t, err)
+			must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+			must(t, os.RemoveAll(filepath.Join(dir, old)))
+		}},
+		{"edit behind a link", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "dotfiles", "mcp.toml"), toml("info"))
+			must(t, os.Mkdir(filepath.Join(dir, "config"), 0o700))
+			must(t, os.Symlink(filepath.Join(dir, "dotfiles", "mcp.toml"), filepath.Join(dir, "config", "c.toml")))
+			return filepath.Join(dir, "config", "c.toml")
+		}, func(t *testing.T, dir, level string) {
+			write(t, filepath.Join(dir, "dotfiles", "new"), toml(level))
+			must(t, os.Rename(filepath.Join(dir, "dotfiles", "new"), filepath.Join(dir, "dotfiles", "mcp.toml")))
+		}},
+		{"turn a linked folder", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "v-info", "c.toml"), toml("info"))
+			must(t, os.Symlink("v-info", filepath.Join(dir, "current")))
+			return filepath.Join(dir, "current", "c.toml")
+		}, func(t *testing.T, dir, level string) {
+			write(t, filepath.Join(dir, "v-"+level, "c.toml"), toml(level))
+			must(t, os.Symlink("v-"+level, filepath.Join(dir, "next")))
+			must(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "current")))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			calls := watch(t, load(t, tt.setup(t, dir)))
+			for _, level := range []string{"warn", "error"} {
+				tt.change(t, dir, level)
+				until(t, calls, level)
+			}
+		})
+	}
+}
+
+func plainFile(t *testing.T, dir string) string {
+	write(t, filepath.Join(dir, "c.toml"), toml("info"))
+	return filepath.Join(dir, "c.toml")
+}
+
+// TestWatchFromBefore changes the file before it is watched.
+func TestWatchFromBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.toml")
+	write(t, path, toml("info"))
+	c := load(t, path)
+	write(t, path, toml("warn"))
+	until(t, watch(t, c), "warn")
+}
+
+// TestWatchForAFileToCome starts on defaults, without a file or its folder.
+func TestWatchForAFileToCome(t *testing.T) {
+	c := config.Default()
+	c.Path = filepath.Join(t.TempDir(), "mcpschedd", "c.toml")
+	calls := watch(t, c)
+	for _, level := range []string{"warn", "error"} {
+		write(t, c.Path, toml(level))
+		until(t, calls, level)
+	}
+}
+
+func TestWatchNeedsAFolder(t *testing.T) {
+	c := config.Default()
+	c.Path = filepath.Join(t.TempDir(), "none", "below", "c.toml")
+	if err := config.Watch(t.Context(), c, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
+	}
+}
+
+// follower runs the watcher in a bubble on a real file and events of the test's
+// making. Each step changes the file, sends one event for it, and lets time pass.
+type follower struct {
+	path   string
+	events chan fsnotify.Event
+	errs   chan error
+	calls  []heard
+	ended  chan error
+}
+
+func follow(t *testing.T, ctx context.Context) *follower {
+	f := &follower{path: filepath.Join(t.TempDir(), "c.toml"), events: make(chan fsnotify.Event), errs: make(chan error), ended: make(chan error, 1)}
+	write(t, f.path, toml("info"))
+	c := load(t, f.path)
+	go func() {
+		f.ended <- config.Follow(ctx, c, f.events, f.errs, func(c *config.Config, err error) {
+			if err != nil {
+				f.calls = append(f.calls, heard{err: err})
+				return
+			}
+			f.calls = append(f.calls, heard{level: c.Log.Level})
+		})
+	}()
+	synctest.Wait()
+	return f
+}
+
+func (f *follower) touch() {
+	f.events <- fsnotify.Event{Name: f.path, Op: fsnotify.Write}
+	synctest.Wait()
+}
+
+// settle lets the watcher act and returns what it said since the last time.
+func (f *follower) settle() []heard {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	calls := f.calls
+	f.calls = nil
+	return calls
+}
+
+func (f *follower) write(t *testing.T, text string) []heard {
+	t.Helper()
+	write(t, f.path, text)
+	f.touch()
+	return f.settle()
+}
+
+func levels(calls []heard) []string {
+	got := []string{}
+	for _, c := range calls {
+		if c.err != nil {
+			got = append(got, "error")
+		} else {
+			got = append(got, c.level)
+		}
+	}
+	return got
+}
+
+func TestWatchReportsEachContentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := follow(t, ctx)
+		bad := "[log]\nlevel = 1\n"
+		for i, step := range []struct {
+			text string
+			want []string
+		}{
+			{toml("info"), []string{}}, // what was loaded
+			{toml("warn"), []string{"warn"}},
+			{toml("warn"), []string{}},
+			{bad, []string{"error"}},
+			{bad, []string{}},
+			{"[log\n", []string{"error"}},
+			{toml("warn"), []string{"warn"}}, // mended: the error is over
+			{bad, []string{"error"}},
+			{"", []string{"error"}}, // not taken for an empty configuration
+			{" \n", []string{"error"}},
+			{"#\n", []string{"info"}},
+		} {
+			if diff := cmp.Diff(step.want, levels(f.write(t, step.text))); diff != "" {
+				t.Errorf("step %d, %q (-want +got):\n%s", i, step.text, diff)
+			}
+		}
+		cancel()
+		if err := <-f.ended; err != nil {
+			t.Errorf("got %v, want nil once its context has ended", err)
+		}
+	})
+}
+
+func TestWatchWithoutTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := follow(t, ctx)
+		must(t, os.Remove(f.path))
+		f.touch()
+		if got := f.settle(); len(got) != 1 || !errors.Is(got[0].err, fs.ErrNotExist) {
+			t.Errorf("removed: got %v, want fs.ErrNotExist", got)
+		}
+		f.touch()
+		if got := f.settle(); len(got) != 0 {
+			t.Errorf("still removed: got %v, want nothing", got)
+		}
+		if diff := cmp.Diff([]string{"info"}, levels(f.write(t, toml("info")))); diff != "" {
+			t.Errorf("back again (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWatchWaitsForQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := follow(t, ctx)
+		// Five steps 90 ms apart: only the last is read.
+		for _, text := range []string{"", "[log]", "[log]\nlevel", "[log]\nlevel = 1", toml("error")} {
+			write(t, f.path, text)
+			f.touch()
+			time.Sleep(90 * time.Millisecond)
+		}
+		if diff := cmp.Diff([]string{"error"}, levels(f.settle())); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		// Steps without end are not waited out.
+		write(t, f.path, toml("warn"))
+		for range 12 {
+			f.touch()
+			time.Sleep(90 * time.Millisecond)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
+			t.Errorf("still being touched after 1.08 s (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWatchMindsItsOwnFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := follow(t, ctx)
+		write(t, f.path, toml("warn"))
+		f.events <- fsnotify.Event{Name: f.path + ".swp", Op: fsnotify.Create}
+		if got := f.settle(); len(got) != 0 {
+			t.Errorf("an event of another file: got %v, want nothing", got)
+		}
+		f.errs <- fsnotify.ErrEventOverflow
+		if diff := cmp.Diff([]string{"warn"}, levels(f.settle())); diff != "" {
+			t.Errorf("lost events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWatchEndsWithItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, t.Context())
+		close(f.events)
+		if err := <-f.ended; err == nil {
+			t.Error("got nil, want an error when the system ends the watch")
+		}
+	})
+}

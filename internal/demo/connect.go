@@ -1,0 +1,186 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// startWithin is how long a server may take until it has listed its tools.
+const startWithin = 30 * time.Second
+
+// desk is what the agent sits at: the connections to its MCP servers.
+type desk struct {
+	peers   map[string]*peer         // the script's server → the connection that leads there
+	name    func(call) (tool string) // what that connection calls the tool
+	start   time.Duration            // from the first process to the last list of tools
+	closers []func()                 // run last to first
+}
+
+// openDirect connects to both upstreams, each in a process of its own.
+func openDirect(ctx context.Context, o Options) (*desk, error) {
+	d := &desk{peers: map[string]*peer{}, name: func(c call) string { return c.Tool }}
+	begin := time.Now()
+	for _, upstream := range []string{tracker, files} {
+		p, err := o.connect(ctx, []string{UpstreamCommand, upstream}, speedVariable+"="+o.speed())
+		if err != nil {
+			d.close()
+			return nil, err
+		}
+		d.peers[upstream] = p
+		d.closers = append(d.closers, p.close)
+	}
+	d.start = time.Since(begin)
+	return d, nil
+}
+
+// openThrough connects to mcpschedd, configured with both upstreams.
+func openThrough(ctx context.Context, o Options) (*desk, error) {
+	dir, err := os.MkdirTemp("", "mcpschedd-demo-")
+	if err != nil {
+		return nil, err
+	}
+	d := &desk{peers: map[string]*peer{}, name: func(c call) string { return c.Server + "__" + c.Tool }}
+	d.closers = append(d.closers, func() { os.RemoveAll(dir) })
+	config, err := o.writeConfig(dir)
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	begin := time.Now()
+	p, err := o.connect(ctx, []string{"serve", "--config", config})
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	d.start = time.Since(begin)
+	d.closers = append(d.closers, p.close)
+	d.peers[tracker], d.peers[files] = p, p
+	return d, nil
+}
+
+// writeConfig writes the configuration under which mcpschedd runs the
+// upstreams, with its state in dir too.
+func (o Options) writeConfig(dir string) (file string, err error) {
+	type upstream struct {
+		Command string            `toml:"command"`
+		Args    []string          `toml:"args"`
+		Env     map[string]string `toml:"env"`
+	}
+	run := func(name string) upstream {
+		return upstream{o.Executable, []string{UpstreamCommand, name}, map[string]string{speedVariable: o.speed()}}
+	}
+	text, err := toml.Marshal(map[string]any{
+		"server":    map[string]any{"state_dir": filepath.Join(dir, "state")},
+		"upstreams": map[string]any{tracker: run(tracker), files: run(files)},
+	})
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, "pipeline_config.toml")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+func (o Options) speed() string { return strconv.FormatFloat(o.Speed, 'g', -1, 64) }
+
+// call makes one of the script's calls.
+func (d *desk) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
+	p := d.peers[c.Server]
+	r, err := p.client.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: d.name(c), Arguments: c.Args}})
+	return r, p.explain(err)
+}
+
+// close ends the connections and returns when their processes have ended.
+func (d *desk) close() {
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		d.closers[i]()
+	}
+	d.closers = nil
+}
+
+// peer is a server process and the client that speaks to it.
+type peer struct {
+	client *client.Client
+	said   *tail // on stderr
+}
+
+// connect starts the executable with args and env added to ours, and does
+// what any client does first: shake hands, list the tools.
+func (o Options) connect(ctx context.Context, args []string, env ...string) (*peer, error) {
+	said := &tail{}
+	p := &peer{said: said, client: client.NewClient(transport.NewStdioWithOptions(o.Executable, env, args,
+		transport.WithCommandStderrWriter(said),
+		transport.WithCommandFunc(func(_ context.Context, command string, env, args []string) (*exec.Cmd, error) {
+			cmd := exec.Command(command, args...)
+			cmd.Env = append(os.Environ(), env...)
+			apart(cmd)
+			return cmd, nil
+		}),
+	))}
+	// The process outlives ctx: close ends it in order, where the end of ctx
+	// would kill the proxy and leave its upstreams alone.
+	err := p.client.Start(context.WithoutCancel(ctx))
+	if err == nil {
+		within, cancel := context.WithTimeout(ctx, startWithin)
+		defer cancel()
+		hello := mcp.InitializeRequest{}
+		hello.Params.ClientInfo = mcp.Implementation{Name: "mcpschedd-demo", Version: "1"}
+		if _, err = p.client.Initialize(within, hello); err == nil {
+			_, err = p.client.ListTools(within, mcp.ListToolsRequest{})
+		}
+		if err != nil {
+			p.close()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", filepath.Base(o.Executable), strings.Join(args, " "), p.explain(err))
+	}
+	return p, nil
+}
+
+// close ends the process. How it exits after its work is done decides nothing.
+func (p *peer) close() { p.client.Close() }
+
+// explain adds to the loss of the connection what the process said last.
+func (p *peer) explain(err error) error {
+	if last := p.said.lastLine(); last != "" && errors.Is(err, transport.ErrTransportClosed) {
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return err
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte // at most 4 KiB
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - 4096; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) lastLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := bytes.TrimSpace(t.buf)
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
+}

@@ -1,0 +1,115 @@
+package demo_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/internal/demo"
+)
+
+const (
+	// pidsVariable names a folder in which every child leaves a file named
+	// for its process.
+	pidsVariable = "MCPSCHEDD_TEST_PIDS"
+	// proxyVariable says how the small proxy below misbehaves.
+	proxyVariable = "MCPSCHEDD_TEST_PROXY"
+)
+
+// TestMain lets the test binary stand in for mcpschedd: its hidden command is
+// the real thing, its serve a small working proxy.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || (os.Args[1] != demo.UpstreamCommand && os.Args[1] != "serve") {
+		os.Exit(m.Run())
+	}
+	if dir := os.Getenv(pidsVariable); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(os.Getpid())), nil, 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	var err error
+	if os.Args[1] == "serve" {
+		err = serve(context.Background(), os.Args[3])
+	} else {
+		err = demo.RunUpstream(context.Background(), os.Args[2], os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serve aggregates the upstreams of a configuration file: upstream__tool,
+// nothing stored.
+func serve(ctx context.Context, file string) error {
+	var config struct {
+		Server struct {
+			StateDir string `toml:"state_dir"`
+		}
+		Upstreams map[string]struct {
+			Command string
+			Args    []string
+			Env     map[string]string
+		}
+	}
+	if _, err := toml.DecodeFile(file, &config); err != nil {
+		return err
+	}
+	mode := os.Getenv(proxyVariable)
+	if mode == "die" {
+		return fmt.Errorf("no such luck")
+	}
+	if !strings.HasPrefix(config.Server.StateDir, filepath.Dir(file)) {
+		return fmt.Errorf("state_dir: got %q, want it beside %q", config.Server.StateDir, file)
+	}
+	s := server.NewMCPServer("small", "1", server.WithToolCapabilities(false))
+	for name, u := range config.Upstreams {
+		var env []string
+		for k, v := range u.Env {
+			env = append(env, k+"="+v)
+		}
+		c, err := client.NewStdioMCPClient(u.Command, env, u.Args...)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := c.Initialize(ctx, mcp.InitializeRequest{}); err != nil {
+			return err
+		}
+		list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+		if err != nil {
+			return err
+		}
+		for _, t := range list.Tools {
+			own := t.Name
+			t.Name = name + "__" + own
+			s.AddTool(t, func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				r.Params.Name = own
+				r.Params.Meta = nil // it belongs to the other hop
+				result, err := c.CallTool(ctx, r)
+				if err != nil {
+					return nil, err
+				}
+				switch text, _ := result.Content[0].(mcp.TextContent); {
+				case own == "list_directory":
+					result.Meta = mcp.NewMetaFromMap(map[string]any{"mcpschedd/disposition": "prefetched"})
+				case own == "read_file" && mode == "tamper":
+					text.Text = strings.Replace(text.Text, "package billing", "package Billing", 1)
+					result.Content[0] = text
+				}
+				return result, nil
+			})
+		}
+	}
+	return server.NewStdioServer(s).Listen(ctx, os.Stdin, os.Stdout)
+}

@@ -1,0 +1,97 @@
+package jsonrpc
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// The codes of errors that JSON-RPC 2.0 defines.
+const (
+	CodeParse          = -32700 // not JSON
+	CodeInvalidRequest = -32600 // JSON, but no message
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)
+
+// Error is the error of an error response.
+type Error struct {
+	Code    int
+	Message string
+	Data    []byte // raw JSON; nil if there is none
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// Append appends e as a JSON object.
+func (e *Error) Append(dst []byte) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = strconv.AppendInt(dst, int64(e.Code), 10)
+	dst = append(dst, `,"message":`...)
+	dst = AppendString(dst, e.Message)
+	if e.Data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, '}')
+}
+
+func parseError(at int) *Error {
+	return &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(at)}
+}
+
+func invalid(cause string) *Error {
+	return &Error{Code: CodeInvalidRequest, Message: "invalid request: " + cause}
+}
+
+// AppendRequest appends a request without a line end; nil params are left out.
+func AppendRequest(dst, id []byte, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, ',')
+	return appendCall(dst, method, params)
+}
+
+// AppendNotification appends a notification without a line end; nil params are
+// left out.
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0",`...)
+	return appendCall(dst, method, params)
+}
+
+func appendCall(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `"method":`...)
+	dst = AppendString(dst, method)
+	if params != nil {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, '}')
+}
+
+// AppendResult appends the response to the request id without a line end. A nil
+// result is {}, MCP's empty one.
+func AppendResult(dst, id, result []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"result":`...)
+	if result == nil {
+		dst = append(dst, '{', '}')
+	}
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
+// AppendError appends the error response to the request id without a line end;
+// nil stands for an id that could not be read. errObject is what [Error.Append]
+// or an upstream wrote.
+func AppendError(dst, id, errObject []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	if id == nil {
+		dst = append(dst, "null"...)
+	}
+	dst = append(dst, id...)
+	dst = append(dst, `,"error":`...)
+	dst = append(dst, errObject...)
+	return append(dst, '}')
+}

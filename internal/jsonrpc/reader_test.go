@@ -1,0 +1,248 @@
+package jsonrpc_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// readAll returns what Next returns up to the error that repeats itself.
+func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
+	t.Helper()
+	for {
+		line, err := r.Next()
+		var long *jsonrpc.LineTooLong
+		switch {
+		case errors.As(err, &long):
+			lines = append(lines, "too long: "+string(long.Head))
+		case err != nil:
+			if _, again := r.Next(); again != err {
+				t.Errorf("got %v after %v, want the same", again, err)
+			}
+			return lines, err
+		default:
+			lines = append(lines, string(line))
+		}
+	}
+}
+
+func TestReader(t *testing.T) {
+	broken := errors.New("broken")
+	long := strings.Repeat("0123456789", 100_000)
+	tests := []struct {
+		name  string
+		in    io.Reader
+		max   int
+		want  []string
+		error error
+	}{
+		{"empty", strings.NewReader(""), 0, nil, io.EOF},
+		{"lines", strings.NewReader("a\nbc\r\nd\n"), 0, []string{"a", "bc", "d"}, io.EOF},
+		{"empty lines", strings.NewReader("\n\r\n\na\n\n\r\nb\n\n"), 0, []string{"a", "b"}, io.EOF},
+		{"CR within", strings.NewReader("a\rb\r\r\n"), 0, []string{"a\rb\r"}, io.EOF},
+		{"end inside a line", strings.NewReader("a\nb"), 0, []string{"a"}, io.ErrUnexpectedEOF},
+		{"one byte at a time", iotest.OneByteReader(strings.NewReader("ab\r\nc\n\nd")), 2, []string{"ab", "c"}, io.ErrUnexpectedEOF},
+		{"data with the end", iotest.DataErrReader(strings.NewReader("a\nb\n")), 0, []string{"a", "b"}, io.EOF},
+		{"error", io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), 0, []string{"a"}, broken},
+		{"nothing for ever", nothing{}, 0, nil, io.ErrNoProgress},
+		{"long lines", strings.NewReader("a\n" + long + "\r\nb\n" + long + long + "\nc\n"), 0, []string{"a", long, "b", long + long, "c"}, io.EOF},
+		{"at the limit", strings.NewReader("abcde\nabcde\r\n"), 5, []string{"abcde", "abcde"}, io.EOF},
+		{"beyond the limit", strings.NewReader("abcdef\na\nabcde\r\r\nb\n"), 5, []string{"too long: abcdef", "a", "too long: abcde\r\r", "b"}, io.EOF},
+		{"far beyond the limit", strings.NewReader(long + "\na\n" + long + "\r\nb\n"), 9, []string{"too long: " + long[:4096], "a", "too long: " + long[:4096], "b"}, io.EOF},
+		{"beyond the limit and a buffer", strings.NewReader("a\n" + long + "\nb\n"), 99_999, []string{"a", "too long: " + long[:4096], "b"}, io.EOF},
+		{"end inside a line too long", strings.NewReader(long), 9, []string{"too long: " + long[:4096]}, io.ErrUnexpectedEOF},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := readAll(t, jsonrpc.NewReader(test.in, test.max))
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("lines (-want +got):\n%.2000s", diff)
+			}
+			if err != test.error {
+				t.Errorf("got %v, want %v", err, test.error)
+			}
+		})
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Read([]byte) (int, error) { return 0, nil }
+
+// What Next has returned stays as it is while the Reader goes on.
+func TestReaderKeepsNothing(t *testing.T) {
+	r := jsonrpc.NewReader(strings.NewReader("first\nsecond\n"+strings.Repeat("x", 1<<20)+"\n"), 0)
+	first, _ := r.Next()
+	_ = append(first, "!!!!!!!!"...)
+	second, _ := r.Next()
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if string(first) != "first" || string(second) != "second" {
+		t.Errorf("got %s and %s, want first and second", first, second)
+	}
+}
+
+func TestReaderAllocations(t *testing.T) {
+	for _, size := range []int{10, 1000, 60_000, 100_000, 1 << 20} {
+		r := jsonrpc.NewReader(&endless{line: append(bytes.Repeat([]byte("x"), size), '\n')}, 0)
+		n := testing.AllocsPerRun(20, func() {
+			line, err := r.Next()
+			if len(line) != size || err != nil {
+				t.Fatalf("got %d bytes, %v, want %d", len(line), err, size)
+			}
+			if cap(line) > size+size/4+16 {
+				t.Errorf("got capacity %d for %d bytes", cap(line), size)
+			}
+		})
+		if n > 1 {
+			t.Errorf("%d bytes: got %v allocations, want 1", size, n)
+		}
+	}
+}
+
+// A line beyond the limit is never held, whatever its length.
+func TestReaderMemoryTooLong(t *testing.T) {
+	r := jsonrpc.NewReader(io.MultiReader(&xs{200 << 20}, strings.NewReader("\nok\n")), 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := r.Next(); err == nil {
+		t.Error("got no error, want line too long")
+	}
+	if got, err := r.Next(); string(got) != "ok" {
+		t.Errorf("got %s, %v, want ok", got, err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+		t.Errorf("got %d bytes allocated for a line of 200 MiB and a limit of 1 MiB", n)
+	}
+}
+
+// A long line does not make the Reader big for good.
+func TestReaderMemoryAfterwards(t *testing.T) {
+	r := jsonrpc.NewReader(io.MultiReader(&xs{40 << 20}, strings.NewReader("\nok\n")), 0)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	if line, err := r.Next(); len(line) != 40<<20 || err != nil {
+		t.Errorf("got %d bytes, %v, want 40 MiB", len(line), err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if after.HeapAlloc > before.HeapAlloc+4<<20 {
+		t.Errorf("got %d bytes kept after a line of 40 MiB", after.HeapAlloc-before.HeapAlloc)
+	}
+	if got, err := r.Next(); string(got) != "ok" {
+		t.Errorf("got %s, %v, want ok", got, err)
+	}
+}
+
+// xs is a run of n times x.
+type xs struct{ n int }
+
+func (r *xs) Read(p []byte) (int, error) {
+	if r.n == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), r.n)
+	for i := range p[:n] {
+		p[i] = 'x'
+	}
+	r.n -= n
+	return n, nil
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("a\nbc\r\n\n\r\nlong line\r\r\nx"), 5, []byte("y\nz"), []byte{1, 2, 3}, 5)
+	f.Add([]byte("a\nb"), 65_530, []byte("\r\nc\n"), []byte{255}, 0)
+	f.Add([]byte("a\nb"), 99_990, []byte("0123456789\r\nc\n"), []byte{255, 1}, 100_000)
+	f.Fuzz(func(t *testing.T, before []byte, long int, after, chunks []byte, limit int) {
+		// A long run between the two, which the fuzzer need not invent.
+		in := slices.Concat(before, bytes.Repeat([]byte("x"), int(uint(long)%150_000)), after)
+		var want []string
+		rest := bytes.Split(in, []byte("\n"))
+		for _, line := range rest[:len(rest)-1] {
+			text := bytes.TrimSuffix(line, []byte("\r"))
+			switch {
+			case len(text) == 0:
+			case limit > 0 && len(text) > limit:
+				want = append(want, "too long")
+			default:
+				want = append(want, string(text))
+			}
+		}
+		end := io.EOF
+		if tail := rest[len(rest)-1]; len(tail) > 0 {
+			end = io.ErrUnexpectedEOF
+			if limit > 0 && len(tail) > limit+1 {
+				want = append(want, "too long")
+			}
+		}
+
+		got, err := readAll(t, jsonrpc.NewReader(&chunked{in: in, sizes: chunks}, limit))
+		at := 0 // every head is the beginning of a line behind the last
+		for i, line := range got {
+			if head, long := strings.CutPrefix(line, "too long: "); long {
+				next := bytes.Index(in[at:], []byte(head))
+				if next < 0 || len(head) > 4096 || head == "" {
+					t.Fatalf("got head %q", head)
+				}
+				at += next + len(head)
+				got[i] = "too long"
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("lines (-want +got):\n%.2000s", diff)
+		}
+		if err != end {
+			t.Errorf("got %v, want %v", err, end)
+		}
+	})
+}
+
+// chunked returns in in pieces whose sizes repeat.
+type chunked struct {
+	in    []byte
+	sizes []byte
+	next  int
+}
+
+func (c *chunked) Read(p []byte) (int, error) {
+	if len(c.in) == 0 {
+		return 0, io.EOF
+	}
+	size := len(c.in)
+	if len(c.sizes) > 0 {
+		size = 1 + int(c.sizes[c.next%len(c.sizes)])*int(c.sizes[c.next%len(c.sizes)])
+		c.next++
+	}
+	n := copy(p[:min(len(p), size)], c.in)
+	c.in = c.in[n:]
+	return n, nil
+}
+
+func ExampleReader() {
+	r := jsonrpc.NewReader(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"), 64<<20)
+	for {
+		line, err := r.Next()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		m, err := jsonrpc.Parse(line)
+		fmt.Println(m.Method, string(m.ID), err)
+	}
+	// Output:
+	// ping 1 <nil>
+	// EOF
+}

@@ -1,0 +1,49 @@
+package jsonrpc
+
+import "bytes"
+
+// SalvageID finds the id in head, the beginning of a message that is broken, cut
+// or too long; nil if it cannot be told. It is never that of a nested object.
+//
+// The structure must be sound up to the comma or brace behind the id, but strings
+// may hold anything: what breaks a message is most often a tool's text with wrong
+// UTF-8, a raw tab or a bad escape in it.
+func SalvageID(head []byte) []byte {
+	text := neutral(head)
+	i := space(text, 0)
+	if i == len(text) || text[i] != '{' {
+		return nil
+	}
+	var p parser
+	p.object(text, i)
+	if p.m.ID == nil {
+		return nil
+	}
+	end := p.idAt + len(p.m.ID)
+	if id := head[p.idAt:end:end]; Valid(id) {
+		return id
+	}
+	return nil
+}
+
+// neutral returns a copy of b whose strings are valid, byte for byte in the same
+// places: every escape and every byte that is not printable ASCII has become
+// question marks, and white space spaces.
+func neutral(b []byte) []byte {
+	b = bytes.Clone(b)
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '\\':
+			b[i] = '?'
+			if i+1 < len(b) {
+				i++
+				b[i] = '?'
+			}
+		case c == '\t' || c == '\n' || c == '\r':
+			b[i] = ' '
+		case c < 0x20 || c >= 0x80:
+			b[i] = '?'
+		}
+	}
+	return b
+}

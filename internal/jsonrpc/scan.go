@@ -1,0 +1,268 @@
+package jsonrpc
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep objects and arrays may nest; the same as encoding/json's,
+// so that whoever decodes a message later accepts it too.
+const maxDepth = 10000
+
+// Valid says whether b is exactly one JSON text (RFC 8259) in valid UTF-8, as
+// json.Valid(b) && utf8.Valid(b) would.
+func Valid(b []byte) bool {
+	i := scanValue(b, space(b, 0), 1)
+	return i >= 0 && space(b, i) == len(b)
+}
+
+// The scan functions take the place where something begins and return the place
+// behind it, or ^i if b is no valid JSON at i.
+
+// scanValue scans a value of any kind. depth is the depth of a container that
+// begins here; the outermost has 1.
+func scanValue(b []byte, i, depth int) int {
+	if i >= len(b) {
+		return ^i
+	}
+	switch b[i] {
+	case '"':
+		return scanString(b, i)
+	case '{':
+		return scanObject(b, i, depth)
+	case '[':
+		return scanArray(b, i, depth)
+	case 't':
+		return scanLiteral(b, i, "true")
+	case 'f':
+		return scanLiteral(b, i, "false")
+	case 'n':
+		return scanLiteral(b, i, "null")
+	}
+	return scanNumber(b, i)
+}
+
+func scanObject(b []byte, i, depth int) int {
+	if depth > maxDepth {
+		return ^i
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i = scanName(b, i); i < 0 {
+			return i
+		}
+		if i = scanColon(b, i); i < 0 {
+			return i
+		}
+		if i = scanValue(b, i, depth+1); i < 0 {
+			return i
+		}
+		i = space(b, i)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = space(b, i+1)
+		case i < len(b) && b[i] == '}':
+			return i + 1
+		default:
+			return ^i
+		}
+	}
+}
+
+func scanArray(b []byte, i, depth int) int {
+	if depth > maxDepth {
+		return ^i
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return i + 1
+	}
+	for {
+		if i = scanValue(b, i, depth+1); i < 0 {
+			return i
+		}
+		i = space(b, i)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = space(b, i+1)
+		case i < len(b) && b[i] == ']':
+			return i + 1
+		default:
+			return ^i
+		}
+	}
+}
+
+// scanName scans the key of a member.
+func scanName(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' {
+		return ^i
+	}
+	return scanString(b, i)
+}
+
+// scanColon scans what stands between a key and its value.
+func scanColon(b []byte, i int) int {
+	i = space(b, i)
+	if i >= len(b) || b[i] != ':' {
+		return ^i
+	}
+	return space(b, i+1)
+}
+
+func scanLiteral(b []byte, i int, literal string) int {
+	if len(b)-i < len(literal) || string(b[i:i+len(literal)]) != literal {
+		return ^i
+	}
+	return i + len(literal)
+}
+
+func scanNumber(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = scanDigits(b, i); i < 0 {
+		return i
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = scanDigits(b, i+1); i < 0 {
+			return i
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return scanDigits(b, i)
+	}
+	return i
+}
+
+// scanDigits scans one or more digits.
+func scanDigits(b []byte, i int) int {
+	start := i
+	for i < len(b) && b[i]-'0' <= 9 {
+		i++
+	}
+	if i == start {
+		return ^i
+	}
+	return i
+}
+
+const (
+	ones  = 0x0101010101010101 // 0x01 in each byte of a word
+	highs = 0x80 * ones        // the high bit of each byte
+)
+
+// special marks, in the high bits of its bytes, what a string scan must look at
+// in the eight bytes of w: quotes, backslashes, control characters and whatever
+// is not ASCII, which keeps its high bit in one of the differences at least. Only
+// the lowest mark is exact: a borrow may put false ones above it.
+func special(w uint64) uint64 {
+	quotes, slashes := w^'"'*ones, w^'\\'*ones
+	return ((w - 0x20*ones) | (quotes - ones) | (slashes - ones)) & highs
+}
+
+// scanString scans the string whose quote is b[i].
+func scanString(b []byte, i int) int {
+	i++
+	for {
+		for i+8 <= len(b) {
+			if marks := special(binary.LittleEndian.Uint64(b[i:])); marks != 0 {
+				i += bits.TrailingZeros64(marks) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return ^i
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			if i = scanEscape(b, i); i < 0 {
+				return i
+			}
+		case c < 0x20:
+			return ^i
+		case c < utf8.RuneSelf: // among the last bytes of b
+			i++
+		default:
+			if i = scanRunes(b, i); i < 0 {
+				return i
+			}
+		}
+	}
+}
+
+// scanRunes scans characters beyond ASCII, which come in runs. The two cases
+// before the general one are most of the world's text at twice the speed.
+func scanRunes(b []byte, i int) int {
+	for i < len(b) && b[i] >= utf8.RuneSelf {
+		c := b[i]
+		if 0xc2 <= c && c < 0xe0 && i+1 < len(b) && b[i+1]&0xc0 == 0x80 {
+			i += 2
+			continue
+		}
+		if 0xe1 <= c && c < 0xed && i+2 < len(b) && b[i+1]&0xc0 == 0x80 && b[i+2]&0xc0 == 0x80 {
+			i += 3
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			return ^i
+		}
+		i += size
+	}
+	return i
+}
+
+// scanEscape scans the escape whose backslash is b[i].
+func scanEscape(b []byte, i int) int {
+	if i+1 >= len(b) {
+		return ^i
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if i+6 <= len(b) && hex4(b[i+2:i+6]) >= 0 {
+			return i + 6
+		}
+	}
+	return ^i
+}
+
+// hex4 is the value of four hexadecimal digits, -1 if they are not.
+func hex4(b []byte) rune {
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = (c | 0x20) - 'a' + 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// space returns the first place from i on that is not white space.
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}

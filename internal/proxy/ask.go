@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"context"
+	"strconv"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// put makes a request of a client of the handshake era and waits for its
+// answer. It goes out on to, the stream of the request it belongs to, or, nil,
+// on the session's own.
+func (s *session) put(ctx context.Context, to outlet, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	if to == nil {
+		to = s.out
+	}
+	s.mu.Lock()
+	s.asks++
+	id := append(strconv.AppendInt([]byte(`"mcpschedd-`), int64(s.asks), 10), '"')
+	reply := make(chan jsonrpc.Message, 1)
+	s.asked[string(id)] = reply
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.asked, string(id))
+		s.mu.Unlock()
+	}()
+	if to == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached"}
+	}
+	if err := to.Send(jsonrpc.AppendRequest(nil, id, method, params)); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + err.Error()}
+	}
+	select {
+	case m := <-reply:
+		if m.Error != nil {
+			return nil, &jsonrpc.Error{Code: code(m.Error), Message: message(m.Error), Data: jsonrpc.Get(m.Error, "data")}
+		}
+		return m.Result, nil
+	case <-ctx.Done(): // the server withdrew it, or is gone
+		params := append(append([]byte(`{"requestId":`), id...), '}')
+		if err := to.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)); err != nil {
+			s.srv.log.Debug("cancellation not delivered", "method", method, "err", err)
+		}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+	case <-s.ctx.Done():
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+	}
+}
+
+func code(object []byte) int {
+	n, err := strconv.Atoi(string(jsonrpc.Get(object, "code")))
+	if err != nil {
+		return jsonrpc.CodeInternal
+	}
+	return n
+}
+
+func message(object []byte) string {
+	s, _ := jsonrpc.String(jsonrpc.Get(object, "message"))
+	return s
+}
+
+// answered takes the client's answer to a request of ours.
+func (s *session) answered(m jsonrpc.Message) {
+	s.mu.Lock()
+	reply := s.asked[string(m.ID)]
+	delete(s.asked, string(m.ID))
+	s.mu.Unlock()
+	if reply == nil {
+		s.srv.log.Debug("answer to a request that is not open", "id", string(m.ID))
+		return
+	}
+	reply <- m
+}
+
+// question takes a question of an upstream that its transport does not tie to
+// a request. A client of the handshake era is asked on the stream of the only
+// request open there, else on its own; a stateless one with the next answer it
+// gets from that upstream.
+func (s *session) question(ctx context.Context, l *leased, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	if !s.statelessOnly() {
+		return s.put(ctx, s.streamOf(l), method, params)
+	}
+	q := &question{method: method, params: params, reply: make(chan reply, 1)}
+	return s.hold(ctx, l.questions, q)
+}
+
+// streamOf returns the outlet of the session's only open request to l, nil if
+// there are none or several.
+func (s *session) streamOf(l *leased) outlet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var to outlet
+	for _, x := range s.inflight {
+		if x.lease == nil || x.lease.Lease != l.Lease {
+			continue
+		}
+		if to != nil {
+			return nil
+		}
+		to = x.to
+	}
+	return to
+}

@@ -1,0 +1,192 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
+)
+
+// route finds the one upstream a request is for and takes its turn there. It
+// runs on the reader, so that requests leave in the order they came in.
+func (x *exchange) route() *jsonrpc.Error {
+	switch x.msg.Method {
+	case "tools/call":
+		return x.routeName(upstream.Tools)
+	case "prompts/get":
+		return x.routeName(upstream.Prompts)
+	}
+	return nil // by URI, reference or task: found when served, for it may take asking
+}
+
+// routeName routes by params.name.
+func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
+	raw, err := routing(x.msg.Params, "name")
+	if err != nil {
+		return err
+	}
+	name, ok := jsonrpc.String(raw)
+	if !ok {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name: want a string"}
+	}
+	p := x.s.srv.policy.Load()
+	t, ok := x.s.view.resolve(p, l, name)
+	if !ok {
+		t, ok = x.s.offered(l, name)
+	}
+	if ok {
+		x.lease = x.s.find(t.upstream)
+	}
+	if x.lease == nil || l == upstream.Tools && !x.lease.member.allows(t.name) {
+		x.lease = nil
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
+	}
+	if t.name != name {
+		x.name = jsonrpc.AppendString(nil, t.name)
+	}
+	x.turn = x.lease.Turn()
+	return nil
+}
+
+// routing reads the member that routes a request. One that is written twice,
+// or once more in other letters, is refused: the server might read the other.
+func routing(params []byte, member string) ([]byte, *jsonrpc.Error) {
+	var value []byte
+	for m := range jsonrpc.Members(params) {
+		if !equalFold(m.Name, member) {
+			continue
+		}
+		if value != nil || string(m.Name) != member {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(m.Name) + ": stands beside, or in place of, params." + member}
+		}
+		value = m.Value
+	}
+	if value == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
+	}
+	return value, nil
+}
+
+// call carries the request to its upstream and the answer back.
+func (x *exchange) call() {
+	if x.lease == nil && !x.locate() {
+		return
+	}
+	if x.watched() {
+		x.finish([]byte("{}"))
+		return
+	}
+	if x.resume() {
+		return
+	}
+	req := x.request(x.msg.Params)
+	answer, err := x.ask(req)
+	for err == nil && answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
+		if answer, err = x.fulfil(req, answer.Result); err != nil {
+			break
+		}
+	}
+	x.answer(answer, err)
+}
+
+// request is x as its upstream wants it.
+func (x *exchange) request(params []byte) *upstream.Request {
+	req := &upstream.Request{
+		Method: x.msg.Method, Params: params, Target: x.name, Hop: x.hop,
+		Notify: x.hear, Timeout: x.lease.member.Timeout,
+		Token: revision.Token(params) != nil,
+	}
+	return req
+}
+
+// ask sends the request and waits. A server of the handshake era may put
+// questions to a client that has no way of its own to be asked: then the call
+// stays open here while its client fetches the answers.
+func (x *exchange) ask(req *upstream.Request) (upstream.Answer, error) {
+	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
+		return x.askAcross(req)
+	}
+	if !x.stateless {
+		req.Ask = x.question
+	}
+	return x.lease.Call(x.ctx, x.turn, req)
+}
+
+// hear passes on what the upstream says while it works on the request.
+func (x *exchange) hear(method string, params []byte) {
+	switch method {
+	case "notifications/progress":
+		token := revision.Token(x.msg.Params)
+		if token == nil {
+			return
+		}
+		params = jsonrpc.Set(params, "progressToken", token)
+	case "notifications/message":
+		if x.stateless && x.hop.LogLevel == "" {
+			return
+		}
+	}
+	if err := x.to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
+		x.s.srv.log.Debug("notification not delivered", "method", method, "err", err)
+	}
+}
+
+// answer writes what came back.
+func (x *exchange) answer(answer upstream.Answer, err error) {
+	switch {
+	case err != nil:
+		x.failed(err)
+	case answer.Error != nil:
+		x.send(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.stateless)))
+	default:
+		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
+		x.s.noteTask(x, result)
+		x.send(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+48), x.msg.ID, result))
+	}
+}
+
+// failed turns an error of ours into what MCP has for it: a tool that could
+// not be run is a result with isError, so that the model reads why; anything
+// else is a JSON-RPC error.
+func (x *exchange) failed(err error) {
+	var refused *jsonrpc.Error
+	if errors.As(err, &refused) {
+		x.fail(refused)
+		return
+	}
+	if errors.Is(err, upstream.ErrTimeout) {
+		err = fmt.Errorf("upstream %q: no answer within %v", x.lease.Name(), x.lease.member.Timeout)
+	}
+	var away *upstream.Unavailable
+	if !errors.As(err, &away) && x.ctx.Err() == nil {
+		err = fmt.Errorf("upstream %q: %w", x.lease.Name(), err)
+	}
+	x.s.srv.log.Warn("call not answered by its upstream", "upstream", x.lease.Name(), "method", x.msg.Method, "err", err)
+	if x.msg.Method != "tools/call" {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
+		return
+	}
+	x.finish(append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), err.Error()), `}],"isError":true}`...))
+}
+
+// noteTask remembers who runs a task that a request began, so that later
+// questions about it find their way.
+func (s *session) noteTask(x *exchange, result []byte) {
+	if x.msg.Method != "tools/call" || jsonrpc.Get(x.msg.Params, "task") == nil {
+		return
+	}
+	if id, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(result, "task"), "taskId")); ok {
+		s.mu.Lock()
+		s.tasks[id] = x.lease
+		s.mu.Unlock()
+	}
+}
+
+// question puts a server's question, asked while it works on this request, to
+// the client on the request's own stream.
+func (x *exchange) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	return x.s.put(ctx, x.to, method, params)
+}

@@ -1,0 +1,264 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
+)
+
+// exchange is one request of a client while it is served.
+type exchange struct {
+	s         *session
+	msg       jsonrpc.Message
+	key       string // what tells it from the session's other requests: its raw id, made unique where ids may clash
+	to        outlet
+	stateless bool         // the request carries its revision and capabilities itself
+	hop       revision.Hop // what it says of its client; of the handshake where it says nothing
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+
+	lease *leased // whom it is for; nil: the proxy itself, or not known yet
+	turn  upstream.Turn
+	name  []byte // raw; the target's own name where it differs from the one the client used
+}
+
+// withdrawn is the cause of a request that its client no longer wants answered.
+type withdrawn struct{ reason string }
+
+func (w withdrawn) Error() string {
+	if w.reason == "" {
+		return "cancelled by the client"
+	}
+	return w.reason
+}
+
+// accept takes one message from the client, on its reader: what must keep the
+// order of arrival is done before it returns. A request is served by running
+// the function returned, which writes the answer to to; nil means there is
+// nothing left to do.
+func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (serve func()) {
+	switch {
+	case m.IsResponse():
+		s.answered(m)
+		return nil
+	case m.IsNotification():
+		s.noted(m)
+		return nil
+	}
+	x := &exchange{s: s, msg: m, to: to}
+	x.hop, x.stateless = revision.ReadHop(m.Params)
+	if err := x.admit(ctx); err != nil {
+		x.fail(err)
+		return nil
+	}
+	return func() {
+		defer x.leave()
+		x.serve()
+	}
+}
+
+// admit checks the request against its session, opens the session with the
+// first one, and takes the request's place in the order of its upstream.
+func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
+	s := x.s
+	if x.stateless {
+		if err := x.checkHop(); err != nil {
+			return err
+		}
+		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
+	} else if x.msg.Method == "initialize" {
+		x.openHandshake()
+	} else if x.msg.Method != "ping" {
+		s.open(upstream.Client{})
+	}
+	s.mu.Lock()
+	x.key = string(x.msg.ID)
+	if s.pooled {
+		s.admitted++
+		x.key = fmt.Sprintf("%s %d", x.key, s.admitted)
+	}
+	_, twice := s.inflight[x.key]
+	ended := s.closed
+	if !twice && !ended {
+		x.ctx, x.cancel = context.WithCancelCause(ctx)
+		s.inflight[x.key] = x
+		s.work.Add(1)
+	}
+	if !x.stateless {
+		x.hop = revision.Hop{Version: revision.Latest, Info: s.client.Info, Capabilities: s.client.Capabilities}
+	}
+	s.mu.Unlock()
+	switch {
+	case ended:
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+	case twice:
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
+	}
+	if err := x.route(); err != nil {
+		x.leave()
+		return err
+	}
+	return nil
+}
+
+// checkHop refuses what a stateless request must not be.
+func (x *exchange) checkHop() *jsonrpc.Error {
+	if !revision.Supported(x.hop.Version) || !revision.Stateless(x.hop.Version) {
+		return unsupported(x.hop.Version)
+	}
+	if x.hop.Capabilities == nil || !bytes.HasPrefix(x.hop.Capabilities, []byte("{")) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
+	}
+	switch x.msg.Method {
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": not part of " + x.hop.Version}
+	}
+	return nil
+}
+
+func unsupported(version string) *jsonrpc.Error {
+	data, err := json.Marshal(map[string]any{"supported": revision.SupportedVersions(), "requested": version})
+	if err != nil {
+		data = nil // strings always marshal
+	}
+	return &jsonrpc.Error{Code: revision.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
+}
+
+func (x *exchange) openHandshake() {
+	params := x.msg.Params
+	asked, _ := jsonrpc.String(jsonrpc.Get(params, "protocolVersion"))
+	version := revision.Negotiate(asked)
+	x.s.open(upstream.Client{
+		Version:      version,
+		Info:         object(jsonrpc.Get(params, "clientInfo")),
+		Capabilities: object(jsonrpc.Get(params, "capabilities")),
+	})
+	x.s.mu.Lock()
+	x.s.version = version
+	x.s.mu.Unlock()
+}
+
+// object returns raw if it is an object, else nil.
+func object(raw []byte) json.RawMessage {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	return json.RawMessage(raw)
+}
+
+// leave ends the exchange: its place in the order is free, its id too.
+func (x *exchange) leave() {
+	x.turn.Leave()
+	x.cancel(nil)
+	s := x.s
+	s.mu.Lock()
+	if s.inflight[x.key] == x {
+		delete(s.inflight, x.key)
+	}
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// serve answers the request.
+func (x *exchange) serve() {
+	switch x.msg.Method {
+	case "ping":
+		x.finish([]byte("{}"))
+	case "initialize":
+		x.finish(x.s.initializeResult(x.ctx))
+	case "server/discover":
+		x.finish(x.s.discoverResult(x.ctx))
+	case "tools/list":
+		x.list(upstream.Tools)
+	case "prompts/list":
+		x.list(upstream.Prompts)
+	case "resources/list":
+		x.list(upstream.Resources)
+	case "resources/templates/list":
+		x.list(upstream.Templates)
+	case "logging/setLevel":
+		x.setLevel()
+	case "subscriptions/listen":
+		x.listen()
+	case "tasks/list":
+		x.listTasks()
+	default:
+		x.call()
+	}
+}
+
+// setLevel passes the log level to every upstream that logs.
+func (x *exchange) setLevel() {
+	level, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "level"))
+	if !ok || !knownLevel(level) {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)})
+		return
+	}
+	for _, l := range x.s.current() {
+		l.SetLevel(level)
+	}
+	x.finish([]byte("{}"))
+}
+
+func knownLevel(level string) bool {
+	switch level {
+	case "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency":
+		return true
+	}
+	return false
+}
+
+// noted takes a notification of the client.
+func (s *session) noted(m jsonrpc.Message) {
+	switch m.Method {
+	case "notifications/cancelled":
+		reason, _ := jsonrpc.String(jsonrpc.Get(m.Params, "reason"))
+		s.withdraw(jsonrpc.Get(m.Params, "requestId"), withdrawn{reason})
+	case "notifications/initialized":
+	default: // roots/list_changed, progress of a question, what later revisions add
+		for _, l := range s.current() {
+			l.Notify(m.Method, m.Params)
+		}
+	}
+}
+
+// withdraw cancels the request of that raw id; the client wants no answer.
+func (s *session) withdraw(id []byte, why error) {
+	s.mu.Lock()
+	x := s.inflight[string(id)]
+	s.mu.Unlock()
+	if x != nil && x.msg.Method != "initialize" {
+		x.cancel(why)
+	}
+}
+
+// finish answers with a result of the proxy's own.
+func (x *exchange) finish(result []byte) {
+	if x.stateless {
+		result = revision.Complete(result, revision.Cacheable(x.msg.Method))
+	}
+	x.send(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+40), x.msg.ID, result))
+}
+
+// fail answers with an error of the proxy's own.
+func (x *exchange) fail(err *jsonrpc.Error) {
+	x.send(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
+}
+
+func (x *exchange) send(line []byte) {
+	if x.ctx != nil {
+		var gone withdrawn
+		if errors.As(context.Cause(x.ctx), &gone) {
+			return // the client wants no answer
+		}
+	}
+	if err := x.to.Answer(line); err != nil {
+		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
+	}
+}

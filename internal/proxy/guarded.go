@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// guard lets a request through to next that is neither a web page's reaching
+// for a local server nor a stranger's: the host it names is ours, the page it
+// comes from is allowed, and it carries the token.
+func (f *front) guard(next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(f.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A deadline set by the last response on this connection may have passed.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		if r.URL.Path == "/healthz" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if !f.ownHost(r) {
+			http.Error(w, "the Host header names another server", http.StatusForbidden)
+			return
+		}
+		if origins := r.Header["Origin"]; len(origins) > 0 {
+			if len(origins) > 1 || !f.allowsOrigin(origins[0], r.Host) {
+				http.Error(w, "this origin is not allowed; allowed_origins in [http] lists those that are", http.StatusForbidden)
+				return
+			}
+			if share(w.Header(), r) {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		if f.Token != "" && !carries(r.Header.Get("Authorization"), want) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a bearer token is required", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ownHost reports whether the Host header is one by which this server can be
+// reached knowingly. A name that an attacker's DNS points here is none.
+func (f *front) ownHost(r *http.Request) bool {
+	host := hostOf(r.Host)
+	if loopback(host) || slices.ContainsFunc(f.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	own, err := netip.ParseAddrPort(local.String())
+	asked, askedErr := netip.ParseAddr(host)
+	return err == nil && askedErr == nil && own.Addr().Unmap() == asked.Unmap()
+}
+
+// hostOf cuts the port, and the brackets of an IPv6 address, off an authority.
+func hostOf(authority string) string {
+	if host, _, err := net.SplitHostPort(authority); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(authority, "["), "]")
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// allowsOrigin reports whether a page from origin may talk to this server:
+// one of this machine, one this server itself gave out, or one configured.
+func (f *front) allowsOrigin(origin, host string) bool {
+	if slices.Contains(f.AllowedOrigins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return false
+	}
+	return loopback(u.Hostname()) || strings.EqualFold(u.Host, host)
+}
+
+// share says in h that the page may read the response, and reports whether the
+// request is only the browser's question whether it may ask.
+func share(h http.Header, r *http.Request) (preflight bool) {
+	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	// As asked: Mcp-Param-* cannot be listed, and the origin is trusted.
+	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+	h.Set("Access-Control-Max-Age", "600")
+	return true
+}
+
+// carries reports whether the Authorization header holds the token with this
+// hash. Hashes are compared so that neither time nor length tells anything.
+func carries(authorization string, want [sha256.Size]byte) bool {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return false
+	}
+	have := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return subtle.ConstantTimeCompare(have[:], want[:]) == 1
+}

@@ -1,0 +1,115 @@
+package proxy_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"mcpschedd/internal/proxy"
+)
+
+func TestGuard(t *testing.T) {
+	const ping = http.StatusMethodNotAllowed // what GET /mcp is answered behind the guard
+	open := proxy.HTTPOptions{Hosts: []string{"box.example"}, AllowedOrigins: []string{"https://app.example", "null"}}
+	token := proxy.HTTPOptions{Token: "s3cret"}
+	tests := []struct {
+		name    string
+		options proxy.HTTPOptions
+		path    string // "" as /mcp
+		host    string
+		local   string // address of the connection
+		header  http.Header
+		want    int
+	}{
+		{name: "localhost", host: "localhost:3000", want: ping},
+		{name: "IPv4 loopback", host: "127.0.0.1", want: ping},
+		{name: "IPv6 loopback", host: "[::1]:80", want: ping},
+		{name: "another name", host: "evil.example:80", want: http.StatusForbidden},
+		{name: "a name that begins like ours", host: "localhost.evil.example", want: http.StatusForbidden},
+		{name: "no host", host: "", want: http.StatusForbidden},
+		{name: "configured name", options: open, host: "BOX.example:80", want: ping},
+		{name: "the address it came to", host: "192.0.2.7:80", local: "192.0.2.7:80", want: ping},
+		{name: "another address", host: "192.0.2.8:80", local: "192.0.2.7:80", want: http.StatusForbidden},
+		{name: "page of this machine", host: "localhost", header: http.Header{"Origin": {"http://localhost:5173"}}, want: ping},
+		{name: "page of this server", options: open, host: "box.example:80", header: http.Header{"Origin": {"http://box.example:80"}}, want: ping},
+		{name: "page of a stranger", host: "localhost", header: http.Header{"Origin": {"https://evil.example"}}, want: http.StatusForbidden},
+		{name: "page without origin", host: "localhost", header: http.Header{"Origin": {"null"}}, want: http.StatusForbidden},
+		{name: "empty origin", host: "localhost", header: http.Header{"Origin": {""}}, want: http.StatusForbidden},
+		{name: "two origins", host: "localhost", header: http.Header{"Origin": {"http://localhost", "https://evil.example"}}, want: http.StatusForbidden},
+		{name: "other scheme", host: "localhost", header: http.Header{"Origin": {"file://localhost"}}, want: http.StatusForbidden},
+		{name: "allowed page", options: open, host: "localhost", header: http.Header{"Origin": {"https://app.example"}}, want: ping},
+		{name: "allowed null", options: open, host: "localhost", header: http.Header{"Origin": {"null"}}, want: ping},
+		{name: "token missing", options: token, host: "localhost", want: http.StatusUnauthorized},
+		{name: "token wrong", options: token, host: "localhost", header: http.Header{"Authorization": {"Bearer s3cre"}}, want: http.StatusUnauthorized},
+		{name: "token longer", options: token, host: "localhost", header: http.Header{"Authorization": {"Bearer s3cret1"}}, want: http.StatusUnauthorized},
+		{name: "token of another scheme", options: token, host: "localhost", header: http.Header{"Authorization": {"Basic s3cret"}}, want: http.StatusUnauthorized},
+		{name: "token", options: token, host: "localhost", header: http.Header{"Authorization": {"bearer s3cret"}}, want: ping},
+		{name: "token guards what is not there", options: token, path: "/nothing", host: "localhost", want: http.StatusUnauthorized},
+		{name: "health", options: token, path: "/healthz", host: "evil.example", want: http.StatusOK},
+		{name: "a path that is cleaned to health", options: token, path: "/x/../healthz", host: "localhost", want: http.StatusUnauthorized},
+		{name: "preflight", options: proxy.HTTPOptions{Token: "s3cret", AllowedOrigins: open.AllowedOrigins}, host: "localhost",
+			header: http.Header{"Origin": {"https://app.example"}, "Access-Control-Request-Method": {"POST"}}, want: http.StatusNoContent},
+		{name: "preflight of a stranger", options: open, host: "localhost",
+			header: http.Header{"Origin": {"https://evil.example"}, "Access-Control-Request-Method": {"POST"}}, want: http.StatusForbidden},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := proxy.New(proxy.Options{HTTP: test.options}, nil)
+			defer s.Close()
+			method := http.MethodGet
+			if test.header.Get("Access-Control-Request-Method") != "" {
+				method = http.MethodOptions
+			}
+			path := test.path
+			if path == "" {
+				path = "/mcp"
+			}
+			r := httptest.NewRequest(method, "http://localhost/", nil)
+			r.URL.Path, r.Host = path, test.host
+			for name, values := range test.header {
+				r.Header[name] = values
+			}
+			if test.local != "" {
+				addr, err := net.ResolveTCPAddr("tcp", test.local)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(addr)))
+			}
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			if w.Code != test.want {
+				t.Errorf("got %d %s, want %d", w.Code, w.Body, test.want)
+			}
+			if w.Code == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("got WWW-Authenticate %q, want Bearer", w.Header().Get("WWW-Authenticate"))
+			}
+			if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" && w.Code == http.StatusForbidden {
+				t.Errorf("a refused origin is told it may read: %q", got)
+			}
+		})
+	}
+}
+
+func TestPreflightAllowsWhatIsAsked(t *testing.T) {
+	s := proxy.New(proxy.Options{HTTP: proxy.HTTPOptions{AllowedOrigins: []string{"https://app.example"}}}, nil)
+	defer s.Close()
+	r := httptest.NewRequest(http.MethodOptions, "http://localhost/mcp", nil)
+	r.Header.Set("Origin", "https://app.example")
+	r.Header.Set("Access-Control-Request-Method", "DELETE")
+	r.Header.Set("Access-Control-Request-Headers", "authorization, mcp-param-region")
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	for name, want := range map[string]string{
+		"Access-Control-Allow-Origin":  "https://app.example",
+		"Access-Control-Allow-Methods": "GET, POST, DELETE",
+		"Access-Control-Allow-Headers": "authorization, mcp-param-region",
+		"Vary":                         "Origin",
+	} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+)
+
+const (
+	handshake = "2025-11-25"
+	stateless = "2026-07-28"
+)
+
+// front is a server over HTTP and a client that writes its requests by hand.
+type front struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+}
+
+// serveTCP serves o on loopback.
+func serveTCP(t *testing.T, o proxy.Options) *front {
+	t.Helper()
+	s := proxy.New(o, nil)
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	t.Cleanup(s.Close)
+	return &front{t: t, url: web.URL, client: web.Client()}
+}
+
+// pipes is a listener whose connections have no buffer: a peer that does not
+// read blocks the one that writes. In a synctest bubble, time passes then.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), ended: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.ended) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// servePipes serves o on pipes, for use in a bubble. stop ends the server as
+// a signal would, and returns when it has ended.
+func servePipes(t *testing.T, o proxy.Options) (f *front, ln *pipes, stop func()) {
+	t.Helper()
+	s := proxy.New(o, nil)
+	ln = newPipes()
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.ServeListener(ctx, ln) }()
+	transport := &http.Transport{DialContext: ln.dial}
+	f = &front{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		s.Close()
+		transport.CloseIdleConnections()
+	})
+	return f, ln, stop
+}
+
+// request makes a request with what every client of MCP sends.
+func (f *front) request(method, path, body string, header ...string) *http.Request {
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+func (f *front) do(r *http.Request) *http.Response {
+	f.t.Helper()
+	answer, err := f.client.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return answer
+}
+
+// post sends one message and returns the whole answer.
+func (f *front) post(path, body string, header ...string) (status int, answer string) {
+	f.t.Helper()
+	r := f.do(f.request(http.MethodPost, path, body, header...))
+	return r.StatusCode, text(f.t, r)
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// open begins a session and returns its id.
+func (f *front) open(path, version string) string {
+	f.t.Helper()
+	r := f.do(f.request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	body := text(f.t, r)
+	if r.StatusCode != http.StatusOK || !strings.Contains(body, `"protocolVersion":"`+version+`"`) {
+		f.t.Fatalf("initialize: got %d %s", r.StatusCode, body)
+	}
+	return r.Header.Get("Mcp-Session-Id")
+}
+
+// modern is a request of the stateless era with its headers. params stand
+// without their braces.
+func modern(id, method, name, params string) (body string, header []string) {
+	if params != "" {
+		params += ","
+	}
+	body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{},"progressToken":%s}}}`, id, method, params, stateless, id)
+	header = []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", method}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return body, header
+}
+
+func (f *front) modern(path, id, method, name, params string) (status int, answer string) {
+	f.t.Helper()
+	body, header := modern(id, method, name, params)
+	return f.post(path, body, header...)
+}
+
+// eventReader reads the data of one event after the other.
+func eventReader(r io.Reader) (next func() (string, error)) {
+	lines := bufio.NewReader(r)
+	return func() (string, error) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return "", err
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				return strings.TrimSpace(data), nil
+			}
+		}
+	}
+}
+
+// code is the code of an error answer, 0 if it is none.
+func code(t *testing.T, answer string) int {
+	t.Helper()
+	var m struct{ Error struct{ Code int } }
+	if err := json.Unmarshal([]byte(answer), &m); err != nil {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	return m.Error.Code
+}
+
+// bench is a server of mcp-go with tools to test with.
+type bench struct {
+	gate    chan struct{} // "wait" returns for each thing sent
+	started chan struct{} // "wait" has begun
+	ended   chan error    // how "wait" ended: nil or of its context
+}
+
+// newBench starts the server over HTTP and returns it as an upstream.
+func newBench(t *testing.T, name string) (*bench, proxy.Upstream) {
+	t.Helper()
+	b := &bench{gate: make(chan struct{}), started: make(chan struct{}, 16), ended: make(chan error, 16)}
+	s := server.NewMCPServer(name, "1", server.WithToolCapabilities(true))
+	s.AddTool(mcp.NewTool("echo", mcp.WithString("text")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(r.GetString("text", "")), nil
+	})
+	s.AddTool(mcp.NewTool("steps"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
+			return nil, errors.New("no progress token")
+		}
+		for i := range 3 {
+			err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": i + 1})
+			if err != nil {
+				return nil, err
+			}
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.AddTool(mcp.NewTool("wait"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		b.started <- struct{}{}
+		select {
+		case <-b.gate:
+			b.ended <- nil
+			return mcp.NewToolResultText("waited"), nil
+		case <-ctx.Done():
+			b.ended <- ctx.Err()
+			return nil, ctx.Err()
+		}
+	})
+	s.AddTool(mcp.Tool{Name: "region", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)}, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("here"), nil
+	})
+	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
+	t.Cleanup(web.Close)
+	return b, proxy.Upstream{Fingerprint: name, Spec: upstream.Spec{Name: name, URL: web.URL + "/mcp", Shared: true, StartTimeout: patience, MaxMessage: 64 << 20}}
+}
+
+// large is a text of n bytes.
+func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
+)
+
+// list answers one of the four list requests.
+func (x *exchange) list(l upstream.List) {
+	if cursor := jsonrpc.Get(x.msg.Params, "cursor"); cursor != nil && string(cursor) != "null" {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
+		return
+	}
+	x.s.settle(x.ctx)
+	items := x.s.joined(l)
+	x.s.mu.Lock()
+	x.s.listed[l] = items
+	x.s.mu.Unlock()
+	result := make([]byte, 0, len(items)+96)
+	result = append(append(result, `{"`...), l.Member()...)
+	result = append(append(append(result, `":[`...), items...), "]}"...)
+	x.finish(result)
+}
+
+// joined writes the items that all upstreams offer, in configuration order, as
+// the inside of an array. It is never nil.
+func (s *session) joined(l upstream.List) []byte {
+	p := s.srv.policy.Load()
+	out := []byte{}
+	seen := make(map[string]bool)
+	for _, lease := range s.current() {
+		offer := lease.Offer()
+		if offer == nil {
+			continue
+		}
+		for _, item := range offer.Lists[l] {
+			if l == upstream.Tools && !lease.member.allows(item.Name) {
+				continue
+			}
+			raw := item.Raw
+			name := item.Name
+			if l == upstream.Tools || l == upstream.Prompts {
+				name = s.view.show(p, l, target{lease.Name(), item.Name})
+				if name != item.Name {
+					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
+				}
+			}
+			if name == "" || seen[name] {
+				s.srv.log.Warn("left out of the list: another upstream has the same name", "upstream", lease.Name(), "list", l.Method(), "name", item.Name)
+				continue
+			}
+			seen[name] = true
+			if len(out) > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, raw...)
+		}
+	}
+	return out
+}
+
+// listChanged tells the client that a list it has seen is no longer the same
+// to the byte. A client that never asked has nothing to be told.
+func (s *session) listChanged(l upstream.List) {
+	s.mu.Lock()
+	seen := s.listed[l]
+	s.mu.Unlock()
+	if seen == nil {
+		return
+	}
+	items := s.joined(l)
+	if bytes.Equal(items, seen) {
+		return
+	}
+	s.mu.Lock()
+	s.listed[l] = items
+	s.mu.Unlock()
+	s.publish(l.Changed(), nil)
+	s.tell(l.Changed(), nil)
+}
+
+// initializeResult answers a client of the handshake era.
+func (s *session) initializeResult(ctx context.Context) []byte {
+	s.settle(ctx)
+	s.mu.Lock()
+	version := s.version
+	s.mu.Unlock()
+	out := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
+	out = append(append(out, `,"capabilities":`...), s.capabilities()...)
+	out = append(append(out, `,"serverInfo":`...), s.srv.info()...)
+	return append(s.appendInstructions(out), '}')
+}
+
+// discoverResult answers a stateless client.
+func (s *session) discoverResult(ctx context.Context) []byte {
+	s.settle(ctx)
+	out := []byte(`{"resultType":"complete","supportedVersions":[`)
+	for i, v := range revision.SupportedVersions() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendString(out, v)
+	}
+	out = append(append(out, `],"capabilities":`...), s.capabilities()...)
+	out = s.appendInstructions(out)
+	out = append(append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...), s.srv.info()...)
+	return append(out, `}}`...)
+}
+
+// info is what the proxy says of itself.
+func (s *Server) info() []byte {
+	version := s.policy.Load().Version
+	return append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}')
+}
+
+// appendInstructions joins what the upstreams say to the model, each under the
+// upstream's name unless it is the only one seen.
+func (s *session) appendInstructions(out []byte) []byte {
+	leases := s.current()
+	var text []byte
+	for _, l := range leases {
+		offer := l.Offer()
+		if offer == nil || offer.Instructions == "" {
+			continue
+		}
+		if len(leases) > 1 {
+			if text != nil {
+				text = append(text, "\n\n"...)
+			}
+			text = append(append(append(text, "# "...), l.Name()...), '\n')
+		}
+		text = append(text, offer.Instructions...)
+	}
+	if text == nil {
+		return out
+	}
+	return jsonrpc.AppendString(append(out, `,"instructions":`...), string(text))
+}
+
+// capabilities joins what the upstreams can do. What is not known yet of one
+// counts as everything that can be honoured empty, because a client asks once.
+func (s *session) capabilities() []byte {
+	out := []byte(`{"tools":{"listChanged":true}}`)
+	for _, l := range s.current() {
+		offer := l.Offer()
+		if offer == nil {
+			offer = &upstream.Offer{Capabilities: []byte(`{"prompts":{},"resources":{"subscribe":true},"logging":{},"completions":{}}`)}
+		}
+		for m := range jsonrpc.Members(offer.Capabilities) {
+			out = jsonrpc.Set(out, string(m.Name), merged(jsonrpc.Get(out, string(m.Name)), m.Value))
+		}
+	}
+	for _, name := range []string{"prompts", "resources"} {
+		if have := jsonrpc.Get(out, name); have != nil {
+			out = jsonrpc.Set(out, name, jsonrpc.Set(have, "listChanged", []byte("true")))
+		}
+	}
+	return jsonrpc.Set(out, "tools", []byte(`{"listChanged":true}`))
+}
+
+// merged joins two values of one capability: objects member by member, true
+// over false, else the first.
+func merged(a, b []byte) []byte {
+	switch {
+	case a == nil || string(a) == "false":
+		return b
+	case b == nil || a[0] != '{' || b[0] != '{':
+		return a
+	}
+	for m := range jsonrpc.Members(b) {
+		a = jsonrpc.Set(a, string(m.Name), merged(jsonrpc.Get(a, string(m.Name)), m.Value))
+	}
+	return a
+}

@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+)
+
+// locate finds the upstream of a request that is routed by something else
+// than a tool's or prompt's name. It answers the request itself, and reports
+// false, where there is none.
+func (x *exchange) locate() bool {
+	var candidates []*leased
+	switch x.msg.Method {
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		raw, err := routing(x.msg.Params, "uri")
+		uri, ok := jsonrpc.String(raw)
+		if err == nil && !ok {
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri: want a string"}
+		}
+		if err != nil {
+			x.fail(err)
+			return false
+		}
+		candidates = x.s.holders(uri)
+	case "completion/complete":
+		if candidates = x.referenced(); candidates == nil {
+			return false
+		}
+	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
+		candidates = x.s.runners(jsonrpc.Get(x.msg.Params, "taskId"))
+	default:
+		candidates = x.s.current()
+		if len(candidates) != 1 {
+			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)})
+			return false
+		}
+	}
+	if len(candidates) == 0 {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"})
+		return false
+	}
+	if len(candidates) > 1 {
+		x.askEach(candidates)
+		return false
+	}
+	x.take(candidates[0])
+	return true
+}
+
+func (x *exchange) take(l *leased) { x.lease, x.turn = l, l.Turn() }
+
+// watched notes a subscription, which must outlive the server's process, and
+// reports whether the server itself need not be told.
+func (x *exchange) watched() bool {
+	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+	switch x.msg.Method {
+	case "resources/subscribe":
+		x.lease.Subscribe(uri)
+		return x.lease.Stateless() // it was told with the listen request
+	case "resources/unsubscribe":
+		return !x.lease.Unsubscribe(uri) || x.lease.Stateless()
+	}
+	return false
+}
+
+// askEach asks one upstream after the other until one knows what is asked
+// for. Only requests that change nothing are asked so.
+func (x *exchange) askEach(candidates []*leased) {
+	var last upstream.Answer
+	var err error
+	for _, l := range candidates {
+		x.take(l)
+		last, err = x.ask(x.request(x.msg.Params))
+		if err == nil && last.Error == nil || x.ctx.Err() != nil {
+			break
+		}
+		x.turn.Leave()
+	}
+	x.answer(last, err)
+}
+
+// offered looks a name up in what the upstreams offer.
+func (s *session) offered(l upstream.List, name string) (target, bool) {
+	for _, lease := range s.current() {
+		if offer := lease.Offer(); offer != nil {
+			if _, ok := offer.Find(l, name); ok {
+				return target{lease.Name(), name}, true
+			}
+		}
+	}
+	return target{}, false
+}
+
+// holders returns who may hold a resource: the one that lists it, else the one
+// whose template it fits, else every upstream with resources, to be asked in
+// turn.
+func (s *session) holders(uri string) []*leased {
+	leases := s.current()
+	if len(leases) == 1 {
+		return leases
+	}
+	for _, fits := range []func(*upstream.Offer) bool{
+		func(o *upstream.Offer) bool { _, ok := o.Find(upstream.Resources, uri); return ok },
+		func(o *upstream.Offer) bool {
+			return slices.ContainsFunc(o.Lists[upstream.Templates], func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
+		},
+	} {
+		for _, l := range leases {
+			if offer := l.Offer(); offer != nil && fits(offer) {
+				return []*leased{l}
+			}
+		}
+	}
+	return having(leases, "resources")
+}
+
+func having(leases []*leased, capability string) []*leased {
+	var out []*leased
+	for _, l := range leases {
+		if offer := l.Offer(); offer == nil || offer.Has(capability) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func fitsTemplate(template, uri string) bool {
+	if before, _, found := strings.Cut(template, "{"); !found || !strings.HasPrefix(uri, before) {
+		return template == uri
+	}
+	t, err := uritemplate.New(template)
+	return err == nil && t.Match(uri) != nil
+}
+
+// referenced returns who may complete a reference, and renames the reference
+// as its upstream knows it. nil: the request has been answered.
+func (x *exchange) referenced() []*leased {
+	ref := jsonrpc.Get(x.msg.Params, "ref")
+	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
+		t, known := x.s.view.resolve(x.s.srv.policy.Load(), upstream.Prompts, name)
+		if !known {
+			t, known = x.s.offered(upstream.Prompts, name)
+		}
+		l := x.s.find(t.upstream)
+		if !known || l == nil {
+			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)})
+			return nil
+		}
+		if t.name != name {
+			x.name = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
+		}
+		return []*leased{l}
+	}
+	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
+	if !ok {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"})
+		return nil
+	}
+	for _, l := range x.s.current() {
+		if offer := l.Offer(); offer != nil {
+			if _, ok := offer.Find(upstream.Templates, uri); ok {
+				return []*leased{l}
+			}
+		}
+	}
+	return x.s.holders(uri)
+}
+
+// runners returns who may know a task: who began it here, else everyone with
+// tasks.
+func (s *session) runners(id []byte) []*leased {
+	name, _ := jsonrpc.String(id)
+	s.mu.Lock()
+	l := s.tasks[name]
+	s.mu.Unlock()
+	if l != nil {
+		return []*leased{l}
+	}
+	return having(s.current(), "tasks")
+}
+
+// listTasks joins the tasks of every upstream that has some.
+func (x *exchange) listTasks() {
+	out := []byte(`{"tasks":[`)
+	for _, l := range having(x.s.current(), "tasks") {
+		x.take(l)
+		answer, err := x.ask(x.request(nil))
+		x.turn.Leave()
+		if err != nil || answer.Error != nil {
+			continue
+		}
+		for task := range jsonrpc.Elements(jsonrpc.Get(answer.Result, "tasks")) {
+			out = append(append(out, task...), ',')
+		}
+	}
+	if out[len(out)-1] == ',' {
+		out = out[:len(out)-1]
+	}
+	x.finish(append(out, "]}"...))
+}
+
+// equalFold compares ASCII letters without case, as some servers' JSON readers
+// do.
+func equalFold(name []byte, member string) bool {
+	return len(name) == len(member) && strings.EqualFold(string(name), member)
+}

@@ -1,0 +1,183 @@
+// Package proxy faces the client: it speaks MCP on stdio and HTTP in both
+// eras, joins what the upstreams offer into one server, and carries every
+// request to the one it is for.
+//
+// The idea: a message is bytes. One shallow scan finds where it goes; what is
+// not needed for that is copied, never decoded.
+//
+//	srv := proxy.New(options)
+//	err := srv.ServeStdio(ctx, os.Stdin, os.Stdout)
+//
+// The path of a call stands top to bottom in call.go. What a session is, is in
+// session.go; who is asked what, in dispatch.go. It starts no processes and
+// keeps no connections: that is package upstream.
+package proxy
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/upstream"
+)
+
+// Options is everything a server is told. Zero values mean the defaults named.
+type Options struct {
+	Version      string        // of this program; "" as "dev"
+	Upstreams    []Upstream    // in the order in which lists are joined
+	NameStyle    string        // "auto" (the default), "always" or "never"
+	StartupWait  time.Duration // how long lists wait for an upstream never seen before
+	DrainTimeout time.Duration // how long calls may go on after the client has closed its end
+	MaxMessage   int           // bytes of one message; 0: 64 MiB
+	Log          *slog.Logger  // nil: discards
+	HTTP         HTTPOptions
+}
+
+// Upstream is one configured server and what the proxy does with it.
+type Upstream struct {
+	Spec        upstream.Spec
+	Store       upstream.Store
+	Fingerprint string                 // changes whenever the connection would have to be made anew
+	Timeout     time.Duration          // per call without progress; 0: none
+	Allows      func(tool string) bool // which tools may be seen and called; nil: all
+}
+
+// Server is one running proxy.
+type Server struct {
+	log       *slog.Logger
+	guard     *upstream.Guard
+	policy    atomic.Pointer[policy]
+	http      HTTPOptions
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[*session]struct{}
+	views    map[string]*view // "" is the one with every upstream
+}
+
+// policy is what one configuration says, and the upstreams it names. It is
+// replaced whole.
+type policy struct {
+	Options
+	members []*member // in configuration order
+	prefix  bool      // names are upstream__tool
+}
+
+// member is one upstream of a policy.
+type member struct {
+	Upstream
+	up *upstream.Upstream
+}
+
+// New makes a server; upstream processes start when a session needs them, or
+// with Prepare.
+func New(o Options, guard *upstream.Guard) *Server {
+	o = withDefaults(o)
+	s := &Server{
+		log: o.Log, guard: guard, http: o.HTTP,
+		sessions:  make(map[*session]struct{}),
+		views:     make(map[string]*view),
+	}
+	s.policy.Store(s.build(o, nil))
+	return s
+}
+
+func withDefaults(o Options) Options {
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = 64 << 20
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// build makes the policy of o, taking over from old the upstreams that are the
+// same.
+func (s *Server) build(o Options, old *policy) *policy {
+	p := &policy{Options: o, prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
+	for _, u := range o.Upstreams {
+		m := &member{Upstream: u}
+		if same := old.find(u.Spec.Name); same != nil && same.Fingerprint == u.Fingerprint {
+			m.up = same.up
+		} else {
+			m.up = upstream.New(u.Spec, s.log, s.guard, u.Store)
+		}
+		p.members = append(p.members, m)
+	}
+	return p
+}
+
+func (p *policy) find(name string) *member {
+	if p == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.members, func(m *member) bool { return m.Spec.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return p.members[i]
+}
+
+// Prepare starts the upstreams ahead of the first session. only limits it to
+// one; "" starts all.
+func (s *Server) Prepare(only string) {
+	for _, m := range s.policy.Load().members {
+		if only == "" || only == m.Spec.Name {
+			m.up.Prepare()
+		}
+	}
+}
+
+// Has reports whether an upstream of that name is configured.
+func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
+
+// Apply replaces the configuration: upstreams that are no longer in it end,
+// new ones start, and every session is told what changed. Server and HTTP
+// settings need a restart and are left as they were.
+func (s *Server) Apply(o Options) {
+	old := s.policy.Load()
+	o.Log, o.HTTP, o.Version = old.Log, old.HTTP, old.Version
+	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
+	next := s.build(o, old)
+	s.policy.Store(next)
+	s.mu.Lock()
+	sessions := make([]*session, 0, len(s.sessions))
+	for session := range s.sessions {
+		sessions = append(sessions, session)
+	}
+	s.mu.Unlock()
+	for _, session := range sessions {
+		session.adopt(next)
+	}
+	for _, m := range old.members {
+		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
+			m.up.Close()
+		}
+	}
+}
+
+// Close ends every session and upstream, and returns when their processes and
+// goroutines have ended.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	sessions := make([]*session, 0, len(s.sessions))
+	for session := range s.sessions {
+		sessions = append(sessions, session)
+	}
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, session := range sessions {
+		wg.Go(session.close)
+	}
+	for _, m := range s.policy.Load().members {
+		wg.Go(m.up.Close)
+	}
+	wg.Wait()
+}

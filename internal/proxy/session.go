@@ -1,0 +1,257 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
+)
+
+// outlet is where messages to a client go: its stdout, the response to one
+// POST, or a stream it keeps open.
+type outlet interface {
+	// Send writes a message that is not the answer to the request at hand.
+	Send(line []byte) error
+	// Answer writes the answer, which may end the outlet.
+	Answer(line []byte) error
+}
+
+// session is one client: the stdio process, an HTTP session, or, stateless
+// over HTTP, all requests of one principal with the same capabilities.
+type session struct {
+	srv    *Server
+	view   *view
+	id     string // of an HTTP session; "" otherwise
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	out    outlet // for what belongs to no request; nil: the client listens to nothing else
+	opened time.Time
+	pooled bool           // its requests come from clients that know nothing of each other: ids may clash
+	work   sync.WaitGroup // requests being served, and what the session itself started
+
+	drainOnce sync.Once
+	draining  chan struct{} // closed when no more requests come: what waits for nothing but changes ends
+
+	mu       sync.Mutex
+	closed   bool
+	client   upstream.Client
+	version  string // negotiated in a handshake; "" before, and in the stateless era
+	leases   []*leased
+	inflight map[string]*exchange            // exchange.key → the request being served
+	admitted uint64                          // requests so far; of a pooled session
+	asked    map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
+	asks     int                             // how many requests were made of the client
+	listens  map[string]*listening           // exchange.key of subscriptions/listen → the open stream
+	parked   map[string]*parked              // handle → a call that waits for the client's input
+	tasks    map[string]*leased              // task id → who runs it
+	listed   [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
+}
+
+// leased is a session's lease on one upstream.
+type leased struct {
+	*upstream.Lease
+	member    *member
+	questions chan *question // from a server of the handshake era to a stateless client
+}
+
+var (
+	errSessionEnded = errors.New("session ended")
+	errShutdown     = errors.New("mcpschedd is shutting down")
+)
+
+func (s *Server) newSession(only string, out outlet) *session {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	n := &session{
+		srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
+		draining: make(chan struct{}),
+		inflight: make(map[string]*exchange),
+		asked:    make(map[string]chan jsonrpc.Message),
+		listens:  make(map[string]*listening),
+		parked:   make(map[string]*parked),
+		tasks:    make(map[string]*leased),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		cancel(errShutdown)
+	} else {
+		s.sessions[n] = struct{}{}
+	}
+	return n
+}
+
+// open leases the upstreams for a client that has said who it is. Later calls
+// only note what the client says anew.
+func (s *session) open(client upstream.Client) {
+	s.mu.Lock()
+	first := s.opened.IsZero()
+	if first || s.version == "" && !revision.Stateless(client.Version) {
+		s.client = client
+	}
+	if first {
+		s.opened = time.Now()
+	}
+	s.mu.Unlock()
+	if first {
+		s.adopt(s.srv.policy.Load())
+	}
+}
+
+// adopt makes the session's leases those of policy p.
+func (s *session) adopt(p *policy) {
+	s.mu.Lock()
+	if s.opened.IsZero() || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	old := s.leases
+	var next []*leased
+	for _, m := range p.members {
+		if !s.view.sees(m.Spec.Name) {
+			continue
+		}
+		if i := slices.IndexFunc(old, func(l *leased) bool { return l.member.up == m.up }); i >= 0 {
+			kept := *old[i]
+			kept.member = m
+			next = append(next, &kept)
+			continue
+		}
+		next = append(next, s.lease(m))
+	}
+	s.leases = next
+	s.mu.Unlock()
+	for _, l := range old {
+		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
+			l.Close()
+		}
+	}
+	if old != nil {
+		for l := range upstream.Lists {
+			s.listChanged(l)
+		}
+	}
+}
+
+// lease attaches the session to one upstream.
+func (s *session) lease(m *member) *leased {
+	l := &leased{member: m, questions: make(chan *question)}
+	l.Lease = m.up.Attach(s.client, upstream.Listener{
+		Notify: s.hear,
+		Ask: func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+			return s.question(ctx, l, method, params)
+		},
+		Changed: s.listChanged,
+	})
+	return l
+}
+
+// current returns the session's leases; the slice is not changed afterwards.
+func (s *session) current() []*leased {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leases
+}
+
+// find returns the lease on the upstream so named, nil if there is none.
+func (s *session) find(name string) *leased {
+	for _, l := range s.current() {
+		if l.member.Spec.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// settle waits for upstreams that were never seen before, until startup_wait
+// after the session opened.
+func (s *session) settle(ctx context.Context) {
+	p := s.srv.policy.Load()
+	s.mu.Lock()
+	deadline := s.opened.Add(p.StartupWait)
+	s.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	for _, l := range s.current() {
+		l.Settled(ctx)
+	}
+}
+
+// hear passes a notification of an upstream that belongs to no request.
+func (s *session) hear(method string, params []byte) {
+	if method == "notifications/resources/updated" && s.publish(method, params) {
+		return
+	}
+	if method == "notifications/message" && s.statelessOnly() {
+		return // a stateless client gets log messages with the request that asked for them
+	}
+	s.tell(method, params)
+}
+
+// tell sends a notification to a client of the handshake era.
+func (s *session) tell(method string, params []byte) {
+	if s.out == nil || s.statelessOnly() {
+		return
+	}
+	if err := s.out.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
+		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
+	}
+}
+
+func (s *session) statelessOnly() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version == ""
+}
+
+// close ends the session: what it waits for is cancelled, its leases are given
+// back. It returns when its goroutines have ended.
+func (s *session) close() { s.end(errSessionEnded) }
+
+func (s *session) end(why error) {
+	s.srv.mu.Lock()
+	delete(s.srv.sessions, s)
+	s.srv.mu.Unlock()
+	s.mu.Lock()
+	done := s.closed
+	s.closed = true
+	leases := s.leases
+	s.leases = nil
+	s.mu.Unlock()
+	s.stopListening()
+	s.cancel(why)
+	if done {
+		return
+	}
+	var wg sync.WaitGroup
+	for _, l := range leases {
+		wg.Go(l.Close)
+	}
+	wg.Wait()
+	s.work.Wait()
+}
+
+func (s *session) stopListening() { s.drainOnce.Do(func() { close(s.draining) }) }
+
+// drain waits until no request is being served, at most d.
+func (s *session) drain(d time.Duration) error {
+	s.stopListening()
+	idle := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(d):
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return fmt.Errorf("%d calls still open after %v", len(s.inflight), d)
+	}
+}

@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// patience is how long one read or write on a client's connection may take. It
+// is renewed with each: a call may be long, a silent peer may not.
+const patience = 30 * time.Second
+
+// chunk is how much is written under one deadline.
+const chunk = 1 << 20
+
+// events writes server-sent events. A message is handed to the connection as
+// it is; only what frames it is copied.
+type events struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+func newEvents(w http.ResponseWriter) *events {
+	return &events{w: w, rc: http.NewResponseController(w)}
+}
+
+// open writes the head of the response.
+func (e *events) open() error {
+	h := e.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	writeWithin(e.rc)
+	e.w.WriteHeader(http.StatusOK)
+	return e.rc.Flush()
+}
+
+// message writes an event; flush sends it.
+func (e *events) message(line []byte) error { return e.event("message", line) }
+
+func (e *events) event(kind string, data []byte) error {
+	writeWithin(e.rc)
+	if _, err := io.WriteString(e.w, "event: "+kind+"\ndata: "); err != nil {
+		return err
+	}
+	if err := writeAll(e.w, e.rc, data); err != nil {
+		return err
+	}
+	_, err := io.WriteString(e.w, "\n\n")
+	return err
+}
+
+// comment writes what every client ignores.
+func (e *events) comment() error {
+	writeWithin(e.rc)
+	if _, err := io.WriteString(e.w, ":\n\n"); err != nil {
+		return err
+	}
+	return e.rc.Flush()
+}
+
+func (e *events) flush() error {
+	writeWithin(e.rc)
+	return e.rc.Flush()
+}
+
+// writeWithin bounds the next write. A connection without deadlines is one of
+// a test.
+func writeWithin(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Now().Add(patience)) }
+
+// writeAll writes b piece by piece, so that a client which reads slowly but
+// steadily gets all of a large message.
+func writeAll(w io.Writer, rc *http.ResponseController, b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), chunk)
+		writeWithin(rc)
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// openSSE serves GET /sse, the transport of 2024-11-05: the session lasts as
+// long as this stream, which carries every message to the client.
+func (f *front) openSSE(w http.ResponseWriter, r *http.Request) {
+	if !accepts(r.Header, "text/event-stream") {
+		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
+		return
+	}
+	h := f.begin(legacySSE, "")
+	if h == nil {
+		refuse(w, http.StatusServiceUnavailable, nil, shuttingDown)
+		return
+	}
+	defer h.close()
+	defer h.leave()
+	e := newEvents(w)
+	err := e.open()
+	if err == nil {
+		err = e.event("endpoint", []byte("/message?sessionId="+h.id))
+	}
+	if err == nil {
+		err = h.stream.pump(e, r.Context().Done())
+	}
+	if err != nil {
+		f.srv.log.Debug("client stream broken", "session", h.id, "err", err)
+	}
+}
+
+// postSSE serves POST /message: the answer goes out on the session's stream.
+func (f *front) postSSE(w http.ResponseWriter, r *http.Request) {
+	h := f.find(legacySSE, r.URL.Query().Get("sessionId"), "")
+	if h == nil {
+		refuse(w, http.StatusNotFound, nil, noSession)
+		return
+	}
+	defer h.leave()
+	body, ok := f.read(w, r)
+	if !ok {
+		return
+	}
+	body = bytes.TrimSpace(body)
+	if !jsonrpc.Valid(body) {
+		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"})
+		return
+	}
+	jsonrpc.Flatten(body)
+	if room := h.stream.full(); room != nil {
+		select {
+		case <-room:
+		case <-h.ctx.Done():
+		case <-r.Context().Done():
+			return
+		}
+	}
+	h.take(body, h.stream)
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// writeJSON answers with one JSON body.
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	rc := http.NewResponseController(w)
+	writeWithin(rc)
+	w.WriteHeader(status)
+	return writeAll(w, rc, body)
+}

@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/upstream"
+)
+
+const (
+	// longName is how long a tool's name may be, as clients send it to their
+	// model behind "mcp__mcpschedd__", before some drop the tool: 64 is the
+	// least limit of the model APIs in use, Claude Code's own is 128.
+	longName     = 64
+	clientPrefix = "mcp__mcpschedd__"
+	// manyTools is how many tools some clients take at most (VS Code).
+	manyTools = 128
+)
+
+// Survey starts every upstream, writes what each offers and what clients may
+// not take, and reports how many could not be asked.
+func (s *Server) Survey(ctx context.Context, w io.Writer) (failed int) {
+	n := s.newSession("", nil)
+	defer n.close()
+	n.open(upstream.Client{})
+	tools := 0
+	for _, l := range n.current() {
+		began := time.Now()
+		l.Settled(ctx)
+		offer, problem := l.Offer(), l.Problem()
+		if offer == nil {
+			failed++
+			if problem == nil {
+				problem = fmt.Errorf("upstream %q: no answer: %w", l.Name(), context.Cause(ctx))
+			}
+			fmt.Fprintf(w, "%s: FAILED: %v\n", l.Name(), problem)
+			continue
+		}
+		fmt.Fprintf(w, "%s: ok: revision %s, %d tools, %d prompts, %d resources, %d templates (%d ms)\n", l.Name(), offer.Version,
+			len(offer.Lists[upstream.Tools]), len(offer.Lists[upstream.Prompts]), len(offer.Lists[upstream.Resources]), len(offer.Lists[upstream.Templates]),
+			time.Since(began).Milliseconds())
+		tools += s.surveyTools(w, n, l, offer)
+	}
+	if tools > manyTools {
+		fmt.Fprintf(w, "warning: %d tools in all: some clients take at most %d; [upstreams.NAME] tools = { allow = […] } leaves some out\n", tools, manyTools)
+	}
+	return failed
+}
+
+// surveyTools writes the names under which l's tools are listed.
+func (s *Server) surveyTools(w io.Writer, n *session, l *leased, offer *upstream.Offer) int {
+	p := s.policy.Load()
+	var names []string
+	for _, item := range offer.Lists[upstream.Tools] {
+		if !l.member.allows(item.Name) {
+			continue
+		}
+		name := n.view.show(p, upstream.Tools, target{l.Name(), item.Name})
+		switch {
+		case name == "":
+			fmt.Fprintf(w, "  warning: tool %q is left out: another upstream has the name, and name_style is \"never\"\n", item.Name)
+			continue
+		case len(clientPrefix)+len(name) > longName:
+			fmt.Fprintf(w, "  warning: tool %q: %d characters with a client's prefix %q, more than the %d that some clients take\n", name, len(clientPrefix)+len(name), clientPrefix, longName)
+		}
+		names = append(names, name)
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(w, "  tools: %s\n", strings.Join(names, ", "))
+	}
+	return len(names)
+}

@@ -1,0 +1,430 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+// Listener hears what a server sends beside answers. Its functions are called
+// from the connection's reader and must not block it; Ask runs on a goroutine
+// of its own and may wait. A nil function hears nothing; a nil Ask refuses.
+type Listener struct {
+	Notify func(method string, params []byte)
+	Ask    func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
+	// Changed says that a list of the offer is not what it was.
+	Changed func(l List)
+}
+
+// Request is one request of a client on its way to a server.
+type Request struct {
+	Method string
+	Params []byte               // as the client wrote them
+	Target []byte               // raw JSON; replaces the member that names the target; nil leaves it
+	Hop    revision.Hop         // what the client says of itself, for a stateless server
+	Token  bool                 // progress is wanted
+	Notify func(string, []byte) // hears what the transport attributes to this request, progress always; nil: nothing
+	Ask    func(context.Context, string, []byte) ([]byte, *jsonrpc.Error)
+	// Timeout without an answer, restarted by progress; 0 is none.
+	Timeout time.Duration
+}
+
+// asksPerConn bounds how many questions of one server may be open at once.
+const asksPerConn = 64
+
+var (
+	// errClosed: the connection ended before the request was sent.
+	errClosed = errors.New("connection closed")
+	// ErrTimeout: the request's own timeout passed without an answer.
+	ErrTimeout = errors.New("no answer within the timeout")
+)
+
+// conn is one live connection to a server: it numbers requests, pairs answers
+// with them, routes progress by its token, and answers pings.
+type conn struct {
+	name     string
+	log      *slog.Logger
+	link     link
+	http     bool     // over HTTP: headers, and a stateless request is cancelled by dropping its stream
+	listener Listener // the instance's
+	offer    func() *Offer
+	started  chan struct{} // closed once link is set: a server may speak first
+	done     chan struct{} // closed once the link has ended
+
+	version atomic.Pointer[string] // negotiated revision; nil during the handshake
+	next    atomic.Int64
+
+	mu       sync.Mutex
+	waiting  map[int64]*pending
+	asked    map[string]context.CancelFunc // raw id of a server's question → its cancel
+	unlisten context.CancelFunc            // ends the open listen request; nil: none
+	err      error                         // why the link ended; set before done closes
+
+	work sync.WaitGroup // the connection's own goroutines
+}
+
+// pending is a request without its answer.
+type pending struct {
+	req    *Request
+	answer chan answer // capacity 1
+	timer  *time.Timer // nil without a timeout
+}
+
+type answer struct {
+	msg jsonrpc.Message
+	err error
+}
+
+// newConn makes a connection; its link is started with sink() and given to
+// open.
+func newConn(name string, log *slog.Logger, listener Listener, offer func() *Offer) *conn {
+	return &conn{
+		name: name, log: log, listener: listener, offer: offer,
+		started: make(chan struct{}),
+		done:    make(chan struct{}),
+		waiting: make(map[int64]*pending),
+		asked:   make(map[string]context.CancelFunc),
+	}
+}
+
+func (c *conn) sink() sink {
+	message := func(m jsonrpc.Message, stream int64) {
+		<-c.started
+		c.message(m, stream)
+	}
+	return sink{message: message, lost: c.lost, garbage: c.garbage, gap: c.gap, closed: c.closed}
+}
+
+func (c *conn) open(l link) {
+	c.link = l
+	close(c.started)
+}
+
+// spawn runs f on a goroutine that close waits for; false if the connection
+// has ended.
+func (c *conn) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return false
+	}
+	c.work.Go(f)
+	return true
+}
+
+// revision returns the negotiated revision, "" during the handshake.
+func (c *conn) revision() string {
+	if v := c.version.Load(); v != nil {
+		return *v
+	}
+	return ""
+}
+
+func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
+
+// call sends a request and waits for its answer. An error that wraps errClosed
+// or errSessionLost means that the server has not run it.
+func (c *conn) call(ctx context.Context, req *Request, sent func()) (jsonrpc.Message, error) {
+	id := c.next.Add(1)
+	p := &pending{req: req, answer: make(chan answer, 1)}
+	if req.Timeout > 0 {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		p.timer = time.AfterFunc(req.Timeout, func() { cancel(ErrTimeout) })
+		defer p.timer.Stop()
+	}
+	if err := c.register(id, p); err != nil {
+		sent()
+		return jsonrpc.Message{}, err
+	}
+	defer c.unregister(id)
+	err := c.link.send(ctx, c.frame(id, req))
+	sent()
+	if err != nil {
+		return jsonrpc.Message{}, errors.Join(errClosed, err)
+	}
+	select {
+	case a := <-p.answer:
+		return a.msg, a.err
+	case <-ctx.Done():
+		c.cancelled(id, context.Cause(ctx))
+		return jsonrpc.Message{}, context.Cause(ctx)
+	}
+}
+
+// frame writes the request as this server wants it.
+func (c *conn) frame(id int64, req *Request) outgoing {
+	var number [20]byte
+	raw := strconv.AppendInt(number[:0], id, 10)
+	change := revision.Change{Target: req.Target, Member: targetMember(req.Method), Arguments: req.Method == "tools/call"}
+	if req.Token {
+		change.Token = raw
+	}
+	out := outgoing{id: id}
+	version := c.revision()
+	if revision.Stateless(version) {
+		hop := req.Hop
+		hop.Version = version
+		change.Hop = &hop
+	}
+	params := revision.Params(req.Params, change)
+	if c.http && revision.Stateless(version) {
+		out.header = c.headers(version, req.Method, params)
+	}
+	out.line = jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(req.Method)+64), raw, req.Method, params)
+	return out
+}
+
+// targetMember names the member of a method's params that routes it.
+func targetMember(method string) string {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name"
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		return "uri"
+	case "completion/complete":
+		return "ref"
+	}
+	return ""
+}
+
+func (c *conn) headers(version, method string, params []byte) http.Header {
+	header := make(http.Header)
+	for k, v := range mcp.StandardHeaders(version, mcp.MCPMethod(method), params) {
+		header.Set(k, v)
+	}
+	if method == "tools/call" {
+		for k, v := range c.offer().paramHeaders(params) {
+			header.Set(k, v)
+		}
+	}
+	return header
+}
+
+// notify sends a notification; a server that is gone does not hear it.
+func (c *conn) notify(method string, params []byte) {
+	line := jsonrpc.AppendNotification(nil, method, params)
+	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {
+		c.log.Debug("notification not sent", "upstream", c.name, "method", method, "err", err)
+	}
+}
+
+// cancelled tells the server that nobody waits for request id any more.
+func (c *conn) cancelled(id int64, why error) {
+	if c.http && c.stateless() {
+		return // the end of ctx has dropped the response stream, which says it
+	}
+	params := strconv.AppendInt([]byte(`{"requestId":`), id, 10)
+	if why != nil {
+		params = jsonrpc.AppendString(append(params, `,"reason":`...), why.Error())
+	}
+	c.notify("notifications/cancelled", append(params, '}'))
+}
+
+func (c *conn) register(id int64, p *pending) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return errors.Join(errClosed, c.err)
+	}
+	c.waiting[id] = p
+	return nil
+}
+
+func (c *conn) unregister(id int64) {
+	c.mu.Lock()
+	delete(c.waiting, id)
+	c.mu.Unlock()
+}
+
+// take removes and returns the request that waits under id.
+func (c *conn) take(id int64) *pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.waiting[id]
+	delete(c.waiting, id)
+	return p
+}
+
+func (c *conn) peek(id int64) *pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting[id]
+}
+
+// message takes one message from the link.
+func (c *conn) message(m jsonrpc.Message, stream int64) {
+	switch {
+	case m.IsResponse():
+		id, err := strconv.ParseInt(string(m.ID), 10, 64)
+		if err != nil || id <= 0 || id > c.next.Load() {
+			c.garbage(m.Raw, errors.New("answer to a request that was never made"))
+			return
+		}
+		if p := c.take(id); p != nil {
+			p.answer <- answer{msg: m}
+		}
+	case m.IsRequest():
+		c.question(m, stream)
+	case m.Method == "notifications/progress":
+		c.progress(m.Params)
+	case m.Method == "notifications/cancelled":
+		c.withdraw(m.Params)
+	default:
+		if p := c.peek(stream); p != nil && p.req.Notify != nil && !listNotification(m.Method) {
+			p.req.Notify(m.Method, m.Params)
+		} else if c.listener.Notify != nil {
+			c.listener.Notify(m.Method, m.Params)
+		}
+	}
+}
+
+// listNotification reports whether a notification is about what the server
+// has, whatever stream it came on.
+func listNotification(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed",
+		"notifications/resources/list_changed", "notifications/resources/updated":
+		return true
+	}
+	return false
+}
+
+// progress passes a progress notification to the request whose id is its token.
+func (c *conn) progress(params []byte) {
+	id, err := strconv.ParseInt(string(jsonrpc.Get(params, "progressToken")), 10, 64)
+	if err != nil {
+		return
+	}
+	p := c.peek(id)
+	if p == nil {
+		return // after its answer: the specification forbids it
+	}
+	if p.timer != nil {
+		p.timer.Reset(p.req.Timeout)
+	}
+	if p.req.Notify != nil {
+		p.req.Notify("notifications/progress", params)
+	}
+}
+
+// question answers a request of the server on a goroutine of its own.
+func (c *conn) question(m jsonrpc.Message, stream int64) {
+	if m.Method == "ping" {
+		c.reply(m.ID, []byte("{}"), nil)
+		return
+	}
+	ask := c.listener.Ask
+	if p := c.peek(stream); p != nil && p.req.Ask != nil {
+		ask = p.req.Ask
+	}
+	if ask == nil {
+		c.reply(m.ID, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client to ask: " + m.Method})
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	id := string(m.ID)
+	c.mu.Lock()
+	full := len(c.asked) >= asksPerConn || c.err != nil
+	if !full {
+		c.asked[id] = cancel
+	}
+	c.mu.Unlock()
+	if full {
+		cancel()
+		c.reply(m.ID, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many open requests to the client"})
+		return
+	}
+	c.spawn(func() {
+		defer cancel()
+		result, err := ask(ctx, m.Method, m.Params)
+		c.mu.Lock()
+		delete(c.asked, id)
+		c.mu.Unlock()
+		if ctx.Err() == nil { // a withdrawn question wants no answer
+			c.reply(m.ID, result, err)
+		}
+	})
+}
+
+func (c *conn) reply(id, result []byte, err *jsonrpc.Error) {
+	var line []byte
+	if err != nil {
+		line = jsonrpc.AppendError(nil, id, err.Append(nil))
+	} else {
+		line = jsonrpc.AppendResult(nil, id, result)
+	}
+	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {
+		c.log.Debug("answer not sent", "upstream", c.name, "err", err)
+	}
+}
+
+// withdraw ends a question that the server no longer wants answered.
+func (c *conn) withdraw(params []byte) {
+	c.mu.Lock()
+	cancel := c.asked[string(jsonrpc.Get(params, "requestId"))]
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func (c *conn) lost(id int64, err error) {
+	if p := c.take(id); p != nil {
+		p.answer <- answer{err: err}
+	}
+}
+
+func (c *conn) garbage(head []byte, err error) {
+	const shown = 200
+	if len(head) > shown {
+		head = head[:shown]
+	}
+	c.log.Warn("upstream sent something that is no MCP message", "upstream", c.name, "err", err, "head", string(head))
+}
+
+// gap: notifications may have been missed, so every list may have changed.
+func (c *conn) gap() {
+	if c.listener.Notify != nil {
+		for _, l := range []List{Tools, Prompts, Resources} {
+			c.listener.Notify(l.Changed(), nil)
+		}
+	}
+}
+
+// closed answers whatever still waits: the server will not.
+func (c *conn) closed(err error) {
+	if err == nil {
+		err = errClosed
+	}
+	c.mu.Lock()
+	c.err = err
+	waiting := c.waiting
+	c.waiting = nil
+	for _, cancel := range c.asked {
+		cancel()
+	}
+	c.mu.Unlock()
+	for _, p := range waiting {
+		p.answer <- answer{err: err}
+	}
+	close(c.done)
+}
+
+// close ends the connection and returns when nothing of it is left.
+func (c *conn) close() {
+	c.link.close()
+	<-c.done
+	c.work.Wait()
+}

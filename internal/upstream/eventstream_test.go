@@ -1,0 +1,279 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// block is an event for comparing.
+type block struct {
+	Kind, ID, Data string
+	HasID          bool
+	Retry          time.Duration
+}
+
+func allEvents(r io.Reader, max int) ([]block, error) {
+	s := newEventStream(r, max)
+	var got []block
+	for {
+		ev, err := s.next()
+		if _, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+			got = append(got, block{Kind: "too long"})
+			continue
+		}
+		if err != nil {
+			return got, err
+		}
+		got = append(got, block{ev.kind, ev.id, string(ev.data), ev.hasID, ev.retry})
+	}
+}
+
+func data(s string) block { return block{Kind: "message", Data: s, Retry: -1} }
+
+func TestEventStream(t *testing.T) {
+	tests := []struct {
+		name, in string
+		want     []block
+	}{
+		{"empty", "", nil},
+		{"one", "data: {}\n\n", []block{data("{}")}},
+		{"no space after the colon", "data:{}\n\n", []block{data("{}")}},
+		{"only one space is taken off", "data:  x \n\n", []block{data(" x ")}},
+		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", []block{data("a"), data("b")}},
+		{"CR", "data: a\r\rdata: b\rdata: c\r\r", []block{data("a"), data("b\nc")}},
+		{"line ends mixed", "data: a\ndata: b\r\ndata: c\r\ndata: d\r\n\r", []block{data("a\nb\nc\nd")}},
+		{"several data lines", "data: a\ndata\ndata:\ndata: bcd\n\n", []block{data("a\n\n\nbcd")}},
+		{"other fields between data lines", "data: a\nid: 7\n:c\nxyz: 1\ndata: b\n\n",
+			[]block{{Kind: "message", Data: "a\nb", ID: "7", HasID: true, Retry: -1}}},
+		{"comments only", ": ping\n\n:\n\n\n\ndata: a\n\n", []block{data("a")}},
+		{"comment before data", ": ping\ndata: a\n\n", []block{data("a")}},
+		{"byte order mark", "\xef\xbb\xbfdata: a\n\n", []block{data("a")}},
+		{"a second byte order mark is part of the name", "\n\xef\xbb\xbfdata: a\n\n", nil},
+		{"all fields", "event: endpoint\nid: 1\nretry: 250\ndata: /m\n\n",
+			[]block{{Kind: "endpoint", ID: "1", HasID: true, Retry: 250 * time.Millisecond, Data: "/m"}}},
+		{"the last of a field wins", "event: a\nevent: b\nid: 1\nid: 2\nevent:\ndata: x\n\n",
+			[]block{{Kind: "message", ID: "2", HasID: true, Retry: -1, Data: "x"}}},
+		{"fields last one event only", "event: a\ndata: x\n\ndata: y\n\n",
+			[]block{{Kind: "a", Data: "x", Retry: -1}, data("y")}},
+		{"id without data", "id: p\ndata:\n\n", []block{{Kind: "message", ID: "p", HasID: true, Retry: -1}}},
+		{"empty id", "id\ndata: x\n\n", []block{{Kind: "message", HasID: true, Retry: -1, Data: "x"}}},
+		{"id with NUL", "id: a\x00b\ndata: x\n\n", []block{data("x")}},
+		{"retry that is no number", "retry: 1s\nretry: -1\nretry:\ndata: x\n\n", []block{data("x")}},
+		{"retry beyond reason", "retry: 99999999999999999999999\n\n", []block{{Kind: "message", Retry: time.Hour}}},
+		{"cut off at the end", "data: a\n\ndata: b\n", []block{data("a")}},
+		{"field names are exact", "Data: a\n data: b\ndatax: c\ndata : d\ndata: e\n\n", []block{data("e")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for name, r := range map[string]io.Reader{
+				"whole":       strings.NewReader(tt.in),
+				"byte a time": iotest.OneByteReader(strings.NewReader(tt.in)),
+				"EOF at once": iotest.DataErrReader(strings.NewReader(tt.in)),
+			} {
+				got, err := allEvents(r, 1<<20)
+				if diff := cmp.Diff(tt.want, got); diff != "" || err != io.EOF {
+					t.Errorf("%s: got (-want +got) with %v:\n%s", name, err, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestEventStreamPassesOnAnErrorAfterWholeEvents(t *testing.T) {
+	broken := errors.New("broken")
+	got, err := allEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
+	if diff := cmp.Diff([]block{data("a")}, got); diff != "" || err != broken {
+		t.Errorf("got (-want +got) with %v:\n%s", err, diff)
+	}
+}
+
+// An event is passed on when its empty line has come, not when something
+// behind it has: with CR as the line end, an LF may still follow.
+func TestEventStreamDoesNotWaitForMore(t *testing.T) {
+	for _, in := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r\n"} {
+		r, w := io.Pipe()
+		go func() { _, _ = io.WriteString(w, in) }()
+		ev, err := newEventStream(r, 100).next()
+		if err != nil || string(ev.data) != "a" {
+			t.Errorf("%q: got %q, %v", in, ev.data, err)
+		}
+		w.Close()
+	}
+}
+
+func TestEventStreamSkipsWhatIsTooLong(t *testing.T) {
+	const max = 10_000
+	long := strings.Repeat("x", max+1)
+	endless := strings.Repeat("x", 40*max)
+	for name, in := range map[string]string{
+		"one line":      "data: " + endless + "\n\ndata: a\n\n",
+		"by one byte":   "data: " + long + "\n\ndata: a\n\n",
+		"many lines":    strings.Repeat("data: xxxxxxxxx\n", max) + "\ndata: a\n\n",
+		"CR":            "data: " + endless + "\rid: 1\r\rdata: a\r\r",
+		"CRLF":          "data: " + endless + "\r\nid: 1\r\n\r\ndata: a\r\n\r\n",
+		"endless field": "id: " + endless + "\n\ndata: a\n\n",
+	} {
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.HalfReader(strings.NewReader(in))} {
+			got, err := allEvents(r, max)
+			if diff := cmp.Diff([]block{{Kind: "too long"}, data("a")}, got); diff != "" || err != io.EOF {
+				t.Errorf("%s: got (-want +got) with %v:\n%s", name, err, diff)
+			}
+		}
+	}
+	if got, _ := allEvents(strings.NewReader("data: "+long[1:]+"\n\n"), max); len(got) != 1 || len(got[0].Data) != max {
+		t.Errorf("data of just the limit: got %d events", len(got))
+	}
+	_, err := newEventStream(strings.NewReader("id: 5\ndata: abc"+endless), max).next()
+	if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); !ok || !bytes.HasPrefix(long.Head, []byte("abcxxx")) || len(long.Head) != eventHead {
+		t.Errorf("got %v, want the head of the data", err)
+	}
+}
+
+// The memory of data that was handed out is not written to again.
+func TestEventStreamDataIsTheReceivers(t *testing.T) {
+	var in strings.Builder
+	var want []string
+	for i := range 60 {
+		s := strings.Repeat(string(rune('a'+i%26)), 1+i*i*40)
+		want = append(want, s)
+		in.WriteString("data: " + s + "\n\n")
+	}
+	s := newEventStream(strings.NewReader(in.String()), 1<<20)
+	var got [][]byte
+	for {
+		ev, err := s.next()
+		if err != nil {
+			break
+		}
+		got = append(got, ev.data)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %d events, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if string(got[i]) != want[i] {
+			t.Errorf("event %d: changed", i)
+		}
+		if cap(got[i]) > 2*len(got[i])+64 {
+			t.Errorf("event %d: %d bytes hold %d", i, len(got[i]), cap(got[i]))
+		}
+	}
+}
+
+// Comments and fields cost nothing, data one allocation.
+func TestEventStreamAllocatesForDataOnly(t *testing.T) {
+	in := []byte(strings.Repeat(": ping\n\nevent: message\ndata: 0123456789\n\n", 1000))
+	s := newEventStream(nil, 1<<20)
+	got := testing.AllocsPerRun(10, func() {
+		*s = eventStream{r: bytes.NewReader(in), max: s.max, mem: s.mem, buf: s.mem[:0]}
+		for {
+			if _, err := s.next(); err != nil {
+				return
+			}
+		}
+	})
+	if got > 1002 {
+		t.Errorf("got %v allocations for 1000 events, want 1 each", got)
+	}
+}
+
+// wantEvents is the standard's algorithm, written for clearness.
+func wantEvents(in string) (want []block) {
+	in = strings.TrimPrefix(in, "\xef\xbb\xbf")
+	in = strings.ReplaceAll(strings.ReplaceAll(in, "\r\n", "\n"), "\r", "\n")
+	lines := strings.Split(in, "\n")
+	now, some, text := data(""), false, []string(nil)
+	for _, line := range lines[:len(lines)-1] {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			if now.Data = strings.Join(text, "\n"); some {
+				want = append(want, now)
+			}
+			now, some, text = data(""), false, nil
+			continue
+		case name == "data":
+			text = append(text, value)
+		case name == "event":
+			if now.Kind = value; value == "" {
+				now.Kind = "message"
+			}
+		case name == "id" && !strings.Contains(value, "\x00"):
+			now.ID, now.HasID = value, true
+		case name == "retry" && value != "" && strings.Trim(value, "0123456789") == "":
+			now.Retry = milliseconds([]byte(value))
+		default:
+			continue
+		}
+		some = true
+	}
+	return want
+}
+
+// chunks reads a text in pieces of random size.
+type chunks struct {
+	rest string
+	rand *rand.Rand
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if c.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), c.rand.IntN(40))], c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+func FuzzEventStream(f *testing.F) {
+	f.Add("data: a\r\ndata: b\r\r\n\nid: 1\nevent: x\nretry: 12\n\n", uint64(1))
+	f.Add("\xef\xbb\xbfdata\n\n: c\n\rdata:\n\n", uint64(2))
+	f.Add("data: "+strings.Repeat("x", 4500)+"\rdata: y\n\ndata: z\n\n", uint64(3))
+	f.Add("data: "+strings.Repeat("x\r", 60)+"\n\n\r\n", uint64(4))
+	f.Fuzz(func(t *testing.T, in string, seed uint64) {
+		got, err := allEvents(&chunks{in, rand.New(rand.NewPCG(seed, 0))}, 1<<20)
+		if diff := cmp.Diff(wantEvents(in), got); diff != "" || err != io.EOF {
+			t.Errorf("got (-want +got) with %v:\n%s", err, diff)
+		}
+		// With a small limit every event is whole or reported.
+		limited, _ := allEvents(&chunks{in, rand.New(rand.NewPCG(seed, 1))}, 8)
+		i := 0
+		for _, want := range got {
+			if len(want.Data) > 8 {
+				want = block{Kind: "too long"}
+			} else if len(in) > eventFields {
+				return // the fields may be too long as well
+			}
+			if i >= len(limited) || limited[i] != want {
+				t.Fatalf("limited: got %v, want event %d to be %v", limited, i, want)
+			}
+			i++
+		}
+	})
+}
+
+func BenchmarkEventStream(b *testing.B) {
+	for name, size := range map[string]int{"1KB": 1 << 10, "1MB": 1 << 20} {
+		in := []byte("event: message\ndata: " + strings.Repeat("x", size) + "\n\n")
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := newEventStream(bytes.NewReader(in), 64<<20).next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

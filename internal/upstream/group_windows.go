@@ -1,0 +1,78 @@
+package upstream
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// group is a job object. The system ends all that is in it when its last handle
+// is closed: when the proxy dies, too.
+type group struct {
+	leader *os.Process
+	job    windows.Handle // 0: there is none, the leader alone is ended
+}
+
+// groupAttr keeps the console's Ctrl-C from a process.
+func groupAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+}
+
+// newGroup puts a process into a job of its own. What it has started in the
+// moment before stays outside.
+func newGroup(leader *os.Process) *group {
+	g := &group{leader: leader}
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return g
+	}
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE},
+	}
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits)))
+	if err == nil {
+		err = assign(job, leader)
+	}
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return g
+	}
+	g.job = job
+	return g
+}
+
+func assign(job windows.Handle, p *os.Process) error {
+	var err error
+	handleErr := p.WithHandle(func(handle uintptr) {
+		err = windows.AssignProcessToJobObject(job, windows.Handle(handle))
+	})
+	if handleErr != nil {
+		return handleErr
+	}
+	return err
+}
+
+// terminate reaches what shares the proxy's console.
+func (g *group) terminate() {
+	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(g.leader.Pid))
+}
+
+func (g *group) kill() {
+	if g.job != 0 {
+		_ = windows.TerminateJobObject(g.job, 1)
+	}
+	_ = g.leader.Kill()
+}
+
+func (g *group) close() {
+	if g.job != 0 {
+		_ = windows.CloseHandle(g.job)
+	}
+}
+
+// readNow is never needed: pipes have no deadlines here.
+func readNow(*os.File, []byte) (int, error) { return 0, io.EOF }

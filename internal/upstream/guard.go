@@ -1,0 +1,206 @@
+//go:build unix
+
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// GuardCommand is the hidden first argument with which the program starts itself
+// as the guard; it must call [RunGuard] on its stdin then, before anything else.
+const GuardCommand = "guard"
+
+const (
+	guardStarts = 2                      // one restart: a guard that dies again would go on dying
+	guardGrace  = time.Second            // from SIGTERM to SIGKILL for what the proxy left
+	guardPoll   = 10 * time.Millisecond  // how often the guard looks whether it is gone
+	guardWrite  = 100 * time.Millisecond // after which a guard that does not read counts as dead
+)
+
+// Guard ends the processes that the proxy started when it can no longer do so
+// itself, since it was killed. It is a child of the same program that hears of
+// every process group over a pipe: where the pipe ends, the proxy has died. A
+// signal at the death of the parent, which Linux has, comes at the end of a
+// thread already and does not reach grandchildren.
+//
+// The guard process starts with the first process it is to guard, beside it. A
+// nil Guard guards nothing.
+type Guard struct {
+	log  *slog.Logger
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	starts int
+	pipe   *os.File           // to the present guard process; nil: there is none
+	kill   context.CancelFunc // ends the present guard process at once
+	groups map[int]struct{}   // process group ids
+}
+
+// NewGuard returns a Guard whose process is not yet started.
+func NewGuard(log *slog.Logger) *Guard {
+	return &Guard{log: log, groups: make(map[int]struct{})}
+}
+
+// Close ends the guard process, and with it whatever is still guarded.
+func (g *Guard) Close() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	g.closed = true
+	if g.pipe != nil {
+		g.pipe.Close()
+	}
+	g.mu.Unlock()
+	g.work.Wait()
+}
+
+// add has a process group ended with the proxy.
+func (g *Guard) add(pgid int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	g.groups[pgid] = struct{}{}
+	if g.starts == 0 {
+		g.startLocked()
+	} else {
+		g.tellLocked("+%d\n", pgid)
+	}
+}
+
+// remove forgets a process group. It must come before the id is free for others.
+func (g *Guard) remove(pgid int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, guarded := g.groups[pgid]; guarded {
+		delete(g.groups, pgid)
+		g.tellLocked("-%d\n", pgid)
+	}
+}
+
+// startLocked tells a new guard process of all groups and has it started. What
+// the pipe holds by then is heard even if the proxy dies meanwhile.
+func (g *Guard) startLocked() {
+	g.starts++
+	r, w, err := os.Pipe()
+	if err != nil {
+		g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
+		return
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	g.pipe, g.kill = w, kill
+	for pgid := range g.groups {
+		g.tellLocked("+%d\n", pgid)
+	}
+	g.work.Go(func() { g.run(ctx, r) })
+}
+
+// tellLocked writes one line to the guard process; the pipe's buffer takes it
+// even while that is starting.
+func (g *Guard) tellLocked(format string, pgid int) {
+	if g.pipe == nil {
+		return
+	}
+	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
+	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
+		g.kill() // it has stopped; what it has not read, the next one is told
+	}
+}
+
+// run is the life of one guard process, which reads r until ctx ends it.
+func (g *Guard) run(ctx context.Context, r *os.File) {
+	err := runGuardProcess(ctx, r)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kill()
+	g.pipe.Close()
+	g.pipe = nil
+	switch {
+	case g.closed:
+	case g.starts < guardStarts:
+		g.log.Warn("guard ended; starting it again", "err", err)
+		g.startLocked()
+	default:
+		g.log.Error("guard ended again: a killed proxy may leave processes behind", "err", err)
+	}
+}
+
+// runGuardProcess starts the guard process and waits for its end.
+func runGuardProcess(ctx context.Context, stdin *os.File) error {
+	defer stdin.Close()
+	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
+		return errors.New("a guard has no guard")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, GuardCommand)
+	cmd.Dir, cmd.Env = "/", []string{} // it needs neither our folder nor our secrets
+	cmd.Stdin = stdin
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives what ends our group or terminal
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stdin.Close()
+	return cmd.Wait()
+}
+
+// RunGuard is the guard process: it reads lines "+PGID" and "-PGID" until they
+// end, and ends the groups that are left then.
+func RunGuard(r io.Reader) {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	groups := make(map[int]struct{})
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		heed(groups, lines.Text())
+	}
+	signalGroups(groups, syscall.SIGTERM)
+	for deadline := time.Now().Add(guardGrace); len(groups) > 0 && time.Now().Before(deadline); {
+		time.Sleep(guardPoll)
+		signalGroups(groups, 0)
+	}
+	signalGroups(groups, syscall.SIGKILL)
+}
+
+// heed adds or removes the group of one line. 0 and 1 are none: to signal -0 or -1
+// is to signal oneself, or everybody.
+func heed(groups map[int]struct{}, line string) {
+	n, err := strconv.Atoi(line)
+	switch {
+	case err != nil:
+	case n > 1:
+		groups[n] = struct{}{}
+	case n < -1:
+		delete(groups, -n)
+	}
+}
+
+// signalGroups sends sig to groups and takes out those that are gone.
+func signalGroups(groups map[int]struct{}, sig syscall.Signal) {
+	for pgid := range groups {
+		if err := syscall.Kill(-pgid, sig); errors.Is(err, syscall.ESRCH) {
+			delete(groups, pgid)
+		}
+	}
+}

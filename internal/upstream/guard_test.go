@@ -1,0 +1,180 @@
+//go:build unix
+
+package upstream
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// familyRole is a process with a child that does not end when it is asked.
+func familyRole() {
+	child := exec.Command(os.Args[0])
+	child.Env = []string{roleVariable + "=stubborn"}
+	out, err := child.StdoutPipe()
+	if err != nil || child.Start() != nil {
+		os.Exit(9)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		os.Exit(9)
+	}
+	fmt.Printf(`{"jsonrpc":"2.0","method":"pids","params":{"pids":[%d,%d]}}`+"\n", os.Getpid(), child.Process.Pid)
+	linger()
+}
+
+// proxyRole starts a family, prints the pids of it and lives on.
+func proxyRole() {
+	heard := make(record, 10)
+	command := Command{Path: os.Args[0], Env: []string{roleVariable + "=family"}}
+	if _, err := startProcess(command, NewGuard(slog.New(slog.DiscardHandler)), heard.sink()); err != nil {
+		fmt.Println(err)
+		os.Exit(9)
+	}
+	fmt.Println(<-heard)
+	linger()
+}
+
+// startProxy runs proxyRole and returns its pid and those of the family.
+func startProxy(t *testing.T) (proxy *os.Process, family []int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{roleVariable + "=proxy"}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	family = make([]int, 2)
+	if _, err := fmt.Sscanf(line, `message {"jsonrpc":"2.0","method":"pids","params":{"pids":[%d,%d]}}`, &family[0], &family[1]); err != nil {
+		t.Fatalf("got %q: %v", line, err)
+	}
+	return cmd.Process, family
+}
+
+// guardOf waits for the guard process of parent, other than not.
+func guardOf(t *testing.T, parent, not int) (guard int) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("looks for the guard in /proc")
+	}
+	eventually(t, "there is a guard process", func() bool {
+		folders, _ := filepath.Glob("/proc/[0-9]*")
+		for _, folder := range folders {
+			pid, _ := strconv.Atoi(filepath.Base(folder))
+			line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+			if string(line) == os.Args[0]+"\x00"+GuardCommand+"\x00" && pid != not && parentOf(pid) == parent {
+				guard = pid
+				return true
+			}
+		}
+		return false
+	})
+	return guard
+}
+
+func parentOf(pid int) (parent int) {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, fields, _ := strings.Cut(string(stat), ") ") // behind the name, which may hold anything
+	var state string
+	_, _ = fmt.Sscan(fields, &state, &parent)
+	return parent
+}
+
+// ignores says whether a process has come so far as to ignore sig.
+func ignores(pid int, sig syscall.Signal) bool {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
+	digits, _, _ := strings.Cut(rest, "\n")
+	mask, _ := strconv.ParseUint(digits, 16, 64)
+	return mask&(1<<(sig-1)) != 0
+}
+
+func (g *Guard) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.groups)
+}
+
+func TestGuardEndsTheFamilyOfAKilledProxy(t *testing.T) {
+	proxy, family := startProxy(t)
+	for _, pid := range family {
+		if !alive(pid) {
+			t.Fatalf("process %d does not run", pid)
+		}
+	}
+	proxy.Kill()
+	wantGone(t, family...)
+}
+
+func TestGuardIsStartedAgainAndToldTheGroups(t *testing.T) {
+	proxy, family := startProxy(t)
+	first := guardOf(t, proxy.Pid, 0)
+	syscall.Kill(first, syscall.SIGKILL)
+	second := guardOf(t, proxy.Pid, first)
+	if !alive(family[0]) {
+		t.Fatal("the end of the guard ended a process")
+	}
+	eventually(t, "the guard ignores signals", func() bool { return ignores(second, syscall.SIGTERM) })
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		syscall.Kill(second, sig)
+	}
+	proxy.Kill()
+	wantGone(t, append(family, second)...)
+}
+
+func TestGuardForgetsWhatHasEnded(t *testing.T) {
+	guard := NewGuard(slog.New(slog.DiscardHandler))
+	p, heard := start(t, roleCommand(t, "echo"), guard)
+	if got := guard.size(); got != 1 {
+		t.Errorf("got %d groups, want 1", got)
+	}
+	p.close()
+	heard.want(t, "closed: ended by the proxy")
+	if got := guard.size(); got != 0 {
+		t.Errorf("got %d groups after the end, want none", got)
+	}
+	guard.Close()
+	guard.Close()
+	late, heard := start(t, roleCommand(t, "echo"), guard)
+	late.close()
+	heard.want(t, "closed: ended by the proxy")
+}
+
+func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
+	guard := NewGuard(slog.New(slog.DiscardHandler))
+	_, heard := start(t, roleCommand(t, "deaf"), guard)
+	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
+	guard.Close()
+	heard.want(t, "closed: killed by signal 15 (terminated)")
+}
+
+func TestGuardLines(t *testing.T) {
+	groups := make(map[int]struct{})
+	for _, line := range []string{"+10", "+11", "+12", "-11", "-13", "+0", "-0", "+1", "-1", "", "+", "10x", "+99999999999999999999"} {
+		heed(groups, line)
+	}
+	if diff := cmp.Diff(map[int]struct{}{10: {}, 12: {}}, groups); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+}

@@ -1,0 +1,189 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+const (
+	headBytes  = 64 << 10 // bytes read of a body that is of no use but in an error
+	shownBytes = 200      // bytes of it in the error
+)
+
+var (
+	// errSessionLost: the server no longer knows the session. A request lost
+	// with it has not been run.
+	errSessionLost = errors.New("session lost: the server no longer knows it")
+	// errLinkClosed: our own side ended the link.
+	errLinkClosed = errors.New("link closed")
+)
+
+// statusError is an HTTP answer that is of no use.
+type statusError struct {
+	status     int
+	retryAfter string // the Retry-After header; "" if there was none
+	text       string // what was seen
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// notStreamable says that the endpoint does not speak streamable HTTP, or not
+// with the first message; the older HTTP+SSE transport is worth a try.
+type notStreamable struct{ statusError }
+
+// authRequired says that the server wants other credentials.
+type authRequired struct{ statusError }
+
+// useless describes an answer without what was wanted. Secrets of ours that the
+// server repeats in the body do not get into the error.
+func (l *httpLink) useless(resp *http.Response, why string, body []byte) *statusError {
+	text := fmt.Sprintf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		text += fmt.Sprintf(", redirect to %s://%s not followed", to.Scheme, to.Host)
+	}
+	if why != "" {
+		text += ", " + why
+	}
+	if shown := l.shown(body); shown != "" {
+		text += ": " + shown
+	}
+	return &statusError{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After"), text: text}
+}
+
+// denied describes an answer that asks for credentials.
+func (l *httpLink) denied(resp *http.Response, body []byte) *authRequired {
+	why := "the server wants other credentials"
+	if challenge := resp.Header.Values("Www-Authenticate"); len(challenge) > 0 {
+		why += " (WWW-Authenticate: " + l.shown([]byte(strings.Join(challenge, ", "))) + ")"
+	}
+	return &authRequired{*l.useless(resp, why, body)}
+}
+
+// shown makes the beginning of a server's text fit for an error.
+func (l *httpLink) shown(body []byte) string {
+	text := strings.ToValidUTF8(string(body[:min(len(body), headBytes)]), "\ufffd")
+	for _, secret := range l.secrets() {
+		text = strings.ReplaceAll(text, secret, "[hidden]")
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > shownBytes {
+		text = strings.ToValidUTF8(text[:shownBytes], "") + "…"
+	}
+	return text
+}
+
+// secrets returns what this link sends and nobody else should see, longest
+// first.
+func (l *httpLink) secrets() []string {
+	l.mu.Lock()
+	all := []string{l.session}
+	l.mu.Unlock()
+	for _, values := range l.opts.header {
+		for _, value := range values {
+			_, token, _ := strings.Cut(value, " ") // without its scheme
+			all = append(all, value, token)
+		}
+	}
+	if u, err := url.Parse(l.opts.url); err == nil {
+		password, _ := u.User.Password()
+		all = append(all, u.RawQuery, password)
+		for _, values := range u.Query() {
+			all = append(all, values...)
+		}
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < 4 }) // hides nothing and would garble the text
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all
+}
+
+// head reads the beginning of a body.
+func head(resp *http.Response) []byte {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // what came before an error is shown
+	return body
+}
+
+// readBody reads a body of up to max bytes into one buffer.
+func readBody(resp *http.Response, max int) ([]byte, error) {
+	size := resp.ContentLength
+	if size > int64(max) {
+		return nil, fmt.Errorf("message of %d bytes, want at most %d", size, max)
+	}
+	if size >= 0 {
+		body := make([]byte, size)
+		n, err := io.ReadFull(resp.Body, body)
+		return body[:n], err
+	}
+	body := make([]byte, 0, eventBuffer)
+	for {
+		n, err := resp.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) > max:
+			return body, fmt.Errorf("message of more than %d bytes", max)
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return body, err
+		case len(body) == cap(body):
+			body = slices.Grow(body, len(body))
+		}
+	}
+}
+
+// mediaType returns the content type without its parameters.
+func mediaType(resp *http.Response) string {
+	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" or what could be read of it
+	return t
+}
+
+// messages parses what an event or a body holds: one message, or in revision
+// 2025-03-26 an array of them. It blanks the line ends in data, which a message
+// must not have.
+func messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
+	return func(yield func(jsonrpc.Message, error) bool) {
+		jsonrpc.Flatten(data)
+		data = bytes.TrimSpace(data)
+		if len(data) == 0 || data[0] != '[' || !jsonrpc.Valid(data) {
+			yield(jsonrpc.Parse(data))
+			return
+		}
+		for element := range jsonrpc.Elements(data) {
+			if !yield(jsonrpc.Parse(element)) {
+				return
+			}
+		}
+	}
+}
+
+// isID reports whether a raw id is the number of our request.
+func isID(raw []byte, id int64) bool {
+	var number [20]byte
+	return id != 0 && string(raw) == string(strconv.AppendInt(number[:0], id, 10))
+}
+
+// brokenAnswer reports whether what Parse refused, or what was too long, was
+// meant to be the answer to a request of ours, and to which.
+func brokenAnswer(m jsonrpc.Message, data []byte) (id int64, ok bool) {
+	// A question of the server has ids of its own, which may be the same.
+	answer := m.Result != nil || m.Error != nil || !bytes.Contains(data[:min(len(data), headBytes)], []byte(`"method"`))
+	if m.Method != "" || !answer {
+		return 0, false
+	}
+	raw := m.ID
+	if raw == nil {
+		raw = jsonrpc.SalvageID(data)
+	}
+	id, err := strconv.ParseInt(string(raw), 10, 64)
+	return id, err == nil && id != 0
+}

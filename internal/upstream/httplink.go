@@ -1,0 +1,301 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+const (
+	dialTimeout       = 10 * time.Second
+	initializedWait   = 5 * time.Second // how long other messages wait for notifications/initialized to be taken
+	lateAnswers       = time.Second     // how long a link that fails waits for answers that are on their way
+	maxRedirects      = 10
+	defaultMaxMessage = 64 << 20 // bytes
+)
+
+// httpOptions is what a link over HTTP needs to know.
+type httpOptions struct {
+	url        string            // the server's endpoint
+	header     http.Header       // sent with every request; its values reach no error and no log
+	transport  http.RoundTripper // shared by all links; default http.DefaultTransport
+	maxMessage int               // bytes of one message from the server; default 64 MiB
+}
+
+// newTransport returns the transport that all HTTP links share. It has no
+// timeout for answers: a call may take hours.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   dialTimeout,
+		ForceAttemptHTTP2:     true,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   32,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// httpLink is what the two HTTP transports share: the life of a link with all
+// that goes on in it, and how a request is made. Each message is an exchange
+// of its own; the link ends when the last of them has.
+type httpLink struct {
+	opts   httpOptions
+	client *http.Client
+	in     sink
+	done   chan struct{} // closed when everything has ended
+
+	mu          sync.Mutex
+	err         error // why the link ends; nil while it lives
+	running     map[*task]struct{}
+	initialized chan struct{}  // closed once notifications/initialized was taken; nil before it is sent
+	version     string         // MCP-Protocol-Version; "" before it was negotiated
+	session     string         // Mcp-Session-Id; "" without a session
+	wg          sync.WaitGroup // one for each of running
+}
+
+// task is one thing that goes on over a link: a message with its answer, or a
+// stream of the server's own.
+type task struct {
+	cancel context.CancelCauseFunc
+	stream bool // nothing is lost when it is cut off
+}
+
+func newHTTPLink(opts httpOptions, in sink) *httpLink {
+	if opts.maxMessage == 0 {
+		opts.maxMessage = defaultMaxMessage
+	}
+	return &httpLink{
+		opts: opts, in: in,
+		client:  &http.Client{Transport: opts.transport, CheckRedirect: sameOriginOnly},
+		done:    make(chan struct{}),
+		running: make(map[*task]struct{}),
+	}
+}
+
+// sameOriginOnly keeps credentials and messages from other servers, and a POST
+// from turning into a GET without its message.
+func sameOriginOnly(req *http.Request, via []*http.Request) error {
+	if !sameOrigin(req.URL, via[0].URL) || req.Method != via[0].Method || len(via) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}
+
+// start runs f on a goroutine of its own, with a context that ends when the
+// link does.
+func (l *httpLink) start(stream bool, f func(context.Context, *task)) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t := &task{cancel: cancel, stream: stream}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		cancel(nil)
+		return errLinkClosed
+	}
+	l.running[t] = struct{}{}
+	l.wg.Go(func() {
+		f(ctx, t)
+		cancel(nil)
+		l.mu.Lock()
+		delete(l.running, t)
+		l.mu.Unlock()
+	})
+	return nil
+}
+
+// end lets nothing more begin, and ends the link once all has ended: streams at
+// once, messages after a grace period in which their answers may still come.
+// last runs meanwhile.
+func (l *httpLink) end(err error, grace time.Duration, last func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.err = err
+	for t := range l.running {
+		if t.stream {
+			t.cancel(err)
+		}
+	}
+	go func() {
+		late := time.AfterFunc(grace, l.cutOff)
+		if last != nil {
+			last()
+		}
+		l.wg.Wait()
+		late.Stop()
+		l.in.closed(err)
+		close(l.done)
+	}()
+}
+
+// cutOff cancels what still runs on a link that ends.
+func (l *httpLink) cutOff() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for t := range l.running {
+		// %v: what is true of the link need not be true of a request that was
+		// cut off with it. Above all, that one may have been run.
+		t.cancel(fmt.Errorf("cut off before its answer: %v", l.err))
+	}
+}
+
+// finish ends the link from our side and returns when it has ended.
+func (l *httpLink) finish(last func()) {
+	l.end(errLinkClosed, 0, last)
+	l.cutOff() // a link that was ending already gets no more grace
+	<-l.done
+}
+
+// setVersion sets the revision that later requests name; "" names none.
+func (l *httpLink) setVersion(v string) {
+	l.mu.Lock()
+	l.version = v
+	l.mu.Unlock()
+}
+
+// post is one message on its way over HTTP.
+type post struct {
+	outgoing
+	cancel   context.CancelCauseFunc
+	taken    func()      // lets those go that must not overtake this message
+	release  func() bool // makes the exchange independent of who waits for it
+	answered bool
+}
+
+// launch starts the exchange of one message and reports how it failed.
+func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context.Context, *post) error) error {
+	before, taken := l.turn(m)
+	err := l.start(false, func(life context.Context, t *task) {
+		defer taken()
+		p := &post{outgoing: m, cancel: t.cancel, taken: taken}
+		p.release = func() bool { return true }
+		if m.id != 0 {
+			p.release = context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
+			defer p.release()
+		}
+		await(life, before)
+		if err := exchange(life, p); err != nil && !p.answered {
+			l.report(life, m.id, err)
+		}
+	})
+	if err != nil {
+		taken()
+	}
+	return err
+}
+
+// report says that a message failed, and ends the link if all others must too.
+func (l *httpLink) report(ctx context.Context, id int64, err error) {
+	_, denied := errors.AsType[*authRequired](err)
+	fatal := denied || errors.Is(err, errSessionLost)
+	cut := ctx.Err() != nil && !fatal
+	if cut {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case id != 0:
+		l.in.lost(id, err)
+	case !cut && !fatal:
+		l.in.garbage(nil, fmt.Errorf("message not taken: %w", err))
+	}
+	if fatal {
+		l.end(err, lateAnswers, nil)
+	}
+}
+
+// turn says what a message has to wait for, if anything. Each one goes over a
+// connection of its own, but none must overtake notifications/initialized.
+func (l *httpLink) turn(m outgoing) (before <-chan struct{}, taken func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.id != 0 || l.initialized != nil || string(jsonrpc.Get(m.line, "method")) != `"notifications/initialized"` {
+		return l.initialized, func() {}
+	}
+	initialized := make(chan struct{})
+	l.initialized = initialized
+	return nil, sync.OnceFunc(func() { close(initialized) })
+}
+
+// await waits for what turn returned, but not for ever: a server that holds the
+// notification's answer back may yet answer other messages.
+func await(ctx context.Context, before <-chan struct{}) {
+	if before == nil {
+		return
+	}
+	select {
+	case <-before:
+		return
+	default:
+	}
+	late := time.NewTimer(initializedWait)
+	defer late.Stop()
+	select {
+	case <-before:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// do makes one HTTP request. Later headers win over earlier ones.
+func (l *httpLink) do(ctx context.Context, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		content = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, content)
+	if err != nil {
+		return nil, bare(err)
+	}
+	req.Header.Set("User-Agent", "mcpschedd")
+	for _, header := range append([]http.Header{l.opts.header}, headers...) {
+		for name, values := range header {
+			req.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return nil, bare(err)
+	}
+	return resp, nil
+}
+
+// bare takes the URL off an error of net/http: its query may hold a key.
+func bare(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}

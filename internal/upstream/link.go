@@ -1,0 +1,45 @@
+package upstream
+
+import (
+	"context"
+	"net/http"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// A link carries whole JSON-RPC messages to one server and back: a process's
+// pipes, streamable HTTP, or the older HTTP+SSE. It knows nothing of what the
+// messages mean; [conn] pairs answers with requests.
+type link interface {
+	// send hands one message to the server. It never waits for the answer nor
+	// for a server that does not read. ctx matters for requests only: it ends
+	// when nobody waits for the answer any more. An error means that the
+	// message has certainly not reached the server.
+	send(ctx context.Context, m outgoing) error
+	// close ends the link and returns when everything it started has ended.
+	close()
+}
+
+// outgoing is one message on its way to a server.
+type outgoing struct {
+	line   []byte      // the message, without line end; not changed or kept by the sender afterwards
+	id     int64       // the request's id; 0 for a notification or an answer
+	header http.Header // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP
+}
+
+// sink takes what a link reads. Its functions are called from the link's own
+// goroutines, must not block for long, and are never called after closed.
+type sink struct {
+	// message is one parsed message. stream is the id of the request on whose
+	// response stream it came, 0 where the transport does not tell.
+	message func(m jsonrpc.Message, stream int64)
+	// lost says that the request id will not be answered, and why.
+	lost func(id int64, err error)
+	// garbage is something that was no JSON-RPC message; the link goes on.
+	garbage func(head []byte, err error)
+	// gap says that messages may have been missed (an HTTP stream that broke
+	// and could not be resumed).
+	gap func()
+	// closed is called exactly once, last: the link is of no more use.
+	closed func(err error)
+}

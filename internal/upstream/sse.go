@@ -1,0 +1,134 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream
+// brings everything from the server, its first event says where messages are
+// to be posted. The link ends with the stream; which answers were lost with it
+// the stream does not tell.
+type sse struct {
+	*httpLink
+	ready    chan struct{} // closed once endpoint is known
+	endpoint string        // absolute URL
+}
+
+func dialSSE(opts httpOptions, in sink) *sse {
+	l := &sse{httpLink: newHTTPLink(opts, in), ready: make(chan struct{})}
+	_ = l.start(true, func(ctx context.Context, _ *task) { // a new link has not ended
+		l.end(l.stream(ctx), 0, nil)
+	})
+	return l
+}
+
+func (l *sse) close() { l.finish(nil) }
+
+// stream reads the stream to its end and returns why it ended.
+func (l *sse) stream(ctx context.Context) error {
+	resp, err := l.do(ctx, http.MethodGet, l.opts.url, nil, http.Header{"Accept": {"text/event-stream"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch kind := mediaType(resp); {
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return l.denied(resp, nil)
+	case resp.StatusCode != http.StatusOK || kind != "text/event-stream":
+		return l.useless(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
+	}
+	events := newEventStream(resp.Body, l.opts.maxMessage)
+	for {
+		ev, err := events.next()
+		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+			l.broken(jsonrpc.Message{}, long.Head, err)
+			continue
+		}
+		switch {
+		case err == io.EOF:
+			return errors.New("the server ended the stream")
+		case err != nil:
+			return fmt.Errorf("stream broke: %w", err)
+		case len(ev.data) == 0:
+		case ev.kind == "endpoint":
+			if err := l.learn(resp.Request.URL, string(ev.data)); err != nil {
+				return err
+			}
+		case ev.kind == "message":
+			for m, err := range messages(ev.data) {
+				if err != nil {
+					l.broken(m, ev.data, err)
+					continue
+				}
+				l.in.message(m, 0)
+			}
+		}
+	}
+}
+
+// learn takes the first endpoint event. An endpoint elsewhere would get our
+// credentials.
+func (l *sse) learn(base *url.URL, reference string) error {
+	if l.endpoint != "" {
+		return nil
+	}
+	to, err := base.Parse(reference)
+	if err != nil {
+		return errors.New("endpoint event: no URL") // err holds it, and it names the session
+	}
+	if !sameOrigin(to, base) {
+		return fmt.Errorf("endpoint event: %s://%s is not the origin of the stream", to.Scheme, to.Host)
+	}
+	to.User = base.User
+	l.endpoint = to.String()
+	close(l.ready)
+	return nil
+}
+
+// broken reports what is no message: to the request that waits for it, if that
+// can be told.
+func (l *sse) broken(m jsonrpc.Message, data []byte, err error) {
+	if id, ok := brokenAnswer(m, data); ok {
+		l.in.lost(id, err)
+		return
+	}
+	l.in.garbage(data, err)
+}
+
+func (l *sse) send(ctx context.Context, m outgoing) error {
+	return l.launch(ctx, m, l.exchange)
+}
+
+// exchange posts a message; its answer comes on the stream.
+func (l *sse) exchange(ctx context.Context, p *post) error {
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	resp, err := l.do(ctx, http.MethodPost, l.endpoint, p.line, http.Header{"Accept": {"application/json"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	p.taken()
+	body := head(resp)
+	switch {
+	case resp.StatusCode/100 == 2:
+		return nil
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return l.denied(resp, body)
+	}
+	if m, err := jsonrpc.Parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {
+		l.in.message(m, 0)
+		return nil
+	}
+	return l.useless(resp, "", body)
+}

@@ -1,0 +1,245 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+const (
+	// stopGrace is Command.StopGrace where it is not set.
+	stopGrace = 500 * time.Millisecond
+	// unreadLimit (bytes) is how much may wait for a process that does not read
+	// before nothing more is taken for it: it must not cost the others memory.
+	unreadLimit = 64 << 20
+)
+
+// errStopped ends the calls that a process still had when it was told to end.
+var errStopped = errors.New("ended by the proxy")
+
+// Command is how a server process is started.
+type Command struct {
+	Path       string   // a name to find in the PATH of Env, or a path; a relative one starts at Dir
+	Args       []string // without the name of the command
+	Dir        string   // "": the proxy's own
+	Env        []string // complete: nothing is inherited
+	MaxMessage int      // bytes of one message from the process; 0 is no limit
+	// StopGrace is how long the process may take to end by itself once its
+	// input has ended, and again after SIGTERM; 0 is 500 ms.
+	StopGrace time.Duration
+}
+
+// process is a link to a child process: a message is a line on its stdin or
+// stdout.
+//
+// run owns it. The process and what it has started form a group that ends as
+// one: when the process exits, when it closes its output, or by close.
+type process struct {
+	cmd    *exec.Cmd
+	group  *group
+	guard  *Guard
+	in     sink
+	out    *jsonrpc.Writer // to its stdin
+	stdout *outlet
+	errs   *outlet
+	last   tail // of its stderr
+	max    int  // bytes; Command.MaxMessage
+	grace  time.Duration
+
+	stopping chan struct{} // closed by stop
+	stop     func()        // asks for the end; may be called often
+	hurried  chan struct{} // closed by hurry
+	hurry    func()        // takes all grace from the end; may be called often
+	silent   chan struct{} // closed when stdout has ended
+	exited   chan struct{} // closed when the process is reaped
+	state    *os.ProcessState
+	done     chan struct{} // closed when nothing of it is left
+
+	mu   sync.Mutex
+	over bool // the group must not be signalled any more: its id may belong to others
+}
+
+// startProcess starts the command in a group of its own and reads it into in.
+// An error means that in is never called.
+func startProcess(c Command, guard *Guard, in sink) (*process, error) {
+	path, err := c.resolve()
+	if err != nil {
+		return nil, err
+	}
+	stdin, err := newPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := newPipe()
+	if err != nil {
+		stdin.close()
+		return nil, err
+	}
+	stderr, err := newPipe()
+	if err != nil {
+		stdin.close()
+		stdout.close()
+		return nil, err
+	}
+
+	cmd := &exec.Cmd{
+		Path: path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
+		Env:   append([]string{}, c.Env...), // nil would inherit ours
+		Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w,
+		SysProcAttr: groupAttr(),
+	}
+	if err := cmd.Start(); err != nil {
+		stdin.close()
+		stdout.close()
+		stderr.close()
+		return nil, c.startError(path, err)
+	}
+	guard.add(cmd.Process.Pid)
+	for _, theirs := range []*os.File{stdin.r, stdout.w, stderr.w} {
+		theirs.Close()
+	}
+	enlarge(stdout.r)
+
+	p := &process{
+		cmd: cmd, group: newGroup(cmd.Process), guard: guard, in: in,
+		out:    jsonrpc.NewWriter(stdin.w),
+		stdout: newOutlet(stdout.r), errs: newOutlet(stderr.r),
+		max: c.MaxMessage, grace: c.StopGrace,
+		stopping: make(chan struct{}), hurried: make(chan struct{}),
+		silent: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
+	}
+	p.stop = sync.OnceFunc(func() { close(p.stopping) })
+	p.hurry = sync.OnceFunc(func() { close(p.hurried) })
+	if p.grace <= 0 {
+		p.grace = stopGrace
+	}
+	go p.run()
+	return p, nil
+}
+
+// send writes m to the process, or queues what it does not take at once.
+func (p *process) send(_ context.Context, m outgoing) error {
+	if unread := p.out.Queued(); unread > unreadLimit {
+		return fmt.Errorf("it does not read its input: %d bytes wait for it", unread)
+	}
+	return p.out.Send(m.line)
+}
+
+// stderr returns the last lines that the process wrote there.
+func (p *process) stderr() []string { return p.last.list() }
+
+// close ends the process, in order, and returns when nothing of it is left. It
+// must not be called from a function of the sink.
+func (p *process) close() {
+	p.stop()
+	<-p.done
+}
+
+// kill is close without grace.
+func (p *process) kill() {
+	p.hurry()
+	p.close()
+}
+
+// run sees the process through to its end.
+func (p *process) run() {
+	defer close(p.done)
+	var work sync.WaitGroup
+	work.Go(p.reap)
+	work.Go(func() { p.last.readFrom(p.errs) })
+	work.Go(func() {
+		p.read()
+		close(p.silent)
+	})
+
+	var err error
+	select {
+	case <-p.exited:
+	case <-p.silent:
+	case <-p.stopping:
+		err = errStopped
+	}
+	forced := p.end()
+	p.stdout.finish()
+	p.errs.finish()
+	work.Wait()
+	p.stdout.file.Close()
+	p.errs.file.Close()
+	p.group.close()
+
+	switch {
+	case err != nil:
+	case forced:
+		err = errors.New("closed its output")
+	default:
+		err = ended(p.state)
+	}
+	p.in.closed(err)
+}
+
+// end brings the process to its end if it has not ended yet: first its input
+// ends, then it is asked, then it is forced. It says whether the first was not
+// enough.
+func (p *process) end() (forced bool) {
+	p.out.Close()
+	if p.exits() {
+		return false
+	}
+	p.signal((*group).terminate)
+	if !p.exits() {
+		p.signal((*group).kill)
+	}
+	<-p.exited
+	return true
+}
+
+// exits waits until the process has exited, for at most its grace.
+func (p *process) exits() bool {
+	late := time.NewTimer(p.grace)
+	defer late.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-late.C:
+	case <-p.hurried:
+	}
+	return false
+}
+
+func (p *process) signal(send func(*group)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		send(p.group)
+	}
+}
+
+// reap waits for the process to exit and ends what it leaves behind.
+func (p *process) reap() {
+	p.state = reap(p.cmd.Process, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.group.kill()
+		p.guard.remove(p.cmd.Process.Pid)
+		p.over = true
+	})
+	close(p.exited)
+}
+
+// ended says how a process ended by itself.
+func ended(state *os.ProcessState) error {
+	if state == nil {
+		return errors.New("ended in an unknown way")
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Errorf("killed by signal %d (%v)", int(status.Signal()), status.Signal())
+	}
+	return fmt.Errorf("exited with status %d", state.ExitCode())
+}

@@ -1,0 +1,505 @@
+//go:build unix
+
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// roleVariable makes the test binary play a server instead of running tests.
+const roleVariable = "MCPSCHEDD_TEST_ROLE"
+
+// testPatience bounds the waits of these tests; none of them takes nearly as long.
+const testPatience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
+		RunGuard(os.Stdin)
+		os.Exit(0)
+	}
+	if role := roles[os.Getenv(roleVariable)]; role != nil {
+		role()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// roles are servers with one fault each; none outlives its minute.
+var roles = map[string]func(){
+	"echo": echo,
+	"crash": func() {
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		fmt.Fprint(os.Stderr, "about to fail\nno line end")
+		os.Exit(3)
+	},
+	"suicide": func() {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		linger()
+	},
+	"rubbish": func() {
+		fmt.Println("Server listening")
+		fmt.Println(`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\xff" + `"}}`)
+		fmt.Println(`{"jsonrpc":"2.0","id":8,"method":"ask","params":{"text":"` + "\xff" + `"}}`)
+		fmt.Println(`[{"jsonrpc":"2.0","id":1,"result":{}}, {"jsonrpc":"2.0","method":"note"}]`)
+		fmt.Println(`[{"jsonrpc":"2.0"`)
+		fmt.Print("\n\r\n", `{"jsonrpc":"2.0","id":2,"result":{}}`, "\r\n", `{"jsonrpc":"2.0","id":3`)
+	},
+	"long": func() {
+		fmt.Print(`{"jsonrpc":"2.0","id":5,"result":{"text":"`)
+		chunk := bytes.Repeat([]byte("x"), 1<<20)
+		for range 200 {
+			os.Stdout.Write(chunk)
+		}
+		fmt.Println(`"}}`)
+		echo()
+	},
+	"mute": func() {
+		os.Stdout.Close()
+		linger()
+	},
+	"flood": func() {
+		line := []byte(strings.Repeat("noise ", 400) + "\n")
+		for range 50 << 20 / len(line) {
+			os.Stderr.Write(line)
+		}
+		echo()
+	},
+	"stubborn": func() {
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println(`{"jsonrpc":"2.0","method":"ready"}`)
+		linger()
+	},
+	"deaf": func() {
+		fmt.Println(`{"jsonrpc":"2.0","method":"ready"}`)
+		linger()
+	},
+	"linger": linger,
+	// The parent of a process that holds its pipes open, in its group or not.
+	"parent":       func() { leave(&syscall.SysProcAttr{}) },
+	"strangeChild": func() { leave(&syscall.SysProcAttr{Setsid: true}) },
+	"family":       familyRole,
+	"proxy":        proxyRole,
+}
+
+func echo() {
+	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
+		line, err := lines.Next()
+		if err == io.EOF {
+			return
+		}
+		m, parseErr := jsonrpc.Parse(line)
+		if err != nil || parseErr != nil {
+			os.Exit(9)
+		}
+		os.Stdout.Write(append(jsonrpc.AppendResult(nil, m.ID, m.Params), '\n'))
+	}
+}
+
+func linger() { time.Sleep(time.Minute) }
+
+// leave exits while a child lives on that has its stdout and stderr.
+func leave(attr *syscall.SysProcAttr) {
+	child := exec.Command(os.Args[0])
+	child.Env = []string{roleVariable + "=linger"}
+	child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, attr
+	if err := child.Start(); err != nil {
+		os.Exit(9)
+	}
+	fmt.Printf(`{"jsonrpc":"2.0","method":"left","params":{"pid":%d}}`+"\n", child.Process.Pid)
+}
+
+// record is a sink that writes down what it is told, in order.
+type record chan string
+
+func (r record) sink() sink {
+	return sink{
+		message: func(m jsonrpc.Message, _ int64) { r <- "message " + string(m.Raw) },
+		lost:    func(id int64, err error) { r <- fmt.Sprintf("lost %d", id) },
+		garbage: func(head []byte, err error) { r <- fmt.Sprintf("garbage %.23s", head) },
+		gap:     func() { r <- "gap" },
+		closed:  func(err error) { r <- fmt.Sprintf("closed: %v", err) },
+	}
+}
+
+func (r record) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case event := <-r:
+		return event
+	case <-time.After(testPatience):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("nothing heard within %v\n%s", testPatience, stacks[:runtime.Stack(stacks, true)])
+		return ""
+	}
+}
+
+func (r record) want(t *testing.T, events ...string) {
+	t.Helper()
+	for _, want := range events {
+		if got := r.next(t); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func roleCommand(t *testing.T, role string) Command {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Command{
+		Path: self, MaxMessage: 1 << 20, StopGrace: 10 * time.Second,
+		Env: []string{roleVariable + "=" + role, "GORACE=atexit_sleep_ms=0"},
+	}
+}
+
+// start runs a role. At the end of the test the process must have told its end
+// once, last, and nothing of it may be left.
+func start(t *testing.T, command Command, guard *Guard) (*process, record) {
+	t.Helper()
+	heard := make(record, 1000)
+	p, err := startProcess(command, guard, heard.sink())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		for {
+			select {
+			case event := <-heard:
+				if strings.HasPrefix(event, "closed") {
+					continue
+				}
+				t.Errorf("got %q at the end of the test", event)
+			default:
+				wantNoGoroutine(t)
+				return
+			}
+		}
+	})
+	return p, heard
+}
+
+func wantNoGoroutine(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	eventually(t, "no goroutine is left", func() bool {
+		all := stacks[:runtime.Stack(stacks, true)]
+		return !bytes.Contains(all, []byte("upstream.(*process)")) && !bytes.Contains(all, []byte("jsonrpc.(*Writer)"))
+	})
+}
+
+// eventually looks until ok; what it looks at has no event to wait for.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(testPatience)
+	for !ok() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("not so within %v: %s", testPatience, what)
+		}
+	}
+}
+
+func request(id int64, params string) outgoing {
+	return outgoing{id: id, line: jsonrpc.AppendRequest(nil, fmt.Append(nil, id), "echo", []byte(params))}
+}
+
+func (p *process) mustSend(t *testing.T, m outgoing) {
+	t.Helper()
+	if err := p.send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProcessAnswers(t *testing.T) {
+	p, heard := start(t, roleCommand(t, "echo"), nil)
+	p.mustSend(t, request(1, `{"a":1}`))
+	heard.want(t, `message {"jsonrpc":"2.0","id":1,"result":{"a":1}}`)
+	large := `{"text":"` + strings.Repeat("é", 200_000) + `"}`
+	p.mustSend(t, request(2, large))
+	heard.want(t, `message {"jsonrpc":"2.0","id":2,"result":`+large+`}`)
+	p.close()
+	p.close()
+	heard.want(t, "closed: ended by the proxy")
+	if err := p.send(t.Context(), request(3, "{}")); err == nil {
+		t.Error("got no error from send after close")
+	}
+}
+
+func TestProcessEnds(t *testing.T) {
+	tests := map[string]struct {
+		role string
+		want string
+	}{
+		"crash during a call": {"crash", "closed: exited with status 3"},
+		"signal":              {"suicide", "closed: killed by signal 9 (killed)"},
+		"output closed":       {"mute", "closed: closed its output"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			command := roleCommand(t, test.role)
+			command.StopGrace = 50 * time.Millisecond
+			p, heard := start(t, command, nil)
+			_ = p.send(t.Context(), request(1, "{}"))
+			heard.want(t, test.want)
+			<-p.done
+			p.close()
+		})
+	}
+}
+
+func TestProcessKeepsLastWords(t *testing.T) {
+	p, heard := start(t, roleCommand(t, "crash"), nil)
+	p.mustSend(t, request(1, "{}"))
+	heard.want(t, "closed: exited with status 3")
+	if got, want := strings.Join(p.stderr(), "|"), "about to fail|no line end"; got != want {
+		t.Errorf("got stderr %q, want %q", got, want)
+	}
+}
+
+func TestProcessRubbish(t *testing.T) {
+	_, heard := start(t, roleCommand(t, "rubbish"), nil)
+	heard.want(t,
+		"garbage Server listening",
+		`garbage {"jsonrpc":"2.0","id":7`, "lost 7",
+		`garbage {"jsonrpc":"2.0","id":8`, // a broken question is no lost answer
+		`message {"jsonrpc":"2.0","id":1,"result":{}}`,
+		`message {"jsonrpc":"2.0","method":"note"}`,
+		`garbage [{"jsonrpc":"2.0"`,
+		`message {"jsonrpc":"2.0","id":2,"result":{}}`,
+		"closed: exited with status 0",
+	)
+}
+
+func TestProcessLongLine(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, heard := start(t, roleCommand(t, "long"), nil)
+	p.mustSend(t, request(6, "{}"))
+	heard.want(t, `garbage {"jsonrpc":"2.0","id":5`, "lost 5", `message {"jsonrpc":"2.0","id":6,"result":{}}`)
+	runtime.ReadMemStats(&after)
+	if got, want := after.TotalAlloc-before.TotalAlloc, uint64(16<<20); got > want {
+		t.Errorf("got %d bytes allocated for a line of 200 MiB with a limit of 1 MiB, want at most %d", got, want)
+	}
+}
+
+func TestProcessFloodsStderr(t *testing.T) {
+	p, heard := start(t, roleCommand(t, "flood"), nil)
+	p.mustSend(t, request(1, "{}"))
+	heard.want(t, `message {"jsonrpc":"2.0","id":1,"result":{}}`)
+	p.close()
+	heard.want(t, "closed: ended by the proxy")
+	lines := p.stderr()
+	if len(lines) != tailLines {
+		t.Fatalf("got %d lines, want %d", len(lines), tailLines)
+	}
+	if got := len(lines[0]); got > tailWidth || got < tailWidth-len("noise ") {
+		t.Errorf("got a line of %d bytes, want it cut at %d", got, tailWidth)
+	}
+}
+
+func TestProcessThatDoesNotEnd(t *testing.T) {
+	command := roleCommand(t, "stubborn")
+	command.StopGrace = 10 * time.Millisecond
+	p, heard := start(t, command, nil)
+	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
+	p.close()
+	heard.want(t, "closed: ended by the proxy")
+	if p.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("got %v, want an end by SIGKILL", p.state)
+	}
+}
+
+func TestKillTakesNoGrace(t *testing.T) {
+	command := roleCommand(t, "stubborn")
+	command.StopGrace = time.Hour
+	p, heard := start(t, command, nil)
+	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
+	closed := make(chan struct{})
+	go func() {
+		p.close()
+		close(closed)
+	}()
+	p.kill()
+	<-closed
+	heard.want(t, "closed: ended by the proxy")
+}
+
+func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
+	p, heard := start(t, roleCommand(t, "deaf"), nil)
+	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
+	m := request(1, `{"text":"`+strings.Repeat("x", 8<<20)+`"}`)
+	var err error
+	sent := 0
+	for ; err == nil && sent < 100; sent++ {
+		err = p.send(context.Background(), m)
+	}
+	if err == nil || !strings.Contains(err.Error(), "does not read its input") {
+		t.Errorf("got error %v after %d messages, want that it does not read", err, sent)
+	}
+	if sent < 5 {
+		t.Errorf("got the error after %d messages already", sent)
+	}
+	p.kill()
+	heard.want(t, "closed: ended by the proxy")
+}
+
+func TestProcessEndsDespiteGrandchild(t *testing.T) {
+	for _, role := range []string{"parent", "strangeChild"} {
+		t.Run(role, func(t *testing.T) {
+			p, heard := start(t, roleCommand(t, role), nil)
+			var pid int
+			event := heard.next(t)
+			if _, err := fmt.Sscanf(event, `message {"jsonrpc":"2.0","method":"left","params":{"pid":%d}}`, &pid); err != nil {
+				t.Fatalf("got %q: %v", event, err)
+			}
+			heard.want(t, "closed: exited with status 0")
+			if role == "parent" {
+				wantGone(t, pid)
+				return
+			}
+			if !alive(pid) {
+				t.Error("a process outside the group was ended")
+			}
+			syscall.Kill(pid, syscall.SIGKILL)
+			<-p.done
+		})
+	}
+}
+
+// alive says whether a process runs; one that nobody has waited for does not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, fs.ErrNotExist) && runtime.GOOS == "linux" {
+		return false
+	}
+	_, state, _ := bytes.Cut(stat, []byte(") "))
+	return !bytes.HasPrefix(state, []byte("Z"))
+}
+
+func wantGone(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
+	}
+}
+
+func TestOutletTakesWhatIsBuffered(t *testing.T) {
+	out, err := newPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.close()
+	enlarge(out.r)
+	written := bytes.Repeat([]byte("0123456789abcdef"), 60<<10/16)
+	if _, err := out.w.Write(written); err != nil {
+		t.Fatal(err)
+	}
+	outlet := newOutlet(out.r)
+	outlet.finish()
+	if got, err := io.ReadAll(outlet); err != nil || !bytes.Equal(got, written) {
+		t.Errorf("got %d bytes and error %v, want all %d", len(got), err, len(written))
+	}
+}
+
+func TestCommandThatCannotStart(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode fs.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plain := write("plain", "#!/bin/sh\n", 0o600)
+	orphan := write("orphan", "#!"+dir+"/none\n", 0o700)
+	write("here", "#!/bin/sh\n", 0o700)
+	t.Chdir(dir)
+	path := []string{"PATH=/none", "PATH=/nowhere:" + dir + "::."}
+	tests := map[string]struct {
+		command Command
+		want    string
+	}{
+		"not in PATH":          {Command{Path: "foo", Env: path}, `command "foo" not found in PATH (/nowhere:` + dir + `::.)`},
+		"not executable there": {Command{Path: "plain", Env: path}, `command "plain" not found in PATH (/nowhere:` + dir + `::.)`},
+		"no PATH":              {Command{Path: "foo"}, `command "foo" not found: it has no PATH`},
+		"no command":           {Command{}, `no command`},
+		"relative PATH":        {Command{Path: "here", Env: []string{"PATH=:."}}, `command "here" not found in PATH (:.)`},
+		"no such path":         {Command{Path: dir + "/none"}, `command "` + dir + `/none": no such file or directory`},
+		"not executable":       {Command{Path: plain}, `command "` + plain + `" is not executable: permission denied`},
+		"relative":             {Command{Path: "./none", Dir: dir}, `command "./none": no such file or directory`},
+		"a folder":             {Command{Path: dir}, `command "` + dir + `": is a directory`},
+		"no interpreter":       {Command{Path: "orphan", Env: path}, `command "orphan": what is to run ` + orphan + ` (its #! line or its loader) does not exist`},
+		"no folder":            {Command{Path: "sh", Dir: dir + "/none", Env: path}, `working directory "` + dir + `/none": no such file or directory`},
+		"folder is a file":     {Command{Path: "sh", Dir: plain, Env: path}, `working directory "` + plain + `": not a directory`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			heard := make(record, 10)
+			_, err := startProcess(test.command, nil, heard.sink())
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got error %v, want %s", err, test.want)
+			}
+			if len(heard) > 0 {
+				t.Errorf("got %q, want silence", <-heard)
+			}
+		})
+	}
+}
+
+func TestCommandIsFoundInItsOwnPath(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\nread line\necho '{\"jsonrpc\":\"2.0\",\"method\":\"'$PLACE:$1:$(basename $PWD)'\"}'\nread line\n"
+	if err := os.WriteFile(filepath.Join(dir, "server"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"server", "../server"} {
+		p, heard := start(t, Command{
+			Path: path, Args: []string{"arg"}, Dir: work,
+			Env: []string{"PATH=/bin:/usr/bin:" + dir, "PLACE=here"},
+		}, nil)
+		p.mustSend(t, request(1, "{}"))
+		heard.want(t, `message {"jsonrpc":"2.0","method":"here:arg:work"}`)
+		p.close()
+		heard.want(t, "closed: ended by the proxy")
+	}
+}
+
+func TestProcessInheritsNoEnvironment(t *testing.T) {
+	t.Setenv("SECRET", "known")
+	for _, env := range [][]string{nil, {"A=b"}} {
+		_, heard := start(t, Command{
+			Path: "/bin/sh", Args: []string{"-c", `echo '{"jsonrpc":"2.0","method":"'secret:$SECRET'"}'`}, Env: env,
+		}, nil)
+		heard.want(t, `message {"jsonrpc":"2.0","method":"secret:"}`, "closed: exited with status 0")
+	}
+}

@@ -1,0 +1,216 @@
+// Package upstream owns the connections to the MCP servers behind the proxy:
+// starting them, shaking hands, keeping what they offer, sending requests, and
+// starting them again when they end.
+//
+// The idea: a session holds a lease on an instance of each upstream. The
+// instance owns one connection at a time and outlives it; a request goes out
+// over whichever connection is live, and comes back as the bytes the server
+// wrote.
+//
+//	up := upstream.New(spec, log, guard, store)
+//	lease := up.Attach(client, listener)
+//	answer, err := lease.Call(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params})
+//
+// It knows nothing of names, models, stores or plans.
+package upstream
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Spec is one upstream as configured, everything resolved.
+type Spec struct {
+	Name         string
+	Command      Command       // a process; its Path is empty for a server over HTTP
+	URL          string        // a server over HTTP; "" for a process
+	Header       http.Header   // sent with every HTTP request; never logged
+	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
+	Shared       bool          // one instance for all sessions
+	StartTimeout time.Duration // how long a call waits for a starting server
+	MaxMessage   int           // bytes
+	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
+}
+
+// Store keeps the last-known offer between runs. Nil functions keep nothing.
+type Store struct {
+	Load func() ([]byte, error)
+	Save func([]byte) error
+}
+
+// Upstream is one configured server.
+type Upstream struct {
+	spec   Spec
+	log    *slog.Logger
+	guard  *Guard
+	store  Store
+	client *http.Transport       // for a server over HTTP
+	sse    atomic.Bool           // it speaks only the HTTP+SSE transport of 2024-11-05
+	known  atomic.Pointer[Offer] // the last offer of any instance
+
+	mu        sync.Mutex
+	closed    bool
+	prepared  *instance              // started before any session
+	shared    *instance              // Spec.Shared only
+	instances map[*instance]struct{} // all that run
+	saving    sync.Mutex             // held while the offer is written, so that writes keep their order
+}
+
+// New makes an upstream and reads its last-known offer; nothing is started.
+func New(spec Spec, log *slog.Logger, guard *Guard, store Store) *Upstream {
+	u := &Upstream{spec: spec, log: log, guard: guard, store: store, instances: make(map[*instance]struct{})}
+	if spec.URL != "" {
+		u.client = newTransport()
+		u.sse.Store(spec.SSE)
+	}
+	if store.Load != nil {
+		if data, err := store.Load(); err != nil {
+			log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
+		} else if offer, err := decodeOffer(data); err != nil {
+			log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
+		} else {
+			u.known.Store(offer)
+		}
+	}
+	return u
+}
+
+// Prepare starts an instance ahead of the session that will lease it.
+func (u *Upstream) Prepare() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.prepared == nil && !u.closed {
+		u.prepared = u.start()
+	}
+}
+
+// Attach gives a session its lease: on an instance of its own, or on the one
+// that all share.
+func (u *Upstream) Attach(client Client, listener Listener) *Lease {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	in := u.shared
+	if in == nil {
+		in, u.prepared = u.prepared, nil
+		if in == nil {
+			in = u.start()
+		}
+		in.client <- client
+		if u.spec.Shared {
+			u.shared = in
+		}
+	}
+	l := &Lease{in: in, listener: listener, uris: make(map[string]bool)}
+	in.mu.Lock()
+	in.leases = append(in.leases[:len(in.leases):len(in.leases)], l)
+	in.mu.Unlock()
+	return l
+}
+
+// start runs a new instance. u.mu is held.
+func (u *Upstream) start() *instance {
+	in := newInstance(u)
+	if u.closed {
+		in.cancel()
+	}
+	u.instances[in] = struct{}{}
+	return in
+}
+
+// release ends an instance that no session holds any more.
+func (u *Upstream) release(in *instance) {
+	u.mu.Lock()
+	in.mu.Lock()
+	idle := len(in.leases) == 0 && in != u.shared
+	in.mu.Unlock()
+	if idle {
+		delete(u.instances, in)
+	}
+	u.mu.Unlock()
+	if idle {
+		in.close()
+	}
+}
+
+// Close ends every instance and returns when their processes are gone.
+func (u *Upstream) Close() {
+	u.mu.Lock()
+	u.closed = true
+	instances := u.instances
+	u.instances = make(map[*instance]struct{})
+	u.mu.Unlock()
+	var wg sync.WaitGroup
+	for in := range instances {
+		wg.Go(in.close)
+	}
+	wg.Wait()
+	if u.client != nil {
+		u.client.CloseIdleConnections()
+	}
+}
+
+// remember keeps an offer for the next instance and the next run.
+func (u *Upstream) remember(offer *Offer) {
+	u.saving.Lock()
+	defer u.saving.Unlock()
+	if u.known.Swap(offer).equal(offer) || u.store.Save == nil {
+		return
+	}
+	if err := u.store.Save(offer.encode()); err != nil {
+		u.log.Warn("last-known copy not kept", "upstream", u.spec.Name, "err", err)
+	}
+}
+
+// dial starts the link of c and returns what reads the server's stderr.
+func (u *Upstream) dial(c *conn) (stderr func() []string, err error) {
+	if u.spec.Unusable != nil {
+		return nil, u.spec.Unusable
+	}
+	if u.spec.URL != "" {
+		c.http = true
+		c.open(u.dialHTTP(c.sink()))
+		return func() []string { return nil }, nil
+	}
+	p, err := startProcess(u.spec.Command, u.guard, c.sink())
+	if err != nil {
+		return nil, err
+	}
+	c.open(p)
+	return p.stderr, nil
+}
+
+func (u *Upstream) dialHTTP(in sink) link {
+	opts := httpOptions{url: u.spec.URL, header: u.spec.Header, transport: u.client, maxMessage: u.spec.MaxMessage}
+	if u.sse.Load() {
+		return dialSSE(opts, in)
+	}
+	return dialStreamable(opts, in)
+}
+
+// otherTransport reports whether err means that the server speaks the other
+// one of HTTP's two transports, and turns to that.
+func (u *Upstream) otherTransport(err error) bool {
+	if _, ok := errors.AsType[*notStreamable](err); !ok || u.spec.SSE || !u.sse.CompareAndSwap(false, true) {
+		return false
+	}
+	return true
+}
+
+// lines returns the last stderr lines behind a connection that has ended.
+func (u *Upstream) lines(c *conn) []string {
+	if p, ok := c.link.(*process); ok {
+		return p.stderr()
+	}
+	return nil
+}
+
+// permanent reports whether trying again can change nothing: what is missing
+// must come from a person.
+func (u *Upstream) permanent(err error) bool {
+	_, auth := errors.AsType[*authRequired](err)
+	return auth || u.spec.Unusable != nil
+}
