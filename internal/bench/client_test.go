@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pipeClient returns a client of serve, which runs until the test ends.
@@ -71,7 +72,18 @@ func TestStdioClientDrivesTheUpstream(t *testing.T) {
 		if len(s.latencies) != 100 || s.timely != 100-window {
 			t.Errorf("%d in flight: got %d answers, %d timely, want 100 and %d", window, len(s.latencies), s.timely, 100-window)
 		}
+		if sum := total(s.latencies); window == 1 && sum > s.whole {
+			t.Errorf("got calls one after the other that took %s of %s, want no more than all", sum, s.whole)
+		}
 	}
+}
+
+func total(latencies []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, d := range latencies {
+		sum += d
+	}
+	return sum
 }
 
 // An answer counts for its own call, in whatever order they come, and what is
@@ -186,6 +198,10 @@ func TestHTTPClientReadsEventsAndKeepsTheSession(t *testing.T) {
 	}
 	if _, err := c.drive(load{call: call, window: 3, count: 9, length: length + 1}); err == nil {
 		t.Error("got no error for answers of another length, want one")
+	}
+	one, err := c.drive(load{call: call, window: 1, count: 9})
+	if sum := total(one.latencies); err != nil || sum == 0 || sum > one.whole {
+		t.Errorf("got %v, calls one after the other that took %s of %s, want no more than all", err, sum, one.whole)
 	}
 	c.session = "other"
 	if _, err := c.drive(load{call: call, window: 1, count: 1}); err == nil || !strings.Contains(err.Error(), "404") {

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -102,14 +105,14 @@ func newRow(c cell, runners []*runner) row {
 
 // brief is the row on one line while the run goes on.
 func (r row) brief() string {
-	var s string
+	var s strings.Builder
 	for _, c := range r.Columns {
-		s += fmt.Sprintf("%s %s  ", c.Name, duration(c.P50))
+		s.WriteString(fmt.Sprintf("%s %s  ", c.Name, duration(c.P50)))
 	}
 	if r.Latency != nil {
-		s += fmt.Sprintf("p50 ×%.2f, calls/s ×%.2f", r.Latency.Median, r.Throughput.Median)
+		s.WriteString(fmt.Sprintf("p50 ×%.2f, calls/s ×%.2f", r.Latency.Median, r.Throughput.Median))
 	}
-	return s
+	return s.String()
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -204,7 +207,7 @@ func (r *report) writeTable(w io.Writer) error {
 	}
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range r.Facts {
-		fmt.Fprintf(t, "%s\t%.4g %s\n", f.Name, f.Value, f.Unit)
+		fmt.Fprintf(t, "%s\t%s %s\n", f.Name, number(f.Value), f.Unit)
 	}
 	for _, c := range r.Targets {
 		verdict, bound := "ok", "≤"
@@ -214,10 +217,15 @@ func (r *report) writeTable(w io.Writer) error {
 		if c.Min {
 			bound = "≥"
 		}
-		fmt.Fprintf(t, "%s\t%.4g %s\t(target %s %.4g)\t%s\n", c.Name, c.Got, c.Unit, bound, c.Want, verdict)
+		fmt.Fprintf(t, "%s\t%s %s\t(target %s %s)\t%s\n", c.Name, number(c.Got), c.Unit, bound, number(c.Want), verdict)
 	}
 	fmt.Fprintf(t, "%s %s/%s, %d CPUs, %.0f s\n", r.Go, r.OS, r.Arch, r.CPUs, r.Seconds)
 	return t.Flush()
+}
+
+// number writes v with at most three decimals and no exponent.
+func number(v float64) string {
+	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }
 
 // String is the median and the quartiles.

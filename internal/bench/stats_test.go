@@ -134,6 +134,7 @@ func TestTable(t *testing.T) {
 	r := newReport(options{mode: "speed", bin: "x"})
 	r.addCell(ratioRow(cell{stdio, 1 << 10, 1}, 1.5, 0.5))
 	r.addSleepers(stdio, relayed, 301*time.Millisecond)
+	r.addFact("calls", 20_000, "calls")
 	r.Go, r.OS, r.Arch, r.CPUs, r.Seconds = "go1", "os", "arch", 2, 3
 	var got bytes.Buffer
 	if err := r.writeTable(&got); err != nil {
@@ -144,6 +145,7 @@ func TestTable(t *testing.T) {
   stdio/1KB/1  relay  100µs  100µs     1000      50µs      1                                            
                proxy  150µs  150µs      500                1          1.50 (1.50–1.50)  0.50 (0.50–0.50)
 stdio relay, 16 calls of 300 ms at once  0.301 s
+calls                                    20000 calls
 stdio/1KB/1 p50, proxy / relay           1.5   (target ≤ 1.2)  MISSED
 go1 os/arch, 2 CPUs, 3 s
 `, "\n")

@@ -60,12 +60,12 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 		}
 	}
 	v, err := strconv.ParseFloat(number, 64)
+	total := v * float64(unit)
 	// The negated form refuses NaN too; past 2^53 a float no longer counts bytes.
-	if total := v * float64(unit); err != nil || !(total >= 0 && total <= 1<<53) || total != math.Trunc(total) {
+	if err != nil || !(total >= 0 && total <= 1<<53) || total != math.Trunc(total) {
 		return errors.New(`want a size such as "64MiB", "512KB" or "0"`)
-	} else {
-		*b = Bytes(total)
 	}
+	*b = Bytes(total)
 	return nil
 }
 

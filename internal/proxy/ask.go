@@ -14,7 +14,18 @@ func (s *session) put(ctx context.Context, to outlet, method string, params []by
 	if to == nil {
 		to = s.out
 	}
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+	case <-s.ctx.Done():
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+	}
 	s.mu.Lock()
+	if needs := capabilityFor(method); needs != "" && jsonrpc.Get(s.client.Capabilities, needs) == nil {
+		s.mu.Unlock()
+		return nil, cannotBeAsked(method)
+	}
 	s.asks++
 	id := append(strconv.AppendInt([]byte(`"mcpschedd-`), int64(s.asks), 10), '"')
 	reply := make(chan jsonrpc.Message, 1)
@@ -67,7 +78,7 @@ func (s *session) answered(m jsonrpc.Message) {
 	reply := s.asked[string(m.ID)]
 	delete(s.asked, string(m.ID))
 	s.mu.Unlock()
-	if reply == nil {
+	if reply == nil || m.Error == nil && m.Result == nil {
 		s.srv.log.Debug("answer to a request that is not open", "id", string(m.ID))
 		return
 	}
@@ -83,23 +94,61 @@ func (s *session) question(ctx context.Context, l *leased, method string, params
 		return s.put(ctx, s.streamOf(l), method, params)
 	}
 	q := &question{method: method, params: params, reply: make(chan reply, 1)}
-	return s.hold(ctx, l.questions, q)
+	if !s.pooled {
+		return s.hold(ctx, l.questions, q)
+	}
+	p := s.onlyAcross(l) // of several clients, none may see another's question
+	if p == nil {
+		return nil, cannotBeAsked(method)
+	}
+	return s.hold(ctx, p.own, q)
+}
+
+func cannotBeAsked(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + method}
+}
+
+// onlyAcross returns the session's only open call to l that its client can be
+// asked through, nil if there are none or several.
+func (s *session) onlyAcross(l *leased) *parked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found *parked
+	for p := range s.across {
+		if p.lease.Lease != l.Lease {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = p
+	}
+	return found
 }
 
 // streamOf returns the outlet of the session's only open request to l, nil if
 // there are none or several.
 func (s *session) streamOf(l *leased) outlet {
+	if x := s.only(l); x != nil {
+		return x.to
+	}
+	return nil
+}
+
+// only returns the session's only open request to l, nil if there are none or
+// several.
+func (s *session) only(l *leased) *exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var to outlet
+	var found *exchange
 	for _, x := range s.inflight {
 		if x.lease == nil || x.lease.Lease != l.Lease {
 			continue
 		}
-		if to != nil {
+		if found != nil {
 			return nil
 		}
-		to = x.to
+		found = x
 	}
-	return to
+	return found
 }

@@ -18,6 +18,8 @@ func (x *exchange) route() *jsonrpc.Error {
 		return x.routeName(upstream.Tools)
 	case "prompts/get":
 		return x.routeName(upstream.Prompts)
+	case "logging/setLevel":
+		return x.setLevel()
 	}
 	return nil // by URI, reference or task: found when served, for it may take asking
 }
@@ -37,17 +39,14 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 	if !ok {
 		t, ok = x.s.offered(l, name)
 	}
-	if ok {
-		x.lease = x.s.find(t.upstream)
-	}
-	if x.lease == nil || l == upstream.Tools && !x.lease.member.allows(t.name) {
-		x.lease = nil
+	lease := x.s.find(t.upstream)
+	if !ok || lease == nil || l == upstream.Tools && !lease.member.allows(t.name) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
 	if t.name != name {
 		x.name = jsonrpc.AppendString(nil, t.name)
 	}
-	x.turn = x.lease.Turn()
+	x.bind(lease)
 	return nil
 }
 
@@ -72,50 +71,42 @@ func routing(params []byte, member string) ([]byte, *jsonrpc.Error) {
 
 // call carries the request to its upstream and the answer back.
 func (x *exchange) call() {
-	if x.lease == nil && !x.locate() {
-		return
-	}
-	if x.watched() {
-		x.finish([]byte("{}"))
-		return
-	}
 	if x.resume() {
 		return
 	}
-	req := x.request(x.msg.Params)
-	answer, err := x.ask(req)
-	for err == nil && answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
-		if answer, err = x.fulfil(req, answer.Result); err != nil {
-			break
-		}
+	if x.lease == nil && !x.locate() {
+		return
 	}
-	x.answer(answer, err)
+	x.answer(x.ask())
 }
 
-// request is x as its upstream wants it.
-func (x *exchange) request(params []byte) *upstream.Request {
+// ask sends the request and waits until its answer is complete. What stands in
+// the way of that is the difference of eras: a server of the one asks its
+// client by requests, of the other by a result.
+func (x *exchange) ask() (upstream.Answer, error) {
+	if x.watched() {
+		return upstream.Answer{Result: []byte("{}")}, nil
+	}
 	req := &upstream.Request{
-		Method: x.msg.Method, Params: params, Target: x.name, Hop: x.hop,
+		Method: x.msg.Method, Params: x.msg.Params, Target: x.name, Hop: x.hop,
 		Notify: x.hear, Timeout: x.lease.member.Timeout,
-		Token: revision.Token(params) != nil,
+		Token: revision.Token(x.msg.Params) != nil,
 	}
-	return req
-}
-
-// ask sends the request and waits. A server of the handshake era may put
-// questions to a client that has no way of its own to be asked: then the call
-// stays open here while its client fetches the answers.
-func (x *exchange) ask(req *upstream.Request) (upstream.Answer, error) {
 	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
 		return x.askAcross(req)
 	}
 	if !x.stateless {
 		req.Ask = x.question
 	}
-	return x.lease.Call(x.ctx, x.turn, req)
+	answer, err := x.lease.Call(x.ctx, x.turn, req)
+	if err == nil && answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
+		return x.fulfil(req, answer.Result)
+	}
+	return answer, err
 }
 
-// hear passes on what the upstream says while it works on the request.
+// hear passes on what the upstream says while it works on the request; nothing
+// once that has been answered.
 func (x *exchange) hear(method string, params []byte) {
 	switch method {
 	case "notifications/progress":
@@ -129,8 +120,10 @@ func (x *exchange) hear(method string, params []byte) {
 			return
 		}
 	}
-	if err := x.to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
-		x.s.srv.log.Debug("notification not delivered", "method", method, "err", err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.answered && x.ctx.Err() == nil {
+		x.s.send(x.to, method, params)
 	}
 }
 
@@ -140,10 +133,10 @@ func (x *exchange) answer(answer upstream.Answer, err error) {
 	case err != nil:
 		x.failed(err)
 	case answer.Error != nil:
-		x.send(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.stateless)))
+		x.send(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
-		x.s.noteTask(x, result)
+		x.noteTask(answer)
 		x.send(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+48), x.msg.ID, result))
 	}
 }
@@ -173,15 +166,20 @@ func (x *exchange) failed(err error) {
 }
 
 // noteTask remembers who runs a task that a request began, so that later
-// questions about it find their way.
-func (s *session) noteTask(x *exchange, result []byte) {
-	if x.msg.Method != "tools/call" || jsonrpc.Get(x.msg.Params, "task") == nil {
+// questions about it find their way: the client asked for one, or, in the
+// stateless era, the server made one of the call.
+func (x *exchange) noteTask(answer upstream.Answer) {
+	result := answer.Result
+	switch {
+	case jsonrpc.Get(x.msg.Params, "task") != nil:
+		result = jsonrpc.Get(result, "task")
+	case !answer.Stateless || x.msg.Method != "tools/call" || string(jsonrpc.Get(result, "resultType")) != `"task"`:
 		return
 	}
-	if id, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(result, "task"), "taskId")); ok {
-		s.mu.Lock()
-		s.tasks[id] = x.lease
-		s.mu.Unlock()
+	if id, ok := jsonrpc.String(jsonrpc.Get(result, "taskId")); ok {
+		x.s.mu.Lock()
+		x.s.tasks[id] = x.lease
+		x.s.mu.Unlock()
 	}
 }
 

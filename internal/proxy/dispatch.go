@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -26,6 +27,9 @@ type exchange struct {
 	lease *leased // whom it is for; nil: the proxy itself, or not known yet
 	turn  upstream.Turn
 	name  []byte // raw; the target's own name where it differs from the one the client used
+
+	mu       sync.Mutex
+	answered bool // nothing more may be said about the request
 }
 
 // withdrawn is the cause of a request that its client no longer wants answered.
@@ -76,6 +80,7 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 		x.openHandshake()
 	} else if x.msg.Method != "ping" {
 		s.open(upstream.Client{})
+		s.nowReady() // a client that makes requests takes messages too
 	}
 	s.mu.Lock()
 	x.key = string(x.msg.ID)
@@ -91,7 +96,7 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 		s.work.Add(1)
 	}
 	if !x.stateless {
-		x.hop = revision.Hop{Version: revision.Latest, Info: s.client.Info, Capabilities: s.client.Capabilities}
+		x.hop = revision.Hop{Version: revision.Latest, Info: s.client.Info, Capabilities: s.client.Capabilities, LogLevel: s.level}
 	}
 	s.mu.Unlock()
 	switch {
@@ -152,6 +157,14 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
+// bind says which upstream the exchange is for, and takes its turn there.
+func (x *exchange) bind(l *leased) {
+	turn := l.Turn()
+	x.s.mu.Lock() // others look for who is asking what
+	x.lease, x.turn = l, turn
+	x.s.mu.Unlock()
+}
+
 // leave ends the exchange: its place in the order is free, its id too.
 func (x *exchange) leave() {
 	x.turn.Leave()
@@ -183,7 +196,7 @@ func (x *exchange) serve() {
 	case "resources/templates/list":
 		x.list(upstream.Templates)
 	case "logging/setLevel":
-		x.setLevel()
+		x.finish([]byte("{}")) // set when it was routed
 	case "subscriptions/listen":
 		x.listen()
 	case "tasks/list":
@@ -193,17 +206,20 @@ func (x *exchange) serve() {
 	}
 }
 
-// setLevel passes the log level to every upstream that logs.
-func (x *exchange) setLevel() {
+// setLevel passes the log level to every upstream that logs, on the reader:
+// what the client calls next must be run with it.
+func (x *exchange) setLevel() *jsonrpc.Error {
 	level, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "level"))
 	if !ok || !knownLevel(level) {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)})
-		return
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
+	x.s.mu.Lock()
+	x.s.level = level
+	x.s.mu.Unlock()
 	for _, l := range x.s.current() {
 		l.SetLevel(level)
 	}
-	x.finish([]byte("{}"))
+	return nil
 }
 
 func knownLevel(level string) bool {
@@ -221,7 +237,12 @@ func (s *session) noted(m jsonrpc.Message) {
 		reason, _ := jsonrpc.String(jsonrpc.Get(m.Params, "reason"))
 		s.withdraw(jsonrpc.Get(m.Params, "requestId"), withdrawn{reason})
 	case "notifications/initialized":
-	default: // roots/list_changed, progress of a question, what later revisions add
+		s.nowReady()
+	case "notifications/progress": // of a question; its token is one upstream's own
+		if leases := s.current(); len(leases) == 1 {
+			leases[0].Notify(m.Method, m.Params)
+		}
+	default: // roots/list_changed, what later revisions add
 		for _, l := range s.current() {
 			l.Notify(m.Method, m.Params)
 		}
@@ -258,6 +279,9 @@ func (x *exchange) send(line []byte) {
 			return // the client wants no answer
 		}
 	}
+	x.mu.Lock()
+	x.answered = true
+	x.mu.Unlock()
 	if err := x.to.Answer(line); err != nil {
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 )
 
 // guard lets a request through to next that is neither a web page's reaching
@@ -18,8 +17,11 @@ import (
 func (f *front) guard(next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(f.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A deadline set by the last response on this connection may have passed.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		rc := http.NewResponseController(w)
+		writeWithin(rc) // the deadline of the last response on this connection may have passed
+		if r.ContentLength != 0 {
+			readWithin(rc) // also for a body that nobody will want
+		}
 		if r.URL.Path == "/healthz" {
 			next.ServeHTTP(w, r)
 			return

@@ -167,18 +167,20 @@ func (f *front) read(w http.ResponseWriter, r *http.Request) (body []byte, ok bo
 	var err error
 	for err == nil && int64(len(body)) != size && len(body) <= limit && size <= int64(limit) {
 		body = slices.Grow(body, 1)
-		_ = rc.SetReadDeadline(time.Now().Add(patience)) // not on a connection of a test
+		readWithin(rc)
 		var n int
 		n, err = r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 	}
-	_ = rc.SetReadDeadline(time.Time{})
+	// The deadline stays for a body that was not read: net/http reads on, for a
+	// while, to keep the connection.
 	switch {
 	case len(body) > limit || size > int64(limit):
 		message := (&jsonrpc.LineTooLong{Limit: limit}).Error()
 		refuse(w, http.StatusRequestEntityTooLarge, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message})
 		return nil, false
 	case err == nil || err == io.EOF:
+		_ = rc.SetReadDeadline(time.Time{}) // it would end the call as if the client had gone
 		return body, true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")

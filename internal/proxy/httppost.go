@@ -74,7 +74,7 @@ func (f *front) inSession(w http.ResponseWriter, r *http.Request, m jsonrpc.Mess
 	defer h.leave()
 	if !m.IsRequest() {
 		h.accept(h.ctx, m, nil)
-		w.WriteHeader(http.StatusAccepted)
+		finish(w, http.StatusAccepted)
 		return
 	}
 	_ = f.serve(w, h, h.ctx, m, false) // logged where it was written
@@ -220,7 +220,7 @@ func (r *response) accepted() {
 	defer r.mu.Unlock()
 	if r.stream == nil && !r.over {
 		r.over, r.body = true, true
-		r.w.WriteHeader(http.StatusAccepted)
+		finish(r.w, http.StatusAccepted)
 	}
 }
 

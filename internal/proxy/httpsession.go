@@ -210,5 +210,5 @@ func (f *front) deleteSession(w http.ResponseWriter, r *http.Request, only strin
 		return
 	}
 	h.close()
-	w.WriteHeader(http.StatusNoContent)
+	finish(w, http.StatusNoContent)
 }

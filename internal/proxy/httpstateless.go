@@ -21,7 +21,7 @@ func (f *front) stateless(w http.ResponseWriter, r *http.Request, m jsonrpc.Mess
 		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "responses are not sent in " + revision.Latest})
 		return
 	case m.IsNotification(): // the revision has none over HTTP: cancelling is hanging up
-		w.WriteHeader(http.StatusAccepted)
+		finish(w, http.StatusAccepted)
 		return
 	}
 	if bad := checkHeaders(r.Header, m, hop); bad != nil {

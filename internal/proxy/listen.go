@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -14,6 +17,14 @@ type listening struct {
 	x     *exchange
 	lists [upstream.Lists]bool
 	uris  []string
+	at    []watch                // what the upstreams were asked to watch for it
+	seen  [upstream.Lists][]byte // the lists as they were last said to have changed to; guarded by session.listing
+}
+
+// watch is one resource that one upstream watches.
+type watch struct {
+	lease *leased
+	uri   string
 }
 
 // listen answers subscriptions/listen: the request stays open, and what the
@@ -59,9 +70,12 @@ func (x *exchange) listen() {
 	defer x.s.unsubscribe(l)
 	select {
 	case <-x.ctx.Done():
-	case <-x.s.draining: // ended by us: say so
-		x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID))
+		if gone := (withdrawn{}); errors.As(context.Cause(x.ctx), &gone) {
+			return
+		}
+	case <-x.s.draining:
 	}
+	x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by us: say so
 }
 
 func (l *listening) send(method string, params []byte) bool {
@@ -74,40 +88,36 @@ func (l *listening) send(method string, params []byte) bool {
 
 // subscribe opens l, and asks the upstreams for the updates it wants.
 func (s *session) subscribe(l *listening) {
+	s.listing.Lock()
+	for list, on := range l.lists {
+		if on { // so that a change can be told from what there is now
+			l.seen[list] = s.joined(upstream.List(list))
+		}
+	}
 	s.mu.Lock()
 	s.listens[l.x.key] = l
 	s.mu.Unlock()
+	s.listing.Unlock()
+	s.subscribed.Lock()
+	defer s.subscribed.Unlock()
 	for _, uri := range l.uris {
 		for _, lease := range s.holders(uri) {
 			lease.Watch(uri)
-		}
-	}
-	for list, on := range l.lists {
-		if on {
-			s.mu.Lock()
-			unseen := s.listed[list] == nil
-			s.mu.Unlock()
-			if unseen { // so that a change can be told from what there is now
-				items := s.joined(upstream.List(list))
-				s.mu.Lock()
-				s.listed[list] = items
-				s.mu.Unlock()
-			}
+			l.at = append(l.at, watch{lease, uri})
 		}
 	}
 }
 
 func (s *session) unsubscribe(l *listening) {
+	s.subscribed.Lock()
+	defer s.subscribed.Unlock()
 	s.mu.Lock()
 	delete(s.listens, l.x.key)
 	others := slices.Collect(maps.Values(s.listens))
 	s.mu.Unlock()
-	for _, uri := range l.uris {
-		if slices.ContainsFunc(others, func(o *listening) bool { return slices.Contains(o.uris, uri) }) {
-			continue
-		}
-		for _, lease := range s.holders(uri) {
-			lease.Unwatch(uri)
+	for _, w := range l.at {
+		if !slices.ContainsFunc(others, func(o *listening) bool { return slices.Contains(o.uris, w.uri) }) {
+			w.lease.Unwatch(w.uri)
 		}
 	}
 }
@@ -115,29 +125,30 @@ func (s *session) unsubscribe(l *listening) {
 // publish sends a notification to every open listen request that asked for
 // it, and reports whether there was one.
 func (s *session) publish(method string, params []byte) bool {
-	s.mu.Lock()
-	var to []*listening
-	for _, l := range s.listens {
-		if l.wants(method, params) {
-			to = append(to, l)
+	uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
+	var sent bool
+	for _, l := range s.listeners() {
+		if slices.ContainsFunc(l.uris, func(u string) bool { return upstream.Covers(u, uri) }) {
+			l.send(method, params)
+			sent = true
 		}
 	}
-	s.mu.Unlock()
-	for _, l := range to {
-		l.send(method, params)
-	}
-	return len(to) > 0
+	return sent
 }
 
-func (l *listening) wants(method string, params []byte) bool {
-	if method == "notifications/resources/updated" {
-		uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
-		return slices.Contains(l.uris, uri)
-	}
-	for list, on := range l.lists {
-		if on && upstream.List(list).Changed() == method {
-			return true
+// publishList tells every open listen request whose list is no longer the
+// same. s.listing is held.
+func (s *session) publishList(list upstream.List, items []byte) {
+	for _, l := range s.listeners() {
+		if l.lists[list] && !bytes.Equal(l.seen[list], items) {
+			l.seen[list] = items
+			l.send(list.Changed(), nil)
 		}
 	}
-	return false
+}
+
+func (s *session) listeners() []*listening {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.listens))
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -16,10 +17,10 @@ func (x *exchange) list(l upstream.List) {
 		return
 	}
 	x.s.settle(x.ctx)
+	x.s.listing.Lock()
 	items := x.s.joined(l)
-	x.s.mu.Lock()
 	x.s.listed[l] = items
-	x.s.mu.Unlock()
+	x.s.listing.Unlock()
 	result := make([]byte, 0, len(items)+96)
 	result = append(append(result, `{"`...), l.Member()...)
 	result = append(append(append(result, `":[`...), items...), "]}"...)
@@ -50,7 +51,7 @@ func (s *session) joined(l upstream.List) []byte {
 				}
 			}
 			if name == "" || seen[name] {
-				s.srv.log.Warn("left out of the list: another upstream has the same name", "upstream", lease.Name(), "list", l.Method(), "name", item.Name)
+				s.srv.log.Debug("left out of the list: another upstream has the same name", "upstream", lease.Name(), "list", l.Method(), "name", item.Name)
 				continue
 			}
 			seen[name] = true
@@ -63,24 +64,69 @@ func (s *session) joined(l upstream.List) []byte {
 	return out
 }
 
-// listChanged tells the client that a list it has seen is no longer the same
-// to the byte. A client that never asked has nothing to be told.
+// quiet is the least time between two list_changed of one kind: each voids a
+// model's prompt cache.
+const quiet = 500 * time.Millisecond
+
+// notice is a list_changed that was sent, or is due when its timer fires.
+type notice struct {
+	due   bool
+	timer *time.Timer // ends the quiet after the last one
+}
+
+// listChanged takes note that an upstream's list is not what it was, and tells
+// the client now or, after a notice not long ago, when the quiet is over.
 func (s *session) listChanged(l upstream.List) {
+	method := l.Changed()
 	s.mu.Lock()
-	seen := s.listed[l]
-	s.mu.Unlock()
-	if seen == nil {
+	defer s.mu.Unlock()
+	if s.closed {
 		return
 	}
-	items := s.joined(l)
-	if bytes.Equal(items, seen) {
+	n := s.told[method]
+	switch {
+	case n == nil:
+		n = &notice{}
+		n.timer = time.AfterFunc(0, func() { s.notice(method, n) })
+		s.told[method] = n
+	case n.due:
+		return
+	case n.timer.Reset(quiet): // it was running: the quiet goes on
+	default:
+		n.timer.Reset(0)
+	}
+	n.due = true
+}
+
+// notice tells whoever has seen a list that is no longer the same to the byte.
+func (s *session) notice(method string, n *notice) {
+	s.mu.Lock()
+	due := n.due && !s.closed
+	n.due = false
+	if due {
+		n.timer.Reset(quiet)
+	}
+	s.mu.Unlock()
+	if !due {
 		return
 	}
-	s.mu.Lock()
-	s.listed[l] = items
-	s.mu.Unlock()
-	s.publish(l.Changed(), nil)
-	s.tell(l.Changed(), nil)
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	changed := false
+	for l := range upstream.Lists {
+		if l.Changed() != method {
+			continue
+		}
+		items := s.joined(l)
+		if seen := s.listed[l]; seen != nil && !bytes.Equal(items, seen) {
+			s.listed[l] = items
+			changed = true
+		}
+		s.publishList(l, items)
+	}
+	if changed {
+		s.tell(method, nil)
+	}
 }
 
 // initializeResult answers a client of the handshake era.

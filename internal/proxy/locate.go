@@ -34,6 +34,10 @@ func (x *exchange) locate() bool {
 		}
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		candidates = x.s.runners(jsonrpc.Get(x.msg.Params, "taskId"))
+		if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(candidates) > 1 {
+			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"})
+			return false
+		}
 	default:
 		candidates = x.s.current()
 		if len(candidates) != 1 {
@@ -49,11 +53,9 @@ func (x *exchange) locate() bool {
 		x.askEach(candidates)
 		return false
 	}
-	x.take(candidates[0])
+	x.bind(candidates[0])
 	return true
 }
-
-func (x *exchange) take(l *leased) { x.lease, x.turn = l, l.Turn() }
 
 // watched notes a subscription, which must outlive the server's process, and
 // reports whether the server itself need not be told.
@@ -69,20 +71,37 @@ func (x *exchange) watched() bool {
 	return false
 }
 
-// askEach asks one upstream after the other until one knows what is asked
-// for. Only requests that change nothing are asked so.
+// askEach asks one upstream after the other, those that are up first, until
+// one knows what is asked for. Only requests that change nothing are asked so.
 func (x *exchange) askEach(candidates []*leased) {
-	var last upstream.Answer
-	var err error
+	slices.SortStableFunc(candidates, func(a, b *leased) int { return up(b) - up(a) })
+	var said upstream.Answer
+	var failed error
 	for _, l := range candidates {
-		x.take(l)
-		last, err = x.ask(x.request(x.msg.Params))
-		if err == nil && last.Error == nil || x.ctx.Err() != nil {
-			break
-		}
+		x.bind(l)
+		answer, err := x.ask()
 		x.turn.Leave()
+		switch {
+		case err == nil && answer.Error == nil || x.ctx.Err() != nil:
+			x.answer(answer, err)
+			return
+		case err == nil && said.Error == nil:
+			said = answer
+		case err != nil:
+			failed = err
+		}
 	}
-	x.answer(last, err)
+	if said.Error != nil {
+		failed = nil // a server's own word tells more than another's absence
+	}
+	x.answer(said, failed)
+}
+
+func up(l *leased) int {
+	if l.Live() {
+		return 1
+	}
+	return 0
 }
 
 // offered looks a name up in what the upstreams offer.
@@ -120,10 +139,15 @@ func (s *session) holders(uri string) []*leased {
 	return having(leases, "resources")
 }
 
+// extension is the prefix of MCP's own extensions among the capabilities.
+const extension = "io.modelcontextprotocol/"
+
+// having returns the leases on servers that declared a capability, as part of
+// the protocol or as an extension, or that are not known yet.
 func having(leases []*leased, capability string) []*leased {
 	var out []*leased
 	for _, l := range leases {
-		if offer := l.Offer(); offer == nil || offer.Has(capability) {
+		if offer := l.Offer(); offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil {
 			out = append(out, l)
 		}
 	}
@@ -189,8 +213,11 @@ func (s *session) runners(id []byte) []*leased {
 func (x *exchange) listTasks() {
 	out := []byte(`{"tasks":[`)
 	for _, l := range having(x.s.current(), "tasks") {
-		x.take(l)
-		answer, err := x.ask(x.request(nil))
+		if !l.Live() {
+			continue // a server that is starting has no tasks yet
+		}
+		x.bind(l)
+		answer, err := x.ask()
 		x.turn.Leave()
 		if err != nil || answer.Error != nil {
 			continue

@@ -68,15 +68,16 @@ func (v *view) show(p *policy, l upstream.List, t target) string {
 	return ""
 }
 
-// resolve says what a name of a request stands for. ok is false where it
-// cannot be told from the name and what was listed; the caller then looks at
-// what the upstreams offer.
-func (v *view) resolve(p *policy, l upstream.List, name string) (t target, ok bool) {
+// resolve says what a name of a request stands for. known is false where
+// neither the name nor what was listed tells; the caller then looks at what the
+// upstreams offer. A name that was bound to an upstream no longer there stays
+// bound: it must not reach another one's tool.
+func (v *view) resolve(p *policy, l upstream.List, name string) (t target, known bool) {
 	v.mu.RLock()
-	t, ok = v.bound[l][name]
+	t, known = v.bound[l][name]
 	v.mu.RUnlock()
 	switch {
-	case ok && p.find(t.upstream) != nil:
+	case known:
 		return t, true
 	case v.only != "":
 		return target{v.only, name}, true

@@ -3,12 +3,14 @@ package proxy
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -48,7 +50,7 @@ func (x *exchange) fulfil(req *upstream.Request, result []byte) (upstream.Answer
 			next.Params = jsonrpc.Set(next.Params, "requestState", state)
 		}
 		answer, callErr := x.lease.Call(x.ctx, x.lease.Turn(), &next)
-		if callErr != nil || answer.Error != nil || string(jsonrpc.Get(answer.Result, "resultType")) != `"input_required"` {
+		if callErr != nil || answer.Error != nil || !revision.InputRequired(answer.Result) {
 			return answer, callErr
 		}
 		result = answer.Result
@@ -116,6 +118,8 @@ func (s *session) hold(ctx context.Context, to chan<- *question, q *question) ([
 		return r.result, r.err
 	case <-ctx.Done():
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+	case <-s.ctx.Done():
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
 	}
 }
 
@@ -154,9 +158,18 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 		return x.s.hold(ctx, p.own, &question{method: method, params: params, reply: make(chan reply, 1)})
 	}
 	req.Notify = func(method string, params []byte) { p.hear(x.s, method, params) }
+	if x.hop.LogLevel != "" {
+		x.lease.SetLevel(x.hop.LogLevel)
+	}
+	x.s.mu.Lock()
+	x.s.across[p] = struct{}{}
+	x.s.mu.Unlock()
 	x.s.work.Go(func() {
 		answer, err := p.lease.Call(ctx, x.turn, req)
 		cancel(nil)
+		x.s.mu.Lock()
+		delete(x.s.across, p)
+		x.s.mu.Unlock()
 		p.done <- outcome{answer, err}
 	})
 	return x.await(p)
@@ -203,7 +216,7 @@ func (x *exchange) await(p *parked) (upstream.Answer, error) {
 func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 	for more := true; more; {
 		if needs := capabilityFor(q.method); needs != "" && jsonrpc.Get(x.hop.Capabilities, needs) == nil {
-			q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + q.method}}
+			q.reply <- reply{err: cannotBeAsked(q.method)}
 		} else {
 			p.open[fmt.Sprintf("q%d", len(p.open)+1)] = q
 		}
@@ -280,23 +293,29 @@ func capabilityFor(method string) string {
 }
 
 // resume takes up a parked call with the answers its client has fetched, and
-// reports whether x was such a request.
+// reports whether x was such a request. A handle that is not ours may be the
+// upstream's own.
 func (x *exchange) resume() bool {
 	handle, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "requestState"))
-	if !ok || !x.stateless || x.lease.Stateless() {
+	if !ok || !x.stateless {
 		return false
 	}
-	x.turn.Leave()
 	p := x.s.unshelve(handle)
-	if p == nil || p.lease.Lease != x.lease.Lease || p.method != x.msg.Method || p.target != x.target() {
-		if p != nil {
-			p.abandon(fmt.Errorf("its handle came with another request"))
+	if p == nil {
+		if x.lease == nil || x.lease.Stateless() {
+			return false
 		}
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, used before, or of another request"})
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"})
+		return true
+	}
+	x.turn.Leave()
+	if p.method != x.msg.Method || p.target != x.target() {
+		p.abandon(errors.New("its handle came with another request"))
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"})
 		return true
 	}
 	x.s.mu.Lock()
-	p.x = x
+	p.x, x.lease = x, p.lease
 	x.s.mu.Unlock()
 	responses := jsonrpc.Get(x.msg.Params, "inputResponses")
 	for key, q := range p.open {

@@ -15,6 +15,7 @@ package proxy
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,10 +47,12 @@ type Upstream struct {
 
 // Server is one running proxy.
 type Server struct {
-	log       *slog.Logger
-	guard     *upstream.Guard
-	policy    atomic.Pointer[policy]
-	http      HTTPOptions
+	log    *slog.Logger
+	guard  *upstream.Guard
+	policy atomic.Pointer[policy]
+	http   HTTPOptions
+
+	applying sync.Mutex // held while the policy is replaced
 
 	mu       sync.Mutex
 	closed   bool
@@ -77,8 +80,8 @@ func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	s := &Server{
 		log: o.Log, guard: guard, http: o.HTTP,
-		sessions:  make(map[*session]struct{}),
-		views:     make(map[string]*view),
+		sessions: make(map[*session]struct{}),
+		views:    make(map[string]*view),
 	}
 	s.policy.Store(s.build(o, nil))
 	return s
@@ -141,25 +144,37 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 // new ones start, and every session is told what changed. Server and HTTP
 // settings need a restart and are left as they were.
 func (s *Server) Apply(o Options) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	old := s.policy.Load()
 	o.Log, o.HTTP, o.Version = old.Log, old.HTTP, old.Version
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
 	next := s.build(o, old)
 	s.policy.Store(next)
-	s.mu.Lock()
-	sessions := make([]*session, 0, len(s.sessions))
-	for session := range s.sessions {
-		sessions = append(sessions, session)
-	}
-	s.mu.Unlock()
-	for _, session := range sessions {
-		session.adopt(next)
-	}
+	var ending sync.WaitGroup
 	for _, m := range old.members {
+		// Before its successor starts: they may want the same port or lock.
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
+			ending.Go(m.up.Close)
+		}
+	}
+	ending.Wait()
+	sessions, closed := s.all()
+	if closed {
+		for _, m := range next.members {
 			m.up.Close()
 		}
 	}
+	for _, session := range sessions {
+		session.adopt()
+	}
+}
+
+// all returns the sessions there are.
+func (s *Server) all() (sessions []*session, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions)), s.closed
 }
 
 // Close ends every session and upstream, and returns when their processes and
@@ -167,15 +182,14 @@ func (s *Server) Apply(o Options) {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
-	sessions := make([]*session, 0, len(s.sessions))
-	for session := range s.sessions {
-		sessions = append(sessions, session)
-	}
 	s.mu.Unlock()
+	sessions, _ := s.all()
 	var wg sync.WaitGroup
 	for _, session := range sessions {
 		wg.Go(session.close)
 	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	for _, m := range s.policy.Load().members {
 		wg.Go(m.up.Close)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,9 +39,15 @@ type session struct {
 	drainOnce sync.Once
 	draining  chan struct{} // closed when no more requests come: what waits for nothing but changes ends
 
+	listing    sync.Mutex // held while a list is joined and compared with what was shown
+	subscribed sync.Mutex // held while the upstreams are told what to watch
+	readyOnce  sync.Once
+	ready      chan struct{} // closed once the client may be asked and told things
+
 	mu       sync.Mutex
 	closed   bool
 	client   upstream.Client
+	level    string // log level the client wants; "" : it did not say
 	version  string // negotiated in a handshake; "" before, and in the stateless era
 	leases   []*leased
 	inflight map[string]*exchange            // exchange.key → the request being served
@@ -48,9 +55,11 @@ type session struct {
 	asked    map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
 	asks     int                             // how many requests were made of the client
 	listens  map[string]*listening           // exchange.key of subscriptions/listen → the open stream
+	across   map[*parked]struct{}            // calls to servers of the other era that may have questions
 	parked   map[string]*parked              // handle → a call that waits for the client's input
 	tasks    map[string]*leased              // task id → who runs it
 	listed   [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
+	told     map[string]*notice              // method → the list_changed sent or due
 }
 
 // leased is a session's lease on one upstream.
@@ -69,11 +78,13 @@ func (s *Server) newSession(only string, out outlet) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
 		srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
-		draining: make(chan struct{}),
+		draining: make(chan struct{}), ready: make(chan struct{}),
 		inflight: make(map[string]*exchange),
 		asked:    make(map[string]chan jsonrpc.Message),
 		listens:  make(map[string]*listening),
+		across:   make(map[*parked]struct{}),
 		parked:   make(map[string]*parked),
+		told:     make(map[string]*notice),
 		tasks:    make(map[string]*leased),
 	}
 	s.mu.Lock()
@@ -99,13 +110,14 @@ func (s *session) open(client upstream.Client) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.adopt(s.srv.policy.Load())
+		s.adopt()
 	}
 }
 
-// adopt makes the session's leases those of policy p.
-func (s *session) adopt(p *policy) {
+// adopt makes the session's leases those of the current policy.
+func (s *session) adopt() {
 	s.mu.Lock()
+	p := s.srv.policy.Load()
 	if s.opened.IsZero() || s.closed {
 		s.mu.Unlock()
 		return
@@ -142,7 +154,7 @@ func (s *session) adopt(p *policy) {
 func (s *session) lease(m *member) *leased {
 	l := &leased{member: m, questions: make(chan *question)}
 	l.Lease = m.up.Attach(s.client, upstream.Listener{
-		Notify: s.hear,
+		Notify: func(method string, params []byte) { s.hear(l, method, params) },
 		Ask: func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 			return s.question(ctx, l, method, params)
 		},
@@ -182,26 +194,46 @@ func (s *session) settle(ctx context.Context) {
 	}
 }
 
-// hear passes a notification of an upstream that belongs to no request.
-func (s *session) hear(method string, params []byte) {
-	if method == "notifications/resources/updated" && s.publish(method, params) {
-		return
+// hear passes a notification of an upstream that its transport ties to no
+// request.
+func (s *session) hear(l *leased, method string, params []byte) {
+	switch {
+	case method == "notifications/resources/updated" && s.publish(method, params):
+	case s.statelessOnly():
+		if x := s.only(l); x != nil { // a stateless client gets logs with the request that asked for them
+			x.hear(method, params)
+		}
+	default:
+		s.tell(method, params)
 	}
-	if method == "notifications/message" && s.statelessOnly() {
-		return // a stateless client gets log messages with the request that asked for them
-	}
-	s.tell(method, params)
 }
 
-// tell sends a notification to a client of the handshake era.
+// tell sends a notification to a client of the handshake era that is ready for
+// some.
 func (s *session) tell(method string, params []byte) {
 	if s.out == nil || s.statelessOnly() {
 		return
 	}
-	if err := s.out.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
+	select {
+	case <-s.ready:
+		s.send(s.out, method, params)
+	default:
+	}
+}
+
+// send sends a notification, unless the client is so far behind with reading
+// that more would only cost memory.
+func (s *session) send(to outlet, method string, params []byte) {
+	if o, ok := to.(interface{ behind() bool }); ok && o.behind() {
+		return
+	}
+	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
 		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
 	}
 }
+
+// nowReady lets the upstreams' messages through to the client.
+func (s *session) nowReady() { s.readyOnce.Do(func() { close(s.ready) }) }
 
 func (s *session) statelessOnly() bool {
 	s.mu.Lock()
@@ -222,11 +254,20 @@ func (s *session) end(why error) {
 	s.closed = true
 	leases := s.leases
 	s.leases = nil
+	handles := slices.Collect(maps.Keys(s.parked))
+	for _, n := range s.told {
+		n.timer.Stop()
+	}
 	s.mu.Unlock()
 	s.stopListening()
 	s.cancel(why)
 	if done {
 		return
+	}
+	for _, handle := range handles {
+		if p := s.unshelve(handle); p != nil {
+			p.abandon(why)
+		}
 	}
 	var wg sync.WaitGroup
 	for _, l := range leases {

@@ -68,8 +68,9 @@ func (e *events) flush() error {
 	return e.rc.Flush()
 }
 
-// writeWithin bounds the next write. A connection without deadlines is one of
-// a test.
+// readWithin and writeWithin bound the next read and write. A connection
+// without deadlines is one of a test.
+func readWithin(rc *http.ResponseController)  { _ = rc.SetReadDeadline(time.Now().Add(patience)) }
 func writeWithin(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Now().Add(patience)) }
 
 // writeAll writes b piece by piece, so that a client which reads slowly but
@@ -140,7 +141,13 @@ func (f *front) postSSE(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.take(body, h.stream)
-	w.WriteHeader(http.StatusAccepted)
+	finish(w, http.StatusAccepted)
+}
+
+// finish answers with a status alone.
+func finish(w http.ResponseWriter, status int) {
+	writeWithin(http.NewResponseController(w))
+	w.WriteHeader(status)
 }
 
 // writeJSON answers with one JSON body.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -13,10 +14,16 @@ import (
 // no more of its requests are taken.
 const backlog = 8 << 20
 
+// lastWords is how long a client may take to read what it is told at a signal.
+// Claude Code kills 490 ms after its first.
+const lastWords = 100 * time.Millisecond
+
 // lineOutlet sends messages as lines.
 type lineOutlet struct{ *jsonrpc.Writer }
 
 func (o lineOutlet) Answer(line []byte) error { return o.Send(line) }
+
+func (o lineOutlet) behind() bool { return o.Queued() > backlog }
 
 // ServeStdio serves one client on a pair of streams until in ends, then lets
 // open calls finish for DrainTimeout, or until ctx ends. only limits the view
@@ -27,15 +34,18 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, on
 	defer w.Close()
 	session := s.newSession(only, lineOutlet{w})
 	defer session.close()
-	stop := context.AfterFunc(ctx, func() { session.cancel(errShutdown) })
-	defer stop()
-
 	ended := make(chan error, 1)
 	go func() { ended <- session.readLines(jsonrpc.NewReader(in, p.MaxMessage), w) }()
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done(): // the reader ends with the process
+		session.end(errShutdown)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+		defer cancel()
+		if err := w.Flush(last); err != nil {
+			s.log.Debug("last answers not delivered", "err", err)
+		}
 		return nil
 	}
 	if drainErr := session.drain(p.DrainTimeout); drainErr != nil {
@@ -78,20 +88,38 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 // take parses one line, or each message of a batch, and serves it.
 func (s *session) take(line []byte, to outlet) {
 	if line[0] == '[' && s.batches() && jsonrpc.Valid(line) {
+		empty := true
 		for raw := range jsonrpc.Elements(line) {
+			empty = false
 			s.take(raw, to)
+		}
+		if empty {
+			s.refuse(to, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "empty batch"})
 		}
 		return
 	}
 	m, err := jsonrpc.Parse(line)
-	var bad *jsonrpc.Error
-	if errors.As(err, &bad) {
-		s.refuse(to, m.ID, bad)
+	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		s.misread(m, line, bad, to)
 		return
 	}
 	if serve := s.accept(s.ctx, m, to); serve != nil {
 		s.work.Go(serve)
 	}
+}
+
+// misread deals with a message that is none: a request is refused, an answer
+// or a notification gets no answer, but whoever waits for it hears of it.
+func (s *session) misread(m jsonrpc.Message, line []byte, bad *jsonrpc.Error, to outlet) {
+	switch {
+	case m.Method == "" && (m.Result != nil || m.Error != nil):
+		s.srv.log.Warn("client answer not understood", "err", bad.Message)
+		s.answered(jsonrpc.Message{ID: m.ID, Error: bad.Append(nil)})
+		return
+	case m.ID == nil && bad.Code == jsonrpc.CodeParse:
+		m.ID = jsonrpc.SalvageID(line)
+	}
+	s.refuse(to, m.ID, bad)
 }
 
 // batches reports whether the client may send arrays of messages.

@@ -62,6 +62,15 @@ func same(params, meta []byte, c Change) bool {
 			return false
 		}
 	}
+	metas := 0
+	for m := range jsonrpc.Members(params) {
+		if string(m.Name) == "_meta" {
+			metas++ // of two the server might read the other
+		}
+	}
+	if metas > 1 {
+		return false
+	}
 	if c.Arguments {
 		arguments := jsonrpc.Get(params, "arguments")
 		return arguments != nil && string(arguments) != "null"
@@ -169,6 +178,10 @@ func Complete(result []byte, cacheable bool) []byte {
 			scope = true
 		}
 	}
+	body := bytes.TrimLeft(result, " \t\r\n")
+	if len(body) == 0 || body[0] != '{' {
+		return result // no object, so no result of MCP; not ours to mend
+	}
 	add := make([]byte, 0, 80)
 	if !kind {
 		add = append(add, `"resultType":"complete",`...)
@@ -182,7 +195,6 @@ func Complete(result []byte, cacheable bool) []byte {
 	if len(add) == 0 {
 		return result
 	}
-	body := bytes.TrimLeft(result, " \t\r\n")
 	rest := bytes.TrimLeft(body[1:], " \t\r\n")
 	if rest[0] == '}' {
 		add = add[:len(add)-1]
@@ -199,8 +211,8 @@ func InputRequired(result []byte) bool {
 
 // Error carries a raw error object to the next hop: the stateless revision
 // withdrew the code for a resource that was not found.
-func Error(object []byte, toStateless bool) []byte {
-	if toStateless && string(jsonrpc.Get(object, "code")) == "-32002" {
+func Error(object []byte, method string, toStateless bool) []byte {
+	if toStateless && method == "resources/read" && string(jsonrpc.Get(object, "code")) == "-32002" {
 		return jsonrpc.Set(object, "code", []byte("-32602"))
 	}
 	return object

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -39,12 +40,18 @@ type Request struct {
 	Timeout time.Duration
 }
 
+// rubbishShown is how many messages of one connection that are none are logged
+// as warnings; the rest would drown what matters.
+const rubbishShown = 5
+
 // asksPerConn bounds how many questions of one server may be open at once.
 const asksPerConn = 64
 
 var (
 	// errClosed: the connection ended before the request was sent.
 	errClosed = errors.New("connection closed")
+	// errEnded: the connection ended while the request was with the server.
+	errEnded = errors.New("connection ended before the answer")
 	// ErrTimeout: the request's own timeout passed without an answer.
 	ErrTimeout = errors.New("no answer within the timeout")
 )
@@ -63,6 +70,7 @@ type conn struct {
 
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
 	next    atomic.Int64
+	rubbish atomic.Int64 // messages that were none
 
 	mu       sync.Mutex
 	waiting  map[int64]*pending
@@ -75,6 +83,7 @@ type conn struct {
 
 // pending is a request without its answer.
 type pending struct {
+	id     int64
 	req    *Request
 	answer chan answer // capacity 1
 	timer  *time.Timer // nil without a timeout
@@ -135,30 +144,93 @@ func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 // call sends a request and waits for its answer. An error that wraps errClosed
 // or errSessionLost means that the server has not run it.
 func (c *conn) call(ctx context.Context, req *Request, sent func()) (jsonrpc.Message, error) {
-	id := c.next.Add(1)
-	p := &pending{req: req, answer: make(chan answer, 1)}
 	if req.Timeout > 0 {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		p.timer = time.AfterFunc(req.Timeout, func() { cancel(ErrTimeout) })
+		p, err := c.start(ctx, req, cancel)
+		if err != nil {
+			return jsonrpc.Message{}, err
+		}
 		defer p.timer.Stop()
-	}
-	if err := c.register(id, p); err != nil {
 		sent()
+		return c.wait(ctx, p)
+	}
+	p, err := c.start(ctx, req, nil)
+	if err != nil {
 		return jsonrpc.Message{}, err
 	}
-	defer c.unregister(id)
-	err := c.link.send(ctx, c.frame(id, req))
 	sent()
-	if err != nil {
-		return jsonrpc.Message{}, errors.Join(errClosed, err)
+	return c.wait(ctx, p)
+}
+
+// start sends a request; the caller must wait for its answer. expire is called
+// when the request's timeout has passed.
+func (c *conn) start(ctx context.Context, req *Request, expire context.CancelCauseFunc) (*pending, error) {
+	p := &pending{id: c.next.Add(1), req: req, answer: make(chan answer, 1)}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, errClosed
 	}
+	c.waiting[p.id] = p
+	if expire != nil {
+		p.timer = time.AfterFunc(req.Timeout, func() { c.expired(p, expire) })
+	}
+	c.mu.Unlock()
+	err := context.Cause(ctx) // nobody may be waiting any more
+	if err == nil {
+		err = c.link.send(ctx, c.frame(p.id, req))
+	}
+	if err == nil {
+		return p, nil
+	}
+	c.take(p.id)
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	return nil, c.unsent(ctx, err)
+}
+
+// endNoticed is how long a connection whose link refused a message may take to
+// say that it has ended.
+const endNoticed = time.Second
+
+// unsent words why a request did not go out: with the connection's end it may
+// be sent over the next one.
+func (c *conn) unsent(ctx context.Context, err error) error {
+	notice := time.NewTimer(endNoticed)
+	defer notice.Stop()
+	select {
+	case <-c.done:
+		return errClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-notice.C:
+		return err
+	}
+}
+
+// expired ends a request whose timeout has passed, unless the server waits for
+// its client: a person may take as long as they like.
+func (c *conn) expired(p *pending, expire context.CancelCauseFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.asked) > 0 {
+		p.timer.Reset(p.req.Timeout)
+		return
+	}
+	expire(ErrTimeout)
+}
+
+// wait returns the answer to a request that start sent.
+func (c *conn) wait(ctx context.Context, p *pending) (jsonrpc.Message, error) {
 	select {
 	case a := <-p.answer:
 		return a.msg, a.err
 	case <-ctx.Done():
-		c.cancelled(id, context.Cause(ctx))
+		c.take(p.id)
+		c.cancelled(p, context.Cause(ctx))
 		return jsonrpc.Message{}, context.Cause(ctx)
 	}
 }
@@ -220,32 +292,19 @@ func (c *conn) notify(method string, params []byte) {
 	}
 }
 
-// cancelled tells the server that nobody waits for request id any more.
-func (c *conn) cancelled(id int64, why error) {
+// cancelled tells the server that nobody waits for a request any more.
+func (c *conn) cancelled(p *pending, why error) {
+	if p.req.Method == "initialize" || p.req.Method == "server/discover" {
+		return // the specification forbids it, and older servers choke on it
+	}
 	if c.http && c.stateless() {
 		return // the end of ctx has dropped the response stream, which says it
 	}
-	params := strconv.AppendInt([]byte(`{"requestId":`), id, 10)
+	params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
 	if why != nil {
 		params = jsonrpc.AppendString(append(params, `,"reason":`...), why.Error())
 	}
 	c.notify("notifications/cancelled", append(params, '}'))
-}
-
-func (c *conn) register(id int64, p *pending) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return errors.Join(errClosed, c.err)
-	}
-	c.waiting[id] = p
-	return nil
-}
-
-func (c *conn) unregister(id int64) {
-	c.mu.Lock()
-	delete(c.waiting, id)
-	c.mu.Unlock()
 }
 
 // take removes and returns the request that waits under id.
@@ -273,7 +332,11 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 			return
 		}
 		if p := c.take(id); p != nil {
-			p.answer <- answer{msg: m}
+			a := answer{msg: m}
+			if m.Error == nil && m.Result[0] != '{' {
+				a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
+			}
+			p.answer <- a
 		}
 	case m.IsRequest():
 		c.question(m, stream)
@@ -370,13 +433,21 @@ func (c *conn) reply(id, result []byte, err *jsonrpc.Error) {
 	}
 }
 
-// withdraw ends a question that the server no longer wants answered.
+// withdraw ends a question that the server no longer wants answered, or, in
+// the stateless era, our listen request.
 func (c *conn) withdraw(params []byte) {
+	id := string(jsonrpc.Get(params, "requestId"))
 	c.mu.Lock()
-	cancel := c.asked[string(jsonrpc.Get(params, "requestId"))]
+	cancel := c.asked[id]
 	c.mu.Unlock()
 	if cancel != nil {
 		cancel()
+		return
+	}
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+		if p := c.peek(n); p != nil && p.req.Method == "subscriptions/listen" {
+			c.lost(n, errors.New("ended by the server"))
+		}
 	}
 }
 
@@ -391,7 +462,11 @@ func (c *conn) garbage(head []byte, err error) {
 	if len(head) > shown {
 		head = head[:shown]
 	}
-	c.log.Warn("upstream sent something that is no MCP message", "upstream", c.name, "err", err, "head", string(head))
+	level := slog.LevelWarn
+	if c.rubbish.Add(1) > rubbishShown {
+		level = slog.LevelDebug
+	}
+	c.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", c.name, "err", err, "head", string(head))
 }
 
 // gap: notifications may have been missed, so every list may have changed.
@@ -406,18 +481,20 @@ func (c *conn) gap() {
 // closed answers whatever still waits: the server will not.
 func (c *conn) closed(err error) {
 	if err == nil {
-		err = errClosed
+		err = errEnded
 	}
 	c.mu.Lock()
 	c.err = err
 	waiting := c.waiting
-	c.waiting = nil
+	c.waiting = make(map[int64]*pending)
 	for _, cancel := range c.asked {
 		cancel()
 	}
 	c.mu.Unlock()
 	for _, p := range waiting {
-		p.answer <- answer{err: err}
+		// Not wrapped: what ended the connection may say "not run", and these
+		// may have been.
+		p.answer <- answer{err: fmt.Errorf("%w: %v", errEnded, err)}
 	}
 	close(c.done)
 }

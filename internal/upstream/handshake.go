@@ -44,46 +44,54 @@ const discoverTimeout = 5 * time.Second
 
 // handshake agrees on a revision with the server and returns what it says of
 // itself, lists aside. A client of one era is matched with a server's same era
-// where it has both, so that nothing needs translating; known is the last
-// offer, which may already tell the era.
-func (c *conn) handshake(ctx context.Context, client Client, known *Offer) (*Offer, error) {
-	legacy := known != nil && known.Legacy
+// where it has both, so that nothing needs translating. legacy says that the
+// server is known to have no stateless revision, or to end when asked for it.
+func (c *conn) handshake(ctx context.Context, client Client, legacy bool) (*Offer, error) {
+	var probe error // why discover failed; nil if it was not tried
 	if revision.Stateless(client.Version) && !legacy {
-		offer, err := c.discover(ctx, client)
+		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
+		defer cancel()
+		offer, err := c.discover(quick, client)
 		if err == nil || fatal(err) || ctx.Err() != nil {
 			return offer, err
 		}
-		offer, err2 := c.initialize(ctx, client)
-		if err2 != nil {
-			return nil, fmt.Errorf("%w (server/discover before it: %v)", err2, err)
-		}
-		offer.Legacy = true
-		return offer, nil
+		probe = err
 	}
 	offer, err := c.initialize(ctx, client)
 	if err == nil {
-		offer.Legacy = legacy
-	}
-	if err == nil || fatal(err) || ctx.Err() != nil {
-		return offer, err
-	}
-	if offer, err2 := c.discover(ctx, client); err2 == nil {
+		offer.Legacy = legacy || refused(probe)
 		return offer, nil
 	}
-	return nil, err
+	if !refused(err) || refused(probe) {
+		return nil, errors.Join(err, probe)
+	}
+	if offer, again := c.discover(ctx, client); again == nil {
+		return offer, nil // it has no handshake, and was slow to say so
+	}
+	return nil, errors.Join(err, probe)
 }
 
-// fatal reports whether an error ends the handshake whatever the era: the
-// connection is gone, or wants what only a person can give.
+// refused reports whether the server answered with an error, as against not at
+// all.
+func refused(err error) bool {
+	_, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok
+}
+
+// fatal reports whether an error of the probe ends the handshake: the
+// connection is gone, or wants what only a person can give, or the server is
+// stateless and speaks none of our revisions.
 func fatal(err error) bool {
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return revision.Modern(answer.Code)
+	}
 	_, auth := errors.AsType[*authRequired](err)
-	return auth || errors.Is(err, errClosed)
+	_, other := errors.AsType[*notStreamable](err)
+	return auth || !other && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
 }
 
 // discover asks a server of the stateless era what it is.
 func (c *conn) discover(ctx context.Context, client Client) (*Offer, error) {
-	ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
-	defer cancel()
 	c.speak(revision.Latest)
 	result, err := c.ask(ctx, &Request{Method: "server/discover", Hop: client.hop()})
 	if err != nil {
@@ -100,12 +108,23 @@ func (c *conn) discover(ctx context.Context, client Client) (*Offer, error) {
 		c.speak("")
 		return nil, fmt.Errorf("server/discover: speaks %q, none of which is known here", versions)
 	}
-	return &Offer{
+	return bounded(&Offer{
 		Version:      revision.Latest,
 		Server:       json.RawMessage(revision.ServerInfo(result)),
 		Capabilities: json.RawMessage(jsonrpc.Get(result, "capabilities")),
 		Instructions: text(jsonrpc.Get(result, "instructions")),
-	}, nil
+	})
+}
+
+// maxCapabilities (bytes) bounds what a server may say that it can do: it is
+// joined with the others', member by member.
+const maxCapabilities = 64 << 10
+
+func bounded(o *Offer) (*Offer, error) {
+	if len(o.Capabilities) > maxCapabilities {
+		return nil, fmt.Errorf("capabilities: want at most %d bytes, have %d", maxCapabilities, len(o.Capabilities))
+	}
+	return o, nil
 }
 
 // initialize opens a session with a server of the handshake era.
@@ -124,12 +143,12 @@ func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	}
 	c.speak(version)
 	c.notify("notifications/initialized", nil)
-	return &Offer{
+	return bounded(&Offer{
 		Version:      version,
 		Server:       json.RawMessage(jsonrpc.Get(result, "serverInfo")),
 		Capabilities: json.RawMessage(jsonrpc.Get(result, "capabilities")),
 		Instructions: text(jsonrpc.Get(result, "instructions")),
-	}, nil
+	})
 }
 
 // speak sets the revision of all later messages.

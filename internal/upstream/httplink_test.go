@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// patience is how long a test waits for what must come.
+// testPatience is how long a test waits for what must come.
 const testPatience = 20 * time.Second
 
 // said is one thing that a link told its sink.
@@ -93,7 +93,7 @@ func (e *ear) want(texts ...string) {
 	}
 }
 
-// lostWith returns the error with which request id is lost next, gaps aside.
+// lost returns the error with which request id is lost next, gaps aside.
 func (e *ear) lost(id int64) error {
 	e.t.Helper()
 	for {
@@ -190,6 +190,7 @@ func emit(w http.ResponseWriter, text string) {
 func TestCloseReturnsWhileTheServerNeverAnswers(t *testing.T) {
 	arrived := make(chan struct{}, 10)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		readMessage(t, r) // without it the server does not see the client go
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})

@@ -22,9 +22,11 @@ const (
 	// patience is how many start timeouts a handshake may take before the
 	// process is ended and started anew: a first start may download things.
 	patience = 4
-	// quiet is the least time between two list_changed of one list: each
-	// voids a model's prompt cache.
+	// quiet is the least time between two readings of an upstream's lists.
 	quiet = 500 * time.Millisecond
+	// readAgain is the pause before a list that could not be read is tried
+	// again.
+	readAgain = 10 * time.Second
 )
 
 // Unavailable says why a server cannot be asked now.
@@ -57,9 +59,13 @@ type instance struct {
 	ended  chan struct{} // closed when run has returned
 	live   atomic.Pointer[conn]
 	offer  atomic.Pointer[Offer]
-	stale  chan List // lists to be read again
+	wake   chan struct{} // capacity 1; a list went stale
+
+	listening sync.Mutex // held while the listen request is replaced
 
 	mu      sync.Mutex
+	stale   [Lists]bool // lists to be read again
+	shy     bool        // it ended when asked for the stateless revision
 	state   state
 	changed chan struct{} // closed and replaced whenever state changes
 	leases  []*Lease
@@ -78,7 +84,7 @@ func newInstance(up *Upstream) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &instance{
 		up: up, client: make(chan Client, 1), cancel: cancel,
-		ended: make(chan struct{}), stale: make(chan List, 2*int(Lists)),
+		ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		changed: make(chan struct{}), watched: make(map[string]int),
 	}
 	in.offer.Store(up.known.Load())
@@ -92,22 +98,21 @@ func (in *instance) run(ctx context.Context) {
 	defer close(in.ended)
 	defer in.set(state{away: errGone})
 	pause := backoff.NewExponentialBackOff()
-	for first := true; ; {
-		began := time.Now()
-		err, lines := in.once(ctx)
+	for first := true; ctx.Err() == nil; {
+		lived, lines, err := in.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if in.up.otherTransport(err) {
 			continue
 		}
-		if in.up.permanent(err) {
+		if lived == 0 && in.up.permanent(err) {
 			in.up.log.Error("upstream cannot be used", "upstream", in.up.spec.Name, "err", err)
 			in.set(state{away: err})
 			<-ctx.Done()
 			return
 		}
-		if time.Since(began) >= steady {
+		if lived >= steady {
 			first = true
 			pause.Reset()
 		}
@@ -129,12 +134,13 @@ func (in *instance) run(ctx context.Context) {
 	}
 }
 
-// once is one life of the connection: start, handshake, lists, end.
-func (in *instance) once(ctx context.Context) (ended error, stderr []string) {
+// once is one life of the connection: start, handshake, lists, end. lived is
+// how long it could be asked, 0 if never.
+func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
 	c := newConn(in.up.spec.Name, in.up.log, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load)
 	lines, err := in.up.dial(c)
 	if err != nil {
-		return err, nil
+		return 0, nil, err
 	}
 	defer func() { stderr = lines() }() // after close, so that its last words are in
 	defer c.close()
@@ -143,25 +149,26 @@ func (in *instance) once(ctx context.Context) (ended error, stderr []string) {
 	case client = <-in.client:
 		in.client <- client
 	case <-c.done:
-		return c.err, nil
+		return 0, nil, c.err
 	case <-ctx.Done():
-		return ctx.Err(), nil
+		return 0, nil, ctx.Err()
 	}
 	if err := in.greet(ctx, c, client); err != nil {
-		return err, nil
+		return 0, nil, err
 	}
+	began := time.Now()
 	in.live.Store(c)
 	in.set(state{})
-	defer in.live.CompareAndSwap(c, nil)
 	in.resume(c)
 	in.serveLists(ctx, c, client.hop())
+	in.live.CompareAndSwap(c, nil)
 	select {
 	case <-c.done:
-		in.live.CompareAndSwap(c, nil)
-		return c.err, nil
+		ended = c.err
 	default:
-		return ctx.Err(), nil
+		ended = ctx.Err()
 	}
+	return time.Since(began), nil, ended
 }
 
 // greet shakes hands and takes over what the server says of itself; its lists
@@ -170,60 +177,66 @@ func (in *instance) greet(ctx context.Context, c *conn, client Client) error {
 	ctx, cancel := context.WithTimeout(ctx, patience*in.up.spec.StartTimeout)
 	defer cancel()
 	known := in.offer.Load()
-	offer, err := c.handshake(ctx, client, known)
-	if err != nil {
-		return err
-	}
-	if known != nil {
-		offer.Lists = known.Lists
-		for l := range Lists {
-			if !offer.Has(l.Capability()) {
-				offer.Lists[l] = nil
-			}
-		}
-	}
 	in.mu.Lock()
+	legacy := in.shy || known != nil && known.Legacy
 	in.spoken = client
 	in.mu.Unlock()
-	if known == nil { // nothing to offer before its lists are read
-		if err := in.readLists(ctx, c, client.hop(), offer); err != nil {
-			return err
+	offer, err := c.handshake(ctx, client, legacy)
+	if err != nil {
+		in.noteShy(c, client, legacy)
+		return err
+	}
+	in.listen(c)
+	if known == nil { // there is nothing to offer before its lists are read
+		for l := range Lists {
+			in.read(ctx, c, l, client.hop(), offer)
 		}
 		in.adopt(offer)
 		return nil
 	}
-	in.adopt(offer)
+	offer.Lists = known.Lists
 	for l := range Lists {
+		if !offer.Has(l.Capability()) {
+			offer.Lists[l] = nil
+		}
 		in.refresh(l)
 	}
+	in.adopt(offer)
 	return nil
 }
 
-// readLists fills offer with every list the server has.
-func (in *instance) readLists(ctx context.Context, c *conn, hop revision.Hop, offer *Offer) error {
-	for l := range Lists {
-		if err := in.readList(ctx, c, l, hop, offer); err != nil {
-			return err
-		}
+// noteShy notes that the server ended when a stateless client's revision was
+// asked for, so that the next one is greeted the older way.
+func (in *instance) noteShy(c *conn, client Client, legacy bool) {
+	select {
+	case <-c.done:
+		in.mu.Lock()
+		in.shy = !legacy && revision.Stateless(client.Version) && !c.http
+		in.mu.Unlock()
+	default:
 	}
-	return nil
 }
 
-func (in *instance) readList(ctx context.Context, c *conn, l List, hop revision.Hop, offer *Offer) error {
-	offer.Lists[l] = nil
+// read reads one list into offer. What cannot be read stays as it was and is
+// tried again later; a list that the server does not know is empty.
+func (in *instance) read(ctx context.Context, c *conn, l List, hop revision.Hop, offer *Offer) {
 	if !offer.Has(l.Capability()) {
-		return nil
+		offer.Lists[l] = nil
+		return
 	}
 	read, err := c.list(ctx, l, hop)
-	var refused *jsonrpc.Error
-	if errors.As(err, &refused) {
-		if refused.Code != jsonrpc.CodeMethodNotFound { // many servers have resources and no templates
-			in.up.log.Warn("upstream refused a list", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
-		}
-		return nil
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound {
+		offer.Lists[l] = nil // many servers have resources and no templates
+		return
 	}
 	if err != nil {
-		return err
+		select {
+		case <-c.done:
+		default:
+			in.up.log.Warn("list not read; the last-known one stands", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
+			time.AfterFunc(readAgain, func() { in.refresh(l) })
+		}
+		return
 	}
 	if l == Tools && c.http && c.stateless() {
 		var bad []string
@@ -232,36 +245,34 @@ func (in *instance) readList(ctx context.Context, c *conn, l List, hop revision.
 		}
 	}
 	offer.Lists[l] = read
-	return nil
 }
 
-// serveLists reads lists again when they went stale, at most one of a kind in
-// each quiet period, until the connection or ctx ends.
+// serveLists reads lists again when they went stale, once in a quiet period,
+// until the connection or ctx ends.
 func (in *instance) serveLists(ctx context.Context, c *conn, hop revision.Hop) {
-	in.listen(c)
-	last := [Lists]time.Time{}
 	for {
 		select {
-		case l := <-in.stale:
-			if wait := quiet - time.Since(last[l]); wait > 0 && !last[l].IsZero() {
-				select {
-				case <-time.After(wait):
-				case <-c.done:
-					return
-				case <-ctx.Done():
-					return
-				}
+		case <-in.wake:
+		case <-c.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+		in.mu.Lock()
+		stale := in.stale
+		in.stale = [Lists]bool{}
+		in.mu.Unlock()
+		next := in.offer.Load().clone()
+		bounded, cancel := context.WithTimeout(ctx, patience*in.up.spec.StartTimeout)
+		for l := range Lists {
+			if stale[l] {
+				in.read(bounded, c, l, hop, next)
 			}
-			last[l] = time.Now()
-			next := in.offer.Load().clone()
-			ctx, cancel := context.WithTimeout(ctx, patience*in.up.spec.StartTimeout)
-			err := in.readList(ctx, c, l, hop, next)
-			cancel()
-			if err != nil {
-				in.up.log.Warn("list not read; the last-known one stands", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
-				continue
-			}
-			in.adopt(next)
+		}
+		cancel()
+		in.adopt(next)
+		select {
+		case <-time.After(quiet):
 		case <-c.done:
 			return
 		case <-ctx.Done():
@@ -270,17 +281,16 @@ func (in *instance) serveLists(ctx context.Context, c *conn, hop revision.Hop) {
 	}
 }
 
-// adopt makes offer the current one, keeps it for next time, and tells the
-// sessions which lists are no longer the same to the byte.
+// adopt makes offer the current one, tells the sessions which lists are no
+// longer the same to the byte, and keeps it for next time.
 func (in *instance) adopt(offer *Offer) {
 	old := in.offer.Swap(offer)
-	in.up.remember(offer)
-	in.mu.Lock()
-	leases := in.leases
-	in.mu.Unlock()
 	if old == nil {
 		old = &Offer{}
 	}
+	in.mu.Lock()
+	leases := in.leases
+	in.mu.Unlock()
 	for l := range Lists {
 		if sameItems(old.Lists[l], offer.Lists[l]) {
 			continue
@@ -291,13 +301,17 @@ func (in *instance) adopt(offer *Offer) {
 			}
 		}
 	}
+	in.up.remember(offer)
 }
 
-// refresh marks a list as stale; one already marked is read once.
+// refresh marks a list as stale.
 func (in *instance) refresh(l List) {
+	in.mu.Lock()
+	in.stale[l] = true
+	in.mu.Unlock()
 	select {
-	case in.stale <- l:
-	default: // the queue holds every list already
+	case in.wake <- struct{}{}:
+	default: // it will wake anyway
 	}
 }
 
@@ -312,11 +326,6 @@ func (in *instance) set(s state) {
 // ready returns the live connection, waiting for one that is on its way. What
 // is away for longer is an error at once.
 func (in *instance) ready(ctx context.Context) (*conn, error) {
-	if c := in.live.Load(); c != nil {
-		return c, nil
-	}
-	late := time.NewTimer(in.up.spec.StartTimeout)
-	defer late.Stop()
 	for {
 		in.mu.Lock()
 		s, changed := in.state, in.changed
@@ -325,16 +334,24 @@ func (in *instance) ready(ctx context.Context) (*conn, error) {
 			return c, nil
 		}
 		if s.away != nil {
-			return nil, &Unavailable{Upstream: in.up.spec.Name, Cause: s.away, Stderr: s.stderr}
+			return nil, in.unavailable(s.away, s.stderr)
 		}
 		select {
 		case <-changed:
-		case <-late.C:
-			return nil, &Unavailable{Upstream: in.up.spec.Name, Cause: fmt.Errorf("still starting after %v", in.up.spec.StartTimeout), Stderr: s.stderr}
 		case <-ctx.Done():
+			if why := context.Cause(ctx); errors.Is(why, errStarting) {
+				return nil, in.unavailable(fmt.Errorf("%w after %v", errStarting, in.up.spec.StartTimeout), s.stderr)
+			}
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// errStarting ends the wait for a server that does not get ready.
+var errStarting = errors.New("still starting")
+
+func (in *instance) unavailable(why error, stderr []string) error {
+	return &Unavailable{Upstream: in.up.spec.Name, Cause: why, Stderr: stderr}
 }
 
 // close ends the instance and returns when its process and goroutines have.

@@ -32,15 +32,23 @@ func (l *lane) take() Turn {
 	return t
 }
 
-// wait returns when every earlier turn has been left, or ctx has ended.
-func (t Turn) wait(ctx context.Context) error {
+// free reports whether every earlier turn has been left.
+func (t Turn) free() bool {
 	if t.before == nil {
-		return nil
+		return true
 	}
 	select {
 	case <-t.before:
-		return nil
+		return true
 	default:
+		return false
+	}
+}
+
+// wait returns when every earlier turn has been left, or ctx has ended.
+func (t Turn) wait(ctx context.Context) error {
+	if t.free() {
+		return nil
 	}
 	select {
 	case <-t.before:
@@ -57,18 +65,13 @@ func (t Turn) Leave() {
 		return
 	}
 	t.own.once.Do(func() {
-		if t.before == nil {
+		if t.free() {
 			close(t.own.left)
 			return
 		}
-		select {
-		case <-t.before:
+		go func() { // its own caller has given up; those ahead still go first
+			<-t.before
 			close(t.own.left)
-		default:
-			go func() { // its own caller has given up
-				<-t.before
-				close(t.own.left)
-			}()
-		}
+		}()
 	})
 }

@@ -32,6 +32,9 @@ func (l *Lease) Settled(ctx context.Context) {
 	_, _ = l.in.ready(ctx) // whichever way it ends, waiting longer tells nothing
 }
 
+// Live reports whether the server can be asked at once.
+func (l *Lease) Live() bool { return l.in.live.Load() != nil }
+
 // Stateless reports whether the live connection, or else the last one, speaks
 // a stateless revision.
 func (l *Lease) Stateless() bool {
@@ -49,7 +52,7 @@ func (l *Lease) Problem() error {
 	if l.in.state.away == nil {
 		return nil
 	}
-	return &Unavailable{Upstream: l.Name(), Cause: l.in.state.away, Stderr: l.in.state.stderr}
+	return l.in.unavailable(l.in.state.away, l.in.state.stderr)
 }
 
 // Turn takes the next place in the order in which this session's requests are
@@ -74,11 +77,8 @@ const sendings = 3
 // may have been run.
 func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, error) {
 	defer turn.Leave()
-	if err := turn.wait(ctx); err != nil {
-		return Answer{}, err
-	}
 	for try := 1; ; try++ {
-		c, err := l.in.ready(ctx)
+		c, err := l.await(ctx, turn)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -100,6 +100,21 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 	}
 }
 
+// await waits for the request's turn and for the connection. The time that a
+// starting server may take counts from here, so that the waits of requests
+// behind each other do not add up.
+func (l *Lease) await(ctx context.Context, turn Turn) (*conn, error) {
+	if c := l.in.live.Load(); c != nil && turn.free() {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.in.up.spec.StartTimeout, errStarting)
+	defer cancel()
+	if err := turn.wait(ctx); err != nil && !errors.Is(err, errStarting) {
+		return nil, err
+	}
+	return l.in.ready(ctx)
+}
+
 // over waits until the instance has seen that connection c has ended, so that
 // ready does not hand it out again.
 func (in *instance) over(ctx context.Context, c *conn) {
@@ -118,7 +133,7 @@ func (in *instance) broke(c *conn, err error) error {
 		lines = in.up.lines(c)
 	default: // one request failed, over HTTP: the connection lives
 	}
-	return &Unavailable{Upstream: in.up.spec.Name, Cause: err, Stderr: lines}
+	return in.unavailable(err, lines)
 }
 
 // Notify sends a notification to the server if it is there.
@@ -194,7 +209,7 @@ func (l *Lease) Unsubscribe(uri string) (last bool) {
 // Close gives the lease back; a private instance ends with it.
 func (l *Lease) Close() {
 	for _, uri := range l.subscribed() {
-		l.Unsubscribe(uri)
+		l.Unwatch(uri)
 	}
 	l.in.mu.Lock()
 	l.in.leases = slices.DeleteFunc(slices.Clone(l.in.leases), func(m *Lease) bool { return m == l })
@@ -250,11 +265,17 @@ func covers(uris map[string]bool, uri string) bool {
 		return true
 	}
 	for u := range uris {
-		if strings.HasPrefix(uri, strings.TrimSuffix(u, "/")+"/") {
+		if Covers(u, uri) {
 			return true
 		}
 	}
 	return false
+}
+
+// Covers reports whether an update of uri is one for who subscribed to
+// another: the same, or one above it.
+func Covers(subscribed, uri string) bool {
+	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
 // ask passes a question of the server to the one session that can be meant.
@@ -295,13 +316,21 @@ func (in *instance) tellLevel(c *conn) {
 	in.tell(c, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'))
 }
 
-// tell sends a request whose answer changes nothing here.
+// tell sends a request whose answer changes nothing here, before it returns:
+// what the session sends next must come after it.
 func (in *instance) tell(c *conn, method string, params []byte) {
-	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
+	p, err := c.start(ctx, &Request{Method: method, Params: params}, nil)
+	if err != nil || !c.spawn(func() {
 		defer cancel()
-		if _, err := c.ask(ctx, &Request{Method: method, Params: params}); err != nil {
-			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "err", err)
+		m, err := c.wait(ctx, p)
+		if err == nil && m.Error != nil {
+			err = readError(m.Error)
 		}
-	})
+		if err != nil {
+			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
+		}
+	}) {
+		cancel()
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
@@ -19,6 +21,8 @@ func (in *instance) listen(c *conn) {
 		}
 		return
 	}
+	in.listening.Lock() // of two changes the later must win
+	defer in.listening.Unlock()
 	in.mu.Lock()
 	hop := in.spoken.hop()
 	params := []byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`)
@@ -45,16 +49,17 @@ func (in *instance) listen(c *conn) {
 // sent before the old one ends, so that nothing is missed between them.
 func (c *conn) relisten(req *Request) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var sent sync.Once
-	out := make(chan struct{})
+	sent := make(chan struct{})
+	signal := sync.OnceFunc(func() { close(sent) })
 	if !c.spawn(func() {
 		defer cancel()
-		c.keepListening(ctx, req, func() { sent.Do(func() { close(out) }) })
+		defer signal()
+		c.keepListening(ctx, req, signal)
 	}) {
 		cancel()
 		return
 	}
-	<-out
+	<-sent
 	c.mu.Lock()
 	old := c.unlisten
 	c.unlisten = cancel
@@ -67,20 +72,24 @@ func (c *conn) relisten(req *Request) {
 	}
 }
 
-// relistenAfter is the pause before a listen request that ended is made again.
-const relistenAfter = time.Second
-
-// keepListening makes the listen request again whenever it ends, until ctx or
-// the connection does, or the server turns out not to know the request.
+// keepListening makes the listen request again whenever it ends, after a
+// growing wait, until ctx or the connection does, or the server turns out not
+// to know the request.
 func (c *conn) keepListening(ctx context.Context, req *Request, sent func()) {
+	pause := backoff.NewExponentialBackOff()
 	for {
+		began := time.Now()
 		m, err := c.call(ctx, req, sent)
-		if ctx.Err() != nil || m.Error != nil {
+		sent()
+		if ctx.Err() != nil || m.Error != nil && readError(m.Error).Code == jsonrpc.CodeMethodNotFound {
 			return
 		}
 		c.log.Debug("listen request ended", "upstream", c.name, "err", err)
+		if time.Since(began) >= steady {
+			pause.Reset()
+		}
 		select {
-		case <-time.After(relistenAfter):
+		case <-time.After(pause.NextBackOff()):
 			c.gap()
 		case <-c.done:
 			return

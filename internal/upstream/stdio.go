@@ -105,6 +105,7 @@ func startProcess(c Command, guard *Guard, in sink) (*process, error) {
 	for _, theirs := range []*os.File{stdin.r, stdout.w, stderr.w} {
 		theirs.Close()
 	}
+	enlarge(stdin.w)
 	enlarge(stdout.r)
 
 	p := &process{

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enlarge makes room for a large answer in a pipe. A user's pipes have a common
-// limit: beyond it the pipe stays as it is.
+// enlarge gives a pipe its room; beyond the user's limit it stays as it is.
 func enlarge(file *os.File) {
 	if conn, err := file.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })

@@ -12,9 +12,11 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// pipeSize (bytes) is how much a process may be ahead of us on its stdout: a
-// large answer then costs fewer changes between the two than with 64 KiB.
-const pipeSize = 1 << 20
+// pipeSize (bytes) is the room in the pipes to and from a process, where that can
+// be set: most large messages then pass in one piece, without a change between the
+// processes every 64 KiB. More would soon use up what Linux grants a user for all
+// pipes (64 MiB), after which those of other programs get slow.
+const pipeSize = 256 << 10
 
 // read hands every line of stdout to the sink, until it ends.
 func (p *process) read() {

@@ -25,6 +25,12 @@ func readMessage(t *testing.T, r *http.Request) jsonrpc.Message {
 	return m
 }
 
+// why returns what is wrong with text as a message.
+func why(text string) string {
+	_, err := jsonrpc.Parse([]byte(text))
+	return err.Error()
+}
+
 // Each server answers request 1 in its own way.
 func TestAnswers(t *testing.T) {
 	const note = `{"jsonrpc":"2.0","method":"notifications/message"}`
@@ -49,7 +55,7 @@ func TestAnswers(t *testing.T) {
 		{"batch", func(w http.ResponseWriter) { replyJSON(w, "["+note+",\n"+ok+"]") },
 			[]string{"message on 1: " + note, "message on 1: " + ok}},
 		{"batch with something else in it", func(w http.ResponseWriter) { replyJSON(w, "[17,"+ok+"]") },
-			[]string{"message on 1: " + ok, "garbage: invalid request: a message is an object"}},
+			[]string{"message on 1: " + ok, "garbage: " + why("17")}},
 		{"stream", func(w http.ResponseWriter) {
 			emit(w, "event: message\ndata: "+note+"\n\n: ping\n\n")
 			emit(w, "data: "+ask+"\n\n")
@@ -64,7 +70,7 @@ func TestAnswers(t *testing.T) {
 			emit(w, "event: heartbeat\ndata: {}\n\nid: 1\ndata:\n\ndata: "+ok+"\n\n")
 		}, []string{"message on 1: " + ok}},
 		{"stream with rubbish", func(w http.ResponseWriter) { emit(w, "data: hello\n\ndata: "+ok+"\n\n") },
-			[]string{"garbage: parse error: unexpected character at byte 0", "message on 1: " + ok}},
+			[]string{"garbage: " + why("hello"), "message on 1: " + ok}},
 		{"stream that says more", func(w http.ResponseWriter) { emit(w, "data: "+ok+"\n\ndata: "+note+"\n\n") },
 			[]string{"message on 1: " + ok, "message on 1: " + note}},
 		{"error with status 400", func(w http.ResponseWriter) {
@@ -117,11 +123,11 @@ func TestLostAnswers(t *testing.T) {
 		{"accepted only", func(w http.ResponseWriter) { w.WriteHeader(202) },
 			`status 202 Accepted, no answer, content type ""`},
 		{"no JSON", func(w http.ResponseWriter) { replyJSON(w, `{"id":1`) },
-			`status 200 OK, parse error: unexpected end of input: {"id":1`},
+			"status 200 OK, " + why(`{"id":1`) + `: {"id":1`},
 		{"no JSON-RPC", func(w http.ResponseWriter) { replyJSON(w, `{"id":1}`) },
-			`status 200 OK, invalid request: "jsonrpc" is not "2.0": {"id":1}`},
+			"status 200 OK, " + why(`{"id":1}`) + `: {"id":1}`},
 		{"empty", func(w http.ResponseWriter) { replyJSON(w, "") },
-			`status 200 OK, parse error: unexpected end of input`},
+			"status 200 OK, " + why("")},
 		{"another answer", func(w http.ResponseWriter) { replyJSON(w, "[]") },
 			`status 200 OK, not the answer to this request: []`},
 		{"cut body", func(w http.ResponseWriter) {
@@ -139,7 +145,7 @@ func TestLostAnswers(t *testing.T) {
 		}, "stream broke before its answer: unexpected EOF"},
 		{"broken answer in the stream", func(w http.ResponseWriter) {
 			emit(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a\tb\"}\n\n")
-		}, "parse error: unescaped control character in a string at byte 36: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a b\"}"},
+		}, why("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a\tb\"}") + ": {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a b\"}"},
 		{"answer in the stream too long", func(w http.ResponseWriter) {
 			emit(w, `data: {"jsonrpc":"2.0","id":1,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
 		}, "line too long: more than 1000 bytes"},
@@ -251,7 +257,7 @@ func TestAuthRequired(t *testing.T) {
 
 // sessions is a server that hands out session "s1" and remembers its requests.
 func sessions(t *testing.T, other http.HandlerFunc) (url string, seen chan *http.Request) {
-	seen = make(chan *http.Request, 100)
+	seen = make(chan *http.Request, 1000)
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
 		seen <- r
 		if r.Method == "POST" {

@@ -74,7 +74,9 @@ func (p *streamPost) follow(ctx context.Context, resp *http.Response) error {
 			return err
 		}
 		if resp, err = p.link.resume(ctx, at); err != nil {
-			p.link.in.gap()
+			if ctx.Err() == nil {
+				p.link.in.gap()
+			}
 			return fmt.Errorf("stream ended before its answer and was not resumed: %w", err)
 		}
 	}

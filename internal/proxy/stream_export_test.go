@@ -1,0 +1,17 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+)
+
+// Queue lets tests fill a queue that no client reads.
+type Queue struct{ *queue }
+
+func NewQueue(log *slog.Logger) Queue { return Queue{newQueue(log)} }
+
+// Drain writes what waits, as a stream that has opened would, and ends.
+func (q Queue) Drain(w http.ResponseWriter) error {
+	q.close()
+	return q.pump(newEvents(w), nil)
+}
