@@ -121,7 +121,7 @@ func (x *exchange) checkHop() *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
 	}
 	switch x.msg.Method {
-	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": not part of " + x.hop.Version}
 	}
 	return nil

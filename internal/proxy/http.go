@@ -172,15 +172,14 @@ func (f *front) read(w http.ResponseWriter, r *http.Request) (body []byte, ok bo
 		n, err = r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 	}
-	// The deadline stays for a body that was not read: net/http reads on, for a
-	// while, to keep the connection.
+	// net/http lifts the deadline with the end of the body. For one that was not
+	// read it stays: net/http reads on for a while, to keep the connection.
 	switch {
 	case len(body) > limit || size > int64(limit):
 		message := (&jsonrpc.LineTooLong{Limit: limit}).Error()
 		refuse(w, http.StatusRequestEntityTooLarge, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message})
 		return nil, false
 	case err == nil || err == io.EOF:
-		_ = rc.SetReadDeadline(time.Time{}) // it would end the call as if the client had gone
 		return body, true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")

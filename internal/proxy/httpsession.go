@@ -39,7 +39,7 @@ type httpSession struct {
 	mu    sync.Mutex
 	users int // requests and streams that are open
 	over  bool
-	timer *time.Timer // runs while users is 0
+	timer *time.Timer // set anew when users falls to 0; means nothing while somebody uses it
 }
 
 // begin makes a session, entered by the caller; nil during shutdown.
@@ -61,7 +61,6 @@ func (f *front) make(t transport, only string, stream *queue) *httpSession {
 		h.session = f.srv.newSession(only, stream)
 	}
 	h.timer = time.AfterFunc(h.idle, h.expire)
-	h.timer.Stop()
 	return h
 }
 
@@ -127,7 +126,6 @@ func (h *httpSession) enter() bool {
 		return false
 	}
 	h.users++
-	h.timer.Stop()
 	return true
 }
 

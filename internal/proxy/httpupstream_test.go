@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
@@ -35,7 +34,7 @@ func TestClientsOfMcpGo(t *testing.T) {
 	}{
 		{"stateless", stateless, func() (*client.Client, error) { return client.NewStreamableHttpClient(f.url + "/mcp") }, "echo"},
 		{"handshake", handshake, func() (*client.Client, error) {
-			return client.NewStreamableHttpClient(f.url+"/mcp", transport.WithContinuousListening())
+			return client.NewStreamableHttpClient(f.url + "/mcp")
 		}, "echo"},
 		{"one upstream", handshake, func() (*client.Client, error) { return client.NewStreamableHttpClient(f.url + "/mcp/bench") }, "echo"},
 		{"SSE", "2024-11-05", func() (*client.Client, error) { return client.NewSSEMCPClient(f.url + "/sse") }, "echo"},

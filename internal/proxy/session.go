@@ -200,8 +200,8 @@ func (s *session) hear(l *leased, method string, params []byte) {
 	switch {
 	case method == "notifications/resources/updated" && s.publish(method, params):
 	case s.statelessOnly():
-		if x := s.only(l); x != nil { // a stateless client gets logs with the request that asked for them
-			x.hear(method, params)
+		if x := s.only(l); x != nil && method == "notifications/message" {
+			x.hear(method, params) // a stateless client gets logs with the request that asked for them
 		}
 	default:
 		s.tell(method, params)

@@ -290,7 +290,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	header := http.Header{"Authorization": {"Bearer " + token}, "X-Api-Key": {key}, "X-Long": {long}}
 	for _, status := range []int{200, 400, 401, 403, 404, 500} {
 		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			all := fmt.Sprintln(r.Header, r.URL, r.URL.Query(), r.Header.Get("X-Long"), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
+			all := fmt.Sprintln(r.Header.Get("X-Long"), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL, r.URL.Query(), r.Header)
 			w.Header().Set("WWW-Authenticate", `Bearer error="`+r.Header.Get("Authorization")+`"`)
 			reply(w, status, "text/plain", all)
 		})
@@ -326,15 +326,14 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 // that are under way still get their answers, and only those that the server
 // refused are said not to have been run.
 func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
-	second := make(chan struct{})
+	refusedOne := make(chan struct{})
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch m := readMessage(t, r); string(m.ID) {
 		case "1":
-			<-second
+			<-refusedOne
 			replyJSON(w, result(1))
 		case "2":
 			w.WriteHeader(http.StatusUnauthorized)
-			close(second)
 		case "3":
 			<-r.Context().Done()
 		}
@@ -350,6 +349,7 @@ func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 			answered = string(s.msg.ID) == "1"
 		case s.id == 2:
 			_, refused = errors.AsType[*authRequired](s.err)
+			close(refusedOne)
 		case s.id == 3:
 			_, auth := errors.AsType[*authRequired](s.err)
 			cut = !auth && strings.HasPrefix(s.err.Error(), "cut off before its answer: status 401")

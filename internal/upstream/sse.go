@@ -13,8 +13,9 @@ import (
 
 // sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream
 // brings everything from the server, its first event says where messages are
-// to be posted. The link ends with the stream; which answers were lost with it
-// the stream does not tell.
+// to be posted. The link ends with the stream. Which requests had no answer by
+// then it does not know: one whose POST was cut off is lost, even if its answer
+// had come, and of the others only closed tells.
 type sse struct {
 	*httpLink
 	ready    chan struct{} // closed once endpoint is known

@@ -329,6 +329,8 @@ func TestStatelessHeaders(t *testing.T) {
 		replyJSON(w, result(1))
 	})
 	l, e := dial(t, httpOptions{url: url})
+	begin(t, l, e) // an attempt at the older era leaves nothing behind
+	<-seen
 	l.setVersion("2026-07-28")
 	for range 2 {
 		m := call(1)
