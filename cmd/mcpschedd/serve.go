@@ -63,6 +63,9 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if host, _, err := net.SplitHostPort(*addr); err == nil && host != "" {
+		o.HTTP.Hosts = []string{host}
+	}
 	guard := upstream.NewGuard(log)
 	defer guard.Close()
 	srv := proxy.New(o, guard)

@@ -34,7 +34,6 @@ type httpSession struct {
 	transport transport
 	stream    *queue // what belongs to no request; nil for a pooled one
 	idle      time.Duration
-	opening   sync.Once // a pooled session: the first request opens it, others wait for that
 
 	mu    sync.Mutex
 	users int // requests and streams that are open
@@ -111,9 +110,7 @@ func (f *front) pool(hop revision.Hop, only string) *httpSession {
 	}
 	f.mu.Unlock()
 	if h != nil {
-		h.opening.Do(func() {
-			h.open(upstream.Client{Version: hop.Version, Info: hop.Info, Capabilities: hop.Capabilities})
-		})
+		h.open(upstream.Client{Version: hop.Version, Info: hop.Info, Capabilities: hop.Capabilities})
 	}
 	return h
 }

@@ -31,11 +31,11 @@ type session struct {
 	id     string // of an HTTP session; "" otherwise
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	out    outlet // for what belongs to no request; nil: the client listens to nothing else
-	opened time.Time
+	out    outlet         // for what belongs to no request; nil: the client listens to nothing else
 	pooled bool           // its requests come from clients that know nothing of each other: ids may clash
 	work   sync.WaitGroup // requests being served, and what the session itself started
 
+	opening   sync.Once
 	drainOnce sync.Once
 	draining  chan struct{} // closed when no more requests come: what waits for nothing but changes ends
 
@@ -46,6 +46,7 @@ type session struct {
 
 	mu       sync.Mutex
 	closed   bool
+	opened   time.Time // zero: not yet
 	client   upstream.Client
 	level    string // log level the client wants; "" : it did not say
 	version  string // negotiated in a handshake; "" before, and in the stateless era
@@ -97,20 +98,19 @@ func (s *Server) newSession(only string, out outlet) *session {
 	return n
 }
 
-// open leases the upstreams for a client that has said who it is. Later calls
-// only note what the client says anew.
+// open leases the upstreams for a client that has said who it is, once. A
+// handshake later only notes what the client says anew.
 func (s *session) open(client upstream.Client) {
-	s.mu.Lock()
-	first := s.opened.IsZero()
-	if first || s.version == "" && !revision.Stateless(client.Version) {
-		s.client = client
-	}
-	if first {
-		s.opened = time.Now()
-	}
-	s.mu.Unlock()
-	if first {
+	s.opening.Do(func() {
+		s.mu.Lock()
+		s.client, s.opened = client, time.Now()
+		s.mu.Unlock()
 		s.adopt()
+	})
+	if !revision.Stateless(client.Version) && client.Version != "" {
+		s.mu.Lock()
+		s.client = client
+		s.mu.Unlock()
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
 const (
-	headBytes  = 64 << 10 // bytes read of a body that is of no use but in an error
-	shownBytes = 200      // bytes of it in the error
+	headBytes   = 64 << 10        // bytes read of a body that is of no use but in an error
+	headTimeout = 2 * time.Second // for reading them
+	shownBytes  = 200             // bytes of it in the error
 )
 
 var (
@@ -27,6 +29,8 @@ var (
 	errSessionLost = errors.New("session lost: the server no longer knows it")
 	// errLinkClosed: our own side ended the link.
 	errLinkClosed = errors.New("link closed")
+	// errSlowBody ends the reading of a body that is only to be shown.
+	errSlowBody = errors.New("body did not end in time")
 )
 
 // statusError is an HTTP answer that is of no use.
@@ -107,10 +111,16 @@ func (l *httpLink) secrets() []string {
 	return all
 }
 
-// head reads the beginning of a body.
-func head(resp *http.Response) []byte {
+// head reads the beginning of a body that is not worth waiting for.
+func (p *post) head(resp *http.Response) []byte {
+	defer p.hurry().Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // what came before an error is shown
 	return body
+}
+
+// hurry cuts a body off that does not end.
+func (p *post) hurry() *time.Timer {
+	return time.AfterFunc(headTimeout, func() { p.cancel(errSlowBody) })
 }
 
 // readBody reads a body of up to max bytes into one buffer.

@@ -218,7 +218,7 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 func (l *httpLink) report(ctx context.Context, id int64, err error) {
 	_, denied := errors.AsType[*authRequired](err)
 	fatal := denied || errors.Is(err, errSessionLost)
-	cut := ctx.Err() != nil && !fatal
+	cut := ctx.Err() != nil && !fatal && context.Cause(ctx) != errSlowBody
 	if cut {
 		err = context.Cause(ctx)
 	}

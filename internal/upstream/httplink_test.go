@@ -290,7 +290,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	header := http.Header{"Authorization": {"Bearer " + token}, "X-Api-Key": {key}, "X-Long": {long}}
 	for _, status := range []int{200, 400, 401, 403, 404, 500} {
 		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			all := fmt.Sprintln(r.Header.Get("X-Long"), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL, r.URL.Query(), r.Header)
+			all := fmt.Sprintln(r.Header.Get("X-Long"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL, r.URL.Query(), r.Header)
 			w.Header().Set("WWW-Authenticate", `Bearer error="`+r.Header.Get("Authorization")+`"`)
 			reply(w, status, "text/plain", all)
 		})

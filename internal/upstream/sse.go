@@ -120,11 +120,11 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	}
 	defer resp.Body.Close()
 	p.taken()
-	body := head(resp)
+	body := p.head(resp)
 	switch {
 	case resp.StatusCode/100 == 2:
 		return nil
-	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+	case resp.StatusCode == http.StatusUnauthorized:
 		return l.denied(resp, body)
 	}
 	if m, err := jsonrpc.Parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {

@@ -3,7 +3,6 @@ package upstream
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 
 const (
 	deleteTimeout = 2 * time.Second // for the DELETE that ends a session
-	headTimeout   = 5 * time.Second // for the body of an error status
 	lingerTime    = time.Second     // for a stream to end after its answer, so that its connection can be used again
 )
 
@@ -96,7 +94,7 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 		return p.refused(resp)
 	}
 	l.spoken.Store(true)
-	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 && !p.stateless {
+	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake gives one
 		l.mu.Lock()
 		l.session = session
 		l.mu.Unlock()
@@ -115,7 +113,7 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 	case kind == "application/json":
 		return p.single(resp)
 	default:
-		return l.useless(resp, fmt.Sprintf("no answer, content type %q", kind), head(resp))
+		return l.useless(resp, fmt.Sprintf("no answer, content type %q", kind), p.head(resp))
 	}
 }
 
@@ -157,18 +155,17 @@ func (p *streamPost) refused(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotFound && p.session != "" {
 		return errSessionLost
 	}
-	late := time.AfterFunc(headTimeout, func() { p.cancel(errors.New("error status without its body")) })
-	defer late.Stop()
 	var body []byte
 	var m jsonrpc.Message // stays empty unless the body is an error response
 	if mediaType(resp) == "application/json" {
+		defer p.hurry().Stop()
 		body, _ = readBody(resp, p.link.opts.maxMessage) // cut off, it is only shown
 		jsonrpc.Flatten(body)
 		if parsed, err := jsonrpc.Parse(body); err == nil && parsed.Error != nil {
 			m = parsed
 		}
 	} else {
-		body = head(resp)
+		body = p.head(resp)
 	}
 	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
 	switch status := resp.StatusCode; {
@@ -178,7 +175,7 @@ func (p *streamPost) refused(resp *http.Response) error {
 		p.link.spoken.Store(true)
 		p.deliver(m)
 		return nil
-	case status == http.StatusForbidden:
+	case status == http.StatusForbidden && !p.link.spoken.Load(): // later it is about one request
 		return p.link.denied(resp, body)
 	case nameless && status == http.StatusBadRequest && p.session != "" && aboutSession(m.Error):
 		return errSessionLost

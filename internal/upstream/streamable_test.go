@@ -181,6 +181,21 @@ func TestTooLongWithoutALength(t *testing.T) {
 	}
 }
 
+// A status is told even if its body never ends.
+func TestErrorBodyWithoutEnd(t *testing.T) {
+	for _, kind := range []string{"application/json", "text/plain"} {
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			readMessage(t, r)
+			reply(w, 500, kind, "to be continued")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		l, e := dial(t, httpOptions{url: url})
+		must(t, l, call(1))
+		e.want("lost 1: status 500 Internal Server Error: to be continued")
+	}
+}
+
 func TestRetryAfterIsKept(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "17")

@@ -166,7 +166,7 @@ func (l *streamable) get(ctx context.Context, lastID string) (*http.Response, er
 	switch status := resp.StatusCode; {
 	case status == http.StatusNotFound && header.Get(mcp.HeaderSessionID) != "":
 		return nil, errSessionLost
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case status == http.StatusUnauthorized:
 		return nil, l.denied(resp, nil)
 	}
 	return nil, l.useless(resp, fmt.Sprintf("content type %q", kind), nil)

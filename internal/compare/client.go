@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// client speaks MCP to one process, on its pipes, one request at a time.
+type client struct {
+	name    string // for errors
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	stderr  tail
+	timeout time.Duration // for one answer
+	roots   json.RawMessage
+	next    int
+	changed bool // the server said that one of its lists changed
+}
+
+// message is any line of JSON-RPC, its values as written.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// answer is what came back for one request.
+type answer struct {
+	Result   json.RawMessage   `json:"result,omitempty"`
+	Error    json.RawMessage   `json:"error,omitempty"`
+	Progress []json.RawMessage `json:"progress,omitempty"` // params of the progress told before it, token removed
+}
+
+func start(ctx context.Context, name string, command []string, env map[string]string, roots json.RawMessage, timeout time.Duration) (*client, error) {
+	c := &client{name: name, timeout: timeout, roots: roots}
+	c.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
+	c.cmd.WaitDelay = 5 * time.Second
+	c.cmd.Env = os.Environ()
+	for k, v := range env {
+		c.cmd.Env = append(c.cmd.Env, k+"="+v)
+	}
+	c.cmd.Stderr = &c.stderr
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	c.in, c.out = in, bufio.NewReaderSize(out, 1<<20)
+	return c, nil
+}
+
+// close ends the process as a client would: by the end of its input, and by
+// force if that is not enough.
+func (c *client) close() {
+	c.in.Close()
+	kill := time.AfterFunc(10*time.Second, func() { c.cmd.Process.Kill() })
+	defer kill.Stop()
+	io.Copy(io.Discard, c.out)
+	c.cmd.Wait() // how it ended says nothing about its answers
+}
+
+// ask sends a request and serves what the server asks until its answer comes.
+func (c *client) ask(method string, params json.RawMessage) (answer, error) {
+	c.next++
+	id := c.next
+	if err := c.send(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}); err != nil {
+		return answer{}, c.fail(method, err)
+	}
+	late := time.AfterFunc(c.timeout, func() { c.cmd.Process.Kill() })
+	defer late.Stop()
+	var a answer
+	for {
+		line, err := c.out.ReadBytes('\n')
+		if err != nil {
+			return answer{}, c.fail(method, err)
+		}
+		var m message
+		if err := json.Unmarshal(line, &m); err != nil {
+			return answer{}, c.fail(method, fmt.Errorf("%w: %.200s", err, line))
+		}
+		switch {
+		case m.Method != "" && m.ID != nil:
+			if err := c.serve(m); err != nil {
+				return answer{}, c.fail(method, err)
+			}
+		case m.Method == "notifications/progress":
+			a.Progress = append(a.Progress, m.Params)
+		case m.Method != "":
+			c.changed = c.changed || bytes.HasSuffix([]byte(m.Method), []byte("/list_changed"))
+		case string(m.ID) == fmt.Sprint(id):
+			a.Result, a.Error = m.Result, m.Error
+			return a, nil
+		default:
+			return answer{}, c.fail(method, fmt.Errorf("an answer nobody asked for: %.200s", line))
+		}
+	}
+}
+
+// serve answers what the server asks of its client, always the same.
+func (c *client) serve(m message) error {
+	reply := map[string]any{"jsonrpc": "2.0", "id": m.ID}
+	switch m.Method {
+	case "ping":
+		reply["result"] = struct{}{}
+	case "roots/list":
+		reply["result"] = c.roots
+	case "sampling/createMessage":
+		reply["result"] = json.RawMessage(`{"role":"assistant","content":{"type":"text","text":"sampled"},"model":"none"}`)
+	case "elicitation/create":
+		reply["result"] = json.RawMessage(`{"action":"decline"}`)
+	default:
+		reply["error"] = json.RawMessage(`{"code":-32601,"message":"method not found"}`)
+	}
+	return c.send(reply)
+}
+
+func (c *client) tell(method string) error {
+	return c.send(map[string]any{"jsonrpc": "2.0", "method": method})
+}
+
+// send writes a message. Its raw values go through the encoder unharmed: it
+// only takes white space out of them.
+func (c *client) send(m map[string]any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(m); err != nil {
+		return err
+	}
+	_, err := c.in.Write(b.Bytes())
+	return err
+}
+
+func (c *client) fail(method string, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the process ended, or gave no answer in time")
+	}
+	return fmt.Errorf("%s: %s: %w\n%s", c.name, method, err, c.stderr.text)
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-2000):]
+	return len(p), nil
+}

@@ -1,0 +1,150 @@
+// Command compare asks real MCP servers the same questions three times: direct,
+// through "mcpschedd serve --only NAME", and through one proxy that joins them
+// all.
+//
+// Its one idea: what passes the proxy must be the same JSON value, with the
+// order of its members, fields nobody has heard of and every digit of its
+// numbers. So answers are compared token by token, never as decoded values, and
+// the client that asks uses no MCP library. Behind the joined view the names of
+// tools and prompts carry their server's name in front; nothing else may differ.
+//
+//	go run ./internal/compare -config servers.json
+//
+// with a file such as
+//
+//	{"roots": ["file:///srv/project"],
+//	 "servers": [{"name": "files", "command": "mcp-server-filesystem", "args": ["/srv/project"],
+//	   "calls": [{"method": "tools/call", "params": {"name": "list_allowed_directories"}}]}]}
+//
+// It leaves out the time a call takes (that is bench), HTTP, and the stateless
+// revision. What a server answers differently from one start to the next is
+// named, and not compared.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+const usage = `usage: compare -config FILE [flags]
+
+  -config FILE   JSON: {"roots": [URI…], "servers": [{"name", "command", "args",
+                 "env", "calls": [{"method", "params"}…]}…]}
+  -bin FILE      the mcpschedd to compare with (default bin/mcpschedd)
+  -timeout SPAN  how long one answer may take (default 1m)
+
+Exit code 1 if any answer differs.
+`
+
+// options are the flags of one run.
+type options struct {
+	config  string        // the file that lists the servers
+	bin     string        // the proxy's file
+	timeout time.Duration // for one answer
+}
+
+// plan is what the configuration file holds.
+type plan struct {
+	Roots   []string `json:"roots"` // URIs given to a server that asks for them
+	Servers []server `json:"servers"`
+}
+
+// server is one program to compare, and what to ask it beside its lists.
+type server struct {
+	Name    string            `json:"name"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"` // added to ours
+	Calls   []call            `json:"calls"`
+}
+
+// call is one request; a tool or prompt it names is the server's own name.
+type call struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its exit code: 0 equal, 1 different or not to be compared,
+// 2 usage.
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		return 2
+	}
+	p, err := readPlan(o.config)
+	if err != nil {
+		fmt.Fprintf(stderr, "compare: error: %v\n", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, err := compare(ctx, o, p, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "compare: error: %v\n", err)
+		return 1
+	}
+	r.write(stdout)
+	if !r.equal() {
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() { fmt.Fprint(stderr, usage) }
+	fs.StringVar(&o.config, "config", "", "")
+	fs.StringVar(&o.bin, "bin", filepath.Join("bin", "mcpschedd"), "")
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if o.config == "" || fs.NArg() > 0 {
+		fs.Usage()
+		return o, errors.New("usage")
+	}
+	return o, nil
+}
+
+// upstreamName is what the proxy takes for a name, less the separator of its
+// joined names.
+var upstreamName = regexp.MustCompile(`^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$`)
+
+func readPlan(file string) (*plan, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var p plan
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(p.Servers) == 0 {
+		return nil, fmt.Errorf("%s: servers: want at least one", file)
+	}
+	for i, s := range p.Servers {
+		if !upstreamName.MatchString(s.Name) || s.Command == "" {
+			return nil, fmt.Errorf("%s: servers[%d]: want a name of letters and digits, and a command; have %q and %q", file, i, s.Name, s.Command)
+		}
+	}
+	return &p, nil
+}

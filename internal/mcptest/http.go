@@ -1,0 +1,244 @@
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Handler serves streamable HTTP: with sessions in the handshake era, without
+// in the stateless one.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPost:
+			s.post(w, r)
+		case http.MethodGet:
+			s.get(w, r)
+		case http.MethodDelete:
+			s.mu.Lock()
+			delete(s.sessions, r.Header.Get("Mcp-Session-Id"))
+			s.mu.Unlock()
+		default:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+	})
+}
+
+// Sessions returns how many clients the server knows.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// Forget ends all sessions without a word, as a restart does.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.sessions)
+}
+
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client is gone
+	}
+	m, err := jsonrpc.Parse(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	session := s.find(w, r, m)
+	if session == nil || s.fail(w, m) {
+		return
+	}
+	a := &answer{w: w}
+	serve := session.take(r.Context(), m, a.send)
+	if !m.IsRequest() {
+		w.WriteHeader(http.StatusAccepted)
+		if serve != nil {
+			go serve() // what it asks goes out on another stream
+		}
+		return
+	}
+	serve()
+	a.finish()
+}
+
+// find returns the session of a message, a new one for initialize and for
+// every stateless request.
+func (s *Server) find(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) *session {
+	version := r.Header.Get("Mcp-Protocol-Version")
+	id := r.Header.Get("Mcp-Session-Id")
+	switch {
+	case m.Method == "initialize":
+		if id != "" || version != "" {
+			http.Error(w, "initialize with headers of a session", http.StatusBadRequest)
+			return nil
+		}
+		box := newMailbox()
+		n := s.session(box.send)
+		s.mu.Lock()
+		s.ids++
+		id = fmt.Sprintf("session-%d", s.ids)
+		s.sessions[id] = n
+		n.box = box
+		s.mu.Unlock()
+		w.Header().Set("Mcp-Session-Id", id)
+		return n
+	case version >= "2026":
+		if id != "" || r.Header.Get("Mcp-Method") != m.Method && m.IsRequest() {
+			http.Error(w, "headers of another era", http.StatusBadRequest)
+			return nil
+		}
+		return s.session(func([]byte) {})
+	case id == "":
+		http.Error(w, "no session", http.StatusBadRequest)
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.sessions[id]
+	if n == nil {
+		http.Error(w, "unknown session", http.StatusNotFound)
+	}
+	return n
+}
+
+// fail does what the tools "status", "lose" and "cut" are for.
+func (s *Server) fail(w http.ResponseWriter, m jsonrpc.Message) bool {
+	var p struct {
+		Name      string
+		Arguments arguments
+	}
+	if m.Method != "tools/call" || json.Unmarshal(m.Params, &p) != nil {
+		return false
+	}
+	switch p.Name {
+	case "status":
+		http.Error(w, p.Arguments.Body, p.Arguments.Status)
+		return true
+	case "lose": // forgets its sessions, once
+		if s.mark("lost") {
+			return false
+		}
+		s.Forget()
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	case "cut": // the body breaks off
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		io.WriteString(w, `{"jsonrpc":"2.0","id":`)
+		return true
+	}
+	return false
+}
+
+// get is the stream of a session.
+func (s *Server) get(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	session := s.sessions[r.Header.Get("Mcp-Session-Id")]
+	s.mu.Unlock()
+	if session == nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	http.NewResponseController(w).Flush()
+	session.box.deliver(r.Context(), w)
+}
+
+// answer is the response to one POST: a stream as soon as a second message is
+// sent on it.
+type answer struct {
+	w http.ResponseWriter
+
+	mu     sync.Mutex
+	first  []byte
+	stream bool
+}
+
+func (a *answer) send(line []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first == nil && !a.stream && jsonrpc.Get(line, "method") == nil {
+		a.first = line
+		return
+	}
+	a.streamLocked()
+	a.eventLocked(line)
+}
+
+func (a *answer) streamLocked() {
+	if a.stream {
+		return
+	}
+	a.stream = true
+	a.w.Header().Set("Content-Type", "text/event-stream")
+	a.w.WriteHeader(http.StatusOK)
+	if a.first != nil {
+		a.eventLocked(a.first)
+	}
+}
+
+func (a *answer) eventLocked(line []byte) {
+	fmt.Fprintf(a.w, "data: %s\n\n", strings.ReplaceAll(string(line), "\n", "\ndata: "))
+	http.NewResponseController(a.w).Flush()
+}
+
+func (a *answer) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first != nil && !a.stream {
+		a.w.Header().Set("Content-Type", "application/json")
+		a.w.Write(a.first)
+	}
+}
+
+// mailbox keeps what a session says until its stream takes it.
+type mailbox struct {
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	lines [][]byte
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (b *mailbox) send(line []byte) {
+	b.mu.Lock()
+	b.lines = append(b.lines, line)
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *mailbox) deliver(ctx context.Context, w http.ResponseWriter) {
+	for {
+		b.mu.Lock()
+		lines := b.lines
+		b.lines = nil
+		b.mu.Unlock()
+		for _, line := range lines {
+			fmt.Fprintf(w, "data: %s\n\n", line)
+		}
+		if len(lines) > 0 {
+			http.NewResponseController(w).Flush()
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package mcptest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// variable holds the options of a child.
+const variable = "MCPSCHEDD_TEST_SERVER"
+
+// stdin is what the child reads; the tool "closein" closes it.
+var stdin *os.File
+
+// Main makes this process a server on stdio if its environment says so, and
+// does not return then. TestMain begins with it.
+func Main() {
+	text, ok := os.LookupEnv(variable)
+	if !ok {
+		return
+	}
+	var o Options
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
+	}
+	if err := serveStdio(o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
+	}
+	os.Exit(0)
+}
+
+func serveStdio(o Options) error {
+	if o.Beacon != "" {
+		beacon, err := arrive(context.Background(), o.Beacon)
+		if err != nil {
+			return err
+		}
+		defer beacon.Close()
+	}
+	if o.Family {
+		if err := bear(o); err != nil {
+			return err
+		}
+	}
+	if o.Start == "die" {
+		fmt.Fprintln(os.Stderr, o.Name+": born to die")
+		os.Exit(4)
+	}
+	if o.Start == "rubbish" {
+		fmt.Println("Welcome!\n\n{}\n\"text\"\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\"")
+	}
+	var err error
+	if stdin, err = pollable(os.Stdin); err != nil {
+		return err
+	}
+	return New(o).stdio()
+}
+
+// stdio serves the one client of a process, until its input ends; calls that
+// are open then are given up.
+func (s *Server) stdio() error {
+	var writing sync.Mutex
+	send := func(line []byte) {
+		writing.Lock()
+		defer writing.Unlock()
+		os.Stdout.Write(append(bytes.Clone(line), '\n')) // an end of the client shows on stdin too
+	}
+	session := s.session(send)
+	for lines, first := jsonrpc.NewReader(stdin, 0), true; ; first = false {
+		line, err := lines.Next()
+		if err != nil {
+			if s.has("deaf") {
+				<-context.Background().Done()
+			}
+			return nil // whatever the error: nobody is there
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil {
+			return fmt.Errorf("the client sent %q: %w", line, err)
+		}
+		if first && s.o.Gate != "" {
+			if err := standAt(context.Background(), s.o.Gate); err != nil {
+				return err
+			}
+		}
+		switch {
+		case s.o.Start == "mute":
+			continue
+		case s.o.Start == "shy" && m.Method == "server/discover":
+			return fmt.Errorf("want initialize, have %s", m.Method)
+		}
+		if calls(m, "closein") {
+			s.mark("deaf")
+		}
+		if serve := session.take(context.Background(), m, send); serve != nil {
+			go serve()
+		}
+	}
+}
+
+func calls(m jsonrpc.Message, tool string) bool {
+	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
+	return m.Method == "tools/call" && name == tool
+}
+
+// mark notes that something has happened and reports whether it had before.
+func (s *Server) mark(what string) (before bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.once[what]
+	s.once[what] = true
+	return before
+}
+
+func (s *Server) has(what string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.once[what]
+}
+
+// bear starts a child that does nothing but live, and ignores the end of its
+// input.
+func bear(o Options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	child := exec.Command(self)
+	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Gate: o.Gate, Start: "mute"}.Env())
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	if err != nil {
+		return err
+	}
+	_ = in // held open as long as the parent lives
+	return child.Start()
+}

@@ -1,0 +1,261 @@
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// behaviours names the tools. Each says below what it does.
+func behaviours() []string {
+	return []string{
+		"echo", "hold", "hang", "progress", "log", "ask", "early", "die", "closeout", "closein",
+		"garbage", "wrongid", "broken", "big", "seen", "change", "update", "task", "pid",
+		"status", "lose", "cut",
+	}
+}
+
+// arguments of the tools.
+type arguments struct {
+	Gate   string            // hold: the gate to wait at
+	N      int               // progress: how often; big: bytes; log: how often; change: how often it is said
+	Late   bool              // progress: once more after the answer
+	Level  string            // log; default info
+	Asks   []json.RawMessage // ask: {"method":…,"params":…} each, all at once
+	Rounds int               // ask: how often; default 1
+	Names  []string          // change: the tools from now on
+	URI    string            // update
+	Stderr []string          // die: last lines
+	Status int               // status: of HTTP
+	Body   string            // status: what comes with it
+}
+
+// call runs one tool.
+func (r *request) call() ([]byte, *jsonrpc.Error) {
+	name, _ := jsonrpc.String(jsonrpc.Get(r.Params, "name"))
+	raw := jsonrpc.Get(r.Params, "arguments")
+	if result, ok := r.srv.o.Results[name]; ok {
+		return []byte(result), nil
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: want an object"}
+	}
+	if jsonrpc.Get(r.Params, "task") != nil {
+		return r.begin("task"), nil
+	}
+	var a arguments
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	switch name {
+	case "hold": // waits at a gate
+		if err := standAt(r.ctx, a.Gate); err != nil {
+			return nil, nil
+		}
+	case "hang": // never answers
+		<-r.ctx.Done()
+		return nil, nil
+	case "progress":
+		r.progress(a)
+		return nil, nil
+	case "log": // says something to nobody in particular
+		for i := range max(a.N, 1) {
+			r.log(a.Level, i)
+		}
+	case "ask": // asks the client, and answers with what it said
+		return r.askAll(a)
+	case "early": // what the client said to what was asked first
+		r.srv.mu.Lock()
+		defer r.srv.mu.Unlock()
+		return structured(r.srv.early), nil
+	case "garbage": // prints what is no message before it answers
+		for _, line := range []string{"Debug: listening", `{"jsonrpc":"2.0","id":`, "[]", "\x00\xff", `{"jsonrpc":"2.0"}`} {
+			r.send([]byte(line))
+		}
+	case "wrongid": // answers others, and as a string, before it answers
+		for _, id := range []string{"0", "-7", "999999999", `"` + string(r.ID) + `"`, "null", "1e3"} {
+			r.send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"wrong":true}}`))
+		}
+	case "broken": // answers with what is no JSON
+		r.send([]byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"result":{"content":[{"type":"text","text":"` + "\xff" + `"}]}}`))
+		return nil, nil
+	case "big":
+		return []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", a.N) + `"}]}`), nil
+	case "seen": // every message so far
+		return structured([]byte("[" + strings.Join(r.srv.Seen(), ",") + "]")), nil
+	case "change": // has other tools, and says so
+		r.srv.change(r.session, a)
+	case "update": // says that a resource has changed
+		r.srv.announce(r.session, "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, a.URI))
+	case "task":
+		return r.begin(""), nil
+	case "pid":
+		return structured(fmt.Append(nil, os.Getpid())), nil
+	case "die", "closeout", "closein":
+		return r.fault(name, a)
+	}
+	return r.echo(), nil
+}
+
+// echo answers with who was asked, and what.
+func (r *request) echo() []byte {
+	text := jsonrpc.AppendString(nil, r.srv.o.Name)
+	return []byte(`{"content":[{"type":"text","text":` + string(text) + `}],"structuredContent":` + string(r.Params) + `}`)
+}
+
+func structured(value []byte) []byte {
+	if value == nil {
+		value = []byte("null")
+	}
+	return []byte(`{"content":[],"structuredContent":` + string(value) + `}`)
+}
+
+// progress answers by itself, so that one notification can come too late.
+func (r *request) progress(a arguments) {
+	token := jsonrpc.Get(jsonrpc.Get(r.Params, "_meta"), "progressToken")
+	say := func(i int) {
+		if token != nil {
+			r.send(jsonrpc.AppendNotification(nil, "notifications/progress", fmt.Appendf(nil, `{"progressToken":%s,"progress":%d,"from":%q}`, token, i, r.srv.o.Name)))
+		}
+	}
+	for i := range a.N {
+		say(i + 1)
+	}
+	r.send(jsonrpc.AppendResult(nil, r.ID, r.dressed(r.echo())))
+	if a.Late {
+		say(a.N + 1)
+	}
+}
+
+func (r *request) log(level string, i int) {
+	if level == "" {
+		level = "info"
+	}
+	r.send(jsonrpc.AppendNotification(nil, "notifications/message", fmt.Appendf(nil, `{"level":%q,"data":"%s %d"}`, level, r.srv.o.Name, i)))
+}
+
+// askAll asks everything at once, in as many rounds as wanted: as requests in
+// the handshake era, by results in the stateless one.
+func (r *request) askAll(a arguments) ([]byte, *jsonrpc.Error) {
+	if r.stateless {
+		return r.askByResult(a)
+	}
+	var said []string
+	for range max(a.Rounds, 1) {
+		answers := make([]string, len(a.Asks))
+		var all sync.WaitGroup
+		for i, q := range a.Asks {
+			method, _ := jsonrpc.String(jsonrpc.Get(q, "method"))
+			all.Go(func() { answers[i] = string(r.ask(r.ctx, r.send, method, jsonrpc.Get(q, "params"))) })
+		}
+		all.Wait()
+		said = append(said, answers...)
+	}
+	return structured([]byte("[" + strings.Join(said, ",") + "]")), nil
+}
+
+// askByResult keeps what was said so far in requestState.
+func (r *request) askByResult(a arguments) ([]byte, *jsonrpc.Error) {
+	var state struct {
+		Round int
+		Said  []json.RawMessage
+	}
+	if s, ok := jsonrpc.String(jsonrpc.Get(r.Params, "requestState")); ok {
+		if err := json.Unmarshal([]byte(s), &state); err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: " + err.Error()}
+		}
+		for i := range a.Asks {
+			answer := jsonrpc.Get(jsonrpc.Get(r.Params, "inputResponses"), fmt.Sprintf("a%d", i))
+			if answer == nil {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses: a%d is missing", i)}
+			}
+			state.Said = append(state.Said, json.RawMessage(answer))
+		}
+	}
+	if state.Round++; state.Round > max(a.Rounds, 1) {
+		said, err := json.Marshal(state.Said)
+		if err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}
+		}
+		return structured(said), nil
+	}
+	next, err := json.Marshal(state)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}
+	}
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range a.Asks {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = fmt.Appendf(out, `"a%d":%s`, i, q)
+	}
+	return append(jsonrpc.AppendString(append(out, `},"requestState":`...), string(next)), '}'), nil
+}
+
+func (s *Server) change(from *session, a arguments) {
+	var tools []string
+	for _, name := range a.Names {
+		tools = append(tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
+	}
+	if tools != nil {
+		s.SetTools(tools...)
+	}
+	for range max(a.N, 1) {
+		s.announce(from, "notifications/tools/list_changed", nil)
+	}
+}
+
+// begin makes a task of the call.
+func (r *request) begin(member string) []byte {
+	r.srv.mu.Lock()
+	id := fmt.Sprintf("%s-%d", r.srv.o.Name, len(r.srv.tasks))
+	r.srv.tasks = append(r.srv.tasks, id)
+	r.srv.mu.Unlock()
+	if member == "" {
+		return fmt.Appendf(nil, `{"resultType":"task","taskId":%q,"status":"working"}`, id)
+	}
+	return fmt.Appendf(nil, `{"task":{"taskId":%q,"status":"working"}}`, id)
+}
+
+func (r *request) task() ([]byte, *jsonrpc.Error) {
+	r.srv.mu.Lock()
+	tasks := r.srv.tasks
+	r.srv.mu.Unlock()
+	if r.Method == "tasks/list" {
+		out := []string{}
+		for _, id := range tasks {
+			out = append(out, fmt.Sprintf(`{"taskId":%q}`, id))
+		}
+		return []byte(`{"tasks":[` + strings.Join(out, ",") + `]}`), nil
+	}
+	wanted, _ := jsonrpc.String(jsonrpc.Get(r.Params, "taskId"))
+	for _, id := range tasks {
+		if id == wanted {
+			return fmt.Appendf(nil, `{"taskId":%q,"method":%q}`, id, r.Method), nil
+		}
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such task"}
+}
+
+// fault is what only a process can do.
+func (r *request) fault(name string, a arguments) ([]byte, *jsonrpc.Error) {
+	for _, line := range a.Stderr {
+		fmt.Fprintln(os.Stderr, line)
+	}
+	switch name {
+	case "die":
+		os.Exit(3)
+	case "closeout":
+		os.Stdout.Close()
+		<-context.Background().Done()
+	case "closein":
+		stdin.Close()
+	}
+	return r.echo(), nil
+}
