@@ -88,6 +88,9 @@ func report(w io.Writer, err error) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return 0 // the usage has been printed
 	}
+	if errors.Is(err, context.Canceled) {
+		return exitFailed // by a signal, which whoever sent it knows
+	}
 	if bad, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(w, "mcpschedd: error: %s\n", bad.text)
 		fmt.Fprintf(w, "mcpschedd: hint: %s\n", strings.SplitN(bad.usage, "\n", 2)[0])

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -16,6 +15,12 @@ const (
 	direct  = "direct"
 	relayed = "relay"
 	proxied = "proxy"
+)
+
+// The upstreams, which are roles of this program too.
+const (
+	rawUpstream = "raw" // answers from memory, faster than any server in the field
+	sdkUpstream = "sdk" // on mcp-go's server: the one the targets were stated with
 )
 
 // What the client speaks through.
@@ -61,14 +66,14 @@ func pick[T any](l *lab, full, quick T) T {
 	return full
 }
 
-// upstream is the command line of the upstream.
-func (l *lab) upstream(args ...string) []string {
-	return append([]string{l.self, "upstream"}, args...)
+// command is the command line of one of this program's roles.
+func (l *lab) command(role string, args ...string) []string {
+	return append([]string{l.self, role}, args...)
 }
 
-// relay is the command line of the stdio relay in front of the upstream.
-func (l *lab) relay() []string {
-	return slices.Concat([]string{l.self, "relay"}, l.upstream())
+// relay is the command line of the stdio relay in front of an upstream.
+func (l *lab) relay(upstream string) []string {
+	return l.command("relay", l.command(upstream)...)
 }
 
 // proxy is the command line of the proxy in front of the upstream command,
@@ -100,9 +105,9 @@ args = [%s]
 	return append([]string{l.bin, "serve", "--config", file}, flags...), nil
 }
 
-// startAll starts everything that is measured behind this front, ready for
-// calls. Over HTTP nothing is direct: the upstream speaks stdio only.
-func (l *lab) startAll(ctx context.Context, front string) ([]*target, error) {
+// startAll starts everything that is measured between this front and this
+// upstream, ready for calls. Over HTTP nothing is direct: the upstream speaks stdio only.
+func (l *lab) startAll(ctx context.Context, front, upstream string) ([]*target, error) {
 	names := []string{direct, relayed, proxied}
 	if front == overHTTP {
 		names = names[1:]
@@ -112,7 +117,7 @@ func (l *lab) startAll(ctx context.Context, front string) ([]*target, error) {
 	}
 	var all []*target
 	for _, name := range names {
-		t, err := l.startOne(ctx, front, name)
+		t, err := l.startOne(ctx, front, upstream, name)
 		if err != nil {
 			stopAll(all)
 			return nil, err
@@ -122,17 +127,18 @@ func (l *lab) startAll(ctx context.Context, front string) ([]*target, error) {
 	return all, nil
 }
 
-func (l *lab) startOne(ctx context.Context, front, name string) (*target, error) {
+func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*target, error) {
+	server := l.command(upstream)
 	if front == overHTTP {
 		addr, err := freeAddr()
 		if err != nil {
 			return nil, err
 		}
 		if name == relayed {
-			command := slices.Concat([]string{l.self, "httprelay", addr}, l.upstream())
+			command := l.command("httprelay", append([]string{addr}, server...)...)
 			return l.startHTTP(ctx, name, command, addr, "/")
 		}
-		command, err := l.proxy(front, l.upstream(), "--http", addr, "--auth", "none")
+		command, err := l.proxy(front+upstream, server, "--http", addr, "--auth", "none")
 		if err != nil {
 			return nil, err
 		}
@@ -140,11 +146,11 @@ func (l *lab) startOne(ctx context.Context, front, name string) (*target, error)
 	}
 	switch name {
 	case direct:
-		return l.startStdio(ctx, name, l.upstream())
+		return l.startStdio(ctx, name, server)
 	case relayed:
-		return l.startStdio(ctx, name, l.relay())
+		return l.startStdio(ctx, name, l.relay(upstream))
 	}
-	command, err := l.proxy(front, l.upstream())
+	command, err := l.proxy(front+upstream, server)
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,11 @@ const usage = `usage: bench [-mode speed|stall|memory|start] [flags]
 
   -bin FILE      the mcpschedd to measure (default bin/mcpschedd; "" measures
                  direct and relay only)
-  -quick         about a minute instead of five (speed), fewer calls elsewhere
+  -quick         about a minute and a half instead of six (speed), fewer calls elsewhere
   -only TEXT     speed: only cells whose name contains TEXT, as in stdio/1KB/32
+  -upstream KIND speed: sdk (a server built with mcp-go, which the targets were
+                 stated with), raw (one that answers from memory: what is in
+                 front of it shows at its worst, and is not judged), or both
   -json          machine-readable results on stdout
   -check         exit 1 if a target is missed
 `
@@ -49,6 +52,7 @@ type options struct {
 	mode  string // speed, stall, memory or start
 	bin   string // the proxy's file; "" leaves it out
 	only  string // part of the names of the cells to measure; "" is all
+	kind  string // of the upstream: raw, sdk or both
 	quick bool   // shorter, with wider spreads
 	json  bool   // JSON instead of a table
 	check bool   // a missed target is exit code 1
@@ -102,7 +106,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // roles are the processes that a run starts out of this same program.
 var roles = map[string]func(args []string) error{
-	"upstream":  upstreamMain,
+	rawUpstream: upstreamMain,
+	sdkUpstream: sdkMain,
 	"relay":     relayMain,
 	"httprelay": httpRelayMain,
 }
@@ -115,17 +120,30 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.mode, "mode", "speed", "")
 	fs.StringVar(&o.bin, "bin", filepath.Join("bin", "mcpschedd"), "")
 	fs.StringVar(&o.only, "only", "", "")
+	fs.StringVar(&o.kind, "upstream", "both", "")
 	fs.BoolVar(&o.quick, "quick", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
 	fs.BoolVar(&o.check, "check", false, "")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if _, ok := modes[o.mode]; !ok || fs.NArg() > 0 {
+	_, known := modes[o.mode]
+	if !known || o.upstreams() == nil || fs.NArg() > 0 {
 		fs.Usage()
 		return o, errors.New("usage")
 	}
 	return o, nil
+}
+
+// upstreams are the kinds to measure; nil if there is no such kind.
+func (o options) upstreams() []string {
+	switch o.kind {
+	case "both":
+		return []string{sdkUpstream, rawUpstream}
+	case sdkUpstream, rawUpstream:
+		return []string{o.kind}
+	}
+	return nil
 }
 
 var modes = map[string]func(context.Context, *lab) error{

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "upstream", "relay", "httprelay":
+		case rawUpstream, sdkUpstream, "relay", "httprelay":
 			main()
 		case "cat":
 			io.Copy(os.Stdout, os.Stdin)
@@ -64,7 +64,7 @@ func testLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLab(options{mode: "speed", bin: self, quick: true}, t.TempDir(), io.Discard)
+	l, err := newLab(options{mode: "speed", bin: self, kind: "both", quick: true}, t.TempDir(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +73,16 @@ func testLab(t *testing.T) *lab {
 
 func TestEveryTargetAnswersBehindEveryFront(t *testing.T) {
 	want := map[string][]string{stdio: {direct, relayed, proxied}, overHTTP: {relayed, proxied}}
-	for front, names := range want {
-		t.Run(front, func(t *testing.T) {
-			targets, err := testLab(t).startAll(t.Context(), front)
+	for _, c := range []cell{
+		{rawUpstream, stdio, 1 << 10, 4}, {rawUpstream, overHTTP, 1 << 10, 4},
+		{sdkUpstream, stdio, 1 << 10, 4}, {sdkUpstream, overHTTP, 1 << 10, 4},
+	} {
+		t.Run(c.upstream+" "+c.front, func(t *testing.T) {
+			targets, err := testLab(t).startAll(t.Context(), c.front, c.upstream)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer stopAll(targets)
-			c := cell{front, 1 << 10, 4}
 			var runners []*runner
 			var got []string
 			for _, target := range targets {
@@ -94,7 +96,7 @@ func TestEveryTargetAnswersBehindEveryFront(t *testing.T) {
 				}
 				runners = append(runners, r)
 			}
-			if d := cmp.Diff(names, got); d != "" {
+			if d := cmp.Diff(want[c.front], got); d != "" {
 				t.Errorf("targets (-want +got):\n%s", d)
 			}
 			row := newRow(c, runners)
@@ -113,7 +115,7 @@ func TestEveryTargetAnswersBehindEveryFront(t *testing.T) {
 func TestStopEndsTheProcess(t *testing.T) {
 	l := testLab(t)
 	for _, front := range []string{stdio, overHTTP} {
-		target, err := l.startOne(t.Context(), front, proxied)
+		target, err := l.startOne(t.Context(), front, rawUpstream, proxied)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func TestRelayEndsWithItsInput(t *testing.T) {
 	}
 	var out bytes.Buffer
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
-	if err := relay(in, &out, []string{self, "upstream"}); err != nil {
+	if err := relay(in, &out, []string{self, rawUpstream}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"; got != want {

@@ -14,9 +14,9 @@ const soakSize = 100 << 10
 // measure.
 func (l *lab) startMeasured(ctx context.Context) (*target, error) {
 	if l.bin == "" {
-		return l.startOne(ctx, stdio, relayed)
+		return l.startOne(ctx, stdio, rawUpstream, relayed)
 	}
-	return l.startOne(ctx, stdio, proxied)
+	return l.startOne(ctx, stdio, rawUpstream, proxied)
 }
 
 // stall makes many calls, one after the other, and looks only at the worst. A
@@ -124,10 +124,10 @@ const upstreamDelay = 500 * time.Millisecond
 // initialize, the proxy and the relay in turns. The relay has no copy to answer
 // from, so its upstream answers at once.
 func start(ctx context.Context, l *lab) error {
-	commands := map[string][]string{relayed: l.relay()}
+	commands := map[string][]string{relayed: l.relay(rawUpstream)}
 	names := []string{relayed}
 	if l.bin != "" {
-		command, err := l.proxy("start", l.upstream("-delay", upstreamDelay.String()))
+		command, err := l.proxy("start", l.command(rawUpstream, "-delay", upstreamDelay.String()))
 		if err != nil {
 			return err
 		}

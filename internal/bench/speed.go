@@ -9,13 +9,14 @@ import (
 
 // cell is one kind of call that is timed.
 type cell struct {
-	front  string
-	size   int // bytes of text in the answer
-	window int // calls in flight
+	upstream string
+	front    string
+	size     int // bytes of text in the answer
+	window   int // calls in flight
 }
 
 func (c cell) String() string {
-	return fmt.Sprintf("%s/%s/%d", c.front, sizeName(c.size), c.window)
+	return fmt.Sprintf("%s/%s/%s/%d", c.upstream, c.front, sizeName(c.size), c.window)
 }
 
 func sizeName(n int) string {
@@ -33,32 +34,36 @@ var (
 // speed measures every cell in rounds: in each, all targets take their turn,
 // so that whatever else the machine does falls on all of them alike.
 func speed(ctx context.Context, l *lab) error {
-	if len(l.cells(stdio))+len(l.cells(overHTTP)) == 0 {
-		return fmt.Errorf("-only %q: no such cell", l.only)
+	measured := false
+	for _, upstream := range l.upstreams() {
+		for _, front := range []string{stdio, overHTTP} {
+			cells := l.cells(upstream, front)
+			if len(cells) == 0 {
+				continue
+			}
+			measured = true
+			targets, err := l.startAll(ctx, front, upstream)
+			if err != nil {
+				return err
+			}
+			err = l.measureFront(ctx, upstream+"/"+front, cells, targets)
+			stopAll(targets)
+			if err != nil {
+				return err
+			}
+		}
 	}
-	for _, front := range []string{stdio, overHTTP} {
-		cells := l.cells(front)
-		if len(cells) == 0 {
-			continue
-		}
-		targets, err := l.startAll(ctx, front)
-		if err != nil {
-			return err
-		}
-		err = l.measureFront(ctx, front, cells, targets)
-		stopAll(targets)
-		if err != nil {
-			return err
-		}
+	if !measured {
+		return fmt.Errorf("-only %q: no such cell", l.only)
 	}
 	return nil
 }
 
-func (l *lab) cells(front string) []cell {
+func (l *lab) cells(upstream, front string) []cell {
 	var cells []cell
 	for _, size := range sizes {
 		for _, window := range windows {
-			c := cell{front, size, window}
+			c := cell{upstream, front, size, window}
 			if strings.Contains(c.String(), l.only) {
 				cells = append(cells, c)
 			}
@@ -67,22 +72,23 @@ func (l *lab) cells(front string) []cell {
 	return cells
 }
 
-func (l *lab) measureFront(ctx context.Context, front string, cells []cell, targets []*target) error {
+// measureFront measures cells, which all have the name's upstream and front.
+func (l *lab) measureFront(ctx context.Context, name string, cells []cell, targets []*target) error {
 	for _, c := range cells {
 		row, err := l.measureCell(ctx, c, targets)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
 		l.report.addCell(row)
-		l.say("%-15s %s", c, row.brief())
+		l.say("%-19s %s", c, row.brief())
 	}
 	for _, t := range targets {
 		took, err := sleepers(t)
 		if err != nil {
 			return fmt.Errorf("sleepers: %w", t.fail(err))
 		}
-		l.report.addSleepers(front, t.name, took)
-		l.say("%-15s %s: 16 calls of 300 ms at once in %.3f s", front, t.name, took.Seconds())
+		l.report.addSleepers(name, t.name, took)
+		l.say("%-19s %s: 16 calls of 300 ms at once in %.3f s", name, t.name, took.Seconds())
 	}
 	return nil
 }
@@ -107,7 +113,7 @@ type runner struct {
 
 func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, error) {
 	var runners []*runner
-	warm := pick(l, time.Second, 200*time.Millisecond)
+	warm := pick(l, 600*time.Millisecond, 200*time.Millisecond)
 	for _, t := range targets {
 		r, err := newRunner(c, t, warm)
 		if err != nil {
@@ -118,7 +124,7 @@ func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, 
 	// Many short rounds tell more than few long ones: where the kernel puts the
 	// processes changes within a second and moves a median by half.
 	slice := pick(l, 175*time.Millisecond, 110*time.Millisecond)
-	for round := range pick(l, 42, 14) {
+	for round := range pick(l, 26, 10) {
 		for i := range runners {
 			if err := ctx.Err(); err != nil {
 				return row{}, err

@@ -95,17 +95,18 @@ func TestTargets(t *testing.T) {
 		checks      int
 		want        bool
 	}{
-		{cell{stdio, 1 << 10, 1}, 1.19, 0, 1, true},
-		{cell{stdio, 1 << 10, 1}, 1.21, 9, 1, false},
-		{cell{overHTTP, 100 << 10, 1}, 1.07, 0, 1, true},
-		{cell{overHTTP, 100 << 10, 1}, 1.09, 9, 1, false},
-		{cell{stdio, 1 << 20, 1}, 1.07, 0, 1, true},
-		{cell{stdio, 1 << 20, 1}, 1.09, 9, 1, false},
-		{cell{stdio, 1 << 10, 32}, 9, 0.86, 1, true},
-		{cell{stdio, 1 << 10, 32}, 1, 0.84, 1, false},
-		{cell{stdio, 100 << 10, 32}, 9, 0.96, 1, true},
-		{cell{stdio, 100 << 10, 32}, 1, 0.94, 1, false},
-		{cell{stdio, 1 << 20, 32}, 9, 0.1, 0, true},
+		{cell{sdkUpstream, stdio, 1 << 10, 1}, 1.19, 0, 1, true},
+		{cell{sdkUpstream, stdio, 1 << 10, 1}, 1.21, 9, 1, false},
+		{cell{sdkUpstream, overHTTP, 100 << 10, 1}, 1.07, 0, 1, true},
+		{cell{sdkUpstream, overHTTP, 100 << 10, 1}, 1.09, 9, 1, false},
+		{cell{sdkUpstream, stdio, 1 << 20, 1}, 1.07, 0, 1, true},
+		{cell{sdkUpstream, stdio, 1 << 20, 1}, 1.09, 9, 1, false},
+		{cell{sdkUpstream, stdio, 1 << 10, 32}, 9, 0.86, 1, true},
+		{cell{sdkUpstream, stdio, 1 << 10, 32}, 1, 0.84, 1, false},
+		{cell{sdkUpstream, stdio, 100 << 10, 32}, 9, 0.96, 1, true},
+		{cell{sdkUpstream, stdio, 100 << 10, 32}, 1, 0.94, 1, false},
+		{cell{sdkUpstream, stdio, 1 << 20, 32}, 9, 0.1, 0, true},
+		{cell{rawUpstream, stdio, 1 << 10, 1}, 9, 0.1, 0, true},
 	} {
 		t.Run(fmt.Sprintf("%s ×%g ×%g", tc.cell, tc.over, tc.rates), func(t *testing.T) {
 			r := newReport(options{mode: "speed", bin: "x"})
@@ -132,7 +133,7 @@ func TestSleepersTarget(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	r := newReport(options{mode: "speed", bin: "x"})
-	r.addCell(ratioRow(cell{stdio, 1 << 10, 1}, 1.5, 0.5))
+	r.addCell(ratioRow(cell{sdkUpstream, stdio, 1 << 10, 1}, 1.5, 0.5))
 	r.addSleepers(stdio, relayed, 301*time.Millisecond)
 	r.addFact("calls", 20_000, "calls")
 	r.Go, r.OS, r.Arch, r.CPUs, r.Seconds = "go1", "os", "arch", 2, 3
@@ -140,13 +141,13 @@ func TestTable(t *testing.T) {
 	if err := r.writeTable(&got); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.TrimPrefix(`
-         cell           p50    p99  calls/s  cpu/call  calls  p50 to relay (quartiles)  calls/s to relay
-  stdio/1KB/1  relay  100µs  100µs     1000      50µs      1                                            
-               proxy  150µs  150µs      500                1          1.50 (1.50–1.50)  0.50 (0.50–0.50)
+	want := caption + strings.TrimPrefix(`
+             cell           p50    p99  calls/s  cpu/call  calls  p50 to relay (quartiles)  calls/s to relay
+  sdk/stdio/1KB/1  relay  100µs  100µs     1000      50µs      1                                            
+                   proxy  150µs  150µs      500                1          1.50 (1.50–1.50)  0.50 (0.50–0.50)
 stdio relay, 16 calls of 300 ms at once  0.301 s
 calls                                    20000 calls
-stdio/1KB/1 p50, proxy / relay           1.5   (target ≤ 1.2)  MISSED
+sdk/stdio/1KB/1 p50, proxy / relay       1.5   (target ≤ 1.2)  MISSED
 go1 os/arch, 2 CPUs, 3 s
 `, "\n")
 	if d := cmp.Diff(want, got.String()); d != "" {

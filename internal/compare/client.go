@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 )
 
@@ -23,7 +24,6 @@ type client struct {
 	timeout time.Duration // for one answer
 	roots   json.RawMessage
 	next    int
-	changed bool // the server said that one of its lists changed
 }
 
 // message is any line of JSON-RPC, its values as written.
@@ -39,7 +39,7 @@ type message struct {
 type answer struct {
 	Result   json.RawMessage   `json:"result,omitempty"`
 	Error    json.RawMessage   `json:"error,omitempty"`
-	Progress []json.RawMessage `json:"progress,omitempty"` // params of the progress told before it, token removed
+	Progress []json.RawMessage `json:"progress,omitempty"` // params of the progress told before it
 }
 
 func start(ctx context.Context, name string, command []string, env map[string]string, roots json.RawMessage, timeout time.Duration) (*client, error) {
@@ -102,8 +102,7 @@ func (c *client) ask(method string, params json.RawMessage) (answer, error) {
 			}
 		case m.Method == "notifications/progress":
 			a.Progress = append(a.Progress, m.Params)
-		case m.Method != "":
-			c.changed = c.changed || bytes.HasSuffix([]byte(m.Method), []byte("/list_changed"))
+		case m.Method != "": // logs and list changes come when they like
 		case string(m.ID) == fmt.Sprint(id):
 			a.Result, a.Error = m.Result, m.Error
 			return a, nil
@@ -152,14 +151,25 @@ func (c *client) fail(method string, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the process ended, or gave no answer in time")
 	}
-	return fmt.Errorf("%s: %s: %w\n%s", c.name, method, err, c.stderr.text)
+	return fmt.Errorf("%s: %s: %w\n%s", c.name, method, err, c.stderr.String())
 }
 
 // tail keeps the end of what is written to it.
-type tail struct{ text []byte }
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
 
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
 	t.text = t.text[max(0, len(t.text)-2000):]
 	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
 }

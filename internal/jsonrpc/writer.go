@@ -35,7 +35,8 @@ type Writer struct {
 	queue  [][]byte // lines that wait, without their line ends
 	queued int      // bytes that wait or are being written by the goroutine
 	waits  []wait
-	err    error // why nothing is written any more
+	err    error         // why nothing is written any more
+	ended  chan struct{} // closed with err
 }
 
 // wait is a channel to close when no more than limit bytes are queued.
@@ -48,7 +49,7 @@ type wait struct {
 // it, and Close closes it if it is an [io.Closer]. A file's Fd must not be called
 // any more, since that could make its writes block.
 func NewWriter(w io.Writer) *Writer {
-	out := &Writer{w: w, close: sync.OnceValue(closer(w)), drained: make(chan struct{})}
+	out := &Writer{w: w, close: sync.OnceValue(closer(w)), drained: make(chan struct{}), ended: make(chan struct{})}
 	if file, ok := w.(*os.File); ok {
 		out.direct = newDirect(file)
 		out.stuck = !interruptible(file, out.direct)
@@ -201,6 +202,7 @@ func (w *Writer) write(p []byte) {
 func (w *Writer) endLocked(err error) {
 	if w.err == nil {
 		w.err = err
+		close(w.ended)
 	}
 	w.queue, w.queued = nil, 0
 	w.wakeLocked()
@@ -246,6 +248,10 @@ func (w *Writer) Drained(limit int) <-chan struct{} {
 	w.waits = append(w.waits, wait{limit, ready})
 	return ready
 }
+
+// Ended returns a channel that is closed when nothing is written any more: the
+// peer has closed its end, or Close was called.
+func (w *Writer) Ended() <-chan struct{} { return w.ended }
 
 // Flush waits until everything that was sent is written. The error is ctx's, or
 // the one that ended the Writer.

@@ -39,7 +39,7 @@ type Options struct {
 	Prompts      []string          // raw prompts; default: one of its own
 	Results      map[string]string // tool → the raw result it answers with
 	Page         int               // items of a list on one page; 0: all
-	Start        string            // "die": at once | "mute": never answers | "shy": ends when asked for a revision before initialize | "rubbish": prints some first
+	Start        string            // "die": at once | "mute": never answers | "shy": ends when asked for a revision before initialize | "rubbish": prints some first | "refuse": answers initialize with an error
 	Gate         string            // address of a Gate: nothing is answered before it opens
 	Beacon       string            // address of a Gate at which the process stands while it lives
 	Family       bool              // the process has a child of its own, at the same Beacon
@@ -192,6 +192,8 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 	switch {
 	case r.Method == "server/discover" && o.Era != "stateless" && o.Era != "both":
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
+	case r.Method == "initialize" && o.Start == "refuse":
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no licence"}
 	case r.Method == "initialize" && o.Era == "stateless":
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no handshake here"}
 	case r.stateless && o.Era != "stateless" && o.Era != "both":

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -55,7 +56,7 @@ func serveStdio(o Options) error {
 		os.Exit(4)
 	}
 	if o.Start == "rubbish" {
-		fmt.Println("Welcome!\n\n{}\n\"text\"\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\"")
+		fmt.Println("Welcome!\n\n{}\n\"text\"\n{\"jsonrpc\":\"2.0\",\"id\":77,\"result\"")
 	}
 	var err error
 	if stdin, err = pollable(os.Stdin); err != nil {
@@ -78,7 +79,7 @@ func (s *Server) stdio() error {
 		line, err := lines.Next()
 		if err != nil {
 			if s.has("deaf") {
-				<-context.Background().Done()
+				time.Sleep(limit)
 			}
 			return nil // whatever the error: nobody is there
 		}

@@ -1,12 +1,12 @@
 package mcptest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -253,7 +253,7 @@ func (r *request) fault(name string, a arguments) ([]byte, *jsonrpc.Error) {
 		os.Exit(3)
 	case "closeout":
 		os.Stdout.Close()
-		<-context.Background().Done()
+		time.Sleep(limit)
 	case "closein":
 		stdin.Close()
 	}

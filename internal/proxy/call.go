@@ -145,8 +145,8 @@ func (x *exchange) answer(answer upstream.Answer, err error) {
 // not be run is a result with isError, so that the model reads why; anything
 // else is a JSON-RPC error.
 func (x *exchange) failed(err error) {
-	var refused *jsonrpc.Error
-	if errors.As(err, &refused) {
+	// Not one that err wraps: that was said to the proxy, or of a server's line.
+	if refused, ok := err.(*jsonrpc.Error); ok {
 		x.fail(refused)
 		return
 	}

@@ -491,12 +491,12 @@ func (c *conn) closed(err error) {
 		cancel()
 	}
 	c.mu.Unlock()
+	close(c.done) // first: who hears of the end asks what stderr said
 	for _, p := range waiting {
 		// Not wrapped: what ended the connection may say "not run", and these
 		// may have been.
 		p.answer <- answer{err: fmt.Errorf("%w: %v", errEnded, err)}
 	}
-	close(c.done)
 }
 
 // close ends the connection and returns when nothing of it is left.

@@ -136,14 +136,18 @@ func TestSSERefusedMessages(t *testing.T) {
 			reply(w, 500, "text/plain", "out of order")
 		case "2":
 			w.WriteHeader(403)
+		case "3":
+			w.WriteHeader(401)
 		}
 		return ""
 	})
 	l, e := openSSE(t, httpOptions{url: url, header: bearer})
 	must(t, l, call(1))
 	e.want("lost 1: status 500 Internal Server Error: out of order")
-	must(t, l, call(2))
-	if err := e.lost(2); !isType[*authRequired](err) {
+	must(t, l, call(2)) // about this request: the stream was allowed
+	e.want("lost 2: status 403 Forbidden")
+	must(t, l, call(3))
+	if err := e.lost(3); !isType[*authRequired](err) {
 		t.Errorf("got %v", err)
 	}
 	if s := e.next(); s.what != "closed" || !isType[*authRequired](s.err) {

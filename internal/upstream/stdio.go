@@ -161,9 +161,12 @@ func (p *process) run() {
 	})
 
 	var err error
+	end := "closed its output"
 	select {
 	case <-p.exited:
 	case <-p.silent:
+	case <-p.out.Ended(): // it would never hear of another call
+		end = "closed its input"
 	case <-p.stopping:
 		err = errStopped
 	}
@@ -178,7 +181,7 @@ func (p *process) run() {
 	switch {
 	case err != nil:
 	case forced:
-		err = errors.New("closed its output")
+		err = errors.New(end)
 	default:
 		err = ended(p.state)
 	}

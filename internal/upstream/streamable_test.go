@@ -270,6 +270,24 @@ func TestAuthRequired(t *testing.T) {
 	}
 }
 
+// Once the server has answered, 403 is about one request only.
+func TestForbiddenLater(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if m := readMessage(t, r); string(m.ID) == "2" {
+			w.WriteHeader(403)
+			return
+		}
+		replyJSON(w, result(1))
+	})
+	l, e := dial(t, httpOptions{url: url})
+	for range 2 {
+		must(t, l, call(1))
+		e.want("message on 1: " + result(1))
+		must(t, l, call(2))
+		e.want("lost 2: status 403 Forbidden")
+	}
+}
+
 // sessions is a server that hands out session "s1" and remembers its requests.
 func sessions(t *testing.T, other http.HandlerFunc) (url string, seen chan *http.Request) {
 	seen = make(chan *http.Request, 1000)

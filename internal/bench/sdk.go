@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+func sdkMain([]string) error {
+	// Blocking, the SDK's own way of reading may stop for minutes (Go 1.26).
+	in, err := nonblocking(os.Stdin)
+	if err != nil {
+		return err
+	}
+	out, err := nonblocking(os.Stdout)
+	if err != nil {
+		return err
+	}
+	return serveSDK(context.Background(), in, out)
+}
+
+// serveSDK is the upstream's tools on mcp-go's server, set to as many workers as
+// it can have, because a call that waits for one says nothing of who stands in
+// front. It takes about the time that an answer takes a server in the field.
+func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
+	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(false))
+	s.AddTool(mcp.NewTool("blob", mcp.WithNumber("size", mcp.Required())), blobTool())
+	s.AddTool(mcp.NewTool("sleep", mcp.WithNumber("ms", mcp.Required())), sleepTool)
+	stdio := server.NewStdioServer(s)
+	server.WithWorkerPoolSize(100)(stdio)
+	server.WithQueueSize(1000)(stdio)
+	server.WithErrorLogger(log.New(io.Discard, "", 0))(stdio)
+	if err := stdio.Listen(ctx, in, out); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// blobTool answers with texts that are made once: making them is no part of
+// what a server does for a call.
+func blobTool() server.ToolHandlerFunc {
+	texts := make(map[int]string) // size → text, read only from here on
+	for _, size := range sizes {
+		texts[size] = unquoted(text(size))
+	}
+	return func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		answer, ok := texts[r.GetInt("size", -1)]
+		if !ok {
+			return mcp.NewToolResultError("no text of this size is measured"), nil
+		}
+		return mcp.NewToolResultText(answer), nil
+	}
+}
+
+// unquoted is the string whose inside is s in JSON.
+func unquoted(s string) string {
+	var plain string
+	if err := json.NewDecoder(strings.NewReader(`"` + s + `"`)).Decode(&plain); err != nil {
+		return s // sourceLine is cut only at its end
+	}
+	return plain
+}
+
+func sleepTool(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	select {
+	case <-time.After(time.Duration(r.GetInt("ms", 0)) * time.Millisecond):
+		return mcp.NewToolResultText("slept"), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// report is the outcome of a run, a row for each server.
+type report struct{ rows []*row }
+
+// row is what was found out about one server.
+type row struct {
+	server server
+	direct *facts
+	again  *facts   // direct too, from a second start: what is not the same there says nothing of the proxy
+	varies []string // what that is
+	only   []string // differences through the proxy for this server alone
+	joined []string // differences through the proxy for all
+}
+
+// compare asks every server, one after the other, then all of them at once.
+func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*report, error) {
+	dir, err := os.MkdirTemp("", "mcpschedd-compare-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "config.toml")
+	if err := os.WriteFile(file, proxyConfig(p, dir), 0o600); err != nil {
+		return nil, err
+	}
+	roots, err := rootsResult(p.Roots)
+	if err != nil {
+		return nil, err
+	}
+	proxy := []string{o.bin, "serve", "--config", file}
+
+	r := &report{}
+	for _, s := range p.Servers {
+		fmt.Fprintf(progress, "compare: %s\n", s.Name)
+		ask := func(how string, command []string, env map[string]string) (*facts, error) {
+			c, err := start(ctx, s.Name+", "+how, command, env, roots, o.timeout)
+			if err != nil {
+				return nil, err
+			}
+			defer c.close()
+			f, err := greet(c)
+			if err != nil {
+				return nil, err
+			}
+			f.Answers, err = askAll(c, s.Calls, "")
+			return f, err
+		}
+		x := &row{server: s}
+		direct := append([]string{s.Command}, s.Args...)
+		if x.direct, err = ask("direct", direct, s.Env); err != nil {
+			return nil, err
+		}
+		if x.again, err = ask("direct", direct, s.Env); err != nil {
+			return nil, err
+		}
+		only, err := ask("--only", append(proxy, "--only", s.Name), nil)
+		if err != nil {
+			return nil, err
+		}
+		x.varies = x.differences(x.again, "")
+		x.only = x.differences(only, "")
+		r.rows = append(r.rows, x)
+	}
+
+	fmt.Fprintf(progress, "compare: all in one\n")
+	c, err := start(ctx, "all in one", proxy, nil, roots, o.timeout)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	all, err := greet(c)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.split(all, func(x *row, prefix string) ([]answer, error) { return askAll(c, x.server.Calls, prefix) })
+}
+
+// split gives each server its part of what the joined view said, and compares.
+// The lists are those of the servers one after the other, less the resources
+// that an earlier one has.
+func (r *report) split(all *facts, answers func(x *row, prefix string) ([]answer, error)) error {
+	seen := make(map[string]bool)
+	for _, x := range r.rows {
+		part := &facts{Capabilities: all.Capabilities, Instructions: all.Instructions}
+		direct := *x.direct
+		direct.Lists = nil
+		for i := range lists {
+			var mine []json.RawMessage
+			for _, item := range x.direct.Lists[i] {
+				if k := fmt.Sprint(i, key(i, item)); named(i) || !seen[k] {
+					seen[k] = true
+					mine = append(mine, item)
+				}
+			}
+			direct.Lists = append(direct.Lists, mine)
+			n := min(len(mine), len(all.Lists[i]))
+			part.Lists = append(part.Lists, all.Lists[i][:n])
+			all.Lists[i] = all.Lists[i][n:]
+		}
+		prefix := ""
+		if len(r.rows) > 1 {
+			prefix = x.server.Name + "__"
+		}
+		var err error
+		if part.Answers, err = answers(x, prefix); err != nil {
+			return err
+		}
+		y := *x
+		y.direct = &direct
+		x.joined = y.differences(part, prefix)
+	}
+	last := r.rows[len(r.rows)-1]
+	for i, l := range lists {
+		if n := len(all.Lists[i]); n > 0 {
+			last.joined = append(last.joined, fmt.Sprintf("%s: %d more than all servers have, the first %.200s", l.method, n, all.Lists[i][0]))
+		}
+	}
+	return nil
+}
+
+// differences holds what got says against the server itself.
+func (x *row) differences(got *facts, prefix string) []string {
+	var out []string
+	add := func(what, d string) {
+		if d != "" {
+			out = append(out, what+" "+d)
+		}
+	}
+	var w, g any
+	json.Unmarshal(x.direct.Capabilities, &w) // both were read with the handshake
+	json.Unmarshal(got.Capabilities, &g)
+	add("capabilities", missing(w, g, ""))
+
+	want, have := x.direct.Instructions, got.Instructions
+	if prefix != "" && want != "" {
+		want = "# " + x.server.Name + "\n" + want
+		if strings.Contains(have, want) {
+			have = want
+		}
+	}
+	if prefix == "" || want != "" {
+		add("instructions", firstDifference(quoted(want), quoted(have), ""))
+	}
+
+	for i, l := range lists {
+		from, to := x.direct.Lists[i], got.Lists[i]
+		if len(from) != len(to) {
+			add(l.method, fmt.Sprintf(": got %d, want %d", len(to), len(from)))
+		}
+		if x.shuffled(i) {
+			from, to = byKey(i, from), byKey(i, to)
+		}
+		for j := range min(len(from), len(to)) {
+			if x.unsteady(l.method, j) {
+				continue
+			}
+			before := ""
+			if named(i) {
+				before = prefix
+			}
+			add(fmt.Sprintf("%s/%d", l.method, j), firstDifference(from[j], to[j], before))
+		}
+	}
+	for i, q := range x.server.Calls {
+		if !x.unsteady(q.Method+" call", i) {
+			add(fmt.Sprintf("%s call/%d", q.Method, i), firstDifference(encoded(x.direct.Answers[i]), encoded(got.Answers[i]), ""))
+		}
+	}
+	return out
+}
+
+// shuffled says whether the server itself gives a list in any order.
+func (x *row) shuffled(list int) bool {
+	if x.direct.Shuffled[list] || x.again.Shuffled[list] {
+		return true
+	}
+	return !slices.EqualFunc(x.direct.Lists[list], x.again.Lists[list], sameBytes) &&
+		slices.EqualFunc(byKey(list, x.direct.Lists[list]), byKey(list, x.again.Lists[list]), sameBytes)
+}
+
+// unsteady says whether the server itself answers this differently each time.
+func (x *row) unsteady(method string, i int) bool {
+	for _, v := range x.varies {
+		if strings.HasPrefix(v, fmt.Sprintf("%s/%d ", method, i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *report) equal() bool {
+	for _, x := range r.rows {
+		if len(x.only)+len(x.joined) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// write prints a line for each server, and below what differs.
+func (r *report) write(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "server\ttools\tprompts\tresources\ttemplates\tcalls\tbytes\talone\tjoined")
+	for _, x := range r.rows {
+		bytes := len(x.direct.Capabilities) + len(x.direct.Instructions)
+		for _, l := range x.direct.Lists {
+			for _, item := range l {
+				bytes += len(item)
+			}
+		}
+		for _, a := range x.direct.Answers {
+			bytes += len(encoded(a))
+		}
+		l := x.direct.Lists
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", x.server.Name, len(l[0]), len(l[1]), len(l[2]), len(l[3]),
+			len(x.direct.Answers), bytes, verdict(x.only), verdict(x.joined))
+	}
+	t.Flush()
+	for _, x := range r.rows {
+		for _, d := range x.only {
+			fmt.Fprintf(w, "%s, alone: %s\n", x.server.Name, d)
+		}
+		for _, d := range x.joined {
+			fmt.Fprintf(w, "%s, joined: %s\n", x.server.Name, d)
+		}
+		for i, l := range lists {
+			if x.shuffled(i) {
+				fmt.Fprintf(w, "%s, order not compared, the server itself varies it: %s\n", x.server.Name, l.method)
+			}
+		}
+		for _, d := range x.varies {
+			fmt.Fprintf(w, "%s, not compared, the server itself varies: %s\n", x.server.Name, d)
+		}
+	}
+}
+
+func verdict(differences []string) string {
+	if len(differences) == 0 {
+		return "equal"
+	}
+	return fmt.Sprintf("%d differ", len(differences))
+}
+
+// quoted and encoded write what JSON can hold, which is all that came as JSON.
+func quoted(s string) []byte { b, _ := json.Marshal(s); return b }
+
+func encoded(a answer) []byte { b, _ := json.Marshal(a); return b }
+
+func rootsResult(uris []string) (json.RawMessage, error) {
+	type root struct {
+		URI string `json:"uri"`
+	}
+	roots := []root{}
+	for _, u := range uris {
+		roots = append(roots, root{u})
+	}
+	return json.Marshal(map[string]any{"roots": roots})
+}
+
+// proxyConfig writes the same servers in the proxy's own words. A JSON string
+// is a TOML string too.
+func proxyConfig(p *plan, dir string) []byte {
+	var b strings.Builder
+	literal := func(s string) string { return string(quoted(strings.ReplaceAll(s, "${", "$${"))) }
+	fmt.Fprintf(&b, "[server]\nstate_dir = %s\nstartup_wait = \"1m\"\n[telemetry]\nevents = \"off\"\n", quoted(filepath.Join(dir, "state")))
+	for _, s := range p.Servers {
+		fmt.Fprintf(&b, "[upstreams.%s]\ncommand = %s\nargs = [", s.Name, literal(s.Command))
+		for _, a := range s.Args {
+			fmt.Fprintf(&b, "%s, ", literal(a))
+		}
+		b.WriteString("]\nenv = {")
+		sep := ""
+		for k, v := range s.Env {
+			fmt.Fprintf(&b, "%s%s = %s", sep, quoted(k), literal(v))
+			sep = ", "
+		}
+		b.WriteString("}\n")
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,324 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/proxy"
+)
+
+// able is what the test client says that it can do.
+const able = `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`
+
+// caller is a client on stdio that writes its requests by hand.
+type caller struct {
+	t    *testing.T
+	era  string         // handshake or stateless
+	in   io.WriteCloser // to the proxy
+	out  io.Closer      // from it
+	end  chan error     // how ServeStdio ended
+	gone chan struct{}  // closed when the proxy has closed its output
+
+	// answer is what the client says to a question, nil: nothing for now.
+	answer func(method string, params []byte) []byte
+
+	mu      sync.Mutex
+	ids     int
+	lines   []string                        // everything that came, in order
+	waiting map[string]chan jsonrpc.Message // raw id → where the answer goes
+	notes   chan jsonrpc.Message            // notifications and questions
+}
+
+// connect serves a client on pipes. A client of the handshake era has shaken
+// hands when it returns.
+func connect(t *testing.T, s *proxy.Server, era string) *caller {
+	t.Helper()
+	c := attach(t, s, era)
+	if era == handshake {
+		c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"tester","version":"1"}}`)
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	}
+	return c
+}
+
+// attach serves a client that has not said anything yet.
+func attach(t *testing.T, s *proxy.Server, era string) *caller {
+	t.Helper()
+	in, toProxy, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromProxy, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &caller{
+		t: t, era: era, in: toProxy, out: fromProxy,
+		end: make(chan error, 1), gone: make(chan struct{}),
+		waiting: make(map[string]chan jsonrpc.Message),
+		notes:   make(chan jsonrpc.Message, 4096),
+	}
+	go func() {
+		c.end <- s.ServeStdio(context.Background(), in, out, "")
+		in.Close()
+		out.Close()
+	}()
+	go c.read(fromProxy)
+	t.Cleanup(func() {
+		toProxy.Close()
+		<-c.gone
+		fromProxy.Close()
+	})
+	return c
+}
+
+// read takes what the proxy says.
+func (c *caller) read(r io.Reader) {
+	defer close(c.gone)
+	for lines := jsonrpc.NewReader(r, 0); ; {
+		line, err := lines.Next()
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil {
+			c.t.Errorf("the proxy sent %q: %v", line, err)
+			continue
+		}
+		c.mu.Lock()
+		c.lines = append(c.lines, string(line))
+		waiting := c.waiting[string(m.ID)]
+		if m.IsResponse() {
+			delete(c.waiting, string(m.ID))
+		}
+		answer := c.answer
+		c.mu.Unlock()
+		switch {
+		case m.IsResponse() && waiting != nil:
+			waiting <- m
+		case m.IsResponse():
+			c.t.Errorf("answered what was not asked: %s", line)
+		case m.IsRequest() && answer != nil:
+			go func() {
+				if result := answer(m.Method, m.Params); result != nil {
+					c.send(string(jsonrpc.AppendResult(nil, m.ID, result)))
+				}
+			}()
+		default:
+			c.notes <- m
+		}
+	}
+}
+
+func (c *caller) send(line string) {
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Errorf("send: %v", err)
+	}
+}
+
+// pending is a request that was sent.
+type pending struct {
+	c      *caller
+	id     string
+	answer chan jsonrpc.Message
+}
+
+// start sends a request; params are an object. A stateless client says in it
+// what it is.
+func (c *caller) start(method, params string) pending {
+	c.t.Helper()
+	if params == "" {
+		params = "{}"
+	}
+	if c.era == stateless {
+		params = withMeta(params, able, "")
+	}
+	c.mu.Lock()
+	c.ids++
+	p := pending{c, fmt.Sprint(c.ids), make(chan jsonrpc.Message, 1)}
+	c.waiting[p.id] = p.answer
+	c.mu.Unlock()
+	c.send(`{"jsonrpc":"2.0","id":` + p.id + `,"method":"` + method + `","params":` + params + `}`)
+	return p
+}
+
+// withMeta adds what every stateless request carries.
+func withMeta(params, capabilities, level string) string {
+	meta := jsonrpc.Get([]byte(params), "_meta")
+	meta = jsonrpc.Set(meta, "io.modelcontextprotocol/protocolVersion", []byte(`"`+stateless+`"`))
+	meta = jsonrpc.Set(meta, "io.modelcontextprotocol/clientCapabilities", []byte(capabilities))
+	meta = jsonrpc.Set(meta, "io.modelcontextprotocol/clientInfo", []byte(`{"name":"tester","version":"1"}`))
+	if level != "" {
+		meta = jsonrpc.Set(meta, "io.modelcontextprotocol/logLevel", []byte(`"`+level+`"`))
+	}
+	return string(jsonrpc.Set([]byte(params), "_meta", meta))
+}
+
+// wait returns the answer to a request.
+func (p pending) wait() jsonrpc.Message {
+	p.c.t.Helper()
+	select {
+	case m := <-p.answer:
+		return m
+	case <-p.c.gone:
+		select {
+		case m := <-p.answer:
+			return m
+		default:
+		}
+		p.c.t.Fatalf("request %s: the proxy has gone without an answer", p.id)
+	case <-time.After(patience):
+		p.c.t.Fatalf("request %s: no answer", p.id)
+	}
+	panic("unreachable")
+}
+
+// open reports whether the request has no answer yet.
+func (p pending) open() bool { return len(p.answer) == 0 }
+
+// request returns the result of a request, which must not fail.
+func (c *caller) request(method, params string) string {
+	c.t.Helper()
+	m := c.start(method, params).wait()
+	if m.Error != nil {
+		c.t.Fatalf("%s: got error %s", method, m.Error)
+	}
+	return string(m.Result)
+}
+
+// refused returns the error code of a request that must fail.
+func (c *caller) refused(method, params string) (code int, message string) {
+	c.t.Helper()
+	m := c.start(method, params).wait()
+	if m.Error == nil {
+		c.t.Fatalf("%s: got %s, want an error", method, m.Result)
+	}
+	return errorOf(c.t, m)
+}
+
+func errorOf(t *testing.T, m jsonrpc.Message) (code int, message string) {
+	t.Helper()
+	var e struct {
+		Code    int
+		Message string
+	}
+	if err := json.Unmarshal(m.Error, &e); err != nil {
+		t.Fatalf("%s: %v", m.Raw, err)
+	}
+	return e.Code, e.Message
+}
+
+func toolCall(tool, arguments string) string {
+	if arguments == "" {
+		arguments = "{}"
+	}
+	return `{"name":"` + tool + `","arguments":` + arguments + `}`
+}
+
+// begin sends a call.
+func (c *caller) begin(tool, arguments string) pending {
+	c.t.Helper()
+	return c.start("tools/call", toolCall(tool, arguments))
+}
+
+// call returns the result of a call.
+func (c *caller) call(tool, arguments string) string {
+	c.t.Helper()
+	return c.request("tools/call", toolCall(tool, arguments))
+}
+
+// said returns the structuredContent of a call's result.
+func (c *caller) said(tool, arguments string) string {
+	c.t.Helper()
+	return string(jsonrpc.Get([]byte(c.call(tool, arguments)), "structuredContent"))
+}
+
+// broken returns the text of a call that must end with isError.
+func (c *caller) broken(tool, arguments string) string {
+	c.t.Helper()
+	return brokenText(c.t, c.begin(tool, arguments).wait())
+}
+
+func brokenText(t *testing.T, m jsonrpc.Message) string {
+	t.Helper()
+	var r struct {
+		IsError bool
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(m.Result, &r); err != nil || !r.IsError || len(r.Content) != 1 {
+		t.Fatalf("got %s (%v), want a result with isError", m.Raw, err)
+	}
+	return r.Content[0].Text
+}
+
+// names returns the names in a list.
+func (c *caller) names(method, member string) string {
+	c.t.Helper()
+	var names []string
+	for item := range jsonrpc.Elements(jsonrpc.Get([]byte(c.request(method, "")), member)) {
+		name, ok := jsonrpc.String(jsonrpc.Get(item, "name"))
+		if !ok {
+			c.t.Errorf("%s: no name: %s", method, item)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (c *caller) tools() string {
+	c.t.Helper()
+	return c.names("tools/list", "tools")
+}
+
+// next waits for a notification or question of that method, passing others by.
+func (c *caller) next(method string) jsonrpc.Message {
+	c.t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case m := <-c.notes:
+			if m.Method == method {
+				return m
+			}
+		case <-late:
+			c.t.Fatalf("no %s came", method)
+		}
+	}
+}
+
+// transcript returns everything that came so far.
+func (c *caller) transcript() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.lines...)
+}
+
+// reply sets what the client answers to questions.
+func (c *caller) reply(answer func(method string, params []byte) []byte) {
+	c.mu.Lock()
+	c.answer = answer
+	c.mu.Unlock()
+}
+
+// hangUp closes the client's end and waits for the proxy's.
+func (c *caller) hangUp() error {
+	c.t.Helper()
+	c.in.Close()
+	return await(c.t, c.end)
+}
+
+// start makes a proxy that ends with the test.
+func start(t *testing.T, o proxy.Options) *proxy.Server {
+	t.Helper()
+	s := proxy.New(o, nil)
+	t.Cleanup(s.Close)
+	return s
+}
