@@ -54,8 +54,11 @@ func Params(params []byte, c Change) []byte {
 
 // same reports whether c changes nothing.
 func same(params, meta []byte, c Change) bool {
-	if c.Hop != nil || c.Token != nil || c.Target != nil || params == nil {
+	if c.Hop != nil || c.Token != nil || c.Target != nil {
 		return false
+	}
+	if params == nil {
+		return !c.Arguments
 	}
 	for m := range jsonrpc.Members(meta) {
 		if hopKey(m.Name) || string(m.Name) == keyToken {

@@ -1,0 +1,133 @@
+package revision_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+func TestParams(t *testing.T) {
+	hop := &revision.Hop{Version: revision.Latest, Info: json.RawMessage(`{"name":"c"}`), Capabilities: json.RawMessage(`{"roots":{}}`)}
+	for _, c := range []struct {
+		name, in string
+		change   revision.Change
+		want     string
+	}{
+		{"nothing to change", `{"name":"a", "arguments":{"n":9007199254740993}}`, revision.Change{Arguments: true}, `{"name":"a", "arguments":{"n":9007199254740993}}`},
+		{"no params", ``, revision.Change{}, ``},
+		{"renamed", `{"name":"x__a","arguments":{"b":1},"z":2}`, revision.Change{Member: "name", Target: []byte(`"a"`)}, `{"name":"a","arguments":{"b":1},"z":2}`},
+		{"arguments absent", `{"name":"a"}`, revision.Change{Arguments: true}, `{"name":"a","arguments":{}}`},
+		{"arguments null", `{"arguments":null,"name":"a"}`, revision.Change{Arguments: true}, `{"arguments":{},"name":"a"}`},
+		{"token replaced", `{"_meta":{"progressToken":0,"traceparent":"t"}}`, revision.Change{Token: []byte("17")}, `{"_meta":{"traceparent":"t","progressToken":17}}`},
+		{"token unwanted", `{"name":"a","_meta":{"progressToken":0}}`, revision.Change{}, `{"name":"a"}`},
+		{"hop cut, extension kept", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/related-task":{"taskId":"1"}}}`, revision.Change{}, `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}`},
+		{"hop added", `{"name":"a"}`, revision.Change{Hop: hop}, `{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}`},
+		{"hop to no params", ``, revision.Change{Hop: &revision.Hop{Version: revision.Latest, LogLevel: "info"}}, `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"}}`},
+		{"second _meta dropped", `{"name":"a","_meta":{},"_meta":{"progressToken":5}}`, revision.Change{}, `{"name":"a"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var in []byte
+			if c.in != "" {
+				in = []byte(c.in)
+			}
+			if diff := cmp.Diff(c.want, string(revision.Params(in, c.change))); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestResult(t *testing.T) {
+	for _, c := range []struct {
+		name, method, in string
+		from, to         bool // stateless
+		want             string
+	}{
+		{"handshake to handshake", "tools/call", `{ "content" : [] }`, false, false, `{ "content" : [] }`},
+		{"handshake to stateless", "tools/call", `{"content":[]}`, false, true, `{"resultType":"complete","content":[]}`},
+		{"an empty one", "tools/call", ` { } `, false, true, `{"resultType":"complete"} `},
+		{"cacheable", "resources/read", `{"contents":[]}`, false, true, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}`},
+		{"hints kept", "resources/read", `{"ttlMs":5,"cacheScope":"public","contents":[]}`, true, true, `{"resultType":"complete","ttlMs":5,"cacheScope":"public","contents":[]}`},
+		{"a request for input is not cacheable", "resources/read", `{"resultType":"input_required"}`, true, true, `{"resultType":"input_required"}`},
+		{"server of the last hop cut", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"},"v":1},"content":[]}`, true, true, `{"resultType":"complete","_meta":{"v":1},"content":[]}`},
+		{"stateless to handshake", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"}},"content":[]}`, true, false, `{"content":[]}`},
+		{"no object", "tools/call", `5`, false, true, `5`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, string(revision.Result([]byte(c.in), c.method, c.from, c.to))); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestError(t *testing.T) {
+	object := []byte(`{"code":-32002,"message":"not found","data":{"uri":"u"}}`)
+	if got := revision.Error(object, "resources/read", false); !bytes.Equal(got, object) {
+		t.Errorf("to the handshake era: got %s, want it untouched", got)
+	}
+	if got := revision.Error(object, "tools/call", true); !bytes.Equal(got, object) {
+		t.Errorf("of another method: got %s, want it untouched", got)
+	}
+	if got, want := string(revision.Error(object, "resources/read", true)), `{"code":-32602,"message":"not found","data":{"uri":"u"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestNegotiate(t *testing.T) {
+	for asked, want := range map[string]string{
+		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
+		"2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25", "": "2025-11-25",
+	} {
+		if got := revision.Negotiate(asked); got != want {
+			t.Errorf("asked for %q: got %q, want %q", asked, got, want)
+		}
+	}
+}
+
+// FuzzParams holds that what a change does not name is carried to the byte, and
+// that what comes out is valid.
+func FuzzParams(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"name":"a","arguments":{"x":[1,2,{"_meta":1}]},"_meta":{"progressToken":"p","k":1e400}}`, `{"_meta":null,"n\u0061me":"b"}`, `{"a":1,"a":2}`} {
+		f.Add(seed, "t", true, true)
+	}
+	f.Fuzz(func(t *testing.T, params, target string, token, hop bool) {
+		if !strings.HasPrefix(params, "{") || !jsonrpc.Valid([]byte(params)) {
+			return
+		}
+		change := revision.Change{Member: "name", Target: jsonrpc.AppendString(nil, target)}
+		if token {
+			change.Token = []byte("7")
+		}
+		if hop {
+			change.Hop = &revision.Hop{Version: revision.Latest}
+		}
+		out := revision.Params([]byte(params), change)
+		if !json.Valid(out) {
+			t.Fatalf("got %s from %s", out, params)
+		}
+		kept := func(object []byte) (all []string) {
+			for m := range jsonrpc.Members(object) {
+				if name := string(m.Name); name != "name" && name != "_meta" {
+					all = append(all, string(m.Raw))
+				}
+			}
+			return all
+		}
+		if diff := cmp.Diff(kept([]byte(params)), kept(out)); diff != "" {
+			t.Errorf("-in +out\n%s", diff)
+		}
+		if token && string(revision.Token(out)) != "7" {
+			t.Errorf("got token %s in %s", revision.Token(out), out)
+		}
+		if _, stateless := revision.ReadHop(out); stateless != hop {
+			t.Errorf("got a hop %v, want %v, in %s", stateless, hop, out)
+		}
+	})
+}

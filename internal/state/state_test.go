@@ -1,0 +1,60 @@
+package state_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mcpschedd/internal/state"
+)
+
+func TestWrite(t *testing.T) {
+	dir, err := state.Open(filepath.Join(t.TempDir(), "new", "folder"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dir.Read("offers/a.json"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("before: got %v, want that there is none", err)
+	}
+	for _, want := range []string{"first, and longer", "second"} {
+		if err := dir.Write("offers/a.json", []byte(want)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := dir.Read("offers/a.json"); err != nil || string(got) != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	entries, err := os.ReadDir(dir.Path("offers"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v, want the file alone", entries, err)
+	}
+	for name, want := range map[string]fs.FileMode{"offers/a.json": 0o600, "offers": 0o700 | fs.ModeDir, "": 0o700 | fs.ModeDir} {
+		info, err := os.Stat(dir.Path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("%q: got mode %v, want %v", name, info.Mode(), want)
+		}
+	}
+}
+
+// A file that cannot be replaced stays as it was, and leaves nothing beside it.
+func TestWriteFails(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir.Path("taken"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Write("taken", []byte("x")); err == nil {
+		t.Error("got no error for a name that is a folder")
+	}
+	entries, err := os.ReadDir(dir.Path("."))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v, want the folder alone", entries, err)
+	}
+}
