@@ -136,7 +136,7 @@ func TestCheck(t *testing.T) {
 	write(t, path, "enrichment.prefetch_timeout_ms = 1\n[upstreams.a]\ncommand = \"x\"\n\nenv = { A = \"${B}\" }\n[upstreams.off]\nenabled = false\ncommand = \"${C}\"\n")
 	expect(nil, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
 		"DIR/c.toml:5: upstreams.a.env.A: this upstream is disabled: environment variable B is not set\n"+
-		"DIR/c.toml: ok: 2 upstreams, 0 limits, 0 plans, 0 tool blocks\n", true)
+		"DIR/c.toml: ok (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
 	expect(map[string]string{"B": ""}, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
-		"DIR/c.toml: ok: 2 upstreams, 0 limits, 0 plans, 0 tool blocks\n", true)
+		"DIR/c.toml: ok (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
 }

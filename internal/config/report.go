@@ -77,7 +77,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		fmt.Fprintln(&b, p)
 	}
 	if c := r.Config; c != nil {
-		fmt.Fprintf(&b, "%s: ok: %d upstreams, %d limits, %d plans, %d tool blocks\n", c.Path, len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
+		fmt.Fprintf(&b, "%s: ok (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
 	}
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err
