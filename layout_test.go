@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"internal/state":    {},
 	"internal/demo":     {},
 	"internal/bench":    {},
+	"internal/compare":  {},
 	"internal/mcptest":  {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
 }
 

@@ -14,16 +14,24 @@ import (
 	"time"
 )
 
+// process is what to start, and how to be its client.
+type process struct {
+	name    string // for errors
+	command []string
+	env     map[string]string // added to ours
+	dir     string            // its working directory; default: ours
+	roots   json.RawMessage   // the answer to roots/list
+	options
+}
+
 // client speaks MCP to one process, on its pipes, one request at a time.
 type client struct {
-	name    string // for errors
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	stderr  tail
-	timeout time.Duration // for one answer
-	roots   json.RawMessage
-	next    int
+	process
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr tail
+	next   int // the last id
 }
 
 // message is any line of JSON-RPC, its values as written.
@@ -42,12 +50,11 @@ type answer struct {
 	Progress []json.RawMessage `json:"progress,omitempty"` // params of the progress told before it
 }
 
-func start(ctx context.Context, name string, command []string, env map[string]string, roots json.RawMessage, timeout time.Duration) (*client, error) {
-	c := &client{name: name, timeout: timeout, roots: roots}
-	c.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	c.cmd.WaitDelay = 5 * time.Second
+func start(ctx context.Context, p process) (*client, error) {
+	c := &client{process: p, cmd: exec.CommandContext(ctx, p.command[0], p.command[1:]...)}
+	c.cmd.Dir = p.dir
 	c.cmd.Env = os.Environ()
-	for k, v := range env {
+	for k, v := range p.env {
 		c.cmd.Env = append(c.cmd.Env, k+"="+v)
 	}
 	c.cmd.Stderr = &c.stderr
@@ -60,7 +67,7 @@ func start(ctx context.Context, name string, command []string, env map[string]st
 		return nil, err
 	}
 	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
 	c.in, c.out = in, bufio.NewReaderSize(out, 1<<20)
 	return c, nil

@@ -21,17 +21,21 @@ type row struct {
 	direct *facts
 	again  *facts   // direct too, from a second start: what is not the same there says nothing of the proxy
 	varies []string // what that is
-	only   []string // differences through the proxy for this server alone
+	alone  []string // differences through the proxy for this server alone
 	joined []string // differences through the proxy for all
 }
 
 // compare asks every server, one after the other, then all of them at once.
 func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*report, error) {
-	dir, err := os.MkdirTemp("", "mcpschedd-compare-")
-	if err != nil {
-		return nil, err
+	dir := o.keep
+	if dir == "" {
+		temp, err := os.MkdirTemp("", "mcpschedd-compare-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(temp)
+		dir = temp
 	}
-	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "config.toml")
 	if err := os.WriteFile(file, proxyConfig(p, dir), 0o600); err != nil {
 		return nil, err
@@ -45,38 +49,26 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 	r := &report{}
 	for _, s := range p.Servers {
 		fmt.Fprintf(progress, "compare: %s\n", s.Name)
-		ask := func(how string, command []string, env map[string]string) (*facts, error) {
-			c, err := start(ctx, s.Name+", "+how, command, env, roots, o.timeout)
-			if err != nil {
-				return nil, err
-			}
-			defer c.close()
-			f, err := greet(c)
-			if err != nil {
-				return nil, err
-			}
-			f.Answers, err = askAll(c, s.Calls, "")
-			return f, err
-		}
 		x := &row{server: s}
-		direct := append([]string{s.Command}, s.Args...)
-		if x.direct, err = ask("direct", direct, s.Env); err != nil {
+		direct := process{name: s.Name + ", direct", command: append([]string{s.Command}, s.Args...), env: s.Env, dir: s.Cwd, roots: roots, options: o}
+		if x.direct, err = survey(ctx, direct, s.Calls); err != nil {
 			return nil, err
 		}
-		if x.again, err = ask("direct", direct, s.Env); err != nil {
+		if x.again, err = survey(ctx, direct, s.Calls); err != nil {
 			return nil, err
 		}
-		only, err := ask("--only", append(proxy, "--only", s.Name), nil)
+		alone := process{name: s.Name + ", alone", command: append(proxy, "--only", s.Name), roots: roots, options: o}
+		got, err := survey(ctx, alone, s.Calls)
 		if err != nil {
 			return nil, err
 		}
 		x.varies = x.differences(x.again, "")
-		x.only = x.differences(only, "")
+		x.alone = x.differences(got, "")
 		r.rows = append(r.rows, x)
 	}
 
-	fmt.Fprintf(progress, "compare: all in one\n")
-	c, err := start(ctx, "all in one", proxy, nil, roots, o.timeout)
+	fmt.Fprintf(progress, "compare: all joined\n")
+	c, err := start(ctx, process{name: "all joined", command: proxy, roots: roots, options: o})
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +132,11 @@ func (x *row) differences(got *facts, prefix string) []string {
 		}
 	}
 	var w, g any
-	json.Unmarshal(x.direct.Capabilities, &w) // both were read with the handshake
-	json.Unmarshal(got.Capabilities, &g)
+	for from, to := range map[*facts]*any{x.direct: &w, got: &g} {
+		if err := tokens(from.Capabilities).Decode(to); err != nil {
+			add("capabilities", ": "+err.Error())
+		}
+	}
 	add("capabilities", missing(w, g, ""))
 
 	want, have := x.direct.Instructions, got.Instructions
@@ -203,7 +198,7 @@ func (x *row) unsteady(method string, i int) bool {
 
 func (r *report) equal() bool {
 	for _, x := range r.rows {
-		if len(x.only)+len(x.joined) > 0 {
+		if len(x.alone)+len(x.joined) > 0 {
 			return false
 		}
 	}
@@ -226,11 +221,11 @@ func (r *report) write(w io.Writer) {
 		}
 		l := x.direct.Lists
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", x.server.Name, len(l[0]), len(l[1]), len(l[2]), len(l[3]),
-			len(x.direct.Answers), bytes, verdict(x.only), verdict(x.joined))
+			len(x.direct.Answers), bytes, verdict(x.alone), verdict(x.joined))
 	}
 	t.Flush()
 	for _, x := range r.rows {
-		for _, d := range x.only {
+		for _, d := range x.alone {
 			fmt.Fprintf(w, "%s, alone: %s\n", x.server.Name, d)
 		}
 		for _, d := range x.joined {
@@ -281,7 +276,11 @@ func proxyConfig(p *plan, dir string) []byte {
 		for _, a := range s.Args {
 			fmt.Fprintf(&b, "%s, ", literal(a))
 		}
-		b.WriteString("]\nenv = {")
+		b.WriteString("]\n")
+		if s.Cwd != "" {
+			fmt.Fprintf(&b, "cwd = %s\n", literal(s.Cwd))
+		}
+		b.WriteString("env = {")
 		sep := ""
 		for k, v := range s.Env {
 			fmt.Fprintf(&b, "%s%s = %s", sep, quoted(k), literal(v))

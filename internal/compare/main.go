@@ -39,9 +39,12 @@ import (
 const usage = `usage: compare -config FILE [flags]
 
   -config FILE   JSON: {"roots": [URI…], "servers": [{"name", "command", "args",
-                 "env", "calls": [{"method", "params"}…]}…]}
+                 "env", "cwd", "calls": [{"method", "params"}…]}…]}
   -bin FILE      the mcpschedd to compare with (default bin/mcpschedd)
+  -keep DIR      leave the proxy's config.toml and state in this folder
   -timeout SPAN  how long one answer may take (default 1m)
+  -settle SPAN   how long a server's lists must stay the same before they count,
+                 for those that add tools after the handshake (default 400ms)
 
 Exit code 1 if any answer differs.
 `
@@ -50,7 +53,9 @@ Exit code 1 if any answer differs.
 type options struct {
 	config  string        // the file that lists the servers
 	bin     string        // the proxy's file
+	keep    string        // the folder for the proxy's configuration and state; "" is one that is removed
 	timeout time.Duration // for one answer
+	settle  time.Duration // how long lists must stay the same
 }
 
 // plan is what the configuration file holds.
@@ -65,6 +70,7 @@ type server struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"` // added to ours
+	Cwd     string            `json:"cwd"` // default: ours
 	Calls   []call            `json:"calls"`
 }
 
@@ -114,7 +120,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.Usage = func() { fmt.Fprint(stderr, usage) }
 	fs.StringVar(&o.config, "config", "", "")
 	fs.StringVar(&o.bin, "bin", filepath.Join("bin", "mcpschedd"), "")
+	fs.StringVar(&o.keep, "keep", "", "")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "")
+	fs.DurationVar(&o.settle, "settle", 400*time.Millisecond, "")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -30,6 +31,9 @@ func firstDifference(want, got []byte, prefix string) string {
 			a = prefix + s
 		}
 		if a != b {
+			if !isName {
+				path.value(b) // the pointer to a member too many is its own
+			}
 			return fmt.Sprintf("%s: got %s, want %s", path, shown(b, nil), shown(a, nil))
 		}
 		path.past(a, isName)
@@ -130,7 +134,7 @@ func (p pointer) String() string {
 func missing(want, got any, path string) string {
 	w, ok := want.(map[string]any)
 	if !ok {
-		if want != got && want != false {
+		if !reflect.DeepEqual(want, got) && want != false {
 			return fmt.Sprintf("%s: got %v, want %v", path, got, want)
 		}
 		return ""

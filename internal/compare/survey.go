@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -29,12 +30,23 @@ type facts struct {
 	Answers      []answer            // to the server's calls, in their order
 }
 
-// settled is how long a server's lists must stay the same before they count:
-// some add tools when the handshake is over.
-const settled = 400 * time.Millisecond
-
 // patience is how often lists are read until they are steady.
 const patience = 20
+
+// survey starts a process, reads all it has and makes the calls.
+func survey(ctx context.Context, p process, calls []call) (*facts, error) {
+	c, err := start(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	f, err := greet(c)
+	if err != nil {
+		return nil, err
+	}
+	f.Answers, err = askAll(c, calls, "")
+	return f, err
+}
 
 // greet shakes hands and reads all lists.
 func greet(c *client) (*facts, error) {
@@ -69,9 +81,9 @@ func greet(c *client) (*facts, error) {
 		if steady {
 			return f, nil
 		}
-		time.Sleep(settled)
+		time.Sleep(c.settle)
 	}
-	return nil, c.fail("lists", fmt.Errorf("not the same for %v, in %d tries", settled, patience))
+	return nil, c.fail("lists", fmt.Errorf("not the same for %v, in %d tries", c.settle, patience))
 }
 
 func sameBytes(a, b json.RawMessage) bool { return string(a) == string(b) }

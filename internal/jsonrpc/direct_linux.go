@@ -8,31 +8,32 @@ import (
 // direct writes to a file as much as it takes without blocking.
 type direct struct {
 	conn    syscall.RawConn
-	attempt func(fd uintptr) bool // made once: a closure for each write would be an allocation for each message
-	rest    []byte                // not yet written
-	err     error                 // of the last attempt
+	call    func(fd uintptr, p []byte) (int, error) // the system call
+	attempt func(fd uintptr) bool                   // made once: a closure for each write would be an allocation for each message
+	rest    []byte                                  // not yet written
+	err     error                                   // of the last attempt
 }
 
+const (
+	setPipeSize = 1031 // F_SETPIPE_SZ, which syscall does not name
+	pipeSize    = 256 << 10
+)
+
 // newDirect returns nil if file can only be written by waiting for the peer.
-func newDirect(file *os.File) *direct {
-	if !pollable(file) {
+// alone says that no other process has a hold on it.
+func newDirect(file *os.File, alone bool) *direct {
+	conn := nonblocking(file)
+	if conn == nil {
 		return nil
 	}
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return nil
+	// In a pipe of the usual 64 KiB a longer line takes a change between the
+	// processes for each, and the queue. Where the user may have no more, it stays
+	// as it is.
+	_ = conn.Control(func(fd uintptr) { syscall.Syscall(syscall.SYS_FCNTL, fd, setPipeSize, pipeSize) })
+	d := &direct{conn: conn, call: func(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }}
+	if alone && !checking {
+		d.call = rawWrite
 	}
-	// A file that the runtime can wait for blocks nevertheless after a call of
-	// its Fd, or if another process that shares it has said so.
-	nonblocking := false
-	err = conn.Control(func(fd uintptr) {
-		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_GETFL, 0)
-		nonblocking = errno == 0 && flags&syscall.O_NONBLOCK != 0
-	})
-	if err != nil || !nonblocking {
-		return nil
-	}
-	d := &direct{conn: conn}
 	d.attempt = d.writeTo
 	return d
 }
@@ -56,7 +57,7 @@ func (d *direct) write(p []byte) (int, error) {
 // writeTo is always done: false would make conn.Write wait for the peer.
 func (d *direct) writeTo(fd uintptr) bool {
 	for len(d.rest) > 0 {
-		n, err := syscall.Write(int(fd), d.rest)
+		n, err := d.call(fd, d.rest)
 		switch {
 		case err == syscall.EINTR:
 			continue

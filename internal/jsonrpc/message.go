@@ -29,6 +29,11 @@ type Message struct {
 	Params []byte // raw JSON object; nil if absent or null
 	Result []byte // raw JSON value; nil if absent
 	Error  []byte // raw JSON object; nil if absent
+	// Buffer is what Raw lies in if somebody wants it back; nil otherwise. Parse
+	// does not know it.
+	Buffer *Buffer
+
+	resultAt int // where Result begins in Raw
 }
 
 // IsRequest says whether m asks for an answer.
@@ -185,7 +190,7 @@ func (p *parser) set(name, value []byte, at int) {
 			p.m.Params = value
 		}
 	case memberResult:
-		p.m.Result = value
+		p.m.Result, p.m.resultAt = value, at
 	case memberError:
 		p.m.Error = value
 	}

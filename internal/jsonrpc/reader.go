@@ -8,18 +8,25 @@ import (
 
 const (
 	readSize = 64 << 10 // bytes; what a pipe holds on Linux
-	keepSize = 2 << 20  // bytes; the largest buffer that is kept after a long line
+	keepSize = 2 << 20  // bytes; the largest buffer that is made ready for a long line
 	headSize = 4 << 10  // bytes of a line that is too long
+	copySize = 16 << 10 // bytes of a line that is copied out of the buffer in any case
 )
 
 // Reader splits a byte stream into lines, one message a line. A line ends in LF
 // or CRLF; empty ones are skipped.
+//
+// A long line is not copied: it is handed out with the buffer that it was read
+// into, and reading goes on with another one, as large as recent lines were.
 type Reader struct {
 	r       io.Reader
-	max     int    // bytes of a line without its end
-	buf     []byte // buf[lo:hi] is read and not yet returned
+	max     int // bytes of a line without its end
+	pool    pool
+	own     *Buffer
+	buf     []byte // own's memory: buf[lo:hi] is read and not yet returned
 	lo, hi  int
 	scanned int   // buf[lo:scanned] holds no LF
+	usual   int   // bytes; how long the lines of late were, the long ones above all
 	skip    bool  // the rest of the present line is to be dropped
 	err     error // what r returned at last
 }
@@ -27,7 +34,9 @@ type Reader struct {
 // NewReader returns a Reader of the lines in r of up to max bytes; zero is no
 // limit.
 func NewReader(r io.Reader, max int) *Reader {
-	return &Reader{r: r, max: max, buf: make([]byte, readSize)}
+	n := &Reader{r: r, max: max}
+	n.renew(readSize)
+	return n
 }
 
 // LineTooLong is the error of a line beyond the limit.
@@ -47,6 +56,45 @@ func (e *LineTooLong) Error() string {
 // is a *[LineTooLong] as soon as that is known; the next call drops the rest of
 // the line, whatever its length, and goes on behind it.
 func (r *Reader) Next() ([]byte, error) {
+	from, to, next, err := r.find()
+	if err != nil {
+		return nil, err
+	}
+	line := bytes.Clone(r.buf[from:to])
+	r.advance(next)
+	return line, nil
+}
+
+// Borrow is Next for who gives the line back with [Buffer.Release].
+func (r *Reader) Borrow() (*Buffer, error) {
+	from, to, next, err := r.find()
+	if err != nil {
+		return nil, err
+	}
+	size := to - from
+	b := r.own
+	if size <= copySize || size <= r.hi-next || from < headRoom {
+		b = r.pool.get(headRoom + size + tailRoom)
+		b.Line = b.all[headRoom : headRoom+copy(b.all[headRoom:], r.buf[from:to])]
+		r.advance(next)
+	} else {
+		b.Line = b.all[from:to]
+		rest := b.all[next:r.hi]
+		r.renew(max(headRoom+len(rest)+1, r.expected()))
+		r.hi += copy(r.buf[r.hi:], rest)
+	}
+	return b, nil
+}
+
+// expected is how large a buffer takes the next line whole, if it is like the
+// last ones.
+func (r *Reader) expected() int {
+	return max(readSize, min(headRoom+r.usual+tailRoom, keepSize))
+}
+
+// find reads up to the end of the next line, which is buf[from:to]; the one after
+// it begins at next.
+func (r *Reader) find() (from, to, next int, err error) {
 	for {
 		end := bytes.IndexByte(r.buf[r.scanned:r.hi], '\n')
 		if end < 0 {
@@ -55,10 +103,10 @@ func (r *Reader) Next() ([]byte, error) {
 				r.lo = r.hi
 			} else if r.max > 0 && r.hi-r.lo > r.max+len("\r") {
 				r.skip = true
-				return nil, r.tooLong(r.hi)
+				return 0, 0, 0, r.tooLong(r.hi)
 			}
 			if err := r.fill(); err != nil {
-				return nil, err
+				return 0, 0, 0, err
 			}
 			continue
 		}
@@ -72,15 +120,14 @@ func (r *Reader) Next() ([]byte, error) {
 		case r.max > 0 && len(line) > r.max:
 			err := r.tooLong(end)
 			r.advance(end + 1)
-			return nil, err
+			return 0, 0, 0, err
 		}
 		if len(line) == 0 {
 			r.advance(end + 1)
 			continue
 		}
-		line = bytes.Clone(line)
-		r.advance(end + 1)
-		return line, nil
+		r.usual = max(len(line), r.usual-r.usual/32)
+		return r.lo, r.lo + len(line), end + 1, nil
 	}
 }
 
@@ -93,27 +140,40 @@ func (r *Reader) tooLong(end int) *LineTooLong {
 // advance takes what stands before i as returned.
 func (r *Reader) advance(i int) {
 	r.lo, r.scanned = i, i
-	if r.hi-r.lo <= readSize && len(r.buf) > keepSize {
-		r.shift(make([]byte, readSize))
+	if size := r.expected(); len(r.buf) > 4*size && r.hi-r.lo < readSize {
+		r.move(size) // long lines have become rare
 	}
 }
 
-// shift moves what is not yet returned to the beginning of buf.
-func (r *Reader) shift(buf []byte) {
-	n := copy(buf, r.buf[r.lo:r.hi])
-	r.buf, r.lo, r.scanned, r.hi = buf, 0, r.scanned-r.lo, n
+// renew goes on with an empty buffer of at least size bytes; the old one is
+// somebody's.
+func (r *Reader) renew(size int) {
+	r.own = r.pool.get(size)
+	r.buf = r.own.all
+	r.lo, r.scanned, r.hi = headRoom, headRoom, headRoom
+}
+
+// move goes on with another buffer of at least size bytes and what is not yet
+// returned in it.
+func (r *Reader) move(size int) {
+	old, rest, scanned := r.own, r.buf[r.lo:r.hi], r.scanned-r.lo
+	r.renew(size)
+	r.hi += copy(r.buf[r.hi:], rest)
+	r.scanned += scanned
+	old.Release()
 }
 
 // fill reads more, after making room for it.
 func (r *Reader) fill() error {
 	switch {
 	case r.lo == r.hi:
-		r.lo, r.scanned, r.hi = 0, 0, 0
+		r.lo, r.scanned, r.hi = headRoom, headRoom, headRoom
 	case r.hi < len(r.buf):
-	case r.lo > 0:
-		r.shift(r.buf)
+	case r.lo > headRoom:
+		n := copy(r.buf[headRoom:], r.buf[r.lo:r.hi])
+		r.lo, r.scanned, r.hi = headRoom, headRoom+r.scanned-r.lo, headRoom+n
 	default:
-		r.shift(make([]byte, 2*len(r.buf)))
+		r.move(max(2*len(r.buf), r.expected()))
 	}
 	for range 100 {
 		if r.err != nil {

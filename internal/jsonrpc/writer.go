@@ -30,10 +30,11 @@ type Writer struct {
 	run     sync.WaitGroup
 
 	mu     sync.Mutex
-	busy   bool     // somebody writes to w; the buffer is theirs
-	buffer []byte   // lines on their way to w, with their line ends
-	queue  [][]byte // lines that wait, without their line ends
-	queued int      // bytes that wait or are being written by the goroutine
+	busy   bool      // somebody writes to w; the buffer is theirs
+	buffer []byte    // what a caller writes by itself
+	queue  []*Buffer // pieces that wait: a long line, or short ones joined, with their line ends
+	pool   pool      // of pieces
+	queued int       // bytes that wait or are being written by the goroutine
 	waits  []wait
 	err    error         // why nothing is written any more
 	ended  chan struct{} // closed with err
@@ -50,8 +51,13 @@ type wait struct {
 // any more, since that could make its writes block.
 func NewWriter(w io.Writer) *Writer {
 	out := &Writer{w: w, close: sync.OnceValue(closer(w)), drained: make(chan struct{}), ended: make(chan struct{})}
-	if file, ok := w.(*os.File); ok {
-		out.direct = newDirect(file)
+	file, _ := w.(*os.File)
+	pipe, alone := w.(*Pipe)
+	if alone {
+		file = pipe.File
+	}
+	if file != nil {
+		out.direct = newDirect(file, alone)
 		out.stuck = !interruptible(file, out.direct)
 	}
 	close(out.drained)
@@ -69,9 +75,8 @@ func closer(w io.Writer) func() error {
 // system call: only then does it have deadlines.
 func pollable(file *os.File) bool { return file.SetWriteDeadline(time.Time{}) == nil }
 
-// Send writes line, which must hold no LF, and a line end. The caller must not
-// change line afterwards: while the peer does not read, the Writer keeps it, not
-// a copy.
+// Send writes line, which must hold no LF, and a line end. The line is the
+// caller's again when Send returns: what the peer does not take is copied.
 //
 // The error is the one that ended the Writer, [os.ErrClosed] after Close; the
 // peer has not got the whole line then. Without an error the line may still be
@@ -83,8 +88,7 @@ func (w *Writer) Send(line []byte) error {
 		return w.err
 	}
 	if w.busy || w.direct == nil {
-		w.queue = append(w.queue, line)
-		w.queued += len(line) + 1
+		w.queueLocked(line)
 		w.drainLocked()
 		return nil
 	}
@@ -103,8 +107,10 @@ func (w *Writer) Send(line []byte) error {
 		if w.err != nil {
 			return w.err
 		}
-		w.queue = slices.Insert(w.queue, 0, line[n:]) // others may have queued theirs meanwhile
-		w.queued += len(line) - n + 1
+		others := w.queue // theirs were sent meanwhile
+		w.queue = nil
+		w.queueLocked(line[n:])
+		w.queue = append(w.queue, others...)
 	}
 	w.drainLocked()
 	return nil
@@ -126,6 +132,20 @@ func (w *Writer) sendDirect(line []byte) (n int, err error) {
 	return n + more, err
 }
 
+// queueLocked puts a copy of line at the end of what waits.
+func (w *Writer) queueLocked(line []byte) {
+	w.queued += len(line) + 1
+	last := len(w.queue) - 1
+	if last < 0 || len(w.queue[last].Line)+len(line) >= joinSize {
+		piece := w.pool.get(max(len(line)+1, joinSize))
+		piece.Line = piece.all[:0]
+		w.queue = append(w.queue, piece)
+		last++
+	}
+	piece := w.queue[last]
+	piece.Line = append(append(piece.Line, line...), '\n')
+}
+
 // drainLocked sees to it that what is queued gets written.
 func (w *Writer) drainLocked() {
 	if !w.busy && len(w.queue) > 0 {
@@ -138,40 +158,20 @@ func (w *Writer) drainLocked() {
 func (w *Writer) drain() {
 	for {
 		w.mu.Lock()
-		lines := w.queue
+		pieces := w.queue
 		w.queue = nil
-		if len(lines) == 0 {
+		if len(pieces) == 0 {
 			w.busy = false
 			w.mu.Unlock()
 			return
 		}
 		w.mu.Unlock()
-		w.writeLines(lines)
-	}
-}
-
-// writeLines joins short lines and leaves long ones where they are.
-func (w *Writer) writeLines(lines [][]byte) {
-	w.buffer = w.buffer[:0]
-	for i, line := range lines {
-		lines[i] = nil // to be freed as soon as it is written
-		if len(line) > joinSize {
-			w.writeBuffer()
-			w.write(line)
-		} else {
-			w.buffer = append(w.buffer, line...)
-		}
-		w.buffer = append(w.buffer, '\n')
-		if len(w.buffer) >= joinSize {
-			w.writeBuffer()
+		for i, piece := range pieces {
+			pieces[i] = nil // to be freed as soon as it is written
+			w.write(piece.Line)
+			piece.Release()
 		}
 	}
-	w.writeBuffer()
-}
-
-func (w *Writer) writeBuffer() {
-	w.write(w.buffer)
-	w.buffer = w.buffer[:0]
 }
 
 // write writes all of p, unless the Writer has ended.

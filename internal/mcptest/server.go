@@ -37,7 +37,7 @@ type Options struct {
 	Resources    []string          // raw resources; default: two of its own
 	Templates    []string          // raw templates; default: one of its own
 	Prompts      []string          // raw prompts; default: one of its own
-	Results      map[string]string // tool → the raw result it answers with
+	Results      map[string]string // tool → the raw result it answers with, or "error " and the raw error
 	Page         int               // items of a list on one page; 0: all
 	Start        string            // "die": at once | "mute": never answers | "shy": ends when asked for a revision before initialize | "rubbish": prints some first | "refuse": answers initialize with an error
 	Gate         string            // address of a Gate: nothing is answered before it opens

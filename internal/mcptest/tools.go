@@ -40,6 +40,10 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	name, _ := jsonrpc.String(jsonrpc.Get(r.Params, "name"))
 	raw := jsonrpc.Get(r.Params, "arguments")
 	if result, ok := r.srv.o.Results[name]; ok {
+		if object, bad := strings.CutPrefix(result, "error "); bad {
+			r.send(jsonrpc.AppendError(nil, r.ID, []byte(object)))
+			return nil, nil
+		}
 		return []byte(result), nil
 	}
 	if len(raw) == 0 || raw[0] != '{' {
@@ -159,34 +163,22 @@ func (r *request) askAll(a arguments) ([]byte, *jsonrpc.Error) {
 	return structured([]byte("[" + strings.Join(said, ",") + "]")), nil
 }
 
-// askByResult keeps what was said so far in requestState.
+// askByResult keeps what was said so far in requestState: a line each, the
+// first for the round. encoding/json would change what was said.
 func (r *request) askByResult(a arguments) ([]byte, *jsonrpc.Error) {
-	var state struct {
-		Round int
-		Said  []json.RawMessage
-	}
-	if s, ok := jsonrpc.String(jsonrpc.Get(r.Params, "requestState")); ok {
-		if err := json.Unmarshal([]byte(s), &state); err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: " + err.Error()}
-		}
+	state, again := jsonrpc.String(jsonrpc.Get(r.Params, "requestState"))
+	said := strings.Split(state, "\n")[1:]
+	if again {
 		for i := range a.Asks {
 			answer := jsonrpc.Get(jsonrpc.Get(r.Params, "inputResponses"), fmt.Sprintf("a%d", i))
 			if answer == nil {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses: a%d is missing", i)}
 			}
-			state.Said = append(state.Said, json.RawMessage(answer))
+			said = append(said, string(answer))
 		}
 	}
-	if state.Round++; state.Round > max(a.Rounds, 1) {
-		said, err := json.Marshal(state.Said)
-		if err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}
-		}
-		return structured(said), nil
-	}
-	next, err := json.Marshal(state)
-	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()}
+	if len(said) >= len(a.Asks)*max(a.Rounds, 1) && again {
+		return structured([]byte("[" + strings.Join(said, ",") + "]")), nil
 	}
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	for i, q := range a.Asks {
@@ -195,7 +187,8 @@ func (r *request) askByResult(a arguments) ([]byte, *jsonrpc.Error) {
 		}
 		out = fmt.Appendf(out, `"a%d":%s`, i, q)
 	}
-	return append(jsonrpc.AppendString(append(out, `},"requestState":`...), string(next)), '}'), nil
+	next := strings.Join(append([]string{"state"}, said...), "\n")
+	return append(jsonrpc.AppendString(append(out, `},"requestState":`...), next), '}'), nil
 }
 
 func (s *Server) change(from *session, a arguments) {

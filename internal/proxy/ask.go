@@ -39,7 +39,13 @@ func (s *session) put(ctx context.Context, to outlet, method string, params []by
 	if to == nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached"}
 	}
-	if err := to.Send(jsonrpc.AppendRequest(nil, id, method, params)); err != nil {
+	request := jsonrpc.AppendRequest(nil, id, method, params)
+	err := to.Send(request)
+	if err != nil && s.out != nil && to != s.out { // the request it came with has just been answered
+		to = s.out
+		err = to.Send(request)
+	}
+	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + err.Error()}
 	}
 	select {
@@ -83,6 +89,13 @@ func (s *session) answered(m jsonrpc.Message) {
 		return
 	}
 	reply <- m
+}
+
+// awaits reports whether an answer of the client with that raw id is wanted.
+func (s *session) awaits(id []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[string(id)] != nil
 }
 
 // question takes a question of an upstream that its transport does not tie to

@@ -80,6 +80,26 @@ func (x *exchange) call() {
 	x.answer(x.ask())
 }
 
+// begin sends a request at once if nothing has to be waited for first, and says
+// whether it did: the upstream's reader then writes the answer.
+func (x *exchange) begin() bool {
+	if x.lease == nil || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
+		return false
+	}
+	req := x.request()
+	return x.lease.Begin(x.ctx, x.turn, req, func(answer upstream.Answer, err error) {
+		if err == nil && answer.Stateless != x.stateless { // another server has just taken its place
+			go func() { // x.leave is waited for
+				defer x.leave()
+				x.answer(x.complete(req, answer))
+			}()
+			return
+		}
+		defer x.leave()
+		x.answer(answer, err)
+	})
+}
+
 // ask sends the request and waits until its answer is complete. What stands in
 // the way of that is the difference of eras: a server of the one asks its
 // client by requests, of the other by a result.
@@ -87,22 +107,37 @@ func (x *exchange) ask() (upstream.Answer, error) {
 	if x.watched() {
 		return upstream.Answer{Result: []byte("{}")}, nil
 	}
+	req := x.request()
+	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
+		return x.askAcross(req)
+	}
+	answer, err := x.watching(x.lease.Call(x.ctx, x.turn, req))
+	if err != nil {
+		return answer, err
+	}
+	return x.complete(req, answer)
+}
+
+// request is what the upstream is asked.
+func (x *exchange) request() *upstream.Request {
 	req := &upstream.Request{
 		Method: x.msg.Method, Params: x.msg.Params, Target: x.name, Hop: x.hop,
 		Notify: x.hear, Timeout: x.lease.member.Timeout,
 		Token: revision.Token(x.msg.Params) != nil,
 	}
-	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
-		return x.askAcross(req)
-	}
 	if !x.stateless {
 		req.Ask = x.question
 	}
-	answer, err := x.lease.Call(x.ctx, x.turn, req)
-	if err == nil && answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
+	return req
+}
+
+// complete asks the client, and the server again, as long as its answer wants
+// that.
+func (x *exchange) complete(req *upstream.Request, answer upstream.Answer) (upstream.Answer, error) {
+	if answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
 		return x.fulfil(req, answer.Result)
 	}
-	return answer, err
+	return answer, nil
 }
 
 // hear passes on what the upstream says while it works on the request; nothing
@@ -137,7 +172,8 @@ func (x *exchange) answer(answer upstream.Answer, err error) {
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
 		x.noteTask(answer)
-		x.send(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+48), x.msg.ID, result))
+		x.send(answer.Whole.Reframe(x.msg.ID, result))
+		answer.Whole.Buffer.Release() // here and nowhere else: it has been written, and nobody keeps any of it
 	}
 }
 
@@ -165,6 +201,9 @@ func (x *exchange) failed(err error) {
 	x.finish(append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), err.Error()), `}],"isError":true}`...))
 }
 
+// tasksKnown bounds how many tasks a session remembers the upstream of.
+const tasksKnown = 4096
+
 // noteTask remembers who runs a task that a request began, so that later
 // questions about it find their way: the client asked for one, or, in the
 // stateless era, the server made one of the call.
@@ -178,6 +217,9 @@ func (x *exchange) noteTask(answer upstream.Answer) {
 	}
 	if id, ok := jsonrpc.String(jsonrpc.Get(result, "taskId")); ok {
 		x.s.mu.Lock()
+		if len(x.s.tasks) >= tasksKnown {
+			clear(x.s.tasks) // who runs a task can still be found by asking
+		}
 		x.s.tasks[id] = x.lease
 		x.s.mu.Unlock()
 	}

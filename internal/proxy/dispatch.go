@@ -61,6 +61,9 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 		x.fail(err)
 		return nil
 	}
+	if _, ok := to.(lineOutlet); ok && x.begin() {
+		return nil
+	}
 	return func() {
 		defer x.leave()
 		x.serve()
@@ -139,14 +142,14 @@ func (x *exchange) openHandshake() {
 	params := x.msg.Params
 	asked, _ := jsonrpc.String(jsonrpc.Get(params, "protocolVersion"))
 	version := revision.Negotiate(asked)
+	x.s.mu.Lock()
+	x.s.version = version // before the upstreams start: they may speak at once
+	x.s.mu.Unlock()
 	x.s.open(upstream.Client{
 		Version:      version,
 		Info:         object(jsonrpc.Get(params, "clientInfo")),
 		Capabilities: object(jsonrpc.Get(params, "capabilities")),
 	})
-	x.s.mu.Lock()
-	x.s.version = version
-	x.s.mu.Unlock()
 }
 
 // object returns raw if it is an object, else nil.
@@ -274,8 +277,7 @@ func (x *exchange) fail(err *jsonrpc.Error) {
 
 func (x *exchange) send(line []byte) {
 	if x.ctx != nil {
-		var gone withdrawn
-		if errors.As(context.Cause(x.ctx), &gone) {
+		if _, gone := errors.AsType[withdrawn](context.Cause(x.ctx)); gone {
 			return // the client wants no answer
 		}
 	}

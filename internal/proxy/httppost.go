@@ -150,7 +150,7 @@ func (f *front) batch(w http.ResponseWriter, r *http.Request, body []byte, only 
 // part is where one message of a batch is answered: others still follow.
 type part struct{ *response }
 
-func (p part) Answer(line []byte) error { return p.Send(line) }
+func (p part) Answer(line []byte) error { return p.Send(bytes.Clone(line)) }
 
 var errAnswered = errors.New("the request has been answered")
 
@@ -205,7 +205,7 @@ func (r *response) Answer(line []byte) error {
 	r.over = true
 	if r.stream != nil {
 		defer r.mu.Unlock()
-		r.failed = r.stream.Send(line)
+		r.failed = r.stream.Send(bytes.Clone(line))
 		return r.failed
 	}
 	r.body = true

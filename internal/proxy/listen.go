@@ -63,27 +63,26 @@ func (x *exchange) listen() {
 	if ack[len(ack)-1] == ',' {
 		ack = ack[:len(ack)-1]
 	}
-	if !l.send("notifications/subscriptions/acknowledged", append(append([]byte(`{"notifications":`), ack...), "}}"...)) {
-		return
-	}
+	l.send("notifications/subscriptions/acknowledged", append(append([]byte(`{"notifications":`), ack...), "}}"...))
 	x.s.subscribe(l)
-	defer x.s.unsubscribe(l)
 	select {
 	case <-x.ctx.Done():
-		if gone := (withdrawn{}); errors.As(context.Cause(x.ctx), &gone) {
-			return
-		}
 	case <-x.s.draining:
+	}
+	x.s.unsubscribe(l)
+	if gone := (withdrawn{}); errors.As(context.Cause(x.ctx), &gone) {
+		return
 	}
 	x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by us: say so
 }
 
-func (l *listening) send(method string, params []byte) bool {
-	err := l.x.to.Send(jsonrpc.AppendNotification(nil, method, revision.WithSubscription(params, l.x.msg.ID)))
-	if err != nil {
-		l.x.s.srv.log.Debug("notification not delivered", "method", method, "err", err)
+// send sends a notification on the stream, nothing once that has ended.
+func (l *listening) send(method string, params []byte) {
+	l.x.mu.Lock()
+	defer l.x.mu.Unlock()
+	if !l.x.answered {
+		l.x.s.send(l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
 	}
-	return err == nil
 }
 
 // subscribe opens l, and asks the upstreams for the updates it wants.

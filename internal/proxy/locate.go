@@ -28,6 +28,11 @@ func (x *exchange) locate() bool {
 			return false
 		}
 		candidates = x.s.holders(uri)
+		if x.msg.Method == "resources/unsubscribe" {
+			if watching := x.s.watching(uri); watching != nil {
+				candidates = watching
+			}
+		}
 	case "completion/complete":
 		if candidates = x.referenced(); candidates == nil {
 			return false
@@ -57,18 +62,33 @@ func (x *exchange) locate() bool {
 	return true
 }
 
-// watched notes a subscription, which must outlive the server's process, and
-// reports whether the server itself need not be told.
+// watched notes what a request changes about the session's subscriptions, which
+// outlive the server's process, and reports whether the server need not be
+// told.
 func (x *exchange) watched() bool {
 	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
 	switch x.msg.Method {
 	case "resources/subscribe":
-		x.lease.Subscribe(uri)
-		return x.lease.Stateless() // it was told with the listen request
+		x.lease.Subscribe(uri) // before it is sent: an update may precede the answer
+		return x.lease.Stateless()
 	case "resources/unsubscribe":
 		return !x.lease.Unsubscribe(uri) || x.lease.Stateless()
 	}
 	return false
+}
+
+// watching settles a subscription by the server's answer: a stateless one knows
+// no such request, and was told with the listen request.
+func (x *exchange) watching(answer upstream.Answer, err error) (upstream.Answer, error) {
+	switch {
+	case x.msg.Method != "resources/subscribe" && x.msg.Method != "resources/unsubscribe":
+	case err == nil && answer.Stateless:
+		answer = upstream.Answer{Result: []byte("{}")}
+	case x.msg.Method == "resources/subscribe" && (err != nil || answer.Error != nil):
+		uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+		x.lease.Unsubscribe(uri)
+	}
+	return answer, err
 }
 
 // askEach asks one upstream after the other, those that are up first, until
@@ -137,6 +157,17 @@ func (s *session) holders(uri string) []*leased {
 		}
 	}
 	return having(leases, "resources")
+}
+
+// watching returns the leases that are subscribed to a resource, nil if none is.
+func (s *session) watching(uri string) []*leased {
+	var out []*leased
+	for _, l := range s.current() {
+		if slices.Contains(l.Watches(), uri) {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // extension is the prefix of MCP's own extensions among the capabilities.

@@ -148,13 +148,16 @@ type outcome struct {
 // stateless client. The call outlives this exchange if the server has
 // questions.
 func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
-	ctx, cancel := context.WithCancelCause(x.s.ctx)
+	call, cancel := context.WithCancelCause(x.s.ctx)
 	p := &parked{
 		lease: x.lease, method: x.msg.Method, target: x.target(),
 		own: make(chan *question), done: make(chan outcome, 1), cancel: cancel,
 		open: make(map[string]*question), x: x,
 	}
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		ctx, done := context.WithCancel(ctx)
+		defer done()
+		defer context.AfterFunc(call, done)() // after its end nobody takes questions
 		return x.s.hold(ctx, p.own, &question{method: method, params: params, reply: make(chan reply, 1)})
 	}
 	req.Notify = func(method string, params []byte) { p.hear(x.s, method, params) }
@@ -165,7 +168,7 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	x.s.across[p] = struct{}{}
 	x.s.mu.Unlock()
 	x.s.work.Go(func() {
-		answer, err := p.lease.Call(ctx, x.turn, req)
+		answer, err := p.lease.Call(call, x.turn, req)
 		cancel(nil)
 		x.s.mu.Lock()
 		delete(x.s.across, p)
@@ -230,6 +233,10 @@ func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 	if len(p.open) == 0 {
 		return x.await(p)
 	}
+	if why := context.Cause(x.ctx); why != nil {
+		p.abandon(why)
+		return upstream.Answer{}, why
+	}
 	return upstream.Answer{Result: x.s.shelve(p), Stateless: true}, nil
 }
 
@@ -238,6 +245,11 @@ func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 func (s *session) shelve(p *parked) []byte {
 	handle := rand.Text()
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		p.abandon(errSessionEnded)
+		return []byte("{}") // there is nobody to read it
+	}
 	p.x = nil
 	s.parked[handle] = p
 	p.expiry = time.AfterFunc(parkedFor, func() {

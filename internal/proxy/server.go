@@ -71,7 +71,13 @@ type policy struct {
 // member is one upstream of a policy.
 type member struct {
 	Upstream
-	up *upstream.Upstream
+	up   *upstream.Upstream
+	gone chan struct{} // closed when up has been closed
+}
+
+func (m *member) close() {
+	m.up.Close()
+	close(m.gone)
 }
 
 // New makes a server; upstream processes start when a session needs them, or
@@ -105,11 +111,15 @@ func withDefaults(o Options) Options {
 func (s *Server) build(o Options, old *policy) *policy {
 	p := &policy{Options: o, prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
 	for _, u := range o.Upstreams {
-		m := &member{Upstream: u}
+		m := &member{Upstream: u, gone: make(chan struct{})}
 		if same := old.find(u.Spec.Name); same != nil && same.Fingerprint == u.Fingerprint {
-			m.up = same.up
+			m.up, m.gone = same.up, same.gone
 		} else {
-			m.up = upstream.New(u.Spec, s.log, s.guard, u.Store)
+			var after <-chan struct{}
+			if same != nil {
+				after = same.gone
+			}
+			m.up = upstream.New(u.Spec, s.log, s.guard, u.Store, after)
 		}
 		p.members = append(p.members, m)
 	}
@@ -153,12 +163,10 @@ func (s *Server) Apply(o Options) {
 	s.policy.Store(next)
 	var ending sync.WaitGroup
 	for _, m := range old.members {
-		// Before its successor starts: they may want the same port or lock.
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
-			ending.Go(m.up.Close)
+			ending.Go(m.close)
 		}
 	}
-	ending.Wait()
 	sessions, closed := s.all()
 	if closed {
 		for _, m := range next.members {
@@ -168,6 +176,7 @@ func (s *Server) Apply(o Options) {
 	for _, session := range sessions {
 		session.adopt()
 	}
+	ending.Wait()
 }
 
 // all returns the sessions there are.

@@ -19,7 +19,7 @@ import (
 type outlet interface {
 	// Send writes a message that is not the answer to the request at hand.
 	Send(line []byte) error
-	// Answer writes the answer, which may end the outlet.
+	// Answer writes the answer, which may end the outlet. It does not keep line.
 	Answer(line []byte) error
 }
 
@@ -36,6 +36,7 @@ type session struct {
 	work   sync.WaitGroup // requests being served, and what the session itself started
 
 	opening   sync.Once
+	ended     chan struct{} // closed when end has done its work
 	drainOnce sync.Once
 	draining  chan struct{} // closed when no more requests come: what waits for nothing but changes ends
 
@@ -79,7 +80,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
 		srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
-		draining: make(chan struct{}), ready: make(chan struct{}),
+		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
 		inflight: make(map[string]*exchange),
 		asked:    make(map[string]chan jsonrpc.Message),
 		listens:  make(map[string]*listening),
@@ -137,15 +138,41 @@ func (s *session) adopt() {
 		next = append(next, s.lease(m))
 	}
 	s.leases = next
+	level := s.level
 	s.mu.Unlock()
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
+			s.handOver(l, level)
 			l.Close()
 		}
 	}
 	if old != nil {
 		for l := range upstream.Lists {
 			s.listChanged(l)
+		}
+	}
+}
+
+// handOver tells the successor of an upstream, if it has one, what the session
+// had told the old one.
+func (s *session) handOver(old *leased, level string) {
+	next := s.find(old.member.Spec.Name)
+	if next == nil {
+		return
+	}
+	if level != "" {
+		next.SetLevel(level)
+	}
+	s.subscribed.Lock()
+	defer s.subscribed.Unlock()
+	for _, uri := range old.Watches() {
+		next.Watch(uri)
+	}
+	for _, l := range s.listeners() {
+		for i := range l.at {
+			if l.at[i].lease.Lease == old.Lease {
+				l.at[i].lease = next
+			}
 		}
 	}
 }
@@ -246,9 +273,6 @@ func (s *session) statelessOnly() bool {
 func (s *session) close() { s.end(errSessionEnded) }
 
 func (s *session) end(why error) {
-	s.srv.mu.Lock()
-	delete(s.srv.sessions, s)
-	s.srv.mu.Unlock()
 	s.mu.Lock()
 	done := s.closed
 	s.closed = true
@@ -262,8 +286,10 @@ func (s *session) end(why error) {
 	s.stopListening()
 	s.cancel(why)
 	if done {
+		<-s.ended
 		return
 	}
+	defer close(s.ended)
 	for _, handle := range handles {
 		if p := s.unshelve(handle); p != nil {
 			p.abandon(why)
@@ -275,22 +301,29 @@ func (s *session) end(why error) {
 	}
 	wg.Wait()
 	s.work.Wait()
+	s.srv.mu.Lock()
+	delete(s.srv.sessions, s) // not before: the server's Close waits for what is in it
+	s.srv.mu.Unlock()
 }
 
 func (s *session) stopListening() { s.drainOnce.Do(func() { close(s.draining) }) }
 
-// drain waits until no request is being served, at most d.
-func (s *session) drain(d time.Duration) error {
+// drain waits until no request is being served, at most d or until ctx ends.
+func (s *session) drain(ctx context.Context, d time.Duration) error {
 	s.stopListening()
 	idle := make(chan struct{})
 	go func() {
 		s.work.Wait()
 		close(idle)
 	}()
+	late := time.NewTimer(d)
+	defer late.Stop()
 	select {
 	case <-idle:
 		return nil
-	case <-time.After(d):
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return fmt.Errorf("%d calls still open after %v", len(s.inflight), d)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -30,30 +31,47 @@ func (o lineOutlet) behind() bool { return o.Queued() > backlog }
 // to one upstream under its own names; "" shows all.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string) error {
 	p := s.policy.Load()
+	if own := reopened(in); own != nil {
+		in = own
+		defer own.Close()
+	}
+	if own := reopened(out); own != nil {
+		defer out.(*os.File).Close()
+		out = own
+	}
 	w := jsonrpc.NewWriter(out)
 	defer w.Close()
 	session := s.newSession(only, lineOutlet{w})
 	defer session.close()
 	ended := make(chan error, 1)
 	go func() { ended <- session.readLines(jsonrpc.NewReader(in, p.MaxMessage), w) }()
-	var err error
 	select {
-	case err = <-ended:
-	case <-ctx.Done(): // the reader ends with the process
-		session.end(errShutdown)
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-		defer cancel()
-		if err := w.Flush(last); err != nil {
-			s.log.Debug("last answers not delivered", "err", err)
+	case err := <-ended:
+		if drainErr := session.drain(ctx, p.DrainTimeout); drainErr != nil {
+			s.log.Warn("calls cut off", "err", drainErr)
 		}
-		return nil
+		if ctx.Err() == nil {
+			flush, cancel := context.WithTimeout(ctx, p.DrainTimeout)
+			defer cancel()
+			return errors.Join(err, w.Flush(flush))
+		}
+	case <-ctx.Done(): // the reader ends with the process
 	}
-	if drainErr := session.drain(p.DrainTimeout); drainErr != nil {
-		s.log.Warn("calls cut off", "err", drainErr)
-	}
-	flush, cancel := context.WithTimeout(ctx, p.DrainTimeout)
+	session.end(errShutdown)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
-	return errors.Join(err, w.Flush(flush))
+	if err := w.Flush(last); err != nil {
+		s.log.Debug("last answers not delivered", "err", err)
+	}
+	return nil
+}
+
+// reopened returns a pipe as one that is not shared, nil if it is none.
+func reopened(stream any) *jsonrpc.Pipe {
+	if file, ok := stream.(*os.File); ok {
+		return jsonrpc.Reopen(file)
+	}
+	return nil
 }
 
 // readLines takes messages until the stream ends.
@@ -61,9 +79,8 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 	to := lineOutlet{w}
 	for {
 		line, err := r.Next()
-		var long *jsonrpc.LineTooLong
-		switch {
-		case errors.As(err, &long):
+		switch long, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); {
+		case tooLong:
 			s.refuse(to, jsonrpc.SalvageID(long.Head), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 			continue
 		case errors.Is(err, io.EOF):
@@ -111,13 +128,13 @@ func (s *session) take(line []byte, to outlet) {
 // misread deals with a message that is none: a request is refused, an answer
 // or a notification gets no answer, but whoever waits for it hears of it.
 func (s *session) misread(m jsonrpc.Message, line []byte, bad *jsonrpc.Error, to outlet) {
-	switch {
-	case m.Method == "" && (m.Result != nil || m.Error != nil):
+	if m.ID == nil && bad.Code == jsonrpc.CodeParse {
+		m.ID = jsonrpc.SalvageID(line)
+	}
+	if m.Method == "" && (m.Result != nil || m.Error != nil || s.awaits(m.ID)) {
 		s.srv.log.Warn("client answer not understood", "err", bad.Message)
 		s.answered(jsonrpc.Message{ID: m.ID, Error: bad.Append(nil)})
 		return
-	case m.ID == nil && bad.Code == jsonrpc.CodeParse:
-		m.ID = jsonrpc.SalvageID(line)
 	}
 	s.refuse(to, m.ID, bad)
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"sync"
@@ -69,7 +70,7 @@ func (q *queue) Send(line []byte) error {
 }
 
 // Answer makes a queue an outlet for answers too.
-func (q *queue) Answer(line []byte) error { return q.Send(line) }
+func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
 func (q *queue) count(line []byte, note bool, by int) {
 	q.size += by * len(line)

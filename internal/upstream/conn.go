@@ -74,19 +74,26 @@ type conn struct {
 
 	mu       sync.Mutex
 	waiting  map[int64]*pending
-	asked    map[string]context.CancelFunc // raw id of a server's question → its cancel
-	unlisten context.CancelFunc            // ends the open listen request; nil: none
-	err      error                         // why the link ended; set before done closes
+	asked    map[string]asked   // raw id of a server's question → the question
+	unlisten context.CancelFunc // ends the open listen request; nil: none
+	err      error              // why the link ended; set before done closes
 
 	work sync.WaitGroup // the connection's own goroutines
+}
+
+// asked is a question of the server without its answer.
+type asked struct {
+	cancel context.CancelFunc
+	after  int64 // the last request sent before it came: later ones have nothing to do with it
 }
 
 // pending is a request without its answer.
 type pending struct {
 	id     int64
 	req    *Request
-	answer chan answer // capacity 1
+	answer chan answer // capacity 1; nil if begun
 	timer  *time.Timer // nil without a timeout
+	begun  *begun      // nil: somebody waits for answer
 }
 
 type answer struct {
@@ -102,7 +109,7 @@ func newConn(name string, log *slog.Logger, listener Listener, offer func() *Off
 		started: make(chan struct{}),
 		done:    make(chan struct{}),
 		waiting: make(map[int64]*pending),
-		asked:   make(map[string]context.CancelFunc),
+		asked:   make(map[string]asked),
 	}
 }
 
@@ -144,23 +151,19 @@ func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 // call sends a request and waits for its answer. An error that wraps errClosed
 // or errSessionLost means that the server has not run it.
 func (c *conn) call(ctx context.Context, req *Request, sent func()) (jsonrpc.Message, error) {
+	var expire context.CancelCauseFunc
 	if req.Timeout > 0 {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
-		p, err := c.start(ctx, req, cancel)
-		if err != nil {
-			return jsonrpc.Message{}, err
-		}
-		defer p.timer.Stop()
-		sent()
-		return c.wait(ctx, p)
+		ctx, expire = context.WithCancelCause(ctx)
+		defer expire(nil)
 	}
-	p, err := c.start(ctx, req, nil)
-	if err != nil {
-		return jsonrpc.Message{}, err
+	p, err := c.start(ctx, req, expire)
+	if err != nil { // it keeps its turn: it may be sent over the next connection
+		return jsonrpc.Message{}, c.unsent(ctx, err)
 	}
 	sent()
+	if p.timer != nil {
+		defer p.timer.Stop()
+	}
 	return c.wait(ctx, p)
 }
 
@@ -189,16 +192,20 @@ func (c *conn) start(ctx context.Context, req *Request, expire context.CancelCau
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	return nil, c.unsent(ctx, err)
+	return nil, err
 }
 
 // endNoticed is how long a connection whose link refused a message may take to
-// say that it has ended.
-const endNoticed = time.Second
+// say that it has ended: longer than it waits for late answers, or for a
+// process to end by itself.
+const endNoticed = 2*lateAnswers + 2*stopGrace
 
 // unsent words why a request did not go out: with the connection's end it may
 // be sent over the next one.
 func (c *conn) unsent(ctx context.Context, err error) error {
+	if errors.Is(err, errNotReading) {
+		return err // it lives, and will not end by that
+	}
 	notice := time.NewTimer(endNoticed)
 	defer notice.Stop()
 	select {
@@ -216,9 +223,11 @@ func (c *conn) unsent(ctx context.Context, err error) error {
 func (c *conn) expired(p *pending, expire context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.asked) > 0 {
-		p.timer.Reset(p.req.Timeout)
-		return
+	for _, q := range c.asked {
+		if p.id <= q.after {
+			p.timer.Reset(p.req.Timeout)
+			return
+		}
 	}
 	expire(ErrTimeout)
 }
@@ -336,7 +345,7 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 			if m.Error == nil && m.Result[0] != '{' {
 				a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
 			}
-			p.answer <- a
+			p.settle(a)
 		}
 	case m.IsRequest():
 		c.question(m, stream)
@@ -401,7 +410,7 @@ func (c *conn) question(m jsonrpc.Message, stream int64) {
 	c.mu.Lock()
 	full := len(c.asked) >= asksPerConn || c.err != nil
 	if !full {
-		c.asked[id] = cancel
+		c.asked[id] = asked{cancel, c.next.Load()}
 	}
 	c.mu.Unlock()
 	if full {
@@ -438,10 +447,10 @@ func (c *conn) reply(id, result []byte, err *jsonrpc.Error) {
 func (c *conn) withdraw(params []byte) {
 	id := string(jsonrpc.Get(params, "requestId"))
 	c.mu.Lock()
-	cancel := c.asked[id]
+	q, ok := c.asked[id]
 	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if ok {
+		q.cancel()
 		return
 	}
 	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
@@ -453,7 +462,7 @@ func (c *conn) withdraw(params []byte) {
 
 func (c *conn) lost(id int64, err error) {
 	if p := c.take(id); p != nil {
-		p.answer <- answer{err: err}
+		p.settle(answer{err: err})
 	}
 }
 
@@ -487,15 +496,15 @@ func (c *conn) closed(err error) {
 	c.err = err
 	waiting := c.waiting
 	c.waiting = make(map[int64]*pending)
-	for _, cancel := range c.asked {
-		cancel()
+	for _, q := range c.asked {
+		q.cancel()
 	}
 	c.mu.Unlock()
 	close(c.done) // first: who hears of the end asks what stderr said
 	for _, p := range waiting {
 		// Not wrapped: what ended the connection may say "not run", and these
 		// may have been.
-		p.answer <- answer{err: fmt.Errorf("%w: %v", errEnded, err)}
+		p.settle(answer{err: fmt.Errorf("%w: %v", errEnded, err)})
 	}
 }
 

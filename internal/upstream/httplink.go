@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -195,7 +197,8 @@ type post struct {
 // launch starts the exchange of one message and reports how it failed.
 func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context.Context, *post) error) error {
 	before, taken := l.turn(m)
-	err := l.start(false, func(life context.Context, t *task) {
+	listen := m.header.Get(mcp.HeaderMethod) == "subscriptions/listen"
+	err := l.start(listen, func(life context.Context, t *task) {
 		defer taken()
 		p := &post{outgoing: m, cancel: t.cancel, taken: taken}
 		p.release = func() bool { return true }

@@ -65,6 +65,7 @@ type instance struct {
 
 	mu      sync.Mutex
 	stale   [Lists]bool // lists to be read again
+	listed  bool        // the offer is a last-known one, or every list has been tried
 	shy     bool        // it ended when asked for the stateless revision
 	state   state
 	changed chan struct{} // closed and replaced whenever state changes
@@ -80,23 +81,33 @@ type state struct {
 	stderr []string
 }
 
-func newInstance(up *Upstream) *instance {
+// newInstance starts an instance, once after is closed; nil is closed.
+func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &instance{
 		up: up, client: make(chan Client, 1), cancel: cancel,
 		ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		changed: make(chan struct{}), watched: make(map[string]int),
 	}
-	in.offer.Store(up.known.Load())
-	go in.run(ctx)
+	known := up.known.Load()
+	in.offer.Store(known)
+	in.listed = known != nil
+	go in.run(ctx, after)
 	return in
 }
 
 // run keeps the instance alive until ctx ends: the first restart comes at
 // once, later ones after a growing wait with jitter.
-func (in *instance) run(ctx context.Context) {
+func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	defer close(in.ended)
 	defer in.set(state{away: errGone})
+	if after != nil {
+		select {
+		case <-after:
+		case <-ctx.Done():
+			return
+		}
+	}
 	pause := backoff.NewExponentialBackOff()
 	for first := true; ctx.Err() == nil; {
 		lived, lines, err := in.once(ctx)
@@ -159,6 +170,7 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	began := time.Now()
 	in.live.Store(c)
 	in.set(state{})
+	in.listen(c) // before the lists are read, so that no change is missed
 	in.resume(c)
 	in.serveLists(ctx, c, client.hop())
 	in.live.CompareAndSwap(c, nil)
@@ -186,15 +198,9 @@ func (in *instance) greet(ctx context.Context, c *conn, client Client) error {
 		in.noteShy(c, client, legacy)
 		return err
 	}
-	in.listen(c)
-	if known == nil { // there is nothing to offer before its lists are read
-		for l := range Lists {
-			in.read(ctx, c, l, client.hop(), offer)
-		}
-		in.adopt(offer)
-		return nil
+	if known != nil {
+		offer.Lists = known.Lists
 	}
-	offer.Lists = known.Lists
 	for l := range Lists {
 		if !offer.Has(l.Capability()) {
 			offer.Lists[l] = nil
@@ -217,26 +223,28 @@ func (in *instance) noteShy(c *conn, client Client, legacy bool) {
 	}
 }
 
-// read reads one list into offer. What cannot be read stays as it was and is
-// tried again later; a list that the server does not know is empty.
-func (in *instance) read(ctx context.Context, c *conn, l List, hop revision.Hop, offer *Offer) {
-	if !offer.Has(l.Capability()) {
-		offer.Lists[l] = nil
-		return
+// read returns one list of the server. What cannot be read stays as it was and
+// is tried again later; a list that the server does not know is empty.
+func (in *instance) read(ctx context.Context, c *conn, l List, hop revision.Hop) []Item {
+	old := in.offer.Load()
+	if !old.Has(l.Capability()) {
+		return nil
 	}
-	read, err := c.list(ctx, l, hop)
+	bounded, cancel := context.WithTimeout(ctx, in.up.spec.StartTimeout)
+	defer cancel()
+	read, err := c.list(bounded, l, hop)
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound {
-		offer.Lists[l] = nil // many servers have resources and no templates
-		return
+		return nil // many servers have resources and no templates
 	}
 	if err != nil {
 		select {
 		case <-c.done:
+		case <-ctx.Done(): // it is being ended
 		default:
 			in.up.log.Warn("list not read; the last-known one stands", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
 			time.AfterFunc(readAgain, func() { in.refresh(l) })
 		}
-		return
+		return old.Lists[l]
 	}
 	if l == Tools && c.http && c.stateless() {
 		var bad []string
@@ -244,11 +252,12 @@ func (in *instance) read(ctx context.Context, c *conn, l List, hop revision.Hop,
 			in.up.log.Warn("upstream tools left out: invalid x-mcp-header", "upstream", in.up.spec.Name, "tools", bad)
 		}
 	}
-	offer.Lists[l] = read
+	return read
 }
 
 // serveLists reads lists again when they went stale, once in a quiet period,
-// until the connection or ctx ends.
+// until the connection or ctx ends. Each is offered as soon as it is there, so
+// that one that hangs keeps none of the others.
 func (in *instance) serveLists(ctx context.Context, c *conn, hop revision.Hop) {
 	for {
 		select {
@@ -262,15 +271,15 @@ func (in *instance) serveLists(ctx context.Context, c *conn, hop revision.Hop) {
 		stale := in.stale
 		in.stale = [Lists]bool{}
 		in.mu.Unlock()
-		next := in.offer.Load().clone()
-		bounded, cancel := context.WithTimeout(ctx, patience*in.up.spec.StartTimeout)
 		for l := range Lists {
-			if stale[l] {
-				in.read(bounded, c, l, hop, next)
+			if !stale[l] {
+				continue
 			}
+			next := in.offer.Load().clone()
+			next.Lists[l] = in.read(ctx, c, l, hop)
+			in.adopt(next)
 		}
-		cancel()
-		in.adopt(next)
+		in.nowListed()
 		select {
 		case <-time.After(quiet):
 		case <-c.done:
@@ -281,8 +290,40 @@ func (in *instance) serveLists(ctx context.Context, c *conn, hop revision.Hop) {
 	}
 }
 
-// adopt makes offer the current one, tells the sessions which lists are no
-// longer the same to the byte, and keeps it for next time.
+// nowListed notes that every list has been tried once: what is offered now is
+// worth keeping, and nobody need wait for more.
+func (in *instance) nowListed() {
+	in.mu.Lock()
+	first := !in.listed
+	in.listed = true
+	if first {
+		close(in.changed)
+		in.changed = make(chan struct{})
+	}
+	in.mu.Unlock()
+	in.up.remember(in.offer.Load())
+}
+
+// settled returns once the lists have been tried, or the server is known to be
+// away, or ctx has ended.
+func (in *instance) settled(ctx context.Context) {
+	for {
+		in.mu.Lock()
+		done, changed := in.listed || in.state.away != nil, in.changed
+		in.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// adopt makes offer the current one and tells the sessions which lists are no
+// longer the same to the byte.
 func (in *instance) adopt(offer *Offer) {
 	old := in.offer.Swap(offer)
 	if old == nil {
@@ -301,7 +342,6 @@ func (in *instance) adopt(offer *Offer) {
 			}
 		}
 	}
-	in.up.remember(offer)
 }
 
 // refresh marks a list as stale.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,12 +26,7 @@ func (l *Lease) Name() string { return l.in.up.spec.Name }
 func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 
 // Settled waits until the offer is known or the server is known to be away.
-func (l *Lease) Settled(ctx context.Context) {
-	if l.Offer() != nil {
-		return
-	}
-	_, _ = l.in.ready(ctx) // whichever way it ends, waiting longer tells nothing
-}
+func (l *Lease) Settled(ctx context.Context) { l.in.settled(ctx) }
 
 // Live reports whether the server can be asked at once.
 func (l *Lease) Live() bool { return l.in.live.Load() != nil }
@@ -65,6 +61,9 @@ type Answer struct {
 	Result    []byte // raw; nil if it answered with an error
 	Error     []byte // the raw error object
 	Stateless bool   // it came over a hop of the stateless era
+	// Whole is the message that Result is part of, for who wants to send it on
+	// and give its Buffer back.
+	Whole jsonrpc.Message
 }
 
 // sendings is how often a request is sent that the server certainly has not
@@ -87,7 +86,7 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 		}
 		m, err := c.call(ctx, req, turn.Leave)
 		if err == nil {
-			return Answer{Result: m.Result, Error: m.Error, Stateless: c.stateless()}, nil
+			return Answer{Result: m.Result, Error: m.Error, Stateless: c.stateless(), Whole: m}, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, ErrTimeout) {
 			return Answer{}, err
@@ -206,25 +205,27 @@ func (l *Lease) Unsubscribe(uri string) (last bool) {
 	return last
 }
 
-// Close gives the lease back; a private instance ends with it.
-func (l *Lease) Close() {
-	for _, uri := range l.subscribed() {
-		l.Unwatch(uri)
-	}
-	l.in.mu.Lock()
-	l.in.leases = slices.DeleteFunc(slices.Clone(l.in.leases), func(m *Lease) bool { return m == l })
-	l.in.mu.Unlock()
-	l.in.up.release(l.in)
-}
-
-func (l *Lease) subscribed() []string {
+// Watches returns the URIs that the lease subscribed to.
+func (l *Lease) Watches() []string {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
-	var uris []string
-	for uri := range l.uris {
-		uris = append(uris, uri)
+	return slices.Collect(maps.Keys(l.uris))
+}
+
+// Close gives the lease back; a private instance ends with it, a shared one is
+// told what nobody watches any more.
+func (l *Lease) Close() {
+	in := l.in
+	in.mu.Lock()
+	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(m *Lease) bool { return m == l })
+	shared := len(in.leases) > 0
+	in.mu.Unlock()
+	if shared {
+		for _, uri := range l.Watches() {
+			l.Unwatch(uri)
+		}
 	}
-	return uris
+	in.up.release(in)
 }
 
 // notify passes on what the server says to nobody in particular.

@@ -72,12 +72,16 @@ func (c *conn) relisten(req *Request) {
 	}
 }
 
+// listenRefusals is how often in a row a server may refuse the listen request
+// before it is left in peace.
+const listenRefusals = 5
+
 // keepListening makes the listen request again whenever it ends, after a
-// growing wait, until ctx or the connection does, or the server turns out not
-// to know the request.
+// growing wait, until ctx or the connection does, or the server will not have
+// it. What happened between two streams may have been missed.
 func (c *conn) keepListening(ctx context.Context, req *Request, sent func()) {
 	pause := backoff.NewExponentialBackOff()
-	for {
+	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
 		m, err := c.call(ctx, req, sent)
 		sent()
@@ -85,16 +89,23 @@ func (c *conn) keepListening(ctx context.Context, req *Request, sent func()) {
 			return
 		}
 		c.log.Debug("listen request ended", "upstream", c.name, "err", err)
+		if m.Error != nil {
+			refused++
+		} else {
+			refused = 0
+		}
 		if time.Since(began) >= steady {
 			pause.Reset()
 		}
 		select {
 		case <-time.After(pause.NextBackOff()):
-			c.gap()
 		case <-c.done:
 			return
 		case <-ctx.Done():
 			return
+		}
+		if refused == 0 {
+			c.gap()
 		}
 	}
 }

@@ -21,6 +21,9 @@ const (
 	unreadLimit = 64 << 20
 )
 
+// errNotReading refuses more for a process that has left too much unread.
+var errNotReading = errors.New("it does not read its input")
+
 // errStopped ends the calls that a process still had when it was told to end.
 var errStopped = errors.New("ended by the proxy")
 
@@ -110,7 +113,7 @@ func startProcess(c Command, guard *Guard, in sink) (*process, error) {
 
 	p := &process{
 		cmd: cmd, group: newGroup(cmd.Process), guard: guard, in: in,
-		out:    jsonrpc.NewWriter(stdin.w),
+		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
 		stdout: newOutlet(stdout.r), errs: newOutlet(stderr.r),
 		max: c.MaxMessage, grace: c.StopGrace,
 		stopping: make(chan struct{}), hurried: make(chan struct{}),
@@ -128,7 +131,7 @@ func startProcess(c Command, guard *Guard, in sink) (*process, error) {
 // send writes m to the process, or queues what it does not take at once.
 func (p *process) send(_ context.Context, m outgoing) error {
 	if unread := p.out.Queued(); unread > unreadLimit {
-		return fmt.Errorf("it does not read its input: %d bytes wait for it", unread)
+		return fmt.Errorf("%w: %d bytes wait for it", errNotReading, unread)
 	}
 	return p.out.Send(m.line)
 }

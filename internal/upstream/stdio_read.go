@@ -22,7 +22,7 @@ const pipeSize = 256 << 10
 func (p *process) read() {
 	lines := jsonrpc.NewReader(p.stdout, p.max)
 	for {
-		line, err := lines.Next()
+		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
 			discard(p.in, long.Head, jsonrpc.SalvageID(long.Head), err)
 			continue
@@ -34,10 +34,12 @@ func (p *process) read() {
 	}
 }
 
-// deliver parses one line: a message, or a batch of revision 2025-03-26.
-func deliver(in sink, line []byte) {
+// deliver parses one line: a message, or a batch of revision 2025-03-26, whose
+// messages share the line's memory, so that nobody gives it back.
+func deliver(in sink, from *jsonrpc.Buffer) {
+	line := from.Line
 	if !bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("[")) {
-		deliverMessage(in, line)
+		deliverMessage(in, line, from)
 		return
 	}
 	if !jsonrpc.Valid(line) {
@@ -45,13 +47,14 @@ func deliver(in sink, line []byte) {
 		return
 	}
 	for message := range jsonrpc.Elements(line) {
-		deliverMessage(in, message)
+		deliverMessage(in, message, nil)
 	}
 }
 
-func deliverMessage(in sink, raw []byte) {
+func deliverMessage(in sink, raw []byte, from *jsonrpc.Buffer) {
 	m, err := jsonrpc.Parse(raw)
 	if err == nil {
+		m.Buffer = from
 		in.message(m, 0)
 		return
 	}
@@ -87,11 +90,11 @@ func answers(head []byte) bool {
 // that may be never, since a grandchild can hold the pipe open: finish lets the
 // outlet end when nothing more is in the pipe.
 type outlet struct {
-	file *os.File
+	file *jsonrpc.Pipe
 	left int // bytes still to be taken after finish: the pipe held no more when the process ended
 }
 
-func newOutlet(file *os.File) *outlet { return &outlet{file: file, left: pipeSize} }
+func newOutlet(file *os.File) *outlet { return &outlet{file: jsonrpc.NewPipe(file), left: pipeSize} }
 
 // finish may be called while Read waits. Where a pipe has no deadlines
 // (Windows), the end of the group has closed it.
@@ -106,7 +109,7 @@ func (o *outlet) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, io.EOF
 	}
-	n, err = readNow(o.file, b)
+	n, err = readNow(o.file.File, b)
 	o.left -= n
 	return n, err
 }

@@ -51,6 +51,7 @@ type Upstream struct {
 	client *http.Transport       // for a server over HTTP
 	sse    atomic.Bool           // it speaks only the HTTP+SSE transport of 2024-11-05
 	known  atomic.Pointer[Offer] // the last offer of any instance
+	after  <-chan struct{}       // closed once its predecessor of the same name has ended; nil: there is none
 
 	mu        sync.Mutex
 	closed    bool
@@ -60,9 +61,11 @@ type Upstream struct {
 	saving    sync.Mutex             // held while the offer is written, so that writes keep their order
 }
 
-// New makes an upstream and reads its last-known offer; nothing is started.
-func New(spec Spec, log *slog.Logger, guard *Guard, store Store) *Upstream {
-	u := &Upstream{spec: spec, log: log, guard: guard, store: store, instances: make(map[*instance]struct{})}
+// New makes an upstream and reads its last-known offer. Nothing is started, and
+// nothing will be before after is closed, unless it is nil: two servers of one
+// name may want the same port or lock.
+func New(spec Spec, log *slog.Logger, guard *Guard, store Store, after <-chan struct{}) *Upstream {
+	u := &Upstream{spec: spec, log: log, guard: guard, store: store, after: after, instances: make(map[*instance]struct{})}
 	if spec.URL != "" {
 		u.client = newTransport()
 		u.sse.Store(spec.SSE)
@@ -113,7 +116,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 
 // start runs a new instance. u.mu is held.
 func (u *Upstream) start() *instance {
-	in := newInstance(u)
+	in := newInstance(u, u.after)
 	if u.closed {
 		in.cancel()
 	}
@@ -127,26 +130,25 @@ func (u *Upstream) release(in *instance) {
 	in.mu.Lock()
 	idle := len(in.leases) == 0 && in != u.shared
 	in.mu.Unlock()
-	if idle {
-		delete(u.instances, in)
-	}
 	u.mu.Unlock()
-	if idle {
-		in.close()
+	if !idle {
+		return
 	}
+	in.close()
+	u.mu.Lock()
+	delete(u.instances, in) // not before: Close waits for what is in it
+	u.mu.Unlock()
 }
 
 // Close ends every instance and returns when their processes are gone.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
-	instances := u.instances
-	u.instances = make(map[*instance]struct{})
-	u.mu.Unlock()
 	var wg sync.WaitGroup
-	for in := range instances {
+	for in := range u.instances {
 		wg.Go(in.close)
 	}
+	u.mu.Unlock()
 	wg.Wait()
 	if u.client != nil {
 		u.client.CloseIdleConnections()

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/mcptest"
+)
+
+// program is a running mcpschedd on stdio.
+type program struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startProgram(t *testing.T, config string) *program {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pipeline_config.toml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "serve", "--config", file)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return &program{cmd, in, bufio.NewReader(out)}
+}
+
+// ask sends a request and returns the next line.
+func (p *program) ask(t *testing.T, line string) string {
+	t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
+
+// upstreamConfig is a block for the test binary as a server.
+func upstreamConfig(o mcptest.Options) string {
+	name, value, _ := strings.Cut(o.Env(), "=")
+	return fmt.Sprintf("[upstreams.%s]\ncommand = %s\nenv = { %s = %s, GORACE = \"atexit_sleep_ms=0\" }\n",
+		o.Name, strconv.Quote(os.Args[0]), name, strconv.Quote(value))
+}
+
+// Whichever way the proxy ends, nothing it started lives on: not the server,
+// nor a child of the server that ignores the end of its input.
+func TestNoOrphan(t *testing.T) {
+	for _, end := range []string{"SIGKILL", "SIGINT", "EOF"} {
+		t.Run(end, func(t *testing.T) {
+			beacon := mcptest.NewGate(t)
+			p := startProgram(t, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true})+
+				upstreamConfig(mcptest.Options{Name: "b", Beacon: beacon.Addr(), Family: true, Start: "mute"})+
+				"[server]\ndrain_timeout = \"10ms\"\nstartup_wait = \"10ms\"\n")
+			p.ask(t, hello)
+			if got := p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo"}}`); !strings.Contains(got, `"text":"a"`) {
+				t.Fatalf("got %s", got)
+			}
+			var family []*mcptest.Visitor
+			for range 4 {
+				family = append(family, beacon.Next())
+			}
+			// One call is open when the end comes.
+			if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__hang"}}`+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			switch end {
+			case "SIGKILL":
+				p.cmd.Process.Kill()
+			case "SIGINT":
+				p.cmd.Process.Signal(os.Interrupt)
+			case "EOF":
+				p.in.Close()
+			}
+			_, _ = io.Copy(io.Discard, p.out)
+			err := p.cmd.Wait()
+			if end != "SIGKILL" && err != nil {
+				t.Errorf("got %v, want exit code 0", err)
+			}
+			for _, v := range family {
+				v.Gone()
+			}
+		})
+	}
+}

@@ -1,0 +1,306 @@
+package proxy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+// soak says how often something randomised is done.
+func soak(times int) int {
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		return 50 * times
+	}
+	return times
+}
+
+// retry is the params of a call made again with answers to what its result
+// asked; nil if the result asks nothing.
+func retry(params string, result []byte, answer func(method string, params []byte) []byte) []byte {
+	if string(jsonrpc.Get(result, "resultType")) != `"input_required"` {
+		return nil
+	}
+	responses := []byte("{}")
+	for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
+		method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
+		responses = jsonrpc.Set(responses, string(m.Name), answer(method, jsonrpc.Get(m.Value, "params")))
+	}
+	again := jsonrpc.Set([]byte(params), "inputResponses", responses)
+	return jsonrpc.Set(again, "requestState", jsonrpc.Get(result, "requestState"))
+}
+
+// converse makes a call and answers what it asks, in either era.
+func (c *caller) converse(arguments string, answer func(method string, params []byte) []byte) (said string) {
+	c.t.Helper()
+	first := toolCall("ask", arguments)
+	if c.era == handshake {
+		c.reply(answer)
+		return string(jsonrpc.Get([]byte(c.request("tools/call", first)), "structuredContent"))
+	}
+	for params := first; ; {
+		result := []byte(c.request("tools/call", params))
+		again := retry(first, result, answer)
+		if again == nil {
+			return string(jsonrpc.Get(result, "structuredContent"))
+		}
+		params = string(again)
+	}
+}
+
+// tagged answers a question with its own tag and who answers.
+func tagged(who string) func(string, []byte) []byte {
+	return func(method string, params []byte) []byte {
+		tag := jsonrpc.Get(params, "tag")
+		if tag == nil {
+			tag = []byte("null")
+		}
+		return fmt.Appendf(nil, `{"who":%q,"method":%q,"tag":%s}`, who, method, tag)
+	}
+}
+
+func TestQuestionsInEveryPairOfEras(t *testing.T) {
+	const asks = `{"method":"elicitation/create","params":{"message":"?","tag":1}},` +
+		`{"method":"sampling/createMessage","params":{"tag":2}},` +
+		`{"method":"roots/list","params":{"tag":3}},` +
+		`{"method":"elicitation/create","params":{"message":"?","tag":4}}`
+	want := `{"who":"me","method":"elicitation/create","tag":1},{"who":"me","method":"sampling/createMessage","tag":2},` +
+		`{"who":"me","method":"roots/list","tag":3},{"who":"me","method":"elicitation/create","tag":4}`
+	for _, clientEra := range []string{handshake, stateless} {
+		for _, era := range []string{"handshake", "stateless"} {
+			for _, transport := range []string{"stdio", "http"} {
+				t.Run(fmt.Sprintf("client %s server %s %s", clientEra, era, transport), func(t *testing.T) {
+					o := mcptest.Options{Name: "asks", Era: era}
+					up := child(t, o)
+					if transport == "http" {
+						_, up = remote(t, o)
+					}
+					c := connect(t, start(t, options(up)), clientEra)
+					for rounds := 1; rounds <= 3; rounds++ {
+						got := c.converse(fmt.Sprintf(`{"asks":[%s],"rounds":%d}`, asks, rounds), tagged("me"))
+						if all := "[" + strings.Repeat(want+",", rounds-1) + want + "]"; got != all {
+							t.Errorf("%d rounds: got %s\nwant %s", rounds, got, all)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// What a client did not say it can do, it is not asked.
+func TestQuestionsAClientCannotAnswer(t *testing.T) {
+	for _, era := range []string{"handshake", "stateless"} {
+		t.Run("server "+era, func(t *testing.T) {
+			s := start(t, options(child(t, mcptest.Options{Name: "asks", Era: era})))
+			c := attach(t, s, handshake)
+			c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"roots":{}}}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			c.reply(func(method string, _ []byte) []byte {
+				t.Errorf("asked for %s", method)
+				return []byte("{}")
+			})
+			m := c.begin("ask", `{"asks":[{"method":"elicitation/create","params":{}}]}`).wait()
+			if !strings.Contains(string(m.Raw), "-32601") && m.Error == nil {
+				t.Errorf("got %s, want that the client cannot be asked", m.Raw)
+			}
+		})
+	}
+	t.Run("stateless client", func(t *testing.T) {
+		c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), stateless)
+		c.era = "as written"
+		m := c.start("tools/call", withMeta(toolCall("ask", `{"asks":[{"method":"elicitation/create","params":{}}]}`), `{"roots":{}}`, "")).wait()
+		if !strings.Contains(string(m.Result), "-32601") {
+			t.Errorf("got %s, want that the client cannot be asked", m.Raw)
+		}
+	})
+}
+
+func TestHandles(t *testing.T) {
+	const asks = `{"asks":[{"method":"elicitation/create","params":{"tag":1}}]}`
+	s := start(t, options(child(t, mcptest.Options{Name: "asks"})))
+	c, other := connect(t, s, stateless), connect(t, s, stateless)
+	ask := func() (params, again string) {
+		params = toolCall("ask", asks)
+		return params, string(retry(params, []byte(c.request("tools/call", params)), tagged("me")))
+	}
+	_, again := ask()
+	if code, _ := other.refused("tools/call", again); code != jsonrpc.CodeInvalidParams {
+		t.Errorf("another client's handle: got code %d", code)
+	}
+	if got := c.request("tools/call", again); !strings.Contains(got, `"tag":1`) {
+		t.Errorf("got %s", got)
+	}
+	if code, _ := c.refused("tools/call", again); code != jsonrpc.CodeInvalidParams {
+		t.Errorf("a handle used twice: got code %d", code)
+	}
+	_, again = ask()
+	elsewhere := string(jsonrpc.Set([]byte(again), "name", []byte(`"echo"`)))
+	if code, _ := c.refused("tools/call", elsewhere); code != jsonrpc.CodeInvalidParams {
+		t.Errorf("a handle with another tool: got code %d", code)
+	}
+	if code, _ := c.refused("tools/call", again); code != jsonrpc.CodeInvalidParams {
+		t.Errorf("a handle that was misused: got code %d", code)
+	}
+	_, again = ask()
+	partial := string(jsonrpc.Delete([]byte(again), func(name []byte) bool { return string(name) == "inputResponses" }))
+	result := []byte(c.request("tools/call", partial))
+	if more := retry(toolCall("ask", asks), result, tagged("late")); more == nil {
+		t.Errorf("answers missing: got %s, want to be asked again", result)
+	} else if got := c.request("tools/call", string(more)); !strings.Contains(got, `"late"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Questions asked at the same moment reach the client whose call they belong
+// to, and so do the answers.
+func TestQuestionsNeverCross(t *testing.T) {
+	private := child(t, mcptest.Options{Name: "private"})
+	_, web := remote(t, mcptest.Options{Name: "web"})
+	web.Spec.Shared = true
+	_, modern := remote(t, mcptest.Options{Name: "modern", Era: "stateless"})
+	modern.Spec.Shared = true
+	s := start(t, options(private, web, modern))
+	var all sync.WaitGroup
+	for i := range 6 {
+		era := []string{handshake, stateless}[i%2]
+		c := connect(t, s, era)
+		who := fmt.Sprintf("client-%d", i)
+		c.reply(tagged(who))
+		for j := range 3 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+				for n := range soak(4) {
+					if t.Failed() {
+						return
+					}
+					up := []string{"private", "web", "modern"}[random.IntN(3)]
+					tag := fmt.Sprintf("%d/%d/%d", i, j, n)
+					c.ask(up, tag, who, 1+random.IntN(3))
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// ask makes one call that asks, and checks whose answers it got.
+func (c *caller) ask(up, tag, who string, rounds int) {
+	first := fmt.Sprintf(`{"name":"%s__ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}}`, up, rounds, tag)
+	one := fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, tag)
+	want := "[" + strings.Repeat(one+",", rounds-1) + one + "]"
+	for params := first; ; {
+		p := c.start("tools/call", params)
+		m := <-p.answer
+		again := retry(first, m.Result, func(method string, params []byte) []byte {
+			got, _ := jsonrpc.String(jsonrpc.Get(params, "tag"))
+			// On stdio nothing ties a question to one of a client's own calls.
+			if loose := up == "private" && got[:2] == tag[:2]; got != tag && !loose {
+				c.t.Errorf("%s was asked %q while it called with %q", who, got, tag)
+			}
+			return tagged(who)(method, params)
+		})
+		if again == nil {
+			if got := string(jsonrpc.Get(m.Result, "structuredContent")); got != want {
+				c.t.Errorf("%s %s at %s: got %.500s, want %s", c.era, who, up, m.Raw, want)
+			}
+			return
+		}
+		params = string(again)
+	}
+}
+
+// Stateless clients over HTTP that say the same of themselves share what is
+// behind the proxy; their questions are their own all the same.
+func TestQuestionsOfPooledClientsNeverCross(t *testing.T) {
+	for _, transport := range []string{"stdio", "http"} {
+		t.Run(transport, func(t *testing.T) {
+			up := child(t, mcptest.Options{Name: "asks"})
+			if transport == "http" {
+				_, up = remote(t, mcptest.Options{Name: "asks"})
+			}
+			f := serveTCP(t, options(up))
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					for n := range soak(4) {
+						f.askAlone(fmt.Sprintf("%d/%d", i, n), transport == "stdio")
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// askAlone makes a stateless call that asks for its own tag. On stdio nothing
+// ties a question to its call: with several open it must be refused, not
+// guessed.
+func (f *front) askAlone(tag string, mayRefuse bool) {
+	params := fmt.Sprintf(`"name":"ask","arguments":{"asks":[{"method":"roots/list","params":{"tag":%q}}]}`, tag)
+	for rounds := 0; ; rounds++ {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta("{"+params+"}", able, ""))
+		_, answer := f.post("/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "ask")
+		m, err := jsonrpc.Parse([]byte(answer))
+		if err != nil {
+			f.t.Errorf("%v: %s", err, answer)
+			return
+		}
+		again := retry("{"+params+"}", m.Result, func(method string, asked []byte) []byte {
+			if got, _ := jsonrpc.String(jsonrpc.Get(asked, "tag")); got != tag {
+				f.t.Errorf("asked %q in the call with %q", got, tag)
+			}
+			return []byte(`{"for":` + fmt.Sprintf("%q", tag) + `}`)
+		})
+		if again != nil {
+			params = strings.TrimSuffix(strings.TrimPrefix(string(again), "{"), "}")
+			continue
+		}
+		ok := strings.Contains(answer, fmt.Sprintf(`[{"for":%q}]`, tag))
+		if refused := strings.Contains(answer, "cannot be asked"); !ok && !(refused && mayRefuse) {
+			f.t.Errorf("%s after %d rounds: got %s", tag, rounds, answer)
+		}
+		return
+	}
+}
+
+// A question that belongs to no call reaches the client once it is ready.
+func TestAskedBeforeAnyCall(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) {
+			o := mcptest.Options{Name: "curious", AskFirst: true}
+			c := attach(t, start(t, options(child(t, o))), era)
+			c.reply(tagged("me"))
+			if era == handshake {
+				c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`}`)
+				c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				// It asks again until the answer has arrived: no event tells.
+				for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
+					if got != "null" {
+						t.Fatalf("the server heard %s", got)
+					}
+				}
+				return
+			}
+			// A stateless client can be asked only by an answer to a call of its own.
+			first := toolCall("hang", "")
+			result := []byte(c.request("tools/call", first))
+			again := retry(first, result, tagged("me"))
+			if again == nil {
+				t.Fatalf("got %s, want the question", result)
+			}
+			hung := c.start("tools/call", string(again))
+			for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
+				if got != "null" {
+					t.Fatalf("the server heard %s", got)
+				}
+			}
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hung.id + `}}`)
+		})
+	}
+}

@@ -1,0 +1,330 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+func TestArgumentsAbsentOrNull(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		for _, upEra := range []string{"handshake", "stateless"} {
+			_, up := remote(t, mcptest.Options{Name: "a", Era: upEra})
+			c := connect(t, start(t, options(up)), era)
+			for _, params := range []string{`{"name":"echo"}`, `{"name":"echo","arguments":null}`} {
+				got := jsonrpc.Get([]byte(c.request("tools/call", params)), "structuredContent")
+				if arguments := jsonrpc.Get(got, "arguments"); string(arguments) != "{}" {
+					t.Errorf("%s: the server got %s, want {}", params, got)
+				}
+			}
+		}
+	}
+}
+
+// What is no good request is refused with the right error and logged once, and
+// the next request is answered.
+func TestBadInput(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "a"})
+	o, log := withLog(options(up))
+	o.MaxMessage = 4096
+	c := connect(t, start(t, o), handshake)
+	c.tools()
+	tests := []struct {
+		name, line string
+		id         string // of the answer; "" : there is none
+		code       int
+	}{
+		{"not JSON", `{"jsonrpc":"2.0","id":"x",`, `"x"`, -32700},
+		{"text", `hello`, "null", -32700},
+		{"NUL bytes", "\x00\x00", "null", -32700},
+		{"NUL in a string", "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"pi\x00ng\"}", `"x"`, -32700},
+		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"}}", `"x"`, -32700},
+		{"byte order mark", "\ufeff" + `{"jsonrpc":"2.0","id":"x","method":"ping"}`, "null", -32700},
+		{"a number", `5`, "null", -32600},
+		{"a batch", `[{"jsonrpc":"2.0","id":"x","method":"ping"}]`, "null", -32600},
+		{"no version", `{"id":"x","method":"ping"}`, `"x"`, -32600},
+		{"wrong version", `{"jsonrpc":"1.0","id":"x","method":"ping"}`, `"x"`, -32600},
+		{"id null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, "null", -32600},
+		{"id an object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, "null", -32600},
+		{"two ids", `{"jsonrpc":"2.0","id":"x","id":"y","method":"ping"}`, "null", -32600},
+		{"two methods", `{"jsonrpc":"2.0","id":"x","method":"ping","method":"tools/list"}`, `"x"`, -32600},
+		{"method a number", `{"jsonrpc":"2.0","id":"x","method":1}`, `"x"`, -32600},
+		{"method and result", `{"jsonrpc":"2.0","id":"x","method":"ping","result":{}}`, `"x"`, -32600},
+		{"params an array", `{"jsonrpc":"2.0","id":"x","method":"ping","params":[]}`, `"x"`, -32602},
+		{"too long", `{"jsonrpc":"2.0","id":"x","method":"ping","params":{"x":"` + large(5000) + `"}}`, `"x"`, -32600},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			before, lines := log.count("level=WARN"), len(c.transcript())
+			expect := make(chan jsonrpc.Message, 1)
+			c.mu.Lock()
+			c.waiting[test.id] = expect
+			c.mu.Unlock()
+			c.send(test.line)
+			m := await(t, expect)
+			if code, message := errorOf(t, m); code != test.code || message == "" {
+				t.Errorf("got %s, want code %d", m.Raw, test.code)
+			}
+			c.call("echo", "")
+			if got := len(c.transcript()) - lines; got != 2 {
+				t.Errorf("got %d messages, want the error and the next answer", got)
+			}
+			if got := log.count("level=WARN") - before; got != 1 {
+				t.Errorf("logged %d times, want once:\n%s", got, log)
+			}
+		})
+	}
+	for name, line := range map[string]string{
+		"empty lines":                  "\r\n\n",
+		"unknown notification":         `{"jsonrpc":"2.0","method":"notifications/none","params":{}}`,
+		"answer to nothing":            `{"jsonrpc":"2.0","id":99,"result":{}}`,
+		"error to nothing":             `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`,
+		"broken answer":                `{"jsonrpc":"2.0","id":99,"result":{},"error":{}}`,
+		"cancellation of nothing":      `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`,
+		"cancellation without params":  `{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
+		"progress of nothing":          `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":4}}`,
+		"initialized for the 2nd time": `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := len(c.transcript())
+			c.send(line)
+			c.call("echo", "")
+			if got := c.transcript()[lines:]; len(got) != 1 {
+				t.Errorf("got %q, want the next answer only", got)
+			}
+		})
+	}
+	for _, test := range []struct {
+		method, params string
+		code           int
+	}{
+		{"tools/none", "{}", -32601},
+		{"tools/call", "{}", -32602},
+		{"tools/call", `{"name":7}`, -32602},
+		{"tools/call", `{"name":"echo","name":"pid"}`, -32602},
+		{"tools/call", `{"name":"echo","Name":"pid"}`, -32602},
+		{"tools/list", `{"cursor":"x"}`, -32602},
+		{"prompts/get", "{}", -32602},
+		{"resources/read", `{"uri":1}`, -32602},
+		{"completion/complete", "{}", -32602},
+		{"logging/setLevel", "{}", -32602},
+		{"subscriptions/listen", "{}", -32601},
+	} {
+		if code, message := c.refused(test.method, test.params); code != test.code || message == "" {
+			t.Errorf("%s %s: got %d %s, want %d", test.method, test.params, code, message, test.code)
+		}
+	}
+}
+
+func TestDuplicateIDs(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a"}))), handshake)
+	first := c.begin("hold", `{"gate":"`+gate.Addr()+`"}`)
+	at := gate.Next()
+	c.send(`{"jsonrpc":"2.0","id":` + first.id + `,"method":"ping"}`)
+	m := first.wait()
+	if code, message := errorOf(t, m); code != -32600 || !strings.Contains(message, "in use") {
+		t.Errorf("got %s, want the second refused", m.Raw)
+	}
+	again := make(chan jsonrpc.Message, 1)
+	c.mu.Lock()
+	c.waiting[first.id] = again
+	c.mu.Unlock()
+	at.Open()
+	if m := await(t, again); m.Result == nil {
+		t.Errorf("got %s, want the first answered", m.Raw)
+	}
+}
+
+func TestInputCutInHalf(t *testing.T) {
+	s := start(t, options(shelf("a", "t")))
+	const cut = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"input ended inside a message"}}`
+	for name, test := range map[string]struct {
+		input string
+		want  []string // in any order
+	}{
+		"inside a message":   {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":2,"meth`, []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, cut}},
+		"without a line end": {`{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{cut}},
+		"nothing":            {"", nil},
+	} {
+		var out bytes.Buffer
+		if err := s.ServeStdio(t.Context(), strings.NewReader(test.input), &out, ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := slices.Sorted(strings.Lines(out.String()))
+		if want := strings.Join(test.want, "\n"); strings.TrimSpace(strings.Join(got, "")) != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A line of 200 MB is refused as soon as it is too long, without being kept.
+func TestHugeLine(t *testing.T) {
+	s := start(t, options(shelf("a", "t")))
+	chunk := bytes.Repeat([]byte("x"), 1<<20)
+	readers := []io.Reader{strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`)}
+	for range 200 {
+		readers = append(readers, bytes.NewReader(chunk))
+	}
+	readers = append(readers, strings.NewReader(`"}}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"))
+	var out bytes.Buffer
+	if err := s.ServeStdio(t.Context(), io.MultiReader(readers...), &out, ""); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"line too long: more than 67108864 bytes"}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n"
+	if out.String() != want {
+		t.Errorf("got %.300q, want %q", out.String(), want)
+	}
+}
+
+// An answer of 20 MB passes whole, one beyond the upstream's limit ends its
+// call only.
+func TestLargeAnswers(t *testing.T) {
+	up := child(t, mcptest.Options{Name: "a"})
+	up.Spec.MaxMessage, up.Spec.Command.MaxMessage = 32<<20, 32<<20
+	c := connect(t, start(t, options(up)), handshake)
+	if got := c.call("big", `{"n":20000000}`); len(got) < 20_000_000 {
+		t.Errorf("got %d bytes", len(got))
+	}
+	if got := c.broken("big", `{"n":40000000}`); !strings.Contains(got, "line too long") || !strings.Contains(got, `"a"`) {
+		t.Errorf("got %q", got)
+	}
+	c.call("echo", "")
+}
+
+// A client that never reads holds up nobody else, nor the end.
+func TestClientThatNeverReads(t *testing.T) {
+	up := child(t, mcptest.Options{Name: "a"})
+	up.Spec.Shared = true
+	o := options(up)
+	o.DrainTimeout = 1
+	s := start(t, o)
+	in, toProxy, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromProxy, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fromProxy.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(t.Context(), in, out, "") }()
+	fmt.Fprintf(toProxy, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`+"\n")
+	for i := range 30 {
+		fmt.Fprintf(toProxy, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"big","arguments":{"n":1000000}}}`+"\n", i+1)
+	}
+	other := connect(t, s, handshake)
+	for range 10 {
+		other.call("echo", "")
+	}
+	toProxy.Close()
+	await(t, ended) // an error says what was not delivered
+}
+
+// No line makes a session panic, and no request line gets two answers.
+func FuzzTake(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}` + "\n" + `[{"jsonrpc":"2.0","id":2,"method":"ping"},{"id":3}]`,
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t","arguments":null,"_meta":{"progressToken":0}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":` + withMeta("{}", able, "debug") + `}`,
+		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"name":"x"}}}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`,
+		`{"jsonrpc":"2.0","id":"mcpschedd-1","result":{}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":` + withMeta(`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a://1",2]}}`, able, "") + `}`,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":` + withMeta(`{"name":"t","requestState":"x","inputResponses":{}}`, able, "") + `}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		s := proxy.New(proxy.Options{
+			Upstreams: []proxy.Upstream{shelf("a", "t"), shelf("b", "t", "u")}, DrainTimeout: patience,
+			Log: slog.New(slog.DiscardHandler), MaxMessage: 1 << 16,
+		}, nil)
+		defer s.Close()
+		var out bytes.Buffer
+		if err := s.ServeStdio(t.Context(), bytes.NewReader(append(input, '\n')), &out, ""); err != nil {
+			t.Errorf("%v", err)
+		}
+		requests := make(map[string]int) // raw id → how often it stands in the input
+		for line := range bytes.SplitSeq(input, []byte("\n")) {
+			for _, m := range messagesOf(line) {
+				requests[string(m.ID)]++
+			}
+		}
+		for line := range bytes.SplitSeq(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+			if len(line) == 0 {
+				continue
+			}
+			m, err := jsonrpc.Parse(line)
+			if err != nil {
+				t.Fatalf("the proxy said %q: %v", line, err)
+			}
+			if id := string(m.ID); m.IsResponse() && id != "null" {
+				if requests[id]--; requests[id] < 0 {
+					t.Errorf("%s was answered once too often", id)
+				}
+			}
+		}
+	})
+}
+
+// messagesOf returns what of a line might be requests.
+func messagesOf(line []byte) []jsonrpc.Message {
+	raws := [][]byte{line}
+	if jsonrpc.Valid(line) && bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")) {
+		raws = nil
+		for raw := range jsonrpc.Elements(line) {
+			raws = append(raws, messagesRaw(raw)...)
+		}
+	}
+	var out []jsonrpc.Message
+	for _, raw := range raws {
+		m, err := jsonrpc.Parse(raw)
+		if m.ID == nil && err != nil {
+			m.ID = jsonrpc.SalvageID(raw)
+		}
+		if m.ID != nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func messagesRaw(raw []byte) [][]byte {
+	if !bytes.HasPrefix(raw, []byte("[")) {
+		return [][]byte{raw}
+	}
+	var out [][]byte
+	for element := range jsonrpc.Elements(raw) {
+		out = append(out, messagesRaw(element)...)
+	}
+	return out
+}
+
+// A client's answer that is no JSON is an answer all the same: the server that
+// asked hears of it, and the client is not answered.
+func TestBrokenAnswerEndsTheQuestion(t *testing.T) {
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), handshake)
+	for _, broken := range []string{`{"tag":}`, "\"\xff\"", `{}x`} {
+		call := c.begin("ask", `{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]}`)
+		question := c.next("elicitation/create")
+		lines := len(c.transcript())
+		c.send(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":` + broken + `}`)
+		if got := string(call.wait().Result); !strings.Contains(got, "-32700") {
+			t.Errorf("%q: the server heard %s, want an error", broken, got)
+		}
+		if got := c.transcript()[lines:]; len(got) != 1 {
+			t.Errorf("%q: the client got %q, want the answer to its call only", broken, got)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package proxy
+
+import "mcpschedd/internal/upstream"
+
+// View lets tests give and resolve names without upstreams that run.
+type View struct{ *view }
+
+func NewView(only string) View { return View{&view{only: only}} }
+
+func policyOf(ups []string, prefix, never bool) *policy {
+	p := &policy{prefix: prefix}
+	if never {
+		p.NameStyle = "never"
+	}
+	for _, name := range ups {
+		p.members = append(p.members, &member{Upstream: Upstream{Spec: upstream.Spec{Name: name}}})
+	}
+	return p
+}
+
+// Show names a tool of one of ups.
+func (v View) Show(ups []string, prefix, never bool, up, tool string) string {
+	return v.show(policyOf(ups, prefix, never), upstream.Tools, target{up, tool})
+}
+
+// Resolve says whose tool a name is.
+func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool string, known bool) {
+	t, known := v.resolve(policyOf(ups, prefix, never), upstream.Tools, name)
+	return t.upstream, t.name, known
+}

@@ -1,0 +1,286 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+)
+
+// shelf is an upstream that cannot be started and is known from its last run:
+// it has a list and needs no process.
+func shelf(name string, tools ...string) proxy.Upstream {
+	items := make([]string, len(tools))
+	for i, tool := range tools {
+		items[i] = `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
+	}
+	offer := `{"format":1,"version":"2025-11-25","instructions":"","capabilities":{"tools":{}},"tools":[` + strings.Join(items, ",") + `]}`
+	return proxy.Upstream{
+		Fingerprint: name + strings.Join(tools, " "),
+		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
+		Store:       upstream.Store{Load: func() ([]byte, error) { return []byte(offer), nil }},
+	}
+}
+
+func TestNames(t *testing.T) {
+	one := []proxy.Upstream{shelf("a", "read", "x__y")}
+	two := []proxy.Upstream{shelf("a", "read", "b__write"), shelf("b", "read", "write")}
+	tests := []struct {
+		name  string
+		style string
+		ups   []proxy.Upstream
+		want  string
+	}{
+		{"one, auto", "auto", one, "read x__y"},
+		{"one, by default", "", one, "read x__y"},
+		{"one, always", "always", one, "a__read a__x__y"},
+		{"two, auto", "auto", two, "a__read a__b__write b__read b__write"},
+		{"two, never: the first has the name", "never", two, "read b__write write"},
+		{"two, always", "always", two, "a__read a__b__write b__read b__write"},
+		{"none", "auto", nil, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := options(test.ups...)
+			o.NameStyle = test.style
+			c := connect(t, start(t, o), handshake)
+			if got := c.tools(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAllowAndDeny(t *testing.T) {
+	up := child(t, mcptest.Options{Name: "a"})
+	up.Allows = func(tool string) bool {
+		ok, err := path.Match("e*", tool)
+		return ok && err == nil
+	}
+	for _, others := range [][]proxy.Upstream{nil, {shelf("b", "hold")}} {
+		c := connect(t, start(t, options(append(others, up)...)), handshake)
+		prefix := ""
+		if others != nil {
+			prefix = "a__"
+		}
+		if got := c.tools(); !strings.HasSuffix(got, prefix+"echo "+prefix+"early") {
+			t.Errorf("got tools %q", got)
+		}
+		for _, name := range []string{"pid", "a__pid"} {
+			if code, message := c.refused("tools/call", toolCall(name, "")); code != jsonrpc.CodeInvalidParams || !strings.Contains(message, "unknown tool") {
+				t.Errorf("%s: got %d %s", name, code, message)
+			}
+		}
+	}
+}
+
+// Names as given by the rules are each of one tool, lead back to it, and are
+// never given to another, whatever is configured meanwhile.
+func FuzzNames(f *testing.F) {
+	f.Add(uint64(1), "read b__read", "read", uint8(0))
+	f.Add(uint64(7), "a__b a_ __ _", "a b__a", uint8(1))
+	f.Add(uint64(9), "read \x00 é", "b__read a__read", uint8(2))
+	f.Fuzz(func(t *testing.T, seed uint64, first, second string, style uint8) {
+		tools := map[string][]string{"a": unique(first), "b": unique(second)}
+		v := proxy.NewView("")
+		bound := make(map[string][2]string) // name → what it was shown for
+		random := rand.New(rand.NewPCG(seed, 1))
+		for range 6 {
+			ups := [][]string{{"a"}, {"b"}, {"a", "b"}, {"b", "a"}, {}}[random.IntN(5)]
+			prefix := []bool{len(ups) != 1, true, false}[style%3]
+			never := style%3 == 2
+			for _, up := range ups {
+				for _, tool := range tools[up] {
+					name := v.Show(ups, prefix, never, up, tool)
+					target := [2]string{up, tool}
+					if name == "" {
+						// Only where other tools have had whatever it could be called.
+						_, plain := bound[tool]
+						_, prefixed := bound[up+"__"+tool]
+						if !plain && (never || !prefix) || !prefixed && !never {
+							t.Errorf("%s/%q bears no name", up, tool)
+						}
+						continue
+					}
+					if old, taken := bound[name]; taken && old != target {
+						t.Errorf("%q was %q and is now %q", name, old, target)
+					}
+					bound[name] = target
+				}
+			}
+			for name, target := range bound {
+				if gotUp, gotTool, ok := v.Resolve(ups, prefix, never, name); !ok || gotUp != target[0] || gotTool != target[1] {
+					t.Errorf("%q leads to %s/%q (%v), want %q", name, gotUp, gotTool, ok, target)
+				}
+			}
+		}
+	})
+}
+
+func unique(words string) []string {
+	var out []string
+	seen := make(map[string]bool)
+	for _, w := range strings.Split(words, " ") {
+		if w != "" && !seen[w] {
+			seen[w] = true
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// One upstream, two, one again: a name that was listed means the same tool
+// for ever.
+func TestReloadNeverRebindsAName(t *testing.T) {
+	_, a := remote(t, mcptest.Options{Name: "a"})
+	_, b := remote(t, mcptest.Options{Name: "b"})
+	s := start(t, options(a))
+	c := connect(t, s, handshake)
+	who := func(tool string) string {
+		m := c.begin(tool, "").wait()
+		switch {
+		case strings.Contains(string(m.Result), `"text":"a"`):
+			return "a"
+		case strings.Contains(string(m.Result), `"text":"b"`):
+			return "b"
+		}
+		return "nobody"
+	}
+	steps := []struct {
+		ups  []proxy.Upstream
+		want map[string]string
+	}{
+		{[]proxy.Upstream{a}, map[string]string{"echo": "a"}},
+		{[]proxy.Upstream{a, b}, map[string]string{"echo": "a", "a__echo": "a", "b__echo": "b"}},
+		{[]proxy.Upstream{b}, map[string]string{"echo": "nobody", "a__echo": "nobody", "b__echo": "b"}},
+		{[]proxy.Upstream{b, a}, map[string]string{"echo": "a", "a__echo": "a", "b__echo": "b"}},
+		{nil, map[string]string{"echo": "nobody", "a__echo": "nobody", "b__echo": "nobody"}},
+	}
+	for i, step := range steps {
+		s.Apply(options(step.ups...))
+		list := c.tools()
+		if len(step.ups) == 1 && step.ups[0].Spec.Name == "b" && strings.HasPrefix(list, "echo") {
+			t.Errorf("step %d: b is listed under a name that was a's: %s", i, list)
+		}
+		for tool, want := range step.want {
+			if got := who(tool); got != want {
+				t.Errorf("step %d: %s reached %s, want %s", i, tool, got, want)
+			}
+		}
+	}
+}
+
+func TestReloadWhileCallsAreOpen(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	beacon := mcptest.NewGate(t)
+	kept, gone := child(t, mcptest.Options{Name: "kept"}), child(t, mcptest.Options{Name: "gone", Beacon: beacon.Addr()})
+	s := start(t, options(kept, gone))
+	c := connect(t, s, handshake)
+	c.tools()
+	pid := c.said("kept__pid", "")
+	open := c.begin("kept__hold", `{"gate":"`+gate.Addr()+`"}`)
+	cut := c.begin("gone__hang", "")
+	at, process := gate.Next(), beacon.Next()
+	added := child(t, mcptest.Options{Name: "added"})
+	s.Apply(options(kept, added))
+	process.Gone()
+	if got := brokenText(t, cut.wait()); !strings.Contains(got, `"gone"`) {
+		t.Errorf("the call to what is gone: got %q", got)
+	}
+	c.next("notifications/tools/list_changed")
+	for !strings.Contains(c.tools(), "added__echo") {
+		c.next("notifications/tools/list_changed")
+	}
+	c.call("added__echo", "")
+	at.Open()
+	if m := open.wait(); m.Error != nil || strings.Contains(string(m.Result), "isError") {
+		t.Errorf("the call to what stayed: got %s", m.Raw)
+	}
+	if got := c.said("kept__pid", ""); got != pid {
+		t.Errorf("process %s became %s for nothing", pid, got)
+	}
+	changed := child(t, mcptest.Options{Name: "kept", Instructions: "new"})
+	s.Apply(options(changed, added))
+	if got := c.said("kept__pid", ""); got == pid || got == "" {
+		t.Errorf("still process %q after its configuration changed", got)
+	}
+}
+
+// A burst of changes is one notification now and one when the quiet is over,
+// and none where the bytes are the same.
+func TestListChangedIsCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := proxy.Options{Upstreams: []proxy.Upstream{shelf("a", "t")}}
+		f, server, stop := servePipesOf(t, o)
+		defer stop()
+		id := f.open("/mcp", handshake)
+		list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+		f.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)
+		f.post("/mcp", list, "Mcp-Session-Id", id)
+		stream := f.do(f.request("GET", "/mcp", "", "Mcp-Session-Id", id))
+		var told []time.Duration
+		began := time.Now()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for next := eventReader(stream.Body); ; {
+				line, err := next()
+				if err != nil {
+					return
+				}
+				if strings.Contains(line, "notifications/tools/list_changed") {
+					told = append(told, time.Since(began))
+				}
+			}
+		}()
+		apply := func(tools ...string) {
+			server.Apply(proxy.Options{Upstreams: []proxy.Upstream{shelf("a", tools...)}})
+			synctest.Wait()
+		}
+		for i := range 10 { // every 10 ms
+			apply("t", fmt.Sprint("u", i))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		apply("t", "u9") // the same again
+		time.Sleep(time.Minute)
+		apply("t", "v") // and back, after it was told
+		apply("t", "u9")
+		time.Sleep(time.Minute)
+		stream.Body.Close()
+		<-ended
+		// The quiet begins anew with the first change in it, and with no other.
+		want := []time.Duration{0, 510 * time.Millisecond, 2*time.Minute + 100*time.Millisecond, 2*time.Minute + 600*time.Millisecond}
+		if fmt.Sprint(told) != fmt.Sprint(want) {
+			t.Errorf("told at %v, want %v", told, want)
+		}
+	})
+}
+
+// servePipesOf is servePipes that gives out the server too.
+func servePipesOf(t *testing.T, o proxy.Options) (f *front, s *proxy.Server, stop func()) {
+	t.Helper()
+	s = proxy.New(o, nil)
+	ln := newPipes()
+	web := &http.Server{Handler: s.Handler()}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(ln) }()
+	transport := &http.Transport{DialContext: ln.dial}
+	f = &front{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
+	return f, s, func() {
+		s.Close()
+		transport.CloseIdleConnections()
+		web.Close()
+		<-served
+	}
+}

@@ -1,0 +1,77 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+// BenchmarkCall is one call through the proxy to a process and back, one after
+// the other. What it allocates must not depend on the size of the answer; the
+// time is that of the process above all.
+func BenchmarkCall(b *testing.B) {
+	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			c := dial(b)
+			line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1000000001,"method":"tools/call","params":{"name":"big","arguments":{"n":%d}}}`+"\n", size)
+			c.ask(b, line)
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				c.ask(b, line)
+			}
+		})
+	}
+}
+
+// bare is a client that reads answers without looking at them.
+type bare struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// dial serves a bare client of the handshake era before one upstream.
+func dial(tb testing.TB) *bare {
+	s := proxy.New(options(child(tb, mcptest.Options{Name: "one"})), nil)
+	in, toProxy, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	fromProxy, out, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(context.Background(), in, out, "") }()
+	tb.Cleanup(func() {
+		toProxy.Close()
+		if err := <-ended; err != nil {
+			tb.Error(err)
+		}
+		s.Close()
+		in.Close()
+		fromProxy.Close()
+	})
+	c := &bare{in: toProxy, out: bufio.NewReaderSize(fromProxy, 2<<20)}
+	c.ask(tb, []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bare","version":"1"}}}`+"\n"))
+	c.ask(tb, []byte(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"))
+	return c
+}
+
+// ask writes one request and reads one line.
+func (c *bare) ask(tb testing.TB, line []byte) []byte {
+	if _, err := c.in.Write(line); err != nil {
+		tb.Fatal(err)
+	}
+	answer, err := c.out.ReadSlice('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return answer
+}

@@ -1,0 +1,207 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/mcptest"
+)
+
+// bubbled is an upstream over HTTP whose connections are pipes, so that it can
+// live in a synctest bubble. serve answers; it may be nil: no connection is
+// made then.
+func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *Upstream, dials func() []time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	var at []time.Duration
+	began := time.Now()
+	u = New(Spec{Name: "web", URL: "http://web.test/mcp", StartTimeout: startTimeout, MaxMessage: 1 << 20}, slog.New(slog.DiscardHandler), nil, Store{}, nil)
+	u.client.Proxy = nil
+	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	u.client.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		mu.Lock()
+		at = append(at, time.Since(began))
+		mu.Unlock()
+		if serve == nil {
+			return nil, errors.New("connection refused")
+		}
+		near, far := net.Pipe()
+		ln.conns <- far
+		return near, nil
+	}
+	web := &http.Server{Handler: serve}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(ln) }()
+	t.Cleanup(func() {
+		u.Close()
+		web.Close()
+		<-served
+	})
+	return u, func() []time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]time.Duration(nil), at...)
+	}
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func callEcho(ctx context.Context, l *Lease) (Answer, error) {
+	return l.Call(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
+}
+
+// The first restart comes at once, later ones after growing waits; meanwhile
+// every call is answered without waiting.
+func TestRestartsBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, dials := bubbled(t, nil, time.Second)
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		synctest.Wait()
+		if got := dials(); len(got) != 2 || got[1] != 0 {
+			t.Errorf("got starts at %v, want two at once", got)
+		}
+		for range 100 {
+			began := time.Now()
+			_, err := callEcho(t.Context(), l)
+			var away *Unavailable
+			if !errors.As(err, &away) || !strings.Contains(err.Error(), "connection refused") {
+				t.Fatalf("got %v, want the reason", err)
+			}
+			if took := time.Since(began); took > 0 {
+				t.Fatalf("the answer took %v", took)
+			}
+			time.Sleep(time.Second)
+		}
+		got := dials()
+		if len(got) < 5 || len(got) > 25 {
+			t.Errorf("got %d starts in 100 s: %v", len(got), got)
+		}
+		for i, at := range got[2:] {
+			if wait := at - got[i+1]; wait < 250*time.Millisecond || wait > 2*time.Minute {
+				t.Errorf("got a wait of %v before start %d", wait, i+3)
+			}
+		}
+	})
+}
+
+// A call waits for a server that starts, for StartTimeout and no longer, and
+// the waits of calls behind each other do not add up.
+func TestCallsWaitForTheStartTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		server := mcptest.New(mcptest.Options{Name: "web"}).Handler()
+		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-release:
+				server.ServeHTTP(w, r)
+			case <-r.Context().Done():
+			}
+		}), 10*time.Second)
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 5 {
+			turn := l.Turn()
+			all.Go(func() {
+				_, err := l.Call(t.Context(), turn, &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
+				if !errors.Is(err, errStarting) {
+					t.Errorf("got %v, want that it is still starting", err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("five calls took %v, want 10s", took)
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := callEcho(t.Context(), l)
+			waiting <- err
+		}()
+		time.Sleep(5 * time.Second)
+		close(release)
+		if err := <-waiting; err != nil {
+			t.Errorf("the call that waited: %v", err)
+		}
+	})
+}
+
+// Notifications that a list has changed make it be read once in a quiet
+// period, however many there are.
+func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web", Tools: []string{`{"name":"one"}`}})
+		u, _ := bubbled(t, server.Handler(), 10*time.Second)
+		var mu sync.Mutex
+		changed := 0
+		l := u.Attach(Client{}, Listener{Changed: func(list List) {
+			mu.Lock()
+			defer mu.Unlock()
+			if list == Tools {
+				changed++
+			}
+		}})
+		defer l.Close()
+		l.Settled(t.Context())
+		time.Sleep(time.Minute) // whatever the start brought with it is over
+		reads := func() (n int) {
+			for _, m := range server.Seen() {
+				if strings.Contains(m, `"tools/list"`) {
+					n++
+				}
+			}
+			return n
+		}
+		readsBefore, changedBefore := reads(), changed
+		for range 50 { // 50 in half a second, nothing different
+			server.Announce("notifications/tools/list_changed", "")
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		if got := reads() - readsBefore; got < 1 || got > 3 {
+			t.Errorf("read %d times, want once and at most twice again", got)
+		}
+		mu.Lock()
+		if changed != changedBefore {
+			t.Errorf("told %d times of the same bytes", changed-changedBefore)
+		}
+		mu.Unlock()
+		server.SetTools(`{"name":"two"}`)
+		server.Announce("notifications/tools/list_changed", "")
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if changed != changedBefore+1 {
+			t.Errorf("told %d times of a change, want once", changed-changedBefore)
+		}
+		if _, ok := l.Offer().Find(Tools, "two"); !ok {
+			t.Error("the offer is the old one")
+		}
+	})
+}
