@@ -205,3 +205,46 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		}
 	})
 }
+
+// Whoever hears of a connection's end asks for the last words at once: they
+// are there only when the connection is known to have ended.
+func TestEndIsKnownBeforeItsCallsHearOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConn("frail", slog.New(slog.DiscardHandler), Listener{}, nil)
+		p := &pending{id: 1, answer: make(chan answer)} // nobody takes its answer yet
+		c.waiting[p.id] = p
+		go c.closed(errors.New("exited with status 3"))
+		synctest.Wait()
+		select {
+		case <-c.done:
+		default:
+			t.Error("a call is told before the connection has ended")
+		}
+		if a := <-p.answer; !errors.Is(a.err, errEnded) {
+			t.Errorf("got %v", a.err)
+		}
+	})
+}
+
+// Refused credentials end the connection; its listen request, which has no
+// answer to wait for, must not keep the next call from the next connection.
+func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"})
+		u, _ := bubbled(t, server.Handler(), 10*time.Second)
+		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
+		defer l.Close()
+		l.Settled(t.Context())
+		synctest.Wait() // it listens
+		began := time.Now()
+		denied := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}
+		for range 2 {
+			if _, err := l.Call(t.Context(), l.Turn(), denied); !isType[*authRequired](err) {
+				t.Errorf("got %v, want that the server wants other credentials", err)
+			}
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}

@@ -3,9 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -142,76 +140,6 @@ func (l *Lease) Notify(method string, params []byte) {
 	}
 }
 
-// SetLevel asks the server for log messages from level on, now and after a
-// restart.
-func (l *Lease) SetLevel(level string) {
-	l.in.mu.Lock()
-	same := l.in.level == level
-	l.in.level = level
-	l.in.mu.Unlock()
-	if c := l.in.live.Load(); c != nil && !same {
-		l.in.tellLevel(c)
-	}
-}
-
-// Subscribe asks for updates of a resource, now and after a restart.
-func (l *Lease) Subscribe(uri string) {
-	in := l.in
-	in.mu.Lock()
-	fresh := !l.uris[uri]
-	if fresh {
-		l.uris[uri] = true
-		in.watched[uri]++
-	}
-	in.mu.Unlock()
-	if c := in.live.Load(); c != nil && fresh && c.stateless() {
-		in.listen(c)
-	}
-}
-
-// Watch is Subscribe for a session that has no request of its own to make: the
-// server is asked as its revision has it.
-func (l *Lease) Watch(uri string) {
-	l.Subscribe(uri)
-	if c := l.in.live.Load(); c != nil && !c.stateless() {
-		l.in.tell(c, "resources/subscribe", append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}'))
-	}
-}
-
-// Unwatch ends what Watch asked for.
-func (l *Lease) Unwatch(uri string) {
-	last := l.Unsubscribe(uri)
-	if c := l.in.live.Load(); c != nil && last && !c.stateless() {
-		l.in.tell(c, "resources/unsubscribe", append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}'))
-	}
-}
-
-// Unsubscribe ends what Subscribe asked for and reports whether the server
-// need not send updates any more.
-func (l *Lease) Unsubscribe(uri string) (last bool) {
-	in := l.in
-	in.mu.Lock()
-	if l.uris[uri] {
-		delete(l.uris, uri)
-		if in.watched[uri]--; in.watched[uri] <= 0 {
-			delete(in.watched, uri)
-			last = true
-		}
-	}
-	in.mu.Unlock()
-	if c := in.live.Load(); c != nil && last && c.stateless() {
-		in.listen(c)
-	}
-	return last
-}
-
-// Watches returns the URIs that the lease subscribed to.
-func (l *Lease) Watches() []string {
-	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	return slices.Collect(maps.Keys(l.uris))
-}
-
 // Close gives the lease back; a private instance ends with it, a shared one is
 // told what nobody watches any more.
 func (l *Lease) Close() {
@@ -226,112 +154,4 @@ func (l *Lease) Close() {
 		}
 	}
 	in.up.release(in)
-}
-
-// notify passes on what the server says to nobody in particular.
-func (in *instance) notify(method string, params []byte) {
-	if strings.HasSuffix(method, "/list_changed") {
-		for l := range Lists {
-			if l.Changed() == method {
-				in.refresh(l)
-			}
-		}
-		return
-	}
-	in.mu.Lock()
-	leases := in.leases
-	var to []*Lease
-	switch {
-	case method == "notifications/resources/updated":
-		uri := text(jsonrpc.Get(params, "uri"))
-		for _, l := range leases {
-			if covers(l.uris, uri) {
-				to = append(to, l)
-			}
-		}
-	case len(leases) == 1: // with more, it would reach a session it is not for
-		to = leases
-	}
-	in.mu.Unlock()
-	for _, l := range to {
-		if l.listener.Notify != nil {
-			l.listener.Notify(method, stripped(params))
-		}
-	}
-}
-
-// covers reports whether uri, or a resource it is part of, is subscribed to.
-func covers(uris map[string]bool, uri string) bool {
-	if uris[uri] {
-		return true
-	}
-	for u := range uris {
-		if Covers(u, uri) {
-			return true
-		}
-	}
-	return false
-}
-
-// Covers reports whether an update of uri is one for who subscribed to
-// another: the same, or one above it.
-func Covers(subscribed, uri string) bool {
-	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
-}
-
-// ask passes a question of the server to the one session that can be meant.
-func (in *instance) ask(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	in.mu.Lock()
-	leases := in.leases
-	in.mu.Unlock()
-	if len(leases) != 1 || leases[0].listener.Ask == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, none of which can be asked"}
-	}
-	return leases[0].listener.Ask(ctx, method, params)
-}
-
-// resume tells a server that was started anew what the old one knew.
-func (in *instance) resume(c *conn) {
-	in.tellLevel(c)
-	if c.stateless() {
-		return // its listen request carries the subscriptions
-	}
-	in.mu.Lock()
-	var uris []string
-	for uri := range in.watched {
-		uris = append(uris, uri)
-	}
-	in.mu.Unlock()
-	for _, uri := range uris {
-		in.tell(c, "resources/subscribe", append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}'))
-	}
-}
-
-func (in *instance) tellLevel(c *conn) {
-	in.mu.Lock()
-	level := in.level
-	in.mu.Unlock()
-	if offer := in.offer.Load(); level == "" || c.stateless() || offer == nil || !offer.Has("logging") {
-		return
-	}
-	in.tell(c, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'))
-}
-
-// tell sends a request whose answer changes nothing here, before it returns:
-// what the session sends next must come after it.
-func (in *instance) tell(c *conn, method string, params []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
-	p, err := c.start(ctx, &Request{Method: method, Params: params}, nil)
-	if err != nil || !c.spawn(func() {
-		defer cancel()
-		m, err := c.wait(ctx, p)
-		if err == nil && m.Error != nil {
-			err = readError(m.Error)
-		}
-		if err != nil {
-			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
-		}
-	}) {
-		cancel()
-	}
 }
