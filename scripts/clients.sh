@@ -212,8 +212,8 @@ if [ "${CLAUDE:-}" = 1 ]; then
 		"{\"type\":\"stdio\",\"command\":\"$bin\",\"args\":[\"serve\",\"--config\",\"$work/proxy/config.toml\"]}"
 	check "claude mcp add-json, http" Added "$claude" mcp add-json web \
 		"{\"type\":\"http\",\"url\":\"$url\",\"headers\":{\"Authorization\":\"Bearer $TOKEN\"}}"
-	check "claude mcp list: stdio connected" '^pipes: .*Connected' "$claude" mcp list
-	check "claude mcp list: http connected" '^web: .*Connected' "$claude" mcp list
+	check "claude mcp list: stdio connected" '^pipes: .*✔ Connected' "$claude" mcp list
+	check "claude mcp list: http connected" '^web: .*✔ Connected' "$claude" mcp list
 	cd "$root"
 else
 	skip "Claude Code (356 MB): CLAUDE=1 runs it"
@@ -226,11 +226,15 @@ code=0
 wait "$http" || code=$?
 http=
 if [ "$code" = 0 ]; then ok "the HTTP proxy ends at a signal"; else fail "the HTTP proxy ends at a signal: got exit code $code, want 0"; fi
-left=$(pgrep -f "$work" || :)
+if [ -d /proc/self ]; then # all that came of this script have its HOME
+	left=$(mark="HOME=$work" HOME=/; grep -lsaF "$mark" /proc/[0-9]*/environ | cut -d / -f 3 || :)
+else
+	left=$(pgrep -f "$work" || :)
+fi
 if [ -z "$left" ]; then
 	ok "no process is left"
 else
-	fail "processes are left: $(ps -o pid=,args= -p "$(echo $left | tr ' ' ,)" | head -n 5)"
+	fail "processes are left: $(ps -o pid= -o args= -p "$(echo $left | tr ' ' ,)" | head -n 5)"
 fi
 
 printf '%s ok, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -193,7 +194,11 @@ func (x *exchange) failed(err error) {
 	if !errors.As(err, &away) && x.ctx.Err() == nil {
 		err = fmt.Errorf("upstream %q: %w", x.lease.Name(), err)
 	}
-	x.s.srv.log.Warn("call not answered by its upstream", "upstream", x.lease.Name(), "method", x.msg.Method, "err", err)
+	level := slog.LevelWarn
+	if x.ctx.Err() != nil {
+		level = slog.LevelDebug // the client's own wish
+	}
+	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", x.lease.Name(), "method", x.msg.Method, "err", err)
 	if x.msg.Method != "tools/call" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
 		return
