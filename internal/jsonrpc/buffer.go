@@ -28,8 +28,8 @@ type Buffer struct {
 	pool *pool // where it goes back to; nil: it does not
 }
 
-// Release gives the line's memory back, to become another line. It may be
-// called on nil.
+// Release gives the line's memory back, to become another line: nothing of it, nor
+// b, must be used afterwards. It may be called on nil.
 func (b *Buffer) Release() {
 	if b == nil || b.pool == nil {
 		return

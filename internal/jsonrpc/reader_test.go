@@ -36,6 +36,31 @@ func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
 	}
 }
 
+// borrowAll is readAll by Borrow: every other line is held until the end.
+func borrowAll(r *jsonrpc.Reader) (lines []string) {
+	var held []*jsonrpc.Buffer
+	var of []int // held[i] is lines[of[i]]
+	for {
+		b, err := r.Borrow()
+		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+			lines = append(lines, "too long: "+string(long.Head))
+			continue
+		}
+		if err != nil {
+			for i, b := range held {
+				lines[of[i]] = string(b.Line)
+			}
+			return lines
+		}
+		lines = append(lines, string(b.Line))
+		if len(lines)%2 == 0 {
+			held, of = append(held, b), append(of, len(lines)-1)
+		} else {
+			b.Release()
+		}
+	}
+}
+
 func TestReader(t *testing.T) {
 	broken := errors.New("broken")
 	long := strings.Repeat("0123456789", 100_000)
@@ -190,6 +215,9 @@ func FuzzReader(f *testing.F) {
 		}
 
 		got, err := readAll(t, jsonrpc.NewReader(&chunked{in: in, sizes: chunks}, limit))
+		if diff := cmp.Diff(got, borrowAll(jsonrpc.NewReader(&chunked{in: in, sizes: chunks}, limit))); diff != "" {
+			t.Errorf("lines borrowed (-read +borrowed):\n%.2000s", diff)
+		}
 		at := 0 // every head is the beginning of a line behind the last
 		for i, line := range got {
 			if head, long := strings.CutPrefix(line, "too long: "); long {

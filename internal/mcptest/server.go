@@ -42,7 +42,8 @@ type Options struct {
 	Start        string            // "die": at once | "mute": never answers | "shy": ends when asked for a revision before initialize | "rubbish": prints some first | "refuse": answers initialize with an error
 	Gate         string            // address of a Gate: nothing is answered before it opens
 	Beacon       string            // address of a Gate at which the process stands while it lives
-	Family       bool              // the process has a child of its own, at the same Beacon
+	Stays        bool              // the process does not end with its input
+	Family       bool              // the process has a child of its own, at the same Beacon, which stays
 	AskFirst     bool              // asks for the roots as soon as it is initialized
 }
 

@@ -78,7 +78,7 @@ func (s *Server) stdio() error {
 	for lines, first := jsonrpc.NewReader(stdin, 0), true; ; first = false {
 		line, err := lines.Next()
 		if err != nil {
-			if s.has("deaf") {
+			if s.o.Stays || s.has("deaf") {
 				time.Sleep(limit)
 			}
 			return nil // whatever the error: nobody is there
@@ -127,15 +127,14 @@ func (s *Server) has(what string) bool {
 	return s.once[what]
 }
 
-// bear starts a child that does nothing but live, and ignores the end of its
-// input.
+// bear starts a child that does nothing but live.
 func bear(o Options) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	child := exec.Command(self)
-	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Gate: o.Gate, Start: "mute"}.Env())
+	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true}.Env())
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()
 	if err != nil {

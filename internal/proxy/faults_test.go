@@ -169,21 +169,37 @@ func TestWhatCannotStart(t *testing.T) {
 func TestHangingStartHoldsNobodyUp(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		t.Run(era, func(t *testing.T) {
+			gate := mcptest.NewGate(t)
 			_, well := remote(t, mcptest.Options{Name: "well"})
-			mute := child(t, mcptest.Options{Name: "mute", Start: "mute"})
-			mute.Spec.StartTimeout = 300 * time.Millisecond
-			o := options(mute, well)
+			slow := child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()})
+			o := options(slow, well)
 			o.StartupWait = time.Millisecond
 			c := connect(t, start(t, o), era)
-			hung := c.begin("mute__echo", "")
-			c.call("well__echo", "")
-			if got := c.tools(); !strings.HasPrefix(got, "well__echo") {
-				t.Errorf("got tools %q", got)
+			hung := c.begin("slow__echo", `{"x":2}`)
+			if got := c.said("well__echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
+				t.Errorf("the healthy one: got %q", got)
 			}
-			if got := brokenText(t, hung.wait()); !strings.Contains(got, "still starting after 300ms") {
-				t.Errorf("got %q", got)
+			// Its lists are read beside its first calls.
+			settles(t, "the healthy one's tools are listed", func() bool { return strings.HasPrefix(c.tools(), "well__echo") })
+			if !hung.open() {
+				t.Errorf("a server at its gate answered: %s", hung.wait().Raw)
+			}
+			gate.Next().Open()
+			if m := hung.wait(); !strings.Contains(string(m.Result), `"x":2`) {
+				t.Errorf("the call that waited: got %s", m.Raw)
 			}
 		})
+	}
+}
+
+func TestServerThatNeverGetsReady(t *testing.T) {
+	mute := child(t, mcptest.Options{Name: "mute", Start: "mute"})
+	mute.Spec.StartTimeout = 50 * time.Millisecond
+	o := options(mute)
+	o.StartupWait = time.Millisecond
+	c := connect(t, start(t, o), handshake)
+	if got := c.broken("echo", ""); !strings.Contains(got, `"mute"`) || !strings.Contains(got, "still starting after 50ms") {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -19,7 +19,7 @@ func BenchmarkCall(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
 			c := dial(b)
-			line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1000000001,"method":"tools/call","params":{"name":"big","arguments":{"n":%d}}}`+"\n", size)
+			line := bigCall(size)
 			c.ask(b, line)
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
@@ -28,6 +28,11 @@ func BenchmarkCall(b *testing.B) {
 			}
 		})
 	}
+}
+
+// bigCall is a call whose answer holds a text of size bytes.
+func bigCall(size int) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1000000001,"method":"tools/call","params":{"name":"big","arguments":{"n":%d}}}`+"\n", size)
 }
 
 // bare is a client that reads answers without looking at them.

@@ -36,6 +36,9 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 			return
 		}
 		go func() { // whoever called Begin waits for done
+			if errors.Is(a.err, errEnded) {
+				<-c.done // at once, and with it what the process said last
+			}
 			if ctx.Err() == nil && !errors.Is(a.err, ErrTimeout) {
 				a.err = l.in.broke(c, a.err)
 			}

@@ -1,0 +1,84 @@
+package jsonrpc_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+func TestPipe(t *testing.T) {
+	from, to := pipe(t)
+	r, w := jsonrpc.NewPipe(from), jsonrpc.NewWriter(jsonrpc.NewPipe(to))
+	want := append(bytes.Repeat([]byte("x"), 3<<20), '\n') // more than a pipe holds
+	if err := w.Send(want[:len(want)-1]); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got other bytes than were sent, %v", err)
+	}
+	r.SetReadDeadline(time.Unix(1, 0))
+	if _, err := r.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want a deadline exceeded", err)
+	}
+	r.SetReadDeadline(time.Time{})
+	if err := w.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if n, err := r.Read(got); n != 0 || err != io.EOF {
+		t.Errorf("got %d bytes, %v, want the end", n, err)
+	}
+}
+
+// A read that waits ends when the pipe is closed.
+func TestPipeCloseWhileReading(t *testing.T) {
+	from, _ := pipe(t)
+	r := jsonrpc.NewPipe(from)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Read(make([]byte, 1))
+		ended <- err
+	}()
+	r.Close()
+	if err := <-ended; err == nil {
+		t.Error("got no error, want one")
+	}
+}
+
+// Who shares our standard streams may make them block; not what was opened anew.
+func TestReopen(t *testing.T) {
+	from, to := pipe(t)
+	in, out := jsonrpc.Reopen(from), jsonrpc.Reopen(to)
+	if in == nil || out == nil {
+		t.Skip("not done under the race detector, or without /proc")
+	}
+	defer in.Close()
+	for _, shared := range []*os.File{from, to} {
+		if err := syscall.SetNonblock(int(shared.Fd()), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := jsonrpc.NewWriter(out)
+	defer w.Close()
+	for range 3 { // with blocking calls the first one would wait for a reader
+		if err := w.Send(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.ReadFull(in, make([]byte, 3<<20)); err != nil {
+		t.Error(err)
+	}
+	in.SetReadDeadline(time.Now())
+	if _, err := io.Copy(io.Discard, in); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want a deadline exceeded", err)
+	}
+	if file, err := os.Create(t.TempDir() + "/file"); err != nil || jsonrpc.Reopen(file) != nil {
+		t.Errorf("got a pipe out of a file, %v", err)
+	}
+}
