@@ -33,9 +33,9 @@ func (b *binder) warn(key, format string, args ...any) {
 // fields are the keys of a struct type.
 func fields(t reflect.Type) map[string]reflect.StructField {
 	known := map[string]reflect.StructField{} // key → field
-	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("toml"); key != "" {
-			known[key] = t.Field(i)
+	for field := range t.Fields() {
+		if key := field.Tag.Get("toml"); key != "" {
+			known[key] = field
 		}
 	}
 	return known

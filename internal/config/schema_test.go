@@ -28,8 +28,6 @@ func parse(t *testing.T, text string) *config.Config {
 	return c
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // shipped is the file that states every key, and the same with its examples
 // made real: an example line is # and then no prose, which starts with a space.
 func shipped(t *testing.T) (file, examples string) {
@@ -132,11 +130,11 @@ func TestEverythingStated(t *testing.T) {
 	wantTools := []config.Tool{{
 		Name: "github/list_issues", Line: c.Tools[0].Line,
 		ValueClass: "supporting", SideEffectClass: "read_only", RateLimitHost: "api.github.com",
-		Speculate: ptr(true), Disclosure: "same_service", Volatile: ptr(false), FailFastAfterN: 3,
+		Speculate: new(true), Disclosure: "same_service", Volatile: new(false), FailFastAfterN: 3,
 		Invalidates:     []config.Invalidation{{Tool: "search_issues"}, {Tool: "get_issue", Match: []string{"owner", "repo", "issue_number"}}},
-		InvalidatesOnly: ptr(false),
+		InvalidatesOnly: new(false),
 		CostModel:       config.CostModel{TypicalKB: 4, MaxKB: 40, LatencyMSP50: 450, FreshnessTTLS: 60},
-		FieldGroups:     map[string]config.FieldGroup{"debug": {Fields: []string{"node_id", "url", "*_url"}, EstimatedValue: ptr(0.1), DefaultInclude: ptr(false)}},
+		FieldGroups:     map[string]config.FieldGroup{"debug": {Fields: []string{"node_id", "url", "*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)}},
 		FollowUp: []config.FollowUp{
 			{Tool: "get_issue", Probability: 0.4, Max: 3, Args: map[string]any{"owner": "$args.owner", "repo": "$args.repo", "issue_number": "$result.items[*].number"}},
 			{Tool: "get_comments", Projection: "number", ProjectionArg: "issue_number"},
@@ -170,10 +168,10 @@ func TestEarlierFormat(t *testing.T) {
 	want.Tools = []config.Tool{{
 		Name: "Grep", ValueClass: "critical", SideEffectClass: "pure",
 		CostModel:   config.CostModel{TypicalKB: 2.5, MaxKB: 31, LatencyMSP50: 120, FreshnessTTLS: 15},
-		FieldGroups: map[string]config.FieldGroup{"must_have": {Fields: []string{"path", "line"}, EstimatedValue: ptr(0.9), DefaultInclude: ptr(true)}},
+		FieldGroups: map[string]config.FieldGroup{"must_have": {Fields: []string{"path", "line"}, EstimatedValue: new(0.9), DefaultInclude: new(true)}},
 		FollowUp:    []config.FollowUp{{Tool: "Read", Probability: 0.35, Projection: "match_path", ProjectionArg: "file_path"}},
 	}, {
-		Name: "update_issue", SideEffectClass: "mutates_external", RateLimitHost: "gitlab.example.com", Speculate: ptr(false),
+		Name: "update_issue", SideEffectClass: "mutates_external", RateLimitHost: "gitlab.example.com", Speculate: new(false),
 		Invalidates: []config.Invalidation{{Tool: "get_issue"}, {Tool: "get_issues"}},
 	}, {
 		Name: "ToolSearch", SideEffectClass: "read_only", FailFastAfterN: 2,

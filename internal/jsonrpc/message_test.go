@@ -24,15 +24,15 @@ func partsOf(m *jsonrpc.Message) parts {
 		}
 		return string(b)
 	}
-	kind := ""
+	var kind strings.Builder
 	for name, is := range map[string]bool{
 		"request": m.IsRequest(), "notification": m.IsNotification(), "response": m.IsResponse(),
 	} {
 		if is {
-			kind += name
+			kind.WriteString(name)
 		}
 	}
-	return parts{text(m.ID), m.Method, text(m.Params), text(m.Result), text(m.Error), kind}
+	return parts{text(m.ID), m.Method, text(m.Params), text(m.Result), text(m.Error), kind.String()}
 }
 
 func TestParse(t *testing.T) {

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -68,9 +69,7 @@ func TestGuard(t *testing.T) {
 			}
 			r := httptest.NewRequest(method, "http://localhost/", nil)
 			r.URL.Path, r.Host = path, test.host
-			for name, values := range test.header {
-				r.Header[name] = values
-			}
+			maps.Copy(r.Header, test.header)
 			if test.local != "" {
 				addr, err := net.ResolveTCPAddr("tcp", test.local)
 				if err != nil {

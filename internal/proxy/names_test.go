@@ -130,7 +130,7 @@ func FuzzNames(f *testing.F) {
 func unique(words string) []string {
 	var out []string
 	seen := make(map[string]bool)
-	for _, w := range strings.Split(words, " ") {
+	for w := range strings.SplitSeq(words, " ") {
 		if w != "" && !seen[w] {
 			seen[w] = true
 			out = append(out, w)
