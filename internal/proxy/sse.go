@@ -155,8 +155,6 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	rc := http.NewResponseController(w)
-	writeWithin(rc)
-	w.WriteHeader(status)
-	return writeAll(w, rc, body)
+	w.WriteHeader(status) // goes out with the body
+	return writeAll(w, http.NewResponseController(w), body)
 }
