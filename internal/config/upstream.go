@@ -52,10 +52,12 @@ type Filter struct {
 // Allows says whether the upstream's tool of this name is offered.
 func (f Filter) Allows(tool string) bool {
 	matches := func(pattern string) bool {
+		if pattern == "*" { // asked on every call
+			return true
+		}
 		// path.Match stops * at a slash, which a tool's name may hold: a deny
 		// list must not be passed by one.
-		hide := strings.NewReplacer("/", "\x00")
-		ok, err := path.Match(hide.Replace(pattern), hide.Replace(tool))
+		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(tool, "/", "\x00"))
 		return ok && err == nil
 	}
 	return slices.ContainsFunc(f.Allow, matches) && !slices.ContainsFunc(f.Deny, matches)
