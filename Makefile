@@ -8,8 +8,9 @@ build: ## the program, in bin/
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo
 
-test: ## under a minute: everything, with the race detector
+test: ## under a minute: everything with the race detector, and without it what it switches off
 	go test -race ./...
+	go test ./internal/jsonrpc ./cmd/...
 
 soak: ## the long randomised runs, and each fuzz target for a minute
 	MCPSCHEDD_SOAK=1 go test -race -timeout 60m ./...

@@ -9,7 +9,8 @@ import (
 const (
 	readSize = 64 << 10 // bytes; what a pipe holds on Linux
 	keepSize = 2 << 20  // bytes; the largest buffer that is made ready for a long line
-	headSize = 4 << 10  // bytes of a line that is too long
+	headSize = 4 << 10  // bytes of the beginning of a line that is too long
+	tailSize = 256      // bytes of its end
 	copySize = 16 << 10 // bytes of a line that is copied out of the buffer in any case
 )
 
@@ -25,10 +26,10 @@ type Reader struct {
 	own     *Buffer
 	buf     []byte // own's memory: buf[lo:hi] is read and not yet returned
 	lo, hi  int
-	scanned int   // buf[lo:scanned] holds no LF
-	usual   int   // bytes; how long the lines of late were, the long ones above all
-	skip    bool  // the rest of the present line is to be dropped
-	err     error // what r returned at last
+	scanned int          // buf[lo:scanned] holds no LF
+	usual   int          // bytes; how long the lines of late were, the long ones above all
+	long    *LineTooLong // the present line, of which only the end is still kept; nil: it is not too long
+	err     error        // what r returned at last
 }
 
 // NewReader returns a Reader of the lines in r of up to max bytes; zero is no
@@ -43,6 +44,16 @@ func NewReader(r io.Reader, max int) *Reader {
 type LineTooLong struct {
 	Limit int    // bytes
 	Head  []byte // the first 4 KiB of the line
+	Tail  []byte // its last 256 bytes; none of a line that the stream's end cut short
+}
+
+// ID finds the id of a message that is too long, nil if it cannot be told. Some
+// write it first, some last.
+func (e *LineTooLong) ID() []byte {
+	if id := SalvageID(e.Head); id != nil {
+		return id
+	}
+	return lastID(e.Tail)
 }
 
 func (e *LineTooLong) Error() string {
@@ -53,8 +64,8 @@ func (e *LineTooLong) Error() string {
 //
 // After the last whole line it returns io.EOF, or io.ErrUnexpectedEOF if the
 // stream ended inside a line, whose beginning is dropped. A line beyond the limit
-// is a *[LineTooLong] as soon as that is known; the next call drops the rest of
-// the line, whatever its length, and goes on behind it.
+// is a *[LineTooLong] once it has gone by, whatever its length; the next call goes
+// on behind it.
 func (r *Reader) Next() ([]byte, error) {
 	from, to, next, err := r.find()
 	if err != nil {
@@ -99,13 +110,18 @@ func (r *Reader) find() (from, to, next int, err error) {
 		end := bytes.IndexByte(r.buf[r.scanned:r.hi], '\n')
 		if end < 0 {
 			r.scanned = r.hi
-			if r.skip {
+			if r.long == nil && r.max > 0 && r.hi-r.lo > r.max+len("\r") {
+				r.long = r.tooLong(r.hi)
+			}
+			if r.long != nil {
+				r.long.pass(r.buf[r.lo:r.hi])
 				r.lo = r.hi
-			} else if r.max > 0 && r.hi-r.lo > r.max+len("\r") {
-				r.skip = true
-				return 0, 0, 0, r.tooLong(r.hi)
 			}
 			if err := r.fill(); err != nil {
+				if long := r.long; long != nil {
+					r.long, long.Tail = nil, nil
+					return 0, 0, 0, long
+				}
 				return 0, 0, 0, err
 			}
 			continue
@@ -114,11 +130,15 @@ func (r *Reader) find() (from, to, next int, err error) {
 		end += r.scanned
 		line := bytes.TrimSuffix(r.buf[r.lo:end], []byte("\r"))
 		switch {
-		case r.skip:
-			r.skip = false
-			line = nil
+		case r.long != nil:
+			err := r.long
+			err.pass(line)
+			r.long = nil
+			r.advance(end + 1)
+			return 0, 0, 0, err
 		case r.max > 0 && len(line) > r.max:
 			err := r.tooLong(end)
+			err.pass(line)
 			r.advance(end + 1)
 			return 0, 0, 0, err
 		}
@@ -135,6 +155,12 @@ func (r *Reader) find() (from, to, next int, err error) {
 // from end on.
 func (r *Reader) tooLong(end int) *LineTooLong {
 	return &LineTooLong{Limit: r.max, Head: bytes.Clone(r.buf[r.lo:min(r.lo+headSize, end)])}
+}
+
+// pass keeps the end of what has gone by.
+func (e *LineTooLong) pass(b []byte) {
+	e.Tail = append(e.Tail, b[max(0, len(b)-tailSize):]...)
+	e.Tail = append(e.Tail[:0], e.Tail[max(0, len(e.Tail)-tailSize):]...)
 }
 
 // advance takes what stands before i as returned.
@@ -188,7 +214,7 @@ func (r *Reader) fill() error {
 	switch {
 	case r.err == nil:
 		r.err = io.ErrNoProgress
-	case r.err == io.EOF && (r.skip || r.hi > r.lo):
+	case r.err == io.EOF && (r.long != nil || r.hi > r.lo):
 		r.err = io.ErrUnexpectedEOF
 	}
 	return r.err

@@ -47,3 +47,24 @@ func neutral(b []byte) []byte {
 	}
 	return b
 }
+
+// lastID finds the id in the end of a message whose last member it is, nil if it
+// cannot be told. What stands right before the last brace belongs to no nested
+// object.
+func lastID(tail []byte) []byte {
+	body, ok := bytes.CutSuffix(bytes.TrimRight(tail, " \t\r"), []byte("}"))
+	at := bytes.LastIndex(body, []byte(`"id"`))
+	if !ok || at < 0 {
+		return nil
+	}
+	before := bytes.TrimRight(body[:at], " \t")
+	id, ok := bytes.CutPrefix(bytes.TrimLeft(body[at+len(`"id"`):], " \t"), []byte(":"))
+	id = bytes.Trim(id, " \t")
+	if !ok || !Valid(id) || !bytes.HasSuffix(before, []byte(",")) && !bytes.HasSuffix(before, []byte("{")) {
+		return nil
+	}
+	if c := id[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
+		return nil
+	}
+	return bytes.Clone(id)
+}

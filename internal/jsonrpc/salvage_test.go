@@ -2,8 +2,11 @@ package jsonrpc_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -58,4 +61,35 @@ func FuzzSalvageID(f *testing.F) {
 			t.Fatalf("%q: got %s, want %s", raw, whole, m.ID)
 		}
 	})
+}
+
+// The TypeScript SDK writes the id behind the result.
+func TestLineTooLongID(t *testing.T) {
+	pad := strings.Repeat("x", 20_000)
+	for _, c := range []struct{ name, line, want string }{
+		{"first", `{"jsonrpc":"2.0","id":7,"result":{"text":"` + pad + `"}}`, "7"},
+		{"last", `{"result":{"text":"` + pad + `"},"jsonrpc":"2.0","id":7}`, "7"},
+		{"last, text and spaces", `{"result":{"text":"` + pad + `"},"jsonrpc":"2.0", "id" : "a b" } `, `"a b"`},
+		{"of a nested object", `{"result":{"text":"` + pad + `","id":7}}`, ""},
+		{"inside a text", `{"result":{"text":"` + pad + `,\"id\":7}"}}`, ""},
+		{"null", `{"result":{"text":"` + pad + `"},"id":null}`, ""},
+		{"no object", pad, ""},
+	} {
+		for _, max := range []int{100, 10_000} {
+			t.Run(fmt.Sprintf("%s/%d", c.name, max), func(t *testing.T) {
+				r := jsonrpc.NewReader(iotest.OneByteReader(strings.NewReader(c.line+"\nnext\n")), max)
+				_, err := r.Next()
+				long, ok := errors.AsType[*jsonrpc.LineTooLong](err)
+				if !ok {
+					t.Fatalf("got %v, want a *LineTooLong", err)
+				}
+				if got := string(long.ID()); got != c.want {
+					t.Errorf("got id %s, want %s", got, c.want)
+				}
+				if line, err := r.Next(); string(line) != "next" || err != nil {
+					t.Errorf("behind it: got %q, %v", line, err)
+				}
+			})
+		}
+	}
 }

@@ -81,7 +81,7 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 		line, err := r.Next()
 		switch long, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); {
 		case tooLong:
-			s.refuse(to, jsonrpc.SalvageID(long.Head), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
+			s.refuse(to, long.ID(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 			continue
 		case errors.Is(err, io.EOF):
 			return nil

@@ -24,7 +24,7 @@ func (p *process) read() {
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			discard(p.in, long.Head, jsonrpc.SalvageID(long.Head), err)
+			discard(p.in, long.Head, long.ID(), err)
 			continue
 		}
 		if err != nil {
