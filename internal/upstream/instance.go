@@ -168,10 +168,11 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 		return 0, nil, err
 	}
 	began := time.Now()
+	told := in.resume(c, settings{}) // before any call that waits for the connection
 	in.live.Store(c)
 	in.set(state{})
-	in.listen(c) // before the lists are read, so that no change is missed
-	in.resume(c)
+	in.resume(c, told) // what changed in between
+	in.listen(c)       // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c, client.hop())
 	in.live.CompareAndSwap(c, nil)
 	select {

@@ -81,21 +81,30 @@ func (l *Lease) Watches() []string {
 	return slices.Collect(maps.Keys(l.uris))
 }
 
-// resume tells a server that was started anew what the old one knew.
-func (in *instance) resume(c *conn) {
-	in.tellLevel(c)
-	if c.stateless() {
-		return // its listen request carries the subscriptions
-	}
+// settings is what a server has been told.
+type settings struct {
+	level string
+	uris  []string
+}
+
+// resume tells a server that was started anew what the old one knew and it was
+// not told before, and returns what it knows now.
+func (in *instance) resume(c *conn, told settings) settings {
 	in.mu.Lock()
-	var uris []string
-	for uri := range in.watched {
-		uris = append(uris, uri)
-	}
+	now := settings{in.level, slices.Collect(maps.Keys(in.watched))}
 	in.mu.Unlock()
-	for _, uri := range uris {
-		in.tell(c, "resources/subscribe", append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}'))
+	if now.level != told.level {
+		in.tellLevel(c)
 	}
+	if c.stateless() {
+		return now // its listen request carries the subscriptions
+	}
+	for _, uri := range now.uris {
+		if !slices.Contains(told.uris, uri) {
+			in.tell(c, "resources/subscribe", append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}'))
+		}
+	}
+	return now
 }
 
 func (in *instance) tellLevel(c *conn) {
