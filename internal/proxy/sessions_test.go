@@ -75,7 +75,7 @@ func TestDroppedSessionsLeaveNothing(t *testing.T) {
 func TestDroppedSessionsLeaveNoProcess(t *testing.T) {
 	beacon := mcptest.NewGate(t)
 	f := serveTCP(t, options(child(t, mcptest.Options{Name: "a", Beacon: beacon.Addr()})))
-	for range soak(8) {
+	for range soak(20) {
 		id := f.open("/mcp", handshake)
 		process := beacon.Next()
 		f.do(f.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
