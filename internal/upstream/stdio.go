@@ -58,8 +58,6 @@ type process struct {
 
 	stopping chan struct{} // closed by stop
 	stop     func()        // asks for the end; may be called often
-	hurried  chan struct{} // closed by hurry
-	hurry    func()        // takes all grace from the end; may be called often
 	silent   chan struct{} // closed when stdout has ended
 	exited   chan struct{} // closed when the process is reaped
 	state    *os.ProcessState
@@ -116,11 +114,10 @@ func startProcess(c Command, guard *Guard, in sink) (*process, error) {
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
 		stdout: newOutlet(stdout.r), errs: newOutlet(stderr.r),
 		max: c.MaxMessage, grace: c.StopGrace,
-		stopping: make(chan struct{}), hurried: make(chan struct{}),
-		silent: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
+		stopping: make(chan struct{}),
+		silent:   make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.stop = sync.OnceFunc(func() { close(p.stopping) })
-	p.hurry = sync.OnceFunc(func() { close(p.hurried) })
 	if p.grace <= 0 {
 		p.grace = stopGrace
 	}
@@ -144,12 +141,6 @@ func (p *process) stderr() []string { return p.last.list() }
 func (p *process) close() {
 	p.stop()
 	<-p.done
-}
-
-// kill is close without grace.
-func (p *process) kill() {
-	p.hurry()
-	p.close()
 }
 
 // run sees the process through to its end.
@@ -215,9 +206,8 @@ func (p *process) exits() bool {
 	case <-p.exited:
 		return true
 	case <-late.C:
-	case <-p.hurried:
+		return false
 	}
-	return false
 }
 
 func (p *process) signal(send func(*group)) {

@@ -181,7 +181,7 @@ func start(t *testing.T, command Command, guard *Guard) (*process, record) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.kill()
+		p.close()
 		for {
 			select {
 			case event := <-heard:
@@ -333,23 +333,10 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-func TestKillTakesNoGrace(t *testing.T) {
-	command := roleCommand(t, "stubborn")
-	command.StopGrace = time.Hour
-	p, heard := start(t, command, nil)
-	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
-	closed := make(chan struct{})
-	go func() {
-		p.close()
-		close(closed)
-	}()
-	p.kill()
-	<-closed
-	heard.want(t, "closed: ended by the proxy")
-}
-
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
-	p, heard := start(t, roleCommand(t, "deaf"), nil)
+	command := roleCommand(t, "deaf")
+	command.StopGrace = 10 * time.Millisecond // nothing it is told will end it
+	p, heard := start(t, command, nil)
 	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
 	m := request(1, `{"text":"`+strings.Repeat("x", 8<<20)+`"}`)
 	var err error
@@ -363,7 +350,7 @@ func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	if sent < 5 {
 		t.Errorf("got the error after %d messages already", sent)
 	}
-	p.kill()
+	p.close()
 	heard.want(t, "closed: ended by the proxy")
 }
 
