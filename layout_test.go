@@ -13,17 +13,24 @@ const module = "mcpschedd/"
 // allowed says which of our packages each package may import: the direction in
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
-	"cmd/mcpschedd":     {"internal/config", "internal/demo", "internal/proxy", "internal/state", "internal/upstream"},
-	"internal/proxy":    {"internal/jsonrpc", "internal/revision", "internal/state", "internal/upstream"},
-	"internal/upstream": {"internal/jsonrpc", "internal/revision"},
-	"internal/revision": {"internal/jsonrpc"},
-	"internal/jsonrpc":  {},
-	"internal/config":   {},
-	"internal/state":    {},
-	"internal/demo":     {},
-	"internal/bench":    {},
-	"internal/compare":  {},
-	"internal/mcptest":  {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
+	"cmd/mcpschedd": {"internal/config", "internal/demo", "internal/proxy", "internal/state", "internal/upstream"},
+	"internal/proxy": {
+		"internal/call", "internal/dedup", "internal/jsonrpc", "internal/limit", "internal/revision",
+		"internal/state", "internal/upstream", "internal/valuemodel",
+	},
+	"internal/dedup":      {"internal/call"},
+	"internal/limit":      {},
+	"internal/valuemodel": {"internal/call"},
+	"internal/call":       {},
+	"internal/upstream":   {"internal/jsonrpc", "internal/revision"},
+	"internal/revision":   {"internal/jsonrpc"},
+	"internal/jsonrpc":    {},
+	"internal/config":     {},
+	"internal/state":      {},
+	"internal/demo":       {},
+	"internal/bench":      {},
+	"internal/compare":    {},
+	"internal/mcptest":    {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
 }
 
 func TestLayout(t *testing.T) {

@@ -1,0 +1,202 @@
+package limit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/limit"
+)
+
+func limited(after time.Duration) limit.Verdict {
+	return limit.Verdict{Limited: true, RetryAfter: after, Failed: true}
+}
+
+func TestRetryAfterStopsGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(nil)
+		enter(t, h, github).Leave(limited(7 * time.Second))
+		for range 7 {
+			wantRefused(t, h, github, limit.ErrCoolingDown)
+			enter(t, h, github).Leave(good) // goes on, but is too early to prove anything
+			time.Sleep(time.Second)
+		}
+		wantRefused(t, h, github, limit.ErrCoolingDown) // half open
+		enter(t, h, github).Leave(good)
+		wantRefused(t, h, github, nil)
+		wantRefused(t, h, "another", nil)
+	})
+}
+
+func TestHalfOpen(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		early bool // the call began before the cool-down's end
+		end   limit.Verdict
+		want  error
+	}{
+		{"success", false, good, nil},
+		{"failure", false, limit.Verdict{Failed: true}, limit.ErrCoolingDown},
+		{"another 429", false, limited(0), limit.ErrCoolingDown},
+		{"began too early", true, good, limit.ErrCoolingDown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := limit.New(nil)
+				enter(t, h, github).Leave(limited(7 * time.Second))
+				if tt.early {
+					time.Sleep(7*time.Second - 1)
+				} else {
+					time.Sleep(7 * time.Second)
+				}
+				slot := enter(t, h, github)
+				time.Sleep(time.Second)
+				slot.Leave(tt.end)
+				wantRefused(t, h, github, tt.want)
+			})
+		})
+	}
+}
+
+// A success says nothing if somebody else has heard a 429 since it began.
+func TestHalfOpenOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(nil)
+		enter(t, h, github).Leave(limited(time.Second))
+		time.Sleep(time.Second)
+		probe, other := enter(t, h, github), enter(t, h, github)
+		other.Leave(limited(time.Second))
+		probe.Leave(good)
+		wantRefused(t, h, github, limit.ErrCoolingDown)
+	})
+}
+
+func TestCoolDownLength(t *testing.T) {
+	const unsaid = 0
+	for _, tt := range []struct {
+		name string
+		said []time.Duration // one 429 after the other, each on a call begun after the one before
+		want time.Duration   // from the last of them
+	}{
+		{"unsaid", []time.Duration{unsaid}, 30 * time.Second},
+		{"again", []time.Duration{unsaid, unsaid}, time.Minute},
+		{"and again", []time.Duration{unsaid, unsaid, unsaid}, 2 * time.Minute},
+		{"at most", []time.Duration{unsaid, unsaid, unsaid, unsaid, unsaid, unsaid, unsaid}, 15 * time.Minute},
+		{"said does not double", []time.Duration{7 * time.Second, 7 * time.Second}, 7 * time.Second},
+		{"said too long", []time.Duration{24 * time.Hour}, time.Hour},
+		{"never shorter", []time.Duration{time.Minute, time.Second}, time.Minute},
+		{"negative", []time.Duration{-time.Second}, 30 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := limit.New(nil)
+				for _, said := range tt.said {
+					enter(t, h, github).Leave(limited(said))
+				}
+				if got := time.Until(h.Stats()[0].CoolingUntil); got != tt.want {
+					t.Errorf("got %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// What ten calls hear at once is one piece of news, and a success is the end of
+// it.
+func TestCoolDownDoublesForNewsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(nil)
+		var slots []*limit.Slot
+		for range 10 {
+			slots = append(slots, enter(t, h, github))
+		}
+		for range 2 {
+			for _, slot := range slots {
+				slot.Leave(limited(0))
+			}
+			if got := time.Until(h.Stats()[0].CoolingUntil); got != 30*time.Second {
+				t.Errorf("got %v, want 30s", got)
+			}
+			time.Sleep(30 * time.Second)
+			enter(t, h, github).Leave(good)
+			slots = []*limit.Slot{enter(t, h, github)}
+		}
+	})
+}
+
+func TestCoolDownEndsWaitingGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 2}})
+		first, second := enter(t, h, github), enter(t, h, github)
+		promoted := make(chan struct{})
+		ends := make(chan error, 2)
+		order := make(begun, 2)
+		order.real(t, h, "real", time.Second)
+		go func() { _, err := h.Guess(t.Context(), github, nil); ends <- err }()
+		order.guess(t, h, "promoted", promoted, time.Second)
+		close(promoted)
+		first.Leave(limited(0))
+		synctest.Wait()
+		if len(ends) != 1 {
+			t.Fatal("the guess still waits")
+		}
+		if err := <-ends; err != limit.ErrCoolingDown {
+			t.Errorf("got %v, want ErrCoolingDown", err)
+		}
+		second.Leave(good)
+		time.Sleep(time.Minute)
+		if got := order.order(); len(got) != 2 {
+			t.Errorf("got %v, want the real call and the promoted one to begin", got)
+		}
+	})
+}
+
+// A guess that hears a 429 is no better than a real call that does.
+func TestGuessLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(nil)
+		slot, err := h.Guess(t.Context(), github, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Leave(limited(0))
+		wantRefused(t, h, github, limit.ErrCoolingDown)
+		if got := h.Stats()[0]; got.Limited != 1 || got.LimitedGuesses != 1 {
+			t.Errorf("got %+v, want one 429, on a guess", got)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		header string
+		want   time.Duration
+		ok     bool
+	}{
+		{"7", 7 * time.Second, true},
+		{" 120\t", 2 * time.Minute, true},
+		{"0", 0, true},
+		{"3600", time.Hour, true},
+		{"3601", time.Hour, true},
+		{"99999999999999999999999999", time.Hour, true},
+		{"Sun, 01 Mar 2026 10:00:30 GMT", 30 * time.Second, true},
+		{"Sunday, 01-Mar-26 10:00:30 GMT", 30 * time.Second, true},
+		{"Sun Mar  1 10:00:30 2026", 30 * time.Second, true},
+		{"Sun, 01 Mar 2026 09:00:00 GMT", 0, true},
+		{"Sun, 01 Mar 2099 09:00:00 GMT", time.Hour, true},
+		{"", 0, false},
+		{"-5", 0, false},
+		{"+5", 0, false},
+		{"1.5", 0, false},
+		{"1e3", 0, false},
+		{"7s", 0, false},
+		{"soon", 0, false},
+		{"2026-03-01T10:00:30Z", 0, false},
+		{"７", 0, false},
+	} {
+		if got, ok := limit.RetryAfter(tt.header, now); got != tt.want || ok != tt.ok {
+			t.Errorf("%q: got %v, %v, want %v, %v", tt.header, got, ok, tt.want, tt.ok)
+		}
+	}
+}

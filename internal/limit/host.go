@@ -1,0 +1,207 @@
+package limit
+
+import (
+	"container/list"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// host is what is known of one host. The mutex of all guards it.
+type host struct {
+	all    *Hosts
+	recent *list.Element // in all.recent
+	name   string
+	rule   Rule
+	bucket *rate.Limiter // nil: the user set no rate
+
+	inFlight int       // calls that have begun, guesses included
+	guessing int       // of those: guesses, also if promoted since they began
+	calls    list.List // of *waiter: real calls in the order they came
+	guesses  list.List // of *waiter: guesses, likewise
+
+	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
+	wake  time.Time   // when the timer fires; zero: it does not
+
+	cooling coolDown
+	hour    *hour // the guesses of the last hour; nil: there were none
+	counts  counts
+}
+
+// apply puts a rule in place.
+func (at *host) apply(r Rule) {
+	if r.SpeculativeShare <= 0 {
+		r.SpeculativeShare = defaultShare
+	}
+	if r.SpeculativePerHour <= 0 {
+		r.SpeculativePerHour = defaultPerHour
+	}
+	if r.Burst <= 0 {
+		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
+	}
+	at.rule = r
+	switch {
+	case r.Rate <= 0:
+		at.bucket = nil
+	case at.bucket == nil:
+		at.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
+	default:
+		at.bucket.SetLimit(rate.Limit(r.Rate))
+		at.bucket.SetBurst(r.Burst)
+	}
+}
+
+// free reports whether the user set nothing that a real call could wait for.
+func (at *host) free() bool { return at.bucket == nil && at.rule.Concurrency <= 0 }
+
+// idle reports whether nobody uses the host or waits for it.
+func (at *host) idle() bool {
+	return at.inFlight == 0 && at.calls.Len() == 0 && at.guesses.Len() == 0
+}
+
+// remembers reports whether forgetting the host would allow what is not allowed
+// now.
+func (at *host) remembers() bool {
+	return at.cooling.active() || at.hour != nil && at.hour.begun(time.Now()) > 0 ||
+		at.bucket != nil && at.bucket.Tokens() < float64(at.rule.Burst)
+}
+
+// take takes what a real call needs, if it is there. A token that is taken is
+// gone, so the slot is looked at first.
+func (at *host) take(now time.Time) bool {
+	return at.hasSlot() && (at.bucket == nil || at.bucket.AllowN(now, 1))
+}
+
+func (at *host) hasSlot() bool {
+	return at.rule.Concurrency <= 0 || at.inFlight < at.rule.Concurrency
+}
+
+// takeSpare takes what a guess needs, if that is spare.
+func (at *host) takeSpare(now time.Time) bool {
+	if !at.hasSpareSlot() || at.bucket != nil && (at.bucket.TokensAt(now) < at.spareTokens() || !at.bucket.AllowN(now, 1)) {
+		return false
+	}
+	if at.hour == nil {
+		at.hour = newHour(now)
+	}
+	at.hour.add(now)
+	return true
+}
+
+// hasSpareSlot reports whether a guess may take a slot: the share of all of them
+// stays free. But a host that is wholly idle takes one guess, else a single slot
+// would mean that there are none.
+func (at *host) hasSpareSlot() bool {
+	slots := at.rule.Concurrency
+	if slots <= 0 {
+		return at.guessing < defaultGuesses
+	}
+	stay := min(math.Ceil(at.rule.SpeculativeShare*float64(slots)), float64(slots-1))
+	return float64(slots-at.inFlight-1) >= stay
+}
+
+// spareTokens is how many tokens there must be for a guess to take one: its own
+// and the share of the bucket; a full bucket has one to spare in any case.
+func (at *host) spareTokens() float64 {
+	burst := float64(at.rule.Burst)
+	return min(1+at.rule.SpeculativeShare*burst, burst)
+}
+
+// tryEnter lets a real call begin if it need not wait, or returns nil.
+func (at *host) tryEnter() *Slot {
+	if at.free() || at.calls.Len() == 0 && at.take(time.Now()) {
+		return at.enter(false)
+	}
+	return nil
+}
+
+// enter counts a call that begins.
+func (at *host) enter(guess bool) *Slot {
+	at.inFlight++
+	if guess {
+		at.guessing++
+	}
+	return &Slot{at: at, guess: guess, era: at.cooling.era, probe: at.cooling.halfOpen(time.Now)}
+}
+
+// dispatch lets begin whoever can, real calls first, and sees to it that it is
+// called again for those who cannot.
+func (at *host) dispatch(now time.Time) {
+	for at.calls.Len() > 0 && (at.free() || at.take(now)) {
+		first(&at.calls).end(at.enter(false), nil, now)
+	}
+	for at.guesses.Len() > 0 {
+		w := first(&at.guesses)
+		if err := at.refusal(now); err != nil {
+			w.end(nil, err, now)
+			continue
+		}
+		if at.calls.Len() > 0 || !at.takeSpare(now) {
+			break
+		}
+		w.end(at.enter(true), nil, now)
+	}
+	at.arm(now)
+}
+
+// refusal is why a guess cannot begin now, however long it waits.
+func (at *host) refusal(now time.Time) error {
+	switch {
+	case at.cooling.active():
+		return ErrCoolingDown
+	case at.hour != nil && at.hour.begun(now) >= at.rule.SpeculativePerHour:
+		return ErrQuota
+	}
+	return nil
+}
+
+// arm sets the timer for the token that the first in line waits for. Who waits
+// for a slot is let in by whoever leaves one.
+func (at *host) arm(now time.Time) {
+	want, waits := at.wanted()
+	if !waits {
+		if !at.wake.IsZero() {
+			at.timer.Stop()
+			at.wake = time.Time{}
+		}
+		return
+	}
+	// A nanosecond more, for it was rounded down; and a lack of years is looked at
+	// again after one of them.
+	lack := (want - at.bucket.TokensAt(now)) / at.rule.Rate * float64(time.Second)
+	wait := time.Duration(min(max(lack, 0), float64(longestSleep))) + 1
+	if wake := now.Add(wait); at.wake.IsZero() || wake.Before(at.wake) {
+		at.wake = wake
+		at.startTimer(wait)
+	}
+}
+
+// longestSleep is how long the timer runs at most.
+const longestSleep = 365 * 24 * time.Hour
+
+// wanted is how many tokens there must be for the next to begin, if tokens are
+// what it waits for.
+func (at *host) wanted() (tokens float64, waits bool) {
+	switch {
+	case at.bucket == nil:
+		return 0, false
+	case at.calls.Len() > 0:
+		return 1, at.hasSlot()
+	default:
+		return at.spareTokens(), at.guesses.Len() > 0 && at.hasSpareSlot()
+	}
+}
+
+func (at *host) startTimer(wait time.Duration) {
+	if at.timer != nil {
+		at.timer.Reset(wait)
+		return
+	}
+	at.timer = time.AfterFunc(wait, func() {
+		at.all.mu.Lock()
+		defer at.all.mu.Unlock()
+		at.wake = time.Time{}
+		at.dispatch(time.Now())
+	})
+}

@@ -1,0 +1,193 @@
+// Package limit keeps the pace and the concurrency that each remote host can
+// bear, for all upstreams that name the same host together.
+//
+// The one idea: a real call owes its host only what the user wrote down, a guess
+// (a prefetch) owes it caution besides. Where the user set nothing a real call is
+// counted and let through, whatever the host has answered before; where the user
+// set a rate or a concurrency, real calls take tokens and slots in the order they
+// came. A guess takes what is spare, behind every real call that waits, and
+// nothing at all from a host that has lately said 429:
+//
+//	hosts := limit.New(map[string]limit.Rule{"api.github.com": {Rate: 10, Burst: 20}})
+//	slot, err := hosts.Enter(ctx, "api.github.com") // the next of 10 per second
+//	...
+//	slot.Leave(limit.Verdict{Limited: true, RetryAfter: 7 * time.Second})
+//	_, err = hosts.Guess(ctx, "api.github.com", nil) // ErrCoolingDown
+//	slot, err = hosts.Enter(ctx, "api.github.com")   // goes on as before
+//
+// After a 429 the host cools down, for as long as it said or else 30 s, twice
+// that after the next one that says nothing. Then it is half open: a guess is
+// still refused until one real call that began after the cool-down has succeeded,
+// so that what finds out whether the host answers again is never a guess.
+//
+// It starts no goroutine: who wants something waits for it, and one timer a host
+// says when the next token has come. It retries nothing, and does not judge how
+// useful guesses are.
+package limit
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// Rule is what the user set for one host. A zero field is not set.
+type Rule struct {
+	Rate               float64 // calls per second, guesses included
+	Burst              int     // calls; default: the rate, at least 1
+	Concurrency        int     // calls at once, guesses included
+	SpeculativeShare   float64 // of bucket and slots that a guess must leave free; default 0.5
+	SpeculativePerHour int     // guesses begun within any hour; default 200
+}
+
+// Caution that needs no rule. It binds guesses only.
+const (
+	defaultShare   = 0.5
+	defaultPerHour = 200
+	defaultGuesses = 4 // at once, to a host whose concurrency the user did not set
+)
+
+// How many hosts are remembered. Arguments name hosts, so there may be any
+// number of them.
+const (
+	keep     = 1024     // more only while all of them are in use or remember something
+	keepMost = 4 * keep // more only while all of them are in use
+)
+
+// Hosts is the pace of every host.
+type Hosts struct {
+	mu     sync.Mutex
+	rules  map[string]Rule  // host, or "*" for every other → what the user set
+	byName map[string]*host // those remembered
+	recent list.List        // of *host; the one not used for longest in front
+}
+
+// New returns hosts under these rules: host → rule, "*" for every other host.
+// Hosts are compared as they are written.
+func New(rules map[string]Rule) *Hosts {
+	return &Hosts{rules: rules, byName: make(map[string]*host)}
+}
+
+// Configure puts other rules in place. Buckets keep their tokens and calls their
+// slots; who waits does so under the new rules.
+func (h *Hosts) Configure(rules map[string]Rule) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rules = rules
+	for name, at := range h.byName {
+		at.apply(h.rule(name))
+		at.dispatch(time.Now())
+	}
+}
+
+// TryEnter lets a real call begin if it need not wait: always, where the user set
+// no rate and no concurrency.
+func (h *Hosts) TryEnter(name string) (*Slot, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slot := h.find(name).tryEnter()
+	return slot, slot != nil
+}
+
+// Enter lets a real call begin when it is its turn. The error is ctx's cause.
+func (h *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	h.mu.Lock()
+	at := h.find(name)
+	if slot := at.tryEnter(); slot != nil {
+		h.mu.Unlock()
+		return slot, nil
+	}
+	w := at.queue(false)
+	h.mu.Unlock()
+	return h.wait(ctx, w, nil)
+}
+
+// Guess lets a guess begin once the spare share is free and no real call waits.
+// Until then it may be refused with ErrCoolingDown or ErrQuota. As soon as
+// promoted is closed (nil never is) it is as good as a real call: it joins the
+// end of their queue, needs no quota and minds no cool-down. Any other error is
+// ctx's cause.
+func (h *Hosts) Guess(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
+	if isClosed(promoted) {
+		return h.Enter(ctx, name)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	h.mu.Lock()
+	w := h.find(name).queue(true)
+	h.mu.Unlock()
+	slot, err := h.wait(ctx, w, promoted)
+	if slot == nil && ctx.Err() == nil && isClosed(promoted) {
+		return h.Enter(ctx, name) // refused as the guess that it was no longer
+	}
+	return slot, err
+}
+
+// MayGuess is the error with which Guess would refuse a guess at once. It takes
+// nothing.
+func (h *Hosts) MayGuess(name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := h.byName[name]
+	if at == nil {
+		return nil
+	}
+	return at.refusal(time.Now())
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (h *Hosts) rule(name string) Rule {
+	if r, ok := h.rules[name]; ok {
+		return r
+	}
+	return h.rules["*"]
+}
+
+// find returns the host, which is from now on the one used last.
+func (h *Hosts) find(name string) *host {
+	if at := h.byName[name]; at != nil {
+		h.recent.MoveToBack(at.recent)
+		return at
+	}
+	at := h.forget()
+	if at == nil {
+		at = &host{all: h}
+		at.recent = h.recent.PushBack(at)
+	}
+	*at = host{all: h, recent: at.recent, name: name}
+	at.apply(h.rule(name))
+	h.byName[name] = at
+	return at
+}
+
+// forget takes a host that can be forgotten out of byName, if there are too
+// many, and leaves it at the end of recent to be written anew. It tries only a
+// few, so that no call pays for all; those it must keep have their next chance
+// when they come to the front again.
+func (h *Hosts) forget() *host {
+	for range 4 {
+		if len(h.byName) < keep {
+			return nil
+		}
+		at := h.recent.Front().Value.(*host)
+		h.recent.MoveToBack(at.recent)
+		if at.idle() && (len(h.byName) >= keepMost || !at.remembers()) {
+			delete(h.byName, at.name)
+			return at
+		}
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/limit"
+)
+
+const github = "api.github.com"
+
+var good = limit.Verdict{}
+
+// begun says in which order calls began.
+type begun chan string
+
+// real and guess start a call that holds its slot for hold.
+func (b begun) real(t *testing.T, h *limit.Hosts, name string, hold time.Duration) {
+	go func() {
+		slot, err := h.Enter(t.Context(), github)
+		b.hold(t, name, slot, err, hold)
+	}()
+	synctest.Wait()
+}
+
+func (b begun) guess(t *testing.T, h *limit.Hosts, name string, promoted <-chan struct{}, hold time.Duration) {
+	go func() {
+		slot, err := h.Guess(t.Context(), github, promoted)
+		b.hold(t, name, slot, err, hold)
+	}()
+	synctest.Wait()
+}
+
+func (b begun) hold(t *testing.T, name string, slot *limit.Slot, err error, hold time.Duration) {
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	b <- name
+	select {
+	case <-time.After(hold):
+	case <-t.Context().Done():
+	}
+	slot.Leave(good)
+}
+
+func (b begun) order() []string {
+	var names []string
+	for len(b) > 0 {
+		names = append(names, <-b)
+	}
+	return names
+}
+
+func enter(t *testing.T, h *limit.Hosts, host string) *limit.Slot {
+	t.Helper()
+	slot, ok := h.TryEnter(host)
+	if !ok {
+		t.Fatalf("%s: a real call must wait", host)
+	}
+	return slot
+}
+
+func wantRefused(t *testing.T, h *limit.Hosts, host string, want error) {
+	t.Helper()
+	if err := h.MayGuess(host); err != want {
+		t.Errorf("MayGuess at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
+	}
+	if want == nil {
+		return
+	}
+	if _, err := h.Guess(t.Context(), host, nil); err != want {
+		t.Errorf("Guess at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
+	}
+}
+
+func TestRealCallsGoFirst(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rule limit.Rule
+		hold time.Duration
+	}{
+		{"slots", limit.Rule{Concurrency: 1}, time.Second},
+		{"tokens", limit.Rule{Rate: 1, Burst: 1}, 0},
+		{"both", limit.Rule{Rate: 2, Burst: 2, Concurrency: 2}, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := limit.New(map[string]limit.Rule{github: tt.rule})
+				order := make(begun, 10)
+				for range max(tt.rule.Burst, tt.rule.Concurrency) {
+					order.real(t, h, "first", tt.hold)
+				}
+				promoted := make(chan struct{})
+				order.guess(t, h, "guess 1", nil, tt.hold)
+				order.guess(t, h, "guess 2", promoted, tt.hold)
+				order.real(t, h, "real 1", tt.hold)
+				close(promoted)
+				synctest.Wait()
+				order.real(t, h, "real 2", tt.hold)
+				if _, ok := h.TryEnter(github); ok {
+					t.Error("a call that does not wait overtakes those that do")
+				}
+				time.Sleep(time.Minute)
+				got := slices.DeleteFunc(order.order(), func(name string) bool { return name == "first" })
+				if diff := cmp.Diff([]string{"real 1", "guess 2", "real 2", "guess 1"}, got); diff != "" {
+					t.Errorf("order (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A token that has just come is for who waits, even before that one knows.
+func TestNobodyOvertakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})
+		enter(t, h, github)
+		order := make(begun, 3)
+		order.real(t, h, "real", 0)
+		time.Sleep(time.Second)
+		if _, ok := h.TryEnter(github); ok {
+			t.Error("a call that does not wait took the token")
+		}
+		order.guess(t, h, "guess", nil, 0)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"real", "guess"}, order.order()); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNothingSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"other": {Rate: 1}, github: {SpeculativePerHour: 5}})
+		for range 1000 {
+			slot := enter(t, h, github)
+			slot.Leave(limit.Verdict{Limited: true, RetryAfter: time.Hour})
+			enter(t, h, github)
+		}
+		if got := h.Stats()[0]; got.InFlight != 1000 || got.Limited != 1000 || got.Tokens != nil {
+			t.Errorf("got %+v, want 1000 in flight, 1000 limited, no tokens", got)
+		}
+	})
+}
+
+// Without rules four guesses go at once and 200 begin in an hour.
+func TestCautionWithoutRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(nil)
+		order := make(begun, 300)
+		for range 6 {
+			order.guess(t, h, "guess", nil, time.Minute)
+		}
+		if got := len(order.order()); got != 4 {
+			t.Errorf("got %d guesses at once, want 4", got)
+		}
+		time.Sleep(2 * time.Minute)
+		for range 194 {
+			order.guess(t, h, "guess", nil, 0)
+		}
+		wantRefused(t, h, github, limit.ErrQuota)
+		enter(t, h, github)
+	})
+}
+
+func TestSpareShare(t *testing.T) {
+	for _, tt := range []struct {
+		rule limit.Rule
+		busy int // real calls in flight
+		want int // guesses that begin beside them
+	}{
+		{limit.Rule{Concurrency: 4}, 0, 2},
+		{limit.Rule{Concurrency: 4}, 1, 1},
+		{limit.Rule{Concurrency: 4}, 2, 0},
+		{limit.Rule{Concurrency: 3}, 0, 1},
+		{limit.Rule{Concurrency: 1}, 0, 1}, // idle: else one slot would mean none
+		{limit.Rule{Concurrency: 1}, 1, 0},
+		{limit.Rule{Concurrency: 4, SpeculativeShare: 0.25}, 0, 3},
+		{limit.Rule{Concurrency: 4, SpeculativeShare: 1}, 0, 1},
+		{limit.Rule{Concurrency: 20}, 0, 9}, // the user's own number is above the four that go without one
+		{limit.Rule{Rate: 0.001, Burst: 6}, 0, 3},
+		{limit.Rule{Rate: 0.001, Burst: 6}, 2, 1},
+		{limit.Rule{Rate: 0.001, Burst: 6}, 3, 0},
+		{limit.Rule{Rate: 0.001}, 0, 1},
+		{limit.Rule{Rate: 0.001}, 1, 0},
+		{limit.Rule{Rate: 0.001, Burst: 6, Concurrency: 2}, 0, 1},
+	} {
+		t.Run(fmt.Sprintf("%+v busy %d", tt.rule, tt.busy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := limit.New(map[string]limit.Rule{"*": tt.rule})
+				for range tt.busy {
+					enter(t, h, github)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var granted int
+				done := make(chan bool)
+				for range 9 {
+					go func() {
+						_, err := h.Guess(ctx, github, nil)
+						done <- err == nil
+					}()
+				}
+				synctest.Wait()
+				cancel()
+				for range 9 {
+					if <-done {
+						granted++
+					}
+				}
+				if granted != tt.want {
+					t.Errorf("got %d guesses, want %d", granted, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestQuotaIsAnyHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 30}})
+		var began []time.Time
+		for range 10 * 3600 / 17 {
+			if slot, err := h.Guess(t.Context(), github, nil); err == nil {
+				began = append(began, time.Now())
+				slot.Leave(good)
+			}
+			time.Sleep(17 * time.Second)
+		}
+		for i := 30; i < len(began); i++ {
+			if span := began[i].Sub(began[i-30]); span < time.Hour {
+				t.Errorf("31 guesses began within %v", span)
+			}
+		}
+		if len(began) < 280 {
+			t.Errorf("got %d guesses in ten hours, want nearly 300", len(began))
+		}
+	})
+}
+
+func TestPromotedNeedsNoQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 1, Concurrency: 2}})
+		order := make(begun, 9)
+		order.guess(t, h, "guess", nil, time.Second)
+		promoted := make(chan struct{})
+		close(promoted)
+		order.guess(t, h, "promoted", promoted, time.Second)
+		if diff := cmp.Diff([]string{"guess", "promoted"}, order.order()); diff != "" {
+			t.Errorf("began (-want +got):\n%s", diff)
+		}
+		wantRefused(t, h, github, limit.ErrQuota)
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1}})
+		slot := enter(t, h, github)
+		gone := errors.New("the client has gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ends := make(chan error, 3)
+		promoted := make(chan struct{})
+		go func() { _, err := h.Enter(ctx, github); ends <- err }()
+		go func() { _, err := h.Guess(ctx, github, nil); ends <- err }()
+		go func() { _, err := h.Guess(ctx, github, promoted); ends <- err }()
+		synctest.Wait()
+		close(promoted)
+		synctest.Wait()
+		cancel(gone)
+		for range 3 {
+			if err := <-ends; err != gone {
+				t.Errorf("got %v, want the cause", err)
+			}
+		}
+		if _, err := h.Enter(ctx, "idle"); err != gone {
+			t.Errorf("entered late: got %v, want the cause", err)
+		}
+		slot.Leave(good)
+		enter(t, h, github)
+	})
+}
+
+func TestHarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1}})
+		order := make(begun, 9)
+		order.guess(t, h, "guess", nil, time.Second)
+		order.real(t, h, "delayed by a guess", 2*time.Second)
+		order.real(t, h, "delayed by both", 0)
+		time.Sleep(4 * time.Second)
+		order.real(t, h, "not delayed", time.Second)
+		order.real(t, h, "delayed by a real call", 0)
+		time.Sleep(2 * time.Second)
+		want := []limit.HostStats{{Host: github, LastHour: 1, Waits: 3, WaitedMS: 5000, HarmMS: 4000}}
+		if diff := cmp.Diff(want, h.Stats()); diff != "" {
+			t.Errorf("stats (-want +got):\n%s", diff)
+		}
+	})
+}

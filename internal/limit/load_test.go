@@ -1,0 +1,238 @@
+package limit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/limit"
+)
+
+// ledger is a test's own record of a host's calls, by which it judges them.
+type ledger struct {
+	t     *testing.T
+	rule  limit.Rule
+	start time.Time
+
+	mu       sync.Mutex
+	inFlight int
+	real     []span // one for each real call
+	guesses  []time.Duration
+}
+
+// span is how long a real call waited, since the ledger's start.
+type span struct {
+	from, to time.Duration
+	entered  bool // else it was cancelled
+}
+
+func (l *ledger) now() time.Duration { return time.Since(l.start) }
+
+// enters records the end of a wait, and the begin of a call unless it failed.
+func (l *ledger) enters(from time.Duration, real, entered bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if real {
+		l.real = append(l.real, span{from, l.now(), entered})
+	} else if entered {
+		l.guesses = append(l.guesses, l.now())
+	}
+	if entered {
+		l.inFlight++
+	}
+	if l.rule.Concurrency > 0 && l.inFlight > l.rule.Concurrency {
+		l.t.Errorf("%v: %d calls at once, want at most %d", l.now(), l.inFlight, l.rule.Concurrency)
+	}
+}
+
+func (l *ledger) leaves(slot *limit.Slot, v limit.Verdict) {
+	l.mu.Lock()
+	l.inFlight--
+	l.mu.Unlock()
+	slot.Leave(v)
+}
+
+// check judges all that was recorded: no window has more calls than the bucket
+// allows, no real call overtook another, no guess began while one waited.
+func (l *ledger) check() {
+	l.t.Helper()
+	began := slices.Clone(l.guesses)
+	for _, r := range l.real {
+		if r.entered {
+			began = append(began, r.to)
+		}
+	}
+	slices.Sort(began)
+	for i := range began {
+		for j := i; l.rule.Rate > 0 && j < len(began); j++ {
+			if allowed := float64(l.rule.Burst) + l.rule.Rate*(began[j]-began[i]).Seconds(); float64(j-i+1) > allowed+1e-6 {
+				l.t.Fatalf("%d calls from %v to %v, want at most %v", j-i+1, began[i], began[j], allowed)
+			}
+		}
+	}
+	for _, g := range l.guesses {
+		for _, r := range l.real {
+			if r.from < g && g < r.to {
+				l.t.Fatalf("a guess began at %v while a real call waited from %v to %v", g, r.from, r.to)
+			}
+		}
+	}
+	slices.SortFunc(l.real, func(a, b span) int { return int(a.from - b.from) })
+	latest := span{}
+	for _, r := range l.real {
+		if !r.entered {
+			continue
+		}
+		if r.to < latest.to && r.from > latest.from {
+			l.t.Fatalf("a real call that came at %v began at %v, before the one of %v at %v", r.from, r.to, latest.from, latest.to)
+		}
+		if r.to > latest.to {
+			latest = r
+		}
+	}
+}
+
+// call makes one call of a random kind and length, and gives up at a random
+// moment, if it has to wait that long.
+func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
+	patience := time.Duration(rnd.Int64N(int64(8 * time.Second)))
+	hold := time.Duration(rnd.Int64N(int64(time.Second)))
+	kind := rnd.IntN(4)
+	promotion := time.Duration(rnd.Int64N(int64(4 * time.Second)))
+	verdict := limit.Verdict{Limited: rnd.IntN(40) == 0, RetryAfter: time.Second, Failed: rnd.IntN(4) == 0}
+
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	var slot *limit.Slot
+	var err error
+	from, real := l.now(), true
+	switch kind {
+	case 0: // a guess
+		real = false
+		slot, err = h.Guess(ctx, github, nil)
+	case 1: // a guess that is promoted while it waits, if it waits so long
+		promoted := make(chan struct{})
+		at := l.now() + promotion
+		timer := time.AfterFunc(promotion, func() { close(promoted) })
+		slot, err = h.Guess(ctx, github, promoted)
+		timer.Stop()
+		if real = l.now() > at; real {
+			from = at
+		} else if l.now() == at {
+			real, from = true, at // either; then it has not waited
+		}
+	default:
+		slot, err = h.Enter(ctx, github)
+	}
+	l.enters(from, real, err == nil)
+	if err == nil {
+		time.Sleep(hold)
+		l.leaves(slot, verdict)
+	}
+}
+
+// stuck says what is spare although somebody waits for it.
+func stuck(s limit.HostStats, r limit.Rule) string {
+	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
+	half := r.Concurrency == 0 && s.Guesses < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
+	full := s.Tokens == nil || *s.Tokens > 1.0001+0.5*float64(r.Burst)
+	switch {
+	case s.Waiting > 0 && slots && tokens:
+		return "a real call waits for nothing"
+	case s.Waiting == 0 && s.WaitingGuesses > 0 && half && full:
+		return "a guess waits for nothing"
+	case s.WaitingGuesses > 0 && !s.CoolingUntil.IsZero():
+		return "a guess waits for a host that cools down"
+	}
+	return ""
+}
+
+func TestRandomLoad(t *testing.T) {
+	rules := []limit.Rule{
+		{Rate: 10, Burst: 10, SpeculativePerHour: 1e6},
+		{Rate: 5, Burst: 20, Concurrency: 4, SpeculativePerHour: 1e6},
+		{Concurrency: 6, SpeculativePerHour: 1e6},
+		{Rate: 3, Burst: 4, Concurrency: 3, SpeculativePerHour: 40},
+		{SpeculativePerHour: 1e6},
+	}
+	for i := range 3 * len(rules) {
+		rule := rules[i%len(rules)]
+		t.Run(fmt.Sprintf("%d %+v", i, rule), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rnd := rand.New(rand.NewPCG(uint64(i), 1))
+				h := limit.New(map[string]limit.Rule{github: rule})
+				l := &ledger{t: t, rule: rule, start: time.Now()}
+				var calls sync.WaitGroup
+				pauses := []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} // far too much, much, little
+				for l.now() < 3*time.Minute {
+					seed := rnd.Uint64()
+					calls.Go(func() { l.call(h, rand.New(rand.NewPCG(seed, 2))) })
+					pause := pauses[int(l.now()/(20*time.Second))%len(pauses)]
+					time.Sleep(1 + time.Duration(rnd.Int64N(int64(pause))))
+					synctest.Wait()
+					if what := stuck(h.Stats()[0], rule); what != "" {
+						t.Fatalf("%v: %s: %+v", l.now(), what, h.Stats()[0])
+					}
+				}
+				calls.Wait()
+				l.check()
+				s := h.Stats()[0]
+				if s.InFlight+s.Guesses+s.Waiting+s.WaitingGuesses != 0 {
+					t.Errorf("something is left: %+v", s)
+				}
+				if len(l.real) < 100 || len(l.guesses) < 5 {
+					t.Errorf("%d real calls, %d guesses: too few to show anything", len(l.real), len(l.guesses))
+				}
+				if rule.Rate == 0 && rule.Concurrency == 0 && s.Waits > 0 {
+					t.Errorf("%d real calls waited for what nobody set", s.Waits)
+				}
+			})
+		})
+	}
+}
+
+// Under more load than it can bear a host gets exactly what was set, and guesses
+// nothing.
+func TestPaceIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{github: {Rate: 10}})
+		l := &ledger{t: t, rule: limit.Rule{Rate: 10, Burst: 10}, start: time.Now()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Millisecond)
+		defer cancel()
+		var calls sync.WaitGroup
+		for range 20 {
+			calls.Go(func() {
+				for ctx.Err() == nil {
+					from := l.now()
+					slot, err := h.Enter(ctx, github)
+					l.enters(from, true, err == nil)
+					if err == nil {
+						l.leaves(slot, limit.Verdict{})
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		calls.Go(func() {
+			if _, err := h.Guess(ctx, github, nil); err == nil {
+				t.Error("a guess began")
+			}
+		})
+		calls.Wait()
+		l.check()
+		entered := 0
+		for _, r := range l.real {
+			if r.entered {
+				entered++
+			}
+		}
+		if want := 10 + 600; entered != want {
+			t.Errorf("got %d calls in 60 s, want %d", entered, want)
+		}
+	})
+}

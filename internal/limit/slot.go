@@ -1,0 +1,139 @@
+package limit
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"time"
+)
+
+// Why a guess is refused.
+var (
+	ErrCoolingDown = errors.New("the host cools down after a 429")
+	ErrQuota       = errors.New("as many guesses as the host may get in an hour have begun")
+)
+
+// Slot is a call that has begun.
+type Slot struct {
+	at    *host // nil: it has left
+	guess bool
+	era   uint64 // how many 429s of the host were known when it began
+	probe bool   // it is a real call that began half open
+}
+
+// Verdict is what the outcome of a call tells of its host.
+type Verdict struct {
+	Limited    bool          // the host said 429, in whatever way
+	RetryAfter time.Duration // how long it wants to be left alone; 0: it did not say
+	Failed     bool          // there was no good answer, for whatever reason
+}
+
+// Leave ends the call. Every slot is left exactly once.
+func (s *Slot) Leave(v Verdict) {
+	all := s.at.all
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	at := s.at
+	s.at = nil // a second Leave is a fault of the caller, and is seen at once
+	at.inFlight--
+	if s.guess {
+		at.guessing--
+	}
+	switch {
+	case v.Limited:
+		at.counts.limit(s.guess)
+		at.cooling.begin(s.era, v.RetryAfter, time.Now())
+	case s.probe && !v.Failed && s.era == at.cooling.era:
+		at.cooling.end()
+	}
+	if at.calls.Len() > 0 || at.guesses.Len() > 0 {
+		at.dispatch(time.Now())
+	}
+}
+
+// waiter is a call that has not begun yet.
+type waiter struct {
+	at    *host
+	queue *list.List    // at.calls or at.guesses; nil: it waits no longer
+	place *list.Element // in queue
+	since time.Time     // when it joined that queue
+	harm  bool          // a guess held a slot that it wanted then
+
+	slot *Slot         // how it ended
+	err  error         // likewise, if slot is nil
+	done chan struct{} // closed at the end
+}
+
+// queue lets a call wait at the end of its queue, unless it can begin or is
+// refused at once.
+func (at *host) queue(guess bool) *waiter {
+	w := &waiter{at: at, done: make(chan struct{})}
+	if guess {
+		w.join(&at.guesses)
+	} else {
+		w.join(&at.calls)
+	}
+	return w
+}
+
+func first(queue *list.List) *waiter { return queue.Front().Value.(*waiter) }
+
+func (w *waiter) join(queue *list.List) {
+	w.since, w.harm = time.Now(), w.at.guessing > 0 && !w.at.hasSlot()
+	w.queue, w.place = queue, queue.PushBack(w)
+	w.at.dispatch(w.since)
+}
+
+func (w *waiter) leave() {
+	w.queue.Remove(w.place)
+	w.queue = nil
+}
+
+// end tells the waiter how its wait ended.
+func (w *waiter) end(slot *Slot, err error, now time.Time) {
+	if w.queue == &w.at.calls {
+		w.at.counts.waited(now.Sub(w.since), w.harm)
+	}
+	w.leave()
+	w.slot, w.err = slot, err
+	close(w.done)
+}
+
+// wait returns how the waiter's wait ended. A slot that came together with the
+// end of ctx is returned: its token is taken.
+func (h *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		h.giveUp(w, context.Cause(ctx))
+	case <-promoted:
+		h.promote(w)
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			h.giveUp(w, context.Cause(ctx))
+		}
+	}
+	return w.slot, w.err
+}
+
+// promote moves a guess to the end of the real calls.
+func (h *Hosts) promote(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.queue != nil {
+		w.leave()
+		w.join(&w.at.calls)
+	}
+}
+
+// giveUp ends a wait whose caller has gone. Those behind may now be first.
+func (h *Hosts) giveUp(w *waiter, cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.queue != nil {
+		now := time.Now()
+		w.end(nil, cause, now)
+		w.at.dispatch(now)
+	}
+}

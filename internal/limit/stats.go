@@ -1,0 +1,81 @@
+package limit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// HostStats is what is known of one host.
+type HostStats struct {
+	Host           string    `json:"host"`
+	InFlight       int       `json:"in_flight"`              // calls begun and not ended, guesses included
+	Guesses        int       `json:"guesses"`                // of those: begun as guesses
+	Waiting        int       `json:"waiting"`                // real calls, promoted guesses included
+	WaitingGuesses int       `json:"waiting_guesses"`        // the others
+	LastHour       int       `json:"guesses_last_hour"`      // guesses begun
+	Limited        int64     `json:"limited"`                // 429s
+	LimitedGuesses int64     `json:"limited_guesses"`        // of those: on calls begun as guesses
+	Waits          int64     `json:"waits"`                  // real calls that had to wait and do no more
+	WaitedMS       int64     `json:"waited_ms"`              // how long, together
+	HarmMS         int64     `json:"harm_ms"`                // of that: for a slot while a guess had one
+	CoolingUntil   time.Time `json:"cooling_until,omitzero"` // past: half open
+	Tokens         *float64  `json:"tokens,omitempty"`       // in the bucket; nil: the user set no rate
+}
+
+// counts is what has happened at a host since it is known.
+type counts struct {
+	limited        int64         // 429s
+	limitedGuesses int64         // of those: on calls begun as guesses
+	waits          int64         // real calls that had to wait
+	wait           time.Duration // of all of them
+	harm           time.Duration // of that: for a slot while a guess had one
+}
+
+func (c *counts) limit(guess bool) {
+	c.limited++
+	if guess {
+		c.limitedGuesses++
+	}
+}
+
+func (c *counts) waited(d time.Duration, harm bool) {
+	if d <= 0 {
+		return
+	}
+	c.waits++
+	c.wait += d
+	if harm {
+		c.harm += d
+	}
+}
+
+// Stats tells of every host that is remembered, sorted by name.
+func (h *Hosts) Stats() []HostStats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	out := make([]HostStats, 0, len(h.byName))
+	for _, at := range h.byName {
+		out = append(out, at.stats(now))
+	}
+	slices.SortFunc(out, func(a, b HostStats) int { return cmp.Compare(a.Host, b.Host) })
+	return out
+}
+
+func (at *host) stats(now time.Time) HostStats {
+	s := HostStats{
+		Host: at.name, InFlight: at.inFlight, Guesses: at.guessing,
+		Waiting: at.calls.Len(), WaitingGuesses: at.guesses.Len(),
+		Limited: at.counts.limited, LimitedGuesses: at.counts.limitedGuesses,
+		Waits: at.counts.waits, WaitedMS: at.counts.wait.Milliseconds(), HarmMS: at.counts.harm.Milliseconds(),
+		CoolingUntil: at.cooling.until,
+	}
+	if at.hour != nil {
+		s.LastHour = at.hour.begun(now)
+	}
+	if at.bucket != nil {
+		s.Tokens = new(at.bucket.TokensAt(now))
+	}
+	return s
+}

@@ -1,0 +1,180 @@
+package limit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/limit"
+)
+
+func TestLimited(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want time.Duration // 0: it does not say
+	}{
+		// GitHub
+		{"API rate limit exceeded for user ID 583231.", 0},
+		{"API rate limit exceeded for 203.0.113.7. (But here's the good news: Authenticated requests get a higher rate limit. Check out the documentation for more details.)", 0},
+		{"failed to search issues: GET https://api.github.com/search/issues?q=is%3Aopen+429&per_page=30: 403 API rate limit exceeded for user ID 583231. [rate reset in 12m30s]", 12*time.Minute + 30*time.Second},
+		{"failed to list issues: GET https://api.github.com/repos/o/r/issues: 403 API rate limit of 5000 still exceeded until 2026-03-01 10:00:00 +0000 UTC, not making remote request. [rate reset in 47m]", 47 * time.Minute},
+		{"failed to get file contents: GET https://api.github.com/repos/o/r/contents/a.go: 403 You have exceeded a secondary rate limit. Please wait a few minutes before you try again. []", 0},
+		{"You have exceeded a secondary rate limit. Retry your request after 2 minutes", 2 * time.Minute},
+		{"You have triggered an abuse detection mechanism. Please retry your request again later.", 0},
+		{`{"message":"API rate limit exceeded for user ID 1.","documentation_url":"https://docs.github.com/rest/rate-limit","status":"403"}`, 0},
+		{`GitHub API error: 403 {"message":"You have exceeded a secondary rate limit. Please wait."}`, 0},
+		{"GitHub API error (403): API rate limit exceeded for installation ID 7.", 0},
+		// GitLab
+		{"429 Too Many Requests", 0},
+		{"Retry later\n", 0},
+		{"GitLab API error: 429 Too Many Requests", 0},
+		{`{"message":{"error":"x"},"error":"This endpoint has been requested too many times. Try again later."}`, 0},
+		{"GET https://gitlab.example.com/api/v4/projects: 429 {message: Retry later}", 0},
+		// Notion
+		{`{"object":"error","status":429,"code":"rate_limited","message":"You have been rate limited. Please try again in a few minutes."}`, 0},
+		{"APIResponseError: You have been rate limited. Please try again in a few minutes.", 0},
+		{"rate_limited: slow down", 0},
+		// Atlassian
+		{"HTTPError: 429 Client Error: Too Many Requests for url: https://x.atlassian.net/rest/api/3/search", 0},
+		{"Error calling tool 'jira_search': 429 Client Error:  for url: https://x.atlassian.net/rest/api/3/search", 0},
+		{"Jira API error: 429", 0},
+		{`{"errorMessages":["Rate limit exceeded."],"errors":{}}`, 0},
+		{`{"code":429,"message":"HTTP 429 Too Many Requests"}`, 0},
+		// ClickUp, Fireflies, Linear, Brave
+		{`{"err":"Rate limit reached","ECODE":"APP_002"}`, 0},
+		{"ClickUp API error: Rate limit reached", 0},
+		{`Error: {"err":"Rate limit reached","ECODE":"OAUTH_000"}`, 0},
+		{`{"errors":[{"friendly":true,"code":"too_many_requests","message":"Too many requests. Please retry after 5:00:00 AM (UTC)","extensions":{"code":"too_many_requests","status":429,"metadata":{"retryAfter":1772350000000}}}]}`, 0},
+		{`{"errors":[{"message":"slow","extensions":{"code":"RATELIMITED","retryAfter":1772350000000}}]}`, 0},
+		{"Error: Rate limit exceeded", 0},
+		{"Error: Brave API error: 429 Too Many Requests\n{}", 0},
+		// Models and other services
+		{"Rate limit reached for gpt-x in organization org-1 on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 20s.", 20 * time.Second},
+		{"RateLimitError: 429 Rate limit reached for requests. Please try again in 1.5s", 1500 * time.Millisecond},
+		{`Error code: 429 - rate limit: {"error": 1}`, 0},
+		{"You are being rate limited.", 0},
+		{`{"message":"You are being rate limited.","retry_after":64.57,"global":false}`, 64570 * time.Millisecond},
+		{"Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per user' of service 'sheets.googleapis.com'", 0},
+		{"MCP error 429: MCP token rate limit exceeded for this tool", 0},
+		// Clients and frameworks
+		{"Request failed with status code 429", 0},
+		{"AxiosError: Request failed with status code 429", 0},
+		{"MCP error -32603: Request failed with status code 429", 0},
+		{"Error executing tool search_issues: Request failed with status code 429", 0},
+		{"HTTP 429", 0},
+		{"HTTP 429: Too Many Requests", 0},
+		{"HTTP/1.1 429 Too Many Requests", 0},
+		{"HTTP error 429", 0},
+		{"Unexpected status code: 429", 0},
+		{"API request failed: 429 - slow down, retry after 30 seconds", 30 * time.Second},
+		{"Server responded with status 429 (Too Many Requests)", 0},
+		{`{"status":429}`, 0},
+		{`{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}`, 0},
+		{"Too many requests, please try again later.", 0},
+		{"Too many requests. Retry after: 3 hours", time.Hour},
+		{"Too many requests. Retry after 2026-07-04T05:24:59Z", 0},
+		{"Too many requests, retry after 120", 2 * time.Minute},
+		{"Rate limited. Retrying in 500ms", 500 * time.Millisecond},
+		{"❌ Rate limit exceeded. Please wait 15 min.", 15 * time.Minute},
+	} {
+		got, ok := limit.Limited(tt.text)
+		if !ok || got != tt.want {
+			t.Errorf("%s: got %v, %v, want %v, true", tt.text, got, ok, tt.want)
+		}
+	}
+}
+
+func TestNotLimited(t *testing.T) {
+	for _, text := range []string{
+		"",
+		"429",
+		"429 lines",
+		"file has 429 lines",
+		"line 429: unexpected token",
+		"main.go:429: undefined: rateLimit",
+		"Error: line 429: rate limit exceeded",
+		"Error: 429 files changed",
+		"Error: 429 tests failed",
+		"found 429 matches",
+		"process exited with code 429",
+		"Process failed: 429",
+		"AssertionError: 429",
+		"Error: expected 200 but got 429 in handler_test.go",
+		"expected status code 429, got 200",
+		"API returned 429 results",
+		"HTTP 429 handling is missing in client.go",
+		"HTTP 4290",
+		"HTTP 500",
+		"HTTP 503 Service Unavailable. Retry after 30 seconds",
+		"error 429: unreachable code",
+		"Request failed with status code 500",
+		"Request failed with status code 404: 429 is not a project",
+		"ENOENT: no such file or directory, open '/notes/429 Too Many Requests.md'",
+		"ENOENT: no such file or directory, open 'rate limit exceeded'",
+		"Error: ENOENT: no such file or directory, stat '/a/API rate limit exceeded/b'",
+		"open /src/rate_limited.go: no such file or directory",
+		"rate_limited.go: no such file or directory",
+		"rate_limit_exceeded_test.go:12: got 3, want 4",
+		"NameError: name 'rate_limited' is not defined",
+		`failed to create issue "API rate limit exceeded": 422 Validation Failed`,
+		"failed to get issue: GET https://api.github.com/repos/o/r/issues/429: 404 Not Found []",
+		"failed to get file: GET https://api.github.com/repos/o/r/contents/429%20Too%20Many%20Requests: 404 Not Found []",
+		"failed to find issue: API rate limit exceeded",
+		"Issue #12 'handle rate limit exceeded' not found",
+		"#429 Handle rate limit exceeded (open)",
+		"Title: API rate limit exceeded for user\nState: open",
+		"Validation failed: title 'Too Many Requests' has already been taken",
+		"Rate limit exceeded handling is missing in client.go",
+		"rate limit exceeded errors are not retried, see docs",
+		"Too many requests in the fixture",
+		"API rate limit exceeded is the error that you get without a token",
+		"# Rate limiting\n\nWhen you have exceeded a secondary rate limit the API answers 429.",
+		"The request was refused because the rate limiter is not configured",
+		"You have exceeded the maximum file size",
+		"Quota exceeded: disk full",
+		"Too many arguments",
+		"too many requests_total samples",
+		"Retry later with another branch name",
+		"connection refused; retry after 5 seconds",
+		"403 Forbidden",
+		"Error: 403 Resource not accessible by integration",
+		"unauthorized: token expired",
+		"permission denied: rate limit exceeded.log",
+		`{"status":404,"message":"issue 429 not found"}`,
+		`{"status":200,"issue":{"status":429,"title":"Too Many Requests"}}`,
+		`{"count":429}`,
+		`{"title":"rate limits","body":"429 Too Many Requests"}`,
+		`{"status":429`,
+		`["429"]`,
+		`{"error":{"code":404,"data":{"code":429}}}`,
+		"grep: 3 matches for \"HTTP 429\"",
+		"src/http.ts:88: if (status === 429) throw new Error('Too many requests')",
+		"Tool rate_limit not found",
+		"Unknown tool: rate_limited",
+		"Error: --- FAIL: TestLimit: HTTP 429",
+		"handle rate limit exceeded",
+		"create issue failed: handle rate limit exceeded",
+		"Error: rate limit exceeded.md not found",
+		"Error: Too Many Requests-handling is missing",
+		"Error: too many requests.txt: no such file",
+		"HTTP 429.md not found",
+		"HTTP 429-handling is missing",
+		"429 Too Many Requests\n" + strings.Repeat("x", 2<<10),
+	} {
+		if wait, ok := limit.Limited(text); ok {
+			t.Errorf("%s: taken for a 429 (%v)", text, wait)
+		}
+	}
+}
+
+func FuzzLimited(f *testing.F) {
+	f.Add("Rate limited. Retry after 99999999h99999999h")
+	f.Add(`Error: {"error":{"code":429},"retry_after":1e300}`)
+	f.Add("failed to get x: 403 API rate limit exceeded. [rate reset in 1.999999999h]")
+	f.Fuzz(func(t *testing.T, text string) {
+		wait, ok := limit.Limited(text)
+		if wait < 0 || wait > time.Hour || !ok && wait != 0 {
+			t.Errorf("%q: got %v, %v", text, wait, ok)
+		}
+	})
+}
