@@ -86,16 +86,19 @@ const (
 	keyToken        = "progressToken"
 )
 
-func hopKey(name []byte) bool {
-	if !strings.HasPrefix(string(name), prefix) {
+// OfHop reports whether a key of _meta belongs to one hop.
+func OfHop(name string) bool {
+	if !strings.HasPrefix(name, prefix) {
 		return false
 	}
-	switch string(name) {
+	switch name {
 	case keyVersion, keyInfo, keyCapabilities, keyLogLevel, keySubscription, keyServerInfo:
 		return true
 	}
 	return false
 }
+
+func hopKey(name []byte) bool { return OfHop(string(name)) }
 
 // ReadHop reads what a request says of its client. ok is false where the
 // request names no protocol version: it belongs to the handshake era.

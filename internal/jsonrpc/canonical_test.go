@@ -1,0 +1,231 @@
+package jsonrpc_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+func TestAppendCanonical(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	many := func(from, to, step int) string {
+		var members []string
+		for i := from; i != to; i += step {
+			members = append(members, fmt.Sprintf(`"m%02d":%d`, i, i))
+		}
+		return "{" + strings.Join(members, ",") + "}"
+	}
+	tests := []struct {
+		name, value, want string // want "": there is none
+	}{
+		{"in order", `{"a":1,"b":[true,false,null]}`, `{"a":1,"b":[true,false,null]}`},
+		{"out of order", `{"b":1,"a":2}`, `{"a":2,"b":1}`},
+		{"within each other", `{"b":{"d":1,"c":[{"f":1,"e":2}]},"a":0}`, `{"a":0,"b":{"c":[{"e":2,"f":1}],"d":1}}`},
+		{"a prefix first", `{"ab":1,"a":2,"":3}`, `{"":3,"a":2,"ab":1}`},
+		{"by bytes, not by UTF-16", `{"😀":1,"｡":2}`, `{"｡":2,"😀":1}`},
+		{"by what a name stands for", `{"a\"":1,"a#":2,"a!":3}`, `{"a!":3,"a\"":1,"a#":2}`},
+		{"a backslash after a letter", `{"a\\":1,"aZ":2,"a]":3}`, `{"aZ":2,"a\\":1,"a]":3}`},
+		{"more than a few members", many(40, 0, -1), many(1, 41, 1)},
+		{"white space", " {\t\"a\" :\r\n [ 1 , { } , [ ] ] } ", `{"a":[1,{},[]]}`},
+		{"arrays keep their order", `[3,1,2]`, `[3,1,2]`},
+		{"numbers as written", `[1,1.0,1e0,-0,0,9007199254740993]`, `[1,1.0,1e0,-0,0,9007199254740993]`},
+		{"escapes", `"\u0061\/\u00e9\ud83d\ude00"`, `"a/é😀"`},
+		{"needed escapes", `"\"\\\b\f\n\r\t\u0000\u001F\u007f"`, `"\"\\\b\f\n\r\t\u0000\u001f` + "\x7f\""},
+		{"needed escapes, in digits", `"\u0022\u005C\u0008\u000c\u000A\u000d\u0009"`, `"\"\\\b\f\n\r\t"`},
+		{"a replacement character", `"\ufffd�"`, `"��"`},
+		{"line separators", `"\u2028` + "\u2029\"", "\"\u2028\u2029\""},
+		{"a name in escapes", `{"\u0062":1,"a":2}`, `{"a":2,"b":1}`},
+		{"names with capitals", `{"baseRef":1,"b":2,"base":3,"Z":4}`, `{"Z":4,"b":2,"base":3,"baseRef":1}`},
+		{"64 deep", deep(64), deep(64)},
+
+		{"65 deep", deep(65), ""},
+		{"65 deep, in objects", strings.Repeat(`{"a":`, 65) + "1" + strings.Repeat("}", 65), ""},
+		{"twice", `{"a":1,"a":1}`, ""},
+		{"twice, apart", `{"a":1,"b":2,"a":3}`, ""},
+		{"twice, in escapes", `{"a":1,"\u0061":2}`, ""},
+		{"twice, within", `[{"x":{"b":1,"a":2,"b":3}}]`, ""},
+		{"twice, in other letters", `{"path":1,"b":2,"Path":3}`, ""},
+		{"twice, in other letters beyond ASCII", `{"\u212aey":1,"Éa":2,"key":3}`, ""},
+		{"twice, in other letters not Latin", `{"ά":1,"Ά":2}`, ""},
+		{"twice, among many", many(1, 30, 1)[:1] + `"M07":0,` + many(1, 30, 1)[1:], ""},
+		{"a high half", `"\ud83d"`, ""},
+		{"a low half", `"\ude00x"`, ""},
+		{"halves in the wrong order", `"\ude00\ud83d"`, ""},
+		{"two high halves", `"\ud83d\ud83d\ude00"`, ""},
+		{"half a name", `{"\ud83d":1}`, ""},
+		{"invalid UTF-8", "\"\xff\"", ""},
+		{"invalid UTF-8 in a name", "{\"\xc3\":1}", ""},
+		{"nothing", ``, ""},
+		{"cut off", `{"a":[1`, ""},
+		{"two values", `1 2`, ""},
+		{"no colon", `{"a" 1}`, ""},
+		{"a comma too many", `[1,]`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := jsonrpc.AppendCanonical([]byte("before "), []byte(tt.value))
+			if want := "before " + tt.want; string(got) != want || ok != (tt.want != "") {
+				t.Errorf("got %q, %v, want %q", got, ok, want)
+			}
+		})
+	}
+}
+
+// Two texts have the same canonical one if, and only if, encoding/json reads the
+// same out of both and finds no name twice, in whatever letters; and a canonical text is its own.
+func FuzzAppendCanonical(f *testing.F) {
+	for _, pair := range [][2]string{
+		{`{"a":1,"b":[1.0,"x"]}`, `{ "b":[1.0,"\u0078"], "a":1 }`},
+		{`{"a":1}`, `{"a":1.0}`},
+		{`[9007199254740992]`, `[9007199254740993]`},
+		{`{"a":1,"a":2}`, `{"a":2}`},
+		{`"\ud800"`, `"\ufffd"`},
+		{`{"a\"":1,"a#":2}`, `{"a#":2,"a\u0022":1}`},
+		{`{"s":1,"ſ":2}`, `{"aB":1,"Ab":2}`},
+		{`{"x":{},"y":[]}`, `{"y":{},"x":[]}`},
+		{`"\u2028\/"`, "\"\u2028/\""},
+	} {
+		f.Add([]byte(pair[0]), []byte(pair[1]))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		x, okX := jsonrpc.AppendCanonical(nil, a)
+		y, okY := jsonrpc.AppendCanonical(nil, b)
+		modelX, wantX := model(a)
+		modelY, wantY := model(b)
+		if okX != wantX || okY != wantY {
+			t.Fatalf("got %v of %q and %v of %q, want %v and %v", okX, a, okY, b, wantX, wantY)
+		}
+		if okX && okY && bytes.Equal(x, y) != (modelX == modelY) {
+			t.Errorf("%q and %q: got %q and %q", a, b, x, y)
+		}
+		if !okX {
+			return
+		}
+		if again, ok := jsonrpc.AppendCanonical(nil, x); !ok || !bytes.Equal(again, x) {
+			t.Errorf("%q: got %q of its canonical %q", a, again, x)
+		}
+		if same, _ := model(x); same != modelX {
+			t.Errorf("%q: its canonical %q is read as %q, not %q", a, x, same, modelX)
+		}
+	})
+}
+
+// model writes what encoding/json reads in text; false if AppendCanonical must
+// refuse it.
+func model(text []byte) (string, bool) {
+	if !jsonrpc.Valid(text) || halves(text) {
+		return "", false
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var out strings.Builder
+	ok := modelValue(dec, &out, 1)
+	if _, err := dec.Token(); ok && err != io.EOF {
+		return "", false
+	}
+	return out.String(), ok
+}
+
+func modelValue(dec *json.Decoder, out *strings.Builder, depth int) bool {
+	token, err := dec.Token()
+	if err != nil {
+		return false
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		fmt.Fprintf(out, "%T %q ", token, fmt.Sprint(token))
+		return true
+	}
+	if depth > 64 {
+		return false
+	}
+	members := make(map[string]string)
+	for dec.More() {
+		name := ""
+		if delim == '{' {
+			token, err := dec.Token()
+			if err != nil {
+				return false
+			}
+			name = token.(string)
+		} else {
+			name = fmt.Sprintf("%09d", len(members))
+		}
+		var value strings.Builder
+		for other := range members {
+			if strings.EqualFold(other, name) {
+				return false
+			}
+		}
+		if !modelValue(dec, &value, depth+1) {
+			return false
+		}
+		members[name] = value.String()
+	}
+	if _, err := dec.Token(); err != nil {
+		return false
+	}
+	fmt.Fprintf(out, "%v ", delim)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		fmt.Fprintf(out, "%q: %s", name, members[name])
+	}
+	out.WriteString("end ")
+	return true
+}
+
+// halves reports whether a valid text holds half a surrogate pair: encoding/json
+// reads it as U+FFFD, of which there are then more than are written.
+func halves(text []byte) bool {
+	const mark = '\uE000' // stands for what is written as U+FFFD
+	plain := bytes.ReplaceAll(text, []byte("\ufffd"), []byte(string(mark)))
+	var out []byte
+	for i := 0; i < len(plain); i++ {
+		switch {
+		case plain[i] != '\\':
+			out = append(out, plain[i])
+		case len(plain)-i >= 6 && strings.EqualFold(string(plain[i:i+6]), `\ufffd`) && plain[i+1] == 'u':
+			out = append(out, string(mark)...)
+			i += 5
+		default:
+			out = append(out, plain[i], plain[i+1])
+			i++
+		}
+	}
+	dec := json.NewDecoder(bytes.NewReader(out))
+	dec.UseNumber()
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return err != io.EOF
+		}
+		if s, ok := token.(string); ok && strings.ContainsRune(s, '\ufffd') {
+			return true
+		}
+	}
+}
+
+func BenchmarkAppendCanonical(b *testing.B) {
+	small := `{"repo":"mcpschedd","owner":"someone","path":"internal/jsonrpc/canonical.go","ref":"main","page":1}`
+	sorted := `{"owner":"someone","page":1,"path":"internal/jsonrpc/canonical.go","ref":"main","repo":"mcpschedd"}`
+	large := `{"edits":[` + strings.Repeat(`{"old":"first line\n\tsecond \"line\"","new":"first line\n\tthe other"},`, 11) + `{}],"z":{"b":2,"a":1},"path":"x.go"}`
+	for _, bb := range []struct{ name, value string }{{"100B", small}, {"100B sorted", sorted}, {"1KB", large}} {
+		b.Run(bb.name, func(b *testing.B) {
+			value := []byte(bb.value)
+			dst := make([]byte, 0, 4*len(value))
+			b.SetBytes(int64(len(value)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := jsonrpc.AppendCanonical(dst, value); !ok {
+					b.Fatal("no canonical text")
+				}
+			}
+		})
+	}
+}
