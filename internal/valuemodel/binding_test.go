@@ -1,0 +1,155 @@
+package valuemodel_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+func quoted(s string) []byte {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+type step = valuemodel.Step
+
+func TestParseBinding(t *testing.T) {
+	args := func(path ...step) valuemodel.Binding { return valuemodel.Binding{From: valuemodel.Args, Path: path} }
+	result := func(path ...step) valuemodel.Binding {
+		return valuemodel.Binding{From: valuemodel.Result, Path: path}
+	}
+	constant := func(v any) valuemodel.Binding { return valuemodel.Binding{Value: v} }
+	tests := []struct {
+		value any
+		want  valuemodel.Binding
+		text  string // if not the value
+	}{
+		{"$args.owner", args(step{Name: "owner"}), ""},
+		{"$args.a.b[0]", args(step{Name: "a"}, step{Name: "b"}, step{Index: 0}), ""},
+		{"$result.items[*].number", result(step{Name: "items"}, step{All: true}, step{Name: "number"}), ""},
+		{"$result", result(), ""},
+		{"$args", args(), ""},
+		{"$result[*][12]", result(step{All: true}, step{Index: 12}), ""},
+		{"$result..iid", result(step{Name: "iid", Deep: true}), ""},
+		{"$result..a.b..c[*]", result(step{Name: "a", Deep: true}, step{Name: "b"}, step{Name: "c", Deep: true}, step{All: true}), ""},
+		{`$args["a.b"].c`, args(step{Name: "a.b"}, step{Name: "c"}), ""},
+		{`$args..["a]"]`, args(step{Name: "a]", Deep: true}), ""},
+		{`$args["plain"]`, args(step{Name: "plain"}), "$args.plain"},
+		{"$args.with space", args(step{Name: "with space"}), ""},
+		{"$args.größe-1_x$", args(step{Name: "größe-1_x$"}), ""},
+		{"$result[007]", result(step{Index: 7}), "$result[7]"},
+
+		{"open", constant("open"), ""},
+		{"", constant(""), ""},
+		{"$", constant("$"), ""},
+		{"$5", constant("$5"), ""},
+		{"a $args.b", constant("a $args.b"), ""},
+		{"$$args.owner", constant("$args.owner"), ""},
+		{"$$$", constant("$$"), ""},
+		{"$$5", constant("$5"), "$5"},
+		{true, constant(true), "true"},
+		{int64(3), constant(int64(3)), "3"},
+		{2.5, constant(2.5), "2.5"},
+		{nil, constant(nil), "null"},
+		{[]any{"a", 1.0}, constant([]any{"a", 1.0}), `["a",1]`},
+		{map[string]any{"a": []any{}}, constant(map[string]any{"a": []any{}}), `{"a":[]}`},
+	}
+	for _, tt := range tests {
+		got, err := valuemodel.ParseBinding(tt.value)
+		if err != nil {
+			t.Errorf("%v: %v", tt.value, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.value, diff)
+		}
+		text := tt.text
+		if text == "" {
+			text, _ = tt.value.(string)
+		}
+		if got.String() != text {
+			t.Errorf("%v: got text %q, want %q", tt.value, got.String(), text)
+		}
+	}
+}
+
+func TestBindingsThatAreNone(t *testing.T) {
+	tests := []struct {
+		value any
+		want  string
+	}{
+		{"$args.", `binding "$args.": position 7: want a name`},
+		{"$args.a.", `position 9: want a name`},
+		{"$args.a..", `position 10: want a name`},
+		{"$args...a", `position 8: want a name`},
+		{"$args.a]", `position 8: want ., [ or the end`},
+		{"$args[", `position 7: want a number, * or a name in quotes`},
+		{"$args[]", `position 7: want a number, * or a name in quotes`},
+		{"$args[-1]", `position 7: want a number`},
+		{"$args[+1]", `position 7: want a number`},
+		{"$args[99999999999]", `position 7: want a number`},
+		{"$args[1", `want ]`},
+		{"$args[*", `want ]`},
+		{`$args["a`, `position 7: want a name in quotes`},
+		{`$args["a"`, `position 10: want ]`},
+		{`$args["a"x]`, `position 10: want ]`},
+		{`$args[""]`, `position 7: want a name in quotes`},
+		{"$args..[0]", `position 9: want a name`},
+		{"$argsx", `binding "$argsx": want $args or $result, or $$ for a $ that is meant`},
+		{"$reslt.x", `want $args or $result`},
+		{"$Args.x", `want $args or $result`},
+		{[]any{"$args.x"}, `binding "$args.x": a reference must be the whole value`},
+		{map[string]any{"a": map[string]any{"b": "$result"}}, `a reference must be the whole value`},
+		{math.NaN(), `no such number`},
+		{math.Inf(1), `no such number`},
+		{struct{}{}, `want a reference or a JSON value`},
+	}
+	for _, tt := range tests {
+		if got, err := valuemodel.ParseBinding(tt.value); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: got %v, %v, want error %q", tt.value, got, err, tt.want)
+		}
+	}
+}
+
+func TestShortBinding(t *testing.T) {
+	for projection, want := range map[string]string{"iid": "$result..iid", "user.login": "$result..user.login"} {
+		if b, err := valuemodel.ShortBinding(projection); err != nil || b.String() != want {
+			t.Errorf("%s: got %s, %v, want %s", projection, b, err, want)
+		}
+	}
+	for _, projection := range []string{"", ".", "a.", "[0]"} {
+		if b, err := valuemodel.ShortBinding(projection); err == nil || !strings.Contains(err.Error(), "projection") {
+			t.Errorf("%q: got %s, %v, want an error", projection, b, err)
+		}
+	}
+}
+
+func FuzzParseBinding(f *testing.F) {
+	for _, seed := range []string{"$args.a[0]", `$result..["a.b"][*].c`, "$$args", "$5", "$args.", "open", `$args["\u00e9."]`, "$result..a"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := valuemodel.ParseBinding(text)
+		if err != nil {
+			return
+		}
+		again, err := valuemodel.ParseBinding(b.String())
+		if err != nil {
+			t.Fatalf("%q: its text %q: %v", text, b.String(), err)
+		}
+		if diff := cmp.Diff(b, again); diff != "" {
+			t.Fatalf("%q: its text %q (-first +again):\n%s", text, b.String(), diff)
+		}
+		if again.String() != b.String() {
+			t.Fatalf("%q: got text %q, then %q", text, b.String(), again.String())
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package valuemodel
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Rule is one of the operator's layers.
+type Rule struct {
+	Pattern string // "upstream/tool", a bare name (of any upstream), or a glob of either
+	Source  string // where it stands, FILE:LINE
+	Layer   Layer
+}
+
+// Problem is what a rule says that cannot be meant.
+type Problem struct {
+	Rule int    // its place among the rules
+	Key  string // the field, as the configuration names it; "": the rule as a whole
+	Text string
+}
+
+// Models are the operator's layers, ready to be merged with the others.
+type Models struct {
+	rules    []Rule
+	patterns []pattern        // one for each rule
+	exact    map[string][]int // pattern without wildcards → its rules, in order
+	globs    []int            // the other rules, the one that gives way first
+	edges    edges            // of every rule and every provider
+}
+
+// Compile makes models of the operator's rules, in the order of their file. What
+// cannot be meant is listed; the models should then not be used.
+func Compile(rules []Rule) (*Models, []Problem) {
+	m := &Models{rules: slices.Clone(rules), exact: make(map[string][]int)}
+	var problems []Problem
+	seen := make(map[string]bool)
+	said := appendEdges(nil, seen, allProviders().edges)
+	for i, r := range rules {
+		p := parsePattern(r.Pattern)
+		m.patterns = append(m.patterns, p)
+		if p.exact {
+			m.exact[r.Pattern] = append(m.exact[r.Pattern], i)
+		} else {
+			m.globs = append(m.globs, i)
+		}
+		problems = append(problems, check(i, p, r)...)
+		said = appendEdges(said, seen, r.Layer.Invalidates)
+	}
+	slices.SortStableFunc(m.globs, func(a, b int) int { return precedence(m.patterns[a], m.patterns[b]) })
+	m.edges = index(said)
+	return m, problems
+}
+
+// check finds what a rule says that cannot be meant.
+func check(i int, p pattern, r Rule) []Problem {
+	var found []Problem
+	report := func(key, format string, args ...any) {
+		found = append(found, Problem{Rule: i, Key: key, Text: fmt.Sprintf(format, args...)})
+	}
+	const want = `want "tool", "upstream/tool" or a glob such as "github/get_*", have %q`
+	if !p.valid() {
+		report("", want, r.Pattern)
+	}
+	l := r.Layer
+	for n, e := range l.Invalidates {
+		if !parsePattern(e.Tool).valid() {
+			report(fmt.Sprintf("invalidates[%d]", n), want, e.Tool)
+		}
+	}
+	for n, f := range l.FollowUps {
+		if p := parsePattern(f.Tool); !p.exact || !p.valid() {
+			report(fmt.Sprintf("follow_up[%d].tool", n), `want "tool" or "upstream/tool", have %q`, f.Tool)
+		}
+	}
+	if l.Class == "" || l.Class.Reads() {
+		return found
+	}
+	if isTrue(l.Speculate) && l.Classify == "" {
+		report("speculate", "true has no effect: side_effect_class is %s, and only reads are made on a guess", l.Class)
+	}
+	if l.Classify != "" && l.Class != Indeterminate {
+		report("classify", "no call of a tool that is %s only reads; leave side_effect_class out, or say indeterminate", l.Class)
+	}
+	return found
+}
+
+// rulesOf returns the rules about a tool, the one that gives way first.
+func (m *Models) rulesOf(upstream, tool string) []Rule {
+	var out []Rule
+	add := func(which []int) {
+		for _, i := range which {
+			if m.patterns[i].matches(upstream, tool) {
+				out = append(out, m.rules[i])
+			}
+		}
+	}
+	add(m.globs)
+	add(m.exact[tool])
+	add(m.exact[upstream+"/"+tool])
+	return out
+}
+
+// Same reports whether both rule alike on what calls do and what they make
+// stale: answers stored under one may then be served under the other.
+func (m *Models) Same(n *Models) bool {
+	return reflect.DeepEqual(m.decisions(), n.decisions())
+}
+
+// decisions are the rules cut down to what decides class, domain and edges.
+func (m *Models) decisions() []Rule {
+	var out []Rule
+	for _, r := range m.rules {
+		l := Layer{
+			Class: r.Layer.Class, Classify: r.Layer.Classify,
+			Invalidates: r.Layer.Invalidates, InvalidatesOnly: r.Layer.InvalidatesOnly,
+		}
+		if !reflect.DeepEqual(l, Layer{}) {
+			out = append(out, Rule{Pattern: r.Pattern, Layer: l})
+		}
+	}
+	return out
+}

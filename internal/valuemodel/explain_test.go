@@ -1,0 +1,143 @@
+package valuemodel_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+func explained(t *testing.T) *valuemodel.Model {
+	t.Helper()
+	number, err := valuemodel.ParseBinding("$result.items[*].number")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolve(t, valuemodel.Upstream{Name: "hub", URL: "https://hub.example"}, "list", valuemodel.Hints{}, valuemodel.Layer{ValueClass: valuemodel.Critical},
+		rule("hub/*", "c.toml:3", valuemodel.Layer{
+			Class: valuemodel.ReadOnly, FailFastAfter: 4,
+			Cost:        valuemodel.Cost{Freshness: time.Minute, Latency: 1500 * time.Microsecond},
+			Invalidates: []valuemodel.Edge{{Tool: "get", Match: []string{"id"}}, {Tool: "see"}},
+			FollowUps:   []valuemodel.FollowUp{{Tool: "get", Probability: 0.4, Args: map[string]valuemodel.Binding{"n": number, "lit": {Value: "$args"}}, Max: 3}},
+			FieldGroups: map[string]valuemodel.FieldGroup{"debug": {Fields: []string{"url", "*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)}},
+		}))
+}
+
+func TestWriteTo(t *testing.T) {
+	var b strings.Builder
+	n, err := explained(t).WriteTo(&b)
+	if err != nil || n != int64(b.Len()) {
+		t.Errorf("got %d, %v for %d bytes", n, err, b.Len())
+	}
+	want := `hub/list
+value_class                 critical                                                                     learned
+side_effect_class           read_only                                                                    c.toml:3
+classify                    -                                                                            -
+domain                      hub.example                                                                  upstreams.hub.url
+rate_limit_host             hub.example                                                                  upstreams.hub.url
+url_argument                -                                                                            -
+speculate                   true                                                                         default
+disclosure                  same_service                                                                 default
+volatile                    false                                                                        default
+fail_fast_after_n           4                                                                            c.toml:3
+validate                    -                                                                            -
+cost_model.typical_kb       4                                                                            default
+cost_model.max_kb           40                                                                           default
+cost_model.latency_ms_p50   1.5                                                                          c.toml:3
+cost_model.dollars          -                                                                            -
+cost_model.freshness_ttl_s  60                                                                           c.toml:3
+field_groups.debug          fields url *_url, value 0.1, included false                                  c.toml:3
+follow_up.get               probability 0.4, lit = $$args, n = $result.items[*].number, at most 3  c.toml:3
+invalidates.get             same id                                                                      c.toml:3
+invalidates.see             all                                                                          c.toml:3
+invalidates_only            false                                                                        default
+`
+	squeeze := func(s string) string { // widths are not what this is about
+		var lines []string
+		for line := range strings.Lines(s) {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+		return strings.Join(lines, "\n")
+	}
+	if diff := cmp.Diff(squeeze(want), squeeze(b.String())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	column := strings.Index(strings.Split(b.String(), "\n")[1], "learned")
+	for line := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
+		if line != "hub/list" && (len(line) <= column || line[column-1] != ' ' || line[column] == ' ') {
+			t.Errorf("not in line: %q", line)
+		}
+	}
+}
+
+func TestMarshalJSON(t *testing.T) {
+	raw, err := json.Marshal(explained(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{
+		"upstream": "hub", "tool": "list",
+		"domain": {"value": [{"name": "hub.example", "remote": true}], "source": "upstreams.hub.url"},
+		"value_class": {"value": "critical", "source": "learned"},
+		"side_effect_class": {"value": "read_only", "source": "c.toml:3"},
+		"classify": {"value": null},
+		"rate_limit_host": {"value": "hub.example", "source": "upstreams.hub.url"},
+		"url_argument": {"value": null},
+		"speculate": {"value": true, "source": "default"},
+		"disclosure": {"value": "same_service", "source": "default"},
+		"volatile": {"value": false, "source": "default"},
+		"fail_fast_after_n": {"value": 4, "source": "c.toml:3"},
+		"back_off": true,
+		"validate": {"value": null},
+		"cost_model": {
+			"typical_kb": {"value": 4, "source": "default"},
+			"max_kb": {"value": 40, "source": "default"},
+			"latency_ms_p50": {"value": 1.5, "source": "c.toml:3"},
+			"dollars": {"value": null},
+			"freshness_ttl_s": {"value": 60, "source": "c.toml:3"}
+		},
+		"field_groups": {"debug": {"fields": ["url", "*_url"], "estimated_value": 0.1, "default_include": false, "source": "c.toml:3"}},
+		"follow_up": [{"tool": "get", "probability": 0.4, "args": {"n": "$result.items[*].number", "lit": "$$args"}, "max": 3, "source": "c.toml:3"}],
+		"invalidates": [{"tool": "get", "match": ["id"], "source": "c.toml:3"}, {"tool": "see", "source": "c.toml:3"}],
+		"invalidates_only": {"value": false, "source": "default"}
+	}`
+	var got, wanted any
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Both forms show every field that a layer can set.
+func TestEveryFieldIsShown(t *testing.T) {
+	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "list", valuemodel.Hints{}, valuemodel.Layer{})
+	var b strings.Builder
+	if _, err := m.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range fields {
+		if !strings.Contains(b.String(), "\n"+f.key+" ") {
+			t.Errorf("%s: not in the text", name)
+		}
+		if _, last, _ := strings.Cut("."+f.key, "."); !strings.Contains(string(raw), `"`+last[strings.LastIndex(last, ".")+1:]+`"`) {
+			t.Errorf("%s: not in the JSON", name)
+		}
+	}
+	if len(fields)+len(merged)+1 != reflect.TypeFor[valuemodel.Layer]().NumField()+reflect.TypeFor[valuemodel.Cost]().NumField() {
+		t.Error("the fields tested are not those of a layer")
+	}
+}

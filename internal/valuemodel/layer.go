@@ -1,0 +1,125 @@
+package valuemodel
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// lay puts a layer on top of those laid before: what it sets wins, field by
+// field. Edges only add; follow-ups and field groups merge one by one. Not laid
+// are the class and invalidates_only, which not every layer may set.
+func (m *Model) lay(l Layer, source string) {
+	put(m, "value_class", source, &m.ValueClass, l.ValueClass)
+	put(m, "classify", source, &m.Classify, l.Classify)
+	put(m, "rate_limit_host", source, &m.Host, l.Host)
+	put(m, "speculate", source, &m.Speculate, l.Speculate)
+	put(m, "disclosure", source, &m.Disclosure, l.Disclosure)
+	put(m, "volatile", source, &m.Volatile, l.Volatile)
+	put(m, "fail_fast_after_n", source, &m.FailFastAfter, l.FailFastAfter)
+	put(m, "validate", source, &m.ValidateFile, l.ValidateFile)
+	put(m, "url_argument", source, &m.URLArgument, l.URLArgument)
+	put(m, "cost_model.typical_kb", source, &m.Cost.TypicalKB, l.Cost.TypicalKB)
+	put(m, "cost_model.max_kb", source, &m.Cost.MaxKB, l.Cost.MaxKB)
+	put(m, "cost_model.latency_ms_p50", source, &m.Cost.Latency, l.Cost.Latency)
+	put(m, "cost_model.dollars", source, &m.Cost.Dollars, l.Cost.Dollars)
+	put(m, "cost_model.freshness_ttl_s", source, &m.Cost.Freshness, l.Cost.Freshness)
+	m.layEdges(l.Invalidates, source)
+	m.layGroups(l.FieldGroups, source)
+	m.layFollowUps(l.FollowUps, source)
+}
+
+// put sets a field that the layer sets.
+func put[T comparable](m *Model, key, source string, field *T, value T) {
+	var unset T
+	if value != unset {
+		*field = value
+		m.Sources[key] = source
+	}
+}
+
+func (m *Model) layEdges(edges []Edge, source string) {
+	for _, e := range edges {
+		e = e.sorted()
+		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.key() == e.key() }) {
+			m.Invalidates = append(m.Invalidates, e)
+		}
+		m.Sources["invalidates."+e.Tool] = source
+	}
+}
+
+func (m *Model) layGroups(groups map[string]FieldGroup, source string) {
+	for name, g := range groups {
+		if m.FieldGroups == nil {
+			m.FieldGroups = make(map[string]FieldGroup)
+		}
+		have := m.FieldGroups[name]
+		if g.Fields != nil {
+			have.Fields = g.Fields
+		}
+		if g.EstimatedValue != nil {
+			have.EstimatedValue = g.EstimatedValue
+		}
+		if g.DefaultInclude != nil {
+			have.DefaultInclude = g.DefaultInclude
+		}
+		m.FieldGroups[name] = have
+		m.Sources["field_groups."+name] = source
+	}
+}
+
+// layFollowUps takes two with the same tool and arguments for one.
+func (m *Model) layFollowUps(next []FollowUp, source string) {
+	for _, f := range next {
+		m.Sources["follow_up."+f.Tool] = source
+		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool {
+			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, Binding.same)
+		})
+		if i < 0 {
+			m.FollowUps = append(m.FollowUps, f)
+			continue
+		}
+		if f.Probability != 0 {
+			m.FollowUps[i].Probability = f.Probability
+		}
+		if f.Max != 0 {
+			m.FollowUps[i].Max = f.Max
+		}
+	}
+}
+
+// CheckLearned says what a learned layer may not say: what decides whether an
+// answer may be kept, or a call be made on a guess, is never learned.
+func CheckLearned(l Layer) error {
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"side_effect_class", l.Class != ""},
+		{"classify", l.Classify != ""},
+		{"speculate", l.Speculate != nil},
+		{"disclosure", l.Disclosure != ""},
+		{"volatile", l.Volatile != nil},
+		{"invalidates", l.Invalidates != nil},
+		{"invalidates_only", l.InvalidatesOnly != nil},
+		{"validate", l.ValidateFile != ""},
+		{"url_argument", l.URLArgument != ""},
+	} {
+		if field.set {
+			return fmt.Errorf("learned layer: %s is never learned", field.name)
+		}
+	}
+	return nil
+}
+
+// learnable is what of a learned layer counts.
+func learnable(l Layer) Layer {
+	return Layer{
+		ValueClass:    l.ValueClass,
+		Host:          l.Host,
+		FailFastAfter: l.FailFastAfter,
+		Cost:          l.Cost,
+		FieldGroups:   l.FieldGroups,
+		FollowUps:     l.FollowUps,
+	}
+}

@@ -1,0 +1,336 @@
+package valuemodel_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+// field is one field of a layer, with two values that are not its default.
+type field struct {
+	key      string // as Sources names it
+	a, b     any
+	learned  bool // a learned layer may set it
+	provided bool // a provider sets it somewhere
+}
+
+var fields = map[string]field{
+	"ValueClass":      {key: "value_class", a: valuemodel.Critical, b: valuemodel.Optional, learned: true, provided: true},
+	"Class":           {key: "side_effect_class", a: valuemodel.Pure, b: valuemodel.ReadOnly, provided: true},
+	"Classify":        {key: "classify", a: valuemodel.Shell, b: valuemodel.SQL, provided: true},
+	"Host":            {key: "rate_limit_host", a: "a.example", b: "b.example", learned: true, provided: true},
+	"Speculate":       {key: "speculate", a: new(false), b: new(true), provided: true},
+	"Disclosure":      {key: "disclosure", a: valuemodel.ThirdParty, b: valuemodel.SameService, provided: true},
+	"Volatile":        {key: "volatile", a: new(true), b: new(false), provided: true},
+	"FailFastAfter":   {key: "fail_fast_after_n", a: 7, b: 8, learned: true, provided: true},
+	"InvalidatesOnly": {key: "invalidates_only", a: new(true), b: new(false)},
+	"ValidateFile":    {key: "validate", a: "one", b: "two", provided: true},
+	"URLArgument":     {key: "url_argument", a: "one", b: "two", provided: true},
+	"Cost.TypicalKB":  {key: "cost_model.typical_kb", a: 1.5, b: 2.5, learned: true, provided: true},
+	"Cost.MaxKB":      {key: "cost_model.max_kb", a: 11.5, b: 12.5, learned: true, provided: true},
+	"Cost.Latency":    {key: "cost_model.latency_ms_p50", a: time.Second, b: time.Minute, learned: true},
+	"Cost.Dollars":    {key: "cost_model.dollars", a: 0.1, b: 0.2, learned: true},
+	"Cost.Freshness":  {key: "cost_model.freshness_ttl_s", a: time.Second, b: time.Minute, learned: true, provided: true},
+}
+
+// merged are the fields whose values add up; tests of their own.
+var merged = []string{"Invalidates", "FieldGroups", "FollowUps"}
+
+func (f field) layer(name string, value any) valuemodel.Layer {
+	var l valuemodel.Layer
+	at(&l, name).Set(reflect.ValueOf(value))
+	return l
+}
+
+func at(l *valuemodel.Layer, name string) reflect.Value {
+	v := reflect.ValueOf(l).Elem()
+	for part := range strings.SplitSeq(name, ".") {
+		v = v.FieldByName(part)
+	}
+	return v
+}
+
+// reading makes the tool one that may be called on a guess, so that speculate is
+// not settled by the class.
+func (f field) reading(name string) []valuemodel.Rule {
+	if name == "Class" || name == "Classify" {
+		return nil
+	}
+	return []valuemodel.Rule{rule("*", "reads", valuemodel.Layer{Class: valuemodel.ReadOnly})}
+}
+
+func (f field) want(t *testing.T, m *valuemodel.Model, name string, value any, source string) {
+	t.Helper()
+	if diff := cmp.Diff(value, at(&m.Layer, name).Interface()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+	if m.Sources[f.key] != source {
+		t.Errorf("%s: got source %q, want %q", name, m.Sources[f.key], source)
+	}
+}
+
+func TestEveryFieldHasACase(t *testing.T) {
+	var walk func(prefix string, typ reflect.Type)
+	walk = func(prefix string, typ reflect.Type) {
+		for f := range typ.Fields() {
+			name := prefix + f.Name
+			_, tested := fields[name]
+			switch {
+			case f.Type == reflect.TypeFor[valuemodel.Cost]():
+				walk(name+".", f.Type)
+			case !tested && !slices.Contains(merged, name):
+				t.Errorf("%s: no case", name)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[valuemodel.Layer]())
+}
+
+// Of the operator's rules a full name wins over a bare one, that over globs, the
+// glob that spells out more over one that spells out less, the later over the
+// earlier, and all over "*", wherever they stand.
+func TestRulesGiveWayInOrder(t *testing.T) {
+	ladder := []string{"*", "?*", "up/*", "up/get_*", "*get_thing", "get_thing", "up/get_thing"}
+	for name, f := range fields {
+		t.Run(name, func(t *testing.T) {
+			for i, low := range ladder {
+				for _, high := range ladder[i+1:] {
+					a, b := rule(low, "low", f.layer(name, f.a)), rule(high, "high", f.layer(name, f.b))
+					for _, rules := range [][]valuemodel.Rule{{a, b}, {b, a}} {
+						m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, append(f.reading(name), rules...)...)
+						f.want(t, m, name, f.b, "high")
+					}
+				}
+				m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, append(f.reading(name),
+					rule(low, "earlier", f.layer(name, f.a)), rule(low, "later", f.layer(name, f.b)))...)
+				f.want(t, m, name, f.b, "later")
+			}
+		})
+	}
+}
+
+func TestRulesOfOtherToolsDoNotCount(t *testing.T) {
+	for name, f := range fields {
+		rules := f.reading(name)
+		for _, pattern := range []string{"other/get_thing", "other/*", "get_things", "up/get_thin", "Up/get_thing", "up/get_thing/x", "?p/get_thin"} {
+			rules = append(rules, rule(pattern, "wrong", f.layer(name, f.a)))
+		}
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, rules...)
+		if m.Sources[f.key] == "wrong" {
+			t.Errorf("%s: set by a rule about another tool", name)
+		}
+	}
+}
+
+// provided finds a tool of which a provider says something in the field.
+func provided(name string) (provider, tool string, value any) {
+	for _, p := range valuemodel.Providers() {
+		if p.Stateful || p.Name == "claude-code" { // a layer of another name
+			continue
+		}
+		for tool, l := range p.Tools {
+			if v := at(&l, name); !v.IsZero() && tool != "*" && (l.Class.Reads() || l.Classify != "") {
+				return p.Name, tool, v.Interface()
+			}
+		}
+	}
+	return "", "", nil
+}
+
+func TestLayersInOrder(t *testing.T) {
+	for name, f := range fields {
+		t.Run(name, func(t *testing.T) {
+			provider, tool, value := provided(name)
+			if f.provided != (provider != "") {
+				t.Fatalf("set by a provider: %v, want %v", provider != "", f.provided)
+			}
+			u := valuemodel.Upstream{Name: "up", Provider: provider}
+			below, source := value, "provider "+provider
+			if provider != "" {
+				f.want(t, resolve(t, u, tool, valuemodel.Hints{}, valuemodel.Layer{}), name, value, source)
+			} else {
+				m := resolve(t, u, "thing", valuemodel.Hints{}, valuemodel.Layer{}, f.reading(name)...)
+				below, source = at(&m.Layer, name).Interface(), m.Sources[f.key]
+				if source != "default" && source != "" {
+					t.Errorf("got source %q, want the default", source)
+				}
+				tool = "thing"
+			}
+
+			learned := f.layer(name, f.b)
+			if err := valuemodel.CheckLearned(learned); (err == nil) != f.learned {
+				t.Errorf("learned: got error %v, want one: %v", err, !f.learned)
+			} else if err != nil && (!strings.Contains(err.Error(), f.key) || !strings.Contains(err.Error(), "learned layer")) {
+				t.Errorf("got %q, want the names of layer and field", err)
+			}
+			reads := f.reading(name)
+			if f.learned {
+				f.want(t, resolve(t, u, tool, valuemodel.Hints{}, learned, reads...), name, f.b, "learned")
+			} else {
+				f.want(t, resolve(t, u, tool, valuemodel.Hints{}, learned, reads...), name, below, source)
+			}
+			f.want(t, resolve(t, u, tool, valuemodel.Hints{}, learned, append(reads, rule("*", "c.toml:7", f.layer(name, f.a)))...), name, f.a, "c.toml:7")
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "thing", valuemodel.Hints{}, valuemodel.Layer{})
+	want := valuemodel.Layer{
+		ValueClass: valuemodel.Supporting, Class: valuemodel.Indeterminate, Host: "upstream:up",
+		Speculate: new(false), Disclosure: valuemodel.SameService, Volatile: new(false), InvalidatesOnly: new(false),
+		Cost: valuemodel.Cost{TypicalKB: 4, MaxKB: 40, Latency: 450 * time.Millisecond},
+	}
+	if diff := cmp.Diff(want, m.Layer); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for key, source := range m.Sources {
+		if source != "default" {
+			t.Errorf("%s: got source %q", key, source)
+		}
+	}
+	if m.BackOff || m.Provider != "" {
+		t.Errorf("got back-off %v, provider %q", m.BackOff, m.Provider)
+	}
+}
+
+// Only the operator's number makes a stored answer stand in for the next.
+func TestBackOffIsTheOperators(t *testing.T) {
+	reads := rule("*", "r", valuemodel.Layer{Class: valuemodel.ReadOnly})
+	five := valuemodel.Layer{FailFastAfter: 5}
+	tests := []struct {
+		name    string
+		learned valuemodel.Layer
+		rules   []valuemodel.Rule
+		after   int
+		backOff bool
+	}{
+		{"nobody", valuemodel.Layer{}, []valuemodel.Rule{reads}, 3, false},
+		{"learned", five, []valuemodel.Rule{reads}, 5, false},
+		{"operator", valuemodel.Layer{}, []valuemodel.Rule{reads, rule("thing", "x", five)}, 5, true},
+		{"a write", valuemodel.Layer{}, nil, 0, false},
+	}
+	for _, tt := range tests {
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "thing", valuemodel.Hints{}, tt.learned, tt.rules...)
+		if m.FailFastAfter != tt.after || m.BackOff != tt.backOff {
+			t.Errorf("%s: got %d, %v, want %d, %v", tt.name, m.FailFastAfter, m.BackOff, tt.after, tt.backOff)
+		}
+	}
+}
+
+func TestEdgesOnlyAdd(t *testing.T) {
+	edge := func(tool string, match ...string) valuemodel.Edge { return valuemodel.Edge{Tool: tool, Match: match} }
+	layer := func(e ...valuemodel.Edge) valuemodel.Layer { return valuemodel.Layer{Invalidates: e} }
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, layer(edge("learned")),
+		rule("*", "a:1", layer(edge("x", "b", "a"), edge("y"))),
+		rule("write", "a:2", layer(edge("x", "a", "b", "a"), edge("x"))))
+	if diff := cmp.Diff([]valuemodel.Edge{edge("x", "a", "b"), edge("y"), edge("x")}, m.Invalidates); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if m.Sources["invalidates.x"] != "a:2" || m.Sources["invalidates.y"] != "a:1" {
+		t.Errorf("got sources %v", m.Sources)
+	}
+	err := valuemodel.CheckLearned(layer(edge("x")))
+	if err == nil || !strings.Contains(err.Error(), "learned layer: invalidates ") {
+		t.Errorf("learned edges: got %v", err)
+	}
+
+	declared := resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "write_file", valuemodel.Hints{}, valuemodel.Layer{},
+		rule("up/*", "a:1", layer(edge("mine"))))
+	own := providerNamed(t, "filesystem").Tools["write_file"].Invalidates
+	if got, want := len(declared.Invalidates), len(own)+1; got != want {
+		t.Errorf("got %d edges, want the provider's %d and one", got, len(own))
+	}
+}
+
+func TestFollowUpsMerge(t *testing.T) {
+	bind := func(text string) map[string]valuemodel.Binding {
+		b, err := valuemodel.ParseBinding(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]valuemodel.Binding{"id": b}
+	}
+	next := func(f ...valuemodel.FollowUp) valuemodel.Layer { return valuemodel.Layer{FollowUps: f} }
+	learned := next(
+		valuemodel.FollowUp{Tool: "get", Probability: 0.2, Args: bind("$args.id"), Max: 2},
+		valuemodel.FollowUp{Tool: "get", Probability: 0.3, Args: bind("$result[0].id")},
+	)
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "list", valuemodel.Hints{}, learned,
+		rule("*", "a:1", next(valuemodel.FollowUp{Tool: "get", Args: bind("$args.id"), Max: 5}, valuemodel.FollowUp{Tool: "see", Probability: 1})),
+		rule("list", "a:2", next(valuemodel.FollowUp{Tool: "get", Probability: 0.9, Args: bind("$args.id")})))
+	want := []valuemodel.FollowUp{
+		{Tool: "get", Probability: 0.9, Args: bind("$args.id"), Max: 5},
+		{Tool: "get", Probability: 0.3, Args: bind("$result[0].id")},
+		{Tool: "see", Probability: 1},
+	}
+	if diff := cmp.Diff(want, m.FollowUps); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if m.Sources["follow_up.get"] != "a:2" || m.Sources["follow_up.see"] != "a:1" {
+		t.Errorf("got sources %v", m.Sources)
+	}
+	if learned.FollowUps[0].Probability != 0.2 {
+		t.Error("a layer was written to")
+	}
+}
+
+func TestFieldGroupsMergeFieldByField(t *testing.T) {
+	groups := func(name string, g valuemodel.FieldGroup) valuemodel.Layer {
+		return valuemodel.Layer{FieldGroups: map[string]valuemodel.FieldGroup{name: g}}
+	}
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "list", valuemodel.Hints{},
+		groups("debug", valuemodel.FieldGroup{Fields: []string{"url"}, EstimatedValue: new(0.5)}),
+		rule("*", "a:1", groups("debug", valuemodel.FieldGroup{DefaultInclude: new(false)})),
+		rule("?*", "a:2", groups("body", valuemodel.FieldGroup{Fields: []string{"text"}})),
+		rule("list", "a:3", groups("debug", valuemodel.FieldGroup{EstimatedValue: new(0.0)})))
+	want := map[string]valuemodel.FieldGroup{
+		"debug": {Fields: []string{"url"}, EstimatedValue: new(0.0), DefaultInclude: new(false)},
+		"body":  {Fields: []string{"text"}},
+	}
+	if diff := cmp.Diff(want, m.FieldGroups); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if m.Sources["field_groups.debug"] != "a:3" || m.Sources["field_groups.body"] != "a:2" {
+		t.Errorf("got sources %v", m.Sources)
+	}
+}
+
+func TestProvidersAreNotTheOperator(t *testing.T) {
+	for _, p := range valuemodel.Providers() {
+		if err := valuemodel.CheckProvider(p); err != nil {
+			t.Error(err)
+		}
+	}
+	p := valuemodel.Provider{Name: "sly", Tools: map[string]valuemodel.Layer{"t": {InvalidatesOnly: new(true)}}}
+	if err := valuemodel.CheckProvider(p); err == nil || err.Error() != "provider sly: t: invalidates_only is the operator's alone" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Resolving writes to no layer: providers share theirs.
+func TestResolveWritesToNoLayer(t *testing.T) {
+	before := valuemodel.Providers()
+	models, _ := valuemodel.Compile([]valuemodel.Rule{rule("*", "a:1", valuemodel.Layer{
+		Invalidates: []valuemodel.Edge{{Tool: "x", Match: []string{"b", "a"}}},
+		FollowUps:   []valuemodel.FollowUp{{Tool: "Read", Probability: 1}},
+		FieldGroups: map[string]valuemodel.FieldGroup{"debug": {EstimatedValue: new(1.0)}},
+	})})
+	for _, p := range before {
+		for tool := range p.Tools {
+			for range 2 {
+				models.Resolve(valuemodel.Upstream{Name: "up", Provider: p.Name}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+			}
+			kept, _ := valuemodel.ProviderNamed(p.Name)
+			if diff := cmp.Diff(p.Tools[tool], kept.Tools[tool]); diff != "" {
+				t.Fatalf("%s/%s (-before +after):\n%s", p.Name, tool, diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package valuemodel
+
+import (
+	"cmp"
+	"path"
+	"strings"
+)
+
+// pattern is the name of tools: "upstream/tool", a bare name of any upstream, or
+// a glob of either form. Only its first slash divides it: a tool's own name may
+// hold slashes, and * stands for them too.
+type pattern struct {
+	upstream, tool string // globs with their slashes as NUL; upstream "*" for a bare name
+	exact          bool   // no wildcard in it
+	bare           bool   // of any upstream
+	literals       int    // characters that stand for themselves
+}
+
+func parsePattern(text string) pattern {
+	upstream, tool, split := strings.Cut(text, "/")
+	if !split {
+		upstream, tool = "*", text
+	}
+	return pattern{
+		upstream: upstream,
+		tool:     unslashed(tool),
+		exact:    !strings.ContainsAny(text, `*?[\`),
+		bare:     !split,
+		literals: literals(text),
+	}
+}
+
+// valid reports whether the pattern can match anything.
+func (p pattern) valid() bool {
+	_, err := path.Match(p.upstream, "")
+	_, err2 := path.Match(p.tool, "")
+	return err == nil && err2 == nil && p.upstream != "" && p.tool != ""
+}
+
+func (p pattern) matches(upstream, tool string) bool {
+	return glob(p.upstream, upstream) && glob(p.tool, unslashed(tool))
+}
+
+func glob(pattern, name string) bool {
+	if pattern == "*" {
+		return true
+	}
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// unslashed hides slashes from path.Match, which would stop * at them.
+func unslashed(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+
+// literals counts the characters of a glob outside its wildcards.
+func literals(text string) int {
+	n, class := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case class:
+			class = c != ']'
+		case c == '[':
+			class = true
+		case c == '*' || c == '?':
+		case c == '\\':
+			i++
+			n++
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// precedence orders patterns, the one that gives way first: "*", globs by what
+// they spell out, bare names, full names. Equal ones stay in the file's order.
+func precedence(a, b pattern) int {
+	return cmp.Or(cmp.Compare(a.kind(), b.kind()), cmp.Compare(a.literals, b.literals))
+}
+
+func (p pattern) kind() int {
+	switch {
+	case p.exact && !p.bare:
+		return 3
+	case p.exact:
+		return 2
+	case p.bare && p.tool == "*":
+		return 0
+	}
+	return 1
+}

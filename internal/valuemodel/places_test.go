@@ -1,0 +1,223 @@
+package valuemodel_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/valuemodel"
+)
+
+// narrow makes write change only what its edges name.
+func narrow(edges ...valuemodel.Edge) []valuemodel.Rule {
+	return []valuemodel.Rule{rule("write", "c:1", valuemodel.Layer{Class: valuemodel.MutatesExternal, Invalidates: edges, InvalidatesOnly: yes})}
+}
+
+func hits(e call.Effect, reads []call.Place) bool {
+	return slices.ContainsFunc(e.Places, func(p call.Place) bool { return slices.Contains(reads, p) })
+}
+
+func TestWritesHitTheReadersTheyMust(t *testing.T) {
+	tests := []struct {
+		name        string
+		match       []string
+		write, read string
+		want        bool
+	}{
+		{"all of the tool's", nil, `{"id":1}`, `{"id":2}`, true},
+		{"the same", []string{"id"}, `{"id":1}`, `{"id":1}`, true},
+		{"another", []string{"id"}, `{"id":1}`, `{"id":2}`, false},
+		{"one of two is another", []string{"owner", "id"}, `{"owner":"a","id":1}`, `{"owner":"b","id":1}`, false},
+		{"both the same, in any order", []string{"owner", "id"}, `{"owner":"a","id":1}`, `{"id":1,"owner":"a"}`, true},
+		{"swapped", []string{"owner", "id"}, `{"owner":"a","id":"b"}`, `{"owner":"b","id":"a"}`, false},
+		{"run together", []string{"owner", "id"}, `{"id":"c","owner":"ab"}`, `{"id":"ca","owner":"b"}`, false},
+		{"missing in the read", []string{"id"}, `{"id":1}`, `{}`, true},
+		{"missing in the write", []string{"id"}, `{}`, `{"id":1}`, true},
+		{"missing in both", []string{"id"}, `{}`, `{}`, true},
+		{"null in the read", []string{"id"}, `{"id":1}`, `{"id":null}`, true},
+		{"a list in the write", []string{"id"}, `{"id":[1]}`, `{"id":2}`, true},
+		{"an object in the read", []string{"id"}, `{"id":1}`, `{"id":{"n":2}}`, true},
+		{"half missing in the read", []string{"owner", "id"}, `{"owner":"a","id":1}`, `{"owner":"b"}`, true},
+	}
+	for _, tt := range tests {
+		models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "up/re?d", Match: tt.match}))
+		u := valuemodel.Upstream{Name: "up"}
+		effect := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{}).Writes(arguments(t, tt.write))
+		u.Domain = "there" // so that nothing but the edge leads to it
+		reads := models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{}).Reads(arguments(t, tt.read))
+		if got := hits(effect, reads); got != tt.want {
+			t.Errorf("%s: got a hit: %v, want %v", tt.name, got, tt.want)
+		}
+		if other := models.Resolve(valuemodel.Upstream{Name: "other", Domain: "there"}, "read", valuemodel.Hints{}, valuemodel.Layer{}); hits(effect, other.Reads(arguments(t, tt.read))) {
+			t.Errorf("%s: a tool of another upstream was hit", tt.name)
+		}
+	}
+}
+
+func TestSpellingsOfOneValue(t *testing.T) {
+	same := [][]string{
+		{`42`, `42.0`, `4.2e1`, `4.2E+1`, `"42"`, `" 42 "`, `420e-1`, `"+42"`, `"042"`, `42.000`, `"./42"`},
+		{`0`, `-0`, `0.0`, `0e9`, `"0"`},
+		{`true`, `"true"`, `"TRUE"`},
+		{`"Straße"`, `"STRAße"`}, {`"Kelvin"`, `"\u212aelvin"`}, {`"ſet"`, `"SET"`},
+		{`"a/b"`, `"./a/b"`, `"a//b"`, `"a/b/"`, `"A\\b"`, `"a/./b"`, `"a/x/../b"`, `" a/b"`},
+		{`""`, `"."`, `" "`, `"./"`},
+		{`9007199254740993`, `"9007199254740993"`, `9007199254740993.0`},
+		{`1e400`, `10e399`}, {`-5`, `"-5.0"`},
+		{`"caf\u00e9"`, `"café"`, `"CAFÉ"`},
+	}
+	apart := []string{
+		`42`, `420`, `-42`, `"42a"`, `"a"`, `"a/b"`, `"ab"`, `true`, `false`, `9007199254740992`, `9007199254740993`,
+		`1e999999999`, `1e99999999999999999999`, `"0x2a"`, `"1e"`, `"e1"`, `"-"`, `"+-1"`, `"4 2"`, `".."`, `"1.2.3"`,
+	}
+	models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "read", Match: []string{"id"}}))
+	u := valuemodel.Upstream{Name: "up"}
+	write, read := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{}), models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{})
+	alike := func(a, b string) bool {
+		return hits(write.Writes(arguments(t, `{"id":`+a+`}`)), read.Reads(arguments(t, `{"id":`+b+`}`)))
+	}
+	for _, group := range same {
+		for _, a := range group {
+			for _, b := range group {
+				if !alike(a, b) {
+					t.Errorf("%s and %s: taken for two values", a, b)
+				}
+			}
+		}
+	}
+	for i, a := range apart {
+		for _, b := range apart[i+1:] {
+			if alike(a, b) {
+				t.Errorf("%s and %s: taken for one value", a, b)
+			}
+		}
+	}
+}
+
+// spellings are ways to write one value.
+func spellings(t *rapid.T, value string, label string) string {
+	switch rapid.IntRange(0, 5).Draw(t, label) {
+	case 0:
+		value = strings.ToUpper(value)
+	case 1:
+		value = "./" + value
+	case 2:
+		value += "/"
+	case 3:
+		value = " " + value + "\t"
+	case 4:
+		if strings.Trim(value, "0123456789") == "" {
+			return strings.TrimLeft(value, "0") + "0e-1"
+		}
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// A write through edges hits whoever asked for the same values in any spelling,
+// or did not say which; and where it does not say itself, everyone of its domain
+// and everyone that its edges name.
+func TestPlacesAreSound(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	value := rapid.StringMatching(`[1-9][0-9]{0,2}|[a-c]{1,2}`)
+	rapid.Check(t, func(t *rapid.T) {
+		match := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID).Draw(t, "match")
+		pattern := rapid.SampledFrom([]string{"read", "up/read", "*", "re*", "*/read", "up/*"}).Draw(t, "pattern")
+		models, _ := valuemodel.Compile(append(narrow(valuemodel.Edge{Tool: pattern, Match: match}),
+			rule("noise", "c:2", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: "read", Match: []string{"a"}}, {Tool: "other"}}})))
+		u := valuemodel.Upstream{Name: "up"}
+		write := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{})
+		u.Domain = "there" // so that nothing but the edge leads to it
+		read := models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{})
+
+		theirs, ours := map[string]string{}, map[string]string{} // name → raw
+		equal, wKnown, rKnown := true, true, true
+		for _, name := range match {
+			w, r := value.Draw(t, "write "+name), value.Draw(t, "read "+name)
+			if rapid.Bool().Draw(t, "same "+name) {
+				r = w
+			}
+			equal = equal && w == r
+			theirs[name], ours[name] = spellings(t, w, "spelt"), spellings(t, r, "spelt")
+			odd := rapid.SampledFrom([]string{"", "", "", "", "null", "[]", "{}", "gone"})
+			if o := odd.Draw(t, "odd write"); o != "" {
+				theirs[name], wKnown = o, false
+			}
+			if o := odd.Draw(t, "odd read"); o != "" {
+				ours[name], rKnown = o, false
+			}
+		}
+		args := func(m map[string]string) valuemodel.Arguments {
+			return func(name string) []byte {
+				if m[name] == "" || m[name] == "gone" {
+					return nil
+				}
+				return []byte(m[name])
+			}
+		}
+		effect, reads := write.Writes(args(theirs)), read.Reads(args(ours))
+		if got, want := hits(effect, reads), equal || !wKnown || !rKnown; got != want {
+			t.Fatalf("got a hit: %v, want %v: write %v, read %v, edge %s %v", got, want, theirs, ours, pattern, match)
+		}
+		domain := slices.Contains(effect.Places, call.Place{Domain: "local"})
+		if domain == wKnown {
+			t.Fatalf("whole domain: %v, and its own arguments known: %v", domain, wKnown)
+		}
+		for _, p := range slices.Concat(effect.Places, reads) {
+			if (p.Domain == "") == (p.Slot == 0) {
+				t.Fatalf("got place %+v", p)
+			}
+		}
+	})
+}
+
+func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
+	remote := valuemodel.Upstream{Name: "up", URL: "https://a.example"}
+	edge := valuemodel.Layer{Class: valuemodel.MutatesExternal, Invalidates: []valuemodel.Edge{{Tool: "x"}}}
+	m := resolve(t, remote, "write", valuemodel.Hints{}, valuemodel.Layer{}, rule("*", "c:1", edge))
+	e := m.Writes(nil)
+	if !slices.Contains(e.Places, call.Place{Domain: "a.example"}) || len(e.Places) != 2 || !e.Remote {
+		t.Errorf("got %+v", e)
+	}
+	edge.InvalidatesOnly = yes
+	narrowed := rule("*", "c:1", edge)
+	if e := resolve(t, remote, "write", valuemodel.Hints{}, valuemodel.Layer{}, narrowed).Writes(nil); len(e.Places) != 1 || e.Places[0].Slot == 0 {
+		t.Errorf("narrowed: got %+v", e)
+	}
+	if e := resolve(t, remote, "", valuemodel.Hints{}, valuemodel.Layer{}, narrowed).Writes(nil); !slices.Contains(e.Places, call.Place{Domain: "a.example"}) {
+		t.Errorf("of the upstream itself: got %+v", e)
+	}
+	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, valuemodel.Layer{}).Writes(nil); e.Remote || len(e.Places) != 1 {
+		t.Errorf("of a process: got %+v", e)
+	}
+}
+
+// A write by one server is seen by the readers of another whose provider nobody
+// named: their edges are those of every provider.
+func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
+	models, _ := valuemodel.Compile(nil)
+	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{}, valuemodel.Layer{})
+	read := models.Resolve(valuemodel.Upstream{Name: "b", Domain: "there"}, "read_file", valuemodel.Hints{}, valuemodel.Layer{})
+	if !hits(write.Writes(nil), read.Reads(nil)) {
+		t.Error("not seen")
+	}
+}
+
+// A place is found again by the models of the next configuration.
+func TestPlacesOutliveTheirModels(t *testing.T) {
+	places := func() []call.Place {
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "read", valuemodel.Hints{}, valuemodel.Layer{}, narrow(valuemodel.Edge{Tool: "read", Match: []string{"id"}})...)
+		return m.Reads(arguments(t, `{"id":7}`))
+	}
+	if diff := cmp.Diff(places(), places()); diff != "" {
+		t.Errorf("(-first +second):\n%s", diff)
+	}
+}

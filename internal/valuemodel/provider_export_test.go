@@ -1,0 +1,3 @@
+package valuemodel
+
+var Providers = providers

@@ -1,0 +1,158 @@
+package valuemodel_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+// toolList is what a real server answered to tools/list, cut down to what its
+// classes rest on, and beside each tool the class that was given to it by hand.
+type toolList struct {
+	Provider string       // the value model it is for
+	Server   string       // what it calls itself; "" not known
+	Tools    []listedTool //
+}
+
+type listedTool struct {
+	Name            string
+	ReadOnlyHint    *bool
+	DestructiveHint *bool
+	Class           valuemodel.Class
+	Args            []string // names of its arguments
+}
+
+func (l toolList) args(tool string) ([]string, bool) {
+	i := slices.IndexFunc(l.Tools, func(t listedTool) bool { return t.Name == tool })
+	if i < 0 {
+		return nil, false
+	}
+	return l.Tools[i].Args, true
+}
+
+// eachList runs check on every recorded list with its provider.
+func eachList(t *testing.T, check func(*testing.T, toolList, valuemodel.Provider)) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/tools/*.json")
+	if err != nil || len(files) < 22 {
+		t.Fatalf("got %d tool lists (%v), want at least 22", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list toolList
+			if err := json.Unmarshal(text, &list); err != nil {
+				t.Fatal(err)
+			}
+			if len(list.Tools) == 0 {
+				t.Fatal("no tools")
+			}
+			check(t, list, providerNamed(t, list.Provider))
+		})
+	}
+}
+
+func providerNamed(t *testing.T, name string) valuemodel.Provider {
+	t.Helper()
+	for _, p := range valuemodel.Providers() {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no provider %q", name)
+	panic("unreachable")
+}
+
+func TestEveryListedToolHasItsClass(t *testing.T) {
+	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
+		if list.Server != "" && !slices.Contains(p.Servers, strings.ToLower(list.Server)) {
+			t.Errorf("provider %s does not know its server as %q", p.Name, list.Server)
+		}
+		for _, tool := range list.Tools {
+			switch got := p.Tools[tool.Name].Class; {
+			case tool.Class == "":
+				t.Errorf("%s: no class in the list", tool.Name)
+			case got == "":
+				t.Errorf("%s: no class in provider %s", tool.Name, p.Name)
+			case got != tool.Class:
+				t.Errorf("%s: got class %s, want %s", tool.Name, got, tool.Class)
+			}
+		}
+	})
+}
+
+// Within one generation of a server an edge is matched by what both sides have.
+func TestMatchedArgumentsAreOfBothSides(t *testing.T) {
+	matched := 0
+	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
+		for _, writer := range list.Tools {
+			for _, edge := range p.Tools[writer.Name].Invalidates {
+				reader, there := list.args(edge.Tool)
+				for _, arg := range edge.Match {
+					if !slices.Contains(writer.Args, arg) {
+						t.Errorf("%s -> %s: %s has no argument %q", writer.Name, edge.Tool, writer.Name, arg)
+					}
+					if there && !slices.Contains(reader, arg) {
+						t.Errorf("%s -> %s: %s has no argument %q", writer.Name, edge.Tool, edge.Tool, arg)
+					}
+					matched++
+				}
+			}
+		}
+	})
+	if matched == 0 {
+		t.Error("no edge is matched: nothing was tested")
+	}
+}
+
+// A follow-up may be written once for each generation of a server: one of those
+// to the same tool must fit the list at hand.
+func TestFollowUpsFitTheirTools(t *testing.T) {
+	fitted := 0
+	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
+		for _, trigger := range list.Tools {
+			fits := map[string]bool{}
+			for _, next := range p.Tools[trigger.Name].FollowUps {
+				target, there := list.args(next.Tool)
+				if !there {
+					continue
+				}
+				ok := true
+				for arg := range next.Args {
+					ok = ok && slices.Contains(target, arg)
+				}
+				fits[next.Tool] = fits[next.Tool] || ok
+			}
+			for tool, ok := range fits {
+				if !ok {
+					t.Errorf("%s -> %s: no follow-up has only arguments that %s takes", trigger.Name, tool, tool)
+				}
+				fitted++
+			}
+		}
+	})
+	if fitted == 0 {
+		t.Error("no follow-up is in any list: nothing was tested")
+	}
+}
+
+func TestValidatedFilesAreArguments(t *testing.T) {
+	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
+		for _, tool := range list.Tools {
+			layer := p.Tools[tool.Name]
+			for _, arg := range []string{layer.ValidateFile, layer.URLArgument} {
+				if arg != "" && !slices.Contains(tool.Args, arg) {
+					t.Errorf("%s has no argument %q", tool.Name, arg)
+				}
+			}
+		}
+	})
+}

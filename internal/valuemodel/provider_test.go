@@ -1,0 +1,193 @@
+package valuemodel_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+// eachTool runs check on every tool of every provider.
+func eachTool(t *testing.T, check func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer)) {
+	t.Helper()
+	for _, p := range valuemodel.Providers() {
+		t.Run(p.Name, func(t *testing.T) {
+			for tool, layer := range p.Tools {
+				check(t, p, tool, layer)
+			}
+		})
+	}
+}
+
+func TestProvidersHaveNamesOfTheirOwn(t *testing.T) {
+	owner := map[string]string{}
+	claim := func(key, provider string) {
+		if first, taken := owner[key]; taken {
+			t.Errorf("%s is both %s and %s", key, first, provider)
+		}
+		owner[key] = provider
+	}
+	for _, p := range valuemodel.Providers() {
+		claim("provider "+p.Name, p.Name)
+		for _, server := range p.Servers {
+			claim("server "+server, p.Name)
+			if server != strings.ToLower(server) {
+				t.Errorf("%s: server %q is not in lower case", p.Name, server)
+			}
+		}
+		if len(p.Tools) == 0 {
+			t.Errorf("%s: no tools", p.Name)
+		}
+	}
+}
+
+func TestProvidersLeaveTheOperatorsWordToHim(t *testing.T) {
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		if l.InvalidatesOnly != nil {
+			t.Errorf("%s: sets invalidates_only", tool)
+		}
+		if l.Speculate != nil && *l.Speculate {
+			t.Errorf("%s: sets speculate", tool)
+		}
+		if tool != "*" && l.Class == "" {
+			t.Errorf("%s: no class", tool)
+		}
+		if tool == "*" && (l.Class.Reads() || l.Classify != "" || l.ValidateFile != "" || l.Cost.Freshness != 0) {
+			t.Errorf(`"*" loosens: %+v`, l)
+		}
+	})
+}
+
+func TestStatefulProvidersOfferNothingToStore(t *testing.T) {
+	stateful := 0
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		if !p.Stateful {
+			return
+		}
+		stateful++
+		if l.Class.Reads() || l.Classify != "" {
+			t.Errorf("%s: got class %s, classify %q of a stateful server", tool, l.Class, l.Classify)
+		}
+	})
+	if stateful == 0 {
+		t.Error("no provider is stateful: nothing was tested")
+	}
+}
+
+// readable reports whether an answer of the tool could ever be stored.
+func readable(l valuemodel.Layer) bool { return l.Class.Reads() || l.Classify != "" }
+
+func TestEdgesNameToolsThatRead(t *testing.T) {
+	anywhere := map[string]bool{}
+	for _, p := range valuemodel.Providers() {
+		for tool, l := range p.Tools {
+			anywhere[tool] = anywhere[tool] || readable(l)
+		}
+	}
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		for _, edge := range l.Invalidates {
+			target, own := p.Tools[edge.Tool]
+			switch {
+			case own && !readable(target):
+				t.Errorf("%s -> %s: has no answers to end", tool, edge.Tool)
+			case !own && !anywhere[edge.Tool]:
+				t.Errorf("%s -> %s: no such tool", tool, edge.Tool)
+			case !own && edge.Match != nil:
+				t.Errorf("%s -> %s: matched with a tool of another server", tool, edge.Tool)
+			}
+		}
+		if l.Class.Reads() && len(l.Invalidates) > 0 {
+			t.Errorf("%s: reads, and makes answers stale", tool)
+		}
+	})
+}
+
+// An edge twice over, or matched beside one that is not, says less than it seems.
+func TestEdgesAreSaidOnce(t *testing.T) {
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		seen := map[string]bool{}
+		for _, edge := range l.Invalidates {
+			if seen[edge.Tool] {
+				t.Errorf("%s -> %s: twice", tool, edge.Tool)
+			}
+			seen[edge.Tool] = true
+		}
+	})
+}
+
+// Where the operator narrows a write to its edges, one without any ends nothing.
+func TestWritesSayWhatTheyMakeStale(t *testing.T) {
+	nothing := []string{
+		"AgentOutputTool", "AskUserQuestion", "BashOutput", "EnterPlanMode", "ScheduleWakeup", "TaskOutput",
+		"create_knowledge_base_page", "discover_tools", "fireflies_generate_summary", "generate_deeplink",
+		"gzip-file-as-resource", "simulate-research-query", "toggle-simulated-logging", "toggle-subscriber-updates",
+		"upload_markdown",
+	}
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		writes := !p.Stateful && !l.Class.Reads()
+		if none := len(l.Invalidates) == 0; writes && none != slices.Contains(nothing, tool) {
+			t.Errorf("%s: got %d edges, and it is expected to change nothing: %v", tool, len(l.Invalidates), !none)
+		}
+	})
+}
+
+// Whatever reads a file of this machine is stale after any tool writes one.
+func TestFileWritesReachTheReadersOfOtherServers(t *testing.T) {
+	tests := []struct{ provider, writer, reader string }{
+		{"filesystem", "write_file", "read_text_file"},
+		{"filesystem", "write_file", "Read"},
+		{"filesystem", "move_file", "search"},
+		{"claude-code", "Edit", "Bash"},
+		{"claude-code", "Edit", "git_status"},
+		{"claude-code", "Edit", "fetch"},
+		{"git", "git_checkout", "read_file"},
+		{"git", "git_push", "pull_request_read"},
+		{"git-cyanheads", "git_pull", "Grep"},
+		{"mcp-language-server", "edit_file", "go_diagnostics"},
+		{"gitlab", "download_job_artifacts", "list_directory"},
+	}
+	for _, tt := range tests {
+		edges := providerNamed(t, tt.provider).Tools[tt.writer].Invalidates
+		if !slices.ContainsFunc(edges, func(e valuemodel.Edge) bool { return e.Tool == tt.reader }) {
+			t.Errorf("%s/%s: no edge to %s", tt.provider, tt.writer, tt.reader)
+		}
+	}
+}
+
+func TestFollowUpsLeadToReads(t *testing.T) {
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		for _, next := range l.FollowUps {
+			target, there := p.Tools[next.Tool]
+			switch {
+			case !there:
+				t.Errorf("%s -> %s: no such tool", tool, next.Tool)
+			case !target.Class.Reads():
+				t.Errorf("%s -> %s: is %s", tool, next.Tool, target.Class)
+			case next.Probability <= 0 || next.Probability > 1:
+				t.Errorf("%s -> %s: got probability %v, want one of 0 to 1", tool, next.Tool, next.Probability)
+			}
+		}
+	})
+}
+
+// A stamp stands for an answer only where the file is on this machine and the
+// call reads; with one, no time need be given.
+func TestValidatedToolsReadLocalFiles(t *testing.T) {
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		if l.ValidateFile == "" {
+			return
+		}
+		if p.Host != "" || !l.Class.Reads() || l.Cost.Freshness != 0 {
+			t.Errorf("%s: validates %q, with host %q, class %s, freshness %s", tool, l.ValidateFile, p.Host, l.Class, l.Cost.Freshness)
+		}
+	})
+}
+
+func TestSizesAreInOrder(t *testing.T) {
+	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
+		if l.Cost.TypicalKB < 0 || l.Cost.TypicalKB > l.Cost.MaxKB {
+			t.Errorf("%s: got %v KiB as typical, %v as the most", tool, l.Cost.TypicalKB, l.Cost.MaxKB)
+		}
+	})
+}

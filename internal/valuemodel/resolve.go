@@ -1,0 +1,217 @@
+package valuemodel
+
+import (
+	"time"
+)
+
+// Upstream is what the operator says of a server, and what it calls itself.
+type Upstream struct {
+	Name     string
+	URL      string // "" for a process on this machine
+	Provider string // the operator's word for which provider's tools it has; "": by its own name
+	Trust    bool   // what the server says of itself may loosen, not only deny
+	Domain   string // "": the remote host, or "local"
+	Server   string // serverInfo.name; "" not known
+}
+
+// Hints are what a server says of a tool in its annotations; nil: nothing.
+type Hints struct {
+	ReadOnly    *bool
+	Destructive *bool
+}
+
+// deny reports whether the server says that a call may change something. One
+// that says both that and the contrary is taken at its worst.
+func (h Hints) deny() bool { return isFalse(h.ReadOnly) || isTrue(h.Destructive) }
+
+func isTrue(b *bool) bool  { return b != nil && *b }
+func isFalse(b *bool) bool { return b != nil && !*b }
+
+// standing says on whose word an upstream has its provider.
+type standing int
+
+const (
+	nobodys  standing = iota // it has none
+	claimed                  // its server's own, which may only deny
+	believed                 // its server's own, and the operator trusts it
+	stated                   // the operator's
+)
+
+// origin is a provider, and on whose word.
+type origin struct {
+	Provider
+	standing standing
+	source   string // as Sources names it
+}
+
+func originOf(u Upstream) origin {
+	if u.Provider != "" {
+		p, known := ProviderNamed(u.Provider)
+		switch {
+		case !known:
+			return origin{}
+		case p.Name == clientTools:
+			return origin{p, stated, sourceDefault + " (" + p.Name + ")"}
+		}
+		return origin{p, stated, "provider " + p.Name}
+	}
+	p, known := providerOfServer(u.Server)
+	if !known {
+		return origin{}
+	}
+	o := origin{p, claimed, "provider " + p.Name + " (server's own name)"}
+	if u.Trust {
+		o.standing = believed
+	}
+	return o
+}
+
+// layer is what of the provider's layer counts. A name that nobody vouches for
+// is taken for costs and edges, which loosen nothing, but does not tell calls
+// apart or say when an answer may be kept; and a server reached by a url does not
+// get out of the limits of its host by it.
+func (o origin) layer(u Upstream, tool string, h Hints) Layer {
+	l, _ := o.Provider.layer(tool)
+	if o.standing != nobodys && o.Stateful {
+		l.Speculate, l.Classify = new(false), ""
+	}
+	if o.standing == claimed {
+		l.Classify, l.ValidateFile = "", ""
+		if u.URL != "" {
+			l.Host, l.URLArgument = "", ""
+		}
+	}
+	if o.standing != stated && h.deny() {
+		l.Classify = ""
+	}
+	return l
+}
+
+const (
+	sourceDefault    = "default"
+	sourceAnnotation = "annotation"
+	sourceLearned    = "learned"
+)
+
+// base is what is taken for granted of any tool.
+func base() Layer {
+	return Layer{
+		ValueClass: Supporting,
+		Speculate:  new(true),
+		Disclosure: SameService,
+		Volatile:   new(false),
+		Cost:       Cost{TypicalKB: 4, MaxKB: 40, Latency: 450 * time.Millisecond},
+	}
+}
+
+// loopAfter is how many equal answers in a row of a tool that reads are taken
+// for a loop.
+const loopAfter = 3
+
+// Resolve merges what is known of a tool. With no tool it is about whatever else
+// the upstream is asked. A learned layer's fields that are never learned are left
+// out.
+func (m *Models) Resolve(u Upstream, tool string, h Hints, learned Layer) *Model {
+	o := originOf(u)
+	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Sources: make(map[string]string)}
+	out.lay(base(), sourceDefault)
+	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
+	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
+	out.lay(o.layer(u, tool, h), o.source)
+	out.lay(learnable(learned), sourceLearned)
+	out.operate(m.rulesOf(u.Name, tool))
+	out.locate(u, o)
+	out.settle(u)
+	out.place(m.edges.naming(u.Name, tool))
+	return out
+}
+
+// classOf says what a tool does, before the operator's rules.
+func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
+	known, _ := o.Provider.layer(tool)
+	says := known.Class
+	if o.standing != nobodys && o.Stateful && tool != "" {
+		says = stricter(says, Indeterminate)
+	}
+	if o.standing == stated && says != "" {
+		return says, o.source
+	}
+	class, source := Indeterminate, sourceDefault
+	switch {
+	case says != "" && (u.Trust || says.rank() >= Indeterminate.rank()):
+		class, source = says, o.source
+	case says == "" && u.Trust && isTrue(h.ReadOnly):
+		class, source = ReadOnly, sourceAnnotation
+	}
+	if h.deny() && (class.rank() < Indeterminate.rank() || source == sourceDefault) {
+		return stricter(class, Indeterminate), sourceAnnotation
+	}
+	return class, source
+}
+
+// rank is a class's place in the order of restriction, the freest first. One that
+// there is not is as the worst.
+func (c Class) rank() int {
+	switch c {
+	case "":
+		return 0
+	case Pure:
+		return 1
+	case ReadOnly:
+		return 2
+	case Indeterminate:
+		return 3
+	case MutatesLocal:
+		return 4
+	}
+	return 5
+}
+
+func stricter(a, b Class) Class {
+	if a.rank() >= b.rank() {
+		return a
+	}
+	return b
+}
+
+// operate lays what the operator says, who may loosen anything. A class of his
+// speaks for every call, so that what a provider tells them apart by goes; and
+// to tell them apart is to say that the rest is not known.
+func (m *Model) operate(rules []Rule) {
+	classed, told := false, false // by a rule
+	for _, r := range rules {
+		if r.Layer.Class != "" {
+			m.Class, m.Sources["side_effect_class"] = r.Layer.Class, r.Source
+			classed = true
+		}
+		if classed && !told {
+			m.Classify = ""
+			delete(m.Sources, "classify")
+		}
+		if r.Layer.Classify != "" && !classed {
+			m.Class, m.Sources["side_effect_class"] = Indeterminate, r.Source
+		}
+		told = told || r.Layer.Classify != ""
+		m.lay(r.Layer, r.Source)
+		put(m, "invalidates_only", r.Source, &m.InvalidatesOnly, r.Layer.InvalidatesOnly)
+		m.BackOff = m.BackOff || r.Layer.FailFastAfter > 0
+	}
+}
+
+// settle draws the conclusions from what was laid.
+func (m *Model) settle(u Upstream) {
+	reads := m.Class.Reads() || m.Classify != ""
+	if !reads && !isFalse(m.Speculate) {
+		m.Speculate, m.Sources["speculate"] = new(false), m.Sources["side_effect_class"]
+	}
+	if reads && m.FailFastAfter == 0 {
+		m.FailFastAfter, m.Sources["fail_fast_after_n"] = loopAfter, sourceDefault
+	}
+	if m.Tool == "" { // what no rule can have been about
+		m.InvalidatesOnly, m.Sources["invalidates_only"] = new(false), sourceDefault
+	}
+	if u.URL != "" { // the path would name a file of another machine
+		m.ValidateFile = ""
+		delete(m.Sources, "validate")
+	}
+}

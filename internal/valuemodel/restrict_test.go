@@ -1,0 +1,209 @@
+package valuemodel_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+var yes, no = new(true), new(false)
+
+func TestClassOfATool(t *testing.T) {
+	type hints = valuemodel.Hints
+	const (
+		readOnly      = valuemodel.ReadOnly
+		indeterminate = valuemodel.Indeterminate
+		external      = valuemodel.MutatesExternal
+	)
+	trusted := valuemodel.Upstream{Name: "up", Trust: true}
+	github := valuemodel.Upstream{Name: "up", Trust: true, Server: "GitHub-MCP-Server"}
+	claims := valuemodel.Upstream{Name: "up", Server: "github-mcp-server"}
+	stated := valuemodel.Upstream{Name: "up", Provider: "github"}
+	const named = "provider github (server's own name)"
+	tests := []struct {
+		name   string
+		u      valuemodel.Upstream
+		tool   string
+		h      hints
+		rules  []valuemodel.Rule
+		want   valuemodel.Class
+		source string
+	}{
+		{"nobody knows it", valuemodel.Upstream{Name: "up"}, "x", hints{}, nil, indeterminate, "default"},
+		{"nobody knows it, trusted", trusted, "x", hints{}, nil, indeterminate, "default"},
+		{"untrusted, says it reads", valuemodel.Upstream{Name: "up"}, "x", hints{ReadOnly: yes}, nil, indeterminate, "default"},
+		{"untrusted, says it writes", valuemodel.Upstream{Name: "up"}, "x", hints{ReadOnly: no}, nil, indeterminate, "annotation"},
+		{"trusted, says it reads", trusted, "x", hints{ReadOnly: yes}, nil, readOnly, "annotation"},
+		{"trusted, reads and does not destroy", trusted, "x", hints{yes, no}, nil, readOnly, "annotation"},
+		{"trusted, reads and destroys", trusted, "x", hints{yes, yes}, nil, indeterminate, "annotation"},
+		{"trusted, does not destroy", trusted, "x", hints{nil, no}, nil, indeterminate, "default"},
+		{"a name that its name makes reading", trusted, "get_x", hints{}, nil, indeterminate, "default"},
+
+		{"by an untrusted name, reads", claims, "get_me", hints{ReadOnly: yes}, nil, indeterminate, "default"},
+		{"by an untrusted name, writes", claims, "create_issue", hints{ReadOnly: yes}, nil, external, named},
+		{"by a trusted name, reads", github, "get_me", hints{}, nil, readOnly, named},
+		{"by a trusted name, and it says it writes", github, "get_me", hints{ReadOnly: no}, nil, indeterminate, "annotation"},
+		{"by a trusted name, and it says it destroys", github, "get_me", hints{Destructive: yes}, nil, indeterminate, "annotation"},
+		{"by a trusted name, writes, and it says it reads", github, "create_issue", hints{ReadOnly: yes}, nil, external, named},
+		{"by a trusted name, not known, and it says it reads", github, "x", hints{ReadOnly: yes}, nil, readOnly, "annotation"},
+
+		{"operator's provider, reads", stated, "get_me", hints{}, nil, readOnly, "provider github"},
+		{"operator's provider beats the hint", stated, "get_me", hints{no, yes}, nil, readOnly, "provider github"},
+		{"operator's provider, not known", stated, "x", hints{ReadOnly: yes}, nil, indeterminate, "default"},
+		{"operator's provider beats the server's name", valuemodel.Upstream{Name: "up", Provider: "github", Server: "playwright"}, "get_me", hints{}, nil, readOnly, "provider github"},
+		{"operator's provider that there is not", valuemodel.Upstream{Name: "up", Provider: "nothing", Server: "github-mcp-server", Trust: true}, "get_me", hints{}, nil, indeterminate, "default"},
+
+		{"stateful, by an untrusted name", valuemodel.Upstream{Name: "up", Server: "playwright"}, "x", hints{}, nil, indeterminate, "provider playwright (server's own name)"},
+		{"stateful, trusted, says it reads", valuemodel.Upstream{Name: "up", Server: "playwright", Trust: true}, "x", hints{ReadOnly: yes}, nil, indeterminate, "provider playwright (server's own name)"},
+		{"stateful, operator's word", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_snapshot", hints{ReadOnly: yes}, nil, indeterminate, "provider playwright"},
+		{"stateful, writes", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_click", hints{}, nil, external, "provider playwright"},
+
+		{"a client's tool elsewhere", valuemodel.Upstream{Name: "up", Trust: true}, "Read", hints{}, nil, indeterminate, "default"},
+		{"a client's tool", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", hints{}, nil, readOnly, "default (claude-code)"},
+
+		{"operator loosens what nobody knows", claims, "x", hints{no, yes}, []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
+		{"operator loosens what writes", stated, "create_issue", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
+		{"operator tightens", stated, "get_me", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: external})}, external, "c:1"},
+		{"operator loosens what is stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_snapshot", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
+	}
+	for _, tt := range tests {
+		m := resolve(t, tt.u, tt.tool, tt.h, valuemodel.Layer{}, tt.rules...)
+		if m.Class != tt.want || m.Sources["side_effect_class"] != tt.source {
+			t.Errorf("%s: got %s by %q, want %s by %q", tt.name, m.Class, m.Sources["side_effect_class"], tt.want, tt.source)
+		}
+	}
+}
+
+// What a name that nobody vouches for says of a tool counts where it costs or
+// denies, never where it would let an answer be kept or a call be guessed.
+func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
+	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
+	files := valuemodel.Upstream{Name: "up", Server: "secure-filesystem-server"}
+	m := resolve(t, files, "read_file", valuemodel.Hints{}, valuemodel.Layer{}, reads)
+	if m.ValidateFile != "" || m.ValueClass != valuemodel.Critical {
+		t.Errorf("got validate %q, value %s", m.ValidateFile, m.ValueClass)
+	}
+	files.Trust = true
+	if m := resolve(t, files, "read_file", valuemodel.Hints{}, valuemodel.Layer{}); m.ValidateFile != "path" {
+		t.Errorf("trusted: got validate %q", m.ValidateFile)
+	}
+
+	base := valuemodel.Upstream{Name: "up", Server: "dbhub mcp server"}
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{}, valuemodel.Layer{}); m.Classify != "" {
+		t.Errorf("got classify %q", m.Classify)
+	}
+	base.Trust = true
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{}, valuemodel.Layer{}); m.Classify != valuemodel.SQL {
+		t.Errorf("trusted: got classify %q", m.Classify)
+	}
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{ReadOnly: no}, valuemodel.Layer{}); m.Classify != "" {
+		t.Errorf("denied by a hint: got classify %q", m.Classify)
+	}
+	base.Trust, base.Provider = false, "postgres"
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{ReadOnly: no}, valuemodel.Layer{}); m.Classify != valuemodel.SQL {
+		t.Errorf("operator's word: got classify %q", m.Classify)
+	}
+
+	web := valuemodel.Upstream{Name: "up", Server: "mcp-fetch", URL: "https://web.example/mcp"}
+	if m := resolve(t, web, "fetch", valuemodel.Hints{}, valuemodel.Layer{}); m.URLArgument != "" || m.Disclosure != valuemodel.ThirdParty {
+		t.Errorf("got url argument %q, disclosure %s", m.URLArgument, m.Disclosure)
+	}
+}
+
+// Neither a name nor annotations, whatever they are, make a tool readable or
+// guessable without the operator.
+func TestOnlyTheOperatorLoosens(t *testing.T) {
+	var servers, names []string
+	for _, p := range valuemodel.Providers() {
+		servers = append(servers, p.Servers...)
+		for tool := range p.Tools {
+			names = append(names, tool)
+		}
+	}
+	slices.Sort(names)
+	models, _ := valuemodel.Compile(nil)
+	hint := rapid.SampledFrom([]*bool{nil, yes, no})
+	rapid.Check(t, func(t *rapid.T) {
+		u := valuemodel.Upstream{
+			Name:   "up",
+			URL:    rapid.SampledFrom([]string{"", "https://a.example"}).Draw(t, "url"),
+			Server: rapid.OneOf(rapid.SampledFrom(servers), rapid.String()).Draw(t, "server"),
+		}
+		tool := rapid.OneOf(rapid.SampledFrom(names), rapid.String()).Draw(t, "tool")
+		h := valuemodel.Hints{ReadOnly: hint.Draw(t, "readOnly"), Destructive: hint.Draw(t, "destructive")}
+		learned := valuemodel.Layer{
+			Class: valuemodel.Pure, Classify: valuemodel.Shell, Speculate: yes, Disclosure: valuemodel.SameService,
+			Volatile: no, InvalidatesOnly: yes, ValidateFile: "path", URLArgument: "url",
+		}
+		m := models.Resolve(u, tool, h, learned)
+		args := func(string) []byte { return []byte(`"ls"`) }
+		if m.Class.Reads() || m.ClassOf(args).Reads() || *m.Speculate || *m.InvalidatesOnly || m.ValidateFile != "" {
+			t.Fatalf("got %+v", m.Layer)
+		}
+	})
+}
+
+// With trust, a hint and a provider each may deny what the other allows.
+func TestTheMostRestrictiveCounts(t *testing.T) {
+	rank := map[valuemodel.Class]int{
+		valuemodel.Pure: 1, valuemodel.ReadOnly: 2, valuemodel.Indeterminate: 3,
+		valuemodel.MutatesLocal: 4, valuemodel.MutatesExternal: 5,
+	}
+	models, _ := valuemodel.Compile(nil)
+	for _, p := range valuemodel.Providers() {
+		for _, server := range p.Servers {
+			for tool, said := range p.Tools {
+				for _, h := range []valuemodel.Hints{{}, {ReadOnly: yes}, {ReadOnly: no}, {Destructive: yes}, {ReadOnly: yes, Destructive: yes}} {
+					least := rank[said.Class]
+					if h != (valuemodel.Hints{}) && h != (valuemodel.Hints{ReadOnly: yes}) || p.Stateful {
+						least = max(least, rank[valuemodel.Indeterminate])
+					}
+					m := models.Resolve(valuemodel.Upstream{Name: "up", Server: server, Trust: true}, tool, h, valuemodel.Layer{})
+					if rank[m.Class] != least {
+						t.Errorf("%s/%s: provider %s, hints %v: got %s", p.Name, tool, said.Class, h, m.Class)
+					}
+					if said.Speculate != nil && !*said.Speculate && *m.Speculate || p.Stateful && *m.Speculate {
+						t.Errorf("%s/%s: speculate is loosened", p.Name, tool)
+					}
+					if said.Disclosure == valuemodel.ThirdParty && m.Disclosure != valuemodel.ThirdParty {
+						t.Errorf("%s/%s: disclosure is loosened", p.Name, tool)
+					}
+					if said.Volatile != nil && *said.Volatile && !*m.Volatile {
+						t.Errorf("%s/%s: volatile is loosened", p.Name, tool)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A layer that says no is overruled by the operator alone.
+func TestSpeculate(t *testing.T) {
+	reads := valuemodel.Layer{Class: valuemodel.ReadOnly}
+	tests := []struct {
+		name   string
+		u      valuemodel.Upstream
+		tool   string
+		rules  []valuemodel.Rule
+		want   bool
+		source string
+	}{
+		{"reads", valuemodel.Upstream{Name: "up"}, "x", []valuemodel.Rule{rule("*", "c:1", reads)}, true, "default"},
+		{"not known", valuemodel.Upstream{Name: "up"}, "x", nil, false, "default"},
+		{"not known, operator's word", valuemodel.Upstream{Name: "up"}, "x", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: yes})}, false, "default"},
+		{"writes, operator's word", valuemodel.Upstream{Name: "up", Provider: "github"}, "create_issue", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: yes})}, false, "provider github"},
+		{"provider denies", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", nil, false, "provider everything"},
+		{"operator overrules", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: yes})}, true, "c:1"},
+		{"operator denies", valuemodel.Upstream{Name: "up", Provider: "github"}, "get_me", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: no})}, false, "c:1"},
+		{"stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "x", []valuemodel.Rule{rule("*", "c:1", reads)}, false, "provider playwright"},
+	}
+	for _, tt := range tests {
+		m := resolve(t, tt.u, tt.tool, valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
+		if *m.Speculate != tt.want || m.Sources["speculate"] != tt.source {
+			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, *m.Speculate, m.Sources["speculate"], tt.want, tt.source)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package valuemodel
+
+import (
+	"strings"
+	"testing"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// readingLines holds command lines that are let through; every line changes nothing.
+func readingLines() []string {
+	return []string{
+		"ls", "ls -la src", "ls -la ~/src", "pwd", "cat go.mod", "cat -n 'a b.txt'", "cat src/*.go", "cat /dev/null", "ls;",
+		"head -20 a.txt", "head -n 20 a.txt", "tail -n +5 a.txt", "wc -l src/*.go", "echo hello world", "printf '%s' x",
+		"grep -rn foo .", "grep -rn 'foo$' src", `grep -n "a\|b" a.txt`, "grep -E 'a|b' a.txt", "grep -n '`' a.txt", "grep 'a\\(b' a.txt", "grep -rn foo --include=*.go .",
+		"grep -e foo a.txt", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
+		"find . -name '*.go' -type f", "find src -maxdepth 2 -mtime -7", `find . \( -name a -o -name b \) -print`, "find . ! -name a",
+		"sed -n '1,5p' a.txt", "sed -n 3p a.txt", "sed -n '$p' a.txt", "sed -n '1,2p;5q' a.txt", "stat -c %s a.txt", "file a.txt",
+		"du -sh src", "df -h", "basename src/a.go .go", "dirname src/a.go", "realpath src", "sort a.txt", "sort -t, -k2,2nr a.txt",
+		"sort a.txt | uniq -c | sort -rn | head", "uniq a.txt", "cut -d: -f1 a.txt", "cat a.txt | tr a-z A-Z", "comm -12 a.txt b.txt",
+		"diff -u a.txt b.txt", "cmp a.txt b.txt", "nl a.txt", "tac a.txt", "rev a.txt", "fold -w 80 a.txt", "od -c a.txt",
+		"date", "date -u +%F", "date '+%Y-%m-%d'", "date --date=yesterday +%F", "uname -a", "whoami", "id -u", "hostname", "printenv PATH",
+		"which git", "type ls", "command -v git", "true", "test -f a.txt", "[ -f a.txt ] && echo yes || echo no", "[ ! -d x ]", "test a = b",
+		"seq 3", "md5sum a.txt", "xxd a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a", "python3 --version",
+		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git show HEAD~1", "git diff --cached", "git diff --staged -- src",
+		"git diff HEAD~1..HEAD", "git diff --stat main...dev -- a.txt", "git --no-optional-locks status -sb", "git -C src log", "git --no-pager log",
+		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-files", "git ls-tree HEAD", "git cat-file -p HEAD", "git blame a.txt", "git branch", "git branch -a",
+		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
+		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git grep -n foo",
+	}
+}
+
+// changingLines holds command lines that are refused: they write, run something, hang,
+// or are not certain to be what they look like.
+func changingLines() []string {
+	return []string{
+		"", " ", "rm x", "touch x", "tee x", "cat a | tee b", "xargs rm", "find . | xargs rm", "awk '{print}' a", "curl x", "cd /", "cd x && ls",
+		"sh -c ls", "bash x", "eval ls", "source x", ". x", "exec ls", "env ls", "env", "sudo ls", "time ls", "nohup ls", "command ls", "command -p ls",
+		"builtin ls", "./ls", "/bin/ls", `\ls`, "'ls'", `"ls"`, `l"s"`, "l's'", "unknown", "less a", "vi a", "nice ls",
+		// The shell.
+		"ls > x", "ls >> x", "ls 2>&1", "ls 2>/dev/null", "ls >| x", "ls &> x", "cat < x", "cat <<E", "cat <<< x", "ls > /dev/null", "cat <(ls)", "ls >(rm x)",
+		"ls &", "ls & rm x", "ls |& cat", "! ls", "(ls)", "{ ls; }", "ls; rm x", "ls && rm x", "ls || rm x", "ls | rm x", "ls\nrm x", "ls\rrm x", "ls\x00",
+		"ls\t-l", "ls # x", "ls #x; rm x", "#", "if true; then ls; fi", "for i in a; do ls; done", "while true; do ls; done", "f() { ls; }", "function f { ls; }", "coproc ls",
+		"case a in a) ls;; esac", "[[ -f x ]]", "((x=1))", "let x=1", "export X=1", "declare x", "alias a=b", "X=1", "X=1 ls", "LD_PRELOAD=x ls", "GIT_EXTERNAL_DIFF=x git diff a..b",
+		"PAGER=x git log", "X+=1 ls", "echo $X", "echo ${X}", "echo ${X:=1}", "echo $(rm x)", "echo `rm x`", `echo "$X"`, `echo "$(rm x)"`, "echo \"`rm x`\"", "echo $((x=1))",
+		"echo $'a'", `echo $"a"`, `echo "a!b"`, `echo "a\\"`, `echo "a\"b"`, `echo a\ b`, `echo 'a\'`, "ls ''", `ls ""`, "echo {a,b}", "echo a{1..3}", "ls é", "ls 'é'", "ls\u00a0-l", "ls \xff",
+		"echo ^x", "echo !x", "echo @(a)", "echo a=(b)", "ls;;", "ls | | cat", "ls |", "'", `"`, "$(ls)", "`ls`", "$X", "ls (x)", "ls x>y", "cat a b>c",
+		// File names that are options.
+		"ls *", "cat *", "sort *", "find *", "find . -name *", "find . -name a*", "cat -*", "cat +*", "cat -- *", "cat ?x", "cat ''*", "uniq a*", "xxd a*", "sort -t a* -- -ox", "sort -k a* x", "date +%F*",
+		// Devices, and the server's own standard input.
+		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x",
+		"cat", "cat -", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog", "ls | cat && cat",
+		// Options.
+		"tail -f x", "tail -5f x", "tail -F x", "tail +5f x", "tail --follow x", "tail --retry x", "sort -o x x", "sort -ox x", "sort -no x x", "sort x -o x", "sort --output=x x", "sort --out x x", "sort --compress-program=x x", "sort -T x y", "sort -S 5 x", "sort --files0-from=x", "sort '-o' x y",
+		"sort -k -ox x", "sort -- a -o b", "sort -k1 -- -ob", "uniq a b", "uniq -- a b", "xxd a b", "xxd -r a b", "tree -o x", "tree -R -L 1", "file -C", "file -Cm x", "file --compile", "file -z x", "file -p x", "printf -v x y", "printf '%d' 'x[1]'", "printf %d x=1", "printf", "test -v x", "test x -eq 1", "[ x -eq 1 ]", "[ -f x", "test -f", "[ ]",
+		"date -s x", "date --set=x", "date 010100", "date -us x", "date -d x", "date -f x", "hostname x", "hostname -F x", "hostname -s", "id -x", "seq 1 99999999", "seq 1e18", "rg --pre x y z", "rg --pre=x y z", "rg --hostname-bin=x y z", "rg -z x y", "diff --output=x a b", "diff -l a b", "du --files0-from=x", "wc --files0-from=x", "ls --unknown", "grep --fi x y z",
+		"find . -delete", "find . -exec ls", `find . -exec rm {} \;`, "find . -execdir x", "find . -ok x", "find . -okdir x", "find . -fprint x", "find . -fprintf x y", "find . -fprint0 x", "find . -fls x", "find . -name -delete", "find . -newer -delete", "find -files0-from x", "find . '-delete'", "find . -name", `find . \! -delete`,
+		"sed p x", "sed -i 1p x", "sed -n 1p -i x", "sed -n 1p x -i", "sed -n -i 1p x", "sed -n '1w x' x", "sed -n '1e' x", "sed -n '1,5w x' x", "sed -n 's/a/b/w x' x", "sed -n '1p;w x' x", "sed -n '/a/p' x", "sed -ni 1p x", "sed -n -e 1p x", "sed -n 1p --in-place x", "sed -n 1pw x",
+		"go list", "go version", "go env -w A=b", "go test", "node --version", "npm ls", "python3 x", "python3 -c x", "python3 -V x", "jq -f x y", "jq --args . x", "yq -i . x",
+		// git.
+		"git", "git status", "git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b", "git diff --output=x a..b", "git diff --ext-diff a..b", "git diff --no-index a b", "git describe --dirty",
+		"git log --output=x", "git log --outp=x", "git log --show-signature", "git log --format=%G?", "git log --format='%+GS'", "git show --remerge-diff", "git -c a=b log", "git -c core.pager=x log", "git --exec-path=x log", "git --git-dir=x log", "git --config-env=a=b log", "git -p log", "git --paginate log", "git -C -c log", "git -Cx log",
+		"git add x", "git commit -m x", "git checkout x", "git stash", "git stash pop", "git fetch", "git pull", "git push", "git gc", "git foo", "git branch x", "git branch -d x", "git branch -D x", "git branch -m x", "git branch -l x", "git branch -v x", "git branch -f x", "git branch -- --list", "git branch x -- --list", "git branch --format --list x",
+		"git branch --sort --list x", "git branch --edit-description", "git branch -u x", "git branch --unset-upstream", "git branch --lis x", "git branch --contains --list x", "git tag x", "git tag -d x", "git tag -a x", "git tag -n5 x", "git tag -v x", "git tag --format --list x", "git remote add a b", "git remote show origin", "git remote update", "git remote -v update", "git remote rm x", "git remote get-url *",
+		"git reflog expire", "git reflog delete x", "git config x y", "git config x", "git config --unset x", "git config --get x y", "git config --global x y", "git config -e", "git config --list x", "git config --add a b", "git cat-file --batch", "git cat-file --textconv a", "git cat-file --filters a", "git grep -O x", "git grep -Ox x", "git grep --open-files-in-pager=x y", "git worktree add x", "git rev-list --stdin",
+		"git for-each-ref --format='%(signature:key)'", "git blame --contents=- x", "git help", "git bisect log", "git submodule status", "git ls-remote", "git archive HEAD", "git log *",
+	}
+}
+
+func TestShellReads(t *testing.T) {
+	for _, c := range readingLines() {
+		if !shellReads(c) {
+			t.Errorf("%q: got a write, want a read", c)
+		}
+	}
+	for _, c := range changingLines() {
+		if shellReads(c) {
+			t.Errorf("%q: got a read, want a write", c)
+		}
+	}
+	long := "cat " + strings.Repeat("a", maxCommand)
+	if !shellReads(long[:maxCommand]) || shellReads(long) {
+		t.Errorf("a command of %d bytes: want a read, one of more a write", maxCommand)
+	}
+}
+
+// TestShellReadsWithMore adds something that writes to what reads.
+func TestShellReadsWithMore(t *testing.T) {
+	for _, c := range readingLines() {
+		wantWritesWithMore(t, c)
+	}
+}
+
+func wantWritesWithMore(t *testing.T, c string) {
+	t.Helper()
+	c = strings.TrimRight(c, "; ")
+	for _, more := range []string{"; rm x", " && rm x", " | tee x", " > x", " >> x", " 2>&1", " < x", " $(rm x)", " `rm x`", " $X", " <(rm x)", " &", "\nrm x", " # x", " {a,b}"} {
+		if shellReads(c + more) {
+			t.Errorf("%q: got a read, want a write", c+more)
+		}
+	}
+	for _, before := range []string{"X=1 ", "! ", "time ", "rm x; ", "sudo ", `\`, "./", "> x "} {
+		if shellReads(before + c) {
+			t.Errorf("%q: got a read, want a write", before+c)
+		}
+	}
+}
+
+func FuzzShellReads(f *testing.F) {
+	for _, c := range append(readingLines(), changingLines()...) {
+		f.Add(c)
+	}
+	f.Fuzz(func(t *testing.T, c string) {
+		if !shellReads(c) {
+			return
+		}
+		file, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(c), "")
+		if err != nil {
+			t.Fatalf("%q: %v", c, err)
+		}
+		syntax.Walk(file, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case nil, *syntax.File, *syntax.Stmt, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+			case *syntax.BinaryCmd:
+				if n.Op == syntax.PipeAll {
+					t.Errorf("%q: has |&", c)
+				}
+			case *syntax.CallExpr:
+				if _, ok := shellCommandNamed(n.Args[0].Lit()); !ok || len(n.Assigns) > 0 {
+					t.Errorf("%q: calls %q", c, n.Args[0].Lit())
+				}
+			default:
+				t.Errorf("%q: has a %T", c, n)
+			}
+			return true
+		})
+		if strings.ContainsAny(c, "\n\x00") {
+			t.Errorf("%q: has what is refused", c)
+		}
+		wantWritesWithMore(t, c)
+	})
+}
+
+func BenchmarkShellReads(b *testing.B) {
+	const c = `grep -rn 'func main' src --include=*.go | sort -t: -k2 | uniq -c | head -20 && git log --oneline -5`
+	b.ReportAllocs()
+	for b.Loop() {
+		if !shellReads(c) {
+			b.Fatalf("%q: got a write", c)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package valuemodel
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Suggest guesses a class from nothing but a tool's name, for a line that a
+// person checks before it counts. Nothing is ever resolved by it.
+func Suggest(tool string) Class {
+	found := Indeterminate
+	for _, word := range words(tool) {
+		switch verb := verbClass(word); {
+		case word == "and" || word == "or": // get_or_create
+			found = Indeterminate
+		case verb != "" && found == Indeterminate:
+			found = verb
+		}
+		if found == MutatesExternal {
+			break
+		}
+	}
+	return found
+}
+
+// verbClass is what a verb does; "" for any other word, and for verbs that tell
+// nothing, such as run.
+func verbClass(word string) Class {
+	switch word {
+	case "get", "list", "search", "read", "find", "fetch", "describe", "show", "view", "query", "lookup",
+		"count", "check", "inspect", "browse", "retrieve", "explain", "diff", "compare", "resolve", "peek", "stat", "status":
+		return ReadOnly
+	case "create", "update", "delete", "write", "add", "remove", "set", "edit", "insert", "upsert", "put", "patch",
+		"move", "rename", "copy", "merge", "close", "reopen", "assign", "unassign", "send", "post", "push", "commit",
+		"upload", "publish", "archive", "restore", "enable", "disable", "start", "stop", "cancel", "approve", "reject",
+		"clear", "drop", "replace", "append", "submit", "reset", "apply", "deploy", "fork", "star", "unstar", "reply":
+		return MutatesExternal
+	}
+	return ""
+}
+
+// words splits a name at whatever is no letter, and before capitals.
+func words(name string) []string {
+	var b strings.Builder
+	lower := false
+	for _, c := range name {
+		switch {
+		case !unicode.IsLetter(c):
+			c = ' '
+		case unicode.IsUpper(c) && lower:
+			b.WriteByte(' ')
+		}
+		lower = unicode.IsLower(c)
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return strings.Fields(b.String())
+}
