@@ -1,0 +1,132 @@
+package dedup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+// Places of the tests: a domain that is a host, another one, and what an edge
+// matched.
+var (
+	host  = call.Place{Domain: "api.example.com"}
+	local = call.Place{Domain: "local"}
+	edge  = call.Place{Slot: 7}
+)
+
+const (
+	writeSettle = time.Minute
+	settle      = 2 * time.Second
+)
+
+func newStore(t testing.TB) *dedup.Store {
+	s := dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: writeSettle, Settle: settle})
+	t.Cleanup(func() {
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	return s
+}
+
+func query(u dedup.Use, places ...call.Place) dedup.Query {
+	return dedup.Query{
+		Key:    call.Key{Upstream: 1, Scope: "session 1", Tool: "read", Arguments: `{"path":"a"}`},
+		Places: places, Use: u,
+	}
+}
+
+// source is a server whose answers are all different, until told otherwise.
+type source struct {
+	store *dedup.Store
+	n     int
+	same  string // the answer; "": another one each time
+}
+
+func (src *source) next() []byte {
+	src.n++
+	if src.same != "" {
+		return []byte(src.same)
+	}
+	return fmt.Appendf(nil, "answer %d", src.n)
+}
+
+// ask makes a call that is answered at once, and returns what was said of the
+// answer; the body is there however it came.
+func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
+	t.Helper()
+	var got []dedup.Outcome
+	var own []byte
+	w := &dedup.Waiter{Done: func(o dedup.Outcome) { got = append(got, o) }}
+	src.store.Do(t.Context(), q, w, func(_ context.Context, f *dedup.Flight) {
+		own = src.next()
+		f.Settle(own, false, true)
+	})
+	if len(got) != 1 {
+		t.Fatalf("got %d answers, want one", len(got))
+	}
+	if got[0].How == dedup.Fetched {
+		got[0].Body = own
+	}
+	return got[0]
+}
+
+// guess fetches the answer before anybody asks, and returns why not.
+func (src *source) guess(t testing.TB, q dedup.Query) string {
+	t.Helper()
+	started, why := src.store.Prefetch(t.Context(), q, func(_ context.Context, f *dedup.Flight) {
+		f.Settle(src.next(), false, true)
+	})
+	if started != (why == "") {
+		t.Fatalf("started %v, because %q", started, why)
+	}
+	return why
+}
+
+// waiting is a call that waits for its answer.
+type waiting struct {
+	outcomes chan dedup.Outcome // room for one more than there may be
+	heard    chan string
+	leave    context.CancelCauseFunc
+	flight   *dedup.Flight   // nil: it joined one
+	ctx      context.Context // to fetch under
+}
+
+var errLeft = errors.New("left")
+
+// wait makes a call and leaves its flight, if it begins one, in the air.
+func wait(t testing.TB, s *dedup.Store, q dedup.Query) *waiting {
+	x := &waiting{outcomes: make(chan dedup.Outcome, 2), heard: make(chan string, 8)}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	x.leave = cancel
+	w := &dedup.Waiter{
+		Done:   func(o dedup.Outcome) { x.outcomes <- o },
+		Notify: func(method string, _ []byte) { x.heard <- method },
+	}
+	s.Do(ctx, q, w, func(ctx context.Context, f *dedup.Flight) { x.flight, x.ctx = f, ctx })
+	return x
+}
+
+// outcome is what the call got.
+func (x *waiting) outcome(t testing.TB) dedup.Outcome {
+	t.Helper()
+	if len(x.outcomes) != 1 {
+		t.Fatalf("got %d answers, want one", len(x.outcomes))
+	}
+	return <-x.outcomes
+}
+
+// fly begins a guess and leaves it in the air.
+func fly(t testing.TB, ctx context.Context, s *dedup.Store, q dedup.Query) (f *dedup.Flight, fetching context.Context) {
+	t.Helper()
+	if _, why := s.Prefetch(ctx, q, func(ctx context.Context, got *dedup.Flight) { f, fetching = got, ctx }); why != "" {
+		t.Fatalf("not begun: %s", why)
+	}
+	return f, fetching
+}

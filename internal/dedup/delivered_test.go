@@ -1,0 +1,143 @@
+package dedup_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/dedup"
+)
+
+// polled is what one call of a polling client got.
+type polled struct {
+	how     dedup.Disposition
+	backOff time.Duration
+	held    bool
+}
+
+// TestBackOff polls, and does something before each call.
+func TestBackOff(t *testing.T) {
+	const s = time.Second
+	fetched := func(hint time.Duration) polled { return polled{dedup.Fetched, hint, false} }
+	held := func(hint time.Duration) polled { return polled{dedup.Hit, hint, true} }
+	hinting, holding := dedup.Use{Repeats: 3}, dedup.Use{Repeats: 3, BackOff: true}
+	sleep := func(d time.Duration) func(*testing.T, *source, *dedup.Query) {
+		return func(*testing.T, *source, *dedup.Query) { time.Sleep(d) }
+	}
+	type step struct {
+		before func(t *testing.T, src *source, q *dedup.Query)
+		want   polled
+	}
+	three := []step{{sleep(0), fetched(0)}, {sleep(s), fetched(0)}, {sleep(s), fetched(2 * s)}}
+	for _, tt := range []struct {
+		name  string
+		use   dedup.Use
+		steps []step
+	}{
+		{"no repeats counted", dedup.Use{}, []step{{sleep(0), fetched(0)}, {sleep(s), fetched(0)}, {sleep(s), fetched(0)}}},
+		{"only hinted", hinting, append(three[:3:3], step{sleep(s), fetched(3 * s)})},
+		{"at least a second", hinting, []step{{sleep(0), fetched(0)}, {sleep(0), fetched(0)}, {sleep(0), fetched(s)}}},
+		{"at most a minute", hinting, append(three[:3:3], step{sleep(time.Hour), fetched(time.Minute)})},
+		{"held back", holding, append(three[:3:3], step{sleep(s), held(s)}, step{sleep(s - 1), held(1)})},
+		{"held back until the time has passed, then longer", holding, append(three[:3:3],
+			step{sleep(s), held(s)}, step{sleep(s), fetched(4 * s)}, step{sleep(3 * s), held(s)}, step{sleep(s), fetched(8 * s)})},
+		{"changed by a write", holding, append(three[:3:3],
+			step{func(_ *testing.T, src *source, _ *dedup.Query) { src.store.Bump(host) }, fetched(0)})},
+		{"another answer", holding, append(three[:3:3],
+			step{func(_ *testing.T, src *source, _ *dedup.Query) { time.Sleep(2 * s); src.same = "else" }, fetched(0)})},
+		{"an answer that failed", holding, append(three[:3:3],
+			step{func(t *testing.T, src *source, q *dedup.Query) {
+				time.Sleep(2 * s)
+				wait(t, src.store, *q).flight.Settle([]byte("same"), false, false)
+			}, fetched(0)})},
+		{"other arguments", holding, append(three[:3:3],
+			step{func(t *testing.T, src *source, q *dedup.Query) { src.ask(t, other(*q)) }, fetched(0)})},
+		{"another tool", holding, append(three[:3:3],
+			step{func(t *testing.T, src *source, q *dedup.Query) {
+				list := *q
+				list.Key.Tool = "list"
+				src.ask(t, list)
+				time.Sleep(s)
+			}, held(s)})},
+		{"another client", holding, append(three[:3:3],
+			step{func(_ *testing.T, _ *source, q *dedup.Query) { q.Delivered = dedup.NewDelivered() }, fetched(0)})},
+		{"a client nobody knows", holding, append(three[:3:3],
+			step{func(_ *testing.T, _ *source, q *dedup.Query) { q.Delivered = nil }, fetched(0)})},
+		{"another client fetched since", holding, append(three[:3:3],
+			step{func(t *testing.T, src *source, q *dedup.Query) {
+				theirs := *q
+				theirs.Delivered = dedup.NewDelivered()
+				src.ask(t, theirs)
+			}, fetched(2 * s)})},
+		{"hits count", dedup.Use{Freshness: time.Minute, Repeats: 3}, []step{
+			{sleep(0), fetched(0)},
+			{sleep(s), polled{how: dedup.Hit}},
+			{sleep(s), polled{how: dedup.Hit, backOff: 58 * s}},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{store: newStore(t), same: "same"}
+				q := query(tt.use, host)
+				q.Delivered = dedup.NewDelivered()
+				for i, step := range tt.steps {
+					step.before(t, src, &q)
+					o := src.ask(t, q)
+					if got := (polled{o.How, o.BackOff, o.BackedOff}); got != step.want {
+						t.Errorf("call %d: got %+v, want %+v", i, got, step.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSame(t *testing.T) {
+	s := newStore(t)
+	src := &source{store: s}
+	q := query(pure, host)
+	q.Delivered = dedup.NewDelivered()
+	want := func(what string, same bool) {
+		t.Helper()
+		if got := src.ask(t, q); got.Same != same {
+			t.Errorf("%s: same %v, want %v", what, got.Same, same)
+		}
+	}
+	want("the first", false)
+	want("a hit", true)
+	want("a hit again", true)
+	q.Delivered.Referenced(q.Key)
+	want("after a reference", false)
+	want("after the body", true)
+	s.Bump(host)
+	want("after a change", false)
+	mine := q.Delivered
+	q.Delivered = dedup.NewDelivered()
+	want("another client's first", false)
+	q.Delivered = nil
+	q.Delivered.Referenced(q.Key)
+	want("nobody's", false)
+	q.Delivered = mine
+	want("once more", true)
+}
+
+// What a client has is known of its last 1,024 answers.
+func TestDeliveredBounded(t *testing.T) {
+	src := &source{store: newStore(t)}
+	d := dedup.NewDelivered()
+	nth := func(i int) dedup.Query {
+		q := query(pure)
+		q.Delivered, q.Key.Arguments = d, fmt.Sprint(i)
+		return q
+	}
+	for i := range 1025 {
+		src.ask(t, nth(i))
+	}
+	if got := src.ask(t, nth(1)); !got.Same {
+		t.Error("the second of 1,025 answers is forgotten")
+	}
+	if got := src.ask(t, nth(0)); got.How != dedup.Hit || got.Same {
+		t.Errorf("got %s, same %v, want a hit on an answer not remembered", got.How, got.Same)
+	}
+}

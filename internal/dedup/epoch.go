@@ -1,0 +1,128 @@
+package dedup
+
+import (
+	"time"
+
+	"mcpschedd/internal/call"
+)
+
+// slots is how many marks the places of all edges share. Two that meet in one
+// forget more than they must, never less.
+const slots = 1 << 14
+
+// mark is what is known of the changes of one place.
+type mark struct {
+	epoch   uint64        // the counter when it may last have changed
+	air     int           // changes under way
+	settled time.Duration // on the store's clock: until then a remote one may not show
+}
+
+// epochs says when what may last have changed. The store's mutex guards it.
+type epochs struct {
+	now     uint64           // the counter: it only rises
+	world   mark             // everything there is, also what was never heard of
+	domains map[string]*mark // domain → mark, once something has changed it
+	slots   []mark           // by the place's slot
+}
+
+func newEpochs() epochs {
+	return epochs{domains: make(map[string]*mark), slots: make([]mark, slots)}
+}
+
+// at returns the mark of a place, to change it.
+func (e *epochs) at(p call.Place) *mark {
+	if p.Domain == "" {
+		return &e.slots[p.Slot%slots]
+	}
+	m := e.domains[p.Domain]
+	if m == nil {
+		m = new(mark)
+		e.domains[p.Domain] = m
+	}
+	return m
+}
+
+// of returns the mark of a place; nil if nothing has ever changed it.
+func (e *epochs) of(p call.Place) *mark {
+	if p.Domain == "" {
+		return &e.slots[p.Slot%slots]
+	}
+	return e.domains[p.Domain]
+}
+
+// bump notes that what the mark stands for may have changed.
+func (e *epochs) bump(m *mark) {
+	e.now++
+	m.epoch = e.now
+}
+
+// since reports whether nothing that the mark stands for can have changed since
+// the counter had that value.
+func (m *mark) since(epoch uint64) bool {
+	if m.air != 0 { // a change under way may land at any moment, and may have landed
+		return false
+	}
+	return m.epoch <= epoch
+}
+
+// current reports whether an answer whose fetch began at that epoch is still
+// good, as far as it depends on the world and the places. It takes two lists,
+// for the call that asks may depend on other places than the one that fetched.
+func (e *epochs) current(epoch uint64, fetched, asked []call.Place) bool {
+	return e.world.since(epoch) && e.unchanged(epoch, fetched) && e.unchanged(epoch, asked)
+}
+
+func (e *epochs) unchanged(epoch uint64, places []call.Place) bool {
+	for _, p := range places {
+		if m := e.of(p); m != nil && !m.since(epoch) {
+			return false
+		}
+	}
+	return true
+}
+
+// settling reports whether a remote change of one of the places may still not
+// show.
+func (e *epochs) settling(places []call.Place, now time.Duration) bool {
+	for _, p := range places {
+		if m := e.of(p); m != nil && now < m.settled {
+			return true
+		}
+	}
+	return false
+}
+
+// flying reports whether a change of one of the places is under way.
+func (e *epochs) flying(places []call.Place) bool {
+	if e.world.air != 0 {
+		return true
+	}
+	for _, p := range places {
+		if m := e.of(p); m != nil && m.air != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Bump notes that something else than a call through here may have changed what
+// the places hold.
+func (s *Store) Bump(places ...call.Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range places {
+		s.epochs.bump(s.epochs.at(p))
+	}
+}
+
+// Reform notes that calls are judged by other rules from now on: what any of
+// them reads or changes may have another name. Nothing from before is good any
+// more, and every passage that has not ended counts, until it does, as a change
+// of everything.
+func (s *Store) Reform() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reforms++
+	s.epochs.world.air = s.passages // those from before the last reform included
+	s.epochs.bump(&s.epochs.world)
+}

@@ -1,0 +1,37 @@
+package dedup
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// racy is how young a file's last change may be for its times to tell a later
+// one: some file systems count in steps of two seconds.
+const racy = 2 * time.Second
+
+// fileState tells whether a file has changed.
+type fileState struct {
+	sound        bool   // it could be looked at, and a later change will show
+	dev, inode   uint64 // which file it is
+	size         int64
+	mtime, ctime int64 // ns
+}
+
+// look returns the state of the file at an absolute path. It does I/O, so it is
+// never called under the store's mutex.
+func look(path string) fileState {
+	if !filepath.IsAbs(path) {
+		return fileState{}
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() { // a folder's times say nothing of the files in it
+		return fileState{}
+	}
+	state, ok := stateOf(info)
+	state.sound = ok && time.Since(info.ModTime()) > racy
+	return state
+}
+
+// matches reports whether the file is what it was.
+func (f fileState) matches(old fileState) bool { return f.sound && f == old }

@@ -1,0 +1,138 @@
+//go:build linux || darwin
+
+package dedup_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/dedup"
+)
+
+// TestFile does something to the file while the answer is fetched, or between
+// that and the next call.
+func TestFile(t *testing.T) {
+	nothing := func(*testing.T, string) {}
+	write := func(text string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { put(t, path, text, time.Hour) }
+	}
+	remove := func(t *testing.T, path string) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace := func(t *testing.T, path string) { // by one of the same size and age
+		put(t, path+".new", "old", time.Hour)
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name                   string
+		first, during, between func(t *testing.T, path string)
+		want                   dedup.Disposition
+	}{
+		{"unchanged", nothing, nothing, nothing, dedup.Hit},
+		{"another size", nothing, nothing, write("longer"), dedup.Fetched},
+		{"another time", nothing, nothing, func(t *testing.T, path string) { put(t, path, "old", 2*time.Hour) }, dedup.Fetched},
+		{"replaced", nothing, nothing, replace, dedup.Fetched},
+		{"other rights", nothing, nothing, func(t *testing.T, path string) {
+			for before := dedup.Look(path); dedup.Look(path) == before; { // the clock of files may stand for some ms
+				if err := os.Chmod(path, 0o400); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, dedup.Fetched},
+		{"removed", nothing, nothing, remove, dedup.Fetched},
+		{"changed meanwhile", nothing, write("longer"), nothing, dedup.Fetched},
+		{"removed meanwhile", nothing, remove, write("old"), dedup.Fetched},
+		{"too young", func(t *testing.T, path string) { put(t, path, "old", 2*time.Second) }, nothing, nothing, dedup.Fetched},
+		{"old enough", func(t *testing.T, path string) { put(t, path, "old", 2*time.Second+1) }, nothing, nothing, dedup.Hit},
+		{"not there", remove, nothing, nothing, dedup.Fetched},
+		{"a folder", func(t *testing.T, path string) {
+			remove(t, path)
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			age(t, path, time.Hour)
+		}, nothing, nothing, dedup.Fetched},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				path := filepath.Join(t.TempDir(), "file")
+				put(t, path, "old", time.Hour)
+				q := query(dedup.Use{Pure: true, File: path})
+				tt.first(t, path)
+				x := wait(t, s, q)
+				tt.during(t, path)
+				x.flight.Settle([]byte("answer"), false, true)
+				tt.between(t, path)
+				if got := (&source{store: s}).ask(t, q); got.How != tt.want {
+					t.Errorf("got %s, want %s", got.How, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A file that is young when it is first looked at may change unseen in its first
+// two seconds, however long the fetch takes.
+func TestFileYoungWhenSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		path := filepath.Join(t.TempDir(), "file")
+		put(t, path, "old", time.Second)
+		x := wait(t, s, query(dedup.Use{Pure: true, File: path}))
+		time.Sleep(time.Hour)
+		x.flight.Settle([]byte("answer"), false, true)
+		if got := s.Stats().Entries; got != 0 {
+			t.Errorf("got %d entries, want none", got)
+		}
+	})
+}
+
+func TestFileJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		path := filepath.Join(t.TempDir(), "file")
+		put(t, path, "old", time.Hour)
+		q := query(dedup.Use{Pure: true, File: path})
+		wait(t, s, q)
+		if wait(t, s, q).flight != nil {
+			t.Error("not joined though the file is what it was")
+		}
+		put(t, path, "newer", time.Hour)
+		if wait(t, s, q).flight == nil {
+			t.Error("joined though the file has changed")
+		}
+	})
+}
+
+func TestFileRefused(t *testing.T) {
+	src := &source{store: newStore(t)}
+	for _, path := range []string{"relative", "/", filepath.Join(t.TempDir(), "none")} {
+		if got := src.guess(t, query(dedup.Use{Pure: true, File: path})); got != "file" {
+			t.Errorf("%s: got %q, want file", path, got)
+		}
+	}
+}
+
+// put writes a file that last changed so long ago.
+func put(t *testing.T, path, text string, ago time.Duration) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	age(t, path, ago)
+}
+
+func age(t *testing.T, path string, ago time.Duration) {
+	t.Helper()
+	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-ago)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,98 @@
+package dedup_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+
+	"pgregory.net/rapid"
+)
+
+// op is one thing that happens in a history.
+type op struct {
+	what  string
+	pause time.Duration // after the op before it has begun
+
+	// Of a read or a guess.
+	key    int           // of keys
+	scope  string        //
+	use    int           // of modelUses
+	cancel time.Duration // the call leaves then; 0: never
+	good   bool          // the answer may be shared
+	asks   bool          // the server asks the client something on the way
+	size   int           // bytes the answer has besides
+
+	// Of a fetch: until the server looks; then until the answer. Of a change: until
+	// it lands; then until the outcome is known.
+	before, after time.Duration
+	places        []int         // of a change: of modelPlaces
+	doubt         time.Duration // until the outcome is in doubt
+	late          bool          // it becomes known after that
+}
+
+func (o op) GoString() string { return fmt.Sprintf("%+v", o) }
+
+// modelPlaces are what a model world consists of.
+var modelPlaces = []call.Place{host, local, edge, slot(8)}
+
+// keys are, for each call there is, what its answer depends on.
+var keys = [][]int{{0}, {1}, {0, 1}, {2}, {0, 2}, {1, 2, 3}}
+
+// modelUses are how long answers may stand in for new ones.
+var modelUses = []dedup.Use{
+	{MaxAge: 300 * time.Millisecond},
+	{Freshness: 200 * time.Millisecond},
+	{Pure: true},
+	{MaxAge: 300 * time.Millisecond, Repeats: 2, BackOff: true},
+	{Freshness: 200 * time.Millisecond, Volatile: true},
+}
+
+const modelWriteSettle = 500 * time.Millisecond
+
+// whats are what may happen, as often as the number says. What puts much into
+// the air for long is rare, for nothing is served then.
+var whats = slices.Concat(
+	slices.Repeat([]string{"read"}, 30), slices.Repeat([]string{"guess"}, 10), slices.Repeat([]string{"write"}, 5),
+	[]string{"doubt", "misjudged", "elsewhere", "drop", "resize", "question"},
+)
+
+// scopes are two sessions and what is common to all.
+var scopes = []string{"a", "a", "a", "b", "*"}
+
+func drawOp(t *rapid.T) op {
+	ms := func(label string, most int) time.Duration {
+		return time.Duration(rapid.IntRange(0, most).Draw(t, label)) * time.Millisecond
+	}
+	o := op{what: rapid.SampledFrom(whats).Draw(t, "what")}
+	if rapid.Bool().Draw(t, "later") {
+		o.pause = ms("pause", 40)
+	}
+	switch o.what {
+	case "read", "guess":
+		o.key = rapid.IntRange(0, len(keys)-1).Draw(t, "key")
+		o.scope = rapid.SampledFrom(scopes).Draw(t, "scope")
+		o.use = o.key % len(modelUses) // a tool's rules do not change
+		o.before, o.after = ms("before", 40), ms("after", 40)
+		o.good = rapid.IntRange(0, 9).Draw(t, "good") > 0
+		o.asks = rapid.IntRange(0, 9).Draw(t, "asks") == 0
+		o.size = rapid.IntRange(0, 3000).Draw(t, "size")
+		if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+			o.cancel = 1 + ms("cancel", 60)
+		}
+	case "write", "doubt", "misjudged":
+		o.places = rapid.SliceOfNDistinct(rapid.IntRange(0, len(modelPlaces)-1), 1, 2, rapid.ID).Draw(t, "places")
+		o.before, o.after = ms("before", 60), ms("after", 60)
+		o.doubt = ms("doubt", 60)
+		o.late = rapid.Bool().Draw(t, "late")
+	case "elsewhere":
+		o.places = []int{rapid.IntRange(0, len(modelPlaces)-1).Draw(t, "place")}
+	case "drop":
+		o.scope = rapid.SampledFrom(scopes).Draw(t, "scope")
+	case "resize":
+		o.size = rapid.IntRange(0, 100_000).Draw(t, "size")
+	}
+	return o
+}

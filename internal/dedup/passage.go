@@ -1,0 +1,118 @@
+package dedup
+
+import (
+	"time"
+
+	"mcpschedd/internal/call"
+)
+
+// Passage is one call on its way to its upstream, from its arrival until its
+// outcome is known.
+type Passage struct {
+	store   *Store
+	effect  call.Effect
+	reforms uint64        // how many there had been when it arrived
+	until   time.Duration // of a doubtful one: when it counts as ended
+	timer   *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
+	over    bool
+}
+
+// Arrive notes a call that has come in and goes upstream, one that only reads
+// too: rules that come later may say otherwise. Before Arrive returns, what the
+// call may change has changed and is in the air.
+func (s *Store) Arrive(e call.Effect) *Passage {
+	p := &Passage{store: s, effect: e}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.reforms = s.reforms
+	s.passages++
+	for _, place := range e.Places {
+		s.depart(s.epochs.at(place)) // the change at arrival
+	}
+	return p
+}
+
+// depart notes that a change of what the mark stands for is under way. That alone
+// keeps back what was fetched before; the bump does so too.
+func (s *Store) depart(m *mark) {
+	m.air++
+	s.epochs.bump(m)
+}
+
+// land notes that it has come to its end.
+func (s *Store) land(m *mark) {
+	m.air--
+	s.epochs.bump(m) // the change at the end
+}
+
+// End notes that the outcome is known, whatever it is. What the call may change
+// has changed once more and is no longer in the air. A second time it does
+// nothing.
+func (p *Passage) End() {
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	p.endLocked()
+}
+
+func (p *Passage) endLocked() {
+	if p.over {
+		return
+	}
+	s := p.store
+	p.over = true
+	s.passages--
+	if p.timer != nil {
+		p.timer.Stop()
+		delete(s.doubtful, p)
+	}
+	if p.reforms != s.reforms { // the last reform put it into the air everywhere
+		s.land(&s.epochs.world)
+	}
+	if len(p.effect.Places) > 0 {
+		p.landLocked()
+	}
+}
+
+// landLocked ends a change.
+func (p *Passage) landLocked() {
+	s := p.store
+	var settled time.Duration
+	if p.effect.Remote {
+		settled = s.clock() + s.options.Settle
+	}
+	for _, place := range p.effect.Places {
+		m := s.epochs.at(place)
+		s.land(m)
+		m.settled = max(m.settled, settled)
+	}
+}
+
+// Doubt notes that the outcome is not known: the call was cancelled, timed out,
+// lost its connection, or goes on as a task. It stays in the air until End, or
+// until the time for that is over, which starts again with each Doubt.
+func (p *Passage) Doubt() {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.over || s.closed {
+		return
+	}
+	wait := s.options.WriteSettle
+	p.until = s.clock() + wait
+	if p.timer != nil {
+		p.timer.Reset(wait)
+		return
+	}
+	s.doubtful[p] = struct{}{}
+	p.timer = time.AfterFunc(wait, p.expire)
+}
+
+// expire ends a passage whose time is over, unless that has just started again.
+func (p *Passage) expire() {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && s.clock() >= p.until {
+		p.endLocked()
+	}
+}

@@ -1,0 +1,174 @@
+package dedup_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+func slot(n uint64) call.Place { return call.Place{Slot: n} }
+
+func changes(places ...call.Place) call.Effect { return call.Effect{Places: places} }
+
+func remote(places ...call.Place) call.Effect { return call.Effect{Places: places, Remote: true} }
+
+func other(q dedup.Query) dedup.Query {
+	q.Key.Arguments = `{"path":"other"}`
+	return q
+}
+
+// keeps reports whether an answer fetched now is served to the next call.
+func keeps(t *testing.T, s *dedup.Store, places ...call.Place) bool {
+	t.Helper()
+	src := &source{store: s}
+	src.ask(t, query(pure, places...))
+	return src.ask(t, query(pure, places...)).How == dedup.Hit
+}
+
+// TestInTheAir says when a write has left the air, from its arrival on.
+func TestInTheAir(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		effect call.Effect
+		act    func(p *dedup.Passage)
+		air    bool
+	}{
+		{"arrived", changes(local), func(*dedup.Passage) {}, true},
+		{"ended", changes(local), (*dedup.Passage).End, false},
+		{"ended twice", changes(local), func(p *dedup.Passage) { p.End(); p.End() }, false},
+		{"one place named twice", changes(local, local), (*dedup.Passage).End, false},
+		{"in doubt", changes(local), (*dedup.Passage).Doubt, true},
+		{"in doubt for long", changes(local), func(p *dedup.Passage) { p.Doubt(); time.Sleep(writeSettle - 1) }, true},
+		{"in doubt for too long", changes(local), func(p *dedup.Passage) { p.Doubt(); time.Sleep(writeSettle + 1) }, false},
+		{"in doubt, then ended", changes(local), func(p *dedup.Passage) { p.Doubt(); p.End() }, false},
+		{"ended, then in doubt", changes(local), func(p *dedup.Passage) { p.End(); p.Doubt() }, false},
+		{"in doubt again", changes(local), func(p *dedup.Passage) {
+			for range 3 {
+				p.Doubt()
+				time.Sleep(writeSettle - 1)
+			}
+		}, true},
+		{"arrived long ago", changes(local), func(*dedup.Passage) { time.Sleep(24 * time.Hour) }, true},
+		{"edge", changes(edge), func(*dedup.Passage) {}, true},
+		{"read", changes(), func(*dedup.Passage) {}, false},
+		{"read in doubt", changes(), (*dedup.Passage).Doubt, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				tt.act(s.Arrive(tt.effect))
+				if got := !keeps(t, s, local, edge); got != tt.air {
+					t.Errorf("in the air: %v, want %v", got, tt.air)
+				}
+			})
+		})
+	}
+}
+
+// Two writes of one place: it is in the air until both have ended.
+func TestTwoInTheAir(t *testing.T) {
+	s := newStore(t)
+	first, second := s.Arrive(changes(local)), s.Arrive(changes(local, host))
+	first.End()
+	if keeps(t, s, local) {
+		t.Error("something is kept while a write is in the air")
+	}
+	second.End()
+	if !keeps(t, s, local) {
+		t.Error("nothing is kept after the last write")
+	}
+}
+
+// What a write overlaps is not kept, however the two lie.
+func TestFetchBesideWrite(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		order []string
+		want  dedup.Disposition
+	}{
+		{"before", []string{"begin", "settle", "arrive", "end"}, dedup.Fetched},
+		{"into", []string{"begin", "arrive", "settle", "end"}, dedup.Fetched},
+		{"around", []string{"begin", "arrive", "end", "settle"}, dedup.Fetched},
+		{"within", []string{"arrive", "begin", "settle", "end"}, dedup.Fetched},
+		{"out of", []string{"arrive", "begin", "end", "settle"}, dedup.Fetched},
+		{"out of, settled in doubt", []string{"arrive", "begin", "doubt", "settle", "end"}, dedup.Fetched},
+		{"after", []string{"arrive", "end", "begin", "settle"}, dedup.Hit},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				var p *dedup.Passage
+				var x *waiting
+				for _, step := range tt.order {
+					switch step {
+					case "begin":
+						x = wait(t, s, query(pure, host))
+					case "settle":
+						x.flight.Settle([]byte("answer"), false, true)
+					case "arrive":
+						p = s.Arrive(changes(host))
+					case "doubt":
+						p.Doubt()
+					case "end":
+						p.End()
+					}
+				}
+				if got := (&source{store: s}).ask(t, query(pure, host)); got.How != tt.want {
+					t.Errorf("got %s, want %s", got.How, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// After a reform whatever was under way, reads too, may change anything.
+func TestReform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		read, write, gone := s.Arrive(changes()), s.Arrive(changes(local)), s.Arrive(changes(local))
+		gone.End()
+		s.Reform()
+		later := s.Arrive(changes(host))
+		for _, step := range []struct {
+			name string
+			act  func()
+			want bool // a place that nobody named is kept
+		}{
+			{"reformed", func() {}, false},
+			{"one that had ended ends again", gone.End, false},
+			{"the read has ended", read.End, false},
+			{"reformed again", s.Reform, false},
+			{"the write is in doubt", write.Doubt, false},
+			{"the later one has ended", later.End, false},
+			{"the time of the write is over", func() { time.Sleep(writeSettle + 1) }, true},
+		} {
+			step.act()
+			if got := keeps(t, s, edge); got != step.want {
+				t.Errorf("%s: kept %v, want %v", step.name, got, step.want)
+			}
+		}
+		if got := s.Stats().Passages; got != 0 || s.Air() != 0 {
+			t.Errorf("%d passages and %d changes in the air, want none", got, s.Air())
+		}
+	})
+}
+
+// A store that is closed leaves no timer behind, and nothing that fires changes
+// anything.
+func TestCloseWithDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		p := s.Arrive(changes(local))
+		p.Doubt()
+		s.Close()
+		p.Doubt()
+		time.Sleep(2 * writeSettle)
+		if got := s.Stats().Passages; got != 1 {
+			t.Errorf("got %d passages, want the one in doubt", got)
+		}
+		p.End()
+	})
+}

@@ -1,0 +1,93 @@
+package dedup
+
+import (
+	"time"
+
+	"mcpschedd/internal/call"
+)
+
+// Query is one call that may be answered without its upstream.
+type Query struct {
+	Key       call.Key
+	Places    []call.Place // what its answer depends on; not changed afterwards
+	Use       Use
+	Delivered *Delivered // of the client that asks; nil: it is not known which one does
+}
+
+// Use says how long an answer may stand in for a new one. With the zero value it
+// never may, except for calls that are made at the same time.
+type Use struct {
+	Pure      bool          // until something changes a place
+	Freshness time.Duration // since the fetch began; 0: an answer somebody asked for is never served again, a guessed one once
+	MaxAge    time.Duration // of a guessed one where Freshness is 0; 0: it is not kept
+	Volatile  bool          // no guess may answer it
+	File      string        // absolute path of what the answer depends on besides; "": nothing
+	Repeats   int           // after so many identical answers in a row a back-off is hinted at; 0: never
+	BackOff   bool          // and the next identical call within that time is served the stored one
+}
+
+// together is how far apart two calls may begin and still count as made at the
+// same time, where no freshness says more.
+const together = 100 * time.Millisecond
+
+// admits reports whether an answer of that age may be served: one that was
+// guessed, and one that was asked for before.
+func (u Use) admits(guessed, used bool, age time.Duration) bool {
+	switch {
+	case guessed && u.Volatile:
+		return false
+	case u.Pure:
+		return true
+	case guessed && u.Freshness > 0:
+		return age <= u.Freshness
+	case guessed:
+		return !used && age <= u.MaxAge && u.MaxAge > 0
+	}
+	return age < u.Freshness
+}
+
+// joins reports whether a call may wait for a fetch that began so long ago.
+func (u Use) joins(guessed bool, age time.Duration) bool {
+	if !guessed && u.Freshness == 0 && age < together {
+		return true
+	}
+	return u.admits(guessed, false, age)
+}
+
+// backsOff reports whether an answer that may not be served may have to be, to a
+// client that keeps asking.
+func (u Use) backsOff() bool { return u.BackOff && u.Repeats > 0 }
+
+// Disposition is how a call came by its answer.
+type Disposition string
+
+// What a call can be answered from.
+const (
+	Hit     Disposition = "hit"     // the store
+	Joined  Disposition = "joined"  // a fetch that had begun before
+	Fetched Disposition = "fetched" // its own fetch
+)
+
+// Outcome is the answer to one call.
+type Outcome struct {
+	Body       []byte // of a hit or joined: not to be changed; nil where the fetcher has it
+	Stateless  bool   // what was said of the body when it came
+	How        Disposition
+	Prefetched bool          // it was fetched, or began to be, before anybody asked
+	BackedOff  bool          // too old to be served, but to a client that keeps asking
+	Age        time.Duration // since the fetch began
+	BackOff    time.Duration // until something new may be expected; 0: nothing is known
+	Alone      bool          // joined a fetch whose answer nobody else may have: to be fetched without the store
+	Same       bool          // the client already holds these very bytes: a reference may stand for them
+	Err        error         // why there is no answer: the cause of the context's end
+}
+
+// Waiter is one call that waits for its answer.
+type Waiter struct {
+	Done   func(Outcome)                      // called once, under no lock; maybe before Do returns, on its goroutine
+	Notify func(method string, params []byte) // what the server says on the way; nil: not of interest
+
+	query  Query
+	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it
+	stop   func() bool // stops watching its context
+}

@@ -1,0 +1,127 @@
+package dedup_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+// crowd is readers, writers and guesses that meet as they may, in real time.
+type crowd struct {
+	t       *testing.T
+	store   *dedup.Store
+	numbers [2]atomic.Int64 // what is true: of crowdPlaces, how often it has changed
+	fetches sync.WaitGroup
+	shared  atomic.Int64 // answers that came from the store or another's fetch
+}
+
+var crowdPlaces = [2]call.Place{host, edge}
+
+// TestConcurrent: every call is answered once, with nothing that a write had
+// overtaken.
+func TestConcurrent(t *testing.T) {
+	c := &crowd{t: t, store: newStore(t)}
+	var writers, readers sync.WaitGroup
+	var stop atomic.Bool
+	for i := range crowdPlaces {
+		writers.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				c.write(i, n)
+			}
+		})
+	}
+	for r := range 8 {
+		readers.Go(func() {
+			d := dedup.NewDelivered()
+			for range 500 {
+				c.read(rand.IntN(2), []string{"a", "b"}[r%2], d)
+			}
+		})
+	}
+	readers.Wait()
+	stop.Store(true)
+	writers.Wait()
+	c.fetches.Wait()
+	if got := c.store.Stats(); got.Flights != 0 || got.Passages != 0 || c.store.Air() != 0 {
+		t.Errorf("got %+v, and %d changes in the air, want none under way", got, c.store.Air())
+	}
+	t.Logf("%d of 4000 answers were shared", c.shared.Load())
+}
+
+func (c *crowd) query(i int, scope string) dedup.Query {
+	q := query([]dedup.Use{fresh, pure}[i], crowdPlaces[i])
+	q.Key.Scope, q.Key.Tool = scope, fmt.Sprint(i)
+	return q
+}
+
+// fetch returns what asks for a number.
+func (c *crowd) fetch(i int) func(context.Context, *dedup.Flight) {
+	return func(_ context.Context, f *dedup.Flight) {
+		c.fetches.Go(func() {
+			body := fmt.Append(nil, c.numbers[i].Load())
+			f.Notify("notifications/progress", nil)
+			f.Settle(body, false, true)
+			clear(body)
+		})
+	}
+}
+
+// write changes a number, guesses that it is asked for, and now and then does
+// something else.
+func (c *crowd) write(i, n int) {
+	p := c.store.Arrive(changes(crowdPlaces[i]))
+	c.numbers[i].Add(1)
+	if n%3 == 0 {
+		p.Doubt()
+	}
+	p.End()
+	c.store.Prefetch(c.t.Context(), c.query(i, "b"), c.fetch(i))
+	switch n % 50 {
+	case 0:
+		c.store.Reform()
+	case 1:
+		c.store.Drop("a")
+	case 2:
+		c.store.Taint(1)
+	case 3:
+		c.store.Configure(dedup.Options{MaxBytes: 1 << (n % 20), WriteSettle: writeSettle})
+	case 4:
+		c.store.Stats()
+	}
+	for range 200 { // so that something is kept between two writes
+		c.store.Bump(local)
+	}
+}
+
+// read asks for a number, and now and then does not wait for it.
+func (c *crowd) read(i int, scope string, d *dedup.Delivered) {
+	q := c.query(i, scope)
+	q.Delivered = d
+	ctx, cancel := context.WithCancelCause(c.t.Context())
+	defer cancel(nil)
+	least := c.numbers[i].Load()
+	got := make(chan dedup.Outcome, 2)
+	w := &dedup.Waiter{Done: func(o dedup.Outcome) { got <- o }, Notify: func(string, []byte) {}}
+	c.store.Do(ctx, q, w, c.fetch(i))
+	if rand.IntN(4) == 0 {
+		cancel(errLeft)
+	}
+	o := <-got
+	if len(got) > 0 {
+		c.t.Error("answered twice")
+	}
+	if o.Body == nil {
+		return
+	}
+	c.shared.Add(1)
+	var saw int64
+	if _, err := fmt.Sscan(string(o.Body), &saw); err != nil || saw < least {
+		c.t.Errorf("stale answer: got %q, %s, after %d", o.Body, o.How, least)
+	}
+}

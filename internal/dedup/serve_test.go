@@ -1,0 +1,280 @@
+package dedup_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/dedup"
+)
+
+// uses are what the rules are about.
+var (
+	never    = dedup.Use{MaxAge: 10 * time.Second}
+	fresh    = dedup.Use{Freshness: 5 * time.Second, MaxAge: 10 * time.Second}
+	pure     = dedup.Use{Pure: true}
+	volatile = dedup.Use{Freshness: 5 * time.Second, MaxAge: 10 * time.Second, Volatile: true}
+)
+
+// TestServed makes a call or a guess, and then calls at the given times after it.
+func TestServed(t *testing.T) {
+	const hit, fetched = dedup.Hit, dedup.Fetched
+	for _, tt := range []struct {
+		name    string
+		use     dedup.Use
+		guessed bool
+		after   []time.Duration
+		want    []dedup.Disposition
+	}{
+		{"organic without freshness", never, false, []time.Duration{0, 1}, []dedup.Disposition{fetched, fetched}},
+		{"organic and fresh", fresh, false, []time.Duration{0, 5*time.Second - 1}, []dedup.Disposition{hit, hit}},
+		{"organic at its freshness", fresh, false, []time.Duration{5 * time.Second}, []dedup.Disposition{fetched}},
+		{"organic and pure", pure, false, []time.Duration{0, time.Hour}, []dedup.Disposition{hit, hit}},
+		{"organic and volatile", volatile, false, []time.Duration{time.Second}, []dedup.Disposition{hit}},
+		{"guessed without freshness", never, true, []time.Duration{time.Second, time.Second}, []dedup.Disposition{hit, fetched}},
+		{"guessed at max_age", never, true, []time.Duration{10 * time.Second}, []dedup.Disposition{hit}},
+		{"guessed beyond max_age", never, true, []time.Duration{10*time.Second + 1}, []dedup.Disposition{fetched}},
+		{"guessed and fresh", fresh, true, []time.Duration{1, 5 * time.Second}, []dedup.Disposition{hit, hit}},
+		{"guessed beyond freshness", fresh, true, []time.Duration{5*time.Second + 1}, []dedup.Disposition{fetched}},
+		{"guessed and pure", pure, true, []time.Duration{1, time.Hour}, []dedup.Disposition{hit, hit}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{store: newStore(t)}
+				q := query(tt.use, host, edge)
+				if tt.guessed {
+					if why := src.guess(t, q); why != "" {
+						t.Fatalf("not begun: %s", why)
+					}
+				} else if got := src.ask(t, q); got.How != fetched {
+					t.Fatalf("the first was %s", got.How)
+				}
+				began := time.Now()
+				for i, after := range tt.after {
+					time.Sleep(time.Until(began.Add(after)))
+					got := src.ask(t, q)
+					if got.How != tt.want[i] {
+						t.Errorf("after %v: got %s, want %s", after, got.How, tt.want[i])
+					}
+					if got.How == hit && (got.Age != after || got.Prefetched != tt.guessed) {
+						t.Errorf("after %v: age %v, prefetched %v", after, got.Age, got.Prefetched)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The age of an answer counts from when its fetch began, for that is when the
+// server may have looked.
+func TestAgeFromStart(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		took time.Duration
+		want dedup.Disposition
+	}{
+		{"fresh yet", 4 * time.Second, dedup.Hit},
+		{"too slow", 5 * time.Second, dedup.Fetched},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{store: newStore(t)}
+				q := query(fresh, host)
+				x := wait(t, src.store, q)
+				time.Sleep(tt.took)
+				x.flight.Settle([]byte("slow"), false, true)
+				if got := src.ask(t, q); got.How != tt.want {
+					t.Errorf("got %s, want %s", got.How, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// What can never be served takes no room.
+func TestNotStored(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		use  dedup.Use
+		good bool
+		body int
+	}{
+		{"organic without freshness", never, true, 1},
+		{"no answer", pure, false, 1},
+		{"too large", pure, true, 1 << 18},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			x := wait(t, s, query(tt.use))
+			x.flight.Settle(make([]byte, tt.body), false, tt.good)
+			x.outcome(t)
+			if got := s.Stats(); got.Entries != 0 || got.Bytes != 0 || got.Stored != 0 {
+				t.Errorf("got %+v, want nothing stored", got)
+			}
+		})
+	}
+}
+
+// TestInvalidated makes a change of each kind; one that concerns the answer ends
+// it.
+func TestInvalidated(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(s *dedup.Store)
+		want   dedup.Disposition
+	}{
+		{"nothing", func(*dedup.Store) {}, dedup.Hit},
+		{"domain", func(s *dedup.Store) { s.Bump(host) }, dedup.Fetched},
+		{"edge", func(s *dedup.Store) { s.Bump(edge) }, dedup.Fetched},
+		{"several", func(s *dedup.Store) { s.Bump(local, edge) }, dedup.Fetched},
+		{"another domain", func(s *dedup.Store) { s.Bump(local) }, dedup.Hit},
+		{"another slot", func(s *dedup.Store) { s.Bump(slot(8)) }, dedup.Hit},
+		{"slot that shares the mark", func(s *dedup.Store) { s.Bump(slot(7 + dedup.Slots)) }, dedup.Fetched},
+		{"reform", (*dedup.Store).Reform, dedup.Fetched},
+		{"write that ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, dedup.Fetched},
+		{"write in the air", func(s *dedup.Store) { s.Arrive(changes(edge)) }, dedup.Fetched},
+		{"write elsewhere", func(s *dedup.Store) { s.Arrive(changes(local)) }, dedup.Hit},
+		{"read", func(s *dedup.Store) { s.Arrive(changes()).End() }, dedup.Hit},
+		{"scope dropped", func(s *dedup.Store) { s.Drop("session 1") }, dedup.Fetched},
+		{"another scope dropped", func(s *dedup.Store) { s.Drop("session 2") }, dedup.Hit},
+		{"shrunk", func(s *dedup.Store) { s.Configure(dedup.Options{MaxBytes: 100}) }, dedup.Fetched},
+		{"closed", (*dedup.Store).Close, dedup.Fetched},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			src := &source{store: newStore(t)}
+			q := query(pure, host, edge)
+			src.ask(t, q)
+			tt.change(src.store)
+			if got := src.ask(t, q); got.How != tt.want {
+				t.Errorf("got %s, want %s", got.How, tt.want)
+			}
+		})
+	}
+}
+
+// What the call that asks depends on counts too: after a reload it may be more.
+func TestPlacesOfBoth(t *testing.T) {
+	src := &source{store: newStore(t)}
+	src.ask(t, query(pure, host))
+	src.store.Bump(local)
+	if got := src.ask(t, query(pure, host, local)); got.How != dedup.Fetched {
+		t.Errorf("got %s, want fetched: the domain has changed since", got.How)
+	}
+	x := wait(t, src.store, other(query(pure, host)))
+	src.store.Bump(edge)
+	if y := wait(t, src.store, other(query(pure, host, edge))); y.flight == nil {
+		t.Error("joined a flight from before the change")
+	}
+	x.flight.Settle(nil, false, true)
+}
+
+func TestKeysApart(t *testing.T) {
+	src := &source{store: newStore(t)}
+	q := query(pure)
+	src.ask(t, q)
+	for name, change := range map[string]func(q *dedup.Query){
+		"upstream":  func(q *dedup.Query) { q.Key.Upstream++ },
+		"scope":     func(q *dedup.Query) { q.Key.Scope = "session 2" },
+		"tool":      func(q *dedup.Query) { q.Key.Tool = "list" },
+		"arguments": func(q *dedup.Query) { q.Key.Arguments = `{"path":"b"}` },
+	} {
+		q := q
+		change(&q)
+		if got := src.ask(t, q); got.How != dedup.Fetched {
+			t.Errorf("another %s: got %s, want fetched", name, got.How)
+		}
+	}
+}
+
+func TestOutcomeOfHit(t *testing.T) {
+	s := newStore(t)
+	body := []byte("answer")
+	x := wait(t, s, query(pure))
+	x.flight.Settle(body, true, true)
+	body[0] = 'X' // only borrowed
+	x.flight.Settle([]byte("another"), false, true)
+	got := wait(t, s, query(pure)).outcome(t)
+	if string(got.Body) != "answer" || !got.Stateless || got.Err != nil || got.Alone {
+		t.Errorf("got %+v %q, want the stored answer", got, got.Body)
+	}
+	if own := x.outcome(t); own.How != dedup.Fetched || own.Body != nil {
+		t.Errorf("the fetcher got %+v, want no body", own)
+	}
+}
+
+func TestPrefetchRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		use    dedup.Use
+		before func(t *testing.T, src *source, q dedup.Query)
+		want   string
+	}{
+		{"nothing known", never, nil, ""},
+		{"volatile", volatile, nil, "volatile"},
+		{"of no use", dedup.Use{}, nil, "max_age"},
+		{"closed", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "closed"},
+		{"stored", fresh, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "stored"},
+		{"guessed", never, func(t *testing.T, src *source, q dedup.Query) { src.guess(t, q) }, "stored"},
+		{"guessed too long ago", never, func(t *testing.T, src *source, q dedup.Query) {
+			src.guess(t, q)
+			time.Sleep(time.Minute)
+		}, ""},
+		{"in flight", never, func(t *testing.T, src *source, q dedup.Query) { wait(t, src.store, q) }, "in_flight"},
+		{"in flight from before a change", never, func(t *testing.T, src *source, q dedup.Query) {
+			wait(t, src.store, q)
+			src.store.Bump(host)
+		}, ""},
+		{"write in the air", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)) }, "in_the_air"},
+		{"reform while something is under way", never, func(_ *testing.T, src *source, _ dedup.Query) {
+			src.store.Arrive(changes())
+			src.store.Reform()
+		}, "in_the_air"},
+		{"local write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)).End() }, ""},
+		{"remote write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(remote(host)).End() }, "settling"},
+		{"remote write long ended", never, func(_ *testing.T, src *source, _ dedup.Query) {
+			src.store.Arrive(remote(host)).End()
+			time.Sleep(settle)
+		}, ""},
+		{"delivered", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "delivered"},
+		{"delivered from a guess", never, func(t *testing.T, src *source, q dedup.Query) { src.guess(t, q); src.ask(t, q) }, "delivered"},
+		{"delivered before a change", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q); src.store.Bump(host) }, ""},
+		{"delivered and no longer fresh", fresh, func(t *testing.T, src *source, q dedup.Query) {
+			src.ask(t, q)
+			time.Sleep(time.Minute)
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{store: newStore(t)}
+				q := query(tt.use, host)
+				q.Delivered = dedup.NewDelivered()
+				if tt.before != nil {
+					tt.before(t, src, q)
+				}
+				if got := src.guess(t, q); got != tt.want {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// After a remote write a read may still see the old state: what was fetched then
+// is not kept, whenever it comes.
+func TestSettling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &source{store: newStore(t)}
+		q := query(pure, host)
+		src.store.Arrive(remote(host)).End()
+		time.Sleep(settle - 1)
+		early := wait(t, src.store, q)
+		time.Sleep(time.Hour)
+		early.flight.Settle([]byte("old"), false, true)
+		if got := src.ask(t, q); got.How != dedup.Fetched {
+			t.Errorf("got %s %q, want fetched", got.How, got.Body)
+		}
+		if got := src.ask(t, q); got.How != dedup.Hit {
+			t.Errorf("got %s, want hit: it was fetched long after the write", got.How)
+		}
+	})
+}

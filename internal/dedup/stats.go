@@ -1,0 +1,87 @@
+package dedup
+
+// cause is why an answer is not stored, or no longer.
+type cause string
+
+const (
+	invalidated cause = "invalidated" // something changed
+	expired     cause = "expired"     // it grew too old, or a newer one took its place
+	consumed    cause = "consumed"    // it was served once and may not be again
+	evicted     cause = "evicted"     // others needed its room, or it would need too much
+	neverAsked  cause = "never asked" // its scope, or the store, has ended
+	failed      cause = "error"       // it was none, or one client's own
+	cancelled   cause = "cancelled"   // nobody wanted it any more
+)
+
+// counts are what happened since the store was made. The store's mutex guards
+// them.
+type counts struct {
+	Hits        int64         `json:"hits"`        // calls served what was stored
+	BackedOff   int64         `json:"backed_off"`  // of those: to a client that keeps asking
+	Joined      int64         `json:"joined"`      // calls that got the answer of another one's fetch
+	Fetched     int64         `json:"fetched"`     // calls that began a fetch
+	Alone       int64         `json:"alone"`       // calls that joined a fetch and had to make their own
+	Left        int64         `json:"left"`        // calls that joined a fetch and did not wait for its end
+	Stored      int64         `json:"stored"`      // answers that were stored
+	Evicted     int64         `json:"evicted"`     // of those: for want of room
+	Invalidated int64         `json:"invalidated"` // of those: found to be from before a change
+	Consumed    int64         `json:"consumed"`    // of those: served once, and not good for more
+	Prefetch    PrefetchStats `json:"prefetch"`
+}
+
+// PrefetchStats is what became of guesses. Issued are as many as used and wasted
+// ones, those still in flight, and those stored that nobody has asked for yet.
+type PrefetchStats struct {
+	Issued    int64 `json:"issued"`
+	Used      int64 `json:"used"`      // answers that at least one call got
+	Late      int64 `json:"late"`      // of those: asked for before they were there
+	Displaced int64 `json:"displaced"` // answers to real calls that were evicted for a guess
+	Wasted    Waste `json:"wasted"`
+}
+
+// Waste is why guesses were of no use.
+type Waste struct {
+	Expired     int64 `json:"expired"`     // asked for too late
+	Invalidated int64 `json:"invalidated"` // something changed first
+	NeverAsked  int64 `json:"never_asked"` // until the session's end
+	Evicted     int64 `json:"evicted"`     // for want of room
+	Error       int64 `json:"error"`       // no answer that may be shared
+	Cancelled   int64 `json:"cancelled"`   // given up before the answer came
+}
+
+func (w *Waste) add(why cause) {
+	switch why {
+	case expired:
+		w.Expired++
+	case invalidated:
+		w.Invalidated++
+	case neverAsked:
+		w.NeverAsked++
+	case evicted:
+		w.Evicted++
+	case failed:
+		w.Error++
+	case cancelled:
+		w.Cancelled++
+	}
+}
+
+// Stats is what the store holds, and what happened since it was made.
+type Stats struct {
+	counts
+	Entries  int   `json:"entries"`  // answers
+	Bytes    int64 `json:"bytes"`    // what they cost
+	Flights  int   `json:"flights"`  // fetches that have not ended
+	Passages int   `json:"passages"` // calls whose outcome is not known yet
+	Doubtful int   `json:"doubtful"` // of those: it may never be
+}
+
+// Stats returns what there is to say of the store.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{
+		counts: s.counts, Entries: s.entries.Len(), Bytes: s.bytes,
+		Flights: len(s.flights), Passages: s.passages, Doubtful: len(s.doubtful),
+	}
+}
