@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test soak check bench stall conformance clients clean
+.PHONY: build demo test soak check bench stall conformance clients fresh clean
 
 build: ## the program, in bin/
 	go build -o $(BIN) ./cmd/mcpschedd
@@ -36,6 +36,9 @@ conformance: build ## the MCP conformance suites through the proxy (needs npm)
 
 clients: build ## real servers and real clients through the proxy (needs npm)
 	sh scripts/clients.sh
+
+fresh: build ## writes and reads through the proxy, real servers and Postgres (needs npm)
+	sh scripts/fresh.sh
 
 clean:
 	rm -rf bin results

@@ -8,12 +8,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // check validates the configuration and, asked to, tries every upstream.
@@ -35,7 +38,7 @@ func check(ctx context.Context, args []string, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured\n", path)
 		return err
 	}
-	report := config.Check(path, os.LookupEnv)
+	report := config.Check(path, os.LookupEnv, unmeant)
 	if _, err := report.WriteTo(stdout); err != nil {
 		return err
 	}
@@ -61,8 +64,126 @@ func survey(ctx context.Context, c *config.Config, stdout io.Writer) error {
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
 	defer cancel()
-	if failed := srv.Survey(ctx, stdout); failed > 0 {
+	found := srv.Survey(ctx, stdout)
+	text := classify(c, o, found.Tools) + compare(c, o, found)
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return err
+	}
+	if failed := len(found.Failed); failed > 0 {
 		return fmt.Errorf("%d of %d upstreams could not be asked", failed, len(o.Upstreams))
 	}
 	return nil
+}
+
+// classify gives lines to paste for the tools of which nobody says what they do.
+func classify(c *config.Config, o proxy.Options, tools []proxy.SurveyedTool) string {
+	var b strings.Builder
+	for _, u := range o.Upstreams {
+		var lines strings.Builder
+		claimed, known := "", 0 // the provider that its server alone claims to be, and how many tools that knows
+		for _, t := range tools {
+			if t.Model.Upstream != u.Model.Name || t.Hidden || !t.Unclassified() {
+				continue
+			}
+			class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
+			if vouched := vouchedFor(o.Models, u.Model, t); vouched.Class != t.Model.Class {
+				class, why = vouched.Class, "as provider "+vouched.Provider+" has it"
+				claimed, known = vouched.Provider, known+1
+			}
+			lines.WriteString(suggestion(c, t, class, why))
+		}
+		if lines.Len() == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n# %s: nobody says what these tools do, so each call of them counts as a write. To paste, once checked:\n", u.Model.Name)
+		if known > 0 {
+			fmt.Fprintf(&b, "# (Its own name is that of a %q server. If it is one, provider = %q in [%s] classifies %d of them.)\n", claimed, claimed, config.Key("upstreams", u.Model.Name), known)
+		}
+		b.WriteString(lines.String())
+	}
+	return b.String()
+}
+
+// vouchedFor is the model of a tool if the operator said of its server what that
+// says of itself.
+func vouchedFor(models *valuemodel.Models, u valuemodel.Upstream, t proxy.SurveyedTool) *valuemodel.Model {
+	u.Provider = t.Model.Provider
+	return models.Resolve(u, t.Model.Tool, t.Hints, valuemodel.Layer{})
+}
+
+// suggestion is the lines for one tool. They are comments where nothing can be
+// suggested, or a block stands there already.
+func suggestion(c *config.Config, t proxy.SurveyedTool, class valuemodel.Class, why string) string {
+	key := config.Key("tools", t.Model.Upstream+"/"+t.Model.Tool)
+	mark := ""
+	if class == valuemodel.Indeterminate {
+		mark, class, why = "#", valuemodel.ReadOnly, "only if so: its name does not tell"
+	}
+	if at := c.Where(key); at != "" {
+		mark, why = "#", "for the block at "+at+"; "+why
+	}
+	return fmt.Sprintf("%s[%s]\n%sside_effect_class = %q   # %s; %s\n", mark, key, mark, class, why, annotations(t.Hints))
+}
+
+// annotations says what a server says of a tool.
+func annotations(h valuemodel.Hints) string {
+	var said []string
+	if h.ReadOnly != nil {
+		said = append(said, fmt.Sprintf("readOnlyHint = %t", *h.ReadOnly))
+	}
+	if h.Destructive != nil {
+		said = append(said, fmt.Sprintf("destructiveHint = %t", *h.Destructive))
+	}
+	if len(said) == 0 {
+		return "no annotation"
+	}
+	return "annotation " + strings.Join(said, ", ")
+}
+
+// compare warns of what the configuration says of tools that do not exist. Of
+// upstreams that were not asked, anything may exist.
+func compare(c *config.Config, o proxy.Options, found proxy.Surveyed) string {
+	var names []string
+	for _, t := range found.Tools {
+		names = append(names, t.Model.Upstream+"/"+t.Model.Tool)
+	}
+	patterns := patterns(c)
+	var b strings.Builder
+	for _, p := range o.Models.Unmatched(names) {
+		key := ruleKey(c, p)
+		said := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
+		if !said && !mayExist(c, found, patterns[key]) {
+			fmt.Fprintln(&b, c.Problem(key, "warning: %s", p.Text))
+		}
+	}
+	return b.String()
+}
+
+// mayExist reports whether an upstream that was not asked could have a tool that
+// the pattern matches.
+func mayExist(c *config.Config, found proxy.Surveyed, pattern string) bool {
+	owner, _, full := strings.Cut(pattern, "/")
+	return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool {
+		asked := u.Enabled && !slices.Contains(found.Failed, u.Name)
+		return !asked && (!full || owner == u.Name || strings.ContainsAny(owner, `*?[\`))
+	})
+}
+
+// patterns are what the configuration says of other tools, and of which.
+func patterns(c *config.Config) map[string]string {
+	out := make(map[string]string) // key → pattern
+	for _, t := range c.Tools {
+		key := config.Key("tools", t.Name)
+		out[key] = t.Name
+		for i, v := range t.Invalidates {
+			out[fmt.Sprintf("%s.invalidates[%d]", key, i)] = v.Tool
+		}
+		for i, f := range t.FollowUp {
+			if owner, _, full := strings.Cut(t.Name, "/"); full && !strings.Contains(f.Tool, "/") {
+				f.Tool = owner + "/" + f.Tool // of the same upstream
+			}
+			out[fmt.Sprintf("%s.follow_up[%d].tool", key, i)] = f.Tool
+		}
+	}
+	return out
 }

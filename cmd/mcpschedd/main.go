@@ -53,6 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = runDemo(ctx, args, stdout, stderr)
 	case "check":
 		err = check(ctx, args, stdout)
+	case "explain":
+		err = explain(args, stdout, stderr)
 	case "version":
 		_, err = fmt.Fprintln(stdout, "mcpschedd", version())
 	case "help":

@@ -135,7 +135,7 @@ func load(file string) (*config.Config, error) {
 		c.Path = path
 		return c, nil
 	}
-	c, err := config.Load(path)
+	c, err := config.Load(path, unmeant)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logge
 		now = next
 		srv.Apply(options(next, dir, log))
 		log.Info("configuration reloaded", "path", next.Path)
-	})
+	}, unmeant)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		log.Warn("configuration not watched", "err", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-const usageMain = `usage: mcpschedd [serve|demo|check|version] [flags]
+const usageMain = `usage: mcpschedd [serve|demo|check|explain|version] [flags]
 
 mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
 and your servers in its configuration file.
@@ -13,6 +13,7 @@ and your servers in its configuration file.
   serve    run the proxy on stdio (the default), or with --http ADDR
   demo     play a short agent session, direct and through the proxy
   check    validate the configuration; --connect also tries every upstream
+  explain  what is known of one tool, and who says so
   version  print the version
   help     print this, or the flags of a command: mcpschedd help serve
 
@@ -38,7 +39,25 @@ Prints every mistake as file:line: key: message.
 
   --config FILE  the configuration (default: see mcpschedd help)
   --connect      also start every upstream, list what it offers, and warn of
-                 what clients do not take (long names, many tools)
+                 what clients do not take (long names, many tools) and of
+                 [tools.*] blocks about tools that do not exist; then lines to
+                 paste for the tools of which nobody says what they do
+`
+
+const usageExplain = `usage: mcpschedd explain TOOL [--config FILE] [--json]
+
+Prints what is known of a tool, and which layer says so: default, annotation
+(the server's own word), provider NAME, or FILE:LINE of the configuration.
+Starts nothing: annotations are those the server gave when last connected.
+
+  TOOL           upstream/tool, or the name that clients see, upstream__tool, or
+                 the tool's own name if no other upstream has it
+  --config FILE  the configuration (default: see mcpschedd help)
+  --json         print it as JSON
+
+For example:
+
+  mcpschedd explain github/list_issues
 `
 
 const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR]
@@ -58,6 +77,8 @@ func help(args []string, w io.Writer) error {
 			text = usageServe
 		case "check":
 			text = usageCheck
+		case "explain":
+			text = usageExplain
 		case "demo":
 			text = usageDemo
 		default:

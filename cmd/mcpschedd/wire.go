@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,9 +13,11 @@ import (
 	"time"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // options turns a configuration into what the proxy is told. An upstream that
@@ -31,7 +34,16 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 			AllowedOrigins: c.HTTP.AllowedOrigins,
 			SessionIdle:    time.Duration(c.HTTP.SessionIdle),
 		},
+		Dedup: dedup.Options{
+			MaxBytes:    int64(c.Dedup.MaxBytes),
+			WriteSettle: time.Duration(c.Dedup.WriteSettle),
+			Settle:      time.Duration(c.Dedup.Settle),
+		},
+		Limits: limits(c),
+		MaxAge: time.Duration(c.Enrichment.MaxAge),
+		Repeat: c.Dedup.Repeat,
 	}
+	o.Models, _ = models(c) // its problems kept the configuration from being loaded
 	for _, u := range c.Upstreams {
 		if u.Enabled {
 			o.Upstreams = append(o.Upstreams, wire(c, u, dir))
@@ -70,6 +82,11 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
 		Timeout:     time.Duration(u.Timeout),
 		Allows:      u.Tools.Allows,
+		Model: valuemodel.Upstream{
+			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // unresolved it still tells a server over HTTP from a process
+			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain,
+		},
+		SharedIdentity: u.SharedIdentity,
 	}
 }
 

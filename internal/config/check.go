@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -36,8 +35,12 @@ func (b *binder) check(c *Config) {
 	for _, p := range c.Plans {
 		b.checkPlan(p)
 	}
+	var upstreams []string
+	for _, u := range c.Upstreams {
+		upstreams = append(upstreams, u.Name)
+	}
 	for _, t := range c.Tools {
-		b.checkTool(t, c.Upstreams)
+		b.checkTool(t, upstreams)
 	}
 }
 
@@ -68,12 +71,24 @@ func validHost(host string) bool {
 
 func (b *binder) checkLimit(l Limit) {
 	key := join("limits", l.Name)
-	if l.Name != "*" && !validHost(l.Name) {
-		b.problem(key, "want a host such as \"api.github.com\", or \"*\" for every other, have %q", l.Name)
+	if l.Name != "*" {
+		b.checkHost(key, l.Name, `, or "*" for every other`)
 	}
 	if l.Burst > 0 && l.Rate == 0 && !b.failed(join(key, "rate")) {
 		b.problem(join(key, "burst"), "has no meaning without rate")
 	}
+}
+
+// checkHost wants a host, or what else may stand there.
+func (b *binder) checkHost(key, host, or string) {
+	if validHost(host) {
+		return
+	}
+	if u, err := url.Parse(host); err == nil && u.Scheme != "" && validHost(u.Host) {
+		b.problem(key, "want a host, not a url; did you mean %q?", u.Host)
+		return
+	}
+	b.problem(key, "want a host such as \"api.github.com\"%s, have %q", or, host)
 }
 
 // failed says whether the key already has a problem, so that it gives no second.
@@ -123,12 +138,12 @@ func (b *binder) checkSchema(key string, schema any) {
 	}
 }
 
-func (b *binder) checkTool(t Tool, upstreams []Upstream) {
+func (b *binder) checkTool(t Tool, upstreams []string) {
 	key := join("tools", t.Name)
 	b.pattern(key, t.Name)
-	if owner, _, ok := strings.Cut(t.Name, "/"); ok && len(upstreams) > 0 && !strings.ContainsAny(owner, `*?[\`) &&
-		!slices.ContainsFunc(upstreams, func(u Upstream) bool { return u.Name == owner }) {
-		b.warn(key, "no upstream is named %q here", owner)
+	b.checkOwner(key, t.Name, upstreams)
+	if t.RateLimitHost != "" {
+		b.checkHost(join(key, "rate_limit_host"), t.RateLimitHost, "")
 	}
 	if m := t.CostModel; m.MaxKB > 0 && m.MaxKB < m.TypicalKB {
 		b.problem(join(key, "cost_model", "max_kb"), "want at least typical_kb, %v, have %v", m.TypicalKB, m.MaxKB)
@@ -136,6 +151,7 @@ func (b *binder) checkTool(t Tool, upstreams []Upstream) {
 	for i, inv := range t.Invalidates {
 		at := element(join(key, "invalidates"), i)
 		b.pattern(at, inv.Tool)
+		b.checkOwner(at, inv.Tool, upstreams)
 		for j, arg := range inv.Match {
 			if arg == "" {
 				b.problem(element(join(at, "match"), j), "want the name of an argument")
@@ -150,8 +166,23 @@ func (b *binder) checkTool(t Tool, upstreams []Upstream) {
 		}
 	}
 	for i, f := range t.FollowUp {
-		b.checkFollowUp(element(join(key, "follow_up"), i), f)
+		at := element(join(key, "follow_up"), i)
+		b.checkFollowUp(at, f)
+		b.checkOwner(join(at, "tool"), f.Tool, upstreams)
 	}
+}
+
+// checkOwner warns of a tool whose upstream is not in the file.
+func (b *binder) checkOwner(key, tool string, upstreams []string) {
+	owner, _, ok := strings.Cut(tool, "/")
+	if !ok || len(upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(upstreams, owner) {
+		return
+	}
+	if like := nearest(owner, upstreams); like != "" {
+		b.warn(key, "no upstream is named %q here; did you mean %q?", owner, like)
+		return
+	}
+	b.warn(key, "no upstream is named %q here", owner)
 }
 
 // pattern checks "tool", "upstream/tool" and globs of both. A tool's own name
@@ -170,14 +201,6 @@ func (b *binder) checkFollowUp(key string, f FollowUp) {
 	owner, tool, split := strings.Cut(f.Tool, "/")
 	if (owner == "" || split && tool == "") && !b.failed(join(key, "tool")) && !b.failed(key) {
 		b.problem(join(key, "tool"), "want \"tool\" or \"upstream/tool\", have %q", f.Tool)
-	}
-	// Only $ and a letter is a reference: "$5" is a price.
-	reference := regexp.MustCompile(`^\$[A-Za-z]`)
-	wellFormed := regexp.MustCompile(`^\$(args|result)(\.[^.\[\]]+|\[(\*|[0-9]+)\])*$`)
-	for _, arg := range slices.Sorted(maps.Keys(f.Args)) {
-		if s, ok := f.Args[arg].(string); ok && reference.MatchString(s) && !wellFormed.MatchString(s) {
-			b.problem(join(key, "args", arg), "want $args.path, $result.path with [*] or [0] for lists, or a constant, have %q", s)
-		}
 	}
 	switch {
 	case f.Projection != "" && len(f.Args) > 0:

@@ -14,7 +14,8 @@
 // that a Config holds no secret which the file does not.
 //
 // It leaves out what the values mean: layers of tool models, globs over tool
-// names and the content of plan steps are read by the packages that use them.
+// names, bindings and the content of plan steps are read by the packages that use
+// them. What these find wrong joins the rest by [Further].
 package config
 
 // Config is a whole configuration: the defaults, overlaid by one file.

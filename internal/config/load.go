@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/BurntSushi/toml"
 )
@@ -76,13 +77,19 @@ func userDir(variable, below string, env func(string) string) (string, error) {
 	return "", fmt.Errorf("neither %s nor HOME is an absolute path", variable)
 }
 
+// Further finds what is wrong with values that are read elsewhere, so that it is
+// reported with the rest. It is also asked about a file that has mistakes
+// already, whose values are then those that could be read. Its problems are made
+// with [Config.Problem].
+type Further func(*Config) []Problem
+
 // Load reads and checks a file. What is wrong with its content is an [*Error].
-func Load(path string) (*Config, error) {
+func Load(path string, further ...Further) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data)
+	return Parse(path, data, further...)
 }
 
 // read takes one byte more than allowed, for Parse to refuse.
@@ -97,7 +104,7 @@ func read(path string) ([]byte, error) {
 
 // Parse checks the content of the file named name, from whose folder relative
 // paths start. The error is always an [*Error].
-func Parse(name string, data []byte) (*Config, error) {
+func Parse(name string, data []byte, further ...Further) (*Config, error) {
 	b := &binder{file: name}
 	tree, broken := b.decode(data)
 	if broken != nil {
@@ -105,29 +112,50 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, &Error{Problems: []Problem{*broken}}
 	}
 	c := Default()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
+	}
+	c.Path, c.Digest = path, sha256.Sum256(data)
 	if !b.newer(tree) {
 		b.aliases(tree)
 		b.table("", tree, reflect.ValueOf(c).Elem())
 		b.check(c)
+		c.Positions = b.pos.lines()
+		b.finish(c, filepath.Dir(path))
+		for _, find := range further {
+			b.further(find(c))
+		}
 	}
 	if len(b.problems) > 0 {
 		sortProblems(b.problems)
 		return nil, &Error{Problems: b.problems}
 	}
-	path, err := filepath.Abs(name)
-	if err != nil {
-		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
-	}
-	c.fill(filepath.Dir(path), b.pos.stated)
+	sortProblems(b.warnings)
+	c.Warnings = b.warnings
+	return c, nil
+}
+
+// finish fills in what depends on the file's folder and on what it states.
+func (b *binder) finish(c *Config, dir string) {
+	c.fill(dir, b.pos.stated)
 	for _, p := range []*string{&c.Server.StateDir, &c.Log.File} {
 		if *p != "" {
-			*p = absolute(*p, filepath.Dir(path))
+			*p = absolute(*p, dir)
 		}
 	}
-	sortProblems(b.warnings)
-	c.Path, c.Digest = path, sha256.Sum256(data)
-	c.Positions, c.Warnings = b.pos.lines(), b.warnings
-	return c, nil
+}
+
+// further keeps the problems found elsewhere, but for those of keys with which,
+// or inside which, something is known to be wrong: they would only repeat it.
+func (b *binder) further(found []Problem) {
+	known := slices.Clone(b.problems)
+	for _, p := range found {
+		if !slices.ContainsFunc(known, func(k Problem) bool { return within(k.Key, p.Key) }) {
+			p.File = b.file
+			b.problems = append(b.problems, p)
+		}
+	}
 }
 
 // decode gives the file as plain tables, and keeps where their keys stand.
@@ -153,10 +181,17 @@ func (b *binder) decode(data []byte) (map[string]any, *Problem) {
 	return tree, nil
 }
 
+// Problem is what is wrong with a key, which stands where the file states it or
+// else what is nearest around it.
+func (c *Config) Problem(key, format string, args ...any) Problem {
+	at := around(key, func(key string) bool { return c.Positions[key] > 0 })
+	return Problem{File: c.Path, Line: max(1, c.Positions[at]), Key: key, Message: fmt.Sprintf(format, args...)}
+}
+
 // Where is FILE:LINE of a key that the file states, for saying which layer set
 // a value; "" if it does not.
-func (c *Config) Where(key ...string) string {
-	if line, ok := c.Positions[join("", key...)]; ok {
+func (c *Config) Where(key string) string {
+	if line, ok := c.Positions[key]; ok {
 		return fmt.Sprintf("%s:%d", c.Path, line)
 	}
 	return ""

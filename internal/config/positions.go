@@ -35,6 +35,15 @@ func join(base string, parts ...string) string {
 	return base + "." + toml.Key(parts).String()
 }
 
+// Key is a key as messages and [Config.Positions] show it.
+func Key(parts ...string) string { return join("", parts...) }
+
+// within says whether key is outer or stands inside it.
+func within(key, outer string) bool {
+	rest, ok := strings.CutPrefix(key, outer)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // element is the key of an array's i-th element.
 func element(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
@@ -137,14 +146,15 @@ func (p *positions) stated(key string) bool {
 }
 
 // at is where the key, or else the nearest thing around it, was mentioned.
-func (p *positions) at(key string) int {
-	for key != "" {
-		if at, ok := p.offset[key]; ok {
-			return at
-		}
+func (p *positions) at(key string) int { return p.offset[around(key, p.stated)] }
+
+// around is the key, or else the nearest one around it, that is stated; "" if
+// none is.
+func around(key string, stated func(string) bool) string {
+	for key != "" && !stated(key) {
 		key = key[:max(0, strings.LastIndexAny(key, ".["))]
 	}
-	return 0
+	return key
 }
 
 func (p *positions) lineAt(offset int) int {

@@ -66,6 +66,45 @@ func findings(name string, data []byte) string {
 	return b.String()
 }
 
+// TestFurther holds how mistakes that others find stand among our own: by line,
+// and not where they only repeat what is known of the same value.
+func TestFurther(t *testing.T) {
+	const file = `[tools.a]
+speculate = 7
+follow_up = [
+  { tool = "b", args = { x = "$args.y" } },
+  { tool = "b/" },
+]
+[tools.aa]
+colour = "red"
+`
+	find := func(c *config.Config) []config.Problem {
+		return []config.Problem{
+			c.Problem("tools.aa", "the one is too much"), // the block has a mistake inside
+			c.Problem("tools.a.follow_up[1].tool", "said already"),
+			c.Problem("tools.a.speculate.x", "within it"),
+			c.Problem("tools.a.follow_up[0].args.x", "one of %d", len(c.Tools)),
+			c.Problem("tools.a.follow_up[0].tool.nowhere", "stands near"),
+			c.Problem("nowhere", "stands at the top"),
+		}
+	}
+	_, err := config.Parse("f.toml", []byte(file), find)
+	want := `f.toml:1: nowhere: stands at the top
+f.toml:2: tools.a.speculate: want true or false, have 7
+f.toml:2: tools.a.speculate.x: within it
+f.toml:4: tools.a.follow_up[0].args.x: one of 2
+f.toml:4: tools.a.follow_up[0].tool.nowhere: stands near
+f.toml:5: tools.a.follow_up[1].tool: want "tool" or "upstream/tool", have "b/"
+f.toml:8: tools.aa.colour: unknown key; known here: classify, cost_model, disclosure, fail_fast_after_n, field_groups, follow_up, invalidates, invalidates_only, rate_limit_host, side_effect_class, speculate, validate, value_class, volatile`
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	got := err.Error()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
 func TestErrorJoinsItsProblems(t *testing.T) {
 	_, err := config.Parse("f.toml", []byte("a = 1\nb = 2\n"))
 	lines := strings.Split(err.Error(), "\n")

@@ -18,9 +18,9 @@ type Report struct {
 
 // Check loads a file and resolves its upstreams with env, which is
 // [os.LookupEnv] outside tests.
-func Check(path string, env func(string) (string, bool)) *Report {
+func Check(path string, env func(string) (string, bool), further ...Further) *Report {
 	r := &Report{}
-	c, err := Load(path)
+	c, err := Load(path, further...)
 	if broken, ok := errors.AsType[*Error](err); ok {
 		r.Problems = broken.Problems
 		return r

@@ -193,7 +193,7 @@ func TestEarlierFormat(t *testing.T) {
 	if diff := cmp.Diff(wantWarned, got); diff != "" {
 		t.Errorf("warned keys (-want +got):\n%s", diff)
 	}
-	if got, want := c.Where("enrichment", "mode"), c.Where("enrichment", "enabled"); got != want || got == "" {
+	if got, want := c.Where("enrichment.mode"), c.Where("enrichment.enabled"); got != want || got == "" {
 		t.Errorf("mode: got %q, want the place of enabled, %q", got, want)
 	}
 }
@@ -284,10 +284,10 @@ steps = [ { id = "a", arguments = { n = [
 			t.Errorf("%s: got line %d, want %d", key, got, want)
 		}
 	}
-	if got, want := c.Where("tools", "a/b", "cost_model", "typical_kb"), "/etc/mcp/c.toml:14"; got != want {
+	if got, want := c.Where(config.Key("tools", "a/b", "cost_model", "typical_kb")), "/etc/mcp/c.toml:14"; got != want {
 		t.Errorf("Where: got %q, want %q", got, want)
 	}
-	if got := c.Where("tools", "a/b", "speculate"); got != "" {
+	if got := c.Where(`tools."a/b".speculate`); got != "" {
 		t.Errorf("Where of what is not stated: got %q, want nothing", got)
 	}
 }

@@ -42,7 +42,7 @@ type FieldGroup struct {
 type FollowUp struct {
 	Tool          string         `toml:"tool"`                        // "upstream/tool", or a bare name: of the same upstream
 	Probability   float64        `toml:"probability" min:"0" max:"1"` // 0: not set
-	Args          map[string]any `toml:"args"`                        // argument → "$args.path", "$result.path" or a constant
+	Args          map[string]any `toml:"args"`                        // argument → binding: "$args.path", "$result.path" or a constant
 	Max           int            `toml:"max" min:"0"`                 // concrete calls per answer; 0: not set
 	Projection    string         `toml:"projection"`                  // the earlier format's short form: a field of the answer …
 	ProjectionArg string         `toml:"projection_arg"`              // … and the argument it fills

@@ -29,14 +29,14 @@ const (
 // What happened between loading c and the call is not lost: the file is
 // compared with c.Digest first. A configuration without a file may name one
 // that does not exist yet in c.Path. changed is called from Watch's own
-// goroutine, which is the caller's.
-func Watch(ctx context.Context, c *Config, changed func(*Config, error)) error {
+// goroutine, which is the caller's. What further finds is an error as any other.
+func Watch(ctx context.Context, c *Config, changed func(*Config, error), further ...Further) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	f := &follower{path: c.Path, last: c.Digest, changed: changed, watch: func(names []string) error {
+	f := &follower{path: c.Path, last: c.Digest, changed: changed, further: further, watch: func(names []string) error {
 		return rewatch(w, names)
 	}}
 	return f.run(ctx, w.Events, w.Errors)
@@ -47,6 +47,7 @@ type follower struct {
 	path    string
 	last    [32]byte                   // digest of the content last seen; zero: no file
 	changed func(*Config, error)       // told about new content
+	further []Further                  // as for Parse
 	watch   func(names []string) error // watches these paths and nothing else
 	names   []string                   // the paths watched
 }
@@ -117,7 +118,7 @@ func (f *follower) look() {
 	case len(bytes.TrimSpace(data)) == 0:
 		f.changed(nil, &Error{Problems: []Problem{{File: f.path, Line: 1, Message: "the file is empty; a comment line is enough to say that the defaults are meant"}}})
 	default:
-		f.changed(Parse(f.path, data))
+		f.changed(Parse(f.path, data, f.further...))
 	}
 }
 

@@ -240,10 +240,18 @@ func follow(t *testing.T, ctx context.Context) *follower {
 				return
 			}
 			f.calls = append(f.calls, heard{level: c.Log.Level})
-		})
+		}, noDebug)
 	}()
 	synctest.Wait()
 	return f
+}
+
+// noDebug finds fault with what this package does not.
+func noDebug(c *config.Config) []config.Problem {
+	if c.Log.Level != "debug" {
+		return nil
+	}
+	return []config.Problem{c.Problem("log.level", "not that")}
 }
 
 func (f *follower) touch() {
@@ -293,6 +301,8 @@ func TestWatchReportsEachContentOnce(t *testing.T) {
 			{toml("warn"), []string{}},
 			{bad, []string{"error"}},
 			{bad, []string{}},
+			{toml("debug"), []string{"error"}}, // found wrong elsewhere
+			{toml("debug"), []string{}},
 			{"[log\n", []string{"error"}},
 			{toml("warn"), []string{"warn"}}, // mended: the error is over
 			{bad, []string{"error"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -22,6 +23,7 @@ func (x *exchange) route() *jsonrpc.Error {
 	case "logging/setLevel":
 		return x.setLevel()
 	}
+	x.arriveOther(x.msg.Method, x.s.current())
 	return nil // by URI, reference or task: found when served, for it may take asking
 }
 
@@ -48,6 +50,10 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 		x.name = jsonrpc.AppendString(nil, t.name)
 	}
 	x.bind(lease)
+	if l == upstream.Tools {
+		x.s.srv.counts.calls.Add(1)
+		x.arrive(lease, t.name, x.msg.Params)
+	}
 	return nil
 }
 
@@ -81,14 +87,14 @@ func (x *exchange) call() {
 	x.answer(x.ask())
 }
 
-// begin sends a request at once if nothing has to be waited for first, and says
-// whether it did: the upstream's reader then writes the answer.
+// begin answers a request at once, or sends it, if nothing has to be waited for
+// first, and says whether it did: whoever brings the answer then writes it.
 func (x *exchange) begin() bool {
 	if x.lease == nil || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
 		return false
 	}
 	req := x.request()
-	return x.lease.Begin(x.ctx, x.turn, req, func(answer upstream.Answer, err error) {
+	done := func(answer upstream.Answer, err error) {
 		if err == nil && answer.Stateless != x.stateless { // another server has just taken its place
 			go func() { // x.leave is waited for
 				defer x.leave()
@@ -98,7 +104,15 @@ func (x *exchange) begin() bool {
 		}
 		defer x.leave()
 		x.answer(answer, err)
-	})
+	}
+	if !x.storable() {
+		return x.send(x.ctx, x.lease, x.turn, req, done)
+	}
+	if x.query.Use.File != "" {
+		return false // the file may be slow to look at
+	}
+	x.obtain(x.ctx, req, done)
+	return true
 }
 
 // ask sends the request and waits until its answer is complete. What stands in
@@ -112,11 +126,100 @@ func (x *exchange) ask() (upstream.Answer, error) {
 	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
 		return x.askAcross(req)
 	}
-	answer, err := x.watching(x.lease.Call(x.ctx, x.turn, req))
+	answer, err := x.watching(x.fetch(x.ctx, req))
 	if err != nil {
 		return answer, err
 	}
 	return x.complete(req, answer)
+}
+
+// fetch answers the request from the store, from another call's flight, or by
+// its upstream, and waits for the answer.
+func (x *exchange) fetch(ctx context.Context, req *upstream.Request) (upstream.Answer, error) {
+	if !x.storable() {
+		return x.run(ctx, x.lease, x.turn, req)
+	}
+	done := make(chan outcome, 1)
+	x.obtain(ctx, req, func(answer upstream.Answer, err error) { done <- outcome{answer, err} })
+	o := <-done
+	return o.answer, o.err
+}
+
+// obtain answers a storable request from the store, from another call's flight,
+// or by its upstream. It does not wait for any of them; done is called once.
+func (x *exchange) obtain(ctx context.Context, req *upstream.Request, done func(upstream.Answer, error)) {
+	var own outcome // of the flight that this call began, if it did
+	leads := false
+	hear := func(method string, params []byte) {
+		if leads || method == "notifications/progress" { // logs are for who made the call
+			req.Notify(method, params)
+		}
+	}
+	w := &dedup.Waiter{Notify: hear, Done: func(o dedup.Outcome) {
+		switch {
+		case o.Err != nil:
+			done(upstream.Answer{}, o.Err)
+		case o.How == dedup.Fetched:
+			done(x.noted(own.answer, o), own.err)
+		case o.Alone:
+			x.s.srv.work.Go(func() { done(x.run(ctx, x.lease, x.lease.Turn(), req)) })
+		default:
+			x.how = o.How
+			done(x.stored(o), nil)
+		}
+	}}
+	x.s.srv.store.Do(ctx, x.query, w, func(ctx context.Context, f *dedup.Flight) {
+		leads = true
+		lead := x.shared(req, f)
+		settle := func(answer upstream.Answer, err error) {
+			own = outcome{answer, err}
+			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
+		}
+		if !x.send(ctx, x.lease, x.turn, lead, settle) {
+			x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, x.turn, lead)) })
+		}
+	})
+	if !leads {
+		x.turn.Leave() // nothing of it goes upstream
+		x.drop()
+	}
+}
+
+// shared is the request as the flight makes it: what is said on the way goes to
+// all who wait, and a question to this client makes the answer its own.
+func (x *exchange) shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
+	lead := *req
+	lead.Notify = f.Notify
+	if req.Ask != nil {
+		lead.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+			f.Taint()
+			return req.Ask(ctx, method, params)
+		}
+	}
+	return &lead
+}
+
+// shareable reports whether another call may get the same answer: a result that
+// says neither that it failed nor that more is to come.
+func shareable(answer upstream.Answer) bool {
+	if answer.Result == nil {
+		return false
+	}
+	for m := range jsonrpc.Members(answer.Result) {
+		switch string(m.Name) {
+		case "isError":
+			if string(m.Value) != "false" {
+				return false
+			}
+		case "resultType":
+			if string(m.Value) != `"complete"` {
+				return false
+			}
+		case "task":
+			return false
+		}
+	}
+	return true
 }
 
 // request is what the upstream is asked.
@@ -165,15 +268,16 @@ func (x *exchange) hear(method string, params []byte) {
 
 // answer writes what came back.
 func (x *exchange) answer(answer upstream.Answer, err error) {
+	x.count(answer, err)
 	switch {
 	case err != nil:
 		x.failed(err)
 	case answer.Error != nil:
-		x.send(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
+		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
 		x.noteTask(answer)
-		x.send(answer.Whole.Reframe(x.msg.ID, result))
+		x.write(answer.Whole.Reframe(x.msg.ID, result))
 		answer.Whole.Buffer.Release() // here and nowhere else: it has been written, and nobody keeps any of it
 	}
 }
@@ -204,30 +308,6 @@ func (x *exchange) failed(err error) {
 		return
 	}
 	x.finish(append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), err.Error()), `}],"isError":true}`...))
-}
-
-// tasksKnown bounds how many tasks a session remembers the upstream of.
-const tasksKnown = 4096
-
-// noteTask remembers who runs a task that a request began, so that later
-// questions about it find their way: the client asked for one, or, in the
-// stateless era, the server made one of the call.
-func (x *exchange) noteTask(answer upstream.Answer) {
-	result := answer.Result
-	switch {
-	case jsonrpc.Get(x.msg.Params, "task") != nil:
-		result = jsonrpc.Get(result, "task")
-	case !answer.Stateless || x.msg.Method != "tools/call" || string(jsonrpc.Get(result, "resultType")) != `"task"`:
-		return
-	}
-	if id, ok := jsonrpc.String(jsonrpc.Get(result, "taskId")); ok {
-		x.s.mu.Lock()
-		if len(x.s.tasks) >= tasksKnown {
-			clear(x.s.tasks) // who runs a task can still be found by asking
-		}
-		x.s.tasks[id] = x.lease
-		x.s.mu.Unlock()
-	}
 }
 
 // question puts a server's question, asked while it works on this request, to

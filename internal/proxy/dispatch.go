@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -15,7 +16,7 @@ import (
 
 // exchange is one request of a client while it is served.
 type exchange struct {
-	s         *session
+	job
 	msg       jsonrpc.Message
 	key       string // what tells it from the session's other requests: its raw id, made unique where ids may clash
 	to        outlet
@@ -26,7 +27,8 @@ type exchange struct {
 
 	lease *leased // whom it is for; nil: the proxy itself, or not known yet
 	turn  upstream.Turn
-	name  []byte // raw; the target's own name where it differs from the one the client used
+	name  []byte            // raw; the target's own name where it differs from the one the client used
+	how   dedup.Disposition // of its answer; "" as fetched
 
 	mu       sync.Mutex
 	answered bool // nothing more may be said about the request
@@ -55,7 +57,7 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 		s.noted(m)
 		return nil
 	}
-	x := &exchange{s: s, msg: m, to: to}
+	x := &exchange{job: job{s: s}, msg: m, to: to}
 	x.hop, x.stateless = revision.ReadHop(m.Params)
 	if err := x.admit(ctx); err != nil {
 		x.fail(err)
@@ -170,6 +172,7 @@ func (x *exchange) bind(l *leased) {
 
 // leave ends the exchange: its place in the order is free, its id too.
 func (x *exchange) leave() {
+	x.drop()
 	x.turn.Leave()
 	x.cancel(nil)
 	s := x.s
@@ -246,9 +249,12 @@ func (s *session) noted(m jsonrpc.Message) {
 			leases[0].Notify(m.Method, m.Params)
 		}
 	default: // roots/list_changed, what later revisions add
+		j := job{s: s}
+		j.arriveOther(m.Method, s.current())
 		for _, l := range s.current() {
 			l.Notify(m.Method, m.Params)
 		}
+		j.take().Doubt() // nobody says when it has been acted upon
 	}
 }
 
@@ -267,15 +273,15 @@ func (x *exchange) finish(result []byte) {
 	if x.stateless {
 		result = revision.Complete(result, revision.Cacheable(x.msg.Method))
 	}
-	x.send(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+40), x.msg.ID, result))
+	x.write(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+40), x.msg.ID, result))
 }
 
 // fail answers with an error of the proxy's own.
 func (x *exchange) fail(err *jsonrpc.Error) {
-	x.send(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
+	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
 }
 
-func (x *exchange) send(line []byte) {
+func (x *exchange) write(line []byte) {
 	if x.ctx != nil {
 		if _, gone := errors.AsType[withdrawn](context.Cause(x.ctx)); gone {
 			return // the client wants no answer

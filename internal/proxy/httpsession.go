@@ -56,6 +56,10 @@ func (f *front) make(t transport, only string, stream *queue) *httpSession {
 	if stream == nil {
 		h.session = f.srv.newSession(only, nil)
 		h.session.pooled = true
+		h.session.delivered = nil // its requests come from any number of conversations
+		if f.Token == "" {
+			h.session.scope = "" // and, with no credentials, from any number of people
+		}
 	} else {
 		h.session = f.srv.newSession(only, stream)
 	}

@@ -61,6 +61,12 @@ func (s *session) joined(l upstream.List) []byte {
 			out = append(out, raw...)
 		}
 	}
+	if l == upstream.Resources && s.tellsOfItself() {
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, statsItem...)
+	}
 	return out
 }
 
@@ -191,6 +197,9 @@ func (s *session) appendInstructions(out []byte) []byte {
 // counts as everything that can be honoured empty, because a client asks once.
 func (s *session) capabilities() []byte {
 	out := []byte(`{"tools":{"listChanged":true}}`)
+	if s.tellsOfItself() {
+		out = []byte(`{"tools":{"listChanged":true},"resources":{}}`)
+	}
 	for _, l := range s.current() {
 		offer := l.Offer()
 		if offer == nil {

@@ -27,6 +27,10 @@ func (x *exchange) locate() bool {
 			x.fail(err)
 			return false
 		}
+		if uri == statsURI && x.msg.Method == "resources/read" && x.s.tellsOfItself() {
+			x.readOwn()
+			return false
+		}
 		candidates = x.s.holders(uri)
 		if x.msg.Method == "resources/unsubscribe" {
 			if watching := x.s.watching(uri); watching != nil {
@@ -232,10 +236,10 @@ func (x *exchange) referenced() []*leased {
 func (s *session) runners(id []byte) []*leased {
 	name, _ := jsonrpc.String(id)
 	s.mu.Lock()
-	l := s.tasks[name]
+	t, ok := s.tasks[name]
 	s.mu.Unlock()
-	if l != nil {
-		return []*leased{l}
+	if ok {
+		return []*leased{t.lease}
 	}
 	return having(s.current(), "tasks")
 }

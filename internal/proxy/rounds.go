@@ -49,7 +49,7 @@ func (x *exchange) fulfil(req *upstream.Request, result []byte) (upstream.Answer
 		if state := jsonrpc.Get(result, "requestState"); state != nil {
 			next.Params = jsonrpc.Set(next.Params, "requestState", state)
 		}
-		answer, callErr := x.lease.Call(x.ctx, x.lease.Turn(), &next)
+		answer, callErr := x.run(x.ctx, x.lease, x.lease.Turn(), &next)
 		if callErr != nil || answer.Error != nil || !revision.InputRequired(answer.Result) {
 			return answer, callErr
 		}
@@ -168,7 +168,7 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	x.s.across[p] = struct{}{}
 	x.s.mu.Unlock()
 	x.s.work.Go(func() {
-		answer, err := p.lease.Call(call, x.turn, req)
+		answer, err := x.fetch(call, req)
 		cancel(nil)
 		x.s.mu.Lock()
 		delete(x.s.across, p)

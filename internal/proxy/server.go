@@ -21,7 +21,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // Options is everything a server is told. Zero values mean the defaults named.
@@ -34,6 +37,12 @@ type Options struct {
 	MaxMessage   int           // bytes of one message; 0: 64 MiB
 	Log          *slog.Logger  // nil: discards
 	HTTP         HTTPOptions
+
+	Models *valuemodel.Models    // the operator's layers; nil: none
+	Dedup  dedup.Options         // bounds of the store
+	Limits map[string]limit.Rule // host → pace; "*" for any other
+	MaxAge time.Duration         // how old a prefetched answer may be, where its tool has no freshness
+	Repeat string                // "body" (the default), or "reference": a note may stand for what a client already holds
 }
 
 // Upstream is one configured server and what the proxy does with it.
@@ -43,6 +52,9 @@ type Upstream struct {
 	Fingerprint string                 // changes whenever the connection would have to be made anew
 	Timeout     time.Duration          // per call without progress; 0: none
 	Allows      func(tool string) bool // which tools may be seen and called; nil: all
+
+	Model          valuemodel.Upstream // what the operator says of it; Name as in Spec, Server unset
+	SharedIdentity bool                // with Spec.Shared: all sessions are one principal to it
 }
 
 // Server is one running proxy.
@@ -51,6 +63,13 @@ type Server struct {
 	guard  *upstream.Guard
 	policy atomic.Pointer[policy]
 	http   HTTPOptions
+	store  *dedup.Store
+	limits *limit.Hosts
+	said   said
+	counts counts
+	began  time.Time
+	work   sync.WaitGroup // flights, which belong to no session
+	scopes atomic.Uint64  // sessions so far
 
 	applying sync.Mutex // held while the policy is replaced
 
@@ -66,6 +85,7 @@ type policy struct {
 	Options
 	members []*member // in configuration order
 	prefix  bool      // names are upstream__tool
+	models  *models
 }
 
 // member is one upstream of a policy.
@@ -86,6 +106,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	s := &Server{
 		log: o.Log, guard: guard, http: o.HTTP,
+		store: dedup.New(o.Dedup), limits: limit.New(o.Limits), began: time.Now(),
 		sessions: make(map[*session]struct{}),
 		views:    make(map[string]*view),
 	}
@@ -103,13 +124,16 @@ func withDefaults(o Options) Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Models == nil {
+		o.Models, _ = valuemodel.Compile(nil)
+	}
 	return o
 }
 
 // build makes the policy of o, taking over from old the upstreams that are the
 // same.
 func (s *Server) build(o Options, old *policy) *policy {
-	p := &policy{Options: o, prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
+	p := &policy{Options: o, models: newModels(o.Models), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, gone: make(chan struct{})}
 		if same := old.find(u.Spec.Name); same != nil && same.Fingerprint == u.Fingerprint {
@@ -119,11 +143,20 @@ func (s *Server) build(o Options, old *policy) *policy {
 			if same != nil {
 				after = same.gone
 			}
-			m.up = upstream.New(u.Spec, s.log, s.guard, u.Store, after)
+			m.up = upstream.New(u.Spec, upstream.Options{
+				Log: s.log, Guard: s.guard, Store: u.Store, After: after,
+				Stirred: func(string) { s.stirred(u.Spec.Name) },
+			})
 		}
 		p.members = append(p.members, m)
 	}
 	return p
+}
+
+// sameRules reports whether two policies agree on what every call may change and
+// what its answer depends on.
+func (p *policy) sameRules(old *policy) bool {
+	return p.Models.Same(old.Models) && slices.EqualFunc(p.members, old.members, func(a, b *member) bool { return a.Model == b.Model })
 }
 
 func (p *policy) find(name string) *member {
@@ -159,8 +192,16 @@ func (s *Server) Apply(o Options) {
 	old := s.policy.Load()
 	o.Log, o.HTTP, o.Version = old.Log, old.HTTP, old.Version
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
+	if o.Models == nil {
+		o.Models = old.Models
+	}
 	next := s.build(o, old)
 	s.policy.Store(next)
+	if !next.sameRules(old) {
+		s.store.Reform() // after it can be seen: a call judged before is in the air from now on
+	}
+	s.store.Configure(o.Dedup)
+	s.limits.Configure(o.Limits)
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
@@ -202,5 +243,7 @@ func (s *Server) Close() {
 	for _, m := range s.policy.Load().members {
 		wg.Go(m.up.Close)
 	}
+	s.store.Close()
 	wg.Wait()
+	s.work.Wait()
 }

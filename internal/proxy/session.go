@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -26,14 +28,16 @@ type outlet interface {
 // session is one client: the stdio process, an HTTP session, or, stateless
 // over HTTP, all requests of one principal with the same capabilities.
 type session struct {
-	srv    *Server
-	view   *view
-	id     string // of an HTTP session; "" otherwise
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	out    outlet         // for what belongs to no request; nil: the client listens to nothing else
-	pooled bool           // its requests come from clients that know nothing of each other: ids may clash
-	work   sync.WaitGroup // requests being served, and what the session itself started
+	srv       *Server
+	view      *view
+	id        string           // of an HTTP session; "" otherwise
+	scope     string           // whose answers it stores; "": nobody knows, and nothing is stored
+	delivered *dedup.Delivered // what the client was given; nil: it is several
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	out       outlet         // for what belongs to no request; nil: the client listens to nothing else
+	pooled    bool           // its requests come from clients that know nothing of each other: ids may clash
+	work      sync.WaitGroup // requests being served, and what the session itself started
 
 	opening   sync.Once
 	ended     chan struct{} // closed when end has done its work
@@ -59,7 +63,7 @@ type session struct {
 	listens  map[string]*listening           // exchange.key of subscriptions/listen → the open stream
 	across   map[*parked]struct{}            // calls to servers of the other era that may have questions
 	parked   map[string]*parked              // handle → a call that waits for the client's input
-	tasks    map[string]*leased              // task id → who runs it
+	tasks    map[string]task                 // task id → what is known of it
 	listed   [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
 	told     map[string]*notice              // method → the list_changed sent or due
 }
@@ -79,6 +83,7 @@ var (
 func (s *Server) newSession(only string, out outlet) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
+		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
 		srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
 		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
 		inflight: make(map[string]*exchange),
@@ -87,7 +92,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 		across:   make(map[*parked]struct{}),
 		parked:   make(map[string]*parked),
 		told:     make(map[string]*notice),
-		tasks:    make(map[string]*leased),
+		tasks:    make(map[string]task),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,6 +188,7 @@ func (s *session) lease(m *member) *leased {
 	l.Lease = m.up.Attach(s.client, upstream.Listener{
 		Notify: func(method string, params []byte) { s.hear(l, method, params) },
 		Ask: func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+			s.srv.store.Taint(l.Instance()) // it does not say for which call it asks
 			return s.question(ctx, l, method, params)
 		},
 		Changed: s.listChanged,
@@ -224,6 +230,9 @@ func (s *session) settle(ctx context.Context) {
 // hear passes a notification of an upstream that its transport ties to no
 // request.
 func (s *session) hear(l *leased, method string, params []byte) {
+	if method == "notifications/tasks/status" || method == "notifications/tasks" {
+		s.heardOfTask(jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+	}
 	switch {
 	case method == "notifications/resources/updated" && s.publish(method, params):
 	case s.statelessOnly():
@@ -301,6 +310,7 @@ func (s *session) end(why error) {
 	}
 	wg.Wait()
 	s.work.Wait()
+	s.srv.store.Drop(s.scope)
 	s.srv.mu.Lock()
 	delete(s.srv.sessions, s) // not before: the server's Close waits for what is in it
 	s.srv.mu.Unlock()

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 const (
@@ -20,19 +22,40 @@ const (
 	manyTools = 128
 )
 
-// Survey starts every upstream, writes what each offers and what clients may
-// not take, and reports how many could not be asked.
-func (s *Server) Survey(ctx context.Context, w io.Writer) (failed int) {
+// Surveyed is what a survey found.
+type Surveyed struct {
+	Failed []string       // upstreams that could not be asked
+	Tools  []SurveyedTool // of the others, in their order
+}
+
+// SurveyedTool is one tool, and what its server says of it.
+type SurveyedTool struct {
+	Model  *valuemodel.Model
+	Hints  valuemodel.Hints
+	Hidden bool // the operator leaves it out
+}
+
+// Unclassified reports whether nobody says what a call of the tool does, so that
+// it counts as a write.
+func (t SurveyedTool) Unclassified() bool {
+	m := t.Model
+	return m.Class == valuemodel.Indeterminate && m.Sources["side_effect_class"] == "default" && m.Classify == ""
+}
+
+// Survey starts every upstream and writes what each offers and what clients may
+// not take.
+func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 	n := s.newSession("", nil)
 	defer n.close()
 	n.open(upstream.Client{})
+	var found Surveyed
 	tools := 0
 	for _, l := range n.current() {
 		began := time.Now()
 		l.Settled(ctx)
 		offer, problem := l.Offer(), l.Problem()
 		if offer == nil {
-			failed++
+			found.Failed = append(found.Failed, l.Name())
 			if problem == nil {
 				problem = fmt.Errorf("upstream %q: no answer: %w", l.Name(), context.Cause(ctx))
 			}
@@ -43,11 +66,26 @@ func (s *Server) Survey(ctx context.Context, w io.Writer) (failed int) {
 			len(offer.Lists[upstream.Tools]), len(offer.Lists[upstream.Prompts]), len(offer.Lists[upstream.Resources]), len(offer.Lists[upstream.Templates]),
 			time.Since(began).Milliseconds())
 		tools += s.surveyTools(w, n, l, offer)
+		for _, item := range offer.Lists[upstream.Tools] {
+			found.Tools = append(found.Tools, SurveyedTool{s.model(s.policy.Load(), l, item.Name), hints(item.Raw), !l.member.allows(item.Name)})
+		}
 	}
 	if tools > manyTools {
 		fmt.Fprintf(w, "warning: %d tools in all: some clients take at most %d; [upstreams.NAME] tools = { allow = […] } leaves some out\n", tools, manyTools)
 	}
-	return failed
+	return found
+}
+
+// Known is the value model of a tool as the proxy would make it now of what the
+// server said last; of a server never connected, offer is nil.
+func Known(layers *valuemodel.Models, u valuemodel.Upstream, offer *upstream.Offer, tool string) *valuemodel.Model {
+	var said valuemodel.Hints
+	if offer != nil {
+		u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
+		item, _ := offer.Find(upstream.Tools, tool)
+		said = hints(item.Raw)
+	}
+	return layers.Resolve(u, tool, said, valuemodel.Layer{})
 }
 
 // surveyTools writes the names under which l's tools are listed.

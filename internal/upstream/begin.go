@@ -21,18 +21,18 @@ type begun struct {
 // whether the request was sent; if not, nothing has happened, and Call does the
 // rest. done is called once, with what Call would return: an answer on the
 // connection's reader, which done must not hold up, an error on a goroutine of its
-// own.
+// own, beside which the answer says that it was sent.
 //
 // It is for small calls, most of whose cost is the change from the goroutine that
 // reads to one that waits, once each way.
 func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) bool {
 	c := l.in.live.Load()
-	if c == nil || c.http || !turn.free() {
+	if c == nil || c.http || !turn.free() || req.TryPace != nil && !req.TryPace() {
 		return false
 	}
 	sent := c.begin(ctx, req, func(a answer) {
 		if a.err == nil {
-			done(Answer{Result: a.msg.Result, Error: a.msg.Error, Stateless: c.stateless(), Whole: a.msg}, nil)
+			done(c.answered(a), nil)
 			return
 		}
 		go func() { // whoever called Begin waits for done
@@ -42,7 +42,7 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 			if ctx.Err() == nil && !errors.Is(a.err, ErrTimeout) {
 				a.err = l.in.broke(c, a.err)
 			}
-			done(Answer{}, a.err)
+			done(c.answered(a), a.err)
 		}()
 	})
 	if sent {
@@ -86,7 +86,7 @@ func (c *conn) giveUp(p *pending, why error) {
 	p.begun.mu.Lock()
 	sent := p.begun.sent
 	p.begun.mu.Unlock()
-	if sent && c.take(p.id) == p {
+	if sent && c.abandon(p) {
 		c.cancelled(p, why)
 		p.settle(answer{err: why})
 	}
@@ -94,6 +94,7 @@ func (c *conn) giveUp(p *pending, why error) {
 
 // settle hands over the answer to a request, which waits no more.
 func (p *pending) settle(a answer) {
+	a.limited, a.retryAfter = p.limited, p.retryAfter
 	b := p.begun
 	if b == nil {
 		p.answer <- a

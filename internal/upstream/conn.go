@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -45,8 +48,9 @@ type conn struct {
 	http     bool     // over HTTP: headers, and a stateless request is cancelled by dropping its stream
 	listener Listener // the instance's
 	offer    func() *Offer
-	started  chan struct{} // closed once link is set: a server may speak first
-	done     chan struct{} // closed once the link has ended
+	stirred  func(cause string) // Options.Stirred
+	started  chan struct{}      // closed once link is set: a server may speak first
+	done     chan struct{}      // closed once the link has ended
 
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
 	next    atomic.Int64
@@ -54,18 +58,19 @@ type conn struct {
 
 	mu       sync.Mutex
 	waiting  map[int64]*pending
-	asked    map[string]asked   // raw id of a server's question → the question
-	unlisten context.CancelFunc // ends the open listen request; nil: none
-	err      error              // why the link ended; set before done closes
+	late     *simplelru.LRU[int64, func()] // id of a request given up → its Late; nil: none was
+	asked    map[string]asked              // raw id of a server's question → the question
+	unlisten context.CancelFunc            // ends the open listen request; nil: none
+	err      error                         // why the link ended; set before done closes
 
 	work sync.WaitGroup // the connection's own goroutines
 }
 
 // newConn makes a connection; its link is started with sink() and given to
 // open.
-func newConn(name string, log *slog.Logger, listener Listener, offer func() *Offer) *conn {
+func newConn(name string, log *slog.Logger, listener Listener, offer func() *Offer, stirred func(string)) *conn {
 	return &conn{
-		name: name, log: log, listener: listener, offer: offer,
+		name: name, log: log, listener: listener, offer: offer, stirred: stirred,
 		started: make(chan struct{}),
 		done:    make(chan struct{}),
 		waiting: make(map[int64]*pending),
@@ -78,7 +83,10 @@ func (c *conn) sink() sink {
 		<-c.started
 		c.message(m, stream)
 	}
-	return sink{message: message, lost: c.lost, garbage: c.garbage, gap: c.gap, closed: c.closed}
+	return sink{
+		message: message, lost: c.lost, garbage: c.garbage,
+		limited: c.limited, gap: c.gap, forgot: c.forgot, closed: c.closed,
+	}
 }
 
 func (c *conn) open(l link) {
@@ -117,13 +125,16 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 			c.garbage(m.Raw, errors.New("answer to a request that was never made"))
 			return
 		}
-		if p := c.take(id); p != nil {
-			a := answer{msg: m}
-			if m.Error == nil && m.Result[0] != '{' {
-				a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
-			}
-			p.settle(a)
+		p := c.take(id)
+		if p == nil {
+			c.overdue(id)
+			return
 		}
+		a := answer{msg: m}
+		if m.Error == nil && m.Result[0] != '{' {
+			a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
+		}
+		p.settle(a)
 	case m.IsRequest():
 		c.question(m, stream)
 	case m.Method == "notifications/progress":
@@ -131,6 +142,9 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 	case m.Method == "notifications/cancelled":
 		c.withdraw(m.Params)
 	default:
+		if cause := stirring(m.Method); cause != "" {
+			c.stirred(cause)
+		}
 		if p := c.peek(stream); p != nil && p.req.Notify != nil && !listNotification(m.Method) {
 			p.req.Notify(m.Method, m.Params)
 		} else if c.listener.Notify != nil {
@@ -148,6 +162,18 @@ func listNotification(method string) bool {
 		return true
 	}
 	return false
+}
+
+// stirring names the cause where a notification says that what the server answers
+// may have changed, "" where it does not.
+func stirring(method string) (cause string) {
+	switch {
+	case method == "notifications/resources/updated":
+		return "resources/updated"
+	case strings.HasSuffix(method, "/list_changed"):
+		return "list_changed"
+	}
+	return ""
 }
 
 // progress passes a progress notification to the request whose id is its token.
@@ -170,9 +196,23 @@ func (c *conn) progress(params []byte) {
 
 func (c *conn) lost(id int64, err error) {
 	if p := c.take(id); p != nil {
-		p.settle(answer{err: err})
+		p.settle(answer{err: err, unsent: neverRun(err)})
+	} else if !c.http {
+		c.overdue(id) // it came, and cannot be read
 	}
 }
+
+// limited notes on a request what its HTTP status said.
+func (c *conn) limited(id int64, retryAfter string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.waiting[id]; p != nil {
+		p.limited, p.retryAfter = true, retryAfter
+	}
+}
+
+// forgot: the server began anew without a word.
+func (c *conn) forgot() { c.stirred("session") }
 
 func (c *conn) garbage(head []byte, err error) {
 	const shown = 200
@@ -188,6 +228,7 @@ func (c *conn) garbage(head []byte, err error) {
 
 // gap: notifications may have been missed, so every list may have changed.
 func (c *conn) gap() {
+	c.stirred("gap")
 	if c.listener.Notify != nil {
 		for _, l := range []List{Tools, Prompts, Resources} {
 			c.listener.Notify(l.Changed(), nil)
@@ -200,8 +241,10 @@ func (c *conn) closed(err error) {
 	if err == nil {
 		err = errEnded
 	}
+	c.stirred("exit")
 	c.mu.Lock()
 	c.err = err
+	c.late = nil
 	waiting := c.waiting
 	c.waiting = make(map[int64]*pending)
 	for _, q := range c.asked {

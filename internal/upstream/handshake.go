@@ -161,14 +161,14 @@ func (c *conn) speak(version string) {
 
 // ask sends a request of the proxy's own and returns its result.
 func (c *conn) ask(ctx context.Context, req *Request) ([]byte, error) {
-	m, err := c.call(ctx, req, func() {})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", req.Method, err)
+	a := c.call(ctx, req, func() {})
+	if a.err != nil {
+		return nil, fmt.Errorf("%s: %w", req.Method, a.err)
 	}
-	if m.Error != nil {
-		return nil, fmt.Errorf("%s: %w", req.Method, readError(m.Error))
+	if a.msg.Error != nil {
+		return nil, fmt.Errorf("%s: %w", req.Method, readError(a.msg.Error))
 	}
-	return m.Result, nil
+	return a.msg.Result, nil
 }
 
 // maxPages bounds how many pages of one list are read.

@@ -33,6 +33,18 @@ var (
 	errSlowBody = errors.New("body did not end in time")
 )
 
+// unsentError says that nothing of a message has left for the server.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// neverRun reports whether the error with which a request was lost says that the
+// server has certainly not run it.
+func neverRun(err error) bool {
+	_, unsent := errors.AsType[*unsentError](err)
+	return unsent || errors.Is(err, errSessionLost)
+}
+
 // statusError is an HTTP answer that is of no use.
 type statusError struct {
 	status     int
@@ -63,6 +75,15 @@ func (l *httpLink) useless(resp *http.Response, why string, body []byte) *status
 		text += ": " + shown
 	}
 	return &statusError{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After"), text: text}
+}
+
+// tellLimited tells of an answer that refuses request id, if any, as one too many.
+func (l *httpLink) tellLimited(id int64, resp *http.Response) {
+	after := resp.Header.Get("Retry-After")
+	limited := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != ""
+	if limited && id != 0 {
+		l.in.limited(id, after)
+	}
 }
 
 // denied describes an answer that asks for credentials.

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -137,6 +139,9 @@ func (l *httpLink) start(stream bool, f func(context.Context, *task)) error {
 // once, messages after a grace period in which their answers may still come.
 // last runs meanwhile.
 func (l *httpLink) end(err error, grace time.Duration, last func()) {
+	if errors.Is(err, errSessionLost) {
+		l.in.forgot()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -192,6 +197,7 @@ type post struct {
 	taken    func()      // lets those go that must not overtake this message
 	release  func() bool // makes the exchange independent of who waits for it
 	answered bool
+	begun    atomic.Bool // some of it may have left for the server
 }
 
 // launch starts the exchange of one message and reports how it failed.
@@ -205,10 +211,13 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 		if m.id != 0 {
 			p.release = context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 			defer p.release()
+			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{
+				GotConn: func(httptrace.GotConnInfo) { p.begun.Store(true) },
+			})
 		}
 		await(life, before)
 		if err := exchange(life, p); err != nil && !p.answered {
-			l.report(life, m.id, err)
+			l.report(life, p, err)
 		}
 	})
 	if err != nil {
@@ -218,21 +227,23 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 }
 
 // report says that a message failed, and ends the link if all others must too.
-func (l *httpLink) report(ctx context.Context, id int64, err error) {
+func (l *httpLink) report(ctx context.Context, p *post, err error) {
 	_, denied := errors.AsType[*authRequired](err)
 	fatal := denied || errors.Is(err, errSessionLost)
 	cut := ctx.Err() != nil && !fatal && context.Cause(ctx) != errSlowBody
 	if cut {
 		err = context.Cause(ctx)
 	}
+	if fatal {
+		l.end(err, lateAnswers, nil) // which waits for this to return
+	}
 	switch {
-	case id != 0:
-		l.in.lost(id, err)
+	case p.id != 0 && !p.begun.Load():
+		l.in.lost(p.id, &unsentError{err})
+	case p.id != 0:
+		l.in.lost(p.id, err)
 	case !cut && !fatal:
 		l.in.garbage(nil, fmt.Errorf("message not taken: %w", err))
-	}
-	if fatal {
-		l.end(err, lateAnswers, nil)
 	}
 }
 

@@ -64,6 +64,8 @@ func (e *ear) sink() sink {
 		lost:    func(id int64, err error) { e.hear(said{what: "lost", id: id, err: err}) },
 		garbage: func(head []byte, err error) { e.hear(said{what: "garbage", msg: jsonrpc.Message{Raw: head}, err: err}) },
 		gap:     func() { e.hear(said{what: "gap"}) },
+		limited: func(int64, string) {},
+		forgot:  func() {},
 		closed: func(err error) {
 			e.hear(said{what: "closed", err: err})
 			close(e.over)

@@ -49,10 +49,15 @@ func (u *Unavailable) Unwrap() error { return u.Cause }
 // errGone: the upstream was closed, or taken out of the configuration.
 var errGone = errors.New("no longer configured")
 
+// instances counts those of the process, for their ids. It is the one variable of
+// this package because the ids must differ between upstreams, too.
+var instances atomic.Uint64
+
 // instance is one process or HTTP connection of an upstream and its
 // successors: run starts it, shakes hands, and starts it again when it ends.
 // It serves one session, or, shared, all that hold a lease on it.
 type instance struct {
+	id     uint64 // never given again
 	up     *Upstream
 	client chan Client // capacity 1; filled once the first session is known
 	cancel context.CancelFunc
@@ -85,7 +90,7 @@ type state struct {
 func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &instance{
-		up: up, client: make(chan Client, 1), cancel: cancel,
+		id: instances.Add(1), up: up, client: make(chan Client, 1), cancel: cancel,
 		ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		changed: make(chan struct{}), watched: make(map[string]int),
 	}
@@ -148,7 +153,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 // once is one life of the connection: start, handshake, lists, end. lived is
 // how long it could be asked, 0 if never.
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
-	c := newConn(in.up.spec.Name, in.up.log, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load)
+	c := newConn(in.up.spec.Name, in.up.log, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load, in.up.stirred)
 	lines, err := in.up.dial(c)
 	if err != nil {
 		return 0, nil, err
@@ -208,6 +213,7 @@ func (in *instance) greet(ctx context.Context, c *conn, client Client) error {
 		}
 		in.refresh(l)
 	}
+	in.up.stirred("handshake") // before anybody can see that there is another server
 	in.adopt(offer)
 	return nil
 }

@@ -20,10 +20,16 @@ import (
 // made then.
 func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *Upstream, dials func() []time.Duration) {
 	t.Helper()
+	return bubbledWith(t, serve, Spec{StartTimeout: startTimeout}, Options{})
+}
+
+func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Upstream, dials func() []time.Duration) {
+	t.Helper()
 	var mu sync.Mutex
 	var at []time.Duration
 	began := time.Now()
-	u = New(Spec{Name: "web", URL: "http://web.test/mcp", StartTimeout: startTimeout, MaxMessage: 1 << 20}, slog.New(slog.DiscardHandler), nil, Store{}, nil)
+	spec.Name, spec.URL, spec.MaxMessage = "web", "http://web.test/mcp", 1<<20
+	u = New(spec, o)
 	u.client.Proxy = nil
 	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	u.client.DialContext = func(context.Context, string, string) (net.Conn, error) {
@@ -34,8 +40,12 @@ func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *U
 			return nil, errors.New("connection refused")
 		}
 		near, far := net.Pipe()
-		ln.conns <- far
-		return near, nil
+		select {
+		case ln.conns <- far:
+			return near, nil
+		case <-ln.closed: // the test is over
+			return nil, net.ErrClosed
+		}
 	}
 	web := &http.Server{Handler: serve}
 	served := make(chan error, 1)
@@ -210,7 +220,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 // are there only when the connection is known to have ended.
 func TestEndIsKnownBeforeItsCallsHearOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newConn("frail", slog.New(slog.DiscardHandler), Listener{}, nil)
+		c := newConn("frail", slog.New(slog.DiscardHandler), Listener{}, nil, func(string) {})
 		p := &pending{id: 1, answer: make(chan answer)} // nobody takes its answer yet
 		c.waiting[p.id] = p
 		go c.closed(errors.New("exited with status 3"))

@@ -26,6 +26,13 @@ func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 // Settled waits until the offer is known or the server is known to be away.
 func (l *Lease) Settled(ctx context.Context) { l.in.settled(ctx) }
 
+// Instance identifies what the lease is on. No other instance of any upstream
+// ever has the same number, the first of which is 1; a restart keeps it.
+func (l *Lease) Instance() uint64 { return l.in.id }
+
+// Shared reports whether all sessions have the same instance.
+func (l *Lease) Shared() bool { return l.in.up.spec.Shared }
+
 // Live reports whether the server can be asked at once.
 func (l *Lease) Live() bool { return l.in.live.Load() != nil }
 
@@ -54,11 +61,15 @@ func (l *Lease) Problem() error {
 // read, and must be handed to Call.
 func (l *Lease) Turn() Turn { return l.lane.take() }
 
-// Answer is what a server said to a request.
+// Answer is what a server said to a request. Beside an error, only what it says
+// of the sending counts.
 type Answer struct {
-	Result    []byte // raw; nil if it answered with an error
-	Error     []byte // the raw error object
-	Stateless bool   // it came over a hop of the stateless era
+	Result     []byte // raw; nil if it answered with an error
+	Error      []byte // the raw error object
+	Stateless  bool   // it came over a hop of the stateless era
+	Sent       bool   // the server may have been handed the request; also beside an error
+	Limited    bool   // the server refused it by HTTP status, as one request too many; also beside an error
+	RetryAfter string // if Limited: the raw Retry-After header; "" without one
 	// Whole is the message that Result is part of, for who wants to send it on
 	// and give its Buffer back.
 	Whole jsonrpc.Message
@@ -71,7 +82,8 @@ const sendings = 3
 // Call sends a request in its turn and waits for the answer. A server that is
 // starting is waited for; one that is away is an *Unavailable at once, as is
 // one that ends before it has answered: the call is not repeated then, for it
-// may have been run.
+// may have been run. Where it certainly has not been, the answer says so beside
+// the error.
 func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, error) {
 	defer turn.Leave()
 	for try := 1; ; try++ {
@@ -79,22 +91,34 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 		if err != nil {
 			return Answer{}, err
 		}
+		if req.Pace != nil && try == 1 {
+			if err := req.Pace(ctx); err != nil {
+				return Answer{}, err
+			}
+		}
 		if c.http {
 			turn.Leave() // HTTP keeps no order between requests
 		}
-		m, err := c.call(ctx, req, turn.Leave)
-		if err == nil {
-			return Answer{Result: m.Result, Error: m.Error, Stateless: c.stateless(), Whole: m}, nil
+		a := c.call(ctx, req, turn.Leave)
+		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, ErrTimeout) {
+			return c.answered(a), a.err
 		}
-		if ctx.Err() != nil || errors.Is(err, ErrTimeout) {
-			return Answer{}, err
-		}
-		notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
+		notRun := errors.Is(a.err, errClosed) || errors.Is(a.err, errSessionLost)
 		if !notRun || try == sendings {
-			return Answer{}, l.in.broke(c, err)
+			return c.answered(a), l.in.broke(c, a.err)
 		}
 		l.in.over(ctx, c)
 	}
+}
+
+// answered is what the caller learns of a request.
+func (c *conn) answered(a answer) Answer {
+	said := Answer{Sent: !a.unsent, Limited: a.limited, RetryAfter: a.retryAfter}
+	if a.err == nil {
+		said.Result, said.Error, said.Whole = a.msg.Result, a.msg.Error, a.msg
+		said.Stateless = c.stateless()
+	}
+	return said
 }
 
 // await waits for the request's turn and for the connection. The time that a

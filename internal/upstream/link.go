@@ -37,9 +37,15 @@ type sink struct {
 	lost func(id int64, err error)
 	// garbage is something that was no JSON-RPC message; the link goes on.
 	garbage func(head []byte, err error)
+	// limited says that the server refuses the request id as one too many, and when
+	// to come again (Retry-After as written); its answer, or lost, follows.
+	limited func(id int64, retryAfter string)
 	// gap says that messages may have been missed (an HTTP stream that broke
 	// and could not be resumed).
 	gap func()
+	// forgot says that the server no longer knows the session; it comes before
+	// anything that follows from that.
+	forgot func()
 	// closed is called exactly once, last: the link is of no more use.
 	closed func(err error)
 }

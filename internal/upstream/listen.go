@@ -38,9 +38,11 @@ func (in *instance) listen(c *conn) {
 	c.relisten(&Request{
 		Method: "subscriptions/listen", Params: params, Hop: hop,
 		Notify: func(method string, params []byte) {
-			if method != "notifications/subscriptions/acknowledged" {
-				in.notify(method, params)
+			if method == "notifications/subscriptions/acknowledged" {
+				in.up.stirred("gap") // only from here on is nothing missed
+				return
 			}
+			in.notify(method, params)
 		},
 	})
 }
@@ -83,16 +85,17 @@ func (c *conn) keepListening(ctx context.Context, req *Request, sent func()) {
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
-		m, err := c.call(ctx, req, sent)
+		a := c.call(ctx, req, sent)
 		sent()
-		if ctx.Err() != nil || m.Error != nil && readError(m.Error).Code == jsonrpc.CodeMethodNotFound {
+		if ctx.Err() != nil || a.msg.Error != nil && readError(a.msg.Error).Code == jsonrpc.CodeMethodNotFound {
 			return
 		}
-		c.log.Debug("listen request ended", "upstream", c.name, "err", err)
-		if m.Error != nil {
+		c.log.Debug("listen request ended", "upstream", c.name, "err", a.err)
+		if a.msg.Error != nil {
 			refused++
 		} else {
 			refused = 0
+			c.stirred("gap")
 		}
 		if time.Since(began) >= steady {
 			pause.Reset()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -159,6 +160,19 @@ func (o *Offer) encode() []byte {
 		out = append(out, ']')
 	}
 	return append(out, '}', '\n')
+}
+
+// Known reads the last-known offer; the error wraps fs.ErrNotExist if none is
+// kept.
+func (s Store) Known() (*Offer, error) {
+	if s.Load == nil {
+		return nil, fs.ErrNotExist
+	}
+	data, err := s.Load()
+	if err != nil {
+		return nil, err
+	}
+	return decodeOffer(data)
 }
 
 // decodeOffer reads what encode wrote. A file of another format, or one cut

@@ -22,8 +22,19 @@ type Request struct {
 	Token  bool                 // progress is wanted
 	Notify func(string, []byte) // hears what the transport attributes to this request, progress always; nil: nothing
 	Ask    func(context.Context, string, []byte) ([]byte, *jsonrpc.Error)
+	// TryPace and Pace let the request go, once its turn has come and its server is
+	// there: TryPace, of Begin, says whether it may at once, Pace, of Call, waits
+	// until it may. Each is called at most once; nil: at once.
+	TryPace func() bool
+	Pace    func(context.Context) error
 	// Timeout without an answer, restarted by progress; 0 is none.
 	Timeout time.Duration
+	// Late is called once, on the reader, when the answer comes after all to a
+	// request whose caller has given up: its context has ended, or its time was
+	// up. That may be before the caller hears of the end. It is never called where
+	// no answer can come any more: the connection has ended, or the response over
+	// HTTP was dropped. Nil hears nothing.
+	Late func()
 }
 
 // pending is a request without its answer.
@@ -33,16 +44,22 @@ type pending struct {
 	answer chan answer // capacity 1; nil if begun
 	timer  *time.Timer // nil without a timeout
 	begun  *begun      // nil: somebody waits for answer
+
+	limited    bool   // the answer's HTTP status said so; guarded by conn.mu while it waits
+	retryAfter string // the header beside it
 }
 
 type answer struct {
-	msg jsonrpc.Message
-	err error
+	msg        jsonrpc.Message
+	err        error
+	unsent     bool // with err: the server has certainly not run it
+	limited    bool // see pending
+	retryAfter string
 }
 
 // call sends a request and waits for its answer. An error that wraps errClosed
 // or errSessionLost means that the server has not run it.
-func (c *conn) call(ctx context.Context, req *Request, sent func()) (jsonrpc.Message, error) {
+func (c *conn) call(ctx context.Context, req *Request, sent func()) answer {
 	var expire context.CancelCauseFunc
 	if req.Timeout > 0 {
 		ctx, expire = context.WithCancelCause(ctx)
@@ -50,7 +67,7 @@ func (c *conn) call(ctx context.Context, req *Request, sent func()) (jsonrpc.Mes
 	}
 	p, err := c.start(ctx, req, expire)
 	if err != nil { // it keeps its turn: it may be sent over the next connection
-		return jsonrpc.Message{}, c.unsent(ctx, err)
+		return answer{err: c.unsent(ctx, err), unsent: true}
 	}
 	sent()
 	if p.timer != nil {
@@ -125,14 +142,16 @@ func (c *conn) expired(p *pending, expire context.CancelCauseFunc) {
 }
 
 // wait returns the answer to a request that start sent.
-func (c *conn) wait(ctx context.Context, p *pending) (jsonrpc.Message, error) {
+func (c *conn) wait(ctx context.Context, p *pending) answer {
 	select {
 	case a := <-p.answer:
-		return a.msg, a.err
+		return a
 	case <-ctx.Done():
-		c.take(p.id)
+		if !c.abandon(p) {
+			return <-p.answer // it came at the same time
+		}
 		c.cancelled(p, context.Cause(ctx))
-		return jsonrpc.Message{}, context.Cause(ctx)
+		return answer{err: context.Cause(ctx)}
 	}
 }
 

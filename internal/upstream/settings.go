@@ -124,12 +124,12 @@ func (in *instance) tell(c *conn, method string, params []byte) {
 	p, err := c.start(ctx, &Request{Method: method, Params: params}, nil)
 	if err != nil || !c.spawn(func() {
 		defer cancel()
-		m, err := c.wait(ctx, p)
-		if err == nil && m.Error != nil {
-			err = readError(m.Error)
+		a := c.wait(ctx, p)
+		if a.err == nil && a.msg.Error != nil {
+			a.err = readError(a.msg.Error)
 		}
-		if err != nil {
-			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
+		if a.err != nil {
+			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", a.err)
 		}
 	}) {
 		cancel()

@@ -120,6 +120,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	}
 	defer resp.Body.Close()
 	p.taken()
+	l.tellLimited(p.id, resp)
 	body := p.head(resp)
 	switch {
 	case resp.StatusCode/100 == 2:

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 )
 
 // roleVariable makes the test binary play a server instead of running tests.
@@ -29,6 +30,7 @@ const roleVariable = "MCPSCHEDD_TEST_ROLE"
 const processPatience = 30 * time.Second
 
 func TestMain(m *testing.M) {
+	mcptest.Main()
 	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
 		RunGuard(os.Stdin)
 		os.Exit(0)
@@ -134,6 +136,8 @@ func (r record) sink() sink {
 		lost:    func(id int64, err error) { r <- fmt.Sprintf("lost %d", id) },
 		garbage: func(head []byte, err error) { r <- fmt.Sprintf("garbage %.23s", head) },
 		gap:     func() { r <- "gap" },
+		limited: func(int64, string) {},
+		forgot:  func() {},
 		closed:  func(err error) { r <- fmt.Sprintf("closed: %v", err) },
 	}
 }
@@ -412,5 +416,61 @@ func TestOutletTakesWhatIsBuffered(t *testing.T) {
 	outlet.finish()
 	if got, err := io.ReadAll(outlet); err != nil || !bytes.Equal(got, written) {
 		t.Errorf("got %d bytes and error %v, want all %d", len(got), err, len(written))
+	}
+}
+
+// A process that ends may have run what it had been handed, and nothing else.
+func TestSentToAProcess(t *testing.T) {
+	spec := Spec{Name: "frail", Command: Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, StartTimeout: processPatience}
+	var heard diary
+	u := New(spec, Options{Stirred: heard.write})
+	defer u.Close()
+	l := u.Attach(Client{}, Listener{})
+	l.Settled(t.Context())
+	heard.turn()
+
+	change := &Request{Method: "tools/call", Params: []byte(`{"name":"change","arguments":{}}`)}
+	if answer, err := l.Call(t.Context(), l.Turn(), change); err != nil || !answer.Sent {
+		t.Errorf("got sent %v beside %v", answer.Sent, err)
+	}
+	heard.want(t, "list_changed") // it came before the answer
+	die := &Request{Method: "tools/call", Params: []byte(`{"name":"die","arguments":{}}`)}
+	if answer, err := l.Call(t.Context(), l.Turn(), die); !errors.Is(err, errEnded) || !answer.Sent {
+		t.Errorf("got sent %v beside %v", answer.Sent, err)
+	}
+	if got := heard.turn(); len(got) == 0 || got[0] != "exit" {
+		t.Errorf("got %q, want the exit", got)
+	}
+
+	type outcome struct {
+		answer Answer
+		err    error
+	}
+	done := make(chan outcome, 1)
+	l.Settled(t.Context())
+	if _, err := callEcho(t.Context(), l); err != nil { // it is there again
+		t.Fatal(err)
+	}
+	if !l.Begin(t.Context(), l.Turn(), die, func(answer Answer, err error) { done <- outcome{answer, err} }) {
+		t.Fatal("not begun")
+	}
+	if o := <-done; !errors.Is(o.err, errEnded) || !o.answer.Sent {
+		t.Errorf("begun: got sent %v beside %v", o.answer.Sent, o.err)
+	}
+}
+
+func TestNoProcessIsSentNothing(t *testing.T) {
+	for _, spec := range []Spec{
+		{Name: "missing", Command: Command{Path: "/no/such/program"}},
+		{Name: "unset", Unusable: errors.New("TOKEN: not set")},
+		{Name: "refuses", Command: Command{Path: os.Args[0], Env: []string{mcptest.Options{Start: "refuse"}.Env()}}},
+	} {
+		spec.StartTimeout = processPatience
+		u := New(spec, Options{})
+		l := u.Attach(Client{}, Listener{})
+		if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
+			t.Errorf("%s: got sent %v beside %v", spec.Name, answer.Sent, err)
+		}
+		u.Close()
 	}
 }

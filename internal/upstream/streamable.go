@@ -91,6 +91,7 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 	p.taken()
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
+		l.tellLimited(p.id, resp)
 		return p.refused(resp)
 	}
 	l.spoken.Store(true)

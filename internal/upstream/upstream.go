@@ -7,11 +7,12 @@
 // over whichever connection is live, and comes back as the bytes the server
 // wrote.
 //
-//	up := upstream.New(spec, log, guard, store)
+//	up := upstream.New(spec, upstream.Options{Log: log})
 //	lease := up.Attach(client, listener)
 //	answer, err := lease.Call(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params})
 //
-// It knows nothing of names, models, stores or plans.
+// It knows nothing of names, models, stores of answers or plans; it only says
+// when what a server answers may have changed.
 package upstream
 
 import (
@@ -42,16 +43,34 @@ type Store struct {
 	Save func([]byte) error
 }
 
+// Options is what an upstream needs besides its Spec. Nil and zero work.
+type Options struct {
+	Log   *slog.Logger
+	Guard *Guard // of its processes
+	Store Store
+	// After is closed once its predecessor of the same name has ended: nothing is
+	// started before, for two servers of one name may want the same port or lock.
+	After <-chan struct{}
+	// Stirred hears that what the server answers may have changed by something
+	// else than a request sent through here: before anything that comes later on
+	// the same connection is acted on, and before a session can see it. The cause
+	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
+	// "list_changed" or "resources/updated". It is called from any goroutine and
+	// must not block.
+	Stirred func(cause string)
+}
+
 // Upstream is one configured server.
 type Upstream struct {
-	spec   Spec
-	log    *slog.Logger
-	guard  *Guard
-	store  Store
-	client *http.Transport       // for a server over HTTP
-	sse    atomic.Bool           // it speaks only the HTTP+SSE transport of 2024-11-05
-	known  atomic.Pointer[Offer] // the last offer of any instance
-	after  <-chan struct{}       // closed once its predecessor of the same name has ended; nil: there is none
+	spec    Spec
+	log     *slog.Logger
+	guard   *Guard
+	store   Store
+	stirred func(cause string)    // never nil
+	client  *http.Transport       // for a server over HTTP
+	sse     atomic.Bool           // it speaks only the HTTP+SSE transport of 2024-11-05
+	known   atomic.Pointer[Offer] // the last offer of any instance
+	after   <-chan struct{}       // Options.After
 
 	mu        sync.Mutex
 	closed    bool
@@ -61,20 +80,27 @@ type Upstream struct {
 	saving    sync.Mutex             // held while the offer is written, so that writes keep their order
 }
 
-// New makes an upstream and reads its last-known offer. Nothing is started, and
-// nothing will be before after is closed, unless it is nil: two servers of one
-// name may want the same port or lock.
-func New(spec Spec, log *slog.Logger, guard *Guard, store Store, after <-chan struct{}) *Upstream {
-	u := &Upstream{spec: spec, log: log, guard: guard, store: store, after: after, instances: make(map[*instance]struct{})}
+// New makes an upstream and reads its last-known offer. Nothing is started.
+func New(spec Spec, o Options) *Upstream {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Stirred == nil {
+		o.Stirred = func(string) {}
+	}
+	u := &Upstream{
+		spec: spec, log: o.Log, guard: o.Guard, store: o.Store, after: o.After, stirred: o.Stirred,
+		instances: make(map[*instance]struct{}),
+	}
 	if spec.URL != "" {
 		u.client = newTransport()
 		u.sse.Store(spec.SSE)
 	}
-	if store.Load != nil {
-		if data, err := store.Load(); err != nil {
-			log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
+	if u.store.Load != nil {
+		if data, err := u.store.Load(); err != nil {
+			u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
 		} else if offer, err := decodeOffer(data); err != nil {
-			log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
+			u.log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
 		} else {
 			u.known.Store(offer)
 		}

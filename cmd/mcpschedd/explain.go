@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// explain prints what is known of one tool, and who says so. It starts nothing:
+// annotations come from what the server said when it was last connected.
+func explain(args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("explain", flag.ContinueOnError)
+	file := fs.String("config", "", "")
+	asJSON := fs.Bool("json", false, "")
+	name, err := oneArgument(fs, args, usageExplain, stdout)
+	if err != nil {
+		return err
+	}
+	c, err := load(*file)
+	if err != nil {
+		return err
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return err
+	}
+	o := options(c, dir, slog.New(slog.DiscardHandler))
+	if len(o.Upstreams) == 0 {
+		return hinted{errors.New("no upstream is configured"), "the configuration is " + orDefaults(c.Path)}
+	}
+	at, tool, err := find(known(o.Upstreams), name)
+	if err != nil {
+		return err
+	}
+	for _, note := range at.notes(tool) {
+		fmt.Fprintf(stderr, "mcpschedd: note: %s\n", note)
+	}
+	m := proxy.Known(o.Models, at.Model, at.offer, tool)
+	m.Sources = exact(c, m.Sources)
+	if !*asJSON {
+		_, err = m.WriteTo(stdout)
+		return err
+	}
+	out := json.NewEncoder(stdout)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(m)
+}
+
+// oneArgument reads flags and the one argument, which may stand before them.
+func oneArgument(fs *flag.FlagSet, args []string, usage string, stdout io.Writer) (string, error) {
+	if err := parse(fs, args, usage, stdout); err != nil {
+		return "", err
+	}
+	if fs.NArg() == 0 {
+		return "", &usageError{text: "want the name of a tool", usage: usage}
+	}
+	name := fs.Arg(0)
+	if err := parse(fs, fs.Args()[1:], usage, stdout); err != nil {
+		return "", err
+	}
+	return name, noArguments(fs, usage)
+}
+
+// lastKnown is a configured upstream, and what its server last said.
+type lastKnown struct {
+	proxy.Upstream
+	offer *upstream.Offer // nil: nothing is known
+}
+
+func (k lastKnown) name() string { return k.Spec.Name }
+
+// tools are the names of the tools it is known to have.
+func (k lastKnown) tools() []string {
+	if k.offer == nil {
+		return nil
+	}
+	var names []string
+	for _, item := range k.offer.Lists[upstream.Tools] {
+		names = append(names, item.Name)
+	}
+	return names
+}
+
+func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
+
+// notes say what the model of a tool does not show.
+func (k lastKnown) notes(tool string) []string {
+	var notes []string
+	if k.offer == nil {
+		notes = append(notes, fmt.Sprintf("upstream %q: annotations not known: it was never connected; its own word counts once a client has used it through the proxy", k.name()))
+	}
+	if !k.Allows(tool) {
+		notes = append(notes, fmt.Sprintf("upstream %q: tools leaves %q out: clients do not see it", k.name(), tool))
+	}
+	return notes
+}
+
+// known reads the last-known copies. One that cannot be read is as good as none.
+func known(upstreams []proxy.Upstream) []lastKnown {
+	all := make([]lastKnown, len(upstreams))
+	for i, u := range upstreams {
+		all[i].Upstream = u
+		if offer, err := u.Store.Known(); err == nil {
+			all[i].offer = offer
+		}
+	}
+	return all
+}
+
+// find says which tool is meant by "upstream/tool", by "upstream__tool" as
+// clients see it, or by a name that one upstream alone has or may have.
+func find(all []lastKnown, name string) (lastKnown, string, error) {
+	for _, separator := range []string{"/", "__"} {
+		owner, tool, _ := strings.Cut(name, separator)
+		i := slices.IndexFunc(all, func(k lastKnown) bool { return k.name() == owner && tool != "" })
+		if i < 0 {
+			continue
+		}
+		if k := all[i]; k.offer != nil && !k.has(tool) {
+			return k, tool, unknown(all[i:i+1], name, fmt.Errorf("upstream %q has no tool %q", owner, tool))
+		}
+		return all[i], tool, nil
+	}
+	return findBare(all, name)
+}
+
+// findBare looks for a tool by its own name: among what upstreams are known to
+// have, then among those of which nothing is known.
+func findBare(all []lastKnown, name string) (lastKnown, string, error) {
+	var has, may []lastKnown
+	for _, k := range all {
+		switch {
+		case k.has(name):
+			has = append(has, k)
+		case k.offer == nil && !strings.Contains(name, "/") && !strings.Contains(name, "__"):
+			may = append(may, k)
+		}
+	}
+	if len(has) == 0 {
+		has = may
+	}
+	switch len(has) {
+	case 0:
+		return lastKnown{}, "", unknown(all, name, fmt.Errorf("no upstream has a tool %q", name))
+	case 1:
+		return has[0], name, nil
+	}
+	var names []string
+	for _, k := range has {
+		names = append(names, k.name()+"/"+name)
+	}
+	return lastKnown{}, "", hinted{fmt.Errorf("%q may be a tool of several upstreams", name), "name one: " + strings.Join(names, ", ")}
+}
+
+// unknown is an error about a name, with what it may have been meant to be.
+func unknown(all []lastKnown, name string, err error) error {
+	written := make(map[string]string) // what would have been understood → upstream/tool
+	var upstreams []string
+	for _, k := range all {
+		upstreams = append(upstreams, k.name())
+		for _, tool := range k.tools() {
+			full := k.name() + "/" + tool
+			written[full], written[k.name()+"__"+tool] = full, full
+			if _, taken := written[tool]; !taken {
+				written[tool] = full
+			}
+		}
+	}
+	if near := valuemodel.Near(name, slices.Collect(maps.Keys(written))); near != "" {
+		return hinted{err, fmt.Sprintf("did you mean %q?", written[near])}
+	}
+	owner, _, _ := strings.Cut(strings.ReplaceAll(name, "__", "/"), "/")
+	if near := valuemodel.Near(owner, upstreams); near != "" && near != owner {
+		return hinted{err, fmt.Sprintf("did you mean the upstream %q?", near)}
+	}
+	return hinted{err, "mcpschedd check --connect lists the tools of every upstream"}
+}
+
+// exact narrows what says where the operator set a field down to its line.
+func exact(c *config.Config, sources map[string]string) map[string]string {
+	blocks := make(map[string]config.Tool) // FILE:LINE → the block there
+	for _, t := range c.Tools {
+		blocks[c.Where(config.Key("tools", t.Name))] = t
+	}
+	out := maps.Clone(sources)
+	for field, source := range sources {
+		key := source // of an upstream
+		if t, ok := blocks[source]; ok {
+			key = fieldKey(t, field)
+		}
+		if at := c.Where(key); at != "" {
+			out[field] = at
+		}
+	}
+	return out
+}
+
+// fieldKey is the configuration key of a field of a model.
+func fieldKey(t config.Tool, field string) string {
+	kind, name, _ := strings.Cut(field, ".")
+	i := -1
+	switch kind {
+	case "invalidates":
+		i = slices.IndexFunc(t.Invalidates, func(v config.Invalidation) bool { return v.Tool == name })
+	case "follow_up":
+		i = slices.IndexFunc(t.FollowUp, func(f config.FollowUp) bool { return f.Tool == name })
+	}
+	switch {
+	case i >= 0:
+		return fmt.Sprintf("%s[%d]", config.Key("tools", t.Name, kind), i)
+	case name != "":
+		return config.Key("tools", t.Name, kind, name)
+	}
+	return config.Key("tools", t.Name, kind)
+}

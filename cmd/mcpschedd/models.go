@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/valuemodel"
+)
+
+// models compiles what the operator says of tools. Its problems are those of
+// unmeant, but for the upstreams'.
+func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
+	said, problems := rules(c)
+	m, found := valuemodel.Compile(said)
+	for _, p := range found {
+		problems = append(problems, c.Problem(ruleKey(c, p), "%s", p.Text))
+	}
+	return m, problems
+}
+
+// unmeant finds what a configuration says of tools that cannot be meant.
+func unmeant(c *config.Config) []config.Problem {
+	_, problems := models(c)
+	for _, u := range c.Upstreams {
+		if _, known := valuemodel.ProviderNamed(u.Provider); u.Provider != "" && !known {
+			problems = append(problems, c.Problem(config.Key("upstreams", u.Name, "provider"), "no provider model is named %q", u.Provider))
+		}
+	}
+	return problems
+}
+
+// ruleKey is the configuration key of what is wrong with a rule.
+func ruleKey(c *config.Config, p valuemodel.Problem) string {
+	key := config.Key("tools", c.Tools[p.Rule].Name)
+	if p.Key != "" {
+		key += "." + p.Key
+	}
+	return key
+}
+
+// rules are the [tools.*] blocks as layers, in the order of the file.
+func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
+	var out []valuemodel.Rule
+	var problems []config.Problem
+	for _, t := range c.Tools {
+		layer := layer(t)
+		for i, f := range t.FollowUp {
+			args, wrong := bindings(c, f, fmt.Sprintf("%s[%d]", config.Key("tools", t.Name, "follow_up"), i))
+			problems = append(problems, wrong...)
+			layer.FollowUps = append(layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
+		}
+		out = append(out, valuemodel.Rule{Pattern: t.Name, Source: c.Where(config.Key("tools", t.Name)), Layer: layer})
+	}
+	return out, problems
+}
+
+// layer is a [tools.*] block without its follow-ups.
+func layer(t config.Tool) valuemodel.Layer {
+	l := valuemodel.Layer{
+		ValueClass:      valuemodel.ValueClass(t.ValueClass),
+		Class:           valuemodel.Class(t.SideEffectClass),
+		Classify:        valuemodel.Classify(t.Classify),
+		Host:            strings.ToLower(t.RateLimitHost),
+		Speculate:       t.Speculate,
+		Disclosure:      valuemodel.Disclosure(t.Disclosure),
+		Volatile:        t.Volatile,
+		FailFastAfter:   t.FailFastAfterN,
+		InvalidatesOnly: t.InvalidatesOnly,
+		ValidateFile:    t.Validate.File,
+		Cost: valuemodel.Cost{
+			TypicalKB: t.CostModel.TypicalKB,
+			MaxKB:     t.CostModel.MaxKB,
+			Latency:   span(t.CostModel.LatencyMSP50, time.Millisecond),
+			Dollars:   t.CostModel.Dollars,
+			Freshness: span(t.CostModel.FreshnessTTLS, time.Second),
+		},
+	}
+	for _, i := range t.Invalidates {
+		l.Invalidates = append(l.Invalidates, valuemodel.Edge{Tool: i.Tool, Match: i.Match})
+	}
+	for name, g := range t.FieldGroups {
+		if l.FieldGroups == nil {
+			l.FieldGroups = make(map[string]valuemodel.FieldGroup, len(t.FieldGroups))
+		}
+		l.FieldGroups[name] = valuemodel.FieldGroup(g)
+	}
+	return l
+}
+
+// bindings are the arguments of a follow-up, which stands at key.
+func bindings(c *config.Config, f config.FollowUp, key string) (map[string]valuemodel.Binding, []config.Problem) {
+	args := make(map[string]valuemodel.Binding, len(f.Args))
+	var problems []config.Problem
+	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+		b, err := valuemodel.ParseBinding(f.Args[name])
+		if err != nil {
+			problems = append(problems, c.Problem(key+"."+config.Key("args", name), "%v", err))
+			continue
+		}
+		args[name] = b
+	}
+	if f.Projection != "" && f.ProjectionArg != "" {
+		b, err := valuemodel.ShortBinding(f.Projection)
+		if err != nil {
+			return nil, append(problems, c.Problem(key+".projection", "%v", err))
+		}
+		args[f.ProjectionArg] = b
+	}
+	return args, problems
+}
+
+// span is n units of time, as long as a Duration can be at most.
+func span(n float64, unit time.Duration) time.Duration {
+	if n >= float64(math.MaxInt64/unit) {
+		return math.MaxInt64
+	}
+	return time.Duration(n * float64(unit))
+}
+
+// limits are the [limits.*] blocks.
+func limits(c *config.Config) map[string]limit.Rule {
+	out := make(map[string]limit.Rule, len(c.Limits)) // host → pace
+	for _, l := range c.Limits {
+		out[strings.ToLower(l.Name)] = limit.Rule{
+			Rate: l.Rate, Burst: l.Burst, Concurrency: l.Concurrency,
+			SpeculativeShare: l.SpeculativeShare, SpeculativePerHour: l.SpeculativePerHour,
+		}
+	}
+	return out
+}

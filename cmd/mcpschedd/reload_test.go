@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/state"
+)
+
+// records takes each record of a log as it is written.
+type records chan string
+
+func (r records) Write(record []byte) (int, error) {
+	r <- string(record)
+	return len(record), nil
+}
+
+// TestReloadKeepsThePolicy changes the file under a running proxy to one whose
+// tools cannot be meant: it is said once, and the old policy stays until the next
+// good one.
+func TestReloadKeepsThePolicy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.toml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[upstreams.a]\ncommand = \"no-such-command\"\n")
+	c, err := config.Load(file, unmeant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	srv := proxy.New(options(c, state.Dir{}, quiet), nil)
+	defer srv.Close()
+
+	log := make(records, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { watch(ctx, c, state.Dir{}, slog.New(slog.NewTextHandler(log, nil)), srv) })
+	defer watching.Wait()
+	defer cancel()
+	next := func() string {
+		select {
+		case line := <-log:
+			return line
+		case <-time.After(20 * time.Second):
+			t.Fatal("got nothing logged for 20 s")
+			return ""
+		}
+	}
+
+	write("[upstreams.b]\ncommand = \"no-such-command\"\n[tools.x]\nfollow_up = [{ tool = \"y\", args = { a = \"$reslt\" } }]\n")
+	if got := next(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "c.toml:4: tools.x.follow_up[0].args.a: ") {
+		t.Errorf("got %s, want the error with its place", got)
+	}
+	if !srv.Has("a") || srv.Has("b") {
+		t.Error("got the new policy, want the old one")
+	}
+	write("[upstreams.c]\ncommand = \"no-such-command\"\n")
+	if got := next(); !strings.Contains(got, "configuration reloaded") {
+		t.Errorf("got %s, want a reload, and the error no second time", got)
+	}
+	if srv.Has("a") || !srv.Has("c") {
+		t.Error("got the old policy, want the new one")
+	}
+}

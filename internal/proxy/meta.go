@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+)
+
+// An answer that the proxy served or touched says so in its _meta. Nothing else
+// in it changes, save where references are on.
+const (
+	metaDisposition = "mcpschedd/disposition" // hit, joined, fetched or reference
+	metaAge         = "mcpschedd/age_ms"      // since the fetch began
+	metaBackOff     = "mcpschedd/backoff_ms"  // until a call like this one may bring something new
+)
+
+// stored is the answer that came from the store or another call's flight.
+func (x *exchange) stored(o dedup.Outcome) upstream.Answer {
+	how, body := string(o.How), o.Body
+	if o.Same && x.mayRefer() {
+		x.s.delivered.Referenced(x.query.Key)
+		how, body = "reference", reference(o.Age)
+	}
+	meta := jsonrpc.Get(body, "_meta")
+	meta = jsonrpc.Set(meta, metaDisposition, jsonrpc.AppendString(nil, how))
+	meta = jsonrpc.Set(meta, metaAge, milliseconds(o.Age))
+	return upstream.Answer{Result: jsonrpc.Set(body, "_meta", hinted(meta, o)), Stateless: o.Stateless}
+}
+
+// noted is the answer that this call fetched, as the server wrote it unless there
+// is something to say of it.
+func (x *exchange) noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
+	if o.BackOff == 0 || answer.Result == nil {
+		return answer
+	}
+	meta := jsonrpc.Set(jsonrpc.Get(answer.Result, "_meta"), metaDisposition, jsonrpc.AppendString(nil, string(o.How)))
+	answer.Result = jsonrpc.Set(answer.Result, "_meta", hinted(meta, o))
+	return answer
+}
+
+func hinted(meta []byte, o dedup.Outcome) []byte {
+	if o.BackOff == 0 {
+		return meta
+	}
+	return jsonrpc.Set(meta, metaBackOff, milliseconds(o.BackOff))
+}
+
+func milliseconds(d time.Duration) []byte {
+	return strconv.AppendInt(nil, d.Milliseconds(), 10)
+}
+
+// mayRefer reports whether a note may stand for an answer that the client already
+// holds: the operator wants it, one id stands for one conversation, and no
+// schema is promised.
+func (x *exchange) mayRefer() bool {
+	if x.s.srv.policy.Load().Repeat != "reference" || x.s.id == "" {
+		return false
+	}
+	offer := x.lease.Offer()
+	if offer == nil {
+		return false
+	}
+	item, ok := offer.Find(upstream.Tools, x.query.Key.Tool)
+	return ok && jsonrpc.Get(item.Raw, "outputSchema") == nil
+}
+
+// reference is the note that stands for an answer the client already holds.
+func reference(age time.Duration) []byte {
+	text := fmt.Sprintf("[Unchanged: byte for byte the answer this same call was given before, fetched %d s ago. Call again to get it in full.]", int(age.Seconds()))
+	return append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text), `}]}`...)
+}

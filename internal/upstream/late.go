@@ -1,0 +1,41 @@
+package upstream
+
+import "github.com/hashicorp/golang-lru/v2/simplelru"
+
+// lateKept is how many requests of one connection are remembered whose caller has
+// given up; the oldest go first.
+const lateKept = 4096
+
+// abandon takes a request whose caller gives up out of those that wait, and
+// remembers who wants to hear of its answer nevertheless. It is false if the
+// request waits no more: its answer is on the way to the caller.
+func (c *conn) abandon(p *pending) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[p.id] != p {
+		return false
+	}
+	delete(c.waiting, p.id)
+	if p.req.Late == nil || c.http && c.stateless() {
+		return true
+	}
+	if c.late == nil {
+		c.late, _ = simplelru.NewLRU[int64, func()](lateKept, nil) // an error: no size
+	}
+	c.late.Add(p.id, p.req.Late)
+	return true
+}
+
+// overdue takes the answer to a request that nobody waits for.
+func (c *conn) overdue(id int64) {
+	c.mu.Lock()
+	var late func()
+	if c.late != nil {
+		late, _ = c.late.Peek(id)
+		c.late.Remove(id)
+	}
+	c.mu.Unlock()
+	if late != nil {
+		late()
+	}
+}

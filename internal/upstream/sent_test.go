@@ -1,0 +1,261 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+// sending is a call that is about to be made of a server that is there.
+type sending struct {
+	ctx   context.Context
+	lease *Lease
+	away  atomic.Bool // no connection can be made any more
+	req   *Request
+}
+
+func (s *sending) tool(name, arguments string) {
+	s.req = &Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, arguments)}
+}
+
+func (s *sending) givenUpAfter(d time.Duration) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.ctx = ctx
+	if d == 0 {
+		cancel()
+		return
+	}
+	time.AfterFunc(d, cancel)
+}
+
+// A caller learns whether its request may have been run: it must not be thought
+// to have been if nothing of it ever left.
+func TestSent(t *testing.T) {
+	tests := []struct {
+		name    string
+		prepare func(*sending)
+		fails   bool
+		want    bool
+	}{
+		{"answered", func(s *sending) { s.tool("echo", "{}") }, false, true},
+		{"answered with an error", func(s *sending) { s.tool("echo", "1") }, false, true},
+		{"status 500", func(s *sending) { s.tool("status", `{"status":500}`) }, true, true},
+		{"status 429", func(s *sending) { s.tool("status", `{"status":429}`) }, true, true},
+		{"a body cut off", func(s *sending) { s.tool("cut", "{}") }, true, true},
+		{"its time up", func(s *sending) { s.tool("hang", "{}"); s.req.Timeout = time.Second }, true, true},
+		{"given up after", func(s *sending) { s.tool("hang", "{}"); s.givenUpAfter(time.Second) }, true, true},
+		{"closed after", func(s *sending) { s.tool("hang", "{}"); time.AfterFunc(time.Second, s.lease.in.up.Close) }, true, true},
+
+		{"given up before", func(s *sending) { s.tool("echo", "{}"); s.givenUpAfter(0) }, true, false},
+		{"given up before its turn", func(s *sending) {
+			s.tool("echo", "{}")
+			time.AfterFunc(time.Minute, s.lease.Turn().Leave)
+			s.givenUpAfter(time.Second)
+		}, true, false},
+		{"closed before", func(s *sending) { s.tool("echo", "{}"); s.lease.in.up.Close() }, true, false},
+		{"an unknown session again", func(s *sending) { s.tool("status", `{"status":404}`) }, true, false},
+		{"no connection", func(s *sending) {
+			s.tool("echo", "{}")
+			s.away.Store(true)
+			s.lease.in.up.client.CloseIdleConnections()
+		}, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, _ := bubbled(t, mcptest.New(mcptest.Options{Name: "web"}).Handler(), time.Minute)
+				s := &sending{ctx: t.Context()}
+				connect := u.client.DialContext
+				u.client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if s.away.Load() {
+						return nil, errors.New("connection refused")
+					}
+					return connect(ctx, network, address)
+				}
+				s.lease = u.Attach(Client{}, Listener{})
+				defer s.lease.Close()
+				s.lease.Settled(t.Context())
+				time.Sleep(time.Minute) // its connections are idle
+				tt.prepare(s)
+				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
+				time.Sleep(time.Hour) // who waited for a turn goes, too
+				if (err != nil) != tt.fails || answer.Sent != tt.want {
+					t.Errorf("got sent %v beside %v, want %v", answer.Sent, err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// What a link says of a request that is lost tells whether it may have been run.
+func TestLost(t *testing.T) {
+	tests := []struct {
+		err    error
+		unsent bool
+	}{
+		{errSessionLost, true},
+		{&unsentError{errors.New("connection refused")}, true},
+		{errors.New("stream ended before its answer"), false},
+		{&statusError{status: 500}, false},
+		{&authRequired{}, false},
+	}
+	for _, tt := range tests {
+		c, w := wired()
+		p, err := c.start(t.Context(), &Request{Method: "tools/call"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.in.lost(p.id, tt.err)
+		if a := c.wait(t.Context(), p); !errors.Is(a.err, tt.err) || a.unsent != tt.unsent {
+			t.Errorf("%v: got %v, unsent %v, want %v", tt.err, a.err, a.unsent, tt.unsent)
+		}
+	}
+}
+
+func TestNeverThereIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, _ := bubbled(t, nil, time.Second)
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		for range 2 { // away, and starting again
+			if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
+				t.Errorf("got sent %v beside %v", answer.Sent, err)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+func TestStillStartingIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			readMessage(t, r)
+			<-r.Context().Done()
+		}), time.Second)
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		if answer, err := callEcho(t.Context(), l); !errors.Is(err, errStarting) || answer.Sent {
+			t.Errorf("got sent %v beside %v", answer.Sent, err)
+		}
+	})
+}
+
+// A server that says over HTTP that it is asked too much is heard, whatever else
+// it says.
+func TestLimited(t *testing.T) {
+	tests := []struct {
+		name    string
+		status  int
+		header  string
+		body    string // an error of its own; "": text
+		limited bool
+	}{
+		{"429 with a wait", 429, "17", "", true},
+		{"429 without", 429, "", "", true},
+		{"429 with an answer", 429, "17", `{"code":-32000,"message":"too many"}`, true},
+		{"503 with a date", 503, "Wed, 21 Oct 2026 07:28:00 GMT", "", true},
+		{"503 without", 503, "", "", false},
+		{"500 with a wait", 500, "17", "", false},
+		{"200 with a wait", 200, "17", `{"code":-32000,"message":"no"}`, false},
+	}
+	for _, tt := range tests {
+		for _, era := range []string{"handshake", "stateless"} {
+			t.Run(tt.name+" "+era, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := mcptest.New(mcptest.Options{Name: "web", Era: era}).Handler()
+					u, _ := bubbled(t, limiting(t, server, tt.status, tt.header, tt.body), time.Minute)
+					client := Client{}
+					if era == "stateless" {
+						client.Version = "2026-07-28"
+					}
+					l := u.Attach(client, Listener{})
+					defer l.Close()
+					answer, err := callEcho(t.Context(), l)
+					if (err == nil) != (tt.body != "") || !answer.Sent {
+						t.Errorf("got %+v, %v", answer, err)
+					}
+					want := ""
+					if tt.limited {
+						want = tt.header
+					}
+					if answer.Limited != tt.limited || answer.RetryAfter != want {
+						t.Errorf("got limited %v, %q, want %v, %q", answer.Limited, answer.RetryAfter, tt.limited, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// limiting answers every tools/call with a status, and everything else as server
+// does.
+func limiting(t *testing.T, server http.Handler, status int, retryAfter, object string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			server.ServeHTTP(w, r)
+			return
+		}
+		m := readMessage(t, r)
+		if m.Method != "tools/call" {
+			r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+			server.ServeHTTP(w, r)
+			return
+		}
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		if object == "" {
+			reply(w, status, "text/plain", "come back later")
+			return
+		}
+		reply(w, status, "application/json", string(jsonrpc.AppendError(nil, m.ID, []byte(object))))
+	})
+}
+
+// The older transport says it in the answer to the POST, too.
+func TestLimitedOverSSE(t *testing.T) {
+	url := older(t, endpoint, func(w http.ResponseWriter, _ string) string {
+		w.Header().Set("Retry-After", "17")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return ""
+	})
+	e := newEar(t)
+	in := e.sink()
+	in.limited = func(id int64, after string) { e.hear(said{what: "limited", err: fmt.Errorf("%d after %s", id, after)}) }
+	l := dialSSE(httpOptions{url: url, header: bearer}, in)
+	closeAfter(t, l, e)
+	must(t, l, call(1))
+	e.want("limited: 1 after 17", "lost 1: status 429 Too Many Requests")
+}
+
+// No two instances have the same number, of whatever upstream; sessions that
+// share one have it in common.
+func TestInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(map[uint64]bool)
+		for _, shared := range []bool{false, true, false, true} {
+			u, _ := bubbledWith(t, nil, Spec{StartTimeout: time.Second, Shared: shared}, Options{})
+			one, other := u.Attach(Client{}, Listener{}), u.Attach(Client{}, Listener{})
+			if one.Shared() != shared || (one.Instance() == other.Instance()) != shared {
+				t.Errorf("shared %v: got %d and %d", one.Shared(), one.Instance(), other.Instance())
+			}
+			if seen[one.Instance()] || seen[other.Instance()] || one.Instance() == 0 {
+				t.Errorf("%d or %d was given before", one.Instance(), other.Instance())
+			}
+			seen[one.Instance()], seen[other.Instance()] = true, true
+			one.Close()
+			other.Close()
+		}
+	})
+}

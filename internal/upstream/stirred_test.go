@@ -1,0 +1,239 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+// diary is what was heard, in order, from any goroutine.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) write(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+// turn returns what was written since it was last called.
+func (d *diary) turn() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lines := d.lines
+	d.lines = nil
+	return lines
+}
+
+func (d *diary) want(t *testing.T, lines ...string) {
+	t.Helper()
+	if diff := cmp.Diff(lines, d.turn()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A handshake is known before anybody can see what it brought, or send anything.
+func TestHandshakeStirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lease atomic.Pointer[Lease]
+		attached := make(chan struct{})
+		var heard diary
+		server := mcptest.New(mcptest.Options{Name: "web"})
+		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{After: attached, Stirred: func(cause string) {
+			l := lease.Load()
+			if l.Live() || l.Offer() != nil {
+				cause += ", too late"
+			}
+			heard.write(cause)
+		}})
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		lease.Store(l)
+		close(attached)
+		l.Settled(t.Context())
+		synctest.Wait()
+		heard.want(t, "handshake")
+	})
+}
+
+// What a server says of changes is known before its sessions hear of it, whether
+// they asked for it or not, and whether anything is different or not.
+func TestNotificationsStir(t *testing.T) {
+	for _, era := range []string{"handshake", "stateless"} {
+		t.Run(era, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var heard diary
+				server := mcptest.New(mcptest.Options{Name: "web", Era: era})
+				u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+				version := ""
+				if era == "stateless" {
+					version = "2026-07-28"
+				}
+				l := u.Attach(Client{Version: version}, Listener{
+					Notify:  func(method string, _ []byte) { heard.write("heard " + method) },
+					Changed: func(list List) { heard.write("changed " + list.Method()) },
+				})
+				defer l.Close()
+				l.Settled(t.Context())
+				l.Watch("web://a")
+				time.Sleep(time.Minute)
+				heard.turn()
+
+				server.Announce("notifications/resources/updated", `{"uri":"web://a"}`)
+				time.Sleep(time.Minute)
+				heard.want(t, "resources/updated", "heard notifications/resources/updated")
+				server.Announce("notifications/resources/updated", `{"uri":"web://unwatched"}`)
+				time.Sleep(time.Minute)
+				heard.want(t, "resources/updated")
+				server.Announce("notifications/tools/list_changed", "")
+				time.Sleep(time.Minute)
+				heard.want(t, "list_changed")
+				server.SetTools(`{"name":"other"}`)
+				server.Announce("notifications/tools/list_changed", "")
+				time.Sleep(time.Minute)
+				heard.want(t, "list_changed", "changed tools/list")
+			})
+		})
+	}
+}
+
+// A server that was started anew knows nothing of the session: that is known
+// before the call that found out goes on.
+func TestLostSessionStirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard diary
+		server := mcptest.New(mcptest.Options{Name: "web"})
+		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		l.Settled(t.Context())
+		time.Sleep(time.Minute)
+		heard.want(t, "handshake")
+		server.Forget()
+		if _, err := callEcho(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		heard.want(t, "session", "exit", "handshake")
+	})
+}
+
+// The same before an answer that was on its way, not only at the end that waits
+// for it.
+func TestLostSessionStirsBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard diary
+		hold := make(chan struct{})
+		server := mcptest.New(mcptest.Options{Name: "web", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+			if strings.Contains(string(m.Params), "slow") {
+				<-hold
+			}
+			return nil
+		}})
+		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		l.Settled(t.Context())
+		time.Sleep(time.Minute)
+		heard.turn()
+		answered := make(chan error)
+		go func() {
+			_, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo","arguments":{"slow":1}}`)})
+			heard.write("answered")
+			answered <- err
+		}()
+		synctest.Wait()
+		server.Forget()
+		if _, err := callEcho(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		close(hold)
+		<-answered
+		got := heard.turn()
+		if len(got) == 0 || got[0] != "session" {
+			t.Errorf("got %q, want the lost session first", got)
+		}
+	})
+}
+
+// A connection has ended before its calls hear of it.
+func TestEndStirsBeforeItsCallsHearOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard diary
+		c := newConn("frail", slog.New(slog.DiscardHandler), Listener{}, nil, heard.write)
+		p := &pending{id: 1, req: &Request{}, answer: make(chan answer)} // nobody takes its answer yet
+		c.waiting[p.id] = p
+		go c.closed(errors.New("exited with status 3"))
+		synctest.Wait()
+		heard.want(t, "exit")
+		<-p.answer
+	})
+}
+
+// The end is known before anything else can tell of it.
+func TestEndStirsFirst(t *testing.T) {
+	var c *conn
+	c = newConn("frail", slog.New(slog.DiscardHandler), Listener{}, nil, func(cause string) {
+		select {
+		case <-c.done:
+			t.Errorf("%s: too late", cause)
+		default:
+		}
+		c.mu.Lock() // no lock is held
+		defer c.mu.Unlock()
+		if c.err != nil {
+			t.Errorf("%s: too late", cause)
+		}
+	})
+	c.closed(nil)
+}
+
+func TestGapStirs(t *testing.T) {
+	var heard diary
+	c := newConn("frail", slog.New(slog.DiscardHandler), Listener{Notify: func(method string, _ []byte) { heard.write(method) }}, nil, heard.write)
+	c.gap()
+	heard.want(t, "gap", Tools.Changed(), Prompts.Changed(), Resources.Changed())
+}
+
+// A listen request that ends is a gap, from its end until the next one is heard.
+func TestEndedListenRequestStirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard diary
+		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"}).Handler()
+		var cut atomic.Pointer[context.CancelFunc]
+		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+				ctx, cancel := context.WithCancel(r.Context())
+				cut.Store(&cancel)
+				r = r.WithContext(ctx)
+			}
+			server.ServeHTTP(w, r)
+		}), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
+		defer l.Close()
+		l.Settled(t.Context())
+		time.Sleep(time.Minute)
+		heard.want(t, "handshake", "gap")
+		(*cut.Load())()
+		synctest.Wait()
+		heard.want(t, "gap") // at its end
+		time.Sleep(time.Minute)
+		if got := heard.turn(); len(got) < 2 || slices.ContainsFunc(got, func(s string) bool { return s != "gap" }) {
+			t.Errorf("got %q, want gaps until the next one is heard", got)
+		}
+	})
+}
