@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
@@ -65,7 +67,7 @@ func survey(ctx context.Context, c *config.Config, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
 	defer cancel()
 	found := srv.Survey(ctx, stdout)
-	text := classify(c, o, found.Tools) + compare(c, o, found)
+	text := classify(c, o, found.Tools) + compare(c, o, found) + unaimed(c, found.Tools)
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func classify(c *config.Config, o proxy.Options, tools []proxy.SurveyedTool) str
 			}
 			class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
 			if vouched := vouchedFor(o.Models, u.Model, t); vouched.Class != t.Model.Class {
-				class, why = vouched.Class, "as provider "+vouched.Provider+" has it"
+				class, why = vouched.Class, "as provider "+vouched.Provider+" has it, which the server only claims to be"
 				claimed, known = vouched.Provider, known+1
 			}
 			lines.WriteString(suggestion(c, t, class, why))
@@ -112,8 +114,12 @@ func vouchedFor(models *valuemodel.Models, u valuemodel.Upstream, t proxy.Survey
 }
 
 // suggestion is the lines for one tool. They are comments where nothing can be
-// suggested, or a block stands there already.
+// suggested, or a block stands there already; and no lines at all where the name
+// is not what it seems once pasted: it does not print, or is a pattern for others.
 func suggestion(c *config.Config, t proxy.SurveyedTool, class valuemodel.Class, why string) string {
+	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
+		return fmt.Sprintf("# (Nothing to paste for %q: its name does not print, or stands for others.)\n", t.Model.Tool)
+	}
 	key := config.Key("tools", t.Model.Upstream+"/"+t.Model.Tool)
 	mark := ""
 	if class == valuemodel.Indeterminate {
@@ -154,6 +160,27 @@ func compare(c *config.Config, o proxy.Options, found proxy.Surveyed) string {
 		said := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
 		if !said && !mayExist(c, found, patterns[key]) {
 			fmt.Fprintln(&b, c.Problem(key, "warning: %s", p.Text))
+		}
+	}
+	return b.String()
+}
+
+// unaimed warns of invalidates_only where nothing says what else the calls of a
+// tool make stale.
+func unaimed(c *config.Config, tools []proxy.SurveyedTool) string {
+	idle := make(map[string][]string) // FILE:LINE of a block → its tools of that kind
+	for _, t := range tools {
+		if t.Model.Unaimed {
+			at := t.Model.Sources["invalidates_only"]
+			idle[at] = append(idle[at], strconv.Quote(t.Model.Upstream+"/"+t.Model.Tool))
+		}
+	}
+	var b strings.Builder
+	for _, t := range c.Tools {
+		key := config.Key("tools", t.Name)
+		if at := c.Where(key); t.InvalidatesOnly != nil && *t.InvalidatesOnly && idle[at] != nil {
+			fmt.Fprintln(&b, c.Problem(key+".invalidates_only", "warning: not obeyed for %s: nothing says what else a call makes stale", strings.Join(idle[at], ", ")))
+			delete(idle, at)
 		}
 	}
 	return b.String()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -46,7 +47,7 @@ func explain(args []string, stdout, stderr io.Writer) error {
 	for _, note := range at.notes(tool) {
 		fmt.Fprintf(stderr, "mcpschedd: note: %s\n", note)
 	}
-	m := proxy.Known(o.Models, at.Model, at.offer, tool)
+	m := proxy.Known(byKey(c), at.Model, at.offer, tool)
 	m.Sources = exact(c, m.Sources)
 	if !*asJSON {
 		_, err = m.WriteTo(stdout)
@@ -137,14 +138,21 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 }
 
 // findBare looks for a tool by its own name: among what upstreams are known to
-// have, then among those of which nothing is known.
+// have, then among those of which nothing is known. What begins like the name of
+// an upstream is rather a slip in that.
 func findBare(all []lastKnown, name string) (lastKnown, string, error) {
+	var upstreams []string
+	for _, k := range all {
+		upstreams = append(upstreams, k.name())
+	}
+	owner, _, divided := strings.Cut(name, "__")
+	slip := strings.Contains(name, "/") || divided && valuemodel.Near(owner, upstreams) != ""
 	var has, may []lastKnown
 	for _, k := range all {
 		switch {
 		case k.has(name):
 			has = append(has, k)
-		case k.offer == nil && !strings.Contains(name, "/") && !strings.Contains(name, "__"):
+		case k.offer == nil && !slip:
 			may = append(may, k)
 		}
 	}
@@ -188,40 +196,49 @@ func unknown(all []lastKnown, name string, err error) error {
 	return hinted{err, "mcpschedd check --connect lists the tools of every upstream"}
 }
 
-// exact narrows what says where the operator set a field down to its line.
-func exact(c *config.Config, sources map[string]string) map[string]string {
-	blocks := make(map[string]config.Tool) // FILE:LINE → the block there
-	for _, t := range c.Tools {
-		blocks[c.Where(config.Key("tools", t.Name))] = t
+// byKey are the models with the key of a block as the source of what it sets: of
+// two on one line FILE:LINE would not tell which.
+func byKey(c *config.Config) *valuemodel.Models {
+	said, _ := rules(c)
+	for i, t := range c.Tools {
+		said[i].Source = config.Key("tools", t.Name)
 	}
+	m, _ := valuemodel.Compile(said)
+	return m
+}
+
+// exact says for each field that the configuration sets at which line it does.
+func exact(c *config.Config, sources map[string]string) map[string]string {
+	said, _ := rules(c)
 	out := maps.Clone(sources)
 	for field, source := range sources {
 		key := source // of an upstream
-		if t, ok := blocks[source]; ok {
-			key = fieldKey(t, field)
+		if i := slices.IndexFunc(c.Tools, func(t config.Tool) bool { return config.Key("tools", t.Name) == source }); i >= 0 {
+			key = fieldKey(source, said[i].Layer, field)
 		}
-		if at := c.Where(key); at != "" {
+		if at := cmp.Or(c.Where(key), c.Where(source)); at != "" {
 			out[field] = at
 		}
 	}
 	return out
 }
 
-// fieldKey is the configuration key of a field of a model.
-func fieldKey(t config.Tool, field string) string {
+// fieldKey is the configuration key of a field that the block sets.
+func fieldKey(block string, l valuemodel.Layer, field string) string {
+	// Of several that say the same of one the last counts.
+	for i, e := range slices.Backward(l.Invalidates) {
+		if e.Key() == field {
+			return fmt.Sprintf("%s.invalidates[%d]", block, i)
+		}
+	}
+	for i, f := range slices.Backward(l.FollowUps) {
+		if f.Key() == field {
+			return fmt.Sprintf("%s.follow_up[%d]", block, i)
+		}
+	}
 	kind, name, _ := strings.Cut(field, ".")
-	i := -1
-	switch kind {
-	case "invalidates":
-		i = slices.IndexFunc(t.Invalidates, func(v config.Invalidation) bool { return v.Tool == name })
-	case "follow_up":
-		i = slices.IndexFunc(t.FollowUp, func(f config.FollowUp) bool { return f.Tool == name })
+	if name == "" {
+		return block + "." + kind
 	}
-	switch {
-	case i >= 0:
-		return fmt.Sprintf("%s[%d]", config.Key("tools", t.Name, kind), i)
-	case name != "":
-		return config.Key("tools", t.Name, kind, name)
-	}
-	return config.Key("tools", t.Name, kind)
+	return block + "." + config.Key(kind, name)
 }

@@ -29,7 +29,11 @@ func unmeant(c *config.Config) []config.Problem {
 	_, problems := models(c)
 	for _, u := range c.Upstreams {
 		if _, known := valuemodel.ProviderNamed(u.Provider); u.Provider != "" && !known {
-			problems = append(problems, c.Problem(config.Key("upstreams", u.Name, "provider"), "no provider model is named %q", u.Provider))
+			hint := ""
+			if near := valuemodel.Near(u.Provider, valuemodel.ProviderNames()); near != "" {
+				hint = fmt.Sprintf("; did you mean %q?", near)
+			}
+			problems = append(problems, c.Problem(config.Key("upstreams", u.Name, "provider"), "no provider model is named %q%s", u.Provider, hint))
 		}
 	}
 	return problems

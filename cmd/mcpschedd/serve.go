@@ -187,7 +187,9 @@ func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logge
 			log.Warn("changed, but needs a restart", "keys", keys)
 		}
 		now = next
-		srv.Apply(options(next, dir, log))
+		applied := *next
+		applied.Server, applied.HTTP = c.Server, c.HTTP // what needs a restart is what it was at the start
+		srv.Apply(options(&applied, dir, log))
 		log.Info("configuration reloaded", "path", next.Path)
 	}, unmeant)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {

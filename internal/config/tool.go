@@ -10,12 +10,12 @@ type Tool struct {
 	SideEffectClass string                `toml:"side_effect_class" enum:"|pure|read_only|mutates_local|mutates_external|indeterminate"`
 	Classify        string                `toml:"classify" enum:"|shell|sql"`
 	RateLimitHost   string                `toml:"rate_limit_host"`
-	Speculate       *bool                 `toml:"speculate"`
+	Speculate       *bool                 `toml:"speculate"` // false gives way only to a true under a more exact name; nil: not set
 	Disclosure      string                `toml:"disclosure" enum:"|same_service|third_party"`
 	Volatile        *bool                 `toml:"volatile"`
-	FailFastAfterN  int                   `toml:"fail_fast_after_n" min:"0"` // equal answers in a row; 0: never
+	FailFastAfterN  int                   `toml:"fail_fast_after_n" min:"0"` // equal answers in a row; 0: not set; a number that is never reached, such as 1000000, is never
 	Invalidates     []Invalidation        `toml:"invalidates"`
-	InvalidatesOnly *bool                 `toml:"invalidates_only"`
+	InvalidatesOnly *bool                 `toml:"invalidates_only"` // not obeyed where nothing says what else a call makes stale
 	Validate        Validate              `toml:"validate"`
 	CostModel       CostModel             `toml:"cost_model"`
 	FieldGroups     map[string]FieldGroup `toml:"field_groups"` // name → group

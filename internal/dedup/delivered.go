@@ -84,6 +84,16 @@ func (d *Delivered) Referenced(key call.Key) {
 	}
 }
 
+// Lost notes that an answer did not reach the client.
+func (d *Delivered) Lost(key call.Key) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.receipts.Remove(maphash.Comparable(d.seed, key))
+}
+
 // has reports whether the client was given an answer to q since something last
 // changed.
 func (d *Delivered) has(e *epochs, q *Query) bool {

@@ -141,3 +141,18 @@ func TestDeliveredBounded(t *testing.T) {
 		t.Errorf("got %s, same %v, want a hit on an answer not remembered", got.How, got.Same)
 	}
 }
+
+// TestLost: what did not reach the client is not referred to.
+func TestLost(t *testing.T) {
+	src := &source{store: newStore(t)}
+	q := query(fresh, host)
+	q.Delivered = dedup.NewDelivered()
+	src.ask(t, q)
+	q.Delivered.Lost(q.Key)
+	if src.ask(t, q).Same {
+		t.Error("the client is said to hold what it never got")
+	}
+	if !src.ask(t, q).Same {
+		t.Error("the client holds what it got then")
+	}
+}

@@ -84,6 +84,9 @@ func (e *epochs) unchanged(epoch uint64, places []call.Place) bool {
 // settling reports whether a remote change of one of the places may still not
 // show.
 func (e *epochs) settling(places []call.Place, now time.Duration) bool {
+	if now < e.world.settled {
+		return true
+	}
 	for _, p := range places {
 		if m := e.of(p); m != nil && now < m.settled {
 			return true
@@ -113,6 +116,14 @@ func (s *Store) Bump(places ...call.Place) {
 	for _, p := range places {
 		s.epochs.bump(s.epochs.at(p))
 	}
+}
+
+// Forget notes that anything may have changed: nothing from before is good any
+// more.
+func (s *Store) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epochs.bump(&s.epochs.world)
 }
 
 // Reform notes that calls are judged by other rules from now on: what any of

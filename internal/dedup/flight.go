@@ -24,12 +24,13 @@ type Flight struct {
 
 	// The store's mutex guards these.
 	waiters   []*Waiter
-	leader    *Waiter // the one that fetches; nil if guessed
-	held      bool    // the guess may go on though nobody waits
-	joined    bool    // somebody has asked for the guess
-	tainted   bool    // the answer is one client's own
-	abandoned bool    // nobody wanted it any more
-	unkept    bool    // nothing of it is stored
+	leader    *Waiter       // the one that fetches; nil if guessed
+	held      bool          // the guess may go on though nobody waits
+	joined    bool          // somebody has asked for the guess
+	first     time.Duration // when
+	tainted   bool          // the answer is one client's own
+	abandoned bool          // nobody wanted it any more
+	unkept    bool          // nothing of it is stored
 	settled   bool
 }
 
@@ -63,11 +64,24 @@ func (f *Flight) waitLocked(ctx context.Context, w *Waiter) {
 	w.stop = context.AfterFunc(ctx, func() { f.leave(w, context.Cause(ctx)) })
 }
 
+// askedLocked is how long ago somebody first asked for the answer; negative if
+// nobody did.
+func (f *Flight) askedLocked(now time.Duration) time.Duration {
+	switch {
+	case !f.guessed:
+		return now - f.began
+	case f.joined:
+		return now - f.first
+	}
+	return -1
+}
+
 // joinLocked is waitLocked for a call that did not begin the flight.
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter) {
 	f.waitLocked(ctx, w)
 	if f.guessed && !f.joined {
 		close(f.promoted)
+		f.first = f.store.clock()
 	}
 	f.joined = true
 }

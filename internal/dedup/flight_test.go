@@ -50,6 +50,25 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestGuessJoinedTwice: without freshness a guess answers those who ask together,
+// and nobody who asks again.
+func TestGuessJoinedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		q := query(never, host)
+		fly(t, t.Context(), s, q)
+		for _, step := range []struct {
+			after time.Duration
+			joins bool
+		}{{time.Second, true}, {99 * time.Millisecond, true}, {time.Millisecond, false}} {
+			time.Sleep(step.after)
+			if joined := wait(t, s, q).flight == nil; joined != step.joins {
+				t.Errorf("%v later: joined: %v, want %v", step.after, joined, step.joins)
+			}
+		}
+	})
+}
+
 func TestJoinAfterChange(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -59,6 +78,7 @@ func TestJoinAfterChange(t *testing.T) {
 		{"nothing", func(*dedup.Store) {}, true},
 		{"bump", func(s *dedup.Store) { s.Bump(host) }, false},
 		{"reform", (*dedup.Store).Reform, false},
+		{"everything forgotten", (*dedup.Store).Forget, false},
 		{"write in the air", func(s *dedup.Store) { s.Arrive(changes(host)) }, false},
 		{"write ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, false},
 		{"question", func(s *dedup.Store) { s.Taint(1) }, false},

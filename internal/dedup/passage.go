@@ -67,6 +67,9 @@ func (p *Passage) endLocked() {
 	}
 	if p.reforms != s.reforms { // the last reform put it into the air everywhere
 		s.land(&s.epochs.world)
+		if p.effect.Remote {
+			s.epochs.world.settled = max(s.epochs.world.settled, s.clock()+s.options.Settle)
+		}
 	}
 	if len(p.effect.Places) > 0 {
 		p.landLocked()

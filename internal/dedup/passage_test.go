@@ -156,6 +156,24 @@ func TestReform(t *testing.T) {
 	})
 }
 
+// A remote write that was under way at a reform settles under whatever names its
+// places have now.
+func TestReformSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		write := s.Arrive(remote(host))
+		s.Reform()
+		write.End()
+		if keeps(t, s, edge) {
+			t.Error("kept what may be from before the write")
+		}
+		time.Sleep(settle)
+		if !keeps(t, s, edge) {
+			t.Error("not kept after the time to settle")
+		}
+	})
+}
+
 // A store that is closed leaves no timer behind, and nothing that fires changes
 // anything.
 func TestCloseWithDoubt(t *testing.T) {

@@ -46,12 +46,13 @@ func (u Use) admits(guessed, used bool, age time.Duration) bool {
 	return age < u.Freshness
 }
 
-// joins reports whether a call may wait for a fetch that began so long ago.
-func (u Use) joins(guessed bool, age time.Duration) bool {
-	if !guessed && u.Freshness == 0 && age < together {
+// joins reports whether a call may wait for a fetch that began so long ago. asked
+// is how long ago somebody first asked for it; negative: nobody did.
+func (u Use) joins(guessed bool, age, asked time.Duration) bool {
+	if u.Freshness == 0 && asked >= 0 && asked < together && !(guessed && u.Volatile) {
 		return true
 	}
-	return u.admits(guessed, false, age)
+	return u.admits(guessed, asked >= 0, age)
 }
 
 // backsOff reports whether an answer that may not be served may have to be, to a

@@ -91,7 +91,7 @@ func (s *Store) joinableLocked(q *Query, file fileState, now time.Duration) *Fli
 	switch {
 	case !current || q.Use.File != "" && !file.matches(f.file):
 		return nil
-	case !q.Use.joins(f.guessed, now-f.began):
+	case !q.Use.joins(f.guessed, now-f.began, f.askedLocked(now)):
 		return nil
 	}
 	return f

@@ -123,6 +123,9 @@ func (s *Server) fail(w http.ResponseWriter, m jsonrpc.Message) bool {
 	}
 	switch p.Name {
 	case "status":
+		if p.Arguments.RetryAfter != "" {
+			w.Header().Set("Retry-After", p.Arguments.RetryAfter)
+		}
 		http.Error(w, p.Arguments.Body, p.Arguments.Status)
 		return true
 	case "lose": // forgets its sessions, once

@@ -45,6 +45,12 @@ type Options struct {
 	Stays        bool              // the process does not end with its input
 	Family       bool              // the process has a child of its own, at the same Beacon, which stays
 	AskFirst     bool              // asks for the roots as soon as it is initialized
+	Relay        string            // the process is only a pipe to this address, where a Server serves
+
+	// Answer is asked before anything else is looked at, nil: it is not one for
+	// it. What it answers goes out even after the request was cancelled, and what
+	// came is not kept.
+	Answer func(ctx context.Context, m jsonrpc.Message) (result []byte) `json:"-"`
 }
 
 // Server is one MCP server.
@@ -123,9 +129,11 @@ type request struct {
 // done.
 func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []byte)) (serve func()) {
 	srv := s.srv
-	srv.mu.Lock()
-	srv.seen = append(srv.seen, string(m.Raw))
-	srv.mu.Unlock()
+	if srv.o.Answer == nil {
+		srv.mu.Lock()
+		srv.seen = append(srv.seen, string(m.Raw))
+		srv.mu.Unlock()
+	}
 	switch {
 	case m.IsResponse():
 		s.mu.Lock()
@@ -155,7 +163,7 @@ func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []
 		switch {
 		case err != nil:
 			send(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
-		case result != nil && !gone:
+		case result != nil && (!gone || srv.o.Answer != nil):
 			send(jsonrpc.AppendResult(nil, m.ID, r.dressed(result)))
 		}
 	}
@@ -201,6 +209,11 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "keys of another hop in _meta"}
 	case !r.stateless && o.Era == "stateless":
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "_meta lacks the protocol version"}
+	}
+	if o.Answer != nil {
+		if result := o.Answer(r.ctx, r.Message); result != nil {
+			return result, nil
+		}
 	}
 	switch r.Method {
 	case "initialize":

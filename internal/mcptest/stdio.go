@@ -62,6 +62,9 @@ func serveStdio(o Options) error {
 	if stdin, err = pollable(os.Stdin); err != nil {
 		return err
 	}
+	if o.Relay != "" {
+		return relay(o.Relay)
+	}
 	return New(o).stdio()
 }
 

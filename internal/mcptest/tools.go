@@ -22,17 +22,18 @@ func behaviours() []string {
 
 // arguments of the tools.
 type arguments struct {
-	Gate   string            // hold: the gate to wait at
-	N      int               // progress: how often; big: bytes; log: how often; change: how often it is said
-	Late   bool              // progress: once more after the answer
-	Level  string            // log; default info
-	Asks   []json.RawMessage // ask: {"method":…,"params":…} each, all at once
-	Rounds int               // ask: how often; default 1
-	Names  []string          // change: the tools from now on
-	URI    string            // update
-	Stderr []string          // die: last lines
-	Status int               // status: of HTTP
-	Body   string            // status: what comes with it
+	Gate       string            // hold: the gate to wait at
+	N          int               // progress: how often; big: bytes; log: how often; change: how often it is said
+	Late       bool              // progress: once more after the answer
+	Level      string            // log; default info
+	Asks       []json.RawMessage // ask: {"method":…,"params":…} each, all at once
+	Rounds     int               // ask: how often; default 1
+	Names      []string          // change: the tools from now on
+	URI        string            // update
+	Stderr     []string          // die: last lines
+	Status     int               // status: of HTTP
+	Body       string            // status: what comes with it
+	RetryAfter string            // status: the header; "": none
 }
 
 // call runs one tool.

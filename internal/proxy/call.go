@@ -23,7 +23,8 @@ func (x *exchange) route() *jsonrpc.Error {
 	case "logging/setLevel":
 		return x.setLevel()
 	}
-	x.arriveOther(x.msg.Method, x.s.current())
+	x.method, x.params = x.msg.Method, x.msg.Params
+	x.arrive(x.s.current())
 	return nil // by URI, reference or task: found when served, for it may take asking
 }
 
@@ -50,10 +51,13 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 		x.name = jsonrpc.AppendString(nil, t.name)
 	}
 	x.bind(lease)
+	x.method, x.params = x.msg.Method, x.msg.Params
 	if l == upstream.Tools {
+		x.tool = t.name
 		x.s.srv.counts.calls.Add(1)
-		x.arrive(lease, t.name, x.msg.Params)
 	}
+	x.one[0] = lease
+	x.arrive(x.one[:])
 	return nil
 }
 
@@ -111,7 +115,7 @@ func (x *exchange) begin() bool {
 	if x.query.Use.File != "" {
 		return false // the file may be slow to look at
 	}
-	x.obtain(x.ctx, req, done)
+	x.obtain(x.ctx, x.turn, req, done)
 	return true
 }
 
@@ -126,7 +130,7 @@ func (x *exchange) ask() (upstream.Answer, error) {
 	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
 		return x.askAcross(req)
 	}
-	answer, err := x.watching(x.fetch(x.ctx, req))
+	answer, err := x.watching(x.fetch(x.ctx, x.turn, req))
 	if err != nil {
 		return answer, err
 	}
@@ -135,19 +139,19 @@ func (x *exchange) ask() (upstream.Answer, error) {
 
 // fetch answers the request from the store, from another call's flight, or by
 // its upstream, and waits for the answer.
-func (x *exchange) fetch(ctx context.Context, req *upstream.Request) (upstream.Answer, error) {
+func (x *exchange) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
 	if !x.storable() {
-		return x.run(ctx, x.lease, x.turn, req)
+		return x.run(ctx, x.lease, turn, req)
 	}
 	done := make(chan outcome, 1)
-	x.obtain(ctx, req, func(answer upstream.Answer, err error) { done <- outcome{answer, err} })
+	x.obtain(ctx, turn, req, func(answer upstream.Answer, err error) { done <- outcome{answer, err} })
 	o := <-done
 	return o.answer, o.err
 }
 
 // obtain answers a storable request from the store, from another call's flight,
 // or by its upstream. It does not wait for any of them; done is called once.
-func (x *exchange) obtain(ctx context.Context, req *upstream.Request, done func(upstream.Answer, error)) {
+func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) {
 	var own outcome // of the flight that this call began, if it did
 	leads := false
 	hear := func(method string, params []byte) {
@@ -164,7 +168,7 @@ func (x *exchange) obtain(ctx context.Context, req *upstream.Request, done func(
 		case o.Alone:
 			x.s.srv.work.Go(func() { done(x.run(ctx, x.lease, x.lease.Turn(), req)) })
 		default:
-			x.how = o.How
+			x.served(o.How)
 			done(x.stored(o), nil)
 		}
 	}}
@@ -175,12 +179,14 @@ func (x *exchange) obtain(ctx context.Context, req *upstream.Request, done func(
 			own = outcome{answer, err}
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 		}
-		if !x.send(ctx, x.lease, x.turn, lead, settle) {
-			x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, x.turn, lead)) })
+		// A file may be slow to look at, and the answer of what send has sent is
+		// settled on the server's reader.
+		if x.query.Use.File != "" || !x.send(ctx, x.lease, turn, lead, settle) {
+			x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, turn, lead)) })
 		}
 	})
 	if !leads {
-		x.turn.Leave() // nothing of it goes upstream
+		turn.Leave() // nothing of it goes upstream
 		x.drop()
 	}
 }
@@ -258,6 +264,8 @@ func (x *exchange) hear(method string, params []byte) {
 		if x.stateless && x.hop.LogLevel == "" {
 			return
 		}
+	case "notifications/tasks/status", "notifications/tasks":
+		x.s.heardOfTask(x.lease, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
-	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -27,8 +27,8 @@ type exchange struct {
 
 	lease *leased // whom it is for; nil: the proxy itself, or not known yet
 	turn  upstream.Turn
-	name  []byte            // raw; the target's own name where it differs from the one the client used
-	how   dedup.Disposition // of its answer; "" as fetched
+	name  []byte       // raw; the target's own name where it differs from the one the client used
+	how   atomic.Int32 // of its answer: see served
 
 	mu       sync.Mutex
 	answered bool // nothing more may be said about the request
@@ -63,9 +63,12 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 		x.fail(err)
 		return nil
 	}
+	s.work.Add(1) // the exchange may end while begin still begins it
 	if _, ok := to.(lineOutlet); ok && x.begin() {
+		s.work.Done()
 		return nil
 	}
+	s.work.Done()
 	return func() {
 		defer x.leave()
 		x.serve()
@@ -249,12 +252,12 @@ func (s *session) noted(m jsonrpc.Message) {
 			leases[0].Notify(m.Method, m.Params)
 		}
 	default: // roots/list_changed, what later revisions add
-		j := job{s: s}
-		j.arriveOther(m.Method, s.current())
-		for _, l := range s.current() {
+		leases := s.current()
+		_, passage := (&job{s: s, method: m.Method, params: m.Params}).note(leases)
+		for _, l := range leases {
 			l.Notify(m.Method, m.Params)
 		}
-		j.take().Doubt() // nobody says when it has been acted upon
+		passage.Doubt() // nobody says when it has been acted upon
 	}
 }
 
@@ -281,9 +284,17 @@ func (x *exchange) fail(err *jsonrpc.Error) {
 	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
 }
 
+// lost notes that the client did not get its answer.
+func (x *exchange) lost() {
+	if x.storable() {
+		x.s.delivered.Lost(x.query.Key)
+	}
+}
+
 func (x *exchange) write(line []byte) {
 	if x.ctx != nil {
 		if _, gone := errors.AsType[withdrawn](context.Cause(x.ctx)); gone {
+			x.lost()
 			return // the client wants no answer
 		}
 	}
@@ -291,6 +302,7 @@ func (x *exchange) write(line []byte) {
 	x.answered = true
 	x.mu.Unlock()
 	if err := x.to.Answer(line); err != nil {
+		x.lost()
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
 	}
 }

@@ -235,11 +235,17 @@ func (x *exchange) referenced() []*leased {
 // tasks.
 func (s *session) runners(id []byte) []*leased {
 	name, _ := jsonrpc.String(id)
-	s.mu.Lock()
-	t, ok := s.tasks[name]
-	s.mu.Unlock()
-	if ok {
-		return []*leased{t.lease}
+	var running []*leased
+	for _, l := range s.current() {
+		s.mu.Lock()
+		_, known := s.tasks[task{l.Instance(), name}]
+		s.mu.Unlock()
+		if known {
+			running = append(running, l)
+		}
+	}
+	if running != nil {
+		return running
 	}
 	return having(s.current(), "tasks")
 }

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/jsonrpc"
@@ -11,8 +13,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// modelsKept bounds how many models of one policy are kept: clients may call
-// what no server has.
+// modelsKept bounds how many models of one policy are kept: of tools that a server
+// lists, for clients may call what none has.
 const modelsKept = 8192
 
 // models are the value models of one policy, made when they are first asked for.
@@ -34,8 +36,7 @@ type made struct {
 }
 
 // model returns the value model of a tool, or, with no name, of everything else
-// the upstream is asked. The same pointer comes back until something changes
-// what it says.
+// the upstream is asked.
 func (s *Server) model(p *policy, l *leased, tool string) *valuemodel.Model {
 	var server []byte
 	var item upstream.Item
@@ -56,39 +57,59 @@ func (s *Server) model(p *policy, l *leased, tool string) *valuemodel.Model {
 // remodel makes a model anew. Where it decides otherwise than the one before,
 // nothing answered or begun until now may stand in for a call any more.
 func (s *Server) remodel(p *policy, t target, u valuemodel.Upstream, m made) *valuemodel.Model {
+	who := t
 	if member := p.find(t.upstream); member != nil {
 		u = member.Model
+		who.upstream = member.known()
 	}
 	p.models.mu.Lock()
-	u, hints := s.said.heard(u, t, m)
+	defer p.models.mu.Unlock()
+	u, hints, news := s.said.heard(u, who, m)
 	m.model = p.models.layers.Resolve(u, t.name, hints, valuemodel.Layer{})
-	old, had := p.models.made[t]
-	if had && alike(old.model, m.model) {
-		m.model = old.model
+	if news { // it is about every tool
+		maps.DeleteFunc(p.models.made, func(k target, _ made) bool { return k.upstream == t.upstream })
 	}
 	if len(p.models.made) >= modelsKept {
 		clear(p.models.made)
+		news = true // nobody knows what those were
 	}
-	p.models.made[t] = m
-	p.models.mu.Unlock()
-	if had && old.model != m.model {
-		s.store.Reform() // after it can be seen: a call judged before is in the air from now on
+	old, had := p.models.made[t]
+	if !had {
+		old.model = p.models.layers.Resolve(u, t.name, valuemodel.Hints{}, valuemodel.Layer{}) // as it was while not listed
+	}
+	switch {
+	case had && alike(old.model, m.model):
+		m.model = old.model
+	case news || had || loosens(m.model, old.model):
+		s.said.version.Add(1)
+		s.store.Reform() // after the version: who was judged before is in the air from now on
+	}
+	if m.item != nil || t.name == "" {
+		p.models.made[t] = m
 	}
 	return m.model
+}
+
+// loosens reports whether some call that only reads to b may write to a.
+func loosens(b, a *valuemodel.Model) bool {
+	reads := func(m *valuemodel.Model) bool { return m.Class.Reads() || m.Classify != "" }
+	return reads(a) && (!reads(b) || a.Class.Reads() != b.Class.Reads())
 }
 
 // alike reports whether two models say the same.
 func alike(a, b *valuemodel.Model) bool { return reflect.DeepEqual(a, b) }
 
-// domains are what an upstream's answers belong to as a whole.
-func (s *Server) domains(p *policy, l *leased) call.Effect {
-	return s.model(p, l, "").Writes(nil)
-}
+// known names an upstream together with how it is reached: another command under
+// the same name is another server.
+func (m *member) known() string { return m.Spec.Name + "\x00" + m.Fingerprint }
 
 // said is what servers have said of themselves and their tools since the
 // program started. What loosens a model later is not believed: a server could
-// change its mind after it has been looked at.
+// change its mind after it has been looked at. Upstreams bear their names of
+// member.known here.
 type said struct {
+	version atomic.Uint64 // of what follows from it: it rises after each change
+
 	mu      sync.Mutex
 	servers map[string]string           // upstream → what its server first called itself
 	turned  map[string]bool             // upstreams whose server later called itself something else
@@ -106,8 +127,9 @@ func (s *said) server(upstream string) string {
 	return s.servers[upstream]
 }
 
-// heard adds what a server says now, and returns what counts.
-func (s *said) heard(u valuemodel.Upstream, t target, m made) (valuemodel.Upstream, valuemodel.Hints) {
+// heard adds what a server says now, and returns what counts, and whether that is
+// news of the server itself.
+func (s *said) heard(u valuemodel.Upstream, t target, m made) (_ valuemodel.Upstream, _ valuemodel.Hints, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servers == nil {
@@ -116,10 +138,13 @@ func (s *said) heard(u valuemodel.Upstream, t target, m made) (valuemodel.Upstre
 	if m.server != nil {
 		name, _ := jsonrpc.String(jsonrpc.Get(m.server, "name"))
 		first, known := s.servers[t.upstream]
-		if !known {
+		switch {
+		case !known:
 			s.servers[t.upstream] = name
-		} else if first != name {
+			news = true
+		case first != name && !s.turned[t.upstream]:
 			s.turned[t.upstream] = true
+			news = true
 		}
 	}
 	u.Server = s.servers[t.upstream]
@@ -127,7 +152,7 @@ func (s *said) heard(u valuemodel.Upstream, t target, m made) (valuemodel.Upstre
 		u.Server, u.Trust = "", false
 	}
 	if m.item == nil {
-		return u, s.hints[t]
+		return u, s.hints[t], news
 	}
 	now := hints(m.item)
 	if before, known := s.hints[t]; known {
@@ -136,9 +161,9 @@ func (s *said) heard(u valuemodel.Upstream, t target, m made) (valuemodel.Upstre
 	if len(s.hints) < modelsKept {
 		s.hints[t] = now
 	} else if _, known := s.hints[t]; !known {
-		now.ReadOnly = nil // there is no memory for what it says of itself: so it says nothing
+		now.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
 	}
-	return u, now
+	return u, now, news
 }
 
 // hints reads a tool's annotations.
@@ -177,17 +202,18 @@ func tighter(before, now valuemodel.Hints) valuemodel.Hints {
 
 // stirred forgets what an upstream answered so far: what it holds may have
 // changed without a call through here.
-func (s *Server) stirred(upstream string) {
+func (s *Server) stirred(up *upstream.Upstream, name string) {
 	p := s.policy.Load()
 	if p == nil {
 		return // it is being made; there is nothing to forget
 	}
-	m := p.find(upstream)
-	if m == nil {
+	m := p.find(name)
+	if m == nil || m.up != up {
+		s.store.Forget() // it is on its way out, and nobody knows any more where it belonged
 		return
 	}
 	u := m.Model
-	u.Server = s.said.server(upstream)
+	u.Server = s.said.server(m.known())
 	for _, d := range p.models.layers.Resolve(u, "", valuemodel.Hints{}, valuemodel.Layer{}).Domains {
 		s.store.Bump(call.Place{Domain: d.Name})
 	}

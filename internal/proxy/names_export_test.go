@@ -28,3 +28,13 @@ func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool s
 	t, known := v.resolve(policyOf(ups, prefix, never), upstream.Tools, name)
 	return t.upstream, t.name, known
 }
+
+// Hear lets every session hear a notification of an upstream.
+func Hear(s *Server, upstream, method, params string) {
+	sessions, _ := s.all()
+	for _, n := range sessions {
+		if l := n.find(upstream); l != nil {
+			n.hear(l, method, []byte(params))
+		}
+	}
+}

@@ -19,15 +19,16 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // waits for it.
 func (s *session) prefetch(ctx context.Context, l *leased, tool string, arguments []byte) (begun bool, why string) {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, tool)), "arguments", arguments)
-	j := &job{s: s}
+	j := &job{s: s, method: "tools/call", tool: tool, params: params}
 	p := s.srv.policy.Load()
-	if j.judge(p, l, s.srv.model(p, l, tool), params); !j.storable() || !l.Live() {
+	m := s.srv.model(p, l, tool)
+	if j.judgement = j.judgeCall(p, l, m); !j.storable() || !l.Live() || !l.member.allows(tool) || m.Speculate == nil || !*m.Speculate || m.Cost.Dollars > 0 {
 		return false, "not_speculatable"
 	}
 	if err := s.srv.limits.MayGuess(j.hostOn(l)); err != nil {
 		return false, "rate_limited"
 	}
-	j.arrive(l, tool, params)
+	j.arrive([]*leased{l})
 	if !j.storable() { // the policy has just changed
 		j.drop()
 		return false, "not_speculatable"

@@ -167,8 +167,11 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	x.s.mu.Lock()
 	x.s.across[p] = struct{}{}
 	x.s.mu.Unlock()
+	turn := x.turn
+	x.turn = upstream.Turn{} // the call's: it goes on after the exchange
 	x.s.work.Go(func() {
-		answer, err := x.fetch(call, req)
+		defer turn.Leave()
+		answer, err := x.fetch(call, turn, req)
 		cancel(nil)
 		x.s.mu.Lock()
 		delete(x.s.across, p)

@@ -133,7 +133,7 @@ func withDefaults(o Options) Options {
 // build makes the policy of o, taking over from old the upstreams that are the
 // same.
 func (s *Server) build(o Options, old *policy) *policy {
-	p := &policy{Options: o, models: newModels(o.Models), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
+	p := &policy{Options: o, prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, gone: make(chan struct{})}
 		if same := old.find(u.Spec.Name); same != nil && same.Fingerprint == u.Fingerprint {
@@ -145,11 +145,13 @@ func (s *Server) build(o Options, old *policy) *policy {
 			}
 			m.up = upstream.New(u.Spec, upstream.Options{
 				Log: s.log, Guard: s.guard, Store: u.Store, After: after,
-				Stirred: func(string) { s.stirred(u.Spec.Name) },
+				Stirred: func(string) { s.stirred(m.up, u.Spec.Name) },
+				Asked:   s.store.Taint, // a server does not say for which call it asks
 			})
 		}
 		p.members = append(p.members, m)
 	}
+	p.models = newModels(o.Models)
 	return p
 }
 
@@ -196,8 +198,12 @@ func (s *Server) Apply(o Options) {
 		o.Models = old.Models
 	}
 	next := s.build(o, old)
+	same := next.sameRules(old)
+	if same {
+		next.models = old.models // with what servers have said since
+	}
 	s.policy.Store(next)
-	if !next.sameRules(old) {
+	if !same {
 		s.store.Reform() // after it can be seen: a call judged before is in the air from now on
 	}
 	s.store.Configure(o.Dedup)

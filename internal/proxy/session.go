@@ -63,7 +63,7 @@ type session struct {
 	listens  map[string]*listening           // exchange.key of subscriptions/listen → the open stream
 	across   map[*parked]struct{}            // calls to servers of the other era that may have questions
 	parked   map[string]*parked              // handle → a call that waits for the client's input
-	tasks    map[string]task                 // task id → what is known of it
+	tasks    map[task]*dedup.Passage         // task → what it may still change
 	listed   [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
 	told     map[string]*notice              // method → the list_changed sent or due
 }
@@ -92,7 +92,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 		across:   make(map[*parked]struct{}),
 		parked:   make(map[string]*parked),
 		told:     make(map[string]*notice),
-		tasks:    make(map[string]task),
+		tasks:    make(map[task]*dedup.Passage),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,6 @@ func (s *session) lease(m *member) *leased {
 	l.Lease = m.up.Attach(s.client, upstream.Listener{
 		Notify: func(method string, params []byte) { s.hear(l, method, params) },
 		Ask: func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-			s.srv.store.Taint(l.Instance()) // it does not say for which call it asks
 			return s.question(ctx, l, method, params)
 		},
 		Changed: s.listChanged,
@@ -231,7 +230,7 @@ func (s *session) settle(ctx context.Context) {
 // request.
 func (s *session) hear(l *leased, method string, params []byte) {
 	if method == "notifications/tasks/status" || method == "notifications/tasks" {
-		s.heardOfTask(jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		s.heardOfTask(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	switch {
 	case method == "notifications/resources/updated" && s.publish(method, params):

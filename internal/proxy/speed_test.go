@@ -43,7 +43,11 @@ type bare struct {
 
 // dial serves a bare client of the handshake era before one upstream.
 func dial(tb testing.TB) *bare {
-	s := proxy.New(options(child(tb, mcptest.Options{Name: "one"})), nil)
+	return dialTo(tb, options(child(tb, mcptest.Options{Name: "one"})))
+}
+
+func dialTo(tb testing.TB, o proxy.Options) *bare {
+	s := proxy.New(o, nil)
 	in, toProxy, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)

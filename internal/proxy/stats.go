@@ -28,6 +28,21 @@ type counts struct {
 	upstream atomic.Int64 // tools/call sent to upstreams, guesses included
 }
 
+// What an answer came from, where not from its upstream.
+const (
+	servedStored = 1 + iota
+	servedJoined
+)
+
+// served notes what the answer comes from.
+func (x *exchange) served(how dedup.Disposition) {
+	if how == dedup.Hit {
+		x.how.Store(servedStored)
+	} else {
+		x.how.Store(servedJoined)
+	}
+}
+
 // count notes how a tools/call was answered. One that its client withdrew has no
 // answer.
 func (x *exchange) count(answer upstream.Answer, err error) {
@@ -35,10 +50,10 @@ func (x *exchange) count(answer upstream.Answer, err error) {
 		return
 	}
 	c := &x.s.srv.counts
-	switch x.how {
-	case dedup.Hit:
+	switch x.how.Load() {
+	case servedStored:
 		c.stored.Add(1)
-	case dedup.Joined:
+	case servedJoined:
 		c.joined.Add(1)
 	default:
 		c.fetched.Add(1)

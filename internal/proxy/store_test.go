@@ -22,7 +22,7 @@ func reading(pattern string, fresh time.Duration) valuemodel.Rule {
 }
 
 // stored are options with a store, for upstreams whose tools the rules classify.
-func stored(t *testing.T, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.Options {
+func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.Options {
 	t.Helper()
 	o := options(ups...)
 	for i := range o.Upstreams {
@@ -60,7 +60,7 @@ func without(result string) string {
 
 func TestStored(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
-		for _, theirs := range []string{handshake, stateless} {
+		for _, theirs := range []string{"handshake", "stateless"} {
 			t.Run(era+" client, "+theirs+" server", func(t *testing.T) {
 				s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: theirs})))
 				c := connect(t, s, era)
@@ -137,7 +137,7 @@ func TestNotStored(t *testing.T) {
 
 // An answer made with what the client said is that client's alone.
 func TestAskedNotStored(t *testing.T) {
-	for _, theirs := range []string{handshake, stateless} {
+	for _, theirs := range []string{"handshake", "stateless"} {
 		s := start(t, stored(t, []valuemodel.Rule{reading("one/ask", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: theirs})))
 		c := connect(t, s, handshake)
 		c.reply(func(string, []byte) []byte { return []byte(`{"roots":[]}`) })
@@ -321,4 +321,63 @@ func firstOf(array []byte) []byte {
 		return e
 	}
 	return nil
+}
+
+// A host that says 429, by its status or in the text of a tool that failed, is
+// asked nothing on a guess for a while; real calls go on.
+func TestTooManyRequests(t *testing.T) {
+	for name, refuse := range map[string]string{
+		"by status": `{"name":"status","arguments":{"status":429,"retryAfter":"7","body":"slow down"}}`,
+		"by text":   `{"name":"limited","arguments":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, up := remote(t, mcptest.Options{Name: "one", Results: map[string]string{
+				"limited": `{"content":[{"type":"text","text":"GET https://api.github.com/repos/a/b/issues: 403 API rate limit exceeded for user ID 1. [rate reset in 7s]"}],"isError":true}`,
+				"other":   `{"content":[{"type":"text","text":"open docs/429.md: no such file or directory (was: rate limit exceeded)"}],"isError":true}`,
+			}})
+			s := start(t, stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up))
+			c := connect(t, s, handshake)
+			c.call("other", `{}`)
+			if begun, why := proxy.Guess(s, 0, "one", "echo", `{"n":1}`); !begun {
+				t.Fatalf("before the refusal: %s", why)
+			}
+			c.start("tools/call", refuse).wait()
+			if begun, why := proxy.Guess(s, 0, "one", "echo", `{"n":2}`); begun || why != "rate_limited" {
+				t.Errorf("after it: begun %v, %q; want rate_limited", begun, why)
+			}
+			if got := c.call("echo", `{"n":3}`); !strings.Contains(got, `"n":3`) {
+				t.Errorf("a real call: got %s", got)
+			}
+			var cooling time.Duration
+			for _, h := range s.Stats().Hosts {
+				cooling = max(cooling, time.Until(h.CoolingUntil))
+			}
+			if cooling <= 0 || cooling > 7*time.Second {
+				t.Errorf("guesses wait for %v, want at most 7 s", cooling)
+			}
+		})
+	}
+}
+
+// What is not to be guessed at is not, whoever asks for it.
+func TestNotGuessed(t *testing.T) {
+	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
+		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
+	}
+	up := child(t, mcptest.Options{Name: "one"})
+	up.Allows = func(tool string) bool { return tool != "pid" }
+	s := start(t, stored(t, []valuemodel.Rule{
+		reading("one/echo", time.Hour), reading("one/pid", time.Hour), reading("one/log", time.Hour), reading("one/big", time.Hour),
+		rule("log", valuemodel.Layer{Speculate: new(false)}),
+		rule("big", valuemodel.Layer{Cost: valuemodel.Cost{Dollars: 0.01}}),
+	}, up))
+	connect(t, s, handshake).call("progress", `{}`)
+	for _, tool := range []string{"pid", "log", "big", "change"} {
+		if begun, why := proxy.Guess(s, 0, "one", tool, `{}`); begun || why != "not_speculatable" {
+			t.Errorf("%s: begun %v, %q; want not_speculatable", tool, begun, why)
+		}
+	}
+	if begun, why := proxy.Guess(s, 0, "one", "echo", `{}`); !begun {
+		t.Errorf("echo: %s", why)
+	}
 }

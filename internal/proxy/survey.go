@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
@@ -59,7 +61,7 @@ func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 			if problem == nil {
 				problem = fmt.Errorf("upstream %q: no answer: %w", l.Name(), context.Cause(ctx))
 			}
-			fmt.Fprintf(w, "%s: FAILED: %v\n", l.Name(), problem)
+			fmt.Fprintf(w, "%s: FAILED: %v\n", l.Name(), outlined(problem.Error()))
 			continue
 		}
 		fmt.Fprintf(w, "%s: ok: revision %s, %d tools, %d prompts, %d resources, %d templates (%d ms)\n", l.Name(), offer.Version,
@@ -104,10 +106,31 @@ func (s *Server) surveyTools(w io.Writer, n *session, l *leased, offer *upstream
 		case len(clientPrefix)+len(name) > longName:
 			fmt.Fprintf(w, "  warning: tool %q: %d characters with a client's prefix %q, more than the %d that some clients take\n", name, len(clientPrefix)+len(name), clientPrefix, longName)
 		}
-		names = append(names, name)
+		names = append(names, shown(name))
 	}
 	if len(names) > 0 {
 		fmt.Fprintf(w, "  tools: %s\n", strings.Join(names, ", "))
 	}
 	return len(names)
+}
+
+// shown is a name as it stands in a list: in quotes where it might be taken for
+// more than one, or for something else that this program says.
+func shown(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r == ' ' || !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// outlined is a text of somebody else: every line but the first behind a bar, and
+// nothing in it that does not print.
+func outlined(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+	return strings.ReplaceAll(text, "\n", "\n  | ")
 }

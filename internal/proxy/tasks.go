@@ -9,10 +9,11 @@ import (
 // tasksKnown bounds how many tasks a session remembers the upstream of.
 const tasksKnown = 4096
 
-// task is a request that goes on after its answer.
+// task names a request that goes on after its answer. Its id is its server's own:
+// another may have the same.
 type task struct {
-	lease   *leased
-	passage *dedup.Passage // until its final status is known
+	instance uint64 // of the upstream
+	id       string
 }
 
 // began remembers who runs the task that an answer says has begun, so that later
@@ -24,9 +25,10 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 	switch {
 	case result == nil:
 		return false
+	case answer.Stateless && string(jsonrpc.Get(result, "resultType")) == `"task"`:
 	case j.task:
 		result = jsonrpc.Get(result, "task")
-	case !answer.Stateless || string(jsonrpc.Get(result, "resultType")) != `"task"`:
+	default:
 		return false
 	}
 	id, ok := jsonrpc.String(jsonrpc.Get(result, "taskId"))
@@ -38,24 +40,24 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 	if len(j.s.tasks) >= tasksKnown {
 		clear(j.s.tasks) // who runs a task can still be found by asking
 	}
-	j.s.tasks[id] = task{l, passage}
+	j.s.tasks[task{l.Instance(), id}] = passage
 	j.s.mu.Unlock()
 	return true
 }
 
 // heardOfTask notes what a server says of a task: its effect has landed when it
 // has ended, and is to be reckoned with while it goes on.
-func (s *session) heardOfTask(id, status []byte) {
+func (s *session) heardOfTask(l *leased, id, status []byte) {
 	name, _ := jsonrpc.String(id)
 	s.mu.Lock()
-	t, ok := s.tasks[name]
+	passage := s.tasks[task{l.Instance(), name}]
 	s.mu.Unlock()
 	switch {
-	case !ok || t.passage == nil:
+	case passage == nil:
 	case ended(status):
-		t.passage.End()
+		passage.End()
 	default:
-		t.passage.Doubt()
+		passage.Doubt()
 	}
 }
 
@@ -74,9 +76,9 @@ func (x *exchange) noteTask(answer upstream.Answer) {
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
 		if status := jsonrpc.Get(answer.Result, "status"); status != nil {
-			x.s.heardOfTask(id, status)
+			x.s.heardOfTask(x.lease, id, status)
 		}
 	case "tasks/result": // answered when it has ended
-		x.s.heardOfTask(id, []byte(`"completed"`))
+		x.s.heardOfTask(x.lease, id, []byte(`"completed"`))
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func complaint(answer upstream.Answer) (text string, failed bool) {
 	if answer.Error != nil {
 		return message(answer.Error), true
 	}
-	if len(answer.Result) > shortAnswer || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
+	if len(answer.Result) > shortAnswer || !bytes.Contains(answer.Result, []byte(`"isError"`)) || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
 		return "", false
 	}
 	var lines []string

@@ -58,6 +58,9 @@ type Options struct {
 	// "list_changed" or "resources/updated". It is called from any goroutine and
 	// must not block.
 	Stirred func(cause string)
+	// Asked hears that an instance's server asks its client something, before it
+	// is done; for which call, the server does not say. As Stirred.
+	Asked func(instance uint64)
 }
 
 // Upstream is one configured server.
@@ -67,6 +70,7 @@ type Upstream struct {
 	guard   *Guard
 	store   Store
 	stirred func(cause string)    // never nil
+	asked   func(instance uint64) // never nil
 	client  *http.Transport       // for a server over HTTP
 	sse     atomic.Bool           // it speaks only the HTTP+SSE transport of 2024-11-05
 	known   atomic.Pointer[Offer] // the last offer of any instance
@@ -88,8 +92,11 @@ func New(spec Spec, o Options) *Upstream {
 	if o.Stirred == nil {
 		o.Stirred = func(string) {}
 	}
+	if o.Asked == nil {
+		o.Asked = func(uint64) {}
+	}
 	u := &Upstream{
-		spec: spec, log: o.Log, guard: o.Guard, store: o.Store, after: o.After, stirred: o.Stirred,
+		spec: spec, log: o.Log, guard: o.Guard, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,
 		instances: make(map[*instance]struct{}),
 	}
 	if spec.URL != "" {

@@ -1,6 +1,7 @@
 package valuemodel
 
 import (
+	"iter"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -22,53 +23,85 @@ func (a Arguments) raw(name string) []byte {
 // asks.
 func (m *Model) Asks() bool { return m.asks }
 
-// ClassOf is what one call does.
-func (m *Model) ClassOf(args Arguments) Class {
-	if m.Classify == "" || m.Class.rank() > Indeterminate.rank() {
+// ClassOf is what one call does. names are those of all its arguments, for a
+// single unknown one may make a call do something else; nil: they cannot be told.
+func (m *Model) ClassOf(args Arguments, names iter.Seq[string]) Class {
+	if m.Classify == "" {
 		return m.Class
 	}
-	if m.Classify.reads(args) {
+	if names != nil && m.Classify.reads(args, names) {
 		return ReadOnly
 	}
 	return Indeterminate
 }
 
 // reads reports whether a call certainly changes nothing. What to run must stand
-// in exactly one argument, and nothing beside it may make it mean another thing.
-func (c Classify) reads(args Arguments) bool {
-	var places, beside []string
-	var parse func(string) bool
-	switch c {
-	case Shell:
-		parse = shellReads
-		places = []string{"command", "cmd", "script", "commands", "code", "commandLine", "command_line"}
-		beside = []string{
-			"env", "environment", "shell", "interpreter", "executable", "args", "argv", "arguments",
-			"stdin", "input", "run_in_background", "background", "restart",
-		}
-	case SQL:
-		parse = sqlReads
-		places = []string{"sql", "query", "statement", "statements", "queries"}
-		beside = []string{"analyze"}
-	default:
-		return false
-	}
-	for _, name := range beside {
-		if raw := args.raw(name); raw != nil && string(raw) != "false" && string(raw) != "null" {
+// in exactly one argument, and beside it only what is known to change nothing of
+// what it means.
+func (c Classify) reads(args Arguments, names iter.Seq[string]) bool {
+	only, folder := "", false
+	for name := range names {
+		switch {
+		case c.runs(name) && only == "":
+			only = name
+		case c == Shell && isFolder(strings.ToLower(name)):
+			folder = true
+		case !c.ignores(strings.ToLower(name)) && !(isSwitch(name) && string(args.raw(name)) == "false"):
 			return false
 		}
 	}
-	var only []byte
-	for _, name := range places {
-		if raw := args.raw(name); raw != nil {
-			if only != nil {
-				return false
-			}
-			only = raw
-		}
+	s, ok := text(args.raw(only))
+	switch {
+	case !ok:
+		return false
+	case c == SQL:
+		return sqlReads(s)
 	}
-	s, ok := text(only)
-	return ok && parse(s)
+	// Git obeys the configuration of the folder it is run in, which may be one
+	// that came with somebody's files.
+	return c == Shell && shellReads(s) && !(folder && strings.Contains(s, "git"))
+}
+
+// runs reports whether an argument is what a tool runs. Other spellings are not:
+// servers differ on whether they are heard.
+func (c Classify) runs(name string) bool {
+	switch name {
+	case "command", "cmd", "script", "commands", "code", "commandLine", "command_line":
+		return c == Shell
+	case "sql", "query", "statement", "statements", "queries":
+		return c == SQL
+	}
+	return false
+}
+
+// ignores reports whether an argument, in lower case, bounds or describes a call
+// and no more. One that is not listed may name what runs before or after, where
+// the output goes, or as whom.
+func (c Classify) ignores(name string) bool {
+	switch name {
+	case "timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation":
+		return true
+	case "limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format":
+		return c == SQL
+	case "max_output", "max_output_length", "max_output_bytes":
+		return c == Shell
+	}
+	return false
+}
+
+// isSwitch reports whether an argument makes another call of one only where it is
+// true.
+func isSwitch(name string) bool {
+	return name == "run_in_background" || name == "background" || name == "analyze"
+}
+
+// isFolder reports whether an argument, in lower case, is the folder to run in.
+func isFolder(name string) bool {
+	switch name {
+	case "cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory":
+		return true
+	}
+	return false
 }
 
 // HostOf is the host that a call asks, whose limits count.

@@ -31,21 +31,43 @@ func TestClassOfACall(t *testing.T) {
 		{"another shell", shell, `{"command":"ls","shell":"/tmp/sh"}`, unknown},
 		{"in the background", shell, `{"command":"ls","run_in_background":true}`, unknown},
 		{"not in the background", shell, `{"command":"ls","run_in_background":false,"timeout":9}`, reads},
+		{"a flag that deletes", shell, `{"command":"find .","flags":["-delete"]}`, unknown},
+		{"a command before it", shell, `{"command":"ls","pre_command":"rm x"}`, unknown},
+		{"variables", shell, `{"command":"ls","env_vars":{"LD_PRELOAD":"x"}}`, unknown},
+		{"more arguments", shell, `{"command":"find .","extra_args":"-delete"}`, unknown},
+		{"a file to write", shell, `{"command":"ls","output_file":"x"}`, unknown},
+		{"as another user", shell, `{"command":"ls","sudo":true}`, unknown},
+		{"with an input", shell, `{"command":"cat a","stdin_file":"x"}`, unknown},
+		{"a second command in other letters", shell, `{"cmd":"ls","Command":"rm"}`, unknown},
+		{"in other letters alone", shell, `{"Command":"ls"}`, unknown},
+		{"a name there is not", shell, `{"command":"ls","":1}`, unknown},
+		{"in a folder, with a bound", shell, `{"command":"ls","Cwd":"/x","TIMEOUT_ms":9,"description":"see"}`, reads},
+		{"git in a folder", shell, `{"command":"git log","workdir":"/x"}`, unknown},
+		{"git where the server is", shell, `{"command":"git log","timeout":9}`, reads},
 		{"half a surrogate", shell, `{"command":"ls \ud800"}`, unknown},
 		{"a statement that reads", sql, `{"sql":"SELECT 1"}`, reads},
 		{"by its long name", sql, `{"query":"SELECT 1"}`, reads},
 		{"a statement that writes", sql, `{"statement":"DELETE FROM t"}`, unknown},
 		{"two statements", sql, `{"sql":"SELECT 1","query":"SELECT 1"}`, unknown},
 		{"a statement that is analysed", sql, `{"sql":"SELECT 1","analyze":true}`, unknown},
+		{"not analysed", sql, `{"sql":"SELECT 1","analyze":false}`, reads},
+		{"a statement after it", sql, `{"sql":"SELECT 1","post_sql":"DELETE FROM t"}`, unknown},
+		{"a table to write", sql, `{"sql":"SELECT 1","destination_table":"t"}`, unknown},
+		{"with leave to write", sql, `{"sql":"SELECT 1","write":true}`, unknown},
+		{"that commits", sql, `{"sql":"SELECT 1","commit":true}`, unknown},
+		{"so many rows of a database", sql, `{"sql":"SELECT 1","max_rows":5,"Database":"d","format":"csv"}`, reads},
+		{"in a folder, which no statement is", sql, `{"sql":"SELECT 1","cwd":"/x"}`, unknown},
 		{"a shell command as a statement", sql, `{"command":"ls"}`, unknown},
 		{"said to read", []valuemodel.Rule{rule("t", "c:1", layer(reads, valuemodel.Shell))}, `{"command":"rm x"}`, unknown},
 		{"said to write, by a rule above", append(shell, rule("up/t", "c:2", layer(valuemodel.MutatesLocal, ""))), `{"command":"ls"}`, valuemodel.MutatesLocal},
+		{"said to write by a glob, told apart by name", []valuemodel.Rule{rule("up/*", "c:1", layer(valuemodel.MutatesLocal, "")), rule("up/t", "c:2", layer("", valuemodel.Shell))}, `{"command":"ls"}`, reads},
+		{"told apart by a glob, said to read by name", []valuemodel.Rule{rule("up/*", "c:1", layer("", valuemodel.Shell)), rule("up/t", "c:2", layer(reads, ""))}, `{"command":"rm x"}`, reads},
 		{"a kind there is not", []valuemodel.Rule{rule("t", "c:1", layer("", "perl"))}, `{"command":"ls"}`, unknown},
 		{"nothing to tell by", []valuemodel.Rule{rule("t", "c:1", layer(valuemodel.Pure, ""))}, `{"command":"rm"}`, valuemodel.Pure},
 	}
 	for _, tt := range tests {
 		m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
-		if got := m.ClassOf(arguments(t, tt.args)); got != tt.want {
+		if got := m.ClassOf(arguments(t, tt.args), memberNames(t, tt.args)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -54,8 +76,7 @@ func TestClassOfACall(t *testing.T) {
 // The operator's class is about every call; his way to tell them apart is too.
 func TestWhoTellsCallsApart(t *testing.T) {
 	bash := valuemodel.Upstream{Name: "up", Provider: "claude-code"}
-	ls := arguments(t, `{"command":"ls"}`)
-	rm := arguments(t, `{"command":"rm x"}`)
+	const ls, rm = `{"command":"ls"}`, `{"command":"rm x"}`
 	class := func(c valuemodel.Class) valuemodel.Rule { return rule("Bash", "c:1", valuemodel.Layer{Class: c}) }
 	tests := []struct {
 		name   string
@@ -72,10 +93,10 @@ func TestWhoTellsCallsApart(t *testing.T) {
 	}
 	for _, tt := range tests {
 		m := resolve(t, bash, tt.tool, valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
-		if got := m.ClassOf(ls); got != tt.ls {
+		if got := m.ClassOf(arguments(t, ls), memberNames(t, ls)); got != tt.ls {
 			t.Errorf("%s: ls: got %s, want %s", tt.name, got, tt.ls)
 		}
-		if got := m.ClassOf(rm); got != tt.rm {
+		if got := m.ClassOf(arguments(t, rm), memberNames(t, rm)); got != tt.rm {
 			t.Errorf("%s: rm: got %s, want %s", tt.name, got, tt.rm)
 		}
 	}

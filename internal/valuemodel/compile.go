@@ -85,13 +85,19 @@ func check(i int, p pattern, r Rule) []Problem {
 	return found
 }
 
+// ruling is a rule about a tool.
+type ruling struct {
+	Rule
+	exactness int // how exactly it names the tool, as [pattern.exactness] has it
+}
+
 // rulesOf returns the rules about a tool, the one that gives way first.
-func (m *Models) rulesOf(upstream, tool string) []Rule {
-	var out []Rule
+func (m *Models) rulesOf(upstream, tool string) []ruling {
+	var out []ruling
 	add := func(which []int) {
 		for _, i := range which {
-			if m.patterns[i].matches(upstream, tool) {
-				out = append(out, m.rules[i])
+			if p := m.patterns[i]; p.matches(upstream, tool) {
+				out = append(out, ruling{m.rules[i], p.exactness()})
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package valuemodel
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,17 +19,19 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s/%s\n", m.Upstream, m.Tool)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, l := range m.lines() {
-		source := m.Sources[l.key]
-		if source == "" {
-			source = "-"
-		}
-		value := l.value
-		if value == "" {
-			value = "-"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", l.key, value, source)
+	row := func(key, value, said string) {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", key, cmp.Or(value, "-"), cmp.Or(m.Sources[said], "-"))
 	}
+	for _, l := range m.lines() {
+		row(l.key, l.value, l.key)
+	}
+	for _, f := range m.FollowUps {
+		row("follow_up."+f.Tool, f.String(), f.Key())
+	}
+	for _, e := range m.Invalidates {
+		row("invalidates."+e.Tool, e.scope(), e.Key())
+	}
+	row("invalidates_only", m.narrowed(), "invalidates_only")
 	if err := t.Flush(); err != nil {
 		return 0, err
 	}
@@ -38,6 +41,7 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 // line is one field as it is shown.
 type line struct{ key, value string }
 
+// lines are the fields with one value each.
 func (m *Model) lines() []line {
 	out := []line{
 		{"value_class", string(m.ValueClass)},
@@ -60,13 +64,15 @@ func (m *Model) lines() []line {
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
 		out = append(out, line{"field_groups." + name, m.FieldGroups[name].String()})
 	}
-	for _, f := range m.FollowUps {
-		out = append(out, line{"follow_up." + f.Tool, f.String()})
+	return out
+}
+
+// narrowed is invalidates_only, and why it is not what it was set to.
+func (m *Model) narrowed() string {
+	if m.Unaimed {
+		return "false (true is not obeyed: nothing says what else it makes stale)"
 	}
-	for _, e := range m.Invalidates {
-		out = append(out, line{"invalidates." + e.Tool, e.scope()})
-	}
-	return append(out, line{"invalidates_only", truth(m.InvalidatesOnly)})
+	return truth(m.InvalidatesOnly)
 }
 
 func (m *Model) domains() string {
@@ -129,6 +135,15 @@ func (f FollowUp) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// Key is the name under which [Model.Sources] has the layer that set what follows.
+func (f FollowUp) Key() string {
+	parts := []string{"follow_up." + f.Tool}
+	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+		parts = append(parts, name+"="+f.Args[name].String())
+	}
+	return strings.Join(parts, " ")
+}
+
 // scope is which answers of its tool an edge names.
 func (e Edge) scope() string {
 	if len(e.Match) == 0 {
@@ -149,7 +164,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		domains = append(domains, domain(d))
 	}
 	out := explained{
-		Upstream: m.Upstream, Tool: m.Tool, Provider: m.Provider, BackOff: m.BackOff,
+		Upstream: m.Upstream, Tool: m.Tool, Provider: m.Provider, BackOff: m.BackOff, Unaimed: m.Unaimed,
 		Domain:          sourced{domains, m.Sources["domain"]},
 		ValueClass:      m.sourced("value_class", m.ValueClass),
 		Class:           m.sourced("side_effect_class", m.Class),
@@ -177,10 +192,10 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		out.FieldGroups[name] = explainedGroup{g.Fields, g.EstimatedValue, g.DefaultInclude, m.Sources["field_groups."+name]}
 	}
 	for _, f := range m.FollowUps {
-		out.FollowUps = append(out.FollowUps, explainedFollowUp{f.Tool, f.Probability, f.Args, f.Max, m.Sources["follow_up."+f.Tool]})
+		out.FollowUps = append(out.FollowUps, explainedFollowUp{f.Tool, f.Probability, f.Args, f.Max, m.Sources[f.Key()]})
 	}
 	for _, e := range m.Invalidates {
-		out.Invalidates = append(out.Invalidates, explainedEdge{e.Tool, e.Match, m.Sources["invalidates."+e.Tool]})
+		out.Invalidates = append(out.Invalidates, explainedEdge{e.Tool, e.Match, m.Sources[e.Key()]})
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -226,6 +241,7 @@ type explained struct {
 	FollowUps       []explainedFollowUp       `json:"follow_up"`
 	Invalidates     []explainedEdge           `json:"invalidates"`
 	InvalidatesOnly sourced                   `json:"invalidates_only"`
+	Unaimed         bool                      `json:"unaimed,omitempty"` // it was to be true
 }
 
 type explainedGroup struct {

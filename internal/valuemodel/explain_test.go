@@ -141,3 +141,28 @@ func TestEveryFieldIsShown(t *testing.T) {
 		t.Error("the fields tested are not those of a layer")
 	}
 }
+
+// A way to tell calls apart that nothing comes of is not shown, and each edge and
+// follow-up names its own source.
+func TestWhatDoesNotCountIsNotShown(t *testing.T) {
+	next := func(arg string) []valuemodel.FollowUp {
+		return []valuemodel.FollowUp{{Tool: "see", Probability: 1, Args: map[string]valuemodel.Binding{"id": {Value: arg}}}}
+	}
+	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "run", valuemodel.Hints{}, valuemodel.Layer{},
+		rule("*", "c:1", valuemodel.Layer{Classify: valuemodel.Shell, Invalidates: []valuemodel.Edge{{Tool: "see"}}, FollowUps: next("a")}),
+		rule("run", "c:2", valuemodel.Layer{Class: valuemodel.MutatesLocal, Invalidates: []valuemodel.Edge{{Tool: "see", Match: []string{"id"}}}, FollowUps: next("b")}))
+	var b strings.Builder
+	if _, err := m.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		if f := strings.Fields(line); strings.HasPrefix(line, "class") || strings.Contains(line, ".see") {
+			got = append(got, f[0]+" "+f[len(f)-1])
+		}
+	}
+	want := []string{"classify -", "follow_up.see c:1", "follow_up.see c:2", "invalidates.see c:1", "invalidates.see c:2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"mcpschedd/internal/call"
@@ -32,12 +33,16 @@ func urlHost(text string) (string, bool) {
 }
 
 // locate sets the host whose limits count, where no layer has, and the domains.
+// A provider's host goes before that of the upstream's url, which may be a mere
+// gateway to the service; but not where the service has installations elsewhere,
+// for then the url is one, with limits of its own; nor where nobody vouches for
+// the provider.
 func (m *Model) locate(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"
 	switch {
 	case m.Host != "":
-	case o.Host != "" && (o.standing != claimed || u.URL == ""):
+	case o.Host != "" && o.standing != claimed && !(o.Anywhere && remote):
 		put(m, "rate_limit_host", o.source, &m.Host, o.Host)
 	case remote:
 		put(m, "rate_limit_host", byURL, &m.Host, web)
@@ -70,12 +75,18 @@ func (m *Model) locate(u Upstream, o origin) {
 	}
 }
 
-// loopback reports whether a host is this machine by its very name.
+// loopback reports whether a host is this machine by its very name. Numbers that
+// are no whole address have a meaning of their own to some resolvers: 127.1 and
+// 2130706433 are 127.0.0.1.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.Trim(host, "[]")
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().IsLoopback() || addr.Unmap().IsUnspecified()
+	}
+	last := host[strings.LastIndex(host, ".")+1:]
+	_, err := strconv.ParseUint(last, 0, 64)
+	return err == nil || host == "localhost" || host == "localhost.localdomain" || last == "localhost"
 }

@@ -44,7 +44,7 @@ func (m *Model) layEdges(edges []Edge, source string) {
 		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.key() == e.key() }) {
 			m.Invalidates = append(m.Invalidates, e)
 		}
-		m.Sources["invalidates."+e.Tool] = source
+		m.Sources[e.Key()] = source
 	}
 }
 
@@ -71,7 +71,7 @@ func (m *Model) layGroups(groups map[string]FieldGroup, source string) {
 // layFollowUps takes two with the same tool and arguments for one.
 func (m *Model) layFollowUps(next []FollowUp, source string) {
 	for _, f := range next {
-		m.Sources["follow_up."+f.Tool] = source
+		m.Sources[f.Key()] = source
 		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool {
 			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, Binding.same)
 		})
@@ -89,7 +89,8 @@ func (m *Model) layFollowUps(next []FollowUp, source string) {
 }
 
 // CheckLearned says what a learned layer may not say: what decides whether an
-// answer may be kept, or a call be made on a guess, is never learned.
+// answer may be kept, or a call be made on a guess, or whose limits count, is
+// never learned.
 func CheckLearned(l Layer) error {
 	for _, field := range []struct {
 		name string
@@ -97,6 +98,7 @@ func CheckLearned(l Layer) error {
 	}{
 		{"side_effect_class", l.Class != ""},
 		{"classify", l.Classify != ""},
+		{"rate_limit_host", l.Host != ""},
 		{"speculate", l.Speculate != nil},
 		{"disclosure", l.Disclosure != ""},
 		{"volatile", l.Volatile != nil},
@@ -104,6 +106,8 @@ func CheckLearned(l Layer) error {
 		{"invalidates_only", l.InvalidatesOnly != nil},
 		{"validate", l.ValidateFile != ""},
 		{"url_argument", l.URLArgument != ""},
+		{"cost_model.dollars", l.Cost.Dollars != 0},
+		{"cost_model.freshness_ttl_s", l.Cost.Freshness != 0},
 	} {
 		if field.set {
 			return fmt.Errorf("learned layer: %s is never learned", field.name)
@@ -116,9 +120,8 @@ func CheckLearned(l Layer) error {
 func learnable(l Layer) Layer {
 	return Layer{
 		ValueClass:    l.ValueClass,
-		Host:          l.Host,
 		FailFastAfter: l.FailFastAfter,
-		Cost:          l.Cost,
+		Cost:          Cost{TypicalKB: l.Cost.TypicalKB, MaxKB: l.Cost.MaxKB, Latency: l.Cost.Latency},
 		FieldGroups:   l.FieldGroups,
 		FollowUps:     l.FollowUps,
 	}

@@ -132,6 +132,8 @@ type Model struct {
 	Domains  []Domain // what its answers belong to, and its calls may change
 	BackOff  bool     // the operator set FailFastAfter: a repeated answer may stand in for the next
 
+	Unaimed bool // invalidates_only is set and not obeyed: no edge says what else its calls make stale
+
 	Sources map[string]string // field, as the configuration names it → the layer that set it
 
 	here   []call.Place // its domains as a whole

@@ -2,6 +2,8 @@ package valuemodel_test
 
 import (
 	"encoding/json"
+	"iter"
+	"maps"
 	"testing"
 
 	"mcpschedd/internal/valuemodel"
@@ -24,11 +26,24 @@ func rule(pattern, source string, l valuemodel.Layer) valuemodel.Rule {
 // arguments are those of an object; of "" none.
 func arguments(t testing.TB, object string) valuemodel.Arguments {
 	t.Helper()
+	all := members(t, object)
+	return func(name string) []byte { return all[name] }
+}
+
+// memberNames are the names of an object's members.
+func memberNames(t testing.TB, object string) iter.Seq[string] {
+	t.Helper()
+	return maps.Keys(members(t, object))
+}
+
+func members(t testing.TB, object string) map[string]json.RawMessage {
+	t.Helper()
 	var members map[string]json.RawMessage
-	if object != "" {
-		if err := json.Unmarshal([]byte(object), &members); err != nil {
-			t.Fatalf("%s: %v", object, err)
-		}
+	if object == "" {
+		return nil
 	}
-	return func(name string) []byte { return members[name] }
+	if err := json.Unmarshal([]byte(object), &members); err != nil {
+		t.Fatalf("%s: %v", object, err)
+	}
+	return members
 }

@@ -75,17 +75,30 @@ func literals(text string) int {
 // precedence orders patterns, the one that gives way first: "*", globs by what
 // they spell out, bare names, full names. Equal ones stay in the file's order.
 func precedence(a, b pattern) int {
-	return cmp.Or(cmp.Compare(a.kind(), b.kind()), cmp.Compare(a.literals, b.literals))
+	return cmp.Or(cmp.Compare(a.exactness(), b.exactness()), cmp.Compare(a.spelt(), b.spelt()))
 }
 
-func (p pattern) kind() int {
+// How exactly a pattern names a tool.
+const (
+	aGlob = iota
+	aBareName
+	aFullName
+)
+
+func (p pattern) exactness() int {
 	switch {
 	case p.exact && !p.bare:
-		return 3
+		return aFullName
 	case p.exact:
-		return 2
-	case p.bare && p.tool == "*":
-		return 0
+		return aBareName
 	}
-	return 1
+	return aGlob
+}
+
+// spelt counts what a glob spells out; the bare "*" is less than any.
+func (p pattern) spelt() int {
+	if p.bare && p.tool == "*" {
+		return -1
+	}
+	return p.literals
 }

@@ -136,6 +136,14 @@ func (e Edge) sorted() Edge {
 	return e
 }
 
+// Key is the name under which [Model.Sources] has the layer that set the edge.
+func (e Edge) Key() string {
+	if e = e.sorted(); len(e.Match) > 0 {
+		return "invalidates." + e.Tool + " " + e.scope()
+	}
+	return "invalidates." + e.Tool
+}
+
 // key tells a sorted edge from any other.
 func (e Edge) key() string { return e.Tool + "\x00" + strings.Join(e.Match, "\x00") }
 

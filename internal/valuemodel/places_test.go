@@ -2,6 +2,7 @@ package valuemodel_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,11 +70,14 @@ func TestSpellingsOfOneValue(t *testing.T) {
 		{`""`, `"."`, `" "`, `"./"`},
 		{`9007199254740993`, `"9007199254740993"`, `9007199254740993.0`},
 		{`1e400`, `10e399`}, {`-5`, `"-5.0"`},
-		{`"caf\u00e9"`, `"café"`, `"CAFÉ"`},
+		{`"caf\u00e9"`, `"café"`, `"CAFÉ"`, `"cafe\u0301"`, `"caf%C3%A9"`, `"cafe%CC%81"`, `"ca\u200bfe\u200d\u0301"`},
+		{`"a/c"`, `"a%2Fc"`, `"a%2fc"`, `"a%252Fc"`, `"a%25252Fc"`, `"a\uff05\uff12\uff26c"`, `"a\uff0fc"`, `"a%5Cc"`},
+		{`"/z/y"`, `"file:///z/y"`, `"FILE:///z/y"`, `"file://localhost/z/y"`, `"file:/z/y"`, `"file:///z%2Fy"`},
+		{`7`, `"#7"`, `"\uff17"`, `"\uff037"`, `"# 7"`, `"%37"`, `"7\u200b"`, `"\ufeff7"`},
 	}
 	apart := []string{
 		`42`, `420`, `-42`, `"42a"`, `"a"`, `"a/b"`, `"ab"`, `true`, `false`, `9007199254740992`, `9007199254740993`,
-		`1e999999999`, `1e99999999999999999999`, `"0x2a"`, `"1e"`, `"e1"`, `"-"`, `"+-1"`, `"4 2"`, `".."`, `"1.2.3"`,
+		`1e999999999`, `1e99999999999999999999`, `"0x2a"`, `"1e"`, `"e1"`, `"-"`, `"+-1"`, `"4 2"`, `".."`, `"1.2.3"`, `"%zz"`, `"50%"`, `"7#"`, `"file"`, `"a+b"`, `"a b"`,
 	}
 	models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "read", Match: []string{"id"}}))
 	u := valuemodel.Upstream{Name: "up"}
@@ -101,7 +105,7 @@ func TestSpellingsOfOneValue(t *testing.T) {
 
 // spellings are ways to write one value.
 func spellings(t *rapid.T, value string, label string) string {
-	switch rapid.IntRange(0, 5).Draw(t, label) {
+	switch rapid.IntRange(0, 9).Draw(t, label) {
 	case 0:
 		value = strings.ToUpper(value)
 	case 1:
@@ -110,6 +114,14 @@ func spellings(t *rapid.T, value string, label string) string {
 		value += "/"
 	case 3:
 		value = " " + value + "\t"
+	case 5:
+		value = "#" + value
+	case 6:
+		value = fmt.Sprintf("%%%02x", value[0]) + value[1:]
+	case 7:
+		value = "\u200b" + value
+	case 8:
+		value = string(rune(value[0])+0xfee0) + value[1:] // as wide as a Chinese letter
 	case 4:
 		if strings.Trim(value, "0123456789") == "" {
 			return strings.TrimLeft(value, "0") + "0e-1"
@@ -197,6 +209,20 @@ func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
 	}
 	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, valuemodel.Layer{}).Writes(nil); e.Remote || len(e.Places) != 1 {
 		t.Errorf("of a process: got %+v", e)
+	}
+}
+
+// A write that is to change only what its edges name, and has none, changes its
+// domain.
+func TestInvalidatesOnlyWithoutEdges(t *testing.T) {
+	only := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.MutatesLocal, InvalidatesOnly: yes})
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, valuemodel.Layer{}, only)
+	if !m.Unaimed || *m.InvalidatesOnly || len(m.Writes(nil).Places) != 1 {
+		t.Errorf("without edges: got unaimed %v, invalidates_only %v, %+v", m.Unaimed, *m.InvalidatesOnly, m.Writes(nil))
+	}
+	m = resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "move_file", valuemodel.Hints{}, valuemodel.Layer{}, only)
+	if m.Unaimed || !*m.InvalidatesOnly || len(m.Writes(nil).Places) != len(m.Invalidates) {
+		t.Errorf("with the provider's: got unaimed %v, invalidates_only %v, %d places", m.Unaimed, *m.InvalidatesOnly, len(m.Writes(nil).Places))
 	}
 }
 

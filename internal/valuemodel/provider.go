@@ -13,6 +13,7 @@ type Provider struct {
 	Name     string
 	Servers  []string         // names by which its server calls itself, compared in lower case
 	Host     string           // the remote host its tools talk to; "": local
+	Anywhere bool             // the service has installations elsewhere as well: an upstream's url says which
 	Stateful bool             // calls depend on those before: never stored, joined or guessed
 	Tools    map[string]Layer // by exact tool name; "*" for the rest of them
 }
@@ -26,6 +27,9 @@ func ProviderNamed(name string) (Provider, bool) {
 	p, ok := allProviders().named[name]
 	return p, ok
 }
+
+// ProviderNames are the names of all providers, in order.
+func ProviderNames() []string { return slices.Sorted(maps.Keys(allProviders().named)) }
 
 // providerOfServer returns the provider of the server that calls itself so.
 func providerOfServer(name string) (Provider, bool) {

@@ -1,5 +1,7 @@
 package valuemodel
 
+import "slices"
+
 // atlassianProviders returns the servers of Jira and Confluence: the
 // community's (sooperset/mcp-atlassian) and Atlassian's remote one. Most sites
 // have a host of their own, so none is named.
@@ -27,7 +29,11 @@ func atlassianProviders() []Provider {
 }
 
 func jiraTools() toolTable {
-	one := reading("jira_get_issue", "jira_get_worklog", "jira_get_issue_watchers", "jira_get_issue_dates", "jira_get_issue_sla").worth(Critical)
+	one := joined(
+		// It adds to the user's history of issues viewed, unless it is told not to.
+		reading("jira_get_issue").worth(Critical).unguessed(),
+		reading("jira_get_worklog", "jira_get_issue_watchers", "jira_get_issue_dates", "jira_get_issue_sla").worth(Critical),
+	)
 	forms := reading("jira_get_issue_proforma_forms", "jira_get_proforma_form_details").worth(Supporting)
 	issues := joined(one, forms,
 		reading("jira_search").worth(Supporting).leadsTo(follow("jira_get_issue", 0.29, "issue_key", "$result.issues[*].key")),
@@ -52,9 +58,10 @@ func jiraTools() toolTable {
 		),
 		reading("getVisibleJiraProjects", "getJiraProjectIssueTypesMetadata", "getJiraIssueTypeMetaWithFields", "lookupJiraAccountId").worth(Optional),
 	)
-	added := append(staleSame("issue_key", names(one, forms)...), stale(without(names(issues), names(one, forms)...)...)...)
-	changed := stale(names(issues, plans)...)
+	// Both servers may be at the same site, each a domain of its own.
 	elsewhere := append(stale(names(remote)...), stale("search", "fetch")...)
+	added := slices.Concat(staleSame("issue_key", names(one, forms)...), stale(without(names(issues), names(one, forms)...)...), elsewhere)
+	changed := append(stale(names(issues, plans)...), elsewhere...)
 	return joined(issues, plans, remote,
 		writingThere("jira_add_comment", "jira_edit_comment", "jira_add_worklog", "jira_create_remote_issue_link").stales(added),
 		writingThere("jira_add_watcher", "jira_remove_watcher", "jira_update_proforma_form_answers").stales(added),
@@ -64,8 +71,8 @@ func jiraTools() toolTable {
 		writingThere("jira_create_sprint", "jira_update_sprint", "jira_add_issues_to_sprint", "jira_move_issues_to_backlog").stales(changed),
 		writingThere("jira_create_version", "jira_batch_create_versions", "jira_update_version").stales(changed),
 		unsure("jira_download_attachments").stales(staleFiles()), // into a folder, in some versions
-		writingThere("createJiraIssue", "editJiraIssue", "transitionJiraIssue").stales(elsewhere),
-		writingThere("addCommentToJiraIssue", "addWorklogToJiraIssue", "createIssueLink").stales(elsewhere),
+		writingThere("createJiraIssue", "editJiraIssue", "transitionJiraIssue").stales(changed),
+		writingThere("addCommentToJiraIssue", "addWorklogToJiraIssue", "createIssueLink").stales(changed),
 	)
 }
 
@@ -86,9 +93,9 @@ func confluenceTools() toolTable {
 		reading("getConfluencePageDescendants", "getPagesInConfluenceSpace", "searchConfluenceUsingCql").worth(Supporting),
 		reading("getConfluenceSpaces").worth(Optional),
 	)
-	onPage := append(staleSame("page_id", names(one)...), stale(without(names(pages), names(one)...)...)...)
-	anywhere := stale(names(pages)...)
 	elsewhere := append(stale(names(remote)...), stale("search", "fetch")...)
+	onPage := slices.Concat(staleSame("page_id", names(one)...), stale(without(names(pages), names(one)...)...), elsewhere)
+	anywhere := append(stale(names(pages)...), elsewhere...)
 	return joined(pages, remote,
 		writingThere("confluence_add_comment", "confluence_add_inline_comment", "confluence_add_label").stales(onPage),
 		writingThere("confluence_reply_to_comment", "confluence_set_page_restrictions").stales(anywhere),
@@ -96,7 +103,7 @@ func confluenceTools() toolTable {
 		// A page may show others, and its title stands in theirs.
 		writingThere("confluence_update_page", "confluence_update_page_section", "confluence_delete_page", "confluence_move_page").stales(anywhere),
 		writingThere("confluence_upload_attachment", "confluence_upload_attachments", "confluence_delete_attachment").stales(anywhere),
-		writingThere("createConfluencePage", "updateConfluencePage").stales(elsewhere),
-		writingThere("createConfluenceFooterComment", "createConfluenceInlineComment").stales(elsewhere),
+		writingThere("createConfluencePage", "updateConfluencePage").stales(anywhere),
+		writingThere("createConfluenceFooterComment", "createConfluenceInlineComment").stales(anywhere),
 	)
 }

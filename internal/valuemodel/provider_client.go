@@ -1,9 +1,6 @@
 package valuemodel
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // clientProviders returns the defaults for the tools that a coding client has
 // built in. They hold only where an upstream is said to be one: a tool that
@@ -23,13 +20,14 @@ func clientProviders() []Provider {
 	web := joined(
 		// Each search is billed.
 		reading("WebSearch").abroad().unguessed().chars(3100, 9218).leadsTo(follow("WebFetch", 323./1674)),
-		reading("WebFetch").abroad().urlIn("url").fresh(5*time.Minute).chars(1145, 49616),
+		reading("WebFetch").abroad().urlIn("url").chars(1145, 49616),
 	)
 	other := joined(
 		reading("ToolSearch").givesUpAfter(2).chars(0, 118), // most repeats find nothing either
 		reading("ListMcpResourcesTool", "ReadMcpResourceTool").live().unguessed(),
 	)
-	anything := stale(slices.Concat(fileReaders(), names(lists, other), []string{"WebSearch"})...)
+	// A command may push, or write to where the repository is hosted.
+	anything := stale(slices.Concat(fileReaders(), names(lists, other), []string{"WebSearch"}, hosted())...)
 	return []Provider{{
 		Name: "claude-code",
 		Tools: joined(reads, lists, web, other,

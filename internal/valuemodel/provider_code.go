@@ -20,12 +20,15 @@ func goplsReads() toolTable {
 	return joined(
 		reading("go_search", "go_symbol_references", "go_package_api", "go_file_context").worth(Critical),
 		reading("go_workspace").worth(Supporting),
-		reading("go_diagnostics").worth(Critical),
-		reading("go_rename_symbol").worth(Supporting), // gives the edits back, makes none
-		reading("go_vulncheck").unguessed(),           // analyses the whole program, asks a server
+		reading("go_diagnostics").worth(Critical).live().unguessed(), // checks the whole workspace
+		reading("go_rename_symbol").worth(Supporting),                // gives the edits back, makes none
+		reading("go_vulncheck").unguessed(),                          // analyses the whole program, asks a server
 	)
 }
 
 func languageServerReads() toolTable {
-	return reading("definition", "references", "hover", "diagnostics").worth(Critical)
+	return joined(
+		reading("definition", "references", "hover").worth(Critical),
+		reading("diagnostics").worth(Critical).live(), // come in while the server works
+	)
 }

@@ -19,7 +19,10 @@ func filesystemProviders() []Provider {
 	}, {
 		Name:    "ripgrep",
 		Servers: []string{"ripgrep-search", "mcp-ripgrep"},
-		Tools:   ripgrepReads(),
+		Tools: joined(ripgrepReads(),
+			// The fileType of these goes into a command line unquoted.
+			unsure("advanced-search", "list-files").stales(staleFiles()),
+		),
 	}}
 }
 
@@ -35,10 +38,9 @@ func filesystemReads() toolTable {
 
 func ripgrepReads() toolTable {
 	return joined(
-		reading("search", "count-matches").worth(Critical),
-		// The fileType of these goes into a command line unquoted in some
-		// versions: no guess may fill it in.
-		reading("advanced-search", "list-files").worth(Critical).unguessed(),
+		// A pattern may be an option such as --pre, which names a program to run:
+		// no guess may fill it in.
+		reading("search", "count-matches").worth(Critical).unguessed(),
 		reading("list-file-types").worth(Optional),
 	)
 }

@@ -7,10 +7,7 @@ import "slices"
 // is matched.
 func gitProviders() []Provider {
 	reads := gitReads()
-	// A push shows in another domain: where the repository is hosted.
-	hosted := slices.Concat(names(githubReads()), names(gitlabReads()))
-	slices.Sort(hosted)
-	pushed := stale(slices.Compact(hosted)...)
+	pushed := stale(hosted()...)
 	return []Provider{{
 		Name:    "git", // geropl/git-mcp-go and the reference server
 		Servers: []string{"git mcp server", "mcp-git"},
@@ -35,11 +32,26 @@ func gitProviders() []Provider {
 	}}
 }
 
+// hosted lists the tools that read where repositories are hosted, which is another
+// domain than this machine: what pushes to one shows there. The tracker's among
+// them are asked for the same issues by way of another server.
+func hosted() []string {
+	all := slices.Concat(names(githubReads()), names(gitlabReads()), names(devboyReads()))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func gitReads() toolTable {
 	return joined(
-		reading("git_status").worth(Supporting).live(),
-		reading("git_diff", "git_diff_unstaged", "git_diff_staged", "git_show").worth(Critical),
-		reading("git_log", "git_blame", "git_reflog").worth(Supporting),
-		reading("git_changelog_analyze", "git_wrapup_instructions", "git_list_repositories").worth(Optional),
+		// These refresh the index and hold its lock meanwhile: a commit at the same
+		// time fails, so no guess may.
+		reading("git_status").worth(Supporting).live().unguessed(),
+		reading("git_diff", "git_diff_unstaged", "git_diff_staged").worth(Critical).live().unguessed(),
+		reading("git_wrapup_instructions").worth(Optional).live().unguessed(),
+		reading("git_show").worth(Critical),
+		reading("git_blame", "git_reflog").worth(Supporting),
+		reading("git_changelog_analyze", "git_list_repositories").worth(Optional),
+		// It may be asked for signatures, which gpg verifies: that keeps files of its own.
+		reading("git_log").worth(Supporting).unguessed(),
 	)
 }

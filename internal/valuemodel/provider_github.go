@@ -61,7 +61,7 @@ func githubProviders() []Provider {
 			writingThere("dismiss_notification", "mark_all_notifications_read").stales(stale(names(inbox)...)),
 			writingThere("manage_notification_subscription", "manage_repository_notification_subscription").stales(stale(names(inbox)...)),
 			writingThere("star_repository", "unstar_repository").stales(stale(names(repositories, people)...)),
-		),
+		).showIn(names(devboyReads())...),
 	}}
 }
 
@@ -101,7 +101,8 @@ func githubIssues() toolTable {
 func githubPulls() toolTable {
 	const read = 78. / 243 // get_merge_requests → get_merge_request_discussions
 	return joined(
-		reading("get_pull_request", "get_pull_request_diff", "get_pull_request_files", "pull_request_read").worth(Critical),
+		reading("get_pull_request", "get_pull_request_diff", "get_pull_request_files").worth(Critical),
+		reading("pull_request_read").worth(Critical).live(), // its checks as well
 		reading("get_pull_request_comments", "get_pull_request_review_comments", "get_pull_request_reviews").worth(Critical),
 		reading("get_pull_request_status").worth(Supporting).live(),
 		reading("list_pull_requests").worth(Supporting).leadsTo(
@@ -130,7 +131,8 @@ func githubCode() toolTable {
 
 func githubRuns() toolTable {
 	return joined(
-		reading("actions_get", "actions_list").worth(Supporting).live(),
+		reading("actions_list").worth(Supporting).live(),
+		reading("actions_get").worth(Supporting).live().unguessed(), // links that need no further leave
 		reading("get_workflow_run", "get_workflow_run_usage", "list_workflow_runs").worth(Supporting).live(),
 		reading("list_workflow_jobs", "list_workflow_run_artifacts", "list_workflows").worth(Supporting).live(),
 		reading("get_job_logs", "get_workflow_run_logs").worth(Critical).live().unguessed(), // all of them, as large as they are

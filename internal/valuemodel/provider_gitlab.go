@@ -26,7 +26,7 @@ func gitlabProviders() []Provider {
 	return []Provider{{
 		Name:    "gitlab",
 		Servers: []string{"zereight-gitlab-mcp-server", "better-gitlab-mcp-server", "io.github.zereight/gitlab-mcp", "gitlab-mcp-server"},
-		Host:    "gitlab.com",
+		Host:    "gitlab.com", Anywhere: true,
 		Tools: joined(reads,
 			writingThere("create_merge_request_thread", "resolve_merge_request_thread", "create_merge_request_note").stales(said),
 			writingThere("update_merge_request_note", "delete_merge_request_note").stales(said),
@@ -69,7 +69,7 @@ func gitlabProviders() []Provider {
 			writingThere("upload_markdown"),
 			writingHere("download_job_artifacts", "download_attachment").stales(staleFiles()), // into a local file
 			unsure("discover_tools"), // shows more tools from then on
-		),
+		).showIn(names(devboyReads())...),
 	}}
 }
 
@@ -82,7 +82,7 @@ func gitlabReads() toolTable {
 
 func gitlabMerges() toolTable {
 	return joined(
-		reading("get_merge_request").worth(Critical),
+		reading("get_merge_request").worth(Critical).live(), // with the state of its pipeline
 		reading("get_merge_request_approval_state", "get_merge_request_conflicts").worth(Supporting),
 		reading("list_merge_requests").worth(Supporting).leadsTo(
 			follow("mr_discussions", 78./243, "project_id", "$args.project_id", "merge_request_iid", "$result[*].iid"),
@@ -137,9 +137,10 @@ func gitlabCode() toolTable {
 	return joined(
 		reading("get_file_contents", "get_commit", "get_commit_diff", "get_branch_diffs", "get_file_blame").worth(Critical),
 		reading("get_repository_tree", "list_commits", "get_branch", "list_branches", "search_commits").worth(Supporting),
-		reading("search_code", "search_project_code", "search_group_code", "semantic_code_search").worth(Supporting),
+		reading("search_code", "search_project_code", "search_group_code").worth(Supporting),
+		reading("semantic_code_search").worth(Supporting).unguessed(), // a model is asked
 		reading("list_protected_branches", "get_protected_branch", "list_tags", "get_tag", "get_tag_signature").worth(Optional),
-		reading("validate_ci_lint", "validate_project_ci_lint").worth(Supporting),
+		reading("validate_ci_lint", "validate_project_ci_lint").worth(Supporting).abroad(), // what it includes is fetched
 	)
 }
 
@@ -162,7 +163,8 @@ func gitlabWiki() toolTable {
 
 func gitlabGroups() toolTable {
 	return joined(
-		reading("get_project", "list_projects", "list_group_projects", "search_repositories").worth(Supporting),
+		reading("search_repositories").worth(Supporting),
+		reading("get_project", "list_projects", "list_group_projects").worth(Supporting).unguessed(), // with the token of its runners
 		reading("list_project_members", "list_group_members", "get_users", "get_user", "whoami").worth(Optional),
 		reading("list_namespaces", "get_namespace", "verify_namespace").worth(Optional),
 		reading("list_ci_catalog_resources", "get_ci_catalog_resource").worth(Optional),
@@ -185,5 +187,8 @@ func gitlabInbox() toolTable {
 }
 
 func gitlabReleases() toolTable {
-	return reading("list_releases", "get_release", "download_release_asset").worth(Optional)
+	return joined(
+		reading("list_releases", "get_release").worth(Optional),
+		reading("download_release_asset").worth(Optional).unguessed(), // as large as it is
+	)
 }

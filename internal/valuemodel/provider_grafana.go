@@ -36,7 +36,8 @@ func grafanaBoards() toolTable {
 	return joined(
 		reading("get_dashboard_by_uid", "get_dashboard_summary", "get_dashboard_property", "get_dashboard_panel_queries").worth(Critical),
 		reading("search_dashboards", "search_folders", "list_dashboard_versions").worth(Supporting),
-		reading("list_snapshots", "get_snapshot", "get_annotations", "get_annotation_tags").worth(Supporting),
+		reading("list_snapshots", "get_snapshot", "get_annotation_tags").worth(Supporting),
+		reading("get_annotations").worth(Supporting).live(),             // alerts leave some
 		reading("get_panel_image").worth(Supporting).live().unguessed(), // a browser renders it
 		reading("user_info").worth(Optional),
 	)
@@ -44,7 +45,8 @@ func grafanaBoards() toolTable {
 
 func grafanaAlerts() toolTable {
 	return joined(
-		reading("alerting_manage_routing").worth(Supporting), // manages nothing: all its operations read
+		// Manages nothing: all its operations read, some of them the secrets of who is told.
+		reading("alerting_manage_routing").worth(Supporting).unguessed(),
 		reading("list_alert_groups", "get_alert_group", "get_assertions").worth(Supporting).live(),
 		reading("get_current_oncall_users").worth(Supporting).live(),
 		reading("list_oncall_schedules", "list_oncall_teams", "list_oncall_users", "get_oncall_shift").worth(Optional),
@@ -60,9 +62,11 @@ func grafanaIncidents() toolTable {
 
 func grafanaSources() toolTable {
 	return joined(
-		reading("list_datasources", "get_datasource", "get_plugin").worth(Supporting),
-		reading("check_datasources_health").live(),
-		reading("list_provisioning_repositories", "validate_provisioning_file").worth(Optional).live(),
+		reading("list_datasources", "get_plugin").worth(Supporting),
+		reading("get_datasource").worth(Supporting).unguessed(), // and how to log in there
+		reading("check_datasources_health").live().unguessed(),  // asks each of them
+		reading("list_provisioning_repositories").worth(Optional).live(),
+		reading("validate_provisioning_file").worth(Optional).live().unguessed(), // a dry run of all of it
 	)
 }
 
@@ -80,11 +84,12 @@ func grafanaQueries() toolTable {
 	)
 }
 
-// grafanaDocs change with a release at most, and ask Grafana's own site.
+// grafanaDocs change with a release at most; some of them ask Grafana's own site,
+// which is not the installation.
 func grafanaDocs() toolTable {
 	return joined(
-		reading("search_docs", "search_plugin_information").worth(Supporting).host("grafana.com").fresh(5*time.Minute),
-		reading("get_doc").worth(Critical).urlIn("url").host("grafana.com").fresh(5*time.Minute),
+		reading("search_docs", "search_plugin_information").worth(Supporting).abroad().host("grafana.com").fresh(5*time.Minute),
+		reading("get_doc").worth(Critical).abroad().urlIn("url").host("grafana.com").fresh(5*time.Minute),
 		reading("get_tempo_traceql_docs", "suggest_loki_alloy_label_config").worth(Supporting).fresh(5*time.Minute),
 	)
 }

@@ -89,6 +89,19 @@ func TestEveryListedToolHasItsClass(t *testing.T) {
 	})
 }
 
+// A class that the table has counts where the operator names the provider.
+func TestListedToolsResolveToTheirClass(t *testing.T) {
+	models, _ := valuemodel.Compile(nil)
+	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
+		for _, tool := range list.Tools {
+			u, h := valuemodel.Upstream{Name: "up", Provider: p.Name}, valuemodel.Hints{ReadOnly: tool.ReadOnlyHint, Destructive: tool.DestructiveHint}
+			if m := models.Resolve(u, tool.Name, h, valuemodel.Layer{}); m.Class != tool.Class {
+				t.Errorf("%s: got class %s, want %s", tool.Name, m.Class, tool.Class)
+			}
+		}
+	})
+}
+
 // Within one generation of a server an edge is matched by what both sides have.
 func TestMatchedArgumentsAreOfBothSides(t *testing.T) {
 	matched := 0

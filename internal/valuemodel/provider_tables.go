@@ -124,6 +124,21 @@ func (t toolTable) stales(edges ...[]Edge) toolTable {
 	return t.each(func(l *Layer) { l.Invalidates = all })
 }
 
+// showIn adds edges to these readers of another server to whatever changes what
+// they read; those it has already stay as they are.
+func (t toolTable) showIn(readers ...string) toolTable {
+	return t.each(func(l *Layer) {
+		if len(l.Invalidates) == 0 || l.Class.Reads() || l.Class == MutatesLocal {
+			return
+		}
+		var named []string
+		for _, e := range l.Invalidates {
+			named = append(named, e.Tool)
+		}
+		l.Invalidates = slices.Concat(l.Invalidates, stale(without(readers, named...)...))
+	})
+}
+
 // joined is the union of tables that have no tool in common. It panics if they
 // have: the tables are fixed, and a test builds them all.
 func joined(tables ...toolTable) toolTable {

@@ -132,8 +132,9 @@ func TestWritesSayWhatTheyMakeStale(t *testing.T) {
 	})
 }
 
-// Whatever reads a file of this machine is stale after any tool writes one.
-func TestFileWritesReachTheReadersOfOtherServers(t *testing.T) {
+// Whatever reads a file of this machine is stale after any tool writes one, and
+// whatever reads a repository elsewhere after any that may push there.
+func TestWritesReachTheReadersOfOtherServers(t *testing.T) {
 	tests := []struct{ provider, writer, reader string }{
 		{"filesystem", "write_file", "read_text_file"},
 		{"filesystem", "write_file", "Read"},
@@ -146,6 +147,29 @@ func TestFileWritesReachTheReadersOfOtherServers(t *testing.T) {
 		{"git-cyanheads", "git_pull", "Grep"},
 		{"mcp-language-server", "edit_file", "go_diagnostics"},
 		{"gitlab", "download_job_artifacts", "list_directory"},
+		{"ripgrep", "advanced-search", "Read"},
+
+		// What is hosted elsewhere, and seen through several servers.
+		{"claude-code", "Bash", "pull_request_read"},
+		{"claude-code", "Bash", "get_merge_request"},
+		{"claude-code", "Agent", "list_issues"},
+		{"claude-code", "Task", "issue_read"},
+		{"claude-code", "Skill", "list_pipelines"},
+		{"claude-code", "SlashCommand", "list_commits"},
+		{"git", "git_push", "get_merge_requests"},
+		{"devboy", "create_issue", "issue_read"},
+		{"devboy", "add_issue_comment", "mr_discussions"},
+		{"devboy", "update_issue", "clickup_get_task"},
+		{"devboy", "create_merge_request", "list_pull_requests"},
+		{"github", "issue_write", "get_issues"},
+		{"gitlab", "update_issue", "get_issue_comments"},
+		{"clickup", "clickup_update_task", "get_issue_relations"},
+		{"atlassian", "jira_update_issue", "getJiraIssue"},
+		{"atlassian", "jira_add_comment", "fetch"},
+		{"jira", "editJiraIssue", "jira_get_issue"},
+		{"confluence", "confluence_add_comment", "getConfluencePage"},
+		{"confluence", "updateConfluencePage", "confluence_search"},
+		{"confluence", "updateConfluencePage", "search"},
 	}
 	for _, tt := range tests {
 		edges := providerNamed(t, tt.provider).Tools[tt.writer].Invalidates
@@ -190,4 +214,74 @@ func TestSizesAreInOrder(t *testing.T) {
 			t.Errorf("%s: got %v KiB as typical, %v as the most", tool, l.Cost.TypicalKB, l.Cost.MaxKB)
 		}
 	})
+}
+
+// What a tool costs others, shows, or changes on the side when it is asked was
+// found by hand; so was what changes by itself.
+func TestToolsThatAreNotToBeGuessed(t *testing.T) {
+	tests := map[string][]string{ // provider → tools
+		"git":           {"git_status", "git_diff", "git_diff_unstaged", "git_wrapup_instructions", "git_log"}, // the lock of the index; gpg
+		"git-cyanheads": {"git_status", "git_diff", "git_wrapup_instructions", "git_log"},
+		"ripgrep":       {"search", "count-matches"}, // a pattern may name a program
+		"fetch":         {"fetch"},                   // a link may act
+		"atlassian":     {"jira_get_issue"},          // the history of what was viewed
+		"github":        {"actions_get"},
+		"postgres":      {"list_pg_settings", "list_active_queries", "list_query_stats", "list_locks", "long_running_transactions"},
+		"gitlab":        {"get_project", "list_projects", "download_release_asset", "semantic_code_search"},
+		"grafana":       {"alerting_manage_routing", "get_datasource", "check_datasources_health", "validate_provisioning_file"},
+		"gopls":         {"go_diagnostics"},
+	}
+	for provider, tools := range tests {
+		for _, tool := range tools {
+			m := resolve(t, valuemodel.Upstream{Name: "up", Provider: provider}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+			if *m.Speculate || !m.Class.Reads() {
+				t.Errorf("%s/%s: got speculate %v, class %s", provider, tool, *m.Speculate, m.Class)
+			}
+		}
+	}
+}
+
+func TestToolsThatChangeByThemselves(t *testing.T) {
+	tests := map[string][]string{ // provider → tools
+		"github":              {"pull_request_read"},
+		"git":                 {"git_diff", "git_diff_unstaged", "git_diff_staged", "git_wrapup_instructions"},
+		"grafana":             {"get_annotations"},
+		"gitlab":              {"get_merge_request"},
+		"gopls":               {"go_diagnostics"},
+		"mcp-language-server": {"diagnostics"},
+		"postgres":            {"list_indexes"},
+	}
+	for provider, tools := range tests {
+		for _, tool := range tools {
+			if l := providerNamed(t, provider).Tools[tool]; l.Volatile == nil || !*l.Volatile {
+				t.Errorf("%s/%s: is not volatile", provider, tool)
+			}
+		}
+	}
+}
+
+// Documentation sites and what a linter fetches are no part of the server, and a
+// page has no freshness: what writes to the site it is of does not name it.
+func TestToolsThatAskThirdParties(t *testing.T) {
+	tests := map[string][]string{ // provider → tools
+		"grafana":     {"search_docs", "search_plugin_information", "get_doc"},
+		"gitlab":      {"validate_ci_lint", "validate_project_ci_lint"},
+		"fetch":       {"fetch"},
+		"claude-code": {"WebFetch"},
+	}
+	for provider, tools := range tests {
+		for _, tool := range tools {
+			l := providerNamed(t, provider).Tools[tool]
+			if l.Disclosure != valuemodel.ThirdParty || strings.HasSuffix(strings.ToLower(tool), "fetch") && l.Cost.Freshness != 0 {
+				t.Errorf("%s/%s: got disclosure %q, freshness %s", provider, tool, l.Disclosure, l.Cost.Freshness)
+			}
+		}
+	}
+}
+
+func TestProviderNames(t *testing.T) {
+	names := valuemodel.ProviderNames()
+	if len(names) != len(valuemodel.Providers()) || !slices.IsSorted(names) || !slices.Contains(names, "github") {
+		t.Errorf("got %v", names)
+	}
 }

@@ -1,5 +1,7 @@
 package valuemodel
 
+import "slices"
+
 // trackerProviders returns the servers of task trackers and meeting notes.
 //
 // Those of devboy-tools are the ones the corpus was recorded with: sizes and
@@ -20,7 +22,8 @@ func trackerProviders() []Provider {
 	}}
 }
 
-func devboyProvider() Provider {
+// devboyReads are of its issues and code, wherever those are hosted.
+func devboyReads() toolTable {
 	issues := joined(
 		reading("get_issues").worth(Supporting).chars(816, 32668).leadsTo(follow("get_issue_relations", 0.079, "key", "$result[*].key")),
 		reading("get_issue").worth(Critical).chars(3484, 16553),
@@ -41,6 +44,10 @@ func devboyProvider() Provider {
 		reading("get_merge_request_pipeline").worth(Supporting).chars(3895, 36396).live().givesUpAfter(3),
 		reading("get_job_logs").worth(Critical).chars(4880, 29529).live().unguessed(),
 	)
+	return joined(issues, merges, runs)
+}
+
+func devboyProvider() Provider {
 	talk := joined(
 		reading("get_messenger_chats").worth(Optional).chars(214, 214).leadsTo(follow("get_chat_messages", 0.185)),
 		reading("get_chat_messages").worth(Supporting).chars(2554, 11548).live(),
@@ -50,28 +57,28 @@ func devboyProvider() Provider {
 		reading("get_meeting_notes").worth(Supporting).chars(908, 2985),
 		reading("get_meeting_transcript").worth(Critical).chars(117, 46459),
 	)
-	tracker := stale(names(issues, merges, runs)...)
+	// It writes to GitLab, GitHub or ClickUp, which another server may read.
+	tracker := slices.Concat(hosted(), names(clickupReads()))
+	slices.Sort(tracker)
+	anywhere := stale(slices.Compact(tracker)...)
 	return Provider{
 		Name:    "devboy",
 		Servers: []string{"devboy-mcp"},
-		Tools: joined(issues, merges, runs, talk, meetings,
-			writingThere("create_issue").chars(2389, 6753).stales(tracker),
-			writingThere("update_issue").chars(2171, 8377).stales(tracker),
-			writingThere("create_epic", "link_issues").stales(tracker),
-			writingThere("create_issue_comment", "add_issue_comment").chars(690, 2863).stales(tracker),
-			writingThere("create_merge_request").chars(2199, 3831).stales(tracker),
-			writingThere("create_merge_request_comment").chars(1046, 4470).stales(tracker),
+		Tools: joined(devboyReads(), talk, meetings,
+			writingThere("create_issue").chars(2389, 6753).stales(anywhere),
+			writingThere("update_issue").chars(2171, 8377).stales(anywhere),
+			writingThere("create_epic", "link_issues").stales(anywhere),
+			writingThere("create_issue_comment", "add_issue_comment").chars(690, 2863).stales(anywhere),
+			writingThere("create_merge_request").chars(2199, 3831).stales(anywhere),
+			writingThere("create_merge_request_comment").chars(1046, 4470).stales(anywhere),
 			writingThere("send_message").chars(1996, 3376).stales(stale(names(talk)...)),
 			writingThere("create_knowledge_base_page"),
 		),
 	}
 }
 
-// clickupProvider knows ClickUp's own server and the community's
-// (taazkareem/clickup-mcp-server), whose tasks go by number, custom number or
-// name: no edge is matched.
-func clickupProvider() Provider {
-	reads := joined(
+func clickupReads() toolTable {
+	return joined(
 		reading("clickup_get_task", "clickup_get_task_comments", "get_task", "get_comments", "get_comment_replies").worth(Critical),
 		reading("clickup_search", "get_workspace_tasks", "get_task_links", "get_sprint_tasks", "get_active_sprint", "list_sprints").worth(Supporting),
 		reading("clickup_get_workspace_hierarchy", "clickup_get_list", "clickup_get_folder").worth(Supporting),
@@ -85,6 +92,13 @@ func clickupProvider() Provider {
 		reading("clickup_get_chat_channels", "list_chat_channels", "get_chat_channel").worth(Optional),
 		reading("get_chat_messages", "get_chat_message_replies").worth(Supporting).live(),
 	)
+}
+
+// clickupProvider knows ClickUp's own server and the community's
+// (taazkareem/clickup-mcp-server), whose tasks go by number, custom number or
+// name: no edge is matched.
+func clickupProvider() Provider {
+	reads := clickupReads()
 	everything := stale(names(reads)...)
 	return Provider{
 		Name:    "clickup",
@@ -110,6 +124,6 @@ func clickupProvider() Provider {
 			writingThere("clickup_create_document", "clickup_create_document_page", "clickup_update_document_page").stales(everything),
 			writingThere("create_document", "create_document_page", "update_document_page").stales(everything),
 			writingThere("clickup_send_chat_message", "create_chat_message", "create_chat_message_reply").stales(everything),
-		),
+		).showIn(names(devboyReads())...),
 	}
 }

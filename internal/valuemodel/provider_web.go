@@ -8,7 +8,9 @@ func webProviders() []Provider {
 	return []Provider{{
 		Name:    "fetch",
 		Servers: []string{"mcp-fetch"},
-		Tools:   reading("fetch").worth(Supporting).abroad().urlIn("url"),
+		// Not every page leaves all as it was when it is asked for: a link may
+		// unsubscribe.
+		Tools: reading("fetch").worth(Supporting).abroad().unguessed().urlIn("url"),
 	}, {
 		Name:    "brave-search",
 		Servers: []string{"brave-search-mcp-server", "example-servers/brave-search"},

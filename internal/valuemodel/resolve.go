@@ -68,18 +68,14 @@ func originOf(u Upstream) origin {
 
 // layer is what of the provider's layer counts. A name that nobody vouches for
 // is taken for costs and edges, which loosen nothing, but does not tell calls
-// apart or say when an answer may be kept; and a server reached by a url does not
-// get out of the limits of its host by it.
-func (o origin) layer(u Upstream, tool string, h Hints) Layer {
+// apart, say when an answer may be kept, or choose the limits that count.
+func (o origin) layer(tool string, h Hints) Layer {
 	l, _ := o.Provider.layer(tool)
 	if o.standing != nobodys && o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
 	if o.standing == claimed {
-		l.Classify, l.ValidateFile = "", ""
-		if u.URL != "" {
-			l.Host, l.URLArgument = "", ""
-		}
+		l.Classify, l.ValidateFile, l.Host, l.URLArgument, l.Cost.Freshness = "", "", "", "", 0
 	}
 	if o.standing != stated && h.deny() {
 		l.Classify = ""
@@ -117,7 +113,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints, learned Layer) *Model
 	out.lay(base(), sourceDefault)
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
-	out.lay(o.layer(u, tool, h), o.source)
+	out.lay(o.layer(tool, h), o.source)
 	out.lay(learnable(learned), sourceLearned)
 	out.operate(m.rulesOf(u.Name, tool))
 	out.locate(u, o)
@@ -174,32 +170,42 @@ func stricter(a, b Class) Class {
 	return b
 }
 
-// operate lays what the operator says, who may loosen anything. A class of his
-// speaks for every call, so that what a provider tells them apart by goes; and
-// to tell them apart is to say that the rest is not known.
-func (m *Model) operate(rules []Rule) {
-	classed, told := false, false // by a rule
+// operate lays what the operator says, who may loosen anything: the rule that
+// gives way first, then the others. A class of his speaks for every call, and a
+// way to tell calls apart says that the rest is not known: each takes the place of
+// what was said of either before. That a tool is not to be called on a guess
+// stands against every rule that is no more exact, and where a provider says it,
+// against every glob.
+func (m *Model) operate(rules []ruling) {
+	refused := aGlob // how exactly what says so names the tool
 	for _, r := range rules {
-		if r.Layer.Class != "" {
-			m.Class, m.Sources["side_effect_class"] = r.Layer.Class, r.Source
-			classed = true
-		}
-		if classed && !told {
+		l := r.Layer
+		if l.Class != "" {
+			m.Class, m.Sources["side_effect_class"] = l.Class, r.Source
 			m.Classify = ""
 			delete(m.Sources, "classify")
 		}
-		if r.Layer.Classify != "" && !classed {
+		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {
 			m.Class, m.Sources["side_effect_class"] = Indeterminate, r.Source
 		}
-		told = told || r.Layer.Classify != ""
-		m.lay(r.Layer, r.Source)
-		put(m, "invalidates_only", r.Source, &m.InvalidatesOnly, r.Layer.InvalidatesOnly)
-		m.BackOff = m.BackOff || r.Layer.FailFastAfter > 0
+		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.exactness <= refused {
+			l.Speculate = nil
+		}
+		if isFalse(l.Speculate) {
+			refused = r.exactness
+		}
+		m.lay(l, r.Source)
+		put(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)
+		m.BackOff = m.BackOff || l.FailFastAfter > 0
 	}
 }
 
 // settle draws the conclusions from what was laid.
 func (m *Model) settle(u Upstream) {
+	if m.Class.rank() > Indeterminate.rank() { // there is nothing to tell apart
+		m.Classify = ""
+		delete(m.Sources, "classify")
+	}
 	reads := m.Class.Reads() || m.Classify != ""
 	if !reads && !isFalse(m.Speculate) {
 		m.Speculate, m.Sources["speculate"] = new(false), m.Sources["side_effect_class"]
@@ -209,6 +215,9 @@ func (m *Model) settle(u Upstream) {
 	}
 	if m.Tool == "" { // what no rule can have been about
 		m.InvalidatesOnly, m.Sources["invalidates_only"] = new(false), sourceDefault
+	}
+	if isTrue(m.InvalidatesOnly) && len(m.Invalidates) == 0 {
+		m.InvalidatesOnly, m.Unaimed = new(false), !m.Class.Reads()
 	}
 	if u.URL != "" { // the path would name a file of another machine
 		m.ValidateFile = ""

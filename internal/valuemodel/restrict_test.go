@@ -3,6 +3,7 @@ package valuemodel_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -137,10 +138,12 @@ func TestOnlyTheOperatorLoosens(t *testing.T) {
 		learned := valuemodel.Layer{
 			Class: valuemodel.Pure, Classify: valuemodel.Shell, Speculate: yes, Disclosure: valuemodel.SameService,
 			Volatile: no, InvalidatesOnly: yes, ValidateFile: "path", URLArgument: "url",
+			Host: "learned.example", Cost: valuemodel.Cost{Freshness: time.Hour, Dollars: 1},
 		}
 		m := models.Resolve(u, tool, h, learned)
 		args := func(string) []byte { return []byte(`"ls"`) }
-		if m.Class.Reads() || m.ClassOf(args).Reads() || *m.Speculate || *m.InvalidatesOnly || m.ValidateFile != "" {
+		if m.Class.Reads() || m.ClassOf(args, slices.Values([]string{"command"})).Reads() || *m.Speculate || *m.InvalidatesOnly || m.ValidateFile != "" || m.Cost.Freshness != 0 || m.Cost.Dollars != 0 ||
+			m.Host != "a.example" && m.Host != "upstream:up" {
 			t.Fatalf("got %+v", m.Layer)
 		}
 	})
@@ -196,7 +199,9 @@ func TestSpeculate(t *testing.T) {
 		{"not known, operator's word", valuemodel.Upstream{Name: "up"}, "x", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: yes})}, false, "default"},
 		{"writes, operator's word", valuemodel.Upstream{Name: "up", Provider: "github"}, "create_issue", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: yes})}, false, "provider github"},
 		{"provider denies", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", nil, false, "provider everything"},
-		{"operator overrules", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: yes})}, true, "c:1"},
+		{"operator overrules by a glob", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", []valuemodel.Rule{rule("up/get-en?", "c:1", valuemodel.Layer{Speculate: yes})}, false, "provider everything"},
+		{"operator overrules", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", []valuemodel.Rule{rule("get-env", "c:1", valuemodel.Layer{Speculate: yes})}, true, "c:1"},
+		{"operator overrules what is stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "x", []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: yes})}, true, "c:1"},
 		{"operator denies", valuemodel.Upstream{Name: "up", Provider: "github"}, "get_me", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: no})}, false, "c:1"},
 		{"stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "x", []valuemodel.Rule{rule("*", "c:1", reads)}, false, "provider playwright"},
 	}
@@ -204,6 +209,46 @@ func TestSpeculate(t *testing.T) {
 		m := resolve(t, tt.u, tt.tool, valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
 		if *m.Speculate != tt.want || m.Sources["speculate"] != tt.source {
 			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, *m.Speculate, m.Sources["speculate"], tt.want, tt.source)
+		}
+	}
+}
+
+// No stands against every rule that names the tool no more exactly, wherever
+// either stands.
+func TestNoToGuessingIsKept(t *testing.T) {
+	reads := rule("*", "r", valuemodel.Layer{Class: valuemodel.ReadOnly})
+	tests := []struct {
+		no, yes string
+		want    bool
+	}{
+		{"*", "up/get_*", false}, {"up/get_*", "*", false}, {"up/*", "up/get_thing", true}, {"*", "get_thing", true},
+		{"get_thing", "up/get_thing", true}, {"up/get_thing", "get_thing", false},
+		{"get_thing", "get_thing", false}, {"up/get_thing", "up/get_thing", false}, {"get_thing", "up/get_*", false},
+	}
+	for _, tt := range tests {
+		denies, allows := rule(tt.no, "no", valuemodel.Layer{Speculate: no}), rule(tt.yes, "yes", valuemodel.Layer{Speculate: yes})
+		for _, rules := range [][]valuemodel.Rule{{reads, denies, allows}, {reads, allows, denies}} {
+			m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, rules...)
+			source := map[bool]string{true: "yes", false: "no"}[tt.want]
+			if *m.Speculate != tt.want || m.Sources["speculate"] != source {
+				t.Errorf("no for %s, yes for %s: got %v by %q, want %v", tt.no, tt.yes, *m.Speculate, m.Sources["speculate"], tt.want)
+			}
+		}
+	}
+}
+
+// An answer's freshness and the limits that count are for who is vouched for.
+func TestAClaimedProviderSetsNoFreshnessNorHost(t *testing.T) {
+	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
+	for _, url := range []string{"", "https://a.example"} {
+		docs := valuemodel.Upstream{Name: "up", Server: "mcp-grafana", URL: url}
+		m := resolve(t, docs, "get_doc", valuemodel.Hints{}, valuemodel.Layer{}, reads)
+		if m.Cost.Freshness != 0 || m.Host == "grafana.com" || m.URLArgument != "" || m.Disclosure != valuemodel.ThirdParty {
+			t.Errorf("%q: got %+v", url, m.Layer)
+		}
+		docs.Trust = true
+		if m := resolve(t, docs, "get_doc", valuemodel.Hints{}, valuemodel.Layer{}, reads); m.Cost.Freshness == 0 || m.Host != "grafana.com" || m.URLArgument != "url" {
+			t.Errorf("%q, trusted: got %+v", url, m.Layer)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // text is the string that raw JSON holds; false if it holds none, or one that
@@ -23,8 +25,8 @@ func text(raw []byte) (string, bool) {
 }
 
 // scalar is one text for all spellings of a value: a number however written and
-// whether or not in quotes, names in any case, paths with or without what changes
-// nothing in them. What it makes equal and is not costs an answer; what it does
+// whether or not in quotes, names in any case, letters however composed or
+// escaped, paths with or without what changes nothing in them. What it makes equal and is not costs an answer; what it does
 // not make equal and is would leave one stale. Objects, arrays, null and nothing
 // are no scalar.
 func scalar(raw []byte) (string, bool) {
@@ -42,12 +44,46 @@ func scalar(raw []byte) (string, bool) {
 }
 
 func canonical(s string) string {
-	s = strings.Map(fold, strings.TrimSpace(s))
+	if strings.ContainsFunc(s, func(r rune) bool { return r == '%' || r > unicode.MaxASCII }) {
+		// What is decoded may be composed in another way, or stand for no width.
+		s = norm.NFKC.String(s)
+		s = norm.NFKC.String(strings.Map(visible, unescape(s)))
+	}
+	s = strings.TrimSpace(strings.Map(fold, s))
+	if rest, ok := strings.CutPrefix(s, "FILE:"); ok { // fold gives capitals
+		s = strings.TrimPrefix(rest, "//LOCALHOST")
+	}
+	s = strings.TrimLeft(s, "#! ") // #42 and !42 are the numbers of an issue and a merge request
 	s = strings.TrimSpace(path.Clean(s))
 	if n, ok := number(s); ok {
 		return n
 	}
 	return s
+}
+
+// unescape decodes %2F, and what is decoded so again: a value may have gone
+// through several hands.
+func unescape(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		out = append(out, s[i])
+		for n := len(out) - 3; n >= 0 && out[n] == '%'; n = len(out) - 3 {
+			b, err := strconv.ParseUint(string(out[n+1:]), 16, 8)
+			if err != nil {
+				break
+			}
+			out = append(out[:n], byte(b))
+		}
+	}
+	return string(out)
+}
+
+// visible drops what only says how its neighbours are to be shown.
+func visible(r rune) rune {
+	if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
+		return -1
+	}
+	return r
 }
 
 // fold maps the letters that are alike but for their case to one, and both

@@ -22,8 +22,9 @@ const bareBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 //
 // The text is taken for a line of a POSIX-like shell or fish. cmd.exe and
 // PowerShell read quotes differently, so a server that uses one of them must not
-// be classified this way. What the server's user has set up (aliases, PATH, git's
-// diff drivers, ripgrep's configuration) is taken to keep a reading command one.
+// be classified this way. What the server's user has set up (aliases, PATH,
+// ripgrep's configuration, git's of the folder the server is in) is taken to keep a
+// reading command one, and the output to be no terminal, so that no pager runs.
 func shellReads(command string) bool {
 	if len(command) > maxCommand || !plainASCII(command) {
 		return false
@@ -136,7 +137,7 @@ func wordOf(word *syntax.Word) (w shellWord, ok bool) {
 		}
 		w.glob = w.glob || glob
 	}
-	return w, w.text != "" && !deviceIn(w.text)
+	return w, w.text != "" && !deviceIn(w.text) && !(w.glob && strays(w.text))
 }
 
 // bareWords are the arguments that are no more than punctuation.
@@ -198,6 +199,16 @@ func harmlessGlob(prefix string) bool {
 	return prefix[0] != '-' || strings.HasPrefix(prefix, "--") && strings.Contains(prefix, "=")
 }
 
+// strays reports whether a glob may lead where its text does not show: /de?/tty is
+// a device, and behind .. any folder may be the one at the top.
+func strays(glob string) bool {
+	if _, value, ok := strings.Cut(glob, "="); ok && strays(value) {
+		return true
+	}
+	first, rest, deep := strings.Cut(strings.TrimPrefix(path.Clean(glob), "/"), "/")
+	return strings.Contains(glob, "..") || strings.ContainsAny(first, "*?") && (deep && rest != "" || glob[0] == '/')
+}
+
 // deviceIn reports whether a word, or the value of the option it is, names a
 // device, where reading may change something, or another machine's file.
 func deviceIn(word string) bool {
@@ -211,6 +222,7 @@ func deviceIn(word string) bool {
 }
 
 func device(name string) bool {
+	name = strings.ToLower(name) // as some file systems take it
 	if strings.HasPrefix(name, "//") || strings.HasPrefix(name, `\\`) {
 		return true
 	}

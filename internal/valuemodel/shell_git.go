@@ -12,24 +12,19 @@ const (
 // readsGit knows the commands of git that look at what is there. Whatever would
 // list, without an operand, and create with one needs --list.
 //
-// git status, a git diff of the work tree and git describe --dirty refresh the
-// index file and hold its lock meanwhile, so that a git commit at the same time
-// fails. git status does not with --no-optional-locks; git diff has no such way,
-// and only its comparisons without the work tree are let through.
+// Whatever reads the index runs the program that core.fsmonitor names, and git
+// status, a git diff of the work tree and git describe --dirty rewrite it, and hold
+// its lock meanwhile, so that a git commit at the same time fails: only what looks
+// at commits is let through. What shows patches runs the programs of
+// diff.*.textconv and diff.external, and must say that it does without. Nor is -C
+// let through: a folder of somebody's files may hold a repository with a
+// configuration of its own.
 func readsGit(words []shellWord, fed bool) bool {
-	locks := true
 	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
 		switch words[0].text {
-		case "--no-pager":
-		case "--no-optional-locks":
-			locks = false
+		case "--no-pager", "--no-optional-locks":
 		case "--version":
 			return len(words) == 1
-		case "-C":
-			if len(words) < 2 || words[1].glob || !words[1].operand() {
-				return false
-			}
-			words = words[1:]
 		default:
 			return false
 		}
@@ -40,15 +35,26 @@ func readsGit(words []shellWord, fed bool) bool {
 	}
 	for _, w := range words {
 		// Signatures are verified by gpg, which keeps files of its own.
-		if asksGPG(w.text) {
+		if asksGPG(w.text) || asksIndex(w.text) {
 			return false
 		}
 	}
-	if words[0].text == "status" {
-		return !locks && gitStatus().reads(words[1:], fed)
-	}
 	cmd, ok := gitCommandNamed(words[0].text)
 	return ok && cmd.reads(words[1:], fed)
+}
+
+// asksIndex reports whether a word names what is in the index, :a.txt or :2:a.txt,
+// by itself or in a range, or by attributes that may be read from there.
+func asksIndex(word string) bool {
+	if strings.HasPrefix(word, ":") {
+		return true
+	}
+	for _, form := range []string{"..:", "^:", "=:"} {
+		if strings.Contains(word, form) {
+			return true
+		}
+	}
+	return false
 }
 
 func asksGPG(format string) bool {
@@ -60,17 +66,18 @@ func asksGPG(format string) bool {
 	return strings.Contains(format, "%(") && strings.Contains(format, "signature")
 }
 
-func gitStatus() shellCommand {
-	return shellCommand{operands: anyNumber, flags: "sbuvz", long: "short branch porcelain? long show-stash untracked-files? ignored? ahead-behind no-ahead-behind"}
-}
-
 func gitCommandNamed(name string) (c shellCommand, ok bool) {
-	log := shellCommand{operands: anyNumber, flags: "0123456789pqzuswbEFPimcMC", valued: "nSGLU", long: gitLogLong}
+	log := shellCommand{operands: anyNumber, flags: "0123456789pqzuswbEFPimcMC", valued: "nSGLU", long: gitLogLong, also: func(a shellArgs) bool {
+		return plainPatches(a) || !a.has("p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff")
+	}}
 	switch name {
-	case "log", "show", "rev-list", "whatchanged":
+	case "log", "rev-list", "whatchanged":
+		return log, true
+	case "show":
+		log.also = plainPatches
 		return log, true
 	case "diff":
-		return shellCommand{operands: anyNumber, flags: "0123456789puswbzMCR", valued: "USG", long: gitDiffLong + "cached staged merge-base exit-code quiet", also: gitDiffOfCommits}, true
+		return shellCommand{operands: anyNumber, flags: "0123456789puswbzMCR", valued: "USG", long: gitDiffLong + "merge-base exit-code quiet", also: gitDiffOfCommits}, true
 	case "reflog":
 		return shellCommand{own: func(words []shellWord, fed bool) bool {
 			return len(words) == 0 || words[0].text == "show" && log.reads(words[1:], fed)
@@ -80,17 +87,26 @@ func gitCommandNamed(name string) (c shellCommand, ok bool) {
 			return len(words) == 1 && words[0].text == "list"
 		}}, true
 	case "shortlog":
-		return shellCommand{operands: anyNumber, files: 1, flags: "sne", long: "summary numbered email since= until= author= no-merges"}, true
+		return shellCommand{operands: anyNumber, flags: "sne", long: "summary numbered email since= until= author= no-merges", also: func(a shellArgs) bool {
+			// With paths alone it reads a log from the standard input.
+			return a.fed || a.before > 0 && a.operands[0].text == "HEAD"
+		}}, true
 	case "rev-parse":
 		return shellCommand{operands: anyNumber, flags: "q", long: "show-toplevel show-prefix show-cdup git-dir git-common-dir absolute-git-dir is-inside-work-tree is-bare-repository abbrev-ref? short? verify symbolic symbolic-full-name all branches? tags? remotes? quiet"}, true
-	case "ls-files":
-		return shellCommand{operands: anyNumber, flags: "cdmoistuz", valued: "x", long: "cached deleted modified others ignored stage unmerged exclude-standard exclude= full-name error-unmatch directory eol"}, true
 	case "ls-tree":
 		return shellCommand{operands: anyNumber, flags: "drtlz", long: "name-only name-status long full-name full-tree"}, true
 	case "cat-file":
 		return shellCommand{operands: 2, files: 1, flags: "tspe"}, true
 	case "blame":
-		return shellCommand{operands: anyNumber, flags: "lswetcfnpMC", valued: "L", long: "porcelain line-porcelain date= show-email show-name show-number root"}, true
+		return shellCommand{operands: anyNumber, flags: "lswetcfnpMC", valued: "L", long: "porcelain line-porcelain date= show-email show-name show-number root no-ext-diff no-textconv", also: func(a shellArgs) bool {
+			// Without a commit to begin with it looks at the file as it is, through the
+			// filters that are set up.
+			if !plainPatches(a) || a.before != 1 || len(a.operands) != 2 {
+				return false
+			}
+			commit := a.operands[0].text
+			return commit[0] != '^' && !strings.Contains(commit, "..")
+		}}, true
 	case "branch":
 		return shellCommand{operands: anyNumber, flags: "arv", long: gitListLong, also: gitLists}, true
 	case "tag":
@@ -119,8 +135,6 @@ func gitCommandNamed(name string) (c shellCommand, ok bool) {
 		return shellCommand{operands: anyNumber, flags: "a", long: "all is-ancestor octopus independent fork-point"}, true
 	case "show-ref":
 		return shellCommand{operands: anyNumber, flags: "dsq", long: "head heads tags verify hash? abbrev?"}, true
-	case "grep":
-		return shellCommand{operands: anyNumber, flags: "0123456789aiIwvhHEGPFnlLcozpWq", valued: "ABCefm", long: "cached untracked count line-number name-only files-with-matches files-without-match ignore-case word-regexp extended-regexp fixed-strings perl-regexp show-function function-context and or not max-depth= color? no-color quiet"}, true
 	case "version":
 		return shellCommand{}, true
 	}
@@ -131,9 +145,12 @@ func gitCommandNamed(name string) (c shellCommand, ok bool) {
 // name of a new one.
 func gitLists(a shellArgs) bool { return len(a.operands) == 0 || a.has("list") }
 
+// plainPatches reports whether patches are made by git alone.
+func plainPatches(a shellArgs) bool { return a.has("no-textconv") && a.has("no-ext-diff") }
+
 func gitDiffOfCommits(a shellArgs) bool {
-	if a.has("cached", "staged") {
-		return true
+	if !plainPatches(a) {
+		return false
 	}
 	for _, w := range a.operands[:a.before] {
 		from, to, ok := strings.Cut(w.text, "..")

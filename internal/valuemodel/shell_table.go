@@ -163,9 +163,9 @@ func grepHasFiles(a shellArgs) bool {
 	return a.fed || len(a.operands) >= need || a.has("files", "type-list")
 }
 
-func jqHasFiles(a shellArgs) bool {
-	return a.fed || len(a.operands) >= 2 || len(a.operands) == 1 && a.has("n", "null-input")
-}
+// jqHasFiles wants files even with -n: a filter may ask for input, and gets the
+// standard one then.
+func jqHasFiles(a shellArgs) bool { return a.fed || len(a.operands) >= 2 }
 
 // readsPrintf wants a format of strings alone: zsh and ksh evaluate the operands
 // of %d, which may assign a variable or run a command.

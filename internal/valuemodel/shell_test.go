@@ -22,11 +22,13 @@ func readingLines() []string {
 		"date", "date -u +%F", "date '+%Y-%m-%d'", "date --date=yesterday +%F", "uname -a", "whoami", "id -u", "hostname", "printenv PATH",
 		"which git", "type ls", "command -v git", "true", "test -f a.txt", "[ -f a.txt ] && echo yes || echo no", "[ ! -d x ]", "test a = b",
 		"seq 3", "md5sum a.txt", "xxd a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a", "python3 --version",
-		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git show HEAD~1", "git diff --cached", "git diff --staged -- src",
-		"git diff HEAD~1..HEAD", "git diff --stat main...dev -- a.txt", "git --no-optional-locks status -sb", "git -C src log", "git --no-pager log",
-		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-files", "git ls-tree HEAD", "git cat-file -p HEAD", "git blame a.txt", "git branch", "git branch -a",
+		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git log --stat", "git log -p --no-textconv --no-ext-diff",
+		"git show --no-ext-diff --no-textconv HEAD~1", "git show --no-ext-diff --no-textconv HEAD:a.txt",
+		"git diff --no-ext-diff --no-textconv HEAD~1..HEAD", "git diff --no-ext-diff --no-textconv --stat main...dev -- a.txt", "git --no-optional-locks --no-pager log", "git --no-pager log",
+		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -p HEAD", "git blame --no-ext-diff --no-textconv HEAD -- a.txt", "git shortlog -sn HEAD", "git log | git shortlog", "git branch", "git branch -a",
 		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
-		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git grep -n foo",
+		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git cat-file -p HEAD:a.txt",
+		"cat a.json | jq -n input", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
 	}
 }
 
@@ -49,7 +51,8 @@ func changingLines() []string {
 		"ls *", "cat *", "sort *", "find *", "find . -name *", "find . -name a*", "cat -*", "cat +*", "cat -- *", "cat ?x", "cat ''*", "uniq a*", "xxd a*", "sort -t a* -- -ox", "sort -k a* x", "date +%F*",
 		// Devices, and the server's own standard input.
 		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x",
-		"cat", "cat -", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog", "ls | cat && cat",
+		"cat /de?/stdin", "cat /d*/stdin", "cat /p*c/kmsg", "cat ../../../../de?/stdin", "cat d*/tty", "cat ./d*/tty", "cat /x/../d*/tty", "cat a*/../../tty", "grep x --file=/de?/tty y", "cat /*", "ls ~/../../de*/tty", "cat /DEV/tty",
+		"cat", "cat -", "jq -n input", "jq -n '[inputs]'", "jq --null-input .", "git shortlog -- src", "git shortlog src", "git shortlog -s -- HEAD", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog", "ls | cat && cat",
 		// Options.
 		"tail -f x", "tail -5f x", "tail -F x", "tail +5f x", "tail --follow x", "tail --retry x", "sort -o x x", "sort -ox x", "sort -no x x", "sort x -o x", "sort --output=x x", "sort --out x x", "sort --compress-program=x x", "sort -T x y", "sort -S 5 x", "sort --files0-from=x", "sort '-o' x y",
 		"sort -k -ox x", "sort -- a -o b", "sort -k1 -- -ob", "uniq a b", "uniq -- a b", "xxd a b", "xxd -r a b", "tree -o x", "tree -R -L 1", "file -C", "file -Cm x", "file --compile", "file -z x", "file -p x", "printf -v x y", "printf '%d' 'x[1]'", "printf %d x=1", "printf", "test -v x", "test x -eq 1", "[ x -eq 1 ]", "[ -f x", "test -f", "[ ]",
@@ -58,7 +61,13 @@ func changingLines() []string {
 		"sed p x", "sed -i 1p x", "sed -n 1p -i x", "sed -n 1p x -i", "sed -n -i 1p x", "sed -n '1w x' x", "sed -n '1e' x", "sed -n '1,5w x' x", "sed -n 's/a/b/w x' x", "sed -n '1p;w x' x", "sed -n '/a/p' x", "sed -ni 1p x", "sed -n -e 1p x", "sed -n 1p --in-place x", "sed -n 1pw x",
 		"go list", "go version", "go env -w A=b", "go test", "node --version", "npm ls", "python3 x", "python3 -c x", "python3 -V x", "jq -f x y", "jq --args . x", "yq -i . x",
 		// git.
-		"git", "git status", "git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b", "git diff --output=x a..b", "git diff --ext-diff a..b", "git diff --no-index a b", "git describe --dirty",
+		"git -C src log", "git -C . log", "git --no-optional-locks status -sb", "git show", "git show HEAD", "git show --stat", "git show --no-textconv HEAD", "git log -p", "git log --patch", "git log -u", "git log -U3", "git log --no-ext-diff -p", "git log -S x", "git log -Gx", "git log -L1,2:a", "git log --word-diff",
+		"git diff a..b", "git diff --cached", "git diff --no-textconv a..b", "git blame a", "git blame HEAD -- a", "git blame --no-ext-diff --no-textconv a", "git blame --no-ext-diff --no-textconv -- a", "git grep foo", "git grep --no-textconv --untracked foo",
+		"git grep --no-textconv foo", "git diff --cached", "git diff --no-ext-diff --no-textconv --cached", "git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s",
+		"git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git rev-parse :2:a.txt", "git rev-parse ^:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'", "git branch --contains=:a.txt",
+		"git blame --no-ext-diff --no-textconv HEAD.. -- a", "git blame --no-ext-diff --no-textconv ^HEAD -- a", "git blame --no-ext-diff --no-textconv HEAD dev -- a",
+		"git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git ls-files -i --exclude-standard",
+		"git", "git status", "git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b", "git diff --no-ext-diff --no-textconv --output=x a..b", "git diff --no-ext-diff --no-textconv --ext-diff a..b", "git diff --no-ext-diff --no-textconv --textconv a..b", "git diff --no-ext-diff --no-textconv --no-index a b", "git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git describe --dirty",
 		"git log --output=x", "git log --outp=x", "git log --show-signature", "git log --format=%G?", "git log --format='%+GS'", "git show --remerge-diff", "git -c a=b log", "git -c core.pager=x log", "git --exec-path=x log", "git --git-dir=x log", "git --config-env=a=b log", "git -p log", "git --paginate log", "git -C -c log", "git -Cx log",
 		"git add x", "git commit -m x", "git checkout x", "git stash", "git stash pop", "git fetch", "git pull", "git push", "git gc", "git foo", "git branch x", "git branch -d x", "git branch -D x", "git branch -m x", "git branch -l x", "git branch -v x", "git branch -f x", "git branch -- --list", "git branch x -- --list", "git branch --format --list x",
 		"git branch --sort --list x", "git branch --edit-description", "git branch -u x", "git branch --unset-upstream", "git branch --lis x", "git branch --contains --list x", "git tag x", "git tag -d x", "git tag -a x", "git tag -n5 x", "git tag -v x", "git tag --format --list x", "git remote add a b", "git remote show origin", "git remote update", "git remote -v update", "git remote rm x", "git remote get-url *",

@@ -1,0 +1,341 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// token guards the HTTP front: who bears it is one principal.
+const token = "open sesame"
+
+// arena is a proxy with its clients, and three upstreams over one world:
+//
+//	A  a process for each session; what it says is said in this process
+//	B  one session over HTTP that all share, each session for itself
+//	C  the same, and all are one principal
+type arena struct {
+	tally
+	t       *testing.T
+	goal    int // operations; then it is enough
+	world   *world
+	options proxy.Options // as the operator wrote them first
+	proxy   *proxy.Server
+	front   *front
+	seats   []*seat // the last one is for events
+	shared  map[string]*mcptest.Server
+	ending  []func() // of the clients on stdio
+	close   func()   // ends everything
+	suspect int      // how often a history is to be played; 0: there was no fault yet
+
+	mu      sync.Mutex
+	doubted []doubted
+	procs   []net.Conn // of the processes of A that live
+	homes   int        // processes of A so far
+	rules   int        // which of the rules are in force
+}
+
+// doubted is an answer from the store that came after a write of its own session
+// which had not landed then.
+type doubted struct {
+	who   string
+	op    op
+	told  told
+	how   string
+	write *write
+}
+
+// bursting seats, on stdio, come first; single ones, over HTTP, send one request
+// at a time.
+const (
+	bursting = 5
+	single   = 4
+)
+
+func newArena(t *testing.T) *arena {
+	a := &arena{t: t, world: newWorld(), shared: make(map[string]*mcptest.Server)}
+	a.options = proxy.Options{
+		NameStyle: "always", StartupWait: patience, DrainTimeout: patience, MaxAge: 10 * time.Second,
+		Upstreams: []proxy.Upstream{a.processes("A"), a.remote("B"), a.remote("C")},
+		Dedup:     dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
+		HTTP:      proxy.HTTPOptions{Token: token},
+	}
+	a.options.Upstreams[2].SharedIdentity = true
+	a.proxy = proxy.New(a.ruled(0), nil)
+	web := httptest.NewServer(a.proxy.Handler())
+	a.front = &front{t: t, url: web.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	for i, era := range [bursting]string{handshake, handshake, stateless, handshake, handshake} {
+		a.pipes(fmt.Sprintf("stdio %d", i), era)
+	}
+	for i := range 2 {
+		a.web(fmt.Sprintf("http %d", i), handshake)
+	}
+	for range 2 {
+		a.web("stateless", stateless)
+	}
+	a.pipes("events", handshake)
+	a.close = sync.OnceFunc(func() {
+		for _, end := range append(a.ending, a.proxy.Close, web.Close, a.front.client.CloseIdleConnections) {
+			end()
+		}
+	})
+	t.Cleanup(a.close) // before its upstreams are: it is the last of them
+	return a
+}
+
+// settle holds what the store says of itself against what its clients saw, once
+// nothing is under way any more, and ends everything.
+func (a *arena) settle() {
+	store := func() dedup.Stats { return a.proxy.Stats().Store }
+	settles(a.t, "nothing is under way", func() bool { s := store(); return s.Flights == 0 && s.Passages == 0 })
+	a.close()
+	s := store()
+	if hit, joined := int64(a.of("hit")), int64(a.of("joined")); s.Hits != hit || s.Joined != joined {
+		a.t.Errorf("the store counts %d hits and %d joined, its clients %d and %d", s.Hits, s.Joined, hit, joined)
+	}
+	if s.Entries != 0 || s.Bytes != 0 || s.Flights != 0 || s.Passages != 0 {
+		a.t.Errorf("the closed store holds %d answers of %d bytes, %d flights, %d passages", s.Entries, s.Bytes, s.Flights, s.Passages)
+	}
+	w := s.Prefetch.Wasted
+	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Cancelled
+	if s.Prefetch.Issued != int64(a.of("guess")) || s.Prefetch.Issued != s.Prefetch.Used+wasted {
+		a.t.Errorf("%d guesses: the store counts %d issued, %d used and %d wasted", a.of("guess"), s.Prefetch.Issued, s.Prefetch.Used, wasted)
+	}
+	a.more("hit by a guess, or joined", int(s.Prefetch.Used))
+	a.more("backed off", int(s.BackedOff))
+	a.more("evicted", int(s.Evicted))
+	a.more("found stale", int(s.Invalidated))
+}
+
+// processes is the upstream with a process for each session. The process only
+// passes on what is said, so that the world need not be in it.
+func (a *arena) processes(name string) proxy.Upstream {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			a.mu.Lock()
+			a.homes++
+			home := a.homes
+			a.procs = append(a.procs, conn)
+			a.mu.Unlock()
+			serving.Go(func() {
+				a.world.server(name, home).Serve(conn)
+				a.mu.Lock()
+				a.procs = slices.DeleteFunc(a.procs, func(c net.Conn) bool { return c == conn })
+				a.mu.Unlock()
+			})
+		}
+	})
+	a.t.Cleanup(func() {
+		ln.Close()
+		serving.Wait()
+	})
+	up := child(a.t, mcptest.Options{Name: name, Relay: ln.Addr().String()})
+	up.Model = valuemodel.Upstream{Name: name}
+	return up
+}
+
+// remote is an upstream over HTTP that all sessions share.
+func (a *arena) remote(name string) proxy.Upstream {
+	s := a.world.server(name, 0)
+	web := httptest.NewServer(s.Handler())
+	a.t.Cleanup(web.Close)
+	a.shared[name] = s
+	return proxy.Upstream{
+		Fingerprint: name, Model: valuemodel.Upstream{Name: name, URL: web.URL},
+		Spec: upstream.Spec{Name: name, URL: web.URL, Shared: true, StartTimeout: patience, MaxMessage: 8 << 20},
+	}
+}
+
+// ruled is the configuration under one of the operator's rules. Each of them
+// describes the world rightly, or says less of it than could be said.
+func (a *arena) ruled(nth int) proxy.Options {
+	o := a.options
+	o.Upstreams = slices.Clone(o.Upstreams)
+	domain := "world"
+	reads, edges := valuemodel.ReadOnly, true
+	switch nth {
+	case 1:
+		reads = valuemodel.Indeterminate
+	case 2:
+		domain = "earth"
+	case 3:
+		edges = false
+	case 4:
+		o.Limits = map[string]limit.Rule{"*": {Concurrency: 4}}
+	case 5:
+		o.Upstreams[2].Fingerprint += " again" // a new connection
+	case 6:
+		o.Dedup.MaxBytes = 4 << 10
+	}
+	for i := range o.Upstreams {
+		o.Upstreams[i].Model.Domain = domain
+	}
+	var problems []valuemodel.Problem
+	o.Models, problems = valuemodel.Compile(rules(reads, edges))
+	if problems != nil {
+		a.t.Fatalf("rules: %v", problems)
+	}
+	return o
+}
+
+// rules say what the tools do. write_hinted and write_unknown are not named.
+func rules(read valuemodel.Class, edges bool) []valuemodel.Rule {
+	match := []string{"register"}
+	layers := map[string]valuemodel.Layer{
+		"*/read":       {Class: read, Cost: valuemodel.Cost{Freshness: time.Minute}},
+		"*/look":       {Class: valuemodel.ReadOnly},
+		"*/poll":       {Class: valuemodel.ReadOnly, FailFastAfter: 2},
+		"*/read_all":   {Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Minute}},
+		"*/write":      {Class: valuemodel.MutatesExternal},
+		"*/write_task": {Class: valuemodel.MutatesExternal},
+		"*/write_edge": {Class: valuemodel.MutatesExternal, InvalidatesOnly: &edges, Invalidates: []valuemodel.Edge{
+			{Tool: "*/read", Match: match}, {Tool: "*/look", Match: match}, {Tool: "*/poll", Match: match}, {Tool: "*/read_all"},
+		}},
+	}
+	var out []valuemodel.Rule
+	for _, pattern := range slices.Sorted(maps.Keys(layers)) {
+		out = append(out, valuemodel.Rule{Pattern: pattern, Source: "rules", Layer: layers[pattern]})
+	}
+	return out
+}
+
+// judge holds the answer to a read against the world.
+func (a *arena) judge(s *seat, q *asked, m jsonrpc.Message) {
+	high := a.world.look()
+	raw := jsonrpc.Get(m.Result, "structuredContent")
+	if raw == nil {
+		return // refused, which is counted
+	}
+	var t told
+	if err := json.Unmarshal(raw, &t); err != nil {
+		a.world.blame("%s: %v", raw, err)
+		return
+	}
+	how := q.outcome(m)
+	if t.Up != q.up || t.Tool != q.tool || t.Register != q.register {
+		a.world.blame("answer to another call: %s asked %#v and got %s, %s", s.who, q.op, raw, how)
+	}
+	if t.Up != "C" && t.Who != s.who && (t.Who != "" || how == "fetched") {
+		a.world.blame("answer of another principal: %s asked %#v and got %s, %s", s.who, q.op, raw, how)
+	}
+	for r := range registers {
+		if r != q.register && q.tool != "read_all" {
+			continue
+		}
+		if t.Versions[r] < q.low[r] || t.Versions[r] > high[r] {
+			a.world.blame("stale answer: %s asked %#v and got %s, %s; register %d was at %d before and at %d after", s.who, q.op, raw, how, r, q.low[r], high[r])
+		}
+	}
+	if how == "fetched" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range q.earlier {
+		if n.register == q.register || q.tool == "read_all" {
+			a.doubted = append(a.doubted, doubted{s.who, q.op, t, how, n})
+		}
+	}
+}
+
+// reconsider holds answers from the store against the writes that their sessions
+// had made before and that landed only later: what is in the air bars the store.
+func (a *arena) reconsider() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.doubted {
+		if at := a.world.landedAt(d.write); d.told.Versions[d.write.register] < at {
+			a.world.blame("stale answer: %s asked %#v and got %+v, %s; its own earlier write of register %d made version %d", d.who, d.op, d.told, d.how, d.write.register, at)
+		}
+	}
+	a.doubted = nil
+}
+
+// run runs a case, and returns what must not have happened in it.
+func (a *arena) run(h history) []string {
+	var all sync.WaitGroup
+	for i, script := range h.scripts {
+		all.Go(func() { a.seats[i].play(script) })
+	}
+	all.Go(func() {
+		for _, e := range h.events {
+			time.Sleep(e.pause)
+			a.cause(e)
+		}
+	})
+	all.Wait()
+	a.reconsider()
+	a.world.forget()
+	return a.world.blamed()
+}
+
+// cause lets an event happen.
+func (a *arena) cause(e event) {
+	control := a.seats[len(a.seats)-1]
+	switch e.what {
+	case "guess":
+		begun, why := proxy.Guess(a.proxy, e.nth, e.op.up, e.op.tool, `{"register":`+e.op.argument()+`}`)
+		if !begun {
+			a.count("not guessed: " + why)
+			return
+		}
+	case "kill":
+		a.mu.Lock()
+		if len(a.procs) > 0 {
+			a.procs[e.nth%len(a.procs)].Close()
+		}
+		a.mu.Unlock()
+	case "forget":
+		a.shared["B"].Forget()
+		a.shared["C"].Forget()
+	case "announce":
+		a.shared["B"].Announce("notifications/resources/updated", `{"uri":"B://a"}`)
+	case "reload":
+		a.rules = (a.rules + 1 + e.nth%6) % 7
+		a.proxy.Apply(a.ruled(a.rules))
+		a.count(fmt.Sprintf("rules %d", a.rules))
+	case "roots":
+		control.pass("notifications/roots/list_changed", struct{}{})
+	case "abandon": // over HTTP a late reply does not come: the proxy never learns of the outcome
+		control.play([][]op{{
+			{tool: "write", up: []string{"B", "C"}[e.nth%2], before: 4 * millisecond, after: 10 * millisecond, fate: withdrawn, cancel: 2 * millisecond},
+		}, {
+			{tool: "read", up: "B"}, {tool: "read", up: "C"}, {tool: "read", up: "B", wait: true},
+		}})
+	case "timeout": // the effect lands when the proxy has already given up
+		o := a.ruled(a.rules)
+		o.Upstreams[0].Timeout = 20 * millisecond
+		a.proxy.Apply(o)
+		control.play([][]op{{
+			{tool: "write", up: "A", before: 30 * millisecond, after: 5 * millisecond, fate: lands},
+			{tool: "read", up: "C", wait: true}, {tool: "read", up: "A"},
+		}})
+		a.proxy.Apply(a.ruled(a.rules))
+	}
+	a.count(e.what)
+	a.count("operations")
+}

@@ -1,0 +1,27 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Guess makes the prefetch that one of the sessions would make on a guess; nth
+// counts them from the oldest, round and round.
+func Guess(s *Server, nth int, upstream, tool, arguments string) (begun bool, why string) {
+	sessions, _ := s.all()
+	age := func(n *session) int64 {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.opened.UnixNano()
+	}
+	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })
+	if len(sessions) == 0 {
+		return false, "no session"
+	}
+	n := sessions[nth%len(sessions)]
+	l := n.find(upstream)
+	if l == nil {
+		return false, "away"
+	}
+	return n.prefetch(n.ctx, l, tool, []byte(arguments))
+}

@@ -1,0 +1,167 @@
+package proxy_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// op is one step of a session.
+type op struct {
+	tool          string
+	up            string
+	register      int
+	spelling      int           // of the register: a number, a string, a number with a fraction
+	before, after time.Duration // the server's delays, before it looks or acts and after that
+	fate          fate          // of a write
+	cancel        time.Duration // from sending a write to withdrawing it
+	wait          bool          // for everything that was asked before
+	again         bool          // if it reads: what was read last
+}
+
+func (o op) reads() bool { return slices.Contains(readTools, o.tool) }
+
+// GoString is how a history that failed is shown.
+func (o op) GoString() string {
+	text := fmt.Sprintf("%s__%s(%d) %v/%v", o.up, o.tool, o.register, o.before, o.after)
+	if !o.reads() {
+		text += " " + string(o.fate)
+	}
+	if o.fate == withdrawn {
+		text += fmt.Sprintf(" after %v", o.cancel)
+	}
+	if o.again && o.reads() {
+		text = "again, else " + text
+	}
+	if o.wait {
+		text = "wait, " + text
+	}
+	return text
+}
+
+// register is how the argument is written: all spellings name the same register,
+// and are different calls.
+func (o op) argument() string {
+	switch o.spelling {
+	case 1:
+		return fmt.Sprintf(`"%d"`, o.register)
+	case 2:
+		return fmt.Sprintf(`%d.0`, o.register)
+	}
+	return fmt.Sprint(o.register)
+}
+
+// event is what happens beside the sessions.
+type event struct {
+	what  string
+	nth   int // which session, process or rules
+	op    op  // of a guess: the read guessed at
+	pause time.Duration
+}
+
+func (e event) GoString() string {
+	if e.what == "guess" {
+		return fmt.Sprintf("%v, session %d guesses %#v", e.pause, e.nth, e.op)
+	}
+	return fmt.Sprintf("%v, %s %d", e.pause, e.what, e.nth)
+}
+
+// history is a case: what each session does, and what happens meanwhile.
+type history struct {
+	scripts [][][]op // bursts of each seat, in order; a burst goes out in one piece
+	events  []event
+}
+
+// events are what may happen once in a case. A guess, which may happen often, is
+// not among them.
+var events = []string{"kill", "forget", "announce", "reload", "abandon", "timeout", "roots"}
+
+const millisecond = time.Millisecond
+
+// beat is the unit of the delays that are drawn.
+const beat = millisecond / 2
+
+// Zero is what a failing history shrinks towards, so that the first of each
+// choice is the plainest.
+var (
+	someUp     = rapid.SampledFrom([]string{"A", "A", "C", "B", "A", "C"})
+	someRead   = rapid.SampledFrom([]string{"read", "look", "poll", "read", "look", "read_all", "read", "read"})
+	someLater  = rapid.SampledFrom([]string{"look", "look", "read", "poll", "look", "read_all"})
+	someWrite  = rapid.SampledFrom([]string{"write", "write_edge", "write_edge", "write_task", "write_edge", "write_unknown", "write_hinted", "write_task"})
+	someLook   = rapid.SampledFrom([]time.Duration{0, 0, 1, 2, 0, 1})
+	someDelay  = rapid.SampledFrom([]time.Duration{0, 1, 3, 0, 5, 1, 0, 2})
+	someLand   = rapid.SampledFrom([]time.Duration{0, 0, 1, 0, 0, 3})
+	someFate   = rapid.SampledFrom([]fate{lands, lands, withdrawn, breaks, lands, fails, withdrawn, lands})
+	somePlace  = rapid.SampledFrom([]int{0, 0, 1, 2})
+	someCancel = rapid.SampledFrom([]time.Duration{0, 1, 3})
+	somePause  = rapid.SampledFrom([]time.Duration{0, 1, 2, 0, 4})
+	someSeat   = rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 7})
+	often      = rapid.SampledFrom([]bool{false, true})
+	sometimes  = rapid.SampledFrom(append(times(4, false), true))
+	seldom     = rapid.SampledFrom(append(times(15, false), true))
+)
+
+func times[T any](n int, v T) []T { return slices.Repeat([]T{v}, n) }
+
+var someOp = rapid.Custom(func(t *rapid.T) op {
+	some := someRead
+	if seldom.Draw(t, "writes") {
+		some = someWrite
+	}
+	o := op{
+		tool: some.Draw(t, "tool"), up: someUp.Draw(t, "upstream"),
+		register: somePlace.Draw(t, "register"), fate: lands,
+		wait: sometimes.Draw(t, "wait"), again: often.Draw(t, "again"),
+	}
+	if o.reads() {
+		o.before, o.after = someLook.Draw(t, "before")*beat, someDelay.Draw(t, "after")*beat
+	} else {
+		o.before, o.after = someLand.Draw(t, "before")*beat, someLand.Draw(t, "after")*beat
+		o.fate = someFate.Draw(t, "fate")
+	}
+	if seldom.Draw(t, "spelled") {
+		o.spelling = 1 + somePlace.Draw(t, "spelling")%2
+	}
+	switch {
+	case o.tool == "write_task": // goes on after its answer
+		o.before += 4 * millisecond
+		if o.fate == withdrawn {
+			o.fate = lands
+		}
+	case o.fate == withdrawn && o.up != "A":
+		o.fate = lands // its reply would never come late: left to the event "abandon"
+	case o.fate == withdrawn:
+		o.cancel = someCancel.Draw(t, "cancel") * beat
+		o.before += o.cancel + 2*millisecond
+	}
+	return o
+})
+
+var someGuess = rapid.Custom(func(t *rapid.T) event {
+	return event{
+		what: "guess", nth: someSeat.Draw(t, "session"), pause: somePause.Draw(t, "pause") * beat,
+		op: op{tool: someLater.Draw(t, "tool"), up: someUp.Draw(t, "upstream"), register: somePlace.Draw(t, "register")},
+	}
+})
+
+// someHistory draws a case for a number of sessions that send bursts, and others
+// that send one thing at a time.
+func someHistory(t *rapid.T, bursts, single int) history {
+	var h history
+	for i := range bursts {
+		script := rapid.SliceOf(rapid.SliceOfN(someOp, 1, 16))
+		h.scripts = append(h.scripts, script.Draw(t, fmt.Sprintf("session %d", i)))
+	}
+	for i := range single {
+		script := rapid.SliceOfN(rapid.SliceOfN(someOp, 1, 1), 0, 8)
+		h.scripts = append(h.scripts, script.Draw(t, fmt.Sprintf("session %d", bursts+i)))
+	}
+	h.events = slices.Concat(rapid.SliceOfN(rapid.SliceOf(someGuess), 0, 8).Draw(t, "guesses")...)
+	if what := rapid.SampledFrom(append(times(17, ""), events...)).Draw(t, "event"); what != "" {
+		e := event{what: what, nth: someSeat.Draw(t, "which"), pause: somePause.Draw(t, "pause") * beat}
+		h.events = slices.Insert(h.events, len(h.events)/2, e)
+	}
+	return h
+}

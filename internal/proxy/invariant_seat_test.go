@@ -1,0 +1,330 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// seat is one client of the proxy that is tested.
+type seat struct {
+	a       *arena
+	who     string // whose answers it may get; stateless clients of one front are one principal
+	era     string
+	ordered bool                            // what it sends arrives in that order
+	post    func(line []byte, q *asked)     // sends requests, a line each; q is the only one where there is one
+	pass    func(method string, params any) // sends a notification; nil: it cannot
+
+	mu   sync.Mutex
+	ids  int
+	open map[string]*asked // raw id → request without its answer
+	over map[string]bool   // raw id of a request that was withdrawn: its answer may still come
+}
+
+// asked is a request that was sent.
+type asked struct {
+	op
+	id      string
+	low     versions // of the world just before it was sent
+	write   *write   // nil for a read
+	earlier []*write // writes of this session that were sent before, and had not landed
+	done    chan struct{}
+}
+
+// play does what the script says, and returns when everything has its answer.
+func (s *seat) play(script [][]op) {
+	var all []*asked
+	var last op
+	for _, burst := range script {
+		var lines []byte
+		sent := len(all)
+		for _, o := range burst {
+			if o.wait {
+				s.send(lines, all[sent:])
+				s.await(all)
+				lines, sent = nil, len(all)
+			}
+			if o.again && o.reads() && last.tool != "" {
+				o.tool, o.up, o.register, o.spelling = last.tool, last.up, last.register, last.spelling
+			}
+			if o.reads() {
+				last = o
+			}
+			q := s.ask(o, all)
+			all = append(all, q)
+			lines = append(lines, s.line(q)...)
+		}
+		s.send(lines, all[sent:])
+	}
+	s.await(all)
+}
+
+// send sends requests in one piece, and has them withdrawn whose fate that is.
+func (s *seat) send(lines []byte, qs []*asked) {
+	if len(qs) == 0 {
+		return
+	}
+	s.post(lines, qs[0])
+	for _, q := range qs {
+		if q.fate == withdrawn {
+			time.AfterFunc(q.cancel, func() { s.withdraw(q) })
+		}
+	}
+}
+
+// ask notes a request that is about to be sent.
+func (s *seat) ask(o op, all []*asked) *asked {
+	s.a.count("operations")
+	q := &asked{op: o, done: make(chan struct{})}
+	if s.era == stateless && o.tool == "write_task" {
+		q.tool = "write" // its tasks are another thing
+	}
+	if s.pass == nil && q.fate == withdrawn {
+		q.fate = lands
+	}
+	for _, b := range all {
+		if b.write != nil && s.ordered && s.a.world.landedAt(b.write) == 0 {
+			q.earlier = append(q.earlier, b.write)
+		}
+	}
+	s.mu.Lock()
+	s.ids++
+	q.id = fmt.Sprint(s.ids)
+	s.open[q.id] = q
+	s.mu.Unlock()
+	return q
+}
+
+// line is the request as it is sent. The world is looked at here: nothing that
+// happens later need be in its answer.
+func (s *seat) line(q *asked) []byte {
+	arguments := `{"register":` + q.argument() + `}`
+	more := ""
+	if !q.reads() {
+		q.write = &write{register: q.register, before: q.before, after: q.after, fate: q.fate}
+		arguments = fmt.Sprintf(`{"register":%s,"serial":%d}`, q.argument(), s.a.world.announce(q.write))
+		if q.tool == "write_task" {
+			more = `,"task":{}`
+		}
+	}
+	params := fmt.Sprintf(`{"name":"%s__%s","arguments":%s%s,"_meta":{"claudecode/toolUseId":%q,"baggage":"before=%d,after=%d"}}`,
+		q.up, q.tool, arguments, more, s.who, q.before/beat, q.after/beat)
+	if s.era == stateless {
+		params = withMeta(params, "{}", "")
+	}
+	q.low = s.a.world.look()
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":%s}`+"\n", q.id, params)
+}
+
+// await waits until each request has been answered, or withdrawn.
+func (s *seat) await(all []*asked) {
+	late := time.NewTimer(2 * patience) // a server may take all of one to start
+	defer late.Stop()
+	for _, q := range all {
+		select {
+		case <-q.done:
+		case <-late.C:
+			s.a.world.blame("lost wake-up: %s has no answer to %#v", s.who, q.op)
+			return
+		}
+	}
+}
+
+// withdraw takes a request back. It may be answered all the same, or not.
+func (s *seat) withdraw(q *asked) {
+	s.mu.Lock()
+	_, open := s.open[q.id]
+	if open {
+		delete(s.open, q.id)
+		s.over[q.id] = true
+	}
+	s.mu.Unlock()
+	if open {
+		s.pass("notifications/cancelled", map[string]any{"requestId": json.RawMessage(q.id)})
+		s.a.count("withdrawn")
+		close(q.done)
+	}
+}
+
+// hear takes what the proxy says.
+func (s *seat) hear(line []byte) {
+	m, err := jsonrpc.Parse(line)
+	if err != nil {
+		s.a.world.blame("the proxy sent %q: %v", line, err)
+		return
+	}
+	if !m.IsResponse() {
+		return // a list has changed
+	}
+	s.mu.Lock()
+	q := s.open[string(m.ID)]
+	late := s.over[string(m.ID)]
+	delete(s.open, string(m.ID))
+	delete(s.over, string(m.ID))
+	s.mu.Unlock()
+	switch {
+	case q == nil && !late:
+		s.a.world.blame("answered twice, or not asked: %s got %s", s.who, line)
+	case q == nil:
+	default:
+		s.answered(q, m)
+	}
+}
+
+// answered judges an answer, and asks on about a task.
+func (s *seat) answered(q *asked, m jsonrpc.Message) {
+	task := jsonrpc.Get(m.Result, "task")
+	switch {
+	case q.tool == "write_task" && string(jsonrpc.Get(task, "status")) == `"working"`:
+		s.inquire(q, jsonrpc.Get(task, "taskId"))
+		return
+	case q.tool == "write_task" && string(jsonrpc.Get(m.Result, "status")) == `"working"`:
+		s.inquire(q, jsonrpc.Get(m.Result, "taskId"))
+		return
+	case q.reads():
+		s.a.judge(s, q, m)
+	}
+	s.a.count(q.outcome(m))
+	close(q.done)
+}
+
+// outcome is under what a request is counted.
+func (q *asked) outcome(m jsonrpc.Message) string {
+	switch {
+	case m.Error != nil || string(jsonrpc.Get(m.Result, "isError")) == "true":
+		return q.tool + " refused"
+	case q.reads():
+		if how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Result, "_meta"), "mcpschedd/disposition")); ok {
+			return how
+		}
+		return "fetched"
+	}
+	return q.tool + " " + string(q.fate)
+}
+
+// inquire asks how a task is.
+func (s *seat) inquire(q *asked, id []byte) {
+	s.mu.Lock()
+	s.ids++
+	q.id = fmt.Sprint(s.ids)
+	s.open[q.id] = q
+	s.mu.Unlock()
+	s.a.count("tasks/get")
+	s.a.count("operations")
+	s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tasks/get","params":{"taskId":%s}}`+"\n", q.id, id), q)
+}
+
+// newSeat makes a client; whoever makes it says how it sends.
+func (a *arena) newSeat(who, era string) *seat {
+	s := &seat{a: a, who: who, era: era, open: make(map[string]*asked), over: make(map[string]bool)}
+	a.seats = append(a.seats, s)
+	return s
+}
+
+// pipes serves a client on stdio.
+func (a *arena) pipes(who, era string) *seat {
+	in, toProxy, err := os.Pipe()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	fromProxy, out, err := os.Pipe()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	s := a.newSeat(who, era)
+	s.ordered = true
+	var writing sync.Mutex
+	send := func(lines []byte) {
+		writing.Lock()
+		defer writing.Unlock()
+		if _, err := toProxy.Write(lines); err != nil {
+			a.world.blame("%s cannot send: %v", who, err)
+		}
+	}
+	s.post = func(lines []byte, _ *asked) { send(lines) }
+	s.pass = func(method string, params any) {
+		raw, err := json.Marshal(params)
+		if err != nil {
+			panic(err) // raw JSON always marshals
+		}
+		send(append(jsonrpc.AppendNotification(nil, method, raw), '\n'))
+	}
+	var ends sync.WaitGroup
+	ends.Go(func() {
+		if err := a.proxy.ServeStdio(context.Background(), in, out, ""); err != nil {
+			a.world.blame("%s: stdio ended: %v", who, err)
+		}
+		in.Close()
+		out.Close()
+	})
+	ready := make(chan struct{})
+	ends.Go(func() {
+		for lines := jsonrpc.NewReader(fromProxy, 0); ; {
+			line, err := lines.Next()
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(line), `"protocolVersion"`) {
+				close(ready)
+				continue
+			}
+			s.hear(line)
+		}
+	})
+	a.ending = append(a.ending, func() {
+		toProxy.Close()
+		ends.Wait()
+		fromProxy.Close()
+	})
+	if era == handshake {
+		send([]byte(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{"listChanged":true}},"clientInfo":{"name":"` + who + `","version":"1"}}}` + "\n"))
+		<-ready
+		s.pass("notifications/initialized", struct{}{})
+	}
+	return s
+}
+
+// web serves a client over HTTP: in a session of its own, or in the stateless era.
+func (a *arena) web(who, era string) *seat {
+	s := a.newSeat(who, era)
+	headers := []string{"Authorization", "Bearer " + token}
+	if era == handshake {
+		opened := a.front.do(a.front.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+who+`","version":"1"}}}`, headers...))
+		opened.Body.Close()
+		headers = append(headers, "Mcp-Session-Id", opened.Header.Get("Mcp-Session-Id"))
+	}
+	s.post = func(line []byte, q *asked) {
+		all := slices.Clone(headers)
+		if era == stateless {
+			all = append(all, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", q.up+"__"+q.tool)
+		}
+		r := a.front.request(http.MethodPost, "/mcp", string(line), all...)
+		go func() {
+			answer, err := a.front.client.Do(r)
+			if err != nil {
+				a.world.blame("%s: %v", who, err)
+				return
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				a.world.blame("%s: %v", who, err)
+			}
+			for part := range strings.Lines(string(body)) {
+				if part = strings.TrimSpace(strings.TrimPrefix(part, "data:")); strings.HasPrefix(part, "{") {
+					s.hear([]byte(part))
+				}
+			}
+		}()
+	}
+	return s
+}

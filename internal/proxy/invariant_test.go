@@ -1,0 +1,150 @@
+package proxy_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestInvariant holds the proxy against the one promise of its store: no call
+// returns an answer whose fetch was sent before the effect of a write that went
+// through the proxy and was over, or under way, when the call arrived; and nobody
+// gets an answer that was meant for another.
+//
+// Sessions of all kinds read and write the registers of a world at random, and
+// all at once, through three upstreams. The world knows every version, so the
+// answer to a read is wrong if it is older than what held just before the read
+// was sent: an effect that had landed then belongs to a write that is still in
+// the air, and then nothing is served, joined or stored, or to one that has
+// ended. Nothing depends on a duration but how much is served.
+func TestInvariant(t *testing.T) {
+	goal := 10_000
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		goal = 1_000_000
+	}
+	var sum tally
+	for sum.of("operations") < goal && !t.Failed() {
+		t.Run("proxies", func(t *testing.T) {
+			for range 2 {
+				t.Run("proxy", func(t *testing.T) {
+					t.Parallel()
+					a := newArena(t)
+					a.goal = min(goal/2, 10_000)
+					rapid.Check(t, a.check)
+					if sum.of("operations") == 0 {
+						a.complete()
+					}
+					a.settle()
+					sum.add(&a.tally)
+				})
+			}
+		})
+	}
+	t.Logf("what happened:\n%s", &sum)
+	if !t.Failed() {
+		enough(t, &sum)
+	}
+}
+
+// tries is how often a history is played that may have failed before: what is
+// wrong does not show every time, and a failure can only be made smaller if it
+// comes back.
+const tries = 20
+
+// check plays one history that rapid makes up, and again and again once there
+// was a fault.
+func (a *arena) check(t *rapid.T) {
+	if a.suspect == 0 && a.of("operations") >= a.goal {
+		return
+	}
+	h := someHistory(t, bursting, single)
+	for range max(1, a.suspect) {
+		if faults := a.run(h); faults != nil {
+			if a.suspect == 0 {
+				a.t.Logf("%s\n(%d faults)", faults[0], len(faults))
+			}
+			a.suspect = tries
+			t.Log(faults[0])
+			what, _, _ := strings.Cut(faults[0], ":")
+			t.Fatal(what) // the same each time: only then is it made smaller
+		}
+	}
+}
+
+// complete lets happen by hand what chance left out.
+func (a *arena) complete() {
+	for i, what := range events {
+		for a.of(what) == 0 {
+			h := history{events: []event{{what: what, nth: i}}, scripts: [][][]op{{{{tool: "read", up: "A"}}}}}
+			if faults := a.run(h); faults != nil {
+				a.t.Fatal(faults[0])
+			}
+		}
+	}
+}
+
+// enough fails a run that proves nothing: in which little came from the store, or
+// something never happened.
+func enough(t *testing.T, sum *tally) {
+	served, fetched := sum.of("hit")+sum.of("joined"), sum.of("fetched")
+	if served*20 < served+fetched {
+		t.Errorf("%d reads were served or joined and %d fetched: too few to prove anything", served, fetched)
+	}
+	want := append([]string{"hit", "joined", "fetched", "withdrawn", "tasks/get", "guess", "write refused", "hit by a guess, or joined", "backed off", "evicted", "found stale"}, events...)
+	for _, tool := range writeTools {
+		want = append(want, tool+" "+string(lands))
+	}
+	for _, what := range want {
+		if sum.of(what) == 0 {
+			t.Errorf("there was no %q", what)
+		}
+	}
+}
+
+// tally counts what happened.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *tally) count(what string) { c.more(what, 1) }
+
+func (c *tally) more(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = make(map[string]int)
+	}
+	c.counts[what] += n
+}
+
+func (c *tally) of(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[what]
+}
+
+func (c *tally) add(d *tally) {
+	d.mu.Lock()
+	counts := maps.Clone(d.counts)
+	d.mu.Unlock()
+	for what, n := range counts {
+		c.more(what, n)
+	}
+}
+
+func (c *tally) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(c.counts)) {
+		fmt.Fprintf(&b, "%8d %s\n", c.counts[what], what)
+	}
+	return b.String()
+}

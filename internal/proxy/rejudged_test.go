@@ -1,0 +1,262 @@
+package proxy_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// What a call may change is judged when it is sent, not only when it came: between
+// the two, the rules may have changed.
+
+// tool is the name in a tools/call; "" of anything else.
+func tool(m jsonrpc.Message) string {
+	if m.Method != "tools/call" {
+		return ""
+	}
+	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
+	return name
+}
+
+// relay serves every connection of one server that processes lead to.
+func relay(t *testing.T, srv *mcptest.Server) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go srv.Serve(conn)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// A stateless server makes a task of a call that asks for one too.
+func TestTaskThatWasAskedForToo(t *testing.T) {
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "w" {
+			return []byte(`{"resultType":"task","taskId":"1","status":"working"}`)
+		}
+		return nil
+	}
+	for _, era := range []string{stateless, handshake} {
+		_, one := remote(t, mcptest.Options{Name: "one", Era: "stateless", Answer: answer})
+		s := start(t, stored(t, nil, one))
+		c := connect(t, s, era)
+		c.request("tools/call", `{"name":"w","arguments":{},"task":{}}`)
+		if s.Stats().Store.Doubtful != 1 {
+			t.Errorf("client %s: the task is not in the air", era)
+		}
+	}
+}
+
+// Two servers may give their tasks the same ids.
+func TestTaskIDsAreTheirServersOwn(t *testing.T) {
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "w" {
+			return []byte(`{"task":{"taskId":"1","status":"working"}}`)
+		}
+		return nil
+	}
+	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer})
+	o := stored(t, []valuemodel.Rule{reading("two/echo", time.Hour)}, one, two)
+	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x", "y"
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.request("tools/call", `{"name":"one__w","arguments":{},"task":{}}`)
+	c.request("tools/call", `{"name":"two__w","arguments":{},"task":{}}`)
+	c.call("two__echo", `{}`)
+	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
+		t.Fatalf("while its task runs: got %s", how)
+	}
+	proxy.Hear(s, "one", "notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	c.call("two__echo", `{}`)
+	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
+		t.Errorf("two's task still runs, and its domain is served: %s", how)
+	}
+}
+
+// A reload between two rounds of one call.
+func TestRoundsAreJudgedAnew(t *testing.T) {
+	release, second := make(chan struct{}), make(chan struct{})
+	var version atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch tool(m) {
+		case "w":
+			if jsonrpc.Get(m.Params, "inputResponses") == nil {
+				return []byte(`{"resultType":"input_required","inputRequests":{"q":{"method":"roots/list","params":{}}},"requestState":"s"}`)
+			}
+			close(second)
+			<-release
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+		}
+		return nil
+	}
+	_, one := remote(t, mcptest.Options{Name: "one", Era: "stateless", Answer: answer})
+	rules := []valuemodel.Rule{reading("one/r", time.Hour)}
+	o := stored(t, rules, one)
+	o.Upstreams[0].Model.Domain = "a"
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("r", `{}`)
+	o2 := stored(t, rules, one)
+	o2.Upstreams[0].Model.Domain = "b"
+	c.reply(func(string, []byte) []byte {
+		s.Apply(o2)
+		return []byte(`{"roots":[]}`)
+	})
+	w := c.begin("w", `{}`)
+	<-second
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while the write is in the air: got %s", how)
+	}
+	close(release)
+	w.wait()
+	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
+
+// A reload while a call waits for another's answer, which then is none.
+func TestLeftAloneIsJudgedAnew(t *testing.T) {
+	release1, release2 := make(chan struct{}), make(chan struct{})
+	entered := make(chan struct{}, 4)
+	var version, calls atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch tool(m) {
+		case "w":
+			if calls.Add(1) == 1 {
+				entered <- struct{}{}
+				<-release1
+				return []byte(`{"content":[],"isError":true}`)
+			}
+			entered <- struct{}{}
+			<-release2
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+		}
+		return nil
+	}
+	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", time.Hour)}, one)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("r", `{}`)
+	a := c.begin("w", `{}`)
+	<-entered
+	b := c.begin("w", `{}`)
+	c.request("ping", "")
+	s.Apply(stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, one))
+	close(release1)
+	a.wait()
+	<-entered
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while it is in the air: got %s", how)
+	}
+	close(release2)
+	b.wait()
+	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
+
+// A write that was judged before its server said who it is.
+func TestNameThatComesLate(t *testing.T) {
+	sent, release, greet := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var version atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "initialize" || m.Method == "server/discover" {
+			<-greet
+			return nil
+		}
+		switch tool(m) {
+		case "w":
+			close(sent)
+			<-release
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+		}
+		return nil
+	}
+	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(mcptest.Options{Name: "github-mcp-server", Answer: answer}))})
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
+	o.Upstreams[0].Model.Trust = true
+	o.StartupWait = time.Millisecond
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	w := c.begin("w", `{}`)
+	c.request("ping", "") // it has been judged
+	close(greet)
+	<-sent
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while the write is in the air: got %s", how)
+	}
+	close(release)
+	w.wait()
+	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
+
+// Another process of the same upstream calls itself something else.
+func TestNameThatTurns(t *testing.T) {
+	var version atomic.Int64
+	var name atomic.Value
+	name.Store("github-mcp-server")
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "initialize" {
+			return []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"` + name.Load().(string) + `","version":"1"}}`)
+		}
+		switch tool(m) {
+		case "w":
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+		}
+		return nil
+	}
+	addr := relay(t, mcptest.New(mcptest.Options{Name: "x", Answer: answer}))
+	up := child(t, mcptest.Options{Name: "one", Relay: addr})
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
+	o.Upstreams[0].Model.Trust = true
+	s := start(t, o)
+	a := connect(t, s, handshake)
+	a.call("r", `{}`)
+	name.Store("github-mcp")
+	b := connect(t, s, handshake)
+	b.call("w", `{}`)
+	b.call("w", `{}`)
+	a.call("r", `{}`)
+	a.call("r", `{}`)
+	b.call("w", `{}`)
+	if x := a.call("r", `{}`); !strings.Contains(x, "v3") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
