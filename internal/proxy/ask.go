@@ -155,7 +155,7 @@ func (s *session) only(l *leased) *exchange {
 	defer s.mu.Unlock()
 	var found *exchange
 	for _, x := range s.inflight {
-		if x.lease == nil || x.lease.Lease != l.Lease {
+		if x.lease == nil || x.lease.Lease != l.Lease || x.isAnswered() {
 			continue
 		}
 		if found != nil {
@@ -164,4 +164,12 @@ func (s *session) only(l *leased) *exchange {
 		found = x
 	}
 	return found
+}
+
+// isAnswered reports whether the request has its answer: its client may know that
+// before the exchange has left.
+func (x *exchange) isAnswered() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.answered
 }
