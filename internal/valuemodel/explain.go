@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// WriteTo writes every field, its value, and the layer that set it.
+// WriteTo writes every field, its value, and the layer that set it; those with
+// long values behind the others, so that they do not push them apart.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s/%s\n", m.Upstream, m.Tool)
@@ -25,13 +26,19 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	for _, l := range m.lines() {
 		row(l.key, l.value, l.key)
 	}
+	row("invalidates_only", m.narrowed(), "invalidates_only")
+	if err := t.Flush(); err != nil {
+		return 0, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
+		row("field_groups."+name, m.FieldGroups[name].String(), "field_groups."+name)
+	}
 	for _, f := range m.FollowUps {
 		row("follow_up."+f.Tool, f.String(), f.Key())
 	}
 	for _, e := range m.Invalidates {
 		row("invalidates."+e.Tool, e.scope(), e.Key())
 	}
-	row("invalidates_only", m.narrowed(), "invalidates_only")
 	if err := t.Flush(); err != nil {
 		return 0, err
 	}
@@ -43,7 +50,7 @@ type line struct{ key, value string }
 
 // lines are the fields with one value each.
 func (m *Model) lines() []line {
-	out := []line{
+	return []line{
 		{"value_class", string(m.ValueClass)},
 		{"side_effect_class", string(m.Class)},
 		{"classify", string(m.Classify)},
@@ -61,10 +68,6 @@ func (m *Model) lines() []line {
 		{"cost_model.dollars", decimal(m.Cost.Dollars)},
 		{"cost_model.freshness_ttl_s", decimal(m.Cost.Freshness.Seconds())},
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
-		out = append(out, line{"field_groups." + name, m.FieldGroups[name].String()})
-	}
-	return out
 }
 
 // narrowed is invalidates_only, and why it is not what it was set to.

@@ -51,11 +51,11 @@ cost_model.max_kb           40                                                  
 cost_model.latency_ms_p50   1.5                                                                          c.toml:3
 cost_model.dollars          -                                                                            -
 cost_model.freshness_ttl_s  60                                                                           c.toml:3
+invalidates_only            false                                                                        default
 field_groups.debug          fields url *_url, value 0.1, included false                                  c.toml:3
 follow_up.get               probability 0.4, lit = $$args, n = $result.items[*].number, at most 3  c.toml:3
 invalidates.get             same id                                                                      c.toml:3
 invalidates.see             all                                                                          c.toml:3
-invalidates_only            false                                                                        default
 `
 	squeeze := func(s string) string { // widths are not what this is about
 		var lines []string
@@ -69,6 +69,9 @@ invalidates_only            false                                               
 	}
 	column := strings.Index(strings.Split(b.String(), "\n")[1], "learned")
 	for line := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
+		if strings.HasPrefix(line, "field_groups.") {
+			break // the long ones have columns of their own
+		}
 		if line != "hub/list" && (len(line) <= column || line[column-1] != ' ' || line[column] == ' ') {
 			t.Errorf("not in line: %q", line)
 		}
