@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
@@ -115,22 +116,39 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
-// BenchmarkBump is flat: what is stored costs a write nothing.
-func BenchmarkBump(b *testing.B) {
+// BenchmarkSize is flat: how much is stored costs neither a write, nor a call that
+// is answered, nor one whose answer is stored in the place of an old one.
+func BenchmarkSize(b *testing.B) {
+	fetch := func(_ context.Context, f *dedup.Flight) { f.Settle([]byte("{}"), false, true) }
+	w := &dedup.Waiter{Done: func(dedup.Outcome) {}}
+	numbered := func(i int) dedup.Query {
+		q := query(pure, host, edge)
+		q.Key.Arguments = fmt.Sprint(i)
+		return q
+	}
 	for _, n := range []int{100, 10_000, 1_000_000} {
-		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
-			s := dedup.New(dedup.Options{MaxBytes: 4 << 30})
-			for i := range n {
-				q := query(pure, host, edge)
-				q.Key.Arguments = fmt.Sprint(i)
-				s.Do(b.Context(), q, &dedup.Waiter{Done: func(dedup.Outcome) {}}, func(_ context.Context, f *dedup.Flight) {
-					f.Settle([]byte("{}"), false, true)
-				})
+		s := dedup.New(dedup.Options{MaxBytes: 4 << 30})
+		for i := range n {
+			s.Do(b.Context(), numbered(i), &dedup.Waiter{Done: w.Done}, fetch)
+		}
+		if got := s.Stats().Entries; got != n {
+			b.Fatalf("%d entries, want %d", got, n)
+		}
+		runtime.GC()
+		b.Run(fmt.Sprintf("hit/entries=%d", n), func(b *testing.B) {
+			q, ctx := numbered(n/2), b.Context()
+			for b.Loop() {
+				s.Do(ctx, q, w, nil)
 			}
-			if got := s.Stats().Entries; got != n {
-				b.Fatalf("%d entries, want %d", got, n)
+		})
+		b.Run(fmt.Sprintf("insert/entries=%d", n), func(b *testing.B) {
+			q, ctx := numbered(n/3), b.Context()
+			q.Use = dedup.Use{Freshness: time.Nanosecond} // stored, and too old at once
+			for b.Loop() {
+				s.Do(ctx, q, &dedup.Waiter{Done: w.Done}, fetch)
 			}
-			runtime.GC()
+		})
+		b.Run(fmt.Sprintf("bump/entries=%d", n), func(b *testing.B) {
 			for b.Loop() {
 				s.Bump(host, edge)
 			}
