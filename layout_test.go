@@ -25,6 +25,8 @@ var allowed = map[string][]string{
 	"internal/limit":      {},
 	"internal/valuemodel": {"internal/call"},
 	"internal/call":       {},
+	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
+	"internal/schedule":   {},
 	"internal/upstream":   {"internal/jsonrpc", "internal/revision"},
 	"internal/revision":   {"internal/jsonrpc"},
 	"internal/jsonrpc":    {},

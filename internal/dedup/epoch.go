@@ -20,6 +20,7 @@ type mark struct {
 // epochs says when what may last have changed. The store's mutex guards it.
 type epochs struct {
 	now     uint64           // the counter: it only rises
+	settled time.Duration    // the latest of all marks
 	world   mark             // everything there is, also what was never heard of
 	domains map[string]*mark // domain → mark, once something has changed it
 	slots   []mark           // by the place's slot
@@ -135,5 +136,6 @@ func (s *Store) Reform() {
 	defer s.mu.Unlock()
 	s.reforms++
 	s.epochs.world.air = s.passages // those from before the last reform included
+	s.epochs.world.settled = max(s.epochs.world.settled, s.epochs.settled)
 	s.epochs.bump(&s.epochs.world)
 }

@@ -67,9 +67,7 @@ func (p *Passage) endLocked() {
 	}
 	if p.reforms != s.reforms { // the last reform put it into the air everywhere
 		s.land(&s.epochs.world)
-		if p.effect.Remote {
-			s.epochs.world.settled = max(s.epochs.world.settled, s.clock()+s.options.Settle)
-		}
+		s.epochs.world.settled = s.clock() + s.options.Settle // it may be a remote one by the new rules
 	}
 	if len(p.effect.Places) > 0 {
 		p.landLocked()
@@ -88,6 +86,7 @@ func (p *Passage) landLocked() {
 		s.land(m)
 		m.settled = max(m.settled, settled)
 	}
+	s.epochs.settled = max(s.epochs.settled, settled)
 }
 
 // Doubt notes that the outcome is not known: the call was cancelled, timed out,

@@ -143,7 +143,8 @@ func TestReform(t *testing.T) {
 			{"reformed again", s.Reform, false},
 			{"the write is in doubt", write.Doubt, false},
 			{"the later one has ended", later.End, false},
-			{"the time of the write is over", func() { time.Sleep(writeSettle + 1) }, true},
+			{"the time of the write is over", func() { time.Sleep(writeSettle + 1) }, false},
+			{"and whatever it did has settled", func() { time.Sleep(settle) }, true},
 		} {
 			step.act()
 			if got := keeps(t, s, edge); got != step.want {
@@ -156,14 +157,33 @@ func TestReform(t *testing.T) {
 	})
 }
 
-// A remote write that was under way at a reform settles under whatever names its
-// places have now.
+// What was under way at a reform, or had not settled, settles under whatever names
+// its places have now.
 func TestReformSettles(t *testing.T) {
+	for name, reform := range map[string]func(s *dedup.Store){
+		"a remote write": func(s *dedup.Store) {
+			write := s.Arrive(remote(host))
+			s.Reform()
+			write.End()
+		},
+		"what is one by the new rules": func(s *dedup.Store) {
+			read := s.Arrive(changes())
+			s.Reform()
+			read.End()
+		},
+		"a remote write that has ended": func(s *dedup.Store) {
+			s.Arrive(remote(host)).End()
+			s.Reform()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { reformSettles(t, reform) })
+	}
+}
+
+func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		write := s.Arrive(remote(host))
-		s.Reform()
-		write.End()
+		reform(s)
 		if keeps(t, s, edge) {
 			t.Error("kept what may be from before the write")
 		}

@@ -38,7 +38,15 @@ func (s *Server) Serve(conn net.Conn) {
 		defer writing.Unlock()
 		_, _ = conn.Write(append(bytes.Clone(line), '\n')) // nobody may be there any more
 	}
-	session := s.session(send)
+	client, id := s.session(send), conn.RemoteAddr().String()
+	s.mu.Lock()
+	s.sessions[id] = client
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.sessions, id)
+		s.mu.Unlock()
+	}()
 	for lines := jsonrpc.NewReader(conn, 0); ; {
 		line, err := lines.Next()
 		if err != nil {
@@ -48,7 +56,7 @@ func (s *Server) Serve(conn net.Conn) {
 		if err != nil {
 			return // cut off in the middle
 		}
-		if serve := session.take(context.Background(), m, send); serve != nil {
+		if serve := client.take(context.Background(), m, send); serve != nil {
 			go serve()
 		}
 	}

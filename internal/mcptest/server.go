@@ -61,7 +61,7 @@ type Server struct {
 	tools    []string
 	seen     []string            // every message, as it came
 	once     map[string]bool     // what happens only the first time has happened
-	sessions map[string]*session // id → session, over HTTP
+	sessions map[string]*session // id → session, over HTTP or a relay
 	listens  map[*request]bool   // open subscriptions/listen
 	early    []byte              // the answer to what was asked first
 	tasks    []string            // ids

@@ -28,6 +28,7 @@ type exchange struct {
 	lease *leased // whom it is for; nil: the proxy itself, or not known yet
 	turn  upstream.Turn
 	name  []byte       // raw; the target's own name where it differs from the one the client used
+	gone  bool         // its call goes on without it, and has its passage and turn
 	how   atomic.Int32 // of its answer: see served
 
 	mu       sync.Mutex
@@ -175,7 +176,9 @@ func (x *exchange) bind(l *leased) {
 
 // leave ends the exchange: its place in the order is free, its id too.
 func (x *exchange) leave() {
-	x.drop()
+	if !x.gone {
+		x.drop()
+	}
 	x.turn.Leave()
 	x.cancel(nil)
 	s := x.s

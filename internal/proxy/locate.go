@@ -231,21 +231,22 @@ func (x *exchange) referenced() []*leased {
 	return x.s.holders(uri)
 }
 
-// runners returns who may know a task: who began it here, else everyone with
+// runners returns who may know a task: who runs it for this session, else everyone with
 // tasks.
 func (s *session) runners(id []byte) []*leased {
 	name, _ := jsonrpc.String(id)
-	var running []*leased
+	var best *leased // two servers may call theirs the same
+	var of running
 	for _, l := range s.current() {
 		s.mu.Lock()
-		_, known := s.tasks[task{l.Instance(), name}]
+		r, known := s.tasks[task{l.Instance(), name}]
 		s.mu.Unlock()
-		if known {
-			running = append(running, l)
+		if known && (best == nil || r.before(of)) {
+			best, of = l, r
 		}
 	}
-	if running != nil {
-		return running
+	if best != nil {
+		return []*leased{best}
 	}
 	return having(s.current(), "tasks")
 }

@@ -22,7 +22,7 @@ type models struct {
 	layers *valuemodel.Models
 
 	mu   sync.RWMutex
-	made map[target]made // of a tool; with no name: of the upstream itself
+	made map[target]made // of a tool, its upstream as member.known; with no name: of the upstream itself
 }
 
 func newModels(layers *valuemodel.Models) *models {
@@ -44,60 +44,64 @@ func (s *Server) model(p *policy, l *leased, tool string) *valuemodel.Model {
 		server = offer.Server
 		item, _ = offer.Find(upstream.Tools, tool)
 	}
-	t := target{l.Name(), tool}
+	t := target{l.member.known(), tool}
 	p.models.mu.RLock()
 	m, ok := p.models.made[t]
 	p.models.mu.RUnlock()
 	if ok && bytes.Equal(m.item, item.Raw) && bytes.Equal(m.server, server) {
 		return m.model
 	}
-	return s.remodel(p, t, l.member.Model, made{server: server, item: item.Raw})
+	u := l.member.Model
+	if member := p.find(l.Name()); member != nil {
+		u = member.Model
+	}
+	return s.remodel(p, t, u, made{server: server, item: item.Raw})
 }
 
-// remodel makes a model anew. Where it decides otherwise than the one before,
-// nothing answered or begun until now may stand in for a call any more.
+// remodel makes a model anew, by all that its server has said. Where that decides
+// otherwise than before, nothing answered or begun until now may stand in for a
+// call any more.
 func (s *Server) remodel(p *policy, t target, u valuemodel.Upstream, m made) *valuemodel.Model {
-	who := t
-	if member := p.find(t.upstream); member != nil {
-		u = member.Model
-		who.upstream = member.known()
-	}
-	p.models.mu.Lock()
-	defer p.models.mu.Unlock()
-	u, hints, news := s.said.heard(u, who, m)
-	m.model = p.models.layers.Resolve(u, t.name, hints, valuemodel.Layer{})
-	if news { // it is about every tool
-		maps.DeleteFunc(p.models.made, func(k target, _ made) bool { return k.upstream == t.upstream })
-	}
-	if len(p.models.made) >= modelsKept {
-		clear(p.models.made)
-		news = true // nobody knows what those were
-	}
-	old, had := p.models.made[t]
-	if !had {
-		old.model = p.models.layers.Resolve(u, t.name, valuemodel.Hints{}, valuemodel.Layer{}) // as it was while not listed
-	}
-	switch {
-	case had && alike(old.model, m.model):
-		m.model = old.model
-	case news || had || loosens(m.model, old.model):
-		s.said.version.Add(1)
-		s.store.Reform() // after the version: who was judged before is in the air from now on
-	}
-	if m.item != nil || t.name == "" {
-		p.models.made[t] = m
+	version := s.said.version.Load()
+	h := s.said.hear(t, m)
+	u.Server = h.server
+	u.Trust = u.Trust && !h.turned
+	m.model = p.models.layers.Resolve(u, t.name, h.hints, valuemodel.Layer{})
+	if h.news || !reflect.DeepEqual(h.hints, h.before) && writes(p.models.layers.Resolve(u, t.name, h.before, valuemodel.Layer{}), m.model) {
+		p.models.forget(t.upstream, &s.said.version)
+		s.store.Reform() // after the version: who was judged before it rose is in the air from now on
+	} else if m.item != nil || t.name == "" { // what no server lists, a client may have made up
+		p.models.keep(t, m, version, &s.said.version)
 	}
 	return m.model
 }
 
-// loosens reports whether some call that only reads to b may write to a.
-func loosens(b, a *valuemodel.Model) bool {
-	reads := func(m *valuemodel.Model) bool { return m.Class.Reads() || m.Classify != "" }
-	return reads(a) && (!reads(b) || a.Class.Reads() != b.Class.Reads())
+// writes reports whether some call that only reads by the one model may write by
+// the next.
+func writes(old, next *valuemodel.Model) bool {
+	return old.Class.Reads() && !next.Class.Reads() || old.Classify != "" && next.Classify == "" && !next.Class.Reads()
 }
 
-// alike reports whether two models say the same.
-func alike(a, b *valuemodel.Model) bool { return reflect.DeepEqual(a, b) }
+// keep keeps a model, unless something was said since it was begun.
+func (m *models) keep(t target, made made, version uint64, now *atomic.Uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Load() != version {
+		return
+	}
+	if len(m.made) >= modelsKept {
+		clear(m.made)
+	}
+	m.made[t] = made
+}
+
+// forget drops the models of an upstream, and raises the version.
+func (m *models) forget(upstream string, version *atomic.Uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.made, func(t target, _ made) bool { return t.upstream == upstream })
+	version.Add(1)
+}
 
 // known names an upstream together with how it is reached: another command under
 // the same name is another server.
@@ -127,43 +131,52 @@ func (s *said) server(upstream string) string {
 	return s.servers[upstream]
 }
 
-// heard adds what a server says now, and returns what counts, and whether that is
-// news of the server itself.
-func (s *said) heard(u valuemodel.Upstream, t target, m made) (_ valuemodel.Upstream, _ valuemodel.Hints, news bool) {
+// heard is what counts of what a server has said.
+type heard struct {
+	server        string           // what it calls itself; "" not known, or it has turned
+	turned        bool             // it has called itself two things
+	news          bool             // one of these is new
+	before, hints valuemodel.Hints // of the tool: until now, and from now on
+}
+
+// hear adds what a server says now of itself and of one tool.
+func (s *said) hear(t target, m made) heard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servers == nil {
 		s.servers, s.turned, s.hints = make(map[string]string), make(map[string]bool), make(map[target]valuemodel.Hints)
 	}
+	var h heard
 	if m.server != nil {
 		name, _ := jsonrpc.String(jsonrpc.Get(m.server, "name"))
 		first, known := s.servers[t.upstream]
 		switch {
 		case !known:
 			s.servers[t.upstream] = name
-			news = true
+			h.news = true
 		case first != name && !s.turned[t.upstream]:
 			s.turned[t.upstream] = true
-			news = true
+			h.news = true
 		}
 	}
-	u.Server = s.servers[t.upstream]
-	if s.turned[t.upstream] {
-		u.Server, u.Trust = "", false
+	if h.turned = s.turned[t.upstream]; !h.turned {
+		h.server = s.servers[t.upstream]
 	}
+	h.before = s.hints[t]
+	h.hints = h.before
 	if m.item == nil {
-		return u, s.hints[t], news
+		return h
 	}
-	now := hints(m.item)
-	if before, known := s.hints[t]; known {
-		now = tighter(before, now)
+	_, known := s.hints[t]
+	switch h.hints = hints(m.item); {
+	case known:
+		h.hints = tighter(h.before, h.hints)
+	case len(s.hints) >= modelsKept:
+		h.hints.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
+		return h
 	}
-	if len(s.hints) < modelsKept {
-		s.hints[t] = now
-	} else if _, known := s.hints[t]; !known {
-		now.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
-	}
-	return u, now, news
+	s.hints[t] = h.hints
+	return h
 }
 
 // hints reads a tool's annotations.

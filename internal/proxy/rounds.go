@@ -168,9 +168,10 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	x.s.across[p] = struct{}{}
 	x.s.mu.Unlock()
 	turn := x.turn
-	x.turn = upstream.Turn{} // the call's: it goes on after the exchange
+	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the exchange
 	x.s.work.Go(func() {
 		defer turn.Leave()
+		defer x.drop()
 		answer, err := x.fetch(call, turn, req)
 		cancel(nil)
 		x.s.mu.Lock()

@@ -49,23 +49,24 @@ type session struct {
 	readyOnce  sync.Once
 	ready      chan struct{} // closed once the client may be asked and told things
 
-	mu       sync.Mutex
-	closed   bool
-	opened   time.Time // zero: not yet
-	client   upstream.Client
-	level    string // log level the client wants; "" : it did not say
-	version  string // negotiated in a handshake; "" before, and in the stateless era
-	leases   []*leased
-	inflight map[string]*exchange            // exchange.key → the request being served
-	admitted uint64                          // requests so far; of a pooled session
-	asked    map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
-	asks     int                             // how many requests were made of the client
-	listens  map[string]*listening           // exchange.key of subscriptions/listen → the open stream
-	across   map[*parked]struct{}            // calls to servers of the other era that may have questions
-	parked   map[string]*parked              // handle → a call that waits for the client's input
-	tasks    map[task]*dedup.Passage         // task → what it may still change
-	listed   [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
-	told     map[string]*notice              // method → the list_changed sent or due
+	mu         sync.Mutex
+	closed     bool
+	opened     time.Time // zero: not yet
+	client     upstream.Client
+	level      string // log level the client wants; "" : it did not say
+	version    string // negotiated in a handshake; "" before, and in the stateless era
+	leases     []*leased
+	inflight   map[string]*exchange            // exchange.key → the request being served
+	admitted   uint64                          // requests so far; of a pooled session
+	asked      map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
+	asks       int                             // how many requests were made of the client
+	listens    map[string]*listening           // exchange.key of subscriptions/listen → the open stream
+	across     map[*parked]struct{}            // calls to servers of the other era that may have questions
+	parked     map[string]*parked              // handle → a call that waits for the client's input
+	tasks      map[task]running                // task → what it may still change
+	tasksBegun int                             // so far
+	listed     [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
+	told       map[string]*notice              // method → the list_changed sent or due
 }
 
 // leased is a session's lease on one upstream.
@@ -92,7 +93,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 		across:   make(map[*parked]struct{}),
 		parked:   make(map[string]*parked),
 		told:     make(map[string]*notice),
-		tasks:    make(map[task]*dedup.Passage),
+		tasks:    make(map[task]running),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,6 +16,21 @@ type task struct {
 	id       string
 }
 
+// running is what is known of a task.
+type running struct {
+	passage *dedup.Passage // nil: it has come to its end
+	nth     int            // of the session's tasks
+}
+
+// before reports whether r is rather meant than q, of two tasks with one id: one
+// that still runs, and of those the later one.
+func (r running) before(q running) bool {
+	if (r.passage == nil) != (q.passage == nil) {
+		return r.passage != nil
+	}
+	return r.nth > q.nth
+}
+
 // began remembers who runs the task that an answer says has begun, so that later
 // questions about it find their way, and holds the passage until its end. It is
 // false if there is none: the client asked for one, or, in the stateless era, the
@@ -40,7 +55,8 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 	if len(j.s.tasks) >= tasksKnown {
 		clear(j.s.tasks) // who runs a task can still be found by asking
 	}
-	j.s.tasks[task{l.Instance(), id}] = passage
+	j.s.tasksBegun++
+	j.s.tasks[task{l.Instance(), id}] = running{passage, j.s.tasksBegun}
 	j.s.mu.Unlock()
 	return true
 }
@@ -50,14 +66,16 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 func (s *session) heardOfTask(l *leased, id, status []byte) {
 	name, _ := jsonrpc.String(id)
 	s.mu.Lock()
-	passage := s.tasks[task{l.Instance(), name}]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	t := task{l.Instance(), name}
+	r := s.tasks[t]
 	switch {
-	case passage == nil:
+	case r.passage == nil:
 	case ended(status):
-		passage.End()
+		r.passage.End()
+		s.tasks[t] = running{nil, r.nth}
 	default:
-		passage.Doubt()
+		r.passage.Doubt()
 	}
 }
 

@@ -1,0 +1,164 @@
+package proxy_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// soon waits until something holds.
+func soon(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not %s after %v", what, patience)
+		}
+	}
+}
+
+// A reload to another command whose server never shakes hands: what the old one
+// said is not held against it again and again.
+func TestReloadToMuteServer(t *testing.T) {
+	for _, name := range []string{"fake", "github-mcp-server"} {
+		old, next := child(t, mcptest.Options{Name: name}), child(t, mcptest.Options{Name: name, Start: "mute"})
+		old.Spec.Name, next.Spec.Name = "one", "one"
+		next.Spec.StartTimeout = 100 * time.Millisecond
+		rules := []valuemodel.Rule{reading("one/r", time.Hour)}
+		s := start(t, stored(t, rules, old))
+		c := connect(t, s, handshake)
+		c.call("echo", `{}`)
+		s.Apply(stored(t, rules, next))
+		c.broken("echo", `{}`)
+		c.request("ping", "")
+	}
+}
+
+// A tool that is listed no more is judged by what was said of it, and if it is
+// listed again as one that writes, a call of it under way is one.
+func TestListedAgain(t *testing.T) {
+	var phase, version atomic.Int64
+	sent, release := make(chan struct{}), make(chan struct{})
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "tools/list" {
+			hint := map[int64]string{0: "true", 2: "false"}[phase.Load()]
+			if hint == "" {
+				return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}}]}`)
+			}
+			return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}},{"name":"w","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":` + hint + `}}]}`)
+		}
+		switch tool(m) {
+		case "w":
+			if strings.Contains(string(m.Params), "hold") {
+				close(sent)
+				<-release
+				version.Add(1)
+			}
+			return []byte(`{"content":[]}`)
+		case "r":
+			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+		}
+		return nil
+	}
+	srv := mcptest.New(mcptest.Options{Name: "x", Answer: answer})
+	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, srv)})
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
+	o.Upstreams[0].Model.Trust = true
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("w", `{}`)
+	list := func(n int64, want bool) {
+		t.Helper()
+		phase.Store(n)
+		srv.Announce("notifications/tools/list_changed", "{}")
+		soon(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == want })
+	}
+	list(1, false)
+	o2 := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/q", time.Hour)}, up)
+	o2.Upstreams[0].Model.Trust = true
+	s.Apply(o2)
+	w := c.begin("w", `{"hold":1}`)
+	<-sent
+	list(2, true)
+	c.call("w", `{}`) // is a write by now
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while the write is in the air: got %s", how)
+	}
+	close(release)
+	w.wait()
+	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
+
+// After a reload to another command, what its server says goes for what is judged by
+// its name.
+func TestStirredAfterReload(t *testing.T) {
+	var version atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "echo" {
+			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+		}
+		return nil
+	}
+	srv := mcptest.New(mcptest.Options{Name: "github-mcp-server", Answer: answer})
+	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, srv)})
+	rules := []valuemodel.Rule{reading("one/echo", time.Hour)}
+	for _, reload := range []bool{false, true} {
+		version.Store(0)
+		o := stored(t, rules, up)
+		o.Upstreams[0].Model.Trust = true
+		s := start(t, o)
+		c := connect(t, s, handshake)
+		c.call("echo", `{}`)
+		if reload {
+			o2 := stored(t, rules, up)
+			o2.Upstreams[0].Model.Trust = true
+			o2.Upstreams[0].Fingerprint += " another"
+			s.Apply(o2)
+			c.call("echo", `{}`)
+		}
+		c.call("echo", `{}`)
+		version.Store(1)
+		srv.Announce("notifications/tools/list_changed", "{}")
+		soon(t, "fresh after list_changed", func() bool { return strings.Contains(c.call("echo", `{}`), "v1") })
+	}
+}
+
+// One server's task has ended, another's of the same id runs: that one is meant.
+func TestTaskThatRunsIsMeant(t *testing.T) {
+	answer := func(name string) func(ctx context.Context, m jsonrpc.Message) []byte {
+		return func(ctx context.Context, m jsonrpc.Message) []byte {
+			switch {
+			case tool(m) == "w":
+				return []byte(`{"task":{"taskId":"1","status":"working"}}`)
+			case m.Method == "tasks/result":
+				return []byte(`{"content":[{"type":"text","text":"result of ` + name + `"}]}`)
+			case m.Method == "tasks/cancel":
+				return []byte(`{"taskId":"1","status":"cancelled"}`)
+			}
+			return nil
+		}
+	}
+	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer("one")})
+	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer("two")})
+	o := stored(t, []valuemodel.Rule{reading("two/echo", time.Hour)}, one, two)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.request("tools/call", `{"name":"one__w","arguments":{},"task":{}}`)
+	proxy.Hear(s, "one", "notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	c.request("tools/call", `{"name":"two__w","arguments":{},"task":{}}`)
+	if got := c.request("tasks/result", `{"taskId":"1"}`); !strings.Contains(got, "result of two") {
+		t.Errorf("got %s", got)
+	}
+	if got := c.request("tasks/cancel", `{"taskId":"1"}`); !strings.Contains(got, "cancelled") {
+		t.Errorf("got %s", got)
+	}
+}
