@@ -1,0 +1,257 @@
+package enrich_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/valuemodel"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// reading is the model of a tool that may be guessed: an answer of 2 KiB at the
+// 90th percentile (562 tokens), 400 ms.
+func reading(change func(*valuemodel.Model)) *valuemodel.Model {
+	m := &valuemodel.Model{Layer: valuemodel.Layer{
+		Class: valuemodel.ReadOnly, ValueClass: valuemodel.Critical, Speculate: new(true),
+		Cost: valuemodel.Cost{TypicalKB: 1, MaxKB: 40, Latency: 400 * time.Millisecond},
+	}}
+	if change != nil {
+		change(m)
+	}
+	return m
+}
+
+// guess is a candidate for the call of a tool with an argument.
+func guess(tool string, p float64, change func(*enrich.Candidate)) enrich.Candidate {
+	c := enrich.Candidate{
+		Key:   call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: `{"a":1}`},
+		Model: reading(nil), P: p,
+	}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// options are those of a fresh session with default settings.
+func options(change func(*enrich.Options)) enrich.Options {
+	o := enrich.Options{
+		Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond, SecondWorth: 0.01,
+	}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// outcome is a selection as text: the choices in order, then what was declined.
+func outcome(s enrich.Selection) []string {
+	var lines []string
+	for _, c := range s.Choices {
+		lines = append(lines, fmt.Sprint(c.Candidate))
+	}
+	for _, d := range s.Declined {
+		lines = append(lines, fmt.Sprintf("%d %s", d.Candidate, d.Reason))
+	}
+	return lines
+}
+
+func expect(t *testing.T, s enrich.Selection, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, outcome(s)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+type (
+	candidates = []enrich.Candidate
+	candidate  = enrich.Candidate
+	model      = valuemodel.Model
+)
+
+func TestPick(t *testing.T) {
+	of := func(change func(*model)) func(*candidate) {
+		return func(c *candidate) { c.Model = reading(change) }
+	}
+	because := func(r enrich.Reason) func(*candidate) { return func(c *candidate) { c.Reason = r } }
+	tests := []struct {
+		name    string
+		all     candidates
+		options func(*enrich.Options)
+		want    []string
+	}{
+		{"nothing", nil, nil, nil},
+		{"the better first", candidates{guess("a", 0.4, nil), guess("b", 0.9, nil)}, nil, []string{"1", "0"}},
+		{"no slot", candidates{guess("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots = 0 }, []string{"0 cap"}},
+		{"no slot and no budget", candidates{guess("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots, o.Budget = 0, 0 }, []string{"0 budget"}},
+		{"no options", candidates{guess("a", 0.9, nil)}, func(o *enrich.Options) { *o = enrich.Options{} }, []string{"0 budget"}},
+		{"more than slots", candidates{guess("a", 0.6, nil), guess("b", 0.9, nil), guess("c", 0.7, nil), guess("d", 0.8, nil)}, nil, []string{"1", "3", "2", "0 cap"}},
+		{"more than the budget", candidates{guess("a", 0.6, nil), guess("b", 0.9, nil)}, func(o *enrich.Options) { o.Budget = 600 }, []string{"1", "0 budget"}},
+		{"under the floor", candidates{guess("a", 0.29, nil), guess("b", 0.3, nil), guess("c", math.NaN(), nil)}, nil, []string{"1", "0 low_probability", "2 low_probability"}},
+		{"no floor, and not possible", candidates{guess("a", 0, nil)}, func(o *enrich.Options) { o.MinProbability = 0 }, []string{"0 low_probability"}},
+		{"no model", candidates{guess("a", 0.9, func(c *candidate) { c.Model = nil })}, nil, []string{"0 not_speculatable"}},
+		{"a write", candidates{guess("a", 0.9, of(func(m *model) { m.Class = valuemodel.MutatesLocal }))}, nil, []string{"0 not_speculatable"}},
+		{"a class that the arguments decide", candidates{guess("a", 0.9, of(func(m *model) { m.Class, m.Classify = valuemodel.Indeterminate, valuemodel.SQL }))}, nil, []string{"0"}},
+		{"switched off", candidates{guess("a", 0.9, of(func(m *model) { m.Speculate = new(false) }))}, nil, []string{"0 not_speculatable"}},
+		{"never said to be safe", candidates{guess("a", 0.9, of(func(m *model) { m.Speculate = nil }))}, nil, []string{"0 not_speculatable"}},
+		{"volatile", candidates{guess("a", 0.9, of(func(m *model) { m.Volatile = new(true) }))}, nil, []string{"0 not_speculatable"}},
+		{"priced", candidates{guess("a", 0.9, of(func(m *model) { m.Cost.Dollars = 0.0001 }))}, nil, []string{"0 dollars"}},
+		{"what the maker knows", candidates{
+			guess("a", 0.9, because(enrich.RateLimited)), guess("b", 0.9, because(enrich.Throttled)), guess("c", 0.9, because(enrich.Stored)),
+			guess("d", 0.9, because(enrich.InFlight)), guess("e", 0.9, because(enrich.Schema)), guess("f", 0.9, because(enrich.Origin)),
+			guess("g", 0.9, because(enrich.Disclosure)), guess("h", 0.1, because(enrich.Stored)),
+		}, nil, []string{"0 rate_limited", "1 throttled", "2 stored", "3 in_flight", "4 schema", "5 origin", "6 disclosure", "7 stored"}},
+		{"shadow only where all else allows", candidates{
+			guess("a", 0.9, because(enrich.Shadow)), guess("b", 0.1, because(enrich.Shadow)),
+			guess("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Shadow, enrich.Point(time.Millisecond) }), guess("d", 0.5, nil),
+		}, nil, []string{"3", "0 shadow", "1 low_probability", "2 gate"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, enrich.Pick(tt.all, options(tt.options)), tt.want...)
+		})
+	}
+}
+
+func TestPickMergesTheSameCall(t *testing.T) {
+	other := func(c *candidate) { c.Key.Arguments = `{"a":2}` }
+	t.Run("the most probable stands for it", func(t *testing.T) {
+		s := enrich.Pick(candidates{guess("a", 0.4, nil), guess("a", 0.8, nil), guess("a", 0.6, nil), guess("a", 0.5, other)}, options(nil))
+		expect(t, s, "1", "3")
+	})
+	t.Run("of equals the first", func(t *testing.T) {
+		expect(t, enrich.Pick(candidates{guess("a", 0.4, nil), guess("a", 0.4, nil)}, options(nil)), "0")
+	})
+	t.Run("one that may be made before one that is watched", func(t *testing.T) {
+		watched := guess("a", 0.9, func(c *candidate) { c.Reason = enrich.Shadow })
+		for _, all := range []candidates{{watched, guess("a", 0.5, nil)}, {guess("a", 0.5, nil), watched}} {
+			s := enrich.Pick(all, options(nil))
+			if len(s.Choices) != 1 || len(s.Declined) != 0 || all[s.Choices[0].Candidate].Reason != "" {
+				t.Errorf("got %v", outcome(s))
+			}
+		}
+	})
+	t.Run("another upstream or session is another call", func(t *testing.T) {
+		s := enrich.Pick(candidates{
+			guess("a", 0.5, nil),
+			guess("a", 0.5, func(c *candidate) { c.Key.Upstream = 2 }),
+			guess("a", 0.5, func(c *candidate) { c.Key.Scope = "t" }),
+		}, options(nil))
+		expect(t, s, "0", "1", "2")
+	})
+}
+
+// P·min(L, D) > (1−P)·C, at its edge: with C = 50 ms and P = 0.5 a call must hide
+// more than 50 ms.
+func TestGate(t *testing.T) {
+	within := func(latency, lead time.Duration) func(*candidate) {
+		return func(c *candidate) { c.Latency, c.Lead = enrich.Point(latency), enrich.Point(lead) }
+	}
+	tests := []struct {
+		name   string
+		p      float64
+		change func(*candidate)
+		want   string
+	}{
+		{"at the edge", 0.5, within(50*time.Millisecond, time.Second), "0 gate"},
+		{"above it", 0.5, within(51*time.Millisecond, time.Second), "0"},
+		{"the lead is too short", 0.5, within(time.Second, 50*time.Millisecond), "0 gate"},
+		{"asked for sooner than it can begin", 0.9, within(time.Second, -time.Second), "0 gate"},
+		{"not known: what the model says", 0.5, within(0, time.Second), "0"},
+		{"certain, and nothing to hide", 1, within(time.Second, -1), "0 gate"},
+		{"less likely", 0.3, within(116*time.Millisecond, time.Second), "0 gate"},
+		{"less likely, slower", 0.3, within(117*time.Millisecond, time.Second), "0"},
+		{"more than certain is certain", 7, within(time.Millisecond, time.Second), "0"},
+		{"a careful host", 0.5, func(c *candidate) {
+			within(60*time.Millisecond, time.Second)(c)
+			c.Caution = 2
+		}, "0 gate"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, enrich.Pick(candidates{guess("a", tt.p, tt.change)}, options(nil)), tt.want)
+		})
+	}
+}
+
+func TestGatePricesDollars(t *testing.T) {
+	priced := func(dollars float64) func(*candidate) {
+		return func(c *candidate) {
+			c.Model = reading(func(m *model) { m.Cost.Dollars = dollars })
+		}
+	}
+	rich := func(o *enrich.Options) { o.Dollars = 1 }
+	tests := []struct {
+		name    string
+		all     candidates
+		options func(*enrich.Options)
+		want    []string
+	}{
+		// 0.5·400 ms against 0.5·(50 ms + dollars at a second for a cent)
+		{"worth it", candidates{guess("a", 0.5, priced(0.0034))}, rich, []string{"0"}},
+		{"not worth it", candidates{guess("a", 0.5, priced(0.0035))}, rich, []string{"0 gate"}},
+		{"more than there is", candidates{guess("a", 0.5, priced(1.01))}, rich, []string{"0 dollars"}},
+		{"more than there is for both", candidates{guess("a", 0.8, priced(0.003)), guess("b", 0.9, priced(0.003))}, func(o *enrich.Options) { o.Dollars = 0.005 }, []string{"1", "0 dollars"}},
+		{"no price is worth it", candidates{guess("a", 1, priced(0.0001)), guess("b", 0.5, nil)}, func(o *enrich.Options) { o.Dollars, o.SecondWorth = 1, 0 }, []string{"1", "0 gate"}},
+		{"debts bar what is free of charge from nothing", candidates{guess("a", 0.5, nil)}, func(o *enrich.Options) { o.Dollars = -1 }, []string{"0"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, enrich.Pick(tt.all, options(tt.options)), tt.want...)
+		})
+	}
+}
+
+// The seed halves the value of tools slower than 5 s. They are what waiting is
+// hidden best behind.
+func TestSlowToolsAreBetterTargets(t *testing.T) {
+	slow := func(latency time.Duration) func(*candidate) {
+		return func(c *candidate) {
+			c.Latency, c.Lead = enrich.Point(latency), enrich.Point(20*time.Second)
+		}
+	}
+	s := enrich.Pick(candidates{guess("a", 0.5, slow(200*time.Millisecond)), guess("b", 0.5, slow(10*time.Second))}, options(nil))
+	expect(t, s, "1", "0")
+	if got, want := s.Choices[0].Value/s.Choices[1].Value, 50.0; math.Abs(got-want) > 1e-9 {
+		t.Errorf("got %v times the value, want %v", got, want)
+	}
+}
+
+// A median hides what is rarely large; min(L, D) is neither the least of the means
+// nor of the medians.
+func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
+	c := guess("a", 1, func(c *candidate) {
+		c.Latency = enrich.Spread{P10: 100 * time.Millisecond, P50: 400 * time.Millisecond, P90: 2 * time.Second}
+		c.Lead = enrich.Spread{P10: 200 * time.Millisecond, P50: time.Second, P90: 10 * time.Second}
+	})
+	// lead 200: .3·100+.4·200+.3·200 = 170; lead 1000: .3·100+.4·400+.3·1000 = 490; lead 10000: 790
+	want := 0.3*170 + 0.4*490 + 0.3*790
+	if s := enrich.Pick(candidates{c}, options(nil)); len(s.Choices) != 1 || math.Abs(s.Choices[0].Value-want) > 1e-9 {
+		t.Errorf("got %+v, want a value of %v", s, want)
+	}
+}
+
+func TestLeadDefaultsToThink(t *testing.T) {
+	slow := guess("a", 1, func(c *candidate) { c.Latency = enrich.Point(time.Hour) })
+	for think, want := range map[time.Duration]float64{0: 3000, time.Second: 1000} {
+		s := enrich.Pick(candidates{slow}, options(func(o *enrich.Options) { o.Think = think }))
+		if got := s.Choices[0].Value; math.Abs(got-want) > 1e-6 {
+			t.Errorf("think %v: got %v, want %v", think, got, want)
+		}
+	}
+}
+
+func TestPickIsRepeatable(t *testing.T) {
+	all := many(64)
+	want := enrich.Pick(all, options(nil))
+	for range 20 {
+		if diff := cmp.Diff(want, enrich.Pick(all, options(nil))); diff != "" {
+			t.Fatalf("-first +again:\n%s", diff)
+		}
+	}
+}

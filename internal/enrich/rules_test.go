@@ -1,0 +1,183 @@
+package enrich_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/valuemodel"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever the candidates: each is chosen, declined for one known reason, or the
+// same as another; and the choices keep every limit.
+func TestEveryCandidateIsAccountedFor(t *testing.T) {
+	seen := make(map[enrich.Reason]int)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(t, "candidates")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		all, o := drawCandidates(r, n), drawOptions(r)
+		s := enrich.Pick(all, o)
+
+		fate := make([]string, n)
+		for _, c := range s.Choices {
+			fate[c.Candidate] += " chosen"
+		}
+		for _, d := range s.Declined {
+			fate[d.Candidate] += " " + string(d.Reason)
+			seen[d.Reason]++
+		}
+		for i, f := range fate {
+			same := 0 // of those that mean the same, exactly one is accounted for
+			for k, c := range all {
+				if c.Key == all[i].Key && c.Projection == all[i].Projection && fate[k] != "" {
+					same++
+				}
+			}
+			if same != 1 || len(strings.Fields(f)) > 1 {
+				t.Fatalf("%d: got %q; %d that mean the same are accounted for", i, f, same)
+			}
+		}
+		checkChoices(t, all, o, s)
+	})
+	for _, r := range []enrich.Reason{
+		enrich.NotSpeculatable, enrich.LowProbability, enrich.Dollars, enrich.Gate, enrich.Budget, enrich.Cap,
+		enrich.RateLimited, enrich.Shadow, enrich.Stored,
+	} {
+		if seen[r] == 0 && !t.Failed() {
+			t.Errorf("nothing was declined for %q: the candidates prove nothing of that", r)
+		}
+	}
+	t.Log(seen)
+}
+
+func checkChoices(t *rapid.T, all candidates, o enrich.Options, s enrich.Selection) {
+	tokens, dollars := 0, 0.0
+	done := make(map[string]bool) // calls that stand before
+	edges := make(map[string]int)
+	for _, c := range s.Choices {
+		chosen := &all[c.Candidate]
+		key := fmt.Sprint(chosen.Key)
+		if done[key] {
+			t.Fatalf("%s is chosen twice", key)
+		}
+		for _, k := range chosen.Needs {
+			if k < 0 || k >= len(all) {
+				t.Fatalf("%d: needs %d, which is not there", c.Candidate, k)
+			}
+			had := all[k].Reason == enrich.Stored || all[k].Reason == enrich.InFlight
+			if !had && !done[fmt.Sprint(all[k].Key)] {
+				t.Fatalf("%d: needs %d, which does not stand before it: %+v", c.Candidate, k, s)
+			}
+		}
+		if chosen.Reason != "" || chosen.P < o.MinProbability || c.Tokens < 0 {
+			t.Fatalf("%d: chosen: %+v", c.Candidate, chosen)
+		}
+		if edges[chosen.Edge]++; chosen.Max > 0 && edges[chosen.Edge] > chosen.Max {
+			t.Fatalf("%s: got %d calls", chosen.Edge, edges[chosen.Edge])
+		}
+		done[key] = true
+		tokens += c.Tokens
+		dollars += chosen.Model.Cost.Dollars
+	}
+	if tokens != s.Tokens || tokens > o.Budget || len(s.Choices) > o.Slots || dollars > o.Dollars {
+		t.Fatalf("got %d tokens of %d, %d calls of %d, %v dollars of %v: %+v", tokens, o.Budget, len(s.Choices), o.Slots, dollars, o.Dollars, s)
+	}
+}
+
+func drawCandidates(r *rand.Rand, n int) candidates {
+	models := make([]*valuemodel.Model, 6)
+	for i := range models {
+		models[i] = reading(func(m *model) {
+			m.ValueClass = []valuemodel.ValueClass{valuemodel.Critical, valuemodel.Supporting, valuemodel.AuditOnly}[r.IntN(3)]
+			m.Cost.Latency = time.Duration(r.IntN(2000)) * time.Millisecond
+			m.Cost.TypicalKB = 8 * r.Float64()
+			if i == 4 {
+				m.Cost.Dollars = 0.001
+			}
+			if i == 5 {
+				m.Speculate = new(false)
+			}
+		})
+	}
+	all := make(candidates, n)
+	for i := range all {
+		which := r.IntN(len(models))
+		c := guess(fmt.Sprint(which), r.Float64()*1.1, nil)
+		c.Key.Arguments, c.Model, c.Useful = fmt.Sprint(r.IntN(20)), models[which], r.Float64()
+		if r.IntN(6) == 0 {
+			c.Projection = "short"
+		}
+		if r.IntN(5) == 0 {
+			c.Edge, c.Max = fmt.Sprint(which), 2
+		}
+		if r.IntN(6) == 0 {
+			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited}[r.IntN(3)]
+		}
+		for r.IntN(4) == 0 {
+			c.Needs = append(c.Needs, r.IntN(n+1)-1+r.IntN(2))
+		}
+		all[i] = c
+	}
+	return all
+}
+
+func drawOptions(r *rand.Rand) enrich.Options {
+	return enrich.Options{
+		Budget: r.IntN(12000), Slots: r.IntN(6), MinProbability: 0.3 * r.Float64(), Waste: time.Duration(r.IntN(300)) * time.Millisecond,
+		SecondWorth: 0.01, Dollars: 0.002 * r.Float64(), Nodes: []int{0, 3}[r.IntN(2)],
+	}
+}
+
+// many are candidates of eight tools, all of which pass the gate.
+func many(n int) candidates {
+	r := rand.New(rand.NewPCG(7, 8))
+	models := make([]*valuemodel.Model, 8)
+	for i := range models {
+		models[i] = reading(func(m *model) {
+			m.Cost.TypicalKB = 0.2 + 3*r.Float64()
+			m.FieldGroups = map[string]valuemodel.FieldGroup{
+				"debug": {Fields: []string{"node_id", "url", "*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)},
+				"text":  {Fields: []string{"body"}, EstimatedValue: new(0.4), DefaultInclude: new(false)},
+			}
+		})
+	}
+	all := make(candidates, n)
+	for i := range all {
+		which := r.IntN(len(models))
+		all[i] = guess(fmt.Sprint("tool_", which), 0.3+0.7*r.Float64(), nil)
+		all[i].Key.Arguments = fmt.Sprintf(`{"owner":"octo","repo":"hello","issue_number":%d}`, i)
+		all[i].Model, all[i].Bytes = models[which], 400+r.IntN(8000)
+		ms := time.Duration(100+r.IntN(900)) * time.Millisecond
+		all[i].Latency, all[i].Lead = enrich.Spread{P10: ms / 2, P50: ms, P90: 3 * ms}, enrich.Spread{P10: time.Second, P50: 3 * time.Second, P90: 20 * time.Second}
+	}
+	return all
+}
+
+// To stay at or below 100 µs at the median; the worst is bounded by the node cap.
+func BenchmarkPick(b *testing.B) {
+	for _, slots := range []int{3, 64} {
+		b.Run(fmt.Sprintf("64 candidates, %d slots", slots), func(b *testing.B) {
+			all := many(64)
+			o := options(func(o *enrich.Options) { o.Slots, o.Keywords = slots, []string{"issues about retry logic", "body"} })
+			var took []time.Duration
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				for i := range all {
+					all[i].P = 0.3 + float64((i*37+n*13)%70)/100 // another instance each time
+				}
+				began := time.Now()
+				enrich.Pick(all, o)
+				took = append(took, time.Since(began))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns/median")
+			b.ReportMetric(float64(took[len(took)-1].Nanoseconds()), "ns/worst")
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package enrich
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+// classWorth is what hiding a millisecond of a call counts, by value class. What
+// is free still has to be worth something, or it would not be worth choosing.
+func classWorth(c valuemodel.ValueClass) float64 {
+	switch c {
+	case valuemodel.Critical:
+		return 1
+	case valuemodel.Supporting:
+		return 0.5
+	}
+	return 0.2 // optional, audit_only
+}
+
+// worth is what hiding a millisecond of the call counts. Use that is not known is
+// taken to be even, and then counts for nothing.
+func (c *Candidate) worth(boost float64) float64 {
+	worth := classWorth(c.Model.ValueClass) * boost
+	if c.Useful > 0 {
+		worth *= 2 * min(c.Useful, 1)
+	}
+	if c.Share > 0 {
+		worth *= min(c.Share, 1)
+	}
+	return worth
+}
+
+// mostBoost bounds what intent may add.
+const mostBoost = 2.5
+
+// boost raises the worth of a tool by the field groups that only intent brings
+// in, where a keyword names one of their fields.
+func boost(m *valuemodel.Model, intent map[string]bool) float64 {
+	sum := 1.0
+	if len(intent) == 0 {
+		return sum
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) { // sorted: a sum depends on its order
+		g := m.FieldGroups[name]
+		optIn := g.DefaultInclude != nil && !*g.DefaultInclude
+		if optIn && g.EstimatedValue != nil && slices.ContainsFunc(g.Fields, func(field string) bool { return named(field, intent) }) {
+			sum += *g.EstimatedValue
+		}
+	}
+	return min(sum, mostBoost)
+}
+
+// intent is the words of the keywords.
+func intent(keywords []string) map[string]bool {
+	if len(keywords) == 0 {
+		return nil
+	}
+	all := make(map[string]bool)
+	for _, keyword := range keywords {
+		for _, word := range words(keyword) {
+			all[word] = true
+		}
+	}
+	return all
+}
+
+func named(field string, intent map[string]bool) bool {
+	return slices.ContainsFunc(words(field), func(word string) bool { return intent[word] })
+}
+
+// words takes a field's name or a keyword apart: "full_dom", "fullDOM" and "the
+// full DOMs" have two words in common. A word is in lower case and without the s
+// of a plural; of a single letter it would be no more than a coincidence.
+func words(s string) []string {
+	var all []string
+	var word strings.Builder
+	end := func() {
+		if w := strings.TrimSuffix(strings.ToLower(word.String()), "s"); len(w) > 1 {
+			all = append(all, w)
+		}
+		word.Reset()
+	}
+	lower := false // the letter before
+	for _, r := range s {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) || lower && unicode.IsUpper(r) {
+			end()
+		}
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			word.WriteRune(r)
+		}
+		lower = unicode.IsLower(r)
+	}
+	end()
+	return all
+}
+
+const (
+	callTokens = 50  // of a call itself, beside its answer
+	spread     = 2.0 // 90th percentile of an answer's size over its median, where only the median is known
+	mostTokens = 1e9 // of one call
+)
+
+// tokens is what the call's answer is expected to take: by its 90th percentile,
+// for the budget is overrun by the large ones and not by the typical one. A file
+// is as large as it is. What the model calls the most is where answers are cut.
+func (c *Candidate) tokens(o *Options) int {
+	if c.Model.ValueClass == valuemodel.AuditOnly {
+		return 0
+	}
+	most := c.Model.Cost.MaxKB * 1024
+	var bytes float64
+	switch {
+	case c.FileBytes > 0:
+		bytes = float64(c.FileBytes)
+	case c.Bytes > 0:
+		bytes = float64(c.Bytes)
+	case c.Model.Cost.TypicalKB > 0:
+		bytes = c.Model.Cost.TypicalKB * 1024 * spread
+	default:
+		bytes = most
+	}
+	if most > 0 {
+		bytes = min(bytes, most)
+	}
+	return callTokens + int(min(bytes/o.BytesPerToken, mostTokens))
+}

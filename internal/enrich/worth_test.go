@@ -1,0 +1,148 @@
+package enrich_test
+
+import (
+	"math"
+	"testing"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/valuemodel"
+)
+
+// alone is the choice of a candidate that nothing stands against.
+func alone(t *testing.T, c candidate, change func(*enrich.Options)) enrich.Choice {
+	t.Helper()
+	s := enrich.Pick(candidates{c}, options(func(o *enrich.Options) {
+		o.Budget = math.MaxInt
+		if change != nil {
+			change(o)
+		}
+	}))
+	if len(s.Choices) != 1 {
+		t.Fatalf("got %v", outcome(s))
+	}
+	return s.Choices[0]
+}
+
+// What is hidden, 0.5 · 400 ms, times what it is worth.
+func TestValue(t *testing.T) {
+	class := func(v valuemodel.ValueClass) func(*candidate) {
+		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
+	}
+	useful := func(u float64) func(*candidate) { return func(c *candidate) { c.Useful = u } }
+	tests := []struct {
+		name   string
+		change func(*candidate)
+		want   float64
+	}{
+		{"critical", class(valuemodel.Critical), 200},
+		{"supporting", class(valuemodel.Supporting), 100},
+		{"optional", class(valuemodel.Optional), 40},
+		{"audit only", class(valuemodel.AuditOnly), 40},
+		{"no class", class(""), 40},
+		{"always useful", useful(1), 400},
+		{"useful or not", useful(0.5), 200},
+		{"seldom useful", useful(0.1), 40},
+		{"more than certain", func(c *candidate) { c.P = 7 }, 400},
+		{"half of the answer", func(c *candidate) { c.Share = 0.5 }, 100},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := alone(t, guess("a", 0.5, tt.change), nil).Value; math.Abs(got-tt.want) > 1e-9 {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Usefulness is not probability (erratum 9): it decides between bets and never
+// whether to bet.
+func TestErratum9UseDoesNotGate(t *testing.T) {
+	useless := guess("a", 0.5, func(c *candidate) { c.Useful = 0.01 })
+	expect(t, enrich.Pick(candidates{useless}, options(nil)), "0")
+	expect(t, enrich.Pick(candidates{useless, guess("b", 0.5, nil)}, options(func(o *enrich.Options) { o.Slots = 1 })), "1", "0 cap")
+}
+
+func TestIntent(t *testing.T) {
+	groups := map[string]valuemodel.FieldGroup{
+		"snippet": {Fields: []string{"items.snippet", "*_url"}, EstimatedValue: new(0.4), DefaultInclude: new(false)},
+		"dom":     {Fields: []string{"fullDOM"}, EstimatedValue: new(0.7), DefaultInclude: new(false)},
+		"raw":     {Fields: []string{"raw", "html"}, EstimatedValue: new(0.9), DefaultInclude: new(false)},
+		"must":    {Fields: []string{"title"}, EstimatedValue: new(1.0), DefaultInclude: new(true)},
+		"unset":   {Fields: []string{"body"}, EstimatedValue: new(1.0)},
+		"axis":    {Fields: []string{"x"}, EstimatedValue: new(0.3), DefaultInclude: new(false)},
+		"no_sum":  {Fields: []string{"score"}, DefaultInclude: new(false)},
+	}
+	c := guess("a", 0.5, func(c *candidate) { c.Model = reading(func(m *model) { m.FieldGroups = groups }) })
+	tests := []struct {
+		name     string
+		keywords []string
+		want     float64 // times the value without intent
+	}{
+		{"none", nil, 1},
+		{"one that names nothing", []string{"retry", "logic"}, 1},
+		{"a field", []string{"snippet"}, 1.4},
+		{"in the plural, in another case, in a sentence", []string{"Snippets about retry logic"}, 1.4},
+		{"a word of a field", []string{"dom"}, 1.7},
+		{"a word of a glob", []string{"URL"}, 1.4},
+		{"two fields of one group count once", []string{"snippet", "url"}, 1.4},
+		{"two groups", []string{"snippet", "dom"}, 2.1},
+		{"at most 2.5", []string{"snippet", "dom", "html"}, 2.5},
+		{"what is included anyway", []string{"title"}, 1},
+		{"what is not said to be opt-in", []string{"body"}, 1},
+		{"what has no value", []string{"score"}, 1},
+		{"a single letter", []string{"x"}, 1},
+		{"part of a word is another word", []string{"curl", "omit", "ur"}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := alone(t, c, func(o *enrich.Options) { o.Keywords = tt.keywords }).Value / 200
+			if math.Abs(got-tt.want) > 1e-9 {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestIntentDecidesBetweenBets(t *testing.T) {
+	search := guess("search", 0.5, func(c *candidate) {
+		c.Model = reading(func(m *model) {
+			m.FieldGroups = map[string]valuemodel.FieldGroup{"snippet": {Fields: []string{"snippet"}, EstimatedValue: new(0.4), DefaultInclude: new(false)}}
+		})
+	})
+	all := candidates{guess("other", 0.6, nil), search}
+	expect(t, enrich.Pick(all, options(nil)), "0", "1")
+	expect(t, enrich.Pick(all, options(func(o *enrich.Options) { o.Keywords = []string{"snippets"} })), "1", "0")
+}
+
+func TestTokens(t *testing.T) {
+	cost := func(typical, most float64, bytes, file int) func(*candidate) {
+		return func(c *candidate) {
+			c.Bytes, c.FileBytes = bytes, file
+			c.Model = reading(func(m *model) { m.Cost.TypicalKB, m.Cost.MaxKB = typical, most })
+		}
+	}
+	tests := []struct {
+		name   string
+		change func(*candidate)
+		ratio  float64 // bytes per token
+		want   int
+	}{
+		{"the 90th percentile, not the median", cost(1, 0, 8000, 0), 0, 2050},
+		{"twice the median where that is all", cost(2, 0, 0, 0), 0, 50 + 1024},
+		{"the most where that is all", cost(0, 8, 0, 0), 0, 50 + 2048},
+		{"nothing is known", cost(0, 0, 0, 0), 0, 50},
+		{"a file is as large as it is", cost(1, 0, 8000, 400), 0, 150},
+		{"and no larger than what is let through", cost(1, 8, 8000, 1<<20), 0, 50 + 2048},
+		{"nor is anything else", cost(1, 4, 8000, 0), 0, 50 + 1024},
+		{"a learned ratio", cost(1, 0, 8000, 0), 3.2, 2550},
+		{"beyond all measure", cost(math.Inf(1), 0, 0, 0), 0, 50 + 1e9},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := alone(t, guess("a", 0.9, tt.change), func(o *enrich.Options) { o.BytesPerToken = tt.ratio })
+			if got.Tokens != tt.want {
+				t.Errorf("got %d, want %d", got.Tokens, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package schedule_test
+
+import (
+	"flag"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"mcpschedd/internal/schedule"
+
+	"pgregory.net/rapid"
+)
+
+// instance is a random problem, small enough to be solved by trying everything.
+type instance struct {
+	items  []schedule.Item
+	limits schedule.Limits
+}
+
+// drawInstance draws values and costs that are few and whole, so that there are
+// many ties and every sum is the same in any order. The numbers are from a seed:
+// drawn one by one they are mostly small, and then greedy is mostly right.
+func drawInstance(t *rapid.T) instance {
+	n := rapid.IntRange(0, 12).Draw(t, "fewer") // drawn numbers tend to 0
+	rows := rapid.IntRange(0, 4).Draw(t, "rows")
+	needy := rapid.IntRange(0, 3).Draw(t, "needs")
+	counted := rapid.Bool().Draw(t, "counted")
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	most := []int{4, 20, 1000}[r.IntN(3)]
+	in := instance{items: make([]schedule.Item, 12-n)}
+	for i := range in.items {
+		it := schedule.Item{Value: float64(r.IntN(most)), Cost: r.IntN(most), Row: r.IntN(1 + rows)}
+		for range r.IntN(1 + needy) {
+			switch {
+			case r.IntN(40) == 0:
+				it.Needs = append(it.Needs, r.IntN(len(in.items)+2)-1) // out of range, or a cycle
+			case i > 0:
+				it.Needs = append(it.Needs, r.IntN(i))
+			}
+		}
+		in.items[i] = it
+	}
+	in.limits.Budget = r.IntN(most*3) - 1
+	if counted {
+		in.limits.Count = 1 + r.IntN(5)
+	}
+	return in
+}
+
+// feasible reports whether a set of items (one bit each) may be chosen, by the
+// words of [schedule.Item] alone, and what it is worth.
+func (in instance) feasible(chosen uint) (value float64, ok bool) {
+	count, cost, rows := 0, 0, map[int]bool{}
+	var ready uint // items whose needs are ready: never those in a cycle
+	for before := ^uint(0); ready != before; {
+		before = ready
+		for i, it := range in.items {
+			if chosen>>i&1 == 1 && !slices.ContainsFunc(it.Needs, func(k int) bool {
+				return k < 0 || k >= len(in.items) || ready>>k&1 == 0
+			}) {
+				ready |= 1 << i
+			}
+		}
+	}
+	if ready != chosen {
+		return 0, false
+	}
+	for i, it := range in.items {
+		if chosen>>i&1 == 0 {
+			continue
+		}
+		if it.Row > 0 && rows[it.Row] {
+			return 0, false
+		}
+		rows[it.Row] = true
+		count++
+		cost += it.Cost
+		value += it.Value
+	}
+	if chosen == 0 {
+		return 0, true // whatever the budget
+	}
+	within := cost <= in.limits.Budget && (in.limits.Count <= 0 || count <= in.limits.Count)
+	return value, within
+}
+
+// optimum tries every set.
+func (in instance) optimum() float64 {
+	most := 0.0
+	for chosen := range uint(1) << len(in.items) {
+		if value, ok := in.feasible(chosen); ok {
+			most = max(most, value)
+		}
+	}
+	return most
+}
+
+// closure is an item with all that it needs, and whether there is an end to that.
+func (in instance) closure(i int, on []int) (closure uint, ok bool) {
+	if i < 0 || i >= len(in.items) || slices.Contains(on, i) {
+		return 0, false
+	}
+	closure = 1 << i
+	for _, k := range in.items[i].Needs {
+		c, ok := in.closure(k, append(slices.Clip(on), i))
+		if !ok {
+			return 0, false
+		}
+		closure |= c
+	}
+	return closure, true
+}
+
+// floor is what a choice may never be worth less than: the best closure alone,
+// and greedy by what a closure adds per what it adds in cost.
+func (in instance) floor() float64 {
+	var chosen uint
+	single := 0.0
+	for first := true; ; first = false {
+		best, most, least := chosen, 0.0, 1.0
+		have, _ := in.feasible(chosen)
+		for i := range in.items {
+			c, ok := in.closure(i, nil)
+			value, fits := in.feasible(chosen | c)
+			if !ok || !fits {
+				continue
+			}
+			if first {
+				single = max(single, value)
+			}
+			cost := float64(in.cost(chosen|c) - in.cost(chosen))
+			if (value-have)*least > most*cost {
+				best, most, least = chosen|c, value-have, cost
+			}
+		}
+		if best == chosen {
+			return max(single, have)
+		}
+		chosen = best
+	}
+}
+
+func (in instance) cost(chosen uint) int {
+	cost := 0
+	for ; chosen != 0; chosen &= chosen - 1 {
+		cost += in.items[bits.TrailingZeros(chosen)].Cost
+	}
+	return cost
+}
+
+// check holds a choice against what the problem says it is, and what still fits.
+func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choice) {
+	var chosen uint
+	for _, i := range c.Items {
+		chosen |= 1 << i
+	}
+	value, ok := in.feasible(chosen)
+	if !ok || value != c.Value || in.cost(chosen) != c.Cost || !slices.IsSorted(c.Items) || bits.OnesCount(chosen) != len(c.Items) {
+		t.Fatalf("%+v: no choice: %+v", in, c)
+	}
+	for i := range in.items {
+		more, ok := in.closure(i, nil)
+		if value, fits := in.feasible(chosen | more); ok && fits && value > c.Value {
+			t.Fatalf("%+v: %+v has room for %d", in, c, i)
+		}
+	}
+}
+
+// Below the cap the choice is the best there is; at the cap, whatever the cap,
+// it is no worse than the floor.
+func TestSelectAgainstEveryChoice(t *testing.T) {
+	checks := "3000"
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		checks = "100000"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil {
+		t.Fatal(err)
+	}
+	capped, searched, above := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInstance(t)
+		best, floor := in.optimum(), in.floor()
+		c := schedule.Select(in.items, in.limits)
+		in.check(t, c)
+		if !c.Exact || c.Value != best {
+			t.Fatalf("%+v: got %+v, want %v", in, c, best)
+		}
+		if c.Nodes > 1 {
+			searched++
+		}
+		if best > floor {
+			above++
+		}
+
+		in.limits.Nodes = rapid.IntRange(1, 6).Draw(t, "cap")
+		c = schedule.Select(in.items, in.limits)
+		in.check(t, c)
+		if c.Nodes > in.limits.Nodes || c.Value < floor || c.Exact && c.Value != best {
+			t.Fatalf("%+v: got %+v, want at least %v and at most %v", in, c, floor, best)
+		}
+		if !c.Exact {
+			capped++
+		}
+	})
+	if capped == 0 || searched == 0 || above == 0 {
+		t.Errorf("got %d capped, %d searched, %d above the floor: the instances prove nothing of one", capped, searched, above)
+	}
+	t.Logf("%d searched, %d above the floor, %d capped", searched, above, capped)
+}
+
+func FuzzSelect(f *testing.F) {
+	f.Add([]byte{9, 40, 0, 0, 70, 50, 0, 1, 20, 30, 1, 0, 5, 10, 1, 0}, 100, 0, 3)
+	f.Add([]byte{1, 0, 2, 3, 255, 255, 255, 255}, -1, 2, 0)
+	f.Fuzz(func(t *testing.T, data []byte, budget, count, nodes int) {
+		in := instance{limits: schedule.Limits{Budget: budget, Count: count}}
+		for ; len(data) >= 4 && len(in.items) < 10; data = data[4:] {
+			it := schedule.Item{Value: float64(data[0]), Cost: int(data[1]), Row: int(int8(data[2])) % 4}
+			if need := int(int8(data[3])); need != 0 {
+				it.Needs = []int{need - 1, len(in.items) - 1}[:1+need&1]
+			}
+			in.items = append(in.items, it)
+		}
+		c := schedule.Select(in.items, in.limits)
+		in.check(t, c)
+		if best := in.optimum(); c.Exact && c.Value != best {
+			t.Fatalf("%+v: got %+v, want %v", in, c, best)
+		}
+		in.limits.Nodes = nodes
+		c = schedule.Select(in.items, in.limits)
+		in.check(t, c)
+		if floor := in.floor(); c.Value < floor {
+			t.Fatalf("%+v: got %+v, want at least %v", in, c, floor)
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package schedule_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"mcpschedd/internal/schedule"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSelect(t *testing.T) {
+	type item = schedule.Item
+	budget := func(n int) schedule.Limits { return schedule.Limits{Budget: n} }
+	tests := []struct {
+		name   string
+		items  []item
+		limits schedule.Limits
+		want   []int
+	}{
+		{"the example of the package", []item{{9, 40, nil, 0}, {70, 50, []int{0}, 0}, {20, 30, nil, 1}, {5, 10, nil, 1}}, budget(100), []int{0, 1, 3}},
+		{"nothing", nil, budget(100), nil},
+		{"all fit", []item{{1, 1, nil, 0}, {2, 2, nil, 0}}, budget(3), []int{0, 1}},
+		{"what is free needs no budget", []item{{1, 0, nil, 0}, {2, 2, nil, 0}}, schedule.Limits{}, []int{0}},
+		{"no budget at all", []item{{1, 0, nil, 0}}, budget(-1), nil},
+		{"what is worth nothing is left", []item{{0, 0, nil, 0}, {1, 1, nil, 0}}, budget(5), []int{1}},
+		{"unless it is needed", []item{{0, 0, nil, 0}, {1, 1, []int{0}, 0}}, budget(5), []int{0, 1}},
+		{"too dear", []item{{9, 6, nil, 0}, {1, 1, nil, 0}}, budget(5), []int{1}},
+		{"too dear with what it needs", []item{{0, 3, nil, 0}, {9, 3, []int{0}, 0}, {1, 1, nil, 0}}, budget(5), []int{2}},
+		{"what two need is paid for once", []item{{0, 3, nil, 0}, {4, 2, []int{0}, 0}, {4, 2, []int{0}, 0}, {6, 6, nil, 0}}, budget(7), []int{0, 1, 2}},
+		{"needs of needs", []item{{5, 1, []int{1}, 0}, {0, 1, []int{2}, 0}, {0, 1, nil, 0}}, budget(3), []int{0, 1, 2}},
+		{"one of a row", []item{{5, 5, nil, 7}, {4, 1, nil, 7}, {3, 3, nil, 0}}, budget(6), []int{1, 2}},
+		{"another of the row if it fits", []item{{5, 5, nil, 7}, {4, 1, nil, 7}, {3, 3, nil, 0}}, budget(8), []int{0, 2}},
+		{"rows below 1 are none", []item{{5, 1, nil, -1}, {4, 1, nil, -1}}, budget(2), []int{0, 1}},
+		{"needs that share a row", []item{{1, 1, nil, 1}, {1, 1, nil, 1}, {9, 1, []int{0, 1}, 0}}, budget(9), []int{0}},
+		{"needs that take a row from others", []item{{1, 1, nil, 1}, {9, 1, []int{0}, 0}, {5, 1, nil, 1}}, budget(9), []int{0, 1}},
+		{"needs itself", []item{{9, 1, []int{0}, 0}, {1, 1, nil, 0}}, budget(9), []int{1}},
+		{"a cycle, and what needs it", []item{{9, 1, []int{1}, 0}, {9, 1, []int{0}, 0}, {9, 1, []int{1}, 0}, {1, 1, nil, 0}}, budget(9), []int{3}},
+		{"needs what is not there", []item{{9, 1, []int{2}, 0}, {9, 1, []int{-1}, 0}}, budget(9), nil},
+		{"no cost", []item{{9, -1, nil, 0}, {9, 1, []int{0}, 0}, {1, 1, nil, 0}}, budget(9), []int{2}},
+		{"no value", []item{{math.NaN(), 1, nil, 0}, {math.Inf(1), 1, nil, 0}, {-1, 1, nil, 0}, {2e100, 1, nil, 0}, {1, 1, nil, 0}}, budget(9), []int{4}},
+		{"needs what has no value", []item{{-1, 1, nil, 0}, {9, 1, []int{0}, 0}}, budget(9), nil},
+		{"costs beyond all integers", []item{{1, math.MaxInt, nil, 0}, {2, math.MaxInt, nil, 0}, {3, math.MaxInt, []int{1}, 0}}, budget(math.MaxInt), []int{1}},
+		{"equal ones: the first", []item{{1, 2, nil, 0}, {1, 2, nil, 0}, {1, 2, nil, 0}}, budget(5), []int{0, 1}},
+		{"at most two", []item{{3, 1, nil, 0}, {5, 9, nil, 0}, {4, 1, nil, 0}}, schedule.Limits{Budget: 11, Count: 2}, []int{1, 2}},
+		{"what is needed counts too", []item{{0, 1, nil, 0}, {6, 1, []int{0}, 0}, {4, 1, nil, 0}, {3, 1, nil, 0}}, schedule.Limits{Budget: 9, Count: 2}, []int{2, 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := schedule.Select(tt.items, tt.limits)
+			if diff := cmp.Diff(tt.want, c.Items); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if !c.Exact {
+				t.Errorf("got no exact choice after %d nodes", c.Nodes)
+			}
+		})
+	}
+}
+
+// Density alone has no floor: a small dense item keeps out a large one.
+func TestErratum3DensityIsUnbounded(t *testing.T) {
+	for _, k := range []int{10, 1000, 1_000_000} {
+		items := []schedule.Item{{Value: 2, Cost: 1}, {Value: float64(k), Cost: k}}
+		for _, nodes := range []int{1, 0} {
+			if c := schedule.Select(items, schedule.Limits{Budget: k, Nodes: nodes}); c.Value != float64(k) {
+				t.Errorf("%d: got %v, want the large one", k, c)
+			}
+		}
+	}
+}
+
+// The better of greedy and the best single item is not enough: 0.511 of the best.
+func TestErratum3BestSingleIsNotEnough(t *testing.T) {
+	items := []schedule.Item{{Value: 51.1, Cost: 51}, {Value: 50, Cost: 50}, {Value: 50, Cost: 50}}
+	c := schedule.Select(items, schedule.Limits{Budget: 100})
+	if c.Value != 100 || c.Cost != 100 || !slices.Equal(c.Items, []int{1, 2}) {
+		t.Errorf("got %+v, want the last two", c)
+	}
+}
+
+// A bonus for what an item leads to misleads where that cannot be paid, is two
+// steps away, or is shared.
+func TestErratum5Successors(t *testing.T) {
+	tests := []struct {
+		name   string
+		items  []schedule.Item
+		budget int
+		want   float64
+	}{
+		{"a gate to what cannot be paid", []schedule.Item{{Value: 0, Cost: 10}, {Value: 1000, Cost: 100, Needs: []int{0}}, {Value: 5, Cost: 15}}, 20, 5},
+		{"two steps away", []schedule.Item{{Cost: 1}, {Cost: 1, Needs: []int{0}}, {Value: 100, Cost: 1, Needs: []int{1}}, {Value: 1, Cost: 3}}, 3, 100},
+		{"a filler before the gate", []schedule.Item{{Value: 6, Cost: 1}, {Value: 1, Cost: 1}, {Value: 100, Cost: 9, Needs: []int{1}}}, 10, 101},
+		{"one follower, two gates", []schedule.Item{{Cost: 4}, {Cost: 4}, {Value: 10, Cost: 1, Needs: []int{0, 1}}, {Value: 6, Cost: 5}}, 8, 6},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if c := schedule.Select(tt.items, schedule.Limits{Budget: tt.budget}); c.Value != tt.want {
+				t.Errorf("got %+v, want %v", c, tt.want)
+			}
+		})
+	}
+}
+
+// The seed's greedy is not half of the best: it is a fiftieth of it.
+func TestErratum22GreedyIsNotHalf(t *testing.T) {
+	c := schedule.Select([]schedule.Item{{Value: 0.2, Cost: 1}, {Value: 1, Cost: 8000}}, schedule.Limits{Budget: 8000})
+	if c.Value != 1 {
+		t.Errorf("got %+v, want the one worth 1", c)
+	}
+}
+
+// Many equal calls must not be tried in every combination.
+func TestEqualItemsAreNotPermuted(t *testing.T) {
+	items := make([]schedule.Item, 200)
+	for i := range items {
+		items[i] = schedule.Item{Value: 3, Cost: 7}
+	}
+	if c := schedule.Select(items, schedule.Limits{Budget: 500}); !c.Exact || c.Nodes > 300 || len(c.Items) != 71 {
+		t.Errorf("got %d items, exact %v, after %d nodes", len(c.Items), c.Exact, c.Nodes)
+	}
+}
+
+// What keeps the search short is no part of the answer, and nothing else would
+// show its loss.
+func TestSearchIsShort(t *testing.T) {
+	most := map[string]int{"independent": 90, "alike": 40, "rows": 340, "forms of calls": 2600, "prerequisites": 1300, "chains and rows": 430}
+	for _, shape := range shapes {
+		r := rand.New(rand.NewPCG(1, 2))
+		nodes := 0
+		for range 100 {
+			nodes += schedule.Select(shape.draw(r, 64), schedule.Limits{Budget: 8000}).Nodes
+		}
+		if nodes/100 > most[shape.name] {
+			t.Errorf("%s: got %d nodes on average, want at most %d", shape.name, nodes/100, most[shape.name])
+		}
+	}
+}
+
+// hard are items whose value is their cost: the bound excludes next to nothing.
+func hard(n int) []schedule.Item {
+	r := rand.New(rand.NewPCG(3, 4))
+	items := make([]schedule.Item, n)
+	for i := range items {
+		cost := 2 * (1000 + r.IntN(9000))
+		items[i] = schedule.Item{Value: float64(cost), Cost: cost}
+	}
+	return items
+}
+
+func TestNodeCap(t *testing.T) {
+	items := hard(64)
+	for _, limit := range []int{1, 10, 1000} {
+		c := schedule.Select(items, schedule.Limits{Budget: 100_001, Nodes: limit})
+		if c.Exact || c.Nodes != limit {
+			t.Errorf("cap %d: got exact %v after %d nodes", limit, c.Exact, c.Nodes)
+		}
+	}
+	if c := schedule.Select(items, schedule.Limits{Budget: 100_001}); c.Nodes != 20_000 {
+		t.Errorf("got %d nodes, want the 20,000 of the default", c.Nodes)
+	}
+}
+
+func TestNodesAllocateNothing(t *testing.T) {
+	items := hard(64)
+	allocs := func(nodes int) float64 {
+		return testing.AllocsPerRun(5, func() {
+			schedule.Select(items, schedule.Limits{Budget: 100_001, Nodes: nodes})
+		})
+	}
+	if few, many := allocs(1), allocs(20_000); many > few {
+		t.Errorf("got %v allocations for 20,000 nodes, %v for 1", many, few)
+	}
+}
+
+func TestSelectIsRepeatable(t *testing.T) {
+	for _, shape := range shapes {
+		items := shape.draw(rand.New(rand.NewPCG(5, 6)), 40)
+		for i := range items {
+			items[i].Value, items[i].Cost = float64(i%5), i%7 // many ties
+		}
+		limits := schedule.Limits{Budget: 40, Count: 12}
+		want := schedule.Select(items, limits)
+		for range 5 {
+			if diff := cmp.Diff(want, schedule.Select(items, limits)); diff != "" {
+				t.Fatalf("%s: -first +again:\n%s", shape.name, diff)
+			}
+		}
+	}
+}
