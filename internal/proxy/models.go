@@ -44,7 +44,7 @@ func (s *Server) model(p *policy, l *leased, tool string) *valuemodel.Model {
 		server = offer.Server
 		item, _ = offer.Find(upstream.Tools, tool)
 	}
-	t := target{l.member.known(), tool}
+	t := target{l.member.known, tool}
 	p.models.mu.RLock()
 	m, ok := p.models.made[t]
 	p.models.mu.RUnlock()
@@ -102,10 +102,6 @@ func (m *models) forget(upstream string, version *atomic.Uint64) {
 	maps.DeleteFunc(m.made, func(t target, _ made) bool { return t.upstream == upstream })
 	version.Add(1)
 }
-
-// known names an upstream together with how it is reached: another command under
-// the same name is another server.
-func (m *member) known() string { return m.Spec.Name + "\x00" + m.Fingerprint }
 
 // said is what servers have said of themselves and their tools since the
 // program started. What loosens a model later is not believed: a server could
@@ -226,7 +222,7 @@ func (s *Server) stirred(up *upstream.Upstream, name string) {
 		return
 	}
 	u := m.Model
-	u.Server = s.said.server(m.known())
+	u.Server = s.said.server(m.known)
 	for _, d := range p.models.layers.Resolve(u, "", valuemodel.Hints{}, valuemodel.Layer{}).Domains {
 		s.store.Bump(call.Place{Domain: d.Name})
 	}

@@ -91,8 +91,9 @@ type policy struct {
 // member is one upstream of a policy.
 type member struct {
 	Upstream
-	up   *upstream.Upstream
-	gone chan struct{} // closed when up has been closed
+	up    *upstream.Upstream
+	gone  chan struct{} // closed when up has been closed
+	known string        // names it together with how it is reached: another command under the same name is another server
 }
 
 func (m *member) close() {
@@ -135,7 +136,7 @@ func withDefaults(o Options) Options {
 func (s *Server) build(o Options, old *policy) *policy {
 	p := &policy{Options: o, prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
 	for _, u := range o.Upstreams {
-		m := &member{Upstream: u, gone: make(chan struct{})}
+		m := &member{Upstream: u, gone: make(chan struct{}), known: u.Spec.Name + "\x00" + u.Fingerprint}
 		if same := old.find(u.Spec.Name); same != nil && same.Fingerprint == u.Fingerprint {
 			m.up, m.gone = same.up, same.gone
 		} else {
