@@ -28,7 +28,10 @@ func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 func unmeant(c *config.Config) []config.Problem {
 	_, problems := models(c)
 	for _, u := range c.Upstreams {
-		if _, known := valuemodel.ProviderNamed(u.Provider); u.Provider != "" && !known {
+		if u.Provider == "" {
+			continue
+		}
+		if _, known := valuemodel.ProviderNamed(u.Provider); !known {
 			hint := ""
 			if near := valuemodel.Near(u.Provider, valuemodel.ProviderNames()); near != "" {
 				hint = fmt.Sprintf("; did you mean %q?", near)

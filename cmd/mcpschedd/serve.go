@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"mcpschedd/internal/config"
@@ -87,6 +88,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { watch(ctx, c, dir, log, srv) })
+	watching.Go(func() {
+		o.Models.Ready()
+		debug.FreeOSMemory() // that leaves six megabytes of garbage
+	})
 	defer watching.Wait()
 	defer cancel()
 	if *addr != "" {

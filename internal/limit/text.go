@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,23 +24,29 @@ func Limited(text string) (time.Duration, bool) {
 	}
 	rest := strings.TrimSpace(text)
 	for range 6 { // "MCP error -32603: Error: failed to list issues: GET https://…: 403 Forbidden: …"
-		if complaint.MatchString(rest) || complains(rest) {
+		if complaint().MatchString(rest) || complains(rest) {
 			return waitIn(text), true
 		}
-		opening := announcement.FindString(rest)
+		opening := announcement().FindString(rest)
 		if opening == "" {
 			break
 		}
 		rest = rest[len(opening):]
-		if overHTTP.MatchString(opening) && status429.MatchString(rest) {
+		if overHTTP().MatchString(opening) && status429().MatchString(rest) {
 			return waitIn(text), true
 		}
 	}
 	return 0, false
 }
 
+// compiled compiles an expression when it is first asked for: most processes never
+// are, and these cost a megabyte.
+func compiled(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // announcement is one opening that only says that something went wrong.
-var announcement = regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
+var announcement = compiled(`(?i)^(?:` + strings.Join([]string{
 	`(?:\[(?:error|warning)\]|❌|⚠️|✗)`,
 	`(?:[a-z_]+\.)*[a-z_]*(?:error|exception)(?: -?[0-9]{1,6})?:`, // AxiosError: github.RateLimitError:
 	`mcp error -?[0-9]{1,6}:`,
@@ -60,13 +67,13 @@ const (
 
 // After an announcement that speaks of HTTP or an API a mere 429 is a status.
 var (
-	overHTTP  = regexp.MustCompile(`(?i)\b(?:https?|api|request|mcp)\b|httperror`)
-	status429 = regexp.MustCompile(`(?i)^\(?429` + after429)
+	overHTTP  = compiled(`(?i)\b(?:https?|api|request|mcp)\b|httperror`)
+	status429 = compiled(`(?i)^\(?429` + after429)
 )
 
 // complaint is a text that opens with the refusal itself. What follows must end
 // the clause, or go on as such texts do.
-var complaint = regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
+var complaint = compiled(`(?i)^(?:` + strings.Join([]string{
 	whose + `rate[ -]limit(?:s|ing)? (?:was |has been |already )?(?:exceeded|reached|hit)` + after,
 	`api rate limit of [0-9]+ still exceeded until `,
 	`(?:you have|you've|your [a-z ]{1,40} has) (?:exceeded|reached|hit|triggered) (?:a|an|the|your|our)(?: api| request| abuse)?(?: secondary)? (?:rate limit|detection mechanism)` + after,
@@ -107,7 +114,7 @@ func complains(text string) bool {
 func refuses(body any, depth int) bool {
 	switch body := body.(type) {
 	case string:
-		return complaint.MatchString(body)
+		return complaint().MatchString(body)
 	case []any:
 		return depth > 0 && len(body) > 0 && refuses(body[0], depth-1)
 	case map[string]any:
@@ -126,7 +133,7 @@ func refusesBy(name string, value any, depth int) bool {
 	case "status", "statuscode", "status_code", "httpstatus", "http_status", "code", "ecode", "type", "reason":
 		return value == 429.0 || word == "429" || word == "429 TOO_MANY_REQUESTS" || slices.Contains(codes, strings.ToLower(word))
 	case "message", "err", "detail", "title", "error_description", "errormessage":
-		return complaint.MatchString(word)
+		return complaint().MatchString(word)
 	case "error", "errors", "extensions", "errormessages":
 		return depth > 0 && refuses(value, depth-1)
 	}
@@ -140,7 +147,7 @@ var codes = []string{
 
 // hint is where a complaint says how long to wait: a duration as Go writes it, or
 // a number and perhaps its unit. What ends in another number is a point in time.
-var hint = regexp.MustCompile(`(?i)(?:retry[-_ ]?after|retry your request after|(?:retry|retrying|rate reset|resets?) in|try again (?:in|after)|wait(?: for)?)["']?[:=]? *["']?` +
+var hint = compiled(`(?i)(?:retry[-_ ]?after|retry your request after|(?:retry|retrying|rate reset|resets?) in|try again (?:in|after)|wait(?: for)?)["']?[:=]? *["']?` +
 	`(?:((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms?|s))+)\b|([0-9]{1,9}(?:\.[0-9]{1,9})?) *([a-z]*)([:/-]?[0-9])?)`)
 
 // farOff is a wait so long that it is a point in time.
@@ -149,7 +156,7 @@ const farOff = 30 * 24 * time.Hour
 // waitIn returns how long the text says to wait, at most an hour; 0 if it says
 // nothing of the kind.
 func waitIn(text string) time.Duration {
-	m := hint.FindStringSubmatch(text)
+	m := hint().FindStringSubmatch(text)
 	if m == nil || m[4] != "" {
 		return 0
 	}

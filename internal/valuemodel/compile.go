@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // Rule is one of the operator's layers.
@@ -26,7 +27,7 @@ type Models struct {
 	patterns []pattern        // one for each rule
 	exact    map[string][]int // pattern without wildcards → its rules, in order
 	globs    []int            // the other rules, the one that gives way first
-	edges    edges            // of every rule and every provider
+	edges    func() edges     // of every rule and every provider; worked out when first asked for
 }
 
 // Compile makes models of the operator's rules, in the order of their file. What
@@ -34,8 +35,6 @@ type Models struct {
 func Compile(rules []Rule) (*Models, []Problem) {
 	m := &Models{rules: slices.Clone(rules), exact: make(map[string][]int)}
 	var problems []Problem
-	seen := make(map[string]bool)
-	said := appendEdges(nil, seen, allProviders().edges)
 	for i, r := range rules {
 		p := parsePattern(r.Pattern)
 		m.patterns = append(m.patterns, p)
@@ -45,11 +44,24 @@ func Compile(rules []Rule) (*Models, []Problem) {
 			m.globs = append(m.globs, i)
 		}
 		problems = append(problems, check(i, p, r)...)
-		said = appendEdges(said, seen, r.Layer.Invalidates)
 	}
 	slices.SortStableFunc(m.globs, func(a, b int) int { return precedence(m.patterns[a], m.patterns[b]) })
-	m.edges = index(said)
+	m.edges = sync.OnceValue(func() edges { return index(allEdges(m.rules)) })
 	return m, problems
+}
+
+// Ready works out what the first tool to be resolved would otherwise wait for: the
+// built-in models and their edges, some 10 ms.
+func (m *Models) Ready() { m.edges() }
+
+// allEdges are those of every provider and every rule, each once.
+func allEdges(rules []Rule) []Edge {
+	seen := make(map[string]bool)
+	all := appendEdges(nil, seen, allProviders().edges)
+	for _, r := range rules {
+		all = appendEdges(all, seen, r.Layer.Invalidates)
+	}
+	return all
 }
 
 // check finds what a rule says that cannot be meant.

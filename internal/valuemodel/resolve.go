@@ -118,7 +118,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints, learned Layer) *Model
 	out.operate(m.rulesOf(u.Name, tool))
 	out.locate(u, o)
 	out.settle(u)
-	out.place(m.edges.naming(u.Name, tool))
+	out.place(m.edges().naming(u.Name, tool))
 	return out
 }
 
