@@ -26,16 +26,20 @@ var allowed = map[string][]string{
 	"internal/valuemodel": {"internal/call"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
-	"internal/schedule":   {},
-	"internal/upstream":   {"internal/jsonrpc", "internal/revision"},
-	"internal/revision":   {"internal/jsonrpc"},
-	"internal/jsonrpc":    {},
-	"internal/config":     {},
-	"internal/state":      {},
-	"internal/demo":       {},
-	"internal/bench":      {},
-	"internal/compare":    {},
-	"internal/mcptest":    {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
+	"internal/predict":    {},
+	"internal/replay":     {"internal/jsonrpc", "internal/predict"},
+
+	"internal/replay/measure": {"internal/predict", "internal/replay"}, // predict beside the floor on recorded sessions
+	"internal/schedule":       {},
+	"internal/upstream":       {"internal/jsonrpc", "internal/revision"},
+	"internal/revision":       {"internal/jsonrpc"},
+	"internal/jsonrpc":        {},
+	"internal/config":         {},
+	"internal/state":          {},
+	"internal/demo":           {},
+	"internal/bench":          {},
+	"internal/compare":        {},
+	"internal/mcptest":        {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
 }
 
 func TestLayout(t *testing.T) {

@@ -1,0 +1,153 @@
+package predict
+
+import "slices"
+
+// absorb adds to a model what another one learned since its state was loaded.
+func (m *Model) absorb(o *Model) {
+	m.sessions = max(m.sessions, o.sessions)
+	for h, b := range o.counts.m {
+		c := m.counts.m[h]
+		m.counts.m[h] = c.plus(b)
+	}
+	if len(m.counts.m) > maxCounts {
+		m.counts.evict()
+	}
+	for h, t := range o.order.total {
+		m.order.total[h] = m.order.total[h].plus(t)
+	}
+	for h, t := range o.order.joint {
+		m.order.joint[h] = m.order.joint[h].plus(t)
+	}
+	for set, w := range o.mixers {
+		m.mixer(set).plus(w)
+	}
+	for _, list := range o.templates {
+		for _, t := range list {
+			m.absorbTemplate(t)
+		}
+	}
+	for h, f := range o.constants {
+		if m.constants[h] == nil {
+			m.constants[h] = &few{}
+		}
+		m.constants[h].plus(f)
+	}
+	m.exact.absorb(&o.exact)
+	for name, t := range o.tools {
+		m.tool(name).plus(t)
+	}
+	for n, e := range o.edges {
+		m.edge(n).plus(e)
+	}
+}
+
+func (b beta) plus(o beta) beta {
+	return beta{hits: b.hits + o.freshHits, n: b.n + o.freshN}
+}
+
+// plus adds the steps that another one's weights took.
+func (m *weights) plus(o *weights) {
+	for i := range m.w {
+		m.w[i] += o.w[i] - o.loadW[i]
+	}
+	m.n += o.n - o.loadN
+	m.loadW, m.loadN = m.w, m.n
+}
+
+func (m *Model) absorbTemplate(t *template) {
+	known := m.templates[t.trigger]
+	i := slices.IndexFunc(known, func(o *template) bool { return o.id == t.id })
+	switch {
+	case i >= 0:
+		known[i].support = known[i].support.plus(t.support)
+		known[i].deepest = max(known[i].deepest, t.deepest)
+	case len(known) < maxPerTrigger && (len(known) > 0 || len(m.templates) < maxTriggers):
+		c := *t
+		c.support = tally{n: t.support.n}
+		m.templates[t.trigger] = append(known, &c)
+	}
+}
+
+func (f *few) plus(o *few) {
+	f.total = f.total.plus(o.total)
+	for _, v := range o.values {
+		i := slices.IndexFunc(f.values, func(w often) bool { return w.value == v.value })
+		if i < 0 && len(f.values) < maxFew {
+			i = len(f.values)
+			f.values = append(f.values, often{value: v.value})
+		}
+		if i >= 0 {
+			f.values[i].n = f.values[i].n.plus(v.n)
+			f.values[i].in = f.values[i].in.plus(v.in)
+		}
+	}
+}
+
+func (i seenIn) plus(o seenIn) seenIn {
+	return seenIn{sessions: i.sessions + o.fresh, last: max(i.last, o.last)}
+}
+
+func (x *exacts) absorb(o *exacts) {
+	for h, c := range o.calls {
+		mine := x.calls[h]
+		if mine == nil {
+			mine = &exactCall{}
+			x.calls[h] = mine
+		}
+		mine.n, mine.seenIn = mine.n.plus(c.n), mine.seenIn.plus(c.seenIn)
+		if mine.arguments == "" {
+			mine.tool, mine.arguments = c.tool, c.arguments
+		}
+	}
+	for h, calls := range o.after {
+		for _, c := range calls {
+			x.absorbFollower(h, c)
+		}
+	}
+	for h, v := range o.values {
+		mine := x.values[h]
+		if mine == nil {
+			mine = &seenIn{}
+			x.values[h] = mine
+		}
+		*mine = mine.plus(*v)
+	}
+	if len(x.calls) > maxExact {
+		x.evict()
+	}
+	x.learned = o.learned
+}
+
+func (x *exacts) absorbFollower(before hash, c follower) {
+	f := x.after[before]
+	i := slices.IndexFunc(f, func(o follower) bool { return o.call == c.call })
+	switch {
+	case i >= 0:
+		f[i].n = f[i].n.plus(c.n)
+	case len(f) < maxAfter && c.n.fresh > 0:
+		x.after[before] = append(f, follower{c.call, tally{n: c.n.fresh}})
+	}
+}
+
+func (t *toolStats) plus(o *toolStats) {
+	t.latency.plus(&o.latency)
+	t.size.plus(&o.size)
+	t.lead.plus(&o.lead)
+	t.useful = t.useful.plus(o.useful)
+}
+
+func (q *sketch) plus(o *sketch) {
+	for i, n := range o.fresh {
+		q.cell[i] += n
+		q.n += n
+	}
+}
+
+func (e *edge) plus(o *edge) {
+	if o.back {
+		*e = edge{labels: o.fresh, drift: o.drift}
+		return
+	}
+	e.labels += o.fresh
+	e.drift = max(e.drift, o.drift)
+}

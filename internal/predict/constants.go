@@ -1,0 +1,89 @@
+package predict
+
+import "slices"
+
+const (
+	maxConstants  = 8192 // arguments
+	maxFew        = 24   // values remembered for one argument
+	fixedSessions = 3    // sessions in which a value was seen before it counts as always the same
+	fixedShare    = 20   // and one in as many of all uses
+)
+
+// few are the values that an argument has most often.
+type few struct {
+	values []often
+	total  tally // uses
+}
+
+type often struct {
+	value hash // of the value: nothing here needs to know what it is
+	n     tally
+	in    seenIn
+}
+
+func (m *Model) learnConstants(tool string, slots []slot, session int) {
+	for _, a := range slots {
+		if a.value.kind == word || len(a.value.text) > 120 || secret([]slot{a}) {
+			continue
+		}
+		h := seed.str(tool).str(a.name)
+		f := m.constants[h]
+		if f == nil && len(m.constants) < maxConstants {
+			f = &few{}
+			m.constants[h] = f
+		}
+		if f == nil {
+			continue
+		}
+		f.learn(a.value.hash(), session)
+	}
+}
+
+func (f *few) learn(v hash, session int) {
+	f.total = f.total.more(1)
+	i := slices.IndexFunc(f.values, func(o often) bool { return o.value == v })
+	if i < 0 {
+		i = len(f.values)
+		if i < maxFew {
+			f.values = append(f.values, often{value: v})
+		} else {
+			i = f.weakest()
+			f.values[i] = often{value: v}
+		}
+	}
+	o := &f.values[i]
+	o.n = o.n.more(1)
+	o.in.see(session)
+}
+
+// weakest is the value seen least, each loss making the others weaker.
+func (f *few) weakest() int {
+	at := 0
+	for i := range f.values {
+		f.values[i].n.n *= 0.98
+		if f.values[i].n.n < f.values[at].n.n {
+			at = i
+		}
+	}
+	return at
+}
+
+// fixed reports whether the value of an argument may be taken for a constant.
+func (m *Model) fixed(tool string, a slot) bool {
+	if a.value.kind == word {
+		return true
+	}
+	f := m.constants[seed.str(tool).str(a.name)]
+	if f == nil {
+		return false
+	}
+	h := a.value.hash()
+	for _, o := range f.values {
+		if o.value == h {
+			return o.in.sessions >= fixedSessions && o.n.n*fixedShare >= f.total.n
+		}
+	}
+	return false
+}
+
+func (v scalar) hash() hash { return seed.num(int(v.kind)).str(v.text) }

@@ -1,0 +1,92 @@
+package predict
+
+// An edge whose candidates come true less often than they say is put back into
+// shadow when the sum of what is missing passes driftLimit.
+const (
+	driftSlack = 0.1 // what each label may be wrong by
+	driftLimit = 6
+	driftFrom  = 0.3 // probability from which labels count
+)
+
+// edgeName is a trigger and a target.
+type edgeName struct{ trigger, target string }
+
+// edge is how far a follow-up is trusted.
+type edge struct {
+	labels int     // since it began, or was put back
+	drift  float64 // one-sided cumulative sum of expected less observed
+	fresh  int     // labels since the state was loaded
+	back   bool    // put back since then
+}
+
+func (m *Model) edge(n edgeName) *edge {
+	e := m.edges[n]
+	if e == nil {
+		e = &edge{}
+		if len(m.edges) < maxEdges {
+			m.edges[n] = e
+		}
+	}
+	return e
+}
+
+// shadow reports whether the edge has still to prove itself.
+func (e *edge) shadow(labels int) bool { return e.labels < labels }
+
+func (e *edge) label(m *Model, k *mark, hit bool) {
+	e.labels++
+	e.fresh++
+	if e.labels == m.opt.ShadowLabels {
+		m.note(k.edge, "issues")
+	}
+	if k.p < driftFrom {
+		return
+	}
+	miss := k.p - driftSlack
+	if hit {
+		miss--
+	}
+	if e.drift = max(0, e.drift+miss); e.drift > driftLimit {
+		m.demote(k.edge, "drift")
+	}
+}
+
+// demote puts an edge back into shadow.
+func (m *Model) demote(n edgeName, why string) {
+	*m.edge(n) = edge{back: true}
+	m.note(n, why)
+}
+
+// Harm puts every edge to a tool back into shadow.
+func (m *Model) Harm(tool string) {
+	for n := range m.edges {
+		if n.target == tool {
+			m.demote(n, "harm")
+		}
+	}
+}
+
+// Change is a step of an edge from shadow to issuing or back.
+type Change struct {
+	Trigger, Target string
+	Why             string // "issues", "drift" or "harm"
+}
+
+const (
+	maxChanges = 256
+	maxEdges   = 8192
+)
+
+func (m *Model) note(n edgeName, why string) {
+	m.stats.Changes++
+	if len(m.changes) < maxChanges {
+		m.changes = append(m.changes, Change{n.trigger, n.target, why})
+	}
+}
+
+// Changes returns the changes since it was last asked.
+func (m *Model) Changes() []Change {
+	c := m.changes
+	m.changes = nil
+	return c
+}

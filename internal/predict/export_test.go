@@ -1,0 +1,40 @@
+package predict
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+)
+
+// List is the values under a path.
+func (v *Values) List(path string) []string {
+	var out []string
+	l := v.at(path)
+	for i := range l.size() {
+		out = append(out, l.rank(i).value.text)
+	}
+	return out
+}
+
+// Len is how many values there are.
+func (v *Values) Len() int { return v.count }
+
+// Weight is how many calls the templates from a trigger to a target explained.
+func (m *Model) Weight(trigger, target string) float64 {
+	most := float32(0)
+	for _, t := range m.templates[trigger] {
+		if t.target == target {
+			most = max(most, t.support.n)
+		}
+	}
+	return float64(most)
+}
+
+// Line is a state of some records.
+func Line(bodies ...string) []byte {
+	var b bytes.Buffer
+	for _, body := range bodies {
+		fmt.Fprintf(&b, "%08x %s\n", crc32.ChecksumIEEE([]byte(body)), body)
+	}
+	return b.Bytes()
+}

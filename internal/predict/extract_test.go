@@ -1,0 +1,119 @@
+package predict_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
+)
+
+func TestExtract(t *testing.T) {
+	tests := []struct {
+		name, result, path string
+		want               []string
+	}{
+		{"members", `{"a":{"b":"x"}}`, "$.a.b", []string{"x"}},
+		{"lists keep their order, each value once", `[{"id":3},{"id":1},{"id":3}]`, "$[*].id", []string{"3", "1"}},
+		{"members named like keys", `{"HAT001":{"n":1},"HAT002":{"n":2}}`, "$.{key}", []string{"HAT001", "HAT002"}},
+		{"below members named like keys", `{"HAT001":{"n":1},"HAT002":{"n":2}}`, "$.*.n", []string{"1", "2"}},
+		{"numbers as written", `[9007199254740993,1.50]`, "$[*]", []string{"9007199254740993", "1.50"}},
+		{"escapes", `["a\"bé\n"]`, "$[*]", []string{"a\"bé\n"}},
+		{"broken off", `[{"id":"a"},{"id":"b"},{"i`, "$[*].id", []string{"a", "b"}},
+		{"lines", "src/a.go\nsrc/b.go\n", "#line", []string{"src/a.go", "src/b.go"}},
+		{"grep", "src/a.go:12:func x()\nsrc/a.go:30:y\nb.go:1:z", "#grep", []string{"src/a.go", "b.go"}},
+		{"numbered lines", "    1→see docs/x.md\n    2\tand b.md", "#path", []string{"docs/x.md", "b.md"}},
+		{"links", "[a](https://x.test/1) and [b](doc/2.md)", "#link", []string{"https://x.test/1", "doc/2.md"}},
+		{"listing", "[DIR] sub\n[FILE] a b.txt", "#entry", []string{"sub", "a b.txt"}},
+		{"tree", "├── cmd/\n│   └── main.go", "#entry", []string{"cmd", "main.go"}},
+		{"quotes", "run `make test` and 'abc def'", "#tick", []string{"make test", "abc def"}},
+		{"identifiers", "ENT-258 fixes #42", "#id", []string{"ENT-258", "42"}},
+		{"hashes", "commit 4cd45ea", "#hex", []string{"4cd45ea"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := predict.Extract([]byte(test.result), nil).List(test.path)
+			if d := cmp.Diff(test.want, got); d != "" {
+				t.Errorf("%s: %s", test.path, d)
+			}
+		})
+	}
+}
+
+func hostile() map[string]string {
+	return map[string]string{
+		"deep":        strings.Repeat(`[{"a":`, 50_000),
+		"one line":    strings.Repeat("x/y.go ", 10<<20/7),
+		"one word":    strings.Repeat("a/", 5<<20),
+		"quotes":      strings.Repeat(`"`, 1<<20),
+		"backslashes": `["` + strings.Repeat(`\`, 1<<20),
+		"members":     "{" + strings.Repeat(`"a1":1,`, 1<<17),
+		"number":      "[" + strings.Repeat("9", 1<<20) + "]",
+		"no UTF-8":    strings.Repeat("\xff/\xfe.go\n", 1<<17),
+		"new lines":   strings.Repeat("\n", 1<<20),
+		"many":        "[" + strings.Repeat(`{"id":"abc"},`, 1<<17),
+		"names":       "{" + strings.Repeat(`"`+strings.Repeat("n", 4000)+`":{`, 200),
+	}
+}
+
+// Work is bounded if what is made is: of 512 KB read, less than one thing for every
+// two bytes.
+func TestHostileResultsAreBounded(t *testing.T) {
+	for name, text := range hostile() {
+		t.Run(name, func(t *testing.T) {
+			content := []byte(text)
+			if n := testing.AllocsPerRun(1, func() { predict.Extract(content, content) }); n > 200_000 {
+				t.Errorf("got %.0f allocations", n)
+			}
+			if n := predict.Extract(content, content).Len(); n > 4096 {
+				t.Errorf("got %d values", n)
+			}
+		})
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	for _, s := range []string{`{"a":[1,"b",{"c":null}]}`, "a.go:1: x\n[FILE] y", "[a](b.md)", `["\ud800"]`} {
+		f.Add(s, `{"id":"x"}`)
+	}
+	f.Fuzz(func(t *testing.T, result, arguments string) {
+		canonical, ok := jsonrpc.AppendCanonical(nil, []byte(arguments))
+		if !ok {
+			t.Skip()
+		}
+		m := predict.New(predict.Options{Target: reads})
+		for range 3 {
+			p := begin(t, m)
+			p.call("list", string(canonical), result)
+			for _, c := range p.s.Candidates(p.now) {
+				again, ok := jsonrpc.AppendCanonical(nil, []byte(c.Arguments))
+				if !ok || string(again) != c.Arguments {
+					t.Fatalf("candidate %q is not canonical", c.Arguments)
+				}
+			}
+			p.call("get", string(canonical), result)
+			p.s.End()
+		}
+	})
+}
+
+func BenchmarkExtract100KB(b *testing.B) {
+	for name, unit := range map[string]string{
+		"json": `{"id":12345,"name":"abc def","path":"src/a/b.go","tags":["x","y"]},`,
+		"text": "src/pkg/file.go:120: func main() { return x.y(\"abc\") }\n",
+		"code": "\tfor i, x := range list { call(x.name, i+1) } // and so on\n",
+	} {
+		text := strings.Repeat(unit, 100<<10/len(unit))
+		if name == "json" {
+			text = "[" + text
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				predict.Extract([]byte(text), nil)
+			}
+		})
+	}
+}

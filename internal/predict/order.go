@@ -1,0 +1,58 @@
+package predict
+
+const maxOrder = 1 << 15 // contexts with what follows them
+
+// tally counts something, and how much of it since the state was loaded.
+type tally struct{ n, fresh float32 }
+
+func (t tally) more(n float32) tally { return tally{t.n + n, t.fresh + n} }
+
+// plus adds what another process counted since it loaded the same state.
+func (t tally) plus(o tally) tally { return tally{t.n + o.fresh, 0} }
+
+// order is which tool comes after which one to three others: counts per context,
+// the longer one backed off to the shorter one.
+type order struct {
+	total map[hash]tally
+	joint map[hash]tally
+}
+
+func newOrder() order { return order{map[hash]tally{}, map[hash]tally{}} }
+
+// contexts are the last turns, from none of them to all.
+func contexts(past []string) [4]hash {
+	var out [4]hash
+	out[0] = seed
+	for k := 1; k < len(out); k++ {
+		out[k] = out[k-1]
+		if k <= len(past) {
+			out[k] = out[k].str(past[len(past)-k])
+		}
+	}
+	return out
+}
+
+func (o *order) learn(past []string, next string) {
+	for k, h := range contexts(past) {
+		if k > len(past) {
+			break
+		}
+		if _, ok := o.total[h]; !ok && len(o.joint) >= maxOrder {
+			continue
+		}
+		o.total[h] = o.total[h].more(1)
+		o.joint[h.str(next)] = o.joint[h.str(next)].more(1)
+	}
+}
+
+// next is the probability that a turn of a tool comes next.
+func (o *order) next(past []string, tool string) float64 {
+	p := 0.02
+	for k, h := range contexts(past) {
+		if k > len(past) {
+			break
+		}
+		p = (float64(o.joint[h.str(tool)].n) + priorWeight*p) / (float64(o.total[h].n) + priorWeight)
+	}
+	return p
+}

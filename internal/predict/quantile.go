@@ -1,0 +1,95 @@
+package predict
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	cells    = 64
+	cellStep = 1.35 // each cell is as much wider than the one before: 64 of them span 1e-3 to 1e5
+	smallest = 1e-3
+	sketched = 512 // samples after which the older ones weigh half
+)
+
+// sketch keeps the distribution of a quantity in fixed space, right to 16 %, newer
+// values weighing more.
+type sketch struct {
+	cell  [cells]float32
+	fresh [cells]float32 // since the state was loaded
+	n     float32
+}
+
+func (q *sketch) add(x float64) {
+	if x < 0 || math.IsNaN(x) {
+		return
+	}
+	i := 0
+	if x > smallest {
+		i = min(cells-1, 1+int(math.Log(x/smallest)/math.Log(cellStep)))
+	}
+	q.cell[i]++
+	q.fresh[i]++
+	if q.n++; q.n >= sketched {
+		for i := range q.cell {
+			q.cell[i] /= 2
+		}
+		q.n /= 2
+	}
+}
+
+// quantile is the value below which a share p of the samples lie; 0 without any.
+func (q *sketch) quantile(p float64) float64 {
+	if q.n == 0 {
+		return 0
+	}
+	want := p * float64(q.n)
+	for i, c := range q.cell {
+		if want -= float64(c); want <= 0 {
+			if i == 0 {
+				return 0
+			}
+			return smallest * math.Pow(cellStep, float64(i)-0.5)
+		}
+	}
+	return smallest * math.Pow(cellStep, cells)
+}
+
+// toolStats is what is known of the calls of one tool.
+type toolStats struct {
+	latency sketch // s
+	size    sketch // KB
+	lead    sketch // s from when a call could be foreseen to when it was made
+	useful  beta   // whether a value of the result stood in a later argument
+}
+
+func (m *Model) tool(name string) *toolStats {
+	t := m.tools[name]
+	if t == nil {
+		t = &toolStats{}
+		if len(m.tools) < maxTools {
+			m.tools[name] = t
+		}
+	}
+	return t
+}
+
+// Latency is a quantile of how long calls of a tool took; 0 if none was seen.
+func (m *Model) Latency(tool string, p float64) time.Duration {
+	return time.Duration(m.tool(tool).latency.quantile(p) * float64(time.Second))
+}
+
+// Size is a quantile of the size of a tool's results in bytes; 0 if none was seen.
+func (m *Model) Size(tool string, p float64) int {
+	return int(m.tool(tool).size.quantile(p) * 1024)
+}
+
+// Lead is a quantile of the time from when a call of the tool could be foreseen to
+// when it was made; 0 if none was.
+func (m *Model) Lead(tool string, p float64) time.Duration {
+	return time.Duration(m.tool(tool).lead.quantile(p) * float64(time.Second))
+}
+
+// Useful is the probability that a later argument is read off a result of the
+// tool. It says what a result is worth, not how likely the call is.
+func (m *Model) Useful(tool string) float64 { return m.tool(tool).useful.mean(0.5) }

@@ -1,0 +1,128 @@
+package predict
+
+import (
+	"math"
+	"slices"
+)
+
+// take puts one record of a state back, within the bounds of a model.
+func (m *Model) take(r *record) {
+	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
+	for _, c := range r.Counts {
+		if len(m.counts.m) < maxCounts && sound(c.Hits, c.N) && c.Hits <= c.N {
+			m.counts.m[c.H] = beta{hits: c.Hits, n: c.N}
+		}
+	}
+	for _, o := range r.Order {
+		if sound(o.Total, o.Joint) && len(m.order.total) < maxOrder && len(m.order.joint) < maxOrder {
+			if o.Total > 0 {
+				m.order.total[o.H] = tally{n: o.Total}
+			} else {
+				m.order.joint[o.H] = tally{n: o.Joint}
+			}
+		}
+	}
+	if s := r.Mixer; s != nil && len(m.mixers) < maxMixers && s.sound() {
+		m.mixers[s.Set] = &weights{w: s.W, n: s.N, loadW: s.W, loadN: s.N}
+	}
+	if s := r.Template; s != nil {
+		if t, ok := s.template(); ok && len(m.templates[t.trigger]) < maxPerTrigger && len(m.templates) < maxTriggers {
+			m.templates[t.trigger] = append(m.templates[t.trigger], t)
+		}
+	}
+	if s := r.Constants; s != nil && len(m.constants) < maxConstants && sound(s.Total) {
+		m.constants[s.H] = s.few()
+	}
+	m.exact.take(r)
+	if s := r.Tool; s != nil && len(m.tools) < maxTools && sound(s.Useful[:]...) {
+		m.tools[s.Name] = &toolStats{newSketch(s.Latency), newSketch(s.Size), newSketch(s.Lead), beta{hits: min(s.Useful[0], s.Useful[1]), n: s.Useful[1]}}
+	}
+	if s := r.Edge; s != nil && len(m.edges) < maxEdges && s.Labels >= 0 && sound(float32(s.Drift)) {
+		m.edges[edgeName{s.Trigger, s.Target}] = &edge{labels: s.Labels, drift: s.Drift}
+	}
+}
+
+func (x *exacts) take(r *record) {
+	if s := r.Call; s != nil && len(x.calls) < maxExact && sound(s.N) && (s.Arguments == "" || s.H == callHash(s.Tool, s.Arguments)) {
+		x.calls[s.H] = &exactCall{tool: s.Tool, arguments: s.Arguments, n: tally{n: s.N}, seenIn: seenIn{sessions: s.Sessions, last: s.Last}}
+	}
+	for h, calls := range r.After {
+		if len(x.after) >= maxBefore {
+			break
+		}
+		for _, c := range calls[:min(len(calls), maxAfter)] {
+			if sound(c.N) {
+				x.after[h] = append(x.after[h], follower{c.H, tally{n: c.N}})
+			}
+		}
+	}
+	for h, v := range r.Values {
+		if len(x.values) < maxSeen {
+			x.values[h] = &seenIn{sessions: v[0], last: v[1]}
+		}
+	}
+}
+
+// sound reports whether counts are such as could have been counted.
+func sound(counts ...float32) bool {
+	return !slices.ContainsFunc(counts, func(c float32) bool { return !(c >= 0 && c < 1e9) })
+}
+
+func (s *savedMixer) sound() bool {
+	return s.N >= 0 && s.N < 1e12 && !slices.ContainsFunc(s.W[:], func(w float64) bool { return !(math.Abs(w) < 100) })
+}
+
+// template is the template that was kept; false if its parts do not fit.
+func (s *savedTemplate) template() (*template, bool) {
+	n := len(s.Sources)
+	if n > maxSlots || len(s.Kinds) != n || len(s.Pieces) != n+1 || s.Driver >= n || s.Driver < -1 || !sound(s.Support) || s.Deepest < 0 || s.Deepest >= maxRank {
+		return nil, false
+	}
+	t := &template{trigger: s.Trigger, target: s.Target, pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: tally{n: s.Support}, deepest: s.Deepest}
+	for i, src := range s.Sources {
+		src.Value = scalar{src.Text, src.Kind}
+		many := src.Pick == every || src.Pick == beside
+		if many && src.From != result || (src.Pick == every) != (i == s.Driver) || many && s.Driver < 0 || src.Pick > first || src.Pick < beside || !fits(src.Value, s.Kinds[i], src.From) {
+			return nil, false
+		}
+		t.sources = append(t.sources, src.source)
+	}
+	t.id = t.hash()
+	return t, true
+}
+
+// fits reports whether a constant can stand in a slot.
+func fits(v scalar, k kind, from origin) bool {
+	switch {
+	case from != constant:
+		return true
+	case v.kind != k:
+		return false
+	case k == number:
+		return isNumber(v.text)
+	case k == word:
+		return v.text == "true" || v.text == "false" || v.text == "null"
+	}
+	return k == text
+}
+
+func (s *savedConstants) few() *few {
+	f := &few{total: tally{n: s.Total}}
+	for _, v := range s.Values[:min(len(s.Values), maxFew)] {
+		if sound(v.N) {
+			f.values = append(f.values, often{v.H, tally{n: v.N}, seenIn{sessions: v.Sessions, last: v.Last}})
+		}
+	}
+	return f
+}
+
+func newSketch(cell [cells]float32) sketch {
+	var q sketch
+	if sound(cell[:]...) {
+		q.cell = cell
+		for _, c := range cell {
+			q.n += c
+		}
+	}
+	return q
+}

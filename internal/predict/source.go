@@ -1,0 +1,135 @@
+package predict
+
+import (
+	"strconv"
+	"strings"
+)
+
+// origin is where the value of an argument comes from.
+type origin byte
+
+const (
+	constant  origin = 'k' // always the same value
+	carried   origin = 'c' // the last value that an argument of this name had
+	argument  origin = 'a' // an argument of the trigger
+	result    origin = 'r' // the result of the trigger
+	elsewhere origin = 'e' // the newest result of another tool
+)
+
+// Which value of a list.
+const (
+	first  = 0
+	last   = -1
+	every  = -2 // one candidate for each
+	beside = -3 // the one in the same array element as the one of which there is one for each
+)
+
+// source says how to find the value of one argument. It holds names and paths,
+// and values only where the same ones were seen often.
+type source struct {
+	From  origin
+	Name  string // of the argument, or a path of [Values]
+	Tool  string // of elsewhere
+	Pick  int    // of a result
+	Dir   origin // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
+	Base  string // the directory, or the name of the argument
+	Cut   string // what the value loses at its end
+	Add   string // and gets instead
+	Plus  string // a second argument of the trigger, to be added
+	Value scalar `json:"-"` // of a constant
+}
+
+// key tells sources apart.
+func (s *source) key() string {
+	var b strings.Builder
+	b.WriteByte(byte(s.From))
+	for _, part := range []string{s.Name, s.Tool, string(rune(s.Dir)), s.Base, s.Cut, s.Add, s.Plus, s.Value.text} {
+		b.WriteString(part)
+		b.WriteByte(0)
+	}
+	b.WriteString(strconv.Itoa(s.Pick))
+	b.WriteByte(byte(s.Value.kind))
+	return b.String()
+}
+
+// anchored reports whether the source reads the trigger.
+func (s *source) anchored() bool { return s.From == argument || s.From == result }
+
+// one returns the value of a source of which there is just one.
+func (s *source) one(sess *Session, e *event) (scalar, bool) {
+	var v scalar
+	switch s.From {
+	case constant:
+		return s.Value, true
+	case carried:
+		c, ok := sess.carry[s.Name]
+		return c, ok
+	case argument:
+		a, ok := e.arg(s.Name)
+		if !ok {
+			return a, false
+		}
+		v = a
+	case elsewhere:
+		o := sess.newest(s.Tool)
+		if o == nil {
+			return v, false
+		}
+		e = o
+		fallthrough
+	case result:
+		l := e.values.at(s.Name)
+		if l.size() == 0 {
+			return v, false
+		}
+		v = l.rank(s.Pick).value
+	}
+	return s.changed(v, e)
+}
+
+// changed applies what is to be done to a value that was found.
+func (s *source) changed(v scalar, e *event) (scalar, bool) {
+	if s.Plus != "" {
+		other, ok := e.arg(s.Plus)
+		if !ok {
+			return v, false
+		}
+		return sum(v, other)
+	}
+	if s.Cut != "" || s.Add != "" {
+		stem, ok := strings.CutSuffix(v.text, s.Cut)
+		v.text = stem + s.Add
+		return v, ok && v.kind == text
+	}
+	if s.Dir == 0 {
+		return v, true
+	}
+	dir, ok := s.dir(e)
+	if !ok || v.kind != text || strings.HasPrefix(v.text, "/") {
+		return v, false
+	}
+	v.text = dir + "/" + strings.TrimPrefix(v.text, "./")
+	return v, true
+}
+
+func (s *source) dir(e *event) (string, bool) {
+	if s.Dir == constant {
+		return s.Base, true
+	}
+	a, ok := e.arg(s.Base)
+	if !ok || a.kind != text {
+		return "", false
+	}
+	if s.Dir == argument {
+		return strings.TrimSuffix(a.text, "/"), true
+	}
+	i := strings.LastIndexByte(a.text, '/')
+	return a.text[:max(i, 0)], i > 0
+}
+
+// sum adds two whole numbers.
+func sum(a, b scalar) (scalar, bool) {
+	x, err1 := strconv.ParseInt(a.text, 10, 53)
+	y, err2 := strconv.ParseInt(b.text, 10, 53)
+	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil
+}

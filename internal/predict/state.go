@@ -1,0 +1,273 @@
+package predict
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"slices"
+)
+
+// version is the first record of a state. Another one is not read.
+const version = 1
+
+// maxLine bounds one record of a state.
+const maxLine = 1 << 20 // bytes
+
+// record is one line of a state: a checksum, a space and this as JSON. Only one
+// member is set. Values that only one session used are there as hashes alone, and
+// what looks like a secret is not there at all.
+type record struct {
+	Version   int                `json:"v,omitempty"`
+	Sessions  int                `json:"sessions,omitempty"`
+	Counts    []savedCount       `json:"counts,omitempty"`
+	Order     []savedOrder       `json:"order,omitempty"`
+	Mixer     *savedMixer        `json:"mixer,omitempty"`
+	Template  *savedTemplate     `json:"template,omitempty"`
+	Constants *savedConstants    `json:"constants,omitempty"`
+	Call      *savedCall         `json:"call,omitempty"`
+	After     map[hash][]savedIs `json:"after,omitempty"`
+	Values    map[hash][2]int    `json:"values,omitempty"`
+	Tool      *savedTool         `json:"tool,omitempty"`
+	Edge      *savedEdge         `json:"edge,omitempty"`
+}
+
+type (
+	savedCount struct {
+		H    hash    `json:"h"`
+		Hits float32 `json:"y,omitempty"`
+		N    float32 `json:"n"`
+	}
+	savedOrder struct {
+		H     hash    `json:"h"`
+		Total float32 `json:"t,omitempty"` // of a context
+		Joint float32 `json:"j,omitempty"` // of a context with what followed it
+	}
+	savedMixer struct {
+		Set string          `json:"set"`
+		W   [inputs]float64 `json:"w"`
+		N   float64         `json:"n"`
+	}
+	savedTemplate struct {
+		Trigger string        `json:"trigger"`
+		Target  string        `json:"target"`
+		Pieces  []string      `json:"pieces"`
+		Kinds   []kind        `json:"kinds"`
+		Sources []savedSource `json:"sources"`
+		Driver  int           `json:"driver"`
+		Support float32       `json:"support"`
+		Deepest int           `json:"deepest"`
+	}
+	savedSource struct {
+		source
+		Text string `json:"text,omitempty"` // of a constant
+		Kind kind   `json:"kind,omitempty"`
+	}
+	savedConstants struct {
+		H      hash         `json:"h"`
+		Total  float32      `json:"total"`
+		Values []savedValue `json:"values"`
+	}
+	savedValue struct {
+		H        hash    `json:"h"`
+		N        float32 `json:"n"`
+		Sessions int     `json:"sessions"`
+		Last     int     `json:"last"`
+	}
+	savedCall struct {
+		H         hash    `json:"h"`
+		Tool      string  `json:"tool,omitempty"`
+		Arguments string  `json:"arguments,omitempty"`
+		N         float32 `json:"n"`
+		Sessions  int     `json:"sessions"`
+		Last      int     `json:"last"`
+	}
+	savedIs struct {
+		H hash    `json:"h"`
+		N float32 `json:"n"`
+	}
+	savedTool struct {
+		Name    string         `json:"name"`
+		Latency [cells]float32 `json:"latency"`
+		Size    [cells]float32 `json:"size"`
+		Lead    [cells]float32 `json:"lead"`
+		Useful  [2]float32     `json:"useful"`
+	}
+	savedEdge struct {
+		Trigger string  `json:"trigger"`
+		Target  string  `json:"target"`
+		Labels  int     `json:"labels"`
+		Drift   float64 `json:"drift,omitempty"`
+	}
+)
+
+// Merge returns the state to be kept: what stored holds and what was learned since
+// the last merge, which is what several processes need to take turns at one file.
+// The model goes on with the result. What of stored cannot be read is left out and
+// reported; it is no reason not to go on.
+func (m *Model) Merge(stored []byte) ([]byte, error) {
+	base := New(m.opt)
+	err := base.load(stored)
+	base.absorb(m)
+	base.stats, base.changes, base.counts.dropped = m.stats, m.changes, m.counts.dropped
+	*m = *base
+	m.exact.rank()
+	var out bytes.Buffer
+	m.save(&out)
+	return out.Bytes(), err
+}
+
+// save writes the model, in an order that does not depend on chance.
+func (m *Model) save(w io.Writer) {
+	put := func(r record) {
+		line, err := json.Marshal(r)
+		if err != nil {
+			panic(err) // finite numbers and valid text only
+		}
+		fmt.Fprintf(w, "%08x %s\n", crc32.ChecksumIEEE(line), line)
+	}
+	put(record{Version: version})
+	put(record{Sessions: m.sessions})
+	m.saveCounts(put)
+	for _, set := range slices.Sorted(maps.Keys(m.mixers)) {
+		put(record{Mixer: &savedMixer{set, m.mixers[set].w, m.mixers[set].n}})
+	}
+	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
+		for _, t := range m.templates[symbol] {
+			if r, ok := t.saved(); ok {
+				put(record{Template: &r})
+			}
+		}
+	}
+	for _, h := range slices.Sorted(maps.Keys(m.constants)) {
+		put(record{Constants: m.constants[h].saved(h)})
+	}
+	m.exact.save(put)
+	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
+		t := m.tools[name]
+		put(record{Tool: &savedTool{name, t.latency.cell, t.size.cell, t.lead.cell, [2]float32{t.useful.hits, t.useful.n}}})
+	}
+	edges := slices.SortedFunc(maps.Keys(m.edges), func(a, b edgeName) int {
+		return cmp.Or(cmp.Compare(a.trigger, b.trigger), cmp.Compare(a.target, b.target))
+	})
+	for _, n := range edges {
+		put(record{Edge: &savedEdge{n.trigger, n.target, m.edges[n].labels, m.edges[n].drift}})
+	}
+}
+
+const perLine = 256 // small things in one record
+
+func (m *Model) saveCounts(put func(record)) {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.counts.m)), perLine) {
+		var r record
+		for _, h := range some {
+			r.Counts = append(r.Counts, savedCount{h, m.counts.m[h].hits, m.counts.m[h].n})
+		}
+		put(r)
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.order.total)), perLine) {
+		var r record
+		for _, h := range some {
+			r.Order = append(r.Order, savedOrder{H: h, Total: m.order.total[h].n})
+		}
+		put(r)
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.order.joint)), perLine) {
+		var r record
+		for _, h := range some {
+			r.Order = append(r.Order, savedOrder{H: h, Joint: m.order.joint[h].n})
+		}
+		put(r)
+	}
+}
+
+// saved is a template as it is kept; false if it holds a value that may not be.
+func (t *template) saved() (savedTemplate, bool) {
+	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, nil, t.driver, t.support.n, t.deepest}
+	for _, s := range t.sources {
+		if secretText(s.Base) || secretText(s.Value.text) || t.support.n < minSupport && s.Dir == constant {
+			return r, false
+		}
+		r.Sources = append(r.Sources, savedSource{s, s.Value.text, s.Value.kind})
+	}
+	return r, true
+}
+
+func (f *few) saved(h hash) *savedConstants {
+	r := &savedConstants{H: h, Total: f.total.n}
+	for _, o := range f.values {
+		r.Values = append(r.Values, savedValue{o.value, o.n.n, o.in.sessions, o.in.last})
+	}
+	return r
+}
+
+func (x *exacts) save(put func(record)) {
+	for _, h := range slices.Sorted(maps.Keys(x.calls)) {
+		c := x.calls[h]
+		r := savedCall{H: h, N: c.n.n, Sessions: c.sessions, Last: c.last}
+		if c.sessions >= several {
+			r.Tool, r.Arguments = c.tool, c.arguments
+		}
+		put(record{Call: &r})
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(x.after)), perLine) {
+		r := record{After: map[hash][]savedIs{}}
+		for _, h := range some {
+			for _, f := range x.after[h] {
+				r.After[h] = append(r.After[h], savedIs{f.call, f.n.n})
+			}
+		}
+		put(r)
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(x.values)), perLine) {
+		r := record{Values: map[hash][2]int{}}
+		for _, h := range some {
+			r.Values[h] = [2]int{x.values[h].sessions, x.values[h].last}
+		}
+		put(r)
+	}
+}
+
+// load reads what it can of a state: a line that is cut off or does not match its
+// checksum is left out.
+func (m *Model) load(stored []byte) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	in := bufio.NewScanner(bytes.NewReader(stored))
+	in.Buffer(nil, maxLine)
+	lines, bad, known := 0, 0, false
+	for in.Scan() {
+		lines++
+		r, ok := readRecord(in.Bytes())
+		switch {
+		case !ok:
+			bad++
+		case lines == 1 && r.Version != version:
+			return fmt.Errorf("state: version %d, want %d", r.Version, version)
+		case r.Version == version:
+			known = true
+		case known:
+			m.take(&r)
+		}
+	}
+	switch {
+	case in.Err() != nil:
+		return fmt.Errorf("state: line %d: %w", lines+1, in.Err())
+	case bad > 0 || !known:
+		return fmt.Errorf("state: %d of %d lines cannot be read", bad, lines)
+	}
+	return nil
+}
+
+func readRecord(line []byte) (r record, ok bool) {
+	sum, body, found := bytes.Cut(line, []byte{' '})
+	if !found || string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
+		return r, false
+	}
+	return r, json.Unmarshal(body, &r) == nil
+}

@@ -1,0 +1,194 @@
+package predict
+
+import "slices"
+
+// Bounds on templates.
+const (
+	maxPerTrigger = 48
+	maxRank       = 24  // of a list
+	minSupport    = 1.5 // calls a template must have explained: two, of late
+)
+
+// template is a way in which calls were made: after the trigger came the target,
+// with each argument from its source.
+type template struct {
+	id      hash
+	trigger string
+	target  string
+	pieces  []string
+	kinds   []kind
+	sources []source
+	driver  int   // the argument whose source is a list with a candidate for each value; -1
+	support tally // calls it explained, newer ones counting more
+	deepest int   // the highest rank that was right
+}
+
+func newTemplate(trigger, target string, pieces []string, slots []slot, sources []source) *template {
+	t := &template{trigger: trigger, target: target, pieces: pieces, sources: sources, driver: -1}
+	for i := range slots {
+		t.kinds = append(t.kinds, slots[i].value.kind)
+		if sources[i].Pick == every && t.driver < 0 {
+			t.driver = i
+		}
+	}
+	return t
+}
+
+// reads reports whether any argument comes from the trigger.
+func (t *template) reads() bool {
+	return slices.ContainsFunc(t.sources, func(s source) bool { return s.anchored() })
+}
+
+// fit settles which value of each list a template takes, given the call that it
+// is to explain, and the rank in the list that drives it.
+func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
+	var driving *list
+	for i := range t.sources {
+		s := &t.sources[i]
+		if s.Pick != every {
+			continue
+		}
+		l := e.values.at(s.Name)
+		at := find(l, s, e, slots[i].value)
+		switch {
+		case at < 0:
+			return 0, false
+		case i == t.driver:
+			rank, driving = at, l
+		case l.rank(at).group == driving.rank(rank).group || sameBeside(l, driving.rank(rank).group, l.rank(at).value):
+			s.Pick = beside
+		case at == 0:
+			s.Pick = first
+		case at == l.size()-1:
+			s.Pick = last
+		default:
+			return 0, false
+		}
+	}
+	t.id = t.hash()
+	return rank, true
+}
+
+func sameBeside(l *list, group int32, v scalar) bool {
+	b, ok := l.beside(group)
+	return ok && b.text == v.text
+}
+
+// find is the rank of the value that a source makes into v.
+func find(l *list, s *source, e *event, v scalar) int {
+	for i := range l.size() {
+		if got, ok := s.changed(l.rank(i).value, e); ok && got.text == v.text {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *template) hash() hash {
+	h := seed.str(t.trigger).str(t.target)
+	for _, p := range t.pieces {
+		h = h.str(p)
+	}
+	for i := range t.sources {
+		h = h.str(t.sources[i].key()).num(int(t.kinds[i]))
+	}
+	return h
+}
+
+// context is where the outcomes of a template's candidates count.
+func (t *template) context() hash { return seed.num(2).mix(t.id) }
+
+// support counts that a template would have produced a call that was made.
+func (m *Model) support(t *template, rank int) {
+	known, old := m.templates[t.trigger]
+	if !old && len(m.templates) >= maxTriggers {
+		return
+	}
+	for _, o := range known {
+		o.support.n *= 0.9995
+		if o.id == t.id {
+			o.support = o.support.more(1)
+			o.deepest = max(o.deepest, min(rank, maxRank-1))
+			return
+		}
+	}
+	t.support, t.deepest = tally{1, 1}, min(rank, maxRank-1)
+	if len(known) < maxPerTrigger {
+		m.templates[t.trigger] = append(known, t)
+		return
+	}
+	weakest := slices.MinFunc(known, func(a, b *template) int {
+		if m.worth(a) < m.worth(b) {
+			return -1
+		}
+		return 1
+	})
+	known[slices.Index(known, weakest)] = t
+}
+
+// worth is what eviction goes by: what a template explained, and above all how
+// often it was right.
+func (m *Model) worth(t *template) float32 {
+	b := m.counts.m[t.context()]
+	return t.support.n + 4*b.hits
+}
+
+// produce makes the candidates of a template after a call: one for each value of
+// the list that drives it.
+func (t *template) produce(s *Session, e *event, yield func(arguments string, rank, size int)) {
+	var few [maxSlots]scalar
+	values := few[:len(t.sources)]
+	for i := range t.sources {
+		if p := t.sources[i].Pick; p == every || p == beside {
+			continue
+		}
+		v, ok := t.sources[i].one(s, e)
+		if !ok {
+			return
+		}
+		if values[i], ok = v.as(t.kinds[i]); !ok {
+			return
+		}
+	}
+	if t.driver < 0 {
+		if a, ok := build(t.pieces, values); ok {
+			yield(a, 0, 1)
+		}
+		return
+	}
+	l := e.values.at(t.sources[t.driver].Name)
+	for rank := range min(l.size(), t.deepest+3, maxRank) {
+		if a, ok := t.each(e, l, rank, values); ok {
+			yield(a, rank, l.size())
+		}
+	}
+}
+
+// each fills in what depends on the rank.
+func (t *template) each(e *event, l *list, rank int, values []scalar) (string, bool) {
+	r := l.rank(rank)
+	for i := range t.sources {
+		v, ok := r.value, true
+		switch t.sources[i].Pick {
+		case every:
+		case beside:
+			other := e.values.at(t.sources[i].Name)
+			if other == nil {
+				return "", false
+			}
+			v, ok = other.beside(r.group)
+		default:
+			continue
+		}
+		if ok {
+			v, ok = t.sources[i].changed(v, e)
+		}
+		if ok {
+			values[i], ok = v.as(t.kinds[i])
+		}
+		if !ok {
+			return "", false
+		}
+	}
+	return build(t.pieces, values)
+}
