@@ -23,7 +23,6 @@ func (x *exchange) route() *jsonrpc.Error {
 	case "logging/setLevel":
 		return x.setLevel()
 	}
-	x.method, x.params = x.msg.Method, x.msg.Params
 	x.arrive(x.s.current())
 	return nil // by URI, reference or task: found when served, for it may take asking
 }
@@ -51,7 +50,6 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 		x.name = jsonrpc.AppendString(nil, t.name)
 	}
 	x.bind(lease)
-	x.method, x.params = x.msg.Method, x.msg.Params
 	if l == upstream.Tools {
 		x.tool = t.name
 		x.s.srv.counts.calls.Add(1)

@@ -58,18 +58,17 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 		s.noted(m)
 		return nil
 	}
-	x := &exchange{job: job{s: s}, msg: m, to: to}
+	x := &exchange{job: job{s: s, method: m.Method, params: m.Params}, msg: m, to: to}
 	x.hop, x.stateless = revision.ReadHop(m.Params)
 	if err := x.admit(ctx); err != nil {
 		x.fail(err)
 		return nil
 	}
 	s.work.Add(1) // the exchange may end while begin still begins it
+	defer s.work.Done()
 	if _, ok := to.(lineOutlet); ok && x.begin() {
-		s.work.Done()
 		return nil
 	}
-	s.work.Done()
 	return func() {
 		defer x.leave()
 		x.serve()

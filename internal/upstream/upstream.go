@@ -17,6 +17,7 @@ package upstream
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -103,14 +104,13 @@ func New(spec Spec, o Options) *Upstream {
 		u.client = newTransport()
 		u.sse.Store(spec.SSE)
 	}
-	if u.store.Load != nil {
-		if data, err := u.store.Load(); err != nil {
-			u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
-		} else if offer, err := decodeOffer(data); err != nil {
-			u.log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
-		} else {
-			u.known.Store(offer)
-		}
+	switch offer, err := u.store.Known(); {
+	case err == nil:
+		u.known.Store(offer)
+	case errors.Is(err, fs.ErrNotExist):
+		u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
+	default:
+		u.log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
 	}
 	return u
 }
