@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,11 @@ func tool(m jsonrpc.Message) string {
 	}
 	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
 	return name
+}
+
+// current is the answer to a read: which version of the world there is.
+func current(version *atomic.Int64) []byte {
+	return fmt.Appendf(nil, `{"content":[{"type":"text","text":"v%d"}]}`, version.Load())
 }
 
 // relay serves every connection of one server that processes lead to.
@@ -107,7 +113,7 @@ func TestRoundsAreJudgedAnew(t *testing.T) {
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
-			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+			return current(&version)
 		}
 		return nil
 	}
@@ -155,7 +161,7 @@ func TestLeftAloneIsJudgedAnew(t *testing.T) {
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
-			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+			return current(&version)
 		}
 		return nil
 	}
@@ -199,7 +205,7 @@ func TestNameThatComesLate(t *testing.T) {
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
-			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+			return current(&version)
 		}
 		return nil
 	}
@@ -238,7 +244,7 @@ func TestNameThatTurns(t *testing.T) {
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
-			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+			return current(&version)
 		}
 		return nil
 	}

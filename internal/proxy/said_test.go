@@ -62,7 +62,7 @@ func TestListedAgain(t *testing.T) {
 			}
 			return []byte(`{"content":[]}`)
 		case "r":
-			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+			return current(&version)
 		}
 		return nil
 	}
@@ -104,7 +104,7 @@ func TestStirredAfterReload(t *testing.T) {
 	var version atomic.Int64
 	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
 		if tool(m) == "echo" {
-			return []byte(`{"content":[{"type":"text","text":"v` + string(rune('0'+version.Load())) + `"}]}`)
+			return current(&version)
 		}
 		return nil
 	}
