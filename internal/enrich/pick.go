@@ -77,7 +77,7 @@ func (c *Candidate) better(other *Candidate) bool {
 
 // judge decides what can be told of each candidate by itself.
 func (p *picking) judge() {
-	intent := intent(p.o.Keywords)
+	intent := valuemodel.IntentOf(p.o.Keywords)
 	boosts := make(map[*valuemodel.Model]float64)
 	for i := range p.all {
 		c, s := &p.all[i], &p.stands[i]

@@ -3,8 +3,6 @@ package enrich
 import (
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
 
 	"mcpschedd/internal/valuemodel"
 )
@@ -39,7 +37,7 @@ const mostBoost = 2.5
 
 // boost raises the worth of a tool by the field groups that only intent brings
 // in, where a keyword names one of their fields.
-func boost(m *valuemodel.Model, intent map[string]bool) float64 {
+func boost(m *valuemodel.Model, intent valuemodel.Intent) float64 {
 	sum := 1.0
 	if len(intent) == 0 {
 		return sum
@@ -47,55 +45,11 @@ func boost(m *valuemodel.Model, intent map[string]bool) float64 {
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) { // sorted: a sum depends on its order
 		g := m.FieldGroups[name]
 		optIn := g.DefaultInclude != nil && !*g.DefaultInclude
-		if optIn && g.EstimatedValue != nil && slices.ContainsFunc(g.Fields, func(field string) bool { return named(field, intent) }) {
+		if optIn && g.EstimatedValue != nil && intent.Names(g) {
 			sum += *g.EstimatedValue
 		}
 	}
 	return min(sum, mostBoost)
-}
-
-// intent is the words of the keywords.
-func intent(keywords []string) map[string]bool {
-	if len(keywords) == 0 {
-		return nil
-	}
-	all := make(map[string]bool)
-	for _, keyword := range keywords {
-		for _, word := range words(keyword) {
-			all[word] = true
-		}
-	}
-	return all
-}
-
-func named(field string, intent map[string]bool) bool {
-	return slices.ContainsFunc(words(field), func(word string) bool { return intent[word] })
-}
-
-// words takes a field's name or a keyword apart: "full_dom", "fullDOM" and "the
-// full DOMs" have two words in common. A word is in lower case and without the s
-// of a plural; of a single letter it would be no more than a coincidence.
-func words(s string) []string {
-	var all []string
-	var word strings.Builder
-	end := func() {
-		if w := strings.TrimSuffix(strings.ToLower(word.String()), "s"); len(w) > 1 {
-			all = append(all, w)
-		}
-		word.Reset()
-	}
-	lower := false // the letter before
-	for _, r := range s {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) || lower && unicode.IsUpper(r) {
-			end()
-		}
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			word.WriteRune(r)
-		}
-		lower = unicode.IsLower(r)
-	}
-	end()
-	return all
 }
 
 const (

@@ -140,6 +140,17 @@ func (h *Hosts) MayGuess(name string) error {
 	return at.refusal(time.Now())
 }
 
+// Harm is how long real calls to the host have waited so far, together, for slots
+// while guesses had some.
+func (h *Hosts) Harm(name string) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at := h.byName[name]; at != nil {
+		return at.counts.harm
+	}
+	return 0
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -299,6 +299,9 @@ func TestHarm(t *testing.T) {
 		order.real(t, h, "not delayed", time.Second)
 		order.real(t, h, "delayed by a real call", 0)
 		time.Sleep(2 * time.Second)
+		if got := h.Harm(github); got != 4*time.Second {
+			t.Errorf("got harm of %v, want the 4 s that calls waited for a guess's slot", got)
+		}
 		want := []limit.HostStats{{Host: github, LastHour: 1, Waits: 3, WaitedMS: 5000, HarmMS: 4000}}
 		if diff := cmp.Diff(want, h.Stats()); diff != "" {
 			t.Errorf("stats (-want +got):\n%s", diff)

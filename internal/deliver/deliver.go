@@ -1,0 +1,84 @@
+// Package deliver shows the model what was fetched ahead: it adds to the result of
+// a tool a line that names what is on its way, or the answers themselves.
+//
+// The one idea: a result is bytes with one place where something may be added, the
+// end of its content, and every other byte stays. So whoever takes the added blocks
+// out again holds what the server said.
+//
+//	if !deliver.Plain(result) { … }   // not to be touched, nor to be added anywhere
+//	result = deliver.Hint(result, []string{deliver.Name("Read", args)})
+//	result, added = deliver.Inline(result, answers, 8000, keywords)
+//
+// Everything here is a pure function of its arguments; the first count of tokens
+// loads a vocabulary. It leaves out which answers are worth adding (enrich), whether
+// the client may get them (proxy: never for a tool with an output schema), and
+// keeping what was delivered (dedup).
+package deliver
+
+import (
+	"bytes"
+	"strings"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Plain reports whether a result, a valid JSON text, may be added to, and added to
+// another: it is the complete answer of a tool that did not fail, for the model
+// alone. What is structured is read by programs, which expect what they know.
+func Plain(result []byte) bool {
+	if !jsonrpc.Unambiguous(result) {
+		return false // two readers may see two contents
+	}
+	list := false
+	for m := range jsonrpc.Members(result) {
+		switch string(m.Name) {
+		case "content":
+			list = m.Value[0] == '['
+		case "isError":
+			if string(m.Value) != "false" {
+				return false
+			}
+		case "resultType":
+			if s, ok := jsonrpc.String(m.Value); !ok || s != "complete" {
+				return false
+			}
+		case "structuredContent", "task":
+			return false
+		}
+	}
+	return list
+}
+
+// Hint adds a line to a result, a valid JSON text, that names calls which were
+// begun ahead, as [Name] writes them. Without names, and if the result is not
+// plain, it is returned as it is.
+func Hint(result []byte, names []string) []byte {
+	var clean []string
+	for _, name := range names {
+		if name = harmless(name, maxName, "()"); name != "" {
+			clean = append(clean, name)
+		}
+	}
+	if len(clean) == 0 || !Plain(result) {
+		return result
+	}
+	line := "> [enrichment: pre-fetched " + strings.Join(clean, ", ") +
+		" in background — call as usual, results served from cache]"
+	block := jsonrpc.AppendString([]byte(`{"type":"text","text":`), line)
+	return appendContent(result, append(block, '}'))
+}
+
+// appendContent adds blocks, JSON values with commas between them, at the end of
+// the content of a plain result.
+func appendContent(result, blocks []byte) []byte {
+	content := jsonrpc.Get(result, "content")
+	end := len(content) - 1 // the bracket
+	longer := make([]byte, 0, len(content)+1+len(blocks))
+	longer = append(longer, content[:end]...)
+	if len(bytes.TrimSpace(content[1:end])) > 0 {
+		longer = append(longer, ',')
+	}
+	longer = append(longer, blocks...)
+	longer = append(longer, ']')
+	return jsonrpc.Set(result, "content", longer)
+}

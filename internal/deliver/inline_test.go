@@ -1,0 +1,205 @@
+package deliver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/valuemodel"
+)
+
+const shown = `{"content":[{"type":"text","text":"a list"}]}`
+
+func TestInline(t *testing.T) {
+	out, added := deliver.Inline([]byte(shown), []deliver.Addition{
+		{Tool: "get_issue", Arguments: "{\"number\":\n7}", Result: []byte(`{"content":[{"type":"text","text":"{\"title\":\"ä\",\"n\":1.0}"},{"type":"text","text":"more"}]}`)},
+		{Tool: "read", Result: answer("two\nlines"), Model: &valuemodel.Model{Layer: valuemodel.Layer{ValueClass: valuemodel.Critical}}},
+	}, 1000, nil)
+	want := strings.TrimSuffix(shown, "]}") +
+		`,{"type":"text","text":"[answer to get_issue(7), fetched ahead]\n{\"title\":\"ä\",\"n\":1.0}","annotations":{"audience":["assistant"],"priority":0.5},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
+		`,{"type":"text","text":"more","annotations":{"audience":["assistant"],"priority":0.5},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
+		`,{"type":"text","text":"[answer to read(), fetched ahead]\ntwo\nlines","annotations":{"audience":["assistant"],"priority":1},"_meta":{"mcpschedd/inlined":{"tool":"read","arguments":{}}}}` +
+		`]}`
+	if diff := cmp.Diff(want, string(out)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if want := []int{0, 1}; !slices.Equal(added, want) {
+		t.Errorf("got %v added, want %v", added, want)
+	}
+}
+
+func TestInlineLeavesOut(t *testing.T) {
+	fine := deliver.Addition{Tool: "read", Arguments: `{"path":"a"}`, Result: answer("body")}
+	for _, c := range []struct {
+		name   string
+		change func(*deliver.Addition)
+	}{
+		{"an error", func(a *deliver.Addition) {
+			a.Result = []byte(`{"content":[{"type":"text","text":"no"}],"isError":true}`)
+		}},
+		{"structured content", func(a *deliver.Addition) {
+			a.Result = []byte(`{"content":[{"type":"text","text":"1"}],"structuredContent":{"n":1}}`)
+		}},
+		{"an image", func(a *deliver.Addition) {
+			a.Result = []byte(`{"content":[{"type":"text","text":"see"},{"type":"image","data":"","mimeType":"image/png"}]}`)
+		}},
+		{"a resource, even of text", func(a *deliver.Addition) {
+			a.Result = []byte(`{"content":[{"type":"resource","resource":{"uri":"x:","text":"x"},"text":"x"}]}`)
+		}},
+		{"text that is none", func(a *deliver.Addition) { a.Result = []byte(`{"content":[{"type":"text","text":7}]}`) }},
+		{"text for the user alone", func(a *deliver.Addition) {
+			a.Result = []byte(`{"content":[{"type":"text","text":"x","annotations":{"audience":["user"]}}]}`)
+		}},
+		{"nothing", func(a *deliver.Addition) { a.Result = []byte(`{"content":[]}`) }},
+		{"arguments that are no object", func(a *deliver.Addition) { a.Arguments = `["a"]` }},
+		{"arguments that are no JSON", func(a *deliver.Addition) { a.Arguments = `{"path":` }},
+		{"more than is looked at", func(a *deliver.Addition) {
+			a.Result = answer(strings.Repeat("x", 5<<20))
+			a.Model = &valuemodel.Model{Layer: valuemodel.Layer{Cost: valuemodel.Cost{MaxKB: 1}}}
+		}},
+		{"more than the budget", func(a *deliver.Addition) { a.Result = answer(strings.Repeat("word ", 2000)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bad := fine
+			c.change(&bad)
+			if out, added := deliver.Inline([]byte(shown), []deliver.Addition{bad}, 1000, nil); string(out) != shown || added != nil {
+				t.Errorf("alone: got %v added to %.200s", added, out)
+			}
+			out, added := deliver.Inline([]byte(shown), []deliver.Addition{bad, fine}, 1000, nil)
+			if want := []int{1}; !slices.Equal(added, want) || len(textsAdded(t, out, shown)) != 1 {
+				t.Errorf("before one that fits: got %v added, want %v", added, want)
+			}
+		})
+	}
+}
+
+func TestInlineNotPlain(t *testing.T) {
+	fine := []deliver.Addition{{Tool: "read", Result: answer("body")}}
+	for _, result := range []string{
+		`{"content":[],"isError":true}`,
+		`{"content":[{"type":"text","text":"1"}],"structuredContent":1}`,
+		`{}`,
+	} {
+		if out, added := deliver.Inline([]byte(result), fine, 1000, nil); string(out) != result || added != nil {
+			t.Errorf("%s: got %v added: %s", result, added, out)
+		}
+	}
+	for _, budget := range []int{0, -1} {
+		if out, added := deliver.Inline([]byte(shown), fine, budget, nil); string(out) != shown || added != nil {
+			t.Errorf("budget %d: got %v added: %s", budget, added, out)
+		}
+	}
+}
+
+// The budget is in tokens, to the token, of all the text that is added.
+func TestInlineBudget(t *testing.T) {
+	var all []deliver.Addition
+	for i, words := range []int{300, 3000, 100, 200} {
+		all = append(all, deliver.Addition{Tool: "read", Arguments: fmt.Sprintf(`{"n":%d}`, i), Result: answer(strings.Repeat("word ", words))})
+	}
+	out, added := deliver.Inline([]byte(shown), all, 1000, nil)
+	if want := []int{0, 2, 3}; !slices.Equal(added, want) {
+		t.Fatalf("got %v added, want %v: the second does not fit, the ones behind it do", added, want)
+	}
+	sum := 0
+	for _, text := range textsAdded(t, out, shown) {
+		sum += deliver.Tokens([]byte(text))
+	}
+	if _, added := deliver.Inline([]byte(shown), all, sum, nil); len(added) != 3 {
+		t.Errorf("budget %d, as much as they take: got %v added, want three", sum, added)
+	}
+	if _, added := deliver.Inline([]byte(shown), all, sum-1, nil); !slices.Equal(added, []int{0, 2}) {
+		t.Errorf("budget %d, one less than they take: got %v added, want the first two of them", sum-1, added)
+	}
+}
+
+func TestInlineCuts(t *testing.T) {
+	model := func(kb float64) *valuemodel.Model {
+		return &valuemodel.Model{Layer: valuemodel.Layer{Cost: valuemodel.Cost{MaxKB: kb}}}
+	}
+	line := strings.Repeat("x", 1023) + "\n"
+	for _, c := range []struct {
+		name  string
+		kb    float64
+		texts []string
+		want  []string // behind the heading
+	}{
+		{"what is not too long", 40, []string{strings.Repeat(line, 40)}, []string{strings.Repeat(line, 40)}},
+		{"what is", 40, []string{strings.Repeat(line, 93)}, []string{strings.Repeat(line, 40) + "\n[… cut at 40 KB of 93]"}},
+		{"several together", 3, []string{line, line, line + line, line}, []string{line, line, line + "\n[… cut at 3 KB of 5]"}},
+		{"between characters", 1, []string{"x" + strings.Repeat("ä", 600)}, []string{"x" + strings.Repeat("ä", 511) + "\n[… cut at 1 KB of 1.2]"}},
+		{"no limit", 0, []string{line}, []string{line}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: "read", Result: answer(c.texts...), Model: model(c.kb)}}, 100_000, nil)
+			got := textsAdded(t, out, shown)
+			got[0] = strings.TrimPrefix(got[0], "[answer to read(), fetched ahead]\n")
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// A block's heading names the whole call where a hint has room for its ends only.
+func TestHeadingIsLonger(t *testing.T) {
+	tool, path := "files__"+strings.Repeat("t", 50), strings.Repeat("deep/", 20)+"main.rs"
+	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: tool, Arguments: `{"path":"` + path + `"}`, Result: answer("x")}}, 1000, nil)
+	if got, want := textsAdded(t, out, shown)[0], "[answer to "+tool+"("+path+"), fetched ahead]\nx"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// answer is a result with blocks of text.
+func answer(texts ...string) []byte {
+	type block struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	var content []block
+	for _, text := range texts {
+		content = append(content, block{"text", text})
+	}
+	b, err := json.Marshal(map[string]any{"content": content})
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// textsAdded is the texts of the blocks that out has and result has not.
+func textsAdded(t *testing.T, out []byte, result string) []string {
+	t.Helper()
+	read := func(b []byte) (texts []string) {
+		var v struct{ Content []struct{ Text string } }
+		if err := json.Unmarshal(b, &v); err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range v.Content {
+			texts = append(texts, block.Text)
+		}
+		return texts
+	}
+	return read(out)[len(read([]byte(result))):]
+}
+
+func BenchmarkInline(b *testing.B) {
+	no := false
+	model := &valuemodel.Model{Layer: valuemodel.Layer{
+		Cost:        valuemodel.Cost{MaxKB: 40},
+		FieldGroups: map[string]valuemodel.FieldGroup{"debug": {Fields: []string{"node_id", "url", "*_url"}, DefaultInclude: &no}},
+	}}
+	item := `{"id":1234567,"node_id":"MDU6SXNzdWUx","html_url":"https://example.com/issues/1","title":"A title of an ordinary length","user":{"login":"somebody","avatar_url":"https://example.com/a.png"}}`
+	add := []deliver.Addition{{Tool: "list_issues", Arguments: `{"owner":"o"}`, Result: answer("[" + strings.Repeat(item+",", 99) + item + "]"), Model: model}}
+	b.SetBytes(int64(len(add[0].Result)))
+	for b.Loop() {
+		if _, added := deliver.Inline([]byte(shown), add, 8000, nil); len(added) != 1 {
+			b.Fatal("nothing was added")
+		}
+	}
+}

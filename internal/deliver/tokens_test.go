@@ -1,0 +1,100 @@
+package deliver_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tiktoken-go/tokenizer/codec"
+
+	"mcpschedd/internal/deliver"
+)
+
+func TestTokens(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                   0,
+		"hello world":        2,
+		"tiktoken is great!": 6, // as the cookbook of its makers counts
+		"<|endoftext|>":      7, // text here, no end
+	} {
+		if got := deliver.Tokens([]byte(text)); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+}
+
+// Counting piece by piece comes to the same as counting the whole.
+func TestTokensPieceByPiece(t *testing.T) {
+	texts := map[string]string{
+		"no word at all": strings.Repeat("{[(", 400) + " " + strings.Repeat("=", 100),
+		"apostrophes":    strings.Repeat("it's we'll they'RE I'd 'tis ", 200),
+		"accents":        strings.Repeat("e\u0301te\u0301 Ångström naïve ", 200),
+		"numbers":        strings.Repeat("1234567 1,234.5 ", 300),
+		"Chinese":        strings.Repeat("你好，世界。今天天气很好！", 200),
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[file] = string(b)
+	}
+	whole := codec.NewO200kBase()
+	for name, text := range texts {
+		want, err := whole.Count(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slack := 0
+		if name == "no word at all" {
+			slack = 2 * (len(text)/512 + 1)
+		}
+		if got := deliver.Tokens([]byte(text)); got < want || got > want+slack {
+			t.Errorf("%s: got %d, want %d to %d", name, got, want, want+slack)
+		}
+	}
+}
+
+// Beyond 1 MiB a part is counted: of a text that is alike everywhere that is close.
+func TestTokensOfALongText(t *testing.T) {
+	var b strings.Builder
+	for i := 0; b.Len() < 50<<10; i++ {
+		fmt.Fprintf(&b, "%d: the %dth line of a log, at 12:%02d, says nothing much\n", i, i*i, i%60)
+	}
+	const times = 40
+	want := times * deliver.Tokens([]byte(b.String()))
+	got := deliver.Tokens([]byte(strings.Repeat(b.String(), times)))
+	if off := math.Abs(float64(got)/float64(want) - 1); off > 0.05 {
+		t.Errorf("got %d, want about %d, %.0f %% off", got, want, off*100)
+	}
+}
+
+// The tokenizer alone takes the square of this, which is minutes.
+func TestTokensOfBlankLines(t *testing.T) {
+	text := strings.Repeat(" \n", 100<<10)
+	if got := deliver.Tokens([]byte(text)); got < len(text)/8 || got > len(text) {
+		t.Errorf("got %d tokens of %d bytes", got, len(text))
+	}
+}
+
+func BenchmarkTokens(b *testing.B) {
+	for name, text := range map[string]string{
+		"prose":       strings.Repeat("The quick brown fox jumps over the lazy dog. ", 2300),
+		"blank lines": strings.Repeat(" \n", 51_000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			deliver.Tokens(nil)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				deliver.Tokens([]byte(text))
+			}
+		})
+	}
+}

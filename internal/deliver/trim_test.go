@@ -1,0 +1,85 @@
+package deliver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/valuemodel"
+)
+
+// groups is a model with the groups given: of each its fields, with a "+" before
+// its name if it is shown by default, a "-" if it is not, else nothing is said.
+func groups(all map[string][]string) *valuemodel.Model {
+	m := &valuemodel.Model{}
+	m.FieldGroups = make(map[string]valuemodel.FieldGroup)
+	for name, fields := range all {
+		g := valuemodel.FieldGroup{Fields: fields}
+		if name[0] == '+' || name[0] == '-' {
+			include := name[0] == '+'
+			g.DefaultInclude = &include
+		}
+		m.FieldGroups[name] = g
+	}
+	return m
+}
+
+func TestTrim(t *testing.T) {
+	debug := map[string][]string{"-debug": {"node_id", "url", "*_url"}}
+	for _, c := range []struct {
+		name     string
+		groups   map[string][]string
+		keywords []string
+		text     string
+		want     string
+		dropped  []string
+	}{
+		{"names and globs", debug, nil, `{"id":1,"node_id":"x","url":"u","html_url":"h","urls":2}`, `{"id":1,"urls":2}`, []string{"node_id", "url", "*_url"}},
+		{"wherever they are", debug, nil, `[{"user":{"login":"a","url":"u"}},[{"url":[{"url":1}]}]]`, `[{"user":{"login":"a"}},[{}]]`, []string{"url"}},
+		{"numbers, order and space as they were", debug, nil, "{\n  \"b\": 1.00,\n  \"url\": {},\n  \"a\": 1e400 ,\n  \"c\": [ 1 , 2 ]\n}\n", "{\n  \"b\": 1.00,\n  \"a\": 1e400 ,\n  \"c\": [ 1 , 2 ]\n}\n", []string{"url"}},
+		{"the first of them", debug, nil, "{ \"url\":1 , \"a\":2 }", "{ \"a\":2 }", []string{"url"}},
+		{"all of them", debug, nil, "{ \"url\":1 }", "{}", []string{"url"}},
+		{"in another field", map[string][]string{"-x": {"user.url"}}, nil, `{"url":1,"user":{"url":2,"id":3},"users":[{"user":[{"url":4}]}]}`, `{"url":1,"user":{"id":3},"users":[{"user":[{}]}]}`, []string{"user.url"}},
+		{"in any other field", map[string][]string{"-x": {"*.url"}}, nil, `{"url":1,"user":{"url":2}}`, `{"url":1,"user":{}}`, []string{"*.url"}},
+		{"names with slashes", map[string][]string{"-x": {"a*d"}}, nil, `{"a/b/d":1,"c":2}`, `{"c":2}`, []string{"a*d"}},
+		{"names with escapes", debug, nil, `{"ur\u006c":1,"c":2}`, `{"c":2}`, []string{"url"}},
+		{"of other groups they stay", map[string][]string{"-debug": {"*_url"}, "+core": {"html_url"}}, nil, `{"html_url":1,"git_url":2}`, `{"html_url":1}`, []string{"*_url"}},
+		{"groups nothing is said of", map[string][]string{"some": {"url"}}, nil, `{"url":1}`, `{"url":1}`, nil},
+		{"groups that a keyword names", debug, []string{"its URLs"}, `{"url":1,"node_id":2}`, `{"url":1,"node_id":2}`, nil},
+		{"keywords that name none", debug, []string{"titles", "x"}, `{"url":1,"a":2}`, `{"a":2}`, []string{"url"}},
+		{"no match", debug, nil, "{ \"a\" : [ ] , \"b\" : { } }", "{ \"a\" : [ ] , \"b\" : { } }", nil},
+		{"text", debug, nil, "url: x", "url: x", nil},
+		{"no JSON after all", debug, nil, `{"url":1,}`, `{"url":1,}`, nil},
+		{"two values", debug, nil, `{"url":1}{"url":1}`, `{"url":1}{"url":1}`, nil},
+		{"nothing", debug, nil, ``, ``, nil},
+		{"a bracket in the first element", debug, nil, `[["["],{"url":1}]`, `[["["],{}]`, []string{"url"}},
+		{"objects deeper than is looked at", debug, nil, strings.Repeat(`{"a":`, 40) + `{"url":1}` + strings.Repeat("}", 40), strings.Repeat(`{"a":`, 40) + `{"url":1}` + strings.Repeat("}", 40), nil},
+		{"arrays deeper than is looked at", debug, nil, strings.Repeat("[", 40) + `{"url":1}` + strings.Repeat("]", 40), strings.Repeat("[", 40) + `{"url":1}` + strings.Repeat("]", 40), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, dropped := deliver.Trim(c.text, groups(c.groups), c.keywords)
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if diff := cmp.Diff(c.dropped, dropped); diff != "" {
+				t.Errorf("dropped (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is left out is said: a shortened answer must not pass for a whole one.
+func TestHeadingSaysWhatIsMissing(t *testing.T) {
+	model := groups(map[string][]string{"-debug": {"node_id", "url", "*_url"}})
+	for text, want := range map[string]string{
+		`{"a":1}`:                     "[answer to get(), fetched ahead]\n" + `{"a":1}`,
+		`{"a":1,"x_url":2,"y_url":3}`: "[answer to get(), fetched ahead; without *_url]\n" + `{"a":1}`,
+	} {
+		out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: "get", Result: answer(text), Model: model}}, 1000, nil)
+		if got := textsAdded(t, out, shown)[0]; got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package speculate_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/speculate"
+)
+
+// A guess from Room to its fate, as one of so many sessions.
+func BenchmarkGuess(b *testing.B) {
+	for _, sessions := range []int{1, 200, 10_000} {
+		b.Run(fmt.Sprintf("%d sessions", sessions), func(b *testing.B) {
+			d := newDesk(speculate.Options{})
+			for range sessions - 1 {
+				d.Session()
+			}
+			s := d.Session()
+			used := func() call.Fate { return call.Ready }
+			g := speculate.Guess{Key: key(1), Host: host, P: 0.5, Begin: func(context.Context) (func() call.Fate, string) { return used, "" }}
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Room(host, upstream)
+				if refused := s.Start(ctx, start, g); refused != "" {
+					b.Fatal(refused)
+				}
+				s.Done(g.Key, start)
+				s.Review(start)
+			}
+		})
+	}
+}
+
+// A review of as much as a session may remember, none of it settled.
+func BenchmarkReview(b *testing.B) {
+	d := newDesk(speculate.Options{PerSession: 256, Total: 1000})
+	s := d.Session()
+	for i := range 256 {
+		s.Start(b.Context(), start, newBet(i).guess())
+		s.Done(key(i), start)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Review(start)
+	}
+}
+
+// What a real call pays: to its upstream, alone or as one of 32.
+func BenchmarkCall(b *testing.B) {
+	for _, others := range []int{0, 31} {
+		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
+			d := newDesk(speculate.Options{})
+			for i := range others {
+				d.Began(upstream, uint64(i), "t", false, start)
+			}
+			now, id := start, uint64(100)
+			b.ReportAllocs()
+			for b.Loop() {
+				id++
+				d.Began(upstream, id, "t", false, now)
+				now = now.Add(time.Millisecond)
+				d.Ended(upstream, id, now)
+			}
+		})
+	}
+}
+
+// The same by goroutines that share the desk.
+func BenchmarkCallParallel(b *testing.B) {
+	d := newDesk(speculate.Options{})
+	b.ReportAllocs()
+	var n atomic.Uint64
+	b.RunParallel(func(pb *testing.PB) {
+		s, own := d.Session(), 1000+n.Add(1)
+		for id := uint64(0); pb.Next(); id++ {
+			d.Began(own, id, "t", false, start)
+			s.Asked(start, key(1))
+			d.Ended(own, id, start)
+		}
+	})
+}

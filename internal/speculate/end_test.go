@@ -1,0 +1,239 @@
+package speculate_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/speculate"
+)
+
+// A call that never returns costs its slot until the deadline.
+func TestHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(speculate.Options{PerSession: 1})
+		s := d.Session()
+		b := begin(t, s, newBet(1))
+		if until, ok := b.ctx.Deadline(); !ok || !until.Equal(time.Now().Add(30*time.Second)) {
+			t.Errorf("got deadline %v, %v", until, ok)
+		}
+		time.Sleep(30*time.Second - time.Nanosecond)
+		synctest.Wait()
+		if b.ended() != nil || d.Stats().UnderWay != 1 {
+			t.Errorf("before the deadline: %v, %+v", b.ended(), d.Stats())
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if st := d.Stats(); !errors.Is(b.ended(), speculate.ErrDeadline) || st.UnderWay != 0 || st.Hung != 1 {
+			t.Errorf("at the deadline: %v, %+v", b.ended(), st)
+		}
+
+		// Until it returns Done could not tell it from another of its key.
+		wantRefused(t, s, newBet(1), "in_flight")
+		other := begin(t, s, newBet(2))
+		s.Done(b.key, start)
+		s.Done(b.key, start)
+		if got := d.Stats().UnderWay; got != 1 {
+			t.Errorf("its late return: got %d under way, want the other one", got)
+		}
+		s.Done(other.key, start)
+		begin(t, s, newBet(1))
+		s.End()
+	})
+}
+
+// The deadline of a guess whose call has returned frees nothing any more.
+func TestDeadlineAfterDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(speculate.Options{PerSession: 1, Deadline: time.Second})
+		s := d.Session()
+		b := begin(t, s, newBet(1))
+		time.Sleep(time.Second / 2)
+		s.Done(b.key, start)
+		begin(t, s, newBet(2))
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		if st := d.Stats(); st.UnderWay != 1 || st.Hung != 0 {
+			t.Errorf("got %+v", st)
+		}
+		s.End()
+	})
+}
+
+func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(speculate.Options{Deadline: time.Minute})
+		s := d.Session()
+		b := begin(t, s, newBet(1))
+		d.Configure(speculate.Options{Deadline: time.Second})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if b.ended() != nil {
+			t.Errorf("got %v", b.ended())
+		}
+		s.End()
+	})
+}
+
+// A Begin that hangs, and one that ends its goroutine, cost no more than a call
+// that does.
+func TestBeginThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(speculate.Options{})
+		s := d.Session()
+		let := make(chan struct{})
+		for i, hang := range []func(){func() { <-let }, runtime.Goexit} {
+			g := newBet(i).guess()
+			g.Begin = func(context.Context) (func() call.Fate, string) { hang(); return nil, "" }
+			go s.Start(t.Context(), start, g)
+		}
+		synctest.Wait()
+		if got := d.Stats().UnderWay; got != 2 {
+			t.Errorf("got %d under way", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st := d.Stats(); st.UnderWay != 0 || st.Hung != 2 {
+			t.Errorf("got %+v", st)
+		}
+		close(let)
+		synctest.Wait()
+		s.End()
+		if st := d.Stats(); st.UnderWay != 0 || st.Issued != 1 || st.Wasted != 1 {
+			t.Errorf("after the end: got %+v", st)
+		}
+	})
+}
+
+// Begin may panic after it has begun something: its context ends then.
+func TestPanicEndsTheContext(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	var left context.Context
+	g := newBet(1).guess()
+	g.Begin = func(ctx context.Context) (func() call.Fate, string) { left = ctx; panic(1) }
+	if got := d.Session().Start(t.Context(), start, g); got != "panic" || left.Err() == nil {
+		t.Errorf("got %q, its context: %v", got, left.Err())
+	}
+}
+
+type contextKey struct{}
+
+func TestContextIsDerived(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), contextKey{}, 1))
+	s := newDesk(speculate.Options{}).Session()
+	b := newBet(1)
+	s.Start(ctx, start, b.guess())
+	if b.ctx.Value(contextKey{}) != 1 || b.ended() != nil {
+		t.Errorf("got %v, %v", b.ctx.Value(contextKey{}), b.ended())
+	}
+	why := errors.New("shutdown")
+	if cancel(why); b.ended() != why {
+		t.Errorf("got %v", b.ended())
+	}
+	s.End()
+}
+
+// End leaves nothing: a timer or goroutine that did would fail the bubble or count
+// as hung.
+func TestEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(speculate.Options{})
+		s, other := d.Session(), d.Session()
+		stored, flying, hung := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
+		s.Done(stored.key, start)
+		stays := begin(t, other, newBet(1))
+		for range 2 {
+			s.End()
+		}
+		for _, b := range []*bet{stored, flying, hung} {
+			if !errors.Is(b.ended(), speculate.ErrEnded) {
+				t.Errorf("%s: got %v", b.key.Arguments, b.ended())
+			}
+		}
+		s.Done(flying.key, start)
+		s.Review(start)
+		s.Reprice(start, func(call.Key) bool { return false })
+		s.Void(func(call.Key) bool { return true })
+		s.Asked(start, flying.key)
+		wantRoom(t, s, host, "0 1 false")
+		if calls, issued, watched := s.Remembered(); calls+issued+watched != 0 {
+			t.Errorf("remembers %d, %d, %d", calls, issued, watched)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if st := d.Stats(); st.UnderWay != 0 || st.Hung != 1 || st.Wasted != 3 || !errors.Is(stays.ended(), speculate.ErrDeadline) {
+			t.Errorf("got %+v", st) // the other session's is the one that hung
+		}
+		other.End()
+	})
+}
+
+// End while Begin runs: what it begins is cancelled and counted, and takes no slot.
+func TestEndWithinBegin(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	b := newBet(1)
+	g := b.guess()
+	begin := g.Begin
+	g.Begin = func(ctx context.Context) (func() call.Fate, string) {
+		s.End()
+		return begin(ctx)
+	}
+	if got := s.Start(t.Context(), start, g); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if st := d.Stats(); !errors.Is(b.ended(), speculate.ErrEnded) || st.UnderWay != 0 || st.Issued != 1 || st.Wasted != 1 {
+		t.Errorf("got %v, %+v", b.ended(), st)
+	}
+}
+
+// End waits for a deadline that fires at the same moment.
+func TestEndAtTheDeadline(t *testing.T) {
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(speculate.Options{Deadline: time.Second})
+			s := d.Session()
+			b := begin(t, s, newBet(1))
+			time.Sleep(time.Second)
+			s.End()
+			st := d.Stats()
+			if st.UnderWay != 0 || st.Wasted != 1 || b.ended() == nil {
+				t.Errorf("got %v, %+v", b.ended(), st)
+			}
+			synctest.Wait()
+			if after := d.Stats(); after.Hung != st.Hung {
+				t.Errorf("a deadline ran after the end: %+v, then %+v", st, after)
+			}
+		})
+	}
+}
+
+// Many that hang are not remembered for ever.
+func TestManyThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(speculate.Options{PerSession: 256, Total: 1000})
+		s := d.Session()
+		for i := range 2000 {
+			b := newBet(i)
+			b.host = "" // whatever becomes of them
+			b.fate.Store(int64(call.Ready))
+			begin(t, s, b)
+			if i%200 == 199 {
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				s.Review(start)
+			}
+		}
+		if calls, issued, _ := s.Remembered(); calls > 512 || issued > 256 {
+			t.Errorf("remembers %d calls and %d guesses", calls, issued)
+		}
+		if st := d.Stats(); st.Hung != 2000 || st.UnderWay != 0 {
+			t.Errorf("got %+v", st)
+		}
+		s.End()
+	})
+}

@@ -1,0 +1,52 @@
+package speculate
+
+import "time"
+
+// Harm is harm done by a guess.
+type Harm int
+
+const (
+	RateLimited    Harm = iota // its host said that it is called too often
+	ForegroundWait             // a real call waited for it
+	Eviction                   // what a real call had asked for was evicted for its answer
+	Question                   // its server asked the client something
+)
+
+var harms = [...]string{"rate_limited", "foreground_wait", "eviction", "question"}
+
+func (h Harm) String() string { return harms[h] }
+
+// leastWait is the shortest wait that counts as harm. A shorter one is added up
+// and moves nothing: it is what two calls cost each other anywhere.
+const leastWait = time.Millisecond
+
+// Harm notes harm done by a guess to that host, of that session if it is known:
+// both lose a level, unless they have lost one since they last started a guess.
+// wait is how long a real call waited, for ForegroundWait.
+func (d *Desk) Harm(host string, s *Session, what Harm, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.harmLocked(d.hostLocked(host), s, what, wait)
+}
+
+func (d *Desk) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
+	switch what {
+	case RateLimited:
+		d.counts.Harm.RateLimited++
+	case ForegroundWait:
+		d.counts.waited += max(0, wait)
+		if wait < leastWait {
+			return
+		}
+	case Eviction:
+		d.counts.Harm.Evictions++
+	case Question:
+		d.counts.Harm.Questions++
+	}
+	if h != nil {
+		d.hostMoveLocked(h, what.String(), (*throttle).harm)
+	}
+	if s != nil {
+		s.moveLocked(what.String(), (*throttle).harm)
+	}
+}

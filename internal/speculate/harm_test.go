@@ -1,0 +1,247 @@
+package speculate_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/speculate"
+)
+
+func TestHarm(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	d.Harm(host, nil, speculate.ForegroundWait, 999*time.Microsecond)
+	wantRoom(t, s, host, "3 1 false") // too short to matter
+	d.Harm(host, nil, speculate.RateLimited, 0)
+	wantRoom(t, s, host, "1 2 false")
+	wantRoom(t, s, "elsewhere", "3 1 false")
+	d.Harm(host, s, speculate.ForegroundWait, 1500*time.Microsecond)
+	wantRoom(t, s, host, "1 2 false") // the host has lost a level already, the session not
+	wantRoom(t, s, "elsewhere", "1 2 false")
+	s.Done(begin(t, s, newBet(1)).key, start)
+	d.Harm(host, s, speculate.Eviction, 0)
+	wantRoom(t, s, host, "1 4 false")
+	s.Done(begin(t, s, newBet(2)).key, start)
+	d.Harm(host, s, speculate.Question, 0)
+	wantRoom(t, s, host, "1 4 true")
+	wantRefused(t, s, newBet(3), "throttled")
+	wantRefused(t, d.Session(), newBet(3), "throttled")
+	want := speculate.HarmStats{ForegroundWaitMS: 2.499, RateLimited: 1, Evictions: 1, Questions: 1}
+	if got := d.Stats().Harm; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	var why []string
+	for _, c := range d.Changes() {
+		why = append(why, c.Why)
+	}
+	whys := []string{"rate_limited", "foreground_wait", "eviction", "eviction", "question", "question"}
+	if diff := cmp.Diff(whys, why); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	s.End()
+	d.Harm(host, s, speculate.RateLimited, 0) // of a session that has ended
+	if got := d.Stats().Sessions; got != [5]int{3: 1} {
+		t.Errorf("got %v", got)
+	}
+}
+
+// The wait of a real call for a guess, at a serial upstream, is that guess's harm.
+func TestHarmOfWaiting(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	teach(d, upstream, speculate.Serial)
+	a, b := d.Session(), d.Session()
+	g := begin(t, a, newBet(1))
+	d.Began(upstream, 1, "t", true, at(0))
+	d.Began(upstream, 2, "t", false, at(40))
+	d.Ended(upstream, 1, at(100))
+	d.Ended(upstream, 2, at(200))
+	if got := d.Stats().Harm.ForegroundWaitMS; got != 60 {
+		t.Errorf("got %v ms, want 60", got)
+	}
+	wantRoom(t, a, "elsewhere", "0 2 false")
+	a.Done(g.key, start)
+	wantRoom(t, a, "elsewhere", "1 2 false")
+	wantRoom(t, b, "elsewhere", "1 1 false")
+	wantRoom(t, b, host, "1 2 false")
+}
+
+// It is counted at the first sight of it, too.
+func TestHarmOfWaitingUnforeseen(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	alone(d, "t", 100)
+	s := d.Session()
+	begin(t, s, newBet(1))
+	d.Began(upstream, 1, "t", true, at(0))
+	d.Began(upstream, 2, "t", false, at(40))
+	d.Ended(upstream, 1, at(100))
+	d.Ended(upstream, 2, at(200))
+	if st := d.Stats(); st.Harm.ForegroundWaitMS != 60 || st.Hosts[host] != 2 || d.Serial(upstream) != speculate.Unknown {
+		t.Errorf("got %+v, %v", st, d.Serial(upstream))
+	}
+}
+
+// Of several guesses the one is to blame that was waited for last.
+func TestHarmOfOneOfTwo(t *testing.T) {
+	for _, tools := range [][2]string{{"t", "t"}, {"t", "u"}, {"u", "t"}} {
+		d := newDesk(speculate.Options{})
+		alone(d, "t", 100)
+		blamed, other := d.Session(), d.Session()
+		first, last := newBet(1), newBet(2)
+		first.host, first.key.Tool, last.key.Tool = "elsewhere", tools[0], tools[1]
+		if tools[0] == tools[1] {
+			begin(t, other, first)
+			begin(t, blamed, last)
+		} else { // they are told apart by their tools
+			begin(t, blamed, last)
+			begin(t, other, first)
+		}
+		d.Began(upstream, 1, tools[0], true, at(0))
+		d.Began(upstream, 2, tools[1], true, at(0))
+		d.Began(upstream, 3, "t", false, at(10))
+		d.Ended(upstream, 1, at(60))
+		d.Ended(upstream, 2, at(100))
+		d.Ended(upstream, 3, at(200))
+		if st := d.Stats(); st.Harm.ForegroundWaitMS != 90 || st.Hosts[host] != 2 || st.Hosts["elsewhere"] != 3 {
+			t.Errorf("%v: got %+v", tools, st)
+		}
+	}
+}
+
+// A client that gives up its call has waited until then.
+func TestHarmOfWaitingInVain(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	alone(d, "t", 100)
+	teach(d, upstream, speculate.Serial)
+	begin(t, d.Session(), newBet(1))
+	d.Began(upstream, 1, "t", true, at(0))
+	d.Began(upstream, 2, "t", false, at(40))
+	d.Ended(upstream, 1, at(100))
+	d.Cut(upstream, 2)
+	d.Ended(upstream, 2, at(300))
+	if got := d.Stats().Harm.ForegroundWaitMS; got != 60 {
+		t.Errorf("got %v ms, want 60", got)
+	}
+}
+
+// A serial upstream may go on with a guess that was given up for a real call: what
+// that call took beyond its usual time is counted.
+func TestHarmOfPreempted(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		for _, ended := range []bool{false, true} {
+			preempted(t, sent, ended)
+		}
+	}
+}
+
+// preempted is such a call, which is sent before or after the guess is given up,
+// and the guess ends for us before or after that.
+func preempted(t *testing.T, sent, ended bool) {
+	d := speculate.New(speculate.Options{})
+	alone(d, "t", 100)
+	teach(d, upstream, speculate.Serial)
+	s := d.Session()
+	g := begin(t, s, newBet(1))
+	d.Began(upstream, 1, "t", true, at(0))
+	if sent {
+		d.Began(upstream, 2, "t", false, at(12))
+	}
+	s.Preempt(upstream)
+	if !errors.Is(g.ended(), speculate.ErrPreempted) {
+		t.Fatalf("got %v", g.ended())
+	}
+	if ended {
+		d.Ended(upstream, 1, at(13)) // for us
+	}
+	if !sent {
+		d.Began(upstream, 2, "t", false, at(12))
+	}
+	d.Ended(upstream, 2, at(200))
+	if got := d.Stats().Harm.ForegroundWaitMS; got != 88 {
+		t.Errorf("sent before: %v, ended before: %v: got %v ms, want 88", sent, ended, got)
+	}
+	if got := d.Stats().Hosts[host]; got != 2 {
+		t.Errorf("got level %d", got)
+	}
+}
+
+// Nor is it a guess's harm that an upstream goes on with a real call that was given
+// up.
+func TestNoHarmOfCut(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	alone(d, "t", 100)
+	teach(d, upstream, speculate.Serial)
+	s := d.Session()
+	begin(t, s, newBet(1))
+	s.Asked(at(0), key(1)) // as good as real
+	for id, guess := range []bool{false, true} {
+		d.Began(upstream, uint64(id), "t", guess, at(0))
+		d.Began(upstream, 2, "t", false, at(10))
+		d.Cut(upstream, uint64(id))
+		d.Ended(upstream, uint64(id), at(20))
+		d.Ended(upstream, 2, at(200))
+		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
+			t.Errorf("a guess: %v: got %v ms", guess, got)
+		}
+	}
+}
+
+// A call that also waited for a guess has waited for that alone.
+func TestHarmBesideCut(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	alone(d, "t", 100)
+	teach(d, upstream, speculate.Serial)
+	begin(t, d.Session(), newBet(1))
+	d.Began(upstream, 1, "t", true, at(0))
+	d.Began(upstream, 2, "t", false, at(10))
+	d.Began(upstream, 3, "t", false, at(20))
+	d.Cut(upstream, 2)
+	d.Ended(upstream, 2, at(30))
+	d.Ended(upstream, 1, at(100))
+	d.Ended(upstream, 3, at(300))
+	if got := d.Stats().Harm.ForegroundWaitMS; got != 80 {
+		t.Errorf("got %v ms, want 80", got)
+	}
+}
+
+// After a guess that was given up a call may take a little longer than usual: only
+// what is clear is held against the guess. Nor is it harm if another guess waits.
+func TestHarmOfPreemptedUnclear(t *testing.T) {
+	for _, guess := range []bool{false, true} {
+		d := speculate.New(speculate.Options{})
+		alone(d, "t", 100)
+		teach(d, upstream, speculate.Serial)
+		s := d.Session()
+		begin(t, s, newBet(1))
+		d.Began(upstream, 1, "t", true, at(0))
+		s.Preempt(upstream)
+		d.Ended(upstream, 1, at(13))
+		d.Began(upstream, 2, "t", guess, at(14))
+		if guess {
+			d.Ended(upstream, 2, at(300))
+		} else {
+			d.Ended(upstream, 2, at(150))
+		}
+		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
+			t.Errorf("a guess: %v: got %v ms", guess, got)
+		}
+	}
+}
+
+// Who waits for a guess that a real call has joined waits for a real call.
+func TestNoHarmOfJoined(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	teach(d, upstream, speculate.Serial)
+	s := d.Session()
+	begin(t, s, newBet(1))
+	d.Began(upstream, 1, "t", true, at(0))
+	s.Asked(at(10), key(1))
+	d.Began(upstream, 2, "t", false, at(40))
+	d.Ended(upstream, 1, at(100))
+	d.Ended(upstream, 2, at(200))
+	if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
+		t.Errorf("got %v ms", got)
+	}
+}

@@ -1,0 +1,442 @@
+package speculate_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/speculate"
+)
+
+// The model is what the rules say, worked out from lists of all that has happened
+// (levelAfter), without a thought for cost. Its upstream works in parallel.
+type modelDesk struct {
+	desk     *speculate.Desk
+	opt      speculate.Options
+	hosts    map[string]*modelThrottle
+	sessions []*modelSession
+	want     modelStats
+	seen     map[string]int // what has come to pass
+	blame    string         // the first difference
+}
+
+type modelStats struct {
+	Issued, Used, Late, Wasted, Dropped, Hung, Panics, Watched, WatchedTrue int64
+	UnderWay                                                                int
+}
+
+type modelThrottle struct{ all []event }
+
+func (m *modelThrottle) level() int { level, _ := levelAfter(m.all); return level }
+func (m *modelThrottle) era() int   { _, era := levelAfter(m.all); return era }
+
+type modelSession struct {
+	*speculate.Session
+	modelThrottle
+	guesses []*modelGuess
+	watched []*modelWatch
+	ended   bool
+}
+
+type modelGuess struct {
+	*bet
+	holds, out, asked, dropped, settled bool // out: its call has not returned
+	until                               time.Time
+	hostEra, era                        int
+}
+
+type modelWatch struct {
+	key          call.Key
+	host         string
+	until        time.Time
+	hostEra, era int
+}
+
+func (d *modelDesk) host(name string) *modelThrottle {
+	if d.hosts[name] == nil {
+		d.hosts[name] = &modelThrottle{}
+	}
+	return d.hosts[name]
+}
+
+func (d *modelDesk) underWay() (n int) {
+	for _, s := range d.sessions {
+		n += s.holding("")
+	}
+	return n
+}
+
+// holding counts slots of guesses to a host, "" for any.
+func (s *modelSession) holding(host string) (n int) {
+	for _, g := range s.guesses {
+		if g.holds && (host == "" || g.host == host) {
+			n++
+		}
+	}
+	return n
+}
+
+// room is Room by the rules.
+func (d *modelDesk) room(s *modelSession, host string) (slots int, watch bool) {
+	share := func(level int) int {
+		switch level {
+		case 0, 1:
+			return 1
+		case 2:
+			return max(1, d.opt.PerSession/2)
+		}
+		return d.opt.PerSession
+	}
+	own, there := s.level(), d.host(host).level()
+	switch {
+	case s.ended:
+		return 0, false
+	case min(own, there) == 0:
+		return 1, true
+	}
+	return max(0, min(d.opt.Total-d.underWay(), share(own)-s.holding(""), share(min(own, there))-s.holding(host))), false
+}
+
+func (d *modelDesk) start(s *modelSession, k int, host, begin string) {
+	b := &bet{key: key(k), host: host}
+	want, watch := "", false
+	slots, watch := d.room(s, host)
+	switch out := slices.ContainsFunc(s.guesses, func(g *modelGuess) bool { return g.out && g.key == b.key }); {
+	case s.ended:
+		want = "closed"
+	case out:
+		want = "in_flight"
+	case watch:
+		want = "throttled"
+	case slots == 0:
+		want = "cap"
+	default:
+		want = begin
+	}
+	g := b.guess()
+	if begin != "" {
+		g.Begin = func(context.Context) (func() call.Fate, string) {
+			if begin == "panic" {
+				panic("told to")
+			}
+			return nil, begin
+		}
+	}
+	if got := s.Start(context.Background(), time.Now(), g); got != want {
+		d.fail("start: got %q, want %q", got, want)
+	}
+	d.seen["start "+want]++
+	switch want {
+	case "panic":
+		d.want.Panics++
+	case "":
+		d.want.Issued++
+		s.guesses = append(s.guesses, &modelGuess{
+			bet: b, holds: true, out: true, until: time.Now().Add(d.opt.Deadline),
+			hostEra: d.host(host).era(), era: s.era(),
+		})
+		s.all = append(s.all, event{kind: 's'})
+		h := d.host(host)
+		h.all = append(h.all, event{kind: 's'})
+	}
+}
+
+// label is what has become of a guess or a watched one.
+func (d *modelDesk) label(s *modelSession, host string, hostEra, era int, kind rune) {
+	h := d.host(host)
+	h.all = append(h.all, event{kind, hostEra})
+	if !s.ended {
+		s.all = append(s.all, event{kind, era})
+	}
+}
+
+// settle counts fates; those still pending if all of them end now.
+func (d *modelDesk) settle(s *modelSession, last bool) {
+	for _, g := range s.guesses {
+		fate := call.Fate(g.fate.Load())
+		if fate == call.Pending && last {
+			if fate = call.Wasted; g.asked {
+				fate = call.Late
+			}
+		}
+		if g.settled || fate == call.Pending {
+			continue
+		}
+		g.settled = true
+		kind := map[call.Fate]rune{call.Ready: 'u', call.Late: 'l', call.Wasted: 'w'}[fate]
+		switch kind {
+		case 'w':
+			d.want.Wasted++
+		case 'l':
+			d.want.Late++
+			fallthrough
+		case 'u':
+			d.want.Used++
+		}
+		d.label(s, g.host, g.hostEra, g.era, kind)
+		d.seen["label "+string(kind)]++
+	}
+}
+
+// lose ends what is watched in vain.
+func (d *modelDesk) lose(s *modelSession, lost func(*modelWatch) bool) {
+	s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
+		if lost(w) {
+			d.labelWatched(s, w, 'w')
+		}
+		return lost(w)
+	})
+}
+
+func (d *modelDesk) labelWatched(s *modelSession, w *modelWatch, kind rune) {
+	if h := d.host(w.host); h.level() == 0 {
+		h.all = append(h.all, event{kind, w.hostEra})
+		d.seen["watched "+string(kind)]++
+	}
+	if s.level() == 0 && !s.ended {
+		s.all = append(s.all, event{kind, w.era})
+	}
+}
+
+func (d *modelDesk) expire(s *modelSession) {
+	d.lose(s, func(w *modelWatch) bool { return time.Now().After(w.until) })
+}
+
+// op is something done to a desk.
+type op struct {
+	what    string
+	session int // counted from the one that began last
+	key     int
+	host    string
+	n       int // what else there is to say
+}
+
+func drawOp(t *rapid.T) op {
+	return op{
+		what: rapid.SampledFrom([]string{
+			"start", "start", "start", "start", "start", "start", "begin", "done", "done", "done",
+			"fate", "fate", "fate", "fate", "fate", "review", "review", "asked", "asked", "watch", "watch", "watch",
+			"void", "reprice", "harm", "harm", "sleep", "end", "configure",
+		}).Draw(t, "what"),
+		session: rapid.IntRange(0, 3).Draw(t, "session"),
+		key:     rapid.IntRange(0, 5).Draw(t, "key"),
+		host:    rapid.SampledFrom([]string{"a", "b"}).Draw(t, "host"),
+		n:       rapid.IntRange(0, 11).Draw(t, "n"),
+	}
+}
+
+// fail notes the first difference.
+func (d *modelDesk) fail(format string, args ...any) {
+	if d.blame == "" {
+		d.blame = fmt.Sprintf(format, args...)
+	}
+}
+
+// step does something to the desk and to the model.
+func (d *modelDesk) step(o op) {
+	s := d.sessions[max(0, len(d.sessions)-1-o.session)]
+	k, host := o.key, o.host
+	switch o.what {
+	case "start":
+		d.start(s, k, host, "")
+	case "begin":
+		d.start(s, k, host, []string{"panic", "stored"}[o.n%2])
+	case "done":
+		s.Done(key(k), time.Now())
+		for _, g := range s.guesses {
+			if g.key == key(k) {
+				g.holds, g.out = false, false
+			}
+		}
+	case "fate":
+		fate := []call.Fate{call.Ready, call.Late, call.Wasted}[o.n%3]
+		for _, g := range s.guesses {
+			if g.key == key(k) && call.Fate(g.fate.Load()) == call.Pending {
+				g.fate.Store(int64(fate))
+			}
+		}
+	case "review":
+		s.Review(time.Now())
+		d.expire(s)
+		d.settle(s, false)
+	case "asked":
+		s.Asked(time.Now(), key(k))
+		d.expire(s)
+		for _, g := range s.guesses {
+			g.asked = g.asked || g.out && g.key == key(k)
+		}
+		s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
+			if w.key == key(k) {
+				d.want.WatchedTrue++
+				d.labelWatched(s, w, 'u')
+			}
+			return w.key == key(k)
+		})
+	case "watch":
+		s.Watch(time.Now(), key(k), host, time.Second)
+		d.expire(s)
+		if !s.ended && !slices.ContainsFunc(s.watched, func(w *modelWatch) bool { return w.key == key(k) }) {
+			d.want.Watched++
+			s.watched = append(s.watched, &modelWatch{key(k), host, time.Now().Add(time.Second), d.host(host).era(), s.era()})
+		}
+	case "void":
+		s.Void(func(other call.Key) bool { return other == key(k) })
+		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
+	case "reprice":
+		s.Reprice(time.Now(), func(other call.Key) bool { return other != key(k) })
+		for _, g := range s.guesses {
+			if g.holds && g.key == key(k) && !g.asked && !g.dropped && !g.settled {
+				g.dropped = true
+				d.want.Dropped++
+			}
+		}
+	case "harm":
+		d.desk.Harm(host, s.Session, speculate.RateLimited, 0)
+		h := d.host(host)
+		h.all = append(h.all, event{kind: 'h'})
+		if !s.ended {
+			s.all = append(s.all, event{kind: 'h'})
+		}
+	case "sleep":
+		time.Sleep(time.Duration(1+o.n) * 100 * time.Millisecond)
+		synctest.Wait()
+		for _, s := range d.sessions {
+			for _, g := range s.guesses {
+				if g.holds && !time.Now().Before(g.until) {
+					g.holds = false
+					d.want.Hung++
+				}
+			}
+		}
+	case "end":
+		if o.n < 2 {
+			d.end(s)
+			d.sessions = append(d.sessions, &modelSession{Session: d.desk.Session()})
+		}
+	case "configure":
+		d.opt.PerSession = 1 + o.n%4
+		d.opt.Total = 1 + o.n/2
+		d.desk.Configure(d.opt)
+	}
+}
+
+func (d *modelDesk) end(s *modelSession) {
+	s.End()
+	if !s.ended {
+		d.lose(s, func(*modelWatch) bool { return true })
+		s.ended = true
+		d.settle(s, true)
+	}
+	for _, g := range s.guesses {
+		g.holds, g.out = false, false
+	}
+}
+
+// check compares all that can be seen.
+func (d *modelDesk) check() {
+	st := d.desk.Stats()
+	d.want.UnderWay = d.underWay()
+	got := modelStats{
+		st.Issued, st.Used, st.Late, st.Wasted, st.Dropped, st.Hung, st.Panics, st.Watched, st.WatchedTrue, st.UnderWay,
+	}
+	if got != d.want {
+		d.fail("got %+v, want %+v", got, d.want)
+	}
+	var levels [5]int
+	open := int64(0)
+	for i, s := range d.sessions {
+		if !s.ended {
+			levels[s.level()]++
+		}
+		for _, g := range s.guesses {
+			if !g.settled {
+				open++
+			}
+			live := g.ctx.Err() == nil
+			if want := !s.ended && !g.dropped && !g.settled && time.Now().Before(g.until); live != want {
+				d.fail("session %d: guess %s: its context lives: %v, want %v", i, g.key.Arguments, live, want)
+			}
+		}
+		for _, host := range []string{"a", "b"} {
+			want, watch := d.room(s, host)
+			if got, _, w := s.Room(host, upstream); got != want || w != watch {
+				d.fail("session %d at %s: got room for %d, %v, want %d, %v", i, host, got, w, want, watch)
+			}
+		}
+	}
+	if st.Sessions != levels {
+		d.fail("got sessions %v, want %v", st.Sessions, levels)
+	}
+	if st.Issued != st.Used+st.Wasted+open {
+		d.fail("%d issued: %d used, %d wasted, %d open", st.Issued, st.Used, st.Wasted, open)
+	}
+	for name, level := range st.Hosts {
+		if want := d.host(name).level(); level != want {
+			d.fail("%s: got level %d, want %d", name, level, want)
+		}
+		d.seen[fmt.Sprint("host level ", level)]++
+	}
+}
+
+// play does it all, and ends every session.
+func (d *modelDesk) play(history []op) {
+	for range 3 {
+		d.sessions = append(d.sessions, &modelSession{Session: d.desk.Session()})
+	}
+	for _, o := range history {
+		if d.step(o); d.blame != "" {
+			return
+		}
+		d.check()
+	}
+	for _, s := range d.sessions {
+		d.end(s)
+	}
+	d.check()
+	if n := d.underWay(); n != 0 {
+		d.fail("%d slots are left", n)
+	}
+	time.Sleep(time.Minute) // a deadline that was not stopped would count
+	synctest.Wait()
+	d.check()
+}
+
+func TestModel(t *testing.T) {
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		if err := flag.Set("rapid.checks", "3000"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(map[string]int)
+	rapid.Check(t, func(rt *rapid.T) {
+		history := rapid.SliceOfN(rapid.Custom(drawOp), 200, 600).Draw(rt, "history")
+		var blame string
+		synctest.Test(t, func(t *testing.T) {
+			o := speculate.Options{PerSession: 3, Total: 5, Deadline: 2 * time.Second}
+			d := &modelDesk{desk: newDesk(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
+			d.play(history)
+			blame = d.blame
+		})
+		if blame != "" {
+			rt.Fatal(blame)
+		}
+	})
+	for _, what := range []string{
+		"start ", "start closed", "start in_flight", "start throttled", "start cap", "start panic", "start stored",
+		"label u", "label l", "label w", "watched u", "watched w",
+		"host level 0", "host level 1", "host level 2", "host level 3",
+	} {
+		if seen[what] == 0 && !t.Failed() {
+			t.Errorf("%q was never seen: the histories prove nothing of it", what)
+		}
+	}
+	t.Log(seen)
+}

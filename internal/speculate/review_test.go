@@ -1,0 +1,218 @@
+package speculate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/speculate"
+)
+
+func TestFates(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: 5})
+	s := d.Session()
+	all := make([]*bet, 5)
+	for i := range all {
+		all[i] = begin(t, s, newBet(i))
+	}
+	all[0].fate.Store(int64(call.Ready))
+	all[1].fate.Store(int64(call.Late))
+	all[2].fate.Store(int64(call.Wasted))
+	for range 3 { // each is counted once
+		s.Review(start)
+	}
+	st := d.Stats()
+	if st.Issued != 5 || st.Used != 2 || st.Late != 1 || st.Wasted != 1 || st.Expected != 2.5 {
+		t.Errorf("got %+v", st)
+	}
+	for i, b := range all {
+		if over := b.ended() != nil; over != (i < 3) {
+			t.Errorf("%d: its context has ended: %v", i, over)
+		}
+	}
+	s.Asked(start, all[3].key) // a real call waits for it
+	s.End()
+	st = d.Stats()
+	if st.Used != 3 || st.Late != 2 || st.Wasted != 2 {
+		t.Errorf("after the end: got %+v", st)
+	}
+}
+
+// What nobody ever asks for does not pile up.
+func TestManyOfUnknownFate(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	held := begin(t, s, newBet(-1))
+	for i := range 1000 {
+		b := newBet(i)
+		b.host = fmt.Sprint(i)
+		if i >= 256-1 && s.Start(t.Context(), start, b.guess()) != "" {
+			break // what was wasted tells on the session
+		} else if i < 256-1 {
+			begin(t, s, b)
+		}
+		s.Done(b.key, start)
+	}
+	_, issued, _ := s.Remembered()
+	st := d.Stats()
+	if issued != 256 || st.Wasted != st.Issued-256 || st.Wasted < 16 {
+		t.Errorf("got %d remembered, %+v", issued, st)
+	}
+	if held.fate.Store(int64(call.Ready)); true {
+		s.Review(start)
+	}
+	if got := d.Stats().Used; got != 1 {
+		t.Errorf("one that was under way was forgotten: got %d used", got)
+	}
+}
+
+// A fate may be asked for while it is asked for: it counts once.
+func TestReviewWithinReview(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	var depth int
+	g := newBet(1).guess()
+	g.Begin = func(context.Context) (func() call.Fate, string) {
+		return func() call.Fate {
+			if depth++; depth < 3 {
+				s.Review(start)
+			}
+			return call.Ready
+		}, ""
+	}
+	s.Start(t.Context(), start, g)
+	s.Review(start)
+	s.End()
+	if st := d.Stats(); st.Used != 1 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+func TestLevels(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: 4})
+	a, b := d.Session(), d.Session()
+	bets(t, a, host, 16, call.Wasted)
+	wantRoom(t, a, host, "2 2 false")
+	wantRoom(t, a, "elsewhere", "2 2 false") // the session's level
+	wantRoom(t, b, host, "2 2 false")        // the host's
+	wantRoom(t, b, "elsewhere", "4 1 false")
+	bets(t, b, host, 16, call.Wasted)
+	wantRoom(t, a, host, "1 4 false")
+	wantRoom(t, b, "elsewhere", "2 2 false")
+	begin(t, b, newBet(1))
+	wantRoom(t, b, host, "0 4 false")        // one there
+	wantRoom(t, b, "elsewhere", "1 2 false") // two in all
+	begin(t, b, &bet{key: key(2), host: "elsewhere"})
+	wantRefused(t, b, newBet(3), "cap")
+
+	want := []speculate.Change{
+		{At: start, Host: host, From: 3, To: 2, Why: "accuracy"},
+		{At: start, Session: 1, From: 3, To: 2, Why: "accuracy"},
+		{At: start, Host: host, From: 2, To: 1, Why: "accuracy"},
+		{At: start, Session: 2, From: 3, To: 2, Why: "accuracy"},
+	}
+	if diff := cmp.Diff(want, d.Changes()); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	if got := d.Changes(); len(got) != 0 {
+		t.Errorf("told twice: %v", got)
+	}
+	st := d.Stats()
+	if st.Sessions != [5]int{2: 2} || st.Changes != 4 || !maps.Equal(st.Hosts, map[string]int{host: 1, "elsewhere": 3}) {
+		t.Errorf("got %+v", st)
+	}
+	a.End()
+	if got := d.Stats().Sessions; got != [5]int{2: 1} {
+		t.Errorf("after an end: got %v", got)
+	}
+}
+
+// What is open when a level is lost does not cost the next one: 40 guesses made
+// together, all in vain, cost one.
+func TestLevelsOneStretch(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: 64, Total: 64})
+	s := d.Session()
+	for i := range 40 {
+		begin(t, s, newBet(i)).fate.Store(int64(call.Wasted))
+	}
+	s.Review(start)
+	if st := d.Stats(); st.Hosts[host] != 2 || st.Sessions != [5]int{2: 1} {
+		t.Errorf("got %+v", st)
+	}
+}
+
+func TestEager(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	bets(t, s, host, 16, call.Late)
+	wantRoom(t, s, host, "3 0.5 false")
+	wantRoom(t, s, "elsewhere", "3 1 false")
+}
+
+func TestReprice(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: 5})
+	s := d.Session()
+	poor, good, joined, back := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3)), begin(t, s, newBet(4))
+	s.Asked(start, joined.key)
+	s.Done(back.key, start)
+	for range 2 {
+		s.Reprice(start, func(k call.Key) bool {
+			d.Stats() // may be called: no lock is held
+			return k == good.key
+		})
+	}
+	if got := poor.ended(); !errors.Is(got, speculate.ErrDropped) {
+		t.Errorf("what pays no longer: got %v", got)
+	}
+	for _, b := range []*bet{good, joined, back} {
+		if b.ended() != nil {
+			t.Errorf("%s: got %v", b.key.Arguments, b.ended())
+		}
+	}
+	if st := d.Stats(); st.Dropped != 1 || st.UnderWay != 3 {
+		t.Errorf("got %+v", st) // the slot is free when the call has returned
+	}
+}
+
+func TestPreempt(t *testing.T) {
+	for _, l := range []speculate.Line{speculate.Unknown, speculate.Serial, speculate.Parallel} {
+		t.Run(l.String(), func(t *testing.T) {
+			d := speculate.New(speculate.Options{})
+			if l != speculate.Unknown {
+				teach(d, upstream, l)
+			}
+			a, b := d.Session(), d.Session()
+			g := begin(t, a, newBet(1))
+			elsewhere := newBet(2)
+			elsewhere.key.Upstream++
+			begin(t, a, elsewhere)
+			b.Preempt(upstream)
+			b.Preempt(upstream)
+			b.Preempt(12345)
+			want := l == speculate.Serial
+			if got := errors.Is(g.ended(), speculate.ErrPreempted); got != want || elsewhere.ended() != nil {
+				t.Errorf("got %v and %v", g.ended(), elsewhere.ended())
+			}
+			if got := d.Stats().Preempted == 1; got != want {
+				t.Errorf("got %+v", d.Stats())
+			}
+		})
+	}
+}
+
+func TestPreemptSparesWhatIsAskedFor(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	teach(d, upstream, speculate.Serial)
+	s := d.Session()
+	g := begin(t, s, newBet(1))
+	s.Asked(start, g.key)
+	s.Preempt(upstream)
+	if g.ended() != nil {
+		t.Errorf("got %v", g.ended())
+	}
+}

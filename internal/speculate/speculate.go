@@ -1,0 +1,175 @@
+// Package speculate starts, bounds, promotes and ends prefetches: calls made on a
+// guess, before anybody asks.
+//
+// The one idea: a guess owns nothing but a claim, and a claim always ends. It
+// takes a slot when it is started; its call's return frees the slot, and if that
+// never comes its deadline does. Ending a claim takes nothing from a real call
+// that has joined, for that holds the flight itself:
+//
+//	desk := speculate.New(speculate.Options{})
+//	s := desk.Session()
+//	defer s.End()
+//	if slots, _, watch := s.Room("api.github.com", 7); slots > 0 && !watch {
+//		refused := s.Start(ctx, now, speculate.Guess{Key: key, Host: "api.github.com", Begin: begin})
+//		...
+//	}
+//	s.Done(key, now)   // its call has returned
+//	s.Review(now)      // what became of the guesses so far
+//
+// What became of its guesses moves a session, and the host they went to, between
+// five levels, from more than was configured down to only watching what would
+// have been started. What is watched is judged like what is started, and leads
+// back. Any harm costs a level at once. An upstream that was not seen to work on
+// calls side by side gets one guess at a time.
+//
+// Where levels and labels are concerned time comes in as an argument, so that
+// recorded sessions can be played; the deadline alone runs in real time. The
+// package leaves out which calls to guess (predict, enrich), where their answers
+// go (dedup), and the pace of a host and its cool-down after a 429 (limit).
+package speculate
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"mcpschedd/internal/call"
+)
+
+// Why the context of a guess has ended. That of one whose fate is known ends
+// without any of these reasons.
+var (
+	ErrDeadline  = errors.New("the guess took longer than it may")
+	ErrDropped   = errors.New("the guess no longer pays")
+	ErrPreempted = errors.New("a real call came to the same serial upstream")
+	ErrEnded     = errors.New("the guess's session has ended")
+)
+
+// Options bound what is under way at once. A field that is not above zero takes
+// its default.
+type Options struct {
+	PerSession int           // guesses of one session; default 3, at most 256
+	Total      int           // guesses of the process; default 16
+	Deadline   time.Duration // a guess nobody waits for lives at most this long; default 30 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.PerSession <= 0 {
+		o.PerSession = 3
+	}
+	if o.Total <= 0 {
+		o.Total = 16
+	}
+	if o.Deadline <= 0 {
+		o.Deadline = 30 * time.Second
+	}
+	o.PerSession = min(o.PerSession, keepGuesses)
+	return o
+}
+
+// How much is remembered.
+const (
+	keepGuesses = 256  // of a session, for their fates; and as many that are watched
+	keepHosts   = 1024 // more only while they stand below the level where everyone begins, or not long above
+	keepLines   = 1024 // more only while all of them are in use
+	keepMost    = 4    // times that, in any case
+	keepChanges = 256  // changes of level that nobody has asked for
+	keepReasons = 32   // for which guesses were refused
+)
+
+// Desk is where the guesses of a process are started. Its methods, and those of
+// its sessions, may be called from any goroutine.
+type Desk struct {
+	mu       sync.Mutex
+	opt      Options
+	hosts    *simplelru.LRU[string, *host]
+	lines    *simplelru.LRU[uint64, *line]
+	underWay int       // slots taken
+	sessions int       // so far
+	latest   time.Time // the last time that was told; Harm is not
+	counts   counts
+	levels   [levels]int // how many sessions stand at each
+	changes  []Change    // that nobody has asked for
+	moves    int64       // changes so far
+}
+
+// host is what is known of one host.
+type host struct {
+	name     string
+	throttle throttle
+}
+
+// New makes the desk of a process.
+func New(o Options) *Desk {
+	d := &Desk{opt: o.withDefaults(), counts: counts{Refused: make(map[string]int64)}}
+	d.hosts, _ = simplelru.NewLRU[string, *host](keepMost*keepHosts, nil) // an error: no size
+	d.lines, _ = simplelru.NewLRU[uint64, *line](keepMost*keepLines, nil)
+	return d
+}
+
+// Configure puts other bounds in place. What is under way goes on, under the
+// deadline it began with.
+func (d *Desk) Configure(o Options) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opt = o.withDefaults()
+}
+
+// Session begins a client session.
+func (d *Desk) Session() *Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sessions++
+	s := &Session{desk: d, number: d.sessions, throttle: newThrottle(), calls: make(map[call.Key]*claim)}
+	d.levels[s.throttle.level]++
+	return s
+}
+
+// hostLocked returns the host of that name, which is from now on the one used
+// last.
+func (d *Desk) hostLocked(name string) *host {
+	if h, ok := d.hosts.Get(name); ok {
+		return h
+	}
+	forget(d.hosts, keepHosts, func(h *host) bool { return h.throttle.remembers() })
+	h := &host{name: name, throttle: newThrottle()}
+	d.hosts.Add(name, h)
+	return h
+}
+
+// lineLocked returns the line of an upstream instance, likewise.
+func (d *Desk) lineLocked(upstream uint64) *line {
+	if l, ok := d.lines.Get(upstream); ok {
+		return l
+	}
+	forget(d.lines, keepLines, (*line).busy)
+	l := newLine()
+	d.lines.Add(upstream, l)
+	return l
+}
+
+// forget makes room for one more, if there are as many as should be. It looks at
+// a few only, so that nobody pays for all; those that must be kept have their next
+// chance when they are the oldest again.
+func forget[K comparable, V any](all *simplelru.LRU[K, V], most int, keep func(V) bool) {
+	for range 4 {
+		if all.Len() < most {
+			return
+		}
+		k, v, _ := all.GetOldest()
+		if !keep(v) {
+			all.Remove(k)
+			return
+		}
+		all.Get(k)
+	}
+}
+
+// sawLocked notes what time it is.
+func (d *Desk) sawLocked(now time.Time) {
+	if now.After(d.latest) {
+		d.latest = now
+	}
+}

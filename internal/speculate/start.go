@@ -1,0 +1,205 @@
+package speculate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/call"
+)
+
+// Guess is a call to run early.
+type Guess struct {
+	Key  call.Key
+	Host string  // whose throttle counts
+	P    float64 // how likely it is asked for
+
+	// Begin makes the call and returns soon. fate says, whenever asked, what has
+	// become of it; refused, if not "", that nothing was begun and why. The context
+	// is for the guess's own claim: it ends at the deadline, with the session, or
+	// when the guess is given up, which is nothing to a real call that has joined.
+	Begin func(ctx context.Context) (fate func() call.Fate, refused string)
+}
+
+// claim is what a guess holds.
+type claim struct {
+	session *Session
+	key     call.Key
+	cancel  func(cause error)
+
+	// The desk's mutex guards these.
+	host    *host
+	line    *line
+	timer   *time.Timer      // frees the slot
+	holds   bool             // the slot
+	asked   bool             // a real call has come for it
+	given   bool             // up: its context has ended
+	eras    eras             // in which it was begun
+	matched bool             // to a run of the line
+	fate    func() call.Fate // nil: Begin has not returned
+	settled bool             // its fate is counted
+}
+
+// Start begins a guess, or says why not: "closed" after End, "in_flight" while a
+// call of the session for the same key has not returned, "throttled" where nothing
+// is started or another guess must end first, "cap", "panic", or what Begin said.
+func (s *Session) Start(ctx context.Context, now time.Time, g Guess) (refused string) {
+	deadline := s.desk.deadline()
+	claimed, cancel := context.WithCancelCause(ctx)
+	timed, stop := context.WithTimeoutCause(claimed, deadline, ErrDeadline)
+	c := &claim{session: s, key: g.Key, cancel: func(cause error) { cancel(cause); stop() }}
+
+	var fate func() call.Fate
+	if refused = s.claim(c, g.Host, now, deadline); refused == "" {
+		fate, refused = begin(timed, g.Begin)
+		s.begun(c, g.P, fate, refused)
+	}
+	if refused != "" {
+		s.desk.refused(refused)
+		c.cancel(nil)
+	}
+	return refused
+}
+
+func (d *Desk) deadline() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.opt.Deadline
+}
+
+// begin calls f. If f panics, nothing was begun. A fate that nobody tells stays
+// unknown.
+func begin(ctx context.Context, f func(context.Context) (func() call.Fate, string)) (fate func() call.Fate, refused string) {
+	refused = panicked
+	defer func() { _ = recover() }()
+	if fate, refused = f(ctx); fate == nil {
+		fate = func() call.Fate { return call.Pending }
+	}
+	return fate, refused
+}
+
+// claim takes a slot for c, or says why there is none.
+func (s *Session) claim(c *claim, hostName string, now time.Time, deadline time.Duration) (refused string) {
+	d := s.desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sawLocked(now)
+	switch {
+	case s.ended:
+		return "closed"
+	case s.calls[c.key] != nil:
+		return "in_flight"
+	}
+	c.host, c.line = d.hostLocked(hostName), d.lineLocked(c.key.Upstream)
+	switch {
+	case min(s.throttle.level, c.host.throttle.level) == watching, c.line.room() <= 0:
+		return "throttled"
+	case s.roomLocked(c.host) <= 0:
+		return "cap"
+	}
+	s.forgetCallLocked()
+	c.holds, c.eras = true, s.erasLocked(c.host)
+	s.calls[c.key] = c
+	s.slots++
+	d.underWay++
+	c.line.claims = append(c.line.claims, c)
+	s.timers.Add(1)
+	c.timer = time.AfterFunc(deadline, c.overdue)
+	return ""
+}
+
+// begun notes that Begin has returned.
+func (s *Session) begun(c *claim, p float64, fate func() call.Fate, refused string) {
+	d := s.desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if refused != "" {
+		c.freeLocked()
+		c.returnedLocked()
+		return
+	}
+	d.counts.Issued++
+	if p > 0 { // and a number
+		d.counts.Expected += min(p, 1)
+	}
+	s.throttle.started()
+	c.host.throttle.started()
+	if c.fate = fate; s.ended {
+		c.settleLocked(call.Pending)
+		return
+	}
+	s.forgetGuessLocked()
+	s.issued = append(s.issued, c)
+}
+
+// Done says that the call of a guess has returned, however: its slot is free. It
+// may be said of what was never started, or twice.
+func (s *Session) Done(k call.Key, now time.Time) {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	s.desk.sawLocked(now)
+	if c := s.calls[k]; c != nil {
+		c.freeLocked()
+		c.returnedLocked()
+	}
+}
+
+// overdue frees the slot of a call that has not returned. Until it does the
+// session starts no other of the same key: Done could not tell them apart.
+func (c *claim) overdue() {
+	defer c.session.timers.Done()
+	d := c.session.desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.freeLocked() {
+		d.counts.Hung++
+	}
+}
+
+// freeLocked frees the slot of c and reports whether it had one.
+func (c *claim) freeLocked() bool {
+	if !c.holds {
+		return false
+	}
+	c.holds = false
+	c.session.slots--
+	c.session.desk.underWay--
+	i := slices.Index(c.line.claims, c)
+	c.line.claims = slices.Delete(c.line.claims, i, i+1)
+	if c.timer.Stop() {
+		c.session.timers.Done()
+	}
+	return true
+}
+
+// returnedLocked notes that the call has returned.
+func (c *claim) returnedLocked() {
+	if c.session.calls[c.key] == c {
+		delete(c.session.calls, c.key)
+	}
+}
+
+// forgetCallLocked sees to it that calls which never return do not pile up. Should
+// one of hundreds return after all, Done may take it for a later one of its key.
+func (s *Session) forgetCallLocked() {
+	if len(s.calls) < 2*keepGuesses {
+		return
+	}
+	for k, c := range s.calls {
+		if !c.holds {
+			delete(s.calls, k)
+			return
+		}
+	}
+}
+
+// forgetGuessLocked makes room for one more guess: the oldest that has its end
+// behind it counts as wasted.
+func (s *Session) forgetGuessLocked() {
+	if len(s.issued) < keepGuesses {
+		return
+	}
+	i := max(0, slices.IndexFunc(s.issued, func(c *claim) bool { return !c.holds }))
+	s.issued[i].settleLocked(call.Wasted)
+	s.issued = slices.Delete(s.issued, i, i+1)
+}

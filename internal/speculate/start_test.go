@@ -1,0 +1,200 @@
+package speculate_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/speculate"
+)
+
+func TestCaps(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: 2, Total: 3})
+	a, b := d.Session(), d.Session()
+	wantRoom(t, a, host, "2 1 false")
+	begin(t, a, newBet(1))
+	begin(t, a, newBet(2))
+	wantRefused(t, a, newBet(3), "cap")
+	wantRoom(t, a, host, "0 1 false")
+	wantRoom(t, b, host, "1 1 false") // of three in all
+	begin(t, b, newBet(1))
+	wantRefused(t, b, newBet(2), "cap")
+	a.Done(key(1), start)
+	begin(t, b, newBet(2))
+	if got := d.Stats().UnderWay; got != 3 {
+		t.Errorf("got %d under way", got)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: -1})
+	var n int
+	for range 10 {
+		s := d.Session()
+		for i := range 10 {
+			if s.Start(t.Context(), start, newBet(i).guess()) == "" {
+				n++
+			}
+		}
+		if n == 3 {
+			wantRoom(t, s, host, "0 1 false")
+		}
+	}
+	if n != 16 {
+		t.Errorf("started %d, want 16", n)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	d := newDesk(speculate.Options{PerSession: 3})
+	s := d.Session()
+	one, two := begin(t, s, newBet(1)), begin(t, s, newBet(2))
+	d.Configure(speculate.Options{PerSession: 1})
+	wantRoom(t, s, host, "0 1 false")
+	if one.ended() != nil || two.ended() != nil {
+		t.Error("what was under way was cut short")
+	}
+	s.Done(one.key, start)
+	wantRefused(t, s, newBet(3), "cap")
+	d.Configure(speculate.Options{PerSession: 2})
+	begin(t, s, newBet(3))
+}
+
+func TestRefused(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	begin(t, s, newBet(1))
+	wantRefused(t, s, newBet(1), "in_flight")
+	no := newBet(2).guess()
+	no.Begin = func(context.Context) (func() call.Fate, string) { return nil, "stored" }
+	if got := s.Start(t.Context(), start, no); got != "stored" {
+		t.Errorf("got %q, want what Begin said", got)
+	}
+	no.Begin = func(context.Context) (func() call.Fate, string) { panic("no") }
+	if got := s.Start(t.Context(), start, no); got != "panic" {
+		t.Errorf("got %q, want panic", got)
+	}
+	wantRoom(t, s, host, "2 1 false") // neither took a slot
+	begin(t, s, newBet(2))
+	s.End()
+	wantRefused(t, s, newBet(3), "closed")
+	want := map[string]int64{"in_flight": 1, "stored": 1, "panic": 1, "closed": 1}
+	st := d.Stats()
+	if diff := cmp.Diff(want, st.Refused); diff != "" || st.Panics != 1 || st.Issued != 2 {
+		t.Errorf("got %+v; refused (-want +got):\n%s", st, diff)
+	}
+}
+
+// Reasons are words of ours; whatever else comes does not pile up.
+func TestRefusedForAnyReason(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	for i := range 1000 {
+		g := newBet(i).guess()
+		g.Begin = func(context.Context) (func() call.Fate, string) { return nil, fmt.Sprint("reason ", i) }
+		s.Start(t.Context(), start, g)
+	}
+	refused := d.Stats().Refused
+	if len(refused) != 33 || refused["other"] != 968 {
+		t.Errorf("got %d reasons, %d times other", len(refused), refused["other"])
+	}
+	if calls, _, _ := s.Remembered(); calls != 0 {
+		t.Errorf("%d calls are remembered that were never made", calls)
+	}
+}
+
+// An upstream of which nothing is known, or that is serial, gets one guess at a
+// time, whichever session it is of; a serial one none behind a real call.
+func TestOneAtATime(t *testing.T) {
+	for _, l := range []speculate.Line{speculate.Unknown, speculate.Serial} {
+		t.Run(l.String(), func(t *testing.T) {
+			d := speculate.New(speculate.Options{})
+			if l != speculate.Unknown {
+				teach(d, upstream, l)
+			}
+			a, b := d.Session(), d.Session()
+			wantRoom(t, a, host, "1 1 false")
+			begin(t, a, newBet(1))
+			wantRoom(t, a, host, "0 1 false")
+			wantRoom(t, b, host, "0 1 false")
+			wantRefused(t, b, newBet(2), "throttled")
+			d.Began(upstream, 1, "t", true, start)
+			a.Done(key(1), start)
+			wantRoom(t, b, host, "0 1 false") // the call is still with the upstream
+			d.Ended(upstream, 1, start)
+			wantRoom(t, b, host, "1 1 false")
+
+			d.Began(upstream, 2, "t", false, start)
+			if l == speculate.Serial {
+				wantRefused(t, b, newBet(2), "throttled")
+				d.Ended(upstream, 2, start)
+			}
+			begin(t, b, newBet(2))
+		})
+	}
+}
+
+func TestDone(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	s.Done(key(9), start) // of which nobody has heard
+	b := begin(t, s, newBet(1))
+	begin(t, s, newBet(2))
+	for range 3 {
+		s.Done(b.key, start)
+	}
+	if got := d.Stats().UnderWay; got != 1 {
+		t.Errorf("got %d under way, want 1", got)
+	}
+	if b.ended() != nil {
+		t.Error("an answer that may still be asked for was given up")
+	}
+	begin(t, s, newBet(1)) // again, while the first waits for its fate
+	if got := d.Stats().UnderWay; got != 2 {
+		t.Errorf("got %d under way, want 2", got)
+	}
+}
+
+// A call may be over before Begin returns.
+func TestDoneWithinBegin(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	g := newBet(1).guess()
+	begin := g.Begin
+	g.Begin = func(ctx context.Context) (func() call.Fate, string) {
+		s.Done(g.Key, start)
+		return begin(ctx)
+	}
+	if refused := s.Start(t.Context(), start, g); refused != "" {
+		t.Fatal(refused)
+	}
+	if st := d.Stats(); st.UnderWay != 0 || st.Issued != 1 {
+		t.Errorf("got %+v", st)
+	}
+	s.End()
+	if st := d.Stats(); st.Wasted != 1 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+// A Begin that starts another guess of its key when its own call is over, and then
+// says that it was none, takes nothing from the other.
+func TestRefusedAfterAnother(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	g := newBet(1).guess()
+	g.Begin = func(context.Context) (func() call.Fate, string) {
+		s.Done(g.Key, start)
+		begin(t, s, newBet(1))
+		return nil, "stored"
+	}
+	s.Start(t.Context(), start, g)
+	wantRefused(t, s, newBet(1), "in_flight")
+	s.Done(g.Key, start)
+	if got := d.Stats().UnderWay; got != 0 {
+		t.Errorf("got %d under way", got)
+	}
+}

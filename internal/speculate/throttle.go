@@ -1,0 +1,122 @@
+package speculate
+
+// The levels (feedback directed prefetching, Srinath et al., HPCA 2007, with five
+// levels as there). What a wasted guess counts doubles with every level down.
+const (
+	watching = 0 // nothing is started
+	single   = 1 // one at a time
+	half     = 2 // half of what is configured
+	normal   = 3 // what is configured; everyone begins here
+	eager    = 4 // likewise, and a wasted guess counts half
+	levels   = 5
+)
+
+// What moves a throttle.
+const (
+	window   = 64  // labels; one counts the less the more came after it
+	enough   = 16  // labels at a level before they are a judgement on it
+	calm     = 32  // labels without harm before the level rises again
+	poor     = 0.3 // accuracy below which the level falls
+	good     = 0.6 // accuracy above which it rises
+	lateness = 0.1 // of used guesses asked for before they were ready; above it earlier ones would have hidden more
+)
+
+// throttle is how far the guesses of a session, or to a host, are let go.
+//
+// Every level is judged by the guesses made at it: a move clears the window, and
+// what becomes of earlier guesses no longer counts. So one bad stretch, of which
+// many are still open, costs one level and not all. Harm moves at once. After it
+// the level stays for 32 labels and not for a time: that nothing was harmed counts
+// only as far as there was something that could have done harm, and it is the same
+// in recorded time. (That a host which said 429 wants to be left alone for a while
+// is its cool-down's business.) Harm that comes before anything new was started is
+// the same piece of news: it delays the rise, and costs no second level.
+type throttle struct {
+	level  int
+	era    int     // moves so far
+	labels int     // in this era
+	weight float64 // of these labels, decayed
+	used   float64 // of that: of guesses that were used
+	late   float64 // of that: only after they had been asked for
+	calm   int     // labels until harm is forgotten
+	heard  bool    // of harm, since something was started last
+}
+
+func newThrottle() throttle { return throttle{level: normal} }
+
+// remembers reports whether forgetting it would allow what is not allowed now.
+func (t *throttle) remembers() bool { return t.level < normal || t.calm > 0 }
+
+// started is a guess that is begun.
+func (t *throttle) started() { t.heard = false }
+
+// label is what became of a guess of that era.
+func (t *throttle) label(era int, used, late bool) {
+	if era != t.era {
+		return
+	}
+	const decay = 1 - 1.0/window
+	t.weight, t.used, t.late = t.weight*decay+1, t.used*decay, t.late*decay
+	if used {
+		t.used++
+	}
+	if used && late {
+		t.late++
+	}
+	t.labels++
+	t.calm = max(0, t.calm-1)
+	if t.labels < enough {
+		return
+	}
+	switch accuracy := t.used / t.weight; {
+	case accuracy < poor:
+		t.move(t.level - 1)
+	case accuracy > good && t.calm == 0 && (t.level < normal || t.late > lateness*t.used):
+		t.move(t.level + 1)
+	}
+}
+
+// harm is harm that a guess has done.
+func (t *throttle) harm() {
+	t.calm = calm
+	if !t.heard {
+		t.heard = true
+		t.move(t.level - 1)
+	}
+}
+
+// move goes to a level, if there is such a level.
+func (t *throttle) move(to int) {
+	if to < watching || to > eager {
+		return
+	}
+	t.level = to
+	t.era++
+	t.labels, t.weight, t.used, t.late = 0, 0, 0, 0
+}
+
+// slotsAt is how many of the slots there are may be taken at a level. At level 0
+// none is taken: it is how many may be watched at a time, so that what leads back
+// is what level 1 would have started.
+func slotsAt(level, all int) int {
+	switch level {
+	case watching, single:
+		return min(1, all)
+	case half:
+		return max(1, all/2)
+	}
+	return all
+}
+
+// cautionAt is how many times a wasted guess counts at a level.
+func cautionAt(level int) float64 {
+	switch level {
+	case watching, single:
+		return 4
+	case half:
+		return 2
+	case eager:
+		return 0.5
+	}
+	return 1
+}

@@ -1,0 +1,58 @@
+package speculate
+
+import "time"
+
+// Began notes a call that was sent to an upstream instance, real or a guess, for
+// telling whether it works serially: when it is really sent, and not while it waits
+// for its turn or its host. id tells the calls of the instance apart.
+func (d *Desk) Began(upstream, id uint64, tool string, guess bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sawLocked(now)
+	d.lineLocked(upstream).begin(id, tool, guess, now)
+}
+
+// Ended notes that it has returned. If it was a real call that waited for guesses,
+// that is harm.
+func (d *Desk) Ended(upstream, id uint64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sawLocked(now)
+	l, ok := d.lines.Get(upstream)
+	if !ok {
+		return
+	}
+	if waited, ahead := l.end(id, now); waited > 0 {
+		d.harmLocked(ahead.host, ahead.session, ForegroundWait, waited)
+	}
+}
+
+// Cut notes that the call is given up, by its client or because it took too long:
+// its end, which Ended still tells, says nothing of how the upstream works.
+func (d *Desk) Cut(upstream, id uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.lines.Get(upstream); ok {
+		if r := l.find(id); r != nil {
+			l.cut(r)
+		}
+	}
+}
+
+// Serial says how an upstream instance works on calls that it has at the same
+// time, as far as that is known.
+func (d *Desk) Serial(upstream uint64) Line {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.lines.Get(upstream); ok {
+		return l.is
+	}
+	return Unknown
+}
+
+// Gone forgets an upstream instance, which has ended.
+func (d *Desk) Gone(upstream uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines.Remove(upstream)
+}

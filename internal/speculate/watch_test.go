@@ -1,0 +1,207 @@
+package speculate_test
+
+import (
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/speculate"
+)
+
+// bottom is a session that may only watch, at a host likewise.
+func bottom(t *testing.T) (*speculate.Desk, *speculate.Session) {
+	t.Helper()
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	for i := range 3 {
+		s.Done(begin(t, s, newBet(-i)).key, start)
+		d.Harm(host, s, speculate.RateLimited, 0)
+	}
+	wantRoom(t, s, host, "1 4 true")
+	return d, s
+}
+
+func wantWatched(t *testing.T, d *speculate.Desk, watched, came int64) {
+	t.Helper()
+	if st := d.Stats(); st.Watched != watched || st.WatchedTrue != came {
+		t.Errorf("got %d watched, %d of them true, want %d and %d", st.Watched, st.WatchedTrue, watched, came)
+	}
+}
+
+func TestWatchLeadsBack(t *testing.T) {
+	d, s := bottom(t)
+	for i := range 32 {
+		wantRoom(t, s, host, "1 4 true")
+		s.Watch(start, key(i), host, time.Second)
+		s.Asked(start.Add(time.Second), key(i))
+	}
+	wantRoom(t, s, host, "1 4 false")
+	begin(t, s, newBet(100))
+	wantWatched(t, d, 32, 32)
+	if st := d.Stats(); st.Issued != 4 || st.Used != 0 {
+		t.Errorf("what was watched is counted as issued: %+v", st)
+	}
+}
+
+func TestWatchedInVain(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lose func(*speculate.Session)
+	}{
+		{"asked for too late", func(s *speculate.Session) { s.Asked(start.Add(time.Second+1), key(1)) }},
+		{"not asked for", func(s *speculate.Session) { s.Review(start.Add(time.Minute)) }},
+		{"another was", func(s *speculate.Session) { s.Asked(start, key(2)); s.Review(start.Add(time.Minute)) }},
+		{"something changed", func(s *speculate.Session) {
+			s.Void(func(k call.Key) bool { return k == key(1) })
+			s.Asked(start, key(1))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, s := bottom(t)
+			for range 100 {
+				s.Watch(start, key(1), host, time.Second)
+				tt.lose(s)
+				if _, _, watched := s.Remembered(); watched != 0 {
+					t.Fatal("it is still watched")
+				}
+			}
+			wantWatched(t, d, 100, 0)
+			wantRoom(t, s, host, "1 4 true")
+		})
+	}
+}
+
+// Right and wrong in turn is not enough to lead back.
+func TestWatchedHalfInVain(t *testing.T) {
+	_, s := bottom(t)
+	for range 100 {
+		s.Watch(start, key(1), host, time.Second)
+		s.Watch(start, key(2), host, time.Second)
+		s.Asked(start, key(1))
+		s.Review(start.Add(time.Minute))
+	}
+	wantRoom(t, s, host, "1 4 true")
+}
+
+func TestWatchVoidSparesOthers(t *testing.T) {
+	d, s := bottom(t)
+	s.Watch(start, key(1), host, time.Second)
+	s.Watch(start, key(2), host, time.Second)
+	s.Void(func(k call.Key) bool {
+		d.Stats() // may be called: no lock is held
+		return k == key(1)
+	})
+	s.Asked(start, key(1))
+	s.Asked(start, key(2))
+	wantWatched(t, d, 2, 1)
+}
+
+func TestWatchTwice(t *testing.T) {
+	d, s := bottom(t)
+	s.Watch(start, key(1), host, time.Second)
+	s.Watch(start.Add(time.Second/2), key(1), host, time.Second)
+	wantWatched(t, d, 1, 0)
+	s.Watch(start.Add(2*time.Second), key(1), host, time.Second) // the first is lost
+	s.Asked(start.Add(2*time.Second), key(1))
+	s.Asked(start.Add(2*time.Second), key(1))
+	wantWatched(t, d, 2, 1)
+}
+
+// Above level 0 what is started is judged, and what is watched besides only
+// counted.
+func TestWatchAboveTheBottom(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	for i := range 100 {
+		s.Watch(start, key(i), host, time.Second)
+	}
+	s.Review(start.Add(time.Minute))
+	wantWatched(t, d, 100, 0)
+	wantRoom(t, s, host, "3 1 false")
+}
+
+// A session that may start guesses watches them at a host that gets none, and its
+// own level is not concerned.
+func TestWatchAtThatHost(t *testing.T) {
+	d, s := bottom(t)
+	s.End()
+	s = d.Session()
+	wantRoom(t, s, host, "1 4 true")
+	for i := range 32 {
+		s.Watch(start, key(i), host, time.Second)
+	}
+	s.Review(start.Add(time.Minute))
+	wantRoom(t, s, "elsewhere", "3 1 false")
+	for i := range 100 {
+		s.Watch(start.Add(time.Hour), key(i), host, time.Second)
+		s.Asked(start.Add(time.Hour), key(i))
+	}
+	wantRoom(t, s, host, "1 4 false")
+	wantRoom(t, s, "elsewhere", "3 1 false")
+}
+
+func TestWatchMany(t *testing.T) {
+	d, s := bottom(t)
+	for i := range 1000 {
+		s.Watch(start, key(i), host, time.Hour)
+	}
+	if _, _, watched := s.Remembered(); watched != 256 {
+		t.Errorf("got %d remembered", watched)
+	}
+	for i := range 1000 {
+		s.Asked(start, key(i))
+	}
+	wantWatched(t, d, 1000, 256)
+
+	_, s = bottom(t) // what is forgotten was in vain: 64, and then 40 that come true
+	for i := range 320 {
+		s.Watch(start, key(i), host, time.Hour)
+	}
+	for i := range 40 {
+		s.Asked(start, key(64+i))
+	}
+	wantRoom(t, s, host, "1 4 true")
+}
+
+// What was noted at another level is no judgement on this one.
+func TestWatchedBefore(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	for i := range 100 {
+		s.Watch(start, key(i), host, time.Hour)
+	}
+	for i := range 3 {
+		s.Done(begin(t, s, newBet(-i)).key, start)
+		d.Harm(host, s, speculate.RateLimited, 0)
+	}
+	for i := range 100 {
+		s.Asked(start, key(i))
+	}
+	wantRoom(t, s, "elsewhere", "1 4 true")
+	wantRoom(t, d.Session(), host, "1 4 true")
+	wantWatched(t, d, 100, 100)
+}
+
+func TestWatchUntilTheEnd(t *testing.T) {
+	d, s := bottom(t)
+	for range 40 { // sessions that end before anybody asks
+		s.Watch(start, key(1), host, time.Hour)
+		s.End()
+		s.Watch(start, key(2), host, time.Hour)
+		if _, _, watched := s.Remembered(); watched != 0 {
+			t.Fatalf("got %d remembered after the end", watched)
+		}
+		s = d.Session()
+	}
+	wantWatched(t, d, 40, 0)
+	for i := range 32 {
+		s.Watch(start, key(i), host, time.Hour)
+		s.Asked(start, key(i))
+	}
+	wantRoom(t, s, host, "1 4 true") // 32 of 72, though the last
+	for i := range 40 {
+		s.Watch(start, key(i), host, time.Hour)
+		s.Asked(start, key(i))
+	}
+	wantRoom(t, s, host, "1 4 false")
+}

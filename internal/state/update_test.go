@@ -1,0 +1,72 @@
+package state_test
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gofrs/flock"
+
+	"mcpschedd/internal/state"
+)
+
+func TestUpdate(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, times = 8, 25
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for range times {
+				err := dir.Update("sub/n", func(old []byte) ([]byte, error) {
+					n, _ := strconv.Atoi(string(old)) // nothing counts as 0
+					return []byte(strconv.Itoa(n + 1)), nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got, err := dir.Read("sub/n")
+	if want := strconv.Itoa(writers * times); err != nil || string(got) != want {
+		t.Errorf("got %q, %v, want %q: an update was lost", got, err, want)
+	}
+	info, err := os.Stat(dir.Path("sub/n"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v, want 0600", info.Mode(), err)
+	}
+}
+
+func TestUpdateRefused(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Write("n", []byte("as it was")); err != nil {
+		t.Fatal(err)
+	}
+	bad := errors.New("no")
+	if err := dir.Update("n", func([]byte) ([]byte, error) { return nil, bad }); !errors.Is(err, bad) {
+		t.Errorf("got %v, want next's own error", err)
+	}
+	held := flock.New(dir.Path("n.lock"))
+	if err := held.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	called := false
+	err = dir.Update("n", func([]byte) ([]byte, error) { called = true; return nil, nil })
+	if err == nil || !strings.Contains(err.Error(), "another process holds it") || called {
+		t.Errorf("got %v, called %v, want an error that says who is in the way", err, called)
+	}
+	if got, err := dir.Read("n"); err != nil || string(got) != "as it was" {
+		t.Errorf("got %q, %v, want the file as it was", got, err)
+	}
+}
