@@ -14,32 +14,40 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/config", "internal/dedup", "internal/demo", "internal/limit", "internal/proxy",
-		"internal/state", "internal/upstream", "internal/valuemodel",
+		"internal/config", "internal/dedup", "internal/demo", "internal/enrich", "internal/limit", "internal/proxy",
+		"internal/replay", "internal/speculate", "internal/state", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/proxy": {
-		"internal/call", "internal/dedup", "internal/jsonrpc", "internal/limit", "internal/revision",
-		"internal/state", "internal/upstream", "internal/valuemodel",
+		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/forecast", "internal/jsonrpc",
+		"internal/limit", "internal/revision", "internal/schema", "internal/speculate", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/dedup":      {"internal/call"},
+	"internal/speculate":  {"internal/call"},
+	"internal/forecast":   {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
+	"internal/schema":     {"internal/jsonrpc"},
+	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {},
 	"internal/valuemodel": {"internal/call"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
 	"internal/predict":    {},
-	"internal/replay":     {"internal/jsonrpc", "internal/predict"},
-
-	"internal/replay/measure": {"internal/predict", "internal/replay"}, // predict beside the floor on recorded sessions
-	"internal/schedule":       {},
-	"internal/upstream":       {"internal/jsonrpc", "internal/revision"},
-	"internal/revision":       {"internal/jsonrpc"},
-	"internal/jsonrpc":        {},
-	"internal/config":         {},
-	"internal/state":          {},
-	"internal/demo":           {},
-	"internal/bench":          {},
-	"internal/compare":        {},
-	"internal/mcptest":        {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
+	"internal/replay": {
+		"internal/call", "internal/dedup", "internal/enrich", "internal/forecast", "internal/jsonrpc", "internal/speculate",
+		"internal/valuemodel",
+	},
+	"internal/replay/measure": { // a command: recorded sessions beside the floor
+		"internal/config", "internal/dedup", "internal/enrich", "internal/forecast", "internal/replay", "internal/valuemodel",
+	},
+	"internal/schedule": {},
+	"internal/upstream": {"internal/jsonrpc", "internal/revision"},
+	"internal/revision": {"internal/jsonrpc"},
+	"internal/jsonrpc":  {},
+	"internal/config":   {},
+	"internal/state":    {},
+	"internal/demo":     {},
+	"internal/bench":    {},
+	"internal/compare":  {},
+	"internal/mcptest":  {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
 }
 
 func TestLayout(t *testing.T) {

@@ -55,6 +55,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = check(ctx, args, stdout)
 	case "explain":
 		err = explain(args, stdout, stderr)
+	case "replay":
+		err = runReplay(ctx, args, stdout, stderr)
 	case "version":
 		_, err = fmt.Fprintln(stdout, "mcpschedd", version())
 	case "help":

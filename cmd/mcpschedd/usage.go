@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-const usageMain = `usage: mcpschedd [serve|demo|check|explain|version] [flags]
+const usageMain = `usage: mcpschedd [serve|demo|check|explain|replay|version] [flags]
 
 mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
 and your servers in its configuration file.
@@ -14,6 +14,7 @@ and your servers in its configuration file.
   demo     play a short agent session, direct and through the proxy
   check    validate the configuration; --connect also tries every upstream
   explain  what is known of one tool, and who says so
+  replay   play recorded calls, and say what would have been guessed
   version  print the version
   help     print this, or the flags of a command: mcpschedd help serve
 
@@ -81,6 +82,8 @@ func help(args []string, w io.Writer) error {
 			text = usageExplain
 		case "demo":
 			text = usageDemo
+		case "replay":
+			text = usageReplay
 		default:
 			return &usageError{text: fmt.Sprintf("no help on %q", args[0]), usage: usageMain}
 		}

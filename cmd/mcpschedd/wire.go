@@ -42,6 +42,8 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		Limits: limits(c),
 		MaxAge: time.Duration(c.Enrichment.MaxAge),
 		Repeat: c.Dedup.Repeat,
+
+		Enrichment: enrichment(&c.Enrichment),
 	}
 	o.Models, _ = models(c) // its problems kept the configuration from being loaded
 	for _, u := range c.Upstreams {
@@ -50,6 +52,17 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		}
 	}
 	return o
+}
+
+// enrichment is the [enrichment] block.
+func enrichment(e *config.Enrichment) proxy.Enrichment {
+	return proxy.Enrichment{
+		Mode: e.Mode, Delivery: e.Delivery, Wait: time.Duration(e.PrefetchTimeoutMS) * time.Millisecond,
+		PerSession: e.MaxParallel, Total: e.MaxParallelTotal,
+		Budget: e.BudgetTokens, MinProbability: e.MinProbability, InlineFrom: e.InlineMinProbability,
+		Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD, Dollars: e.MaxDollars,
+		ShadowLabels: e.ShadowLabels, Learn: e.Learn,
+	}
 }
 
 // wire resolves one upstream.
@@ -73,6 +86,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		}
 	}
 	offer := "offers/" + u.Name + "-" + fingerprint(r.Command, r.Args, r.Cwd, r.URL, slices.Sorted(maps.Keys(r.Env)))[:16] + ".json"
+	learned := "learned/" + u.Name + "-" + fingerprint(r.Command, r.Args, cmp.Or(r.Cwd, workingDir()), r.URL)[:16]
 	return proxy.Upstream{
 		Spec: spec,
 		Store: upstream.Store{
@@ -87,7 +101,19 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain,
 		},
 		SharedIdentity: u.SharedIdentity,
+		Exclusive:      u.Exclusive,
+		Learned:        func(merge func([]byte) ([]byte, error)) error { return dir.Update(learned, merge) },
 	}
+}
+
+// workingDir is where a server works for which none is configured: what is asked
+// of it in one project says little of another.
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // environment is the proxy's own with the upstream's added.

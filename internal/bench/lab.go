@@ -15,6 +15,9 @@ const (
 	direct  = "direct"
 	relayed = "relay"
 	proxied = "proxy"
+
+	switchedOff = "off" // the proxy, with nothing but passing through
+	switchedOn  = "on"  // the proxy as it is delivered, and the tools known to it
 )
 
 // The upstreams, which are roles of this program too.
@@ -76,10 +79,28 @@ func (l *lab) relay(upstream string) []string {
 	return l.command("relay", l.command(upstream)...)
 }
 
-// proxy is the command line of the proxy in front of the upstream command,
-// with everything off that is not passing through. name is the folder of its
-// state: what is started twice under one name finds what it kept there.
-func (l *lab) proxy(name string, upstream []string, flags ...string) ([]string, error) {
+// nothing is the configuration with everything off that is not passing through.
+const nothing = `[enrichment]
+mode = "off"
+`
+
+// everything is one under which every call is looked up, foreseen and learned from.
+const everything = `[enrichment]
+mode = "on"
+[tools."bench/*"]
+side_effect_class = "read_only"
+[[tools."bench/*".follow_up]]
+tool = "blob"
+probability = 0.1
+args = { size = "$args.size", n = "$result..n" }
+[upstreams.bench]
+exclusive = true
+`
+
+// proxy is the command line of the proxy in front of the upstream command. name is
+// the folder of its state: what is started twice under one name finds what it kept
+// there.
+func (l *lab) proxy(name, what string, upstream []string, flags ...string) ([]string, error) {
 	dir := filepath.Join(l.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -88,16 +109,16 @@ func (l *lab) proxy(name string, upstream []string, flags ...string) ([]string, 
 	for _, a := range upstream[1:] {
 		args = append(args, fmt.Sprintf("%q", a))
 	}
+	if !strings.Contains(what, "[upstreams.bench]") {
+		what += "[upstreams.bench]\n"
+	}
 	config := fmt.Sprintf(`[server]
 state_dir = %q
 [telemetry]
 events = "off"
-[enrichment]
-mode = "off"
-[upstreams.bench]
-command = %q
+%scommand = %q
 args = [%s]
-`, filepath.Join(dir, "state"), upstream[0], strings.Join(args, ", "))
+`, filepath.Join(dir, "state"), what, upstream[0], strings.Join(args, ", "))
 	file := filepath.Join(dir, "pipeline_config.toml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
@@ -105,18 +126,27 @@ args = [%s]
 	return append([]string{l.bin, "serve", "--config", file}, flags...), nil
 }
 
-// startAll starts everything that is measured between this front and this
-// upstream, ready for calls. Over HTTP nothing is direct: the upstream speaks stdio only.
-func (l *lab) startAll(ctx context.Context, front, upstream string) ([]*target, error) {
+// compared are the names of what is measured behind a front. Over HTTP nothing is
+// direct: the upstream speaks stdio only.
+func (l *lab) compared(front string) []string {
 	names := []string{direct, relayed, proxied}
 	if front == overHTTP {
 		names = names[1:]
 	}
-	if l.bin == "" {
-		names = names[:len(names)-1]
+	switch {
+	case l.mode == "enrich":
+		return []string{switchedOff, switchedOn}
+	case l.bin == "":
+		return names[:len(names)-1]
 	}
+	return names
+}
+
+// startAll starts everything that is measured between this front and this
+// upstream, ready for calls.
+func (l *lab) startAll(ctx context.Context, front, upstream string) ([]*target, error) {
 	var all []*target
-	for _, name := range names {
+	for _, name := range l.compared(front) {
 		t, err := l.startOne(ctx, front, upstream, name)
 		if err != nil {
 			stopAll(all)
@@ -129,6 +159,10 @@ func (l *lab) startAll(ctx context.Context, front, upstream string) ([]*target, 
 
 func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*target, error) {
 	server := l.command(upstream)
+	what := nothing
+	if name == switchedOn {
+		what = everything
+	}
 	if front == overHTTP {
 		addr, err := freeAddr()
 		if err != nil {
@@ -138,7 +172,7 @@ func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*targ
 			command := l.command("httprelay", append([]string{addr}, server...)...)
 			return l.startHTTP(ctx, name, command, addr, "/")
 		}
-		command, err := l.proxy(front+upstream, server, "--http", addr, "--auth", "none")
+		command, err := l.proxy(front+upstream+name, what, server, "--http", addr, "--auth", "none")
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +184,7 @@ func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*targ
 	case relayed:
 		return l.startStdio(ctx, name, l.relay(upstream))
 	}
-	command, err := l.proxy(front+upstream, server)
+	command, err := l.proxy(front+upstream+name, what, server)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func TestProxyConfiguration(t *testing.T) {
 	l := testLab(t)
 	l.bin = "proxy"
 	upstream := []string{`C:\a "b"\bench`, "upstream", "-delay", "1s"}
-	command, err := l.proxy("cfg", upstream, "--http", "127.0.0.1:1")
+	command, err := l.proxy("cfg", nothing, upstream, "--http", "127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}

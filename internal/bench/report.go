@@ -96,7 +96,11 @@ func newRow(c cell, runners []*runner) row {
 		}
 		r.Columns = append(r.Columns, col)
 	}
-	if p, f := byName[proxied], byName[relayed]; p != nil && f != nil {
+	p, f := byName[proxied], byName[relayed]
+	if p == nil {
+		p, f = byName[switchedOn], byName[switchedOff]
+	}
+	if p != nil && f != nil {
 		latency := spreadOf(ratios(p.medians, f.medians))
 		throughput := spreadOf(ratios(p.rates, f.rates))
 		r.Latency, r.Throughput = &latency, &throughput
@@ -146,6 +150,12 @@ func (r *report) atLeast(name string, got, want float64, unit string) {
 // that needs no time itself, is only told.
 func (r *report) addCell(c row) {
 	r.Cells = append(r.Cells, c)
+	if r.Mode == "enrich" {
+		if c.Window == 1 {
+			r.atMost(c.Cell+" p50, on / off", c.Latency.Median, 1.15, "")
+		}
+		return
+	}
 	if c.Latency == nil || c.Upstream != sdkUpstream {
 		return
 	}
@@ -167,7 +177,7 @@ func (r *report) addCell(c row) {
 
 func (r *report) addSleepers(cells, target string, took time.Duration) {
 	name := fmt.Sprintf("%s %s, 16 calls of 300 ms at once", cells, target)
-	if target == proxied {
+	if target == proxied || target == switchedOn {
 		r.atMost(name, took.Seconds(), 0.4, "s")
 		return
 	}
@@ -208,7 +218,7 @@ func (r *report) writeTable(w io.Writer) error {
 			if col.CPU != nil {
 				cpu = duration(*col.CPU)
 			}
-			if col.Name == proxied && c.Latency != nil {
+			if (col.Name == proxied || col.Name == switchedOn) && c.Latency != nil {
 				latency, throughput = c.Latency.String(), c.Throughput.String()
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%s\t%d\t%s\t%s\t\n", cellName, col.Name, duration(col.P50), duration(col.P99), col.Rate, cpu, col.Calls, latency, throughput)

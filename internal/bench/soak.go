@@ -127,7 +127,7 @@ func start(ctx context.Context, l *lab) error {
 	commands := map[string][]string{relayed: l.relay(rawUpstream)}
 	names := []string{relayed}
 	if l.bin != "" {
-		command, err := l.proxy("start", l.command(rawUpstream, "-delay", upstreamDelay.String()))
+		command, err := l.proxy("start", everything, l.command(rawUpstream, "-delay", upstreamDelay.String()))
 		if err != nil {
 			return err
 		}

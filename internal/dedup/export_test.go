@@ -1,6 +1,10 @@
 package dedup
 
-import "fmt"
+import (
+	"fmt"
+
+	"mcpschedd/internal/call"
+)
 
 // Slots is how many marks the places of edges share.
 const Slots = slots
@@ -14,11 +18,11 @@ func (s *Store) Check() error {
 	defer s.mu.Unlock()
 	var bytes, unasked, scoped int64
 	for _, e := range s.entries.Values() {
-		if size := int64(cap(e.body)+len(e.key.Arguments)) + overhead; e.size != size {
+		if size := cost(cap(e.body), e.key); e.size != size {
 			return fmt.Errorf("an entry of %d bytes counts as %d", size, e.size)
 		}
 		bytes += e.size
-		if e.guessed && !e.used {
+		if e.guess != nil && !e.used {
 			unasked++
 		}
 		if _, ok := s.scopes[e.key.Scope][e]; !ok {
@@ -39,18 +43,90 @@ func (s *Store) Check() error {
 	case scoped != int64(s.entries.Len()):
 		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.entries.Len())
 	}
-	var guesses int64
-	for f := range s.flights {
-		if f.guessed {
-			guesses++
+	for i, e := range s.unasked.entries {
+		if e.nth != i || e.used || e.guess.Fate() != call.Pending {
+			return fmt.Errorf("the guess %+v, %+v, is number %d of those not asked for", e.key, e, i)
+		}
+		if in, ok := s.entries.Peek(e.key); !ok || in != e {
+			return fmt.Errorf("the guess %+v is not stored, and not asked for", e.key)
 		}
 	}
+	if n := int64(len(s.unasked.entries)); n != unasked {
+		return fmt.Errorf("%d guesses stored that nobody has asked for, %d known", unasked, n)
+	}
 	p := s.counts.Prefetch
-	w := p.Wasted
-	if sum := p.Used + w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Cancelled + unasked + guesses; sum != p.Issued {
-		return fmt.Errorf("%d prefetches issued, %d accounted for: %+v, %d not asked for yet, %d in flight", p.Issued, sum, p, unasked, guesses)
+	flying := s.flyingLocked()
+	if sum := p.Used + sum(p.Wasted) + unasked + flying; sum != p.Issued {
+		return fmt.Errorf("%d prefetches issued, %d accounted for: %+v, %d not asked for yet, %d in flight", p.Issued, sum, p, unasked, flying)
 	}
 	return nil
+}
+
+func sum(w Waste) int64 {
+	return w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
+}
+
+// flyingLocked counts the guesses in flight that are not lost yet.
+func (s *Store) flyingLocked() (n int64) {
+	for f := range s.flights {
+		if f.guess != nil && f.guess.Fate() == call.Pending {
+			n++
+		}
+	}
+	return n
+}
+
+// CheckFates holds the fates of all guesses there have been against what is
+// counted.
+func (s *Store) CheckFates(all []*Guess) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var fates [call.Wasted + 1]int64
+	var wasted Waste
+	for _, g := range all {
+		fates[g.Fate()]++
+		if (g.Fate() == call.Wasted) != (g.Why() != "") {
+			return fmt.Errorf("a guess of fate %d, because %q", g.Fate(), g.Why())
+		}
+		wasted.add(cause(g.Why()))
+	}
+	p := s.counts.Prefetch
+	switch open := s.flyingLocked() + int64(len(s.unasked.entries)); {
+	case fates[call.Ready]+fates[call.Late] != p.Used || fates[call.Late] != p.Late:
+		return fmt.Errorf("fates %v, counted %+v", fates, p)
+	case wasted != p.Wasted || sum(wasted) != fates[call.Wasted]:
+		return fmt.Errorf("wasted because of %+v, counted %+v", wasted, p.Wasted)
+	case fates[call.Pending] != open:
+		return fmt.Errorf("%d pending, %d in flight or stored", fates[call.Pending], open)
+	}
+	return nil
+}
+
+// SettleAround is Settle with a good answer, and something that happens while that
+// is being copied.
+func (f *Flight) SettleAround(body []byte, act func()) {
+	l, _ := f.land(false, true)
+	l.entry.body = body
+	act()
+	f.conclude(l)
+}
+
+// Open counts the guesses of a scope that nobody has asked for, or waits for any
+// more, and that nothing has become of.
+func (s *Store) Open(scope string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for f := range s.flights {
+		if f.guess != nil && f.query.Key.Scope == scope && f.guess.Fate() == call.Pending && len(f.waiters) == 0 && !f.settled {
+			n++
+		}
+	}
+	for _, e := range s.unasked.entries {
+		if e.key.Scope == scope {
+			n++
+		}
+	}
+	return n
 }
 
 // Air returns how many changes are in the air; a place counts for each.

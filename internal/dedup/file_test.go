@@ -12,6 +12,39 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
+// A file that has changed tells why two answers differ: nothing is said of that.
+func TestTrialOfFile(t *testing.T) {
+	for _, tt := range []struct {
+		name                  string
+		guessed, asked, ended string // what the file holds then
+		want                  dedup.Trial
+	}{
+		{"unchanged", "one", "one", "one", dedup.Differs},
+		{"changed before the call", "one", "another", "another", dedup.NotTried},
+		{"changed while the call was under way", "one", "one", "another", dedup.NotTried},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			q := query(never)
+			q.Use.File = filepath.Join(t.TempDir(), "file")
+			holds := func(text string) {
+				if old, err := os.ReadFile(q.Use.File); err != nil || string(old) != text {
+					put(t, q.Use.File, text, time.Hour)
+				}
+			}
+			holds(tt.guessed)
+			begin(t, s, q).settle()
+			holds(tt.asked)
+			x := wait(t, s, trying(q))
+			holds(tt.ended)
+			x.flight.Settle([]byte("real"), false, true)
+			if got := x.outcome(t); got.Trial != tt.want {
+				t.Errorf("got a trial of %d, want %d", got.Trial, tt.want)
+			}
+		})
+	}
+}
+
 // TestFile does something to the file while the answer is fetched, or between
 // that and the next call.
 func TestFile(t *testing.T) {

@@ -17,8 +17,8 @@ type Flight struct {
 	epoch uint64        // the counter when it began
 	began time.Duration // on the store's clock
 
-	guessed  bool          // begun before anybody asked
-	promoted chan struct{} // closed when somebody has; nil unless guessed
+	guess    *Guess        // begun before anybody asked; nil: somebody had
+	promoted chan struct{} // closed when somebody has asked; nil unless guessed
 	cancel   context.CancelCauseFunc
 	stop     func() bool // stops watching the context of a guess; nil unless guessed
 
@@ -28,26 +28,50 @@ type Flight struct {
 	held      bool          // the guess may go on though nobody waits
 	joined    bool          // somebody has asked for the guess
 	first     time.Duration // when
+	sent      time.Duration // when its fetch really began, as far as it was said
 	tainted   bool          // the answer is one client's own
 	abandoned bool          // nobody wanted it any more
-	unkept    bool          // nothing of it is stored
+	unkept    cause         // why nothing of it is stored; "": it may be
 	settled   bool
+	trial     trial
 }
 
 // beginLocked begins a flight, with the context to fetch under.
 func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now time.Duration) (*Flight, context.Context) {
 	s.ids++
 	f := &Flight{
-		store: s, id: s.ids, query: *q, file: file, epoch: s.epochs.now, began: now,
-		unkept: s.closed || s.epochs.settling(q.Places, now),
+		store: s, id: s.ids, query: *q, file: file, epoch: s.epochs.now, began: now, sent: now,
 	}
+	switch {
+	case s.closed:
+		f.unkept = neverAsked
+	case s.epochs.settling(q.Places, now):
+		f.unkept = invalidated
+	}
+	s.sweepLocked(now)
 	fetching, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	f.cancel = cancel
 	s.flights[f] = struct{}{}
 	if !s.closed {
+		if old := s.table[q.Key]; old != nil {
+			old.replacedLocked(q)
+		}
 		s.table[q.Key] = f // in the place of one that may not be joined any more
 	}
 	return f, fetching
+}
+
+// fetch calls what is to fetch. If that panics, the flight ends: whoever joins it
+// would wait for ever.
+func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *Flight)) {
+	begun := false
+	defer func() {
+		if !begun {
+			f.Settle(nil, false, false)
+		}
+	}()
+	fetch(ctx, f)
+	begun = true
 }
 
 // concealLocked sees to it that nobody joins any more.
@@ -68,7 +92,7 @@ func (f *Flight) waitLocked(ctx context.Context, w *Waiter) {
 // nobody did.
 func (f *Flight) askedLocked(now time.Duration) time.Duration {
 	switch {
-	case !f.guessed:
+	case f.guess == nil:
 		return now - f.began
 	case f.joined:
 		return now - f.first
@@ -77,11 +101,12 @@ func (f *Flight) askedLocked(now time.Duration) time.Duration {
 }
 
 // joinLocked is waitLocked for a call that did not begin the flight.
-func (f *Flight) joinLocked(ctx context.Context, w *Waiter) {
+func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now time.Duration) {
 	f.waitLocked(ctx, w)
-	if f.guessed && !f.joined {
+	w.joined = now
+	if f.guess != nil && !f.joined {
 		close(f.promoted)
-		f.first = f.store.clock()
+		f.first = now
 	}
 	f.joined = true
 }
@@ -100,34 +125,60 @@ func (f *Flight) leave(w *Waiter, why error) {
 	if w != f.leader {
 		f.store.counts.Left++
 	}
-	last := f.abandonLocked()
+	f.abandonLocked(dropped, why)
 	f.store.mu.Unlock()
-	if last {
-		f.cancel(why)
-	}
 	w.Done(Outcome{Err: why})
 }
 
 // letGo is the end of a guess's own time.
 func (f *Flight) letGo(why error) {
 	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
 	f.held = false
-	last := f.abandonLocked()
-	f.store.mu.Unlock()
-	if last {
-		f.cancel(why)
-	}
+	f.abandonLocked(dropped, why)
 }
 
-// abandonLocked reports whether nobody wants the answer any more: then the fetch
-// is to be cancelled.
-func (f *Flight) abandonLocked() bool {
-	if f.settled || f.held || len(f.waiters) > 0 {
-		return false
+// endLocked is the end of the scope the answer is for: who waits still gets it.
+func (f *Flight) endLocked(why error) {
+	f.unkept, f.held = neverAsked, false // the end of a scope
+	f.abandonLocked(neverAsked, why)
+}
+
+var errReplaced = errors.New("store: a newer fetch has taken its place")
+
+// replacedLocked is the end of a guess that a call could not wait for, and has
+// begun a fetch in the place of: no later one could, nor may it be served what is
+// older than what that call is given.
+func (f *Flight) replacedLocked(by *Query) {
+	if f.guess == nil || f.trial.beside {
+		return
+	}
+	why := expired
+	if !f.store.epochs.current(f.epoch, f.query.Places, by.Places) {
+		why = invalidated
+	}
+	f.unkept, f.held = why, false
+	f.abandonLocked(why, errReplaced)
+}
+
+// abandonLocked cancels the fetch if nobody wants the answer any more. What was
+// guessed is wasted then, however long the fetch still takes to end.
+func (f *Flight) abandonLocked(why cause, err error) {
+	if f.settled || f.abandoned || f.held || len(f.waiters) > 0 {
+		return
 	}
 	f.abandoned = true
 	f.concealLocked()
-	return true
+	f.store.wastedLocked(f.guess, why) // of what was in flight
+	f.cancel(err)                      // under the mutex: it runs nothing of anybody's, but in goroutines of its own
+}
+
+// Sent notes that the request leaves now: it may have waited for its turn, and that
+// hides nothing from anybody. Who does not call it had no wait.
+func (f *Flight) Sent() {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	f.sent = f.store.clock()
 }
 
 // Promoted is closed when somebody asks for what was guessed. It is nil where
@@ -148,13 +199,12 @@ func (f *Flight) Notify(method string, params []byte) {
 
 // Taint notes that the server has asked its client something: the answer is one
 // client's own. Who has joined fetches alone, nobody joins any more, and nothing
-// is stored.
+// is stored. A guess is given up.
 func (f *Flight) Taint() {
 	f.store.mu.Lock()
 	alone := f.taintLocked()
-	last := len(alone) > 0 && f.abandonLocked()
 	f.store.mu.Unlock()
-	f.sendAway(alone, last)
+	f.sendAway(alone)
 }
 
 // Taint does so for every flight to that instance of an upstream.
@@ -187,18 +237,17 @@ func (f *Flight) taintLocked() (joined []*Waiter) {
 	}
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *Waiter) bool { return w != f.leader })
 	f.store.counts.Alone += int64(len(joined))
+	f.held = false
+	f.abandonLocked(failed, errTainted)
 	return joined
 }
 
-var errTainted = errors.New("store: the server asked its client, and who began the call has left")
+var errTainted = errors.New("store: the server asked its client, and nobody who may have the answer waits")
 
 // sendAway lets those who joined fetch alone.
-func (f *Flight) sendAway(joined []*Waiter, last bool) {
-	if last {
-		f.cancel(errTainted)
-	}
+func (f *Flight) sendAway(joined []*Waiter) {
 	for _, w := range joined {
 		w.stop()
-		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.guessed})
+		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.guess != nil})
 	}
 }

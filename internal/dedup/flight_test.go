@@ -37,7 +37,7 @@ func TestJoined(t *testing.T) {
 				s := newStore(t)
 				q := query(tt.use, host)
 				if tt.guessed {
-					fly(t, t.Context(), s, q)
+					begin(t, s, q)
 				} else {
 					wait(t, s, q)
 				}
@@ -56,7 +56,7 @@ func TestGuessJoinedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		q := query(never, host)
-		fly(t, t.Context(), s, q)
+		begin(t, s, q)
 		for _, step := range []struct {
 			after time.Duration
 			joins bool
@@ -311,10 +311,8 @@ func TestGuess(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t)
-				ctx, over := context.WithTimeout(t.Context(), time.Minute)
-				defer over()
-				f, fetching := fly(t, ctx, s, query(fresh))
-				if _, ok := fetching.Deadline(); ok {
+				g := begin(t, s, query(fresh))
+				if _, ok := g.ctx.Deadline(); ok {
 					t.Error("the fetch has the guess's deadline, whoever waits")
 				}
 				var x *waiting
@@ -325,17 +323,17 @@ func TestGuess(t *testing.T) {
 					case "leave":
 						x.leave(errLeft)
 					case "over":
-						over()
+						g.over()
 					case "settle":
-						f.Settle(nil, false, true)
+						g.settle()
 					}
 					synctest.Wait()
 				}
-				if got := fetching.Err() == nil; got != tt.alive {
+				if got := g.ctx.Err() == nil; got != tt.alive {
 					t.Errorf("alive: %v, want %v", got, tt.alive)
 				}
 				select {
-				case <-f.Promoted():
+				case <-g.flight.Promoted():
 					if !tt.promoted {
 						t.Error("promoted")
 					}
@@ -344,7 +342,7 @@ func TestGuess(t *testing.T) {
 						t.Error("not promoted")
 					}
 				}
-				f.Settle(nil, false, true)
+				g.settle()
 			})
 		})
 	}
@@ -368,13 +366,13 @@ func TestGuessJoined(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t)
-				f, _ := fly(t, t.Context(), s, query(tt.use))
+				g := begin(t, s, query(tt.use))
 				x := wait(t, s, query(tt.use))
 				if !tt.stays {
 					x.leave(errLeft)
 					synctest.Wait()
 				}
-				f.Settle([]byte("guessed"), false, tt.good)
+				g.flight.Settle([]byte("guessed"), false, tt.good)
 				got := x.outcome(t)
 				if shared := tt.good && tt.stays; tt.stays && (got.Alone == shared || shared && !got.Prefetched) {
 					t.Errorf("the joiner got %+v", got)

@@ -22,6 +22,7 @@ type op struct {
 	use    int           // of modelUses
 	cancel time.Duration // the call leaves then; 0: never
 	good   bool          // the answer may be shared
+	trial  bool          // what was guessed is only compared
 	asks   bool          // the server asks the client something on the way
 	size   int           // bytes the answer has besides
 
@@ -78,6 +79,7 @@ func drawOp(t *rapid.T) op {
 		o.before, o.after = ms("before", 40), ms("after", 40)
 		o.good = rapid.IntRange(0, 9).Draw(t, "good") > 0
 		o.asks = rapid.IntRange(0, 9).Draw(t, "asks") == 0
+		o.trial = rapid.IntRange(0, 3).Draw(t, "trial") == 0
 		o.size = rapid.IntRange(0, 3000).Draw(t, "size")
 		if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
 			o.cancel = 1 + ms("cancel", 60)

@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 type mutant struct {
 	name, file string
 	old, new   string
+	says       string // what TestModel says without it; "": that an answer is stale
 }
 
 var mutants = []mutant{
@@ -43,8 +45,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "scope", file: "serve.go",
-		old: "	now := s.clock()\n	if e, backedOff :=",
-		new: "	now := s.clock()\n	q.Key.Scope = \"*\"\n	if e, backedOff :=",
+		old: "	now := s.clock()\n	e, backedOff :=",
+		new: "	now := s.clock()\n	q.Key.Scope = \"*\"\n	e, backedOff :=",
 	},
 	{
 		name: "reform", file: "epoch.go",
@@ -55,6 +57,32 @@ var mutants = []mutant{
 		name: "unknown outcome", file: "passage.go",
 		old: "	wait := s.options.WriteSettle\n",
 		new: "	wait := s.options.WriteSettle / 2\n",
+	},
+	{
+		name: "trial not served", file: "query.go",
+		old: "	return g != nil && q.Use.Trial // the trial rule\n", new: "	return false\n",
+		says: "a trial is served",
+	},
+	{
+		name: "trial of what has not changed", file: "trial.go",
+		old: "	current := s.epochs.current(l.guessed.epoch, l.guessed.places, f.query.Places) // the check when compared\n",
+		new: "	current := true\n", says: "a false accusation",
+	},
+	{
+		name: "invalidated is wasted", file: "store.go",
+		old:  "	s.wastedLocked(e.guess, why) // of what was stored\n",
+		new:  "	if why == invalidated {\n		s.usedLocked(e.guess, call.Ready, 0)\n	}\n	s.wastedLocked(e.guess, why)\n",
+		says: "wrong fate",
+	},
+	{
+		name: "wasted in flight", file: "flight.go",
+		old: "	f.store.wastedLocked(f.guess, why) // of what was in flight\n", new: "",
+		says: "open ends",
+	},
+	{
+		name: "ended scope", file: "flight.go",
+		old: "	f.unkept, f.held = neverAsked, false // the end of a scope\n", new: "	f.unkept = neverAsked\n",
+		says: "open ends",
 	},
 }
 
@@ -70,10 +98,11 @@ func TestMutants(t *testing.T) {
 			}
 			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-run", "^TestModel$", "-count", "1",
 				".", "-rapid.checks", "5000", "-rapid.shrinktime", "1s", "-rapid.nofailfile")
-			run.Env = append(os.Environ(), "MCPSCHEDD_SOAK=")
+			says := cmp.Or(m.says, "stale answer")
+			run.Env = append(os.Environ(), "MCPSCHEDD_SOAK=", onlyBlame+"="+says)
 			out, err := run.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "stale answer") {
-				t.Errorf("without %q TestModel found no stale answer (%v):\n%s", m.name, err, out)
+			if err == nil || !strings.Contains(string(out), says) {
+				t.Errorf("without %q TestModel does not say %q (%v):\n%s", m.name, says, err, out)
 			}
 		})
 	}

@@ -109,12 +109,18 @@ func (p *Passage) Doubt() {
 	p.timer = time.AfterFunc(wait, p.expire)
 }
 
-// expire ends a passage whose time is over, unless that has just started again.
+// expire ends a passage whose time is over. If that has just started again, or the
+// store's clock is behind the timer's, it looks again later.
 func (p *Passage) expire() {
 	s := p.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && s.clock() >= p.until {
-		p.endLocked()
+	if s.closed || p.over {
+		return
 	}
+	if left := p.until - s.clock(); left > 0 {
+		p.timer.Reset(left)
+		return
+	}
+	p.endLocked()
 }

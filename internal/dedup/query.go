@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"math"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -24,6 +25,12 @@ type Use struct {
 	File      string        // absolute path of what the answer depends on besides; "": nothing
 	Repeats   int           // after so many identical answers in a row a back-off is hinted at; 0: never
 	BackOff   bool          // and the next identical call within that time is served the stored one
+	Trial     bool          // what was guessed does not answer the call, but is compared with what that fetches
+}
+
+// tries reports whether the call is not answered by what was guessed.
+func (q *Query) tries(g *Guess) bool {
+	return g != nil && q.Use.Trial // the trial rule
 }
 
 // together is how far apart two calls may begin and still count as made at the
@@ -38,12 +45,23 @@ func (u Use) admits(guessed, used bool, age time.Duration) bool {
 		return false
 	case u.Pure:
 		return true
-	case guessed && u.Freshness > 0:
-		return age <= u.Freshness
+	case guessed && (used || u.MaxAge == 0) && u.Freshness == 0:
+		return false
 	case guessed:
-		return !used && age <= u.MaxAge && u.MaxAge > 0
+		return age <= u.lasts()
 	}
 	return age < u.Freshness
+}
+
+// lasts is how old an answer may be that was guessed.
+func (u Use) lasts() time.Duration {
+	switch {
+	case u.Pure:
+		return math.MaxInt64
+	case u.Freshness > 0:
+		return u.Freshness
+	}
+	return u.MaxAge
 }
 
 // joins reports whether a call may wait for a fetch that began so long ago. asked
@@ -77,6 +95,8 @@ type Outcome struct {
 	Prefetched bool          // it was fetched, or began to be, before anybody asked
 	BackedOff  bool          // too old to be served, but to a client that keeps asking
 	Age        time.Duration // since the fetch began
+	Hidden     time.Duration // what the call did not have to wait; only for the first that is given what was guessed
+	Trial      Trial         // of a call that fetched: how its answer compares with what had been guessed
 	BackOff    time.Duration // until something new may be expected; 0: nothing is known
 	Alone      bool          // joined a fetch whose answer nobody else may have: to be fetched without the store
 	Same       bool          // the client already holds these very bytes: a reference may stand for them
@@ -89,6 +109,7 @@ type Waiter struct {
 	Notify func(method string, params []byte) // what the server says on the way; nil: not of interest
 
 	query  Query
-	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it
-	stop   func() bool // stops watching its context
+	flight *Flight       // what it waits for; nil: nothing, or no longer. The store's mutex guards it
+	joined time.Duration // when, if it waits for another one's fetch
+	stop   func() bool   // stops watching its context
 }

@@ -19,6 +19,9 @@ type crowd struct {
 	numbers [2]atomic.Int64 // what is true: of crowdPlaces, how often it has changed
 	fetches sync.WaitGroup
 	shared  atomic.Int64 // answers that came from the store or another's fetch
+
+	mu      sync.Mutex
+	guesses []*dedup.Guess
 }
 
 var crowdPlaces = [2]call.Place{host, edge}
@@ -51,6 +54,9 @@ func TestConcurrent(t *testing.T) {
 	if got := c.store.Stats(); got.Flights != 0 || got.Passages != 0 || c.store.Air() != 0 {
 		t.Errorf("got %+v, and %d changes in the air, want none under way", got, c.store.Air())
 	}
+	if err := c.store.CheckFates(c.guesses); err != nil {
+		t.Error(err)
+	}
 	t.Logf("%d of 4000 answers were shared", c.shared.Load())
 }
 
@@ -81,7 +87,7 @@ func (c *crowd) write(i, n int) {
 		p.Doubt()
 	}
 	p.End()
-	c.store.Prefetch(c.t.Context(), c.query(i, "b"), c.fetch(i))
+	c.guess(c.query(i, "b"), c.fetch(i))
 	switch n % 50 {
 	case 0:
 		c.store.Reform()
@@ -99,10 +105,28 @@ func (c *crowd) write(i, n int) {
 	}
 }
 
+// guess begins one, and asks on another goroutine what becomes of it.
+func (c *crowd) guess(q dedup.Query, fetch func(context.Context, *dedup.Flight)) {
+	c.store.Refuses(q)
+	g, _ := c.store.Prefetch(c.t.Context(), q, fetch)
+	if g == nil {
+		return
+	}
+	c.fetches.Go(func() {
+		if why := g.Why(); why != "" && g.Fate() != call.Wasted {
+			c.t.Errorf("wasted because of %q, and then it was not", why)
+		}
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.guesses = append(c.guesses, g)
+}
+
 // read asks for a number, and now and then does not wait for it.
 func (c *crowd) read(i int, scope string, d *dedup.Delivered) {
 	q := c.query(i, scope)
 	q.Delivered = d
+	q.Use.Trial = rand.IntN(4) == 0
 	ctx, cancel := context.WithCancelCause(c.t.Context())
 	defer cancel(nil)
 	least := c.numbers[i].Load()
@@ -118,6 +142,9 @@ func (c *crowd) read(i int, scope string, d *dedup.Delivered) {
 	}
 	if o.Body == nil {
 		return
+	}
+	if q.Use.Trial && o.Prefetched {
+		c.t.Error("a trial is served")
 	}
 	c.shared.Add(1)
 	var saw int64

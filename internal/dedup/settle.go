@@ -5,35 +5,40 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
+
+	"mcpschedd/internal/call"
 )
 
 // landing is what becomes of an answer.
 type landing struct {
 	entry   *entry
+	size    int       // bytes of the answer
 	waiters []*Waiter // who gets it; they no longer wait
 	good    bool      // complete and no error
 	share   bool      // those who joined get it too
-	keep    bool      // it is stored
-	waste   cause     // why not, if it was guessed and nobody gets it
+	waste   cause     // why it is not stored; "": it is
+	guessed *entry    // what it is compared with; nil: nothing
+	trial   Trial     // how
 }
 
 // Settle ends the flight with its answer, which is good if another call may get
-// it: complete, no error, and nothing that goes on. body is only borrowed. A
-// second time it does nothing.
+// it: complete, no error, and nothing that goes on. body is only borrowed; nil: no
+// answer came. A second time it does nothing.
 func (f *Flight) Settle(body []byte, stateless, good bool) {
 	s := f.store
 	l, ok := f.land(stateless, good)
 	if !ok {
 		return
 	}
-	if l.share || l.keep {
+	if l.share || l.waste == "" {
 		l.entry.body = bytes.Clone(body) // before anybody is told, and gives back what is borrowed
 	}
 	if good && f.query.Use.Repeats > 0 {
 		l.entry.hash = maphash.Bytes(s.seed, body)
 	}
-	if l.keep && f.query.Use.File != "" && !look(f.query.Use.File).matches(f.file) {
-		l.keep, l.waste = false, invalidated
+	l.size, l.trial = len(body), compare(l.guessed, body)
+	if f.query.Use.File != "" && (l.waste == "" || l.trial != NotTried) && !look(f.query.Use.File).matches(f.file) {
+		l.waste, l.trial = invalidated, NotTried
 	}
 	outcomes := f.conclude(l)
 	if f.stop != nil {
@@ -45,7 +50,7 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	}
 }
 
-// land takes the flight out of the store: nobody can join or leave it any more.
+// land ends the waiting: nobody can join or leave the flight any more.
 func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 	s := f.store
 	s.mu.Lock()
@@ -54,7 +59,6 @@ func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 		return l, false
 	}
 	f.settled = true
-	f.concealLocked()
 	l.waiters, f.waiters = f.waiters, nil
 	for _, w := range l.waiters {
 		w.flight = nil
@@ -62,27 +66,29 @@ func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 	l.good = good
 	l.share = good && slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w != f.leader })
 	l.entry = &entry{
-		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, file: f.file,
-		stateless: stateless, guessed: f.guessed, used: l.share || f.leader != nil,
+		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock() - f.sent,
+		file: f.file, stateless: stateless, guess: f.guess, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
 	}
-	l.waste = f.wasteLocked(l.entry, good)
-	l.keep = l.waste == ""
+	l.guessed = f.triedLocked()
+	l.waste = f.unfitLocked(l.entry, good)
 	return l, true
 }
 
-// wasteLocked says why the answer is not stored; "" if it may be.
-func (f *Flight) wasteLocked(e *entry, good bool) cause {
+// unfitLocked says why the answer is not stored; "" if it may be.
+func (f *Flight) unfitLocked(e *entry, good bool) cause {
 	s, u := f.store, f.query.Use
 	switch {
 	case f.abandoned:
-		return cancelled
+		return dropped
 	case !good || f.tainted:
 		return failed
-	case f.unkept || !s.epochs.current(f.epoch, f.query.Places, nil):
+	case f.unkept != "":
+		return f.unkept
+	case !s.epochs.current(f.epoch, f.query.Places, nil):
 		return invalidated
 	case u.File != "" && !f.file.sound:
 		return invalidated
-	case !u.admits(e.guessed, e.used, s.clock()-f.began) && !u.backsOff():
+	case !u.admits(e.guess != nil, e.used, s.clock()-f.began) && !u.backsOff():
 		return expired
 	}
 	return ""
@@ -94,36 +100,46 @@ func (f *Flight) conclude(l landing) []Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.flights, f) // not before: what ends all flights of a scope must find it
-	if l.keep {
-		if l.waste = f.wasteLocked(l.entry, l.good); l.waste == "" { // the check when stored
-			l.keep, l.waste = s.insertLocked(l.entry)
-		} else {
-			l.keep = false
-		}
-	}
-	switch {
-	case !f.guessed:
-	case l.share:
-		s.counts.Prefetch.Used++
-		s.counts.Prefetch.Late++
-	case !l.keep:
-		s.counts.Prefetch.Wasted.add(l.waste)
-	}
+	f.concealLocked()    // nor before: what takes its place must
 	now := s.clock()
 	outcomes := make([]Outcome, len(l.waiters))
 	for i, w := range l.waiters {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
+	if f.guess != nil && l.share { // who waits first came first
+		outcomes[0].Hidden = s.usedLocked(f.guess, call.Late, max(0, l.waiters[0].joined-f.sent))
+	}
+	if l.waste == "" {
+		l.waste = f.keepLocked(l)
+	}
+	if l.waste != "" {
+		s.wastedLocked(f.guess, l.waste)
+	}
 	return outcomes
+}
+
+// keepLocked stores the answer, or says why not.
+func (f *Flight) keepLocked(l landing) cause {
+	if waste := f.unfitLocked(l.entry, l.good); waste != "" { // the check when stored
+		return waste
+	}
+	if f.trial.beside {
+		f.trial.result = l.entry
+		return compared
+	}
+	return f.store.insertLocked(l.entry)
 }
 
 // outcomeLocked is what one waiter gets.
 func (f *Flight) outcomeLocked(w *Waiter, l landing, now time.Duration) Outcome {
 	counts := &f.store.counts
-	o := Outcome{How: Joined, Prefetched: f.guessed, Age: now - f.began}
+	o := Outcome{How: Joined, Prefetched: f.guess != nil, Age: now - f.began}
 	switch {
 	case w == f.leader:
 		o.How = Fetched
+		if l.trial != NotTried && f.tellsLocked(l) {
+			o.Trial = l.trial
+		}
 	case !l.share:
 		counts.Alone++
 		o.Alone = true

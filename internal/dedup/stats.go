@@ -8,9 +8,10 @@ const (
 	expired     cause = "expired"     // it grew too old, or a newer one took its place
 	consumed    cause = "consumed"    // it was served once and may not be again
 	evicted     cause = "evicted"     // others needed its room, or it would need too much
-	neverAsked  cause = "never asked" // its scope, or the store, has ended
+	neverAsked  cause = "never_asked" // its scope, or the store, has ended
 	failed      cause = "error"       // it was none, or one client's own
-	cancelled   cause = "cancelled"   // nobody wanted it any more
+	dropped     cause = "dropped"     // nobody wanted it any more
+	compared    cause = "compared"    // it was tried: a call fetched for itself what had been guessed
 )
 
 // counts are what happened since the store was made. The store's mutex guards
@@ -30,23 +31,30 @@ type counts struct {
 }
 
 // PrefetchStats is what became of guesses. Issued are as many as used and wasted
-// ones, those still in flight, and those stored that nobody has asked for yet.
+// ones, those in flight that are still wanted, and those stored that nobody has
+// asked for yet.
 type PrefetchStats struct {
 	Issued    int64 `json:"issued"`
 	Used      int64 `json:"used"`      // answers that at least one call got
 	Late      int64 `json:"late"`      // of those: asked for before they were there
 	Displaced int64 `json:"displaced"` // answers to real calls that were evicted for a guess
 	Wasted    Waste `json:"wasted"`
+
+	// HiddenMS is what calls did not have to wait, in milliseconds: for a guess that
+	// was there when it was first asked for, how long its fetch took; for a late one,
+	// how long that had been under way. Each guess counts once, by its first use.
+	HiddenMS float64 `json:"hidden_ms"`
 }
 
 // Waste is why guesses were of no use.
 type Waste struct {
-	Expired     int64 `json:"expired"`     // asked for too late
+	Expired     int64 `json:"expired"`     // too old before anybody asked
 	Invalidated int64 `json:"invalidated"` // something changed first
 	NeverAsked  int64 `json:"never_asked"` // until the session's end
 	Evicted     int64 `json:"evicted"`     // for want of room
 	Error       int64 `json:"error"`       // no answer that may be shared
-	Cancelled   int64 `json:"cancelled"`   // given up before the answer came
+	Dropped     int64 `json:"dropped"`     // given up before the answer came
+	Compared    int64 `json:"compared"`    // only tried: see Use.Trial
 }
 
 func (w *Waste) add(why cause) {
@@ -61,8 +69,10 @@ func (w *Waste) add(why cause) {
 		w.Evicted++
 	case failed:
 		w.Error++
-	case cancelled:
-		w.Cancelled++
+	case dropped:
+		w.Dropped++
+	case compared:
+		w.Compared++
 	}
 }
 

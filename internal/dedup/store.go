@@ -14,13 +14,15 @@
 //	})
 //	write.End() // changed once more: what was fetched meanwhile is not kept
 //
+// An answer may be fetched before anybody asks ([Store.Prefetch]). Then it is known
+// what became of that: it was used, late, or wasted and why.
+//
 // It knows no tools, no values and no JSON: what a call is, what it depends on
 // and how long its answer is good come with the call. What somebody else changes
 // it cannot see; age, the look at a file and [Store.Bump] bound that.
 package dedup
 
 import (
-	"context"
 	"errors"
 	"hash/maphash"
 	"math"
@@ -37,19 +39,29 @@ type Options struct {
 	MaxBytes    int64         // of all answers, with what keeps them; 0: nothing is stored
 	WriteSettle time.Duration // how long a change of unknown outcome is reckoned with; 0: not at all
 	Settle      time.Duration // how long after a remote change answers may still be old ones; 0: none
+
+	// Clock is the time since some start: it never goes back, does not ask the store,
+	// and may be called on any goroutine. nil: since the store was made. The store
+	// keeps the one it was made with. All ages go by it. Two things go by the
+	// computer's time as well: a file must not have changed just now, and a change of
+	// unknown outcome is reckoned with until both times say that it is over.
+	Clock func() time.Duration
 }
 
 // overhead is what an answer costs beside its bytes: the entry, its places in
 // the maps and the list.
 const overhead = 512
 
+// cost is what an answer of that many bytes costs.
+func cost(body int, k call.Key) int64 { return int64(body+len(k.Arguments)) + overhead }
+
 // maxShare is the part of MaxBytes that one answer may take: 1/maxShare.
 const maxShare = 8
 
 // Store is the answers of all clients.
 type Store struct {
-	began time.Time    // the store's clock starts here
-	seed  maphash.Seed // of the hashes that compare answers
+	clock func() time.Duration // called with the mutex held
+	seed  maphash.Seed         // of the hashes that compare answers
 
 	mu       sync.Mutex
 	options  Options
@@ -58,6 +70,7 @@ type Store struct {
 	flights  map[*Flight]struct{} // all that have not settled
 	entries  *simplelru.LRU[call.Key, *entry]
 	scopes   map[string]map[*entry]struct{} // scope → its entries
+	unasked  unasked                        // the entries that are guesses nobody has asked for
 	bytes    int64                          // what the entries cost together
 	ids      uint64                         // of the last flight
 	reforms  uint64                         // how often everything was put into the air
@@ -74,13 +87,16 @@ type entry struct {
 	places    []call.Place
 	epoch     uint64 // the counter when the fetch began
 	began     time.Duration
+	took      time.Duration // the fetch
 	file      fileState
 	body      []byte
 	hash      uint64 // of the body; 0 unless repeats are counted
 	size      int64  // what it costs
 	stateless bool
-	guessed   bool // fetched before anybody asked
-	used      bool // and then asked for
+	guess     *Guess        // fetched before anybody asked; nil: somebody had
+	lasts     time.Duration // of a guess: no call is served it when it is older
+	nth       int           // of a guess nobody has asked for: its place among them
+	used      bool          // somebody has asked for it
 }
 
 // New returns an empty store.
@@ -89,8 +105,12 @@ func New(o Options) *Store {
 	if err != nil {
 		panic(err) // only a size that is not positive is refused
 	}
+	clock, began := o.Clock, time.Now()
+	if clock == nil {
+		clock = func() time.Duration { return time.Since(began) }
+	}
 	return &Store{
-		began: time.Now(), seed: maphash.MakeSeed(), options: o,
+		clock: clock, seed: maphash.MakeSeed(), options: o,
 		epochs: newEpochs(), entries: entries,
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
@@ -99,10 +119,8 @@ func New(o Options) *Store {
 	}
 }
 
-// clock is the time since the store was made.
-func (s *Store) clock() time.Duration { return time.Since(s.began) }
-
-// Configure replaces the options. What no longer fits goes at once.
+// Configure replaces the options, but for the clock. What no longer fits goes at
+// once.
 func (s *Store) Configure(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,27 +133,25 @@ var errClosed = errors.New("store: closed")
 // Close ends all flights and forgets everything. A later Do always fetches.
 func (s *Store) Close() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.closed = true
 	for p := range s.doubtful {
 		p.timer.Stop()
 	}
 	clear(s.table)
-	var cancel []context.CancelCauseFunc
 	for f := range s.flights {
-		f.unkept = true
-		cancel = append(cancel, f.cancel)
+		f.endLocked(errClosed)
+		f.cancel(errClosed)
 	}
 	for _, e := range s.entries.Values() {
 		s.removeLocked(e, neverAsked)
 	}
-	s.mu.Unlock()
-	for _, c := range cancel {
-		c(errClosed)
-	}
 }
 
+var errEnded = errors.New("store: its scope has ended")
+
 // Drop forgets the answers of a scope that has ended, and keeps none that is
-// still on its way.
+// still on its way. A guess that nobody waits for is cancelled.
 func (s *Store) Drop(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,23 +160,23 @@ func (s *Store) Drop(scope string) {
 	}
 	for f := range s.flights {
 		if f.query.Key.Scope == scope {
-			f.unkept = true
+			f.endLocked(errEnded)
 		}
 	}
 }
 
 // insertLocked stores an answer, unless it is too large or a newer one is there,
 // and returns why not.
-func (s *Store) insertLocked(e *entry) (stored bool, why cause) {
+func (s *Store) insertLocked(e *entry) cause {
 	if old, ok := s.entries.Peek(e.key); ok {
 		if old.id > e.id {
-			return false, expired
+			return expired
 		}
 		s.removeLocked(old, expired)
 	}
-	e.size = int64(cap(e.body)+len(e.key.Arguments)) + overhead
+	e.size = cost(cap(e.body), e.key)
 	if e.size > s.options.MaxBytes/maxShare {
-		return false, evicted
+		return evicted
 	}
 	s.entries.Add(e.key, e)
 	s.bytes += e.size
@@ -168,9 +184,12 @@ func (s *Store) insertLocked(e *entry) (stored bool, why cause) {
 		s.scopes[e.key.Scope] = make(map[*entry]struct{})
 	}
 	s.scopes[e.key.Scope][e] = struct{}{}
+	if e.guess != nil && !e.used {
+		s.unasked.add(e)
+	}
 	s.counts.Stored++
 	s.shrinkLocked(e)
-	return true, ""
+	return ""
 }
 
 // shrinkLocked evicts what was used longest ago until the rest fits; the entry
@@ -181,7 +200,7 @@ func (s *Store) shrinkLocked(by *entry) {
 		if !ok {
 			return
 		}
-		if by != nil && by.guessed && !oldest.guessed {
+		if by != nil && by.guess != nil && oldest.guess == nil {
 			s.counts.Prefetch.Displaced++
 		}
 		s.removeLocked(oldest, evicted)
@@ -206,7 +225,8 @@ func (s *Store) removeLocked(e *entry, why cause) {
 	case consumed:
 		s.counts.Consumed++
 	}
-	if e.guessed && !e.used {
-		s.counts.Prefetch.Wasted.add(why)
+	if e.guess != nil && !e.used {
+		s.unasked.remove(e)
 	}
+	s.wastedLocked(e.guess, why) // of what was stored
 }

@@ -32,12 +32,14 @@ func (m *Model) absorb(o *Model) {
 		}
 		m.constants[h].plus(f)
 	}
-	m.exact.absorb(&o.exact)
 	for name, t := range o.tools {
 		m.tool(name).plus(t)
 	}
 	for n, e := range o.edges {
 		m.edge(n).plus(e)
+	}
+	for tool, why := range o.bars {
+		m.bar(tool, why)
 	}
 }
 
@@ -87,53 +89,13 @@ func (i seenIn) plus(o seenIn) seenIn {
 	return seenIn{sessions: i.sessions + o.fresh, last: max(i.last, o.last)}
 }
 
-func (x *exacts) absorb(o *exacts) {
-	for h, c := range o.calls {
-		mine := x.calls[h]
-		if mine == nil {
-			mine = &exactCall{}
-			x.calls[h] = mine
-		}
-		mine.n, mine.seenIn = mine.n.plus(c.n), mine.seenIn.plus(c.seenIn)
-		if mine.arguments == "" {
-			mine.tool, mine.arguments = c.tool, c.arguments
-		}
-	}
-	for h, calls := range o.after {
-		for _, c := range calls {
-			x.absorbFollower(h, c)
-		}
-	}
-	for h, v := range o.values {
-		mine := x.values[h]
-		if mine == nil {
-			mine = &seenIn{}
-			x.values[h] = mine
-		}
-		*mine = mine.plus(*v)
-	}
-	if len(x.calls) > maxExact {
-		x.evict()
-	}
-	x.learned = o.learned
-}
-
-func (x *exacts) absorbFollower(before hash, c follower) {
-	f := x.after[before]
-	i := slices.IndexFunc(f, func(o follower) bool { return o.call == c.call })
-	switch {
-	case i >= 0:
-		f[i].n = f[i].n.plus(c.n)
-	case len(f) < maxAfter && c.n.fresh > 0:
-		x.after[before] = append(f, follower{c.call, tally{n: c.n.fresh}})
-	}
-}
-
 func (t *toolStats) plus(o *toolStats) {
 	t.latency.plus(&o.latency)
 	t.size.plus(&o.size)
 	t.lead.plus(&o.lead)
 	t.useful = t.useful.plus(o.useful)
+	t.agreed = t.agreed.plus(o.agreed)
+	t.labels = t.labels.plus(o.labels)
 }
 
 func (q *sketch) plus(o *sketch) {

@@ -58,7 +58,7 @@ func BenchmarkCandidates(b *testing.B) {
 	p.call("grep", `{"path":"/repo","pattern":"p"}`, listing(3))
 	for b.Loop() {
 		p.s.Candidates(p.now)
-		p.s.Invalidate()
+		p.s.Invalidate(nil)
 	}
 }
 

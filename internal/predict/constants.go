@@ -86,4 +86,19 @@ func (m *Model) fixed(tool string, a slot) bool {
 	return false
 }
 
+// seenIn counts sessions.
+type seenIn struct {
+	sessions int
+	last     int // number of the newest one
+	fresh    int // sessions since the state was loaded
+}
+
+func (i *seenIn) see(session int) {
+	if i.last != session {
+		i.last = session
+		i.sessions++
+		i.fresh++
+	}
+}
+
 func (v scalar) hash() hash { return seed.num(int(v.kind)).str(v.text) }

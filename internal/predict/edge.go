@@ -19,6 +19,7 @@ type edge struct {
 	back   bool    // put back since then
 }
 
+// edge is how far a follow-up is trusted, for adding to it.
 func (m *Model) edge(n edgeName) *edge {
 	e := m.edges[n]
 	if e == nil {
@@ -30,8 +31,11 @@ func (m *Model) edge(n edgeName) *edge {
 	return e
 }
 
-// shadow reports whether the edge has still to prove itself.
-func (e *edge) shadow(labels int) bool { return e.labels < labels }
+// shadow reports whether an edge has still to prove itself.
+func (m *Model) shadow(n edgeName) bool {
+	e := m.edges[n]
+	return e == nil || e.labels < m.opt.ShadowLabels
+}
 
 func (e *edge) label(m *Model, k *mark, hit bool) {
 	e.labels++
@@ -66,10 +70,11 @@ func (m *Model) Harm(tool string) {
 	}
 }
 
-// Change is a step of an edge from shadow to issuing or back.
+// Change is a step of an edge from shadow to issuing or back, or the bar of a tool.
 type Change struct {
-	Trigger, Target string
-	Why             string // "issues", "drift" or "harm"
+	Trigger string // "" if the target is barred whatever comes before it
+	Target  string
+	Why     string // "issues", "drift" or "harm"; why it is barred
 }
 
 const (

@@ -43,7 +43,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 			ways[i] = append([]source{*fixed[i]}, ways[i]...)
 		}
 		if len(ways[i]) == 0 {
-			if c, ok := s.carry[a.name]; ok && c == a.value {
+			if c, ok := s.carried(a.name); ok && c == a.value {
 				ways[i] = []source{{From: carried, Name: a.name}}
 			} else if w, ok := s.elsewhere(e, a); ok {
 				ways[i] = []source{w}

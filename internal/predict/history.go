@@ -11,20 +11,23 @@ const (
 	maxTurns   = 10 // since the call
 	maxCarried = 256
 	maxAsked   = 4096
+	maxFlying  = 256 // calls of a lone session that wait for their result
 )
 
 // event is a call that is still remembered, and what came of it.
 type event struct {
-	id     uint64
-	tool   string
-	symbol string // the tool, with a ! if the call failed
-	args   []slot
-	call   hash // of tool and arguments
-	turn   int
-	at     time.Time
-	values *Values // nil until the result is known
-	lists  []asked // by list of values
-	used   bool    // a value of its result stood in a later argument
+	id        uint64
+	tool      string
+	symbol    string // the tool, with a ! if the call failed
+	arguments string
+	args      []slot
+	call      hash // of tool and arguments
+	turn      int
+	at        time.Time
+	values    *Values // nil until the result is known
+	lists     []asked // by list of values
+	used      bool    // a value of its result stood in a later argument
+	proposals []proposal
 }
 
 // asked says which values of a list have been asked for.
@@ -50,6 +53,17 @@ func (e *event) mark(at spot) {
 	a.last = at.rank
 }
 
+// answer notes what came of the call.
+func (e *event) answer(failed bool, v *Values) {
+	if failed {
+		e.symbol += "!"
+	}
+	if v == nil {
+		v = &Values{}
+	}
+	e.values, e.lists = v, make([]asked, len(v.lists))
+}
+
 // known reports whether the result of the call was known before a turn.
 func (e *event) known(turn int) bool { return e.turn < turn && e.values != nil }
 
@@ -62,6 +76,16 @@ func (s *Session) remember(e *event) {
 		drop++
 	}
 	s.events = slices.Delete(s.events, 0, drop)
+}
+
+// event finds a remembered call; nil if there is none.
+func (s *Session) event(id uint64) *event {
+	for _, e := range slices.Backward(s.events) {
+		if e.id == id {
+			return e
+		}
+	}
+	return nil
 }
 
 // newest is the last remembered call of a tool with a result.

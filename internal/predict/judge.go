@@ -41,9 +41,9 @@ type view struct {
 func (sc *scene) judge(d *draft, k *mark) (ground, float64) {
 	best, second := sc.best(d, k)
 	v := sc.view(d, best)
-	sc.opine(d, v, best, k)
+	sc.opine(d, v, k)
 	if second > 0 {
-		k.opinions[15] = stretch(second) - k.opinions[0]
+		k.opinions[14] = stretch(second) - k.opinions[0]
 	}
 	k.sets = [3]string{
 		d.tool + "/" + v.kind,
@@ -52,7 +52,7 @@ func (sc *scene) judge(d *draft, k *mark) (ground, float64) {
 	}
 	sum := 0.0
 	for _, set := range k.sets {
-		sum += stretch(sc.s.m.mixer(set).mix(&k.opinions))
+		sum += stretch(sc.s.m.weigh(set, &k.opinions))
 	}
 	return best, sc.s.m.calibrate(d.tool, v.asked, sum/float64(len(k.sets)), k)
 }
@@ -76,15 +76,9 @@ func (sc *scene) best(d *draft, k *mark) (best ground, second float64) {
 // alone is how likely a candidate is by one of its grounds, and the contexts that
 // say so: the template, then its rank, then how it was used so far.
 func (sc *scene) alone(g ground) (p float64, in [3]hash) {
-	in[0] = seed.num(1).mix(g.after)
-	if g.t != nil {
-		in[0] = g.t.context()
-	}
+	in[0] = g.t.context()
 	in[1] = in[0].num(bucket(g.rank)).num(bucket(g.size))
-	in[2] = in[1]
-	if g.t != nil {
-		in[2] = in[1].num(distance(sc.s.turn - g.e.turn)).num(step(g.asked(), g.rank))
-	}
+	in[2] = in[1].num(distance(sc.s.turn - g.e.turn)).num(step(g.asked(), g.rank))
 	p = sc.s.m.opt.Prior / 10
 	for _, h := range in {
 		p = sc.s.m.counts.m[h].mean(p)
@@ -94,26 +88,18 @@ func (sc *scene) alone(g ground) (p float64, in [3]hash) {
 
 // asked says which values of the list behind a ground were asked for.
 func (g *ground) asked() asked {
-	if g.t == nil || g.t.driver < 0 {
+	if g.t.driver < 0 {
 		return asked{}
 	}
 	return g.e.lists[g.e.values.paths[g.t.sources[g.t.driver].Name]]
 }
 
 func (sc *scene) view(d *draft, g ground) view {
-	v := view{kind: "x", rank: bucket(g.rank), asked: min(sc.s.asked[d.key], 2)}
+	v := view{rank: bucket(g.rank), asked: min(sc.s.times(d.key), 2)}
 	text := value(d.arguments)
 	v.touched = 2 * sc.s.near(text)
-	if sc.s.touched[seed.str(text)] {
+	if sc.s.knows(text) {
 		v.touched++
-	}
-	if g.t == nil {
-		v.class = seed
-		if g.after != 0 {
-			v.class = seed.str("after")
-		}
-		v.id = v.class
-		return v
 	}
 	v.kind, v.class, v.id = "t", seed, g.t.id
 	v.size, v.dist = bucket(g.size), distance(sc.s.turn-g.e.turn)
@@ -131,7 +117,7 @@ func (sc *scene) view(d *draft, g ground) view {
 
 // opine collects what each context says, as the difference in logits to the more
 // general one it refines: a context nothing was counted in says 0.
-func (sc *scene) opine(d *draft, v view, best ground, k *mark) {
+func (sc *scene) opine(d *draft, v view, k *mark) {
 	m := sc.s.m
 	ask := func(i int, h hash, parent float64) float64 {
 		h = h.num(100 + i)
@@ -143,7 +129,6 @@ func (sc *scene) opine(d *draft, v view, best ground, k *mark) {
 	tool := seed.str(d.tool).num(v.asked)
 	class := tool.mix(v.class)
 	ranked := v.id.num(v.rank).num(v.delta).num(v.asked)
-	calls, values := m.exact.seen(d)
 
 	base := ask(0, tool, m.opt.Prior)
 	k.opinions[0] = stretch(base)
@@ -153,16 +138,14 @@ func (sc *scene) opine(d *draft, v view, best ground, k *mark) {
 	ask(4, ranked.num(v.dist).str(sc.last), byRank)
 	ask(5, class.num(v.rank).num(v.delta).num(v.dist).num(v.size).num(v.touched), byTemplate)
 	ask(6, class.str(sc.prev).str(sc.last), edge)
-	byCalls := ask(7, class.num(bucket(calls)).num(v.dist), byTemplate)
-	ask(8, v.id.num(v.hits).num(v.delta).num(v.size).num(v.dist), byRank)
-	ask(9, class.num(len(d.grounds)).num(v.dist).num(sc.calls).num(v.touched).num(min(v.size, 4)), byRank)
-	exact := ask(10, d.key, byCalls)
-	ask(11, d.key.mix(best.after).str(sc.last), exact)
-	k.opinions[12] = stretch(m.order.next(sc.past, d.tool)) - stretch(m.order.next(nil, d.tool))
-	ask(13, class.num(sc.since).num(sc.phase), byTemplate)
-	ask(14, class.num(sc.since).str(sc.prev).str(sc.last).num(v.touched).num(v.rank), byTemplate)
-	byValues := ask(16, class.num(bucket(values)).num(v.touched), byTemplate)
-	ask(17, seed.str(d.tool).str(value(d.arguments)), byValues)
+	ask(7, v.id.num(v.hits).num(v.delta).num(v.size).num(v.dist), byRank)
+	ask(8, class.num(len(d.grounds)).num(v.dist).num(sc.calls).num(v.touched).num(min(v.size, 4)), byRank)
+	exact := ask(9, d.key, byTemplate)
+	ask(10, d.key.str(sc.last), exact)
+	k.opinions[11] = stretch(m.order.next(sc.past, d.tool)) - stretch(m.order.next(nil, d.tool))
+	ask(12, class.num(sc.since).num(sc.phase), byTemplate)
+	ask(13, class.num(sc.since).str(sc.prev).str(sc.last).num(v.touched).num(v.rank), byTemplate)
+	ask(15, seed.str(d.tool).str(value(d.arguments)), byTemplate)
 	k.opinions[inputs-1] = 1
 }
 

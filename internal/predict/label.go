@@ -12,24 +12,27 @@ type mark struct {
 	p        float64
 	sets     [3]string // the weights that judged it
 	contexts []hash    // in which its outcome counts
+	proposed [2]hash   // and those of its proposal
 	opinions [inputs]float64
 }
 
 // pending are the marks of one exact call, oldest first.
 type pending struct {
-	call  hash
-	marks []mark
+	call      hash
+	tool      string
+	arguments string
+	marks     []mark
 }
 
 // wait remembers a candidate until its label is known.
-func (s *Session) wait(call hash, k mark) {
+func (s *Session) wait(d *draft, k mark) {
 	if s.marks >= maxMarks {
 		return
 	}
-	p := s.pending[call]
+	p := s.pending[d.key]
 	if p == nil {
-		p = &pending{call: call}
-		s.pending[call] = p
+		p = &pending{call: d.key, tool: d.tool, arguments: d.arguments}
+		s.pending[d.key] = p
 		s.waiting = append(s.waiting, p)
 	}
 	p.marks = append(p.marks, k)
@@ -46,24 +49,38 @@ func (s *Session) confirm(call hash, tool string, at time.Time) {
 		s.m.tool(tool).lead.add(at.Sub(p.marks[0].at).Seconds())
 	}
 	for i := range p.marks {
-		s.settle(&p.marks[i], !s.late(&p.marks[i], at))
+		s.settle(p, &p.marks[i], !s.late(&p.marks[i], at))
 	}
 	p.marks = nil
 	delete(s.pending, call)
 }
 
-// Invalidate says that no answer fetched before now may be served any more: the
-// candidates that were not asked for were wrong.
-func (s *Session) Invalidate() {
+// Invalidate says that the answers of some calls, fetched before now, may not be
+// served any more; nil: of all calls. The candidates among them that were not asked
+// for were wrong, and what was proposed after one of them is forgotten.
+func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 	s.invalidated = s.turn
 	s.invalidations++
-	for _, p := range s.waiting {
-		for i := range p.marks {
-			s.settle(&p.marks[i], false)
+	for _, e := range s.events {
+		if stale == nil || stale(e.tool, e.arguments) {
+			e.proposals = nil
 		}
 	}
-	clear(s.pending)
-	s.waiting = s.waiting[:0]
+	kept := s.waiting[:0]
+	for _, p := range s.waiting {
+		if stale != nil && !stale(p.tool, p.arguments) {
+			kept = append(kept, p)
+			continue
+		}
+		for i := range p.marks {
+			s.settle(p, &p.marks[i], false)
+		}
+		if s.pending[p.call] == p {
+			delete(s.pending, p.call)
+		}
+	}
+	clear(s.waiting[len(kept):])
+	s.waiting = kept
 }
 
 // expire labels the candidates that waited too long.
@@ -72,7 +89,7 @@ func (s *Session) expire(now time.Time) {
 	for _, p := range s.waiting {
 		n := 0
 		for n < len(p.marks) && (s.turn-p.marks[n].turn > s.m.opt.Turns+1 || s.late(&p.marks[n], now)) {
-			s.settle(&p.marks[n], false)
+			s.settle(p, &p.marks[n], false)
 			n++
 		}
 		if p.marks = p.marks[n:]; len(p.marks) > 0 {
@@ -91,9 +108,21 @@ func (s *Session) late(k *mark, now time.Time) bool {
 }
 
 // settle gives a candidate its label.
-func (s *Session) settle(k *mark, hit bool) {
+func (s *Session) settle(p *pending, k *mark, hit bool) {
 	s.marks--
 	m := s.m
+	t := m.tool(p.tool)
+	t.labels = t.labels.more()
+	if m.opt.Static {
+		return
+	}
+	if k.proposed[0] != 0 {
+		m.counts.label(k.proposed[0], hit)
+		m.counts.label(k.proposed[1], hit)
+	}
+	if len(k.contexts) == 0 {
+		return // it was only proposed
+	}
 	for _, set := range k.sets {
 		m.mixer(set).learn(&k.opinions, hit)
 	}
@@ -103,6 +132,7 @@ func (s *Session) settle(k *mark, hit bool) {
 	m.edge(k.edge).label(m, k, hit)
 }
 
+// mixer are the weights of a set, for learning.
 func (m *Model) mixer(set string) *weights {
 	w := m.mixers[set]
 	if w == nil {

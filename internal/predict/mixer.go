@@ -3,7 +3,7 @@ package predict
 import "math"
 
 // inputs is how many opinions the mixer weighs; the last one is always 1.
-const inputs = 19
+const inputs = 17
 
 const maxMixers = 4096
 
@@ -33,6 +33,15 @@ func (m *weights) mix(x *[inputs]float64) float64 {
 		sum += w * x[i]
 	}
 	return squash(sum)
+}
+
+// weigh mixes opinions by the weights of a set; without any, by those that all sets
+// begin with.
+func (m *Model) weigh(set string, x *[inputs]float64) float64 {
+	if w := m.mixers[set]; w != nil {
+		return w.mix(x)
+	}
+	return newWeights().mix(x)
 }
 
 // learn moves the weights towards the outcome.

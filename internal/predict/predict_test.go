@@ -22,7 +22,7 @@ type player struct {
 func reads(tool string) bool { return !strings.HasPrefix(tool, "write") }
 
 func begin(t testing.TB, m *predict.Model) *player {
-	return &player{t: t, m: m, s: m.Begin(), now: time.Unix(1e9, 0)}
+	return &player{t: t, m: m, s: m.Begin(false), now: time.Unix(1e9, 0)}
 }
 
 // call makes a call in a turn of its own.
@@ -199,7 +199,7 @@ func TestLabels(t *testing.T) {
 	}{
 		{"asked for", func(p *player, id string) { p.call("get", id, "x") }, false},
 		{"not asked for", func(p *player, id string) { p.call("other", `{}`, "x") }, true},
-		{"asked for after a write", func(p *player, id string) { p.s.Invalidate(); p.call("get", id, "x") }, true},
+		{"asked for after a write", func(p *player, id string) { p.s.Invalidate(nil); p.call("get", id, "x") }, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

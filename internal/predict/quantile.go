@@ -1,9 +1,6 @@
 package predict
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
 const (
 	cells    = 64
@@ -54,42 +51,3 @@ func (q *sketch) quantile(p float64) float64 {
 	}
 	return smallest * math.Pow(cellStep, cells)
 }
-
-// toolStats is what is known of the calls of one tool.
-type toolStats struct {
-	latency sketch // s
-	size    sketch // KB
-	lead    sketch // s from when a call could be foreseen to when it was made
-	useful  beta   // whether a value of the result stood in a later argument
-}
-
-func (m *Model) tool(name string) *toolStats {
-	t := m.tools[name]
-	if t == nil {
-		t = &toolStats{}
-		if len(m.tools) < maxTools {
-			m.tools[name] = t
-		}
-	}
-	return t
-}
-
-// Latency is a quantile of how long calls of a tool took; 0 if none was seen.
-func (m *Model) Latency(tool string, p float64) time.Duration {
-	return time.Duration(m.tool(tool).latency.quantile(p) * float64(time.Second))
-}
-
-// Size is a quantile of the size of a tool's results in bytes; 0 if none was seen.
-func (m *Model) Size(tool string, p float64) int {
-	return int(m.tool(tool).size.quantile(p) * 1024)
-}
-
-// Lead is a quantile of the time from when a call of the tool could be foreseen to
-// when it was made; 0 if none was.
-func (m *Model) Lead(tool string, p float64) time.Duration {
-	return time.Duration(m.tool(tool).lead.quantile(p) * float64(time.Second))
-}
-
-// Useful is the probability that a later argument is read off a result of the
-// tool. It says what a result is worth, not how likely the call is.
-func (m *Model) Useful(tool string) float64 { return m.tool(tool).useful.mean(0.5) }

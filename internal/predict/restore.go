@@ -33,33 +33,14 @@ func (m *Model) take(r *record) {
 	if s := r.Constants; s != nil && len(m.constants) < maxConstants && sound(s.Total) {
 		m.constants[s.H] = s.few()
 	}
-	m.exact.take(r)
-	if s := r.Tool; s != nil && len(m.tools) < maxTools && sound(s.Useful[:]...) {
-		m.tools[s.Name] = &toolStats{newSketch(s.Latency), newSketch(s.Size), newSketch(s.Lead), beta{hits: min(s.Useful[0], s.Useful[1]), n: s.Useful[1]}}
+	if s := r.Tool; s != nil && len(m.tools) < maxTools && sound(s.Useful[:]...) && s.Agreed >= 0 && s.Labels >= 0 {
+		m.tools[s.Name] = s.stats()
 	}
 	if s := r.Edge; s != nil && len(m.edges) < maxEdges && s.Labels >= 0 && sound(float32(s.Drift)) {
 		m.edges[edgeName{s.Trigger, s.Target}] = &edge{labels: s.Labels, drift: s.Drift}
 	}
-}
-
-func (x *exacts) take(r *record) {
-	if s := r.Call; s != nil && len(x.calls) < maxExact && sound(s.N) && (s.Arguments == "" || s.H == callHash(s.Tool, s.Arguments)) {
-		x.calls[s.H] = &exactCall{tool: s.Tool, arguments: s.Arguments, n: tally{n: s.N}, seenIn: seenIn{sessions: s.Sessions, last: s.Last}}
-	}
-	for h, calls := range r.After {
-		if len(x.after) >= maxBefore {
-			break
-		}
-		for _, c := range calls[:min(len(calls), maxAfter)] {
-			if sound(c.N) {
-				x.after[h] = append(x.after[h], follower{c.H, tally{n: c.N}})
-			}
-		}
-	}
-	for h, v := range r.Values {
-		if len(x.values) < maxSeen {
-			x.values[h] = &seenIn{sessions: v[0], last: v[1]}
-		}
+	if s := r.Bar; s != nil {
+		m.bar(s.Tool, s.Why)
 	}
 }
 
@@ -114,6 +95,14 @@ func (s *savedConstants) few() *few {
 		}
 	}
 	return f
+}
+
+func (s *savedTool) stats() *toolStats {
+	return &toolStats{
+		latency: newSketch(s.Latency), size: newSketch(s.Size), lead: newSketch(s.Lead),
+		useful: beta{hits: min(s.Useful[0], s.Useful[1]), n: s.Useful[1]},
+		agreed: count{n: s.Agreed}, labels: count{n: s.Labels},
+	}
 }
 
 func newSketch(cell [cells]float32) sketch {

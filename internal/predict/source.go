@@ -62,8 +62,7 @@ func (s *source) one(sess *Session, e *event) (scalar, bool) {
 	case constant:
 		return s.Value, true
 	case carried:
-		c, ok := sess.carry[s.Name]
-		return c, ok
+		return sess.carried(s.Name)
 	case argument:
 		a, ok := e.arg(s.Name)
 		if !ok {

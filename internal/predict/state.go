@@ -13,7 +13,7 @@ import (
 )
 
 // version is the first record of a state. Another one is not read.
-const version = 1
+const version = 2
 
 // maxLine bounds one record of a state.
 const maxLine = 1 << 20 // bytes
@@ -22,18 +22,16 @@ const maxLine = 1 << 20 // bytes
 // member is set. Values that only one session used are there as hashes alone, and
 // what looks like a secret is not there at all.
 type record struct {
-	Version   int                `json:"v,omitempty"`
-	Sessions  int                `json:"sessions,omitempty"`
-	Counts    []savedCount       `json:"counts,omitempty"`
-	Order     []savedOrder       `json:"order,omitempty"`
-	Mixer     *savedMixer        `json:"mixer,omitempty"`
-	Template  *savedTemplate     `json:"template,omitempty"`
-	Constants *savedConstants    `json:"constants,omitempty"`
-	Call      *savedCall         `json:"call,omitempty"`
-	After     map[hash][]savedIs `json:"after,omitempty"`
-	Values    map[hash][2]int    `json:"values,omitempty"`
-	Tool      *savedTool         `json:"tool,omitempty"`
-	Edge      *savedEdge         `json:"edge,omitempty"`
+	Version   int             `json:"v,omitempty"`
+	Sessions  int             `json:"sessions,omitempty"`
+	Counts    []savedCount    `json:"counts,omitempty"`
+	Order     []savedOrder    `json:"order,omitempty"`
+	Mixer     *savedMixer     `json:"mixer,omitempty"`
+	Template  *savedTemplate  `json:"template,omitempty"`
+	Constants *savedConstants `json:"constants,omitempty"`
+	Tool      *savedTool      `json:"tool,omitempty"`
+	Edge      *savedEdge      `json:"edge,omitempty"`
+	Bar       *savedBar       `json:"bar,omitempty"`
 }
 
 type (
@@ -78,30 +76,24 @@ type (
 		Sessions int     `json:"sessions"`
 		Last     int     `json:"last"`
 	}
-	savedCall struct {
-		H         hash    `json:"h"`
-		Tool      string  `json:"tool,omitempty"`
-		Arguments string  `json:"arguments,omitempty"`
-		N         float32 `json:"n"`
-		Sessions  int     `json:"sessions"`
-		Last      int     `json:"last"`
-	}
-	savedIs struct {
-		H hash    `json:"h"`
-		N float32 `json:"n"`
-	}
 	savedTool struct {
 		Name    string         `json:"name"`
 		Latency [cells]float32 `json:"latency"`
 		Size    [cells]float32 `json:"size"`
 		Lead    [cells]float32 `json:"lead"`
 		Useful  [2]float32     `json:"useful"`
+		Agreed  int            `json:"agreed,omitempty"`
+		Labels  int            `json:"labels,omitempty"`
 	}
 	savedEdge struct {
 		Trigger string  `json:"trigger"`
 		Target  string  `json:"target"`
 		Labels  int     `json:"labels"`
 		Drift   float64 `json:"drift,omitempty"`
+	}
+	savedBar struct {
+		Tool string `json:"tool"`
+		Why  string `json:"why"`
 	}
 )
 
@@ -115,7 +107,6 @@ func (m *Model) Merge(stored []byte) ([]byte, error) {
 	base.absorb(m)
 	base.stats, base.changes, base.counts.dropped = m.stats, m.changes, m.counts.dropped
 	*m = *base
-	m.exact.rank()
 	var out bytes.Buffer
 	m.save(&out)
 	return out.Bytes(), err
@@ -146,16 +137,18 @@ func (m *Model) save(w io.Writer) {
 	for _, h := range slices.Sorted(maps.Keys(m.constants)) {
 		put(record{Constants: m.constants[h].saved(h)})
 	}
-	m.exact.save(put)
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
 		t := m.tools[name]
-		put(record{Tool: &savedTool{name, t.latency.cell, t.size.cell, t.lead.cell, [2]float32{t.useful.hits, t.useful.n}}})
+		put(record{Tool: &savedTool{name, t.latency.cell, t.size.cell, t.lead.cell, [2]float32{t.useful.hits, t.useful.n}, t.agreed.n, t.labels.n}})
 	}
 	edges := slices.SortedFunc(maps.Keys(m.edges), func(a, b edgeName) int {
 		return cmp.Or(cmp.Compare(a.trigger, b.trigger), cmp.Compare(a.target, b.target))
 	})
 	for _, n := range edges {
 		put(record{Edge: &savedEdge{n.trigger, n.target, m.edges[n].labels, m.edges[n].drift}})
+	}
+	for _, tool := range slices.Sorted(maps.Keys(m.bars)) {
+		put(record{Bar: &savedBar{tool, m.bars[tool]}})
 	}
 }
 
@@ -203,33 +196,6 @@ func (f *few) saved(h hash) *savedConstants {
 		r.Values = append(r.Values, savedValue{o.value, o.n.n, o.in.sessions, o.in.last})
 	}
 	return r
-}
-
-func (x *exacts) save(put func(record)) {
-	for _, h := range slices.Sorted(maps.Keys(x.calls)) {
-		c := x.calls[h]
-		r := savedCall{H: h, N: c.n.n, Sessions: c.sessions, Last: c.last}
-		if c.sessions >= several {
-			r.Tool, r.Arguments = c.tool, c.arguments
-		}
-		put(record{Call: &r})
-	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(x.after)), perLine) {
-		r := record{After: map[hash][]savedIs{}}
-		for _, h := range some {
-			for _, f := range x.after[h] {
-				r.After[h] = append(r.After[h], savedIs{f.call, f.n.n})
-			}
-		}
-		put(r)
-	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(x.values)), perLine) {
-		r := record{Values: map[hash][2]int{}}
-		for _, h := range some {
-			r.Values[h] = [2]int{x.values[h].sessions, x.values[h].last}
-		}
-		put(r)
-	}
 }
 
 // load reads what it can of a state: a line that is cut off or does not match its

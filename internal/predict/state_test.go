@@ -109,7 +109,7 @@ func TestStateBroken(t *testing.T) {
 	if got := next(t, other); got == 0 {
 		t.Error("one broken line: nothing was read")
 	}
-	if _, err := model().Merge([]byte(strings.Replace(string(state), `{"v":1}`, `{"v":2}`, 1))); err == nil {
+	if _, err := model().Merge([]byte(strings.Replace(string(state), `{"v":2}`, `{"v":1}`, 1))); err == nil {
 		t.Error("another version was taken")
 	}
 }
@@ -141,7 +141,7 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		_, body, _ := strings.Cut(strings.TrimSpace(line), " ")
 		m := model()
-		m.Merge(predict.Line(`{"v":1}`, body))
+		m.Merge(predict.Line(`{"v":2}`, body))
 		learn(t, m, 0, 2)
 		m.Merge(nil)
 	})

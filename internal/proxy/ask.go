@@ -103,6 +103,9 @@ func (s *session) awaits(id []byte) bool {
 // request open there, else on its own; a stateless one with the next answer it
 // gets from that upstream.
 func (s *session) question(ctx context.Context, l *leased, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	if s.asksForAGuess(l, method) {
+		return nil, cannotBeAsked("a prefetch")
+	}
 	if !s.statelessOnly() {
 		return s.put(ctx, s.streamOf(l), method, params)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -56,6 +57,9 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	x.one[0] = lease
 	x.arrive(x.one[:])
+	if l == upstream.Tools {
+		x.sight()
+	}
 	return nil
 }
 
@@ -92,7 +96,7 @@ func (x *exchange) call() {
 // begin answers a request at once, or sends it, if nothing has to be waited for
 // first, and says whether it did: whoever brings the answer then writes it.
 func (x *exchange) begin() bool {
-	if x.lease == nil || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
+	if x.lease == nil || x.announced() || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
 		return false
 	}
 	req := x.request()
@@ -152,25 +156,31 @@ func (x *exchange) fetch(ctx context.Context, turn upstream.Turn, req *upstream.
 func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) {
 	var own outcome // of the flight that this call began, if it did
 	leads := false
+	joining, patience, tire := x.s.srv.foresight.joining(ctx, x.query.Key)
+	alone := func() { done(x.run(ctx, x.lease, x.lease.Turn(), req)) }
 	hear := func(method string, params []byte) {
 		if leads || method == "notifications/progress" { // logs are for who made the call
 			req.Notify(method, params)
 		}
 	}
 	w := &dedup.Waiter{Notify: hear, Done: func(o dedup.Outcome) {
+		defer tire(nil)
 		switch {
+		case o.Err == errTired:
+			x.s.srv.work.Go(alone)
 		case o.Err != nil:
 			done(upstream.Answer{}, o.Err)
 		case o.How == dedup.Fetched:
+			x.sighting.trial = o.Trial
 			done(x.noted(own.answer, o), own.err)
 		case o.Alone:
-			x.s.srv.work.Go(func() { done(x.run(ctx, x.lease, x.lease.Turn(), req)) })
+			x.s.srv.work.Go(alone)
 		default:
 			x.served(o.How)
 			done(x.stored(o), nil)
 		}
 	}}
-	x.s.srv.store.Do(ctx, x.query, w, func(ctx context.Context, f *dedup.Flight) {
+	x.s.srv.store.Do(joining, x.query, w, func(ctx context.Context, f *dedup.Flight) {
 		leads = true
 		lead := x.shared(req, f)
 		settle := func(answer upstream.Answer, err error) {
@@ -186,6 +196,7 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 	if !leads {
 		turn.Leave() // nothing of it goes upstream
 		x.drop()
+		patience()
 	}
 }
 
@@ -275,6 +286,10 @@ func (x *exchange) hear(method string, params []byte) {
 // answer writes what came back.
 func (x *exchange) answer(answer upstream.Answer, err error) {
 	x.count(answer, err)
+	if x.announced() && err == nil && deliver.Plain(answer.Result) {
+		answer = x.accompanied(answer)
+	}
+	x.sightEnd(answer, err, nil)
 	switch {
 	case err != nil:
 		x.failed(err)

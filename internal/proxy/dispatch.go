@@ -31,6 +31,8 @@ type exchange struct {
 	gone  bool         // its call goes on without it, and has its passage and turn
 	how   atomic.Int32 // of its answer: see served
 
+	sighting sighting // what the worker that foresees was told of it
+
 	mu       sync.Mutex
 	answered bool // nothing more may be said about the request
 }
@@ -179,6 +181,7 @@ func (x *exchange) leave() {
 		x.drop()
 	}
 	x.turn.Leave()
+	x.sightEnd(upstream.Answer{}, errUnanswered, nil) // unless it was answered
 	x.cancel(nil)
 	s := x.s
 	s.mu.Lock()

@@ -112,7 +112,7 @@ func (a *arena) settle() {
 		a.t.Errorf("the closed store holds %d answers of %d bytes, %d flights, %d passages", s.Entries, s.Bytes, s.Flights, s.Passages)
 	}
 	w := s.Prefetch.Wasted
-	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Cancelled
+	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
 	if s.Prefetch.Issued != int64(a.of("guess")) || s.Prefetch.Issued != s.Prefetch.Used+wasted {
 		a.t.Errorf("%d guesses: the store counts %d issued, %d used and %d wasted", a.of("guess"), s.Prefetch.Issued, s.Prefetch.Used, wasted)
 	}

@@ -3,11 +3,13 @@ package proxy
 import (
 	"cmp"
 	"slices"
+
+	"mcpschedd/internal/upstream"
 )
 
 // Guess makes the prefetch that one of the sessions would make on a guess; nth
 // counts them from the oldest, round and round.
-func Guess(s *Server, nth int, upstream, tool, arguments string) (begun bool, why string) {
+func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
 	sessions, _ := s.all()
 	age := func(n *session) int64 {
 		n.mu.Lock()
@@ -19,9 +21,12 @@ func Guess(s *Server, nth int, upstream, tool, arguments string) (begun bool, wh
 		return false, "no session"
 	}
 	n := sessions[nth%len(sessions)]
-	l := n.find(upstream)
+	l := n.find(name)
 	if l == nil {
 		return false, "away"
 	}
-	return n.prefetch(n.ctx, l, tool, []byte(arguments))
+	j := guessed(n, tool, []byte(arguments))
+	j.judgement = j.judgeCall(s.policy.Load(), l, s.model(s.policy.Load(), l, tool))
+	g, why := n.prefetch(n.ctx, l, j, func(upstream.Answer, error) {})
+	return g != nil, why
 }

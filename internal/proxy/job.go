@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // job is one request for an upstream as the policy sees it: what it may change,
@@ -20,6 +23,11 @@ type job struct {
 	leases []*leased  // that it was judged for
 	one    [1]*leased // where they stand if they are one
 	judgement
+
+	id    uint64 // of a call that is watched; 0: it is not
+	early bool   // nobody has made it yet
+
+	chosen *valuemodel.Model // a guess was chosen under; nil: it is none, or a test's
 
 	// passage is taken on arrival and goes with the first sending; a request that
 	// is sent again takes another one.
@@ -85,10 +93,13 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = passage.End
 	req.TryPace = func() (may bool) {
-		slot, may = j.s.srv.limits.TryEnter(j.hostOn(l))
+		if slot, may = j.s.srv.limits.TryEnter(j.hostOn(l)); may {
+			j.sent(l)
+		}
 		return may
 	}
 	if l.Begin(ctx, turn, req, func(answer upstream.Answer, err error) {
+		j.returned(l, err)
 		slot.Leave(verdict(answer, err))
 		j.settle(l, passage, answer, err)
 		done(answer, err)
@@ -96,10 +107,33 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 		return true
 	}
 	if slot != nil {
+		j.returned(l, errNotSent)
 		slot.Leave(notSent)
 	}
 	j.passage.Store(passage)
 	return false
+}
+
+var errNotSent = errors.New("not sent")
+
+// sent notes that the call goes to its upstream now, for telling whether that
+// works on several at once.
+func (j *job) sent(l *leased) {
+	if j.id != 0 {
+		j.s.srv.foresight.desk.Began(l.Instance(), j.id, j.tool, j.early, time.Now())
+	}
+}
+
+// returned notes that the call has come back. How long it took says nothing if it
+// was cut short.
+func (j *job) returned(l *leased, err error) {
+	if j.id == 0 {
+		return
+	}
+	if err != nil {
+		j.s.srv.foresight.desk.Cut(l.Instance(), j.id)
+	}
+	j.s.srv.foresight.desk.Ended(l.Instance(), j.id, time.Now())
 }
 
 // notSent is the verdict on a request that tells nothing of its host.
@@ -119,11 +153,14 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = passage.End
 	req.Pace = func(ctx context.Context) (err error) {
-		slot, err = enter(ctx)
+		if slot, err = enter(ctx); err == nil {
+			j.sent(l)
+		}
 		return err
 	}
 	answer, err := l.Call(ctx, turn, req)
 	if slot != nil {
+		j.returned(l, err)
 		slot.Leave(verdict(answer, err))
 	}
 	j.settle(l, passage, answer, err)

@@ -43,6 +43,8 @@ type Options struct {
 	Limits map[string]limit.Rule // host → pace; "*" for any other
 	MaxAge time.Duration         // how old a prefetched answer may be, where its tool has no freshness
 	Repeat string                // "body" (the default), or "reference": a note may stand for what a client already holds
+
+	Enrichment Enrichment
 }
 
 // Upstream is one configured server and what the proxy does with it.
@@ -55,6 +57,8 @@ type Upstream struct {
 
 	Model          valuemodel.Upstream // what the operator says of it; Name as in Spec, Server unset
 	SharedIdentity bool                // with Spec.Shared: all sessions are one principal to it
+	Exclusive      bool                // nothing but calls through this proxy changes what it reads
+	Learned        Learned             // where what is learned of its calls is kept; nil: nowhere
 }
 
 // Server is one running proxy.
@@ -70,6 +74,8 @@ type Server struct {
 	began  time.Time
 	work   sync.WaitGroup // flights, which belong to no session
 	scopes atomic.Uint64  // sessions so far
+
+	foresight *foresight
 
 	applying sync.Mutex // held while the policy is replaced
 
@@ -92,8 +98,9 @@ type policy struct {
 type member struct {
 	Upstream
 	up    *upstream.Upstream
-	gone  chan struct{} // closed when up has been closed
-	known string        // names it together with how it is reached: another command under the same name is another server
+	gone  chan struct{}                  // closed when up has been closed
+	dull  atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
+	known string                         // names it together with how it is reached: another command under the same name is another server
 }
 
 func (m *member) close() {
@@ -111,6 +118,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		sessions: make(map[*session]struct{}),
 		views:    make(map[string]*view),
 	}
+	s.foresight = newForesight(s, o.Enrichment.slots())
 	s.policy.Store(s.build(o, nil))
 	return s
 }
@@ -199,16 +207,14 @@ func (s *Server) Apply(o Options) {
 		o.Models = old.Models
 	}
 	next := s.build(o, old)
-	same := next.sameRules(old)
-	if same {
-		next.models = old.models // with what servers have said since
-	}
+	same := next.sameRules(old) // but not alike in all: freshness and costs may differ
 	s.policy.Store(next)
 	if !same {
 		s.store.Reform() // after it can be seen: a call judged before is in the air from now on
 	}
 	s.store.Configure(o.Dedup)
 	s.limits.Configure(o.Limits)
+	s.foresight.desk.Configure(o.Enrichment.slots())
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
@@ -252,5 +258,6 @@ func (s *Server) Close() {
 	}
 	s.store.Close()
 	wg.Wait()
+	s.foresight.close() // nothing begins a guess any more
 	s.work.Wait()
 }

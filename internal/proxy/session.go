@@ -35,8 +35,10 @@ type session struct {
 	delivered *dedup.Delivered // what the client was given; nil: it is several
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	out       outlet         // for what belongs to no request; nil: the client listens to nothing else
-	pooled    bool           // its requests come from clients that know nothing of each other: ids may clash
+	out       outlet // for what belongs to no request; nil: the client listens to nothing else
+	pooled    bool   // its requests come from clients that know nothing of each other: ids may clash
+	turns     turns
+	guessing  guessing
 	work      sync.WaitGroup // requests being served, and what the session itself started
 
 	opening   sync.Once
@@ -311,6 +313,7 @@ func (s *session) end(why error) {
 	wg.Wait()
 	s.work.Wait()
 	s.srv.store.Drop(s.scope)
+	s.srv.foresight.insist(func(w *foresight) { w.leave(s) }) // after all its guesses have met their fate
 	s.srv.mu.Lock()
 	delete(s.srv.sessions, s) // not before: the server's Close waits for what is in it
 	s.srv.mu.Unlock()

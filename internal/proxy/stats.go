@@ -68,6 +68,7 @@ type Stats struct {
 	UptimeS  int64             `json:"uptime_s"`
 	Sessions int               `json:"sessions"`
 	Totals   Totals            `json:"totals"`
+	Prefetch Foreseen          `json:"prefetch"`
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
 }
@@ -93,6 +94,7 @@ func (s *Server) Stats() Stats {
 		},
 		Store: s.store.Stats(), Hosts: s.limits.Stats(),
 	}
+	out.Prefetch = s.foresight.stats(out.Store.Prefetch)
 	if out.Totals.Calls > 0 {
 		out.Totals.Amplification = float64(s.counts.upstream.Load()) / float64(out.Totals.Calls)
 	}

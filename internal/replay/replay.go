@@ -1,235 +1,165 @@
-// Package replay plays recorded calls to the predictor as if they were made now,
-// and counts what would have come of running its candidates early.
+// Package replay plays recorded sessions through the real pipeline, in recorded
+// time: what is foreseen (forecast) is chosen (enrich), started (speculate) and
+// kept or thrown away (dedup) by the very code that does so live.
 //
-// The one idea: learning does not depend on what is issued, so one pass gives the
-// whole curve, a point for each gate. Nothing looks ahead: a turn's candidates are
-// made from what came before it, and only then is it looked at.
+// The one idea: learning depends on what was really called and never on what was
+// issued, so one learner serves any number of arms, each with a store, slots and
+// throttles of its own. An arm is told what has happened up to a moment and no
+// more; only the world that answers its guesses, and an oracle, know what the
+// session will do:
 //
-// It leaves out, so far, everything between a candidate and a prefetch: cost,
-// budget, pace and the store's own rules.
+//	calls, err := replay.ReadFile("sessions.jsonl.gz")
+//	p := replay.New(replay.Options{Model: model, Learn: true, MaxAge: 10 * time.Second},
+//		replay.Arm{Name: "defaults", Pick: pick},
+//		replay.Arm{Name: "ceiling", Source: replay.Oracle, Pick: pick})
+//	p.Play(replay.Sessions(calls))
+//	fmt.Println(p.Reports()[0].Coverage)
+//
+// The sessions are played one after the other, and their times are those of the
+// recording: that an answer comes early makes nothing else come early. A call is
+// answered from the recording, and so is a guess at a call that the session makes
+// later; any other guess gets an answer that nobody asks for.
+//
+// It leaves out the pace of hosts (limit); that guesses slow down real calls, which
+// a recording cannot show; answers added to others (deliver); and guesses at what
+// follows a guess: a recording holds the answers of right guesses only, so that
+// these would be followed up and wrong ones not, which is to look ahead. They gain
+// time and no coverage, as what follows a call is guessed at when it is made.
 package replay
 
 import (
-	"math"
 	"time"
 
-	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/predict"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/valuemodel"
 )
 
-// Class is what a call does to what was fetched before it.
-type Class int
+// Options are what all arms of a replay have in common.
+type Options struct {
+	Model        func(tool string) *valuemodel.Model // what is known of a tool; never nil; asked once for each
+	Learn        bool                                // follow-ups are learned, beside those that are configured
+	ShadowLabels int                                 // labels before a learned one issues; default 5
+	MaxAge       time.Duration                       // how long a guess may be used; 0: guesses are never kept
+	Think        time.Duration                       // between an answer and the next call, where that was not recorded; default 3s
+
+	// KeepTurns, if above 0, tells time in turns, as simple learners are measured: the
+	// calls of a turn come in one instant, those that only read before the others; a
+	// guess may be used for so many turns, however long they take; and at what the
+	// session has asked before there is no guess.
+	KeepTurns int
+
+	// Learner is whose forecast a session is played with, by its number from 0; nil:
+	// one for all sessions. Ended is called after each session; nil: nobody is told.
+	Learner func(session int) *forecast.Forecast
+	Ended   func(session int)
+}
 
 const (
-	Neutral Class = iota // nothing, and it is never run early
-	Read                 // nothing
-	Write                // all of it is void
+	usualThink   = 3 * time.Second
+	usualLatency = 300 * time.Millisecond // of a call, where neither the recording nor its model says
 )
 
-// Rules say how a trace is judged.
-type Rules struct {
-	Class        func(tool string) Class
-	KeepTurns    int       // how many turns an answer may be used
-	Gates        []float64 // probabilities from which a candidate is issued
-	AfterSession func()    // nil: nothing
-}
+// turnTime is how long a turn takes on the clock of a store that counts turns.
+const turnTime = time.Hour
 
-// Report is what a replay found.
-type Report struct {
-	Sessions int
-	Calls    int
-	Reads    int
-	Repeats  int     // reads that the session had made before
-	Points   []Point // by gate
-	Deciles  [10]Decile
-}
-
-// Point is what comes of one gate.
-type Point struct {
-	Gate     float64
-	Issued   int
-	Used     int
-	PerCall  float64 // issued
-	Coverage float64 // used, of the reads that are no repeats
-}
-
-// Accuracy is the share of what was issued that was used.
-func (p Point) Accuracy() float64 { return float64(p.Used) / float64(max(1, p.Issued)) }
-
-// Decile is a line of the reliability table: candidates by their probability when
-// they were first thought of since the last write.
-type Decile struct {
-	N        int
-	Expected float64 // sum of probabilities
-	Hits     int
-	Loss     float64 // of information, in nats
-}
-
-func (d *Decile) add(p float64, hit bool) {
-	d.N++
-	d.Expected += p
-	if hit {
-		d.Hits++
-		d.Loss -= math.Log(p)
-	} else {
-		d.Loss -= math.Log(1 - p)
+// maxAge is how long a guess may be used by the store's clock.
+func (o *Options) maxAge() time.Duration {
+	if o.KeepTurns > 0 {
+		return time.Duration(o.KeepTurns)*turnTime + turnTime/2
 	}
+	return o.MaxAge
 }
 
-// Run plays a trace to a model, which learns as it goes.
-func Run(m *predict.Model, calls []Call, rules Rules) Report {
-	rep := Report{Points: make([]Point, len(rules.Gates))}
-	for i, g := range rules.Gates {
-		rep.Points[i].Gate = g
+// Player plays sessions to a learner and to arms.
+type Player struct {
+	o      Options
+	models map[string]*valuemodel.Model
+	alone  *forecast.Forecast // of all sessions, where Options.Learner is nil
+	arms   []*arm
+
+	sessions int // played so far
+	wall     time.Time
+	tick     uint64 // numbers what happens
+	untimed  int    // calls that arms saw and of which it was not recorded how long they took
+	deciles  [10]Decile
+}
+
+// New makes a player. Without arms it only learns.
+func New(o Options, arms ...Arm) *Player {
+	if o.Think <= 0 {
+		o.Think = usualThink
 	}
-	for _, turns := range sessions(calls) {
-		p := newPlayer(m, rules, &rep)
-		for turn, batch := range turns {
-			p.play(turn, batch)
+	p := &Player{models: make(map[string]*valuemodel.Model), wall: time.UnixMilli(0)}
+	resolve := o.Model
+	o.Model = func(tool string) *valuemodel.Model {
+		m := p.models[tool]
+		if m == nil {
+			m = resolve(tool)
+			p.models[tool] = m
 		}
-		p.void()
-		p.s.End()
-		if rules.AfterSession != nil {
-			rules.AfterSession()
-		}
+		return m
 	}
-	for i := range rep.Points {
-		p := &rep.Points[i]
-		p.PerCall = float64(p.Issued) / float64(max(1, rep.Calls))
-		p.Coverage = float64(p.Used) / float64(max(1, rep.Reads-rep.Repeats))
+	p.o = o
+	if o.Learner == nil {
+		p.alone = p.Forecast()
 	}
-	return rep
-}
-
-// exact is one call, whoever makes it.
-type exact struct{ tool, arguments string }
-
-// thought is when a candidate was first thought of, and how likely it was.
-type thought struct {
-	p    float64
-	turn int
-}
-
-// player plays one session.
-type player struct {
-	s     *predict.Session
-	rules Rules
-	rep   *Report
-	made  map[exact]bool
-	pools []map[exact]int   // by gate: what was issued → after which turn
-	first map[exact]thought // since the last write
-	calls uint64
-}
-
-func newPlayer(m *predict.Model, rules Rules, rep *Report) *player {
-	rep.Sessions++
-	p := &player{s: m.Begin(), rules: rules, rep: rep, made: map[exact]bool{}, first: map[exact]thought{}}
-	for range rules.Gates {
-		p.pools = append(p.pools, map[exact]int{})
+	for _, a := range arms {
+		p.arms = append(p.arms, newArm(p, a))
 	}
 	return p
 }
 
-// play counts what a turn could have been served, then lets the model see it.
-func (p *player) play(turn int, batch []Call) {
-	wrote := false
-	calls := make([]exact, len(batch))
-	for i, c := range batch {
-		calls[i] = c.exact()
-		class := p.rules.Class(c.Tool)
-		wrote = wrote || class == Write
-		p.rep.Calls++
-		if class == Read {
-			p.read(turn, calls[i])
-		}
+// Forecast makes a learner that has seen nothing.
+func (p *Player) Forecast() *forecast.Forecast {
+	o := forecast.Options{
+		Tool:  func(name string) forecast.Tool { return forecast.Tool{Model: p.o.Model(name)} },
+		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge,
 	}
-	first := p.calls
-	for i, c := range batch {
-		p.calls++
-		p.made[calls[i]] = true
-		p.s.Call(predict.Call{ID: p.calls, Turn: turn, Tool: c.Tool, Arguments: calls[i].arguments, At: at(c.Start)})
+	if p.o.KeepTurns > 0 {
+		o.MaxAge, o.Turns = 0, p.o.KeepTurns
 	}
-	for i, c := range batch {
-		p.s.Result(predict.Result{
-			ID: first + uint64(i) + 1, Failed: c.Failed, Values: predict.Extract([]byte(c.Text), nil), Size: c.Bytes, At: at(c.End),
-		})
-	}
-	if wrote {
-		p.void()
-	}
-	p.issue(turn, at(batch[len(batch)-1].End))
+	return forecast.New(o)
 }
 
-// read counts a read: a repeat, or a hit wherever it was issued.
-func (p *player) read(turn int, c exact) {
-	p.rep.Reads++
-	if p.made[c] {
-		p.rep.Repeats++
-		return
-	}
-	for g, pool := range p.pools {
-		if issued, ok := pool[c]; ok && turn-issued <= p.rules.KeepTurns {
-			p.rep.Points[g].Used++
-		}
-	}
-	if t, ok := p.first[c]; ok {
-		p.settle(c, t, true)
+// Train plays sessions to the learner alone: no arm sees them, and nothing is
+// counted.
+func (p *Player) Train(all []*Session) {
+	for _, s := range all {
+		p.play(s, nil)
 	}
 }
 
-// issue issues the candidates of a turn that are not there already.
-func (p *player) issue(turn int, now time.Time) {
-	for c, t := range p.first {
-		if turn-t.turn > p.rules.KeepTurns {
-			p.settle(c, t, false)
-		}
-	}
-	for _, c := range p.s.Candidates(now) {
-		call := exact{c.Tool, c.Arguments}
-		if p.made[call] {
-			continue
-		}
-		if _, ok := p.first[call]; !ok {
-			p.first[call] = thought{c.P, turn}
-		}
-		for g, pool := range p.pools {
-			issued, ok := pool[call]
-			if c.P >= p.rules.Gates[g] && (!ok || turn-issued > p.rules.KeepTurns) {
-				pool[call] = turn
-				p.rep.Points[g].Issued++
-			}
-		}
+// Play plays sessions to the learner and the arms.
+func (p *Player) Play(all []*Session) {
+	for _, s := range all {
+		p.play(s, p.arms)
 	}
 }
 
-// void forgets all that was issued: a write came.
-func (p *player) void() {
-	p.s.Invalidate()
-	for _, pool := range p.pools {
-		clear(pool)
+func (p *Player) play(s *Session, arms []*arm) {
+	t := newTable(p, s, arms)
+	for _, turn := range s.turns {
+		t.turn(turn)
 	}
-	for c, t := range p.first {
-		p.settle(c, t, false)
+	t.end()
+	if p.o.Ended != nil {
+		p.o.Ended(p.sessions)
 	}
+	p.sessions++
 }
 
-func (p *player) settle(c exact, t thought, hit bool) {
-	p.rep.Deciles[min(9, int(t.p*10))].add(t.p, hit)
-	delete(p.first, c)
+// learner is whose forecast the next session is played with.
+func (p *Player) learner() *forecast.Forecast {
+	if p.o.Learner != nil {
+		return p.o.Learner(p.sessions)
+	}
+	return p.alone
 }
 
-// exact is the call without its result.
-func (c *Call) exact() exact {
-	arguments, ok := jsonrpc.AppendCanonical(nil, c.Arguments)
-	if !ok {
-		arguments = c.Arguments
+// latency is how long a call takes of which that was not recorded.
+func latency(m *made) time.Duration {
+	if l := m.model.Cost.Latency; l > 0 {
+		return l
 	}
-	return exact{c.Tool, string(arguments)}
-}
-
-func at(ms *int64) time.Time {
-	if ms == nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(*ms)
+	return usualLatency
 }

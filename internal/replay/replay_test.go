@@ -5,74 +5,354 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
-	"mcpschedd/internal/predict"
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
 )
 
-func class(tool string) replay.Class {
-	if strings.HasPrefix(tool, "get") || strings.HasPrefix(tool, "list") {
-		return replay.Read
+// models are those of a made up upstream: what begins with get or list only reads,
+// and set_item changes the item of its id and nothing else.
+func models(t testing.TB, more ...valuemodel.Rule) func(string) *valuemodel.Model {
+	t.Helper()
+	m, problems := valuemodel.Compile(append([]valuemodel.Rule{
+		{Pattern: "get_*", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}},
+		{Pattern: "list_*", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}},
+		{Pattern: "set_item", Layer: valuemodel.Layer{
+			Class: valuemodel.MutatesLocal, InvalidatesOnly: new(true),
+			Invalidates: []valuemodel.Edge{{Tool: "get_item", Match: []string{"id"}}},
+		}},
+	}, more...))
+	if len(problems) > 0 {
+		t.Fatal(problems)
 	}
-	return replay.Write
+	return func(tool string) *valuemodel.Model {
+		return m.Resolve(valuemodel.Upstream{Name: "trace", Domain: "trace"}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+	}
 }
 
-// trace is sessions in which the first item of a list is looked at next; between
-// the two, if between is set, something is written.
-func trace(sessions int, between bool) []replay.Call {
+// leads is a rule by which an item of a list is looked at next.
+func leads(t testing.TB, probability float64) valuemodel.Rule {
+	t.Helper()
+	id, err := valuemodel.ParseBinding("$result.items[*]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return valuemodel.Rule{Pattern: "list_items", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{
+		{Tool: "get_item", Probability: probability, Args: map[string]valuemodel.Binding{"id": id}},
+	}}}
+}
+
+// usual is an arm as it is without any configuration.
+func usual(name string, source replay.Source) replay.Arm {
+	return replay.Arm{
+		Name: name, Source: source,
+		Pick:  enrich.Options{Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
+		Store: dedup.Options{MaxBytes: 1 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second},
+	}
+}
+
+// trace makes calls. A line is one turn: calls with a space between them, each
+// tool:id, and ! behind one that failed. A list answers with the items that its id
+// spells. A blank line begins the next session. No time is recorded unless @ and a
+// latency in ms stand behind a call; @@ and a time in s in front of a turn is how
+// long the model thought.
+func trace(text string) []replay.Call {
 	var calls []replay.Call
-	for s := range sessions {
-		turn := 0
-		add := func(tool, arguments, text string) {
-			calls = append(calls, replay.Call{
-				Dataset: "made up", Session: fmt.Sprint(s), Seq: turn, Batch: turn, Tool: tool,
-				Arguments: json.RawMessage(arguments), Text: text, Bytes: len(text),
-			})
-			turn++
+	session, now := 0, int64(1e12)
+	for batch, turn := range strings.Split(strings.Trim(text, "\n"), "\n") {
+		turn = strings.TrimSpace(turn)
+		if turn == "" {
+			session++
+			continue
 		}
-		add("list_items", fmt.Sprintf(`{"page":"p%d"}`, s), fmt.Sprintf(`{"items":[{"id":"a%d"},{"id":"b%d"}]}`, s, s))
-		if between {
-			add("write_item", fmt.Sprintf(`{"n":%d}`, s), "done")
+		think := int64(3000)
+		begin, last := now, now
+		for i, part := range strings.Fields(turn) {
+			if seconds, ok := strings.CutPrefix(part, "@@"); ok && i == 0 {
+				fmt.Sscan(seconds, &think)
+				think *= 1000
+				continue
+			}
+			part, latency, timed := strings.Cut(part, "@")
+			part, failed := strings.CutSuffix(part, "!")
+			tool, id, _ := strings.Cut(part, ":")
+			c := replay.Call{
+				Session: fmt.Sprint("s", session), Batch: batch, Tool: tool, Failed: failed,
+				Arguments: json.RawMessage(fmt.Sprintf(`{"id":%q}`, id)), Text: "{}",
+			}
+			if strings.HasPrefix(tool, "list") {
+				items, _ := json.Marshal(strings.Split(id, ""))
+				c.Text = fmt.Sprintf(`{"items":%s}`, items)
+			}
+			c.Bytes = len(c.Text)
+			if timed {
+				var ms int64
+				fmt.Sscan(latency, &ms)
+				start, end := begin+think, begin+think+ms
+				c.Start, c.End = &start, &end
+				last = max(last, end)
+			}
+			calls = append(calls, c)
 		}
-		add("get_item", fmt.Sprintf(`{"id":"a%d"}`, s), "{}")
+		now = last
 	}
 	return calls
 }
 
-func run(calls []replay.Call) replay.Report {
-	m := predict.New(predict.Options{Target: func(tool string) bool { return class(tool) == replay.Read }})
-	return replay.Run(m, calls, replay.Rules{Class: class, KeepTurns: 10, Gates: []float64{0.5}})
+// play plays a trace by arms that share what is learned, if anything is.
+func play(t testing.TB, o replay.Options, text string, arms ...replay.Arm) []*replay.Report {
+	t.Helper()
+	if o.Model == nil {
+		o.Model = models(t)
+	}
+	if o.MaxAge == 0 {
+		o.MaxAge = 10 * time.Second
+	}
+	p := replay.New(o, arms...)
+	p.Play(replay.Sessions(trace(text)))
+	return p.Reports()
 }
 
-func TestRun(t *testing.T) {
-	rep := run(trace(40, false))
-	if rep.Sessions != 40 || rep.Calls != 80 || rep.Reads != 80 || rep.Repeats != 0 {
-		t.Errorf("got %d sessions, %d calls, %d reads, %d repeats", rep.Sessions, rep.Calls, rep.Reads, rep.Repeats)
+// sessions in which the first item of a list is looked at next; what is between
+// stands in between.
+func sessions(n int, between string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "list_items:%c%c\n%sget_item:%c\n\n", 'a'+i%20, 'b'+i%20, between, 'a'+i%20)
 	}
-	p := rep.Points[0]
-	if p.Used < 30 || p.Used > 40 || p.Accuracy() < 0.9 {
-		t.Errorf("got %d used of %d issued: what always follows was not learned", p.Used, p.Issued)
+	return b.String()
+}
+
+func TestLearned(t *testing.T) {
+	r := play(t, replay.Options{Learn: true}, sessions(40, ""), usual("learned", replay.Forecast))[0]
+	if r.Sessions != 40 || r.Calls != 80 || r.Reads != 80 || r.Repeats != 0 {
+		t.Errorf("got %d sessions, %d calls, %d reads, %d repeats", r.Sessions, r.Calls, r.Reads, r.Repeats)
+	}
+	if r.Used < 25 || r.Used > 40 || r.Accuracy < 0.8 {
+		t.Errorf("got %d used of %d issued: what always follows was not learned", r.Used, r.Issued)
+	}
+	if want := int64(r.Used * 450); r.Hidden != want {
+		t.Errorf("got %d ms hidden, want %d: a call takes 450 ms as nothing else is known", r.Hidden, want)
+	}
+	if r.Coverage != float64(r.Used)/80 {
+		t.Errorf("got a coverage of %v", r.Coverage)
+	}
+	if want := float64(80-r.Used+r.Issued) / 80; r.Amplification != want {
+		t.Errorf("got an amplification of %v, want %v", r.Amplification, want)
+	}
+	var n, came int
+	for _, d := range r.Calibration {
+		n += d.N
+		came += int(d.Observed*float64(d.N) + 0.5)
+	}
+	if came < r.Used || came > 40 || n < 40 {
+		t.Errorf("got %d calls thought of, of which %d came", n, came)
 	}
 }
 
-// Calls made together do not follow each other: nothing of a turn is predicted from
-// a result of the same turn.
+// What is played to learn from is not counted, and is learned from.
+func TestTrain(t *testing.T) {
+	p := replay.New(replay.Options{Model: models(t), Learn: true, MaxAge: 10 * time.Second}, usual("learned", replay.Forecast))
+	p.Train(replay.Sessions(trace(sessions(40, ""))))
+	p.Play(replay.Sessions(trace(sessions(10, ""))))
+	r := p.Reports()[0]
+	if r.Calls != 20 || r.Used != 10 {
+		t.Errorf("got %d calls, %d used, want 20 and 10", r.Calls, r.Used)
+	}
+	n := 0
+	for _, d := range r.Calibration {
+		n += d.N
+	}
+	if n > 40 {
+		t.Errorf("got %d calls in the table of probabilities: those learned from are in it", n)
+	}
+}
+
+// Calls made together do not follow each other.
 func TestSameTurn(t *testing.T) {
-	calls := trace(40, false)
-	for i := range calls {
-		calls[i].Batch = 0
-	}
-	if p := run(calls).Points[0]; p.Used != 0 {
-		t.Errorf("got %d used of %d issued, want none", p.Used, p.Issued)
+	text := strings.ReplaceAll(sessions(40, ""), "\nget", " get")
+	for _, r := range play(t, replay.Options{Learn: true}, text, usual("learned", replay.Forecast)) {
+		if r.Used != 0 {
+			t.Errorf("got %d used of %d issued, want none", r.Used, r.Issued)
+		}
 	}
 }
 
-func TestReadTrace(t *testing.T) {
-	calls, err := replay.ReadTrace(strings.NewReader(`{"session":"s","batch":1,"tool":"get","arguments":{"n":9007199254740993}}` + "\n"))
-	if err != nil || len(calls) != 1 || string(calls[0].Arguments) != `{"n":9007199254740993}` {
-		t.Errorf("got %v, %v", calls, err)
+// A write between a guess and its call makes the guess worthless, if it is one of
+// what was guessed.
+func TestWriteBetween(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	for _, c := range []struct {
+		name, between string
+		issued, used  int
+	}{
+		{"nothing", "", 2, 1},
+		{"anything", "write:x\n", 2, 0},
+		{"that item", "set_item:a\n", 3, 1}, // the list still holds, so it is guessed at again
+		{"another item", "set_item:zz\n", 2, 1},
+		{"beside it", "write:x ", 2, 0},
+		{"behind it", "", 2, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := "list_items:ab\n" + c.between + "get_item:a\n"
+			if c.name == "behind it" {
+				text = "list_items:ab\nget_item:a write:x\n"
+			}
+			r := play(t, o, text, usual("static", replay.Forecast))[0]
+			if r.Used != c.used || r.Issued != c.issued || r.Stale != 0 {
+				t.Errorf("got %d used of %d issued, %d stale, want %d of %d", r.Used, r.Issued, r.Stale, c.used, c.issued)
+			}
+		})
 	}
-	if _, err := replay.ReadTrace(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "2") {
-		t.Errorf("got %v, want an error that names line 2", err)
+}
+
+func TestSources(t *testing.T) {
+	text := "list_items:ab\nget_item:a\nget_item:a get_other:q\nwrite:x\nlist_items:cde\nget_item:d\nget_item:a\n"
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	all := play(t, o, text, usual("off", replay.Nothing), usual("static", replay.Forecast), usual("oracle", replay.Oracle))
+	type figures struct{ Issued, Used, Repeats, Upstream int }
+	got := make(map[string]figures)
+	for _, r := range all {
+		got[r.Name] = figures{r.Issued, r.Used, r.Repeats, int(r.Amplification*float64(r.Calls) + 0.5)}
+	}
+	want := map[string]figures{
+		"off":    {0, 0, 2, 8},
+		"static": {5, 2, 2, 11}, // all items of each list: a, b; c, d, e
+		"oracle": {4, 4, 2, 8},  // get_item a, get_other q, list_items cde, get_item d: no repeats
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An arm that only watches, and one without slots to speak of.
+func TestBounds(t *testing.T) {
+	text := "list_items:abc\nget_item:a get_item:b get_item:c\n"
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	watch := usual("watch", replay.Forecast)
+	watch.Watch = true
+	narrow := usual("narrow", replay.Forecast)
+	narrow.Pick.Budget = 3000 // tokens: one answer of up to 8 KiB
+	unlikely := usual("unlikely", replay.Forecast)
+	unlikely.Pick.MinProbability = 0.95
+	dear := usual("dear", replay.Forecast)
+	dear.Pick.Waste = time.Hour
+	for i, r := range play(t, o, text, watch, narrow, unlikely, dear) {
+		want := []struct {
+			used   int
+			reason enrich.Reason
+		}{{0, enrich.Shadow}, {3, enrich.Budget}, {0, enrich.LowProbability}, {0, enrich.Gate}}[i]
+		if r.Used != want.used || r.Issued != want.used || r.Declined[want.reason] == 0 {
+			t.Errorf("%s: got %d used of %d issued, left out %v, want %d and some for %s", r.Name, r.Used, r.Issued, r.Declined, want.used, want.reason)
+		}
+	}
+}
+
+// A slot that becomes free is taken by what else was foreseen.
+func TestSlotTakenAgain(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	one := usual("one", replay.Forecast)
+	one.Slots = speculate.Options{PerSession: 1}
+	r := play(t, o, "list_items:abc\nget_item:a\nget_item:b\nget_item:c\n", one)[0]
+	if r.Used != 3 || r.Hidden != 3*450 {
+		t.Errorf("got %d used, %d ms hidden, want 3 and %d", r.Used, r.Hidden, 3*450)
+	}
+}
+
+func TestAge(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	text := "list_items:a@100\n@@%d get_item:a@100\n"
+	for _, c := range []struct{ think, used int }{{9, 1}, {11, 0}} {
+		if r := play(t, o, fmt.Sprintf(text, c.think), usual("static", replay.Forecast))[0]; r.Used != c.used {
+			t.Errorf("after %d s: got %d used of %d issued, want %d", c.think, r.Used, r.Issued, c.used)
+		}
+	}
+}
+
+// In turns, a guess lasts as many as it may, and a session as long as it likes.
+func TestKeepTurns(t *testing.T) {
+	arm := usual("static", replay.Forecast)
+	arm.Free = true
+	for turns, used := range map[int]int{1: 1, 4: 1, 5: 0} {
+		o := replay.Options{Model: models(t, leads(t, 0.9)), KeepTurns: 4}
+		text := "list_items:a@100\n" + strings.Repeat("@@3600 get_other:x@100\n", turns-1) + "@@3600 get_item:a@100\n\n"
+		if r := play(t, o, text+text, arm)[0]; r.Used != 2*used || r.Issued != 2 {
+			t.Errorf("after %d turns: got %d used of %d issued, want %d", turns, r.Used, r.Issued, 2*used)
+		}
+	}
+	o := replay.Options{Model: models(t, leads(t, 0.9)), KeepTurns: 4}
+	if r := play(t, o, "list_items:a\nwrite:x get_item:a\n", arm)[0]; r.Used != 1 {
+		t.Errorf("a read beside a write: got %d used, want 1: reads come first", r.Used)
+	}
+	if r := play(t, o, "get_item:a\nlist_items:a\nget_item:a\n", arm)[0]; r.Issued != 0 {
+		t.Errorf("got %d issued, want none at what was asked before", r.Issued)
+	}
+}
+
+// A call that comes while its guess is under way waits for the rest of it.
+func TestLate(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	r := play(t, o, "list_items:a@100\n@@2 get_item:a@5000\n", usual("static", replay.Forecast))[0]
+	if r.Used != 1 || r.Late != 1 || r.Hidden != 2000 || r.WaitBefore != 5100 || r.WaitAfter != 3100 {
+		t.Errorf("got %d used, %d late, %d ms before, %d after, %d hidden, want 1, 1, 5100, 3100, 2000", r.Used, r.Late, r.WaitBefore, r.WaitAfter, r.Hidden)
+	}
+}
+
+// A guess that nobody waits for is given up in time; one that somebody waits for
+// is not.
+func TestDeadline(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: time.Hour}
+	arm := usual("static", replay.Forecast)
+	if r := play(t, o, "list_items:a@100\n@@40 get_item:a@60000\n", arm)[0]; r.Issued != 1 || r.Used != 0 || r.Hidden != 0 {
+		t.Errorf("asked for too late: got %d used of %d issued, %d ms hidden, want 0 of 1", r.Used, r.Issued, r.Hidden)
+	}
+	if r := play(t, o, "list_items:a@100\n@@20 get_item:a@60000\n", arm)[0]; r.Used != 1 || r.Hidden != 20000 {
+		t.Errorf("asked for in time: got %d used of %d issued, %d ms hidden, want 1 and 20000", r.Used, r.Issued, r.Hidden)
+	}
+}
+
+// A guess that fails serves nobody, and costs whoever waited for it. What failed
+// is not an answer, so it is guessed at again when the call has failed as well.
+func TestFailedGuess(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	r := play(t, o, "list_items:a@100\n@@5 get_item:a!@100\n", usual("static", replay.Forecast))[0]
+	if r.Issued != 2 || r.Used != 0 || r.Hidden != 0 {
+		t.Errorf("got %d used of %d issued, %d ms hidden, want 0 of 2, 0 ms", r.Used, r.Issued, r.Hidden)
+	}
+	r = play(t, o, "list_items:a@100\n@@1 get_item:a!@3000\n", usual("static", replay.Forecast))[0]
+	if r.Used != 0 || r.Hidden != -2000 || r.Amplification != 2 {
+		t.Errorf("joined: got %d used, %d ms hidden, amplification %v, want 0, -2000 and 2", r.Used, r.Hidden, r.Amplification)
+	}
+}
+
+// Repeats are served where answers stay fresh, whoever guesses.
+func TestRepeats(t *testing.T) {
+	fresh := valuemodel.Rule{Pattern: "get_fresh", Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: time.Minute}}}
+	r := play(t, replay.Options{Model: models(t, fresh)}, "get_fresh:a\nget_fresh:a\nget_item:a\nget_item:a\nwrite:x\nget_fresh:a\n", usual("off", replay.Nothing))[0]
+	if r.Repeats != 3 || r.RepeatsServed != 1 || r.Used != 0 || r.Stale != 0 {
+		t.Errorf("got %d repeats, %d served, %d used, %d stale, want 3, 1, 0, 0", r.Repeats, r.RepeatsServed, r.Used, r.Stale)
+	}
+}
+
+// Arms have nothing to do with each other.
+func TestArmsAlone(t *testing.T) {
+	text := sessions(30, "") + sessions(5, "write:x\n")
+	o := replay.Options{Learn: true}
+	low := usual("low", replay.Forecast)
+	low.Pick.MinProbability, low.Pick.Waste = 0.01, 0
+	both := play(t, o, text, usual("usual", replay.Forecast), low)
+	for i, alone := range []replay.Arm{usual("usual", replay.Forecast), low} {
+		if diff := cmp.Diff(play(t, o, text, alone)[0], both[i], cmp.AllowUnexported(replay.Counts{}, replay.Decile{})); diff != "" {
+			t.Errorf("%s: alone and beside another: %s", alone.Name, diff)
+		}
+	}
+	if both[0].Issued >= both[1].Issued {
+		t.Errorf("got %d and %d issued: the gate makes no difference", both[0].Issued, both[1].Issued)
 	}
 }

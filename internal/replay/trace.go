@@ -5,79 +5,152 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 )
 
-// Call is one recorded call.
+// Call is one recorded call, a line of a trace.
 type Call struct {
 	Dataset   string          `json:"dataset"`
 	Session   string          `json:"session"`
 	Seq       int             `json:"seq"`
-	Batch     int             `json:"batch"` // calls of a batch were made together
-	Start     *int64          `json:"ts_ms"` // ms; nil: not recorded
-	End       *int64          `json:"res_ts_ms"`
+	Batch     int             `json:"batch"`     // calls of one batch were made together
+	Start     *int64          `json:"ts_ms"`     // ms; nil: not recorded
+	End       *int64          `json:"res_ts_ms"` // likewise
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
-	Text      string          `json:"result_text"`
+	Text      string          `json:"result_text"`  // may be cut
 	Bytes     int             `json:"result_bytes"` // of the whole result
 	Failed    bool            `json:"is_error"`
 }
 
-// ReadFile reads a trace, plain or gzip.
+// longestLine (bytes) bounds a line of a trace.
+const longestLine = 64 << 20
+
+// ReadFile reads a trace, plain or gzip. An error names the file and the line.
 func ReadFile(name string) ([]Call, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	calls, err := ReadTrace(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return calls, nil
+	return ReadTrace(name, f)
 }
 
-// ReadTrace reads a trace, plain or gzip: JSON lines, one call each.
-func ReadTrace(r io.Reader) ([]Call, error) {
+// ReadTrace reads a trace, plain or gzip: JSON lines, one call each. An error
+// begins with the name and the line. A trace is read whole or not at all.
+func ReadTrace(name string, r io.Reader) ([]Call, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		in = bufio.NewReaderSize(z, 64<<10)
 	}
 	var calls []Call
-	dec := json.NewDecoder(in)
-	for dec.More() {
-		var c Call
-		if err := dec.Decode(&c); err != nil {
-			return nil, fmt.Errorf("call %d: %w", len(calls)+1, err)
+	var turns order
+	for number := 1; ; number++ {
+		line, err := readLine(in)
+		if err == nil && len(line) > 0 {
+			var c Call
+			if c, err = parse(line); err == nil {
+				err = turns.check(&c)
+			}
+			calls = append(calls, c)
 		}
-		calls = append(calls, c)
+		switch {
+		case errors.Is(err, io.EOF):
+			return calls, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
 	}
-	return calls, nil
 }
 
-// sessions groups calls by session, in order of first appearance, and those by
-// batch.
-func sessions(calls []Call) [][][]Call {
-	at := map[string]int{}
-	var out [][][]Call
-	for _, c := range calls {
-		i, ok := at[c.Session]
-		if !ok {
-			i = len(out)
-			at[c.Session] = i
-			out = append(out, nil)
+// readLine is the next line without the white space around it. The end comes as
+// io.EOF, alone.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > longestLine:
+			return nil, fmt.Errorf("want a line of at most %d MiB", longestLine>>20)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			err = nil
 		}
-		if n := len(out[i]); n == 0 || out[i][n-1][0].Batch != c.Batch {
-			out[i] = append(out[i], nil)
-		}
-		n := len(out[i]) - 1
-		out[i][n] = append(out[i][n], c)
+		return bytes.TrimSpace(line), err
 	}
-	return out
+}
+
+// parse reads one line.
+func parse(line []byte) (Call, error) {
+	var c Call
+	if err := json.Unmarshal(line, &c); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			if wrong.Field == "" {
+				return Call{}, fmt.Errorf("want an object, have a JSON %s", wrong.Value)
+			}
+			return Call{}, fmt.Errorf("%s: want %s, have a JSON %s", wrong.Field, wanted(wrong), wrong.Value)
+		}
+		return Call{}, fmt.Errorf("want one JSON object: %w", err)
+	}
+	if len(c.Arguments) == 0 || string(c.Arguments) == "null" {
+		c.Arguments = json.RawMessage("{}")
+	}
+	switch {
+	case line[0] != '{':
+		return Call{}, errors.New("want an object, have null")
+	case c.Tool == "":
+		return Call{}, errors.New("tool: want a name")
+	case c.Arguments[0] != '{':
+		return Call{}, errors.New("arguments: want an object")
+	case c.Bytes < 0:
+		return Call{}, fmt.Errorf("result_bytes: want at least 0, have %d", c.Bytes)
+	case c.Start != nil && c.End != nil && *c.End < *c.Start:
+		return Call{}, fmt.Errorf("res_ts_ms: want at least ts_ms, %d, have %d", *c.Start, *c.End)
+	}
+	for _, ms := range []*int64{c.Start, c.End} {
+		if ms != nil && (*ms < 0 || *ms > latest) {
+			return Call{}, fmt.Errorf("ts_ms, res_ts_ms: want milliseconds since 1970, have %d", *ms)
+		}
+	}
+	c.Bytes = max(c.Bytes, len(c.Text))
+	return c, nil
+}
+
+// latest (ms since 1970) is the end of the year 2199: the time between two such
+// times is one that can be told in ns.
+const latest = 7_258_118_399_999
+
+func wanted(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "int", "int64":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + e.Type.Kind().String()
+}
+
+// order checks that the calls of each session come in order.
+type order struct {
+	batch map[string]int // session → its newest batch
+}
+
+func (o *order) check(c *Call) error {
+	if o.batch == nil {
+		o.batch = make(map[string]int)
+	}
+	if newest, begun := o.batch[c.Session]; begun && c.Batch < newest {
+		return fmt.Errorf("batch: want at least %d, the one before in session %q, have %d", newest, c.Session, c.Batch)
+	}
+	o.batch[c.Session] = c.Batch
+	return nil
 }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
+)
+
+// recordedTools is the one upstream that has every tool of a trace: that of a
+// coding client, with all it reads and writes in one domain.
+func recordedTools() valuemodel.Upstream {
+	return valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
+}
+
+// settings are what a replay is told.
+type settings struct {
+	options replay.Options
+	arm     replay.Arm
+}
+
+// settle turns the command line and the configuration into settings.
+func settle(f *replayFlags) (settings, error) {
+	layers, err := layered(f)
+	if err != nil {
+		return settings{}, err
+	}
+	c := config.Default()
+	var said []valuemodel.Rule
+	for _, l := range layers {
+		overlay(reflect.ValueOf(&c.Enrichment).Elem(), "enrichment", l)
+		overlay(reflect.ValueOf(&c.Dedup).Elem(), "dedup", l)
+		more, _ := rules(l) // its problems kept the file from being loaded
+		said = append(said, more...)
+	}
+	models, problems := valuemodel.Compile(said)
+	if len(problems) > 0 {
+		return settings{}, errors.New(problems[0].Text)
+	}
+	e := &c.Enrichment
+	out := settings{
+		options: replay.Options{
+			Model: func(tool string) *valuemodel.Model {
+				return models.Resolve(recordedTools(), tool, valuemodel.Hints{}, valuemodel.Layer{})
+			},
+			Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: time.Duration(e.MaxAge),
+			KeepTurns: f.keepTurns, Think: f.think,
+		},
+		arm: replay.Arm{
+			Name: f.policy,
+			Pick: enrich.Options{
+				Budget: e.BudgetTokens, MinProbability: e.MinProbability,
+				Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD,
+			},
+			Dollars: e.MaxDollars,
+			Slots:   speculate.Options{PerSession: e.MaxParallel, Total: e.MaxParallelTotal},
+			Store: dedup.Options{
+				MaxBytes: int64(c.Dedup.MaxBytes), WriteSettle: time.Duration(c.Dedup.WriteSettle), Settle: time.Duration(c.Dedup.Settle),
+			},
+			Watch: e.Mode == "shadow",
+			Free:  f.keepTurns > 0,
+		},
+	}
+	switch {
+	case f.policy == "off" || e.Mode == "off":
+		out.arm.Source = replay.Nothing
+	case f.policy == "oracle":
+		out.arm.Source = replay.Oracle
+	}
+	return out, nil
+}
+
+// layered are the configurations, in the order in which they count: the files, or
+// the one that is used without any, then what was set by itself.
+func layered(f *replayFlags) ([]*config.Config, error) {
+	var layers []*config.Config
+	files := f.configs
+	if len(files) == 0 {
+		files = []string{""}
+	}
+	for _, file := range files {
+		c, err := load(file)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, c)
+	}
+	for _, set := range f.sets {
+		c, err := setting(set)
+		if err != nil {
+			return nil, &usageError{text: "--set: " + err.Error(), usage: usageReplay}
+		}
+		layers = append(layers, c)
+	}
+	return layers, nil
+}
+
+// setting reads KEY=VALUE as a file of one line would be. A text need not be
+// quoted.
+func setting(text string) (*config.Config, error) {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return nil, fmt.Errorf("want KEY=VALUE, have %q", text)
+	}
+	section, _, _ := strings.Cut(strings.TrimSpace(key), ".")
+	if played := []string{"enrichment", "dedup", "tools"}; !slices.Contains(played, section) {
+		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: nothing else has an effect on a replay", key)
+	}
+	c, err := config.Parse("--set", []byte(key+" = "+value), unmeant)
+	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {
+		c, err = config.Parse("--set", []byte(key+" = "+strconv.Quote(value)), unmeant)
+	}
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		p := bad.Problems[0]
+		if p.Key == "" {
+			return nil, fmt.Errorf("%q: %s", text, p.Message)
+		}
+		return nil, fmt.Errorf("%s: %s", p.Key, p.Message)
+	}
+	return c, err
+}
+
+// overlay puts what a configuration states of a section over what is there.
+func overlay(section reflect.Value, name string, c *config.Config) {
+	from := reflect.ValueOf(c).Elem()
+	for field, value := range from.Fields() {
+		if field.Tag.Get("toml") != name {
+			continue
+		}
+		for f, v := range value.Fields() {
+			if _, stated := c.Positions[config.Key(name, f.Tag.Get("toml"))]; stated {
+				section.FieldByName(f.Name).Set(v)
+			}
+		}
+	}
+}

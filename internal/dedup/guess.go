@@ -1,0 +1,159 @@
+package dedup
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/call"
+)
+
+// Guess is a fetch that began before anybody asked for its answer.
+type Guess struct {
+	why  cause        // of a wasted one; written once, before its fate
+	fate atomic.Int32 // a call.Fate; changed once, where it is counted
+}
+
+// Fate is what became of it so far. It takes no lock.
+func (g *Guess) Fate() call.Fate { return call.Fate(g.fate.Load()) }
+
+// Why is the reason why it was wasted, in the words of [Waste]; "" if it was not,
+// or not yet.
+func (g *Guess) Why() string {
+	if g.Fate() != call.Wasted {
+		return ""
+	}
+	return string(g.why)
+}
+
+// usedLocked notes the first use of a guess, and returns what that has hidden: 0
+// if it is not the first, or was none.
+func (s *Store) usedLocked(g *Guess, as call.Fate, hidden time.Duration) time.Duration {
+	if g == nil || g.Fate() != call.Pending {
+		return 0
+	}
+	s.counts.Prefetch.Used++
+	if as == call.Late {
+		s.counts.Prefetch.Late++
+	}
+	s.counts.Prefetch.HiddenMS += float64(hidden) / float64(time.Millisecond)
+	g.fate.Store(int32(as))
+	return hidden
+}
+
+// wastedLocked notes that nobody will use a guess any more, unless somebody has.
+func (s *Store) wastedLocked(g *Guess, why cause) {
+	if g == nil || g.Fate() != call.Pending {
+		return
+	}
+	s.counts.Prefetch.Wasted.add(why)
+	g.why = why
+	g.fate.Store(int32(call.Wasted))
+}
+
+// Prefetch fetches the answer to q before anybody asks, unless there is no need
+// or no right to: then it says why, and the guess is nil. fetch must settle the
+// flight as for Do. It lives while ctx does, or while somebody waits for it.
+func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (g *Guess, why string) {
+	var file fileState
+	var looked *fileState
+	if q.Use.File != "" {
+		file = look(q.Use.File)
+		looked = &file
+	}
+	s.mu.Lock()
+	now := s.clock()
+	if why := s.refusalLocked(&q, looked, now); why != "" || ctx.Err() != nil {
+		s.mu.Unlock()
+		return nil, cmp.Or(why, "closed")
+	}
+	f, fetching := s.beginLocked(ctx, &q, file, now)
+	s.counts.Prefetch.Issued++
+	f.guess, f.held, f.promoted = new(Guess), true, make(chan struct{})
+	f.stop = context.AfterFunc(ctx, func() { f.letGo(context.Cause(ctx)) })
+	s.mu.Unlock()
+	f.fetch(fetching, fetch)
+	return f.guess, ""
+}
+
+// Refuses says what Prefetch would refuse q with; "" if it would not. It changes
+// nothing, and looks at no file: that counts as unchanged.
+func (s *Store) Refuses(q Query) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusalLocked(&q, nil, s.clock())
+}
+
+// refusalLocked says why q is not fetched before anybody asks; "" if it may be.
+// file is nil where it does not matter, or was not looked at.
+func (s *Store) refusalLocked(q *Query, file *fileState, now time.Duration) string {
+	switch {
+	case s.closed:
+		return "closed"
+	case q.Use.Volatile:
+		return "volatile"
+	case !q.Use.admits(true, false, 0):
+		return "max_age"
+	case file != nil && !file.sound:
+		return "file"
+	case s.epochs.flying(q.Places):
+		return "in_the_air"
+	case s.epochs.settling(q.Places, now):
+		return "settling"
+	}
+	if e, ok := s.entries.Peek(q.Key); ok {
+		same := file == nil || file.matches(e.file)
+		if serves, _, _ := s.weighLocked(q, e, same, now); serves {
+			return "stored"
+		}
+	}
+	if f := s.table[q.Key]; f != nil && s.epochs.current(f.epoch, f.query.Places, q.Places) {
+		return "in_flight"
+	}
+	if !q.Use.Pure && q.Use.Freshness == 0 && q.Delivered.has(&s.epochs, q) {
+		return "delivered"
+	}
+	return ""
+}
+
+// unasked are the stored guesses that nobody has asked for, in no order.
+type unasked struct {
+	entries []*entry
+	next    int // the one to look at next
+}
+
+func (u *unasked) add(e *entry) {
+	e.nth = len(u.entries)
+	u.entries = append(u.entries, e)
+}
+
+func (u *unasked) remove(e *entry) {
+	end := len(u.entries) - 1
+	last := u.entries[end]
+	u.entries[e.nth], last.nth = last, e.nth
+	u.entries[end] = nil
+	u.entries = u.entries[:end]
+}
+
+// swept is how many stored guesses are looked at whenever a fetch begins.
+const swept = 4
+
+// sweepLocked forgets some guesses that can never be served any more: nobody may
+// ever ask for them, but they take room, and who guessed wants to know.
+func (s *Store) sweepLocked(now time.Duration) {
+	u := &s.unasked
+	for range min(swept, len(u.entries)) {
+		if u.next >= len(u.entries) {
+			u.next = 0
+		}
+		switch e := u.entries[u.next]; {
+		case !s.epochs.current(e.epoch, e.places, nil): // nor will it be again
+			s.removeLocked(e, invalidated)
+		case now-e.began > e.lasts:
+			s.removeLocked(e, expired)
+		default:
+			u.next++
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package dedup_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+// A call that could not wait for a guess gets a newer answer; after it nobody gets
+// the older one. Without that, one that was joined, left, asked for again and then
+// answered took the next call back in time.
+func TestReplacedGuess(t *testing.T) {
+	for name, settle := range map[string]func(t *testing.T, src *source, q dedup.Query, g *guessing){
+		"answered after the call": func(t *testing.T, src *source, q dedup.Query, g *guessing) {
+			src.ask(t, q)
+			g.settle()
+		},
+		"answered before the call": func(t *testing.T, src *source, q dedup.Query, g *guessing) {
+			x := wait(t, src.store, q)
+			g.settle()
+			x.flight.Settle([]byte("newer"), false, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{store: newStore(t)}
+				q := query(never, host)
+				g := begin(t, src.store, q)
+				wait(t, src.store, q).leave(errLeft)
+				time.Sleep(time.Second)
+				settle(t, src, q, g)
+				if got := src.ask(t, q); got.How != dedup.Fetched {
+					t.Errorf("got %s %q, want the server's own answer", got.How, got.Body)
+				}
+				if g.Fate() != call.Wasted || g.Why() != "expired" {
+					t.Errorf("got fate %d, %q, want expired", g.Fate(), g.Why())
+				}
+			})
+		})
+	}
+}
+
+// What happens while an answer is being copied counts as if it had come before.
+func TestWhileLanding(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		act  func(t *testing.T, src *source, q dedup.Query)
+		want string
+	}{
+		{"a call", func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "expired"},
+		{"a trial", func(t *testing.T, src *source, q dedup.Query) { src.ask(t, trying(q)) }, "expired"},
+		{"another guess", func(t *testing.T, src *source, q dedup.Query) {
+			if got := src.guess(t, q); got != "in_flight" {
+				t.Errorf("another guess is refused with %q, want in_flight", got)
+			}
+		}, ""},
+		{"a change", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Bump(host) }, "invalidated"},
+		{"its scope ends", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Drop("session 1") }, "never_asked"},
+		{"the store is closed", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "never_asked"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			src := &source{store: newStore(t)}
+			q := query(never, host)
+			g := begin(t, src.store, q)
+			g.flight.SettleAround([]byte("guessed"), func() { tt.act(t, src, q) })
+			if got := g.Why(); got != tt.want {
+				t.Errorf("wasted because of %q, want %q", got, tt.want)
+			}
+			if got := src.ask(t, q); (got.How == dedup.Hit) != (tt.want == "") {
+				t.Errorf("the next call got %s %q", got.How, got.Body)
+			}
+		})
+	}
+}
+
+// Somebody waits for a guess that another call could not wait for: that one's
+// answer is kept, and its own serves who waits.
+func TestReplacedGuessJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		g := begin(t, s, query(fresh, host))
+		x := wait(t, s, query(fresh, host))
+		s.Bump(host)
+		y := wait(t, s, query(fresh, host))
+		y.flight.Settle([]byte("newer"), false, true)
+		g.settle()
+		if got := x.outcome(t); string(got.Body) != "guessed" || g.Fate() != call.Late {
+			t.Errorf("who waited got %+v, fate %d", got, g.Fate())
+		}
+		if got := wait(t, s, query(fresh, host)).outcome(t); string(got.Body) != "newer" {
+			t.Errorf("the next got %s %q, want a hit on the newer answer", got.How, got.Body)
+		}
+	})
+}
+
+// TestHidden says what a call did not have to wait, and that each guess counts
+// once.
+func TestHidden(t *testing.T) {
+	const s = time.Second
+	sleep := time.Sleep
+	for _, tt := range []struct {
+		name string
+		use  dedup.Use
+		act  func(g *guessing, ask func())
+		want []time.Duration // told to each call
+	}{
+		{"ready", never, func(g *guessing, ask func()) { sleep(3 * s); g.settle(); sleep(s); ask() }, []time.Duration{3 * s}},
+		{"ready, used twice", fresh, func(g *guessing, ask func()) { sleep(s); g.settle(); ask(); ask() }, []time.Duration{s, 0}},
+		{"late", never, func(g *guessing, ask func()) { sleep(2 * s); ask(); sleep(s); g.settle() }, []time.Duration{2 * s}},
+		{"late, for several", fresh, func(g *guessing, ask func()) {
+			sleep(s)
+			ask()
+			sleep(s)
+			ask()
+			g.settle()
+			ask()
+		}, []time.Duration{s, 0, 0}},
+		{"asked for at once", never, func(g *guessing, ask func()) { ask(); sleep(s); g.settle() }, []time.Duration{0}},
+		{"ready, sent later", never, func(g *guessing, ask func()) { sleep(2 * s); g.flight.Sent(); sleep(s); g.settle(); ask() }, []time.Duration{s}},
+		{"late, sent later", never, func(g *guessing, ask func()) { sleep(2 * s); g.flight.Sent(); sleep(s); ask(); g.settle() }, []time.Duration{s}},
+		{"late, asked for before it was sent", never, func(g *guessing, ask func()) {
+			sleep(s)
+			ask()
+			sleep(s)
+			g.flight.Sent()
+			sleep(s)
+			g.settle()
+		}, []time.Duration{0}},
+		{"failed", never, func(g *guessing, ask func()) { sleep(s); ask(); g.flight.Settle(nil, false, false) }, []time.Duration{0}},
+		{"tried", dedup.Use{MaxAge: 10 * s, Trial: true}, func(g *guessing, ask func()) { sleep(s); g.settle(); ask() }, []time.Duration{0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t)
+				q := query(tt.use, host)
+				g := begin(t, store, q)
+				var all []*waiting
+				tt.act(g, func() { all = append(all, wait(t, store, q)) })
+				var sum float64
+				for i, x := range all {
+					if x.flight != nil {
+						x.flight.Settle(nil, false, false)
+					}
+					got := x.outcome(t).Hidden
+					sum += got.Seconds() * 1000
+					if got != tt.want[i] {
+						t.Errorf("call %d: got %v hidden, want %v", i, got, tt.want[i])
+					}
+				}
+				if got := store.Stats().Prefetch.HiddenMS; got != sum {
+					t.Errorf("%v ms are counted, the calls were told of %v", got, sum)
+				}
+			})
+		})
+	}
+}
+
+// Asking whether a guess would be refused forgets no answer, and keeps none longer.
+func TestRefusesChangesNothing(t *testing.T) {
+	s := newStore(t)
+	src := &source{store: s}
+	q := query(pure, host)
+	src.ask(t, q)
+	src.ask(t, other(q))
+	if got := s.Refuses(q); got != "stored" {
+		t.Errorf("got %q, want stored", got)
+	}
+	s.Configure(dedup.Options{MaxBytes: s.Stats().Bytes - 1})
+	if got := src.ask(t, other(q)); got.How != dedup.Hit {
+		t.Errorf("got %s: what was only asked about was kept before what was asked for later", got.How)
+	}
+	s.Bump(host)
+	before := s.Stats()
+	if got := s.Refuses(other(q)); got != "" {
+		t.Errorf("got %q, want nothing against it: what is stored is no longer good", got)
+	}
+	if got := s.Stats(); got != before {
+		t.Errorf("got %+v, was %+v", got, before)
+	}
+}
+
+// A file is looked at when a guess begins, not when the candidates are sorted.
+func TestRefusesLooksAtNoFile(t *testing.T) {
+	src := &source{store: newStore(t)}
+	q := query(pure)
+	q.Use.File = filepath.Join(t.TempDir(), "file")
+	if got := src.store.Refuses(q); got != "" {
+		t.Errorf("got %q, want nothing known against it", got)
+	}
+	if got := src.guess(t, q); got != "file" {
+		t.Errorf("got %q, want refused: there is no file", got)
+	}
+	if err := os.WriteFile(q.Use.File, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(q.Use.File, old, old); err != nil {
+		t.Fatal(err)
+	}
+	src.ask(t, q)
+	if err := os.Remove(q.Use.File); err != nil {
+		t.Fatal(err)
+	}
+	if got := src.store.Refuses(q); got != "stored" {
+		t.Errorf("got %q, want stored", got)
+	}
+}
+
+// A fetch that panics before it has begun leaves nobody waiting. A guess that did
+// was in flight for ever, and the call that joined it had no answer.
+func TestFetchPanics(t *testing.T) {
+	s := newStore(t)
+	q := query(never, host)
+	caught := func(act func()) (what any) {
+		defer func() { what = recover() }()
+		act()
+		return nil
+	}
+	fail := func(context.Context, *dedup.Flight) { panic("fetch") }
+	if got := caught(func() { s.Prefetch(t.Context(), q, fail) }); got != "fetch" {
+		t.Errorf("the guess panics with %v, want fetch", got)
+	}
+	var got []dedup.Outcome
+	w := &dedup.Waiter{Done: func(o dedup.Outcome) { got = append(got, o) }}
+	if got := caught(func() { s.Do(t.Context(), q, w, fail) }); got != "fetch" {
+		t.Errorf("the call panics with %v, want fetch", got)
+	}
+	if len(got) != 1 || got[0].How != dedup.Fetched {
+		t.Errorf("the call got %+v, want one answer", got)
+	}
+	if got := s.Stats(); got.Flights != 0 || got.Prefetch.Wasted.Error != 1 {
+		t.Errorf("got %+v, want no flight left and one guess wasted", got)
+	}
+}

@@ -1,0 +1,154 @@
+package dedup_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+// judge holds what a call got against what is true.
+func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came time.Time) {
+	w.mu.Lock()
+	var cancelled bool
+	if own != nil {
+		cancelled = own.cancelled
+	}
+	w.mu.Unlock()
+	switch {
+	case got.Err != nil:
+		w.count("left")
+		if o.cancel == 0 || got.Err != errLeft {
+			w.blame("%#v stayed and got %v", o, got.Err)
+		}
+		return
+	case got.Alone:
+		w.count("alone")
+		return
+	case got.How == dedup.Fetched:
+		w.count("fetched")
+		if own == nil || cancelled {
+			w.blame("%#v got %+v; its fetch was cancelled: %v", o, got, cancelled)
+			return
+		}
+		w.judgeTrial(own, got.Trial)
+		return
+	}
+	w.count(string(got.How))
+	var nth int
+	if _, err := fmt.Fscan(bytes.NewReader(got.Body), &nth); err != nil {
+		w.blame("%#v got %.20q: its bytes were given back", o, got.Body)
+		return
+	}
+	w.mu.Lock()
+	x := w.fetches[nth]
+	x.servedLocked(got, came)
+	w.hidden += got.Hidden
+	w.mu.Unlock()
+	w.judgeShared(o, x, got, least, came)
+}
+
+// judgeShared judges an answer that another call, or nobody, had asked for.
+func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came time.Time) {
+	use := modelUses[o.use]
+	age := came.Sub(x.began)
+	if overtaken(x.saw, least) {
+		w.blame("stale answer: %#v came when the world was at %v and got, %s, what the server saw at %v: fetch %#v", o, least, got.How, x.saw, x.op)
+	}
+	if o.trial && got.Prefetched {
+		w.blame("a trial is served: %#v got, %s, fetch %#v", o, got.How, x.op)
+	}
+	switch {
+	case x.op.scope != o.scope:
+		w.blame("stale answer of another scope: %#v got fetch %#v", o, x.op)
+	case x.op.key != o.key:
+		w.blame("%#v got the answer to another call: %#v", o, x.op)
+	case !x.good || x.cancelled:
+		w.blame("%#v got what may not be shared: %#v", o, x.op)
+	case got.Prefetched != x.guessed || x.guessed && use.Volatile:
+		w.blame("%#v got, prefetched %v, fetch %#v", o, got.Prefetched, x.op)
+	case got.How == dedup.Hit && got.Age != age:
+		w.blame("%#v is told an age of %v, want %v", o, got.Age, age)
+	case use.Pure || got.BackedOff && use.BackOff:
+	case use.Freshness > 0 && age > use.Freshness:
+		w.blame("%#v got an answer of %v", o, age)
+	case use.Freshness > 0:
+	case got.How == dedup.Hit && (!x.guessed || x.served > 1 || age > use.MaxAge):
+		w.blame("%#v got an answer without freshness, fetched %v ago, guessed %v, served %d times", o, age, x.guessed, x.served)
+	case got.How == dedup.Joined && !x.guessed && age >= 100*time.Millisecond:
+		w.blame("%#v joined a fetch of %v", o, age)
+	}
+}
+
+// overtaken reports whether something had changed, by the time a call came, that
+// the server saw before it did.
+func overtaken(saw, least []int) bool {
+	for i := range saw {
+		if saw[i] < least[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// servedLocked notes a call that got what another one, or nobody, had asked for.
+func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
+	x.served++
+	x.hidden += got.Hidden
+	switch {
+	case got.How == dedup.Hit:
+		x.hits++
+	case x.asked.IsZero() || came.Before(x.asked):
+		x.asked = came
+	}
+}
+
+// judgeTrial holds what a call found in comparing against what is true: all
+// answers differ, and if the world does too, nothing may be said of that.
+func (w *world) judgeTrial(own *fetch, got dedup.Trial) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	like := func(x *fetch) bool {
+		return x.guessed && x.good && x.op.scope == own.op.scope && x.op.key == own.op.key && slices.Equal(x.saw, own.saw)
+	}
+	switch {
+	case got == dedup.NotTried:
+	case !own.op.trial || got != dedup.Differs:
+		w.blamed = append(w.blamed, fmt.Sprintf("%#v is told %d of a comparison", own.op, got))
+	case !slices.ContainsFunc(w.fetches, like):
+		w.blamed = append(w.blamed, fmt.Sprintf("a false accusation: %#v is told of a difference, and the world had changed", own.op))
+	default:
+		w.sums["compared"]++
+	}
+}
+
+// judgeFates holds what is said of all guesses against who got them.
+func (w *world) judgeFates() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.fetches {
+		if x.guess == nil {
+			continue
+		}
+		var want call.Fate
+		var hidden time.Duration
+		switch got := x.guess.Fate(); {
+		case x.served == x.hits && x.hits > 0:
+			want, hidden = call.Ready, x.took
+		case x.served > 0: // some have waited for it, and they got it first
+			want, hidden = call.Late, max(0, x.asked.Sub(x.sent))
+		case got == call.Pending:
+			want = call.Pending // that there is such a guess is counted
+		default:
+			want = call.Wasted
+		}
+		if got := x.guess.Fate(); got != want || x.hidden != hidden {
+			w.blamed = append(w.blamed, fmt.Sprintf("wrong fate: got %d, %q, and %v hidden, want %d and %v: fetch %#v, served %d times",
+				got, x.guess.Why(), x.hidden, want, hidden, x.op, x.served))
+		}
+		w.sums["fate "+[]string{"pending", "ready", "late", "wasted"}[want]+" "+x.guess.Why()]++
+	}
+}

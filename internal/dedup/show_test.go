@@ -1,0 +1,80 @@
+package dedup_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+// TestPeek says what may be shown beside another answer, and that a look at it is
+// no use of it.
+func TestPeek(t *testing.T) {
+	volatileNow := never
+	volatileNow.Volatile = true
+	for _, tt := range []struct {
+		name   string
+		use    dedup.Use // of the call that looks
+		change func(s *dedup.Store)
+		want   bool
+	}{
+		{"guessed", never, func(*dedup.Store) {}, true},
+		{"too old", never, func(*dedup.Store) { time.Sleep(time.Minute) }, false},
+		{"changed", never, func(s *dedup.Store) { s.Bump(host) }, false},
+		{"to be tried", trying(query(never)).Use, func(*dedup.Store) {}, false},
+		{"volatile by now", volatileNow, func(*dedup.Store) {}, false},
+		{"only good for one who is to wait", dedup.Use{Repeats: 1, BackOff: true}, func(*dedup.Store) {}, false},
+		{"its scope has ended", never, func(s *dedup.Store) { s.Drop("session 1") }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				q := query(never, host)
+				g := begin(t, s, q)
+				g.settle()
+				tt.change(s)
+				fate, before := g.Fate(), s.Stats()
+				q.Use = tt.use
+				body, ok := s.Peek(q)
+				if ok != tt.want || ok && string(body) != "guessed" {
+					t.Errorf("got %q, %v, want %v", body, ok, tt.want)
+				}
+				if g.Fate() != fate || s.Stats() != before {
+					t.Errorf("got fate %d and %+v, was %d and %+v", g.Fate(), s.Stats(), fate, before)
+				}
+			})
+		})
+	}
+}
+
+// What was shown in part is not fetched ahead again, and when it is asked for no
+// reference stands for it.
+func TestShow(t *testing.T) {
+	src := &source{store: newStore(t)}
+	q := query(never, host)
+	q.Delivered = dedup.NewDelivered()
+	g := begin(t, src.store, q)
+	src.store.Show(q) // there is nothing to show yet
+	g.settle()
+	src.store.Show(q)
+	if got := src.ask(t, q); got.How != dedup.Hit || got.Same || g.Fate() != call.Ready {
+		t.Errorf("got %+v, and fate %d, want the stored answer in full", got, g.Fate())
+	}
+	if got := src.store.Refuses(q); got != "delivered" {
+		t.Errorf("refused with %q, want delivered", got)
+	}
+}
+
+func TestShownNotFetchedAgain(t *testing.T) {
+	src := &source{store: newStore(t)}
+	q := query(never, host)
+	q.Delivered = dedup.NewDelivered()
+	src.guess(t, q)
+	src.store.Show(q)
+	src.store.Drop("session 1")
+	if got := src.store.Refuses(q); got != "delivered" {
+		t.Errorf("refused with %q, want delivered", got)
+	}
+}

@@ -1,0 +1,191 @@
+package dedup_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+)
+
+func trying(q dedup.Query) dedup.Query {
+	q.Use.Trial = true
+	return q
+}
+
+// TestTrial makes a guess and a call that tries it, and lets both be answered in
+// the order given. The call is never served.
+func TestTrial(t *testing.T) {
+	const real, guessed = "real", "guessed"
+	type world struct {
+		store *dedup.Store
+		guess *guessing
+		call  *waiting
+	}
+	none := func(world) {}
+	bump := func(w world) { w.store.Bump(host) }
+	for _, tt := range []struct {
+		name   string
+		use    dedup.Use
+		stored bool   // the guess is there when the call comes
+		body   string // of the call's own answer
+		good   bool   // it may be shared
+		before func(w world)
+		order  []string // who is answered
+		want   dedup.Trial
+		fate   call.Fate
+		why    string
+	}{
+		{"the same", never, true, guessed, true, none, []string{real}, dedup.Same, call.Wasted, "compared"},
+		{"another answer", never, true, "else", true, none, []string{real}, dedup.Differs, call.Wasted, "compared"},
+		{"longer", never, true, guessed + " ", true, none, []string{real}, dedup.Differs, call.Wasted, "compared"},
+		{"no more than its beginning", never, true, "guess", true, none, []string{real}, dedup.Differs, call.Wasted, "compared"},
+		{"empty", never, true, "", true, none, []string{real}, dedup.Differs, call.Wasted, "compared"},
+		{"an error", never, true, "no such row", false, none, []string{real}, dedup.Differs, call.Wasted, "compared"},
+		{"too large", never, true, string(make([]byte, 1<<18)), true, none, []string{real}, dedup.NotTried, call.Wasted, "compared"},
+		{"fresh", fresh, true, guessed, true, none, []string{real}, dedup.Same, call.Wasted, "compared"},
+		{"pure", pure, true, "else", true, none, []string{real}, dedup.Differs, call.Wasted, "compared"},
+		{"something changed", never, true, "else", true, bump, []string{real}, dedup.NotTried, call.Wasted, "compared"},
+		{"a write in the air", never, true, "else", true, func(w world) { w.store.Arrive(changes(host)) }, []string{real}, dedup.NotTried, call.Wasted, "compared"},
+		{"something else changed", never, true, guessed, true, func(w world) { w.store.Bump(local) }, []string{real}, dedup.Same, call.Wasted, "compared"},
+		{"in flight, answered first", never, false, guessed, true, none, []string{guessed, real}, dedup.Same, call.Wasted, "compared"},
+		{"in flight, and another answer", never, false, "else", true, none, []string{guessed, real}, dedup.Differs, call.Wasted, "compared"},
+		{"in flight, too slow", never, false, guessed, true, none, []string{real, guessed}, dedup.NotTried, call.Wasted, "compared"},
+		{"in flight, something changed", never, false, "else", true, bump, []string{guessed, real}, dedup.NotTried, call.Wasted, "invalidated"},
+		{"in flight, and it failed", never, false, guessed, true, func(w world) {
+			w.guess.flight.Settle([]byte(guessed), false, false)
+		}, []string{real}, dedup.NotTried, call.Wasted, "error"},
+		{"in flight, and the server asked", never, false, guessed, true, func(w world) { w.guess.flight.Taint() }, []string{guessed, real}, dedup.NotTried, call.Wasted, "error"},
+		{"in flight, its time over", never, false, guessed, true, func(w world) {
+			w.guess.over()
+			synctest.Wait()
+		}, []string{guessed, real}, dedup.NotTried, call.Wasted, "dropped"},
+		{"in flight, its scope ends", never, false, guessed, true, func(w world) { w.store.Drop("session 1") }, []string{guessed, real}, dedup.NotTried, call.Wasted, "never_asked"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				q := query(tt.use, host)
+				g := begin(t, s, q)
+				if tt.stored {
+					g.settle()
+				}
+				x := wait(t, s, trying(q))
+				if x.flight == nil {
+					t.Fatal("the call does not fetch for itself")
+				}
+				tt.before(world{s, g, x})
+				for _, who := range tt.order {
+					if who == guessed {
+						g.settle()
+						continue
+					}
+					x.flight.Settle([]byte(tt.body), false, tt.good)
+				}
+				got := x.outcome(t)
+				if got.How != dedup.Fetched || got.Prefetched || got.Trial != tt.want {
+					t.Errorf("got %+v, want fetched, and a trial of %d", got, tt.want)
+				}
+				if g.Fate() != tt.fate || g.Why() != tt.why {
+					t.Errorf("got fate %d, %q, want %d, %q", g.Fate(), g.Why(), tt.fate, tt.why)
+				}
+				g.settle()
+				if got := wait(t, s, query(never, host)); got.flight == nil {
+					t.Errorf("the guess is served after it was tried: %+v", got.outcome(t))
+				}
+			})
+		})
+	}
+}
+
+// Whoever waits for the real call's answer gets it, and is told nothing of a trial
+// that was another's.
+func TestTrialJoined(t *testing.T) {
+	s := newStore(t)
+	q := query(never, host)
+	begin(t, s, q).settle()
+	x, y := wait(t, s, trying(q)), wait(t, s, trying(q))
+	if y.flight != nil {
+		t.Fatal("the second call fetches too")
+	}
+	x.flight.Settle([]byte("real"), false, true)
+	if got := y.outcome(t); string(got.Body) != "real" || got.Prefetched || got.Trial != dedup.NotTried {
+		t.Errorf("got %+v %q, want the real call's answer", got, got.Body)
+	}
+	if got := x.outcome(t); got.Trial != dedup.Differs {
+		t.Errorf("got %+v, want a trial that differs", got)
+	}
+}
+
+// What somebody asked for may stand for a call that would only try a guess, and
+// what comes of a trial is such an answer.
+func TestTrialServedOrganic(t *testing.T) {
+	src := &source{store: newStore(t), same: "answer"}
+	q := trying(query(fresh, host))
+	src.guess(t, q)
+	if got := src.ask(t, q); got.How != dedup.Fetched || got.Trial != dedup.Same {
+		t.Errorf("got %s, a trial of %d, want fetched and the same", got.How, got.Trial)
+	}
+	if got := src.ask(t, q); got.How != dedup.Hit || got.Prefetched || got.Trial != dedup.NotTried {
+		t.Errorf("got %+v, want a hit on the call's own answer", got)
+	}
+}
+
+// A call leaves whether or not it was to be compared, and takes the guess with it.
+func TestTrialLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		g := begin(t, s, query(never, host))
+		x := wait(t, s, trying(query(never, host)))
+		x.leave(errLeft)
+		synctest.Wait()
+		if got := x.outcome(t); got.Err != errLeft || x.ctx.Err() == nil {
+			t.Errorf("got %+v, cancelled because of %v", got, x.ctx.Err())
+		}
+		x.flight.Settle(nil, false, false)
+		if g.ctx.Err() == nil || g.Why() != "compared" {
+			t.Errorf("the guess goes on (%v), %q", g.ctx.Err(), g.Why())
+		}
+		g.settle()
+		if got := s.Stats(); got.Entries != 0 || got.Flights != 0 {
+			t.Errorf("got %+v, want nothing left", got)
+		}
+	})
+}
+
+// A guess that somebody waits for serves who waits, though another call tries it.
+func TestTrialOfJoined(t *testing.T) {
+	s := newStore(t)
+	q := query(fresh, host)
+	g := begin(t, s, q)
+	joined, tries := wait(t, s, q), wait(t, s, trying(q))
+	g.settle()
+	tries.flight.Settle([]byte("guessed"), false, true)
+	if got := joined.outcome(t); string(got.Body) != "guessed" || !got.Prefetched || g.Fate() != call.Late {
+		t.Errorf("who joined got %+v, and the guess's fate is %d", got, g.Fate())
+	}
+	if got := tries.outcome(t); got.Trial != dedup.Same {
+		t.Errorf("who tried got %+v, want the same", got)
+	}
+}
+
+// A client that asks again and again is not held back with what was only guessed,
+// nor is that still worth comparing.
+func TestTrialBackedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &source{store: newStore(t), same: "same"}
+		q := query(dedup.Use{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
+		q.Delivered = dedup.NewDelivered()
+		src.guess(t, q)
+		if got := src.ask(t, q); got.How != dedup.Hit || !got.Prefetched {
+			t.Fatalf("got %+v, want a hit on the guess", got)
+		}
+		if got := src.ask(t, q); !got.BackedOff {
+			t.Fatalf("got %+v, want to be held back", got)
+		}
+		if got := src.ask(t, trying(q)); got.How != dedup.Fetched || got.Trial != dedup.NotTried {
+			t.Errorf("got %+v, want fetched, and nothing compared with what is too old", got)
+		}
+	})
+}

@@ -1,0 +1,173 @@
+package forecast
+
+import (
+	"iter"
+	"slices"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
+)
+
+// follow works out what is configured to follow a call that was answered: what may
+// be made, and what no rule allows. free says that no argument of the call itself
+// was read off a result.
+func (f *Forecast) follow(t trigger, r Result, free bool) (out []predict.Proposal, refused []Guess) {
+	m := f.o.Tool(t.tool).Model
+	if m == nil || len(m.FollowUps) == 0 {
+		return nil, nil
+	}
+	in := source{arguments: []byte(t.arguments), answer: r}
+	for _, e := range f.edges.after(m) {
+		to := f.subject(e.tool)
+		if reason := f.elsewhere(&e, to); reason != "" { // what it binds is not even looked at
+			refused = append(refused, Guess{Tool: e.tool, P: e.prior, Edge: e.name, Configured: true, Reason: reason})
+			continue
+		}
+		calls, of := f.calls(&e, to, &in)
+		rank := 0
+		for _, arguments := range calls {
+			g := e.guess(to, arguments)
+			g.free = free && e.free
+			if g.Reason = f.reason(&g, to); g.Reason != "" {
+				refused = append(refused, g)
+				continue
+			}
+			out = append(out, predict.Proposal{
+				Tool: e.tool, Arguments: arguments, Edge: e.name, Rank: rank, Of: of, Prior: e.prior, Free: g.free,
+			})
+			rank++
+		}
+	}
+	f.stats.Proposed += len(out)
+	f.stats.Refused += len(refused)
+	if in.looked && in.result.json == nil && !r.Unread {
+		f.stats.NotJSON++
+	}
+	return out, refused
+}
+
+// elsewhere is why a follow-up leads to no tool of this upstream; "" if it does.
+func (f *Forecast) elsewhere(e *edge, to *subject) enrich.Reason {
+	switch {
+	case e.foreign:
+		return enrich.Origin
+	case to.Model == nil:
+		return enrich.NotSpeculatable
+	case to.Model.Upstream != f.upstream:
+		return enrich.Origin
+	}
+	return ""
+}
+
+func (e *edge) guess(to *subject, arguments string) Guess {
+	g := to.sample
+	g.Arguments, g.P, g.Edge, g.Max, g.Configured = arguments, e.prior, e.name, e.max, true
+	return g
+}
+
+// calls are the arguments of the calls that a follow-up makes, each once, in the
+// order of the list they come from, and how long that list is.
+func (f *Forecast) calls(e *edge, to *subject, in *source) (calls []string, of int) {
+	if len(e.args) == 0 && !takesNothing(to) {
+		return nil, 0 // it says how often the tool follows, not with what
+	}
+	rows, of := e.rows(in)
+	for row := range rows {
+		arguments, ok := "", row != nil
+		if ok {
+			arguments, ok = f.arguments(e, to, row)
+		}
+		switch {
+		case !ok:
+			f.stats.Binding++
+		case !slices.Contains(calls, arguments):
+			calls = append(calls, arguments)
+		}
+		if len(calls) >= max(e.max, thoughtOf) {
+			break
+		}
+	}
+	return calls, of
+}
+
+// takesNothing reports whether a tool is known to take a call without arguments.
+func takesNothing(to *subject) bool {
+	return to.Schema != nil && to.Schema.Check([]byte("{}")) == nil
+}
+
+// arguments is the canonical object of a call's arguments. Where the tool wants a
+// text for a number that an answer gives, or the other way round, it gets it: that
+// is what the model would write, too.
+func (f *Forecast) arguments(e *edge, to *subject, row [][]byte) (string, bool) {
+	arguments, ok := e.object(row)
+	if !ok || to.Schema == nil || f.checked.of(to.Tool, arguments) != enrich.Schema {
+		return arguments, ok
+	}
+	for other := range e.retyped(row) {
+		if as, ok := e.object(other); ok && f.checked.of(to.Tool, as) == "" {
+			return as, true
+		}
+	}
+	return arguments, true
+}
+
+// object writes the arguments of a call; false if they are too long, or two servers
+// may read them as two things.
+func (e *edge) object(row [][]byte) (string, bool) {
+	out := []byte{'{'}
+	for i, raw := range row {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, e.args[i].name...), ':')
+		out = append(out, raw...)
+	}
+	canonical, ok := jsonrpc.AppendCanonical(nil, append(out, '}'))
+	return string(canonical), ok && len(canonical) <= maxWritten
+}
+
+const (
+	maxWritten = 16 << 10 // bytes of a guess's arguments
+	maxRetyped = 3        // arguments that may be wanted as the other type
+)
+
+// retyped yields a call's arguments with some of its numbers as texts and of its
+// texts that are numbers as numbers, in every way. Constants stay as configured.
+func (e *edge) retyped(row [][]byte) iter.Seq[[][]byte] {
+	var which []int
+	var as [][]byte
+	for i, raw := range row {
+		if other := retype(raw); other != nil && e.args[i].fixed == nil && len(which) < maxRetyped {
+			which, as = append(which, i), append(as, other)
+		}
+	}
+	return func(yield func([][]byte) bool) {
+		for set := 1; set < 1<<len(which); set++ {
+			other := slices.Clone(row)
+			for k, i := range which {
+				if set>>k&1 == 1 {
+					other[i] = as[k]
+				}
+			}
+			if !yield(other) {
+				return
+			}
+		}
+	}
+}
+
+// retype writes a number as a text, and a text that is a number as one; nil for
+// anything else.
+func retype(raw []byte) []byte {
+	switch c := raw[0]; {
+	case c == '-' || c >= '0' && c <= '9':
+		return slices.Concat([]byte{'"'}, raw, []byte{'"'})
+	case c == '"' && len(raw) > 2 && len(raw) < 32:
+		inside := raw[1 : len(raw)-1]
+		if d := inside[0]; (d == '-' || d >= '0' && d <= '9') && jsonrpc.Valid(inside) {
+			return inside
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package forecast
+
+import "mcpschedd/internal/enrich"
+
+// Offer is what one answer makes likely, until each guess is begun or given up.
+// What only lacks a slot stays in it; so do the tokens that are left of its budget.
+type Offer struct {
+	guesses []Guess
+	budget  int // tokens
+}
+
+// NewOffer makes an offer of guesses, whose answers may take so many tokens.
+func NewOffer(guesses []Guess, budget int) *Offer { return &Offer{guesses, budget} }
+
+// Add adds what the answer to one of its guesses makes likely.
+func (o *Offer) Add(guesses []Guess) { o.guesses = append(o.guesses, guesses...) }
+
+// Open is how many guesses have no slot yet.
+func (o *Offer) Open() int { return len(o.guesses) }
+
+// Picked is what becomes of an offer for now.
+type Picked struct {
+	Start    []Guess         // in this order
+	Watch    []Guess         // allowed by all but that they have still to prove themselves
+	Declined []enrich.Reason // of those given up, the watched ones included
+}
+
+// Choose picks from the offer what to start now, as [Choose] does. What is started,
+// watched or declined leaves it.
+func (o *Offer) Choose(ask func(g *Guess) World, opt enrich.Options) Picked {
+	opt.Budget = o.budget
+	var p Picked
+	start, s := Choose(o.guesses, ask, opt)
+	p.Start = start
+	o.budget -= s.Tokens
+	var open []Guess
+	for _, d := range s.Declined {
+		g := o.guesses[d.Candidate]
+		if g.Reason == "" && (d.Reason == enrich.Cap || d.Reason == enrich.Throttled) {
+			open = append(open, g)
+			continue
+		}
+		if d.Reason == enrich.Shadow {
+			p.Watch = append(p.Watch, g)
+		}
+		p.Declined = append(p.Declined, d.Reason)
+	}
+	o.guesses = open
+	return p
+}
+
+// Likely are the calls, of those foreseen last, that are worth finishing if they
+// have been begun: at least half as likely as would be needed to begin them, for a
+// part of what they cost is spent.
+func Likely(guesses []Guess, minProbability float64) func(tool, arguments string) bool {
+	type exact struct{ tool, arguments string }
+	likely := make(map[exact]bool)
+	for i := range guesses {
+		if g := &guesses[i]; g.P >= minProbability/2 {
+			likely[exact{g.Tool, g.Arguments}] = true
+		}
+	}
+	return func(tool, arguments string) bool { return likely[exact{tool, arguments}] }
+}

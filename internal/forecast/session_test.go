@@ -1,0 +1,297 @@
+package forecast_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/valuemodel"
+)
+
+// chain is list → get → owner, by configuration.
+func chain(t testing.TB) offer {
+	return resolve(t, hub, []valuemodel.Rule{
+		reading("list", follow(t, "get", 0.5, "n", "$result[*].n")),
+		reading("get", follow(t, "owner", 0.8, "name", "$result.owner"), follow(t, "log", 0.9, "n", "$args.n")),
+		reading("owner", follow(t, "team", 1, "key", "$result.team")),
+		reading("team"),
+	}, "list", "", "get", "", "owner", "", "team", "", "log", "")
+}
+
+// The answer to a guess is followed one level further, at the probability of both.
+func TestSuppose(t *testing.T) {
+	p := play(forecast.New(forecast.Options{Tool: chain(t).tool}))
+	p.call("list", `{}`, `[{"n":1}]`)
+	get := find(p.guesses(), "get", `{"n":1}`)
+	next := p.s.Suppose(get, forecast.Result{Text: []byte(`{"owner":"ann"}`)}, p.now)
+	owner := find(next, "owner", `{"name":"ann"}`)
+	if owner.P != 0.4 || owner.Depth != 1 || owner.Follows != get.Follows || owner.Reason != "" {
+		t.Errorf("got %+v, want P 0.4, depth 1 and call %d", owner, get.Follows)
+	}
+	if log := find(next, "log", `{"n":1}`); log.Reason != enrich.NotSpeculatable {
+		t.Errorf("got %+v, want the reason not_speculatable", log)
+	}
+	if got := p.s.Suppose(owner, forecast.Result{Text: []byte(`{"team":"x"}`)}, p.now); got != nil {
+		t.Errorf("two levels on: got %+v, want nothing", got)
+	}
+	if got := p.s.Suppose(get, forecast.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}, p.now); got != nil {
+		t.Errorf("of a guess that failed: got %+v, want nothing", got)
+	}
+	if got := p.s.Suppose(get, forecast.Result{Unread: true}, p.now); got != nil {
+		t.Errorf("of an answer that was not read: got %+v, want nothing", got)
+	}
+}
+
+// To suppose leaves no trace: the session goes on as one that did not.
+func TestSupposeLeavesNoTrace(t *testing.T) {
+	run := func(suppose bool) (learned []byte, foreseen string) {
+		p := play(forecast.New(forecast.Options{Tool: chain(t).tool, Learn: true, ShadowLabels: 1}))
+		for i := range 6 {
+			p.call("list", `{}`, fmt.Sprintf(`[{"n":%d},{"n":%d}]`, i, i+100))
+			for _, g := range p.guesses() {
+				if suppose {
+					p.s.Suppose(g, forecast.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)
+				}
+			}
+			p.call("get", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"owner":"o%d"}`, i))
+			p.guesses()
+		}
+		for _, g := range p.guesses() {
+			foreseen += fmt.Sprintln(g.Tool, g.Arguments, g.P, g.Reason)
+		}
+		p.s.End()
+		state, err := p.f.Merge(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state, foreseen
+	}
+	with, foreseenWith := run(true)
+	without, foreseenWithout := run(false)
+	if !bytes.Equal(with, without) {
+		t.Error("the learned states differ")
+	}
+	if diff := cmp.Diff(foreseenWithout, foreseenWith); diff != "" {
+		t.Errorf("guesses without and with (-without +with):\n%s", diff)
+	}
+}
+
+// The maximum for one answer of one guess is not that of another's.
+func TestSupposeMaximum(t *testing.T) {
+	one := follow(t, "owner", 0.9, "name", "$result.owner")
+	one.Max = 1
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 1, "n", "$result[*]")), reading("get", one), reading("owner")},
+		"list", "", "get", "", "owner", "")
+	p := play(forecast.New(forecast.Options{Tool: o.tool}))
+	p.call("list", `{}`, `[1,2]`)
+	var all []forecast.Guess
+	for i, g := range p.guesses() {
+		all = append(all, p.s.Suppose(g, forecast.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)...)
+	}
+	if got := chosen(all, budget); len(got) != 2 {
+		t.Errorf("chosen: %v, want one owner for each of two guesses", got)
+	}
+}
+
+// A write takes back what it makes stale, and nothing else.
+func TestInvalidate(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{
+		reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("files", follow(t, "read", 0.5, "path", "$result.path")), reading("get"), reading("read"),
+	}, "list", "", "get", "", "files", "", "read", "")
+	p := play(forecast.New(forecast.Options{Tool: o.tool}))
+	p.call("list", `{}`, `{"n":7}`)
+	p.call("files", `{}`, `{"path":"a"}`)
+	p.s.Invalidate(func(tool, _ string) bool { return tool == "list" })
+	guesses := p.guesses()
+	if got := made(guesses, "get"); got != nil {
+		t.Errorf("from the stale list: got %v, want nothing", got)
+	}
+	if got := made(guesses, "read"); len(got) != 1 {
+		t.Errorf("from the files: got %v, want one", got)
+	}
+	p.s.Invalidate(nil)
+	if got := p.guesses(); len(got) != 0 {
+		t.Errorf("after everything is stale: got %+v, want nothing", got)
+	}
+}
+
+// In a session that several conversations share only the newest answer counts.
+func TestLone(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("files", follow(t, "read", 0.5, "path", "$result.path")), reading("get"), reading("read")},
+		"list", "", "get", "", "files", "", "read", "")
+	f := forecast.New(forecast.Options{Tool: o.tool, Learn: true})
+	p := play(f)
+	p.s = f.Begin(true)
+	p.call("list", `{}`, `{"n":7}`)
+	if got := made(p.guesses(), "get"); len(got) != 1 {
+		t.Errorf("from the newest answer: got %v, want one", got)
+	}
+	p.call("files", `{}`, `{"path":"a"}`)
+	guesses := p.guesses()
+	if got := made(guesses, "get"); got != nil {
+		t.Errorf("from an earlier answer: got %v, want nothing", got)
+	}
+	if got := made(guesses, "read"); len(got) != 1 {
+		t.Errorf("from the newest answer: got %v, want one", got)
+	}
+}
+
+// Of an answer that was not looked at follows what needs no answer.
+func TestUnread(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n"), follow(t, "about", 0.5, "of", "$args.of")), reading("get"), reading("about")},
+		"list", "", "get", "", "about", "")
+	p := play(forecast.New(forecast.Options{Tool: o.tool, Learn: true}))
+	p.ask("list", `{"of":"x"}`)
+	p.answer(forecast.Result{Unread: true, Text: []byte(`{"n":7}`), Size: 7})
+	if got := chosen(p.guesses(), budget); len(got) != 1 || got[0] != `about {"of":"x"}` {
+		t.Errorf("chosen: %v, want what follows from the arguments alone", got)
+	}
+	if s := p.f.Stats(); s.Unread != 1 || s.NotJSON != 0 {
+		t.Errorf("got %d unread and %d no JSON, want 1 and 0", s.Unread, s.NotJSON)
+	}
+}
+
+// Of an answer of 10 MB the beginning counts, whichever way it comes.
+func TestLongAnswers(t *testing.T) {
+	list := []byte("[" + strings.Repeat(`{"n":1,"text":"`+strings.Repeat("x", 100)+`"},`, 90_000) + `{"n":2}]`)
+	for name, r := range map[string]forecast.Result{
+		"text": {Text: list}, "structured": {Structured: list}, "cut": {Text: list[:300_001]}, "cut short": {Text: list[:30_001]},
+	} {
+		p := play(forecast.New(forecast.Options{Tool: chain(t).tool}))
+		p.ask("list", `{}`)
+		p.answer(r)
+		if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"n":1}` {
+			t.Errorf("%s: got %v, want {\"n\":1} alone", name, got)
+		}
+	}
+}
+
+// Of structured content that is cut, no object is taken for whole, and no value for
+// the only one.
+func TestCutStructuredContent(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{
+		reading("list", follow(t, "get", 0.5, "n", "$result.items[*].n", "of", "$result..of"), follow(t, "all", 0.5, "it", "$result.items[0]")), reading("get"), reading("all"),
+	}, "list", "", "get", "", "all", "")
+	const answer = `{"content":[],"structuredContent":{"of":"a","items":[{"n":1,"m":2},{"n":2,"of":"b"}]}}`
+	for _, test := range []struct {
+		name, answer string
+		cut          bool
+		want         []string
+	}{
+		{"whole", answer, false, []string{`all {"it":{"m":2,"n":1}}`, `get {"n":1,"of":"a"}`, `get {"n":2,"of":"b"}`}},
+		{"cut in the first element", answer[:strings.Index(answer, `"m"`)], true, nil},
+	} {
+		p := play(forecast.New(forecast.Options{Tool: o.tool}))
+		p.ask("list", `{}`)
+		r := forecast.Result{}
+		r.Text, r.Structured = forecast.Read([]byte(test.answer), test.cut)
+		p.answer(r)
+		got := chosen(p.guesses(), budget)
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: chosen %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// Arguments are canonical before anything looks at them; those that two servers
+// may read as two things are nothing to go by.
+func TestArgumentsAreMadeCanonical(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "of", "$args.of")), reading("get")}, "list", "", "get", "")
+	p := play(forecast.New(forecast.Options{Tool: o.tool}))
+	p.call("list", ` { "x" : 1, "of" : "\u0061" } `, `{}`)
+	if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"of":"a"}` {
+		t.Errorf("got %v, want {\"of\":\"a\"}", got)
+	}
+	for _, arguments := range []string{`{"of":"a","OF":"b"}`, `{"of":"a"`, `not JSON`} {
+		p := play(forecast.New(forecast.Options{Tool: o.tool}))
+		p.call("list", arguments, `{}`)
+		if got := p.guesses(); len(got) != 0 {
+			t.Errorf("%s: got %+v, want nothing", arguments, got)
+		}
+		if got := p.f.Stats().Ambiguous; got != 1 {
+			t.Errorf("%s: counted %d, want 1", arguments, got)
+		}
+	}
+}
+
+// A second answer to one call, and one to a call that nobody made, change nothing.
+func TestResultsOfNoCall(t *testing.T) {
+	p := play(forecast.New(forecast.Options{Tool: chain(t).tool}))
+	p.s.Result(forecast.Result{ID: 9, Text: []byte(`[{"n":1}]`)})
+	p.call("list", `{}`, `[{"n":1}]`)
+	p.s.Result(forecast.Result{ID: p.id, Text: []byte(`[{"n":2}]`)})
+	if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"n":1}` {
+		t.Errorf("got %v, want {\"n\":1} alone", got)
+	}
+}
+
+// A client that never gets answers does not fill the memory.
+func TestCallsWithoutAnswers(t *testing.T) {
+	p := play(forecast.New(forecast.Options{Tool: chain(t).tool}))
+	for i := range 5000 {
+		p.ask("list", fmt.Sprintf(`{"page":%d,"text":%q}`, i, strings.Repeat("x", 100)))
+	}
+	if n := forecast.Remembered(p.s); n > 512 {
+		t.Errorf("remembered: got %d calls, want a bounded number", n)
+	}
+	if got := p.f.Stats().Forgotten; got < 4000 {
+		t.Errorf("forgotten: got %d, want nearly all", got)
+	}
+	p.answer(forecast.Result{Text: []byte(`[{"n":1}]`)})
+	if got := made(p.guesses(), "get"); len(got) != 1 {
+		t.Errorf("the newest call: got %v, want what follows from it", got)
+	}
+}
+
+// A session that has ended may still be told of calls, as those under way end
+// after it.
+func TestAfterEnd(t *testing.T) {
+	p := play(forecast.New(forecast.Options{Tool: chain(t).tool, Learn: true}))
+	p.ask("list", `{}`)
+	p.s.End()
+	p.answer(forecast.Result{Text: []byte(`[{"n":1}]`)})
+	if got := p.guesses(); len(got) != 0 {
+		t.Errorf("got %+v, want nothing", got)
+	}
+	p.call("list", `{}`, `[{"n":1}]`)
+	p.s.End()
+}
+
+// What was learned is there after a restart.
+func TestMerge(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list"), reading("get")}, "list", "", "get", "")
+	p := play(forecast.New(forecast.Options{Tool: o.tool, Learn: true}))
+	for i := range 12 {
+		p.call("list", `{}`, fmt.Sprintf(`{"n":"item-%d"}`, i))
+		p.guesses()
+		p.call("get", fmt.Sprintf(`{"n":"item-%d"}`, i), strings.Repeat("x", 2000))
+		p.guesses()
+	}
+	p.s.End()
+	p.f.Bar("get_all", "it asked")
+	state, err := p.f.Merge(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := play(forecast.New(forecast.Options{Tool: o.tool, Learn: true}))
+	if _, err := q.f.Merge(state); err != nil {
+		t.Fatal(err)
+	}
+	q.call("list", `{}`, `{"n":"item-99"}`)
+	if g := find(q.guesses(), "get", `{"n":"item-99"}`); g.Tool == "" || g.Reason != "" || g.Latency == (enrich.Spread{}) || g.Lead == (enrich.Spread{}) || g.Bytes == 0 {
+		t.Errorf("got %+v, want a guess with what was learned of its latency, lead and size", g)
+	}
+	if got := q.f.Barred("get_all"); got != "it asked" {
+		t.Errorf("barred: got %q, want why", got)
+	}
+	if _, err := q.f.Merge([]byte("not a state")); err == nil {
+		t.Error("a state that is none: got no error")
+	}
+}

@@ -1,0 +1,24 @@
+package forecast
+
+import "mcpschedd/internal/predict"
+
+// Stats are counts of what a forecast did.
+type Stats struct {
+	Predict predict.Stats `json:"predict"`
+
+	Unread    int `json:"unread"`    // answers whose text was not read
+	NotJSON   int `json:"not_json"`  // answers that a follow-up wanted to read from and could not
+	Proposed  int `json:"proposed"`  // calls that configured follow-ups made
+	Binding   int `json:"binding"`   // calls of follow-ups that a value was missing for, or not alone, or that cannot be written
+	Ambiguous int `json:"ambiguous"` // calls that were made whose arguments two servers may read as two things
+	Refused   int `json:"refused"`   // calls of follow-ups that no rule allows
+	Forgotten int `json:"forgotten"` // calls whose answer did not come in time
+	Supposed  int `json:"supposed"`  // answers of guesses followed one level further
+}
+
+// Stats copies the counts out.
+func (f *Forecast) Stats() Stats {
+	s := f.stats
+	s.Predict = f.m.Stats()
+	return s
+}

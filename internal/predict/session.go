@@ -1,0 +1,170 @@
+package predict
+
+import (
+	"slices"
+	"time"
+)
+
+// Session is one conversation with the upstream.
+type Session struct {
+	m             *Model
+	number        int
+	lone          bool
+	turn          int
+	begun         bool              // a call was made
+	events        []*event          // oldest first
+	flying        []*event          // of a lone session: calls without a result
+	carry         map[string]scalar // name of an argument → its last value
+	touched       map[hash]bool     // values that stood in arguments
+	asked         map[hash]int      // call → how often it was made
+	pending       map[hash]*pending // call → its candidates that await their label
+	waiting       []*pending        // the same, oldest first
+	marks         int               // in all of them
+	past          []string          // symbols of the last three turns, newest last; begins with ^
+	invalidated   int               // the last turn after which answers were invalidated
+	invalidations int
+	supposed      *event // a call that is thought through and was not made; its arguments go before carry, touched and asked
+}
+
+// Begin starts a session. A lone one is shared by several conversations, as a
+// connection without state is: candidates follow from the one call whose result
+// came last, and nothing but sizes and latencies is learned.
+func (m *Model) Begin(lone bool) *Session {
+	m.sessions++
+	return &Session{
+		m: m, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: map[hash]bool{},
+		asked: map[hash]int{}, pending: map[hash]*pending{}, past: []string{"^"},
+	}
+}
+
+// End labels what is still open.
+func (s *Session) End() {
+	s.Invalidate(nil)
+	if !s.lone {
+		for _, e := range s.events {
+			s.m.leave(e)
+		}
+	}
+	s.events, s.flying = nil, nil
+}
+
+// Call is one call that was made.
+type Call struct {
+	ID        uint64 // tells the calls of a session apart
+	Turn      int    // counts up; calls of one turn were made together: none follows another
+	Tool      string
+	Arguments string // canonical
+	At        time.Time
+}
+
+// Call learns from a call that was made.
+func (s *Session) Call(c Call) {
+	s.m.stats.Calls++
+	key := callHash(c.Tool, c.Arguments)
+	pieces, slots, ok := split(c.Arguments)
+	e := &event{id: c.ID, tool: c.Tool, symbol: c.Tool, arguments: c.Arguments, args: slots, call: key, turn: c.Turn, at: c.At}
+	if s.lone {
+		s.fly(e)
+		return
+	}
+	if c.Turn != s.turn || !s.begun {
+		s.begin(c)
+	}
+	s.confirm(key, c.Tool, c.At)
+	if ok && !s.m.opt.Static && s.m.opt.Target(c.Tool) {
+		s.m.learnConstants(c.Tool, slots, s.number)
+		if s.asked[key] == 0 {
+			s.explain(c.Tool, pieces, slots)
+		}
+	}
+	if len(s.asked) < maxAsked || s.asked[key] > 0 {
+		s.asked[key]++
+	}
+	s.carryOver(slots)
+	s.remember(e)
+}
+
+// begin starts the turn of a call.
+func (s *Session) begin(c Call) {
+	if s.begun {
+		symbol := s.last()
+		if !s.m.opt.Static {
+			s.m.order.learn(s.past, symbol)
+		}
+		if s.past = append(s.past, symbol); len(s.past) > 3 {
+			s.past = s.past[1:]
+		}
+	}
+	s.begun, s.turn = true, c.Turn
+	s.expire(c.At)
+}
+
+// last is the symbol of the newest call.
+func (s *Session) last() string {
+	if len(s.events) == 0 {
+		return "^"
+	}
+	return s.events[len(s.events)-1].symbol
+}
+
+// Result says what came of a call.
+type Result struct {
+	ID     uint64
+	Failed bool
+	Values *Values // nil: not read
+	Size   int     // bytes
+	At     time.Time
+}
+
+// Result learns from the result of a call. One of an unknown call, or a second
+// one, is ignored.
+func (s *Session) Result(r Result) {
+	if s.lone {
+		s.land(r)
+		return
+	}
+	if e := s.event(r.ID); e != nil && e.values == nil {
+		s.m.learnResult(e, r)
+	}
+}
+
+// fly remembers a call of a lone session until its result comes.
+func (s *Session) fly(e *event) {
+	if s.flying = append(s.flying, e); len(s.flying) > maxFlying {
+		s.flying = slices.Delete(s.flying, 0, 1)
+	}
+}
+
+// land makes the call of a result all that a lone session knows of.
+func (s *Session) land(r Result) {
+	i := slices.IndexFunc(s.flying, func(e *event) bool { return e.id == r.ID })
+	if i < 0 {
+		return
+	}
+	e := s.flying[i]
+	s.flying = slices.Delete(s.flying, i, i+1)
+	s.m.learnResult(e, r)
+	s.begun, s.turn, s.events = true, e.turn, []*event{e}
+	clear(s.carry)
+	clear(s.touched)
+	s.carryOver(e.args)
+}
+
+func (m *Model) learnResult(e *event, r Result) {
+	e.answer(r.Failed, r.Values)
+	if e.values.cut {
+		m.stats.Cut++
+	}
+	t := m.tool(e.tool)
+	if d := r.At.Sub(e.at); !e.at.IsZero() && d >= 0 {
+		t.latency.add(d.Seconds())
+	}
+	t.size.add(float64(r.Size) / 1024)
+}
+
+// leave is told of a call that is forgotten.
+func (m *Model) leave(e *event) {
+	if e.values != nil && !m.opt.Static {
+		m.tool(e.tool).useful.label(e.used)
+	}
+}

@@ -1,0 +1,105 @@
+package predict
+
+import "time"
+
+// count counts something exactly.
+type count struct{ n, fresh int } // fresh: since the state was loaded
+
+func (c count) more() count        { return count{c.n + 1, c.fresh + 1} }
+func (c count) plus(o count) count { return count{n: c.n + o.fresh} }
+
+// toolStats is what is known of the calls of one tool.
+type toolStats struct {
+	latency sketch // s
+	size    sketch // KB
+	lead    sketch // s from when a call could be foreseen to when it was made
+	useful  beta   // whether a value of the result stood in a later argument
+	agreed  count  // trials
+	labels  count
+}
+
+// tool is what is known of a tool, for adding to it.
+func (m *Model) tool(name string) *toolStats {
+	t := m.tools[name]
+	if t == nil {
+		t = &toolStats{}
+		if len(m.tools) < maxTools {
+			m.tools[name] = t
+		}
+	}
+	return t
+}
+
+// known is what is known of a tool, for reading.
+func (m *Model) known(name string) *toolStats {
+	if t := m.tools[name]; t != nil {
+		return t
+	}
+	return &toolStats{}
+}
+
+// Latency is a quantile of how long calls of a tool took; 0 if none was seen.
+func (m *Model) Latency(tool string, p float64) time.Duration {
+	return time.Duration(m.known(tool).latency.quantile(p) * float64(time.Second))
+}
+
+// Size is a quantile of the size of a tool's results in bytes; 0 if none was seen.
+func (m *Model) Size(tool string, p float64) int {
+	return int(m.known(tool).size.quantile(p) * 1024)
+}
+
+// Lead is a quantile of the time from when a call of the tool could be foreseen to
+// when it was made; 0 if none was.
+func (m *Model) Lead(tool string, p float64) time.Duration {
+	return time.Duration(m.known(tool).lead.quantile(p) * float64(time.Second))
+}
+
+// Useful is the probability that a later argument is read off a result of the
+// tool. It says what a result is worth, not how likely the call is.
+func (m *Model) Useful(tool string) float64 { return m.known(tool).useful.mean(0.5) }
+
+// Labels is how many candidates of a tool have had their label so far.
+func (m *Model) Labels(tool string) int { return m.known(tool).labels.n }
+
+// Trial notes that an answer fetched early was compared with one fetched when it
+// was asked for, and whether they were the same. A tool that gave two is barred: it
+// does not only read, or what it reads does not hold still.
+func (m *Model) Trial(tool string, same bool) {
+	if !same {
+		m.Bar(tool, "answers differ")
+		return
+	}
+	t := m.tool(tool)
+	t.agreed = t.agreed.more()
+}
+
+// Trials is how many comparisons of a tool's answers agreed.
+func (m *Model) Trials(tool string) int { return m.known(tool).agreed.n }
+
+// maxBars bounds the tools that are barred. Past it all are: forgetting a bar
+// would run a tool early that must not be.
+const maxBars = 4096
+
+// Bar says that calls of a tool are never run early again, and why. The first
+// reason stays.
+func (m *Model) Bar(tool, why string) {
+	if m.bar(tool, why) {
+		m.note(edgeName{"", tool}, why)
+	}
+}
+
+func (m *Model) bar(tool, why string) bool {
+	if _, barred := m.bars[tool]; barred || len(m.bars) >= maxBars {
+		return false
+	}
+	m.bars[tool] = why
+	return true
+}
+
+// Barred is why calls of a tool are never run early; "" if they may be.
+func (m *Model) Barred(tool string) string {
+	if why, barred := m.bars[tool]; barred || len(m.bars) < maxBars {
+		return why
+	}
+	return "too many tools are barred"
+}

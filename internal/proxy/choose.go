@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
+)
+
+// exact is a call, of one session to one upstream.
+type exact struct{ tool, arguments string }
+
+// choose picks from what the last answer made likely, and begins it. What only
+// lacks a slot waits in the offer until a guess comes back.
+func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []started {
+	p := w.srv.policy.Load()
+	if p.Enrichment.off() {
+		f.offer = forecast.NewOffer(nil, 0)
+		return nil
+	}
+	host := w.srv.model(p, o.at, "").Host
+	w.blame(v, host)
+	v.desk.Review(now)
+	opt := p.Enrichment.pick()
+	opt.Keywords, opt.Dollars = v.intent, p.Enrichment.Dollars-v.dollars
+	opt.Slots, _, _ = v.desk.Room(host, o.at.Instance())
+	if p.Enrichment.Mode == "shadow" {
+		opt.Slots = max(opt.Slots, 1)
+	}
+	jobs := make(map[exact]*job)
+	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, jobs) }, opt)
+	for _, why := range picked.Declined {
+		w.tally.decline(why)
+	}
+	for _, g := range picked.Watch {
+		if j := jobs[exact{g.Tool, g.Arguments}]; j != nil {
+			v.desk.Watch(now, j.query.Key, j.hostOn(o.at), p.MaxAge)
+		}
+	}
+	var begun []started
+	for _, g := range picked.Start {
+		if b, ok := w.start(v, o, f, g, jobs[exact{g.Tool, g.Arguments}], now); ok {
+			begun = append(begun, b)
+		}
+	}
+	return begun
+}
+
+// world is what stands in the way of one guess, beyond what was foreseen.
+func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[exact]*job) forecast.World {
+	p := w.srv.policy.Load()
+	m := w.srv.model(p, o.at, g.Tool)
+	j := guessed(v.s, g.Tool, []byte(g.Arguments))
+	j.judgement = j.judgeCall(p, o.at, m)
+	out := forecast.World{Key: j.query.Key}
+	if !j.storable() || !o.at.Live() || !steady(o.at, m, &j.judgement) {
+		out.Reason = enrich.NotSpeculatable
+		return out
+	}
+	jobs[exact{g.Tool, g.Arguments}] = j
+	free, caution, watch := v.desk.Room(j.hostOn(o.at), o.at.Instance())
+	out.Caution = caution
+	switch why := w.srv.store.Refuses(j.query); {
+	case why == "in_flight":
+		out.Reason = enrich.InFlight
+	case why == "stored" || why == "delivered":
+		out.Reason = enrich.Stored
+	case why != "":
+		out.Reason = enrich.Reason(why)
+	case w.srv.limits.MayGuess(j.hostOn(o.at)) != nil:
+		out.Reason = enrich.RateLimited
+	case watch || p.Enrichment.Mode == "shadow":
+		out.Reason = enrich.Shadow
+	case free == 0 || w.inTheWay(o, g):
+		out.Reason = enrich.Throttled
+	case j.query.Use.File != "":
+		if info, err := os.Stat(j.query.Use.File); err == nil {
+			out.FileBytes = int(info.Size())
+		}
+	}
+	return out
+}
+
+// inTheWay reports whether the guess may still be under way when the next call comes
+// to an upstream that works on one at a time.
+func (w *foresight) inTheWay(o *outlook, g *forecast.Guess) bool {
+	return w.desk.Serial(o.at.Instance()) == speculate.Serial && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
+}
+
+// steady reports whether what the call reads changes only through this proxy, or
+// in ways that are noticed: on this machine anybody may change a file.
+func steady(l *leased, m *valuemodel.Model, j *judgement) bool {
+	if l.member.Exclusive || j.query.Use.File != "" || j.query.Use.Pure {
+		return true
+	}
+	return !slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return !d.Remote })
+}
+
+// blame holds against a session's guesses what they did to others since it was
+// last looked.
+func (w *foresight) blame(v *watched, host string) {
+	if displaced := w.srv.store.Stats().Prefetch.Displaced; displaced > w.displaced {
+		w.displaced = displaced
+		w.desk.Harm(host, v.desk, speculate.Eviction, 0)
+	}
+	if harm := w.srv.limits.Harm(host); harm != w.harm[host] {
+		if harm > w.harm[host] { // else the host was forgotten in between
+			w.desk.Harm(host, v.desk, speculate.ForegroundWait, harm-w.harm[host])
+		}
+		w.harm[host] = harm
+	}
+}

@@ -1,0 +1,42 @@
+package proxy
+
+import (
+	"maps"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/speculate"
+)
+
+// Foreseen is what came of running calls early.
+type Foreseen struct {
+	Candidates int64                   `json:"candidates"`
+	Declined   map[enrich.Reason]int64 `json:"declined"` // by reason
+	dedup.PrefetchStats
+	Accuracy   float64 `json:"accuracy"`   // used / issued; 0 without any
+	Timeliness float64 `json:"timeliness"` // ready when asked for / used; 0 without any
+	Dropped    drops   `json:"not_seen"`   // calls and answers that the worker was too slow for
+	Inlined    int64   `json:"inlined"`    // answers appended to others
+
+	Desk    speculate.Stats           `json:"speculation"`
+	Learned map[string]forecast.Stats `json:"learned"` // by upstream
+}
+
+func (w *foresight) stats(p dedup.PrefetchStats) Foreseen {
+	out := Foreseen{PrefetchStats: p, Desk: w.desk.Stats(), Learned: make(map[string]forecast.Stats)}
+	w.tally.mu.Lock()
+	out.Candidates, out.Inlined, out.Declined = w.tally.candidates, w.tally.inlined, maps.Clone(w.tally.declined)
+	maps.Copy(out.Learned, w.tally.learned)
+	w.tally.mu.Unlock()
+	w.mu.Lock()
+	out.Dropped = w.dropped
+	w.mu.Unlock()
+	if p.Issued > 0 {
+		out.Accuracy = float64(p.Used) / float64(p.Issued)
+	}
+	if p.Used > 0 {
+		out.Timeliness = float64(p.Used-p.Late) / float64(p.Used)
+	}
+	return out
+}

@@ -1,0 +1,277 @@
+package proxy
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/speculate"
+)
+
+// foresight decides which calls to make early. One goroutine does all of it, in
+// the order in which things were seen; nothing on the path of a call waits for it.
+type foresight struct {
+	srv  *Server
+	desk *speculate.Desk
+	ids  atomic.Uint64 // of the calls seen
+
+	mu      sync.Mutex
+	queue   []sighted
+	bytes   int           // that the queue holds
+	wake    chan struct{} // a token when there is something in it, or nothing more will come
+	urgent  bool          // somebody waits for what is in the queue
+	ended   bool
+	effort  effort
+	done    chan struct{} // closed when the goroutine has ended; nil: it was never needed
+	dropped drops
+
+	// The worker's own.
+	outlooks  map[string]*outlook   // member.known → what is known of that upstream
+	watched   map[*session]*watched // sessions that made calls
+	displaced int64                 // answers that guesses displaced, as far as that was held against them
+
+	harm map[string]time.Duration // host → what its calls waited for guesses, as far as that was held against them
+
+	tally   tally
+	overdue sync.Map // call.Key of a guess under way → from when a call does not wait for it
+	proven  sync.Map // target → true: its server's word that it only reads has been tested
+}
+
+// sighted is something the worker is told.
+type sighted struct {
+	bytes int // that it holds
+	what  func(*foresight)
+}
+
+// Bounds of the queue: what is in it is only worth something while it is fresh.
+const (
+	mostWaiting      = 2048
+	mostWaitingBytes = 8 << 20
+)
+
+// effort is how much time the worker may take: a twentieth of one processor's. A model
+// that reads what it gets needs far less. What calls faster than that is a program
+// that leaves no time to fetch anything before it is asked for, and is left alone.
+type effort struct {
+	left time.Duration
+	at   time.Time // up to which it was granted
+}
+
+const (
+	effortShare = 20                     // one part in so many of the time
+	mostEffort  = 500 * time.Millisecond // at once
+)
+
+// any reports whether there is some left.
+func (e *effort) any(now time.Time) bool {
+	if e.at.IsZero() {
+		e.left = mostEffort
+	}
+	e.left = min(e.left+now.Sub(e.at)/effortShare, mostEffort)
+	e.at = now
+	return e.left > 0
+}
+
+// drops count what the worker was too slow for.
+type drops struct {
+	Calls   int64 `json:"calls"`   // that were not looked at
+	Results int64 `json:"results"` // seen, and not read
+}
+
+func newForesight(srv *Server, o speculate.Options) *foresight {
+	return &foresight{
+		srv: srv, desk: speculate.New(o), wake: make(chan struct{}, 1),
+		outlooks: make(map[string]*outlook), watched: make(map[*session]*watched), harm: make(map[string]time.Duration),
+	}
+}
+
+// awake reports whether the worker has time for one more call, and counts one that
+// it has not.
+func (w *foresight) awake(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) < mostWaiting && w.effort.any(now) {
+		return true
+	}
+	w.dropped.Calls++
+	return false
+}
+
+// room reports whether n bytes of an answer may wait to be read, and counts one
+// that may not.
+func (w *foresight) room(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bytes+n <= mostWaitingBytes {
+		return true
+	}
+	w.dropped.Results++
+	return false
+}
+
+// tell hands the worker something it may leave out, which has so many bytes. It
+// never waits, and says whether the worker will get to it.
+func (w *foresight) tell(bytes int, what func(*foresight)) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) >= 2*mostWaiting { // the answers to those that were seen still find room
+		w.dropped.Calls++
+		return false
+	}
+	return w.addLocked(bytes, what)
+}
+
+// hurry is tell for what somebody waits for.
+func (w *foresight) hurry(bytes int, what func(*foresight)) bool {
+	w.mu.Lock()
+	w.urgent = true
+	w.mu.Unlock()
+	return w.tell(bytes, what)
+}
+
+// insist is tell for what must not be left out.
+func (w *foresight) insist(what func(*foresight)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.addLocked(0, what)
+}
+
+func (w *foresight) addLocked(bytes int, what func(*foresight)) bool {
+	if w.ended {
+		return false
+	}
+	if w.done == nil {
+		w.done = make(chan struct{})
+		go w.run()
+	}
+	w.bytes += bytes
+	w.queue = append(w.queue, sighted{bytes, what})
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// mergeEvery is how often what was learned is kept while there is no other
+// occasion.
+const mergeEvery = 5 * time.Minute
+
+// The worker lets what was said last settle, so that it does not run in between
+// when a client makes one call after the other.
+const (
+	lull     = time.Millisecond
+	longLull = 20 * time.Millisecond
+)
+
+// await waits until there is something to do and nothing more comes for a moment,
+// or somebody waits for it.
+func (w *foresight) await(keep <-chan time.Time) {
+	select {
+	case <-w.wake:
+	case <-keep:
+		w.keepAll()
+		return
+	}
+	for waited, before := time.Duration(0), -1; waited < longLull; waited += lull {
+		w.mu.Lock()
+		n, ended, urgent := len(w.queue), w.ended, w.urgent
+		w.mu.Unlock()
+		if n == before || ended || urgent {
+			break
+		}
+		before = n
+		time.Sleep(lull)
+	}
+}
+
+// run is the worker.
+func (w *foresight) run() {
+	defer close(w.done)
+	keep := time.NewTicker(mergeEvery)
+	defer keep.Stop()
+	for {
+		w.mu.Lock()
+		todo, ended := w.queue, w.ended
+		w.queue, w.urgent = nil, false
+		w.mu.Unlock()
+		for _, t := range todo {
+			began := time.Now()
+			t.what(w)
+			w.mu.Lock()
+			w.bytes -= t.bytes
+			w.effort.left -= time.Since(began)
+			w.mu.Unlock()
+		}
+		switch {
+		case len(todo) > 0:
+		case ended:
+			w.keepAll()
+			return
+		default:
+			w.await(keep.C)
+		}
+	}
+}
+
+// close ends the worker once it has seen everything, and keeps what was learned.
+func (w *foresight) close() {
+	w.mu.Lock()
+	w.ended = true
+	done := w.done
+	w.mu.Unlock()
+	if done == nil {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	<-done
+}
+
+// tally counts what was thought of.
+type tally struct {
+	mu         sync.Mutex
+	candidates int64
+	declined   map[enrich.Reason]int64
+	inlined    int64                     // answers added to others
+	learned    map[string]forecast.Stats // by upstream, as of the last choice
+}
+
+func (t *tally) found(candidates int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.candidates += int64(candidates)
+}
+
+func (t *tally) decline(why enrich.Reason) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.declined == nil {
+		t.declined = make(map[enrich.Reason]int64)
+	}
+	t.declined[why]++
+}
+
+func (t *tally) inline(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.inlined += int64(n)
+}
+
+// learn copies out, once a second at most, what there is to say of an upstream.
+func (t *tally) learn(o *outlook, now time.Time) {
+	if now.Sub(o.told) < time.Second {
+		return
+	}
+	o.told = now
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.learned == nil {
+		t.learned = make(map[string]forecast.Stats)
+	}
+	t.learned[o.at.Name()] = o.forecast.Stats()
+}

@@ -1,0 +1,229 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// items is a list of things, each of which has a number.
+const items = `{"content":[{"type":"text","text":"{\"items\":[{\"n\":11},{\"n\":12},{\"n\":13}]}"}]}`
+
+// foreseeing are options under which the first things of a list are read early.
+func foreseeing(t testing.TB, o mcptest.Options, rules ...valuemodel.Rule) proxy.Options {
+	t.Helper()
+	if o.Results == nil {
+		o.Results = map[string]string{"list": items}
+	}
+	for _, name := range []string{"list", "echo", "start", "write"} {
+		o.Tools = append(o.Tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
+	}
+	up := child(t, o)
+	up.Exclusive = true
+	opt := stored(t, append([]valuemodel.Rule{reading("one/echo", 0), {
+		Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{
+			Class: valuemodel.ReadOnly,
+			FollowUps: []valuemodel.FollowUp{{
+				Tool: "echo", Probability: 0.9, Max: 2,
+				Args: map[string]valuemodel.Binding{"n": bound(t, "$result.items[*].n")},
+			}},
+		},
+	}}, rules...), up)
+	opt.Enrichment = proxy.Enrichment{Mode: "on", PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, ShadowLabels: 2, Learn: true}
+	return opt
+}
+
+func bound(t testing.TB, binding string) valuemodel.Binding {
+	t.Helper()
+	b, err := valuemodel.ParseBinding(binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// until waits until the stats say what is wanted.
+func until(t testing.TB, s *proxy.Server, what string, is func(proxy.Stats) bool) proxy.Stats {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		st := s.Stats()
+		if is(st) {
+			return st
+		}
+		if time.Now().After(end) {
+			text, _ := json.MarshalIndent(st, "", " ")
+			t.Fatalf("never %s:\n%s", what, text)
+		}
+	}
+}
+
+func settled(n int64) func(proxy.Stats) bool {
+	return func(st proxy.Stats) bool { return st.Prefetch.Issued == n && st.Store.Flights == 0 }
+}
+
+func TestForeseen(t *testing.T) {
+	s := start(t, foreseeing(t, mcptest.Options{Name: "one"}))
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	until(t, s, "two guesses", settled(2))
+	for _, test := range []struct{ arguments, want string }{
+		{`{"n":11}`, "hit"},
+		{`{"n":13}`, "fetched"}, // the third: more than the follow-up allows
+		{`{"n":12}`, "hit"},
+		{`{"n":11}`, "fetched"}, // a second time
+	} {
+		got := c.call("echo", test.arguments)
+		if how := disposition(t, got); how != test.want {
+			t.Errorf("%s: got %s, want %s", test.arguments, how, test.want)
+		}
+		if want := strings.Trim(test.arguments, "{}"); !strings.Contains(got, strings.ReplaceAll(want, `"`, `\"`)) && !strings.Contains(got, want) {
+			t.Errorf("%s: got %s", test.arguments, got)
+		}
+	}
+	st := until(t, s, "all used", func(st proxy.Stats) bool { return st.Prefetch.Used == 2 })
+	if st.Prefetch.Accuracy != 1 || st.Prefetch.Timeliness != 1 || st.Prefetch.Late != 0 {
+		t.Errorf("got %+v, want two guesses, both ready and used", st.Prefetch)
+	}
+	if st.Totals.Amplification != 1 {
+		t.Errorf("got amplification %v, want 1: every guess was asked for", st.Totals.Amplification)
+	}
+}
+
+func TestForeseenNotBefore(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*proxy.Options)
+		rules  []valuemodel.Rule
+		want   string // reason
+	}{
+		{"off", func(o *proxy.Options) { o.Enrichment.Mode = "off" }, nil, ""},
+		{"shadow", func(o *proxy.Options) { o.Enrichment.Mode = "shadow" }, nil, "shadow"},
+		{"others may change it", func(o *proxy.Options) { o.Upstreams[0].Exclusive = false }, nil, "not_speculatable"},
+		{"improbable", func(o *proxy.Options) { o.Enrichment.MinProbability = 0.95 }, nil, "low_probability"},
+		{"a write", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesLocal}}}, "not_speculatable"},
+		{"of unknown effect", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.Indeterminate}}}, "not_speculatable"},
+		{"forbidden", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Speculate: new(false)}}}, "not_speculatable"},
+		{"volatile", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Volatile: new(true)}}}, "not_speculatable"},
+		{"tells others", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Disclosure: valuemodel.ThirdParty}}}, "disclosure"},
+		{"priced", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Cost: valuemodel.Cost{Dollars: 0.01}}}}, "dollars"},
+		{"not worth it", func(o *proxy.Options) { o.Enrichment.Waste = time.Hour }, nil, "gate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := foreseeing(t, mcptest.Options{Name: "one"}, test.rules...)
+			if test.change != nil {
+				test.change(&o)
+			}
+			s := start(t, o)
+			c := connect(t, s, handshake)
+			c.call("list", `{}`)
+			if test.want != "" {
+				until(t, s, "declined", func(st proxy.Stats) bool {
+					return st.Prefetch.Declined["not_speculatable"]+st.Prefetch.Declined["shadow"]+st.Prefetch.Declined["low_probability"]+st.Prefetch.Declined["disclosure"]+st.Prefetch.Declined["dollars"]+st.Prefetch.Declined["gate"] > 0
+				})
+			}
+			if how := disposition(t, c.call("echo", `{"n":11}`)); how != "fetched" {
+				t.Errorf("got %s, want fetched", how)
+			}
+			st := s.Stats()
+			if st.Prefetch.Issued != 0 {
+				t.Errorf("got %d guesses, want none", st.Prefetch.Issued)
+			}
+			if test.want != "" && st.Prefetch.Declined[enrich.Reason(test.want)] == 0 {
+				t.Errorf("got %v, want %s", st.Prefetch.Declined, test.want)
+			}
+		})
+	}
+}
+
+func TestForeseenDelivery(t *testing.T) {
+	t.Run("hint", func(t *testing.T) {
+		o := foreseeing(t, mcptest.Options{Name: "one"})
+		o.Enrichment.Delivery = "hint"
+		s := start(t, o)
+		c := connect(t, s, handshake)
+		got := c.call("list", `{}`)
+		// The other one waits: nothing is known yet of how the server works on several.
+		if want := `pre-fetched echo(11) in background`; !strings.Contains(got, want) {
+			t.Errorf("got %s, want it to say %s", got, want)
+		}
+		if strings.Contains(c.call("echo", `{"n":11}`), "pre-fetched") {
+			t.Error("a hint where nothing was begun")
+		}
+	})
+	t.Run("inline", func(t *testing.T) {
+		o := foreseeing(t, mcptest.Options{Name: "one", Results: map[string]string{
+			"list": items, "echo": `{"content":[{"type":"text","text":"the thing itself"}]}`,
+		}})
+		o.Enrichment.Delivery, o.Enrichment.InlineFrom, o.Enrichment.Wait = "inline", 0.8, patience
+		s := start(t, o)
+		c := connect(t, s, handshake)
+		got := c.call("list", `{}`)
+		if n := strings.Count(got, "mcpschedd/inlined"); n != 1 || !strings.Contains(got, "the thing itself") {
+			t.Errorf("got %d answers inlined, want 1: %s", n, got)
+		}
+		if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" {
+			t.Errorf("got %s, want a hit: what was inlined may still be asked for", how)
+		}
+	})
+}
+
+// A chain: what a guess answers makes the next one.
+func TestForeseenChain(t *testing.T) {
+	o := foreseeing(t, mcptest.Options{Name: "one", Results: map[string]string{
+		"start": `{"content":[{"type":"text","text":"{\"id\":1}"}]}`,
+		"list":  items,
+	}}, valuemodel.Rule{Pattern: "one/start", Source: "test", Layer: valuemodel.Layer{
+		Class:     valuemodel.ReadOnly,
+		FollowUps: []valuemodel.FollowUp{{Tool: "list", Probability: 0.9}},
+	}})
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("start", `{}`)
+	until(t, s, "the list and two of its items", settled(3))
+	if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" {
+		t.Errorf("got %s, want hit", how)
+	}
+}
+
+// What was learned in one process is known in the next one.
+func TestForeseenLearned(t *testing.T) {
+	var kept []byte
+	session := func(nth int) string {
+		o := foreseeing(t, mcptest.Options{Name: "one"}, valuemodel.Rule{Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{}}})
+		o.Models, _ = valuemodel.Compile([]valuemodel.Rule{reading("one/echo", 0), reading("one/list", 0)})
+		o.Upstreams[0].Learned = func(merge func([]byte) ([]byte, error)) error {
+			next, err := merge(kept)
+			kept = next
+			return err
+		}
+		s := proxy.New(o, nil)
+		defer s.Close()
+		c := connect(t, s, handshake)
+		how := ""
+		for range 3 {
+			c.call("list", `{}`)
+			time.Sleep(20 * time.Millisecond) // to read it
+			how = disposition(t, c.call("echo", `{"n":11}`))
+			time.Sleep(20 * time.Millisecond)
+			c.call("write", `{}`)
+			time.Sleep(20 * time.Millisecond)
+		}
+		c.in.Close()
+		<-c.end
+		return how
+	}
+	var all []string
+	for nth := range 6 {
+		if all = append(all, session(nth)); all[nth] == "hit" {
+			return
+		}
+	}
+	t.Error(fmt.Sprintf("got %v, want a hit by the sixth session", all))
+}

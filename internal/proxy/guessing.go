@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"mcpschedd/internal/speculate"
+)
+
+// guessing is the guesses of a session that are with their upstreams, for a
+// server over stdio does not say which call it asks a question for.
+type guessing struct {
+	mu    sync.Mutex
+	tools map[uint64]map[string]int // upstream instance → tool → guesses
+}
+
+// begin notes a guess until the function it returns is called.
+func (g *guessing) begin(instance uint64, tool string) (end func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tools == nil {
+		g.tools = make(map[uint64]map[string]int)
+	}
+	of := g.tools[instance]
+	if of == nil {
+		of = make(map[string]int)
+		g.tools[instance] = of
+	}
+	of[tool]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if of[tool]--; of[tool] == 0 {
+			delete(of, tool)
+		}
+		if len(of) == 0 && len(g.tools[instance]) == 0 {
+			delete(g.tools, instance)
+		}
+	}
+}
+
+// at returns the tools of the guesses that are with an instance.
+func (g *guessing) at(instance uint64) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.tools[instance]))
+}
+
+// asksForAGuess reports whether a question that its transport ties to no request
+// can only be about a guess. Nobody hears of it then, and the tool is not guessed
+// at again. A question for the roots is about the session, not about a call.
+func (s *session) asksForAGuess(l *leased, method string) bool {
+	tools := s.guessing.at(l.Instance())
+	if len(tools) == 0 || method == "roots/list" {
+		return false
+	}
+	w := s.srv.foresight
+	if s.asking(l) {
+		// It may be about the real call. The store drops the guesses; whose question
+		// it was nobody can say.
+		w.insist(func(w *foresight) { w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0) })
+		return false
+	}
+	for _, tool := range tools {
+		w.bar(s, l, tool, "it asked the client when it was run early")
+	}
+	return true
+}
+
+// asking reports whether the session has a request of its own with that upstream.
+func (s *session) asking(l *leased) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.inflight {
+		if x.lease != nil && x.lease.Lease == l.Lease && !x.isAnswered() {
+			return true
+		}
+	}
+	return false
+}
+
+// bar sees to it that a tool is never run early again.
+func (w *foresight) bar(s *session, l *leased, tool, why string) {
+	w.insist(func(w *foresight) {
+		o := w.outlookOn(l)
+		o.forecast.Bar(tool, why)
+		o.news = true
+		w.prove(o, tool)
+		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0)
+		w.srv.log.Warn("tool barred from being run early", "upstream", l.Name(), "tool", tool, "reason", why)
+	})
+}
+
+// hostOf is the host of an upstream's calls in general.
+func (w *foresight) hostOf(l *leased) string {
+	return w.srv.model(w.srv.policy.Load(), l, "").Host
+}
+
+// deskOf is the throttle of a session; nil if it has ended.
+func (w *foresight) deskOf(s *session) *speculate.Session {
+	if v := w.watched[s]; v != nil {
+		return v.desk
+	}
+	return nil
+}

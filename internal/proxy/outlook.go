@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"bytes"
+	"time"
+
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
+	"mcpschedd/internal/upstream"
+)
+
+// Learned keeps what was learned of an upstream: merge is given what is stored
+// and returns what is to be stored instead; other processes wait meanwhile.
+type Learned func(merge func(stored []byte) ([]byte, error)) error
+
+// outlook is what is known of the calls to one upstream. The worker owns it.
+type outlook struct {
+	srv      *Server
+	forecast *forecast.Forecast
+	made     Enrichment // it was made under
+	keep     Learned    // nil: what is learned is not kept
+	news     bool       // something was seen since it was kept
+	kept     time.Time  // when
+	told     time.Time  // when its counts were last copied out
+	at       *leased    // the lease of the session that is looked at
+	schemas  map[string]compiled
+}
+
+// compiled is the input schema of a tool as it was listed.
+type compiled struct {
+	item   []byte
+	schema *schema.Schema
+	err    error
+}
+
+// outlookOn returns what is known of an upstream, read from where it is kept when
+// it is first needed.
+func (w *foresight) outlookOn(l *leased) *outlook {
+	p := w.srv.policy.Load()
+	o := w.outlooks[l.member.known]
+	if o != nil && o.made == p.Enrichment {
+		o.at = l
+		return o
+	}
+	old := o
+	o = &outlook{srv: w.srv, made: p.Enrichment, keep: l.member.Learned, at: l, schemas: make(map[string]compiled)}
+	o.forecast = forecast.New(forecast.Options{
+		Tool: o.tool, Learn: p.Enrichment.Learn, ShadowLabels: p.Enrichment.ShadowLabels, MaxAge: p.MaxAge,
+	})
+	if old != nil { // its rules have changed; sessions begin anew under the next ones
+		for _, v := range w.watched {
+			delete(v.sides, l.member.known)
+		}
+		w.handDown(l.member.known, old, o)
+	}
+	w.outlooks[l.member.known] = o
+	w.keepOne(l.member.known, o)
+	w.proveAll(o)
+	return o
+}
+
+// handDown hands on what was learned under other rules: by where it is kept, or, if
+// it is not, by itself.
+func (w *foresight) handDown(name string, old, next *outlook) {
+	if old.keep != nil && old.made.Learn {
+		w.keepOne(name, old)
+		return
+	}
+	state, err := old.forecast.Merge(nil)
+	if err == nil {
+		_, err = next.forecast.Merge(state)
+	}
+	if err != nil {
+		w.srv.log.Warn("what was learned is lost with the old configuration", "upstream", old.at.Name(), "err", err)
+	}
+}
+
+// tool is what is known of a tool at this moment.
+func (o *outlook) tool(name string) forecast.Tool {
+	offer := o.at.Offer()
+	if offer == nil {
+		return forecast.Tool{}
+	}
+	item, listed := offer.Find(upstream.Tools, name)
+	if !listed || !o.at.member.allows(name) {
+		return forecast.Tool{}
+	}
+	c, known := o.schemas[name]
+	if !known || !bytes.Equal(c.item, item.Raw) {
+		c = compiled{item: item.Raw}
+		if c.schema, c.err = schema.Compile(jsonrpc.Get(item.Raw, "inputSchema")); c.err != nil {
+			o.srv.log.Info("tool not run early: its input schema cannot be read", "upstream", o.at.Name(), "tool", name, "err", c.err)
+		}
+		if len(o.schemas) >= modelsKept {
+			clear(o.schemas)
+		}
+		o.schemas[name] = c
+	}
+	if c.err != nil {
+		return forecast.Tool{}
+	}
+	m := o.srv.model(o.srv.policy.Load(), o.at, name)
+	return forecast.Tool{Model: m, Schema: c.schema, Hearsay: hearsay(m)}
+}
+
+// look says whether the upstream offers anything that may be run early, and has
+// its calls left alone from now on if it does not.
+func (o *outlook) look() {
+	offer := o.at.Offer()
+	if offer == nil {
+		return
+	}
+	p := o.srv.policy.Load()
+	for _, item := range offer.Lists[upstream.Tools] {
+		m := o.srv.model(p, o.at, item.Name)
+		if m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
+			return
+		}
+	}
+	o.at.member.dull.Store(offer)
+}
+
+// keepAtMost is how often what was learned is kept because a session has ended.
+// Whatever is left is kept at the end.
+const keepAtMost = 30 * time.Second
+
+// keepAll keeps what was learned of every upstream.
+func (w *foresight) keepAll() {
+	for name, o := range w.outlooks {
+		if o.news {
+			w.keepOne(name, o)
+		}
+	}
+}
+
+// keepOne joins what was learned with what is stored, which other processes may
+// have added to. What cannot be read or written is no reason to stop learning.
+func (w *foresight) keepOne(name string, o *outlook) {
+	o.news, o.kept = false, time.Now()
+	if o.keep == nil || !o.made.Learn {
+		return
+	}
+	err := o.keep(func(stored []byte) ([]byte, error) {
+		next, err := o.forecast.Merge(stored)
+		if err != nil {
+			w.srv.log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name(), "err", err)
+		}
+		return next, nil
+	})
+	if err != nil {
+		w.srv.log.Warn("learned state not kept", "upstream", o.at.Name(), "err", err)
+	}
+}

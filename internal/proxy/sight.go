@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+)
+
+// The path of a call tells the worker that foresees what it saw: the call when it
+// arrives, and its answer before that is written. Neither ever waits for the
+// worker; what it is too slow for is left out, and counted.
+
+// mostRead (bytes) is how much of an answer is kept to be read.
+const mostRead = 256 << 10
+
+// sighting is what was seen of one call so far.
+type sighting struct {
+	over  bool // its end was told
+	trial dedup.Trial
+}
+
+// turns tells the calls that a model made at once from those it made one after
+// the other: it has read no answer that had not come when it called.
+type turns struct {
+	mu     sync.Mutex
+	number int
+	open   int       // calls without an answer
+	quiet  time.Time // when the last one got its own
+}
+
+// readingTime is what no model needs less of to read an answer and call again. A
+// client that calls sooner sends out what was decided at once.
+const readingTime = 5 * time.Millisecond
+
+func (t *turns) begin(now time.Time) (turn int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == 0 && now.Sub(t.quiet) > readingTime {
+		t.number++
+	}
+	t.open++
+	return t.number
+}
+
+func (t *turns) end(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open--
+	t.quiet = now
+}
+
+var errUnanswered = errors.New("not answered")
+
+// callSeen is a call as the worker is told of it.
+type callSeen struct {
+	s         *session
+	l         *leased
+	id        uint64
+	turn      int
+	tool      string
+	arguments []byte // canonical if key is there, else as the client wrote them
+	key       call.Key
+	effect    call.Effect
+	at        time.Time
+}
+
+// sight tells of a tools/call that has arrived, on the reader of its session.
+func (x *exchange) sight() {
+	srv := x.s.srv
+	p := srv.policy.Load()
+	if p.Enrichment.off() || x.lease.dull() || x.stateless && jsonrpc.Get(x.msg.Params, "requestState") != nil {
+		return // the last: it goes on with a call that was seen
+	}
+	now := time.Now()
+	if !srv.foresight.awake(now) {
+		return
+	}
+	c := callSeen{
+		s: x.s, l: x.lease, tool: x.tool, at: now,
+		key: x.query.Key, effect: x.effect,
+	}
+	if c.key.Scope == "" {
+		raw, _ := arguments(x.params)
+		if len(raw) > longest {
+			raw = noArguments
+		}
+		c.arguments = bytes.Clone(raw)
+	}
+	c.id, c.turn = srv.foresight.ids.Add(1), x.s.turns.begin(now)
+	x.job.id = c.id
+	srv.foresight.tell(len(c.arguments), func(w *foresight) { w.called(&c) })
+}
+
+// answerSeen is an answer as the worker is told of it.
+type answerSeen struct {
+	s      *session
+	l      *leased
+	id     uint64
+	tool   string
+	result []byte // the first bytes of it; nil: it failed, or there was no room for it
+	failed bool
+	size   int // bytes of the whole
+	at     time.Time
+	own    bool // it came from the upstream for this call
+	trial  dedup.Trial
+	reply  chan<- announcement // who waits to be told what is on its way; nil: nobody
+}
+
+// sightEnd tells of the answer to a call, once. It is copied, as its buffer is
+// given back when it has been written.
+func (x *exchange) sightEnd(answer upstream.Answer, err error, reply chan<- announcement) (told bool) {
+	if x.job.id == 0 || x.sighting.over {
+		return false
+	}
+	x.sighting.over = true
+	w := x.s.srv.foresight
+	h := answerSeen{
+		s: x.s, l: x.lease, id: x.job.id, tool: x.tool, size: len(answer.Result), at: time.Now(),
+		own: x.how.Load() == 0, trial: x.sighting.trial, reply: reply,
+		failed: err != nil || !shareable(answer),
+	}
+	x.s.turns.end(h.at)
+	if n := min(h.size, mostRead); !h.failed && w.room(n) {
+		h.result = bytes.Clone(answer.Result[:n])
+	}
+	tell := w.tell
+	if reply != nil {
+		tell = w.hurry
+	}
+	return tell(len(h.result), func(w *foresight) { w.answered(&h) })
+}
+
+// dull reports whether the upstream is known to offer nothing that may ever be
+// run early: then nothing of it is looked at.
+func (l *leased) dull() bool {
+	offer := l.member.dull.Load()
+	return offer != nil && offer == l.Offer()
+}

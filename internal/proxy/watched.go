@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/speculate"
+)
+
+// watched is a session as the worker sees it.
+type watched struct {
+	s         *session
+	desk      *speculate.Session
+	sides     map[string]*side // member.known → what it has with that upstream
+	instances map[uint64]bool  // upstream instances it has called → others call them too
+	intent    []string         // the latest arguments, which say what the model is after
+	dollars   float64          // what its guesses cost so far
+}
+
+// side is what a session has with one upstream.
+type side struct {
+	*forecast.Session
+	offer   *forecast.Offer   // what its last answer made likely
+	chained map[call.Key]bool // guesses under way that follow from a guess
+}
+
+// Bounds of what is taken for the model's intent.
+const (
+	intentCalls = 4
+	intentBytes = 512 // of each
+)
+
+// watch finds a session, or begins to watch it; nil if it has ended.
+func (w *foresight) watch(s *session) *watched {
+	v := w.watched[s]
+	if v == nil && s.ctx.Err() == nil {
+		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]bool)}
+		w.watched[s] = v
+	}
+	return v
+}
+
+// on is the session's side of an upstream.
+func (v *watched) on(o *outlook) *side {
+	known := o.at.member.known
+	f := v.sides[known]
+	if f == nil {
+		f = &side{
+			Session: o.forecast.Begin(v.s.delivered == nil), // several clients: none can be told from another
+			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool),
+		}
+		v.sides[known] = f
+		o.look()
+	}
+	return f
+}
+
+// means adds the words of a call's arguments to what the model is after.
+func (v *watched) means(arguments string) {
+	var said strings.Builder
+	for m := range jsonrpc.Members([]byte(arguments)) {
+		if text, ok := jsonrpc.String(m.Value); ok && said.Len() < intentBytes {
+			said.WriteString(text[:min(len(text), intentBytes)])
+			said.WriteByte(' ')
+		}
+	}
+	if v.intent = append(v.intent, said.String()); len(v.intent) > intentCalls {
+		v.intent = v.intent[1:]
+	}
+}
+
+// called sees a call that a client made.
+func (w *foresight) called(c *callSeen) {
+	v := w.watch(c.s)
+	if v == nil {
+		return
+	}
+	o := w.outlookOn(c.l)
+	o.news = true
+	v.instances[c.l.Instance()] = c.l.Shared()
+	arguments := c.key.Arguments
+	if arguments == "" {
+		arguments = string(c.arguments) // the forecast makes them canonical
+	} else {
+		v.desk.Asked(c.at, c.key)
+	}
+	v.desk.Preempt(c.l.Instance())
+	f := v.on(o)
+	f.Call(forecast.Call{ID: c.id, Turn: c.turn, Tool: c.tool, Arguments: arguments, At: c.at})
+	v.means(arguments)
+	if c.effect.Changes() {
+		w.changed(v, o, f, c.effect)
+	}
+}
+
+// changed takes back what was foreseen of answers that a write makes stale.
+func (w *foresight) changed(v *watched, o *outlook, f *side, e call.Effect) {
+	p := w.srv.policy.Load()
+	stale := func(tool, arguments string) bool {
+		m := w.srv.model(p, o.at, tool)
+		args := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
+		return slices.ContainsFunc(m.Reads(args), func(r call.Place) bool { return slices.Contains(e.Places, r) })
+	}
+	f.Invalidate(stale)
+	instance := o.at.Instance()
+	v.desk.Void(func(k call.Key) bool { return k.Upstream == instance && stale(k.Tool, k.Arguments) })
+}
+
+// answered sees the answer to a call, and decides what to run early.
+func (w *foresight) answered(h *answerSeen) {
+	if h.reply != nil {
+		defer close(h.reply)
+	}
+	v := w.watched[h.s]
+	if v == nil {
+		return
+	}
+	o := w.outlookOn(h.l)
+	w.tried(o, h.tool, h.trial)
+	r := read(h.result, h.size)
+	r.ID, r.Failed = h.id, h.failed
+	if h.own {
+		r.At = h.at // what was served took as long as no call does
+	}
+	f := v.on(o)
+	f.Result(r)
+	w.tally.learn(o, h.at)
+	if h.failed || o.at.dull() {
+		return
+	}
+	begun := w.foresee(v, o, f)
+	if h.reply != nil {
+		h.reply <- announcement{begun, slices.Clone(v.intent)}
+	}
+}
+
+// foresee thinks of what comes next, and begins what is worth it.
+func (w *foresight) foresee(v *watched, o *outlook, f *side) []started {
+	now, instance := time.Now(), o.at.Instance()
+	e := &w.srv.policy.Load().Enrichment
+	guesses := f.Guesses(now)
+	w.tally.found(len(guesses))
+	likely := forecast.Likely(guesses, e.MinProbability)
+	v.desk.Reprice(now, func(k call.Key) bool {
+		return k.Upstream != instance || f.chained[k] || likely(k.Tool, k.Arguments)
+	})
+	for range f.offer.Open() { // it was thought of before this answer
+		w.tally.decline(enrich.Cap)
+	}
+	f.offer = forecast.NewOffer(guesses, e.Budget)
+	return w.choose(v, o, f, now)
+}
+
+// read makes an answer, or the first bytes of it, what the forecast reads.
+func read(result []byte, size int) forecast.Result {
+	r := forecast.Result{Size: size, Unread: result == nil}
+	if !r.Unread {
+		r.Text, r.Structured = forecast.Read(result, len(result) < size)
+	}
+	return r
+}
+
+// leave forgets a session that has ended.
+func (w *foresight) leave(s *session) {
+	v := w.watched[s]
+	if v == nil {
+		return
+	}
+	v.desk.Review(time.Now())
+	v.desk.End()
+	for known, f := range v.sides {
+		f.End()
+		if o := w.outlooks[known]; o != nil && time.Since(o.kept) > keepAtMost {
+			w.keepOne(known, o)
+		}
+	}
+	for instance, shared := range v.instances {
+		if !shared {
+			w.desk.Gone(instance)
+		}
+	}
+	delete(w.watched, s)
+}

@@ -1,0 +1,232 @@
+package replay_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/replay"
+	"mcpschedd/internal/valuemodel"
+)
+
+// history is a random trace: lists, reads of what they name, reads that stay fresh,
+// writes to one item and to anything, in turns of several calls that overlap.
+func history(r *rand.Rand, sessions int) string {
+	var b strings.Builder
+	item := func() string { return string(rune('a' + r.IntN(6))) }
+	for range sessions {
+		for range 2 + r.IntN(12) {
+			if r.IntN(3) > 0 {
+				fmt.Fprintf(&b, "@@%d ", r.IntN(14))
+			}
+			for range 1 + r.IntN(3) {
+				switch r.IntN(8) {
+				case 0, 1:
+					fmt.Fprint(&b, "list_items:", item(), item())
+				case 2, 3, 4:
+					fmt.Fprint(&b, "get_item:", item())
+				case 5:
+					fmt.Fprint(&b, "get_fresh:", item())
+				case 6:
+					fmt.Fprint(&b, "set_item:", item())
+				case 7:
+					fmt.Fprint(&b, "write:", item())
+				}
+				if r.IntN(8) == 0 {
+					fmt.Fprint(&b, "!")
+				}
+				if r.IntN(4) > 0 {
+					fmt.Fprintf(&b, "@%d", r.IntN(4000)*(1+r.IntN(2)*r.IntN(20)))
+				}
+				fmt.Fprint(&b, " ")
+			}
+			fmt.Fprintln(&b)
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
+}
+
+// lively are arms that guess a lot.
+func lively() []replay.Arm {
+	var all []replay.Arm
+	for i, source := range []replay.Source{replay.Forecast, replay.Forecast, replay.Oracle, replay.Nothing} {
+		a := usual(fmt.Sprint(i), source)
+		a.Pick.MinProbability, a.Pick.Waste, a.Free = 0.01, 0, i == 1
+		all = append(all, a)
+	}
+	return all
+}
+
+func busy(t testing.TB) replay.Options {
+	fresh := valuemodel.Rule{Pattern: "get_fresh", Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: time.Minute}}}
+	return replay.Options{Model: models(t, fresh, leads(t, 0.5)), Learn: true, MaxAge: 10 * time.Second}
+}
+
+// Whatever is played, nothing stale is served, and what is counted here agrees with
+// what the store counts.
+func TestHistories(t *testing.T) {
+	used := 0
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		o := busy(t)
+		o.KeepTurns = int(seed % 3)
+		p := replay.New(o, lively()...)
+		p.Play(replay.Sessions(trace(history(r, 8))))
+		for i, got := range p.Reports() {
+			store := p.Stored(i)
+			pre := store.Prefetch
+			w := pre.Wasted
+			wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
+			switch {
+			case got.Stale != 0:
+				t.Errorf("seed %d, arm %d: %d stale", seed, i, got.Stale)
+			case int64(got.Used) != pre.Used || int64(got.Late) != pre.Late || int64(got.Issued) != pre.Issued:
+				t.Errorf("seed %d, arm %d: counted %d issued, %d used, %d late; the store %d, %d, %d", seed, i, got.Issued, got.Used, got.Late, pre.Issued, pre.Used, pre.Late)
+			case pre.Issued != pre.Used+wasted:
+				t.Errorf("seed %d, arm %d: %d issued, %d used, %d wasted", seed, i, pre.Issued, pre.Used, wasted)
+			case store.Entries != 0 || store.Flights != 0 || store.Passages != 0:
+				t.Errorf("seed %d, arm %d: %d answers, %d flights, %d passages are left", seed, i, store.Entries, store.Flights, store.Passages)
+			}
+			used += got.Used
+		}
+	}
+	if used < 1000 {
+		t.Errorf("got %d used: these histories show nothing", used)
+	}
+}
+
+// Where the store does not know what an answer depends on, stale answers are
+// served, and they are counted.
+func TestStaleIsSeen(t *testing.T) {
+	stale := make(map[int]int) // by arm
+	for seed := range uint64(20) {
+		p := replay.New(busy(t), lively()...)
+		p.Sabotage(func(q *dedup.Query) { q.Places = nil })
+		p.Play(replay.Sessions(trace(history(rand.New(rand.NewPCG(seed, 2)), 8))))
+		for i, r := range p.Reports() {
+			stale[i] += r.Stale
+		}
+	}
+	for i := range 4 { // the last one guesses at nothing: what was asked for may be stale as well
+		if stale[i] == 0 {
+			t.Errorf("arm %d: no stale answer was seen", i)
+		}
+	}
+	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: 10 * time.Second}
+	p := replay.New(o, usual("static", replay.Forecast))
+	p.Sabotage(func(q *dedup.Query) { q.Places = nil })
+	p.Play(replay.Sessions(trace("list_items:a\nwrite:x\nget_item:a\n\nlist_items:a\nget_item:a\nwrite:x\n")))
+	if r := p.Reports()[0]; r.Used != 2 || r.Stale != 1 {
+		t.Errorf("got %d used, %d stale, want 2 and 1", r.Used, r.Stale)
+	}
+	p = replay.New(o, usual("static", replay.Forecast))
+	p.Sabotage(func(q *dedup.Query) { q.Places = nil })
+	p.Play(replay.Sessions(trace("list_items:a@100\nwrite:x@9000 get_item:a@100\n")))
+	if r := p.Reports()[0]; r.Used != 1 || r.Stale != 1 {
+		t.Errorf("while a write is under way: got %d used, %d stale, want 1 and 1", r.Used, r.Stale)
+	}
+}
+
+// What is guessed does not depend on what comes later: up to where two traces part,
+// the same guesses are made.
+func TestNothingLooksAhead(t *testing.T) {
+	type guess struct {
+		Session, Turns  int
+		Tool, Arguments string
+	}
+	run := func(text string) (guesses [][]guess) {
+		p := replay.New(busy(t), lively()[:2]...)
+		guesses = make([][]guess, 2)
+		session := 0
+		for i := range guesses {
+			p.Watch(i, func(turns int, tool, arguments string) {
+				guesses[i] = append(guesses[i], guess{session, turns, tool, arguments})
+			})
+		}
+		for _, s := range replay.Sessions(trace(text)) {
+			p.Play([]*replay.Session{s})
+			session++
+		}
+		return guesses
+	}
+	made := 0
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		past := untimed(history(r, 8))
+		past = strings.TrimRight(past, "\n") + "\n"
+		parts := strings.Count(past, "\n\n")
+		turns := len(strings.Split(past[strings.LastIndex(past, "\n\n")+2:], "\n")) - 1
+		one := run(past + untimed(history(r, 2)))
+		other := run(past + untimed(history(r, 2)))
+		for i := range one {
+			until := func(all []guess) (before []guess) {
+				for _, g := range all {
+					if g.Session < parts || g.Session == parts && g.Turns <= turns {
+						before = append(before, g)
+					}
+				}
+				return before
+			}
+			made += len(until(one[i]))
+			if diff := cmp.Diff(until(one[i]), until(other[i])); diff != "" {
+				t.Fatalf("seed %d, arm %d: %s", seed, i, diff)
+			}
+		}
+	}
+	if made < 1000 {
+		t.Errorf("got %d guesses: these histories show nothing", made)
+	}
+}
+
+// untimed takes latencies and failures out: how long a guess takes, and whether its
+// call fails, is the world's to know, and decides when its slot is free and whether
+// it is made once more.
+func untimed(history string) string { return outcomes.ReplaceAllString(history, "$1") }
+
+var outcomes = regexp.MustCompile(`([a-z])!?(@\d+)?`)
+
+// The same trace comes to the same figures.
+func TestSameAgain(t *testing.T) {
+	run := func() []byte {
+		p := replay.New(busy(t), lively()...)
+		p.Play(replay.Sessions(trace(history(rand.New(rand.NewPCG(7, 7)), 40))))
+		out, err := json.Marshal(p.Reports())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := run()
+	for range 3 {
+		if again := run(); !bytes.Equal(first, again) {
+			t.Fatal(cmp.Diff(string(first), string(again)))
+		}
+	}
+}
+
+// An oracle that issues is never wrong where nothing is written and every answer
+// lasts, and no arm answers more of the reads than it.
+func TestOracleIsTheCeiling(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		text := strings.NewReplacer("set_item", "get_item", "write", "get_item", "!", "").Replace(untimed(history(r, 8)))
+		o := busy(t)
+		o.MaxAge = time.Hour
+		free := usual("oracle", replay.Oracle)
+		free.Free, free.Pick = true, enrich.Options{Budget: 1 << 30}
+		all := play(t, o, text, free, usual("learned", replay.Forecast))
+		if o := all[0]; o.Accuracy != 1 || o.Coverage < all[1].Coverage {
+			t.Errorf("seed %d: oracle: accuracy %v, coverage %v beside %v", seed, o.Accuracy, o.Coverage, all[1].Coverage)
+		}
+	}
+}

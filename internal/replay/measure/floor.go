@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mcpschedd/internal/replay"
+)
+
+// floor is the curve that any prefetcher must beat.
+type floor struct {
+	Calls   int `json:"calls"`
+	Reads   int `json:"reads"`   // that are no repeats
+	Repeats int `json:"repeats"` // the others
+	Curve   []struct {
+		Issued   float64 `json:"issued_per_call"`
+		Coverage float64 `json:"coverage"`
+	} `json:"curve"`
+}
+
+func readFloor(dir, set string) (*floor, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "floor", set+".json"))
+	if err != nil {
+		return nil, err
+	}
+	f := new(floor)
+	if err := json.Unmarshal(raw, f); err != nil {
+		return nil, fmt.Errorf("floor/%s.json: %w", set, err)
+	}
+	return f, nil
+}
+
+// at is the running maximum of the curve.
+func (f *floor) at(issued float64) float64 {
+	best := 0.0
+	for _, p := range f.Curve {
+		if p.Issued <= issued {
+			best = max(best, p.Coverage)
+		}
+	}
+	return best
+}
+
+// last is the end of the range in which the floor is to be beaten.
+const last = 1.8
+
+// where are the places at which it is compared: the floor's own points from the
+// first above zero, where it rises, and a grid between them.
+func (f *floor) where() []float64 {
+	at := []float64{last}
+	first := last
+	for _, p := range f.Curve {
+		if p.Issued > 0 && p.Issued <= last && p.Coverage > 0 {
+			at = append(at, p.Issued)
+			first = min(first, p.Issued)
+		}
+	}
+	for x := 0.02; x < last; x += 0.02 {
+		if x > first {
+			at = append(at, x)
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at)
+}
+
+// point is one gate of our curve.
+type point struct{ issued, coverage float64 }
+
+// curve is ours, by calls issued. The reads that count are those that the floor
+// counts, so that nothing is gained by leaving some out.
+func curve(gates []*replay.Report, f *floor) []point {
+	points := []point{{}}
+	for _, r := range gates {
+		reads := max(f.Reads, r.Reads-r.Repeats)
+		points = append(points, point{r.IssuedPerCall, float64(r.Used-r.UsedByRepeats) / float64(reads)})
+	}
+	slices.SortStableFunc(points, func(a, b point) int {
+		if a.issued < b.issued {
+			return -1
+		}
+		return 1
+	})
+	return points
+}
+
+// coverage reads a curve between its points. Past its end it does not rise.
+func coverage(points []point, issued float64) float64 {
+	var low point
+	for _, p := range points {
+		if p.issued >= issued && p.issued > low.issued {
+			return low.coverage + (p.coverage-low.coverage)*(issued-low.issued)/(p.issued-low.issued)
+		}
+		low = p
+	}
+	return low.coverage
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/replay"
+)
+
+// processes is how many learners share one state.
+const processes = 8
+
+// learning prints how coverage grows from a cold start, with all sessions of a set
+// in their order: of one learner, and of eight that see an eighth of the sessions
+// each, keep what they learned in one state after each, and read what the others
+// kept.
+func learning(w io.Writer, o options, set string) error {
+	train, bench, err := traces(o.dir, set)
+	if err != nil {
+		return err
+	}
+	s := asConfigured()
+	model, err := classes(filepath.Join(o.dir, "traces", s.classes))
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(replay.Sessions(train), replay.Sessions(bench))
+	arm := s.arm
+	arm.Pick.MinProbability = usualGate
+
+	one := replay.New(s.options(model), arm)
+	one.Play(all)
+
+	var state []byte
+	var learners []*forecast.Forecast
+	shared := s.options(model)
+	shared.Learner = func(session int) *forecast.Forecast { return learners[session%processes] }
+	shared.Ended = func(session int) {
+		state, err = learners[session%processes].Merge(state)
+	}
+	eight := replay.New(shared, arm)
+	for range processes {
+		learners = append(learners, eight.Forecast())
+	}
+	again := slices.Concat(replay.Sessions(train), replay.Sessions(bench))
+	eight.Play(again)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s, from a cold start, at the defaults\n", set)
+	fmt.Fprintln(w, "sessions     one: coverage  accuracy  issued   eight: coverage  accuracy  issued")
+	a, b := one.Reports()[0].Rows, eight.Reports()[0].Rows
+	for from, to := 0, 1; from < len(a); from, to = to, next(to) {
+		to = min(to, len(a))
+		x, y := replay.Sum(a[from:to]), replay.Sum(b[from:to])
+		fmt.Fprintf(w, "%4d - %-4d  %.4f         %.3f     %-6d   %.4f           %.3f     %d\n", from+1, to, x.Coverage, x.Accuracy, x.Issued, y.Coverage, y.Accuracy, y.Issued)
+	}
+	x, y := replay.Sum(a), replay.Sum(b)
+	fmt.Fprintf(w, "all          %.4f         %.3f     %-6d   %.4f           %.3f     %d\n", x.Coverage, x.Accuracy, x.Issued, y.Coverage, y.Accuracy, y.Issued)
+	return nil
+}
+
+// next is where the next group of sessions ends: 1, 2, 5, 10, 20, 50, 100, …
+func next(n int) int {
+	for d := 1; ; d *= 10 {
+		switch n {
+		case d, 5 * d:
+			return 2 * n
+		case 2 * d:
+			return 5 * d
+		}
+	}
+}

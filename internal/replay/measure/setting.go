@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/replay"
+	"mcpschedd/internal/valuemodel"
+)
+
+// traces reads a set.
+func traces(dir, set string) (train, bench []replay.Call, err error) {
+	if train, err = replay.ReadFile(filepath.Join(dir, "traces", set+".train.jsonl.gz")); err != nil {
+		return nil, nil, err
+	}
+	bench, err = replay.ReadFile(filepath.Join(dir, "traces", set+".bench.jsonl.gz"))
+	return train, bench, err
+}
+
+// setting is a set of rules under which sessions are played.
+type setting struct {
+	name    string
+	classes string // file
+	whole   bool   // a tool is judged as a whole
+	keep    int    // turns
+	gates   []float64
+	arm     replay.Arm // of every gate, but for the gate
+}
+
+// store is what the configuration has.
+func store() dedup.Options {
+	return dedup.Options{MaxBytes: 256 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second}
+}
+
+const manyTokens = 1 << 40
+
+func underFloor() setting {
+	return setting{
+		name: "the floor's rule", classes: "classes-floor.toml", whole: true, keep: 10, gates: fine(),
+		arm: replay.Arm{Pick: enrich.Options{Budget: manyTokens}, Store: store(), Free: true},
+	}
+}
+
+// The values are those of the built-in configuration.
+func asConfigured() setting {
+	return setting{
+		name: "the defaults", classes: "classes.toml", gates: []float64{0.9, 0.7, 0.5, usualGate, 0.2, 0.1, 0.05, 0.01},
+		arm: replay.Arm{
+			Pick:  enrich.Options{Budget: 8000, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
+			Store: store(),
+		},
+	}
+}
+
+const (
+	usualGate = 0.30
+	usualAge  = 10 * time.Second
+)
+
+// fine are gates close together, as the curve is steep.
+func fine() []float64 {
+	var all []float64
+	for g := 0.99; g > 0.0005; g *= 0.96 {
+		all = append(all, g)
+	}
+	return append(all, 0.0005)
+}
+
+// measure plays a set, prints what came of it, and judges it.
+func (s setting) measure(w io.Writer, v *verdicts, o options, set string, f *floor, train, bench []replay.Call) error {
+	model, err := classes(filepath.Join(o.dir, "traces", s.classes))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s, %s\n", set, s.name)
+	if o.wants("learned") || o.wants("off") || o.wants("oracle") {
+		p := s.play(o, model, true, s.arms(o), train, bench)
+		reports := p.Reports()
+		if o.wants("learned") {
+			s.show(w, v, reports[:len(s.gates)], f)
+			reports = reports[len(s.gates):]
+		}
+		for _, r := range reports {
+			line(w, r)
+			v.stale(s.name, r)
+		}
+	}
+	if o.wants("static") {
+		arm := s.arm
+		arm.Name, arm.Pick.MinProbability = "static", usualGate
+		if s.keep > 0 {
+			arm.Pick.MinProbability = 0
+		}
+		r := s.play(o, model, false, []replay.Arm{arm}, train, bench).Reports()[0]
+		line(w, r)
+		v.stale(s.name, r)
+	}
+	return nil
+}
+
+// arms are those that a learner serves: one for each gate, then off and the
+// oracle.
+func (s setting) arms(o options) []replay.Arm {
+	var all []replay.Arm
+	if o.wants("learned") {
+		for _, g := range s.gates {
+			arm := s.arm
+			arm.Name, arm.Pick.MinProbability = fmt.Sprintf("%.4f", g), g
+			all = append(all, arm)
+		}
+	}
+	for _, other := range []replay.Arm{{Name: "off", Source: replay.Nothing}, {Name: "oracle", Source: replay.Oracle}} {
+		if o.wants(other.Name) {
+			arm := s.arm
+			arm.Name, arm.Source, arm.Pick.MinProbability = other.Name, other.Source, usualGate
+			all = append(all, arm)
+		}
+	}
+	return all
+}
+
+// play plays a set: one part to learn from, the other to measure on as well.
+func (s setting) play(o options, model func(string) *valuemodel.Model, learn bool, arms []replay.Arm, train, bench []replay.Call) *replay.Player {
+	options := s.options(model)
+	options.Learn = learn
+	var p *replay.Player
+	if o.restart {
+		var state []byte
+		var process *forecast.Forecast
+		options.Learner = func(int) *forecast.Forecast {
+			process = p.Forecast()
+			state, _ = process.Merge(state) // an error: something of it could not be read, and is begun anew
+			return process
+		}
+		options.Ended = func(int) { state, _ = process.Merge(state) }
+	}
+	p = replay.New(options, arms...)
+	p.Train(replay.Sessions(train))
+	p.Play(replay.Sessions(bench))
+	return p
+}
+
+func (s setting) options(model func(string) *valuemodel.Model) replay.Options {
+	if s.whole {
+		model = asFloor(model)
+	}
+	return replay.Options{Model: model, Learn: true, MaxAge: usualAge, KeepTurns: s.keep}
+}

@@ -1,0 +1,168 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Session is one recorded session.
+type Session struct {
+	ID    string
+	turns [][]*made // calls of one turn were made together
+	calls int
+	later map[exact][]*made // the same, by call, in order
+}
+
+// made is a call as it is played.
+type made struct {
+	*Call
+	exact
+	judged
+	number     int // of the session's calls
+	turn       int
+	start, end time.Duration // since the session began
+	repeat     bool          // the session has made the same call before
+}
+
+// exact is a call without its answer.
+type exact struct{ tool, arguments string }
+
+// Sessions groups the calls of one trace by session, in the order in which they
+// begin. Sessions of two traces are never the same, whatever they are called.
+func Sessions(calls []Call) []*Session {
+	at := make(map[string]*Session)
+	var all []*Session
+	for i := range calls {
+		c := &calls[i]
+		s := at[c.Session]
+		if s == nil {
+			s = &Session{ID: c.Session, later: make(map[exact][]*made)}
+			at[c.Session] = s
+			all = append(all, s)
+		}
+		s.add(c)
+	}
+	return all
+}
+
+func (s *Session) add(c *Call) {
+	n := len(s.turns)
+	if n == 0 || s.turns[n-1][0].Batch != c.Batch {
+		s.turns = append(s.turns, nil)
+		n++
+	}
+	s.calls++
+	m := &made{Call: c, exact: exact{c.Tool, string(c.Arguments)}, number: s.calls, turn: n - 1}
+	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Arguments); ok {
+		m.arguments = string(canonical)
+	}
+	m.repeat = len(s.later[m.exact]) > 0
+	s.later[m.exact] = append(s.later[m.exact], m)
+	s.turns[n-1] = append(s.turns[n-1], m)
+}
+
+// next is the first time that the session makes a call after a turn; nil if it
+// does not. Only the world that answers guesses may ask, never what makes them.
+func (s *Session) next(c exact, turn int) *made {
+	for _, m := range s.later[c] {
+		if m.turn > turn {
+			return m
+		}
+	}
+	return nil
+}
+
+// lay puts the calls on a time line that begins with 0. What was recorded counts:
+// how long a call took, how far apart those of a turn began, and how long the
+// model thought. Where it was not, a call takes latency and the model think. No
+// turn begins before the last one has ended, whatever was recorded.
+func (s *Session) lay(think time.Duration, latency func(*made) time.Duration) {
+	var now time.Duration
+	var ended *int64 // ms: the last answer of the turn before; nil: not recorded
+	for i, turn := range s.turns {
+		first := earliest(turn)
+		switch {
+		case i == 0:
+		case first != nil && ended != nil:
+			now += min(max(0, milliseconds(*first-*ended)), longestGap)
+		default:
+			now += think
+		}
+		now = min(now, longestSession)
+		begin := now
+		ended = nil
+		for _, m := range turn {
+			m.start = begin
+			if m.Start != nil {
+				m.start += min(milliseconds(*m.Start-*first), longestGap)
+			}
+			m.end = m.start + cmp.Or(m.recorded(), latency(m))
+			if now = max(now, m.end); m.End != nil && (ended == nil || *m.End > *ended) {
+				ended = m.End
+			}
+		}
+	}
+}
+
+// Bounds of what is believed of recorded times, so that no sum of them overflows.
+// To whatever is decided here, a week is as long as a month.
+const (
+	longestGap     = 30 * 24 * time.Hour
+	longestSession = 365 * 24 * time.Hour
+)
+
+// earliest is when a turn began, in ms; nil if it was not recorded.
+func earliest(turn []*made) *int64 {
+	var first *int64
+	for _, m := range turn {
+		if m.Start != nil && (first == nil || *m.Start < *first) {
+			first = m.Start
+		}
+	}
+	return first
+}
+
+// recorded is how long a call took; 0 if that was not recorded.
+func (m *made) recorded() time.Duration {
+	if m.Start == nil || m.End == nil {
+		return 0
+	}
+	return min(max(milliseconds(*m.End-*m.Start), time.Microsecond), longestGap) // no time at all is less than could be told
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// moment is a call that begins or ends.
+type moment struct {
+	at   time.Duration
+	call *made
+	ends bool
+}
+
+// moments are those of a turn, in order. If it is a single instant, what only
+// reads is there before what may change something.
+func moments(turn []*made, instant bool) []moment {
+	all := make([]moment, 0, 2*len(turn))
+	for _, m := range turn {
+		all = append(all, moment{m.start, m, false}, moment{m.end, m, true})
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	if instant {
+		slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.rank(), b.rank()) })
+	}
+	return all
+}
+
+// rank is a moment's place in an instant: reads begin, then writes, and all end.
+func (m *moment) rank() int {
+	switch {
+	case m.ends:
+		return 2
+	case m.call.effect.Changes():
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"slices"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+)
+
+// table is where one session is played.
+type table struct {
+	p       *Player
+	s       *Session
+	began   time.Time         // when the session began, as the learner is told
+	now     time.Duration     // since then
+	turns   int               // begun
+	learner *forecast.Session // nil: no arm wants to know what it thinks
+	ledger  *ledger
+	known   map[exact]*judged // calls that were made or thought of
+	asked   map[exact]bool    // calls that were made
+	intent  []string          // the latest arguments, which say what the model is after
+	scores  scores
+	seats   []*seat
+}
+
+func newTable(p *Player, s *Session, arms []*arm) *table {
+	t := &table{
+		p: p, s: s, ledger: newLedger(), known: make(map[exact]*judged), asked: make(map[exact]bool),
+		scores: newScores(p),
+	}
+	for _, turn := range s.turns {
+		for _, m := range turn {
+			m.judged = *t.judge(m.exact)
+			if len(arms) > 0 && m.recorded() == 0 {
+				p.untimed++
+			}
+		}
+	}
+	s.lay(p.o.Think, latency)
+	t.began = p.starts(s)
+	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.Source == Forecast }) {
+		t.learner = p.learner().Begin(false)
+	}
+	for _, a := range arms {
+		t.seats = append(t.seats, a.seat(t))
+	}
+	return t
+}
+
+// starts is when a session begins: when it was recorded, but not before the one
+// played last has ended.
+func (p *Player) starts(s *Session) time.Time {
+	at := p.wall.Add(p.o.Think)
+	if first := earliest(s.turns[0]); first != nil {
+		if recorded := time.UnixMilli(*first); recorded.After(at) {
+			at = recorded
+		}
+	}
+	return at
+}
+
+// judge is what is known of a call, which does not change.
+func (t *table) judge(c exact) *judged {
+	j := t.known[c]
+	if j == nil {
+		found := t.p.o.judge(c)
+		j = &found
+		t.known[c] = j
+	}
+	return j
+}
+
+// at is the moment that is played, as the learner and the throttles are told it.
+func (t *table) at() time.Time { return t.began.Add(t.now) }
+
+// turn plays the calls of a turn, then has everybody guess at the next.
+func (t *table) turn(turn []*made) {
+	t.turns++
+	for _, m := range moments(turn, t.p.o.KeepTurns > 0) {
+		t.now = max(t.now, m.at)
+		t.p.tick++
+		if m.ends {
+			t.ends(m.call)
+		} else {
+			t.begins(m.call)
+		}
+	}
+	t.guess()
+}
+
+// Bounds of what is taken for the model's intent.
+const (
+	intentCalls = 4
+	intentBytes = 512 // of each
+)
+
+func (t *table) intend(arguments string) {
+	if t.intent = append(t.intent, arguments[:min(len(arguments), intentBytes)]); len(t.intent) > intentCalls {
+		t.intent = t.intent[1:]
+	}
+}
+
+// begins is the beginning of a call.
+func (t *table) begins(m *made) {
+	for _, seat := range t.seats {
+		seat.advance(t.now)
+		seat.read(m, t.ledger.sound(m.query.Places))
+	}
+	if m.storable() && len(t.seats) > 0 {
+		t.scores.asked(t, m)
+	}
+	t.asked[m.exact] = true
+	t.intend(m.arguments)
+	if t.learner != nil {
+		t.learner.Call(forecast.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.Tool, Arguments: m.arguments, At: t.at()})
+	}
+	if m.effect.Changes() {
+		t.ledger.arrive(m.effect)
+		for _, seat := range t.seats {
+			seat.arrive(m)
+		}
+		t.void(m.effect)
+	}
+}
+
+// ends is the end of a call.
+func (t *table) ends(m *made) {
+	if m.effect.Changes() {
+		t.ledger.end(m.effect, t.p.tick)
+	}
+	for _, seat := range t.seats {
+		seat.advance(t.now)
+		seat.finish(m)
+	}
+	if t.learner != nil {
+		t.learner.Result(forecast.Result{ID: uint64(m.number), Failed: m.Failed, Text: []byte(m.Text), Size: m.Bytes, At: t.at()})
+	}
+}
+
+// void is a change: what depends on it is foreseen anew.
+func (t *table) void(e call.Effect) {
+	stale := func(c exact) bool { return touches(e, t.judge(c).query.Places) }
+	t.scores.void(stale)
+	if t.learner != nil {
+		t.learner.Invalidate(func(tool, arguments string) bool { return stale(exact{tool, arguments}) })
+	}
+	for _, seat := range t.seats {
+		seat.void(func(k call.Key) bool { return stale(exact{k.Tool, k.Arguments}) })
+	}
+}
+
+// touches reports whether a change is one of something in the places.
+func touches(e call.Effect, places []call.Place) bool {
+	return slices.ContainsFunc(e.Places, func(p call.Place) bool { return slices.Contains(places, p) })
+}
+
+// guess is what happens between two turns.
+func (t *table) guess() {
+	t.p.tick++
+	var guesses []forecast.Guess
+	if t.learner != nil {
+		guesses = t.learner.Guesses(t.at())
+		if len(t.seats) > 0 {
+			t.scores.thought(t, guesses)
+		}
+	}
+	for _, seat := range t.seats {
+		seat.advance(t.now)
+		switch seat.Source {
+		case Forecast:
+			seat.consider(guesses)
+		case Oracle:
+			seat.consider(t.foreknown())
+		}
+	}
+}
+
+// foreknown are the reads of the next turn that are no repeats.
+func (t *table) foreknown() []forecast.Guess {
+	if t.turns >= len(t.s.turns) {
+		return nil
+	}
+	var all []forecast.Guess
+	for _, m := range t.s.turns[t.turns] {
+		if m.read && m.storable() && !m.repeat {
+			all = append(all, forecast.Guess{
+				Tool: m.Tool, Arguments: m.arguments, P: 1, Edge: "oracle", Model: m.model, Bytes: m.Bytes,
+				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(m.start-t.now, time.Millisecond)),
+			})
+		}
+	}
+	return all
+}
+
+// end is the end of the session.
+func (t *table) end() {
+	t.scores.end()
+	if t.learner != nil {
+		t.learner.End()
+	}
+	for _, seat := range t.seats {
+		seat.end()
+	}
+	t.p.wall = t.at()
+}
