@@ -160,10 +160,15 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
 	asJSON := fs.Bool("json", false, "")
 	speed := fs.Float64("speed", 0, "")
+	show := fs.Bool("show-config", false, "")
 	if err := parse(fs, args, usageDemo, stdout); err != nil {
 		return err
 	}
 	if err := noArguments(fs, usageDemo); err != nil {
+		return err
+	}
+	if *show {
+		_, err := io.WriteString(stdout, demo.Config)
 		return err
 	}
 	return demo.Run(ctx, demo.Options{Stdout: stdout, Stderr: stderr, JSON: *asJSON, Speed: *speed})

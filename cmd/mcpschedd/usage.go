@@ -61,13 +61,15 @@ For example:
   mcpschedd explain github/list_issues
 `
 
-const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR]
+const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR] [--show-config]
 
 Plays one agent session against two embedded MCP servers, straight and through
 mcpschedd, and prints the waits side by side. Needs no network.
 
   --json          print the figures as JSON
-  --speed FACTOR  divide think and tool times by this (default 4)
+  --speed FACTOR  divide think and tool times, and those that mcpschedd is told,
+                  by this (default 4)
+  --show-config   print what mcpschedd is told of the two servers, and play nothing
 `
 
 func help(args []string, w io.Writer) error {

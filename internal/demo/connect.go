@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -26,6 +25,7 @@ const startWithin = 30 * time.Second
 type desk struct {
 	peers   map[string]*peer         // the script's server → the connection that leads there
 	name    func(call) (tool string) // what that connection calls the tool
+	proxy   *peer                    // mcpschedd; nil: there is none between
 	start   time.Duration            // from the first process to the last list of tools
 	closers []func()                 // run last to first
 }
@@ -68,25 +68,14 @@ func openThrough(ctx context.Context, o Options) (*desk, error) {
 	}
 	d.start = time.Since(begin)
 	d.closers = append(d.closers, p.close)
-	d.peers[tracker], d.peers[files] = p, p
+	d.proxy, d.peers[tracker], d.peers[files] = p, p, p
 	return d, nil
 }
 
 // writeConfig writes the configuration under which mcpschedd runs the
 // upstreams, with its state in dir too.
 func (o Options) writeConfig(dir string) (file string, err error) {
-	type upstream struct {
-		Command string            `toml:"command"`
-		Args    []string          `toml:"args"`
-		Env     map[string]string `toml:"env"`
-	}
-	run := func(name string) upstream {
-		return upstream{o.Executable, []string{UpstreamCommand, name}, map[string]string{speedVariable: o.speed()}}
-	}
-	text, err := toml.Marshal(map[string]any{
-		"server":    map[string]any{"state_dir": filepath.Join(dir, "state")},
-		"upstreams": map[string]any{tracker: run(tracker), files: run(files)},
-	})
+	text, err := o.configuration(filepath.Join(dir, "state"))
 	if err != nil {
 		return "", err
 	}
@@ -103,6 +92,9 @@ func (d *desk) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
 	return r, p.explain(err)
 }
 
+// readOnly reports whether the server says of the call's tool that it only reads.
+func (d *desk) readOnly(c call) bool { return d.peers[c.Server].reads[d.name(c)] }
+
 // close ends the connections and returns when their processes have ended.
 func (d *desk) close() {
 	for i := len(d.closers) - 1; i >= 0; i-- {
@@ -114,18 +106,19 @@ func (d *desk) close() {
 // peer is a server process and the client that speaks to it.
 type peer struct {
 	client *client.Client
-	said   *tail // on stderr
+	reads  map[string]bool // tool → it says that it only reads
+	said   *tail           // on stderr
 }
 
 // connect starts the executable with args and env added to ours, and does
 // what any client does first: shake hands, list the tools.
 func (o Options) connect(ctx context.Context, args []string, env ...string) (*peer, error) {
 	said := &tail{}
-	p := &peer{said: said, client: client.NewClient(transport.NewStdioWithOptions(o.Executable, env, args,
-		transport.WithCommandStderrWriter(said),
+	p := &peer{said: said, reads: map[string]bool{}, client: client.NewClient(transport.NewStdioWithOptions(o.Executable, env, args,
 		transport.WithCommandFunc(func(_ context.Context, command string, env, args []string) (*exec.Cmd, error) {
 			cmd := exec.Command(command, args...)
 			cmd.Env = append(os.Environ(), env...)
+			cmd.Stderr = said // by the transport's own way its end may be lost
 			apart(cmd)
 			return cmd, nil
 		}),
@@ -139,7 +132,7 @@ func (o Options) connect(ctx context.Context, args []string, env ...string) (*pe
 		hello := mcp.InitializeRequest{}
 		hello.Params.ClientInfo = mcp.Implementation{Name: "mcpschedd-demo", Version: "1"}
 		if _, err = p.client.Initialize(within, hello); err == nil {
-			_, err = p.client.ListTools(within, mcp.ListToolsRequest{})
+			err = p.listTools(within)
 		}
 		if err != nil {
 			p.close()
@@ -151,12 +144,29 @@ func (o Options) connect(ctx context.Context, args []string, env ...string) (*pe
 	return p, nil
 }
 
+// listTools asks which tools there are, and notes which of them only read.
+func (p *peer) listTools(ctx context.Context) error {
+	list, err := p.client.ListTools(ctx, mcp.ListToolsRequest{})
+	if err != nil {
+		return err
+	}
+	for _, t := range list.Tools {
+		p.reads[t.Name] = t.Annotations.ReadOnlyHint != nil && *t.Annotations.ReadOnlyHint
+	}
+	return nil
+}
+
 // close ends the process. How it exits after its work is done decides nothing.
 func (p *peer) close() { p.client.Close() }
 
-// explain adds to the loss of the connection what the process said last.
+// explain adds to the loss of the connection what the process said last, which is
+// all there when it has ended.
 func (p *peer) explain(err error) error {
-	if last := p.said.lastLine(); last != "" && errors.Is(err, transport.ErrTransportClosed) {
+	if !errors.Is(err, transport.ErrTransportClosed) {
+		return err
+	}
+	p.close()
+	if last := p.said.lastLine(); last != "" {
 		return fmt.Errorf("%w: %s", err, last)
 	}
 	return err

@@ -3,15 +3,16 @@
 //
 // The one idea: nothing is pretended but time. The upstreams are real MCP
 // servers in processes of their own, spoken to over stdio; the proxy is this
-// same binary with a configuration file like any user's; the agent takes every
-// argument from an answer it was given. Only think times and tool latencies
-// are made up, and both are shortened by one factor, [Options.Speed].
+// same binary with a configuration file like any user's, [Config]; the agent
+// takes every argument from an answer it was given. Only think times and tool
+// latencies are made up, and both are shortened by one factor, [Options.Speed],
+// with the times that the configuration names.
 //
 //	err := demo.Run(ctx, demo.Options{Stdout: os.Stdout, Stderr: os.Stderr})
 //
 // The two runs must agree on every answer to the byte, else Run fails: a fast
 // wrong answer is no result. What mcpschedd does with a call is read from the
-// answer's _meta, never assumed.
+// answer's _meta, and what it guessed from its own stats, never assumed.
 //
 // It leaves out everything a benchmark needs: repetition, load, percentiles.
 package demo
@@ -25,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/mark3labs/mcp-go/server"
 )
@@ -35,6 +37,8 @@ const (
 	UpstreamCommand = "demo-upstream"
 	// speedVariable hands [Options.Speed] to the upstreams.
 	speedVariable = "MCPSCHEDD_DEMO_SPEED"
+	// afterwards is the think time after the last turn, in life.
+	afterwards = 3 * time.Second
 	// defaultSpeed brings the minute that the session takes in life down to
 	// 15 s, twice.
 	defaultSpeed = 4
@@ -45,7 +49,7 @@ type Options struct {
 	Stdout     io.Writer // the table; default: nowhere
 	Stderr     io.Writer // a line per call while it runs; default: nowhere
 	JSON       bool      // the same figures as one JSON object, instead of the table
-	Speed      float64   // think and tool times are divided by it; default 4, life is 1
+	Speed      float64   // think and tool times, and those of Config, are divided by it; default 4, life is 1
 	Executable string    // the mcpschedd to run as proxy and as upstreams; default: this one
 }
 
@@ -100,10 +104,25 @@ func (o Options) play(ctx context.Context, name string, open func(context.Contex
 			name, a.Turn, len(turns), milliseconds(a.Wait), a.short(70))
 	})
 	s.Start = d.start
+	for i := range s.Answers {
+		s.Answers[i].ReadOnly = d.readOnly(s.Answers[i].call)
+	}
+	if err == nil && d.proxy != nil {
+		s.Account, err = o.settle(ctx, d.proxy)
+	}
 	if err != nil {
 		return s, interrupted(ctx, fmt.Errorf("%s: %w", name, err))
 	}
 	return s, nil
+}
+
+// settle reads the account of mcpschedd as late as the agent would have made its
+// next call: what was fetched for that was fetched in vain, and shall count.
+func (o Options) settle(ctx context.Context, proxy *peer) (*account, error) {
+	if err := sleep(ctx, shorten(afterwards, o.Speed)); err != nil {
+		return nil, err
+	}
+	return proxy.account(ctx)
 }
 
 // interrupted prefers the end of ctx to what broke because of it.

@@ -8,6 +8,7 @@ import (
 )
 
 type (
+	Account = account
 	Answer  = answer
 	Call    = call
 	Session = session
@@ -19,6 +20,7 @@ var (
 	Shorten     = shorten
 	ConfigFile  = configFile
 	NewReport   = newReport
+	Listed      = listed
 )
 
 const DefaultSpeed = defaultSpeed
@@ -27,6 +29,9 @@ var (
 	WriteTable = (*report).writeTable
 	WriteJSON  = (*report).writeJSON
 	Mismatch   = (*report).mismatch
+	Wasted     = (*account).wasted
+
+	Configuration = Options.configuration
 )
 
 // Script is the turns of the session, over a memory of its own.
@@ -37,7 +42,7 @@ func Play(ctx context.Context, speed float64, do func(context.Context, Call) (*m
 	return play(ctx, Script(), do, speed, func(Answer) {})
 }
 
-// AnswerTo is an answer as play records it.
+// AnswerTo is the answer to a call that only reads, as play records it.
 func AnswerTo(c Call, turn int, text string, wait time.Duration) Answer {
-	return Answer{call: c, Turn: turn, Text: text, Wait: wait}
+	return Answer{call: c, Turn: turn, Text: text, Wait: wait, ReadOnly: true}
 }

@@ -49,6 +49,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// smallStats is what the small proxy says of itself.
+const smallStats = `{"uptime_s":1,"totals":{"calls":20,"served_stored":1,"joined":0,"fetched":19,"upstream_amplification":1.05},
+"prefetch":{"issued":2,"used":1,"late":0,"wasted":{"expired":0,"invalidated":0},"hidden_ms":0.2,"declined":{"low_probability":3}}}`
+
 // serve aggregates the upstreams of a configuration file: upstream__tool,
 // nothing stored.
 func serve(ctx context.Context, file string) error {
@@ -72,7 +76,13 @@ func serve(ctx context.Context, file string) error {
 	if !strings.HasPrefix(config.Server.StateDir, filepath.Dir(file)) {
 		return fmt.Errorf("state_dir: got %q, want it beside %q", config.Server.StateDir, file)
 	}
-	s := server.NewMCPServer("small", "1", server.WithToolCapabilities(false))
+	s := server.NewMCPServer("small", "1", server.WithToolCapabilities(false), server.WithResourceCapabilities(false, false))
+	s.AddResource(mcp.NewResource("mcpschedd://stats", "stats"), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		if mode == "mute" {
+			return nil, fmt.Errorf("no comment")
+		}
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: "mcpschedd://stats", Text: smallStats}}, nil
+	})
 	for name, u := range config.Upstreams {
 		var env []string
 		for k, v := range u.Env {

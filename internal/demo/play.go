@@ -19,6 +19,7 @@ type answer struct {
 	Turn        int           // from 1
 	Text        string        // of the result, to the byte
 	Disposition string        // what mcpschedd says it did; "" if it says nothing
+	ReadOnly    bool          // its server says so
 	Wait        time.Duration // as measured, from sending the call
 }
 
@@ -28,6 +29,7 @@ type session struct {
 	Waited  time.Duration // for answers; of calls made together, for the slowest
 	Took    time.Duration // thinking and waiting
 	Answers []answer      // in the order of the script
+	Account *account      // what mcpschedd says of the run; nil: it had no part in it
 }
 
 // play runs the turns in order, through do, with think times divided by speed.

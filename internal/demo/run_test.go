@@ -65,8 +65,10 @@ func TestRun(t *testing.T) {
 	checkGone(t, 5) // two upstreams, then a proxy with two more
 	for _, want := range []string{
 		"20 calls in 15 turns",
-		"divided by 1000 in both",
-		"prefetched\n", // as the proxy's _meta says, for list_directory alone
+		"are divided by 1000.",
+		" prefetched  ",          // as the proxy's _meta says, for list_directory alone
+		"2 guesses made: 1 used", // as its stats say
+		"21 calls sent to the servers for the agent's 20: 1.05 each",
 		"All 20 answers were the same to the byte.",
 		"claude mcp add mcpschedd -- mcpschedd serve",
 	} {
@@ -92,6 +94,10 @@ func TestRunJSON(t *testing.T) {
 			DirectMs  float64 `json:"direct_ms"`
 			ThroughMs float64 `json:"mcpschedd_ms"`
 			Answered  string
+			ReadOnly  bool `json:"read_only"`
+		}
+		Direct, Mcpschedd struct {
+			ReadMs float64 `json:"read_only_ms"`
 		}
 		Equal bool
 	}
@@ -101,7 +107,13 @@ func TestRunJSON(t *testing.T) {
 	if r.Turns != 15 || len(r.Calls) != 20 || !r.Equal {
 		t.Errorf("got %d turns, %d calls, equal %v, want 15, 20, true", r.Turns, len(r.Calls), r.Equal)
 	}
+	if r.Direct.ReadMs <= 0 || r.Mcpschedd.ReadMs <= 0 {
+		t.Errorf("waits on calls that only read: got %v and %v ms, want both measured", r.Direct.ReadMs, r.Mcpschedd.ReadMs)
+	}
 	for i, c := range r.Calls {
+		if c.ReadOnly != (c.Tool != "update_issue") {
+			t.Errorf("call %d, %s: got read-only %v", i+1, c.Tool, c.ReadOnly)
+		}
 		want := "fetched"
 		if c.Tool == "list_directory" {
 			want = "prefetched"
@@ -125,6 +137,21 @@ func TestRunAnswersDiffer(t *testing.T) {
 	if !strings.Contains(out.String(), "DIFFERS") || strings.Contains(out.String(), "the same to the byte") {
 		t.Errorf("got a table that hides the difference:\n%s", out)
 	}
+}
+
+// Without its account of itself there would be nothing to show but what the demo
+// thinks that mcpschedd did.
+func TestRunNoAccount(t *testing.T) {
+	o, out, _ := options(t)
+	t.Setenv(proxyVariable, "mute")
+	err := demo.Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "mcpschedd: mcpschedd://stats: ") || !strings.Contains(err.Error(), "no comment") {
+		t.Errorf("got error %v, want what could not be read, and why", err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("got a table without it:\n%s", out)
+	}
+	checkGone(t, 5)
 }
 
 func TestRunProxyDies(t *testing.T) {

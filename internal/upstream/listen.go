@@ -25,16 +25,26 @@ func (in *instance) listen(c *conn) {
 	defer in.listening.Unlock()
 	in.mu.Lock()
 	hop := in.spoken.hop()
-	params := []byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`)
+	params := []byte(`{"notifications":{`)
+	offer := in.offer.Load()
+	for _, l := range []List{Tools, Prompts, Resources} {
+		if offer != nil && string(jsonrpc.Get(jsonrpc.Get(offer.Capabilities, l.Capability()), "listChanged")) == "true" {
+			params = append(params, `"`+l.Capability()+`ListChanged":true,`...)
+		}
+	}
 	if len(in.watched) > 0 {
-		params = append(params, `,"resourceSubscriptions":[`...)
+		params = append(params, `"resourceSubscriptions":[`...)
 		for uri := range in.watched {
 			params = append(jsonrpc.AppendString(params, uri), ',')
 		}
-		params[len(params)-1] = ']'
+		params = append(params[:len(params)-1], "],"...)
 	}
-	params = append(params, "}}"...)
 	in.mu.Unlock()
+	if params[len(params)-1] == '{' { // it would end at once, and be asked again and again
+		c.unlistened()
+		return
+	}
+	params = append(params[:len(params)-1], "}}"...)
 	c.relisten(&Request{
 		Method: "subscriptions/listen", Params: params, Hop: hop,
 		Notify: func(method string, params []byte) {
@@ -68,6 +78,17 @@ func (c *conn) relisten(req *Request) {
 	if c.err != nil {
 		cancel()
 	}
+	c.mu.Unlock()
+	if old != nil {
+		old()
+	}
+}
+
+// unlistened ends the connection's listen request, if there is one.
+func (c *conn) unlistened() {
+	c.mu.Lock()
+	old := c.unlisten
+	c.unlisten = nil
 	c.mu.Unlock()
 	if old != nil {
 		old()

@@ -1,0 +1,166 @@
+package demo_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/internal/demo"
+)
+
+// settings is the demo's configuration, as far as it is looked at here.
+type settings struct {
+	Enrichment struct {
+		WasteMS float64 `toml:"waste_ms"`
+	}
+	Server struct {
+		StateDir string `toml:"state_dir"`
+	}
+	Upstreams map[string]struct {
+		Command string
+		Args    []string
+		Env     map[string]string
+	}
+	Tools map[string]struct {
+		Class string `toml:"side_effect_class"`
+		Cost  struct {
+			TypicalKB float64 `toml:"typical_kb"`
+			Latency   float64 `toml:"latency_ms_p50"`
+			Freshness float64 `toml:"freshness_ttl_s"`
+		} `toml:"cost_model"`
+		FollowUps []followUp `toml:"follow_up"`
+	}
+}
+
+type followUp struct {
+	Tool        string
+	Probability float64
+	Args        map[string]any
+}
+
+func decode(t *testing.T, text string) settings {
+	t.Helper()
+	var s settings
+	if _, err := toml.Decode(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConfigurationOfARun(t *testing.T) {
+	text, err := demo.Configuration(demo.Options{Speed: 8, Executable: "/opt/x y"}, "/tmp/state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, run := decode(t, demo.Config), decode(t, string(text))
+	if run.Server.StateDir != "/tmp/state" {
+		t.Errorf("state_dir: got %q", run.Server.StateDir)
+	}
+	if len(run.Upstreams) != 2 {
+		t.Errorf("got %d upstreams, want 2", len(run.Upstreams))
+	}
+	for name, u := range run.Upstreams {
+		if u.Command != "/opt/x y" || u.Env["MCPSCHEDD_DEMO_SPEED"] != "8" || !slices.Equal(u.Args, []string{demo.UpstreamCommand, name}) {
+			t.Errorf("upstream %s: got %+v, want this executable at speed 8", name, u)
+		}
+	}
+	if life.Enrichment.WasteMS == 0 || run.Enrichment.WasteMS != life.Enrichment.WasteMS/8 {
+		t.Errorf("waste_ms: got %v, want an eighth of %v", run.Enrichment.WasteMS, life.Enrichment.WasteMS)
+	}
+}
+
+// Of the tools only times change.
+func TestToolsOfARun(t *testing.T) {
+	text, err := demo.Configuration(demo.Options{Speed: 8}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, run := decode(t, demo.Config), decode(t, string(text))
+	times := 0
+	for name, l := range life.Tools {
+		r := run.Tools[name]
+		if r.Cost.Latency != l.Cost.Latency/8 || r.Cost.Freshness != l.Cost.Freshness/8 || r.Cost.TypicalKB != l.Cost.TypicalKB {
+			t.Errorf("%s: got %+v, want times an eighth of %+v", name, r.Cost, l.Cost)
+		}
+		if l.Cost.Latency > 0 && l.Cost.Freshness > 0 {
+			times++
+		}
+		if diff := cmp.Diff(l.FollowUps, r.FollowUps); diff != "" || l.Class != r.Class {
+			t.Errorf("%s (-life +run):\n%s", name, diff)
+		}
+	}
+	if times == 0 || len(run.Tools) != len(life.Tools) {
+		t.Errorf("got %d tools with times, %d tools of %d", times, len(run.Tools), len(life.Tools))
+	}
+}
+
+// Times are told by their keys; a key that says it in another way would not be
+// divided.
+func TestTimesHaveUnits(t *testing.T) {
+	for key := range keys(t, demo.Config) {
+		if strings.HasSuffix(key, "_age") || strings.HasSuffix(key, "settle") || strings.HasSuffix(key, "timeout") {
+			t.Errorf("%s: got a time that would not be divided", key)
+		}
+	}
+}
+
+// keys are all keys of a file, each without those above it.
+func keys(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	var any map[string]any
+	meta, err := toml.Decode(text, &any)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, k := range meta.Keys() {
+		all[k[len(k)-1]] = true
+	}
+	return all
+}
+
+// A follow-up says where arguments come from, and nothing of this session: a value
+// of its own it may only have where that is the tool's default.
+func TestFollowUpsKnowTheToolsAlone(t *testing.T) {
+	tools := map[string]mcp.Tool{}
+	for _, upstream := range []string{"tracker", "files"} {
+		s, err := demo.NewUpstream(upstream, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, tool := range s.ListTools() {
+			tools[upstream+"/"+name] = tool.Tool
+		}
+	}
+	seen := 0
+	for from, rule := range decode(t, demo.Config).Tools {
+		upstream, _, _ := strings.Cut(from, "/")
+		for _, f := range rule.FollowUps {
+			seen++
+			target, known := tools[upstream+"/"+f.Tool]
+			if _, exact := tools[from]; !exact || !known {
+				t.Errorf("%s → %s: there are no such tools", from, f.Tool)
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+				property, _ := target.InputSchema.Properties[name].(map[string]any)
+				if property == nil {
+					t.Errorf("%s → %s: it takes no %s", from, f.Tool, name)
+					continue
+				}
+				text, _ := f.Args[name].(string)
+				if !strings.HasPrefix(text, "$args.") && !strings.HasPrefix(text, "$result.") && f.Args[name] != property["default"] {
+					t.Errorf("%s → %s: %s = %v: want a binding, or the tool's default, %v", from, f.Tool, name, f.Args[name], property["default"])
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("got no follow-ups")
+	}
+}
