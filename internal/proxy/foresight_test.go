@@ -1,13 +1,15 @@
 package proxy_test
 
 import (
+	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -225,5 +227,51 @@ func TestForeseenLearned(t *testing.T) {
 			return
 		}
 	}
-	t.Error(fmt.Sprintf("got %v, want a hit by the sixth session", all))
+	t.Errorf("got %v, want a hit by the sixth session", all)
+}
+
+// What was fetched early of one upstream is still there after the first call to
+// another one, which has nothing to do with it.
+func TestForeseenBesideAnother(t *testing.T) {
+	o := foreseeing(t, mcptest.Options{Name: "one"})
+	two := child(t, mcptest.Options{Name: "two"})
+	two.Model.Name, two.Model.Domain = "two", "elsewhere"
+	o.Upstreams[0].Model.Domain = "here"
+	o.Upstreams = append(o.Upstreams, two)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("one__list", `{}`)
+	until(t, s, "two guesses", settled(2))
+	c.call("two__echo", `{"n":1}`)
+	if how := disposition(t, c.call("one__echo", `{"n":11}`)); how != "hit" {
+		t.Errorf("got %s, want hit", how)
+	}
+}
+
+// A server that has nothing to notify of may end the listen request at once, as
+// those of mcp-go do. Nothing was missed meanwhile.
+func TestForeseenOfAServerWithoutNews(t *testing.T) {
+	var listens atomic.Int64
+	mo := mcptest.Options{
+		Name: "one", Era: "stateless", Capabilities: `{"tools":{}}`, Results: map[string]string{"list": items},
+		Tools: []string{`{"name":"list","inputSchema":{"type":"object"}}`, `{"name":"echo","inputSchema":{"type":"object"}}`},
+		Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+			if m.Method == "subscriptions/listen" {
+				listens.Add(1)
+				return []byte(`{"resultType":"complete"}`)
+			}
+			return nil
+		},
+	}
+	_, up := remote(t, mo)
+	o := foreseeing(t, mcptest.Options{Name: "one"})
+	up.Exclusive, up.Model.Name, up.Model.URL = true, up.Spec.Name, up.Spec.URL
+	o.Upstreams[0] = up
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	until(t, s, "two guesses", settled(2))
+	if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" || listens.Load() > 0 {
+		t.Errorf("got %s after %d listen requests, want a hit and none", how, listens.Load())
+	}
 }

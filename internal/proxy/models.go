@@ -112,6 +112,7 @@ type said struct {
 
 	mu      sync.Mutex
 	servers map[string]string           // upstream → what its server first called itself
+	unnamed map[string]bool             // upstreams of which something was judged before that
 	turned  map[string]bool             // upstreams whose server later called itself something else
 	hints   map[target]valuemodel.Hints // the most restrictive there were
 }
@@ -140,16 +141,19 @@ func (s *said) hear(t target, m made) heard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servers == nil {
-		s.servers, s.turned, s.hints = make(map[string]string), make(map[string]bool), make(map[target]valuemodel.Hints)
+		s.servers, s.unnamed, s.turned = make(map[string]string), make(map[string]bool), make(map[string]bool)
+		s.hints = make(map[target]valuemodel.Hints)
 	}
 	var h heard
-	if m.server != nil {
+	if m.server == nil {
+		s.unnamed[t.upstream] = true
+	} else {
 		name, _ := jsonrpc.String(jsonrpc.Get(m.server, "name"))
 		first, known := s.servers[t.upstream]
 		switch {
 		case !known:
 			s.servers[t.upstream] = name
-			h.news = true
+			h.news = s.unnamed[t.upstream] // else there is nothing that could have been judged otherwise
 		case first != name && !s.turned[t.upstream]:
 			s.turned[t.upstream] = true
 			h.news = true
