@@ -134,7 +134,11 @@ func span(n float64, unit time.Duration) time.Duration {
 func limits(c *config.Config) map[string]limit.Rule {
 	out := make(map[string]limit.Rule, len(c.Limits)) // host → pace
 	for _, l := range c.Limits {
-		out[strings.ToLower(l.Name)] = limit.Rule{
+		name := l.Name
+		if !strings.HasPrefix(name, "upstream:") { // those bear the upstream's name as it is written
+			name = strings.ToLower(name)
+		}
+		out[name] = limit.Rule{
 			Rate: l.Rate, Burst: l.Burst, Concurrency: l.Concurrency,
 			SpeculativeShare: l.SpeculativeShare, SpeculativePerHour: l.SpeculativePerHour,
 		}

@@ -112,7 +112,7 @@ concurrency = 2
 `))
 	want := map[string]limit.Rule{
 		"api.example:8443": {Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.25, SpeculativePerHour: 7},
-		"*":                {Concurrency: 2, SpeculativeShare: 0.5, SpeculativePerHour: 200},
+		"*":                {Concurrency: 2, SpeculativeShare: 0.5},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)

@@ -78,8 +78,5 @@ func (c *Config) fill(dir string, stated func(key string) bool) {
 		if l.SpeculativeShare == 0 {
 			l.SpeculativeShare = 0.5
 		}
-		if l.SpeculativePerHour == 0 {
-			l.SpeculativePerHour = 200
-		}
 	}
 }

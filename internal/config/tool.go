@@ -69,7 +69,7 @@ type Limit struct {
 	Burst              int     `toml:"burst" min:"0"`                     // calls; not set: the rate, at least 1
 	Concurrency        int     `toml:"concurrency" min:"0"`               // calls at once
 	SpeculativeShare   float64 `toml:"speculative_share" min:"0" max:"1"` // of bucket and slots that must be free; not set: 0.5
-	SpeculativePerHour int     `toml:"speculative_per_hour" min:"0"`      // calls; not set: 200
+	SpeculativePerHour int     `toml:"speculative_per_hour" min:"0"`      // calls; not set: 200, for a process on this machine none
 }
 
 // NamedPlan is a plan that is listed as the tool plan__NAME.

@@ -81,11 +81,12 @@ func (s *Store) flyingLocked() (n int64) {
 func (s *Store) CheckFates(all []*Guess) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var fates [call.Wasted + 1]int64
+	var fates [call.Compared + 1]int64
 	var wasted Waste
 	for _, g := range all {
 		fates[g.Fate()]++
-		if (g.Fate() == call.Wasted) != (g.Why() != "") {
+		lost := g.Fate() == call.Wasted || g.Fate() == call.Compared
+		if lost != (g.Why() != "") || (g.Fate() == call.Compared) != (g.Why() == string(compared)) {
 			return fmt.Errorf("a guess of fate %d, because %q", g.Fate(), g.Why())
 		}
 		wasted.add(cause(g.Why()))
@@ -94,7 +95,7 @@ func (s *Store) CheckFates(all []*Guess) error {
 	switch open := s.flyingLocked() + int64(len(s.unasked.entries)); {
 	case fates[call.Ready]+fates[call.Late] != p.Used || fates[call.Late] != p.Late:
 		return fmt.Errorf("fates %v, counted %+v", fates, p)
-	case wasted != p.Wasted || sum(wasted) != fates[call.Wasted]:
+	case wasted != p.Wasted || sum(wasted) != fates[call.Wasted]+fates[call.Compared]:
 		return fmt.Errorf("wasted because of %+v, counted %+v", wasted, p.Wasted)
 	case fates[call.Pending] != open:
 		return fmt.Errorf("%d pending, %d in flight or stored", fates[call.Pending], open)

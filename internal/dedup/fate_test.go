@@ -123,7 +123,7 @@ func TestFate(t *testing.T) {
 		{"another scope ends", never, func(_ *testing.T, w world) { w.store.Drop("session 2") }, pending, ""},
 		{"the store is closed", never, func(_ *testing.T, w world) { w.store.Close() }, wasted, "never_asked"},
 		{"stored, and the store closed", never, func(_ *testing.T, w world) { w.settle(); w.store.Close() }, wasted, "never_asked"},
-		{"tried", never, func(t *testing.T, w world) { w.settle(); w.ask(t, trying(w.q)) }, wasted, "compared"},
+		{"tried", never, func(t *testing.T, w world) { w.settle(); w.ask(t, trying(w.q)) }, call.Compared, "compared"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

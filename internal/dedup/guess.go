@@ -11,20 +11,21 @@ import (
 
 // Guess is a fetch that began before anybody asked for its answer.
 type Guess struct {
-	why  cause        // of a wasted one; written once, before its fate
+	why  cause        // of one that nobody got; written once, before its fate
 	fate atomic.Int32 // a call.Fate; changed once, where it is counted
 }
 
 // Fate is what became of it so far. It takes no lock.
 func (g *Guess) Fate() call.Fate { return call.Fate(g.fate.Load()) }
 
-// Why is the reason why it was wasted, in the words of [Waste]; "" if it was not,
-// or not yet.
+// Why is the reason why nobody got it, in the words of [Waste]; "" if somebody did,
+// or nobody has so far.
 func (g *Guess) Why() string {
-	if g.Fate() != call.Wasted {
-		return ""
+	switch g.Fate() {
+	case call.Wasted, call.Compared:
+		return string(g.why)
 	}
-	return string(g.why)
+	return ""
 }
 
 // usedLocked notes the first use of a guess, and returns what that has hidden: 0
@@ -49,7 +50,11 @@ func (s *Store) wastedLocked(g *Guess, why cause) {
 	}
 	s.counts.Prefetch.Wasted.add(why)
 	g.why = why
-	g.fate.Store(int32(call.Wasted))
+	fate := call.Wasted
+	if why == compared {
+		fate = call.Compared
+	}
+	g.fate.Store(int32(fate))
 }
 
 // Prefetch fetches the answer to q before anybody asks, unless there is no need

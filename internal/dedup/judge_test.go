@@ -142,6 +142,8 @@ func (w *world) judgeFates() {
 			want, hidden = call.Late, max(0, x.asked.Sub(x.sent))
 		case got == call.Pending:
 			want = call.Pending // that there is such a guess is counted
+		case x.guess.Why() == "compared":
+			want = call.Compared // which CheckFates counts
 		default:
 			want = call.Wasted
 		}
@@ -149,6 +151,6 @@ func (w *world) judgeFates() {
 			w.blamed = append(w.blamed, fmt.Sprintf("wrong fate: got %d, %q, and %v hidden, want %d and %v: fetch %#v, served %d times",
 				got, x.guess.Why(), x.hidden, want, hidden, x.op, x.served))
 		}
-		w.sums["fate "+[]string{"pending", "ready", "late", "wasted"}[want]+" "+x.guess.Why()]++
+		w.sums["fate "+[]string{"pending", "ready", "late", "wasted", "compared"}[want]+" "+x.guess.Why()]++
 	}
 }

@@ -18,14 +18,15 @@ type Query struct {
 // Use says how long an answer may stand in for a new one. With the zero value it
 // never may, except for calls that are made at the same time.
 type Use struct {
-	Pure      bool          // until something changes a place
-	Freshness time.Duration // since the fetch began; 0: an answer somebody asked for is never served again, a guessed one once
-	MaxAge    time.Duration // of a guessed one where Freshness is 0; 0: it is not kept
-	Volatile  bool          // no guess may answer it
-	File      string        // absolute path of what the answer depends on besides; "": nothing
-	Repeats   int           // after so many identical answers in a row a back-off is hinted at; 0: never
-	BackOff   bool          // and the next identical call within that time is served the stored one
-	Trial     bool          // what was guessed does not answer the call, but is compared with what that fetches
+	Pure      bool                   // until something changes a place
+	Freshness time.Duration          // since the fetch began; 0: an answer somebody asked for is never served again, a guessed one once
+	MaxAge    time.Duration          // of a guessed one where Freshness is 0; 0: it is not kept
+	Volatile  bool                   // no guess may answer it
+	File      string                 // absolute path of what the answer depends on besides; "": nothing
+	Repeats   int                    // after so many identical answers in a row a back-off is hinted at; 0: never
+	BackOff   bool                   // and the next identical call within that time is served the stored one
+	Trial     bool                   // what was guessed does not answer the call, but is compared with what that fetches
+	Alike     func(a, b []byte) bool // whether two answers that differ say the same; nil: they do not
 }
 
 // tries reports whether the call is not answered by what was guessed.

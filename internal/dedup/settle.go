@@ -36,7 +36,7 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	if good && f.query.Use.Repeats > 0 {
 		l.entry.hash = maphash.Bytes(s.seed, body)
 	}
-	l.size, l.trial = len(body), compare(l.guessed, body)
+	l.size, l.trial = len(body), f.query.Use.compare(l.guessed, body)
 	if f.query.Use.File != "" && (l.waste == "" || l.trial != NotTried) && !look(f.query.Use.File).matches(f.file) {
 		l.waste, l.trial = invalidated, NotTried
 	}

@@ -81,6 +81,7 @@ type Candidate struct {
 // Options bound a choice. The zero value chooses nothing.
 type Options struct {
 	Budget         int           // tokens that the answers may take
+	Whole          int           // what an answer counts at most, as large as it is; 0: its size
 	Slots          int           // calls that may be started now
 	MinProbability float64       // floor under the gate
 	Waste          time.Duration // hidden waiting that makes up for one wasted call

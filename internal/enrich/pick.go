@@ -105,7 +105,7 @@ func (p *picking) unfit(c *Candidate) Reason {
 	switch {
 	case c.Reason != "" && c.Reason != Shadow:
 		return c.Reason
-	case !speculatable(c.Model):
+	case !Speculatable(c.Model):
 		return NotSpeculatable
 	case !(c.P > 0 && c.P >= p.o.MinProbability):
 		return LowProbability
@@ -115,9 +115,9 @@ func (p *picking) unfit(c *Candidate) Reason {
 	return ""
 }
 
-// speculatable reports whether a model allows guesses. What depends on the
-// arguments of a call (classify) its maker has looked at.
-func speculatable(m *valuemodel.Model) bool {
+// Speculatable reports whether a model allows guesses; a nil one does not. What
+// depends on the arguments of a call (classify) its maker has looked at.
+func Speculatable(m *valuemodel.Model) bool {
 	return m != nil &&
 		m.Speculate != nil && *m.Speculate &&
 		(m.Volatile == nil || !*m.Volatile) &&

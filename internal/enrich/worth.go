@@ -80,5 +80,9 @@ func (c *Candidate) tokens(o *Options) int {
 	if most > 0 {
 		bytes = min(bytes, most)
 	}
-	return callTokens + int(min(bytes/o.BytesPerToken, mostTokens))
+	tokens := callTokens + int(min(bytes/o.BytesPerToken, mostTokens))
+	if o.Whole > 0 {
+		return min(tokens, o.Whole)
+	}
+	return tokens
 }

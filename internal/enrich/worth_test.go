@@ -146,3 +146,14 @@ func TestTokens(t *testing.T) {
 		})
 	}
 }
+
+// What an answer counts is bounded, so that the largest is not left out for its size.
+func TestWhole(t *testing.T) {
+	large := candidates{guess("large", 0.9, func(c *enrich.Candidate) { c.Bytes = 1 << 20 })}
+	pick := func(budget, whole int) enrich.Selection {
+		return enrich.Pick(large, options(func(o *enrich.Options) { o.Budget, o.Whole = budget, whole }))
+	}
+	expect(t, pick(1000, 0), "0 budget")
+	expect(t, pick(1000, 1000), "0")
+	expect(t, pick(999, 1000), "0 budget") // something else was chosen before
+}

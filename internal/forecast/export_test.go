@@ -53,3 +53,9 @@ func Verdicts(f *Forecast) (n, bytes int) {
 	}
 	return len(f.checked.known), bytes
 }
+
+// MaxEffort is for all checks of one answer.
+const MaxEffort = maxEffort
+
+// EffortLeft is what is left of it, of the last answer.
+func EffortLeft(f *Forecast) int { return f.checked.left }

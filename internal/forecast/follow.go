@@ -1,12 +1,13 @@
 package forecast
 
 import (
-	"iter"
+	"bytes"
 	"slices"
 
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/schema"
 )
 
 // follow works out what is configured to follow a call that was answered: what may
@@ -29,7 +30,7 @@ func (f *Forecast) follow(t trigger, r Result, free bool) (out []predict.Proposa
 		for _, arguments := range calls {
 			g := e.guess(to, arguments)
 			g.free = free && e.free
-			if g.Reason = f.reason(&g, to); g.Reason != "" {
+			if g.Reason = f.reason(&g, &to.standing); g.Reason != "" {
 				refused = append(refused, g)
 				continue
 			}
@@ -69,7 +70,7 @@ func (e *edge) guess(to *subject, arguments string) Guess {
 // calls are the arguments of the calls that a follow-up makes, each once, in the
 // order of the list they come from, and how long that list is.
 func (f *Forecast) calls(e *edge, to *subject, in *source) (calls []string, of int) {
-	if len(e.args) == 0 && !takesNothing(to) {
+	if len(e.args) == 0 && !f.takesNothing(to) {
 		return nil, 0 // it says how often the tool follows, not with what
 	}
 	rows, of := e.rows(in)
@@ -92,21 +93,29 @@ func (f *Forecast) calls(e *edge, to *subject, in *source) (calls []string, of i
 }
 
 // takesNothing reports whether a tool is known to take a call without arguments.
-func takesNothing(to *subject) bool {
-	return to.Schema != nil && to.Schema.Check([]byte("{}")) == nil
+func (f *Forecast) takesNothing(to *subject) bool {
+	return to.Schema != nil && f.checked.of(to.Tool, "{}").reason != enrich.Schema
 }
 
 // arguments is the canonical object of a call's arguments. Where the tool wants a
 // text for a number that an answer gives, or the other way round, it gets it: that
-// is what the model would write, too.
+// is what the model would write, too. Constants stay as configured.
 func (f *Forecast) arguments(e *edge, to *subject, row [][]byte) (string, bool) {
 	arguments, ok := e.object(row)
-	if !ok || to.Schema == nil || f.checked.of(to.Tool, arguments) != enrich.Schema {
+	if !ok || to.Schema == nil {
 		return arguments, ok
 	}
-	for other := range e.retyped(row) {
-		if as, ok := e.object(other); ok && f.checked.of(to.Tool, as) == "" {
+	as, other := arguments, slices.Clone(row)
+	for range maxRetyped + 1 {
+		v := f.checked.of(to.Tool, as)
+		if v.reason != enrich.Schema {
 			return as, true
+		}
+		if !e.retype(other, v.wrong) {
+			break
+		}
+		if as, ok = e.object(other); !ok {
+			break
 		}
 	}
 	return arguments, true
@@ -132,29 +141,23 @@ const (
 	maxRetyped = 3        // arguments that may be wanted as the other type
 )
 
-// retyped yields a call's arguments with some of its numbers as texts and of its
-// texts that are numbers as numbers, in every way. Constants stay as configured.
-func (e *edge) retyped(row [][]byte) iter.Seq[[][]byte] {
-	var which []int
-	var as [][]byte
-	for i, raw := range row {
-		if other := retype(raw); other != nil && e.args[i].fixed == nil && len(which) < maxRetyped {
-			which, as = append(which, i), append(as, other)
-		}
+// retype writes the argument that is of the wrong type as the other type; false if
+// it has none that is wanted.
+func (e *edge) retype(row [][]byte, wrong *schema.WrongType) bool {
+	if wrong == nil {
+		return false
 	}
-	return func(yield func([][]byte) bool) {
-		for set := 1; set < 1<<len(which); set++ {
-			other := slices.Clone(row)
-			for k, i := range which {
-				if set>>k&1 == 1 {
-					other[i] = as[k]
-				}
-			}
-			if !yield(other) {
-				return
-			}
-		}
+	name := jsonrpc.AppendString(nil, wrong.Member)
+	i := slices.IndexFunc(e.args, func(a argument) bool { return bytes.Equal(a.name, name) })
+	if i < 0 || e.args[i].fixed != nil {
+		return false
 	}
+	as := retype(row[i])
+	if as == nil || as[0] == '"' && !wrong.Wants("string") || as[0] != '"' && !wrong.Wants("number") {
+		return false
+	}
+	row[i] = as
+	return true
 }
 
 // retype writes a number as a text, and a text that is a number as one; nil for

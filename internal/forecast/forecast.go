@@ -30,6 +30,7 @@ package forecast
 import (
 	"time"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/schema"
 	"mcpschedd/internal/valuemodel"
@@ -82,8 +83,7 @@ func New(o Options) *Forecast {
 
 // target reports whether it is worth learning when a tool is called.
 func (f *Forecast) target(tool string) bool {
-	m := f.o.Tool(tool).Model
-	return m != nil && guessable(m)
+	return enrich.Speculatable(f.o.Tool(tool).Model)
 }
 
 // Merge returns the state to be kept: what stored holds and what was learned since

@@ -59,24 +59,32 @@ func (f *Forecast) guesses(found []predict.Candidate, more int) []Guess {
 
 // subject is what all guesses at a tool have in common.
 type subject struct {
-	Tool
+	standing
 	sample Guess // what was learned of its calls
-	shadow bool  // it is only watched
-	barred bool
 }
 
 func (f *Forecast) subject(tool string) *subject {
-	t := f.o.Tool(tool)
+	t := f.standing(tool)
 	return &subject{
-		Tool: t,
+		standing: t,
 		sample: Guess{
 			Tool: tool, Model: t.Model,
 			Latency: spread(f.m.Latency, tool), Lead: spread(f.m.Lead, tool),
 			Bytes: f.m.Size(tool, 0.9), Useful: f.m.Useful(tool),
 		},
-		shadow: t.Hearsay && f.m.Labels(tool) < f.o.ShadowLabels,
-		barred: f.m.Barred(tool) != "",
 	}
+}
+
+// standing is what the rules on guesses at a tool look at.
+type standing struct {
+	Tool
+	shadow bool // it is only watched
+	barred bool
+}
+
+func (f *Forecast) standing(tool string) standing {
+	t := f.o.Tool(tool)
+	return standing{t, t.Hearsay && f.m.Labels(tool) < f.o.ShadowLabels, f.m.Barred(tool) != ""}
 }
 
 func (f *Forecast) guess(c *predict.Candidate, t *subject) Guess {
@@ -88,7 +96,7 @@ func (f *Forecast) guess(c *predict.Candidate, t *subject) Guess {
 	} else {
 		g.Max = f.edges.max(c.Edge)
 	}
-	g.Reason = f.reason(&g, t)
+	g.Reason = f.reason(&g, &t.standing)
 	if g.Reason == "" && (c.Shadow || t.shadow) {
 		g.Reason = enrich.Shadow
 	}

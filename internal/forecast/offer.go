@@ -1,16 +1,29 @@
 package forecast
 
-import "mcpschedd/internal/enrich"
+import (
+	"cmp"
+
+	"mcpschedd/internal/enrich"
+)
 
 // Offer is what one answer makes likely, until each guess is begun or given up.
 // What only lacks a slot stays in it; so do the tokens that are left of its budget.
 type Offer struct {
 	guesses []Guess
-	budget  int // tokens
+	budget  int                          // tokens
+	again   func(g *Guess) enrich.Reason // why it may not be made now; nil: what was said of it stands
 }
 
-// NewOffer makes an offer of guesses, whose answers may take so many tokens.
-func NewOffer(guesses []Guess, budget int) *Offer { return &Offer{guesses, budget} }
+// NewOffer makes an offer of guesses, whose answers may take so many tokens. What
+// was said of them when they were made stands as long as they wait.
+func NewOffer(guesses []Guess, budget int) *Offer { return &Offer{guesses: guesses, budget: budget} }
+
+// Offer makes an offer of guesses of the session. While one waits, its tool may be
+// barred, or its model or schema may change: it is held against the rules again
+// before it is chosen.
+func (s *Session) Offer(guesses []Guess, budget int) *Offer {
+	return &Offer{guesses: guesses, budget: budget, again: func(g *Guess) enrich.Reason { return s.f.again(g) }}
+}
 
 // Add adds what the answer to one of its guesses makes likely.
 func (o *Offer) Add(guesses []Guess) { o.guesses = append(o.guesses, guesses...) }
@@ -29,6 +42,7 @@ type Picked struct {
 // watched or declined leaves it.
 func (o *Offer) Choose(ask func(g *Guess) World, opt enrich.Options) Picked {
 	opt.Budget = o.budget
+	o.review()
 	var p Picked
 	start, s := Choose(o.guesses, ask, opt)
 	p.Start = start
@@ -49,6 +63,18 @@ func (o *Offer) Choose(ask func(g *Guess) World, opt enrich.Options) Picked {
 	return p
 }
 
+// review asks again about the guesses that nothing was said against.
+func (o *Offer) review() {
+	if o.again == nil {
+		return
+	}
+	for i := range o.guesses {
+		if g := &o.guesses[i]; g.Reason == "" || g.Reason == enrich.Shadow {
+			g.Reason = cmp.Or(o.again(g), g.Reason)
+		}
+	}
+}
+
 // Likely are the calls, of those foreseen last, that are worth finishing if they
 // have been begun: at least half as likely as would be needed to begin them, for a
 // part of what they cost is spent.
@@ -62,3 +88,6 @@ func Likely(guesses []Guess, minProbability float64) func(tool, arguments string
 	}
 	return func(tool, arguments string) bool { return likely[exact{tool, arguments}] }
 }
+
+// Free reports whether no argument of the guess was read off a result, or learned.
+func (g *Guess) Free() bool { return g.free }

@@ -86,3 +86,77 @@ func TestLikely(t *testing.T) {
 		}
 	}
 }
+
+// What waits in an offer is held against the rules again when its turn comes. It
+// once kept what was said of it at first, and was made whatever had happened since.
+func TestOfferAsksAgain(t *testing.T) {
+	const takes, other = `{"properties":{"n":{"type":"integer"}}}`, `{"properties":{"n":{"type":"boolean"}}}`
+	rules := func(get valuemodel.Layer) []valuemodel.Rule {
+		return []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result[*]")), {Pattern: "get", Layer: get}}
+	}
+	reads := valuemodel.Layer{Class: valuemodel.ReadOnly}
+	for _, test := range []struct {
+		name   string
+		change func(*forecast.Forecast, offer)
+		want   enrich.Reason
+	}{
+		{"nothing happens", func(*forecast.Forecast, offer) {}, ""},
+		{"its rules are read anew", func(_ *forecast.Forecast, o offer) { o["get"] = resolve(t, hub, rules(reads), "get", takes)["get"] }, ""},
+		{"its tool is barred", func(f *forecast.Forecast, _ offer) { f.Bar("get", "it asked something") }, enrich.NotSpeculatable},
+		{"its tool gave two answers", func(f *forecast.Forecast, _ offer) { f.Trial("get", false) }, enrich.NotSpeculatable},
+		{"its tool is gone", func(_ *forecast.Forecast, o offer) { delete(o, "get") }, enrich.NotSpeculatable},
+		{"its tool writes now", func(_ *forecast.Forecast, o offer) {
+			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.MutatesExternal}), "get", takes)["get"]
+		}, enrich.NotSpeculatable},
+		{"its tool takes something else", func(_ *forecast.Forecast, o offer) { o["get"] = resolve(t, hub, rules(reads), "get", other)["get"] }, enrich.Schema},
+		{"its tool tells third parties", func(_ *forecast.Forecast, o offer) {
+			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}), "get", takes)["get"]
+		}, enrich.Disclosure},
+		{"its tool is known by hearsay", func(_ *forecast.Forecast, o offer) { get := o["get"]; get.Hearsay = true; o["get"] = get }, enrich.Shadow},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := resolve(t, hub, rules(reads), "list", "", "get", takes)
+			p := play(forecast.New(forecast.Options{Tool: o.tool}))
+			p.call("list", `{}`, `[1,2]`)
+			offer := p.s.Offer(p.guesses(), 8000)
+			one := budget
+			one.Slots = 1
+			if first := offer.Choose(anything, one); len(first.Start) != 1 || offer.Open() != 1 {
+				t.Fatalf("got %+v and %d open, want one begun and one waiting", first, offer.Open())
+			}
+			test.change(p.f, o)
+			then := offer.Choose(anything, one)
+			if test.want == "" {
+				if len(then.Start) != 1 || then.Start[0].Model != o["get"].Model {
+					t.Errorf("got %+v, want it begun under the model that holds now", then)
+				}
+				return
+			}
+			if len(then.Start) != 0 || !slices.Equal(then.Declined, []enrich.Reason{test.want}) || offer.Open() != 0 {
+				t.Errorf("got %+v and %d open, want it declined: %s", then, offer.Open(), test.want)
+			}
+		})
+	}
+}
+
+// Guesses that are equally likely are begun in the order of their list: its third
+// once went first.
+func TestOfferKeepsTheOrderOfTheList(t *testing.T) {
+	guesses := offered(t, 8)
+	for i := range guesses {
+		guesses[i].P, guesses[i].Rank = 0.4, i
+	}
+	o := forecast.NewOffer(guesses, 8000)
+	next := 0
+	for _, slots := range []int{1, 3, 2, 2} {
+		for _, g := range o.Choose(asked, enrich.Options{Slots: slots, MinProbability: 0.3, Think: time.Second}).Start {
+			if g.Rank != next {
+				t.Errorf("got the rank %d, want %d", g.Rank, next)
+			}
+			next++
+		}
+	}
+	if next != len(guesses) {
+		t.Errorf("got %d begun, want all %d", next, len(guesses))
+	}
+}

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"errors"
 	"iter"
 	"time"
 
@@ -10,26 +11,22 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// guessable reports whether a model allows any guess at the tool.
-func guessable(m *valuemodel.Model) bool {
-	return m.Speculate != nil && *m.Speculate &&
-		(m.Volatile == nil || !*m.Volatile) &&
-		(m.Class.Reads() || m.Classify != "")
-}
-
 // reason is why a guess may not be made, whatever its worth; "" if it may. That it
 // is only watched is said last, by whoever asks.
-func (f *Forecast) reason(g *Guess, t *subject) enrich.Reason {
+func (f *Forecast) reason(g *Guess, t *standing) enrich.Reason {
 	switch {
-	case t.Model == nil || t.barred || !guessable(t.Model):
+	case t.barred || !enrich.Speculatable(t.Model):
 		return enrich.NotSpeculatable
 	case t.Model.Upstream != f.upstream:
 		return enrich.Origin
 	case t.Model.Disclosure != valuemodel.SameService && !g.free:
 		return enrich.Disclosure
 	}
-	if r := f.checked.of(t.Tool, g.Arguments); r != "" {
-		return r
+	if j := f.checked.of(t.Tool, g.Arguments); j.reason != "" {
+		if j.spent {
+			f.stats.Unchecked++
+		}
+		return j.reason
 	}
 	if g.Max > 0 && g.Rank >= g.Max {
 		return enrich.Cap
@@ -37,19 +34,37 @@ func (f *Forecast) reason(g *Guess, t *subject) enrich.Reason {
 	return ""
 }
 
+// again is why a guess that was made a while ago may not be made now, as far as it
+// can be told here. If it may, it is under the model that holds now.
+func (f *Forecast) again(g *Guess) enrich.Reason {
+	t := f.standing(g.Tool)
+	r := f.reason(g, &t)
+	if r == "" && t.shadow {
+		r = enrich.Shadow
+	}
+	if r == "" || r == enrich.Shadow {
+		g.Model = t.Model
+	}
+	return r
+}
+
 // check is what the arguments of a call say against it.
-func check(t Tool, arguments string) enrich.Reason {
+func (v *verdicts) check(t Tool, arguments string) (j judged) {
 	raw := []byte(arguments)
 	if t.Model.Classify != "" {
 		get := func(name string) []byte { return jsonrpc.Get(raw, name) }
 		if !t.Model.ClassOf(get, names(raw)).Reads() {
-			return enrich.NotSpeculatable
+			return judged{reason: enrich.NotSpeculatable}
 		}
 	}
-	if t.Schema != nil && t.Schema.Check(raw) != nil {
-		return enrich.Schema
+	if t.Schema == nil {
+		return judged{}
 	}
-	return ""
+	if err := t.Schema.CheckWithin(raw, &v.left); err != nil {
+		j.reason, j.spent = enrich.Schema, err == schema.ErrSpent
+		j.wrong, _ = errors.AsType[*schema.WrongType](err)
+	}
+	return j
 }
 
 func names(object []byte) iter.Seq[string] {
@@ -62,12 +77,28 @@ func names(object []byte) iter.Seq[string] {
 	}
 }
 
-// verdicts remember what [check] said, for the same calls come up again with every
-// turn, and to parse a command or to walk a schema costs more than all else about
-// a guess.
+// verdicts remember what was said of arguments, for the same calls come up again
+// with every turn, and to parse a command or to walk a schema costs more than all
+// else about a guess. How much of that is done for one answer is bounded: whoever
+// wrote the schema may have made each check as dear as it can be.
 type verdicts struct {
-	known map[verdict]enrich.Reason
+	known map[verdict]judged
 	bytes int // of their arguments
+	left  int // effort for the answer that is looked at
+}
+
+// maxEffort is for all checks that one answer brings, which is about 20 ms at most.
+// Half of the tools of 22 real servers take 160 units or less, the dearest 4,500.
+const maxEffort = 4 * schema.MaxEffort
+
+// begin begins with another answer.
+func (v *verdicts) begin() { v.left = maxEffort }
+
+// judged is what is said of arguments.
+type judged struct {
+	reason enrich.Reason     // "": nothing against them
+	wrong  *schema.WrongType // the first thing against them, if it is that
+	spent  bool              // there was no effort left to look at them: with the next answer there may be
 }
 
 // verdict is what was asked. The model and the schema are compared by identity: a
@@ -83,22 +114,24 @@ const (
 	maxVerdictBytes = 512 << 10
 )
 
-func (v *verdicts) of(t Tool, arguments string) enrich.Reason {
+func (v *verdicts) of(t Tool, arguments string) judged {
 	if t.Schema == nil && t.Model.Classify == "" {
-		return ""
+		return judged{}
 	}
 	k := verdict{t.Model, t.Schema, arguments}
-	r, known := v.known[k]
+	j, known := v.known[k]
 	if known {
-		return r
+		return j
+	}
+	if j = v.check(t, arguments); j.spent {
+		return j
 	}
 	if v.known == nil || len(v.known) >= maxVerdicts || v.bytes+len(arguments) > maxVerdictBytes {
-		v.known, v.bytes = map[verdict]enrich.Reason{}, 0
+		v.known, v.bytes = map[verdict]judged{}, 0
 	}
-	r = check(t, arguments)
-	v.known[k] = r
+	v.known[k] = j
 	v.bytes += len(arguments)
-	return r
+	return j
 }
 
 // spread asks for the percentiles that enrich reckons with.

@@ -101,6 +101,7 @@ func (s *Session) Result(r Result) {
 	if r.Failed {
 		return
 	}
+	s.f.checked.begin()
 	proposals, refused := s.f.follow(t, r, true)
 	for i := range refused {
 		refused[i].Follows = r.ID
@@ -137,6 +138,7 @@ func (s *Session) End() {
 // allows of what was configured comes last, and once.
 func (s *Session) Guesses(now time.Time) []Guess {
 	found := s.p.Candidates(now)
+	s.f.checked.begin()
 	out := s.f.guesses(found, len(s.refused))
 	out = append(out, s.refused...)
 	s.refused = nil
@@ -151,6 +153,7 @@ func (s *Session) Suppose(g Guess, r Result, now time.Time) []Guess {
 		return nil
 	}
 	s.f.stats.Supposed++
+	s.f.checked.begin()
 	proposals, refused := s.f.follow(trigger{g.Tool, g.Arguments}, r, g.free)
 	found := s.p.Suppose(g.Tool, g.Arguments, s.f.values(r), proposals, now)
 	out := append(s.f.guesses(found, len(refused)), refused...)

@@ -14,6 +14,7 @@ type Stats struct {
 	Refused   int `json:"refused"`   // calls of follow-ups that no rule allows
 	Forgotten int `json:"forgotten"` // calls whose answer did not come in time
 	Supposed  int `json:"supposed"`  // answers of guesses followed one level further
+	Unchecked int `json:"unchecked"` // guesses that were taken for unfit, as to check all those of one answer would have taken too long
 }
 
 // Stats copies the counts out.

@@ -3,6 +3,7 @@ package limit
 import (
 	"container/list"
 	"math"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -35,7 +36,7 @@ func (at *host) apply(r Rule) {
 		r.SpeculativeShare = defaultShare
 	}
 	if r.SpeculativePerHour <= 0 {
-		r.SpeculativePerHour = defaultPerHour
+		r.SpeculativePerHour = perHour(at.name)
 	}
 	if r.Burst <= 0 {
 		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
@@ -50,6 +51,15 @@ func (at *host) apply(r Rule) {
 		at.bucket.SetLimit(rate.Limit(r.Rate))
 		at.bucket.SetBurst(r.Burst)
 	}
+}
+
+// perHour is how many guesses may begin within any hour where the user set no
+// number.
+func perHour(name string) int {
+	if strings.HasPrefix(name, localPrefix) {
+		return math.MaxInt
+	}
+	return defaultPerHour
 }
 
 // free reports whether the user set nothing that a real call could wait for.

@@ -32,14 +32,20 @@ import (
 	"time"
 )
 
-// Rule is what the user set for one host. A zero field is not set.
+// Rule is what the user set for one host. A zero field is not set. A host named
+// upstream:NAME is the upstream of that name and nothing remote: a process on this
+// machine. It has no quota that guesses could use up, so SpeculativePerHour has no
+// default there; the share and the caution after a 429 are the same.
 type Rule struct {
 	Rate               float64 // calls per second, guesses included
 	Burst              int     // calls; default: the rate, at least 1
 	Concurrency        int     // calls at once, guesses included
 	SpeculativeShare   float64 // of bucket and slots that a guess must leave free; default 0.5
-	SpeculativePerHour int     // guesses begun within any hour; default 200
+	SpeculativePerHour int     // guesses begun within any hour; default 200, of upstream:NAME any number
 }
+
+// localPrefix begins the names of hosts that are processes on this machine.
+const localPrefix = "upstream:"
 
 // Caution that needs no rule. It binds guesses only.
 const (

@@ -171,6 +171,59 @@ func TestCautionWithoutRules(t *testing.T) {
 	})
 }
 
+// A process on this machine has no quota that guesses could use up, unless the user
+// sets one, for it or for every other host.
+func TestLocalHasNoQuota(t *testing.T) {
+	const local = "upstream:files"
+	for _, tt := range []struct {
+		name  string
+		rules map[string]limit.Rule
+		host  string
+		want  int // of 1000 guesses
+	}{
+		{"nothing set", nil, local, 1000},
+		{"something else set", map[string]limit.Rule{local: {Concurrency: 8}}, local, 1000},
+		{"set", map[string]limit.Rule{local: {SpeculativePerHour: 7}}, local, 7},
+		{"set for every other host", map[string]limit.Rule{"*": {SpeculativePerHour: 7}}, local, 7},
+		{"a host", nil, github, 200},
+		{"a host whose name only holds it", nil, "an.upstream:8080", 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := limit.New(map[string]limit.Rule{"gone": {}})
+			h.Configure(tt.rules)
+			got := 0
+			for range 1000 {
+				if slot, err := h.Guess(t.Context(), tt.host, nil); err == nil {
+					slot.Leave(good)
+					got++
+				}
+			}
+			if got != tt.want {
+				t.Errorf("got %d guesses in an hour, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// What a reload sets binds a process from then on, and what it takes back no more.
+func TestLocalQuotaReloaded(t *testing.T) {
+	const local = "upstream:files"
+	h := limit.New(nil)
+	for range 300 {
+		slot, err := h.Guess(t.Context(), local, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Leave(good)
+	}
+	h.Configure(map[string]limit.Rule{local: {SpeculativePerHour: 200}})
+	wantRefused(t, h, local, limit.ErrQuota)
+	h.Configure(nil)
+	if err := h.MayGuess(local); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestSpareShare(t *testing.T) {
 	for _, tt := range []struct {
 		rule limit.Rule

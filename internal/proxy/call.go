@@ -96,7 +96,7 @@ func (x *exchange) call() {
 // begin answers a request at once, or sends it, if nothing has to be waited for
 // first, and says whether it did: whoever brings the answer then writes it.
 func (x *exchange) begin() bool {
-	if x.lease == nil || x.announced() || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
+	if x.lease == nil || x.sighting.announce || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
 		return false
 	}
 	req := x.request()
@@ -167,11 +167,12 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 		defer tire(nil)
 		switch {
 		case o.Err == errTired:
+			x.tired()
 			x.s.srv.work.Go(alone)
 		case o.Err != nil:
 			done(upstream.Answer{}, o.Err)
 		case o.How == dedup.Fetched:
-			x.sighting.trial = o.Trial
+			x.s.srv.foresight.compared(x.lease, x.tool, o.Trial)
 			done(x.noted(own.answer, o), own.err)
 		case o.Alone:
 			x.s.srv.work.Go(alone)
@@ -285,8 +286,9 @@ func (x *exchange) hear(method string, params []byte) {
 
 // answer writes what came back.
 func (x *exchange) answer(answer upstream.Answer, err error) {
+	x.back.Store(true)
 	x.count(answer, err)
-	if x.announced() && err == nil && deliver.Plain(answer.Result) {
+	if x.sighting.announce && err == nil && deliver.Plain(answer.Result) {
 		answer = x.accompanied(answer)
 	}
 	x.sightEnd(answer, err, nil)

@@ -11,6 +11,38 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
+// hungry is a session's side of an upstream where guesses wait for a slot.
+type hungry struct {
+	v *watched
+	f *side
+}
+
+// feed gives a slot that has become free to the next session that waits for one.
+func (w *foresight) feed(now time.Time) {
+	for range min(len(w.hungry), mostFed) {
+		next := w.hungry[0]
+		w.hungry = w.hungry[1:]
+		next.f.queued = false
+		if w.watched[next.v.s] != next.v || next.f.offer.Open() == 0 {
+			continue
+		}
+		if begun := w.choose(next.v, w.outlookOn(next.f.at), next.f, now); len(begun) > 0 {
+			return
+		}
+	}
+}
+
+// mostFed bounds how many sessions are asked before one wants the slot.
+const mostFed = 8
+
+// lineUp has what lacks a slot wait for one.
+func (w *foresight) lineUp(v *watched, f *side) {
+	if f.offer.Open() > 0 && !f.queued {
+		f.queued = true
+		w.hungry = append(w.hungry, hungry{v, f})
+	}
+}
+
 // exact is a call, of one session to one upstream.
 type exact struct{ tool, arguments string }
 
@@ -26,6 +58,9 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 	w.blame(v, host)
 	v.desk.Review(now)
 	opt := p.Enrichment.pick()
+	if p.Enrichment.Delivery != "inline" {
+		opt.Whole = opt.Budget // it goes nowhere but into the store: the largest answers are worth most there
+	}
 	opt.Keywords, opt.Dollars = v.intent, p.Enrichment.Dollars-v.dollars
 	opt.Slots, _, _ = v.desk.Room(host, o.at.Instance())
 	if p.Enrichment.Mode == "shadow" {
@@ -47,6 +82,7 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 			begun = append(begun, b)
 		}
 	}
+	w.lineUp(v, f)
 	return begun
 }
 
@@ -55,9 +91,10 @@ func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[ex
 	p := w.srv.policy.Load()
 	m := w.srv.model(p, o.at, g.Tool)
 	j := guessed(v.s, g.Tool, []byte(g.Arguments))
+	j.early = true
 	j.judgement = j.judgeCall(p, o.at, m)
 	out := forecast.World{Key: j.query.Key}
-	if !j.storable() || !o.at.Live() || !steady(o.at, m, &j.judgement) {
+	if w.forbids(p, o.at, j) {
 		out.Reason = enrich.NotSpeculatable
 		return out
 	}
@@ -86,9 +123,18 @@ func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[ex
 }
 
 // inTheWay reports whether the guess may still be under way when the next call comes
-// to an upstream that works on one at a time.
+// to an upstream that works on one at a time. A process may do so for all that is
+// known; who serves HTTP hardly does.
 func (w *foresight) inTheWay(o *outlook, g *forecast.Guess) bool {
-	return w.desk.Serial(o.at.Instance()) == speculate.Serial && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
+	switch w.desk.Serial(o.at.Instance()) {
+	case speculate.Parallel:
+		return false
+	case speculate.Unknown:
+		if o.at.member.Spec.URL != "" {
+			return false
+		}
+	}
+	return g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
 }
 
 // steady reports whether what the call reads changes only through this proxy, or

@@ -13,23 +13,28 @@ import (
 // is to say so. What it names must really have begun.
 const decisionTime = 50 * time.Millisecond
 
-// announced reports whether the answer to this request may say what is run early
+// announces reports whether the answer to this request may say what is run early
 // because of it: then it cannot be written by whoever brings it.
-func (x *exchange) announced() bool {
-	e := &x.s.srv.policy.Load().Enrichment
-	return x.job.id != 0 && !x.stateless && x.s.delivered != nil && e.Mode == "on" &&
-		(e.Delivery == "hint" || e.Delivery == "inline") && !x.structured()
+func (x *exchange) announces(p *policy) bool {
+	e := &p.Enrichment
+	return !x.stateless && x.s.delivered != nil && e.Mode == "on" &&
+		(e.Delivery == "hint" || e.Delivery == "inline") && !x.lease.structured(x.tool)
 }
 
-// structured reports whether the tool promises a schema that its answers have:
-// nothing is ever added to one of those.
-func (x *exchange) structured() bool {
-	offer := x.lease.Offer()
+// structured reports whether a tool promises a schema that its answers have:
+// nothing is ever added to one of those, nor taken from it.
+func (l *leased) structured(tool string) bool {
+	offer := l.Offer()
 	if offer == nil {
 		return true
 	}
-	item, ok := offer.Find(upstream.Tools, x.tool)
+	item, ok := offer.Find(upstream.Tools, tool)
 	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
+}
+
+// called is the name by which the client calls a tool of the same upstream.
+func (x *exchange) called(tool string) string {
+	return x.s.view.show(x.s.srv.policy.Load(), upstream.Tools, target{x.lease.Name(), tool})
 }
 
 // announcement is what was begun because of an answer.
@@ -42,7 +47,7 @@ type announcement struct {
 // calls that have been begun, or their answers.
 func (x *exchange) accompanied(answer upstream.Answer) upstream.Answer {
 	e := x.s.srv.policy.Load().Enrichment
-	ctx, cancel := context.WithTimeout(x.ctx, max(decisionTime, e.Wait)) // one deadline, whatever is waited for
+	ctx, cancel := context.WithTimeout(x.ctx, decisionTime)
 	defer cancel()
 	reply := make(chan announcement, 1)
 	if !x.sightEnd(answer, nil, reply) {
@@ -55,17 +60,19 @@ func (x *exchange) accompanied(answer upstream.Answer) upstream.Answer {
 		return answer
 	}
 	if e.Delivery == "hint" {
-		answer.Result = hint(answer.Result, a.begun)
+		answer.Result = x.hint(answer.Result, a.begun)
 	} else {
-		answer.Result = x.inlined(ctx, answer.Result, a, &e)
+		answer.Result = x.inlined(answer.Result, a, &e)
 	}
 	return answer
 }
 
-func hint(result []byte, begun []started) []byte {
+func (x *exchange) hint(result []byte, begun []started) []byte {
 	var names []string
 	for _, b := range begun {
-		names = append(names, deliver.Name(b.Tool, []byte(b.Arguments)))
+		if tool := x.called(b.Tool); tool != "" && !b.j.query.Use.Trial { // what is tried is not served
+			names = append(names, deliver.Name(tool, []byte(b.Arguments)))
+		}
 	}
 	if len(names) == 0 {
 		return result
@@ -75,12 +82,15 @@ func hint(result []byte, begun []started) []byte {
 
 // inlined adds the answers of the guesses that are near certain, as far as they
 // come in time.
-func (x *exchange) inlined(ctx context.Context, result []byte, a announcement, e *Enrichment) []byte {
+func (x *exchange) inlined(result []byte, a announcement, e *Enrichment) []byte {
+	ctx, cancel := context.WithTimeout(x.ctx, e.Wait) // one deadline, whatever is waited for
+	defer cancel()
 	var add []deliver.Addition
 	var of []*job
 	for i := range a.begun {
 		b := &a.begun[i]
-		if b.P < e.InlineFrom {
+		tool := x.called(b.Tool)
+		if u := &b.j.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || x.lease.structured(b.Tool) {
 			continue
 		}
 		select {
@@ -88,7 +98,7 @@ func (x *exchange) inlined(ctx context.Context, result []byte, a announcement, e
 		case <-ctx.Done(): // what is there is there
 		}
 		if body, ok := x.s.srv.store.Peek(b.j.query); ok {
-			add = append(add, deliver.Addition{Tool: b.Tool, Arguments: b.Arguments, Result: body, Model: b.Model})
+			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Arguments, Result: body, Model: b.Model})
 			of = append(of, b.j)
 		}
 	}

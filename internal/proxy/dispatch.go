@@ -31,7 +31,8 @@ type exchange struct {
 	gone  bool         // its call goes on without it, and has its passage and turn
 	how   atomic.Int32 // of its answer: see served
 
-	sighting sighting // what the worker that foresees was told of it
+	back     atomic.Bool // its upstream has answered
+	sighting sighting    // what the worker that foresees was told of it
 
 	mu       sync.Mutex
 	answered bool // nothing more may be said about the request

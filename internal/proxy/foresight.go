@@ -28,14 +28,19 @@ type foresight struct {
 	dropped drops
 
 	// The worker's own.
-	outlooks  map[string]*outlook   // member.known → what is known of that upstream
-	watched   map[*session]*watched // sessions that made calls
-	displaced int64                 // answers that guesses displaced, as far as that was held against them
+	pardon    time.Duration             // of what it does now: spent waiting for others
+	outlooks  map[string]*outlook       // member.known → what is known of that upstream
+	watched   map[*session]*watched     // sessions that made calls
+	lines     map[string]speculate.Line // member.known → how its last instance works on several calls
+	hungry    []hungry                  // sessions with guesses that lack a slot, in turn
+	displaced int64                     // answers that guesses displaced, as far as that was held against them
 
 	harm map[string]time.Duration // host → what its calls waited for guesses, as far as that was held against them
 
 	tally   tally
-	overdue sync.Map // call.Key of a guess under way → from when a call does not wait for it
+	overdue sync.Map // call.Key of a guess under way → its *due
+	lately  lately
+	barred  sync.Map // target → true: it is never run early again
 	proven  sync.Map // target → true: its server's word that it only reads has been tested
 }
 
@@ -83,7 +88,7 @@ type drops struct {
 func newForesight(srv *Server, o speculate.Options) *foresight {
 	return &foresight{
 		srv: srv, desk: speculate.New(o), wake: make(chan struct{}, 1),
-		outlooks: make(map[string]*outlook), watched: make(map[*session]*watched), harm: make(map[string]time.Duration),
+		outlooks: make(map[string]*outlook), watched: make(map[*session]*watched), harm: make(map[string]time.Duration), lines: make(map[string]speculate.Line),
 	}
 }
 
@@ -202,8 +207,9 @@ func (w *foresight) run() {
 			t.what(w)
 			w.mu.Lock()
 			w.bytes -= t.bytes
-			w.effort.left -= time.Since(began)
+			w.effort.left = max(w.effort.left-time.Since(began)+w.pardon, -mostEffort)
 			w.mu.Unlock()
+			w.pardon = 0
 		}
 		switch {
 		case len(todo) > 0:
@@ -216,7 +222,11 @@ func (w *foresight) run() {
 	}
 }
 
-// close ends the worker once it has seen everything, and keeps what was learned.
+// lastWait is how long the end waits for the worker: it may hang on a file that a
+// dead server holds.
+const lastWait = 10 * time.Second
+
+// close ends the worker once it has seen what is left, and keeps what was learned.
 func (w *foresight) close() {
 	w.mu.Lock()
 	w.ended = true
@@ -229,7 +239,13 @@ func (w *foresight) close() {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	<-done
+	late := time.NewTimer(lastWait)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+		w.srv.log.Warn("what was learned of late is not kept: a file does not answer")
+	}
 }
 
 // tally counts what was thought of.
@@ -268,6 +284,9 @@ func (t *tally) learn(o *outlook, now time.Time) {
 		return
 	}
 	o.told = now
+	for _, c := range o.forecast.Changes() {
+		o.srv.log.Debug("follow-up", "upstream", o.at.Name(), "from", c.Trigger, "to", c.Target, "now", c.Why)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.learned == nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/speculate"
 )
@@ -28,7 +29,7 @@ func (g *guessing) begin(instance uint64, tool string) (end func()) {
 		g.tools[instance] = of
 	}
 	of[tool]++
-	return func() {
+	return sync.OnceFunc(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if of[tool]--; of[tool] == 0 {
@@ -37,7 +38,7 @@ func (g *guessing) begin(instance uint64, tool string) (end func()) {
 		if len(of) == 0 && len(g.tools[instance]) == 0 {
 			delete(g.tools, instance)
 		}
-	}
+	})
 }
 
 // at returns the tools of the guesses that are with an instance.
@@ -68,12 +69,47 @@ func (s *session) asksForAGuess(l *leased, method string) bool {
 	return true
 }
 
+// asks hears that a server asks its client something, of which its transport does
+// not say what it is about: no answer under way there may be another's. Of a server
+// that several sessions share nobody is asked; if only guesses are with it, it is
+// about one of those.
+func (s *Server) asks(instance uint64, method string) {
+	s.store.Taint(instance)
+	sessions, _ := s.all()
+	var guessing []*session
+	for _, n := range sessions {
+		l := n.leaseOn(instance)
+		if l == nil {
+			continue
+		}
+		if !l.Shared() || method == "roots/list" || n.asking(l) {
+			return
+		}
+		if len(n.guessing.at(instance)) > 0 {
+			guessing = append(guessing, n)
+		}
+	}
+	for _, n := range guessing {
+		n.asksForAGuess(n.leaseOn(instance), method)
+	}
+}
+
+// leaseOn is the session's lease on an instance; nil if it has none.
+func (s *session) leaseOn(instance uint64) *leased {
+	for _, l := range s.current() {
+		if l.Instance() == instance {
+			return l
+		}
+	}
+	return nil
+}
+
 // asking reports whether the session has a request of its own with that upstream.
 func (s *session) asking(l *leased) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.inflight {
-		if x.lease != nil && x.lease.Lease == l.Lease && !x.isAnswered() {
+		if x.lease != nil && x.lease.Lease == l.Lease && !x.isAnswered() && !x.back.Load() {
 			return true
 		}
 	}
@@ -85,8 +121,8 @@ func (w *foresight) bar(s *session, l *leased, tool, why string) {
 	w.insist(func(w *foresight) {
 		o := w.outlookOn(l)
 		o.forecast.Bar(tool, why)
-		o.news = true
 		w.prove(o, tool)
+		w.keepOne(l.member.known, o) // at once: it must not be lost
 		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0)
 		w.srv.log.Warn("tool barred from being run early", "upstream", l.Name(), "tool", tool, "reason", why)
 	})
@@ -103,4 +139,35 @@ func (w *foresight) deskOf(s *session) *speculate.Session {
 		return v.desk
 	}
 	return nil
+}
+
+// lately is when guesses at hosts were begun.
+type lately struct {
+	mu sync.Mutex
+	at map[string]time.Time // host → the last one
+}
+
+// Bounds of what is remembered, of which names of hosts come from arguments.
+const (
+	aWhile    = time.Minute // for how long a guess may be what made a host refuse a call
+	mostHosts = 1024
+)
+
+func (g *lately) note(host string, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.at == nil || len(g.at) >= mostHosts {
+		g.at = make(map[string]time.Time)
+	}
+	g.at[host] = now
+}
+
+// take reports, once for each guess, whether one at that host was begun within the
+// last minute.
+func (g *lately) take(host string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, ok := g.at[host]
+	delete(g.at, host)
+	return ok && time.Since(at) < aWhile
 }

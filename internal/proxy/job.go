@@ -9,8 +9,8 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valuemodel"
 )
 
 // job is one request for an upstream as the policy sees it: what it may change,
@@ -24,10 +24,13 @@ type job struct {
 	one    [1]*leased // where they stand if they are one
 	judgement
 
-	id    uint64 // of a call that is watched; 0: it is not
-	early bool   // nobody has made it yet
-
-	chosen *valuemodel.Model // a guess was chosen under; nil: it is none, or a test's
+	id     uint64       // of a call that is watched; 0: it is not
+	sentAt atomic.Int64 // when, in Unix ns
+	took   atomic.Int64 // ns from its sending to its answer; 0: there was none
+	early  bool         // nobody has made it yet
+	free   bool         // of a guess: no argument was read off a result or learned
+	due    *due         // of a guess: until when a call waits for it; nil: for ever
+	late   func()       // of a guess: called when its server has answered after all; nil: nobody cares
 
 	// passage is taken on arrival and goes with the first sending; a request that
 	// is sent again takes another one.
@@ -100,7 +103,9 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 	}
 	if l.Begin(ctx, turn, req, func(answer upstream.Answer, err error) {
 		j.returned(l, err)
-		slot.Leave(verdict(answer, err))
+		v := verdict(answer, err)
+		j.blamed(l, v)
+		slot.Leave(v)
 		j.settle(l, passage, answer, err)
 		done(answer, err)
 	}) {
@@ -120,7 +125,9 @@ var errNotSent = errors.New("not sent")
 // works on several at once.
 func (j *job) sent(l *leased) {
 	if j.id != 0 {
-		j.s.srv.foresight.desk.Began(l.Instance(), j.id, j.tool, j.early, time.Now())
+		now := time.Now()
+		j.sentAt.Store(now.UnixNano())
+		j.s.srv.foresight.desk.Began(l.Instance(), j.id, j.tool, j.early, now)
 	}
 }
 
@@ -130,10 +137,22 @@ func (j *job) returned(l *leased, err error) {
 	if j.id == 0 {
 		return
 	}
+	w := j.s.srv.foresight
+	now := time.Now()
 	if err != nil {
-		j.s.srv.foresight.desk.Cut(l.Instance(), j.id)
+		w.desk.Cut(l.Instance(), j.id)
+	} else {
+		j.took.Store(max(now.UnixNano()-j.sentAt.Load(), 1))
 	}
-	j.s.srv.foresight.desk.Ended(l.Instance(), j.id, time.Now())
+	w.desk.Ended(l.Instance(), j.id, now)
+}
+
+// blamed holds it against the guesses at a host, if there were any of late, that it
+// refuses a call as one too many.
+func (j *job) blamed(l *leased, v limit.Verdict) {
+	if w := j.s.srv.foresight; v.Limited && j.id != 0 && !j.early && w.lately.take(j.hostOn(l)) {
+		w.desk.Harm(j.hostOn(l), nil, speculate.RateLimited, 0)
+	}
 }
 
 // notSent is the verdict on a request that tells nothing of its host.
@@ -152,6 +171,12 @@ func (j *job) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstr
 func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter func(context.Context) (*limit.Slot, error)) (upstream.Answer, error) {
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = passage.End
+	if j.late != nil {
+		req.Late = func() {
+			passage.End()
+			j.late()
+		}
+	}
 	req.Pace = func(ctx context.Context) (err error) {
 		if slot, err = enter(ctx); err == nil {
 			j.sent(l)
@@ -161,7 +186,9 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 	answer, err := l.Call(ctx, turn, req)
 	if slot != nil {
 		j.returned(l, err)
-		slot.Leave(verdict(answer, err))
+		v := verdict(answer, err)
+		j.blamed(l, v)
+		slot.Leave(v)
 	}
 	j.settle(l, passage, answer, err)
 	return answer, err

@@ -69,7 +69,7 @@ func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 		Use: dedup.Use{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff,
-			Trial: hearsay(m) && !j.s.srv.foresight.isProven(l, j.tool),
+			Trial: hearsay(m) && !j.s.srv.foresight.isProven(l, j.tool), Alike: alike,
 		},
 	}
 	return out

@@ -2,8 +2,12 @@ package proxy
 
 import (
 	"bytes"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
+	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schema"
@@ -19,11 +23,12 @@ type outlook struct {
 	srv      *Server
 	forecast *forecast.Forecast
 	made     Enrichment // it was made under
-	keep     Learned    // nil: what is learned is not kept
-	news     bool       // something was seen since it was kept
-	kept     time.Time  // when
-	told     time.Time  // when its counts were last copied out
-	at       *leased    // the lease of the session that is looked at
+	maxAge   time.Duration
+	keep     Learned   // nil: what is learned is not kept
+	news     bool      // something was seen since it was kept
+	kept     time.Time // when
+	told     time.Time // when its counts were last copied out
+	at       *leased   // the lease of the session that is looked at
 	schemas  map[string]compiled
 }
 
@@ -39,12 +44,12 @@ type compiled struct {
 func (w *foresight) outlookOn(l *leased) *outlook {
 	p := w.srv.policy.Load()
 	o := w.outlooks[l.member.known]
-	if o != nil && o.made == p.Enrichment {
+	if o != nil && o.made == p.Enrichment && o.maxAge == p.MaxAge {
 		o.at = l
 		return o
 	}
 	old := o
-	o = &outlook{srv: w.srv, made: p.Enrichment, keep: l.member.Learned, at: l, schemas: make(map[string]compiled)}
+	o = &outlook{srv: w.srv, made: p.Enrichment, maxAge: p.MaxAge, keep: l.member.Learned, at: l, schemas: make(map[string]compiled)}
 	o.forecast = forecast.New(forecast.Options{
 		Tool: o.tool, Learn: p.Enrichment.Learn, ShadowLabels: p.Enrichment.ShadowLabels, MaxAge: p.MaxAge,
 	})
@@ -55,6 +60,9 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 		w.handDown(l.member.known, old, o)
 	}
 	w.outlooks[l.member.known] = o
+	if p.Enrichment.Delivery == "inline" {
+		w.srv.work.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
+	}
 	w.keepOne(l.member.known, o)
 	w.proveAll(o)
 	return o
@@ -63,7 +71,7 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 // handDown hands on what was learned under other rules: by where it is kept, or, if
 // it is not, by itself.
 func (w *foresight) handDown(name string, old, next *outlook) {
-	if old.keep != nil && old.made.Learn {
+	if old.keep != nil {
 		w.keepOne(name, old)
 		return
 	}
@@ -125,6 +133,31 @@ func (o *outlook) look() {
 // Whatever is left is kept at the end.
 const keepAtMost = 30 * time.Second
 
+// forget drops what is known of upstreams that are there no more.
+func (w *foresight) forget() {
+	p := w.srv.policy.Load()
+	gone := func(known string) bool {
+		return !slices.ContainsFunc(p.members, func(m *member) bool { return m.known == known })
+	}
+	for known, o := range w.outlooks {
+		if gone(known) {
+			w.keepOne(known, o)
+			delete(w.outlooks, known)
+			delete(w.lines, known)
+		}
+	}
+	for _, of := range []*sync.Map{&w.proven, &w.barred} {
+		for t := range of.Range {
+			if gone(t.(target).upstream) {
+				of.Delete(t)
+			}
+		}
+	}
+	w.tally.mu.Lock()
+	defer w.tally.mu.Unlock()
+	maps.DeleteFunc(w.tally.learned, func(name string, _ forecast.Stats) bool { return p.find(name) == nil })
+}
+
 // keepAll keeps what was learned of every upstream.
 func (w *foresight) keepAll() {
 	for name, o := range w.outlooks {
@@ -138,9 +171,11 @@ func (w *foresight) keepAll() {
 // have added to. What cannot be read or written is no reason to stop learning.
 func (w *foresight) keepOne(name string, o *outlook) {
 	o.news, o.kept = false, time.Now()
-	if o.keep == nil || !o.made.Learn {
+	if o.keep == nil {
 		return
 	}
+	began := time.Now()
+	defer func() { w.pardon += time.Since(began) }() // other processes may hold it up
 	err := o.keep(func(stored []byte) ([]byte, error) {
 		next, err := o.forecast.Merge(stored)
 		if err != nil {

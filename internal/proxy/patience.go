@@ -3,10 +3,12 @@ package proxy
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/speculate"
 )
 
 // errTired is the cause of a call that goes by itself, since the guess it joined
@@ -14,29 +16,66 @@ import (
 // it what it owes a call.
 var errTired = errors.New("the guess takes too long")
 
-// slowest is how long a guess may take before a call does not wait for it: what
-// nine calls of ten take, and some more, as far as that is known.
-func slowest(g *forecast.Guess) time.Duration {
+// due is until when a call waits for a guess: what nine calls of ten take, and some
+// more, as far as that is known, from when the guess was sent.
+type due struct {
+	span time.Duration
+	sent atomic.Int64 // Unix ns; 0: it waits for its host
+}
+
+func newDue(g *forecast.Guess) *due {
+	span := 4 * g.Model.Cost.Latency
 	if p90 := g.Latency.P90; p90 > 0 {
-		return p90 + p90/4 + 100*time.Millisecond
+		span = p90 + p90/4 + 100*time.Millisecond
 	}
-	return 4 * g.Model.Cost.Latency
+	return &due{span: span}
+}
+
+// begin says that the guess is sent now.
+func (d *due) begin() {
+	if d != nil {
+		d.sent.Store(time.Now().UnixNano())
+	}
+}
+
+// left is how long to wait still. While the guess waits for its host a call waits
+// with it, as it would by itself.
+func (d *due) left() time.Duration {
+	sent := d.sent.Load()
+	if sent == 0 {
+		return d.span
+	}
+	return time.Until(time.Unix(0, sent).Add(d.span))
 }
 
 // joining is a context for a call that may join a guess: if it does, patience ends
 // it when the guess is overdue. Where none is under way it is ctx itself.
 func (w *foresight) joining(ctx context.Context, k call.Key) (joining context.Context, patience func(), tire context.CancelCauseFunc) {
-	overdue, ok := w.overdue.Load(k)
+	value, ok := w.overdue.Load(k)
 	if !ok {
 		return ctx, func() {}, func(error) {}
 	}
 	joining, tire = context.WithCancelCause(ctx)
-	patience = func() {
-		if joining.Err() != nil {
-			return // it has its answer
+	d := value.(*due)
+	var look func()
+	look = func() {
+		switch left := d.left(); {
+		case joining.Err() != nil: // it has its answer
+		case left > 0:
+			late := time.AfterFunc(left, look)
+			context.AfterFunc(joining, func() { late.Stop() })
+		default:
+			tire(errTired)
 		}
-		late := time.AfterFunc(time.Until(overdue.(time.Time)), func() { tire(errTired) })
-		context.AfterFunc(joining, func() { late.Stop() })
 	}
-	return joining, patience, tire
+	return joining, look, tire
+}
+
+// tired holds against the guesses at a tool that a call waited for one in vain.
+func (x *exchange) tired() {
+	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.sighting.at)
+	s.srv.foresight.insist(func(w *foresight) {
+		w.outlookOn(l).forecast.Harm(tool)
+		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.ForegroundWait, waited)
+	})
 }

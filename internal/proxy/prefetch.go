@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // purposePrefetch is said in the _meta of a request that no client made.
@@ -36,21 +37,19 @@ type started struct {
 // start begins a guess that was chosen. It ends with its session, unless a real
 // call waits for it.
 func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *job, now time.Time) (started, bool) {
-	l, key, id := o.at, j.query.Key, w.ids.Add(1)
+	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
+	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g)
 	refused := v.desk.Start(v.s.ctx, now, speculate.Guess{
 		Key: key, Host: j.hostOn(l), P: g.P,
 		Begin: func(ctx context.Context) (func() call.Fate, string) {
-			j.id, j.early, j.chosen = id, true, g.Model
-			w.overdue.Store(key, time.Now().Add(slowest(&g)))
 			fate, why := v.s.prefetch(ctx, l, j, func(answer upstream.Answer, err error) {
 				defer close(ended)
-				w.overdue.Delete(key)
+				w.overdue.CompareAndDelete(key, j.due)
 				v.desk.Done(key, time.Now())
 				w.landed(v, l, g, j, answer, err)
 			})
 			if fate == nil {
-				w.overdue.Delete(key)
 				return nil, why
 			}
 			return fate.Fate, ""
@@ -75,6 +74,9 @@ func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *job, answ
 		w.desk.Harm(j.hostOn(l), v.desk, speculate.RateLimited, 0)
 	case answer.Stateless && revision.InputRequired(answer.Result):
 		w.bar(v.s, l, g.Tool, "it asked the client when it was run early")
+	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
+		w.barred.Store(target{l.member.known, g.Tool}, true) // while this process lives
+		w.srv.log.Warn("server ended while a guess was with it; its tool is not guessed at any more", "upstream", l.Name(), "tool", g.Tool)
 	case err == nil && goesOn(answer):
 		w.bar(v.s, l, g.Tool, "it made a task of a call that was run early")
 	}
@@ -89,10 +91,12 @@ func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *job, answ
 // onward goes on once a guess is back: with what waits for a slot, and what
 // follows from its answer, if that is to be looked at.
 func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *job, result []byte, size int) {
-	if w.watched[v.s] != v {
-		return // its session has ended
+	now := time.Now()
+	if w.watched[v.s] != v { // its session has ended
+		w.feed(now)
+		return
 	}
-	o, now := w.outlookOn(l), time.Now()
+	o := w.outlookOn(l)
 	f := v.on(o)
 	delete(f.chained, j.query.Key)
 	if result != nil {
@@ -105,6 +109,13 @@ func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *job, resu
 	if f.offer.Open() > 0 {
 		w.choose(v, o, f, now)
 	}
+	w.feed(now)
+}
+
+// diedOf reports whether a call failed because its server's process ended.
+func diedOf(err error) bool {
+	_, away := errors.AsType[*upstream.Unavailable](err)
+	return away
 }
 
 // goesOn reports whether the answer says that the call goes on as a task.
@@ -117,23 +128,18 @@ func goesOn(answer upstream.Answer) bool {
 // if nothing was begun; else landed hears the outcome. The guess lives while ctx
 // does, or while a real call waits for it.
 func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(upstream.Answer, error)) (g *dedup.Guess, why string) {
-	p := s.srv.policy.Load()
-	m := s.srv.model(p, l, j.tool)
-	switch {
-	case !l.Live() || !l.member.allows(j.tool),
-		m.Speculate == nil || !*m.Speculate,
-		m.Cost.Dollars > p.Enrichment.Dollars:
-		return nil, "not_speculatable"
-	}
 	if s.srv.limits.MayGuess(j.hostOn(l)) != nil {
 		return nil, "rate_limited"
 	}
 	j.arrive([]*leased{l})
-	if !j.storable() {
+	if s.srv.foresight.forbids(s.srv.policy.Load(), l, j) {
 		j.drop()
 		return nil, "not_speculatable"
 	}
 	g, why = s.srv.store.Prefetch(ctx, j.query, func(ctx context.Context, f *dedup.Flight) {
+		if j.due != nil {
+			s.srv.foresight.overdue.Store(j.query.Key, j.due)
+		}
 		s.srv.work.Go(func() {
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
@@ -146,17 +152,30 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(u
 	return g, why
 }
 
-var errForbidden = errors.New("the call may no longer be made on a guess")
-
-// stands reports whether the guess may still be made as it was chosen. Its rules
-// may have changed while it waited for its host.
-func (j *job) stands(l *leased) bool {
-	p := j.s.srv.policy.Load()
-	return j.chosen == nil || p.Enrichment.Mode == "on" && j.s.srv.model(p, l, j.tool) == j.chosen
+// forbids reports whether a call may not be made on a guess, whatever it is worth.
+// It is asked when guesses are chosen, when one is begun, and once more when it has
+// waited for its host, for the rules may have changed.
+func (w *foresight) forbids(p *policy, l *leased, j *job) bool {
+	m := w.srv.model(p, l, j.tool)
+	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || w.isBarred(l, j.tool) ||
+		m.Speculate == nil || !*m.Speculate || m.Volatile != nil && *m.Volatile ||
+		m.Cost.Dollars > p.Enrichment.Dollars && (j.id != 0 || !j.early) || // when it is chosen, what is spent counts too
+		j.early && (p.Enrichment.Mode != "on" && p.Enrichment.Mode != "shadow" || !steady(l, m, &j.judgement)) ||
+		j.early && j.id != 0 && (p.Enrichment.Mode != "on" || m.Disclosure != valuemodel.SameService && !j.free)
 }
 
-// asked reports whether somebody has asked for what was guessed.
-func asked(f *dedup.Flight) bool {
+// stands reports whether the guess may still be made as it was chosen.
+func (j *job) stands(l *leased) bool {
+	p, w := j.s.srv.policy.Load(), j.s.srv.foresight
+	now := &job{s: j.s, method: j.method, tool: j.tool, params: j.params, id: j.id, early: j.early, free: j.free}
+	now.judgement = now.judgeCall(p, l, j.s.srv.model(p, l, j.tool))
+	return now.query.Key == j.query.Key && !w.forbids(p, l, now)
+}
+
+var errForbidden = errors.New("the call may no longer be made on a guess")
+
+// joined reports whether somebody has asked for what was guessed.
+func joined(f *dedup.Flight) bool {
 	select {
 	case <-f.Promoted():
 		return true
@@ -171,9 +190,9 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 	j.s.mu.Lock()
 	client := j.s.client
 	j.s.mu.Unlock()
-	defer j.s.guessing.begin(l.Instance(), j.tool)()
+	j.late = j.s.guessing.begin(l.Instance(), j.tool)
 	req := &upstream.Request{
-		Method: "tools/call", Params: params, Token: true, Timeout: l.member.Timeout, Notify: f.Notify,
+		Method: "tools/call", Params: params, Token: true, Alone: true, Timeout: l.member.Timeout, Notify: f.Notify,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			f.Taint()
@@ -181,18 +200,26 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	return j.paced(ctx, l, upstream.Turn{}, req, func(ctx context.Context) (*limit.Slot, error) {
+	answer, err := j.paced(ctx, l, upstream.Turn{}, req, func(ctx context.Context) (*limit.Slot, error) {
 		slot, err := j.s.srv.limits.Guess(ctx, j.hostOn(l), f.Promoted())
 		if err != nil {
 			return nil, err
 		}
-		if asked(f) {
+		if joined(f) {
 			req.Params = j.params // a client has made the call meanwhile
 		} else if !j.stands(l) {
 			slot.Leave(notSent)
 			return nil, errForbidden
 		}
 		f.Sent()
+		j.s.srv.foresight.lately.note(j.hostOn(l), time.Now())
+		j.due.begin()
 		return slot, nil
 	})
+	if err != nil && answer.Sent && l.Live() {
+		time.AfterFunc(aWhile, j.late) // its server may still be at it
+	} else {
+		j.late()
+	}
+	return answer, err
 }

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"bytes"
+
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -13,6 +16,18 @@ func hearsay(m *valuemodel.Model) bool {
 	return m.Class.Reads() && m.Sources["side_effect_class"] == "annotation"
 }
 
+// alike reports whether two results say the same, whatever else they carry.
+func alike(a, b []byte) bool {
+	for _, member := range []string{"content", "structuredContent", "isError"} {
+		x, ok := jsonrpc.AppendCanonical(nil, jsonrpc.Get(a, member))
+		y, same := jsonrpc.AppendCanonical(nil, jsonrpc.Get(b, member))
+		if ok != same || !bytes.Equal(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
 // isProven reports whether enough comparisons agreed. It may be asked on any
 // goroutine.
 func (w *foresight) isProven(l *leased, tool string) bool {
@@ -20,18 +35,37 @@ func (w *foresight) isProven(l *leased, tool string) bool {
 	return ok
 }
 
-// tried takes note of a comparison.
-func (w *foresight) tried(o *outlook, tool string, t dedup.Trial) {
+// isBarred reports whether a tool is never run early. It may be asked on any
+// goroutine.
+func (w *foresight) isBarred(l *leased, tool string) bool {
+	_, ok := w.barred.Load(target{l.member.known, tool})
+	return ok
+}
+
+// compared takes note of a comparison, also of a call that was not looked at
+// otherwise: it may be what gives a tool away.
+func (w *foresight) compared(l *leased, tool string, t dedup.Trial) {
 	if t == dedup.NotTried {
 		return
 	}
-	o.forecast.Trial(tool, t == dedup.Same)
-	w.prove(o, tool)
+	w.insist(func(w *foresight) {
+		o := w.outlookOn(l)
+		o.forecast.Trial(tool, t == dedup.Same)
+		o.news = true
+		w.prove(o, tool)
+		if t == dedup.Differs {
+			w.srv.log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", l.Name(), "tool", tool)
+			w.keepOne(l.member.known, o)
+		}
+	})
 }
 
 // prove says for all goroutines what is known of a tool.
 func (w *foresight) prove(o *outlook, tool string) {
 	t := target{o.at.member.known, tool}
+	if o.forecast.Barred(tool) != "" {
+		w.barred.Store(t, true)
+	}
 	if o.forecast.Tried(tool) {
 		w.proven.Store(t, true)
 	} else {

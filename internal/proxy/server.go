@@ -155,7 +155,7 @@ func (s *Server) build(o Options, old *policy) *policy {
 			m.up = upstream.New(u.Spec, upstream.Options{
 				Log: s.log, Guard: s.guard, Store: u.Store, After: after,
 				Stirred: func(string) { s.stirred(m.up, u.Spec.Name) },
-				Asked:   s.store.Taint, // a server does not say for which call it asks
+				Asked:   s.asks,
 			})
 		}
 		p.members = append(p.members, m)
@@ -231,6 +231,7 @@ func (s *Server) Apply(o Options) {
 		session.adopt()
 	}
 	ending.Wait()
+	s.foresight.insist((*foresight).forget)
 }
 
 // all returns the sessions there are.

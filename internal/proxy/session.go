@@ -236,6 +236,8 @@ func (s *session) hear(l *leased, method string, params []byte) {
 		s.heardOfTask(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	switch {
+	case method == "notifications/message" && len(s.guessing.at(l.Instance())) > 0 && !s.asking(l):
+		// of a guess, which is nobody's
 	case method == "notifications/resources/updated" && s.publish(method, params):
 	case s.statelessOnly():
 		if x := s.only(l); x != nil && method == "notifications/message" {

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/call"
-	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
@@ -21,8 +21,9 @@ const mostRead = 256 << 10
 
 // sighting is what was seen of one call so far.
 type sighting struct {
-	over  bool // its end was told
-	trial dedup.Trial
+	at       time.Time
+	announce bool        // its answer may say what is run early because of it
+	over     atomic.Bool // its end was told
 }
 
 // turns tells the calls that a model made at once from those it made one after
@@ -30,8 +31,7 @@ type sighting struct {
 type turns struct {
 	mu     sync.Mutex
 	number int
-	open   int       // calls without an answer
-	quiet  time.Time // when the last one got its own
+	heard  time.Time // of the last answer since the turn began; zero: there was none
 }
 
 // readingTime is what no model needs less of to read an answer and call again. A
@@ -41,18 +41,17 @@ const readingTime = 5 * time.Millisecond
 func (t *turns) begin(now time.Time) (turn int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open == 0 && now.Sub(t.quiet) > readingTime {
+	if !t.heard.IsZero() && now.Sub(t.heard) > readingTime {
 		t.number++
+		t.heard = time.Time{}
 	}
-	t.open++
 	return t.number
 }
 
 func (t *turns) end(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.open--
-	t.quiet = now
+	t.heard = now
 }
 
 var errUnanswered = errors.New("not answered")
@@ -93,7 +92,8 @@ func (x *exchange) sight() {
 		c.arguments = bytes.Clone(raw)
 	}
 	c.id, c.turn = srv.foresight.ids.Add(1), x.s.turns.begin(now)
-	x.job.id = c.id
+	x.job.id, x.sighting.at = c.id, now
+	x.sighting.announce = x.announces(p)
 	srv.foresight.tell(len(c.arguments), func(w *foresight) { w.called(&c) })
 }
 
@@ -105,24 +105,23 @@ type answerSeen struct {
 	tool   string
 	result []byte // the first bytes of it; nil: it failed, or there was no room for it
 	failed bool
-	size   int // bytes of the whole
+	size   int           // bytes of the whole
+	came   time.Time     // of the call
+	took   time.Duration // from its sending to its answer; 0: it was not sent, or not answered
 	at     time.Time
-	own    bool // it came from the upstream for this call
-	trial  dedup.Trial
 	reply  chan<- announcement // who waits to be told what is on its way; nil: nobody
 }
 
 // sightEnd tells of the answer to a call, once. It is copied, as its buffer is
 // given back when it has been written.
 func (x *exchange) sightEnd(answer upstream.Answer, err error, reply chan<- announcement) (told bool) {
-	if x.job.id == 0 || x.sighting.over {
+	if x.job.id == 0 || x.sighting.over.Swap(true) {
 		return false
 	}
-	x.sighting.over = true
 	w := x.s.srv.foresight
 	h := answerSeen{
 		s: x.s, l: x.lease, id: x.job.id, tool: x.tool, size: len(answer.Result), at: time.Now(),
-		own: x.how.Load() == 0, trial: x.sighting.trial, reply: reply,
+		came: x.sighting.at, took: time.Duration(x.took.Load()), reply: reply,
 		failed: err != nil || !shareable(answer),
 	}
 	x.s.turns.end(h.at)

@@ -16,15 +16,17 @@ import (
 type watched struct {
 	s         *session
 	desk      *speculate.Session
-	sides     map[string]*side // member.known → what it has with that upstream
-	instances map[uint64]bool  // upstream instances it has called → others call them too
-	intent    []string         // the latest arguments, which say what the model is after
-	dollars   float64          // what its guesses cost so far
+	sides     map[string]*side   // member.known → what it has with that upstream
+	instances map[uint64]*leased // upstream instances it has called
+	intent    []string           // the latest arguments, which say what the model is after
+	dollars   float64            // what its guesses cost so far
 }
 
 // side is what a session has with one upstream.
 type side struct {
 	*forecast.Session
+	at      *leased           // its lease, as of its last call
+	queued  bool              // it waits for a slot
 	offer   *forecast.Offer   // what its last answer made likely
 	chained map[call.Key]bool // guesses under way that follow from a guess
 }
@@ -39,7 +41,7 @@ const (
 func (w *foresight) watch(s *session) *watched {
 	v := w.watched[s]
 	if v == nil && s.ctx.Err() == nil {
-		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]bool)}
+		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]*leased)}
 		w.watched[s] = v
 	}
 	return v
@@ -57,7 +59,18 @@ func (v *watched) on(o *outlook) *side {
 		v.sides[known] = f
 		o.look()
 	}
+	f.at = o.at
 	return f
+}
+
+// meet notes which instance of an upstream the session calls. How it works on
+// several calls at once is taken to be as it was with the last one.
+func (w *foresight) meet(v *watched, l *leased) {
+	instance := l.Instance()
+	if v.instances[instance] == nil {
+		w.desk.Presume(instance, w.lines[l.member.known])
+	}
+	v.instances[instance] = l
 }
 
 // means adds the words of a call's arguments to what the model is after.
@@ -82,7 +95,7 @@ func (w *foresight) called(c *callSeen) {
 	}
 	o := w.outlookOn(c.l)
 	o.news = true
-	v.instances[c.l.Instance()] = c.l.Shared()
+	w.meet(v, c.l)
 	arguments := c.key.Arguments
 	if arguments == "" {
 		arguments = string(c.arguments) // the forecast makes them canonical
@@ -94,21 +107,24 @@ func (w *foresight) called(c *callSeen) {
 	f.Call(forecast.Call{ID: c.id, Turn: c.turn, Tool: c.tool, Arguments: arguments, At: c.at})
 	v.means(arguments)
 	if c.effect.Changes() {
-		w.changed(v, o, f, c.effect)
+		w.changed(v, c.effect)
 	}
 }
 
-// changed takes back what was foreseen of answers that a write makes stale.
-func (w *foresight) changed(v *watched, o *outlook, f *side, e call.Effect) {
+// changed takes back what was foreseen of answers that a write makes stale, of
+// whatever upstream.
+func (w *foresight) changed(v *watched, e call.Effect) {
 	p := w.srv.policy.Load()
-	stale := func(tool, arguments string) bool {
-		m := w.srv.model(p, o.at, tool)
-		args := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
-		return slices.ContainsFunc(m.Reads(args), func(r call.Place) bool { return slices.Contains(e.Places, r) })
+	for _, f := range v.sides {
+		stale := func(tool, arguments string) bool {
+			args := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
+			reads := w.srv.model(p, f.at, tool).Reads(args)
+			return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
+		}
+		f.Invalidate(stale)
+		instance := f.at.Instance()
+		v.desk.Void(func(k call.Key) bool { return k.Upstream == instance && stale(k.Tool, k.Arguments) })
 	}
-	f.Invalidate(stale)
-	instance := o.at.Instance()
-	v.desk.Void(func(k call.Key) bool { return k.Upstream == instance && stale(k.Tool, k.Arguments) })
 }
 
 // answered sees the answer to a call, and decides what to run early.
@@ -121,11 +137,10 @@ func (w *foresight) answered(h *answerSeen) {
 		return
 	}
 	o := w.outlookOn(h.l)
-	w.tried(o, h.tool, h.trial)
 	r := read(h.result, h.size)
 	r.ID, r.Failed = h.id, h.failed
-	if h.own {
-		r.At = h.at // what was served took as long as no call does
+	if h.took > 0 && !h.failed { // what was served, or cut short, took as long as no call does
+		r.At = h.came.Add(h.took)
 	}
 	f := v.on(o)
 	f.Result(r)
@@ -152,7 +167,7 @@ func (w *foresight) foresee(v *watched, o *outlook, f *side) []started {
 	for range f.offer.Open() { // it was thought of before this answer
 		w.tally.decline(enrich.Cap)
 	}
-	f.offer = forecast.NewOffer(guesses, e.Budget)
+	f.offer = f.Offer(guesses, e.Budget)
 	return w.choose(v, o, f, now)
 }
 
@@ -174,13 +189,17 @@ func (w *foresight) leave(s *session) {
 	v.desk.Review(time.Now())
 	v.desk.End()
 	for known, f := range v.sides {
+		for range f.offer.Open() {
+			w.tally.decline(enrich.Cap)
+		}
 		f.End()
 		if o := w.outlooks[known]; o != nil && time.Since(o.kept) > keepAtMost {
 			w.keepOne(known, o)
 		}
 	}
-	for instance, shared := range v.instances {
-		if !shared {
+	for instance, l := range v.instances {
+		w.lines[l.member.known] = w.desk.Serial(instance)
+		if !l.Shared() {
 			w.desk.Gone(instance)
 		}
 	}

@@ -13,41 +13,45 @@ import (
 
 // limits bounds a JSON text that was written by a stranger.
 type limits struct {
-	values int // of all kinds
-	names  int // bytes of the names on the way to each value, all values together
-	refs   int // different references
+	bytes   int // of all of it
+	values  int // of all kinds
+	names   int // bytes of the names on the way to each value, all values together
+	refs    int // different references
+	scanned int // bytes: each level is read once more by the level around it
 }
 
 // The compiler's time grows with the square of the places in a schema, each of
 // which it knows by the names on the way there, and with the references times the
 // places. At these bounds it takes about a fifth of a second; the largest of 486
 // input schemas of real servers has 9 KB and takes 4 ms.
-var schemaLimits = limits{values: 5000, names: 500_000, refs: 300}
+var schemaLimits = limits{bytes: 256 << 10, values: 5000, names: 500_000, refs: 300, scanned: 64 << 20}
 
-var argumentLimits = limits{values: 100_000, names: 16 << 20, refs: 100_000}
+// Reading arguments at these bounds takes about three milliseconds.
+var argumentLimits = limits{bytes: 256 << 10, values: 10_000, names: 1 << 20, refs: 10_000, scanned: 1 << 20}
 
 const (
-	maxSchemaBytes = 256 << 10
-	maxDepth       = 100      // of objects and arrays
-	maxDigits      = 400      // of a number, also of what its exponent stands for: a double has 309
-	maxScanned     = 64 << 20 // bytes: each level is read once more by the level around it
+	maxDepth  = 100 // of objects and arrays
+	maxDigits = 400 // of a number, also of what its exponent stands for: a double has 309
 )
 
 // decode reads one JSON value for the validator: numbers as written, and nothing
 // in it that two readers would take for different values, or that would keep the
-// validator busy for long.
-func decode(b []byte, l limits) (any, error) {
-	if !jsonrpc.Valid(b) {
-		return nil, errors.New("no valid JSON")
+// validator busy for long. took is what that was, in units of effort.
+func decode(b []byte, l limits) (v any, took int, err error) {
+	if len(b) > l.bytes {
+		return nil, 0, fmt.Errorf("%d bytes: at most %d are read", len(b), l.bytes)
 	}
-	d := decoder{left: l, scanned: maxScanned, refs: make(map[string]bool)}
-	return d.value(bytes.Trim(b, " \t\r\n"), 1, 0)
+	if !jsonrpc.Valid(b) {
+		return nil, 1 + len(b)/64, errors.New("no valid JSON")
+	}
+	d := decoder{left: l, refs: make(map[string]bool)}
+	v, err = d.value(bytes.Trim(b, " \t\r\n"), 1, 0)
+	return v, 2*(l.values-d.left.values) + (l.scanned-d.left.scanned+len(b))/64, err
 }
 
 type decoder struct {
-	left    limits // what may still come
-	scanned int    // likewise
-	refs    map[string]bool
+	left limits // what may still come
+	refs map[string]bool
 }
 
 func (d *decoder) value(b []byte, depth, names int) (any, error) {
@@ -58,7 +62,7 @@ func (d *decoder) value(b []byte, depth, names int) (any, error) {
 	}
 	switch b[0] {
 	case '{', '[':
-		if d.scanned -= len(b); depth > maxDepth || d.scanned < 0 {
+		if d.left.scanned -= len(b); depth > maxDepth || d.left.scanned < 0 {
 			return nil, errors.New("nested too deep")
 		}
 		if b[0] == '{' {

@@ -9,9 +9,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// MaxEffort is what checking one call's arguments may take, in units of effort. A
+// unit is a tenth of a microsecond or less on a core of 2020: they are set by what
+// the dearest case of each kind of work was measured to take, in which nothing fits
+// and all of it is put into words.
+const MaxEffort = 50_000
+
+// What the validator's work is taken to cost, in units.
 const (
-	maxEffort = 100_000 // to check one call's arguments; a unit is a microsecond or less
-	maxVisits = 1_000   // of schemas within each other
+	perVisit  = 25  // asking one schema about one value
+	perMember = 5   // of an object, for each schema asked about it
+	perNumber = 10  // making a fraction of a number, and as much for each 30 digits
+	perText   = 256 // bytes of a text for one unit
+	maxVisits = 200 // schemas within each other
+
+	perMeasured = 8 // units of work are measured with the effort of one
 )
 
 // inspect looks at every schema that can be reached, refuses what cannot be
@@ -43,59 +55,32 @@ func (s *Schema) trim(at *jsonschema.Schema) {
 	at.Format = nil
 	at.Title, at.Description, at.Comment = "", "", ""
 	at.Default, at.Examples = nil, nil
-	list := 0
-	if at.Enum != nil {
-		list = weight(at.Enum.Values)
-	}
-	if at.Const != nil {
-		list += weight(*at.Const)
-	}
-	if list > 0 {
-		s.lists[at] = list
+	if l := loadOf(at); l != (load{}) {
+		s.loads[at] = l
 	}
 }
 
-// weight is what comparing a value with another takes.
-func weight(v any) int {
-	n := 1
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			n += weight(member)
-		}
-	case []any:
-		for _, element := range v {
-			n += weight(element)
-		}
-	case json.Number: // is made a fraction each time
-		digits, exponent := parts(string(v))
-		n += (digits + exponent) / 64
-	}
-	return n
-}
-
-// affordable reports whether checking the value ends soon. It takes the steps of
-// the validator, and all alternatives, without checking anything: a short schema
-// whose parts refer to each other twice each takes 2^n of them.
-func (s *Schema) affordable(value any) bool {
-	e := effort{left: maxEffort, lists: s.lists}
+// cost is what checking a value takes, as far as that is no more than most; more
+// than most otherwise. It takes the steps of the validator, and all alternatives,
+// without checking anything: a short schema whose parts refer to each other twice
+// each takes 2^n of them.
+func (s *Schema) cost(value any, most int) int {
+	e := effort{left: most, loads: s.loads, heaviest: heaviest(value)}
 	e.visit(s.root, value, 0)
-	return e.left >= 0
+	return most - e.left
 }
 
 type effort struct {
-	left  int // below zero: too much
-	lists map[*jsonschema.Schema]int
+	left     int // below zero: too much
+	loads    map[*jsonschema.Schema]load
+	heaviest int // number in the arguments
 }
 
+// visit counts what asking a schema about a value takes. What is deep costs more: a
+// fault takes its place along, and a schema looks for itself among those around it.
 func (e *effort) visit(at *jsonschema.Schema, value any, depth int) {
-	e.left -= 1 + len(at.Required)/8
-	if list := e.lists[at]; list > 0 {
-		e.left -= list
-		if n, ok := value.(json.Number); ok {
-			e.left -= list * (weight(n) - 1)
-		}
-	}
+	l := e.loads[at]
+	e.left -= perVisit + depth/4 + l.list + l.names*(perMember+depth/4)
 	if depth > maxVisits {
 		e.left = -1
 	}
@@ -103,15 +88,22 @@ func (e *effort) visit(at *jsonschema.Schema, value any, depth int) {
 		return
 	}
 	for sub := range inPlace(at) {
-		e.visit(sub, value, depth+1)
+		if e.visit(sub, value, depth+1); e.left < 0 {
+			return
+		}
 	}
 	switch v := value.(type) {
 	case map[string]any:
+		e.left -= l.numbers * e.heaviest
 		e.object(at, v, depth+1)
 	case []any:
+		e.left -= l.numbers * e.heaviest
 		e.array(at, v, depth+1)
+	case json.Number:
+		w := weight(v)
+		e.left -= w*(1+l.numbers) + l.bounds*(1+w/perNumber)
 	case string:
-		e.left -= len(v) / 512
+		e.left -= len(v) / perText
 		if p, ok := at.Pattern.(*pattern); ok {
 			e.left -= p.effort(v)
 		}
@@ -119,7 +111,7 @@ func (e *effort) visit(at *jsonschema.Schema, value any, depth int) {
 }
 
 func (e *effort) object(at *jsonschema.Schema, obj map[string]any, depth int) {
-	e.left -= len(obj) / 8
+	e.left -= len(obj) * (perMember + depth/4)
 	for name, value := range obj {
 		if e.left < 0 {
 			return
@@ -130,7 +122,10 @@ func (e *effort) object(at *jsonschema.Schema, obj map[string]any, depth int) {
 			e.visit(sub, value, depth)
 		}
 		for re, sub := range at.PatternProperties {
-			if e.left -= re.(*pattern).effort(name); e.left >= 0 && re.MatchString(name) {
+			if e.left -= re.(*pattern).effort(name); e.left < 0 {
+				return
+			}
+			if re.MatchString(name) {
 				evaluated = true
 				e.visit(sub, value, depth)
 			}
@@ -148,12 +143,9 @@ func (e *effort) object(at *jsonschema.Schema, obj map[string]any, depth int) {
 }
 
 func (e *effort) array(at *jsonschema.Schema, arr []any, depth int) {
-	e.left -= len(arr) / 8
+	e.left -= 2 * len(arr)
 	if at.UniqueItems {
-		e.left -= weight(arr)
-		if len(arr) <= 20 { // are compared each with each
-			e.left -= weight(arr) * len(arr) / 2
-		}
+		e.left -= distinct(arr)
 	}
 	for i, value := range arr {
 		if e.left < 0 {
@@ -168,6 +160,20 @@ func (e *effort) array(at *jsonschema.Schema, arr []any, depth int) {
 			e.visit(at.Contains, value, depth)
 		}
 	}
+}
+
+// distinct is what finding two equal elements takes. Few are compared each with
+// each, many by a hash; but that does not tell [[1],2] from [[1,2]], so of lists
+// and objects as many may share one as their maker likes.
+func distinct(arr []any) int {
+	w := weight(arr)
+	for _, v := range arr {
+		switch v.(type) {
+		case map[string]any, []any:
+			return w * (1 + len(arr))
+		}
+	}
+	return w * (2 + min(len(arr), 20))
 }
 
 // itemSchema is what the i-th element of an array has to be; nil if anything.

@@ -12,10 +12,26 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
+// WrongType is a value of a type that the schema does not want there.
+type WrongType struct {
+	Member string   // of the arguments
+	Want   []string // types as JSON Schema calls them
+	line   string
+}
+
+func (w *WrongType) Error() string { return w.line }
+
+// Wants reports whether a value of a type might be what is wanted. Of a number it
+// does, too, where that has to be whole.
+func (w *WrongType) Wants(kind string) bool {
+	return slices.Contains(w.Want, kind) || kind == "number" && slices.Contains(w.Want, "integer")
+}
+
 // fault is one thing that is wrong.
 type fault struct {
 	at   []string // names and indexes from the outermost value on
 	text string
+	want []string // the types that it may have, where it has another
 }
 
 // explain makes one line of what the validator found in a value: of the first
@@ -29,14 +45,18 @@ func explain(err error, value any, whole string) error {
 	if !ok {
 		return fmt.Errorf("%s: %s", whole, short(err.Error()))
 	}
-	all := faults(found)
+	all := faults(nil, found)
 	if len(all) == 0 {
 		return fmt.Errorf("%s: not what it has to be", whole)
 	}
-	first := slices.MinFunc(all, func(a, b fault) int {
+	least := slices.MinFunc(all, func(a, b fault) int {
 		return cmp.Or(slices.Compare(a.at, b.at), cmp.Compare(a.text, b.text))
 	})
-	return fmt.Errorf("%s: %s", path(first.at, value, whole), short(first.text))
+	line := path(least.at, value, whole) + ": " + short(least.text)
+	if len(least.want) > 0 && len(least.at) == 1 {
+		return &WrongType{Member: least.at[0], Want: least.want, line: line}
+	}
+	return errors.New(line)
 }
 
 // oneLine does the same for what is wrong with a schema.
@@ -47,37 +67,59 @@ func oneLine(err error, doc any) error {
 	return errors.New(short(err.Error()))
 }
 
-// faults takes what the validator found apart.
-func faults(e *jsonschema.ValidationError) []fault {
+// faults takes what the validator found apart, and adds it to all.
+func faults(all []fault, e *jsonschema.ValidationError) []fault {
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
-		var all []fault
 		for _, cause := range e.Causes {
-			all = append(all, faults(cause)...)
+			all = faults(all, cause)
 		}
 		return all
 	case *kind.AnyOf:
-		return alternatives(e)
+		return alternatives(all, e)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			return []fault{{at, "fits more than one of the forms it may have"}}
+			return append(all, fault{at: at, text: "fits more than one of the forms it may have"})
 		}
-		return alternatives(e)
+		return alternatives(all, e)
 	case *kind.Required:
-		return each(at, k.Missing, "missing")
+		return first(all, at, k.Missing, "missing")
 	case *kind.DependentRequired:
-		return each(at, k.Missing, "missing beside "+quoted(k.Prop))
+		return first(all, at, k.Missing, "missing beside "+quoted(k.Prop))
 	case *kind.Dependency:
-		return each(at, k.Missing, "missing beside "+quoted(k.Prop))
+		return first(all, at, k.Missing, "missing beside "+quoted(k.Prop))
 	case *kind.AdditionalProperties:
-		return each(at, k.Properties, "not allowed")
+		return first(all, at, k.Properties, "not allowed")
 	case *kind.PropertyNames:
-		return []fault{{nil, "a member may not be called " + quoted(k.Property)}} // its place is not to be relied on
+		return append(all, fault{text: "a member may not be called " + quoted(k.Property)}) // its place is not to be relied on
 	case *kind.Type:
-		return []fault{{at, fmt.Sprintf("want %s, have %s", strings.Join(k.Want, " or "), k.Got)}}
+		return append(all, mistyped(at, k.Want, k.Got))
+	case *kind.Enum:
+		return append(all, fault{at, limit(k), others(k.Got, k.Want)})
+	case *kind.Const:
+		return append(all, fault{at, limit(k), others(k.Got, []any{k.Want})})
 	}
-	return []fault{{at, limit(e.ErrorKind)}}
+	return append(all, fault{at: at, text: limit(e.ErrorKind)})
+}
+
+func mistyped(at, want []string, have string) fault {
+	return fault{at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have), want}
+}
+
+// others are the types of the values that one has to be among, if it has none of
+// them.
+func others(got any, want []any) []string {
+	var types []string
+	for _, v := range want {
+		switch t := nameOf(v); {
+		case t == nameOf(got):
+			return nil
+		case !slices.Contains(types, t):
+			types = append(types, t)
+		}
+	}
+	return types
 }
 
 // limit says what a single value had to be.
@@ -128,7 +170,7 @@ func limit(k jsonschema.ErrorKind) string {
 // alternatives explains a value that fits none of several schemas. Where all of
 // them want another type, those are named; where all but one do, that one was
 // meant.
-func alternatives(e *jsonschema.ValidationError) []fault {
+func alternatives(all []fault, e *jsonschema.ValidationError) []fault {
 	var want []string
 	var meant []*jsonschema.ValidationError
 	have := ""
@@ -141,20 +183,20 @@ func alternatives(e *jsonschema.ValidationError) []fault {
 	}
 	switch {
 	case len(meant) == 1:
-		return faults(meant[0])
+		return faults(all, meant[0])
 	case len(meant) == 0 && len(want) > 0:
 		slices.Sort(want)
-		return []fault{{e.InstanceLocation, fmt.Sprintf("want %s, have %s", strings.Join(slices.Compact(want), " or "), have)}}
+		return append(all, mistyped(e.InstanceLocation, slices.Compact(want), have))
 	}
-	return []fault{{e.InstanceLocation, fmt.Sprintf("fits none of the %d forms it may have", len(e.Causes))}}
+	return append(all, fault{at: e.InstanceLocation, text: fmt.Sprintf("fits none of the %d forms it may have", len(e.Causes))})
 }
 
-func each(at, names []string, text string) []fault {
-	all := make([]fault, 0, len(names))
-	for _, name := range names {
-		all = append(all, fault{append(slices.Clone(at), name), text})
+// first adds that of several members which would be told of.
+func first(all []fault, at, names []string, text string) []fault {
+	if len(names) == 0 {
+		return all
 	}
-	return all
+	return append(all, fault{at: append(slices.Clone(at), slices.Min(names)), text: text})
 }
 
 // oneOf lists the values of an enum, as far as they are few.

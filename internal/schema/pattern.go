@@ -77,4 +77,4 @@ func instructions(re *syntax.Regexp) int {
 }
 
 // effort is what matching a text takes at worst.
-func (p *pattern) effort(text string) int { return 1 + p.instructions*len(text)/64 }
+func (p *pattern) effort(text string) int { return 2 + p.instructions*len(text)/2 }

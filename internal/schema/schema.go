@@ -28,8 +28,8 @@ import (
 // Schema is a compiled input schema. The zero Schema, and a nil one, accepts any
 // object and nothing else. It may be used by several goroutines at once.
 type Schema struct {
-	root  *jsonschema.Schema         // nil: any object
-	lists map[*jsonschema.Schema]int // what comparing with the enum and const of a schema takes, in units of effort
+	root  *jsonschema.Schema          // nil: any object
+	loads map[*jsonschema.Schema]load // of those that hold something
 }
 
 // base is what the document is called to resolve its references. Nothing is
@@ -49,10 +49,7 @@ func Compile(raw []byte) (*Schema, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return &Schema{}, nil
 	}
-	if len(raw) > maxSchemaBytes {
-		return nil, fmt.Errorf("schema: %d bytes: at most %d are read", len(raw), maxSchemaBytes)
-	}
-	value, err := decode(raw, schemaLimits)
+	value, _, err := decode(raw, schemaLimits)
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
@@ -67,7 +64,7 @@ func Compile(raw []byte) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
-	s := &Schema{root: root, lists: make(map[*jsonschema.Schema]int)}
+	s := &Schema{root: root, loads: make(map[*jsonschema.Schema]load)}
 	if err := s.inspect(); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
@@ -76,10 +73,25 @@ func Compile(raw []byte) (*Schema, error) {
 
 // Check reports the first thing that is wrong with arguments, a JSON object, in
 // one line that names the member; nil if nothing is. Values are not repeated in
-// it. Numbers count as written. Arguments that would take too long to check are
-// an error too.
-func (s *Schema) Check(arguments []byte) (err error) {
-	value, err := decode(arguments, argumentLimits)
+// it. Numbers count as written. Arguments that would take more than [MaxEffort] to
+// check are an error too. That a value is of the wrong type is a [*WrongType].
+func (s *Schema) Check(arguments []byte) error {
+	left := 2 * MaxEffort // what reading them takes comes to less
+	return s.CheckWithin(arguments, &left)
+}
+
+// ErrSpent says that arguments were not checked, as there is not enough effort left.
+var ErrSpent = errors.New("arguments: not checked: no effort left for it")
+
+// CheckWithin does what Check does with the effort that is left, and takes off what
+// it needs. Where that is not enough it is [ErrSpent], and only what it took to
+// find out is taken off.
+func (s *Schema) CheckWithin(arguments []byte, left *int) (err error) {
+	if *left <= 0 {
+		return ErrSpent
+	}
+	value, took, err := decode(arguments, argumentLimits)
+	*left -= took
 	if err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
@@ -89,11 +101,27 @@ func (s *Schema) Check(arguments []byte) (err error) {
 	if s == nil || s.root == nil {
 		return nil
 	}
-	if !s.affordable(value) {
-		return errors.New("arguments: too much work to check")
+	if err := s.afford(value, left); err != nil {
+		return err
 	}
 	defer unharmed(&err)
 	return explain(s.root.Validate(value), value, "arguments")
+}
+
+// afford takes what checking a value needs off what is left.
+func (s *Schema) afford(value any, left *int) error {
+	most := min(MaxEffort, max(*left, 0))
+	takes := s.cost(value, most)
+	switch {
+	case takes <= most:
+		*left -= takes
+		return nil
+	case most < MaxEffort:
+		*left -= most / perMeasured
+		return ErrSpent
+	}
+	*left -= most / perMeasured
+	return errors.New("arguments: too much work to check")
 }
 
 func compile(doc map[string]any) (root *jsonschema.Schema, err error) {

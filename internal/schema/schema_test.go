@@ -182,7 +182,7 @@ func check(t *testing.T, s *schema.Schema, arguments, want string) {
 		got = err.Error()
 	}
 	if got != want {
-		t.Errorf("Check(%s): got %q, want %q", arguments, got, want)
+		t.Errorf("Check(%.200s): got %q, want %q", arguments, got, want)
 	}
 }
 

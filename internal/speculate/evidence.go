@@ -15,6 +15,9 @@ const (
 	enoughIdle = 3    // calls of a tool that found the upstream idle, before its usual time is known
 	enoughGap  = 8    // ends of a tool, before it is known which one comes soon after another
 	soon       = 8    // so many times sooner
+	several    = 4    // times what was left that a call took which has stood in line behind a guess
+	alike      = 2    // times as much, or as little, that is about the same
+	presumed   = 3    // pieces of evidence that count for what is known beforehand
 	mostTools  = 64   // tools whose time is remembered
 )
 
@@ -26,7 +29,8 @@ const (
 //   - A call during which another one ended has waited for that if it took about its
 //     usual time after that end and clearly more in all; and has not if it took its
 //     usual time in all and ended soon after the other. Usual is what calls of the
-//     tool take that find the upstream idle.
+//     tool take that find the upstream idle. Where a guess is always under way when
+//     a call comes, there are none of these, and less says that it has waited.
 //   - Where so many share the upstream that it never is idle, calls were worked on
 //     side by side if one overtakes another and ends much sooner after a third than
 //     is usual. Working one by one, in whatever order, would space the ends.
@@ -53,8 +57,17 @@ type mark struct {
 type pace struct {
 	idle   int     // calls that found the upstream idle
 	usual  float64 // mean of their time
+	spread float64 // mean of how far it was from the usual before
 	others int     // other calls
 	gap    float64 // mean of the time between the end before theirs, or their beginning, and theirs
+	stood  stand   // the last real call during which no other than guesses ended
+}
+
+// stand is a call that may have stood in line behind a guess. Times are logarithms
+// of seconds.
+type stand struct {
+	took float64 // in all
+	left float64 // of that: after the guess's end
 }
 
 // judge is what the end of a call says that did not find the upstream idle.
@@ -72,6 +85,8 @@ func (l *line) judge(r *run, took, usual time.Duration, now time.Time) Line {
 		}
 	}
 	switch {
+	case usual == 0 && l.stood(r, took, after):
+		return Serial
 	case usual == 0:
 		return Unknown
 	case took > usual*3/2 && after >= usual/2 && after <= usual*3/2:
@@ -80,6 +95,49 @@ func (l *line) judge(r *run, took, usual time.Duration, now time.Time) Line {
 		return Parallel
 	}
 	return Unknown
+}
+
+// stood reports whether a call whose usual time is not known yet has stood in line
+// behind a guess: what it took was several times what was left of it after the
+// guess's end, and that was about what the tool takes, as far as there is a sign of
+// it. One call that found the upstream idle is such a sign, and then less is enough.
+// Without one it is that the same was left the last time, when the call took clearly
+// more or less in all: side by side it is the time in all that is the same, and a
+// call ends now sooner and now later after another.
+func (l *line) stood(r *run, took, after time.Duration) bool {
+	if r.guess || r.ahead == nil || r.crowd {
+		return false
+	}
+	p, now := l.pace(r.tool), stand{took: logarithm(took), left: logarithm(after)}
+	last := p.stood
+	p.stood = now
+	long := took >= several*after
+	switch {
+	case p.idle > 0:
+		return long && near(now.left, p.usual, alike) ||
+			l.is != Parallel && now.took-p.usual >= math.Log(1.5) && near(now.left, p.usual, 1.25)
+	case last == stand{}:
+		return false
+	}
+	differ := 1.1 * math.Exp(math.Abs(now.left-last.left))
+	return long && near(now.left, last.left, alike) && !near(now.took, last.took, differ)
+}
+
+// near reports whether two times, as logarithms, differ by no more than a factor.
+func near(a, b, factor float64) bool { return math.Abs(a-b) <= math.Log(factor) }
+
+// presume takes as known what was found out elsewhere, unless something has been
+// seen here. Two pieces of evidence turn it.
+func (e *evidence) presume(l Line) {
+	if e.parallel+e.serial > 0 {
+		return
+	}
+	switch l {
+	case Parallel:
+		e.is, e.parallel = l, presumed
+	case Serial:
+		e.is, e.serial = l, presumed
+	}
 }
 
 // settleEarly counts an end before another one, once it is clear that it was.
@@ -126,7 +184,11 @@ func (e *evidence) pace(tool string) *pace {
 func (e *evidence) learn(tool string, took time.Duration) {
 	p := e.pace(tool)
 	p.idle++
-	p.usual += (logarithm(took) - p.usual) / float64(min(p.idle, 8))
+	n, x := float64(min(p.idle, 8)), logarithm(took)
+	if p.idle > 1 {
+		p.spread += (math.Abs(x-p.usual) - p.spread) / n
+	}
+	p.usual += (x - p.usual) / n
 }
 
 // learnGap notes how long after another one a call has ended, and reports whether
@@ -145,7 +207,29 @@ func (e *evidence) usual(tool string) time.Duration {
 	if !ok || p.idle < enoughIdle {
 		return 0
 	}
-	return time.Duration(math.Exp(p.usual) * float64(time.Second))
+	return duration(p.usual)
 }
 
+// likely is how long a tool takes if it need not wait, by whatever sign of it there
+// is (0: there is none), and from how long on it is clear that a call has waited:
+// half as long again, or less where its times lie closer together.
+func (e *evidence) likely(tool string) (likely, most time.Duration) {
+	p, ok := e.tools.Get(tool)
+	clearly := math.Log(1.5)
+	switch {
+	case !ok || p.idle == 0 && p.stood == stand{}:
+		return 0, 0
+	case p.idle == 0:
+		return duration(p.stood.left), duration(p.stood.left + clearly)
+	case p.idle >= enoughIdle:
+		clearly = min(clearly, max(math.Log(1.1), 3*p.spread))
+	}
+	return duration(p.usual), duration(p.usual + clearly)
+}
+
+func duration(logarithm float64) time.Duration {
+	return time.Duration(math.Exp(logarithm) * float64(time.Second))
+}
+
+// logarithm is of seconds.
 func logarithm(d time.Duration) float64 { return math.Log(max(d, time.Microsecond).Seconds()) }

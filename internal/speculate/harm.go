@@ -9,7 +9,7 @@ const (
 	RateLimited    Harm = iota // its host said that it is called too often
 	ForegroundWait             // a real call waited for it
 	Eviction                   // what a real call had asked for was evicted for its answer
-	Question                   // its server asked the client something
+	Question                   // its server asked the client something; says nothing of other guesses to its host
 )
 
 var harms = [...]string{"rate_limited", "foreground_wait", "eviction", "question"}
@@ -21,8 +21,8 @@ func (h Harm) String() string { return harms[h] }
 const leastWait = time.Millisecond
 
 // Harm notes harm done by a guess to that host, of that session if it is known:
-// both lose a level, unless they have lost one since they last started a guess.
-// wait is how long a real call waited, for ForegroundWait.
+// both lose a level, unless they have lost one since they last started a guess. A
+// question is one tool's way, and costs its host none. wait is how long a real call waited, for ForegroundWait.
 func (d *Desk) Harm(host string, s *Session, what Harm, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,7 +43,7 @@ func (d *Desk) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
 	case Question:
 		d.counts.Harm.Questions++
 	}
-	if h != nil {
+	if h != nil && what != Question {
 		d.hostMoveLocked(h, what.String(), (*throttle).harm)
 	}
 	if s != nil {

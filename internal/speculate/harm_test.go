@@ -2,11 +2,13 @@ package speculate_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/speculate"
 )
 
@@ -25,10 +27,10 @@ func TestHarm(t *testing.T) {
 	d.Harm(host, s, speculate.Eviction, 0)
 	wantRoom(t, s, host, "1 4 false")
 	s.Done(begin(t, s, newBet(2)).key, start)
-	d.Harm(host, s, speculate.Question, 0)
+	d.Harm(host, s, speculate.Question, 0) // the session's level alone
 	wantRoom(t, s, host, "1 4 true")
 	wantRefused(t, s, newBet(3), "throttled")
-	wantRefused(t, d.Session(), newBet(3), "throttled")
+	wantRoom(t, d.Session(), host, "1 4 false")
 	want := speculate.HarmStats{ForegroundWaitMS: 2.499, RateLimited: 1, Evictions: 1, Questions: 1}
 	if got := d.Stats().Harm; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -37,7 +39,7 @@ func TestHarm(t *testing.T) {
 	for _, c := range d.Changes() {
 		why = append(why, c.Why)
 	}
-	whys := []string{"rate_limited", "foreground_wait", "eviction", "eviction", "question", "question"}
+	whys := []string{"rate_limited", "foreground_wait", "eviction", "eviction", "question"}
 	if diff := cmp.Diff(whys, why); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
@@ -45,6 +47,27 @@ func TestHarm(t *testing.T) {
 	d.Harm(host, s, speculate.RateLimited, 0) // of a session that has ended
 	if got := d.Stats().Sessions; got != [5]int{3: 1} {
 		t.Errorf("got %v", got)
+	}
+}
+
+// However many of its tools ask something, a host is not held to account: each of
+// them is barred, and that is no reason to leave the others.
+func TestQuestionsSpareTheHost(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	for range 20 {
+		s := d.Session()
+		for i := range 5 {
+			if b := newBet(i); s.Start(t.Context(), start, b.guess()) == "" {
+				settle(s, call.Ready, b)
+			}
+			d.Harm(host, s, speculate.Question, 0)
+		}
+		wantRoom(t, s, host, "1 4 true")
+		s.End()
+	}
+	wantRoom(t, d.Session(), host, "3 1 false")
+	if got := d.Stats().Harm.Questions; got != 100 {
+		t.Errorf("got %d questions", got)
 	}
 }
 
@@ -136,6 +159,40 @@ func TestHarmOfPreempted(t *testing.T) {
 	}
 }
 
+// So it is where the upstream was found idle once only, or never, but the call has
+// been seen behind a guess.
+func TestHarmOfPreemptedHardlyKnown(t *testing.T) {
+	for _, idle := range []bool{false, true} {
+		d := speculate.New(speculate.Options{})
+		teach(d, upstream, speculate.Serial)
+		if idle {
+			d.Began(upstream, 1, "t", false, at(0))
+			d.Ended(upstream, 1, at(100))
+		} else {
+			overlap{10, 100, 200}.play(d, 0, "t") // any, and then t
+		}
+		s := d.Session()
+		begin(t, s, newBet(1))
+		d.Began(upstream, 2, "t", true, at(1000))
+		if !idle { // seen behind a guess
+			d.Began(upstream, 3, "t", false, at(1010))
+			d.Ended(upstream, 2, at(1100))
+			d.Ended(upstream, 3, at(1200))
+			s.Done(key(1), at(1100))
+			begin(t, s, newBet(2))
+			d.Began(upstream, 2, "t", true, at(2000))
+		}
+		before := d.Stats().Harm.ForegroundWaitMS
+		s.Preempt(upstream)
+		d.Ended(upstream, 2, at(2010))
+		d.Began(upstream, 4, "t", false, at(2011))
+		d.Ended(upstream, 4, at(2291))
+		if got := d.Stats().Harm.ForegroundWaitMS - before; math.Abs(got-180) > 0.01 {
+			t.Errorf("found idle: %v: got %v ms, want 180", idle, got)
+		}
+	}
+}
+
 // preempted is such a call, which is sent before or after the guess is given up,
 // and the guess ends for us before or after that.
 func preempted(t *testing.T, sent, ended bool) {
@@ -211,7 +268,10 @@ func TestHarmBesideCut(t *testing.T) {
 func TestHarmOfPreemptedUnclear(t *testing.T) {
 	for _, guess := range []bool{false, true} {
 		d := speculate.New(speculate.Options{})
-		alone(d, "t", 100)
+		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // now a little less and now a little more
+			d.Began(upstream, 1, "t", false, at(1000*i-10_000))
+			d.Ended(upstream, 1, at(1000*i-10_000+ms))
+		}
 		teach(d, upstream, speculate.Serial)
 		s := d.Session()
 		begin(t, s, newBet(1))
@@ -226,6 +286,26 @@ func TestHarmOfPreemptedUnclear(t *testing.T) {
 		}
 		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
 			t.Errorf("a guess: %v: got %v ms", guess, got)
+		}
+	}
+}
+
+// What is clear depends on the tool: of one that always takes the same, a short wait
+// is clear too.
+func TestHarmOfPreemptedExact(t *testing.T) {
+	for took, want := range map[int]float64{105: 0, 112: 12, 136: 36} {
+		d := speculate.New(speculate.Options{})
+		alone(d, "t", 100)
+		teach(d, upstream, speculate.Serial)
+		s := d.Session()
+		begin(t, s, newBet(1))
+		d.Began(upstream, 1, "t", true, at(0))
+		s.Preempt(upstream)
+		d.Ended(upstream, 1, at(13))
+		d.Began(upstream, 2, "t", false, at(14))
+		d.Ended(upstream, 2, at(14+took))
+		if got := d.Stats().Harm.ForegroundWaitMS; math.Abs(got-want) > 0.01 {
+			t.Errorf("took %d ms: got %v ms, want %v", took, got, want)
 		}
 	}
 }

@@ -49,6 +49,7 @@ type run struct {
 	mixed bool      // with one that was given up, so that its time says nothing
 	doubt bool      // with a guess that was given up
 	last  time.Time // when another one ended last; zero: none did
+	crowd bool      // more than guesses that nobody waited for ended meanwhile
 
 	ahead  *claim        // of the last guess that it has waited for, if the upstream is serial
 	waited time.Duration // for guesses, likewise
@@ -178,17 +179,19 @@ func (l *line) end(id uint64, now time.Time) (waited time.Duration, ahead *claim
 	}
 	l.tell(r, now)
 	if serially := said == Serial || said == Unknown && l.is == Serial; serially && !r.guess {
-		return r.wait(took, usual), r.ahead
+		likely, most := l.likely(r.tool)
+		return r.wait(took, likely, most), r.ahead
 	}
 	return 0, nil
 }
 
 // wait is how long r has waited for guesses. A serial upstream may have gone on
 // with one that was given up: then it is what r took beyond its usual time, if that
-// is clear.
-func (r *run) wait(took, usual time.Duration) time.Duration {
-	if r.doubt && usual > 0 && took >= usual*3/2 {
-		return max(r.waited, took-usual)
+// is clear. Where that is not known the best sign of it will do: that the upstream
+// is serial is no longer in question.
+func (r *run) wait(took, likely, most time.Duration) time.Duration {
+	if r.doubt && likely > 0 && took >= most {
+		return max(r.waited, took-likely)
 	}
 	return r.waited
 }
@@ -213,6 +216,7 @@ func (l *line) tell(r *run, now time.Time) {
 			o.waited += max(0, now.Sub(later(start, o.began)))
 			o.ahead = r.by
 		}
+		o.crowd = o.crowd || !r.unasked()
 		if !r.cut {
 			o.last = now
 		}

@@ -29,8 +29,8 @@ type modelDesk struct {
 }
 
 type modelStats struct {
-	Issued, Used, Late, Wasted, Dropped, Hung, Panics, Watched, WatchedTrue int64
-	UnderWay                                                                int
+	Issued, Used, Late, Wasted, Compared, Dropped, Hung, Panics, Watched, WatchedTrue int64
+	UnderWay                                                                          int
 }
 
 type modelThrottle struct{ all []event }
@@ -171,6 +171,11 @@ func (d *modelDesk) settle(s *modelSession, last bool) {
 			continue
 		}
 		g.settled = true
+		if fate == call.Compared {
+			d.want.Compared++
+			d.seen["compared"]++
+			continue
+		}
 		kind := map[call.Fate]rune{call.Ready: 'u', call.Late: 'l', call.Wasted: 'w'}[fate]
 		switch kind {
 		case 'w':
@@ -257,7 +262,7 @@ func (d *modelDesk) step(o op) {
 			}
 		}
 	case "fate":
-		fate := []call.Fate{call.Ready, call.Late, call.Wasted}[o.n%3]
+		fate := []call.Fate{call.Ready, call.Late, call.Wasted, call.Wasted, call.Ready, call.Compared}[o.n%6]
 		for _, g := range s.guesses {
 			if g.key == key(k) && call.Fate(g.fate.Load()) == call.Pending {
 				g.fate.Store(int64(fate))
@@ -299,9 +304,11 @@ func (d *modelDesk) step(o op) {
 			}
 		}
 	case "harm":
-		d.desk.Harm(host, s.Session, speculate.RateLimited, 0)
-		h := d.host(host)
-		h.all = append(h.all, event{kind: 'h'})
+		what := []speculate.Harm{speculate.RateLimited, speculate.Eviction, speculate.Question}[o.n%3]
+		d.desk.Harm(host, s.Session, what, 0)
+		if h := d.host(host); what != speculate.Question {
+			h.all = append(h.all, event{kind: 'h'})
+		}
 		if !s.ended {
 			s.all = append(s.all, event{kind: 'h'})
 		}
@@ -345,7 +352,7 @@ func (d *modelDesk) check() {
 	st := d.desk.Stats()
 	d.want.UnderWay = d.underWay()
 	got := modelStats{
-		st.Issued, st.Used, st.Late, st.Wasted, st.Dropped, st.Hung, st.Panics, st.Watched, st.WatchedTrue, st.UnderWay,
+		st.Issued, st.Used, st.Late, st.Wasted, st.Compared, st.Dropped, st.Hung, st.Panics, st.Watched, st.WatchedTrue, st.UnderWay,
 	}
 	if got != d.want {
 		d.fail("got %+v, want %+v", got, d.want)
@@ -375,8 +382,8 @@ func (d *modelDesk) check() {
 	if st.Sessions != levels {
 		d.fail("got sessions %v, want %v", st.Sessions, levels)
 	}
-	if st.Issued != st.Used+st.Wasted+open {
-		d.fail("%d issued: %d used, %d wasted, %d open", st.Issued, st.Used, st.Wasted, open)
+	if st.Issued != st.Used+st.Wasted+st.Compared+open {
+		d.fail("%d issued: %d used, %d wasted, %d compared, %d open", st.Issued, st.Used, st.Wasted, st.Compared, open)
 	}
 	for name, level := range st.Hosts {
 		if want := d.host(name).level(); level != want {
@@ -431,7 +438,7 @@ func TestModel(t *testing.T) {
 	})
 	for _, what := range []string{
 		"start ", "start closed", "start in_flight", "start throttled", "start cap", "start panic", "start stored",
-		"label u", "label l", "label w", "watched u", "watched w",
+		"label u", "label l", "label w", "compared", "watched u", "watched w",
 		"host level 0", "host level 1", "host level 2", "host level 3",
 	} {
 		if seen[what] == 0 && !t.Failed() {

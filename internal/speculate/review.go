@@ -60,6 +60,9 @@ func (c *claim) settleLocked(f call.Fate) {
 	case call.Late:
 		n.Used++
 		n.Late++
+	case call.Compared:
+		n.Compared++ // right or wrong, it was not what a guess is for: no label
+		return
 	default:
 		n.Wasted++
 	}

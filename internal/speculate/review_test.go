@@ -43,6 +43,51 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// A guess that was only compared is no label, right as it may have been: however many
+// there are, nobody's level moves, and nothing of them is left.
+func TestCompared(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	bets(t, s, host, 15, call.Wasted) // one short of a judgement
+	bets(t, s, host, 500, call.Compared)
+	wantRoom(t, s, host, "3 1 false")
+	bets(t, s, host, 1, call.Wasted)
+	wantRoom(t, s, host, "1 2 false")
+	b := begin(t, s, newBet(1))
+	b.fate.Store(int64(call.Compared))
+	s.Review(start)
+	if b.ended() == nil {
+		t.Error("its context has not ended")
+	}
+	s.Done(b.key, start)
+	if calls, issued, _ := s.Remembered(); calls != 0 || issued != 0 {
+		t.Errorf("%d calls and %d guesses are left", calls, issued)
+	}
+	st := d.Stats()
+	if st.Compared != 501 || st.Wasted != 16 || st.Issued != 517 || st.UnderWay != 0 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+// Nor is it of use, or harm: neither it leads up, nor does it let harm be forgotten.
+func TestComparedEarnsNothing(t *testing.T) {
+	d := newDesk(speculate.Options{})
+	s := d.Session()
+	d.Harm(host, s, speculate.RateLimited, 0)
+	bets(t, s, host, 100, call.Compared)
+	bets(t, s, host, 31, call.Ready)
+	wantRoom(t, s, host, "1 2 false")
+	bets(t, s, host, 1, call.Ready)
+	wantRoom(t, s, host, "3 1 false")
+	b := begin(t, s, newBet(1))
+	b.fate.Store(int64(call.Compared))
+	s.Asked(start, b.key)
+	s.End()
+	if st := d.Stats(); st.Compared != 101 || st.Used != 32 || st.Issued != 133 {
+		t.Errorf("after the end: got %+v", st)
+	}
+}
+
 // What nobody ever asks for does not pile up.
 func TestManyOfUnknownFate(t *testing.T) {
 	d := newDesk(speculate.Options{})

@@ -86,6 +86,10 @@ func TestRefused(t *testing.T) {
 	if diff := cmp.Diff(want, st.Refused); diff != "" || st.Panics != 1 || st.Issued != 2 {
 		t.Errorf("got %+v; refused (-want +got):\n%s", st, diff)
 	}
+	st.Refused["stored"] = 99
+	if got := d.Stats().Refused["stored"]; got != 1 {
+		t.Errorf("the count is in the hands of who asked for it: got %d", got)
+	}
 }
 
 // Reasons are words of ours; whatever else comes does not pile up.

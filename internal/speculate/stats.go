@@ -12,7 +12,8 @@ type counts struct {
 	Expected    float64          `json:"expected"`     // of those: to be used, by their probabilities
 	Used        int64            `json:"used"`         // a real call got the answer
 	Late        int64            `json:"late"`         // of those: it came before the answer was there
-	Wasted      int64            `json:"wasted"`       // of no use to anybody; what is neither used nor wasted is open
+	Wasted      int64            `json:"wasted"`       // of no use to anybody
+	Compared    int64            `json:"compared"`     // only compared with a real answer; what is none of the three is open
 	Dropped     int64            `json:"dropped"`      // cancelled because they no longer paid
 	Preempted   int64            `json:"preempted"`    // cancelled because a real call came to a serial upstream
 	Hung        int64            `json:"hung"`         // slots freed by the deadline

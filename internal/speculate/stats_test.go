@@ -21,7 +21,7 @@ func TestStatsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"issued":2,"expected":1,"used":2,"late":2,"wasted":0,"dropped":0,"preempted":0,"hung":0,"panics":0,` +
+	want := `{"issued":2,"expected":1,"used":2,"late":2,"wasted":0,"compared":0,"dropped":0,"preempted":0,"hung":0,"panics":0,` +
 		`"refused":{},"watched":0,"watched_true":0,` +
 		`"harm":{"foreground_wait_ms":1.5,"rate_limited":0,"evictions":0,"questions":0},` +
 		`"under_way":0,"hosts":{"api.example.com":2},"sessions_by_level":[0,0,1,0,0],"level_changes":2}`

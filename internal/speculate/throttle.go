@@ -13,11 +13,13 @@ const (
 
 // What moves a throttle.
 const (
-	window   = 64  // labels; one counts the less the more came after it
+	window   = 64 // labels; one counts the less the more came after it
+	decay    = 1 - 1.0/window
 	enough   = 16  // labels at a level before they are a judgement on it
 	calm     = 32  // labels without harm before the level rises again
-	poor     = 0.3 // accuracy below which the level falls
-	good     = 0.6 // accuracy above which it rises
+	poor     = 0.3 // accuracy below which the level falls, be the next guess right or not
+	fair     = 0.4 // accuracy from which a level that was lost comes back
+	good     = 0.6 // accuracy above which the highest is earned
 	lateness = 0.1 // of used guesses asked for before they were ready; above it earlier ones would have hidden more
 )
 
@@ -31,6 +33,11 @@ const (
 // in recorded time. (That a host which said 429 wants to be left alone for a while
 // is its cool-down's business.) Harm that comes before anything new was started is
 // the same piece of news: it delays the rise, and costs no second level.
+//
+// What is asked of a lost level to come back is less than what pays, about half of
+// the guesses right: else one stretch of harm would end for good what pays as long
+// as there is none. It is more than what keeps a level, so that nothing swings to
+// and fro on the same accuracy.
 type throttle struct {
 	level  int
 	era    int     // moves so far
@@ -55,7 +62,6 @@ func (t *throttle) label(era int, used, late bool) {
 	if era != t.era {
 		return
 	}
-	const decay = 1 - 1.0/window
 	t.weight, t.used, t.late = t.weight*decay+1, t.used*decay, t.late*decay
 	if used {
 		t.used++
@@ -68,12 +74,26 @@ func (t *throttle) label(era int, used, late bool) {
 	if t.labels < enough {
 		return
 	}
-	switch accuracy := t.used / t.weight; {
-	case accuracy < poor:
+	switch {
+	case t.falls():
 		t.move(t.level - 1)
-	case accuracy > good && t.calm == 0 && (t.level < normal || t.late > lateness*t.used):
+	case t.calm == 0 && t.rises():
 		t.move(t.level + 1)
 	}
+}
+
+// falls reports whether the accuracy is too low, and would be if the next guess were
+// right: of few labels one is worth as much as lies between what falls and what
+// rises.
+func (t *throttle) falls() bool { return (t.used*decay+1)/(t.weight*decay+1) < poor }
+
+// rises reports whether a higher level is earned.
+func (t *throttle) rises() bool {
+	accuracy := t.used / t.weight
+	if t.level < normal {
+		return accuracy >= fair
+	}
+	return accuracy > good && t.late > lateness*t.used
 }
 
 // harm is harm that a guess has done.

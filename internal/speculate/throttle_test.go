@@ -44,8 +44,10 @@ func TestThrottle(t *testing.T) {
 
 		{"accuracy below .3", n(4, "wwwwu"), 2},
 		{"accuracy between .3 and .6", n(100, "uw"), 3},
-		{"of 16 labels 5 used, the first", n(5, "u") + n(11, "w"), 2},
-		{"of 16 labels 5 used, the last", n(11, "w") + n(5, "u"), 3},
+		{"of 16 labels 4 used, the first", n(4, "u") + n(12, "w"), 2},
+		{"of 16 labels 4 used, the last", n(12, "w") + n(4, "u"), 3},
+		{"5 of 17: the next one may be right", n(5, "u") + n(12, "w"), 3},
+		{"or not", n(5, "u") + n(13, "w"), 2},
 		{"in a window of 64: half of it is forgotten after 44", n(40, "u") + n(40, "w"), 3},
 		{"and it tips", n(40, "u") + n(50, "w"), 2},
 
@@ -63,7 +65,10 @@ func TestThrottle(t *testing.T) {
 		{"not before 16 labels", n(16, "w") + n(15, "u"), 2},
 		{"two levels take 32", n(32, "w") + n(31, "u"), 2},
 		{"no more and no less", n(32, "w") + n(32, "u"), 3},
-		{"between .3 and .6 it is not regained", n(16, "w") + n(100, "uw"), 2},
+		{"between .3 and .4 it is not regained", n(16, "w") + n(100, "uww"), 2},
+		{"from .4 it is", n(16, "w") + n(20, "uwwuw"), 3},
+		{"but at .4 no more is earned", n(100, "lwwlw"), 3},
+		{"nor between .4 and .6", n(16, "w") + n(100, "lw"), 3},
 
 		{"harm costs a level at once", "h", 2},
 		{"the same news costs one", "hhhh", 2},
@@ -77,7 +82,10 @@ func TestThrottle(t *testing.T) {
 		{"from 0 after harm", n(3, "sh") + n(31, "u"), 0},
 		{"the watched lead back", n(3, "sh") + n(32, "u"), 1},
 		{"from 0 after waste", n(48, "w") + n(16, "u"), 1},
-		{"the watched that prove wrong do not", n(48, "w") + n(300, "uw"), 0},
+		{"the watched that prove wrong do not", n(48, "w") + n(300, "uww"), 0},
+		{"the watched of which half are right do", n(48, "w") + n(8, "uw"), 1},
+		{"and what is started then goes on", n(48, "w") + n(24, "uw"), 3},
+		{"from 0 after harm, if half are right", n(3, "sh") + n(16+16+16, "uw"), 3},
 		{"all the way from bottom to top", n(48, "w") + n(16*4, "l"), 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,9 +177,12 @@ func levelAfter(all []event) (level, era int) {
 				}
 			}
 			switch {
-			case used/weight < 0.3:
+			case (used*63/64+1)/(weight*63/64+1) < 0.3:
 				move(-1)
-			case used/weight > 0.6 && sinceHarm >= 32 && (level < 3 || level == 3 && late/used > 0.1):
+			case sinceHarm < 32:
+			case level < 3 && used/weight >= 0.4:
+				move(+1)
+			case level == 3 && used/weight > 0.6 && late/used > 0.1:
 				move(+1)
 			}
 		}

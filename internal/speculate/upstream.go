@@ -50,6 +50,17 @@ func (d *Desk) Serial(upstream uint64) Line {
 	return Unknown
 }
 
+// Presume says how another instance of the same server was known to work, when this
+// one is new: it is taken to be the same until two pieces of evidence say otherwise.
+// Unknown says nothing; nor does anything once calls here have told.
+func (d *Desk) Presume(upstream uint64, l Line) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l == Serial || l == Parallel {
+		d.lineLocked(upstream).presume(l)
+	}
+}
+
 // Gone forgets an upstream instance, which has ended.
 func (d *Desk) Gone(upstream uint64) {
 	d.mu.Lock()

@@ -28,8 +28,10 @@ func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
 	defer cancel()
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s.lock: another process holds it: %w", path, err)
+	} else if err != nil {
+		return fmt.Errorf("%s.lock: %w", path, err)
 	}
 	defer lock.Close() // the file stays: who waits for it has it open
 	old, err := d.Read(name)

@@ -60,7 +60,7 @@ func Covers(subscribed, uri string) bool {
 
 // ask passes a question of the server to the one session that can be meant.
 func (in *instance) ask(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	in.up.asked(in.id)
+	in.up.asked(in.id, method)
 	in.mu.Lock()
 	leases := in.leases
 	in.mu.Unlock()

@@ -229,7 +229,7 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 // report says that a message failed, and ends the link if all others must too.
 func (l *httpLink) report(ctx context.Context, p *post, err error) {
 	_, denied := errors.AsType[*authRequired](err)
-	fatal := denied || errors.Is(err, errSessionLost)
+	fatal := !p.alone && (denied || errors.Is(err, errSessionLost))
 	cut := ctx.Err() != nil && !fatal && context.Cause(ctx) != errSlowBody
 	if cut {
 		err = context.Cause(ctx)

@@ -104,7 +104,7 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 			return c.answered(a), a.err
 		}
 		notRun := errors.Is(a.err, errClosed) || errors.Is(a.err, errSessionLost)
-		if !notRun || try == sendings {
+		if !notRun || try == sendings || req.Alone {
 			return c.answered(a), l.in.broke(c, a.err)
 		}
 		l.in.over(ctx, c)

@@ -24,6 +24,7 @@ type link interface {
 type outgoing struct {
 	line   []byte      // the message, without line end; not changed or kept by the sender afterwards
 	id     int64       // the request's id; 0 for a notification or an answer
+	alone  bool        // how it is refused says nothing of the others
 	header http.Header // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP
 }
 

@@ -27,6 +27,9 @@ type Request struct {
 	// until it may. Each is called at most once; nil: at once.
 	TryPace func() bool
 	Pace    func(context.Context) error
+	// Alone is a request that may be refused for what it is: neither its credentials
+	// nor its session count as refused with it, and it is not sent again.
+	Alone bool
 	// Timeout without an answer, restarted by progress; 0 is none.
 	Timeout time.Duration
 	// Late is called once, on the reader, when the answer comes after all to a
@@ -163,7 +166,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 	if req.Token {
 		change.Token = raw
 	}
-	out := outgoing{id: id}
+	out := outgoing{id: id, alone: req.Alone}
 	version := c.revision()
 	if revision.Stateless(version) {
 		hop := req.Hop

@@ -61,7 +61,7 @@ type Options struct {
 	Stirred func(cause string)
 	// Asked hears that an instance's server asks its client something, before it
 	// is done; for which call, the server does not say. As Stirred.
-	Asked func(instance uint64)
+	Asked func(instance uint64, method string)
 }
 
 // Upstream is one configured server.
@@ -70,12 +70,12 @@ type Upstream struct {
 	log     *slog.Logger
 	guard   *Guard
 	store   Store
-	stirred func(cause string)    // never nil
-	asked   func(instance uint64) // never nil
-	client  *http.Transport       // for a server over HTTP
-	sse     atomic.Bool           // it speaks only the HTTP+SSE transport of 2024-11-05
-	known   atomic.Pointer[Offer] // the last offer of any instance
-	after   <-chan struct{}       // Options.After
+	stirred func(cause string)                   // never nil
+	asked   func(instance uint64, method string) // never nil
+	client  *http.Transport                      // for a server over HTTP
+	sse     atomic.Bool                          // it speaks only the HTTP+SSE transport of 2024-11-05
+	known   atomic.Pointer[Offer]                // the last offer of any instance
+	after   <-chan struct{}                      // Options.After
 
 	mu        sync.Mutex
 	closed    bool
@@ -94,7 +94,7 @@ func New(spec Spec, o Options) *Upstream {
 		o.Stirred = func(string) {}
 	}
 	if o.Asked == nil {
-		o.Asked = func(uint64) {}
+		o.Asked = func(uint64, string) {}
 	}
 	u := &Upstream{
 		spec: spec, log: o.Log, guard: o.Guard, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,

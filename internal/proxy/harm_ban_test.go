@@ -1,0 +1,193 @@
+package proxy_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/proxy"
+)
+
+// bouncer is a server that bears ten calls at once. To one more it answers with an
+// error, and to everything else for a minute.
+type bouncer struct {
+	*foe
+	until time.Time
+	bans  int
+	ours  int // bans while guesses were there
+}
+
+func newBouncer(takes time.Duration) *bouncer {
+	b := &bouncer{}
+	b.foe = newFoe(func(v *visit) reply {
+		if b.bounces(v) {
+			return reply{result: complained("go away")}
+		}
+		v.sleeps(takes)
+		return reply{result: v.told()}
+	})
+	return b
+}
+
+func (b *bouncer) bounces(v *visit) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v.came.Before(b.until) {
+		return true
+	}
+	if v.beside <= 10 {
+		return false
+	}
+	b.until = v.came.Add(time.Minute)
+	b.bans++
+	if v.guesses > 0 {
+		b.ours++
+	}
+	return true
+}
+
+// Nobody tells the proxy how many calls a host bears at once. It makes no more than
+// four guesses at a time there, whatever the number of its sessions, so that they
+// never drive it to its limit unless real calls alone come within four of that: as
+// those of forty sessions do, where nothing is said about bans. Where the user says
+// what the host bears, guesses leave half of it free, and real calls wait.
+func TestHarmBan(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		sessions int
+		pages    int // each
+		rules    map[string]limit.Rule
+		guesses  int  // at most at once
+		near     bool // real calls alone come within as many of ten
+	}{
+		{"1 session", 1, 4, nil, 4, false},
+		{"4 sessions", 4, 4, nil, 4, false},
+		{"40 sessions", 40, 2, nil, 4, true},
+		{"40 sessions under a rule", 40, 1, map[string]limit.Rule{host: {Concurrency: 10}}, 5, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run := func(o proxy.Options) (b *bouncer) {
+				synctest.Test(t, func(t *testing.T) {
+					b = newBouncer(400 * time.Millisecond)
+					d := beset(t, b.foe, o)
+					var all sync.WaitGroup
+					for i := range test.sessions {
+						g, r := d.enter(), rand.New(rand.NewPCG(uint64(i), 10))
+						all.Go(func() { g.wanders(r, i*1000, soak(test.pages)) })
+					}
+					all.Wait()
+				})
+				return b
+			}
+			o := defaults(t, listing(t)...)
+			o.Limits = test.rules
+			off, on := run(unforeseen(o)), run(o)
+			switch n := atOnce(on.ledger()); {
+			case n == 0:
+				t.Error("nothing was guessed")
+			case n > test.guesses:
+				t.Errorf("%d guesses at once, want at most %d", n, test.guesses)
+			}
+			if off.bans+on.bans > 0 && !test.near {
+				t.Errorf("banned %d times, %d of them beside guesses, and %d times with nothing made early", on.bans, on.ours, off.bans)
+			}
+		})
+	}
+}
+
+// wanders is a session that thinks for as long as chance wants.
+func (g *guest) wanders(r *rand.Rand, from, pages int) {
+	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(3*time.Second))) }
+	for p := range pages {
+		pause()
+		g.call("list", page(from+p+1))
+		for i := range perPage {
+			if r.IntN(2) == 0 {
+				pause()
+				g.call("get", thing(from+p+1, i))
+			}
+		}
+	}
+}
+
+// A model that makes eight calls at once, where the host bears ten: beside three
+// guesses that is one too many, and nothing in the answers says why they are
+// errors. It ends all the same: what is followed by an error is not foreseen, and
+// what is no use loses its levels. Only the user can see to it that it does not
+// begin.
+func TestHarmBanOfMany(t *testing.T) {
+	const pages = 20
+	for _, test := range []struct {
+		name  string
+		rules map[string]limit.Rule
+		most  int // bans
+	}{
+		{"without a rule", nil, 6},
+		{"under a rule", map[string]limit.Rule{host: {Concurrency: 10}}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run := func(o proxy.Options) (b *bouncer) {
+				synctest.Test(t, func(t *testing.T) {
+					b = newBouncer(2 * time.Second)
+					beset(t, b.foe, o).enter().bursts(soak(pages))
+				})
+				return b
+			}
+			o := defaults(t, listing(t)...)
+			o.Limits = test.rules
+			off, on := run(unforeseen(o)), run(o)
+			if len(early(on.ledger())) == 0 {
+				t.Error("nothing was guessed")
+			}
+			if off.bans > 0 || on.bans > test.most {
+				t.Errorf("banned %d times, and %d times with nothing made early; want at most %d", on.bans, off.bans, test.most)
+			}
+		})
+	}
+}
+
+// bursts lists, makes eight calls at once that nothing foretold, and then reads two
+// things of the list.
+func (g *guest) bursts(pages int) (all []answered) {
+	for p := range pages {
+		g.call("list", page(p+1))
+		time.Sleep(time.Second)
+		var open []sent
+		for i := range 8 {
+			open = append(open, g.begin("get", thing(100_000+p, i)))
+		}
+		for _, s := range open {
+			all = append(all, s.wait())
+		}
+		for i := range 2 {
+			time.Sleep(3 * time.Second)
+			all = append(all, g.call("get", thing(p+1, i)))
+		}
+		time.Sleep(3 * time.Second)
+	}
+	return all
+}
+
+// Where calls are worked on side by side none waits for another, and no harm is
+// counted.
+func TestHarmNone(t *testing.T) {
+	const takes = 2 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			v.sleeps(takes)
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		for i, a := range d.enter().bursts(soak(40)) {
+			if a.took > takes {
+				t.Errorf("call %d: took %v", i, a.took)
+			}
+		}
+		if st := d.proxy.Stats().Prefetch; st.Desk.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
+			t.Errorf("%vms of waiting are counted, and no call waited; %d guesses", st.Desk.Harm.ForegroundWaitMS, st.Issued)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package proxy_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/proxy"
+)
+
+// shared makes the foe's connection one, and all sessions one principal.
+func shared(o proxy.Options) proxy.Options {
+	o.Upstreams[0].Spec.Shared, o.Upstreams[0].SharedIdentity = true, true
+	return o
+}
+
+// A client that cancels everything at any time leaves nothing behind, and takes
+// nothing from another that asks for the same.
+func TestHarmCancel(t *testing.T) {
+	const takes = 400 * time.Millisecond
+	for _, name := range []string{"each for itself", "one principal"} {
+		t.Run(name, func(t *testing.T) {
+			guesses := int64(0)
+			for seed := range uint64(soak(2)) {
+				synctest.Test(t, func(t *testing.T) {
+					o := defaults(t, listing(t)...)
+					if name == "one principal" {
+						o = shared(o)
+					}
+					f := newFoe(func(v *visit) reply {
+						v.sleeps(takes)
+						return reply{result: v.told()}
+					})
+					d := beset(t, f, o)
+					var all sync.WaitGroup
+					for i := range 5 {
+						g, r := d.enter(), rand.New(rand.NewPCG(seed, uint64(i)))
+						all.Go(func() { g.wavers(r, 8, 2*takes) })
+					}
+					bystander := d.enter()
+					all.Go(func() {
+						for i, a := range bystander.browses(0, 6, 700*time.Millisecond) {
+							if a.took > takes || a.how() == "failed" {
+								t.Errorf("seed %d, call %d: got %s after %v", seed, i, a.how(), a.took)
+							}
+						}
+					})
+					all.Wait()
+					time.Sleep(time.Minute)
+					st := d.proxy.Stats()
+					if st.Store.Flights != 0 || st.Prefetch.Desk.UnderWay != 0 {
+						t.Errorf("seed %d: %d flights, %d slots taken", seed, st.Store.Flights, st.Prefetch.Desk.UnderWay)
+					}
+					guesses += st.Prefetch.Issued
+				})
+			}
+			if guesses == 0 {
+				t.Error("nothing was guessed")
+			}
+		})
+	}
+}
+
+// wavers makes calls, up to three at once, and cancels each within that time.
+func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
+	var all sync.WaitGroup
+	for range rounds {
+		p := r.IntN(8) + 1
+		for n := range r.IntN(3) + 1 {
+			tool, arguments := "list", page(p)
+			if n > 0 {
+				tool, arguments = "get", thing(p, r.IntN(perPage))
+			}
+			s := g.begin(tool, arguments)
+			time.AfterFunc(time.Duration(r.Int64N(int64(within))), s.cancel)
+			all.Go(func() { s.wait() })
+		}
+		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+	}
+	all.Wait()
+}
+
+// A client that goes away in the middle of its calls: what was made early for it
+// ends with it, at once.
+func TestHarmGone(t *testing.T) {
+	for seed := range uint64(soak(10)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 5))
+			f := newFoe(func(v *visit) reply {
+				v.sleeps(rand.N(4 * time.Second))
+				return reply{result: v.told()}
+			})
+			d := beset(t, f, defaults(t, listing(t)...))
+			g, other := d.enter(), d.enter()
+			g.call("list", page(1))
+			other.call("list", page(2))
+			time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
+			for i := range r.IntN(3) {
+				g.begin("get", thing(1, i))
+			}
+			time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+			g.leave()
+			d.guests = d.guests[1:]
+			synctest.Wait()
+			for _, v := range f.ledger() {
+				if v.session == f.ledger()[0].session && v.ctx.Err() == nil && v.went.IsZero() {
+					t.Errorf("seed %d: %s %s, early: %v, is with the server, and its client has gone", seed, v.tool, v.arguments, v.early)
+				}
+			}
+		})
+	}
+}
+
+// A client that does not read what it is sent.
+func TestHarmNeverReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			v.sleeps(400 * time.Millisecond)
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		g := d.enter()
+		defer g.deaf()()
+		for p := range 20 {
+			g.begin("list", page(p+1))
+			time.Sleep(time.Second)
+			for i := range perPage {
+				g.begin("get", thing(p+1, i))
+			}
+			time.Sleep(3 * time.Second)
+		}
+		if d.proxy.Stats().Prefetch.Used == 0 {
+			t.Error("nothing was guessed")
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/proxy"
+)
+
+// visitor is a client over HTTP, in a session of its own.
+type visitor struct {
+	d   *ordeal
+	id  string
+	ids int
+}
+
+// visit begins a session over HTTP.
+func (d *ordeal) visit() *visitor {
+	v := &visitor{d: d}
+	r := v.post(d.t.Context(), `"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{},"clientInfo":{"name":"visitor","version":"1"}}`)
+	v.id = r.Header.Get("Mcp-Session-Id")
+	r.Body.Close()
+	v.call(d.t.Context(), "tools/list", "{}")
+	return v
+}
+
+// post sends a request; nil: the client did not wait for the answer.
+func (v *visitor) post(ctx context.Context, rest string) *http.Response {
+	v.ids++
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, v.ids, rest)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+	if err != nil {
+		v.d.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if v.id != "" {
+		r.Header.Set("Mcp-Session-Id", v.id)
+	}
+	answer, err := v.d.web.Do(r)
+	if err != nil {
+		if ctx.Err() == nil {
+			v.d.t.Errorf("post: %v", err)
+		}
+		return nil
+	}
+	return answer
+}
+
+// call makes a request and reads its answer.
+func (v *visitor) call(ctx context.Context, method, params string) string {
+	r := v.post(ctx, `"method":"`+method+`","params":`+params)
+	if r == nil {
+		return ""
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil && ctx.Err() == nil {
+		v.d.t.Errorf("%s: %v", method, err)
+	}
+	return string(body)
+}
+
+// ends is the end of the session, by the client's own word.
+func (v *visitor) ends() {
+	r, err := http.NewRequestWithContext(v.d.t.Context(), http.MethodDelete, "http://localhost/mcp", nil)
+	if err != nil {
+		v.d.t.Fatal(err)
+	}
+	r.Header.Set("Mcp-Session-Id", v.id)
+	answer, err := v.d.web.Do(r)
+	if err != nil {
+		v.d.t.Errorf("delete: %v", err)
+		return
+	}
+	answer.Body.Close()
+}
+
+// strolls is what a visitor does: some pages, and things of them. Now and then it
+// goes away before its answer has come.
+func (v *visitor) strolls(r *rand.Rand, pages int) {
+	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(2*time.Second))) }
+	for range pages {
+		p := r.IntN(400) + 1
+		pause()
+		v.call(v.d.t.Context(), "tools/call", toolCall("list", page(p)))
+		for i := range perPage {
+			if r.IntN(3) == 0 {
+				continue
+			}
+			pause()
+			ctx, cancel := context.WithCancel(v.d.t.Context())
+			if r.IntN(8) == 0 {
+				time.AfterFunc(time.Duration(r.Int64N(int64(time.Second))), cancel)
+			}
+			v.call(ctx, "tools/call", toolCall("get", thing(p, i)))
+			cancel()
+		}
+	}
+}
+
+// Two hundred sessions at once: the caps hold for
+// all of them together, what is made early for one ends with it, and what they have
+// done leaves nothing behind.
+func TestHarmCrowd(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		sessions int
+		make     func(proxy.Options) proxy.Options
+		guesses  int // at most at once
+	}{
+		{"each for itself", 200, func(o proxy.Options) proxy.Options {
+			o.Upstreams[0].Spec.Shared = true
+			return o
+		}, 4},
+		{"one principal", 100, shared, 4},
+		{"each with a connection of its own, to a host that bears a thousand calls", 50, func(o proxy.Options) proxy.Options {
+			o.Limits = map[string]limit.Rule{host: {Concurrency: 1000, SpeculativePerHour: 100_000}}
+			return o
+		}, 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					v.sleeps(700 * time.Millisecond)
+					return reply{result: v.told()}
+				})
+				d := beset(t, f, test.make(defaults(t, listing(t)...)))
+				var all sync.WaitGroup
+				for i := range test.sessions {
+					r := rand.New(rand.NewPCG(uint64(i), 200))
+					v := d.visit()
+					all.Go(func() {
+						v.strolls(r, soak(1))
+						v.ends()
+					})
+				}
+				all.Wait()
+				synctest.Wait()
+				if n := atOnce(f.ledger()); n == 0 || n > test.guesses {
+					t.Errorf("%d guesses at once, want some and at most %d", n, test.guesses)
+				}
+				if st := d.proxy.Stats(); st.Sessions != 0 || st.Store.Flights != 0 || test.guesses == 4 && st.Hosts[0].LastHour > 200 {
+					t.Errorf("%d sessions, %d flights, %d guesses in an hour", st.Sessions, st.Store.Flights, st.Hosts[0].LastHour)
+				}
+			})
+		})
+	}
+}
+
+// Sessions that have ended take no memory: not what is known of them, nor of what was
+// made early for them.
+func TestHarmCrowdIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			v.sleeps(200 * time.Millisecond)
+			return reply{result: v.told()}
+		})
+		o := defaults(t, listing(t)...)
+		o.Upstreams[0].Spec.Shared = true
+		d := beset(t, f, o)
+		used := func() uint64 {
+			f.mu.Lock()
+			f.visits = nil
+			f.mu.Unlock()
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		round := func(nth int) uint64 {
+			for i := range soak(30) {
+				v := d.visit()
+				v.call(t.Context(), "tools/call", toolCall("list", page(1+i%10)))
+				time.Sleep(time.Second)
+				v.call(t.Context(), "tools/call", toolCall("get", thing(1+i%10, 0)))
+				v.ends()
+			}
+			time.Sleep(time.Hour)
+			return used()
+		}
+		round(0)
+		round(1)
+		first := round(2)
+		last := round(3)
+		if grown := int64(last) - int64(first); grown > 256<<10 {
+			t.Errorf("%d bytes more after as many sessions again", grown)
+		}
+		for what, n := range proxy.Kept(d.proxy) {
+			if n != 0 {
+				t.Errorf("left: %d %s", n, what)
+			}
+		}
+	})
+}
+
+// The guesses of sessions that end are given up at once, those that wait for their
+// host to have room too.
+func TestHarmCrowdEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			if v.tool == "get" {
+				v.sleeps(1000 * time.Hour)
+			}
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		var all []*visitor
+		for i := range 12 {
+			v := d.visit()
+			v.call(t.Context(), "tools/call", toolCall("list", page(i+1)))
+			all = append(all, v)
+		}
+		time.Sleep(time.Second)
+		st := d.proxy.Stats()
+		if st.Prefetch.Desk.UnderWay != 12 || st.Hosts[0].Guesses != 4 || st.Hosts[0].WaitingGuesses != 8 {
+			t.Errorf("%d slots taken, %d guesses begun, %d wait; want 12, 4 and 8", st.Prefetch.Desk.UnderWay, st.Hosts[0].Guesses, st.Hosts[0].WaitingGuesses)
+		}
+		for _, v := range all {
+			v.ends()
+		}
+		time.Sleep(50 * time.Millisecond) // the desk hears of it when its worker comes to that
+		st = d.proxy.Stats()
+		if st.Prefetch.Desk.UnderWay != 0 || st.Store.Flights != 0 || st.Hosts[0].Guesses != 0 || st.Hosts[0].WaitingGuesses != 0 {
+			t.Errorf("%d slots taken, %d flights, %d guesses begun, %d wait; want none", st.Prefetch.Desk.UnderWay, st.Store.Flights, st.Hosts[0].Guesses, st.Hosts[0].WaitingGuesses)
+		}
+		for _, v := range early(f.ledger()) {
+			if v.ctx.Err() == nil {
+				t.Errorf("a guess at %s is with the server, and its session has ended", v.arguments)
+			}
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"reflect"
+
+	"mcpschedd/internal/speculate"
+)
+
+// DialWith has an upstream over HTTP reached by other connections than those of
+// the network, so that all of it fits into a synctest bubble. It is to be said
+// before the first session.
+func DialWith(s *Server, name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	up := reflect.ValueOf(s.policy.Load().find(name).up).Elem()
+	transport := (*http.Transport)(up.FieldByName("client").UnsafePointer())
+	transport.Proxy, transport.DialContext = nil, dial
+}
+
+// LineOf is how the server takes an upstream to work on several calls, as far as one
+// of its sessions has seen.
+func LineOf(s *Server, name string) speculate.Line {
+	sessions, _ := s.all()
+	for _, n := range sessions {
+		if l := n.find(name); l != nil {
+			return s.foresight.desk.Serial(l.Instance())
+		}
+	}
+	return speculate.Unknown
+}
+
+// Kept is how many things of each kind the server keeps for its sessions and what
+// they have under way. The worker must not have ended.
+func Kept(s *Server) map[string]int {
+	kept := make(map[string]int)
+	done := make(chan struct{})
+	s.foresight.insist(func(w *foresight) {
+		defer close(done)
+		kept["watched sessions"] = len(w.watched)
+		for _, v := range w.watched {
+			for _, f := range v.sides {
+				kept["guesses that wait for a slot"] += f.offer.Open()
+				kept["guesses that follow from guesses"] += len(f.chained)
+			}
+		}
+	})
+	<-done
+	s.foresight.mu.Lock()
+	kept["bytes in the queue"] = s.foresight.bytes
+	s.foresight.mu.Unlock()
+	sessions, _ := s.all()
+	kept["sessions"] = len(sessions)
+	for _, n := range sessions {
+		n.guessing.mu.Lock()
+		kept["guesses with an upstream"] += len(n.guessing.tools)
+		n.guessing.mu.Unlock()
+		n.mu.Lock()
+		kept["requests"] += len(n.inflight)
+		n.mu.Unlock()
+	}
+	return kept
+}

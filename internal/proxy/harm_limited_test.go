@@ -1,0 +1,276 @@
+package proxy_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/limit"
+)
+
+// quota refuses what is more than so many calls within any minute.
+type quota struct {
+	calls int
+	times []time.Time
+}
+
+// takes reports whether one more call is within the quota.
+func (q *quota) takes(now time.Time) bool {
+	for len(q.times) > 0 && now.Sub(q.times[0]) >= time.Minute {
+		q.times = q.times[1:]
+	}
+	if len(q.times) >= q.calls {
+		return false
+	}
+	q.times = append(q.times, now)
+	return true
+}
+
+// A server that bears what the client does, and not much more. Whatever the way in
+// which it says so, after a refusal no guess comes before it has been left alone
+// for as long as it said, or else 30 s, and has answered a real call; each refusal of
+// a guess, and of a real call soon after one, is counted and costs a level, of which
+// there are three; and real calls are sent as ever.
+func TestHarmLimited(t *testing.T) {
+	const takes = 400 * time.Millisecond
+	for _, test := range []struct {
+		name    string
+		refusal reply
+		alone   time.Duration
+	}{
+		{"429", reply{status: http.StatusTooManyRequests}, 30 * time.Second},
+		{"429 with a wait", reply{status: http.StatusTooManyRequests, retryAfter: "90"}, 90 * time.Second},
+		{"503 with a wait", reply{status: http.StatusServiceUnavailable, retryAfter: "45"}, 45 * time.Second},
+		{"in text", reply{result: complained("API rate limit exceeded")}, 30 * time.Second},
+		{"in text with a wait", reply{result: complained("429 Too Many Requests, retry after 90 seconds")}, 90 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bears := &quota{calls: 28} // the client makes 25 at most
+				var f *foe
+				f = newFoe(func(v *visit) reply {
+					if !f.within(bears) {
+						f.note(v, "refused")
+						return test.refusal
+					}
+					v.sleeps(takes)
+					return reply{result: v.told()}
+				})
+				d := beset(t, f, defaults(t, listing(t)...))
+				g := d.enter()
+				pages := soak(30)
+				for p := range pages {
+					for _, a := range g.skims(p + 1) {
+						if a.took != 0 && a.took != takes {
+							t.Errorf("page %d: a real call took %v", p+1, a.took)
+						}
+					}
+				}
+				ledger := f.ledger()
+				leftAlone(t, ledger, test.alone)
+				guesses, real := refused(ledger)
+				if counted, want := d.proxy.Stats().Prefetch.Desk.Harm.RateLimited, blamed(ledger); counted != want {
+					t.Errorf("%d refusals are held against guesses, want %d: %d guesses and %d real calls were refused", counted, want, guesses, real)
+				}
+				// From level 0 the right guesses lead back, after 32 labels without harm: of
+				// which there are at most three a page.
+				episodes := 4 + 3*pages/32
+				if guesses > episodes {
+					t.Errorf("%d guesses were refused of %d, want at most %d", guesses, len(early(ledger)), episodes)
+				}
+				// What guesses have used up real calls lack, until the minute is over.
+				if real == 0 || real > bears.calls+episodes {
+					t.Errorf("%d real calls were refused, want some and at most %d", real, bears.calls+episodes)
+				}
+			})
+		})
+	}
+}
+
+// A server that refuses a call now and then, and is well before and after: it is left
+// alone all the same.
+func TestHarmLimitedAtTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f *foe
+		calls := 0
+		f = newFoe(func(v *visit) reply {
+			f.mu.Lock()
+			calls++
+			refuses := calls%17 == 0
+			f.mu.Unlock()
+			v.sleeps(900 * time.Millisecond)
+			if refuses {
+				f.note(v, "refused")
+				return reply{status: http.StatusTooManyRequests}
+			}
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		g := d.enter()
+		for p := range soak(60) {
+			g.skims(p + 1)
+		}
+		leftAlone(t, f.ledger(), 30*time.Second)
+		if counted, want := d.proxy.Stats().Prefetch.Desk.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
+			t.Errorf("%d refusals are held against guesses, want %d", counted, want)
+		}
+	})
+}
+
+// When a host may have guesses again a real call finds out: one that began after it
+// was to be left alone.
+func TestHarmHalfOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuses := true
+		f := newFoe(func(v *visit) reply {
+			if refuses {
+				return reply{status: http.StatusTooManyRequests, retryAfter: "30"}
+			}
+			v.sleeps(time.Second)
+			return reply{result: v.told()}
+		})
+		g := beset(t, f, defaults(t, listing(t)...)).enter()
+		g.call("list", page(1))
+		refuses = false
+		for i, test := range []struct {
+			at   time.Duration // since the refusal
+			want bool          // guesses
+		}{
+			{10 * time.Second, false},
+			{29500 * time.Millisecond, false}, // answered later, but begun before
+			{40 * time.Second, true},
+		} {
+			time.Sleep(time.Until(f.ledger()[0].went.Add(test.at)))
+			g.call("list", page(i+2))
+			time.Sleep(5 * time.Second)
+			if n := len(early(f.ledger())); (n > 0) != test.want {
+				t.Errorf("%d guesses came after a call made %v after the refusal", n, test.at)
+			}
+		}
+	})
+}
+
+// No host gets more guesses in an hour than it may, whatever it bears.
+func TestHarmQuota(t *testing.T) {
+	const most = 20
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			v.sleeps(400 * time.Millisecond)
+			return reply{result: v.told()}
+		})
+		o := defaults(t, listing(t)...)
+		o.Limits = map[string]limit.Rule{host: {SpeculativePerHour: most}}
+		g := beset(t, f, o).enter()
+		for p := range soak(20) {
+			g.browses(p, 1, 3*time.Second)
+			time.Sleep(5 * time.Minute)
+		}
+		made := early(f.ledger())
+		for i, v := range made {
+			if i >= most && v.came.Sub(made[i-most].came) < time.Hour {
+				t.Errorf("%d guesses came within %v", most+1, v.came.Sub(made[i-most].came))
+			}
+		}
+		if len(made) < most {
+			t.Errorf("%d guesses were made, want that there could have been more", len(made))
+		}
+	})
+}
+
+// skims lists a page and reads one or two things of it, thinking for two seconds
+// after each.
+func (g *guest) skims(p int) (all []answered) {
+	all = append(all, g.call("list", page(p)))
+	time.Sleep(2 * time.Second)
+	for i := range perPage {
+		if (p+i)%2 == 0 {
+			all = append(all, g.call("get", thing(p, i)))
+			time.Sleep(2 * time.Second)
+		}
+	}
+	return all
+}
+
+// within reports whether a quota bears one more call.
+func (f *foe) within(q *quota) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return q.takes(time.Now())
+}
+
+// leftAlone sees to it that no guess came after a refusal before the server had
+// been left alone for so long and had then answered a real call.
+func leftAlone(t *testing.T, ledger []visit, alone time.Duration) {
+	t.Helper()
+	for i := range ledger {
+		guess := &ledger[i]
+		if !guess.early {
+			continue
+		}
+		var last time.Time
+		for _, v := range ledger {
+			if v.sort == "refused" && v.went.Before(guess.came) && v.went.After(last) {
+				last = v.went
+			}
+		}
+		well := last.IsZero()
+		for _, v := range ledger {
+			well = well || !v.early && v.sort == "" && !v.came.Before(last.Add(alone)) && !v.went.After(guess.came)
+		}
+		if !well {
+			t.Errorf("a guess came %v after a refusal", guess.came.Sub(last))
+		}
+	}
+}
+
+// blamed is how many refusals are to be held against guesses: those of guesses, and
+// of the real calls that were the first to be refused within a minute of one.
+func blamed(ledger []visit) (n int64) {
+	type event struct {
+		at      time.Time
+		begins  bool // a guess; else a refusal
+		refused *visit
+	}
+	var events []event
+	for i := range ledger {
+		v := &ledger[i]
+		if v.early {
+			events = append(events, event{at: v.came, begins: true})
+		}
+		if v.sort == "refused" {
+			events = append(events, event{at: v.went, refused: v})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	var guess time.Time // the last one that nothing was held against; zero: none
+	for _, e := range events {
+		switch {
+		case e.begins:
+			guess = e.at
+		case e.refused.early:
+			n++
+		default:
+			if !guess.IsZero() && e.at.Sub(guess) < time.Minute {
+				n++
+			}
+			guess = time.Time{}
+		}
+	}
+	return n
+}
+
+// refused counts refused visits.
+func refused(ledger []visit) (guesses, real int) {
+	for _, v := range ledger {
+		switch {
+		case v.sort != "refused":
+		case v.early:
+			guesses++
+		default:
+			real++
+		}
+	}
+	return guesses, real
+}

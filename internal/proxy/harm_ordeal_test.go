@@ -1,0 +1,186 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// ordeal is a proxy with clients before it and a foe behind it, all of it in one
+// synctest bubble: its connections are pipes in memory, and its time passes only
+// when everybody waits.
+type ordeal struct {
+	t      *testing.T
+	foe    *foe
+	proxy  *proxy.Server
+	began  time.Time
+	front  *pipes
+	web    *http.Client // of the clients over HTTP
+	guests []*guest
+	leave  func() // ends the clients
+}
+
+// beset makes a proxy in front of a foe, with the defaults of the configuration.
+// It ends, and is looked over, with the test.
+func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
+	t.Helper()
+	d := &ordeal{t: t, foe: f, began: time.Now(), proxy: proxy.New(o, nil), front: newPipes()}
+	back := newPipes()
+	proxy.DialWith(d.proxy, "foe", back.dial)
+	behind := &http.Server{Handler: f}
+	ended := make(chan error, 2)
+	go func() { ended <- behind.Serve(back) }()
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { ended <- d.proxy.ServeListener(ctx, d.front) }()
+	transport := &http.Transport{DialContext: d.front.dial, MaxIdleConnsPerHost: 1000}
+	d.web = &http.Client{Transport: transport}
+	d.leave = func() {
+		for _, g := range d.guests {
+			g.leave()
+		}
+		stop()
+		transport.CloseIdleConnections()
+		synctest.Wait()
+	}
+	t.Cleanup(func() {
+		d.leave()
+		d.look()
+		d.proxy.Close()
+		behind.Close()
+		for range 2 {
+			if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
+				t.Errorf("serve: %v", err)
+			}
+		}
+	})
+	return d
+}
+
+// look sees to it that nothing is left of sessions that have all ended: no time
+// has passed since.
+func (d *ordeal) look() {
+	d.t.Helper()
+	for what, n := range proxy.Kept(d.proxy) {
+		if n != 0 {
+			d.t.Errorf("left: %d %s", n, what)
+		}
+	}
+	s := d.proxy.Stats()
+	if s.Store.Flights != 0 || s.Prefetch.Desk.UnderWay != 0 || s.Sessions != 0 {
+		d.t.Errorf("left: %d flights, %d slots taken, %d sessions", s.Store.Flights, s.Prefetch.Desk.UnderWay, s.Sessions)
+	}
+	for _, h := range s.Hosts {
+		if h.InFlight != 0 || h.Guesses != 0 || h.Waiting != 0 || h.WaitingGuesses != 0 {
+			d.t.Errorf("left at a host: %+v", h)
+		}
+	}
+	w := s.Prefetch.Wasted
+	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
+	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // those of one principal stay
+		d.t.Errorf("%d guesses were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
+	}
+	if desk := s.Prefetch.Desk; desk.Issued != s.Prefetch.Issued || desk.Issued != desk.Used+desk.Wasted+desk.Compared {
+		d.t.Errorf("the desk issued %d guesses, %d of use, %d not and %d compared; the store knows of %d", desk.Issued, desk.Used, desk.Wasted, desk.Compared, s.Prefetch.Issued)
+	}
+	ledger := d.foe.ledger()
+	if made := len(early(ledger)); int64(made) > s.Prefetch.Issued {
+		d.t.Errorf("%d guesses came to the server, %d were issued", made, s.Prefetch.Issued)
+	}
+	if slices.ContainsFunc(ledger, func(v visit) bool { return v.went.IsZero() && v.ctx.Err() == nil }) {
+		d.t.Error("a call is still with the server, and wanted")
+	}
+}
+
+// host is what the foe's calls are paced by.
+const host = "foe.test"
+
+// defaults are the options of a proxy whose configuration says nothing but where
+// the foe is and what these rules say of its tools.
+func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
+	t.Helper()
+	models, problems := valuemodel.Compile(rules)
+	if len(problems) > 0 {
+		t.Fatalf("rules: %v", problems)
+	}
+	up := proxy.Upstream{
+		Fingerprint: "foe", Model: valuemodel.Upstream{Name: "foe", URL: "http://" + host + "/mcp"},
+		Spec: upstream.Spec{Name: "foe", URL: "http://" + host + "/mcp", StartTimeout: 30 * time.Second, MaxMessage: 1 << 20},
+	}
+	return proxy.Options{
+		Upstreams: []proxy.Upstream{up}, Models: models,
+		StartupWait: 1500 * time.Millisecond, DrainTimeout: 5 * time.Second, MaxAge: 10 * time.Second,
+		Dedup: dedup.Options{MaxBytes: 256 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second},
+		Enrichment: proxy.Enrichment{
+			Mode: "on", Delivery: "silent", PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, InlineFrom: 0.8,
+			Waste: 50 * time.Millisecond, SecondWorth: 0.01, ShadowLabels: 5, Learn: true,
+		},
+	}
+}
+
+// unforeseen is the same with nothing made early.
+func unforeseen(o proxy.Options) proxy.Options {
+	o.Enrichment.Mode = "off"
+	return o
+}
+
+// listing says that a list is read, and that most times its first things are.
+func listing(t testing.TB) []valuemodel.Rule {
+	t.Helper()
+	return []valuemodel.Rule{reading("foe/get", 0), {
+		Pattern: "foe/list", Source: "test", Layer: valuemodel.Layer{
+			Class: valuemodel.ReadOnly,
+			FollowUps: []valuemodel.FollowUp{{
+				Tool: "get", Probability: 0.9, Max: 3,
+				Args: map[string]valuemodel.Binding{"n": bound(t, "$result.things[*].n")},
+			}},
+		},
+	}}
+}
+
+// page and thing are arguments of list and get.
+func page(n int) string     { return fmt.Sprintf(`{"page":%d}`, n) }
+func thing(n, i int) string { return fmt.Sprintf(`{"n":%d%d}`, n, i+1) }
+
+// guest is a client. It notes what it is asked, and how long its answers took.
+type guest struct {
+	*wire
+	o     *ordeal
+	leave func()
+}
+
+// enter begins a session on stdio.
+func (d *ordeal) enter() *guest {
+	d.t.Helper()
+	in, toProxy := io.Pipe()
+	fromProxy, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- d.proxy.ServeStdio(context.Background(), in, out, "")
+		in.Close()
+		out.Close()
+	}()
+	g := &guest{o: d, wire: newWire(d.t, toProxy, fromProxy)}
+	g.leave = func() {
+		toProxy.Close()
+		if err := <-served; err != nil {
+			d.t.Errorf("stdio ended: %v", err)
+		}
+		<-g.gone
+	}
+	d.guests = append(d.guests, g)
+	g.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"guest","version":"1"}}`)
+	g.note("notifications/initialized", "{}")
+	g.request("tools/list", "{}")
+	return g
+}

@@ -1,0 +1,223 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+const (
+	elicits = `{"method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}}`
+	samples = `{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
+	roots   = `{"method":"roots/list","params":{}}`
+)
+
+// A server that asks the client something while it works on a guess: over HTTP the
+// question comes with the guess. The client never hears of it, the guess is
+// dropped, and its tool is not guessed at again; who makes the call is asked.
+func TestHarmQuestion(t *testing.T) {
+	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					v.sleeps(400 * time.Millisecond)
+					if v.tool == "get" {
+						return reply{asks: question}
+					}
+					return reply{result: v.told()}
+				})
+				d := beset(t, f, defaults(t, listing(t)...))
+				g := d.enter()
+				g.call("list", page(1))
+				time.Sleep(3 * time.Second)
+				if asked := g.questions(); len(asked) > 0 {
+					t.Errorf("the client was asked %v for a guess", asked)
+				}
+				st := d.proxy.Stats().Prefetch
+				if made := len(early(f.ledger())); made == 0 || made > session || st.Desk.Harm.Questions != int64(made) || st.Wasted.Error != int64(made) {
+					t.Errorf("%d guesses were made, %d questions are counted, %d guesses dropped for them", made, st.Desk.Harm.Questions, st.Wasted.Error)
+				}
+				if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
+					t.Errorf("got %s, the client was asked %v", a.how(), g.questions())
+				}
+				before := len(early(f.ledger()))
+				for p := range 5 {
+					g.call("list", page(p+2))
+					time.Sleep(3 * time.Second)
+				}
+				if n := len(early(f.ledger())) - before; n > 0 {
+					t.Errorf("%d guesses at a tool that asks", n)
+				}
+			})
+		})
+	}
+}
+
+// Over stdio a server does not say for which call it asks. If nothing but guesses is
+// under way it is for one of them.
+func TestHarmQuestionOfAProcess(t *testing.T) {
+	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples} {
+		t.Run(name, func(t *testing.T) {
+			asker := newAsker(question)
+			close(asker.ask)
+			s := start(t, asker.options(t))
+			c := connect(t, s, handshake)
+			c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
+			c.call("list", `{}`)
+			until(t, s, "dropped", func(st proxy.Stats) bool {
+				return st.Prefetch.Wasted.Error == 1 && st.Prefetch.Desk.Harm.Questions == 1 && st.Store.Flights == 0
+			})
+			if n := c.asked(); n > 0 {
+				t.Errorf("the client was asked %d times for a guess", n)
+			}
+			c.call("ask", `{"asks":[`+question+`]}`)
+			if n := c.asked(); n != 1 {
+				t.Errorf("the client was asked %d times for its own call", n)
+			}
+			c.call("write", `{}`)
+			c.call("list", `{}`)
+			until(t, s, "declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["not_speculatable"] > 0 })
+			if n := asker.calls("ask!"); n != 1 {
+				t.Errorf("%d guesses were made, want 1", n)
+			}
+		})
+	}
+}
+
+// While a real call is open too it may be for that one, which must not suffer: the
+// guess is dropped, and the call gets its answer.
+func TestHarmQuestionBesideACall(t *testing.T) {
+	asker := newAsker(elicits)
+	s := start(t, asker.options(t))
+	c := connect(t, s, handshake)
+	c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
+	c.call("list", `{}`)
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	own := c.begin("slow", `{}`)
+	until(t, s, "sent", func(proxy.Stats) bool { return asker.calls("slow") == 1 })
+	close(asker.ask)
+	until(t, s, "dropped", func(st proxy.Stats) bool {
+		return st.Prefetch.Wasted.Error == 1 && st.Prefetch.Desk.Harm.Questions == 1
+	})
+	close(asker.slow)
+	if m := own.wait(); m.Error != nil || !strings.Contains(string(m.Result), "done") {
+		t.Errorf("got %s", m.Raw)
+	}
+	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
+}
+
+// A process that several sessions share can ask none of them. What it asked for is
+// not guessed at again all the same.
+func TestHarmQuestionOfASharedProcess(t *testing.T) {
+	asker := newAsker(elicits)
+	close(asker.ask)
+	o := asker.options(t)
+	o.Upstreams[0].Spec.Shared = true
+	s := start(t, o)
+	c, other := connect(t, s, handshake), connect(t, s, handshake)
+	other.call("write", `{}`)
+	c.call("list", `{}`)
+	until(t, s, "dropped", func(st proxy.Stats) bool { return st.Prefetch.Wasted.Error == 1 && st.Store.Flights == 0 })
+	other.call("write", `{}`)
+	other.call("list", `{}`)
+	until(t, s, "decided", func(st proxy.Stats) bool {
+		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.calls("ask!") > 1
+	})
+	if n := asker.calls("ask!"); n != 1 || c.asked()+other.asked() > 0 {
+		t.Errorf("%d guesses were made, want 1; the clients were asked %d times", n, c.asked()+other.asked())
+	}
+}
+
+// asker is a server behind a process, whose tool ask asks the client.
+type asker struct {
+	question string
+	ask      chan struct{} // closed when guesses at ask may ask
+	slow     chan struct{} // closed when slow may answer
+
+	mu   sync.Mutex
+	seen []string // tools that were called, with a ! if on a guess
+}
+
+func newAsker(question string) *asker {
+	return &asker{question: question, ask: make(chan struct{}), slow: make(chan struct{})}
+}
+
+// answer takes note of a call, and lets it wait.
+func (a *asker) answer(_ context.Context, m jsonrpc.Message) []byte {
+	name := tool(m)
+	if name == "" {
+		return nil
+	}
+	if strings.Contains(string(m.Params), `"mcpschedd/purpose":"prefetch"`) {
+		name += "!"
+	}
+	a.mu.Lock()
+	a.seen = append(a.seen, name)
+	a.mu.Unlock()
+	switch name {
+	case "ask!":
+		<-a.ask
+	case "slow":
+		<-a.slow
+		return []byte(said("done"))
+	}
+	return nil
+}
+
+func (a *asker) calls(name string) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, seen := range a.seen {
+		if seen == name {
+			n++
+		}
+	}
+	return n
+}
+
+// options are those of a proxy before it, under which ask follows list.
+func (a *asker) options(t *testing.T) proxy.Options {
+	t.Helper()
+	var asks any
+	if err := json.Unmarshal([]byte(`[`+a.question+`]`), &asks); err != nil {
+		t.Fatal(err)
+	}
+	binding, err := valuemodel.ParseBinding(asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := mcptest.Options{Name: "one", Results: map[string]string{"list": said("here"), "write": said("done")}, Answer: a.answer}
+	for _, name := range []string{"list", "ask", "slow", "write"} {
+		o.Tools = append(o.Tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
+	}
+	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))})
+	up.Exclusive = true
+	opt := stored(t, []valuemodel.Rule{reading("one/ask", 0), reading("one/slow", 0), {
+		Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{
+			Class:     valuemodel.ReadOnly,
+			FollowUps: []valuemodel.FollowUp{{Tool: "ask", Probability: 0.9, Args: map[string]valuemodel.Binding{"asks": binding}}},
+		},
+	}}, up)
+	opt.Enrichment = defaults(t).Enrichment
+	return opt
+}
+
+// asked is how often the client was asked something.
+func (c *caller) asked() (n int) {
+	for _, line := range c.transcript() {
+		if m, err := jsonrpc.Parse([]byte(line)); err == nil && m.IsRequest() {
+			n++
+		}
+	}
+	return n
+}

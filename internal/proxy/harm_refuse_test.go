@@ -1,0 +1,129 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+// A server that does not want guesses, which it is told of so that it may refuse
+// them. In whatever way it does, real calls are answered as ever.
+func TestHarmRefused(t *testing.T) {
+	const takes = 400 * time.Millisecond
+	refusals := map[string]reply{
+		"in text":        {result: complained("no prefetching, please")},
+		"cut off":        {cut: true},
+		"with an error":  {fault: `{"code":-32000,"message":"no prefetching, please"}`},
+		"not understood": {fault: `{"code":-32602,"message":"Invalid params"}`},
+	}
+	for _, status := range []int{400, 401, 403, 404, 405, 406, 410, 413, 422, 500, 502, 503} {
+		refusals[fmt.Sprint("with status ", status)] = reply{status: status}
+	}
+	for name, refusal := range refusals {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					if v.early {
+						return refusal
+					}
+					v.sleeps(takes)
+					return reply{result: v.told()}
+				})
+				d := beset(t, f, defaults(t, listing(t)...))
+				g := d.enter()
+				for i, a := range g.browses(0, soak(4), 3*time.Second) {
+					if a.how() != "fetched" || a.took != takes {
+						t.Errorf("call %d: %s after %v: %s", i, a.how(), a.took, a.Raw)
+					}
+				}
+				if len(early(f.ledger())) == 0 {
+					t.Error("nothing was guessed")
+				}
+			})
+		})
+	}
+}
+
+// A process that dies of a guess takes every other call with it that it has, and is
+// away for a while: one such death is enough to end guesses at that tool.
+func TestHarmDies(t *testing.T) {
+	var deaths atomic.Int64
+	up := mortal(t, func(v jsonrpc.Message) bool {
+		dies := tool(v) == "get" && strings.Contains(string(v.Params), `"mcpschedd/purpose":"prefetch"`)
+		if dies {
+			deaths.Add(1)
+		}
+		return dies
+	})
+	rules := listing(t)
+	for i := range rules {
+		rules[i].Pattern = strings.Replace(rules[i].Pattern, "foe", "one", 1)
+	}
+	o := stored(t, rules, up)
+	o.Enrichment = defaults(t).Enrichment
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	until(t, s, "dead", func(st proxy.Stats) bool { return deaths.Load() > 0 && st.Store.Flights == 0 })
+	for range 3 {
+		c.begin("write", `{}`).wait() // else the list was delivered, and nothing more follows from it
+		c.begin("list", `{}`).wait()
+		time.Sleep(50 * time.Millisecond) // for a guess, if there is one, to do its work
+	}
+	if n := deaths.Load(); n > 1 {
+		t.Errorf("the process died of %d guesses", n)
+	}
+}
+
+// mortal is a process that dies of some calls.
+func mortal(t *testing.T, dies func(jsonrpc.Message) bool) proxy.Upstream {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var life net.Conn // its process ends with it
+	srv := mcptest.New(mcptest.Options{
+		Name: "one", Tools: hinted("list", "get", "write"),
+		Results: map[string]string{"list": said(`{"things":[{"n":1}]}`), "get": said("here"), "write": said("done")},
+		Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+			if dies(m) {
+				mu.Lock()
+				defer mu.Unlock()
+				life.Close()
+			}
+			return nil
+		},
+	})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			life = conn
+			mu.Unlock()
+			serving.Go(func() { srv.Serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		serving.Wait()
+	})
+	up := child(t, mcptest.Options{Name: "one", Relay: ln.Addr().String()})
+	up.Exclusive = true
+	return up
+}

@@ -1,0 +1,135 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+// hung are eight sessions, four of whose guesses are with the server and do not come
+// back, and four wait until there is room.
+func hung(d *ordeal) (all []*guest) {
+	for i := range 8 {
+		g := d.enter()
+		g.call("list", page(i+1))
+		all = append(all, g)
+	}
+	time.Sleep(time.Second)
+	return all
+}
+
+// after are the guesses that came later than that.
+func after(ledger []visit, at time.Time) (all []visit) {
+	for _, v := range early(ledger) {
+		if v.came.After(at) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// What is switched off begins no guess any more: neither one that waits for a slot,
+// nor one that waits for its host, nor one that follows from another.
+func TestHarmSwitchedOff(t *testing.T) {
+	for _, mode := range []string{"off", "shadow"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					if v.tool == "get" {
+						v.sleeps(5 * time.Second)
+					}
+					return reply{result: v.told()}
+				})
+				o := defaults(t, listing(t)...)
+				d := beset(t, f, o)
+				hung(d)
+				before := len(early(f.ledger()))
+				o.Enrichment.Mode = mode
+				d.proxy.Apply(o)
+				at := time.Now()
+				time.Sleep(time.Minute)
+				if late := len(after(f.ledger(), at)); before == 0 || late > 0 {
+					t.Errorf("%d guesses came before, and %d after it", before, late)
+				}
+			})
+		})
+	}
+}
+
+// What the operator no longer allows to be guessed at is not: neither a guess that
+// still waits, nor one that would be made later.
+func TestHarmRejudged(t *testing.T) {
+	for name, layer := range map[string]valuemodel.Layer{
+		"it writes":               {Class: valuemodel.MutatesExternal},
+		"it is not to be guessed": {Class: valuemodel.ReadOnly, Speculate: new(false)},
+		"it tells third parties":  {Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
+		"it does not hold still":  {Class: valuemodel.ReadOnly, Volatile: new(true)},
+		"it has a price":          {Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					if v.tool == "get" {
+						v.sleeps(5 * time.Second)
+					}
+					return reply{result: v.told()}
+				})
+				d := beset(t, f, defaults(t, listing(t)...))
+				all := hung(d)
+				before := len(early(f.ledger()))
+				rules := listing(t)
+				rules[0].Layer = layer
+				d.proxy.Apply(defaults(t, rules...))
+				at := time.Now()
+				time.Sleep(time.Minute)
+				waiting := len(after(f.ledger(), at))
+				for i, g := range all {
+					g.call("list", page(50+i))
+				}
+				time.Sleep(time.Minute)
+				if later := len(after(f.ledger(), at)) - waiting; before == 0 || waiting > 0 || later > 0 {
+					t.Errorf("%d guesses came before, %d that waited came after, and %d later ones; want some, none and none", before, waiting, later)
+				}
+			})
+		})
+	}
+}
+
+// A call that a client has made says so, also where it joins a guess that has not
+// been sent yet.
+func TestHarmPromoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			if v.early {
+				v.sleeps(1000 * time.Hour)
+			}
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		all := hung(d)
+		sent := early(f.ledger())
+		if len(sent) != 4 {
+			t.Fatalf("%d guesses are with the server, want 4", len(sent))
+		}
+		asked := time.Now()
+		for i, g := range all {
+			waits := true
+			for _, v := range sent {
+				waits = waits && v.arguments != thing(i+1, 0)
+			}
+			if waits {
+				if a := g.call("get", thing(i+1, 0)); a.took > 0 {
+					t.Errorf("page %d: took %v, %s", i+1, a.took, a.how())
+				}
+			}
+		}
+		for _, v := range f.ledger() {
+			if v.tool == "get" && v.came.After(asked.Add(-time.Millisecond)) && v.early {
+				t.Errorf("a real call of %s came as a guess", strings.TrimSpace(v.arguments))
+			}
+		}
+	})
+}

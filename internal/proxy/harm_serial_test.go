@@ -1,0 +1,171 @@
+package proxy_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
+)
+
+// queue is a server that works on one call after the other, in the order in which
+// they come.
+type queue struct {
+	*foe
+	place chan struct{}
+	takes time.Duration // each call
+	heeds bool          // it gives up a call that is cancelled
+}
+
+func newQueue(takes time.Duration, heeds bool) *queue {
+	q := &queue{place: make(chan struct{}, 1), takes: takes, heeds: heeds}
+	q.foe = newFoe(q.work)
+	return q
+}
+
+func (q *queue) work(v *visit) reply {
+	q.place <- struct{}{}
+	defer func() { <-q.place }()
+	q.mu.Lock()
+	v.worked = time.Now()
+	q.mu.Unlock()
+	if q.heeds {
+		v.sleeps(q.takes)
+	} else {
+		time.Sleep(q.takes)
+	}
+	return reply{result: v.told()}
+}
+
+// waited is how long a visit waited while guesses were worked on.
+func waited(ledger []visit, v *visit) (sum time.Duration) {
+	for _, g := range ledger {
+		from, to := g.worked, g.went
+		if from.Before(v.came) {
+			from = v.came
+		}
+		if to.After(v.worked) {
+			to = v.worked
+		}
+		if g.early && to.After(from) {
+			sum += to.Sub(from)
+		}
+	}
+	return sum
+}
+
+// wait is a real call that waited for guesses.
+type wait struct{ counted, really time.Duration }
+
+// A server that works on one call at a time. What real calls wait there for guesses
+// is counted: never more than it is, and no less, but that what is shorter than half
+// a call's usual time may be taken for nothing. It comes to an end: each wait that is found costs a level, of which there
+// are three, and 16 guesses that would have been right lead back to the lowest.
+func TestHarmSerial(t *testing.T) {
+	const takes = time.Second
+	for name, heeds := range map[string]bool{"goes on with what is cancelled": false, "gives up what is cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(soak(4)) {
+				synctest.Test(t, func(t *testing.T) {
+					q := newQueue(takes, heeds)
+					d := beset(t, q.foe, defaults(t, listing(t)...))
+					waits := d.stumbles(q, d.enter(), rand.New(rand.NewPCG(seed, 4)), 30)
+					found, sum := 0, time.Duration(0)
+					for _, w := range waits {
+						if w.counted > w.really+time.Microsecond || w.counted < w.really-takes/2 {
+							t.Errorf("seed %d: a real call waited %v for guesses, counted are %v", seed, w.really, w.counted)
+						}
+						if w.counted >= time.Millisecond {
+							found++
+						}
+						sum += w.really
+					}
+					if found > 8 || sum > 6*takes {
+						t.Errorf("seed %d: real calls waited %d times, %v in all", seed, len(waits), sum)
+					}
+					if n := atOnce(q.ledger()); n > 2 { // one that was given up, and another one
+						t.Errorf("seed %d: %d guesses at once", seed, n)
+					}
+				})
+			}
+		})
+	}
+}
+
+// stumbles is a session in which every second thing that is read was not on the
+// page. It returns the calls that waited for guesses, without the first few, from
+// which it is seen how long calls take at all.
+func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []wait) {
+	counted := func() time.Duration {
+		synctest.Wait()
+		return time.Duration(d.proxy.Stats().Prefetch.Desk.Harm.ForegroundWaitMS * float64(time.Millisecond))
+	}
+	calls := 0
+	ask := func(tool, arguments string) {
+		before, at := counted(), time.Now()
+		g.call(tool, arguments)
+		w := wait{counted: counted() - before}
+		ledger := q.ledger()
+		for i := range ledger {
+			if v := &ledger[i]; !v.early && !v.came.Before(at) {
+				w.really += waited(ledger, v)
+			}
+		}
+		if calls++; calls > 12 && (w.counted > 0 || w.really > 0) {
+			waits = append(waits, w)
+		}
+		time.Sleep(10*time.Millisecond + time.Duration(r.Float64()*float64(3*q.takes)))
+	}
+	for p := range pages {
+		ask("list", page(p+1))
+		for i := range perPage {
+			if r.IntN(2) == 0 {
+				ask("get", thing(p+1, i))
+			} else {
+				ask("get", thing(1000+p, i))
+			}
+		}
+	}
+	return waits
+}
+
+// Where a server is known to work on one call at a time, and calls come sooner than
+// it has done with a guess, there are no guesses: nine of ten must fit into all but
+// the shortest tenth of the leads.
+func TestHarmSerialHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(time.Second, false)
+		d := beset(t, q.foe, defaults(t, listing(t)...))
+		g := d.enter()
+		for i := range 12 { // two at once: what tells how the server works
+			one := g.begin("get", thing(5000+i, 0))
+			if i >= 5 {
+				time.Sleep(50 * time.Millisecond) // else nobody knows which came first
+				g.call("get", thing(6000+i, 0))
+			}
+			one.wait()
+			time.Sleep(3 * time.Second)
+		}
+		if is := proxy.LineOf(d.proxy, "foe"); is != speculate.Serial {
+			t.Fatalf("the server is taken to be %v", is)
+		}
+		const known = 10 // pages after which it is known how soon things are asked for
+		began := 0
+		for p := range 30 {
+			if p == known {
+				began = len(early(q.ledger()))
+			}
+			g.call("list", page(p+1))
+			for i := range perPage {
+				time.Sleep(300 * time.Millisecond)
+				g.call("get", thing(p+1, i))
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		if n := len(early(q.ledger())) - began; n > 0 {
+			t.Errorf("%d guesses came, want none: they take 1s, and what follows comes after 300ms", n)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package proxy_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/proxy"
+)
+
+// impatient is how long the client of these tests waits for an answer.
+const impatient = time.Minute
+
+// browses is what a model does: it lists pages and reads things of them, thinking
+// for a while in between. It returns how each call was answered. A call that takes
+// too long is cancelled.
+func (g *guest) browses(from, pages int, think time.Duration) (all []answered) {
+	ask := func(tool, arguments string) {
+		s := g.begin(tool, arguments)
+		late := time.AfterFunc(impatient, s.cancel)
+		all = append(all, s.wait())
+		late.Stop()
+		time.Sleep(think)
+	}
+	for p := from; p < from+pages; p++ {
+		ask("list", page(p+1))
+		for i := range perPage {
+			ask("get", thing(p+1, i))
+		}
+	}
+	return all
+}
+
+// apart is one session in two bubbles: under these options, and with nothing made
+// early.
+func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit) reply) (on, off []answered, st proxy.Stats) {
+	t.Helper()
+	each := func(o proxy.Options) (all []answered) {
+		synctest.Test(t, func(t *testing.T) {
+			d := beset(t, newFoe(serve), o)
+			all = d.enter().browses(0, soak(8), think)
+			st = d.proxy.Stats()
+		})
+		return all
+	}
+	off = each(unforeseen(o))
+	on = each(o)
+	return on, off, st
+}
+
+// A slow server is no slower for what is made early.
+func TestHarmSlow(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		takes func(v *visit) time.Duration
+		how   string // some call must be answered so
+	}{
+		{"less than a model thinks", func(*visit) time.Duration { return 2 * time.Second }, "hit"},
+		{"more than a model thinks", func(*visit) time.Duration { return 5 * time.Second }, "joined"},
+		{"nearly as long as a guess lives", func(*visit) time.Duration { return 29 * time.Second }, "joined"},
+		{"longer than a guess lives", func(*visit) time.Duration { return 40 * time.Second }, "joined"},
+		{"for ever, now and then", func(v *visit) time.Duration {
+			if v.arguments == thing(2, 1) || v.arguments == thing(4, 0) {
+				return 1000 * time.Hour
+			}
+			return 2 * time.Second
+		}, "not answered"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			serve := func(v *visit) reply {
+				v.sleeps(test.takes(v))
+				return reply{result: v.told()}
+			}
+			on, off, _ := apart(t, defaults(t, listing(t)...), 3*time.Second, serve)
+			if seen := noSlower(t, on, off, 0); seen[test.how] == 0 {
+				t.Errorf("got %v, want some %s", seen, test.how)
+			}
+		})
+	}
+}
+
+// Guesses that hang hold their slots for 30 s and no longer; others begin then.
+func TestHarmHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			if v.tool == "get" {
+				v.sleeps(1000 * time.Hour)
+			}
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		g := d.enter()
+		g.call("list", page(1))
+		for range perPage { // one after the other: nobody knows how the server works
+			time.Sleep(15 * time.Second)
+			if n := d.proxy.Stats().Prefetch.Desk.UnderWay; n != 1 {
+				t.Errorf("%d slots are taken, want 1", n)
+			}
+			time.Sleep(15*time.Second + 100*time.Millisecond)
+		}
+		st := d.proxy.Stats()
+		if st.Prefetch.Desk.UnderWay != 0 || st.Store.Flights != 0 || st.Prefetch.Wasted.Dropped != perPage {
+			t.Errorf("%d slots are taken, %d flights, %d guesses dropped, want 0, 0 and %d", st.Prefetch.Desk.UnderWay, st.Store.Flights, st.Prefetch.Wasted.Dropped, perPage)
+		}
+		for _, v := range early(f.ledger()) {
+			if stayed := v.went.Sub(v.came); stayed > 30*time.Second {
+				t.Errorf("a guess at %s was with the server for %v", v.arguments, stayed)
+			}
+		}
+		g.call("list", page(2))
+		time.Sleep(time.Second)
+		if n := len(early(f.ledger())); n != perPage+1 {
+			t.Errorf("%d guesses came, want %d and the next one", n, perPage)
+		}
+	})
+}
+
+// noSlower holds the answers to calls against those to the same calls with nothing
+// made early: what was fetched took exactly as long, all else no longer. more is
+// what an answer may take beyond that.
+func noSlower(t *testing.T, on, off []answered, more time.Duration) (seen map[string]int) {
+	t.Helper()
+	seen = make(map[string]int)
+	if len(on) != len(off) {
+		t.Fatalf("%d calls were made, and %d with nothing made early", len(on), len(off))
+	}
+	for i := range on {
+		how := on[i].how()
+		seen[how]++
+		if took := on[i].took; took > off[i].took+more || how == "fetched" && took < off[i].took {
+			t.Errorf("call %d, %s: took %v, and %v with nothing made early", i, how, took, off[i].took)
+		}
+	}
+	return seen
+}
+
+// A server that lets guesses wait, or never answers them, while it answers real
+// calls at once. A call for the same as a guess waits with it for little longer than
+// calls take there, or, while that is not known, than the model of the tool says;
+// then it is made. What it has waited is counted as harm.
+func TestHarmSlowForGuessesOnly(t *testing.T) {
+	const quick, patient = 400 * time.Millisecond, 1800 * time.Millisecond
+	for _, test := range []struct {
+		name         string
+		takes, think time.Duration
+	}{
+		{"half a minute", 25 * time.Second, 3 * time.Second},
+		{"half a minute, in haste", 25 * time.Second, 100 * time.Millisecond},
+		{"for ever", 1000 * time.Hour, 3 * time.Second},
+		{"for ever, in haste", 1000 * time.Hour, 100 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			on, off, st := apart(t, defaults(t, listing(t)...), test.think, func(v *visit) reply {
+				if v.early {
+					v.sleeps(test.takes)
+				} else {
+					v.sleeps(quick)
+				}
+				return reply{result: v.told()}
+			})
+			noSlower(t, on, off, patient)
+			var lost time.Duration
+			for i := range on {
+				lost += max(0, on[i].took-off[i].took)
+			}
+			counted := time.Duration(st.Prefetch.Desk.Harm.ForegroundWaitMS * float64(time.Millisecond))
+			if (counted - lost).Abs() > lost/20 {
+				t.Errorf("real calls waited %v for guesses, counted are %v", lost, counted)
+			}
+			if most := 2*patient + time.Duration(len(on))*quick/20; lost > most {
+				t.Errorf("real calls waited %v for guesses, want at most %v", lost, most)
+			}
+		})
+	}
+}
+
+// What is delivered beside an answer holds it up no longer than the configuration
+// allows, however long the guesses take.
+func TestHarmSlowDelivery(t *testing.T) {
+	serve := func(v *visit) reply {
+		v.sleeps(2 * time.Second)
+		return reply{result: v.told()}
+	}
+	for _, test := range []struct {
+		delivery   string
+		wait, more time.Duration
+	}{
+		{"hint", 0, 0}, // it names what has begun, and waits for none of it
+		{"inline", 150 * time.Millisecond, 150 * time.Millisecond},
+	} {
+		t.Run(test.delivery, func(t *testing.T) {
+			o := defaults(t, listing(t)...)
+			o.Enrichment.Delivery, o.Enrichment.Wait = test.delivery, test.wait
+			on, off, _ := apart(t, o, 3*time.Second, serve)
+			noSlower(t, on, off, test.more)
+		})
+	}
+}

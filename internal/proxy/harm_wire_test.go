@@ -1,0 +1,159 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// wire is a client's end of a pair of pipes in a bubble.
+type wire struct {
+	t    *testing.T
+	to   *io.PipeWriter
+	gone chan struct{} // closed when nothing more can come
+
+	sending sync.Mutex
+
+	mu      sync.Mutex
+	ids     int
+	waiting map[string]chan jsonrpc.Message // raw id → where the answer goes
+	asked   []string                        // methods of what the proxy asked the client
+
+	hears chan struct{} // holds a token while it reads
+}
+
+func newWire(t *testing.T, to *io.PipeWriter, from io.Reader) *wire {
+	w := &wire{t: t, to: to, gone: make(chan struct{}), waiting: make(map[string]chan jsonrpc.Message), hears: make(chan struct{}, 1)}
+	w.hears <- struct{}{}
+	go w.read(from)
+	return w
+}
+
+func (w *wire) read(from io.Reader) {
+	defer close(w.gone)
+	for lines := jsonrpc.NewReader(from, 0); ; {
+		w.hears <- <-w.hears
+		line, err := lines.Next()
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil {
+			w.t.Errorf("the proxy sent %q: %v", line, err)
+			continue
+		}
+		w.mu.Lock()
+		answer := w.waiting[string(m.ID)]
+		switch {
+		case m.IsRequest():
+			w.asked = append(w.asked, m.Method)
+		case m.IsResponse():
+			delete(w.waiting, string(m.ID))
+		}
+		w.mu.Unlock()
+		switch {
+		case m.IsRequest():
+			w.send(string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"action":"accept","content":{}}`))))
+		case m.IsResponse() && answer != nil:
+			answer <- m
+		}
+	}
+}
+
+// deaf has it read no more; the function returned has it go on.
+func (w *wire) deaf() (goOn func()) {
+	token := <-w.hears
+	return func() { w.hears <- token }
+}
+
+func (w *wire) send(line string) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	if _, err := io.WriteString(w.to, line+"\n"); err != nil && err != io.ErrClosedPipe {
+		w.t.Errorf("send: %v", err)
+	}
+}
+
+func (w *wire) note(method, params string) {
+	w.send(`{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`)
+}
+
+// sent is a request without its answer.
+type sent struct {
+	w      *wire
+	id     string
+	at     time.Time
+	answer chan jsonrpc.Message
+}
+
+func (w *wire) start(method, params string) sent {
+	w.mu.Lock()
+	w.ids++
+	s := sent{w, fmt.Sprint(w.ids), time.Now(), make(chan jsonrpc.Message, 1)}
+	w.waiting[s.id] = s.answer
+	w.mu.Unlock()
+	w.send(`{"jsonrpc":"2.0","id":` + s.id + `,"method":"` + method + `","params":` + params + `}`)
+	return s
+}
+
+// answered is an answer and how long it took.
+type answered struct {
+	jsonrpc.Message
+	took time.Duration
+	none bool // the proxy has gone, or the call was cancelled
+}
+
+func (s sent) wait() answered {
+	select {
+	case m, ok := <-s.answer:
+		return answered{Message: m, took: time.Since(s.at), none: !ok}
+	case <-s.w.gone:
+		return answered{none: true, took: time.Since(s.at)}
+	}
+}
+
+// cancel withdraws a request, unless its answer has come: none does any more.
+func (s sent) cancel() {
+	s.w.mu.Lock()
+	_, open := s.w.waiting[s.id]
+	delete(s.w.waiting, s.id)
+	s.w.mu.Unlock()
+	if !open {
+		return
+	}
+	close(s.answer)
+	s.w.note("notifications/cancelled", `{"requestId":`+s.id+`}`)
+}
+
+func (w *wire) request(method, params string) answered { return w.start(method, params).wait() }
+
+func (w *wire) begin(tool, arguments string) sent {
+	return w.start("tools/call", toolCall(tool, arguments))
+}
+
+func (w *wire) call(tool, arguments string) answered { return w.begin(tool, arguments).wait() }
+
+// questions are the methods of what the client was asked.
+func (w *wire) questions() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
+// how is how an answer says it came.
+func (a answered) how() string {
+	if a.none {
+		return "not answered"
+	}
+	if a.Error != nil || string(jsonrpc.Get(a.Result, "isError")) == "true" {
+		return "failed"
+	}
+	if how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(a.Result, "_meta"), "mcpschedd/disposition")); ok {
+		return how
+	}
+	return "fetched"
+}

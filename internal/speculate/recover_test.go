@@ -1,0 +1,102 @@
+package speculate_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"mcpschedd/internal/speculate"
+)
+
+// walk tells a throttle what became of guesses of which that share is right, by
+// chance, and calls each after every one with how many there were.
+func walk(t *speculate.Throttle, r *rand.Rand, right float64, labels int, each func(n int)) {
+	for n := range labels {
+		t.Started()
+		t.Label(t.Era(), r.Float64() < right, false)
+		each(n + 1)
+	}
+}
+
+// shaken is a throttle after any history.
+func shaken(r *rand.Rand) *speculate.Throttle {
+	t := speculate.NewThrottle()
+	for range r.IntN(6) {
+		walk(t, r, r.Float64(), r.IntN(60), func(int) {})
+		for range r.IntN(5) {
+			t.Started()
+			t.Harm()
+		}
+	}
+	return t
+}
+
+// Wherever it stands, a throttle that hears no more of harm comes back while half
+// of the guesses are right, and does not while a fifth is.
+func TestRecovers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		right float64
+		goal  func(level int) bool
+		most  int     // labels until then, in the longest of the walks
+		share float64 // of the time after the first 500 that it is there
+	}{
+		{"half right: what is configured", 0.5, func(level int) bool { return level >= 3 }, 300, 0.99},
+		{"a fifth right: one at a time at most", 0.2, func(level int) bool { return level <= 1 }, 300, 0.99},
+		{"a fifth right: only watched", 0.2, func(level int) bool { return level == 0 }, 300, 0.99},
+		{"a tenth right: only watched", 0.1, func(level int) bool { return level == 0 }, 150, 0.99},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			there, longest := 0, 0
+			const walks, labels = 1000, 1500
+			for seed := range uint64(walks) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				th, first := shaken(r), 0
+				walk(th, r, tt.right, labels, func(n int) {
+					is := tt.goal(th.Level())
+					if is && first == 0 {
+						first = n
+					}
+					if is && n > 500 {
+						there++
+					}
+				})
+				if first == 0 {
+					t.Fatalf("walk %d: after %d labels still at level %d", seed, labels, th.Level())
+				}
+				longest = max(longest, first)
+			}
+			share := float64(there) / (walks * (labels - 500))
+			t.Logf("there %.3f of the time, first after %d labels at most", share, longest)
+			if longest > tt.most || share < tt.share {
+				t.Errorf("got there after %d labels and %.3f of the time, want %d and %.3f", longest, share, tt.most, tt.share)
+			}
+		})
+	}
+}
+
+// Where 35 % are right, evenly spread, nothing moves: at no level, from wherever in
+// the pattern it begins, after harm or not.
+func TestHolds(t *testing.T) {
+	for level, story := range map[int]string{
+		0: n(48, "w"), 1: n(32, "w"), 2: n(16, "w"), 3: "", 4: n(16, "l"),
+	} {
+		for phase := range 20 {
+			for _, harmed := range []bool{false, true} {
+				th := speculate.NewThrottle()
+				play(th, story)
+				want := level
+				if harmed {
+					th.Harm()
+					want = max(0, level-1)
+				}
+				for i := range 2000 {
+					before, now := (phase+i)*7/20, (phase+i+1)*7/20
+					th.Label(th.Era(), now > before, true)
+					if got := th.Level(); got != want {
+						t.Fatalf("from %d in phase %d, harmed: %v: level %d after %d labels, want %d", level, phase, harmed, got, i+1, want)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package speculate_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/speculate"
+)
+
+// shadowed is the calls of an agent and of who guesses whenever it thinks, which is
+// for a shorter time than a guess takes: all its calls but the first find one under
+// way. They have their ends already.
+func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work {
+	var all []*work
+	var guess *work
+	now, free := 0.0, 0.0
+	put := func(tool string, guess bool, at, takes float64) *work {
+		c := &work{tool: tool, guess: guess, arrives: at, takes: takes * math.Exp(noise*r.NormFloat64())}
+		c.ends = at + c.takes
+		if serial {
+			c.ends = max(free, at) + c.takes
+			free = c.ends
+		}
+		all = append(all, c)
+		return c
+	}
+	for range 60 {
+		i := r.IntN(len(tools))
+		c := put(fmt.Sprint(i), false, now, tools[i])
+		if guess == nil || guess.ends <= c.ends { // one at a time
+			guess = put("guess", true, c.ends+0.001, 1)
+		}
+		now = c.ends + 0.3*math.Exp(noise*r.NormFloat64())
+	}
+	slices.SortStableFunc(all, func(a, b *work) int { return cmp.Compare(a.arrives, b.arrives) })
+	return all
+}
+
+// waits is how long c has waited for guesses at a server that works in line, in ms.
+func waits(c *work, calls []*work) (ms float64) {
+	for _, g := range calls {
+		if g.guess && !c.guess && g.ends < c.ends {
+			ms += 1000 * max(0, g.ends-max(c.arrives, g.ends-g.takes))
+		}
+	}
+	return ms
+}
+
+// An upstream whose real calls always find a guess under way is never seen idle, and
+// no usual time is known. It is seen to be serial all the same, and the waits are
+// counted; and few are where calls were side by side.
+func TestLineShadowed(t *testing.T) {
+	quick, slow := []float64{0.05, 0.2, 0.1, 0.4}, []float64{0.9, 0.5, 1.5, 0.7}
+	for _, tt := range []struct {
+		name    string
+		tools   []float64
+		noise   float64
+		counted float64 // share of the waits at a serial server, at least
+		false   float64 // of 60 calls side by side are said to have waited, at most
+	}{
+		{"one quick tool, exactly", quick[:1], 0, 0.99, 0},
+		{"one quick tool", quick[:1], 0.25, 0.99, 0.25},
+		{"two quick tools", quick[:2], 0.25, 0.9, 0.4},
+		{"four quick tools, exactly", quick, 0, 0.8, 0},
+		{"four quick tools", quick, 0.25, 0.85, 0.5},
+		{"four quick tools, any time", quick, 0.8, 0.75, 1.2},
+		{"one slow tool", slow[:1], 0.1, 0.95, 0.1},
+		{"four slow tools", slow, 0.25, 0.45, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const runs = 50
+			var counted, really, accused float64
+			var wrong, after int
+			for seed := range uint64(runs) {
+				for _, serial := range []bool{true, false} {
+					calls := shadowed(rand.New(rand.NewPCG(seed, 1)), tt.tools, tt.noise, serial)
+					d, before := speculate.New(speculate.Options{}), 0.0
+					watchLine(d, calls, upstream, func(c *work) {
+						got := d.Stats().Harm.ForegroundWaitMS
+						switch {
+						case !serial && got > before:
+							accused++
+						case serial:
+							really += waits(c, calls)
+							counted += got - before
+						}
+						before = got
+						if after++; serial && d.Serial(upstream) == speculate.Parallel {
+							wrong++
+						}
+					})
+				}
+			}
+			t.Logf("%.3f of the waits counted; %.2f in vain; taken to be parallel after %d of %d calls", counted/really, accused/runs, wrong, after)
+			if got := counted / really; got < tt.counted || got > 1.01 {
+				t.Errorf("got %.3f of the waits, want %.2f", got, tt.counted)
+			}
+			if got := accused / runs; got > tt.false {
+				t.Errorf("side by side: got %.2f waits of 60 calls, want at most %.2f", got, tt.false)
+			}
+			if wrong > 0 {
+				t.Errorf("a serial one is taken to be parallel after %d of %d calls", wrong, after)
+			}
+		})
+	}
+}
+
+// behind is a real call that found a guess under way. Times are in ms.
+type behind struct{ began, guessEnded, ended int }
+
+// TestStood: what calls of a tool of no usual time are taken for that found a guess
+// under way, as far as that is counted as harm.
+func TestStood(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		alone int // what one call took that found the upstream idle; 0: none did
+		calls []behind
+		want  []int // ms counted of each
+	}{
+		{"stood in line, and once idle", 50, []behind{{100, 1000, 1050}}, []int{900}},
+		{"a little slower", 50, []behind{{100, 1000, 1090}}, []int{900}},
+		{"much slower", 50, []behind{{100, 1000, 1190}}, []int{0}},
+		{"much quicker than it can", 50, []behind{{100, 1000, 1010}}, []int{0}},
+		{"takes long itself, and waits less", 900, []behind{{300, 1000, 1900}}, []int{700}},
+		{"takes long itself, and is slow", 900, []behind{{300, 1000, 2200}}, []int{0}},
+		{"side by side", 900, []behind{{300, 1000, 1200}}, []int{0}},
+		{"side by side, and ends just after", 900, []behind{{120, 1000, 1020}}, []int{0}},
+		{"not behind it", 50, []behind{{100, 1000, 150}}, []int{0}},
+
+		{"never idle: the first says nothing", 0, []behind{{100, 1000, 1050}}, []int{0}},
+		{"the same is left, of less in all", 0, []behind{{100, 1000, 1050}, {400, 1000, 1055}}, []int{0, 600}},
+		{"the same is left, of the same in all", 0, []behind{{100, 1000, 1050}, {100, 1000, 1050}}, []int{0, 0}},
+		{"another time is left", 0, []behind{{100, 1000, 1050}, {400, 1000, 1150}}, []int{0, 0}},
+		{"much is left", 0, []behind{{100, 1000, 1500}, {700, 1000, 1500}}, []int{0, 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := speculate.New(speculate.Options{})
+			if tt.alone > 0 {
+				d.Began(upstream, 1, "t", false, at(-50_000))
+				d.Ended(upstream, 1, at(-50_000+tt.alone))
+			}
+			for n, b := range tt.calls {
+				before := d.Stats().Harm.ForegroundWaitMS
+				b.play(d, n, false)
+				if got := d.Stats().Harm.ForegroundWaitMS - before; math.Abs(got-float64(tt.want[n])) > 0.01 {
+					t.Errorf("call %d: got %v ms, want %d", n, got, tt.want[n])
+				}
+			}
+		})
+	}
+}
+
+// play shows the desk the call, in the nth minute; beside another real one, if so
+// wanted, that ends with the guess.
+func (b behind) play(d *speculate.Desk, n int, beside bool) {
+	at := func(ms int) time.Time { return at(60_000*n + ms) }
+	d.Began(upstream, 1, "guess", true, at(0))
+	if beside {
+		d.Began(upstream, 3, "any", false, at(0))
+	}
+	d.Began(upstream, 2, "t", false, at(b.began))
+	if b.ended < b.guessEnded {
+		d.Ended(upstream, 2, at(b.ended))
+	}
+	d.Ended(upstream, 1, at(b.guessEnded))
+	if beside {
+		d.Ended(upstream, 3, at(b.guessEnded))
+	}
+	if b.ended > b.guessEnded {
+		d.Ended(upstream, 2, at(b.ended))
+	}
+}
+
+// Three such calls are enough to know the upstream; beside real ones they are none.
+func TestStoodIsEvidence(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		d := speculate.New(speculate.Options{})
+		d.Began(upstream, 1, "t", false, at(-50_000))
+		d.Ended(upstream, 1, at(-50_000+50))
+		for n := range 3 {
+			if got := d.Serial(upstream); got != speculate.Unknown {
+				t.Errorf("after %d: got %v", n, got)
+			}
+			behind{100, 1000, 1050}.play(d, n, beside)
+		}
+		if got := d.Serial(upstream) == speculate.Serial; got == beside {
+			t.Errorf("beside others: %v: got %v", beside, d.Serial(upstream))
+		}
+	}
+}
