@@ -91,6 +91,12 @@ func (f *Forecast) target(tool string) bool {
 // state returned is good all the same.
 func (f *Forecast) Merge(stored []byte) ([]byte, error) { return f.m.Merge(stored) }
 
+// Join is [Forecast.Merge] for who may fail to keep what it returns: what was learned
+// counts as kept once commit is called.
+func (f *Forecast) Join(stored []byte) (next []byte, commit func(), err error) {
+	return f.m.Join(stored)
+}
+
 // Trial notes that an answer got early was compared with one got when it was asked
 // for. A tool that gave two is barred.
 func (f *Forecast) Trial(tool string, same bool) { f.m.Trial(tool, same) }

@@ -50,10 +50,10 @@ func (b beta) plus(o beta) beta {
 // plus adds the steps that another one's weights took.
 func (m *weights) plus(o *weights) {
 	for i := range m.w {
-		m.w[i] += o.w[i] - o.loadW[i]
+		m.w[i] = min(max(m.w[i]+o.w[i]-o.loaded[i], -maxWeight), maxWeight)
+		m.seen[i] += o.seen[i] - o.loadedSeen[i]
 	}
-	m.n += o.n - o.loadN
-	m.loadW, m.loadN = m.w, m.n
+	m.loaded, m.loadedSeen = m.w, m.seen
 }
 
 func (m *Model) absorbTemplate(t *template) {

@@ -89,16 +89,20 @@ func (m *Model) fixed(tool string, a slot) bool {
 // seenIn counts sessions.
 type seenIn struct {
 	sessions int
-	last     int // number of the newest one
-	fresh    int // sessions since the state was loaded
+	last     int                // number of the newest one
+	fresh    int                // sessions since the state was loaded
+	recent   [fixedSessions]int // the last ones: sessions that take turns are not more for it
 }
 
 func (i *seenIn) see(session int) {
-	if i.last != session {
-		i.last = session
-		i.sessions++
-		i.fresh++
+	if slices.Contains(i.recent[:], session) {
+		return
 	}
+	copy(i.recent[1:], i.recent[:])
+	i.recent[0] = session
+	i.last = max(i.last, session)
+	i.sessions++
+	i.fresh++
 }
 
 func (v scalar) hash() hash { return seed.num(int(v.kind)).str(v.text) }

@@ -1,12 +1,16 @@
 package predict
 
-import "slices"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Bounds and weights of the counts.
 const (
-	priorWeight = 4      // how many labels what is known more generally is worth
-	keep        = 0.9995 // what is left of a label after the next one
-	maxCounts   = 1 << 17
+	keep      = 0.9995 // what is left of a label after the next one
+	maxCounts = 1 << 17
+	expecting = 0.5 // hits, expected and seen, that every context begins with
 )
 
 // hash names a context in which something was counted.
@@ -33,27 +37,36 @@ func (h hash) mix(x hash) hash {
 }
 
 // beta is how often something was true of how many labels, newer ones counting
-// more: the two parameters of a Beta posterior without its prior.
+// more: the two parameters of a Beta posterior without its prior. Of some contexts
+// n is not the labels but what they come to together: lists, or expected hits.
 type beta struct {
 	hits, n           float32
 	freshHits, freshN float32 // since the state was loaded: what a merge adds
 }
 
-// mean is the posterior mean under a prior worth priorWeight labels.
-func (b beta) mean(prior float64) float64 {
-	return (float64(b.hits) + priorWeight*prior) / (float64(b.n) + priorWeight)
+// mean is the posterior mean under a prior worth a number of labels.
+func (b beta) mean(prior, worth float64) float64 {
+	return (float64(b.hits) + worth*prior) / (float64(b.n) + worth)
+}
+
+// lift is by how much more was hit than expected, as a logarithm.
+func (b beta) lift() float64 {
+	return math.Log((float64(b.hits) + expecting) / (float64(b.n) + expecting))
 }
 
 // label counts one outcome.
-func (b *beta) label(hit bool) {
+func (b *beta) label(hit bool, weight float32) {
 	b.hits *= keep
-	b.n = b.n*keep + 1
-	b.freshN++
+	b.n = b.n*keep + weight
+	b.freshN += weight
 	if hit {
 		b.hits++
 		b.freshHits++
 	}
 }
+
+// worth is what eviction goes by.
+func (b beta) worth() float32 { return b.n + 16*b.hits }
 
 // counts are the betas of all contexts, bounded.
 type counts struct {
@@ -63,9 +76,9 @@ type counts struct {
 
 func newCounts() counts { return counts{m: map[hash]beta{}} }
 
-func (c *counts) label(h hash, hit bool) {
+func (c *counts) label(h hash, hit bool, weight float32) {
 	b := c.m[h]
-	b.label(hit)
+	b.label(hit, weight)
 	c.m[h] = b
 	if len(c.m) > maxCounts {
 		c.evict()
@@ -74,20 +87,17 @@ func (c *counts) label(h hash, hit bool) {
 
 // evict forgets the quarter that says least: few labels, and no hit among them.
 func (c *counts) evict() {
-	worth := make([]float32, 0, len(c.m))
-	for _, b := range c.m {
-		worth = append(worth, b.worth())
+	type one struct {
+		worth float32
+		h     hash
 	}
-	slices.Sort(worth)
-	limit := worth[len(worth)/4]
-	excess := len(c.m) - maxCounts*3/4
+	all := make([]one, 0, len(c.m))
 	for h, b := range c.m {
-		if b.worth() <= limit && excess > 0 {
-			delete(c.m, h)
-			c.dropped++
-			excess--
-		}
+		all = append(all, one{b.worth(), h})
+	}
+	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.worth, b.worth), cmp.Compare(a.h, b.h)) })
+	for _, o := range all[:len(all)-maxCounts*3/4] {
+		delete(c.m, o.h)
+		c.dropped++
 	}
 }
-
-func (b beta) worth() float32 { return b.n + 16*b.hits }

@@ -4,7 +4,7 @@ package predict
 // shadow when the sum of what is missing passes driftLimit.
 const (
 	driftSlack = 0.1 // what each label may be wrong by
-	driftLimit = 6
+	driftLimit = 4
 	driftFrom  = 0.3 // probability from which labels count
 )
 

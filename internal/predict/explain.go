@@ -58,7 +58,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 	for _, sources := range combine(ways) {
 		t := newTemplate(e.symbol, tool, pieces, slots, sources)
 		rank, ok := t.fit(e, slots)
-		if !ok || done[t.id] || !t.reads() && e.turn != s.turn-1 {
+		if !ok || done[t.id] || !t.anchored && e.turn != s.turn-1 {
 			continue
 		}
 		done[t.id] = true

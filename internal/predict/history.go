@@ -28,6 +28,7 @@ type event struct {
 	lists     []asked // by list of values
 	used      bool    // a value of its result stood in a later argument
 	proposals []proposal
+	words     []string // of the arguments, when they were asked for
 }
 
 // asked says which values of a list have been asked for.

@@ -1,172 +1,138 @@
 package predict
 
-// scene is what all candidates of one moment have in common.
-type scene struct {
-	s          *Session
-	last, prev string // symbols of this turn and the one before
-	past       []string
-	calls      int // of this turn, up to 4
-	since      int // turns since answers were invalidated
-	phase      int // how far into the session
-}
-
-func (s *Session) scene() *scene {
-	sc := &scene{s: s, last: s.last(), prev: s.past[len(s.past)-1]}
-	sc.past = append(append(sc.past, s.past...), sc.last)
-	for i := len(s.events) - 1; i >= 0 && s.events[i].turn == s.turn; i-- {
-		sc.calls++
-	}
-	sc.calls = min(sc.calls, 4)
-	sc.since = distance(s.turn - s.invalidated)
-	sc.phase = min(s.invalidations, 3)*8 + bucket(s.turn+1)
-	return sc
-}
-
-// view is a candidate seen through its best ground.
+// view is a candidate seen through its best ground: in buckets, where it is a
+// number.
 type view struct {
-	id      hash // of the template
-	class   hash // of its kind of source
-	kind    string
-	rank    int // buckets, all of these
-	size    int
-	delta   int // from the last value of the list that was asked for
-	dist    int // turns since the trigger
-	hits    int // values of the list that were asked for
-	asked   int
-	touched int // whether the session knows the value
+	tool   hash // with whether the session made the call before
+	class  hash // of the kind of source, too
+	source int  // what the source's path begins with
+	rank   int
+	size   int // up to 4
+	dist   int // turns since the trigger
+	near   int // how well the session knows the value
 }
 
-// judge finds the best ground of a candidate and its probability, and notes in k
-// what its label will teach.
-func (sc *scene) judge(d *draft, k *mark) (ground, float64) {
-	best, second := sc.best(d, k)
-	v := sc.view(d, best)
-	sc.opine(d, v, k)
-	if second > 0 {
-		k.opinions[14] = stretch(second) - k.opinions[0]
+// judging is a candidate between its two looks: the second needs what the first
+// made of the others in its list.
+type judging struct {
+	best   *ground
+	second float64 // how likely it is by the next ground
+	view   view
+	logit  float64
+	n      int // contexts asked
+}
+
+// judge is the first look at a candidate: by its grounds, then by what is known of
+// calls like it. It notes in k what the label will teach.
+func (sc *scene) judge(d *draft, k *mark) {
+	m := sc.s.m
+	times := min(sc.s.times(d.key), 2)
+	for i := range d.grounds {
+		g := &d.grounds[i]
+		if times > 0 {
+			sc.again(g)
+		}
+		k.grounds = append(k.grounds, reasoning{g.in, 1 / float32(g.size)})
+		switch {
+		case d.best == nil:
+			d.best = g
+		case g.chance > d.best.chance:
+			d.second, d.best = d.best.chance, g
+		default:
+			d.second = max(d.second, g.chance)
+		}
 	}
-	k.sets = [3]string{
-		d.tool + "/" + v.kind,
-		d.tool + "@" + sc.last,
-		d.tool + v.kind + string(rune('a'+v.dist)) + string(rune('a'+min(v.size, 4))),
+	d.logit = stretch(d.best.chance)
+	k.opinions[0] = d.logit
+	v := sc.view(d, times)
+	d.view = v
+	turns := v.class.mix(sc.prev).mix(sc.last)
+	d.lift(m, k, turns)
+	d.lift(m, k, d.key)
+	d.lift(m, k, d.key.mix(sc.last))
+	d.lift(m, k, turns.num(sc.since).num(v.near).num(v.rank))
+	d.lift(m, k, seed.str(d.tool).str(d.value))
+	d.lift(m, k, v.class.num(v.size).num(v.dist).num(d.best.e.named(d.value)).num(v.near))
+	d.lift(m, k, v.class.num(v.dist).num(sc.beside(d.value)).mix(form(d.value)))
+}
+
+// lift asks what came of the candidates of a context, beside what was expected of
+// them when it was asked: it says only what the contexts before it do not.
+func (d *draft) lift(m *Model, k *mark, h hash) {
+	h = h.num(100 + d.n)
+	k.contexts[d.n], k.expected[d.n] = h, float32(squash(d.logit))
+	if b, known := m.counts.m[h]; known {
+		x := b.lift()
+		k.opinions[1+d.n] = x
+		d.logit += untaught.w[1+d.n] * x
+	}
+	d.n++
+}
+
+// finish is the second look at a candidate, which has a place among those of the
+// same list: it weighs all opinions into the probability.
+func (sc *scene) finish(d *draft, k *mark, place int) float64 {
+	m := sc.s.m
+	v := &d.view
+	d.lift(m, k, v.class.num(v.size).num(v.dist).num(min(place, 3)))
+	rest := k.opinions[1+lifts:]
+	rest[0] = sc.next(d.tool)
+	if d.second > 0 {
+		rest[1] = stretch(d.second) - k.opinions[0]
+	}
+	rest[2] = stretch(d.best.shared) - k.opinions[0]
+	rest[3] = stretch(d.best.ranked) - k.opinions[0]
+	rest[4] = 1
+	tool := seed.str(d.tool)
+	k.sets = [sets]hash{
+		tool.num(v.source),
+		tool.mix(sc.last),
+		tool.num(v.source).num(v.dist).num(v.size),
 	}
 	sum := 0.0
 	for _, set := range k.sets {
-		sum += stretch(sc.s.m.weigh(set, &k.opinions))
+		sum += m.weigh(set, &k.opinions)
 	}
-	return best, sc.s.m.calibrate(d.tool, v.asked, sum/float64(len(k.sets)), k)
+	return m.calibrate(v, sum/sets, k)
 }
 
-// best is the ground by which alone the candidate is likeliest, and how likely it
-// is by the next one.
-func (sc *scene) best(d *draft, k *mark) (best ground, second float64) {
-	first := -1.0
-	for _, g := range d.grounds {
-		p, in := sc.alone(g)
-		k.contexts = append(k.contexts, in[:]...)
-		if p > first {
-			best, first, second = g, p, first
-		} else {
-			second = max(second, p)
-		}
+func (sc *scene) view(d *draft, times int) view {
+	g := d.best
+	v := view{
+		tool: seed.str(d.tool).num(times), source: 't', rank: bucket(g.rank), size: min(bucket(g.size), 4),
+		dist: distance(sc.s.turn - g.e.turn), near: 2 * sc.near(d.value),
 	}
-	return best, second
-}
-
-// alone is how likely a candidate is by one of its grounds, and the contexts that
-// say so: the template, then its rank, then how it was used so far.
-func (sc *scene) alone(g ground) (p float64, in [3]hash) {
-	in[0] = g.t.context()
-	in[1] = in[0].num(bucket(g.rank)).num(bucket(g.size))
-	in[2] = in[1].num(distance(sc.s.turn - g.e.turn)).num(step(g.asked(), g.rank))
-	p = sc.s.m.opt.Prior / 10
-	for _, h := range in {
-		p = sc.s.m.counts.m[h].mean(p)
+	if sc.s.knows(d.value) {
+		v.near++
 	}
-	return p, in
-}
-
-// asked says which values of the list behind a ground were asked for.
-func (g *ground) asked() asked {
+	v.class = v.tool.mix(seed)
 	if g.t.driver < 0 {
-		return asked{}
-	}
-	return g.e.lists[g.e.values.paths[g.t.sources[g.t.driver].Name]]
-}
-
-func (sc *scene) view(d *draft, g ground) view {
-	v := view{rank: bucket(g.rank), asked: min(sc.s.times(d.key), 2)}
-	text := value(d.arguments)
-	v.touched = 2 * sc.s.near(text)
-	if sc.s.knows(text) {
-		v.touched++
-	}
-	v.kind, v.class, v.id = "t", seed, g.t.id
-	v.size, v.dist = bucket(g.size), distance(sc.s.turn-g.e.turn)
-	if g.t.driver < 0 {
-		for _, src := range g.t.sources {
-			v.class = v.class.num(int(src.From))
+		for i := range g.t.sources {
+			v.class = v.class.num(int(g.t.sources[i].From))
 		}
 		return v
 	}
 	src := &g.t.sources[g.t.driver]
-	v.kind, v.class = src.Name[:1], v.class.str(src.Name).num(int(src.Dir))
-	v.hits, v.delta = min(g.asked().count, 3), step(g.asked(), g.rank)
+	v.source = int(src.Name[0])
+	v.class = v.class.str(src.Name).num(int(src.Dir))
 	return v
 }
 
-// opine collects what each context says, as the difference in logits to the more
-// general one it refines: a context nothing was counted in says 0.
-func (sc *scene) opine(d *draft, v view, k *mark) {
-	m := sc.s.m
-	ask := func(i int, h hash, parent float64) float64 {
-		h = h.num(100 + i)
-		k.contexts = append(k.contexts, h)
-		p := m.counts.m[h].mean(parent)
-		k.opinions[i] = stretch(p) - stretch(parent)
-		return p
-	}
-	tool := seed.str(d.tool).num(v.asked)
-	class := tool.mix(v.class)
-	ranked := v.id.num(v.rank).num(v.delta).num(v.asked)
-
-	base := ask(0, tool, m.opt.Prior)
-	k.opinions[0] = stretch(base)
-	edge := ask(1, tool.str(sc.last), base)
-	byTemplate := ask(2, v.id.num(v.asked), base)
-	byRank := ask(3, ranked, byTemplate)
-	ask(4, ranked.num(v.dist).str(sc.last), byRank)
-	ask(5, class.num(v.rank).num(v.delta).num(v.dist).num(v.size).num(v.touched), byTemplate)
-	ask(6, class.str(sc.prev).str(sc.last), edge)
-	ask(7, v.id.num(v.hits).num(v.delta).num(v.size).num(v.dist), byRank)
-	ask(8, class.num(len(d.grounds)).num(v.dist).num(sc.calls).num(v.touched).num(min(v.size, 4)), byRank)
-	exact := ask(9, d.key, byTemplate)
-	ask(10, d.key.str(sc.last), exact)
-	k.opinions[11] = stretch(m.order.next(sc.past, d.tool)) - stretch(m.order.next(nil, d.tool))
-	ask(12, class.num(sc.since).num(sc.phase), byTemplate)
-	ask(13, class.num(sc.since).str(sc.prev).str(sc.last).num(v.touched).num(v.rank), byTemplate)
-	ask(15, seed.str(d.tool).str(value(d.arguments)), byTemplate)
-	k.opinions[inputs-1] = 1
-}
-
 // calibrate puts a probability, given as a logit, where outcomes were: it looks up
-// what came of the candidates that looked about as likely.
-func (m *Model) calibrate(tool string, asked int, logit float64, k *mark) float64 {
-	logit = min(max(logit, -8), 5)
-	at := int(logit + 8) // whole steps above -8
-	part := logit + 8 - float64(at)
-	h := seed.str(tool).num(min(asked, 1)).num(-1)
-	p := squash(logit)
-	near := at
-	if part > 0.5 {
-		near++
-	}
-	k.contexts = append(k.contexts, h.num(near))
+// what came of the candidates that looked about as likely, in their first turn or
+// later.
+func (m *Model) calibrate(v *view, logit float64, k *mark) float64 {
+	const least, most, worth = -8, 5, 4
+	logit = min(max(logit, least), most)
+	at := int(logit - least) // whole steps
+	part := logit - least - float64(at)
+	h := v.tool.num(v.source).num(min(v.dist, 1)).num(-1)
+	k.step = h.num(at + int(part+0.5))
 	shift := func(at int) float64 {
-		q := squash(float64(at - 8))
-		return stretch(m.counts.m[h.num(at)].mean(q)) - stretch(q)
+		q := squash(float64(at + least))
+		return stretch(m.counts.m[h.num(at)].mean(q, worth)) - stretch(q)
 	}
-	return squash(stretch(p) + (1-part)*shift(at) + part*shift(at+1))
+	return squash(logit + (1-part)*shift(at) + part*shift(at+1))
 }
 
 // bucket puts a count into one of eight.

@@ -2,18 +2,27 @@ package predict
 
 import "time"
 
-const maxMarks = 4096 // candidates of one session that await their label
+const maxMarks = 2048 // candidates of one session that await their label
 
 // mark is a candidate as it was when it was thought of.
 type mark struct {
 	turn     int
 	at       time.Time
-	edge     edgeName
-	p        float64
-	sets     [3]string // the weights that judged it
-	contexts []hash    // in which its outcome counts
-	proposed [2]hash   // and those of its proposal
+	edge     edgeName // "" and "" if it was only proposed
+	p        float64  // without what was proposed
+	sets     [sets]hash
+	grounds  []reasoning
+	contexts [lifts]hash
+	expected [lifts]float32 // before each context
 	opinions [inputs]float64
+	step     hash    // in the calibration
+	proposed [2]hash // where it counts that it was proposed
+}
+
+// reasoning is a ground as it was.
+type reasoning struct {
+	in    reasons
+	share float32 // of its list
 }
 
 // pending are the marks of one exact call, oldest first.
@@ -25,7 +34,7 @@ type pending struct {
 }
 
 // wait remembers a candidate until its label is known.
-func (s *Session) wait(d *draft, k mark) {
+func (s *Session) wait(d *draft) {
 	if s.marks >= maxMarks {
 		return
 	}
@@ -35,22 +44,29 @@ func (s *Session) wait(d *draft, k mark) {
 		s.pending[d.key] = p
 		s.waiting = append(s.waiting, p)
 	}
-	p.marks = append(p.marks, k)
+	p.marks = append(p.marks, d.mark)
 	s.marks++
 }
 
-// confirm labels the candidates of a call that was made at a time.
+// confirm labels the candidates of a call that was made at a time. What was proposed
+// has then come true, and is no candidate any more.
 func (s *Session) confirm(call hash, tool string, at time.Time) {
+	for _, e := range s.events {
+		for i := range e.proposals {
+			e.proposals[i].made = e.proposals[i].made || e.proposals[i].call == call
+		}
+	}
 	p := s.pending[call]
-	if p == nil {
+	if p == nil || len(p.marks) == 0 {
 		return
 	}
-	if len(p.marks) > 0 && !at.IsZero() {
+	if !at.IsZero() {
 		s.m.tool(tool).lead.add(at.Sub(p.marks[0].at).Seconds())
 	}
 	for i := range p.marks {
-		s.settle(p, &p.marks[i], !s.late(&p.marks[i], at))
+		s.settle(&p.marks[i], !s.late(&p.marks[i], at))
 	}
+	s.close(p, !s.late(&p.marks[len(p.marks)-1], at))
 	p.marks = nil
 	delete(s.pending, call)
 }
@@ -73,7 +89,10 @@ func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 			continue
 		}
 		for i := range p.marks {
-			s.settle(p, &p.marks[i], false)
+			s.settle(&p.marks[i], false)
+		}
+		if len(p.marks) > 0 {
+			s.close(p, false)
 		}
 		if s.pending[p.call] == p {
 			delete(s.pending, p.call)
@@ -89,8 +108,11 @@ func (s *Session) expire(now time.Time) {
 	for _, p := range s.waiting {
 		n := 0
 		for n < len(p.marks) && (s.turn-p.marks[n].turn > s.m.opt.Turns+1 || s.late(&p.marks[n], now)) {
-			s.settle(p, &p.marks[n], false)
+			s.settle(&p.marks[n], false)
 			n++
+		}
+		if n > 0 && n == len(p.marks) {
+			s.close(p, false)
 		}
 		if p.marks = p.marks[n:]; len(p.marks) > 0 {
 			kept = append(kept, p)
@@ -107,33 +129,45 @@ func (s *Session) late(k *mark, now time.Time) bool {
 	return s.m.opt.MaxAge > 0 && now.Sub(k.at) > s.m.opt.MaxAge
 }
 
-// settle gives a candidate its label.
-func (s *Session) settle(p *pending, k *mark, hit bool) {
+// close counts what became of a call that was foreseen, once, in however many turns
+// it was.
+func (s *Session) close(p *pending, hit bool) {
+	t := s.m.tool(p.tool)
+	t.labels = t.labels.more()
+	if k := &p.marks[len(p.marks)-1]; len(k.grounds) > 0 && !s.m.opt.Static {
+		s.m.edge(k.edge).label(s.m, k, hit)
+	}
+}
+
+// settle gives a candidate of one turn its label.
+func (s *Session) settle(k *mark, hit bool) {
 	s.marks--
 	m := s.m
-	t := m.tool(p.tool)
-	t.labels = t.labels.more()
 	if m.opt.Static {
 		return
 	}
-	if k.proposed[0] != 0 {
-		m.counts.label(k.proposed[0], hit)
-		m.counts.label(k.proposed[1], hit)
+	for _, h := range k.proposed {
+		if h != 0 {
+			m.counts.label(h, hit, 1)
+		}
 	}
-	if len(k.contexts) == 0 {
-		return // it was only proposed
+	if len(k.grounds) == 0 {
+		return
+	}
+	for i := range k.grounds {
+		k.grounds[i].in.label(m, k.grounds[i].share, hit)
+	}
+	for i, h := range k.contexts {
+		m.counts.label(h, hit, k.expected[i])
 	}
 	for _, set := range k.sets {
 		m.mixer(set).learn(&k.opinions, hit)
 	}
-	for _, h := range k.contexts {
-		m.counts.label(h, hit)
-	}
-	m.edge(k.edge).label(m, k, hit)
+	m.counts.label(k.step, hit, 1)
 }
 
 // mixer are the weights of a set, for learning.
-func (m *Model) mixer(set string) *weights {
+func (m *Model) mixer(set hash) *weights {
 	w := m.mixers[set]
 	if w == nil {
 		w = newWeights()

@@ -2,29 +2,47 @@ package predict
 
 import "math"
 
-// inputs is how many opinions the mixer weighs; the last one is always 1.
-const inputs = 17
+const (
+	lifts  = 8             // contexts whose lift is an opinion
+	inputs = 1 + lifts + 5 // opinions that the mixer weighs; the last one is always 1
+	sets   = 3             // of weights, whose verdicts are averaged
 
-const maxMixers = 4096
+	maxMixers   = 4096
+	maxWeight   = 8   // of the last input
+	turnsWeight = 0.6 // of the first context's lift, to begin with
+	liftWeight  = 0.2 // of each other one's
+	learnRate   = 0.1
+	firstSeen   = 0.5
+)
 
-// weights turn the opinions of several contexts, as logits, into one
-// probability. They learn from every label by gradient descent, so that a context
-// that is right more often weighs more, and what comes out is calibrated.
+// weights turn opinions, as logits, into one logit. They learn from every label by
+// gradient descent, each at a pace of its own, the slower the more it has learned
+// (Adagrad: Duchi, Hazan, Singer 2011).
 type weights struct {
-	w     [inputs]float64
-	n     float64         // labels so far
-	loadW [inputs]float64 // what both were when the state was loaded
-	loadN float64
+	w, seen            [inputs]float64 // seen: sum of squared gradients
+	loaded, loadedSeen [inputs]float64 // what both were when the state was loaded
 }
 
 func newWeights() *weights {
 	var m weights
-	for i := range inputs - 1 {
-		m.w[i] = 0.2
-	}
 	m.w[0] = 1
-	m.loadW = m.w
+	for i := 1; i <= lifts; i++ {
+		m.w[i] = liftWeight
+	}
+	m.w[1] = turnsWeight
+	m.loaded = m.w
 	return &m
+}
+
+var untaught = newWeights()
+
+// weigh mixes opinions by the weights of a set; without any, by those that all sets
+// begin with.
+func (m *Model) weigh(set hash, x *[inputs]float64) float64 {
+	if w := m.mixers[set]; w != nil {
+		return w.mix(x)
+	}
+	return untaught.mix(x)
 }
 
 func (m *weights) mix(x *[inputs]float64) float64 {
@@ -32,30 +50,26 @@ func (m *weights) mix(x *[inputs]float64) float64 {
 	for i, w := range m.w {
 		sum += w * x[i]
 	}
-	return squash(sum)
-}
-
-// weigh mixes opinions by the weights of a set; without any, by those that all sets
-// begin with.
-func (m *Model) weigh(set string, x *[inputs]float64) float64 {
-	if w := m.mixers[set]; w != nil {
-		return w.mix(x)
-	}
-	return newWeights().mix(x)
+	return sum
 }
 
 // learn moves the weights towards the outcome.
 func (m *weights) learn(x *[inputs]float64, hit bool) {
-	want := 0.0
+	miss := -squash(m.mix(x))
 	if hit {
-		want = 1
+		miss++
 	}
-	m.n++
-	step := (want - m.mix(x)) * max(0.003, 0.04/(1+m.n/1000))
 	for i := range m.w {
-		m.w[i] += step * x[i]
+		if x[i] == 0 {
+			continue
+		}
+		g := miss * x[i]
+		m.seen[i] += g * g
+		w := m.w[i] + learnRate*g/math.Sqrt(firstSeen+m.seen[i])
 		if i < inputs-1 {
-			m.w[i] = min(max(m.w[i], 0), 2)
+			m.w[i] = min(max(w, 0), 2)
+		} else {
+			m.w[i] = min(max(w, -maxWeight), maxWeight)
 		}
 	}
 }

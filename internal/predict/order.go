@@ -1,6 +1,9 @@
 package predict
 
-const maxOrder = 1 << 15 // contexts with what follows them
+const (
+	maxOrder   = 1 << 15 // contexts with what follows them
+	orderWorth = 4       // of a shorter context in a longer one, in labels
+)
 
 // tally counts something, and how much of it since the state was loaded.
 type tally struct{ n, fresh float32 }
@@ -52,7 +55,7 @@ func (o *order) next(past []string, tool string) float64 {
 		if k > len(past) {
 			break
 		}
-		p = (float64(o.joint[h.str(tool)].n) + priorWeight*p) / (float64(o.total[h].n) + priorWeight)
+		p = (float64(o.joint[h.str(tool)].n) + orderWorth*p) / (float64(o.total[h].n) + orderWorth)
 	}
 	return p
 }

@@ -47,7 +47,7 @@ type Options struct {
 type Model struct {
 	opt       Options
 	counts    counts
-	mixers    map[string]*weights    // tool and circumstances → weights
+	mixers    map[hash]*weights      // tool and circumstances → weights
 	templates map[string][]*template // symbol of the trigger → templates
 	constants map[hash]*few          // tool and argument → its values
 	order     order
@@ -55,6 +55,7 @@ type Model struct {
 	edges     map[edgeName]*edge
 	bars      map[string]string // tool → why it is never run early again
 	changes   []Change
+	grounds   []ground // what Candidates works on, kept for its memory
 	sessions  int
 	stats     Stats
 }
@@ -94,7 +95,7 @@ func New(opt Options) *Model {
 		opt.ShadowLabels = 5
 	}
 	return &Model{
-		opt: opt, counts: newCounts(), mixers: map[string]*weights{}, templates: map[string][]*template{},
+		opt: opt, counts: newCounts(), mixers: map[hash]*weights{}, templates: map[string][]*template{},
 		constants: map[hash]*few{}, order: newOrder(), tools: map[string]*toolStats{},
 		edges: map[edgeName]*edge{}, bars: map[string]string{},
 	}

@@ -1,8 +1,9 @@
 package predict
 
-// Bounds on proposals.
+// Bounds and weights of proposals.
 const (
-	maxProposals = 64 // after one call
+	maxProposals  = 64 // after one call
+	proposalWorth = 4  // of what is known more generally, in labels
 )
 
 // Proposal is a call that somebody else derived from a result: a configured
@@ -21,6 +22,8 @@ type Proposal struct {
 type proposal struct {
 	Proposal
 	edge hash // where its outcomes count, whatever its rank
+	call hash
+	made bool // the call was made since
 }
 
 // Propose adds what follows from a call whose result is known. They are candidates
@@ -43,17 +46,51 @@ func (m *Model) proposal(p Proposal) proposal {
 	if p.Prior == 0 {
 		p.Prior = m.opt.Prior
 	}
-	return proposal{p, seed.num(3).str(p.Edge).str(p.Tool)}
+	return proposal{Proposal: p, edge: seed.num(3).str(p.Edge).str(p.Tool), call: callHash(p.Tool, p.Arguments)}
 }
 
-// ranked is where the outcomes of a proposal of its rank count.
-func (p *proposal) ranked() hash { return p.edge.num(bucket(p.Rank)) }
+// propose collects what was proposed after a call. What was proposed after a newer
+// one stands.
+func (c *drafting) propose(e *event) {
+	for i := range e.proposals {
+		p := &e.proposals[i]
+		if p.made {
+			continue
+		}
+		d := c.draft(p.Tool, p.Arguments)
+		if d == nil {
+			return
+		}
+		d.free = d.free || p.Free
+		if d.proposal == nil {
+			d.proposal, d.after = p, e
+		}
+	}
+}
 
-// likely is the posterior probability of a proposal: that of its rank, backed off
-// to its follow-up, backed off to what was configured.
-func (m *Model) likely(p *proposal) float64 {
-	if m.opt.Static {
+// likely is the posterior probability of what was proposed, and notes what its
+// label will teach. In its first turn it is that of its rank, backed off to its
+// follow-up, backed off to what was configured. Later it is no more than that, and
+// less if what was not asked for at once turned out not to be asked for at all.
+//
+// If templates found the same call, the larger of both is taken. Each is held back
+// by what it does not know: the template by its prior as long as it is new, the
+// proposal by its seeing nothing but the rank. Labels pull down the one that says
+// too much.
+func (sc *scene) likely(d *draft) float64 {
+	p := d.proposal
+	if sc.s.m.opt.Static {
 		return p.Prior
 	}
-	return m.counts.m[p.ranked()].mean(m.counts.m[p.edge].mean(p.Prior))
+	c, k := sc.s.m.counts.m, &d.mark
+	rank := p.edge.num(bucket(p.Rank))
+	first := c[rank].mean(c[p.edge].mean(p.Prior, proposalWorth), proposalWorth)
+	dist := distance(sc.s.turn - d.after.turn)
+	if dist == 0 {
+		k.proposed = [2]hash{p.edge, rank}
+		return first
+	}
+	later := p.edge.num(-dist)
+	k.proposed = [2]hash{later}
+	return min(first, c[later].mean(first, proposalWorth))
 }

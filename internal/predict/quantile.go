@@ -44,7 +44,7 @@ func (q *sketch) quantile(p float64) float64 {
 	for i, c := range q.cell {
 		if want -= float64(c); want <= 0 {
 			if i == 0 {
-				return 0
+				return smallest / 2
 			}
 			return smallest * math.Pow(cellStep, float64(i)-0.5)
 		}

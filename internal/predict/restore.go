@@ -9,7 +9,7 @@ import (
 func (m *Model) take(r *record) {
 	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
 	for _, c := range r.Counts {
-		if len(m.counts.m) < maxCounts && sound(c.Hits, c.N) && c.Hits <= c.N {
+		if len(m.counts.m) < maxCounts && sound(c.Hits, c.N) {
 			m.counts.m[c.H] = beta{hits: c.Hits, n: c.N}
 		}
 	}
@@ -23,7 +23,7 @@ func (m *Model) take(r *record) {
 		}
 	}
 	if s := r.Mixer; s != nil && len(m.mixers) < maxMixers && s.sound() {
-		m.mixers[s.Set] = &weights{w: s.W, n: s.N, loadW: s.W, loadN: s.N}
+		m.mixers[s.Set] = s.weights()
 	}
 	if s := r.Template; s != nil {
 		if t, ok := s.template(); ok && len(m.templates[t.trigger]) < maxPerTrigger && len(m.templates) < maxTriggers {
@@ -50,7 +50,16 @@ func sound(counts ...float32) bool {
 }
 
 func (s *savedMixer) sound() bool {
-	return s.N >= 0 && s.N < 1e12 && !slices.ContainsFunc(s.W[:], func(w float64) bool { return !(math.Abs(w) < 100) })
+	return sound(s.Seen[:]...) && !slices.ContainsFunc(s.W[:], func(w float32) bool { return !(math.Abs(float64(w)) <= maxWeight) })
+}
+
+func (s *savedMixer) weights() *weights {
+	var w weights
+	for i := range w.w {
+		w.w[i], w.seen[i] = float64(s.W[i]), float64(s.Seen[i])
+	}
+	w.loaded, w.loadedSeen = w.w, w.seen
+	return &w
 }
 
 // template is the template that was kept; false if its parts do not fit.
@@ -68,7 +77,7 @@ func (s *savedTemplate) template() (*template, bool) {
 		}
 		t.sources = append(t.sources, src.source)
 	}
-	t.id = t.hash()
+	t.seal()
 	return t, true
 }
 

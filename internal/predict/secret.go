@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -9,27 +10,49 @@ import (
 // an argument or by the look of a value.
 func secret(slots []slot) bool {
 	for _, a := range slots {
-		if a.value.kind == text && (secretName(a.name) || secretText(a.value.text)) {
+		if a.value.kind != word && secretName(a.name) || secretText(a.value.text) {
 			return true
 		}
 	}
 	return false
 }
 
+// secretNames are what the names of secrets have in them, without what stands
+// between words.
+var secretNames = []string{
+	"password", "passwd", "passphrase", "secret", "token", "apikey", "credential", "privatekey",
+	"authorization", "cookie", "bearer", "signature", "sessionid", "accesskey",
+}
+
+// secretWords are whole words of such names.
+var secretWords = []string{"pass", "pwd", "pin", "otp", "auth", "sig", "session"}
+
 func secretName(name string) bool {
 	name = strings.ToLower(name)
-	for _, part := range []string{"password", "passwd", "secret", "token", "apikey", "api_key", "credential", "private_key", "authorization"} {
-		if strings.Contains(name, part) {
+	plain := strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)
+	for _, part := range secretNames {
+		if strings.Contains(plain, part) {
+			return true
+		}
+	}
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		if slices.Contains(secretWords, word) {
 			return true
 		}
 	}
 	return false
+}
+
+// tells reports whether what is kept of a source could give a secret away: what
+// stands in it, or what it is the value of.
+func (s *source) tells() bool {
+	return slices.ContainsFunc([]string{s.Name, s.Base, s.Cut, s.Add, s.Value.text}, secretText)
 }
 
 // secretText reports whether a value looks like a key: one of the known
 // beginnings, or a long run of letters and digits without any order.
 func secretText(s string) bool {
-	for _, begin := range []string{"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xox", "AKIA", "eyJ", "Bearer ", "-----BEGIN"} {
+	for _, begin := range []string{"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xox", "AKIA", "AIza", "ASIA", "eyJ", "bearer ", "Bearer ", "Basic ", "-----BEGIN"} {
 		if strings.Contains(s, begin) {
 			return true
 		}

@@ -155,6 +155,9 @@ func (m *Model) learnResult(e *event, r Result) {
 	if e.values.cut {
 		m.stats.Cut++
 	}
+	if r.Failed { // it may have been cut short
+		return
+	}
 	t := m.tool(e.tool)
 	if d := r.At.Sub(e.at); !e.at.IsZero() && d >= 0 {
 		t.latency.add(d.Seconds())
@@ -165,6 +168,6 @@ func (m *Model) learnResult(e *event, r Result) {
 // leave is told of a call that is forgotten.
 func (m *Model) leave(e *event) {
 	if e.values != nil && !m.opt.Static {
-		m.tool(e.tool).useful.label(e.used)
+		m.tool(e.tool).useful.label(e.used, 1)
 	}
 }

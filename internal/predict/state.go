@@ -46,9 +46,9 @@ type (
 		Joint float32 `json:"j,omitempty"` // of a context with what followed it
 	}
 	savedMixer struct {
-		Set string          `json:"set"`
-		W   [inputs]float64 `json:"w"`
-		N   float64         `json:"n"`
+		Set  hash            `json:"set"`
+		W    [inputs]float32 `json:"w"`
+		Seen [inputs]float32 `json:"seen"`
 	}
 	savedTemplate struct {
 		Trigger string        `json:"trigger"`
@@ -102,14 +102,22 @@ type (
 // The model goes on with the result. What of stored cannot be read is left out and
 // reported; it is no reason not to go on.
 func (m *Model) Merge(stored []byte) ([]byte, error) {
+	next, commit, err := m.Join(stored)
+	commit()
+	return next, err
+}
+
+// Join is [Model.Merge] for who may fail to keep what it returns: the model goes on
+// with that once commit is called, and as if nothing had been joined if it is not.
+// Nothing may be learned in between.
+func (m *Model) Join(stored []byte) (next []byte, commit func(), err error) {
 	base := New(m.opt)
-	err := base.load(stored)
+	err = base.load(stored)
 	base.absorb(m)
 	base.stats, base.changes, base.counts.dropped = m.stats, m.changes, m.counts.dropped
-	*m = *base
 	var out bytes.Buffer
-	m.save(&out)
-	return out.Bytes(), err
+	base.save(&out)
+	return out.Bytes(), func() { *m = *base }, err
 }
 
 // save writes the model, in an order that does not depend on chance.
@@ -125,7 +133,7 @@ func (m *Model) save(w io.Writer) {
 	put(record{Sessions: m.sessions})
 	m.saveCounts(put)
 	for _, set := range slices.Sorted(maps.Keys(m.mixers)) {
-		put(record{Mixer: &savedMixer{set, m.mixers[set].w, m.mixers[set].n}})
+		put(record{Mixer: m.mixers[set].saved(set)})
 	}
 	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[symbol] {
@@ -181,13 +189,25 @@ func (m *Model) saveCounts(put func(record)) {
 // saved is a template as it is kept; false if it holds a value that may not be.
 func (t *template) saved() (savedTemplate, bool) {
 	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, nil, t.driver, t.support.n, t.deepest}
-	for _, s := range t.sources {
-		if secretText(s.Base) || secretText(s.Value.text) || t.support.n < minSupport && s.Dir == constant {
+	if slices.ContainsFunc(t.pieces, secretText) {
+		return r, false
+	}
+	for i := range t.sources {
+		s := t.sources[i]
+		if s.tells() || t.support.n < minSupport && s.Dir == constant {
 			return r, false
 		}
 		r.Sources = append(r.Sources, savedSource{s, s.Value.text, s.Value.kind})
 	}
 	return r, true
+}
+
+func (w *weights) saved(set hash) *savedMixer {
+	r := &savedMixer{Set: set}
+	for i := range w.w {
+		r.W[i], r.Seen[i] = float32(w.w[i]), float32(w.seen[i])
+	}
+	return r
 }
 
 func (f *few) saved(h hash) *savedConstants {

@@ -26,10 +26,11 @@ func (s *Session) Suppose(tool, arguments string, v *Values, p []Proposal, now t
 		}
 		f.events = append(slices.Clone(s.events), e)
 	}
-	c := drafting{at: map[hash]*draft{}}
+	sc := f.scene()
+	var c drafting
 	c.propose(e)
-	f.trigger(e, &c)
-	return f.candidates(c.out, nil)
+	sc.build(sc.trigger(e, nil), &c)
+	return sc.candidates(c.out)
 }
 
 // carried is the last value of an argument.

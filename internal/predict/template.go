@@ -12,15 +12,16 @@ const (
 // template is a way in which calls were made: after the trigger came the target,
 // with each argument from its source.
 type template struct {
-	id      hash
-	trigger string
-	target  string
-	pieces  []string
-	kinds   []kind
-	sources []source
-	driver  int   // the argument whose source is a list with a candidate for each value; -1
-	support tally // calls it explained, newer ones counting more
-	deepest int   // the highest rank that was right
+	id       hash
+	trigger  string
+	target   string
+	pieces   []string
+	kinds    []kind
+	sources  []source
+	anchored bool  // an argument comes from the trigger
+	driver   int   // the argument whose source is a list with a candidate for each value; -1
+	support  tally // calls it explained, newer ones counting more
+	deepest  int   // the highest rank that was right
 }
 
 func newTemplate(trigger, target string, pieces []string, slots []slot, sources []source) *template {
@@ -32,11 +33,6 @@ func newTemplate(trigger, target string, pieces []string, slots []slot, sources 
 		}
 	}
 	return t
-}
-
-// reads reports whether any argument comes from the trigger.
-func (t *template) reads() bool {
-	return slices.ContainsFunc(t.sources, func(s source) bool { return s.anchored() })
 }
 
 // fit settles which value of each list a template takes, given the call that it
@@ -65,7 +61,7 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 			return 0, false
 		}
 	}
-	t.id = t.hash()
+	t.seal()
 	return rank, true
 }
 
@@ -82,6 +78,25 @@ func find(l *list, s *source, e *event, v scalar) int {
 		}
 	}
 	return -1
+}
+
+// seal notes what follows from the sources.
+func (t *template) seal() {
+	t.id = t.hash()
+	t.anchored = slices.ContainsFunc(t.sources, func(s source) bool { return s.anchored() })
+}
+
+// list is the place of the list that drives a template in a call's result, and how
+// long that is; -1 and 1 if none does.
+func (t *template) list(e *event) (place, size int) {
+	if t.driver < 0 {
+		return -1, 1
+	}
+	i, ok := e.values.paths[t.sources[t.driver].Name]
+	if !ok {
+		return -1, 0
+	}
+	return i, e.values.lists[i].size()
 }
 
 func (t *template) hash() hash {
@@ -133,62 +148,46 @@ func (m *Model) worth(t *template) float32 {
 	return t.support.n + 4*b.hits
 }
 
-// produce makes the candidates of a template after a call: one for each value of
-// the list that drives it.
-func (t *template) produce(s *Session, e *event, yield func(arguments string, rank, size int)) {
+// produce makes the candidate of a template after a call, with one value of the
+// list that drives it: its arguments, and the longest text among them.
+func (t *template) produce(s *Session, e *event, rank int) (arguments, value string, ok bool) {
 	var few [maxSlots]scalar
 	values := few[:len(t.sources)]
+	var r row
+	if t.driver >= 0 {
+		r = e.values.at(t.sources[t.driver].Name).rank(rank)
+	}
 	for i := range t.sources {
-		if p := t.sources[i].Pick; p == every || p == beside {
-			continue
-		}
-		v, ok := t.sources[i].one(s, e)
-		if !ok {
-			return
-		}
-		if values[i], ok = v.as(t.kinds[i]); !ok {
-			return
-		}
-	}
-	if t.driver < 0 {
-		if a, ok := build(t.pieces, values); ok {
-			yield(a, 0, 1)
-		}
-		return
-	}
-	l := e.values.at(t.sources[t.driver].Name)
-	for rank := range min(l.size(), t.deepest+3, maxRank) {
-		if a, ok := t.each(e, l, rank, values); ok {
-			yield(a, rank, l.size())
-		}
-	}
-}
-
-// each fills in what depends on the rank.
-func (t *template) each(e *event, l *list, rank int, values []scalar) (string, bool) {
-	r := l.rank(rank)
-	for i := range t.sources {
-		v, ok := r.value, true
-		switch t.sources[i].Pick {
+		src := &t.sources[i]
+		var v scalar
+		ok = true
+		switch src.Pick {
 		case every:
+			v = r.value
+			v, ok = src.changed(v, e)
 		case beside:
-			other := e.values.at(t.sources[i].Name)
+			other := e.values.at(src.Name)
 			if other == nil {
-				return "", false
+				return "", "", false
 			}
-			v, ok = other.beside(r.group)
+			if v, ok = other.beside(r.group); ok {
+				v, ok = src.changed(v, e)
+			}
 		default:
-			continue
-		}
-		if ok {
-			v, ok = t.sources[i].changed(v, e)
+			v, ok = src.one(s, e)
 		}
 		if ok {
 			values[i], ok = v.as(t.kinds[i])
 		}
 		if !ok {
-			return "", false
+			return "", "", false
 		}
 	}
-	return build(t.pieces, values)
+	for _, v := range values {
+		if v.kind == text && len(v.text) > len(value) {
+			value = v.text
+		}
+	}
+	arguments, ok = build(t.pieces, values)
+	return arguments, value, ok
 }

@@ -56,7 +56,7 @@ func (m *Model) Lead(tool string, p float64) time.Duration {
 
 // Useful is the probability that a later argument is read off a result of the
 // tool. It says what a result is worth, not how likely the call is.
-func (m *Model) Useful(tool string) float64 { return m.known(tool).useful.mean(0.5) }
+func (m *Model) Useful(tool string) float64 { return m.known(tool).useful.mean(0.5, 4) }
 
 // Labels is how many candidates of a tool have had their label so far.
 func (m *Model) Labels(tool string) int { return m.known(tool).labels.n }

@@ -176,14 +176,17 @@ func (w *foresight) keepOne(name string, o *outlook) {
 	}
 	began := time.Now()
 	defer func() { w.pardon += time.Since(began) }() // other processes may hold it up
-	err := o.keep(func(stored []byte) ([]byte, error) {
-		next, err := o.forecast.Merge(stored)
+	commit := func() {}
+	err := o.keep(func(stored []byte) (next []byte, err error) {
+		next, commit, err = o.forecast.Join(stored)
 		if err != nil {
 			w.srv.log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name(), "err", err)
 		}
 		return next, nil
 	})
-	if err != nil {
+	if err == nil {
+		commit()
+	} else {
 		w.srv.log.Warn("learned state not kept", "upstream", o.at.Name(), "err", err)
 	}
 }

@@ -1,0 +1,189 @@
+package predict
+
+import (
+	"strings"
+	"unicode"
+)
+
+// scene is what all candidates of one moment have in common.
+type scene struct {
+	s          *Session
+	last, prev hash // symbols of this turn and the one before
+	past       []string
+	since      int // turns since answers were invalidated
+	named      []named
+	folders    []folder
+	follows    map[string]float64 // tool → what came before says for it
+	targets    map[string]bool
+}
+
+// named is a text that stood in an argument of late.
+type named struct {
+	text string
+	dist int // 1: this turn
+}
+
+// folder is a directory of which something stood in an argument.
+type folder struct {
+	path string // with the slash at its end
+	dist int
+}
+
+func (s *Session) scene() *scene {
+	last := s.last()
+	sc := &scene{
+		s: s, last: seed.str(last), prev: seed.str(s.past[len(s.past)-1]),
+		past:    append(append(make([]string, 0, 4), s.past...), last),
+		since:   distance(s.turn - s.invalidated),
+		follows: map[string]float64{}, targets: map[string]bool{},
+	}
+	for i := len(s.events) - 1; i >= 0; i-- {
+		e := s.events[i]
+		for _, a := range e.args {
+			if a.value.kind == text {
+				sc.name(a.value.text, s.turn-e.turn)
+			}
+		}
+	}
+	return sc
+}
+
+const (
+	maxNamed = 2000 // bytes of a text in which names are looked for
+	nearest  = 2    // turns
+)
+
+// name notes a text that stood in an argument some turns ago.
+func (sc *scene) name(t string, turns int) {
+	if turns <= nearest && len(t) < maxNamed {
+		sc.named = append(sc.named, named{t, min(turns+1, 2)})
+	}
+	if i := strings.LastIndexByte(t, '/') + 1; i > 1 && i < len(t) && len(t) < maxValue {
+		sc.folders = append(sc.folders, folder{t[:i], 1 + min(distance(turns), 3)})
+	}
+}
+
+// target reports whether calls of a tool may be run early.
+func (sc *scene) target(tool string) bool {
+	is, known := sc.targets[tool]
+	if !known {
+		is = sc.s.m.opt.Target(tool)
+		sc.targets[tool] = is
+	}
+	return is
+}
+
+// next is what the turns so far say for a call of a tool, as a difference in
+// logits.
+func (sc *scene) next(tool string) float64 {
+	x, known := sc.follows[tool]
+	if !known {
+		o := &sc.s.m.order
+		x = stretch(o.next(sc.past, tool)) - stretch(o.next(nil, tool))
+		sc.follows[tool] = x
+	}
+	return x
+}
+
+// near says how long ago the stem of a value stood in an argument: 1 for this
+// turn, 2 for the two before, 3 for never, 0 if it has none to speak of.
+func (sc *scene) near(value string) int {
+	s := strings.TrimSuffix(stem(value), "_test")
+	if len(s) < 3 {
+		return 0
+	}
+	for _, n := range sc.named {
+		if strings.Contains(n.text, s) {
+			return n.dist
+		}
+	}
+	return 3
+}
+
+// beside says how long ago something in the same directory stood in an argument:
+// from 1 for this turn to 4, 6 for never, 0 if the value has no directory.
+func (sc *scene) beside(value string) int {
+	i := strings.LastIndexByte(value, '/') + 1
+	if i <= 1 {
+		return 0
+	}
+	for _, f := range sc.folders {
+		if f.path == value[:i] {
+			return f.dist
+		}
+	}
+	return 6
+}
+
+// stem is the last name of a path without its extension.
+func stem(value string) string {
+	s := value[strings.LastIndexByte(value, '/')+1:]
+	if dot := strings.IndexByte(s, '.'); dot > 2 {
+		s = s[:dot]
+	}
+	return s
+}
+
+// form is what kind of name a value is: by its extension, and whether it is a test.
+func form(value string) hash {
+	s := value[strings.LastIndexByte(value, '/')+1:]
+	dot := strings.LastIndexByte(s, '.')
+	if dot <= 0 {
+		dot = len(s)
+	}
+	h := seed.str(s[dot:])
+	if strings.HasSuffix(s[:dot], "_test") || strings.HasSuffix(s[:dot], ".test") || strings.HasSuffix(s[:dot], "-test") {
+		h = h.str("test")
+	}
+	return h
+}
+
+// named says how much of a value the call before it named: 5 for its stem as a
+// word, 4 for that within a word, 3 for a word that is more than half of it, 2 for
+// a shorter one, 1 for nothing, 0 if it has no stem to speak of.
+func (e *event) named(value string) int {
+	s := stem(value)
+	if len(s) < 3 {
+		return 0
+	}
+	best := 1
+	for _, a := range e.args {
+		if a.value.kind == text && len(a.value.text) < maxNamed && strings.Contains(a.value.text, s) {
+			best = 4
+			break
+		}
+	}
+	for _, w := range e.split() {
+		switch {
+		case w == s:
+			return 5
+		case len(w) >= 4 && best < 4 && strings.Contains(s, w):
+			best = max(best, 2)
+			if 2*len(w) > len(s) {
+				best = 3
+			}
+		}
+	}
+	return best
+}
+
+const maxWords = 48 // of one call
+
+// split returns the words of the arguments.
+func (e *event) split() []string {
+	if e.words != nil {
+		return e.words
+	}
+	e.words = []string{}
+	for _, a := range e.args {
+		if a.value.kind != text || len(a.value.text) >= maxNamed {
+			continue
+		}
+		for w := range strings.FieldsFuncSeq(a.value.text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
+			if len(w) >= 3 && len(e.words) < maxWords {
+				e.words = append(e.words, w)
+			}
+		}
+	}
+	return e.words
+}

@@ -1,0 +1,81 @@
+package proxy_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// Before it has its labels nothing is made early of what is only learned, or of what
+// only its server says to read; in shadow mode nothing is ever.
+func TestHarmShadow(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options func(t testing.TB) proxy.Options
+		never   bool
+	}{
+		{"learned", func(t testing.TB) proxy.Options {
+			return defaults(t, reading("foe/get", 0), reading("foe/list", 0))
+		}, false},
+		{"known by its server's word alone", trusting, false},
+		{"both", func(t testing.TB) proxy.Options {
+			o := trusting(t)
+			o.Models, _ = valuemodel.Compile(nil)
+			return o
+		}, false},
+		{"shadow mode", func(t testing.TB) proxy.Options {
+			o := defaults(t, listing(t)...)
+			o.Enrichment.Mode = "shadow"
+			return o
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					v.sleeps(400 * time.Millisecond)
+					return reply{result: v.told()}
+				}, hinted("list", "get")...)
+				d := beset(t, f, test.options(t))
+				d.enter().browses(0, 12, 3*time.Second)
+				asked := 0 // a candidate counts each time that it was thought of
+				for _, v := range f.ledger() {
+					switch {
+					case v.early && asked < 3:
+						t.Errorf("a guess at %s came after %d calls", v.arguments, asked)
+					case v.tool == "get" && !v.early:
+						asked++
+					}
+				}
+				if made := len(early(f.ledger())); (made == 0) != test.never {
+					t.Errorf("%d guesses were made, want none: %v", made, test.never)
+				}
+			})
+		})
+	}
+}
+
+// What the session does next tells once whether a call was right to foresee, however
+// often that was thought of before.
+func TestHarmOneCallIsOneLabel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(nil, hinted("list", "get", "other")...)
+		d := beset(t, f, trusting(t))
+		g := d.enter()
+		g.call("list", page(1))
+		for i := range 6 {
+			time.Sleep(time.Second)
+			g.call("other", thing(9, i))
+		}
+		time.Sleep(time.Second)
+		g.call("get", thing(1, 0))
+		time.Sleep(time.Second)
+		g.call("list", page(2))
+		time.Sleep(time.Second)
+		if n := len(early(f.ledger())); n > 0 {
+			t.Errorf("%d guesses came after one thing that was foreseen had been asked for, want none before five", n)
+		}
+	})
+}
