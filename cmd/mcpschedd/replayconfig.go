@@ -48,36 +48,41 @@ func settle(f *replayFlags) (settings, error) {
 		return settings{}, errors.New(problems[0].Text)
 	}
 	e := &c.Enrichment
-	out := settings{
-		options: replay.Options{
-			Model: func(tool string) *valuemodel.Model {
-				return models.Resolve(recordedTools(), tool, valuemodel.Hints{}, valuemodel.Layer{})
-			},
-			Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: time.Duration(e.MaxAge),
-			KeepTurns: f.keepTurns, Think: f.think,
+	out := settings{arm: arm(f, e, &c.Dedup)}
+	out.options = replay.Options{
+		Model: func(tool string) *valuemodel.Model {
+			return models.Resolve(recordedTools(), tool, valuemodel.Hints{}, valuemodel.Layer{})
 		},
-		arm: replay.Arm{
-			Name: f.policy,
-			Pick: enrich.Options{
-				Budget: e.BudgetTokens, MinProbability: e.MinProbability,
-				Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD,
-			},
-			Dollars: e.MaxDollars,
-			Slots:   speculate.Options{PerSession: e.MaxParallel, Total: e.MaxParallelTotal},
-			Store: dedup.Options{
-				MaxBytes: int64(c.Dedup.MaxBytes), WriteSettle: time.Duration(c.Dedup.WriteSettle), Settle: time.Duration(c.Dedup.Settle),
-			},
-			Watch: e.Mode == "shadow",
-			Free:  f.keepTurns > 0,
+		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: time.Duration(e.MaxAge),
+		KeepTurns: f.keepTurns, Think: f.think,
+	}
+	return out, nil
+}
+
+// arm is what is guessed, and by what rules.
+func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
+	a := replay.Arm{
+		Name: f.policy,
+		Pick: enrich.Options{
+			Budget: e.BudgetTokens, MinProbability: e.MinProbability,
+			Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD,
 		},
+		Dollars: e.MaxDollars,
+		Slots:   speculate.Options{PerSession: e.MaxParallel, Total: e.MaxParallelTotal},
+		Store:   dedup.Options{MaxBytes: int64(d.MaxBytes), WriteSettle: time.Duration(d.WriteSettle), Settle: time.Duration(d.Settle)},
+		Watch:   e.Mode == "shadow",
+		Free:    f.keepTurns > 0,
+	}
+	if e.Delivery != "inline" { // an answer goes nowhere but into the store
+		a.Pick.Whole = a.Pick.Budget
 	}
 	switch {
 	case f.policy == "off" || e.Mode == "off":
-		out.arm.Source = replay.Nothing
+		a.Source = replay.Nothing
 	case f.policy == "oracle":
-		out.arm.Source = replay.Oracle
+		a.Source = replay.Oracle
 	}
-	return out, nil
+	return a
 }
 
 // layered are the configurations, in the order in which they count: the files, or

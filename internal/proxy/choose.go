@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"time"
@@ -58,8 +59,8 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 	w.blame(v, host)
 	v.desk.Review(now)
 	opt := p.Enrichment.pick()
-	if p.Enrichment.Delivery != "inline" {
-		opt.Whole = opt.Budget // it goes nowhere but into the store: the largest answers are worth most there
+	if e := &p.Enrichment; e.Delivery != "inline" {
+		opt.Whole = e.Budget / cmp.Or(max(e.PerSession, 0), 3) // an answer that only goes into the store takes no more than its slot's share
 	}
 	opt.Keywords, opt.Dollars = v.intent, p.Enrichment.Dollars-v.dollars
 	opt.Slots, _, _ = v.desk.Room(host, o.at.Instance())

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/speculate"
 )
 
@@ -25,7 +27,7 @@ const (
 type Arm struct {
 	Name    string
 	Source  Source
-	Pick    enrich.Options    // Slots, Dollars, Keywords and Think are filled in
+	Pick    enrich.Options    // Slots, Dollars and Think are filled in
 	Dollars float64           // US dollars that the guesses of one session may cost
 	Slots   speculate.Options // its Deadline is in recorded time; default 30s
 	Store   dedup.Options     // its Clock is filled in
@@ -61,6 +63,7 @@ func newArm(p *Player, a Arm) *arm {
 		out.deadline = a.Slots.Deadline
 	}
 	out.Pick.Think = p.o.Think
+	out.Pick.Whole = out.Pick.Budget / cmp.Or(max(a.Slots.PerSession, 0), 3) // as live
 	out.Store.Clock = func() time.Duration { return out.now }
 	if p.o.KeepTurns > 0 {
 		out.Store.Settle = 0 // it counts seconds, and the clock then turns
@@ -91,7 +94,8 @@ type seat struct {
 	sent     map[sending]uint64 // when what was not guessed was asked for
 	guesses  map[uint64]*guess  // by the moment at which they were sent
 	flying   []*guess           // those whose call has not returned, in the order in which it will
-	offered  offer              // what may still be guessed at before the next turn
+	offer    *forecast.Offer    // what was foreseen last, as far as it waits for a slot
+	rooms    map[string]room    // by host, as of the last choice
 }
 
 // sending is a fetch: of a call, at a time by the store's clock.
@@ -107,6 +111,7 @@ func (a *arm) seat(t *table) *seat {
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
 		flights: make(map[*made]*dedup.Flight), passages: make(map[*made]*dedup.Passage),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
+		offer: forecast.NewOffer(nil, 0), rooms: make(map[string]room),
 	}
 	return s
 }
@@ -141,7 +146,6 @@ func (s *seat) arrive(m *made) { s.passages[m] = s.store.Arrive(m.effect) }
 // read is a call that comes, whatever it is. sound is from when an answer must be
 // to be good for it.
 func (s *seat) read(m *made, sound uint64) {
-	s.offered = offer{}
 	c := s.count.tool(m.Tool)
 	c.Calls++
 	c.before += m.end - m.start
@@ -245,7 +249,7 @@ func (s *seat) void(stale func(call.Key) bool) { s.desk.Void(stale) }
 
 // end is the end of the session. What nobody waits for is given up.
 func (s *seat) end() {
-	s.offered = offer{}
+	s.offer = forecast.NewOffer(nil, 0)
 	s.desk.Review(s.at())
 	s.flying = slices.DeleteFunc(s.flying, func(g *guess) bool {
 		if g.joined {

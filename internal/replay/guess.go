@@ -40,13 +40,6 @@ func stamp(body []byte) uint64 { return binary.BigEndian.Uint64(body[len(body)-s
 // body is the recorded answer as it is stored.
 func (m *made) body() []byte { return []byte(m.Text) }
 
-// offer is what was foreseen, and is still to be chosen from.
-type offer struct {
-	guesses []forecast.Guess
-	rooms   map[string]room // by host
-	begun   map[exact]bool  // the guesses that were: each is made once
-}
-
 // room is what the throttles say of guesses at a host.
 type room struct {
 	slots   int
@@ -57,12 +50,20 @@ type room struct {
 // consider takes what is foreseen after a turn: gives up what is not worth it any
 // more, and chooses.
 func (s *seat) consider(guesses []forecast.Guess) {
-	s.offered = offer{guesses: s.likely(guesses), begun: make(map[exact]bool)}
 	if !s.Free {
-		s.reprice(guesses)
-		s.desk.Review(s.at())
+		likely := forecast.Likely(guesses, s.Pick.MinProbability)
+		s.desk.Reprice(s.at(), func(k call.Key) bool { return likely(k.Tool, k.Arguments) })
+		s.reap()
 	}
-	s.choose(true)
+	if n := s.offer.Open(); n > 0 { // thought of after an earlier turn
+		s.count.declined[enrich.Cap] += n
+	}
+	if s.Source == Forecast {
+		s.offer = s.t.learner.Offer(s.likely(guesses), s.Pick.Budget)
+	} else {
+		s.offer = forecast.NewOffer(guesses, s.Pick.Budget)
+	}
+	s.choose()
 }
 
 // likely leaves out what is not likely enough, which enrich would say of each by
@@ -71,7 +72,7 @@ func (s *seat) consider(guesses []forecast.Guess) {
 func (s *seat) likely(guesses []forecast.Guess) []forecast.Guess {
 	n := slices.IndexFunc(guesses, func(g forecast.Guess) bool { return !(g.P >= s.Pick.MinProbability) })
 	if n < 0 {
-		return guesses
+		n = len(guesses)
 	}
 	for i := n; i < len(guesses); i++ {
 		why := guesses[i].Reason
@@ -80,94 +81,88 @@ func (s *seat) likely(guesses []forecast.Guess) []forecast.Guess {
 		}
 		s.count.declined[why]++
 	}
-	return guesses[:n]
+	return slices.Clone(guesses[:n]) // an offer notes in them what is said against them later
 }
 
-// reprice gives up the guesses under way that are less than half as likely as
-// would be needed to begin them.
-func (s *seat) reprice(guesses []forecast.Guess) {
-	if len(s.flying) == 0 {
+// choose picks from what is offered, and starts it. What only lacks a slot waits in
+// the offer for one.
+func (s *seat) choose() {
+	if s.offer.Open() == 0 {
 		return
 	}
-	likely := make(map[exact]bool)
-	for i := range guesses {
-		if g := &guesses[i]; g.P >= s.Pick.MinProbability/2 {
-			likely[exact{g.Tool, g.Arguments}] = true
-		}
-	}
-	s.desk.Reprice(s.at(), func(k call.Key) bool { return likely[exact{k.Tool, k.Arguments}] })
-	s.reap()
-}
-
-// choose picks from what is offered, and starts it. What is left out is counted
-// the first time.
-func (s *seat) choose(first bool) {
-	if len(s.offered.guesses) == 0 {
-		return
-	}
+	s.desk.Review(s.at())
 	o := s.Pick
 	o.Dollars = s.Dollars - s.dollars
-	o.Keywords = s.t.intent
-	o.Slots = s.look()
-	chosen, picked := forecast.Choose(s.offered.guesses, s.world, o)
-	for _, d := range picked.Declined {
-		if first {
-			s.count.declined[d.Reason]++
-		}
-		if g := &s.offered.guesses[d.Candidate]; d.Reason == enrich.Shadow && s.offered.rooms[s.host(g)].watch {
-			s.desk.Watch(s.at(), s.query(s.t.judge(exact{g.Tool, g.Arguments})).Key, s.host(g), s.p.o.MaxAge)
-		}
+	o.Slots = s.slots()
+	picked := s.offer.Choose(s.world, o)
+	for _, why := range picked.Declined {
+		s.count.declined[why]++
 	}
-	for i := range chosen {
-		s.begin(&chosen[i])
+	for i := range picked.Watch {
+		j := s.t.judge(exact{picked.Watch[i].Tool, picked.Watch[i].Arguments})
+		s.desk.Watch(s.at(), s.query(j).Key, j.host, s.p.o.MaxAge)
+	}
+	for i := range picked.Start {
+		s.begin(&picked.Start[i])
 	}
 }
 
-// look asks how much room there is for guesses at each host, and returns the most.
-func (s *seat) look() int {
-	s.offered.rooms = make(map[string]room)
+// slots is how many guesses may be started now.
+func (s *seat) slots() int {
 	if s.Free {
-		return len(s.offered.guesses)
+		return s.offer.Open()
 	}
-	most := 0
-	for i := range s.offered.guesses {
-		g := &s.offered.guesses[i]
-		if !(g.P >= s.Pick.MinProbability) {
-			continue
-		}
-		host := s.host(g)
-		r, known := s.offered.rooms[host]
-		if !known {
-			r.slots, r.caution, r.watch = s.desk.Room(host, upstreamID)
-			s.offered.rooms[host] = r
-		}
-		most = max(most, r.slots)
+	clear(s.rooms)
+	slots := s.room(s.p.o.Model("").Host).slots
+	if s.Watch {
+		slots = max(slots, 1)
 	}
-	return most
+	return slots
 }
 
-func (s *seat) host(g *forecast.Guess) string { return s.t.judge(exact{g.Tool, g.Arguments}).host }
+// room is what the throttles said of a host when it was last chosen from the offer.
+func (s *seat) room(host string) room {
+	r, known := s.rooms[host]
+	if !known {
+		r.slots, r.caution, r.watch = s.desk.Room(host, upstreamID)
+		s.rooms[host] = r
+	}
+	return r
+}
 
 // world is what stands in the way of one guess, beyond what was foreseen.
 func (s *seat) world(g *forecast.Guess) forecast.World {
 	c := exact{g.Tool, g.Arguments}
 	j := s.t.judge(c)
 	q := s.query(j)
-	r := s.offered.rooms[j.host]
-	w := forecast.World{Key: q.Key, Caution: r.caution}
-	switch why := s.store.Refuses(q); {
-	case !j.storable():
+	w := forecast.World{Key: q.Key}
+	if !j.storable() {
 		w.Reason = enrich.NotSpeculatable
-	case s.p.o.KeepTurns > 0 && s.t.asked[c], s.offered.begun[c], why == "delivered":
+		return w
+	}
+	r := room{slots: 1}
+	if !s.Free {
+		r = s.room(j.host)
+	}
+	w.Caution = r.caution
+	switch why := s.store.Refuses(q); {
+	case why == "stored" || why == "delivered", s.p.o.KeepTurns > 0 && s.t.asked[c]:
 		w.Reason = enrich.Stored
 	case why != "":
-		w.Reason = enrich.Reason(why)
+		w.Reason = enrich.Reason(why) // "in_flight" is the same in both
 	case s.Watch || r.watch:
 		w.Reason = enrich.Shadow
-	case !s.Free && r.slots == 0:
+	case r.slots == 0 || s.inTheWay(g):
 		w.Reason = enrich.Throttled
 	}
 	return w
+}
+
+// inTheWay reports whether the guess may still be under way when the next call comes
+// to an upstream that may work on one at a time, as any process may until it was
+// seen not to.
+func (s *seat) inTheWay(g *forecast.Guess) bool {
+	return !s.Free && s.arm.desk.Serial(upstreamID) != speculate.Parallel && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
 }
 
 // begin starts a guess.
@@ -196,7 +191,6 @@ func (s *seat) begin(of *forecast.Guess) {
 		s.count.declined[enrich.Reason(refused)]++
 		return
 	}
-	s.offered.begun[exact{of.Tool, of.Arguments}] = true
 	s.dollars += j.model.Cost.Dollars
 	c := s.count.tool(of.Tool)
 	c.Issued++
@@ -252,7 +246,7 @@ func (s *seat) advance(to time.Duration) {
 			s.giveUp(g)
 		}
 		if !s.Free {
-			s.choose(false)
+			s.choose()
 		}
 	}
 	s.set(to)

@@ -21,7 +21,8 @@
 // later; any other guess gets an answer that nobody asks for.
 //
 // It leaves out the pace of hosts (limit); that guesses slow down real calls, which
-// a recording cannot show; answers added to others (deliver); and guesses at what
+// a recording cannot show; the model's intent; answers added to others (deliver);
+// and guesses at what
 // follows a guess: a recording holds the answers of right guesses only, so that
 // these would be followed up and wrong ones not, which is to look ahead. They gain
 // time and no coverage, as what follows a call is guessed at when it is made.

@@ -238,7 +238,8 @@ func TestBounds(t *testing.T) {
 	watch := usual("watch", replay.Forecast)
 	watch.Watch = true
 	narrow := usual("narrow", replay.Forecast)
-	narrow.Pick.Budget = 3000 // tokens: one answer of up to 8 KiB
+	narrow.Pick.Budget = 10 // tokens: whatever an answer takes, one fits
+	narrow.Slots.PerSession = 1
 	unlikely := usual("unlikely", replay.Forecast)
 	unlikely.Pick.MinProbability = 0.95
 	dear := usual("dear", replay.Forecast)
@@ -247,7 +248,7 @@ func TestBounds(t *testing.T) {
 		want := []struct {
 			used   int
 			reason enrich.Reason
-		}{{0, enrich.Shadow}, {3, enrich.Budget}, {0, enrich.LowProbability}, {0, enrich.Gate}}[i]
+		}{{0, enrich.Shadow}, {1, enrich.Budget}, {0, enrich.LowProbability}, {0, enrich.Gate}}[i]
 		if r.Used != want.used || r.Issued != want.used || r.Declined[want.reason] == 0 {
 			t.Errorf("%s: got %d used of %d issued, left out %v, want %d and some for %s", r.Name, r.Used, r.Issued, r.Declined, want.used, want.reason)
 		}
@@ -317,17 +318,17 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A guess that fails serves nobody, and costs whoever waited for it. What failed
-// is not an answer, so it is guessed at again when the call has failed as well.
+// A guess that fails serves nobody, and costs whoever waited for it. When the call
+// has failed as well it is not guessed at again.
 func TestFailedGuess(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	r := play(t, o, "list_items:a@100\n@@5 get_item:a!@100\n", usual("static", replay.Forecast))[0]
-	if r.Issued != 2 || r.Used != 0 || r.Hidden != 0 {
-		t.Errorf("got %d used of %d issued, %d ms hidden, want 0 of 2, 0 ms", r.Used, r.Issued, r.Hidden)
+	if r.Issued != 1 || r.Used != 0 || r.Hidden != 0 {
+		t.Errorf("got %d used of %d issued, %d ms hidden, want 0 of 1, 0 ms", r.Used, r.Issued, r.Hidden)
 	}
 	r = play(t, o, "list_items:a@100\n@@1 get_item:a!@3000\n", usual("static", replay.Forecast))[0]
-	if r.Used != 0 || r.Hidden != -2000 || r.Amplification != 2 {
-		t.Errorf("joined: got %d used, %d ms hidden, amplification %v, want 0, -2000 and 2", r.Used, r.Hidden, r.Amplification)
+	if r.Used != 0 || r.Hidden != -2000 || r.Amplification != 1.5 {
+		t.Errorf("joined: got %d used, %d ms hidden, amplification %v, want 0, -2000 and 1.5", r.Used, r.Hidden, r.Amplification)
 	}
 }
 

@@ -20,7 +20,6 @@ type table struct {
 	ledger  *ledger
 	known   map[exact]*judged // calls that were made or thought of
 	asked   map[exact]bool    // calls that were made
-	intent  []string          // the latest arguments, which say what the model is after
 	scores  scores
 	seats   []*seat
 }
@@ -90,18 +89,6 @@ func (t *table) turn(turn []*made) {
 	t.guess()
 }
 
-// Bounds of what is taken for the model's intent.
-const (
-	intentCalls = 4
-	intentBytes = 512 // of each
-)
-
-func (t *table) intend(arguments string) {
-	if t.intent = append(t.intent, arguments[:min(len(arguments), intentBytes)]); len(t.intent) > intentCalls {
-		t.intent = t.intent[1:]
-	}
-}
-
 // begins is the beginning of a call.
 func (t *table) begins(m *made) {
 	for _, seat := range t.seats {
@@ -112,7 +99,6 @@ func (t *table) begins(m *made) {
 		t.scores.asked(t, m)
 	}
 	t.asked[m.exact] = true
-	t.intend(m.arguments)
 	if t.learner != nil {
 		t.learner.Call(forecast.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.Tool, Arguments: m.arguments, At: t.at()})
 	}

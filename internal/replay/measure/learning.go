@@ -63,14 +63,14 @@ func learning(w io.Writer, o options, set string) error {
 	return nil
 }
 
-// next is where the next group of sessions ends: 1, 2, 5, 10, 20, 50, 100, …
+// next is where the next group of sessions ends: the first of 1, 2, 5, 10, 20, 50,
+// 100, … that is more than n.
 func next(n int) int {
 	for d := 1; ; d *= 10 {
-		switch n {
-		case d, 5 * d:
-			return 2 * n
-		case 2 * d:
-			return 5 * d
+		for _, end := range []int{d, 2 * d, 5 * d} {
+			if end > n {
+				return end
+			}
 		}
 	}
 }

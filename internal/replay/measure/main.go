@@ -9,9 +9,10 @@
 // traces/{classes-floor,classes}.toml. What is learned from SET.train goes on being
 // learned while SET.bench is measured. There are two settings:
 //
-//   - the floor's rule: classes-floor.toml, a shell judged as a whole, a guess kept
-//     for ten turns and made once, no economic gate, no caps, no throttles, no
-//     shadow; a point of the curve is everything above one probability;
+//   - the floor's rule: classes-floor.toml, with tools judged as a whole, a guess
+//     kept for ten turns, none at what was asked before, no economic gate, no token
+//     budget, no slots, no throttles; a point of the curve is everything above one
+//     probability;
 //   - the defaults: classes.toml, and everything as a client would have it, but
 //     for the point of the curve, which is min_probability.
 //

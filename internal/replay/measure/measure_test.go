@@ -112,6 +112,9 @@ func TestClasses(t *testing.T) {
 }
 
 func TestNext(t *testing.T) {
+	if got := next(112); got != 200 { // where a trace ends
+		t.Errorf("after 112: got %d, want 200", got)
+	}
 	var got []int
 	for n := 1; n < 300; n = next(n) {
 		got = append(got, n)
