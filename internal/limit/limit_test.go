@@ -95,8 +95,8 @@ func TestRealCallsGoFirst(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := limit.New(map[string]limit.Rule{github: tt.rule})
 				order := make(begun, 10)
-				for range max(tt.rule.Burst, tt.rule.Concurrency) {
-					order.real(t, h, "first", tt.hold)
+				for i := range max(tt.rule.Burst, tt.rule.Concurrency) {
+					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // of two that begin at once nobody knows the order
 				}
 				promoted := make(chan struct{})
 				order.guess(t, h, "guess 1", nil, tt.hold)

@@ -9,8 +9,8 @@ import (
 // Bounds on what is thought of at once.
 const (
 	maxCandidates = 256
-	maxLearned    = 48     // grounds of which calls are made
-	minChance     = 0.0005 // of such a ground
+	maxLearned    = 64     // grounds of which calls are made
+	minChance     = 0.0002 // of such a ground
 	oneIn         = 64     // of the others is taken all the same
 	maxGrounds    = 4      // of one candidate
 	maxSame       = 4      // remembered calls with the same symbol that may trigger
@@ -153,14 +153,14 @@ func (sc *scene) drafts() []*draft {
 
 // build makes the calls of the likeliest grounds.
 func (sc *scene) build(all []ground, c *drafting) {
-	for _, g := range all[:sc.likeliest(all)] {
+	for _, g := range likeliest(all) {
 		arguments, value, ok := g.t.produce(sc.s, g.e, g.rank)
 		if !ok {
 			continue
 		}
 		if d := c.draft(g.t.target, arguments); d != nil && len(d.grounds) < maxGrounds {
 			d.value = value
-			d.grounds = append(d.grounds, g)
+			d.grounds = append(d.grounds, *g)
 		}
 	}
 }

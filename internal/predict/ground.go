@@ -20,11 +20,12 @@ const (
 // ground is one reason for a candidate: a template, the call that triggers it, and
 // which value of the list that drives it.
 type ground struct {
-	t    *template
-	e    *event
-	rank int
-	size int // of the list
-	list int // which one of the call's result; -1: none
+	t        *template
+	e        *event
+	rank     int
+	size     int  // of the list
+	list     int  // which one of the call's result; -1: none
+	byChance bool // and not because it is likely
 	odds
 }
 
@@ -52,17 +53,19 @@ func (r *reasons) label(m *Model, share float32, hit bool) {
 
 // weighing finds the odds of the values of one list.
 type weighing struct {
-	m      *Model
-	in     reasons
-	asks   float64 // for any value of a list
-	list   asked
-	placed int // bucket of the size
+	m            *Model
+	in           reasons
+	asks         float64 // for any value of a list
+	list         asked
+	size         int
+	last         odds // that were found
+	bucket, step int  // of them
 }
 
 // weigh prepares the odds of what a template makes of a call. What was asked for
 // before is another matter, so that is counted apart.
 func (sc *scene) weigh(t *template, e *event, list, size int, again bool) weighing {
-	w := weighing{m: sc.s.m, placed: bucket(size)}
+	w := weighing{m: sc.s.m, size: size}
 	if list >= 0 {
 		w.list = e.lists[list]
 	}
@@ -82,22 +85,29 @@ func (sc *scene) weigh(t *template, e *event, list, size int, again bool) weighi
 
 // odds of the value of a rank. How many values of a list are asked for is known
 // long before how many of those at rank 2 of 5 are: so the first guess is that of
-// equal shares, halfway to what is known of the rank.
-func (w *weighing) odds(rank, size int) odds {
-	o := odds{in: w.in}
-	r := bucket(rank)
+// equal shares, part of the way to what is known of the rank.
+func (w *weighing) odds(rank int) *odds {
+	r, st := bucket(rank), step(w.list, rank)
+	o := &w.last
+	if o.chance > 0 && r == w.bucket && st == w.step {
+		return o
+	}
+	w.bucket, w.step = r, st
+	o.in = w.in
 	o.in.rank = o.in.aged.num(1000 + r)
-	o.in.place = o.in.aged.num(r).num(w.placed)
-	o.in.step = o.in.place.num(step(w.list, rank))
+	o.in.place = o.in.aged.num(r).num(bucket(w.size))
+	o.in.step = o.in.place.num(st)
 	c := w.m.counts.m
-	o.shared = min(w.asks/float64(size), maxChance)
+	o.shared = min(w.asks/float64(w.size), maxChance)
 	o.ranked = c[o.in.rank].mean(o.shared, rankWorth)
 	p := squash(stretch(o.shared)*(1-byRank) + stretch(o.ranked)*byRank)
 	o.chance = c[o.in.step].mean(c[o.in.place].mean(p, placeWorth), stepWorth)
 	return o
 }
 
-// trigger appends what the templates make of a call.
+// trigger appends the grounds that the templates find in a call and that are worth
+// making calls of. Of the others a few are taken by chance: the labels of those
+// that were not thought likely tell when that changes.
 func (sc *scene) trigger(e *event, out []ground) []ground {
 	if sc.s.m.opt.Static {
 		return out
@@ -109,30 +119,37 @@ func (sc *scene) trigger(e *event, out []ground) []ground {
 		list, size := t.list(e)
 		w := sc.weigh(t, e, list, size, false)
 		for rank := range min(size, t.deepest+3, maxRank) {
-			out = append(out, ground{t, e, rank, size, list, w.odds(rank, size)})
+			o := w.odds(rank)
+			byChance := o.in.place.num(rank).num(sc.s.turn).num(sc.s.number)%oneIn == 0
+			if byChance || o.chance >= minChance {
+				out = append(out, ground{t, e, rank, size, list, byChance, *o})
+			}
 		}
 	}
 	return out
 }
 
-// likeliest puts the grounds first that are worth making calls of, and returns how
-// many. Of the others a few are taken by chance: the labels of those that were not
-// thought likely tell when that changes.
-func (sc *scene) likeliest(all []ground) int {
-	slices.SortStableFunc(all, func(a, b ground) int { return cmp.Compare(b.chance, a.chance) })
-	n := 0
+// likeliest returns the grounds of which calls are made, the likeliest first.
+func likeliest(all []ground) []*ground {
+	out := make([]*ground, len(all))
 	for i := range all {
-		g := &all[i]
-		if i < maxLearned && g.chance >= minChance || g.in.place.num(g.rank).num(sc.s.turn).num(sc.s.number)%oneIn == 0 {
-			all[n] = *g
+		out[i] = &all[i]
+	}
+	slices.SortFunc(out, func(a, b *ground) int {
+		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(b.e.turn, a.e.turn), cmp.Compare(a.rank, b.rank), cmp.Compare(a.t.id, b.t.id), cmp.Compare(b.e.id, a.e.id))
+	})
+	n := min(len(out), maxLearned)
+	for _, g := range out[n:] {
+		if g.byChance {
+			out[n] = g
 			n++
 		}
 	}
-	return n
+	return out[:n]
 }
 
 // again finds the odds anew of a ground of which the call was made before.
 func (sc *scene) again(g *ground) {
 	w := sc.weigh(g.t, g.e, g.list, g.size, true)
-	g.odds = w.odds(g.rank, g.size)
+	g.odds = *w.odds(g.rank)
 }

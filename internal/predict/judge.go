@@ -54,6 +54,8 @@ func (sc *scene) judge(d *draft, k *mark) {
 	d.lift(m, k, seed.str(d.tool).str(d.value))
 	d.lift(m, k, v.class.num(v.size).num(v.dist).num(d.best.e.named(d.value)).num(v.near))
 	d.lift(m, k, v.class.num(v.dist).num(sc.beside(d.value)).mix(form(d.value)))
+	d.lift(m, k, seed.str(d.tool).num(v.source).str(d.value[:folderEnd(d.value)]))
+	d.lift(m, k, v.class.num(v.dist).num(bucket(sc.s.turn)).num(bucket(sc.reads)))
 }
 
 // lift asks what came of the candidates of a context, beside what was expected of
@@ -64,7 +66,7 @@ func (d *draft) lift(m *Model, k *mark, h hash) {
 	if b, known := m.counts.m[h]; known {
 		x := b.lift()
 		k.opinions[1+d.n] = x
-		d.logit += untaught.w[1+d.n] * x
+		d.logit += firstWeight(1+d.n) * x
 	}
 	d.n++
 }

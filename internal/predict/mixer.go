@@ -3,7 +3,7 @@ package predict
 import "math"
 
 const (
-	lifts  = 8             // contexts whose lift is an opinion
+	lifts  = 10            // contexts whose lift is an opinion
 	inputs = 1 + lifts + 5 // opinions that the mixer weighs; the last one is always 1
 	sets   = 3             // of weights, whose verdicts are averaged
 
@@ -23,18 +23,27 @@ type weights struct {
 	loaded, loadedSeen [inputs]float64 // what both were when the state was loaded
 }
 
+// firstWeight is what a weight is before anything is learned.
+func firstWeight(input int) float64 {
+	switch {
+	case input == 0:
+		return 1
+	case input == 1:
+		return turnsWeight
+	case input <= lifts:
+		return liftWeight
+	}
+	return 0
+}
+
 func newWeights() *weights {
 	var m weights
-	m.w[0] = 1
-	for i := 1; i <= lifts; i++ {
-		m.w[i] = liftWeight
+	for i := range m.w {
+		m.w[i] = firstWeight(i)
 	}
-	m.w[1] = turnsWeight
 	m.loaded = m.w
 	return &m
 }
-
-var untaught = newWeights()
 
 // weigh mixes opinions by the weights of a set; without any, by those that all sets
 // begin with.
@@ -42,7 +51,7 @@ func (m *Model) weigh(set hash, x *[inputs]float64) float64 {
 	if w := m.mixers[set]; w != nil {
 		return w.mix(x)
 	}
-	return untaught.mix(x)
+	return newWeights().mix(x)
 }
 
 func (m *weights) mix(x *[inputs]float64) float64 {

@@ -11,6 +11,7 @@ type scene struct {
 	last, prev hash // symbols of this turn and the one before
 	past       []string
 	since      int // turns since answers were invalidated
+	reads      int // remembered calls that might have been run early
 	named      []named
 	folders    []folder
 	follows    map[string]float64 // tool → what came before says for it
@@ -39,6 +40,9 @@ func (s *Session) scene() *scene {
 	}
 	for i := len(s.events) - 1; i >= 0; i-- {
 		e := s.events[i]
+		if sc.target(e.tool) {
+			sc.reads++
+		}
 		for _, a := range e.args {
 			if a.value.kind == text {
 				sc.name(a.value.text, s.turn-e.turn)
@@ -58,7 +62,7 @@ func (sc *scene) name(t string, turns int) {
 	if turns <= nearest && len(t) < maxNamed {
 		sc.named = append(sc.named, named{t, min(turns+1, 2)})
 	}
-	if i := strings.LastIndexByte(t, '/') + 1; i > 1 && i < len(t) && len(t) < maxValue {
+	if i := folderEnd(t); i > 1 && i < len(t) && len(t) < maxValue {
 		sc.folders = append(sc.folders, folder{t[:i], 1 + min(distance(turns), 3)})
 	}
 }
@@ -103,7 +107,7 @@ func (sc *scene) near(value string) int {
 // beside says how long ago something in the same directory stood in an argument:
 // from 1 for this turn to 4, 6 for never, 0 if the value has no directory.
 func (sc *scene) beside(value string) int {
-	i := strings.LastIndexByte(value, '/') + 1
+	i := folderEnd(value)
 	if i <= 1 {
 		return 0
 	}
@@ -115,9 +119,12 @@ func (sc *scene) beside(value string) int {
 	return 6
 }
 
+// folderEnd is where the directory of a path ends, with its slash.
+func folderEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
+
 // stem is the last name of a path without its extension.
 func stem(value string) string {
-	s := value[strings.LastIndexByte(value, '/')+1:]
+	s := value[folderEnd(value):]
 	if dot := strings.IndexByte(s, '.'); dot > 2 {
 		s = s[:dot]
 	}
@@ -126,7 +133,7 @@ func stem(value string) string {
 
 // form is what kind of name a value is: by its extension, and whether it is a test.
 func form(value string) hash {
-	s := value[strings.LastIndexByte(value, '/')+1:]
+	s := value[folderEnd(value):]
 	dot := strings.LastIndexByte(s, '.')
 	if dot <= 0 {
 		dot = len(s)

@@ -29,7 +29,12 @@ var secretWords = []string{"pass", "pwd", "pin", "otp", "auth", "sig", "session"
 
 func secretName(name string) bool {
 	name = strings.ToLower(name)
-	plain := strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)
+	plain := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("_- ", r) {
+			return -1
+		}
+		return r
+	}, name)
 	for _, part := range secretNames {
 		if strings.Contains(plain, part) {
 			return true

@@ -194,7 +194,8 @@ func TestWriteBetween(t *testing.T) {
 	}{
 		{"nothing", "", 2, 1},
 		{"anything", "write:x\n", 2, 0},
-		{"that item", "set_item:a\n", 3, 1}, // the list still holds, so it is guessed at again
+		{"that item", "set_item:a\n", 3, 1},           // the list still holds, so it is guessed at again
+		{"that item, in vain", "set_item:a!\n", 3, 1}, // a call that failed may be followed as well
 		{"another item", "set_item:zz\n", 2, 1},
 		{"beside it", "write:x ", 2, 0},
 		{"behind it", "", 2, 1},
