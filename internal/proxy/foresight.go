@@ -56,7 +56,7 @@ const (
 	mostWaitingBytes = 8 << 20
 )
 
-// effort is how much time the worker may take: a twentieth of one processor's. A model
+// effort is how much time the worker may take: a fortieth of one processor's. A model
 // that reads what it gets needs far less. What calls faster than that is a program
 // that leaves no time to fetch anything before it is asked for, and is left alone.
 type effort struct {
@@ -65,7 +65,7 @@ type effort struct {
 }
 
 const (
-	effortShare = 20                     // one part in so many of the time
+	effortShare = 40                     // one part in so many of the time
 	mostEffort  = 500 * time.Millisecond // at once
 )
 

@@ -145,7 +145,7 @@ func (w *foresight) answered(h *answerSeen) {
 	f := v.on(o)
 	f.Result(r)
 	w.tally.learn(o, h.at)
-	if h.failed || o.at.dull() {
+	if o.at.dull() {
 		return
 	}
 	begun := w.foresee(v, o, f)
