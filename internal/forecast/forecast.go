@@ -104,15 +104,23 @@ func (f *Forecast) Trial(tool string, same bool) { f.m.Trial(tool, same) }
 // Tried reports whether a tool that is known to read by its annotation alone has
 // proven it: as many comparisons as Options.ShadowLabels agreed, and none did not.
 func (f *Forecast) Tried(tool string) bool {
-	return f.m.Trials(tool) >= f.o.ShadowLabels && f.m.Barred(tool) == ""
+	return f.m.Trials(tool) >= f.o.ShadowLabels && f.Barred(tool) == ""
 }
 
 // Bar says that a tool is never called on a guess again, and why. The first reason
 // stays, and is kept in the state.
 func (f *Forecast) Bar(tool, why string) { f.m.Bar(tool, why) }
 
-// Barred is why a tool is never called on a guess; "" if it is not barred.
-func (f *Forecast) Barred(tool string) string { return f.m.Barred(tool) }
+// Barred is why a tool is never called on a guess; "" if it is not barred. That its
+// answers differed says no more than that its server's word is not good for it: it
+// counts no longer once the operator has given theirs.
+func (f *Forecast) Barred(tool string) string {
+	why := f.m.Barred(tool)
+	if why == predict.AnswersDiffer && !f.o.Tool(tool).Hearsay {
+		return ""
+	}
+	return why
+}
 
 // Harm notes that a guess at a tool did harm: what leads to it is only watched
 // again.

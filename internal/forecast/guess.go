@@ -84,7 +84,7 @@ type standing struct {
 
 func (f *Forecast) standing(tool string) standing {
 	t := f.o.Tool(tool)
-	return standing{t, t.Hearsay && f.m.Labels(tool) < f.o.ShadowLabels, f.m.Barred(tool) != ""}
+	return standing{t, t.Hearsay && f.m.Labels(tool) < f.o.ShadowLabels, f.Barred(tool) != ""}
 }
 
 func (f *Forecast) guess(c *predict.Candidate, t *subject) Guess {

@@ -103,7 +103,7 @@ func TestOfferAsksAgain(t *testing.T) {
 		{"nothing happens", func(*forecast.Forecast, offer) {}, ""},
 		{"its rules are read anew", func(_ *forecast.Forecast, o offer) { o["get"] = resolve(t, hub, rules(reads), "get", takes)["get"] }, ""},
 		{"its tool is barred", func(f *forecast.Forecast, _ offer) { f.Bar("get", "it asked something") }, enrich.NotSpeculatable},
-		{"its tool gave two answers", func(f *forecast.Forecast, _ offer) { f.Trial("get", false) }, enrich.NotSpeculatable},
+		{"its tool gave two answers, and the operator says that it reads", func(f *forecast.Forecast, _ offer) { f.Trial("get", false) }, ""},
 		{"its tool is gone", func(_ *forecast.Forecast, o offer) { delete(o, "get") }, enrich.NotSpeculatable},
 		{"its tool writes now", func(_ *forecast.Forecast, o offer) {
 			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.MutatesExternal}), "get", takes)["get"]

@@ -329,3 +329,21 @@ func TestChooseMaximumIsPerAnswer(t *testing.T) {
 		t.Errorf("got %d chosen, want one for each of two answers: %+v", len(chosen), chosen)
 	}
 }
+
+// Two answers take away a server's word for its tool, not the operator's.
+func TestOperatorsWordLiftsABar(t *testing.T) {
+	tool := forecast.Tool{Hearsay: true}
+	f := forecast.New(forecast.Options{Tool: func(string) forecast.Tool { return tool }})
+	f.Trial("get", false)
+	f.Bar("ask", "it asked")
+	if f.Barred("get") == "" {
+		t.Error("by hearsay: got no bar, want one")
+	}
+	tool.Hearsay = false
+	if why := f.Barred("get"); why != "" {
+		t.Errorf("by the operator's word: got %q, want none", why)
+	}
+	if f.Barred("ask") == "" {
+		t.Error("one that asked: got no bar, want one, whoever says that it only reads")
+	}
+}

@@ -61,12 +61,15 @@ func (m *Model) Useful(tool string) float64 { return m.known(tool).useful.mean(0
 // Labels is how many candidates of a tool have had their label so far.
 func (m *Model) Labels(tool string) int { return m.known(tool).labels.n }
 
+// AnswersDiffer is why a tool is barred that gave two answers.
+const AnswersDiffer = "answers differ"
+
 // Trial notes that an answer fetched early was compared with one fetched when it
 // was asked for, and whether they were the same. A tool that gave two is barred: it
 // does not only read, or what it reads does not hold still.
 func (m *Model) Trial(tool string, same bool) {
 	if !same {
-		m.Bar(tool, "answers differ")
+		m.Bar(tool, AnswersDiffer)
 		return
 	}
 	t := m.tool(tool)

@@ -41,6 +41,7 @@ type foresight struct {
 	overdue sync.Map // call.Key of a guess under way → its *due
 	lately  lately
 	barred  sync.Map // target → true: it is never run early again
+	deadly  sync.Map // target → true: its server ended while a guess at it was there
 	proven  sync.Map // target → true: its server's word that it only reads has been tested
 }
 

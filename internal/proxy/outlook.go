@@ -144,9 +144,11 @@ func (w *foresight) forget() {
 			w.keepOne(known, o)
 			delete(w.outlooks, known)
 			delete(w.lines, known)
+			continue
 		}
+		w.proveAll(o) // the operator may have given their word for a tool
 	}
-	for _, of := range []*sync.Map{&w.proven, &w.barred} {
+	for _, of := range []*sync.Map{&w.proven, &w.barred, &w.deadly} {
 		for t := range of.Range {
 			if gone(t.(target).upstream) {
 				of.Delete(t)

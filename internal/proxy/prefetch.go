@@ -75,7 +75,7 @@ func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *job, answ
 	case answer.Stateless && revision.InputRequired(answer.Result):
 		w.bar(v.s, l, g.Tool, "it asked the client when it was run early")
 	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
-		w.barred.Store(target{l.member.known, g.Tool}, true) // while this process lives
+		w.deadly.Store(target{l.member.known, g.Tool}, true) // while this process lives
 		w.srv.log.Warn("server ended while a guess was with it; its tool is not guessed at any more", "upstream", l.Name(), "tool", g.Tool)
 	case err == nil && goesOn(answer):
 		w.bar(v.s, l, g.Tool, "it made a task of a call that was run early")

@@ -38,8 +38,10 @@ func (w *foresight) isProven(l *leased, tool string) bool {
 // isBarred reports whether a tool is never run early. It may be asked on any
 // goroutine.
 func (w *foresight) isBarred(l *leased, tool string) bool {
-	_, ok := w.barred.Load(target{l.member.known, tool})
-	return ok
+	t := target{l.member.known, tool}
+	_, barred := w.barred.Load(t)
+	_, deadly := w.deadly.Load(t)
+	return barred || deadly
 }
 
 // compared takes note of a comparison, also of a call that was not looked at
@@ -65,6 +67,8 @@ func (w *foresight) prove(o *outlook, tool string) {
 	t := target{o.at.member.known, tool}
 	if o.forecast.Barred(tool) != "" {
 		w.barred.Store(t, true)
+	} else {
+		w.barred.Delete(t)
 	}
 	if o.forecast.Tried(tool) {
 		w.proven.Store(t, true)
