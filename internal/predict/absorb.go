@@ -18,6 +18,7 @@ func (m *Model) absorb(o *Model) {
 	for h, t := range o.order.joint {
 		m.order.joint[h] = m.order.joint[h].plus(t)
 	}
+	m.order.bound()
 	for set, w := range o.mixers {
 		m.mixer(set).plus(w)
 	}
@@ -63,10 +64,10 @@ func (m *Model) absorbTemplate(t *template) {
 	case i >= 0:
 		known[i].support = known[i].support.plus(t.support)
 		known[i].deepest = max(known[i].deepest, t.deepest)
-	case len(known) < maxPerTrigger && (len(known) > 0 || len(m.templates) < maxTriggers):
+	case m.room(known):
 		c := *t
 		c.support = tally{n: t.support.n}
-		m.templates[t.trigger] = append(known, &c)
+		m.keep(&c)
 	}
 }
 

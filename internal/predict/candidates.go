@@ -91,7 +91,7 @@ func (sc *scene) candidate(d *draft, all []*draft) Candidate {
 	}
 	d.mark.p = c.P
 	if d.proposal != nil {
-		c.P = max(c.P, sc.likely(d))
+		c.P = sc.joined(d, c.P)
 		c.Trigger, c.Follows, c.Rank, c.Edge = d.after.symbol, d.after.id, d.proposal.Rank, d.proposal.Edge
 	}
 	return c

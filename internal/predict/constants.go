@@ -35,11 +35,11 @@ func (m *Model) learnConstants(tool string, slots []slot, session int) {
 		if f == nil {
 			continue
 		}
-		f.learn(a.value.hash(), session)
+		f.learn(a.value.hash(), int32(session))
 	}
 }
 
-func (f *few) learn(v hash, session int) {
+func (f *few) learn(v hash, session int32) {
 	f.total = f.total.more(1)
 	i := slices.IndexFunc(f.values, func(o often) bool { return o.value == v })
 	if i < 0 {
@@ -88,13 +88,13 @@ func (m *Model) fixed(tool string, a slot) bool {
 
 // seenIn counts sessions.
 type seenIn struct {
-	sessions int
-	last     int                // number of the newest one
-	fresh    int                // sessions since the state was loaded
-	recent   [fixedSessions]int // the last ones: sessions that take turns are not more for it
+	sessions int32
+	last     int32                // number of the newest one
+	fresh    int32                // sessions since the state was loaded
+	recent   [fixedSessions]int32 // the last ones: sessions that take turns are not more for it
 }
 
-func (i *seenIn) see(session int) {
+func (i *seenIn) see(session int32) {
 	if slices.Contains(i.recent[:], session) {
 		return
 	}

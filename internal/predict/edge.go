@@ -1,5 +1,11 @@
 package predict
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
 // An edge whose candidates come true less often than they say is put back into
 // shadow when the sum of what is missing passes driftLimit.
 const (
@@ -23,12 +29,29 @@ type edge struct {
 func (m *Model) edge(n edgeName) *edge {
 	e := m.edges[n]
 	if e == nil {
-		e = &edge{}
-		if len(m.edges) < maxEdges {
-			m.edges[n] = e
+		if len(m.edges) >= maxEdges {
+			m.evictEdges()
 		}
+		e = &edge{}
+		m.edges[n] = e
 	}
 	return e
+}
+
+// evictEdges forgets the quarter with the fewest labels: they are the nearest to
+// where a new one begins.
+func (m *Model) evictEdges() {
+	all := m.sortedEdges()
+	slices.SortStableFunc(all, func(a, b edgeName) int { return cmp.Compare(m.edges[a].labels, m.edges[b].labels) })
+	for _, n := range all[:len(all)/4] {
+		delete(m.edges, n)
+	}
+}
+
+func (m *Model) sortedEdges() []edgeName {
+	return slices.SortedFunc(maps.Keys(m.edges), func(a, b edgeName) int {
+		return cmp.Or(cmp.Compare(a.trigger, b.trigger), cmp.Compare(a.target, b.target))
+	})
 }
 
 // shadow reports whether an edge has still to prove itself.
@@ -63,7 +86,7 @@ func (m *Model) demote(n edgeName, why string) {
 
 // Harm puts every edge to a tool back into shadow.
 func (m *Model) Harm(tool string) {
-	for n := range m.edges {
+	for _, n := range m.sortedEdges() {
 		if n.target == tool {
 			m.demote(n, "harm")
 		}

@@ -38,3 +38,18 @@ func Line(bodies ...string) []byte {
 	}
 	return b.Bytes()
 }
+
+// Open is how many candidates await their label.
+func (s *Session) Open() int {
+	n := 0
+	for _, p := range s.waiting {
+		n += len(p.marks)
+	}
+	return max(n, s.marks)
+}
+
+// Edge gives an edge a label.
+func (m *Model) Edge(trigger, target string) {
+	n := edgeName{trigger, target}
+	m.edge(n).label(m, &mark{edge: n}, true)
+}

@@ -54,6 +54,9 @@ func hostile() map[string]string {
 		"no UTF-8":    strings.Repeat("\xff/\xfe.go\n", 1<<17),
 		"new lines":   strings.Repeat("\n", 1<<20),
 		"many":        "[" + strings.Repeat(`{"id":"abc"},`, 1<<17),
+		"surrogates":  `[{"id":"\ud800"},{"id":"\udfff\ud800"},{"\ud83d":"\ud83d\ude00"}]`,
+		"odd Unicode": "[\"\u202eabc\u2028\u0000\", \"e\u0301\u0301\u0301\", \"\ufeff\uffff\"]\x00\u2029/\u200d.go\n" + strings.Repeat("\u0301", 1<<16),
+		"numbers":     `[{"n":1e999},{"n":-0},{"n":0.1e-9999},{"n":123456789012345678901234567890123456789012345},{"n":1E+0000000000000000000000000000000000000000000001}]`,
 		"names":       "{" + strings.Repeat(`"`+strings.Repeat("n", 4000)+`":{`, 200),
 	}
 }
@@ -69,6 +72,48 @@ func TestHostileResultsAreBounded(t *testing.T) {
 			}
 			if n := predict.Extract(content, content).Len(); n > 4096 {
 				t.Errorf("got %d values", n)
+			}
+		})
+	}
+}
+
+// The same results as triggers and as targets, of calls with arguments as bad: work
+// stays bounded, whatever comes out is canonical, and so is what is kept of it.
+func TestHostileSessionsAreBounded(t *testing.T) {
+	arguments := []string{
+		`{}`, `{"a":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`,
+		`{"path":"` + strings.Repeat("x/", 1<<20) + `"}`, `{"n":` + strings.Repeat("9", 1<<16) + `}`,
+		`{"` + strings.Repeat("n", 60_000) + `":{"` + strings.Repeat("m", 3000) + `":1,"b":2,"c":3}}`,
+		`{"id":"\ud800"}`, `{"` + strings.Repeat(`a":1,"`, 1000) + `b":2}`, `not JSON at all`, ``,
+	}
+	for name, text := range hostile() {
+		t.Run(name, func(t *testing.T) {
+			values := predict.Extract([]byte(text), []byte(text))
+			m := predict.New(predict.Options{Target: reads})
+			play := func() {
+				p := begin(t, m)
+				for i, a := range arguments {
+					p.s.Call(predict.Call{ID: uint64(2 * i), Turn: 2 * i, Tool: "list", Arguments: a, At: p.now})
+					p.s.Result(predict.Result{ID: uint64(2 * i), Values: values, Size: len(text), At: p.now})
+					if got := p.s.Candidates(p.now); len(got) > 256 {
+						t.Fatalf("got %d candidates", len(got))
+					}
+					p.s.Call(predict.Call{ID: uint64(2*i + 1), Turn: 2*i + 1, Tool: strings.Repeat("get", 1+i*100), Arguments: a, At: p.now})
+				}
+				p.s.End()
+			}
+			for range 3 {
+				play()
+			}
+			if n := testing.AllocsPerRun(1, play); n > 50_000 {
+				t.Errorf("got %.0f allocations for %d calls", n, 2*len(arguments))
+			}
+			kept, _ := m.Merge(nil)
+			if len(kept) > 4<<20 {
+				t.Errorf("got a state of %d bytes", len(kept))
+			}
+			if _, err := model().Merge(kept); err != nil {
+				t.Error(err)
 			}
 		})
 	}

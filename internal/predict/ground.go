@@ -7,14 +7,14 @@ import (
 
 // What the more general counts are worth in the more special ones, in labels.
 const (
-	toolWorth     = 4 // those of a tool, in a template
-	templateWorth = 1
-	agedWorth     = 2
-	rankWorth     = 2
-	placeWorth    = 3
-	stepWorth     = 4
-	byRank        = 0.4 // how much of the first guess is the rank's, the rest is the list's
-	maxChance     = 0.9
+	priorWorth = 4   // the configured prior, for a tool
+	toolWorth  = 1   // what is known of a tool, for a template
+	agedWorth  = 2   // of a template, for its age
+	listWorth  = 2   // of a list, for a rank
+	rankWorth  = 3   // of a rank, for a place
+	placeWorth = 3   // of a place, for a step
+	byRank     = 0.4 // how much of the first guess is the rank's; the rest is the list's
+	maxChance  = 0.9
 )
 
 // ground is one reason for a candidate: a template, the call that triggers it, and
@@ -37,10 +37,16 @@ type odds struct {
 	in     reasons
 }
 
-// reasons are the contexts in which a ground's outcomes count: its tool and its
-// template, which count lists; its rank, its place and its step, which count
-// labels.
-type reasons struct{ tool, template, aged, rank, place, step hash }
+// reasons are the contexts in which a ground's outcomes count, from the general to
+// the special. Of the first three n is lists, of the others labels.
+type reasons struct {
+	tool     hash
+	template hash
+	aged     hash // the template, that many turns after its trigger
+	rank     hash // whatever the size of the list
+	place    hash // rank and size
+	step     hash // place, and how far it is from what was asked for last
+}
 
 func (r *reasons) label(m *Model, share float32, hit bool) {
 	for _, h := range []hash{r.tool, r.template, r.aged} {
@@ -62,9 +68,9 @@ type weighing struct {
 	bucket, step int  // of them
 }
 
-// weigh prepares the odds of what a template makes of a call. What was asked for
+// prepare begins to weigh what a template makes of a call. What was asked for
 // before is another matter, so that is counted apart.
-func (sc *scene) weigh(t *template, e *event, list, size int, again bool) weighing {
+func (sc *scene) prepare(t *template, e *event, list, size int, again bool) weighing {
 	w := weighing{m: sc.s.m, size: size}
 	if list >= 0 {
 		w.list = e.lists[list]
@@ -77,8 +83,8 @@ func (sc *scene) weigh(t *template, e *event, list, size int, again bool) weighi
 	w.in.tool = seed.str(t.target).num(times).num(dist)
 	w.in.template = t.context().num(times)
 	w.in.aged = w.in.template.num(dist)
-	asks := w.m.counts.m[w.in.tool].mean(w.m.opt.Prior, toolWorth)
-	asks = w.m.counts.m[w.in.template].mean(asks, templateWorth)
+	asks := w.m.counts.m[w.in.tool].mean(w.m.opt.Prior, priorWorth)
+	asks = w.m.counts.m[w.in.template].mean(asks, toolWorth)
 	w.asks = w.m.counts.m[w.in.aged].mean(asks, agedWorth)
 	return w
 }
@@ -99,9 +105,12 @@ func (w *weighing) odds(rank int) *odds {
 	o.in.step = o.in.place.num(st)
 	c := w.m.counts.m
 	o.shared = min(w.asks/float64(w.size), maxChance)
-	o.ranked = c[o.in.rank].mean(o.shared, rankWorth)
+	o.ranked = c[o.in.rank].mean(o.shared, listWorth)
 	p := squash(stretch(o.shared)*(1-byRank) + stretch(o.ranked)*byRank)
-	o.chance = c[o.in.step].mean(c[o.in.place].mean(p, placeWorth), stepWorth)
+	if st > 0 { // otherwise both are the same, and would count twice
+		p = c[o.in.place].mean(p, rankWorth)
+	}
+	o.chance = c[o.in.step].mean(p, placeWorth)
 	return o
 }
 
@@ -117,7 +126,7 @@ func (sc *scene) trigger(e *event, out []ground) []ground {
 			continue
 		}
 		list, size := t.list(e)
-		w := sc.weigh(t, e, list, size, false)
+		w := sc.prepare(t, e, list, size, false)
 		for rank := range min(size, t.deepest+3, maxRank) {
 			o := w.odds(rank)
 			byChance := o.in.place.num(rank).num(sc.s.turn).num(sc.s.number)%oneIn == 0
@@ -150,6 +159,6 @@ func likeliest(all []ground) []*ground {
 
 // again finds the odds anew of a ground of which the call was made before.
 func (sc *scene) again(g *ground) {
-	w := sc.weigh(g.t, g.e, g.list, g.size, true)
+	w := sc.prepare(g.t, g.e, g.list, g.size, true)
 	g.odds = *w.odds(g.rank)
 }

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,6 +12,7 @@ const (
 	maxTurns   = 10 // since the call
 	maxCarried = 256
 	maxAsked   = 4096
+	maxName    = 512 // bytes of the name of a tool: a longer one is counted and nothing else
 	maxFlying  = 256 // calls of a lone session that wait for their result
 )
 
@@ -19,7 +21,7 @@ type event struct {
 	id        uint64
 	tool      string
 	symbol    string // the tool, with a ! if the call failed
-	arguments string
+	arguments string // "" if there are too many
 	args      []slot
 	call      hash // of tool and arguments
 	turn      int
@@ -108,8 +110,8 @@ func (s *Session) carryOver(slots []slot) {
 		if len(s.touched) < maxAsked {
 			s.touched[seed.str(a.value.text)] = true
 		}
-		if _, ok := s.carry[a.name]; ok || len(s.carry) < maxCarried {
-			s.carry[a.name] = a.value
+		if old, ok := s.carry[a.name]; ok && old != a.value || !ok && len(s.carry) < maxCarried {
+			s.carry[strings.Clone(a.name)] = scalar{strings.Clone(a.value.text), a.value.kind}
 		}
 	}
 }

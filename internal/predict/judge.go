@@ -5,7 +5,7 @@ package predict
 type view struct {
 	tool   hash // with whether the session made the call before
 	class  hash // of the kind of source, too
-	source int  // what the source's path begins with
+	source int  // what the path of its source begins with: $ for JSON, # for text
 	rank   int
 	size   int // up to 4
 	dist   int // turns since the trigger

@@ -11,43 +11,99 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// What is remembered of a thousand tools is bounded, however many calls there are.
-func TestMemory(t *testing.T) {
-	calls := 20_000
-	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
-		calls = 1_000_000
-	}
-	const most = 64 << 20 // bytes
-	before := heap()
-	m := predict.New(predict.Options{Target: func(string) bool { return true }})
-	rnd := rand.New(rand.NewPCG(1, 2))
-	now := time.Unix(1e9, 0)
-	for made := 0; made < calls; {
-		s := m.Begin(false)
-		last := rnd.IntN(1000)
-		for turn := range 50 {
-			tool := (last*7 + rnd.IntN(8)) % 1000 // each is followed by eight
-			last, made = tool, made+1
-			now = now.Add(3 * time.Second)
-			id := uint64(made)
-			s.Call(predict.Call{ID: id, Turn: turn, Tool: fmt.Sprint("tool", tool), Arguments: fmt.Sprintf(`{"id":"item-%d","n":%d}`, rnd.IntN(1e6), rnd.IntN(50)), At: now})
-			body := fmt.Appendf(nil, `{"items":[{"id":"item-%d"},{"id":"item-%d"},{"id":"item-%d"}],"next":%d}`, rnd.IntN(1e6), rnd.IntN(1e6), rnd.IntN(1e6), turn)
-			s.Result(predict.Result{ID: id, Values: predict.Extract(body, nil), Size: len(body), At: now.Add(time.Second)})
-			s.Candidates(now.Add(time.Second))
-		}
-		s.End()
-	}
-	grown := heap() - before
-	t.Logf("%d calls of 1000 tools: %d KiB", calls, grown>>10)
-	if grown > most {
-		t.Errorf("the model takes %d MiB after %d calls, want at most %d", grown>>20, calls, most>>20)
-	}
-	runtime.KeepAlive(m)
+const (
+	worldTools  = 1000
+	memoryBound = 64 << 20
+)
+
+// world makes calls of a thousand tools, a sixth of which follow from the results
+// before them, as fast as it can: it fills whatever a model keeps.
+type world struct {
+	random  *rand.Rand
+	tools   [worldTools]string
+	results [64]*predict.Values
+	now     time.Time
 }
 
-func heap() int64 {
-	runtime.GC()
+func newWorld() *world {
+	w := &world{random: rand.New(rand.NewPCG(1, 2)), now: time.Unix(1e9, 0)}
+	for i := range w.tools {
+		w.tools[i] = fmt.Sprintf("some_server_tool_%d", i)
+	}
+	for i := range w.results {
+		text := fmt.Sprintf(`{"owner":"owner-%d","items":[{"id":"id-%d","path":"src/%d/a.go"},{"id":"id-%d","path":"src/%d/b.go"},{"id":"id-%d","path":"src/%d/c.go"}]}`, i, 3*i, i%7, 3*i+1, i%5, 3*i+2, i%3)
+		w.results[i] = predict.Extract([]byte(text), nil)
+	}
+	return w
+}
+
+// session makes some calls; every few of them it is asked what comes next.
+func (w *world) session(m *predict.Model, calls, every int) {
+	s := m.Begin(false)
+	result := 0
+	for i := range uint64(calls) {
+		tool := w.random.IntN(worldTools)
+		arguments := fmt.Sprintf(`{"page":%d,"query":"q%d"}`, w.random.IntN(9), w.random.IntN(1e6))
+		if i > 0 && w.random.IntN(3) > 0 {
+			tool = (tool/8*8 + w.random.IntN(3)) % worldTools
+			arguments = fmt.Sprintf(`{"id":"id-%d","mode":"m%d","owner":"owner-%d"}`, 3*result+w.random.IntN(3), tool%5, result)
+		}
+		s.Call(predict.Call{ID: i, Turn: int(i), Tool: w.tools[tool], Arguments: arguments, At: w.now})
+		result = w.random.IntN(len(w.results))
+		w.now = w.now.Add(time.Second)
+		s.Result(predict.Result{ID: i, Values: w.results[result], Size: 1000 * result, At: w.now})
+		if w.random.IntN(every) == 0 {
+			s.Candidates(w.now)
+		}
+	}
+	s.End()
+}
+
+// A thousand tools and a million calls take less than 64 MB, learned or loaded. Here
+// it is a hundred thousand, enough to fill the larger tables; the million, and
+// what a loaded state takes, are for the soak.
+func TestMemory(t *testing.T) {
+	calls, every, perSession := 120_000, 400, 4
+	soak := os.Getenv("MCPSCHEDD_SOAK") != ""
+	if soak {
+		calls, every, perSession = 1_000_000, 2, 25
+	}
+	w := newWorld()
+	before := used()
+	m := predict.New(predict.Options{Target: reads})
+	for range calls / perSession {
+		w.session(m, perSession, every)
+	}
+	got := used() - before
+	t.Logf("%d calls: %.1f MB, %+v", calls, float64(got)/(1<<20), m.Stats())
+	if got > memoryBound {
+		t.Errorf("got %d bytes after %d calls, want at most %d", got, calls, memoryBound)
+	}
+	if !soak {
+		runtime.KeepAlive(m)
+		return
+	}
+	kept, _ := m.Merge(nil)
+	runtime.KeepAlive(m)
+	loaded := model()
+	before = used()
+	if _, err := loaded.Merge(kept); err != nil {
+		t.Error(err)
+	}
+	got = used() - before
+	t.Logf("a state of %.1f MB: %.1f MB, %+v", float64(len(kept))/(1<<20), float64(got)/(1<<20), loaded.Stats())
+	if got > memoryBound {
+		t.Errorf("loaded: got %d bytes, want at most %d", got, memoryBound)
+	}
+	runtime.KeepAlive(loaded)
+	runtime.KeepAlive(kept)
+}
+
+// used is how many bytes of the heap are reachable.
+func used() int64 {
 	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
 	runtime.ReadMemStats(&s)
 	return int64(s.HeapAlloc)
 }

@@ -1,5 +1,7 @@
 package predict
 
+import "maps"
+
 const (
 	maxOrder   = 1 << 15 // contexts with what follows them
 	orderWorth = 4       // of a shorter context in a longer one, in labels
@@ -14,7 +16,7 @@ func (t tally) more(n float32) tally { return tally{t.n + n, t.fresh + n} }
 func (t tally) plus(o tally) tally { return tally{t.n + o.fresh, 0} }
 
 // order is which tool comes after which one to three others: counts per context,
-// the longer one backed off to the shorter one.
+// the longer one backed off to the shorter one (as in PPM: Cleary and Witten 1984).
 type order struct {
 	total map[hash]tally
 	joint map[hash]tally
@@ -40,11 +42,22 @@ func (o *order) learn(past []string, next string) {
 		if k > len(past) {
 			break
 		}
-		if _, ok := o.total[h]; !ok && len(o.joint) >= maxOrder {
-			continue
-		}
 		o.total[h] = o.total[h].more(1)
 		o.joint[h.str(next)] = o.joint[h.str(next)].more(1)
+	}
+	o.bound()
+}
+
+// bound halves all counts, until those below one that are forgotten make room.
+func (o *order) bound() {
+	for len(o.joint) > maxOrder {
+		for _, counts := range []map[hash]tally{o.joint, o.total} {
+			maps.DeleteFunc(counts, func(h hash, t tally) bool {
+				t.n /= 2
+				counts[h] = t
+				return t.n < 1
+			})
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ type Model struct {
 	counts    counts
 	mixers    map[hash]*weights      // tool and circumstances → weights
 	templates map[string][]*template // symbol of the trigger → templates
+	kept      int                    // templates in all
 	constants map[hash]*few          // tool and argument → its values
 	order     order
 	tools     map[string]*toolStats
@@ -73,10 +74,7 @@ type Stats struct {
 // Stats copies the counts out.
 func (m *Model) Stats() Stats {
 	s := m.stats
-	for _, t := range m.templates {
-		s.Templates += len(t)
-	}
-	s.Contexts, s.Dropped = len(m.counts.m), m.counts.dropped
+	s.Templates, s.Contexts, s.Dropped = m.kept, len(m.counts.m), m.counts.dropped
 	return s
 }
 

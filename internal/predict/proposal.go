@@ -4,6 +4,7 @@ package predict
 const (
 	maxProposals  = 64 // after one call
 	proposalWorth = 4  // of what is known more generally, in labels
+	templateTrust = 8  // lists after which a template counts as much as a proposal
 )
 
 // Proposal is a call that somebody else derived from a result: a configured
@@ -36,7 +37,7 @@ func (s *Session) Propose(id uint64, p []Proposal) {
 		return
 	}
 	for _, one := range p {
-		if len(e.proposals) < maxProposals && len(one.Arguments) <= maxArguments {
+		if len(e.proposals) < maxProposals && len(one.Tool) <= maxName && len(one.Arguments) <= maxArguments {
 			e.proposals = append(e.proposals, s.m.proposal(one))
 		}
 	}
@@ -72,11 +73,6 @@ func (c *drafting) propose(e *event) {
 // label will teach. In its first turn it is that of its rank, backed off to its
 // follow-up, backed off to what was configured. Later it is no more than that, and
 // less if what was not asked for at once turned out not to be asked for at all.
-//
-// If templates found the same call, the larger of both is taken. Each is held back
-// by what it does not know: the template by its prior as long as it is new, the
-// proposal by its seeing nothing but the rank. Labels pull down the one that says
-// too much.
 func (sc *scene) likely(d *draft) float64 {
 	p := d.proposal
 	if sc.s.m.opt.Static {
@@ -93,4 +89,17 @@ func (sc *scene) likely(d *draft) float64 {
 	later := p.edge.num(-dist)
 	k.proposed = [2]hash{later}
 	return min(first, c[later].mean(first, proposalWorth))
+}
+
+// joined is the probability of a call that templates found too. What was learned
+// sees more than the rank, so it counts by how many lists it was learned from: taking
+// the larger of both instead made too much of every second one.
+func (sc *scene) joined(d *draft, learned float64) float64 {
+	proposed := sc.likely(d)
+	if d.best == nil {
+		return proposed
+	}
+	n := float64(sc.s.m.counts.m[d.best.in.template].n)
+	share := n / (n + templateTrust)
+	return squash(stretch(learned)*share + stretch(proposed)*(1-share))
 }

@@ -26,8 +26,8 @@ func (m *Model) take(r *record) {
 		m.mixers[s.Set] = s.weights()
 	}
 	if s := r.Template; s != nil {
-		if t, ok := s.template(); ok && len(m.templates[t.trigger]) < maxPerTrigger && len(m.templates) < maxTriggers {
-			m.templates[t.trigger] = append(m.templates[t.trigger], t)
+		if t, ok := s.template(); ok && m.room(m.templates[t.trigger]) {
+			m.keep(t)
 		}
 	}
 	if s := r.Constants; s != nil && len(m.constants) < maxConstants && sound(s.Total) {
@@ -39,7 +39,7 @@ func (m *Model) take(r *record) {
 	if s := r.Edge; s != nil && len(m.edges) < maxEdges && s.Labels >= 0 && sound(float32(s.Drift)) {
 		m.edges[edgeName{s.Trigger, s.Target}] = &edge{labels: s.Labels, drift: s.Drift}
 	}
-	if s := r.Bar; s != nil {
+	if s := r.Bar; s != nil && s.Why != "" {
 		m.bar(s.Tool, s.Why)
 	}
 }
@@ -50,7 +50,7 @@ func sound(counts ...float32) bool {
 }
 
 func (s *savedMixer) sound() bool {
-	return sound(s.Seen[:]...) && !slices.ContainsFunc(s.W[:], func(w float32) bool { return !(math.Abs(float64(w)) <= maxWeight) })
+	return len(s.W) == inputs && len(s.Seen) == inputs && sound(s.Seen...) && !slices.ContainsFunc(s.W, func(w float32) bool { return !(math.Abs(float64(w)) <= maxWeight) })
 }
 
 func (s *savedMixer) weights() *weights {
@@ -68,7 +68,7 @@ func (s *savedTemplate) template() (*template, bool) {
 	if n > maxSlots || len(s.Kinds) != n || len(s.Pieces) != n+1 || s.Driver >= n || s.Driver < -1 || !sound(s.Support) || s.Deepest < 0 || s.Deepest >= maxRank {
 		return nil, false
 	}
-	t := &template{trigger: s.Trigger, target: s.Target, pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: tally{n: s.Support}, deepest: s.Deepest}
+	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]source, 0, n), pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: tally{n: s.Support}, deepest: s.Deepest}
 	for i, src := range s.Sources {
 		src.Value = scalar{src.Text, src.Kind}
 		many := src.Pick == every || src.Pick == beside

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,9 +61,16 @@ type Call struct {
 // Call learns from a call that was made.
 func (s *Session) Call(c Call) {
 	s.m.stats.Calls++
+	if len(c.Tool) > maxName {
+		return
+	}
 	key := callHash(c.Tool, c.Arguments)
 	pieces, slots, ok := split(c.Arguments)
-	e := &event{id: c.ID, tool: c.Tool, symbol: c.Tool, arguments: c.Arguments, args: slots, call: key, turn: c.Turn, at: c.At}
+	c.Tool = strings.Clone(c.Tool) // it is kept, and may be part of a long message
+	e := &event{id: c.ID, tool: c.Tool, symbol: c.Tool, args: slots, call: key, turn: c.Turn, at: c.At}
+	if len(c.Arguments) <= maxArguments {
+		e.arguments = c.Arguments
+	}
 	if s.lone {
 		s.fly(e)
 		return

@@ -1,9 +1,7 @@
 package predict
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -14,9 +12,6 @@ import (
 
 // version is the first record of a state. Another one is not read.
 const version = 2
-
-// maxLine bounds one record of a state.
-const maxLine = 1 << 20 // bytes
 
 // record is one line of a state: a checksum, a space and this as JSON. Only one
 // member is set. Values that only one session used are there as hashes alone, and
@@ -46,9 +41,9 @@ type (
 		Joint float32 `json:"j,omitempty"` // of a context with what followed it
 	}
 	savedMixer struct {
-		Set  hash            `json:"set"`
-		W    [inputs]float32 `json:"w"`
-		Seen [inputs]float32 `json:"seen"`
+		Set  hash      `json:"set"`
+		W    []float32 `json:"w"`
+		Seen []float32 `json:"seen"`
 	}
 	savedTemplate struct {
 		Trigger string        `json:"trigger"`
@@ -73,8 +68,8 @@ type (
 	savedValue struct {
 		H        hash    `json:"h"`
 		N        float32 `json:"n"`
-		Sessions int     `json:"sessions"`
-		Last     int     `json:"last"`
+		Sessions int32   `json:"sessions"`
+		Last     int32   `json:"last"`
 	}
 	savedTool struct {
 		Name    string         `json:"name"`
@@ -130,6 +125,9 @@ func (m *Model) save(w io.Writer) {
 		fmt.Fprintf(w, "%08x %s\n", crc32.ChecksumIEEE(line), line)
 	}
 	put(record{Version: version})
+	for _, tool := range slices.Sorted(maps.Keys(m.bars)) { // first, as a file may be cut off
+		put(record{Bar: &savedBar{tool, m.bars[tool]}})
+	}
 	put(record{Sessions: m.sessions})
 	m.saveCounts(put)
 	for _, set := range slices.Sorted(maps.Keys(m.mixers)) {
@@ -149,14 +147,8 @@ func (m *Model) save(w io.Writer) {
 		t := m.tools[name]
 		put(record{Tool: &savedTool{name, t.latency.cell, t.size.cell, t.lead.cell, [2]float32{t.useful.hits, t.useful.n}, t.agreed.n, t.labels.n}})
 	}
-	edges := slices.SortedFunc(maps.Keys(m.edges), func(a, b edgeName) int {
-		return cmp.Or(cmp.Compare(a.trigger, b.trigger), cmp.Compare(a.target, b.target))
-	})
-	for _, n := range edges {
+	for _, n := range m.sortedEdges() {
 		put(record{Edge: &savedEdge{n.trigger, n.target, m.edges[n].labels, m.edges[n].drift}})
-	}
-	for _, tool := range slices.Sorted(maps.Keys(m.bars)) {
-		put(record{Bar: &savedBar{tool, m.bars[tool]}})
 	}
 }
 
@@ -205,7 +197,7 @@ func (t *template) saved() (savedTemplate, bool) {
 func (w *weights) saved(set hash) *savedMixer {
 	r := &savedMixer{Set: set}
 	for i := range w.w {
-		r.W[i], r.Seen[i] = float32(w.w[i]), float32(w.seen[i])
+		r.W, r.Seen = append(r.W, float32(w.w[i])), append(r.Seen, float32(w.seen[i]))
 	}
 	return r
 }
@@ -224,12 +216,10 @@ func (m *Model) load(stored []byte) error {
 	if len(stored) == 0 {
 		return nil
 	}
-	in := bufio.NewScanner(bytes.NewReader(stored))
-	in.Buffer(nil, maxLine)
 	lines, bad, known := 0, 0, false
-	for in.Scan() {
+	for line := range bytes.Lines(stored) {
 		lines++
-		r, ok := readRecord(in.Bytes())
+		r, ok := readRecord(bytes.TrimSuffix(line, []byte{'\n'}))
 		switch {
 		case !ok:
 			bad++
@@ -241,10 +231,7 @@ func (m *Model) load(stored []byte) error {
 			m.take(&r)
 		}
 	}
-	switch {
-	case in.Err() != nil:
-		return fmt.Errorf("state: line %d: %w", lines+1, in.Err())
-	case bad > 0 || !known:
+	if bad > 0 || !known {
 		return fmt.Errorf("state: %d of %d lines cannot be read", bad, lines)
 	}
 	return nil

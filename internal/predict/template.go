@@ -1,12 +1,17 @@
 package predict
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Bounds on templates.
 const (
-	maxPerTrigger = 48
-	maxRank       = 24  // of a list
-	minSupport    = 1.5 // calls a template must have explained: two, of late
+	maxPerTrigger   = 48
+	leastPerTrigger = 8       // even if there are maxKept
+	maxKept         = 3 << 13 // in all
+	maxRank         = 24      // of a list
+	minSupport      = 1.5     // calls a template must have explained: two, of late
 )
 
 // template is a way in which calls were made: after the trigger came the target,
@@ -115,8 +120,8 @@ func (t *template) context() hash { return seed.num(2).mix(t.id) }
 
 // support counts that a template would have produced a call that was made.
 func (m *Model) support(t *template, rank int) {
-	known, old := m.templates[t.trigger]
-	if !old && len(m.templates) >= maxTriggers {
+	known := m.templates[t.trigger]
+	if len(known) == 0 && !m.room(known) {
 		return
 	}
 	for _, o := range known {
@@ -127,9 +132,10 @@ func (m *Model) support(t *template, rank int) {
 			return
 		}
 	}
+	t.own(known)
 	t.support, t.deepest = tally{1, 1}, min(rank, maxRank-1)
-	if len(known) < maxPerTrigger {
-		m.templates[t.trigger] = append(known, t)
+	if m.room(known) {
+		m.keep(t)
 		return
 	}
 	weakest := slices.MinFunc(known, func(a, b *template) int {
@@ -141,11 +147,52 @@ func (m *Model) support(t *template, rank int) {
 	known[slices.Index(known, weakest)] = t
 }
 
+// room reports whether a trigger may have one template more than those that are
+// known. If there are many in all, each is left a few.
+func (m *Model) room(known []*template) bool {
+	switch n := len(known); {
+	case n == 0:
+		return len(m.templates) < maxTriggers
+	case m.kept < maxKept:
+		return n < maxPerTrigger
+	default:
+		return n < leastPerTrigger
+	}
+}
+
+func (m *Model) keep(t *template) {
+	m.templates[t.trigger] = append(m.templates[t.trigger], t)
+	m.kept++
+}
+
+// own makes a template independent of the calls it was read off, whose arguments may
+// be long, and lets it share with its like.
+func (t *template) own(like []*template) {
+	t.sources = slices.Clone(t.sources)
+	for i := range t.sources {
+		s := &t.sources[i]
+		for _, text := range []*string{&s.Name, &s.Tool, &s.Base, &s.Cut, &s.Add, &s.Plus, &s.Value.text} {
+			*text = strings.Clone(*text)
+		}
+	}
+	for _, o := range like {
+		if o.target == t.target && slices.Equal(o.pieces, t.pieces) && slices.Equal(o.kinds, t.kinds) {
+			t.pieces, t.kinds = o.pieces, o.kinds
+			return
+		}
+	}
+	for i := range t.pieces {
+		t.pieces[i] = strings.Clone(t.pieces[i])
+	}
+}
+
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
 func (m *Model) worth(t *template) float32 {
-	b := m.counts.m[t.context()]
-	return t.support.n + 4*b.hits
+	if t.support.n < minSupport {
+		return t.support.n // it makes no candidates
+	}
+	return t.support.n + 4*m.counts.m[t.context().num(0)].hits
 }
 
 // produce makes the candidate of a template after a call, with one value of the

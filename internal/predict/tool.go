@@ -86,6 +86,9 @@ const maxBars = 4096
 // Bar says that calls of a tool are never run early again, and why. The first
 // reason stays.
 func (m *Model) Bar(tool, why string) {
+	if why == "" {
+		why = "barred"
+	}
 	if m.bar(tool, why) {
 		m.note(edgeName{"", tool}, why)
 	}

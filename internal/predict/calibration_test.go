@@ -1,0 +1,91 @@
+package predict_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/predict"
+)
+
+// habits are what the agent of a made-up world does with a list of n items: how
+// likely it looks at each, first thing, and whether a write comes before it.
+var habits = []struct {
+	name string
+	look func(r *rand.Rand, n int) int // -1: at none
+}{
+	{"one of few, else nothing", func(r *rand.Rand, n int) int {
+		if r.Float64() < 0.8/float64(n) {
+			return r.IntN(n)
+		}
+		return -1
+	}},
+	{"mostly the first", func(r *rand.Rand, n int) int {
+		if r.Float64() < 0.7 {
+			return 0
+		}
+		return r.IntN(n+1) - 1
+	}},
+	{"any", func(r *rand.Rand, n int) int { return r.IntN(n) }},
+	{"the last, or nothing", func(r *rand.Rand, n int) int {
+		if r.Float64() < 0.3 {
+			return n - 1
+		}
+		return -1
+	}},
+}
+
+// Of candidates with the same probability, about as many come true.
+func TestCalibration(t *testing.T) {
+	for _, habit := range habits {
+		t.Run(habit.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(3, 4))
+			m := predict.New(predict.Options{Target: reads})
+			type decile struct {
+				n, hits  int
+				expected float64
+			}
+			var deciles [10]decile
+			next := 0
+			for session := range 1200 {
+				p := begin(t, m)
+				n := 1 + r.IntN(5)
+				var all []string
+				for i := range n {
+					all = append(all, item(next+i))
+				}
+				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+session), "["+strings.Join(all, ",")+"]")
+				at := habit.look(r, n)
+				for _, c := range p.s.Candidates(p.now) {
+					if session < 100 {
+						continue
+					}
+					d := &deciles[int(c.P*10)]
+					d.n++
+					d.expected += c.P
+					if c.Arguments == item(next+at) && at >= 0 {
+						d.hits++
+					}
+				}
+				if at >= 0 {
+					p.call("get", item(next+at), "x")
+				}
+				next += n
+				p.s.End()
+			}
+			candidates := 0
+			for i, d := range deciles {
+				candidates += d.n
+				expected, observed := d.expected/float64(max(d.n, 1)), float64(d.hits)/float64(max(d.n, 1))
+				if diff := observed - expected; d.n >= 100 && (diff > 0.1 || diff < -0.1) {
+					t.Errorf("P from 0.%d: %d candidates, expected %.3f, observed %.3f", i, d.n, expected, observed)
+				}
+				t.Logf("P from 0.%d: %4d candidates, expected %.3f, observed %.3f", i, d.n, expected, observed)
+			}
+			if candidates < 2000 { // but for what is never looked at
+				t.Errorf("got %d candidates of about 3300", candidates)
+			}
+		})
+	}
+}

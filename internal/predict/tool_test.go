@@ -1,0 +1,127 @@
+package predict_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/predict"
+)
+
+func TestTrials(t *testing.T) {
+	m := model()
+	for range 3 {
+		m.Trial("get", true)
+	}
+	if n, why := m.Trials("get"), m.Barred("get"); n != 3 || why != "" {
+		t.Errorf("got %d trials, barred: %q", n, why)
+	}
+	m.Trial("get", false)
+	m.Bar("get", "asked a question") // it is barred already
+	m.Bar("put", "asked a question")
+	m.Bar("set", "")
+	for tool, want := range map[string]string{"get": predict.AnswersDiffer, "put": "asked a question", "set": "barred", "other": ""} {
+		if got := m.Barred(tool); got != want {
+			t.Errorf("%s: got barred %q, want %q", tool, got, want)
+		}
+	}
+	want := []predict.Change{{Target: "get", Why: predict.AnswersDiffer}, {Target: "put", Why: "asked a question"}, {Target: "set", Why: "barred"}}
+	if d := cmp.Diff(want, m.Changes()); d != "" {
+		t.Error(d)
+	}
+	if got := m.Changes(); len(got) != 0 {
+		t.Errorf("asked again: got changes %v", got)
+	}
+}
+
+// Asking about a tool nobody has called must not make it known.
+func TestAskingIsNotLearning(t *testing.T) {
+	m := model()
+	learn(t, m, 0, 3)
+	before := state(t, m)
+	m.Latency("a", 0.5)
+	m.Size("a", 0.5)
+	m.Lead("a", 0.5)
+	m.Useful("a")
+	m.Trials("a")
+	m.Labels("a")
+	m.Barred("a")
+	p := begin(t, m)
+	p.s.Candidates(p.now)
+	after, _ := m.Merge(before)
+	if d := cmp.Diff(withoutSessions(before), withoutSessions(after)); d != "" {
+		t.Error(d)
+	}
+}
+
+// Eight processes that loaded one state: their trials add up, the bar of one holds
+// for all, and so does one that stands in the state.
+func TestTrialsAreMerged(t *testing.T) {
+	start := model()
+	start.Trial("get", true)
+	start.Bar("old", "once")
+	stored := state(t, start)
+	var all []*predict.Model
+	for range 8 {
+		m := model()
+		m.Merge(stored)
+		all = append(all, m)
+	}
+	for i, m := range all {
+		m.Trial("get", true)
+		m.Trial("get", true)
+		learn(t, m, 100*i, 3)
+	}
+	all[3].Trial("other", false)
+	labels := all[0].Labels("get")
+	for _, m := range all {
+		stored, _ = m.Merge(stored)
+		stored, _ = m.Merge(stored) // nothing is counted twice
+	}
+	m := model()
+	m.Merge(stored)
+	if got := m.Trials("get"); got != 17 {
+		t.Errorf("got %d trials, want 17", got)
+	}
+	if got := m.Labels("get"); got != 8*labels || labels == 0 {
+		t.Errorf("got %d labels of eight times %d", got, labels)
+	}
+	if m.Barred("other") != predict.AnswersDiffer || m.Barred("old") != "once" || m.Barred("get") != "" {
+		t.Errorf("got bars %q, %q, %q", m.Barred("other"), m.Barred("old"), m.Barred("get"))
+	}
+}
+
+// A bar is not forgotten for want of room: without room for another, all tools are
+// barred.
+func TestBarsAreNotForgotten(t *testing.T) {
+	m := model()
+	for i := range 5000 {
+		m.Bar(fmt.Sprintf("tool%d", i), "because")
+	}
+	for _, tool := range []string{"tool0", "tool4999", "never seen"} {
+		if m.Barred(tool) == "" {
+			t.Errorf("%s is not barred", tool)
+		}
+	}
+}
+
+// More edges than are kept: new ones still come to issue.
+func TestEdgesMakeRoom(t *testing.T) {
+	m := predict.New(predict.Options{Target: reads})
+	for i := range 9000 {
+		m.Edge(fmt.Sprintf("trigger%d", i), "get")
+	}
+	for i := range 12 {
+		p := begin(t, m)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
+		p.find("get", item(i))
+		p.call("get", item(i), "x")
+		p.s.End()
+	}
+	p := begin(t, m)
+	p.call("list", `{"n":5}`, items(500))
+	if c := p.find("get", item(500)); c.P < 0.5 || c.Shadow {
+		t.Errorf("got %+v, want it to issue", c)
+	}
+}
