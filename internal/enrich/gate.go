@@ -30,6 +30,15 @@ func hidden(latency, lead Spread) float64 {
 	return sum
 }
 
+// Mean is the expected time.
+func (s Spread) Mean() time.Duration {
+	sum := 0.0
+	for i, t := range s.times() {
+		sum += weights[i] * float64(t)
+	}
+	return time.Duration(sum)
+}
+
 func (s Spread) times() [3]time.Duration { return [3]time.Duration{s.P10, s.P50, s.P90} }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

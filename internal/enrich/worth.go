@@ -7,9 +7,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// classWorth is what hiding a millisecond of a call counts, by value class. What
-// is free still has to be worth something, or it would not be worth choosing.
-func classWorth(c valuemodel.ValueClass) float64 {
+// ClassWorth is what an answer of a tool counts, and so a millisecond of waiting
+// for it that is hidden, by value class. What is free still has to be worth
+// something, or it would not be worth choosing.
+func ClassWorth(c valuemodel.ValueClass) float64 {
 	switch c {
 	case valuemodel.Critical:
 		return 1
@@ -22,7 +23,7 @@ func classWorth(c valuemodel.ValueClass) float64 {
 // worth is what hiding a millisecond of the call counts. Use that is not known is
 // taken to be even, and then counts for nothing.
 func (c *Candidate) worth(boost float64) float64 {
-	worth := classWorth(c.Model.ValueClass) * boost
+	worth := ClassWorth(c.Model.ValueClass) * boost
 	if c.Useful > 0 {
 		worth *= 2 * min(c.Useful, 1)
 	}

@@ -1,6 +1,10 @@
 package predict
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // count counts something exactly.
 type count struct{ n, fresh int } // fresh: since the state was loaded
@@ -37,6 +41,9 @@ func (m *Model) known(name string) *toolStats {
 	}
 	return &toolStats{}
 }
+
+// Tools are those that calls were seen of, in no order.
+func (m *Model) Tools() []string { return slices.Collect(maps.Keys(m.tools)) }
 
 // Latency is a quantile of how long calls of a tool took; 0 if none was seen.
 func (m *Model) Latency(tool string, p float64) time.Duration {

@@ -1,0 +1,79 @@
+package jsonrpc
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+)
+
+// At is the value that a JSON pointer (RFC 6901) leads to, as it was written; nil
+// if there is none. "" is the whole value.
+func At(value []byte, pointer string) []byte {
+	for token := range PointerTokens(pointer) {
+		switch {
+		case len(value) > 0 && value[0] == '{':
+			value = Get(value, token)
+		case len(value) > 0 && value[0] == '[':
+			value = element(value, token)
+		default:
+			return nil
+		}
+		if value == nil {
+			return nil
+		}
+	}
+	return value
+}
+
+// element is the item of an array whose index a token of a pointer is: digits
+// without a zero in front.
+func element(array []byte, token string) []byte {
+	index, err := strconv.ParseUint(token, 10, 31)
+	if err != nil || strconv.FormatUint(index, 10) != token {
+		return nil
+	}
+	for item := range Elements(array) {
+		if index == 0 {
+			return item
+		}
+		index--
+	}
+	return nil
+}
+
+// PointerTokens yields the tokens of a valid pointer, unescaped.
+func PointerTokens(pointer string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for pointer != "" {
+			token, rest := pointer[1:], ""
+			if i := strings.IndexByte(token, '/'); i >= 0 {
+				token, rest = token[:i], token[i:]
+			}
+			if !yield(unescaper.Replace(token)) {
+				return
+			}
+			pointer = rest
+		}
+	}
+}
+
+// ValidPointer reports whether text is a JSON pointer.
+func ValidPointer(text string) bool {
+	if text != "" && text[0] != '/' {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
+			return false
+		}
+	}
+	return true
+}
+
+// PointerToken escapes the name of a member, or an index, for a pointer.
+func PointerToken(name string) string { return escaper.Replace(name) }
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~") // in one pass: "~01" is "~1"
+)

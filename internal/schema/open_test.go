@@ -1,0 +1,178 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/schema"
+)
+
+func TestCheckOpen(t *testing.T) {
+	for _, c := range []struct{ name, schema, arguments, open, want string }{
+		{"what is open is not looked at", issues, `{"owner":null,"repo":"r"}`, "owner", ""},
+		{"what is beside it is", issues, `{"owner":null,"repo":"r","issue_number":"7"}`, "owner", "issue_number: want integer, have string"},
+		{"missing", issues, `{"owner":null}`, "owner", "repo: missing"},
+		{"not known", issues, `{"owner":null,"repo":"r","number":null}`, "owner number", "number: not allowed"},
+		{"all of it", issues, `null`, "/", ""},
+		{"nothing", issues, `{"owner":"o"}`, "", "repo: missing"},
+		{"within a member", issues, `{"owner":"o","repo":"r","range":{"first":null}}`, "range/first", "range.last: missing"},
+		{"beside an element", issues, `{"owner":"o","repo":"r","labels":[null,1]}`, "labels/0", "labels[1]: want string, have number"},
+		{"how many elements", issues, `{"owner":"o","repo":"r","labels":[null,null,"c","d"]}`, "labels/0 labels/1", "labels: want at most 3 elements, have 4"},
+		{"elements that may differ", issues, `{"owner":"o","repo":"r","labels":[null,null]}`, "labels/0 labels/1", ""},
+		{"an object for a text", issues, `{"owner":{"x":null},"repo":"r"}`, "owner/x", "owner: want string, have object"},
+		{"a form that might fit", `{"properties":{"a":{"anyOf":[{"type":"string"},{"required":["b"],"properties":{"b":{"type":"string"}}}]}}}`, `{"a":{"b":null}}`, "a/b", ""},
+		{"a form that cannot fit", `{"properties":{"a":{"anyOf":[{"type":"string"},{"required":["c"],"properties":{"b":{"type":"string"}}}]}}}`, `{"a":{"b":null}}`, "a/b", "a.c: missing"},
+		{"forms that seem to fit both", `{"properties":{"a":{"oneOf":[{"properties":{"b":{"type":["string","null"]}}},{"properties":{"b":{"type":["integer","null"]}}}]}}}`, `{"a":{"b":null}}`, "a/b", ""},
+		{"none of a list", `{"properties":{"a":{"enum":[{"b":1}]}}}`, `{"a":{"b":null}}`, "a/b", ""},
+		{"a condition", `{"properties":{"a":{},"c":{}},"if":{"properties":{"a":{"type":"null"}}},"then":{"required":["c"]}}`, `{"a":null}`, "a", ""},
+		{"a condition that nothing is open for", `{"if":{"required":["a"]},"then":{"required":["c"]}}`, `{"a":null}`, "", "c: missing"},
+		{"what may not be", `{"not":{"properties":{"a":{"type":"null"}}}}`, `{"a":null}`, "a", ""},
+		{"too large to read", issues, `{"owner":"` + strings.Repeat("x", 300<<10) + `"}`, "", ""},
+		{"no JSON", issues, `{"owner":`, "", ""},
+		{"too much work", doubling(14, "allOf"), `{"n":7}`, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var open [][]string
+			for _, path := range strings.Fields(c.open) {
+				open = append(open, slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" }))
+			}
+			if got := text(compiled(t, c.schema).CheckOpen([]byte(c.arguments), open)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What is certain holds whatever comes: no value in the open place mends arguments
+// that were found wrong, and no value of a type that is not wanted passes.
+func TestOpenIsCertain(t *testing.T) {
+	values := []string{`null`, `true`, `false`, `0`, `1`, `2.5`, `""`, `"a"`, `"bb"`, `[]`, `["a"]`, `[1,1]`, `{}`, `{"a":1}`, `{"a":"a","b":null}`}
+	wrong, narrow := 0, 0
+	for seed := range uint64(2_000) {
+		g := generator{rand.New(rand.NewPCG(seed, 5))}
+		s, err := schema.Compile([]byte(g.schema(3)))
+		if err != nil && strings.Contains(err.Error(), "is there twice") {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		path := g.path()
+		found := s.CheckOpen(g.fill(path, "null"), [][]string{path})
+		wants := s.Wants(path)
+		if found != nil {
+			wrong++
+		}
+		if wants != nil {
+			narrow++
+		}
+		for _, v := range values {
+			arguments := g.fill(path, v)
+			err := s.Check(arguments)
+			if err == nil && found != nil {
+				t.Fatalf("seed %d: %s fits, but before %q was known: %v", seed, arguments, path, found)
+			}
+			if err == nil && wants != nil && !slices.Contains(wants, kind(v)) && (v != "1" && v != "0" || !slices.Contains(wants, "integer")) {
+				t.Fatalf("seed %d: %s fits, but %q wants %q", seed, arguments, path, wants)
+			}
+		}
+	}
+	if wrong < 100 || narrow < 100 {
+		t.Errorf("%d were found wrong, %d places want something: want more for this to mean anything", wrong, narrow)
+	}
+}
+
+// kind is what JSON Schema calls the type of a value.
+func kind(v string) string {
+	switch v[0] {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean"
+	case '"':
+		return "string"
+	case '[':
+		return "array"
+	case '{':
+		return "object"
+	}
+	return "number"
+}
+
+// generator makes up small schemas and arguments of few names, so that they meet.
+type generator struct{ *rand.Rand }
+
+func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] }
+
+func (g generator) name() string { return g.pick("a", "b", "c") }
+
+func (g generator) schema(depth int) string {
+	var all []string
+	for range 1 + g.IntN(3) {
+		all = append(all, g.keyword(depth))
+	}
+	slices.Sort(all)
+	all = slices.CompactFunc(all, func(a, b string) bool {
+		return strings.SplitN(a, ":", 2)[0] == strings.SplitN(b, ":", 2)[0]
+	})
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+func (g generator) keyword(depth int) string {
+	if depth == 0 {
+		return g.pick(`"type":"string"`, `"type":"object"`, `"type":["integer","null"]`, `"type":["array","boolean"]`, `"type":"number"`,
+			`"minLength":1`, `"minimum":1`, `"const":1`, `"enum":["a",null]`, `"minProperties":1`, `"maxItems":1`, `"enum":[{"a":1},1]`,
+			`"uniqueItems":true`, `"required":["a"]`, `"additionalProperties":false`)
+	}
+	sub := func() string { return g.schema(depth - 1) }
+	switch g.IntN(16) {
+	case 0, 1, 2, 3:
+		return fmt.Sprintf(`"properties":{"a":%s,"b":%s}`, sub(), sub())
+	case 4:
+		return fmt.Sprintf(`"items":%s`, sub())
+	case 5:
+		return fmt.Sprintf(`"prefixItems":[%s,%s]`, sub(), sub())
+	case 6:
+		return fmt.Sprintf(`"anyOf":[%s,%s]`, sub(), sub())
+	case 7:
+		return fmt.Sprintf(`"oneOf":[%s,%s]`, sub(), sub())
+	case 8:
+		return fmt.Sprintf(`"allOf":[%s,%s]`, sub(), sub())
+	case 9:
+		return fmt.Sprintf(`"if":%s,"then":%s,"else":%s`, sub(), sub(), sub())
+	case 10:
+		return fmt.Sprintf(`"not":%s`, sub())
+	case 11:
+		return fmt.Sprintf(`"contains":%s`, sub())
+	case 12:
+		return fmt.Sprintf(`"dependentSchemas":{"a":%s}`, sub())
+	case 13:
+		return g.pick(`"unevaluatedProperties":false`, `"unevaluatedItems":false`, `"unevaluatedProperties":{"type":"string"}`, `"propertyNames":{"maxLength":0}`)
+	case 14:
+		return fmt.Sprintf(`"patternProperties":{"^[ab]$":%s},"additionalProperties":%s`, sub(), sub())
+	}
+	return g.keyword(0)
+}
+
+// path is one of the places that fill has.
+func (g generator) path() []string {
+	return [][]string{{"a"}, {"a", "a"}, {"a", "0"}, {"b", "1"}, {"a", "b", "a"}}[g.IntN(5)]
+}
+
+// fill makes arguments with a value at a place; the same for the same path, but for
+// the value.
+func (g generator) fill(path []string, value string) []byte {
+	for _, name := range slices.Backward(path) {
+		if i, err := strconv.Atoi(name); err == nil {
+			value = "[" + strings.Repeat(`"a",`, i) + value + `,1]`
+		} else {
+			other, _ := json.Marshal(map[string]string{"a": "b", "b": "a"}[name])
+			value = fmt.Sprintf(`{%q:%s,%s:"a"}`, name, value, other)
+		}
+	}
+	return []byte(value)
+}

@@ -1,0 +1,77 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/schema"
+)
+
+func TestWants(t *testing.T) {
+	for _, c := range []struct{ name, schema, path, want string }{
+		{"a type", `{"properties":{"a":{"type":"integer"}}}`, "a", "integer"},
+		{"several", `{"properties":{"a":{"type":["string","null"]}}}`, "a", "null string"},
+		{"a number may be whole", `{"properties":{"a":{"type":["number","integer"]}}}`, "a", "number"},
+		{"all there are", `{"properties":{"a":{"type":["null","boolean","object","array","number","string"]}}}`, "a", ""},
+		{"the arguments themselves", `{"type":"object"}`, "", "object"},
+		{"nothing said", `{"properties":{"a":{"description":"x"}}}`, "a", ""},
+		{"unknown member", `{"properties":{"a":{"type":"string"}}}`, "b", ""},
+		{"additional member", `{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`, "b", "string"},
+		{"a member is not additional", `{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`, "a", ""},
+		{"no additional members", `{"additionalProperties":false}`, "b", ""},
+		{"by pattern", `{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"null"}}`, "x-a", "string"},
+		{"by pattern and by name", `{"properties":{"x-a":{"type":["null","string"]}},"patternProperties":{"^x-":{"type":["boolean","string"]}}}`, "x-a", "string"},
+		{"within", `{"properties":{"a":{"properties":{"b":{"type":"string"}}}}}`, "a b", "string"},
+		{"elements", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a 7", "string"},
+		{"elements of elements", `{"properties":{"a":{"type":"array","items":{"type":"array","items":{"type":"string"}}}}}`, "a 7 0", "string"},
+		{"the first ones", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}}}`, "a 0", "string"},
+		{"the others", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}}}`, "a 1", "null"},
+		{"any of them", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}}}`, "a -", "null string"},
+		{"any of some that are free", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}]}}}`, "a -", ""},
+		{"the first ones before 2020", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"null"}}}}`, "a 0", "string"},
+		{"the others before 2020", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"null"}}}}`, "a 1", "null"},
+		{"an object may have any name", `{"properties":{"a":{"items":{"type":"string"}}}}`, "a 0", ""},
+		{"no index", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a x", ""},
+		{"a member that looks like an index", `{"properties":{"a":{"properties":{"0":{"type":"null"}},"items":{"type":"string"}}}}`, "a 0", "null string"},
+		{"an index that is too large", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a 99999999999999999999", ""},
+		{"a reference", `{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, "a", "string"},
+		{"old definitions", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string"}}}`, "a", "string"},
+		{"a tree", `{"$ref":"#/$defs/n","$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"},"id":{"type":"integer"}}}}}`, "next next next id", "integer"},
+		{"either", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "a", "null integer"},
+		{"either, or anything", `{"properties":{"a":{"oneOf":[{"type":"integer"},{"minimum":3}]}}}`, "a", ""},
+		{"both", `{"properties":{"a":{"allOf":[{"type":["integer","null"]},{"type":["number","string"]}]}}}`, "a", "integer"},
+		{"both cannot be", `{"properties":{"a":{"allOf":[{"type":"integer"},{"type":"string"}]}}}`, "a", ""},
+		{"a form, and what is said beside it", `{"properties":{"a":{"type":["string","integer"],"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "a", "integer"},
+		{"a list", `{"properties":{"a":{"enum":["x","y",null]}}}`, "a", "null string"},
+		{"numbers", `{"properties":{"a":{"enum":[1,2]}}}`, "a", "number"},
+		{"a constant", `{"properties":{"a":{"const":true}}}`, "a", "boolean"},
+		{"whole, of a list", `{"properties":{"a":{"type":"integer","enum":[1,2]}}}`, "a", "integer"},
+		{"forms of the whole", `{"oneOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"a":{"type":"integer"}}}]}`, "a", "integer string"},
+		{"a form that holds nothing", `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"integer"}}]}}}`, "a 0", "integer"},
+		{"nothing can be there", `{"properties":{"a":false}}`, "a", ""},
+		{"into a text", `{"properties":{"a":{"type":"string"}}}`, "a b", ""},
+		{"itself", `{"$ref":"#"}`, "a", ""},
+		{"itself twice", `{"anyOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"type":"string"}}}`, "a", ""},
+		{"too many forms", doubling(16, "anyOf"), "n", ""},
+		{"some forms", doubling(4, "anyOf"), "n", "string"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := strings.Join(compiled(t, c.schema).Wants(strings.Fields(c.path)), " ")
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWantsWithoutSchema(t *testing.T) {
+	var none *schema.Schema
+	for _, s := range []*schema.Schema{none, {}, compiled(t, "null")} {
+		if got := s.Wants([]string{"a"}); got != nil {
+			t.Errorf("got %q, want nothing", got)
+		}
+		if err := s.CheckOpen([]byte(`{"a":1}`), nil); err != nil {
+			t.Errorf("got %v, want no error", err)
+		}
+	}
+}
