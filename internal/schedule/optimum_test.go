@@ -1,10 +1,8 @@
 package schedule_test
 
 import (
-	"flag"
 	"math/bits"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -171,13 +169,7 @@ func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choic
 // Below the cap the choice is the best there is; at the cap, whatever the cap,
 // it is no worse than the floor.
 func TestSelectAgainstEveryChoice(t *testing.T) {
-	checks := "3000"
-	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
-		checks = "100000"
-	}
-	if err := flag.Set("rapid.checks", checks); err != nil {
-		t.Fatal(err)
-	}
+	setChecks(t, 3000, 100_000)
 	capped, searched, above := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInstance(t)

@@ -56,7 +56,7 @@ func (s *search) run() {
 	}
 	s.compare()
 	s.branch(0, 0, n)
-	if s.capped {
+	if s.capped && !s.table() {
 		s.greedy(slices.Clone(s.best), false) // the end may have come between two items of it
 	}
 }

@@ -1,31 +1,3 @@
-// Package schedule chooses under a budget.
-//
-// The one idea: choosing an item means choosing its closure, the item with all
-// that it needs, and what a closure is worth and costs is counted for what it
-// adds to what is chosen already. A greedy choice by value per cost is taken
-// first, and branch and bound then improves it until it is the best there is or
-// the node cap is reached:
-//
-//	items := []schedule.Item{
-//		{Value: 9, Cost: 40},                  // 0: a list
-//		{Value: 70, Cost: 50, Needs: []int{0}}, // 1: takes its arguments from the list
-//		{Value: 20, Cost: 30, Row: 1},         // 2 and 3: two forms of one answer
-//		{Value: 5, Cost: 10, Row: 1},
-//	}
-//	c := schedule.Select(items, schedule.Limits{Budget: 100})
-//	// c.Items is [0 1 3], c.Value 84, c.Cost 100, c.Exact true
-//
-// What it promises: within the cap the optimum, to within rounding (a part in
-// 10^12 of the value); at the cap never less than greedy, nor than the best
-// single closure. For items that need nothing, have no row and are not counted,
-// the better of these two is at least half of the optimum (Martello and Toth,
-// Knapsack Problems, 1990); by density alone there is no such floor: an item of
-// value 1 and cost 1 keeps out one of value k and cost k. With general
-// prerequisites no constant factor holds, for the problem is strongly NP-hard
-// (Johnson and Niemi, 1983); hence the search.
-//
-// It leaves out what a value or a cost means. It knows no calls, no clock and no
-// tokens.
 package schedule
 
 import "cmp"

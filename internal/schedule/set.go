@@ -28,6 +28,16 @@ func (s set) unite(t set) {
 	}
 }
 
+func (s set) empty() bool { return s.size() == 0 }
+
+func (s set) size() int {
+	n := 0
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
 // all yields the members, least first.
 func (s set) all() iter.Seq[int] {
 	return func(yield func(int) bool) {

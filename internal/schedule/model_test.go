@@ -1,0 +1,298 @@
+package schedule_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/schedule"
+
+	"pgregory.net/rapid"
+)
+
+// model is what Queue should be by the words of its documentation, without a
+// thought for speed: everything is found anew each time by looking at all tasks.
+type model struct {
+	tasks   []schedule.Task
+	slots   schedule.Slots
+	lengths []time.Duration
+	holds   []int // task → slots; 0: does not run
+	ended   []bool
+}
+
+func newModel(tasks []schedule.Task, s schedule.Slots) *model {
+	m := &model{tasks: tasks, slots: s, lengths: make([]time.Duration, len(tasks)), holds: make([]int, len(tasks)), ended: make([]bool, len(tasks))}
+	var sum, known time.Duration
+	for i, task := range tasks {
+		if m.lengths[i] = task.Mean; task.Mean <= 0 {
+			m.lengths[i] = max(0, (task.P90+1)/2)
+		}
+		if sum += m.lengths[i]; m.lengths[i] > 0 {
+			known++
+		}
+	}
+	for i := range tasks {
+		switch {
+		case m.lengths[i] > 0:
+		case known == 0:
+			m.lengths[i] = time.Second
+		default:
+			m.lengths[i] = sum / known
+		}
+	}
+	return m
+}
+
+func (m *model) conflict(a, b int) bool {
+	return a != b && (slices.Contains(m.tasks[a].Conflicts, b) || slices.Contains(m.tasks[b].Conflicts, a))
+}
+
+func (m *model) ready(i int) bool {
+	return !m.ended[i] && m.holds[i] == 0 && !slices.ContainsFunc(m.tasks[i].After, func(k int) bool { return !m.ended[k] })
+}
+
+// slot reports whether one is free for a task.
+func (m *model) slot(i int) bool {
+	total, host := 0, 0
+	for k, n := range m.holds {
+		total += n
+		if m.tasks[k].Host == m.tasks[i].Host {
+			host += n
+		}
+	}
+	bound := 0
+	if m.tasks[i].Host != "" {
+		bound = m.slots.Hosts[m.tasks[i].Host]
+	}
+	return (m.slots.Total <= 0 || total < m.slots.Total) && (bound <= 0 || host < bound)
+}
+
+func (m *model) fits(i int) bool {
+	for k, n := range m.holds {
+		if n > 0 && m.conflict(i, k) {
+			return false
+		}
+	}
+	return m.ready(i) && m.slot(i)
+}
+
+// path is the longest one from a task's beginning to the end of all; none leads
+// over a task that has ended.
+func (m *model) path(i int, known map[int]time.Duration) time.Duration {
+	if d, ok := known[i]; ok {
+		return d
+	}
+	most := time.Duration(0)
+	for k := range m.tasks {
+		if slices.Contains(m.tasks[k].After, i) && !m.ended[k] {
+			most = max(most, m.path(k, known))
+		}
+	}
+	known[i] = most + m.lengths[i]
+	return known[i]
+}
+
+// next is the task that has to be next; -1 if there is none.
+func (m *model) next() int {
+	next, known := -1, map[int]time.Duration{}
+	for i := range m.tasks {
+		if !m.fits(i) {
+			continue
+		}
+		if next < 0 || m.path(i, known) > m.path(next, known) ||
+			m.path(i, known) == m.path(next, known) && m.tasks[i].P90 > m.tasks[next].P90 {
+			next = i
+		}
+	}
+	return next
+}
+
+func (m *model) running() (all []int) {
+	for i, n := range m.holds {
+		if n > 0 {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func (m *model) left() (left int) {
+	for _, ended := range m.ended {
+		if !ended {
+			left++
+		}
+	}
+	return left
+}
+
+// drawTasks draws a DAG with few lengths, so that there are many ties, few hosts
+// and conflicts that bind.
+func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
+	tasks := make([]schedule.Task, n)
+	hosts, edges, conflicts := []string{"", "a", "b", "c"}[:1+r.IntN(4)], r.IntN(4), r.IntN(3)
+	names := r.Perm(n) // tasks need not stand in an order in which they can run
+	for at, i := range names {
+		task := &tasks[i]
+		task.Host = hosts[r.IntN(len(hosts))]
+		task.Mean = time.Duration(r.IntN(6)) * time.Second
+		task.P90 = task.Mean + time.Duration(r.IntN(2))*time.Second
+		for range r.IntN(1 + edges) {
+			if at > 0 {
+				task.After = append(task.After, names[r.IntN(at)]) // the same one twice, at times
+			}
+		}
+		for range r.IntN(1 + conflicts) {
+			task.Conflicts = append(task.Conflicts, r.IntN(n)) // itself, at times
+		}
+	}
+	return tasks, schedule.Slots{Total: r.IntN(6), Hosts: map[string]int{"a": 1, "b": r.IntN(4), "": 1, "z": 1}}
+}
+
+// history is a run of a queue beside its model.
+type history struct {
+	t  *rapid.T
+	r  *rand.Rand
+	m  *model
+	q  *schedule.Queue
+	it counts
+}
+
+// counts are of what a history came through: what never happened is not tested.
+type counts struct{ next, none, more, refused, less, skipped, expected int }
+
+func (h *history) step() {
+	switch h.r.IntN(10) {
+	case 0, 1, 2, 3:
+		h.next()
+	case 4:
+		h.more()
+	case 5:
+		h.less()
+	case 6:
+		task := h.r.IntN(len(h.m.tasks))
+		mean := time.Duration(h.r.IntN(8)) * time.Second
+		h.q.Expect(task, mean)
+		if mean > 0 && !h.m.ended[task] && h.m.holds[task] == 0 {
+			h.m.lengths[task] = mean
+			h.it.expected++
+		}
+	case 7:
+		if h.r.IntN(4) == 0 { // one that runs, waits, is ready or has ended
+			task := h.r.IntN(len(h.m.tasks))
+			if !h.m.ended[task] && h.m.holds[task] == 0 {
+				h.it.skipped++
+			}
+			h.done(task)
+		}
+	default:
+		if running := h.m.running(); len(running) > 0 {
+			h.done(running[h.r.IntN(len(running))])
+		}
+	}
+}
+
+// one is a task, mostly one that runs.
+func (h *history) one() int {
+	if running := h.m.running(); len(running) > 0 && h.r.IntN(8) > 0 {
+		return running[h.r.IntN(len(running))]
+	}
+	return h.r.IntN(len(h.m.tasks))
+}
+
+func (h *history) next() {
+	want := h.m.next()
+	task, ok := h.q.Next()
+	if ok != (want >= 0) || ok && task != want {
+		h.t.Fatalf("next: got %d, %v, want %d", task, ok, want)
+	}
+	if !ok {
+		h.it.none++
+		return
+	}
+	h.m.holds[task] = 1
+	h.it.next++
+}
+
+func (h *history) more() {
+	task := h.one()
+	want := h.m.holds[task] > 0 && h.m.slot(task) && h.m.next() < 0
+	if got := h.q.More(task); got != want {
+		h.t.Fatalf("more of %d: got %v, want %v", task, got, want)
+	}
+	if want {
+		h.m.holds[task]++
+		h.it.more++
+	} else {
+		h.it.refused++
+	}
+}
+
+func (h *history) less() {
+	task := h.one()
+	h.q.Less(task)
+	if h.m.holds[task] > 1 {
+		h.m.holds[task]--
+		h.it.less++
+	}
+}
+
+func (h *history) done(task int) {
+	h.q.Done(task)
+	h.m.ended[task], h.m.holds[task] = true, 0
+}
+
+// check holds what the queue says of all tasks against the model.
+func (h *history) check() {
+	if got, want := h.q.Left(), h.m.left(); got != want {
+		h.t.Fatalf("left: got %d, want %d", got, want)
+	}
+	for i := range h.m.tasks {
+		if got, want := h.q.Ready(i), h.m.ready(i); got != want {
+			h.t.Fatalf("ready %d: got %v, want %v", i, got, want)
+		}
+	}
+}
+
+// live leads a queue through a random life and returns what it came through.
+func live(t *rapid.T) counts {
+	n := 30 - rapid.IntRange(0, 29).Draw(t, "fewer") // drawn numbers tend to 0
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	tasks, slots := drawTasks(r, n)
+	h := &history{t: t, r: r, m: newModel(tasks, slots), q: schedule.NewQueue(tasks, slots)}
+	for range 6 * n {
+		h.step()
+		h.check()
+	}
+	for h.q.Left() > 0 {
+		h.next()
+		if running := h.m.running(); len(running) > 0 && r.IntN(2) == 0 {
+			h.done(running[r.IntN(len(running))])
+		}
+		h.check()
+	}
+	return h.it
+}
+
+// Whatever is asked of a queue in whatever order, it answers as the model does:
+// the right task, never a slot too many, never two that conflict, never a slot
+// idle that a ready task fits, and at the end everything has run.
+func TestQueueAgainstModel(t *testing.T) {
+	setChecks(t, 1000, 50_000)
+	var all counts
+	rapid.Check(t, func(t *rapid.T) { all.add(live(t)) })
+	if slices.Contains([]int{all.next, all.none, all.more, all.refused, all.less, all.skipped, all.expected}, 0) {
+		t.Errorf("got %+v: the histories prove nothing of one", all)
+	}
+	t.Logf("%+v", all)
+}
+
+func (c *counts) add(d counts) {
+	c.next += d.next
+	c.none += d.none
+	c.more += d.more
+	c.refused += d.refused
+	c.less += d.less
+	c.skipped += d.skipped
+	c.expected += d.expected
+}

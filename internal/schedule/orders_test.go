@@ -1,0 +1,182 @@
+package schedule_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/schedule"
+)
+
+var rules = []struct {
+	name string
+	rule schedule.Rule
+}{
+	{"critical path", schedule.ByCriticalPath},
+	{"FIFO", schedule.FIFO},
+	{"waves", schedule.Waves},
+	{"GreedyDAG", schedule.GreedyDAG},
+	{"Coffman-Graham", schedule.CoffmanGraham},
+}
+
+// soak is how often to do what is done n times otherwise.
+func soak(n, long int) int {
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		return long
+	}
+	return n
+}
+
+// setChecks says how often rapid draws.
+func setChecks(t *testing.T, n, long int) {
+	t.Helper()
+	if err := flag.Set("rapid.checks", strconv.Itoa(soak(n, long))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// valid holds a timeline against the words of Task and Slots alone.
+func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
+	for i, task := range tasks {
+		if t.Start[i] < 0 || t.End[i] != t.Start[i]+took[i] || t.End[i] > t.Makespan {
+			return fmt.Errorf("task %d from %v to %v, took %v, makespan %v", i, t.Start[i], t.End[i], took[i], t.Makespan)
+		}
+		for _, k := range task.After {
+			if t.Start[i] < t.End[k] {
+				return fmt.Errorf("task %d begins at %v, %d ends at %v", i, t.Start[i], k, t.End[k])
+			}
+		}
+		for _, k := range task.Conflicts {
+			if k != i && t.Start[i] < t.End[k] && t.Start[k] < t.End[i] {
+				return fmt.Errorf("tasks %d and %d overlap", i, k)
+			}
+		}
+		total, host := 0, 0 // that run when it begins
+		for k := range tasks {
+			if t.Start[k] <= t.Start[i] && t.Start[i] < t.End[k] {
+				total++
+				if tasks[k].Host == task.Host {
+					host++
+				}
+			}
+		}
+		if most := s.Hosts[task.Host]; task.Host != "" && most > 0 && host > most || s.Total > 0 && total > s.Total {
+			return fmt.Errorf("%d at once at %v, %d of them against %q", total, t.Start[i], host, task.Host)
+		}
+	}
+	return nil
+}
+
+// idle looks for a task that could have begun earlier: when the last one that it
+// waits for had ended, or when a slot came free.
+func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
+	for i, task := range tasks {
+		from := time.Duration(0)
+		for _, k := range task.After {
+			from = max(from, t.End[k])
+		}
+		for _, at := range append(slices.Clone(t.End), from) {
+			if at < from || at >= t.Start[i] {
+				continue
+			}
+			m := newModel(tasks, s)
+			for k := range tasks {
+				m.ended[k] = t.End[k] <= at
+				if t.Start[k] <= at && at < t.End[k] {
+					m.holds[k] = 1
+				}
+			}
+			if m.fits(i) {
+				return fmt.Errorf("task %d could begin at %v and begins at %v", i, at, t.Start[i])
+			}
+		}
+	}
+	return nil
+}
+
+// Whatever binds, every rule keeps to it, and those without barriers leave no slot
+// idle that a ready task fits.
+func TestSimulateIsValid(t *testing.T) {
+	for seed := range uint64(soak(400, 20_000)) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		tasks, slots := drawTasks(r, 1+r.IntN(40))
+		took := make([]time.Duration, len(tasks))
+		for i := range took {
+			took[i] = time.Duration(1+r.IntN(5)) * time.Second
+		}
+		for _, rule := range rules {
+			line := schedule.Simulate(tasks, took, slots, rule.rule)
+			if err := valid(tasks, took, slots, line); err != nil {
+				t.Fatalf("seed %d, %s: %v", seed, rule.name, err)
+			}
+			if line.Makespan < schedule.Bound(actual(tasks, took), slots) {
+				t.Fatalf("seed %d, %s: makespan %v is below the bound", seed, rule.name, line.Makespan)
+			}
+			if rule.rule == schedule.Waves || rule.rule == schedule.GreedyDAG {
+				continue
+			}
+			if err := idle(tasks, took, slots, line); err != nil {
+				t.Fatalf("seed %d, %s: %v", seed, rule.name, err)
+			}
+		}
+	}
+}
+
+// On what can be solved exactly the queue is on average within 5 % of the optimum,
+// and nowhere above Graham's 2-1/p where only the slots bind.
+func TestNearTheOptimum(t *testing.T) {
+	for _, bound := range []bool{false, true} {
+		sum, worst, exact, n := 0.0, 1.0, 0, soak(600, 20_000)
+		for seed := range uint64(n) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			tasks := randomDAG(r, 5+r.IntN(5))
+			slots := schedule.Slots{Total: 1 + r.IntN(4)}
+			if bound {
+				slots.Hosts = map[string]int{"a": 1, "b": 2}
+				for i := range tasks {
+					tasks[i].Host = []string{"", "a", "b"}[r.IntN(3)]
+					if r.IntN(4) == 0 {
+						tasks[i].Conflicts = []int{r.IntN(len(tasks))}
+					}
+				}
+			}
+			best := shortest(tasks, slots)
+			got := schedule.Simulate(tasks, exactly(tasks), slots, schedule.ByCriticalPath).Makespan
+			ratio := float64(got) / float64(best)
+			if got < best || schedule.Bound(tasks, slots) > best {
+				t.Fatalf("seed %d: makespan %v, bound %v, optimum %v", seed, got, schedule.Bound(tasks, slots), best)
+			}
+			if !bound && ratio > 2-1/float64(slots.Total)+1e-9 {
+				t.Fatalf("seed %d: %v of the optimum with %d slots", seed, ratio, slots.Total)
+			}
+			if sum, worst = sum+ratio, max(worst, ratio); got == best {
+				exact++
+			}
+		}
+		t.Logf("hosts and conflicts %v: mean %.4f of the optimum, worst %.3f, optimal %.1f %%", bound, sum/float64(n), worst, 100*float64(exact)/float64(n))
+		if sum/float64(n) > 1.05 {
+			t.Errorf("hosts and conflicts %v: got %.4f of the optimum on average, want at most 1.05", bound, sum/float64(n))
+		}
+	}
+}
+
+// tally are makespans as shares of something.
+type tally []float64
+
+func (t tally) mean() float64 {
+	sum := 0.0
+	for _, x := range t {
+		sum += x
+	}
+	return sum / float64(len(t))
+}
+
+func (t tally) part(p float64) float64 {
+	slices.Sort(t)
+	return t[int(p*float64(len(t)-1))]
+}

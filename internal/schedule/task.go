@@ -1,0 +1,67 @@
+package schedule
+
+import (
+	"math"
+	"time"
+)
+
+// Task is one step of a DAG. Its indices are those of the slice it stands in; one
+// out of range panics.
+type Task struct {
+	After     []int         // tasks that must have ended before it begins
+	Mean, P90 time.Duration // how long it takes; 0: not known, see expected
+	Host      string        // what it runs against, bounded by Slots.Hosts; "": nothing
+	Conflicts []int         // tasks it must not overlap in time; naming it on one side suffices
+}
+
+// Slots bound what runs at once. The zero value bounds nothing.
+type Slots struct {
+	Total int            // calls at once; 0: any number
+	Hosts map[string]int // host → calls at once; 0, or a host that is not in it: any number
+}
+
+// room is how many may run at once, where 0 and less mean any number.
+func room(slots int) int {
+	if slots <= 0 {
+		return math.MaxInt
+	}
+	return slots
+}
+
+// expected is how long each task takes on average. Where that is not known half
+// of P90 stands for it; where that is not known either, the mean of the tasks for
+// which something is, so that a stranger is neither first nor last for being one;
+// and a second where nothing is known of any: the longest path is then the one of
+// most steps.
+func expected(tasks []Task) []time.Duration {
+	lengths := make([]time.Duration, len(tasks))
+	sum, known := 0.0, 0
+	for i := range tasks {
+		lengths[i] = max(tasks[i].Mean, 0)
+		if lengths[i] == 0 && tasks[i].P90 > 0 {
+			lengths[i] = (tasks[i].P90 + 1) / 2
+		}
+		if lengths[i] > 0 {
+			sum += float64(lengths[i])
+			known++
+		}
+	}
+	usual := time.Second
+	if known > 0 {
+		usual = max(time.Duration(min(sum/float64(known), math.MaxInt64/2)), 1)
+	}
+	for i := range lengths {
+		if lengths[i] == 0 {
+			lengths[i] = usual
+		}
+	}
+	return lengths
+}
+
+// plus adds durations of 0 and more; beyond the largest it stays there.
+func plus(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
