@@ -14,16 +14,18 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/config", "internal/dedup", "internal/demo", "internal/enrich", "internal/limit", "internal/proxy",
-		"internal/replay", "internal/speculate", "internal/state", "internal/upstream", "internal/valuemodel",
+		"internal/config", "internal/dedup", "internal/demo", "internal/enrich", "internal/limit", "internal/plan",
+		"internal/proxy", "internal/replay", "internal/speculate", "internal/state", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/proxy": {
-		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/forecast", "internal/jsonrpc",
-		"internal/limit", "internal/revision", "internal/schema", "internal/speculate", "internal/upstream", "internal/valuemodel",
+		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/excerpt", "internal/forecast",
+		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/dedup":      {"internal/call"},
 	"internal/speculate":  {"internal/call"},
 	"internal/forecast":   {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
+	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/schedule", "internal/schema"},
+	"internal/excerpt":    {"internal/jsonrpc"},
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {},
@@ -38,16 +40,17 @@ var allowed = map[string][]string{
 	"internal/replay/measure": { // a command: recorded sessions beside the floor
 		"internal/config", "internal/dedup", "internal/enrich", "internal/forecast", "internal/replay", "internal/valuemodel",
 	},
-	"internal/schedule": {},
-	"internal/upstream": {"internal/jsonrpc", "internal/revision"},
-	"internal/revision": {"internal/jsonrpc"},
-	"internal/jsonrpc":  {},
-	"internal/config":   {},
-	"internal/state":    {},
-	"internal/demo":     {},
-	"internal/bench":    {},
-	"internal/compare":  {},
-	"internal/mcptest":  {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
+	"internal/schedule":       {},
+	"internal/upstream":       {"internal/jsonrpc", "internal/revision"},
+	"internal/revision":       {"internal/jsonrpc"},
+	"internal/jsonrpc":        {},
+	"internal/config":         {},
+	"internal/state":          {},
+	"internal/demo":           {},
+	"internal/bench":          {},
+	"internal/compare":        {},
+	"internal/compare/tokens": {"internal/deliver"}, // a command: counts what a model reads
+	"internal/mcptest":        {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
 }
 
 func TestLayout(t *testing.T) {

@@ -78,6 +78,8 @@ type NamedPlan struct {
 	Line int    // of the block's first key or header
 
 	Description string         `toml:"description"`
-	Parameters  map[string]any `toml:"parameters"` // parameter → JSON Schema
-	Steps       []any          `toml:"steps"`      // each an object, fit for encoding/json
+	Parameters  map[string]any `toml:"parameters"`            // parameter → JSON Schema
+	Steps       []any          `toml:"steps"`                 // each an object, fit for encoding/json
+	OutputSteps []string       `toml:"output_steps"`          // ids of the steps whose results come back; nil: all
+	Budget      int            `toml:"budget_tokens" min:"0"` // tokens it may bring back; 0: [plan].budget_tokens
 }

@@ -1,0 +1,56 @@
+package excerpt
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Text is what of a text fits from a byte on, and where it goes on; next is -1 if
+// nothing is left. It divides no character, and breaks behind the end of a line if
+// one is in its last quarter. It is never empty before the end: where not even one
+// character fits, it is that one.
+//
+// An offset within a character is that of its beginning; one out of range, the
+// nearest that is not.
+func Text(text string, offset int, l Limit) (part string, next int) {
+	offset = start(text, offset)
+	rest := text[offset:]
+	l.fit(utf8.RuneCountInString(rest), func(room int) []byte {
+		part = rest[:chars(rest, room)]
+		return []byte(part)
+	})
+	switch {
+	case len(part) == len(rest):
+		return part, -1
+	case part == "":
+		_, n := utf8.DecodeRuneInString(rest)
+		part = rest[:n]
+	default:
+		if i := strings.LastIndexByte(part, '\n'); i >= len(part)*3/4 {
+			part = part[:i+1]
+		}
+	}
+	if offset += len(part); offset == len(text) {
+		return part, -1
+	}
+	return part, offset
+}
+
+// chars is how many bytes the first characters of a text have.
+func chars(text string, n int) int {
+	for i := range text {
+		if n--; n < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// start is the nearest place at or before offset where a character begins.
+func start(text string, offset int) int {
+	offset = min(max(offset, 0), len(text))
+	for back := 0; back < utf8.UTFMax && offset > 0 && offset < len(text) && !utf8.RuneStart(text[offset]); back++ {
+		offset--
+	}
+	return offset
+}

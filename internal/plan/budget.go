@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"mcpschedd/internal/schedule"
+)
+
+// usualTokens stands for the size of an answer of which nothing is known, so that
+// what is unknown is not taken for free.
+const usualTokens = 500
+
+// optional is what is decided of a step that may be left out.
+type optional struct {
+	gate    int  // the task that keeps it from beginning; 0: none, or none any more
+	chosen  bool // it runs, as things stand
+	useful  bool // it comes back, or something that does refers to it
+	patient bool // no step that must run waits for it, so it may be decided last
+}
+
+// waived reports whether a step is left out, as things stand.
+func (g *stage) waived() bool { return g.Optional && !g.chosen }
+
+// begun reports whether a step is under way.
+func (g *stage) begun() bool { return !g.began.IsZero() || g.items != nil }
+
+// leftOut is why a step is not run for the sake of the budget.
+func (g *stage) leftOut() string {
+	if !g.useful {
+		return "left out: nothing that comes back needs it"
+	}
+	return "left out: budget_tokens"
+}
+
+// enqueue makes the queue. An optional step waits for a gate too, a task behind
+// one that begins first and never ends: it takes no slot as long as it is open
+// whether there is room for it. It is let through by ending its gate.
+func (x *execution) enqueue() {
+	tasks, slots := x.tasks()
+	if x.gated == 0 {
+		x.queue = schedule.NewQueue(tasks, slots)
+		return
+	}
+	root := len(tasks)
+	start := root + 1 // what all others wait for, so that nothing but the root can be first
+	tasks = append(tasks, schedule.Task{}, schedule.Task{After: []int{root}})
+	for _, g := range x.stages {
+		if g.Optional {
+			g.gate = len(tasks)
+			tasks[g.Index].After = append(slices.Clone(g.After), g.gate)
+			tasks = append(tasks, schedule.Task{After: []int{root}})
+		} else if len(g.After) == 0 {
+			tasks[g.Index].After = []int{start}
+		}
+	}
+	if slots.Total > 0 {
+		slots.Total++ // the root's
+	}
+	x.queue = schedule.NewQueue(tasks, slots)
+	x.queue.Next()
+	x.queue.Done(start)
+}
+
+// classify finds which optional steps are of use, and which can wait.
+func (x *execution) classify() {
+	for _, g := range x.stages {
+		g.patient = true
+	}
+	for _, g := range x.stages {
+		if g.output {
+			x.reach(g, (*stage).sources, (*stage).use)
+		}
+		if !g.Optional {
+			x.reach(g, (*stage).waits, (*stage).hurry)
+		}
+		if g.Optional {
+			x.gated++
+		}
+	}
+}
+
+func (g *stage) sources() []int { return g.Needs }
+func (g *stage) waits() []int   { return g.After }
+
+func (g *stage) use() bool {
+	if g.useful {
+		return false
+	}
+	g.useful = true
+	return true
+}
+
+func (g *stage) hurry() bool {
+	if !g.patient {
+		return false
+	}
+	g.patient = false
+	return true
+}
+
+// reach marks a step and all that it leads to; mark is false if the step was
+// marked before.
+func (x *execution) reach(g *stage, to func(*stage) []int, mark func(*stage) bool) {
+	open := []*stage{g}
+	for len(open) > 0 {
+		g, open = open[len(open)-1], open[:len(open)-1]
+		if mark(g) {
+			for _, i := range to(g) {
+				open = append(open, x.stages[i])
+			}
+		}
+	}
+}
+
+// choose decides anew which optional steps run, once a step has ended, and lets
+// through those whose turn it is.
+func (x *execution) choose() {
+	if !x.changed {
+		return
+	}
+	x.changed = false
+	if x.gated == 0 {
+		return
+	}
+	x.pick()
+	for _, g := range x.stages {
+		if g.gate > 0 && x.ready(g) && (g.chosen || !g.patient || x.doomed(g)) {
+			x.pass(g)
+		}
+	}
+}
+
+// leaveOut lets through what nothing can make room for any more: it is skipped. It
+// reports whether there was anything.
+func (x *execution) leaveOut() bool {
+	for _, g := range x.stages {
+		if g.gate > 0 && x.ready(g) {
+			x.pass(g)
+			return true
+		}
+	}
+	return false
+}
+
+// ready reports whether all steps that a step waits for have ended.
+func (x *execution) ready(g *stage) bool {
+	return !slices.ContainsFunc(g.After, func(i int) bool { return !x.stages[i].done() })
+}
+
+// doomed reports whether a step will be skipped whatever the budget.
+func (x *execution) doomed(g *stage) bool {
+	why, _ := x.barred(g)
+	return why != ""
+}
+
+func (x *execution) pass(g *stage) {
+	x.queue.Done(g.gate)
+	g.gate = 0
+	x.gated--
+}
+
+// pick chooses of the optional steps that have not begun, those whose results
+// come back for what they are expected to be worth and to cost, and others for
+// their sake alone.
+func (x *execution) pick() {
+	var open []*stage
+	place := make(map[int]int) // step → item
+	for _, g := range x.stages {
+		if !g.Optional || g.done() || g.begun() {
+			continue
+		}
+		g.chosen = false
+		if g.useful && !x.doomed(g) {
+			place[g.Index] = len(open)
+			open = append(open, g)
+		}
+	}
+	items := make([]schedule.Item, len(open))
+	for k, g := range open {
+		if g.output {
+			items[k].Value, items[k].Cost = g.Value*g.Probability, g.expected()
+		}
+		for _, i := range g.Needs {
+			if n, ok := place[i]; ok {
+				items[k].Needs = append(items[k].Needs, n)
+			}
+		}
+	}
+	for _, k := range schedule.Select(items, schedule.Limits{Budget: x.room()}).Items {
+		if open[k].output {
+			x.reach(open[k], (*stage).sources, (*stage).choose)
+		}
+	}
+}
+
+// choose marks a step that runs, and says whether it was not marked before.
+func (g *stage) choose() bool {
+	if !g.Optional || g.chosen {
+		return false
+	}
+	g.chosen = true
+	return true
+}
+
+// room is how many tokens optional steps may still bring: of the budget, without
+// the model's reserve, what the results that are there and those of the steps that
+// run anyway leave.
+func (x *execution) room() int {
+	if x.plan.Budget <= 0 {
+		return math.MaxInt
+	}
+	room := int(float64(x.plan.Budget) * (1 - min(max(x.Reserve, 0), 1)))
+	for _, g := range x.stages {
+		switch {
+		case !g.output:
+		case g.done():
+			room -= g.bounded(g.status.Tokens)
+		case (!g.Optional || g.begun()) && !x.doomed(g):
+			room -= g.expected()
+		}
+	}
+	return room
+}
+
+// expected is how many tokens a step's result is expected to bring.
+func (g *stage) expected() int {
+	n := cmp.Or(max(g.Tool.Tokens, 0), usualTokens)
+	if g.items != nil {
+		n *= len(g.items.all)
+	}
+	return g.bounded(n)
+}
+
+// bounded is how many of a result's tokens come back.
+func (g *stage) bounded(tokens int) int {
+	if g.MaxTokens > 0 {
+		return min(tokens, g.MaxTokens)
+	}
+	return tokens
+}

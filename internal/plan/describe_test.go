@@ -1,0 +1,80 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/schema"
+)
+
+// What a model reads of the tool in every session has to be short.
+func TestDescriptionIsShort(t *testing.T) {
+	text := plan.Description(plan.Limits{Steps: 100, ReadOnly: true})
+	if len(text) > 1500 || strings.Contains(text, "\t") {
+		t.Errorf("got %d bytes, want at most 1500: %s", len(text), text)
+	}
+	for _, part := range []string{"100 steps", "Only tools that read"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("nothing of %q: %s", part, text)
+		}
+	}
+	if len(plan.InputSchema()) > 1500 {
+		t.Errorf("got an input schema of %d bytes, want at most 1500", len(plan.InputSchema()))
+	}
+}
+
+// The example that the description shows is a plan.
+func TestDescriptionExample(t *testing.T) {
+	text := plan.Description(plan.Limits{})
+	_, example, _ := strings.Cut(text, "Example: ")
+	example, _, _ = strings.Cut(example, "\n")
+	o := parsing(t)
+	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name} }
+	p := parsed(t, example, o)
+	if len(p.Steps) != 2 || p.Steps[1].ForEach == nil || p.Steps[1].Needs[0] != 0 {
+		t.Errorf("got %+v", p.Steps)
+	}
+	fits(t, plan.InputSchema(), example, true)
+}
+
+func TestSchemas(t *testing.T) {
+	for _, raw := range []string{guideComparison, guideSummary, guideErrors} {
+		fits(t, plan.InputSchema(), raw, true)
+	}
+	full := `{"steps":[{"id":"a","tool":"t","arguments":{"x":1},"depends_on":["b"],"when":{"ref":"$ref:b","op":"eq","value":1},"for_each":{"$ref":"b#"},
+		"max_items":1,"max_parallel":1,"timeout":5,"retry":1,"on_error":"default","default":[null],"optional":false,"value":1,"probability":0.5,
+		"max_tokens":5,"independent":true,"conflicts":[]},{"id":"b","tool":"t","timeout":"5s","when":"$ref:c"}],"output_steps":["a"],"budget_tokens":1,"dry_run":true}`
+	fits(t, plan.InputSchema(), full, true)
+	fits(t, plan.InputSchema(), `{"steps":[{"id":"a","tool":"t"}],"budget":1}`, false)
+	fits(t, plan.InputSchema(), `{"steps":[{"id":"a","tool":"t","args":{}}]}`, false)
+	fits(t, plan.InputSchema(), `{"steps":[]}`, false)
+
+	report := `{"steps":[{"id":"a","status":"ok","ms":12,"tokens":3,"source":"hit","calls":2}],"outputs":{"a":[1]},
+		"left_out":[{"step":"a","pointer":"/x","what":"items","count":3,"bytes":9,"handle":"h"}],"ended":"timeout"}`
+	fits(t, plan.OutputSchema(), report, true)
+	fits(t, plan.OutputSchema(), `{"steps":[{"id":"a","status":"great"}]}`, false)
+	outlook, err := json.Marshal(parsed(t, guideSummary, parsing(t)).Outlook(plan.Limits{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits(t, plan.OutputSchema(), `{"steps":[],"outputs":{},"plan":`+string(outlook)+`}`, true)
+
+	fits(t, plan.ScheduleSchema(), emailTriage, true)
+	fits(t, plan.ScheduleSchema(), `{"calls":[{"tool":"a","cost":1}]}`, false)
+	fits(t, plan.ReadSchema(), `{"handle":"h","offset":7}`, true)
+	fits(t, plan.ReadSchema(), `{"handle":"h","pointer":"/x"}`, true)
+	fits(t, plan.ReadSchema(), `{"offset":7}`, false)
+}
+
+func fits(t *testing.T, raw []byte, arguments string, want bool) {
+	t.Helper()
+	s, err := schema.Compile(raw)
+	if err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	if err := s.Check([]byte(arguments)); (err == nil) != want {
+		t.Errorf("%.200s: got %v, want that it fits: %v", arguments, err, want)
+	}
+}

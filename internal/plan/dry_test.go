@@ -1,0 +1,114 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/plan"
+)
+
+// timed are tools whose names say how long they take, in tenths of a second: "t8".
+func timed(t testing.TB) plan.Options {
+	o := parsing(t)
+	o.Find = func(name string) *plan.Tool {
+		tool := &plan.Tool{Name: name, Tokens: 100, Value: 1, Probability: 0.5, Writes: func([]byte) bool { return name[0] == 'w' }}
+		if name[0] == 'w' {
+			tool.Domains = []string{"d"}
+		}
+		if d, err := time.ParseDuration(name[1:] + "00ms"); err == nil {
+			tool.Mean, tool.P90 = d, 3*d
+		}
+		return tool
+	}
+	return o
+}
+
+// Seed 1, 4.3: four checks take 1.1 s, 2.91 times less than one after the other.
+func TestOutlookHeartbeat(t *testing.T) {
+	p := parsed(t, steps(
+		`{"id":"email","tool":"t8"}`, `{"id":"calendar","tool":"t9"}`, `{"id":"health","tool":"t11"}`, `{"id":"state","tool":"t4"}`,
+	), timed(t))
+	got := p.Outlook(plan.Limits{Parallel: 4})
+	want := &plan.Outlook{
+		Steps: []plan.StepOutlook{
+			{ID: "email", Tool: "t8", Runs: true, End: 800}, {ID: "calendar", Tool: "t9", Runs: true, End: 900},
+			{ID: "health", Tool: "t11", Runs: true, End: 1100}, {ID: "state", Tool: "t4", Runs: true, End: 400},
+		},
+		Order:        []string{"email", "calendar", "health", "state"},
+		CriticalPath: plan.PathOutlook{IDs: []string{"health"}, MS: 1100},
+		Expected:     plan.CostOutlook{MS: 1100, P90: 3300, LowerBound: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
+		Writes:       []string{},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if speedup := float64(got.Expected.Sequential) / float64(got.Expected.MS); speedup < 2.905 || speedup > 2.915 {
+		t.Errorf("got %.3f times faster, want 2.91", speedup)
+	}
+}
+
+func TestOutlook(t *testing.T) {
+	p := parsed(t, `{"steps":[
+		{"id":"list","tool":"t5"},
+		{"id":"w1","tool":"w2","arguments":{"x":"$ref:list"}},
+		{"id":"w2","tool":"w2"},
+		{"id":"w3","tool":"w2"},
+		{"id":"dear","tool":"t10","optional":true,"value":9,"max_tokens":60},
+		{"id":"cheap","tool":"t10","optional":true,"value":1,"max_tokens":50},
+		{"id":"strange","tool":"x","depends_on":["dear","cheap"]}
+		],"output_steps":["w3","dear","cheap"],"budget_tokens":200}`, timed(t))
+	o := p.Outlook(plan.Limits{Parallel: 2, Reserve: 0.2})
+	got, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"steps":[` +
+		`{"id":"list","tool":"t5","writes":false,"runs":true,"start_ms":0,"end_ms":500},` +
+		`{"id":"w1","tool":"w2","after":["list"],"writes":true,"runs":true,"start_ms":500,"end_ms":700},` +
+		`{"id":"w2","tool":"w2","after":["w1"],"writes":true,"runs":true,"start_ms":700,"end_ms":900},` +
+		`{"id":"w3","tool":"w2","after":["w2"],"writes":true,"runs":true,"start_ms":900,"end_ms":1100},` +
+		`{"id":"dear","tool":"t10","writes":false,"optional":true,"runs":true,"start_ms":0,"end_ms":1000},` +
+		`{"id":"cheap","tool":"t10","writes":false,"optional":true,"runs":false,"start_ms":0,"end_ms":0},` +
+		`{"id":"strange","tool":"x","after":["dear","cheap"],"writes":false,"runs":true,"start_ms":1000,"end_ms":1420}],` +
+		`"order":["list","dear","w1","w2","w3","strange"],` +
+		`"critical_path":{"ids":["dear","strange"],"ms":1420},` +
+		`"expected":{"ms":1420,"ms_p90":3420,"lower_bound_ms":1420,"sequential_ms":2520,"tokens":160,"calls":6,"guessed":["strange"]},` +
+		`"writes":["w1","w2","w3"]}`
+	if diff := cmp.Diff(strings.Split(want, ","), strings.Split(string(got), ",")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// expected checks what holds of any outlook: it is a schedule.
+func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
+	t.Helper()
+	o := p.Outlook(l)
+	running := 0
+	for i, s := range p.Steps {
+		one := o.Steps[i]
+		if one.Runs != slices.Contains(o.Order, s.ID) || !one.Runs && !s.Optional {
+			t.Errorf("step %s: runs %v, order %v", s.ID, one.Runs, o.Order)
+		}
+		if !one.Runs {
+			continue
+		}
+		running++
+		for _, j := range s.After {
+			if o.Steps[j].Runs && o.Steps[j].End > one.Start {
+				t.Errorf("step %s begins at %d, before %s has ended at %d", s.ID, one.Start, o.Steps[j].ID, o.Steps[j].End)
+			}
+		}
+		if one.End > o.Expected.MS {
+			t.Errorf("step %s ends at %d, the plan at %d", s.ID, one.End, o.Expected.MS)
+		}
+	}
+	e := o.Expected
+	if e.Calls != running || e.LowerBound > e.MS || len(o.Steps) != len(p.Steps) {
+		t.Errorf("got %+v of %d steps, %d run", e, len(p.Steps), running)
+	}
+}

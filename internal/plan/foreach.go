@@ -1,0 +1,208 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// items is how far a step with ForEach is. A call is made of an item when there is
+// a slot for it, so what is under way never grows with the array.
+type items struct {
+	all    [][]byte // what of the array is called for, as written in it
+	of     int      // length of the array
+	next   int      // first of all that has not begun
+	parts  [][]byte // result of each; nil where it is missing
+	blocks [][]byte
+	failed int    // items
+	first  int    // item that failed, the first in the array
+	err    string // why
+	stop   bool   // no further one begins
+	cut    bool   // the plan ended first
+}
+
+// beginItems finds the array of a step with ForEach. Its slot is for the first call.
+func (x *execution) beginItems(g *stage, look Lookup) {
+	v, err := resolveRef(g.ForEach, look)
+	if err != nil {
+		x.end(g, Failed, "for_each: "+err.Error())
+		return
+	}
+	if v.JSON[0] != '[' {
+		x.end(g, Failed, "for_each: want an array, have "+kindOf(v.JSON))
+		return
+	}
+	it := &items{}
+	for e := range jsonrpc.Elements(v.JSON) {
+		if it.of++; g.MaxItems <= 0 || it.of <= g.MaxItems {
+			it.all = append(it.all, e)
+		}
+	}
+	if g.needed() {
+		it.parts = make([][]byte, len(it.all))
+	}
+	g.items = it
+	if len(it.all) == 0 {
+		x.endItems(g)
+	}
+}
+
+// continueItems begins the calls of items that there are slots for.
+func (x *execution) continueItems(ctx context.Context) {
+	for _, g := range x.stages {
+		for g.items != nil && g.items.more() && ctx.Err() == nil && x.slot(g) {
+			x.beginItem(ctx, g)
+		}
+	}
+}
+
+func (it *items) more() bool { return !it.stop && it.next < len(it.all) }
+
+// slot takes a slot for one more call of a step. The first one is there.
+func (x *execution) slot(g *stage) bool {
+	if g.open == 0 {
+		return true
+	}
+	if g.Writes || g.MaxParallel > 0 && g.open >= g.MaxParallel {
+		return false
+	}
+	return x.queue.More(g.Index)
+}
+
+// beginItem makes the call of the next item.
+func (x *execution) beginItem(ctx context.Context, g *stage) {
+	it := g.items
+	i := it.next
+	it.next++
+	arguments, err := x.arguments(g, x.look(it.all[i], i))
+	if err == nil {
+		x.call(ctx, g, i, arguments)
+		return
+	}
+	if g.open > 0 {
+		x.queue.Less(g.Index)
+	}
+	x.itemFailed(g, i, err.Error())
+	x.itemEnded(g)
+}
+
+// itemAnswered takes in the answer of an item.
+func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
+	if g.open > 0 {
+		x.queue.Less(g.Index)
+	}
+	it := g.items
+	switch {
+	case a.Err != "":
+		g.status.Doubt = g.status.Doubt || a.Doubt && g.Writes
+		it.cut = it.cut || a.cut
+		x.itemFailed(g, a.Item, a.Err)
+	case it.parts != nil:
+		if err := x.keepItem(g, a); err != nil {
+			g.status.Doubt = g.status.Doubt || g.Writes
+			it.fail(a.Item, err.Error())
+			it.stop = true
+		}
+	}
+	if ctx.Err() != nil && it.more() {
+		it.stop, it.cut = true, true
+	}
+	x.itemEnded(g)
+}
+
+func (x *execution) keepItem(g *stage, a answer) error {
+	size := len(a.JSON)
+	if g.output {
+		size += blocksSize(a.Blocks)
+	}
+	if err := x.hold(g, size); err != nil {
+		return err
+	}
+	g.items.parts[a.Item] = a.JSON
+	if g.output {
+		g.items.blocks = append(g.items.blocks, a.Blocks...)
+	}
+	return nil
+}
+
+// itemFailed puts into the place of an item's result what the step says.
+func (x *execution) itemFailed(g *stage, i int, err string) {
+	it := g.items
+	it.fail(i, err)
+	if g.Writes || g.OnError == Fail || g.OnError == "" {
+		it.stop = true
+		return
+	}
+	if it.parts == nil {
+		return
+	}
+	switch g.OnError {
+	case Default:
+		it.parts[i] = g.Default
+	case Continue:
+		it.parts[i] = []byte("null")
+	}
+}
+
+func (it *items) fail(i int, err string) {
+	if it.failed++; it.failed == 1 || i < it.first {
+		it.first, it.err = i, err
+	}
+}
+
+// itemEnded ends the step with its last item.
+func (x *execution) itemEnded(g *stage) {
+	if g.open == 0 && !g.items.more() {
+		x.endItems(g)
+	}
+}
+
+// endItems ends a step with ForEach.
+func (x *execution) endItems(g *stage) {
+	it := g.items
+	reason := it.reason()
+	if it.stop {
+		x.end(g, Failed, reason)
+		return
+	}
+	if it.parts != nil {
+		res := Result{JSON: array(it.parts), Blocks: it.blocks}
+		g.value = Value{JSON: res.JSON}
+		if g.output {
+			g.status.Result = res
+			g.status.Tokens = x.count(res.JSON)
+		}
+	}
+	x.end(g, OK, reason)
+}
+
+// reason is what is to be said of the items: what failed, and what was left out.
+func (it *items) reason() string {
+	var text string
+	switch {
+	case it.failed == 1:
+		text = fmt.Sprintf("item %d: %s", it.first, it.err)
+	case it.failed > 1:
+		text = fmt.Sprintf("%d items failed; item %d: %s", it.failed, it.first, it.err)
+	}
+	counts := ""
+	if it.next < it.of {
+		counts = fmt.Sprintf("%d of %d items", it.next, it.of)
+	}
+	if text == "" || counts == "" {
+		return text + counts
+	}
+	return counts + "; " + text
+}
+
+// stopItems ends a step with ForEach that the plan's end has cut short between two
+// calls.
+func (x *execution) stopItems(ctx context.Context, g *stage) {
+	x.why = ending(ctx)
+	g.items.stop = true
+	if g.items.failed == 0 {
+		g.items.fail(g.items.next, "cut short: "+x.why)
+	}
+	x.endItems(g)
+}

@@ -1,0 +1,121 @@
+package plan_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/plan"
+)
+
+// FuzzParse: whatever a client sends, there is either a plan that can run or a
+// reason why not.
+func FuzzParse(f *testing.F) {
+	for _, raw := range []string{
+		guideComparison, guideSummary, guideErrors, `{}`, `{"steps":[]}`, `[]`, `{"steps":[{"id":"a","tool":"a"}],"output_steps":["a"]}`,
+		steps(`{"id":"x","tool":"list"}`, `{"id":"y","tool":"get_issue","for_each":{"$ref":"x#/items"},"arguments":{"number":{"$ref":"item#/number"}},"max_items":3}`),
+		steps(`{"id":"x","tool":"create_issue"}`, `{"id":"y","tool":"get_issue","arguments":{"number":"$ref:x.n"},"conflicts":["x"],"when":{"ref":"$ref:x","op":"exists"}}`),
+		steps(`{"id":"x","tool":"a","depends_on":["y"]}`, `{"id":"y","tool":"a","depends_on":["x"],"on_error":"default","default":{"a":[1]}}`),
+		steps(`{"id":"x","tool":"shell","arguments":{"command":"ls"},"optional":true,"value":1e9,"timeout":"5s","retry":2,"independent":true}`),
+	} {
+		f.Add([]byte(raw), true)
+		f.Add([]byte(raw), false)
+	}
+	o := parsing(f)
+	f.Fuzz(func(t *testing.T, raw []byte, params bool) {
+		o := o
+		if params {
+			o.Params = []byte(`{"x":[1],"y":null}`)
+		}
+		before := bytes.Clone(raw)
+		p, defects := plan.Parse(raw, o)
+		if !bytes.Equal(raw, before) {
+			t.Error("the plan was changed")
+		}
+		if (p == nil) != (len(defects) > 0) {
+			t.Fatalf("got plan %v, defects %v", p, defects)
+		}
+		if text := defects.Error(); p == nil && strings.Count(text, "\n") != min(len(defects), 51) {
+			t.Errorf("got %q of %d defects", text, len(defects))
+		}
+		if p != nil {
+			well(t, p)
+			expected(t, p, o.Limits)
+		}
+	})
+}
+
+// FuzzSchedule: what is selected fits, and comes after what it needs.
+func FuzzSchedule(f *testing.F) {
+	f.Add([]byte(emailTriage))
+	f.Add([]byte(`{"calls":[{"tool":"a"},{"tool":"a","after":["1"]},{"id":"x","tool":"?","cost_tokens":7,"arguments":{"x":"$result_2"}}],"slots":1}`))
+	o := parsing(f)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		out, defects := plan.Schedule(raw, o)
+		if (out == nil) != (len(defects) > 0) {
+			t.Fatalf("got %s, defects %v", out, defects)
+		}
+		if out != nil {
+			answered(t, out)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	o := parsing(b)
+	for _, n := range []int{3, 100} {
+		var each []string
+		for i := range n {
+			refs := ""
+			if i > 2 {
+				refs = fmt.Sprintf(`,"a":"$ref:s%d.items.0.number","b":{"$ref":"s%d#/total"}`, i-1-i%2, i-2-i%2)
+			}
+			if i%5 == 3 {
+				refs = ""
+			}
+			each = append(each, fmt.Sprintf(`{"id":"s%d","tool":"list","arguments":{"query":"is:open number %d","limit":10%s}}`, i, i, refs))
+		}
+		raw := []byte(steps(each...))
+		o.Depth = 0
+		b.Run(fmt.Sprintf("steps=%d", n), func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				if _, defects := plan.Parse(raw, o); len(defects) > 0 {
+					b.Fatal(defects)
+				}
+			}
+		})
+	}
+	writes := []byte(steps(strings.Split(strings.Repeat(`{"id":"w%","tool":"create_issue"};`, 100), ";")[:100]...))
+	for i := range 100 {
+		writes = bytes.Replace(writes, []byte("%"), fmt.Append(nil, i), 1)
+	}
+	b.Run("writes=100", func(b *testing.B) {
+		for b.Loop() {
+			if _, defects := plan.Parse(writes, o); len(defects) > 0 {
+				b.Fatal(defects)
+			}
+		}
+	})
+}
+
+// A plan in which no tool is known, among ten thousand names to choose from.
+func BenchmarkNearest(b *testing.B) {
+	o := parsing(b)
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("server%d__get_%c_thing_%d", i%40, 'a'+i%26, i))
+	}
+	o.Names = func() []string { return names }
+	var each []string
+	for i := range 100 {
+		each = append(each, fmt.Sprintf(`{"id":"s%d","tool":"servre%d__gte_a_thing_%d"}`, i, i, i*100))
+	}
+	raw := []byte(steps(each...))
+	for b.Loop() {
+		if _, defects := plan.Parse(raw, o); len(defects) != 100 {
+			b.Fatal(len(defects))
+		}
+	}
+}

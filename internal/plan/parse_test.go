@@ -1,0 +1,294 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/schema"
+)
+
+// parsing is what the plans of these tests are checked against.
+func parsing(t testing.TB) plan.Options {
+	t.Helper()
+	compiled := func(raw string) *schema.Schema {
+		s, err := schema.Compile([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	reads := func([]byte) bool { return false }
+	tools := map[string]*plan.Tool{
+		"list": {Output: []byte(`{"type":"object","properties":{
+			"items":{"type":"array","items":{"type":"object","properties":{"number":{"type":"integer"},"title":{"type":"string"}},"additionalProperties":false}},
+			"total":{"type":"integer"}},"additionalProperties":false}`)},
+		"get_issue": {Domains: []string{"github"}, Input: compiled(`{"type":"object","properties":{"number":{"type":"integer"},"repo":{"type":"string"}},
+			"required":["number"],"additionalProperties":false}`)},
+		"create_issue": {Domains: []string{"github"}, Writes: func([]byte) bool { return true }},
+		"shell":        {Domains: []string{"local"}, Writes: func(args []byte) bool { return string(args) != `{"command":"ls"}` }},
+		"read_file":    {Domains: []string{"local"}},
+		"mystery":      {},
+	}
+	for _, name := range []string{"get_weather", "compare_data", "summarize", "flaky_api", "reliable_api", "process", "a", "github__search"} {
+		tools[name] = &plan.Tool{Writes: reads}
+	}
+	for name, tool := range tools {
+		tool.Name = name
+		if tool.Writes == nil && name != "mystery" {
+			tool.Writes = reads
+		}
+	}
+	return plan.Options{
+		Limits: plan.Limits{Steps: 100, Parallel: 8, Depth: 32, Bytes: 1 << 20, Budget: 10_000},
+		Find:   func(name string) *plan.Tool { return tools[name] },
+		Names: func() []string {
+			var names []string
+			for name := range tools {
+				names = append(names, name)
+			}
+			return names
+		},
+	}
+}
+
+// steps writes a plan of some steps.
+func steps(each ...string) string { return `{"steps":[` + strings.Join(each, ",") + `]}` }
+
+// The guide's plans, as it writes them.
+const (
+	guideComparison = `{
+  "steps": [
+    {
+      "id": "weather_tokyo",
+      "tool": "get_weather",
+      "arguments": "{\"location\": \"Tokyo\"}"
+    },
+    {
+      "id": "weather_london",
+      "tool": "get_weather",
+      "arguments": "{\"location\": \"London\"}"
+    },
+    {
+      "id": "comparison",
+      "tool": "compare_data",
+      "arguments": "{\"data_a\": \"$ref:weather_tokyo\", \"data_b\": \"$ref:weather_london\"}"
+    }
+  ],
+  "output_steps": ["comparison"]
+}`
+	guideSummary = `{
+  "steps": [
+    {"id": "a", "tool": "get_weather", "arguments": "{\"location\": \"Tokyo\"}"},
+    {"id": "b", "tool": "get_weather", "arguments": "{\"location\": \"London\"}"},
+    {"id": "c", "tool": "get_weather", "arguments": "{\"location\": \"Paris\"}"},
+    {"id": "summary", "tool": "summarize", "arguments": "{\"data\": [\"$ref:a\", \"$ref:b\", \"$ref:c\"]}"}
+  ],
+  "output_steps": ["summary"]
+}`
+	guideErrors = `{
+  "steps": [
+    {"id": "s1", "tool": "flaky_api", "arguments": "{}"},
+    {"id": "s2", "tool": "reliable_api", "arguments": "{}"},
+    {"id": "s3", "tool": "process", "arguments": "{\"data\": \"$ref:s1\"}"}
+  ],
+  "output_steps": ["s2", "s3"]
+}`
+)
+
+func TestParseGuide(t *testing.T) {
+	for _, c := range []struct {
+		name, raw string
+		outputs   []string
+		needs     [][]int
+	}{
+		{"comparison", guideComparison, []string{"comparison"}, [][]int{nil, nil, {0, 1}}},
+		{"summary", guideSummary, []string{"summary"}, [][]int{nil, nil, nil, {0, 1, 2}}},
+		{"error handling", guideErrors, []string{"s2", "s3"}, [][]int{nil, nil, {0}}},
+		{"no output_steps: all of them", steps(`{"id":"x","tool":"a","arguments":"{}"}`, `{"id":"y","tool":"a","arguments":"{}"}`), []string{"x", "y"}, [][]int{nil, nil}},
+		{
+			"fields, and a dash in an id", steps(
+				`{"id":"get-user","tool":"a"}`, `{"id":"t","tool":"a","arguments":"{\"a\": \"$ref:get-user.temp\", \"b\": [\"$ref:get-user.address.city\"]}"}`),
+			[]string{"get-user", "t"}, [][]int{nil, {0}},
+		},
+		{
+			"calls that say by $result_ID what they depend on", steps(
+				`{"id":"1","tool":"a"}`, `{"id":"10","tool":"a","arguments":{"x":"$result_1"}}`, `{"id":"2","tool":"a","arguments":{"x":"$result_10","y":"$result_1"}}`),
+			[]string{"1", "10", "2"}, [][]int{nil, {0}, {0, 1}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := parsed(t, c.raw, parsing(t))
+			if diff := cmp.Diff(c.outputs, p.Outputs); diff != "" {
+				t.Errorf("outputs (-want +got):\n%s", diff)
+			}
+			for i, s := range p.Steps {
+				if !slices.Equal(s.Needs, c.needs[i]) || !slices.Equal(s.After, c.needs[i]) {
+					t.Errorf("step %s: got needs %v, after %v, want %v", s.ID, s.Needs, s.After, c.needs[i])
+				}
+			}
+		})
+	}
+}
+
+func parsed(t testing.TB, raw string, o plan.Options) *plan.Plan {
+	t.Helper()
+	p, defects := plan.Parse([]byte(raw), o)
+	if len(defects) > 0 {
+		t.Fatalf("Parse(%.300s): %v", raw, defects)
+	}
+	return p
+}
+
+// What every step has, and what it has where nothing is said.
+func TestParseMembers(t *testing.T) {
+	o := parsing(t)
+	find := o.Find
+	o.Find = func(name string) *plan.Tool {
+		tool := *find(name)
+		tool.Value, tool.Probability = 0.2, 0.9
+		return &tool
+	}
+	p := parsed(t, `{"steps":[
+		{"id":"plain","tool":"a"},
+		{"id":"null","tool":"a","arguments":null,"when":null,"default":null,"for_each":null,"optional":null,"depends_on":null,"timeout":null},
+		{"id":"empty","tool":"a","arguments":" "},
+		{"id":"full","tool":"a","arguments":{"x":{"$ref":"item#/n"}},"depends_on":["plain","null","plain"],"when":{"$ref":"plain#/ok"},
+			"for_each":{"$ref":"null#/items"},"max_items":7,"max_parallel":2,"timeout":"1m30s","retry":5,"on_error":"default","default":null,
+			"optional":true,"value":3,"probability":0,"max_tokens":1e2,"conflicts":["empty"]},
+		{"id":"loop","tool":"a","for_each":"$ref:plain.rows","timeout":2.5}],
+		"output_steps":["full","plain"],"budget_tokens":500.0,"dry_run":true}`, o)
+	if p.Budget != 500 || !p.DryRun || !slices.Equal(p.Outputs, []string{"full", "plain"}) {
+		t.Errorf("got budget %d, dry run %v, outputs %v", p.Budget, p.DryRun, p.Outputs)
+	}
+	for _, s := range p.Steps[:3] {
+		if string(s.Arguments.Constant()) != "{}" || s.When != nil || s.ForEach != nil || s.OnError != plan.Fail || s.Value != 0.2 || s.Probability != 0.9 {
+			t.Errorf("step %s: got %+v, want what is usual", s.ID, s)
+		}
+	}
+	got := *p.Steps[3]
+	if got.When == nil || got.ForEach == nil {
+		t.Errorf("got when %v, for_each %v, want both", got.When, got.ForEach)
+	}
+	if !slices.Equal(p.Steps[2].Conflicts, []int{3}) {
+		t.Errorf("got conflicts %v, want those of the other step", p.Steps[2].Conflicts)
+	}
+	got.Tool, got.Arguments, got.When, got.ForEach = nil, nil, nil, nil
+	want := plan.Step{
+		ID: "full", Index: 3, After: []int{0, 1}, Needs: []int{0, 1}, MaxItems: 7, MaxParallel: 2, Timeout: 90 * time.Second, Retry: 5,
+		OnError: plan.Default, Default: []byte("null"), Optional: true, Value: 3, MaxTokens: 100, Conflicts: []int{2},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if s := p.Steps[4]; s.MaxItems != 100 || s.Timeout != 2500*time.Millisecond {
+		t.Errorf("got max_items %d, timeout %s, want 100 and 2.5s", s.MaxItems, s.Timeout)
+	}
+}
+
+func TestParseBudget(t *testing.T) {
+	for given, want := range map[string]int{`null`: 10_000, `9999`: 9999, `10001`: 10_000, `1e300`: 10_000} {
+		p := parsed(t, `{"steps":[{"id":"x","tool":"a"}],"budget_tokens":`+given+`}`, parsing(t))
+		if p.Budget != want {
+			t.Errorf("budget_tokens %s: got %d, want %d", given, p.Budget, want)
+		}
+	}
+}
+
+func TestParseParams(t *testing.T) {
+	o := parsing(t)
+	o.Params = []byte(` {"day":"mon","list":[1,2],"later":null,"deep":{"a~b":1}} `)
+	p := parsed(t, steps(`{"id":"x","tool":"a","for_each":{"$ref":"params#/list"},"arguments":{"d":"$ref:params.day","all":{"$ref":"params#"},
+		"l":{"$ref":"params#/later/anything"},"n":{"$ref":"params#/deep/a~0b"},"o":{"$ref":"params#/none","default":1},"m":"$ref:params.deep.none"}}`), o)
+	if string(p.Params) != string(o.Params) || len(p.Steps[0].After) > 0 {
+		t.Errorf("got params %s, after %v", p.Params, p.Steps[0].After)
+	}
+	o.Params = nil
+	parsed(t, steps(`{"id":"params","tool":"a"}`, `{"id":"item","tool":"a","arguments":{"x":"$ref:params.y","z":{"$ref":"params#"}}}`), o)
+}
+
+// An optional step that a required one cannot do without is no option.
+func TestParseRequired(t *testing.T) {
+	p := parsed(t, steps(
+		`{"id":"far","tool":"a","optional":true}`,
+		`{"id":"near","tool":"a","optional":true,"arguments":{"x":"$ref:far"}}`,
+		`{"id":"spare","tool":"a","optional":true}`,
+		`{"id":"before","tool":"a","optional":true}`,
+		`{"id":"must","tool":"a","arguments":{"x":"$ref:near","y":{"$ref":"spare#/z","default":0}},"depends_on":["before"]}`,
+		`{"id":"may","tool":"a","optional":true,"arguments":{"x":"$ref:must"}}`,
+	), parsing(t))
+	var optional []string
+	for _, s := range p.Steps {
+		if s.Optional {
+			optional = append(optional, s.ID)
+		}
+	}
+	if want := []string{"spare", "before", "may"}; !slices.Equal(optional, want) {
+		t.Errorf("got %v, want %v", optional, want)
+	}
+}
+
+func TestParseWrites(t *testing.T) {
+	p := parsed(t, steps(
+		`{"id":"known","tool":"shell","arguments":{"command":"ls"}}`,
+		`{"id":"other","tool":"shell","arguments":{"command":"rm x"}}`,
+		`{"id":"open","tool":"shell","arguments":{"command":{"$ref":"known#/x"}}}`,
+		`{"id":"never_told","tool":"mystery"}`,
+		`{"id":"reads","tool":"read_file"}`,
+	), parsing(t))
+	var writes []string
+	for _, s := range p.Steps {
+		if s.Writes {
+			writes = append(writes, s.ID)
+		}
+	}
+	if want := []string{"other", "open", "never_told"}; !slices.Equal(writes, want) {
+		t.Errorf("got %v, want %v", writes, want)
+	}
+}
+
+// All that is wrong is told at once, in the order of the plan.
+func TestParseAllAtOnce(t *testing.T) {
+	_, defects := plan.Parse([]byte(`{"steps":[
+		{"id":"a","tool":"get_wether","arguments":{"x":"$ref:zz"}},
+		{"id":"a b","tool":"a","retry":9},
+		{"tool":"a","depends_on":["d"]},
+		{"id":"d","tool":"a","when":"$ref:e"},
+		{"id":"e","tool":"a","arguments":"{\"x\":\"$ref:d.y\"}"}],
+		"output_steps":["nope"],"budget":1}`), parsing(t))
+	want := `nothing was run: 8 things are wrong
+at /budget: unknown member; did you mean "budget_tokens"?
+at /output_steps/0: unknown step "nope"
+step "a" at /steps/0/tool: unknown tool "get_wether"; did you mean "get_weather"?
+step "a" at /steps/0/arguments/x: unknown step "zz"
+step "a b" at /steps/1/id: want letters, digits, _ and -, at most 128 of them, have "a b"
+step "a b" at /steps/1/retry: want a whole number from 0 to 5, have 9
+at /steps/2: missing member "id"
+step "d" at /steps/3: cycle: d -> e -> d, each waits for the next`
+	if diff := cmp.Diff(want, defects.Error()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDefectsError(t *testing.T) {
+	var many plan.Defects
+	for i := range 60 {
+		many = append(many, plan.Defect{Pointer: fmt.Sprintf("/steps/%d", i), Message: "wrong"})
+	}
+	lines := strings.Split(many.Error(), "\n")
+	if len(lines) != 52 || lines[0] != "nothing was run: 60 things are wrong" || lines[51] != "and 10 more" {
+		t.Errorf("got %d lines, from %q to %q", len(lines), lines[0], lines[len(lines)-1])
+	}
+	one := plan.Defects{{Step: "a\n\"b", Pointer: "/x\u202e\n", Message: strings.Repeat("ä", 1000)}}.Error()
+	if strings.Count(one, "\n") != 1 || strings.Contains(one, "\u202e") || len(one) > 1000 {
+		t.Errorf("got %q, want two short lines", one)
+	}
+	if want := "nothing was run: 1 thing is wrong\nstep \"a\\n\\\"b\" at /x\\u202e\\n: ää"; !strings.HasPrefix(one, want) {
+		t.Errorf("got  %.80q\nwant %q", one, want)
+	}
+}

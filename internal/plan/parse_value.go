@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// anyNumber is the bound of what has none: more than that no count can mean.
+const anyNumber = math.MaxInt32
+
+// longest is how long a call may be allowed to take.
+const longest = 24 * time.Hour
+
+// nesting is how deep the objects and arrays of valid JSON nest.
+func nesting(raw []byte) int {
+	depth, most, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			most = max(most, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return most
+}
+
+// The readers of values say what is wrong with one, and return what can be gone on
+// with. A value that is not given is the zero of its type.
+
+func (r *reading) flag(d *draft, at string, raw []byte) bool {
+	switch string(raw) {
+	case "true":
+		return true
+	case "", "false":
+		return false
+	}
+	r.say(d, at, "want true or false, have %s", kindOf(raw))
+	return false
+}
+
+func (r *reading) text(d *draft, at string, raw []byte) string {
+	s, ok := jsonrpc.String(raw)
+	if !ok {
+		r.say(d, at, "want a string, have %s", kindOf(raw))
+	}
+	return s
+}
+
+// whole reads a whole number, also one that is written like 5.0 or 1e3.
+func (r *reading) whole(d *draft, at string, raw []byte, least, most int) int {
+	if raw == nil {
+		return 0
+	}
+	x, ok := number(raw)
+	if !ok || x != math.Trunc(x) || x < float64(least) || x > float64(most) && most < anyNumber {
+		r.say(d, at, "want a whole number %s, have %s", between(least, most), shown(raw))
+		return least
+	}
+	return int(min(x, anyNumber))
+}
+
+func between(least, most int) string {
+	if most >= anyNumber {
+		return "of at least " + strconv.Itoa(least)
+	}
+	return "from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)
+}
+
+// fraction reads a number of at least 0.
+func (r *reading) fraction(d *draft, at string, raw []byte, most float64, want string) float64 {
+	x, ok := number(raw)
+	if !ok || x < 0 || x > most {
+		r.say(d, at, "want %s, have %s", want, shown(raw))
+		return 0
+	}
+	return x
+}
+
+// number is a JSON number as a double; false if it is none, or none that is finite.
+func number(raw []byte) (float64, bool) {
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(string(raw), 64)
+	return x, err == nil
+}
+
+// shown is a number as it was written, of anything else what it is.
+func shown(raw []byte) string {
+	if _, err := strconv.ParseFloat(string(raw), 64); err == nil {
+		return cut(string(raw), shownName)
+	}
+	return kindOf(raw)
+}
+
+// duration reads "1m30s", or a number of seconds.
+func (r *reading) duration(d *draft, at string, raw []byte) time.Duration {
+	if raw == nil {
+		return 0
+	}
+	const want = `want a time such as "5s", or a number of seconds, above 0 and of at most 24h`
+	var took time.Duration
+	if s, ok := jsonrpc.String(raw); ok {
+		var err error
+		if took, err = time.ParseDuration(strings.TrimSpace(s)); err != nil {
+			r.say(d, at, "%s, have %s", want, quoted(s))
+			return 0
+		}
+	} else if x, ok := number(raw); ok {
+		took = time.Duration(min(max(x, 0), 2*longest.Seconds()) * float64(time.Second))
+	}
+	if took <= 0 || took > longest {
+		r.say(d, at, "%s, have %s", want, shown(raw))
+		return 0
+	}
+	return took
+}
+
+// mention is a step that is named somewhere, and where.
+type mention struct{ id, at string }
+
+// list reads an array of ids. One with more of them than there are steps is wrong
+// anyhow, and not read further.
+func (r *reading) list(d *draft, at string, raw []byte) []mention {
+	if raw == nil {
+		return nil
+	}
+	if raw[0] != '[' {
+		r.say(d, at, "want an array of ids, have %s", kindOf(raw))
+		return nil
+	}
+	var all []mention
+	count := 0
+	for one := range jsonrpc.Elements(raw) {
+		place := at + "/" + strconv.Itoa(count)
+		if count++; count > 2*len(r.steps)+shownDefects {
+			r.say(d, place, "and more ids than there are steps")
+			break
+		}
+		if id, ok := jsonrpc.String(one); ok {
+			all = append(all, mention{id, place})
+		} else {
+			r.say(d, place, "want an id, have %s", kindOf(one))
+		}
+	}
+	return all
+}

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Lookup is the value of the step that a reference is to, or of params, item or
+// index: the whole, its pointer is not its business. An error says that there is
+// none. A [Value] without JSON stands for one that is given up: what refers to it
+// reads its Default or null, whatever the pointer.
+type Lookup func(r *Ref) (Value, error)
+
+// Value is what a step gave.
+type Value struct {
+	JSON []byte
+	Text string // that JSON was read off; "": it was none
+}
+
+// Missing says that a reference leads to nothing and nothing stands in for it.
+type Missing struct {
+	Ref *Ref
+	Why string
+	Err error // of the lookup; nil: the step has a value
+}
+
+func (m *Missing) Error() string {
+	return fmt.Sprintf("%s: %s leads nowhere: %s", m.Ref.At, quoted(m.Ref.String()), m.Why)
+}
+
+func (m *Missing) Unwrap() error { return m.Err }
+
+// mapBytes bounds what a pointer with "*" may give: the default stands in for each
+// element that lacks what it is asked for.
+const mapBytes = 64 << 20
+
+// resolveRef is what a reference stands for. Text is kept where it is the whole of
+// what a step gave.
+func resolveRef(r *Ref, look Lookup) (Value, error) { return resolveUpTo(r, look, mapBytes) }
+
+// resolveUpTo does that with a bound of its own; 0: mapBytes.
+func resolveUpTo(r *Ref, look Lookup, most int) (Value, error) {
+	v, err := look(r)
+	switch {
+	case err != nil && r.Default != nil:
+		return Value{JSON: r.Default}, nil
+	case err != nil:
+		return Value{}, &Missing{Ref: r, Why: err.Error(), Err: err}
+	case v.JSON == nil && r.Default != nil:
+		return Value{JSON: r.Default}, nil
+	case v.JSON == nil:
+		return Value{JSON: []byte("null")}, nil
+	}
+	v.JSON = trimmed(v.JSON)
+	if r.Pointer != "" {
+		if most <= 0 {
+			most = mapBytes
+		}
+		f := follower{ref: r, left: most}
+		found, err := f.follow(v.JSON, strings.Split(r.Pointer[1:], "/"), 0)
+		if err != nil {
+			return Value{}, err
+		}
+		v = Value{JSON: found}
+	}
+	if !jsonrpc.Valid(v.JSON) {
+		return Value{}, fmt.Errorf("%s: %s: what it gave is no valid JSON", r.At, quoted(r.String()))
+	}
+	return v, nil
+}
+
+// follower goes where a pointer leads.
+type follower struct {
+	ref  *Ref
+	left int // bytes that may still be put together
+}
+
+// follow is the value behind tokens[i:], which are still escaped. A "*" stands for
+// each element of an array, and the values behind it become one; where the value is
+// an object it is a name as any other. What is missing behind a "*" is missing in
+// that element alone, and what stands in for it stands there.
+func (f *follower) follow(value []byte, tokens []string, i int) ([]byte, error) {
+	for ; i < len(tokens); i++ {
+		if tokens[i] == "*" && value[0] == '[' {
+			return f.each(value, tokens, i+1)
+		}
+		next := jsonrpc.At(value, "/"+tokens[i])
+		if len(next) == 0 {
+			return f.standin(value, tokens, i)
+		}
+		value = next
+	}
+	return value, nil
+}
+
+func (f *follower) each(array []byte, tokens []string, i int) ([]byte, error) {
+	all := []byte{'['}
+	for element := range jsonrpc.Elements(array) {
+		v, err := f.follow(element, tokens, i)
+		if err != nil {
+			return nil, err
+		}
+		if f.left -= len(v) + 1; f.left < 0 {
+			return nil, fmt.Errorf("%s: %s: too large", f.ref.At, quoted(f.ref.String()))
+		}
+		if len(all) > 1 {
+			all = append(all, ',')
+		}
+		all = append(all, v...)
+	}
+	return append(all, ']'), nil
+}
+
+func (f *follower) standin(value []byte, tokens []string, i int) ([]byte, error) {
+	switch {
+	case f.ref.Default != nil:
+		return f.ref.Default, nil
+	case f.ref.Null:
+		return []byte("null"), nil
+	}
+	place := "it"
+	if i > 0 {
+		place = quoted("/" + strings.Join(tokens[:i], "/"))
+	}
+	return nil, &Missing{Ref: f.ref, Why: place + " is " + shapeOf(value)}
+}
+
+// shapeOf says what there is to be found in a value.
+func shapeOf(value []byte) string {
+	const most = 6
+	switch value[0] {
+	case '[':
+		n := 0
+		for range jsonrpc.Elements(value) {
+			n++
+		}
+		return fmt.Sprintf("an array of %d", n)
+	case '{':
+		var names []string
+		for m := range jsonrpc.Members(value) {
+			if len(names) == most {
+				names = append(names, "…")
+				break
+			}
+			names = append(names, quoted(string(m.Name)))
+		}
+		if len(names) == 0 {
+			return "an empty object"
+		}
+		return "an object of " + strings.Join(names, ", ")
+	}
+	return aType(value)
+}
+
+// trimmed is a JSON value without white space around it.
+func trimmed(raw []byte) []byte { return bytes.Trim(raw, " \t\r\n") }

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	firstWait = 250 * time.Millisecond // before a call is tried again; the next one is twice as long
+	maxReason = 500                    // characters of why a step is not ok
+)
+
+// answer is what came of a call, tried as often as its step allows.
+type answer struct {
+	Call
+	Result
+	calls int // made
+	cut   bool
+}
+
+// call makes a call on a goroutine of its own. It has its slot until it is
+// answered, be it in between two tries.
+func (x *execution) call(ctx context.Context, g *stage, item int, arguments []byte) {
+	if g.began.IsZero() {
+		g.began = time.Now()
+	}
+	g.open++
+	x.open++
+	c := Call{Step: g.Step, Item: item, Arguments: arguments}
+	x.calls.Go(func() { x.answers <- x.try(ctx, c) })
+}
+
+// try makes a call, and again as long as it fails, its step allows it and the plan
+// has not ended.
+func (r *Runner) try(ctx context.Context, c Call) answer {
+	a := answer{Call: c}
+	for wait := firstWait; ; wait *= 2 {
+		if ctx.Err() != nil {
+			if a.calls == 0 {
+				a.Err = "cut short: " + ending(ctx)
+			}
+			a.cut = true
+			return a
+		}
+		a.Result = r.once(ctx, c)
+		a.calls++
+		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
+			a.cut = a.Err != "" && ctx.Err() != nil
+			return a
+		}
+		pause(ctx, wait)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// once makes a call within its time. An answer that comes at the last moment
+// counts.
+func (r *Runner) once(ctx context.Context, c Call) Result {
+	within, limit := ctx, c.Step.Timeout
+	if limit > 0 {
+		var stop context.CancelFunc
+		within, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	res := r.Call(within, c)
+	switch {
+	case res.Err == "" && res.JSON == nil:
+		res.Err = "no result"
+	case res.Err == "" || within.Err() == nil:
+	case ctx.Err() != nil:
+		res.Err, res.Doubt = "cut short: "+ending(ctx), true
+	default:
+		res.Err, res.Doubt = fmt.Sprintf("no answer within %s", limit), true
+	}
+	return res
+}
+
+// note adds an answer to what is known of its step.
+func (g *stage) note(a answer) {
+	st := g.status
+	if st.Calls == 0 {
+		st.Source = a.Source
+	} else if st.Source != a.Source {
+		st.Source = ""
+	}
+	st.Calls += a.calls
+	st.Bytes += a.Bytes
+	st.Took = time.Since(g.began)
+}
+
+// shorten cuts a text to so many characters.
+func shorten(text string, most int) string {
+	if len(text) <= most || utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	n := 0
+	for i := range text {
+		if n++; n == most {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}

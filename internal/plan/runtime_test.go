@@ -1,0 +1,286 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/plan"
+)
+
+const ms = time.Millisecond
+
+// A step begins when its last input has arrived, not when all of a wave have.
+func TestRunDataflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, s := run(t, plan.Limits{}, `{"steps":[
+			{"id":"slow","tool":"read","arguments":{"ms":100}},
+			{"id":"quick","tool":"read","arguments":{"ms":10}},
+			{"id":"after","tool":"read","arguments":{"ms":90,"x":"$ref:quick"}},
+			{"id":"last","tool":"read","arguments":{"ms":5,"x":["$ref:slow","$ref:after"]}}]}`)
+		if want := 105 * ms; report.Makespan != want {
+			t.Errorf("got a makespan of %s, want %s: %v", report.Makespan, want, s.made)
+		}
+		if got := report.Steps[2].Took; got != 90*ms {
+			t.Errorf("got %s for the third step, want 90ms", got)
+		}
+	})
+}
+
+func TestRunSlots(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		tool     string
+		parallel int
+		want     int // calls at once
+	}{
+		{"of the plan", "read", 3, 3},
+		{"of the host", "host", 3, 2},
+		{"of nobody", "read", 0, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var steps []string
+				for i := range 10 {
+					steps = append(steps, `{"id":"s`+string(rune('0'+i))+`","tool":"`+c.tool+`","arguments":{"ms":10}}`)
+				}
+				_, s := run(t, plan.Limits{Parallel: c.parallel}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
+				if s.most != c.want || len(s.made) != 10 {
+					t.Errorf("got %d calls, at most %d at once, want 10 and %d", len(s.made), s.most, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestRunTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, _ := run(t, plan.Limits{}, `{"steps":[
+			{"id":"a","tool":"read","arguments":{"ms":5000},"timeout":"1s"},
+			{"id":"late","tool":"read","arguments":{"ms":2000,"deaf":true,"give":1},"timeout":"1s"},
+			{"id":"w","tool":"write","arguments":{"ms":5000},"timeout":"1s"},
+			{"id":"after","tool":"write2","depends_on":["late"]}]}`)
+		want := "a failed: no answer within 1s\n" +
+			"late ok\n" + // it is here: nothing is gained by not taking it
+			"w failed in doubt: no answer within 1s\n" +
+			"after skipped: Skipped because 'w' may have changed something"
+		if got := fates(report); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		if report.Ended != "" {
+			t.Errorf("got %q, want a plan that went to its end", report.Ended)
+		}
+	})
+}
+
+func TestRunRetry(t *testing.T) {
+	for _, c := range []struct {
+		name, steps, want string
+		calls             int
+		took              time.Duration
+	}{
+		{
+			"until it works", `{"id":"a","tool":"read","retry":5,"arguments":{"ms":10,"fail":"no","times":2}}`,
+			"a ok", 3, 3*10*ms + 250*ms + 500*ms,
+		},
+		{
+			"until it is enough", `{"id":"a","tool":"read","retry":1,"arguments":{"ms":10,"fail":"no"}}`,
+			"a failed: no", 2, 2*10*ms + 250*ms,
+		},
+		{
+			"each try has its own time", `{"id":"a","tool":"read","retry":1,"timeout":"1s","arguments":{"ms":3000}}`,
+			"a failed: no answer within 1s", 2, 2*time.Second + 250*ms,
+		},
+		{
+			"not for what works", `{"id":"a","tool":"read","retry":3}`,
+			"a ok", 1, 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				report, s := run(t, plan.Limits{}, `{"steps":[`+c.steps+`]}`)
+				st := report.Steps[0]
+				if got := fates(report); got != c.want || st.Calls != c.calls || len(s.made) != c.calls || st.Took != c.took {
+					t.Errorf("got %s after %d calls (%d made) and %s, want %s after %d and %s",
+						got, st.Calls, len(s.made), st.Took, c.want, c.calls, c.took)
+				}
+			})
+		})
+	}
+}
+
+// What was under way is cut short, and what was a write is in doubt; the rest never
+// begins, and the report says which is which.
+func TestRunCancelled(t *testing.T) {
+	const steps = `{"steps":[
+		{"id":"w1","tool":"write","arguments":{"ms":10}},
+		{"id":"w2","tool":"write","arguments":{"ms":100}},
+		{"id":"w3","tool":"write","arguments":{"ms":10}},
+		{"id":"r1","tool":"read","arguments":{"ms":20,"give":7}},
+		{"id":"r2","tool":"read","arguments":{"ms":1000,"x":"$ref:r1"},"retry":5},
+		{"id":"again","tool":"read","arguments":{"ms":1,"fail":"busy"},"retry":5},
+		{"id":"each","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"ms":20}},
+		{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6]}}]}`
+	for _, c := range []struct {
+		name   string
+		limits plan.Limits
+		cancel error
+		want   string // why
+	}{
+		{"by the client", plan.Limits{}, context.Canceled, "cancelled"},
+		{"with a cause", plan.Limits{}, errors.New("the client has gone"), "the client has gone"},
+		{"by its own time", plan.Limits{Timeout: 50 * ms}, nil, "a plan may take 50ms (timeout)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServers()
+				r := &plan.Runner{Limits: c.limits, Call: s.call}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if c.cancel != nil {
+					time.AfterFunc(50*ms, func() { cancel(c.cancel) })
+				}
+				report := r.Run(ctx, parse(t, c.limits, steps))
+				want := "w1 ok\nw2 failed in doubt: cut short: " + c.want + "\nw3 cancelled: " + c.want +
+					"\nr1 ok\nr2 failed: cut short: " + c.want + "\nagain failed: busy" +
+					"\neach failed: 3 of 6 items; item 2: cut short: " + c.want + "\nlist ok"
+				if got := fates(report); got != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+				if report.Ended != c.want || report.Makespan != 50*ms {
+					t.Errorf("got %q after %s, want %q after 50ms", report.Ended, report.Makespan, c.want)
+				}
+				if !strings.Contains(s.ids(), "w2") || strings.Contains(s.ids(), "w3") {
+					t.Errorf("got calls %s", s.ids())
+				}
+			})
+		})
+	}
+}
+
+func TestRunCancelledBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		r := &plan.Runner{Call: s.call}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write"},{"id":"b","tool":"read","optional":true}]}`))
+		want := "a cancelled: cancelled\nb cancelled: cancelled"
+		if got := fates(report); got != want || len(s.made) > 0 || !report.Failed() {
+			t.Errorf("got\n%s\nafter calls %s, want\n%s\nand none", got, s.ids(), want)
+		}
+	})
+}
+
+// What ends with ctx but was answered all the same is no loss.
+func TestRunEndsAsItIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &plan.Runner{Call: s.call, Ended: func(st *plan.Status, ended, of int) { cancel() }}
+		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write","arguments":{"ms":10}}]}`))
+		if got := fates(report); got != "a ok" || report.Ended != "" {
+			t.Errorf("got %s, ended %q, want a plan that went to its end", got, report.Ended)
+		}
+	})
+}
+
+func TestRunTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		var ended []int
+		idle := 0
+		r := &plan.Runner{
+			Call:  s.call,
+			Ended: func(st *plan.Status, n, of int) { ended = append(ended, n, of) },
+			Idle: func(running int) {
+				synctest.Wait() // all that could begin has
+				if s.open != running {
+					t.Errorf("told of %d calls, %d are under way", running, s.open)
+				}
+				idle++
+			},
+		}
+		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read","arguments":{"ms":2}},
+			{"id":"b","tool":"read","arguments":{"ms":1}},{"id":"c","tool":"read","when":"$ref:a.zz"}]}`))
+		if want := []int{1, 3, 2, 3, 3, 3}; !slices.Equal(ended, want) || idle != 2 {
+			t.Errorf("got %v and %d waits, want %v and 2", ended, idle, want)
+		}
+	})
+}
+
+// A call that turns out to change something is not made: nobody was asked, and it
+// has no place among the writes.
+func TestRunSurprisingWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read","arguments":{"give":"delete"}},
+			{"id":"b","tool":"maybe","arguments":{"x":"$ref:a"}}]}`)
+		p.Steps[1].Writes = false // as if it could not have been told
+		s := newServers()
+		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
+		want := "a ok\nb failed: with these arguments maybe may change something, which was not known before"
+		if got := fates(report); got != want || s.ids() != "a" {
+			t.Errorf("got\n%s\nafter %s, want\n%s\nafter a", got, s.ids(), want)
+		}
+	})
+}
+
+// Results stay as long as somebody needs them, and no longer.
+func TestRunBytes(t *testing.T) {
+	const too = "answer of 102 bytes: all results of a plan may have 150 (max_result_bytes)"
+	for _, c := range []struct{ name, steps, want string }{
+		{
+			"one after the other",
+			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"b","tool":"read","arguments":{"long":100},"when":"$ref:a"},
+			{"id":"c","tool":"read","arguments":{"long":100},"when":"$ref:b"},{"id":"d","tool":"read","arguments":{"give":1},"when":"$ref:c"}`,
+			"a ok\nb ok\nc ok\nd ok",
+		},
+		{
+			"both at once",
+			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"b","tool":"read","arguments":{"ms":1,"long":100}},
+			{"id":"d","tool":"read","arguments":{"x":["$ref:a","$ref:b"]}}`,
+			"a ok\nb failed: " + too + "\nd skipped: Skipped because dependency 'b' failed",
+		},
+		{
+			"not those that nobody needs",
+			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"d","tool":"read","depends_on":["a"],"arguments":{"long":100}}`,
+			"a ok\nd ok",
+		},
+		{
+			"not for longer than somebody needs them",
+			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"b","tool":"read","when":false_,"arguments":{"x":"$ref:a"}},
+			{"id":"z","tool":"read","arguments":{"give":0}},{"id":"d","tool":"read","depends_on":["b"],"arguments":{"long":100}}`,
+			"a ok\nb skipped: when: false\nz ok\nd ok",
+		},
+		{
+			"a write was run, be its answer too long",
+			`{"id":"a","tool":"write","arguments":{"long":200}},{"id":"b","tool":"write"},{"id":"d","tool":"read","when":"$ref:a"}`,
+			"a failed in doubt: answer of 202 bytes: all results of a plan may have 150 (max_result_bytes)\n" +
+				"b skipped: Skipped because 'a' may have changed something\nd skipped: Skipped because dependency 'a' failed",
+		},
+		{
+			"arguments",
+			`{"id":"a","tool":"read","arguments":{"long":70}},{"id":"d","tool":"read","arguments":{"x":["$ref:a","$ref:a"]}}`,
+			"a ok\nd failed: /steps/1/arguments: more than 150 bytes",
+		},
+		{
+			"of for_each",
+			`{"id":"a","tool":"read","arguments":{"give":[1,2,3,4]}},{"id":"d","tool":"read","for_each":"$ref:a","max_parallel":1,"arguments":{"long":60}}`,
+			"a ok\nd failed: 3 of 4 items; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				steps := strings.ReplaceAll(c.steps, "false_", `"$ref:z"`)
+				report, s := run(t, plan.Limits{Bytes: 150}, `{"steps":[`+steps+`],"output_steps":["d"]}`)
+				if got := fates(report); got != c.want {
+					t.Errorf("got\n%s\nwant\n%s\nafter %s", got, c.want, s.ids())
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package plan
+
+import (
+	"math"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Of for_each.
+const (
+	usualItems = 100
+	mostItems  = 10_000
+)
+
+const (
+	mostRetries = 5
+	mostValue   = 1e9
+	usualChance = 0.5 // that an answer is of use, where nothing is known
+)
+
+var stepMembers = newNames([]string{
+	"id", "tool", "arguments", "depends_on", "when", "for_each", "max_items", "max_parallel", "timeout", "retry", "on_error",
+	"default", "optional", "value", "probability", "max_tokens", "independent", "conflicts",
+})
+
+// draft is a step while its plan is read.
+type draft struct {
+	*Step
+	at          string  // JSON pointer of the step
+	tool        string  // as it was named
+	loop        bool    // it has for_each, be it a broken one
+	independent bool    // of the order of its domains
+	scope       []scope // its references, and what they may refer to
+	dependsOn   []mention
+	conflicts   []mention
+	waits       []int // steps that must have ended: what it refers to and depends_on, rising
+	must        []int // steps whose results it cannot do without
+	foreign     bool  // it may be a tool that is not known: only to be scheduled
+	cost        int   // tokens of its answer, of a call that is only to be scheduled
+}
+
+// scope is a reference and whether item and index mean something there.
+type scope struct {
+	ref  *Ref
+	item bool
+	loop bool // it is for_each itself
+}
+
+// step reads one step of a plan.
+func (r *reading) step(d *draft, raw []byte) {
+	m := r.members(d, d.at, raw, stepMembers)
+	r.name(d, m)
+	r.arguments(d, m["arguments"])
+	r.condition(d, m["when"])
+	r.loop(d, m)
+	d.dependsOn = r.list(d, d.at+"/depends_on", m["depends_on"])
+	d.conflicts = r.list(d, d.at+"/conflicts", m["conflicts"])
+	d.Timeout = r.duration(d, d.at+"/timeout", m["timeout"])
+	d.Retry = r.whole(d, d.at+"/retry", m["retry"], 0, mostRetries)
+	r.onError(d, m)
+	d.Optional = r.flag(d, d.at+"/optional", m["optional"])
+	d.independent = r.flag(d, d.at+"/independent", m["independent"])
+	d.MaxTokens = r.whole(d, d.at+"/max_tokens", m["max_tokens"], 1, anyNumber)
+	r.worth(d, m)
+}
+
+// name reads who the step is and what it calls.
+func (r *reading) name(d *draft, m map[string][]byte) {
+	if raw := m["id"]; raw == nil {
+		r.say(d, d.at, `missing member "id"`)
+	} else if id := r.text(d, d.at+"/id", raw); raw[0] == '"' {
+		if d.ID = id; !validID(id) {
+			r.say(d, d.at+"/id", "want letters, digits, _ and -, at most %d of them, have %s", longestName, quoted(id))
+		}
+	}
+	raw := m["tool"]
+	if raw == nil {
+		r.say(d, d.at, `missing member "tool"`)
+		return
+	}
+	if d.tool = r.text(d, d.at+"/tool", raw); raw[0] != '"' {
+		return
+	}
+	r.findTool(d)
+}
+
+// validID reports whether an id can be referred to.
+func validID(id string) bool {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= longestName
+}
+
+// arguments reads an object, or the guide's string that holds one.
+func (r *reading) arguments(d *draft, raw []byte) {
+	at := d.at + "/arguments"
+	if text, ok := jsonrpc.String(raw); ok {
+		if raw = trimmed([]byte(text)); len(raw) > 0 && !jsonrpc.Valid(raw) {
+			r.say(d, at, "want an object, or a string that holds one: the string is no valid JSON")
+			return
+		}
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = []byte("{}")
+	}
+	switch {
+	case raw[0] != '{':
+		r.say(d, at, "want an object, or a string that holds one, have %s", kindOf(raw))
+	case nesting(raw) > deepest:
+		r.say(d, at, "nested deeper than %d", deepest)
+	default:
+		t, defects := parseTemplate(raw, at)
+		if r.take(d, defects) {
+			d.Arguments = t
+			d.refer(t.Refs(), func(s *scope) { s.item = true })
+			return
+		}
+	}
+}
+
+func (r *reading) condition(d *draft, raw []byte) {
+	if raw == nil {
+		return
+	}
+	c, defects := parseCondition(raw, d.at+"/when")
+	if r.take(d, defects) {
+		d.When = c
+		d.refer(c.Refs(), nil)
+	}
+}
+
+// loop reads for_each and what belongs to it.
+func (r *reading) loop(d *draft, m map[string][]byte) {
+	raw := m["for_each"]
+	d.loop = raw != nil
+	r.looped = r.looped || d.loop
+	d.MaxItems = r.whole(d, d.at+"/max_items", m["max_items"], 1, mostItems)
+	d.MaxParallel = r.whole(d, d.at+"/max_parallel", m["max_parallel"], 1, anyNumber)
+	if !d.loop {
+		for _, name := range []string{"max_items", "max_parallel"} {
+			if m[name] != nil {
+				r.say(d, d.at+"/"+name, "only a step with for_each has it")
+			}
+		}
+		return
+	}
+	if d.MaxItems == 0 {
+		d.MaxItems = usualItems
+	}
+	ref, defects := parseRef(raw, d.at+"/for_each")
+	if r.take(d, defects) {
+		d.ForEach = ref
+		d.refer([]*Ref{ref}, func(s *scope) { s.loop = true })
+	}
+}
+
+// refer notes references of the step.
+func (d *draft) refer(refs []*Ref, where func(*scope)) {
+	for _, ref := range refs {
+		s := scope{ref: ref}
+		if where != nil {
+			where(&s)
+		}
+		d.scope = append(d.scope, s)
+	}
+}
+
+// take notes the defects of a part of a step, and reports whether there are none.
+func (r *reading) take(d *draft, defects Defects) bool {
+	for _, one := range defects {
+		r.note(d, one)
+	}
+	return len(defects) == 0
+}
+
+// onError reads what becomes of those who wait for the step if it fails. A default
+// of null beside anything else is one that was not given.
+func (r *reading) onError(d *draft, m map[string][]byte) {
+	d.OnError = Fail
+	if raw := m["on_error"]; raw != nil {
+		s, _ := jsonrpc.String(raw)
+		switch o := OnError(s); o {
+		case Fail, Skip, Default, Continue:
+			d.OnError = o
+		default:
+			r.say(d, d.at+"/on_error", `want "fail", "skip", "default" or "continue", have %s`, textOr(raw))
+			return
+		}
+	}
+	given := m["default"]
+	switch {
+	case d.OnError == Default && given == nil:
+		r.say(d, d.at+"/on_error", `"default" needs a member "default" with the value`)
+	case d.OnError == Default:
+		d.Step.Default = given
+	case given != nil && string(given) != "null":
+		r.say(d, d.at+"/default", `stands in for a result only with "on_error": "default"`)
+	}
+}
+
+// worth reads what the answer is worth, and to whom it is left to choose.
+func (r *reading) worth(d *draft, m map[string][]byte) {
+	d.Probability = usualChance
+	if d.Step.Tool != nil {
+		d.Value = d.Step.Tool.Value
+		if d.Step.Tool.Probability > 0 {
+			d.Probability = d.Step.Tool.Probability
+		}
+	}
+	if raw := m["value"]; raw != nil {
+		d.Value = r.fraction(d, d.at+"/value", raw, mostValue, "a number of at least 0")
+	}
+	if raw := m["probability"]; raw != nil {
+		d.Probability = r.fraction(d, d.at+"/probability", raw, 1, "a number from 0 to 1")
+	}
+	if math.IsNaN(d.Value) || d.Value < 0 {
+		d.Value = 0 // of a tool, which nobody checks here
+	}
+}
+
+// textOr is a string as it was written, of anything else what it is.
+func textOr(raw []byte) string {
+	if s, ok := jsonrpc.String(raw); ok {
+		return quoted(s)
+	}
+	return kindOf(raw)
+}

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
+)
+
+// Resolve puts in what the references stand for, and gives compact JSON that is not
+// to be changed. What is put in is data: nothing in it is a reference. Where the
+// schema, which may be nil, wants a value of another type for a reference to go in,
+// and the same can be said in that type, it is (see coerce).
+//
+// An error names the place; it is a [*Missing] where a reference leads to nothing.
+// More than most bytes are an error; 0: any number.
+func (t *Template) Resolve(look Lookup, want *schema.Schema, most int) ([]byte, error) {
+	r := resolver{look: look, want: want, most: most, at: t.at}
+	if err := r.node(t.root); err != nil {
+		return nil, err
+	}
+	if !jsonrpc.Valid(r.out) {
+		return nil, fmt.Errorf("%s: nested too deep", t.at)
+	}
+	return r.out, nil
+}
+
+// CheckConstants reports the first thing that a schema finds wrong with the value
+// whatever its references stand for: a constant that does not fit, a member that is
+// missing or not known. What cannot be told before is not found wrong.
+func (t *Template) CheckConstants(s *schema.Schema) error {
+	var o outline
+	o.node(t.root)
+	return s.CheckOpen(o.out, o.open)
+}
+
+type resolver struct {
+	look Lookup
+	want *schema.Schema
+	most int
+	at   string
+	out  []byte
+	path []string // names and indexes from the outermost value to the one at hand
+}
+
+func (r *resolver) node(n *node) error {
+	switch {
+	case n.constant != nil:
+		return r.put(n.constant)
+	case n.ref != nil:
+		return r.value(n.ref)
+	case n.text != nil:
+		return r.text(n.text)
+	case n.members != nil:
+		return r.object(n.members)
+	}
+	return r.array(n.elements)
+}
+
+// put appends a part of the value, if there is room for it.
+func (r *resolver) put(part []byte) error {
+	if r.most > 0 && len(part) > r.most-len(r.out) {
+		return fmt.Errorf("%s: more than %d bytes", r.at, r.most)
+	}
+	r.out = append(r.out, part...)
+	return nil
+}
+
+// room is how many bytes there is room for; 0: any number.
+func (r *resolver) room() int {
+	if r.most <= 0 {
+		return 0
+	}
+	return max(r.most-len(r.out), 1)
+}
+
+func (r *resolver) value(ref *Ref) error {
+	v, err := resolveUpTo(ref, r.look, r.room())
+	if err != nil {
+		return err
+	}
+	if r.want == nil {
+		return r.put(appendCompact(nil, v.JSON))
+	}
+	return r.put(coerce(v, r.want, r.path))
+}
+
+func (r *resolver) text(pieces []piece) error {
+	var text []byte
+	for _, p := range pieces {
+		if p.ref == nil {
+			text = append(text, p.text...)
+			continue
+		}
+		v, err := resolveUpTo(p.ref, r.look, r.room())
+		if err != nil {
+			return err
+		}
+		text = append(text, asText(v)...)
+		if r.most > 0 && len(text) > r.most { // before they become more
+			break
+		}
+	}
+	return r.put(jsonrpc.AppendString(nil, string(text)))
+}
+
+func (r *resolver) object(members []member) error {
+	before := []byte{'{'}
+	for _, m := range members {
+		if err := r.put(append(append(before, m.key...), ':')); err != nil {
+			return err
+		}
+		r.path = append(r.path, m.name)
+		if err := r.node(m.value); err != nil {
+			return err
+		}
+		r.path = r.path[:len(r.path)-1]
+		before = []byte{','}
+	}
+	return r.put([]byte{'}'})
+}
+
+func (r *resolver) array(elements []*node) error {
+	before := []byte{'['}
+	for i, e := range elements {
+		if err := r.put(before); err != nil {
+			return err
+		}
+		r.path = append(r.path, strconv.Itoa(i))
+		if err := r.node(e); err != nil {
+			return err
+		}
+		r.path = r.path[:len(r.path)-1]
+		before = []byte{','}
+	}
+	return r.put([]byte{']'})
+}
+
+// outline is a value with null in the places that are not known.
+type outline struct {
+	out  []byte
+	path []string
+	open [][]string // paths of those places
+}
+
+func (o *outline) node(n *node) {
+	switch {
+	case n.constant != nil:
+		o.out = append(o.out, n.constant...)
+	case n.members != nil:
+		before := byte('{')
+		for _, m := range n.members {
+			o.out = append(append(append(o.out, before), m.key...), ':')
+			o.within(m.name, m.value)
+			before = ','
+		}
+		o.out = append(o.out, '}')
+	case n.elements != nil:
+		before := byte('[')
+		for i, e := range n.elements {
+			o.out = append(o.out, before)
+			o.within(strconv.Itoa(i), e)
+			before = ','
+		}
+		o.out = append(o.out, ']')
+	default:
+		o.out = append(o.out, "null"...)
+		o.open = append(o.open, append([]string(nil), o.path...))
+	}
+}
+
+func (o *outline) within(name string, n *node) {
+	o.path = append(o.path, name)
+	o.node(n)
+	o.path = o.path[:len(o.path)-1]
+}
