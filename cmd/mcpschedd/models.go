@@ -24,9 +24,10 @@ func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 	return m, problems
 }
 
-// unmeant finds what a configuration says of tools that cannot be meant.
+// unmeant finds what a configuration says of tools and plans that cannot be meant.
 func unmeant(c *config.Config) []config.Problem {
 	_, problems := models(c)
+	problems = append(problems, unsound(c)...)
 	for _, u := range c.Upstreams {
 		if u.Provider == "" {
 			continue

@@ -44,6 +44,7 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		Repeat: c.Dedup.Repeat,
 
 		Enrichment: enrichment(&c.Enrichment),
+		Plans:      plans(c),
 	}
 	o.Models, _ = models(c) // its problems kept the configuration from being loaded
 	for _, u := range c.Upstreams {

@@ -39,12 +39,13 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name: want a string"}
 	}
 	p := x.s.srv.policy.Load()
-	t, ok := x.s.view.resolve(p, l, name)
-	if !ok {
-		t, ok = x.s.offered(l, name)
+	if l == upstream.Tools && !x.step {
+		if x.own = x.s.ownTool(p, name); x.own != nil {
+			return nil
+		}
 	}
-	lease := x.s.find(t.upstream)
-	if !ok || lease == nil || l == upstream.Tools && !lease.member.allows(t.name) {
+	t, lease := x.s.named(p, l, name)
+	if lease == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
 	if t.name != name {
@@ -61,6 +62,20 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 		x.sight()
 	}
 	return nil
+}
+
+// named finds what a tool or prompt of that name stands for; nil: nothing that the
+// session may use.
+func (s *session) named(p *policy, l upstream.List, name string) (target, *leased) {
+	t, ok := s.view.resolve(p, l, name)
+	if !ok {
+		t, ok = s.offered(l, name)
+	}
+	lease := s.find(t.upstream)
+	if !ok || lease == nil || l == upstream.Tools && !lease.member.allows(t.name) {
+		return target{}, nil
+	}
+	return t, lease
 }
 
 // routing reads the member that routes a request. One that is written twice,

@@ -141,6 +141,12 @@ func (c *caller) start(method, params string) pending {
 	if c.era == stateless {
 		params = withMeta(params, able, "")
 	}
+	return c.startAs(method, params)
+}
+
+// startAs sends a request whose params say themselves what the client is.
+func (c *caller) startAs(method, params string) pending {
+	c.t.Helper()
 	c.mu.Lock()
 	c.ids++
 	p := pending{c, fmt.Sprint(c.ids), make(chan jsonrpc.Message, 1)}

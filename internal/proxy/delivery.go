@@ -17,7 +17,7 @@ const decisionTime = 50 * time.Millisecond
 // because of it: then it cannot be written by whoever brings it.
 func (x *exchange) announces(p *policy) bool {
 	e := &p.Enrichment
-	return !x.stateless && x.s.delivered != nil && e.Mode == "on" &&
+	return !x.stateless && x.delivered() != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !x.lease.structured(x.tool)
 }
 

@@ -25,7 +25,8 @@ type exchange struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	lease *leased // whom it is for; nil: the proxy itself, or not known yet
+	lease *leased  // whom it is for; nil: the proxy itself, or not known yet
+	own   *ownTool // the tool of the proxy's own that is called; nil: another's
 	turn  upstream.Turn
 	name  []byte       // raw; the target's own name where it differs from the one the client used
 	gone  bool         // its call goes on without it, and has its passage and turn
@@ -94,7 +95,9 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 		s.nowReady() // a client that makes requests takes messages too
 	}
 	s.mu.Lock()
-	x.key = string(x.msg.ID)
+	if x.key == "" {
+		x.key = string(x.msg.ID)
+	}
 	if s.pooled {
 		s.admitted++
 		x.key = fmt.Sprintf("%s %d", x.key, s.admitted)
@@ -195,6 +198,10 @@ func (x *exchange) leave() {
 
 // serve answers the request.
 func (x *exchange) serve() {
+	if x.own != nil {
+		x.own.serve(x)
+		return
+	}
 	switch x.msg.Method {
 	case "ping":
 		x.finish([]byte("{}"))

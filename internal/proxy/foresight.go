@@ -43,6 +43,7 @@ type foresight struct {
 	barred  sync.Map // target → true: it is never run early again
 	deadly  sync.Map // target → true: its server ended while a guess at it was there
 	proven  sync.Map // target → true: its server's word that it only reads has been tested
+	usual   sync.Map // target → forecast.Usual, for those who plan
 }
 
 // sighted is something the worker is told.

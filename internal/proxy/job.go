@@ -28,6 +28,8 @@ type job struct {
 	sentAt atomic.Int64 // when, in Unix ns
 	took   atomic.Int64 // ns from its sending to its answer; 0: there was none
 	early  bool         // nobody has made it yet
+	step   bool         // it is a step of a plan: the client is not given its answer as it is
+	doubt  atomic.Bool  // it failed, and may have been run
 	free   bool         // of a guess: no argument was read off a result or learned
 	due    *due         // of a guess: until when a call waits for it; nil: for ever
 	late   func()       // of a guess: called when its server has answered after all; nil: nobody cares
@@ -211,6 +213,7 @@ func (j *job) settle(l *leased, passage *dedup.Passage, answer upstream.Answer, 
 	switch {
 	case err != nil && answer.Sent && !answer.Limited:
 		passage.Doubt()
+		j.doubt.Store(true)
 	case err == nil && j.began(l, passage, answer):
 	default:
 		passage.End()

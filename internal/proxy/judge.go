@@ -65,7 +65,7 @@ func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 		return out
 	}
 	out.query = dedup.Query{
-		Key: key, Places: m.Reads(args), Delivered: j.s.delivered,
+		Key: key, Places: m.Reads(args), Delivered: j.delivered(),
 		Use: dedup.Use{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff,
@@ -73,6 +73,15 @@ func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 		},
 	}
 	return out
+}
+
+// delivered is where what the client is given is noted; nil: it is not given the
+// answer as it is.
+func (j *job) delivered() *dedup.Delivered {
+	if j.step {
+		return nil
+	}
+	return j.s.delivered
 }
 
 // namesOf yields the names of an object's members.

@@ -33,6 +33,9 @@ func (s *session) joined(l upstream.List) []byte {
 	p := s.srv.policy.Load()
 	out := []byte{}
 	seen := make(map[string]bool)
+	if l == upstream.Tools {
+		out = s.appendOwn(out, p)
+	}
 	for _, lease := range s.current() {
 		offer := lease.Offer()
 		if offer == nil {

@@ -57,7 +57,7 @@ func milliseconds(d time.Duration) []byte {
 // holds: the operator wants it, one id stands for one conversation, and no
 // schema is promised.
 func (x *exchange) mayRefer() bool {
-	if x.s.srv.policy.Load().Repeat != "reference" || x.s.id == "" {
+	if x.s.srv.policy.Load().Repeat != "reference" || x.s.id == "" || x.step {
 		return false
 	}
 	offer := x.lease.Offer()

@@ -68,6 +68,22 @@ func (v *view) show(p *policy, l upstream.List, t target) string {
 	return ""
 }
 
+// claim gives a name to a tool of the proxy's own, and reports whether that bears
+// it: not if an upstream's tool had it before.
+func (v *view) claim(name string) bool {
+	own := target{"", name}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.bound[upstream.Tools] == nil {
+		v.bound[upstream.Tools] = make(map[string]target)
+	}
+	t, taken := v.bound[upstream.Tools][name]
+	if !taken {
+		v.bound[upstream.Tools][name] = own
+	}
+	return !taken || t == own
+}
+
 // resolve says what a name of a request stands for. known is false where
 // neither the name nor what was listed tells; the caller then looks at what the
 // upstreams offer. A name that was bound to an upstream no longer there stays

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"sync"
@@ -9,8 +8,6 @@ import (
 
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/forecast"
-	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/schema"
 	"mcpschedd/internal/upstream"
 )
 
@@ -29,14 +26,6 @@ type outlook struct {
 	kept     time.Time // when
 	told     time.Time // when its counts were last copied out
 	at       *leased   // the lease of the session that is looked at
-	schemas  map[string]compiled
-}
-
-// compiled is the input schema of a tool as it was listed.
-type compiled struct {
-	item   []byte
-	schema *schema.Schema
-	err    error
 }
 
 // outlookOn returns what is known of an upstream, read from where it is kept when
@@ -49,7 +38,7 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 		return o
 	}
 	old := o
-	o = &outlook{srv: w.srv, made: p.Enrichment, maxAge: p.MaxAge, keep: l.member.Learned, at: l, schemas: make(map[string]compiled)}
+	o = &outlook{srv: w.srv, made: p.Enrichment, maxAge: p.MaxAge, keep: l.member.Learned, at: l}
 	o.forecast = forecast.New(forecast.Options{
 		Tool: o.tool, Learn: p.Enrichment.Learn, ShadowLabels: p.Enrichment.ShadowLabels, MaxAge: p.MaxAge,
 	})
@@ -65,7 +54,18 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 	}
 	w.keepOne(l.member.known, o)
 	w.proveAll(o)
+	for _, tool := range o.forecast.Seen() {
+		w.publish(o, tool)
+	}
 	return o
+}
+
+// publish lets those who plan know what was learned of a tool's calls. What the
+// forecast has no room for is not known here either.
+func (w *foresight) publish(o *outlook, tool string) {
+	if u := o.forecast.Usual(tool); u.Latency.P50 > 0 {
+		w.usual.Store(target{o.at.member.known, tool}, u)
+	}
 }
 
 // handDown hands on what was learned under other rules: by where it is kept, or, if
@@ -94,17 +94,7 @@ func (o *outlook) tool(name string) forecast.Tool {
 	if !listed || !o.at.member.allows(name) {
 		return forecast.Tool{}
 	}
-	c, known := o.schemas[name]
-	if !known || !bytes.Equal(c.item, item.Raw) {
-		c = compiled{item: item.Raw}
-		if c.schema, c.err = schema.Compile(jsonrpc.Get(item.Raw, "inputSchema")); c.err != nil {
-			o.srv.log.Info("tool not run early: its input schema cannot be read", "upstream", o.at.Name(), "tool", name, "err", c.err)
-		}
-		if len(o.schemas) >= modelsKept {
-			clear(o.schemas)
-		}
-		o.schemas[name] = c
-	}
+	c := o.srv.schemas.of(o.at, item)
 	if c.err != nil {
 		return forecast.Tool{}
 	}
@@ -148,7 +138,7 @@ func (w *foresight) forget() {
 		}
 		w.proveAll(o) // the operator may have given their word for a tool
 	}
-	for _, of := range []*sync.Map{&w.proven, &w.barred, &w.deadly} {
+	for _, of := range []*sync.Map{&w.proven, &w.barred, &w.deadly, &w.usual} {
 		for t := range of.Range {
 			if gone(t.(target).upstream) {
 				of.Delete(t)

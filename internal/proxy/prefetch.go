@@ -77,7 +77,7 @@ func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *job, answ
 	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
 		w.deadly.Store(target{l.member.known, g.Tool}, true) // while this process lives
 		w.srv.log.Warn("server ended while a guess was with it; its tool is not guessed at any more", "upstream", l.Name(), "tool", g.Tool)
-	case err == nil && goesOn(answer):
+	case err == nil && goesOn(answer.Result):
 		w.bar(v.s, l, g.Tool, "it made a task of a call that was run early")
 	}
 	var result []byte
@@ -118,9 +118,9 @@ func diedOf(err error) bool {
 	return away
 }
 
-// goesOn reports whether the answer says that the call goes on as a task.
-func goesOn(answer upstream.Answer) bool {
-	return jsonrpc.Get(answer.Result, "task") != nil || string(jsonrpc.Get(answer.Result, "resultType")) == `"task"`
+// goesOn reports whether a result says that the call goes on as a task.
+func goesOn(result []byte) bool {
+	return jsonrpc.Get(result, "task") != nil || string(jsonrpc.Get(result, "resultType")) == `"task"`
 }
 
 // prefetch makes a tools/call on a guess: its answer goes into the store, and to

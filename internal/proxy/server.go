@@ -45,6 +45,7 @@ type Options struct {
 	Repeat string                // "body" (the default), or "reference": a note may stand for what a client already holds
 
 	Enrichment Enrichment
+	Plans      Plans
 }
 
 // Upstream is one configured server and what the proxy does with it.
@@ -76,6 +77,8 @@ type Server struct {
 	scopes atomic.Uint64  // sessions so far
 
 	foresight *foresight
+	schemas   *schemas
+	kept      *kept // results of plans, for reading what did not come back
 
 	applying sync.Mutex // held while the policy is replaced
 
@@ -92,6 +95,7 @@ type policy struct {
 	members []*member // in configuration order
 	prefix  bool      // names are upstream__tool
 	models  *models
+	own     []*ownTool // what the proxy itself offers
 }
 
 // member is one upstream of a policy.
@@ -119,6 +123,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		views:    make(map[string]*view),
 	}
 	s.foresight = newForesight(s, o.Enrichment.slots())
+	s.schemas, s.kept = newSchemas(o.Log), newKept()
 	s.policy.Store(s.build(o, nil))
 	return s
 }
@@ -160,6 +165,8 @@ func (s *Server) build(o Options, old *policy) *policy {
 		}
 		p.members = append(p.members, m)
 	}
+	p.Plans.withDefaults()
+	p.own = ownTools(&p.Plans)
 	p.models = newModels(o.Models)
 	return p
 }

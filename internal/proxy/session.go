@@ -65,6 +65,8 @@ type session struct {
 	listens    map[string]*listening           // exchange.key of subscriptions/listen → the open stream
 	across     map[*parked]struct{}            // calls to servers of the other era that may have questions
 	parked     map[string]*parked              // handle → a call that waits for the client's input
+	plans      map[string]*planRun             // handle → a plan that does
+	plansBegun int                             // so far
 	tasks      map[task]running                // task → what it may still change
 	tasksBegun int                             // so far
 	listed     [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
@@ -94,6 +96,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 		listens:  make(map[string]*listening),
 		across:   make(map[*parked]struct{}),
 		parked:   make(map[string]*parked),
+		plans:    make(map[string]*planRun),
 		told:     make(map[string]*notice),
 		tasks:    make(map[task]running),
 	}
@@ -315,6 +318,7 @@ func (s *session) end(why error) {
 	wg.Wait()
 	s.work.Wait()
 	s.srv.store.Drop(s.scope)
+	s.srv.kept.drop(s)
 	s.srv.foresight.insist(func(w *foresight) { w.leave(s) }) // after all its guesses have met their fate
 	s.srv.mu.Lock()
 	delete(s.srv.sessions, s) // not before: the server's Close waits for what is in it

@@ -144,6 +144,7 @@ func (w *foresight) answered(h *answerSeen) {
 	}
 	f := v.on(o)
 	f.Result(r)
+	w.publish(o, h.tool)
 	w.tally.learn(o, h.at)
 	if o.at.dull() {
 		return

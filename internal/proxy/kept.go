@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"container/list"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+)
+
+// What is kept of the results of plans, so that what did not fit into an answer
+// can be read. The oldest go first.
+const (
+	mostKept        = 256 << 20 // bytes
+	mostKeptSession = 32 << 20  // of those, one session's
+)
+
+// kept are results of plans that can be read for a while, by whoever has the
+// handle and is of the session that the plan was of.
+type kept struct {
+	mu       sync.Mutex
+	order    *list.List // of *keeping, oldest first
+	found    map[string]*list.Element
+	bytes    int
+	sessions map[*session]int // bytes
+}
+
+// keeping is one result that is kept.
+type keeping struct {
+	handle string
+	s      *session
+	of     string // what it is the result of
+	value  plan.Value
+	at     time.Time
+	until  time.Time
+}
+
+func newKept() *kept {
+	return &kept{order: list.New(), found: make(map[string]*list.Element), sessions: make(map[*session]int)}
+}
+
+func (k *keeping) bytes() int { return len(k.value.JSON) + len(k.value.Text) + 256 }
+
+// add keeps a result and returns its handle, of at least 128 random bits; "" if it
+// is too large to be kept.
+func (k *kept) add(s *session, of string, v plan.Value, now time.Time, span time.Duration) string {
+	e := &keeping{handle: rand.Text(), s: s, of: of, value: v, at: now, until: now.Add(span)}
+	n := e.bytes()
+	if n > mostKeptSession {
+		return ""
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at := k.order.Front(); at != nil; { // what is over goes, and what has no room
+		next, old := at.Next(), at.Value.(*keeping)
+		switch {
+		case now.After(old.until), k.bytes+n > mostKept, old.s == s && k.sessions[s]+n > mostKeptSession:
+			k.removeLocked(at)
+		}
+		at = next
+	}
+	k.found[e.handle] = k.order.PushBack(e)
+	k.bytes += n
+	k.sessions[s] += n
+	return e.handle
+}
+
+func (k *kept) removeLocked(at *list.Element) {
+	e := k.order.Remove(at).(*keeping)
+	delete(k.found, e.handle)
+	k.bytes -= e.bytes()
+	if k.sessions[e.s] -= e.bytes(); k.sessions[e.s] == 0 {
+		delete(k.sessions, e.s)
+	}
+}
+
+// find returns what a handle of the session stands for; nil: nothing any more.
+func (k *kept) find(s *session, handle string, now time.Time) *keeping {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := k.found[handle]
+	if at == nil {
+		return nil
+	}
+	e := at.Value.(*keeping)
+	if e.s != s || now.After(e.until) {
+		return nil
+	}
+	return e
+}
+
+// drop forgets what is kept for a session that has ended.
+func (k *kept) drop(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at := k.order.Front(); at != nil && k.sessions[s] > 0; {
+		next := at.Next()
+		if at.Value.(*keeping).s == s {
+			k.removeLocked(at)
+		}
+		at = next
+	}
+}
+
+// list says what is kept for a session.
+func (k *kept) list(s *session, now time.Time) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var b strings.Builder
+	for at := k.order.Back(); at != nil; at = at.Prev() {
+		if e := at.Value.(*keeping); e.s == s && !now.After(e.until) {
+			fmt.Fprintf(&b, "%s  %s, %d bytes, %v ago, kept for another %v\n", e.handle, e.of, len(e.value.JSON), now.Sub(e.at).Round(time.Second), e.until.Sub(now).Round(time.Second))
+		}
+	}
+	if b.Len() == 0 {
+		return "Nothing is kept."
+	}
+	return b.String()
+}
+
+// excerptOf is what is asked of a result that is kept.
+type excerptOf struct {
+	handle  string
+	pointer string
+	offset  int // of the text; below 0: not asked for
+}
+
+// readExcerpt reads the arguments of mcpschedd_read_result.
+func readExcerpt(raw []byte) (excerptOf, error) {
+	q := excerptOf{offset: -1}
+	var ok bool
+	for m := range jsonrpc.Members(raw) {
+		switch name := string(m.Name); name {
+		case "handle":
+			if q.handle, ok = jsonrpc.String(m.Value); !ok {
+				return q, fmt.Errorf("handle: want a string, have %s", m.Value)
+			}
+		case "pointer":
+			if q.pointer, ok = jsonrpc.String(m.Value); !ok || !jsonrpc.ValidPointer(q.pointer) {
+				return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %.80s`, m.Value)
+			}
+		case "offset":
+			n, err := strconv.ParseUint(string(m.Value), 10, 31)
+			if err != nil {
+				return q, fmt.Errorf("offset: want a whole number of bytes, have %.80s", m.Value)
+			}
+			q.offset = int(n)
+		default:
+			return q, fmt.Errorf("%s: unknown; want handle, and pointer or offset", name)
+		}
+	}
+	return q, nil
+}
+
+// read gives the part that is asked for, or as much of it as fits.
+func (k *keeping) read(q excerptOf, tokens int) ([]byte, error) {
+	limit := excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
+	value := jsonrpc.At(k.value.JSON, q.pointer)
+	if value == nil {
+		return nil, fmt.Errorf("pointer %q: nothing there", q.pointer)
+	}
+	if q.offset >= 0 {
+		text, ok := jsonrpc.String(value)
+		if !ok {
+			text = string(value)
+		}
+		if q.offset > len(text) {
+			return nil, fmt.Errorf("offset %d: the text has %d bytes", q.offset, len(text))
+		}
+		part, next := excerpt.Text(text, q.offset, limit)
+		out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
+		if next >= 0 {
+			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
+		}
+		return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10)), nil
+	}
+	part, left := excerpt.Cut(value, limit)
+	out := jsonrpc.Set(nil, "value", part)
+	if len(left) > 0 {
+		out = jsonrpc.Set(out, "left_out", leftOut(left, q.pointer))
+	}
+	return out, nil
+}
+
+// leftOut lists what did not fit, by pointers into the whole result.
+func leftOut(left []excerpt.Left, base string) []byte {
+	out := []byte("[")
+	for i, l := range left {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(jsonrpc.AppendString(append(out, `{"pointer":`...), base+l.Pointer), `,"what":`...)
+		out = jsonrpc.AppendString(out, l.What)
+		out = fmt.Appendf(out, `,"from":%d,"count":%d,"bytes":%d}`, l.From, l.Count, l.Bytes)
+	}
+	return append(out, ']')
+}

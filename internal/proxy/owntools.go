@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+)
+
+// ownTool is a tool of the proxy's own.
+type ownTool struct {
+	name  string
+	item  []byte // as it is listed
+	serve func(*exchange)
+}
+
+// The names of the proxy's own tools. A named plan is plan__NAME.
+const (
+	planTool     = "execute_tool_plan"
+	scheduleTool = "mcpschedd_schedule"
+	readTool     = "mcpschedd_read_result"
+	planPrefix   = "plan" + separator
+)
+
+// ownTools are those that a policy offers, in the order of the list.
+func ownTools(p *Plans) []*ownTool {
+	if !p.Enabled {
+		return nil
+	}
+	reads, runs := `{"readOnlyHint":true,"openWorldHint":false}`, `{"readOnlyHint":false,"destructiveHint":true}`
+	if p.Mutations == "deny" {
+		runs = `{"readOnlyHint":true}`
+	}
+	out := []*ownTool{
+		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), (*exchange).servePlan},
+		{scheduleTool, ownItem(scheduleTool, scheduleDescription, plan.ScheduleSchema(), nil, reads), (*exchange).serveSchedule},
+		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), (*exchange).serveRead},
+	}
+	for i := range p.Named {
+		n := &p.Named[i]
+		out = append(out, &ownTool{
+			planPrefix + n.Name,
+			ownItem(planPrefix+n.Name, n.Description, n.inputSchema(), plan.OutputSchema(), runs),
+			func(x *exchange) { x.serveNamed(n) },
+		})
+	}
+	return out
+}
+
+const (
+	scheduleDescription = "Say which of some possible tool calls are worth making within a token budget, and in which order over parallel slots. Nothing is run. A call may refer to another's result as $result_ID; value (0 to 1), probability, cost_tokens default to what is known of the tool."
+	readDescription     = "Read what did not fit into an answer of execute_tool_plan: give its handle, and a JSON pointer into the result or a text offset. Without a handle: which results are kept."
+)
+
+func ownItem(name, description string, input, output []byte, annotations string) []byte {
+	item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))
+	item = jsonrpc.Set(item, "description", jsonrpc.AppendString(nil, description))
+	item = jsonrpc.Set(item, "inputSchema", input)
+	if output != nil {
+		item = jsonrpc.Set(item, "outputSchema", output)
+	}
+	return jsonrpc.Set(item, "annotations", []byte(annotations))
+}
+
+// ownTool is the tool of the proxy's own that bears the name in this session; nil
+// if none does. Who sees one upstream alone sees nothing else.
+func (s *session) ownTool(p *policy, name string) *ownTool {
+	if s.view.only != "" {
+		return nil
+	}
+	for _, t := range p.own {
+		if t.name == name && s.view.claim(name) {
+			return t
+		}
+	}
+	return nil
+}
+
+// appendOwn lists the proxy's own tools.
+func (s *session) appendOwn(out []byte, p *policy) []byte {
+	for _, t := range p.own {
+		if s.ownTool(p, t.name) == nil {
+			s.srv.log.Debug("left out of the list: an upstream's tool had the name before", "name", t.name)
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, t.item...)
+	}
+	return out
+}
+
+// ownArguments are the arguments of a call of one of these tools.
+func (x *exchange) ownArguments() ([]byte, error) {
+	raw := jsonrpc.Get(x.msg.Params, "arguments")
+	if raw == nil || bytes.Equal(raw, []byte("null")) {
+		return noArguments, nil
+	}
+	if raw[0] != '{' {
+		return nil, errors.New("arguments: want an object")
+	}
+	return raw, nil
+}
+
+// told answers with a text, or with why there is none.
+func (x *exchange) told(text string, err error) {
+	failed := ""
+	if err != nil {
+		text, failed = err.Error(), `,"isError":true`
+	}
+	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text)
+	x.finish(append(append(append(out, `}]`...), failed...), '}'))
+}
+
+// shown answers with what has a structure, and with its text for those who read
+// no other.
+func (x *exchange) shown(structured []byte, blocks [][]byte, failed bool) {
+	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), string(structured))
+	out = append(out, '}')
+	for _, b := range blocks {
+		out = append(append(out, ','), b...)
+	}
+	out = append(append(out, `],"structuredContent":`...), structured...)
+	if failed {
+		out = append(out, `,"isError":true`...)
+	}
+	x.finish(append(out, '}'))
+}
+
+// serveSchedule answers a call of mcpschedd_schedule.
+func (x *exchange) serveSchedule() {
+	raw, err := x.ownArguments()
+	if err != nil {
+		x.told("", err)
+		return
+	}
+	x.s.settle(x.ctx)
+	out, defects := plan.Schedule(raw, x.planOptions(nil))
+	if len(defects) > 0 {
+		x.told("", defects)
+		return
+	}
+	x.shown(out, nil, false)
+}
+
+// serveRead answers a call of mcpschedd_read_result.
+func (x *exchange) serveRead() {
+	raw, err := x.ownArguments()
+	if err != nil {
+		x.told("", err)
+		return
+	}
+	q, err := readExcerpt(raw)
+	if err != nil {
+		x.told("", err)
+		return
+	}
+	p := x.s.srv.policy.Load()
+	if q.handle == "" {
+		if x.s.scope == "" {
+			x.told("", errors.New("handle: missing"))
+			return
+		}
+		x.told(x.s.srv.kept.list(x.s, time.Now()), nil)
+		return
+	}
+	k := x.s.srv.kept.find(x.s, q.handle, time.Now())
+	if k == nil {
+		x.told("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
+		return
+	}
+	out, err := k.read(q, p.Plans.brings(p.Plans.Budget))
+	if err != nil {
+		x.told("", err)
+		return
+	}
+	x.shown(out, nil, false)
+}

@@ -1,0 +1,190 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// asked is a question to the client.
+type asked struct {
+	key    string // of whoever asks
+	method string
+	params []byte
+}
+
+// idle says how many calls are under way while the plan waits for one of them.
+func (r *planRun) idle(running int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = running
+	r.pressLocked()
+}
+
+// pressLocked has the client asked if nothing goes on without it.
+func (r *planRun) pressLocked() {
+	if len(r.open) == 0 || r.blocked < r.running {
+		return
+	}
+	select {
+	case r.asking <- struct{}{}:
+	default:
+	}
+}
+
+// ask puts questions to the client on behalf of one call and waits for all the
+// answers, which it returns in their order.
+func (r *planRun) ask(ctx context.Context, questions []asked) ([][]byte, *jsonrpc.Error) {
+	if r.stateless {
+		return r.askLater(ctx, questions)
+	}
+	answers := make([][]byte, len(questions))
+	for i, q := range questions {
+		answer, err := r.s.put(ctx, &stepOutlet{r: r}, q.method, q.params)
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// askLater is ask for a stateless client: the questions go with the answer to its
+// request, once nothing is under way any more that could add to them.
+func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *jsonrpc.Error) {
+	for _, q := range questions {
+		if needs := capabilityFor(q.method); needs != "" && jsonrpc.Get(r.hop.Capabilities, needs) == nil {
+			return nil, cannotBeAsked(q.method)
+		}
+	}
+	waiting, keys := make([]*question, len(questions)), make([]string, len(questions))
+	r.mu.Lock()
+	for i, q := range questions {
+		r.asked++
+		keys[i] = fmt.Sprintf("%s.%d", q.key, r.asked)
+		waiting[i] = &question{method: q.method, params: q.params, reply: make(chan reply, 1)}
+		r.open[keys[i]] = waiting[i]
+	}
+	r.blocked++
+	r.pressLocked()
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.blocked--
+		for _, key := range keys {
+			delete(r.open, key)
+		}
+	}()
+	answers := make([][]byte, len(questions))
+	for i, q := range waiting {
+		select {
+		case a := <-q.reply:
+			if a.err != nil {
+				return nil, a.err
+			}
+			answers[i] = a.result
+		case <-ctx.Done():
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+		}
+	}
+	return answers, nil
+}
+
+// shelvePlan answers the request with the open questions and puts the plan away
+// under a new single-use handle. It is false if there are none any more.
+func (x *exchange) shelvePlan(r *planRun) bool {
+	r.mu.Lock()
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	n := len(r.open)
+	for key, q := range r.open {
+		out = jsonrpc.AppendString(append(jsonrpc.AppendString(out, key), `:{"method":`...), q.method)
+		if q.params != nil {
+			out = append(append(out, `,"params":`...), q.params...)
+		}
+		out = append(out, "},"...)
+	}
+	if n > 0 {
+		r.x = nil
+	}
+	r.mu.Unlock()
+	if n == 0 {
+		return false
+	}
+	handle := rand.Text()
+	out[len(out)-1] = '}'
+	out = jsonrpc.AppendString(append(out, `,"requestState":`...), handle)
+	if !x.s.holdPlan(handle, r) {
+		r.cancel(errSessionEnded)
+	}
+	x.write(jsonrpc.AppendResult(nil, x.msg.ID, append(out, '}')))
+	return true
+}
+
+// holdPlan keeps a plan for the client's next request; false if there will be none.
+func (s *session) holdPlan(handle string, r *planRun) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.plans[handle] = r
+	r.expiry = time.AfterFunc(parkedFor, func() {
+		if s.takePlan(handle) != nil {
+			r.cancel(fmt.Errorf("the client did not answer within %v", parkedFor))
+		}
+	})
+	return true
+}
+
+func (s *session) takePlan(handle string) *planRun {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.plans[handle]
+	delete(s.plans, handle)
+	if r != nil {
+		r.expiry.Stop()
+	}
+	return r
+}
+
+// resumePlan takes up a plan with the answers its client has fetched, and reports
+// whether the request was about one.
+func (x *exchange) resumePlan(arguments []byte) bool {
+	handle, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "requestState"))
+	if !ok || !x.stateless {
+		return false
+	}
+	r := x.s.takePlan(handle)
+	switch {
+	case r == nil:
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"})
+		return true
+	case r.own.name != x.own.name || !bytes.Equal(r.arguments, arguments):
+		r.cancel(errors.New("its handle came with another request"))
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"})
+		return true
+	}
+	responses := jsonrpc.Get(x.msg.Params, "inputResponses")
+	r.mu.Lock()
+	r.x = x
+	answered := 0
+	for key, q := range r.open {
+		if result := jsonrpc.Get(responses, key); result != nil {
+			q.reply <- reply{result: bytes.Clone(result)}
+			delete(r.open, key)
+			answered++
+		}
+	}
+	if answered == 0 {
+		r.pressLocked() // ask again
+	}
+	r.mu.Unlock()
+	x.attend(r)
+	return true
+}

@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// planOptions are what a plan of this session is checked against.
+func (x *exchange) planOptions(params []byte) plan.Options {
+	p := x.s.srv.policy.Load()
+	known := make(map[string]*plan.Tool) // of one plan
+	return plan.Options{
+		Limits: p.Plans.Limits,
+		Find: func(name string) *plan.Tool {
+			t, ok := known[name]
+			if !ok {
+				t = x.s.plannable(x.ctx, p, name)
+				known[name] = t
+			}
+			return t
+		},
+		Names:  func() []string { return x.s.plannables(p) },
+		Params: params,
+	}
+}
+
+// plannable is what is known of a tool that a plan names; nil: the client could not
+// call it either. A server that is starting is waited for.
+func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.Tool {
+	t, l := s.named(p, upstream.Tools, name)
+	if l == nil {
+		if t, l = s.configured(name); l == nil {
+			return nil
+		}
+		name = s.view.show(p, upstream.Tools, t)
+	}
+	if l.Offer() == nil {
+		l.Settled(ctx)
+	}
+	offer := l.Offer()
+	if offer == nil { // its call will say why
+		return &plan.Tool{Name: name, Writes: func([]byte) bool { return true }, Host: l.Name()}
+	}
+	item, listed := offer.Find(upstream.Tools, t.name)
+	if !listed {
+		return nil
+	}
+	m := s.srv.model(p, l, t.name)
+	out := &plan.Tool{
+		Name: name, Input: s.srv.schemas.of(l, item).schema, Output: jsonrpc.Get(item.Raw, "outputSchema"),
+		Writes: func(args []byte) bool { return !reading(s.srv.model(s.srv.policy.Load(), l, t.name), args) },
+		Host:   m.Host, Capacity: p.capacity(m.Host), Value: enrich.ClassWorth(m.ValueClass),
+	}
+	for _, d := range m.Domains {
+		out.Domains = append(out.Domains, d.Name)
+	}
+	s.srv.foresight.expect(out, target{l.member.known, t.name}, m)
+	return out
+}
+
+// configured finds a tool by the name it has in the configuration: upstream/tool.
+func (s *session) configured(name string) (target, *leased) {
+	up, tool, _ := strings.Cut(name, "/")
+	l := s.find(up)
+	if l == nil || !l.member.allows(tool) {
+		return target{}, nil
+	}
+	return target{up, tool}, l
+}
+
+// expect says what a call of a tool is expected to take and to bring: by what was
+// learned, else by its model.
+func (w *foresight) expect(t *plan.Tool, at target, m *valuemodel.Model) {
+	spread, bytes := enrich.Point(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
+	if known, ok := w.usual.Load(at); ok {
+		u := known.(forecast.Usual)
+		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful
+	}
+	t.Mean, t.P90, t.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
+}
+
+// bytesPerToken is taken of answers that are not there to be counted.
+const bytesPerToken = 4
+
+// capacity is how many calls a host takes at once; 0: any number, or it is not said.
+func (p *policy) capacity(host string) int {
+	rule, ok := p.Limits[host]
+	if !ok {
+		rule = p.Limits["*"]
+	}
+	return rule.Concurrency
+}
+
+// reading reports whether a call certainly only reads. args nil: not all of them
+// are known.
+func reading(m *valuemodel.Model, args []byte) bool {
+	if args == nil || !m.Asks() {
+		return m.Classify == "" && m.Class.Reads()
+	}
+	if !jsonrpc.Unambiguous(args) {
+		return m.ClassOf(unknown, nil).Reads()
+	}
+	get := func(name string) []byte { return jsonrpc.Get(args, name) }
+	return m.ClassOf(get, iter.Seq[string](namesOf(args))).Reads()
+}
+
+// plannables are the names of all tools that a plan may call.
+func (s *session) plannables(p *policy) []string {
+	var out []string
+	for _, l := range s.current() {
+		offer := l.Offer()
+		if offer == nil {
+			continue
+		}
+		for _, item := range offer.Lists[upstream.Tools] {
+			if !l.member.allows(item.Name) {
+				continue
+			}
+			if name := s.view.show(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// dryRun is the answer to a plan that is only to be looked at.
+func dryRun(o *plan.Outlook) []byte {
+	out, err := json.Marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
+	if err != nil {
+		panic(err) // numbers, strings and slices of them always marshal
+	}
+	return out
+}
