@@ -8,8 +8,14 @@ import (
 )
 
 const (
-	maxDepth = 32 // what is nested deeper is there whole or not at all: no long chain of brackets is looked at level by level
 	leastCut = 16 // characters left of a string that is cut, where it may be left out instead
+
+	// What is nested deeper, or too large to be looked at once more after the levels
+	// above it, is there whole or not at all: brackets around brackets take no longer
+	// than any other value of their length.
+	maxDepth = 64
+	looks    = 8       // at each byte of a value, on average
+	moreWork = 4 << 20 // bytes that may be looked at beyond that
 )
 
 // cutter cuts one value, to one size after another.
@@ -17,6 +23,7 @@ type cutter struct {
 	pointer string               // to the value
 	offset  int                  // items, fields or bytes that stand before it in the whole
 	known   map[*byte]*container // by the first byte
+	work    int                  // bytes that may still be looked at
 	out     []byte
 	left    []Left
 }
@@ -54,7 +61,7 @@ func (c *cutter) container(value []byte, room int, at string, shift, depth int) 
 	for i := range rooms {
 		ch := &k.children[i]
 		room := rooms[i] + spare
-		if room < ch.least(depth+1) {
+		if room < c.least(ch, depth+1) {
 			if k.array {
 				break // what follows would get another index
 			}
@@ -111,6 +118,9 @@ func (c *cutter) text(value []byte, room int, at string, shift int) {
 	kept, _ := jsonrpc.String(c.out[len(c.out)-n-2:])
 	all, _ := jsonrpc.String(value)
 	rest := all[len(kept):]
+	if rest == "" {
+		return // a limit that not even its quotes are within
+	}
 	c.left = append(c.left, Left{
 		Pointer: at, What: "text", From: len(kept) + shift, Count: utf8.RuneCountInString(rest), Bytes: len(rest),
 	})

@@ -1,8 +1,8 @@
 // Package excerpt says what of a value fits, and how to read the rest.
 //
 // The one idea: an excerpt of a JSON value is JSON of the same shape. Fields and
-// items are there whole or not at all, and what is not there is named by a pointer
-// and an offset that lead to it in the whole value:
+// items are there or not, long strings end between two characters, and what is not
+// there is named by a pointer and an offset that lead to it in the whole value:
 //
 //	out, left := excerpt.Cut(value, excerpt.Limit{Tokens: 500, Count: deliver.Tokens})
 //	// out  {"total":134,"items":[{"id":1,"title":"a"},{"id":2,"title":"b"}]}
@@ -35,7 +35,8 @@ type Limit struct {
 }
 
 // Left is something of a value that an excerpt leaves out. [Read] with its Pointer
-// and From reads it.
+// and From reads it. (Of two fields of one name in an object, a pointer leads to the
+// first.)
 type Left struct {
 	Pointer string // to the array, object or string it is left out of; of a "field" to itself
 	What    string // items, fields (several in a row), field or text
@@ -63,7 +64,7 @@ func Read(value []byte, pointer string, offset int, l Limit) (out []byte, left [
 		return nil, nil
 	}
 	part, offset = after(part, offset)
-	c := &cutter{pointer: pointer, offset: offset, known: make(map[*byte]*container)}
+	c := &cutter{pointer: pointer, offset: offset, known: make(map[*byte]*container), work: looks*len(part) + moreWork}
 	size := utf8.RuneCount(part)
 	l.fit(size, func(room int) []byte {
 		c.cut(part, size, room)

@@ -4,22 +4,180 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/excerpt"
 )
 
-func TestTry(t *testing.T) {
-	var b strings.Builder
-	b.WriteString(`{"total":134,"items":[`)
-	for i := range 134 {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"id":%d,"title":"title %d","body":"%s"}`, i, i, strings.Repeat("word ", 50))
+func TestCut(t *testing.T) {
+	word := strings.Repeat("word ", 200)
+	row := func(n int) string { return fmt.Sprintf(`{"id":%d,"title":"of some length"}`, n) }
+	for _, c := range []struct {
+		name, value string
+		chars       int
+		out         string
+		left        []excerpt.Left
+	}{
+		{"what fits is as it was", ` {"a" : [1.0, 1e400]} `, 22, `{"a" : [1.0, 1e400]}`, nil},
+		{
+			"the first items, whole", `[` + row(1) + `,` + row(2) + `,` + row(3) + `]`, 80,
+			`[` + row(1) + `,` + row(2) + `]`,
+			[]excerpt.Left{{"", "items", 2, 1, 33}},
+		},
+		{
+			"small fields before a large one", `{"n":1,"text":"` + word + `","ok":true,"z":[1,2,3]}`, 80,
+			`{"n":1,"text":"` + word[:41] + `","ok":true,"z":[1,2,3]}`,
+			[]excerpt.Left{{"/text", "text", 41, 959, 959}},
+		},
+		{
+			"large ones share alike", `{"a":"` + word + `","b":["` + word + `"],"c":1}`, 130,
+			`{"a":"` + word[:54] + `","b":["` + word[:52] + `"],"c":1}`,
+			[]excerpt.Left{{"/a", "text", 54, 946, 946}, {"/b/0", "text", 52, 948, 948}},
+		},
+		{
+			"the first of many fields", `{"a":"some text","b":"some more","c":"and more","d":4}`, 30, `{"a":"some text"}`,
+			[]excerpt.Left{{"", "fields", 1, 3, 34}},
+		},
+		{
+			"one field", `{"n~/":` + strings.Repeat("1", 100) + `,"b":1}`, 60, `{"b":1}`,
+			[]excerpt.Left{{"/n~0~1", "field", 0, 1, 100}},
+		},
+		{
+			"large items, if there is nothing else", `["` + word + `","` + word + `"]`, 120, `["` + word[:56] + `","` + word[:56] + `"]`,
+			[]excerpt.Left{{"/0", "text", 56, 944, 944}, {"/1", "text", 56, 944, 944}},
+		},
+		{
+			"no character is divided", `"äöü\u00e4\ud83d\ude00x` + word + `"`, 22, `"äöü\u00e4"`,
+			[]excerpt.Left{{"", "text", 8, 1002, 1005}},
+		},
+		{
+			"what one does not use another one gets", `{"rows":["` + word[:30] + `","` + word[:30] + `"],"text":"` + word + `"}`, 120,
+			`{"rows":["` + word[:30] + `"],"text":"` + word[:66] + `"}`,
+			[]excerpt.Left{{"/rows", "items", 1, 1, 32}, {"/text", "text", 66, 934, 934}},
+		},
+		{
+			"no item behind one that is left out", `[` + strings.Repeat("1", 200) + `,"` + word + `"]`, 120, `[]`,
+			[]excerpt.Left{{"", "items", 0, 2, 1202}},
+		},
+		{"a string that stands alone", `"some text"`, 5, `"som"`, []excerpt.Left{{"", "text", 3, 6, 6}}},
+		{"a number that does", `12345678`, 5, `null`, []excerpt.Left{{"", "text", 0, 8, 8}}},
+		{"nothing", `[1,2]`, 1, `[]`, []excerpt.Left{{"", "items", 0, 2, 2}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, left := excerpt.Cut([]byte(c.value), excerpt.Limit{Chars: c.chars})
+			if string(out) != c.out {
+				t.Errorf("got  %s\nwant %s", out, c.out)
+			}
+			if diff := cmp.Diff(c.left, left); diff != "" {
+				t.Errorf("left out: -want +got\n%s", diff)
+			}
+		})
 	}
-	b.WriteString(`],"text":"` + strings.Repeat("long text ", 1000) + `","n":1}`)
-	for _, n := range []int{10, 100, 300, 1000, 10000} {
-		out, left := excerpt.Cut([]byte(b.String()), excerpt.Limit{Tokens: n})
-		t.Logf("%d: %d %.300s\n%+v", n, len(out), out, left)
+}
+
+func TestRead(t *testing.T) {
+	const value = `{"items":[{"a":1},{"b":2},{"c":"0123456789ä"}],"x":null}`
+	for _, c := range []struct {
+		pointer string
+		offset  int
+		chars   int
+		out     string
+		left    []excerpt.Left
+	}{
+		{"", 0, 0, value, nil},
+		{"/items", 1, 0, `[{"b":2},{"c":"0123456789ä"}]`, nil},
+		{"/items", 1, 11, `[{"b":2}]`, []excerpt.Left{{"/items", "items", 2, 1, 20}}},
+		{"/items/2", 0, 3, `{}`, []excerpt.Left{{"/items/2/c", "field", 0, 1, 14}}},
+		{"/items/2/c", 8, 0, `"89ä"`, nil},
+		{"/items/2/c", 11, 0, `"ä"`, nil},
+		{"/items/2/c", 2, 6, `"2345"`, []excerpt.Left{{"/items/2/c", "text", 6, 5, 6}}},
+		{"", 1, 0, `{"x":null}`, nil},
+		{"", 9, 0, `{}`, nil},
+		{"/items/0/a", 3, 0, `1`, nil},
+		{"/no", 0, 0, "", nil},
+		{"no", 0, 0, "", nil},
+	} {
+		out, left := excerpt.Read([]byte(value), c.pointer, c.offset, excerpt.Limit{Chars: c.chars})
+		if string(out) != c.out || !cmp.Equal(left, c.left) {
+			t.Errorf("%q from %d: got %s, left %+v, want %s, left %+v", c.pointer, c.offset, out, left, c.out, c.left)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		offset int
+		limit  excerpt.Limit
+		part   string
+		next   int
+	}{
+		{"all of it", 0, excerpt.Limit{}, "all of it", -1},
+		{"all of it", 4, excerpt.Limit{Chars: 2}, "of", 6},
+		{"all of it", 7, excerpt.Limit{Chars: 2}, "it", -1},
+		{"all of it", 99, excerpt.Limit{Chars: 2}, "", -1},
+		{"all of it", -1, excerpt.Limit{Chars: 2}, "al", 2},
+		{"äöü", 1, excerpt.Limit{Chars: 1}, "ä", 2},
+		{"12345678\n0ab", 0, excerpt.Limit{Chars: 11}, "12345678\n", 9},
+		{"1234\n56780ab", 0, excerpt.Limit{Chars: 11}, "1234\n56780a", 11},
+		{"😀😀", 0, excerpt.Limit{Tokens: 1, Count: func(b []byte) int { return len(b) }}, "😀", 4}, // not even one fits
+		{"eight bytes and more", 0, excerpt.Limit{Tokens: 2}, "eight by", 8},
+		{"\xe4\xb8x", 1, excerpt.Limit{Chars: 1}, "\xb8", 2}, // no part of a character
+	} {
+		part, next := excerpt.Text(c.text, c.offset, c.limit)
+		if part != c.part || next != c.next {
+			t.Errorf("%q from %d: got %q, %d, want %q, %d", c.text, c.offset, part, next, c.part, c.next)
+		}
+	}
+}
+
+// What is far larger than the limit is never counted as a whole, nor often.
+func TestCutCountsLittle(t *testing.T) {
+	items := "[" + strings.Repeat(`{"id":12345,"name":"some name of some length","ok":true},`, 300_000) + "1]"
+	for _, value := range []string{items, `"` + strings.Repeat("x y ", 4<<20) + `"`, `{"a":` + items + `}`} {
+		counted, calls := 0, 0
+		limit := excerpt.Limit{Tokens: 2000, Chars: 100_000, Count: func(b []byte) int {
+			calls++
+			counted += len(b)
+			return len(b) / 3
+		}}
+		out, left := excerpt.Cut([]byte(value), limit)
+		if counted > 16*2000*4 || calls > 10 {
+			t.Errorf("%d bytes were counted, in %d calls", counted, calls)
+		}
+		if n := len(out) / 3; n > 2000 || n < 1700 || len(left) != 1 {
+			t.Errorf("got %d tokens of 2000, left out %+v", n, left)
+		}
+	}
+}
+
+// Brackets around something large are looked into as long as that takes no longer
+// than a few times its length.
+func TestCutLooksLittle(t *testing.T) {
+	rows := "[" + strings.Repeat(`{"id":12345},`, 500_000) + "1]"
+	for _, c := range []struct {
+		depth, least, most int
+		value              string
+	}{{4, 4, 4, rows}, {60, 4, 14, rows}, {20, 20, 22, rows[:1300] + "1]"}} {
+		value := strings.Repeat(`{"a":`, c.depth) + c.value + strings.Repeat("}", c.depth)
+		_, left := excerpt.Cut([]byte(value), excerpt.Limit{Chars: 1000})
+		if n := strings.Count(left[0].Pointer, "/"); len(left) != 1 || n < c.least || n > c.most {
+			t.Errorf("%d levels: got %d parts left out, the first %d levels down, want one from %d to %d", c.depth, len(left), n, c.least, c.most)
+		}
+	}
+}
+
+// An object whose fields are many and alike is no reason to name each of them.
+func TestCutNamesLittle(t *testing.T) {
+	var b strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&b, `,"k%d":%q`, i, strings.Repeat("x", i%40))
+	}
+	value := "{" + b.String()[1:] + "}"
+	out, left := excerpt.Cut([]byte(value), excerpt.Limit{Chars: 4000})
+	if len(left) > 5 || utf8.RuneCount(out) < 3500 {
+		t.Errorf("got %d characters of 4000, %d parts left out", len(out), len(left))
 	}
 }

@@ -36,6 +36,7 @@ func (c *cutter) look(value []byte, room int) *container {
 	if k != nil && (k.room >= room || len(k.children) == k.count) {
 		return k
 	}
+	c.work -= len(value)
 	k = &container{array: value[0] == '[', room: room}
 	c.known[&value[0]] = k
 	most := max(room, 0)/2 + 1 // the shortest takes one character and its comma
@@ -49,9 +50,9 @@ func (c *cutter) look(value []byte, room int) *container {
 	}
 	for m := range jsonrpc.Members(value) {
 		if k.add(len(m.Raw), most) {
-			size := utf8.RuneCount(m.Raw)
+			head := utf8.RuneCount(m.Raw[:len(m.Raw)-len(m.Value)])
 			k.children = append(k.children, child{
-				raw: m.Raw, value: m.Value, name: m.Name, head: size - utf8.RuneCount(m.Value), size: size + 1,
+				raw: m.Raw, value: m.Value, name: m.Name, head: head, size: head + utf8.RuneCount(m.Value) + 1,
 			})
 		}
 	}
@@ -81,13 +82,12 @@ func (k *container) size(from, to int) int {
 }
 
 // least is how many characters a child takes at least, if anything of it is there.
-func (ch *child) least(depth int) int {
-	if depth > maxDepth {
-		return ch.size
-	}
+func (c *cutter) least(ch *child, depth int) int {
 	switch ch.value[0] {
 	case '{', '[':
-		return min(ch.head+3, ch.size)
+		if c.known[&ch.value[0]] != nil || depth <= maxDepth && len(ch.value) <= c.work {
+			return min(ch.head+3, ch.size)
+		}
 	case '"':
 		return min(ch.head+leastCut+3, ch.size)
 	}

@@ -46,11 +46,13 @@ func chars(text string, n int) int {
 	return len(text)
 }
 
-// start is the nearest place at or before offset where a character begins.
+// start is the beginning of the character that an offset is in.
 func start(text string, offset int) int {
 	offset = min(max(offset, 0), len(text))
-	for back := 0; back < utf8.UTFMax && offset > 0 && offset < len(text) && !utf8.RuneStart(text[offset]); back++ {
-		offset--
+	for i := offset - 1; i >= max(offset-utf8.UTFMax+1, 0); i-- {
+		if _, n := utf8.DecodeRuneInString(text[i:]); i+n > offset {
+			return i
+		}
 	}
 	return offset
 }

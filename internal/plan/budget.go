@@ -12,10 +12,15 @@ import (
 // what is unknown is not taken for free.
 const usualTokens = 500
 
+// leastValue is what a result is worth at least: one of no known value comes back
+// if there is room for it.
+const leastValue = 1e-6
+
 // optional is what is decided of a step that may be left out.
 type optional struct {
 	gate    int  // the task that keeps it from beginning; 0: none, or none any more
 	chosen  bool // it runs, as things stand
+	priced  bool // it does not for what it costs, or for what the one does that refers to it
 	useful  bool // it comes back, or something that does refers to it
 	patient bool // no step that must run waits for it, so it may be decided last
 }
@@ -28,10 +33,10 @@ func (g *stage) begun() bool { return !g.began.IsZero() || g.items != nil }
 
 // leftOut is why a step is not run for the sake of the budget.
 func (g *stage) leftOut() string {
-	if !g.useful {
-		return "left out: nothing that comes back needs it"
+	if g.priced {
+		return "left out: budget_tokens"
 	}
-	return "left out: budget_tokens"
+	return "left out: nothing that comes back needs it"
 }
 
 // enqueue makes the queue. An optional step waits for a gate too, a task behind
@@ -163,24 +168,13 @@ func (x *execution) pass(g *stage) {
 
 // pick chooses of the optional steps that have not begun, those whose results
 // come back for what they are expected to be worth and to cost, and others for
-// their sake alone.
+// the sake of who refers to them alone: they bring nothing.
 func (x *execution) pick() {
-	var open []*stage
-	place := make(map[int]int) // step → item
-	for _, g := range x.stages {
-		if !g.Optional || g.done() || g.begun() {
-			continue
-		}
-		g.chosen = false
-		if g.useful && !x.doomed(g) {
-			place[g.Index] = len(open)
-			open = append(open, g)
-		}
-	}
+	open, place := x.candidates()
 	items := make([]schedule.Item, len(open))
 	for k, g := range open {
 		if g.output {
-			items[k].Value, items[k].Cost = g.Value*g.Probability, g.expected()
+			items[k].Value, items[k].Cost = max(g.Value*g.Probability, leastValue), g.expected()
 		}
 		for _, i := range g.Needs {
 			if n, ok := place[i]; ok {
@@ -188,11 +182,57 @@ func (x *execution) pick() {
 			}
 		}
 	}
-	for _, k := range schedule.Select(items, schedule.Limits{Budget: x.room()}).Items {
+	for _, k := range fitting(items, x.room()) {
 		if open[k].output {
 			x.reach(open[k], (*stage).sources, (*stage).choose)
 		}
 	}
+	for _, g := range x.stages {
+		if g.Optional || !g.useful {
+			continue
+		}
+		for _, i := range g.Needs { // each with a default, or it would not be optional
+			x.reach(x.stages[i], (*stage).sources, (*stage).choose)
+		}
+	}
+	for _, g := range open {
+		if g.output && !g.chosen {
+			x.reach(g, (*stage).sources, (*stage).price)
+		}
+	}
+}
+
+// fitting are the items to choose: all of them if there is room.
+func fitting(items []schedule.Item, room int) []int {
+	all, left := make([]int, len(items)), room
+	for k := range items {
+		if all[k] = k; items[k].Cost > left {
+			return schedule.Select(items, schedule.Limits{Budget: room}).Items
+		}
+		left -= items[k].Cost
+	}
+	return all
+}
+
+// candidates are the optional steps that have not begun and may still be of use,
+// and the place of each among them.
+func (x *execution) candidates() (open []*stage, place map[int]int) {
+	place = make(map[int]int)
+	for _, g := range x.stages {
+		if !g.Optional || g.done() || g.begun() {
+			continue
+		}
+		g.chosen = false
+		why, void := x.barred(g)
+		if !void {
+			g.priced = false // else the reason stands: what kept it from running was left out for its sake
+		}
+		if g.useful && why == "" {
+			place[g.Index] = len(open)
+			open = append(open, g)
+		}
+	}
+	return open, place
 }
 
 // choose marks a step that runs, and says whether it was not marked before.
@@ -201,6 +241,15 @@ func (g *stage) choose() bool {
 		return false
 	}
 	g.chosen = true
+	return true
+}
+
+// price marks a step that does not run, and says whether it was not marked before.
+func (g *stage) price() bool {
+	if !g.waived() || g.done() || g.priced {
+		return false
+	}
+	g.priced = true
 	return true
 }
 

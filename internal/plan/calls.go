@@ -53,7 +53,9 @@ func (r *reading) call(d *draft, raw []byte) {
 	}
 	d.foreign = m["cost_tokens"] != nil
 	r.name(d, m)
-	r.arguments(d, m["arguments"])
+	if m["arguments"] != nil { // else they are not known yet
+		r.arguments(d, m["arguments"])
+	}
 	d.dependsOn = r.list(d, d.at+"/after", m["after"])
 	r.worth(d, m)
 	if d.foreign {
@@ -106,10 +108,10 @@ func newBatches(calls []*draft, budget, slots int) *batches {
 	b.Expected.Critical, b.Expected.Guessed = a.critical().IDs, a.guessed
 	cost := a.cost()
 	b.Expected.Makespan, b.Expected.LowerBound = cost.MS, cost.LowerBound
-	levels := levels(a.tasks)
+	batch := levels(a.tasks)
 	for i, s := range a.steps {
 		start, end := a.span(s)
-		b.Selected = append(b.Selected, selected{s.ID, start, end, levels[i]})
+		b.Selected = append(b.Selected, selected{s.ID, start, end, batch[i]})
 	}
 	slices.SortStableFunc(b.Selected, func(x, y selected) int { return cmp.Compare(x.Start, y.Start) })
 	for i, d := range calls {

@@ -101,6 +101,26 @@ func TestScheduleDefaults(t *testing.T) {
 	}
 }
 
+// Arguments that are not said are not known yet, which is no defect.
+func TestScheduleWithoutArguments(t *testing.T) {
+	a := answered(t, schedule(t, `{"calls":[{"tool":"get_issue"},{"tool":"shell"}]}`, parsing(t)))
+	if len(a.LeftOut) != 2 { // worth nothing: nobody said what they are worth
+		t.Errorf("got %+v", a)
+	}
+	_, defects := plan.Schedule([]byte(`{"calls":[{"tool":"get_issue","arguments":{}}]}`), parsing(t))
+	told(t, defects, []string{`step "1" at /calls/0/arguments: "get_issue" does not take them: number: missing`})
+}
+
+// Nothing is run: what plans may not do can be scheduled.
+func TestScheduleRunsNothing(t *testing.T) {
+	o := timed(t)
+	o.ReadOnly, o.Depth, o.Params = true, 1, []byte(`{}`)
+	a := answered(t, schedule(t, `{"calls":[{"id":"params","tool":"w1"},{"tool":"t1","after":["params"]}]}`, o))
+	if len(a.Selected) != 2 {
+		t.Errorf("got %+v, want both", a)
+	}
+}
+
 func TestScheduleDefects(t *testing.T) {
 	for _, c := range []struct {
 		raw  string

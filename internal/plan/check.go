@@ -77,7 +77,7 @@ func (r *reading) toolNames() *names {
 // check holds each step against its tool, and its references against what they
 // lead to.
 func (r *reading) check() {
-	s := &shapes{left: shapeEffort}
+	s := &shapes{left: shapeEffort, known: make(map[shape]string)}
 	for _, d := range r.steps {
 		if d.Tool == nil {
 			continue
@@ -189,14 +189,11 @@ func (r *reading) checkTarget(s *shapes, d *draft, at scope) {
 	if to == nil || to == d || to.Tool == nil || at.ref.Default != nil || r.looped && (at.ref.Step == item || at.ref.Step == index) {
 		return
 	}
-	path := slices.Collect(jsonrpc.PointerTokens(at.ref.Pointer))
-	why := ""
-	if to.loop && len(path) > 0 {
-		if why = s.itemsLack(path[0]); why == "" {
-			why = s.lacks(to.Tool.Output, path[1:], at.loop && path[0] != "*")
-		}
-	} else if !to.loop {
-		why = s.lacks(to.Tool.Output, path, at.loop)
+	asked := shape{to.Tool, at.ref.Pointer, at.loop, to.loop}
+	why, known := s.known[asked]
+	if !known {
+		why = s.answer(asked)
+		s.known[asked] = why
 	}
 	if why == "" || to.OnError == Default && jsonrpc.At(to.Step.Default, at.ref.Pointer) != nil {
 		return

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,15 +17,35 @@ const shapeEffort = 16 << 20
 // little, never too much. Two things only are taken into account beyond the keywords
 // of members and items: local references, and combinations.
 type shapes struct {
-	root []byte
-	left int
+	root  []byte
+	left  int
+	known map[shape]string // what was found
 }
 
-// lacks says why a value that fits the schema has nothing at the path, or nothing
-// that can be an array; "" if it may.
-func (s *shapes) lacks(schema []byte, path []string, array bool) string {
-	s.root = trimmed(schema)
-	if len(s.root) == 0 {
+// shape is what was asked of an output schema.
+type shape struct {
+	of      *Tool
+	pointer string
+	array   bool // for the value to be one
+	items   bool // of the results of one tool for each item
+}
+
+// answer says why a result has nothing at a pointer, or nothing that can be an array;
+// "" if it may.
+func (s *shapes) answer(asked shape) string {
+	path := slices.Collect(jsonrpc.PointerTokens(asked.pointer))
+	array := asked.array
+	if asked.items {
+		if len(path) == 0 {
+			return ""
+		}
+		if why := s.itemsLack(path[0]); why != "" {
+			return why
+		}
+		array = array && path[0] != "*"
+		path = path[1:]
+	}
+	if s.root = trimmed(asked.of.Output); len(s.root) == 0 {
 		return ""
 	}
 	return s.at(s.root, path, array)

@@ -24,8 +24,9 @@ func TestDefects(t *testing.T) {
 		name, raw string
 		want      []string
 	}{
-		{"nothing", "", []string{"no valid JSON"}},
-		{"half of it", `{"steps":[`, []string{"no valid JSON"}},
+		{"nothing", "", []string{"no valid JSON: unexpected end of JSON input after 0 bytes"}},
+		{"half of it", `{"steps":[`, []string{"no valid JSON: unexpected end of JSON input after 9 bytes"}},
+		{"half a character", "{\"steps\":\"\xe4\"}", []string{"no valid JSON: not all of it is UTF-8"}},
 		{"an array", `[{"id":"a","tool":"a"}]`, []string{"want an object with steps, have an array"}},
 		{"null", `null`, []string{"want an object with steps, have null"}},
 		{"too deep", `{"steps":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, []string{"nested deeper than 64"}},
@@ -37,14 +38,15 @@ func TestDefects(t *testing.T) {
 		{"too many steps", steps(strings.Repeat(a+",", 100) + a), []string{"at /steps: 101 steps: a plan may have 100 ([plan].max_steps)"}},
 		{"a member twice", `{"steps":[` + a + `],"dry_run":true,"dry_run":false}`, []string{"at /dry_run: is there twice"}},
 		{"an unknown member", `{"stepz":[],"steps":[` + a + `]}`, []string{`at /stepz: unknown member; did you mean "steps"?`}},
-		{"dry_run", `{"steps":[` + a + `],"dry_run":"yes"}`, []string{"at /dry_run: want true or false, have a string"}},
+		{"dry_run", `{"steps":[` + a + `],"dry_run":"yes"}`, []string{"at /dry_run: want true or false, have \"yes\""}},
 		{"no budget", `{"steps":[` + a + `],"budget_tokens":0}`, []string{"at /budget_tokens: want a whole number of at least 1, have 0"}},
-		{"a budget in words", `{"steps":[` + a + `],"budget_tokens":"5"}`, []string{"at /budget_tokens: want a whole number of at least 1, have a string"}},
+		{"a budget in words", `{"steps":[` + a + `],"budget_tokens":"5"}`, []string{`at /budget_tokens: want a whole number of at least 1, have "5"`}},
 
 		{"no id", steps(`{"tool":"a"}`), []string{`at /steps/0: missing member "id"`}},
 		{"no tool", steps(`{"id":"s"}`), one("", `missing member "tool"`)},
 		{"an id that is a number", steps(`{"id":1,"tool":"a"}`), []string{"at /steps/0/id: want a string, have a number"}},
 		{"an id nobody can refer to", steps(`{"id":"a.b","tool":"a"}`), []string{`step "a.b" at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have "a.b"`}},
+		{"too long an id", steps(`{"id":"` + strings.Repeat("i", 129) + `","tool":"a"}`), []string{`step "` + strings.Repeat("i", 60) + `…" at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have "` + strings.Repeat("i", 60) + `…"`}},
 		{"no characters", steps(`{"id":"","tool":"a"}`), []string{`at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have ""`}},
 		{"a duplicate id", steps(a, list, a), []string{`step "a" at /steps/2/id: duplicate id: /steps/0 has it too`}},
 		{"the id of items", steps(a, loop, `{"id":"item","tool":"a"}`), []string{`step "item" at /steps/2/id: in a plan with for_each "item" means something else: no step can have that id`}},
@@ -54,11 +56,12 @@ func TestDefects(t *testing.T) {
 		{"a plan", steps(`{"id":"s","tool":"execute_tool_plan"}`), one("/tool", `a plan cannot hold a plan: "execute_tool_plan" is no tool of a server`)},
 		{"a plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__execute_tool_plan"}`), one("/tool", `a plan cannot hold a plan: "mcp__mcpschedd__execute_tool_plan" is no tool of a server`)},
 		{"a named plan", steps(`{"id":"s","tool":"plan__daily"}`), one("/tool", `a plan cannot hold a plan: "plan__daily" is no tool of a server`)},
+		{"a named plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__plan__daily"}`), one("/tool", `a plan cannot hold a plan: "mcp__mcpschedd__plan__daily" is no tool of a server`)},
 		{"a tool of the proxy", steps(`{"id":"s","tool":"mcpschedd_read_result"}`), one("/tool", `a plan cannot hold a plan: "mcpschedd_read_result" is no tool of a server`)},
 
 		{"an array of arguments", step(`"arguments":[1]`), one("/arguments", "want an object, or a string that holds one, have an array")},
 		{"a string that holds none", step(`"arguments":"[1]"`), one("/arguments", "want an object, or a string that holds one, have an array")},
-		{"a string that holds nothing of the kind", step(`"arguments":"{x}"`), one("/arguments", "want an object, or a string that holds one: the string is no valid JSON")},
+		{"a string that holds nothing of the kind", step(`"arguments":"{x}"`), one("/arguments", "want an object, or a string that holds one; this string is no valid JSON: invalid character 'x' looking for beginning of object key string after 1 bytes")},
 		{"a string that is deep", step(`"arguments":"{\"a\":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}"`), one("/arguments", "nested deeper than 64")},
 		{"an argument twice", step(`"arguments":{"x":1,"x":2}`), one("/arguments", `"x": is there twice`)},
 		{"an argument that is missing", steps(`{"id":"s","tool":"get_issue","arguments":{"repo":"r"}}`), one("/arguments", `"get_issue" does not take them: number: missing`)},
@@ -91,7 +94,7 @@ func TestDefects(t *testing.T) {
 		{"max_items of one", step(`"max_items":5`), one("/max_items", "only a step with for_each has it")},
 		{"max_parallel of one", step(`"max_parallel":5`), one("/max_parallel", "only a step with for_each has it")},
 		{"too many items", steps(a, `{"id":"t","tool":"a","for_each":"$ref:a","max_items":10001}`), []string{`step "t" at /steps/1/max_items: want a whole number from 1 to 10000, have 10001`}},
-		{"a timeout of nothing", step(`"timeout":"0s"`), one("/timeout", `want a time such as "5s", or a number of seconds, above 0 and of at most 24h, have a string`)},
+		{"a timeout of nothing", step(`"timeout":"0s"`), one("/timeout", `want a time such as "5s", or a number of seconds, above 0 and of at most 24h, have "0s"`)},
 		{"a timeout in words", step(`"timeout":"5 sec"`), one("/timeout", `want a time such as "5s", or a number of seconds, above 0 and of at most 24h, have "5 sec"`)},
 		{"an endless timeout", step(`"timeout":1e300`), one("/timeout", `want a time such as "5s", or a number of seconds, above 0 and of at most 24h, have 1e300`)},
 		{"a timeout before now", step(`"timeout":-1`), one("/timeout", `want a time such as "5s", or a number of seconds, above 0 and of at most 24h, have -1`)},
@@ -101,6 +104,7 @@ func TestDefects(t *testing.T) {
 		{"a default without an error", step(`"default":[]`), one("/default", `stands in for a result only with "on_error": "default"`)},
 		{"worth less than nothing", step(`"value":-1`), one("/value", "want a number of at least 0, have -1")},
 		{"more than sure", step(`"probability":1.1`), one("/probability", "want a number from 0 to 1, have 1.1")},
+		{"more than any number", step(`"max_tokens":1e999`), one("/max_tokens", "want a whole number of at least 1, have 1e999")},
 		{"no tokens", step(`"max_tokens":0`), one("/max_tokens", "want a whole number of at least 1, have 0")},
 		{"a member of a step twice", step(`"id":"t"`), one("/id", "is there twice")},
 		{"an unknown member of a step", step(`"dependson":[],"a/b":1`), append(one("/dependson", `unknown member; did you mean "depends_on"?`), one("/a~1b", "unknown member")...)},
@@ -111,6 +115,10 @@ func TestDefects(t *testing.T) {
 		{
 			"three, from the first one on", steps(a, `{"id":"x","tool":"a","when":"$ref:z","depends_on":["a"]}`, `{"id":"y","tool":"a","depends_on":["x"]}`, `{"id":"z","tool":"a","for_each":"$ref:y"}`),
 			[]string{`step "x" at /steps/1: cycle: x -> z -> y -> x, each waits for the next`},
+		},
+		{
+			"from the first one on, though another one leads there", steps(`{"id":"x","tool":"a","depends_on":["z"]}`, `{"id":"y","tool":"a","depends_on":["z"]}`, `{"id":"z","tool":"a","depends_on":["y"]}`),
+			[]string{`step "y" at /steps/1: cycle: y -> z -> y, each waits for the next`},
 		},
 		{
 			"two cycles", steps(`{"id":"x","tool":"a","depends_on":["y"]}`, `{"id":"y","tool":"a","depends_on":["x"]}`, `{"id":"v","tool":"a","depends_on":["w"]}`, `{"id":"w","tool":"a","depends_on":["v"]}`),
@@ -232,6 +240,8 @@ func TestOutputMayHold(t *testing.T) {
 		{`{"items":{"type":"string"},"type":"array"}`, "/01", false},
 		{`{"prefixItems":[{"type":"string"}],"items":{"type":"object"},"type":"array"}`, "/1/x", true},
 		{`{"items":[{"type":"string"}],"type":"array"}`, "/0/x", true},
+		{`{"prefixItems":[{"type":"object"}],"items":{"type":"string"},"type":"array"}`, "/0/x", true},
+		{`{"$ref":"#anchor","nchor":{"type":"string"}}`, "/a", true},
 		{`{"properties":{"a":false}}`, "/a", true},
 		{`{"properties":{"a":false}}`, "/a/b", false},
 		{`{"type":7,"properties":[],"anyOf":{},"items":null}`, "/a", true}, // made up

@@ -12,7 +12,7 @@ func TestCoerce(t *testing.T) {
 		"text":{"type":"string"},"number":{"type":"number"},"whole":{"type":"integer"},"yes":{"type":"boolean"},
 		"object":{"type":"object","properties":{"text":{"type":"string"}}},
 		"texts":{"type":"array","items":{"type":"string"}},"wholes":{"type":"array","items":{"type":"integer"}},
-		"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}]},
+		"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"integer"},{"type":"boolean"}]},
 		"texts or null":{"type":["array","null"],"items":{"type":"string"}},
 		"text or number":{"type":["string","number"]},"text or whole":{"type":["string","integer"]},"text or object":{"type":["string","object"]},
 		"text or null":{"anyOf":[{"type":"string"},{"type":"null"}]},"number or yes":{"type":["number","boolean"]},
@@ -71,6 +71,8 @@ func TestCoerce(t *testing.T) {
 		{"elements of which may be none", `{"texts or null":"$ref:v.l"}`, `{"texts or null":["1","a",null,"2.5"]}`},
 		{"an element", `{"texts":["$ref:v.n", 7]}`, `{"texts":["42",7]}`},
 		{"elements by place", `{"pair":["$ref:v.n", "$ref:v.42"]}`, `{"pair":["42",42]}`},
+		{"an element behind constants", `{"pair":["a", "$ref:v.42", 1]}`, `{"pair":["a",42,1]}`},
+		{"an element behind several", `{"pair":["a", 1, "$ref:v.true"]}`, `{"pair":["a",1,true]}`},
 		{"within", `{"object":{"text":"$ref:v.n"}}`, `{"object":{"text":"42"}}`},
 		{"within what goes in as a whole", `{"object":{"$ref":"v#"}}`, `{"object":` + `{"n":42,"big":9007199254740993,"huge":1e400,"dot":1.0,"half":2.50,"b":true,"null":null,"o":{"x":[1,2]},"l":[1,"a",null,2.5],"s":"text","42":"42","1e3":"1e3","2.5":"2.5","007":"007","+5":"+5","NaN":"NaN","sp":" 42","true":"true","True":"True","empty":"","obj":"{\"a\":1}"}` + `}`},
 

@@ -129,10 +129,10 @@ func (c *Condition) Holds(look Lookup) (bool, error) {
 	if c.op == "exists" {
 		r.Default = nil
 	}
-	given := true
+	given := false
 	v, err := resolveRef(&r, func(*Ref) (Value, error) {
 		v, err := look(c.ref)
-		given = err != nil || v.JSON != nil
+		given = v.JSON != nil
 		return v, err
 	})
 	if _, missing := errors.AsType[*Missing](err); missing || !given && r.Default == nil {

@@ -48,7 +48,7 @@ const inputSchema = `{"type":"object","properties":{` +
 	`"depends_on":` + idList + `,` +
 	`"when":{"type":["object","string"]},` +
 	`"for_each":{"type":["object","string"]},` +
-	`"max_items":{"type":"integer","minimum":1,"maximum":10000},` +
+	`"max_items":{"type":"integer","minimum":1,"maximum":10000,"description":"of for_each; default 100"},` +
 	`"max_parallel":{"type":"integer","minimum":1},` +
 	`"timeout":{"type":["string","number"]},` +
 	`"retry":{"type":"integer","minimum":0,"maximum":5},` +
@@ -58,8 +58,8 @@ const inputSchema = `{"type":"object","properties":{` +
 	`"value":{"type":"number","minimum":0},` +
 	`"probability":{"type":"number","minimum":0,"maximum":1},` +
 	`"max_tokens":{"type":"integer","minimum":1},` +
-	`"independent":{"type":"boolean"},` +
-	`"conflicts":` + idList +
+	`"independent":{"type":"boolean","description":"of the order of writes"},` +
+	`"conflicts":{"type":"array","items":{"type":"string"},"description":"ids never to run at the same time"}` +
 	`},"required":["id","tool"],"additionalProperties":false}},` +
 	`"output_steps":` + idList + `,` +
 	`"budget_tokens":{"type":"integer","minimum":1},` +

@@ -138,7 +138,6 @@ func newAgenda(all []*Step, runs []bool, parallel int) *agenda {
 		}
 		a.tasks = append(a.tasks, t)
 	}
-	delete(a.slots.Hosts, "")
 	a.guess()
 	a.line = schedule.Simulate(a.tasks, a.lengths(false), a.slots, schedule.ByCriticalPath)
 	return a

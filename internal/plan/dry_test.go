@@ -20,6 +20,15 @@ func timed(t testing.TB) plan.Options {
 		if name[0] == 'w' {
 			tool.Domains = []string{"d"}
 		}
+		switch name[0] {
+		case 'h': // of a host that takes one call at once
+			tool.Host, tool.Capacity = "host", 1
+		case 'c': // of no host
+			tool.Capacity = 1
+		case 'p': // of which only the slow calls are known
+			tool.P90 = 800 * time.Millisecond
+			return tool
+		}
 		if d, err := time.ParseDuration(name[1:] + "00ms"); err == nil {
 			tool.Mean, tool.P90 = d, 3*d
 		}
@@ -80,6 +89,44 @@ func TestOutlook(t *testing.T) {
 		`"expected":{"ms":1420,"ms_p90":3420,"lower_bound_ms":1420,"sequential_ms":2520,"tokens":160,"calls":6,"guessed":["strange"]},` +
 		`"writes":["w1","w2","w3"]}`
 	if diff := cmp.Diff(strings.Split(want, ","), strings.Split(string(got), ",")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What keeps steps from running at once, and what is taken for what is not known.
+func TestOutlookBounds(t *testing.T) {
+	for _, c := range []struct {
+		name, raw string
+		ms        int64
+		tokens    int
+	}{
+		{"nothing", steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3"}`), 300, 200},
+		{"a host", steps(`{"id":"x","tool":"h2"}`, `{"id":"y","tool":"h3"}`), 500, 200},
+		{"no host", steps(`{"id":"x","tool":"c2"}`, `{"id":"y","tool":"c3"}`), 300, 200},
+		{"a conflict", steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3","conflicts":["x"]}`), 500, 200},
+		{"half of what slow calls take", steps(`{"id":"x","tool":"p"}`, `{"id":"y","tool":"t1"}`), 400, 200},
+		{"the budget", `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"budget_tokens":150}`, 300, 150},
+		{"what comes back", `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"output_steps":["y"]}`, 300, 100},
+	} {
+		p := parsed(t, c.raw, timed(t))
+		if e := p.Outlook(plan.Limits{}).Expected; e.MS != c.ms || e.Tokens != c.tokens {
+			t.Errorf("%s: got %+v, want %d ms and %d tokens", c.name, e, c.ms, c.tokens)
+		}
+	}
+}
+
+// What a step refers to is shown, also where another one waits for it; of what it
+// only follows the last.
+func TestOutlookAfter(t *testing.T) {
+	p := parsed(t, steps(
+		`{"id":"a","tool":"w1"}`, `{"id":"b","tool":"w1","arguments":{"x":"$ref:a"}}`,
+		`{"id":"c","tool":"w1","arguments":{"x":"$ref:a","y":"$ref:b"}}`, `{"id":"d","tool":"w1"}`,
+	), timed(t))
+	var got [][]string
+	for _, s := range p.Outlook(plan.Limits{}).Steps {
+		got = append(got, s.After)
+	}
+	if diff := cmp.Diff([][]string{nil, {"a"}, {"a", "b"}, {"c"}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

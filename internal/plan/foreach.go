@@ -10,16 +10,16 @@ import (
 // items is how far a step with ForEach is. A call is made of an item when there is
 // a slot for it, so what is under way never grows with the array.
 type items struct {
-	all    [][]byte // what of the array is called for, as written in it
-	of     int      // length of the array
-	next   int      // first of all that has not begun
-	parts  [][]byte // result of each; nil where it is missing
-	blocks [][]byte
-	failed int    // items
-	first  int    // item that failed, the first in the array
-	err    string // why
-	stop   bool   // no further one begins
-	cut    bool   // the plan ended first
+	all    [][]byte         // what of the array is called for, as written in it
+	of     int              // length of the array
+	next   int              // first of all that has not begun
+	parts  [][]byte         // result of each; nil where it is missing
+	blocks map[int][][]byte // item → what it has that is no text
+	failed int              // items
+	first  int              // item that failed, the first in the array
+	err    string           // why
+	full   string           // why no more results are kept
+	stop   bool             // no further one begins, and the step fails
 }
 
 // beginItems finds the array of a step with ForEach. Its slot is for the first call.
@@ -33,7 +33,7 @@ func (x *execution) beginItems(g *stage, look Lookup) {
 		x.end(g, Failed, "for_each: want an array, have "+kindOf(v.JSON))
 		return
 	}
-	it := &items{}
+	it := &items{blocks: make(map[int][][]byte)}
 	for e := range jsonrpc.Elements(v.JSON) {
 		if it.of++; g.MaxItems <= 0 || it.of <= g.MaxItems {
 			it.all = append(it.all, e)
@@ -96,34 +96,36 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 	switch {
 	case a.Err != "":
 		g.status.Doubt = g.status.Doubt || a.Doubt && g.Writes
-		it.cut = it.cut || a.cut
 		x.itemFailed(g, a.Item, a.Err)
-	case it.parts != nil:
-		if err := x.keepItem(g, a); err != nil {
-			g.status.Doubt = g.status.Doubt || g.Writes
-			it.fail(a.Item, err.Error())
-			it.stop = true
-		}
+	default:
+		x.keepItem(g, a.Item, a.JSON, a.Blocks)
 	}
 	if ctx.Err() != nil && it.more() {
-		it.stop, it.cut = true, true
+		x.cutItems(ctx, g)
 	}
 	x.itemEnded(g)
 }
 
-func (x *execution) keepItem(g *stage, a answer) error {
-	size := len(a.JSON)
+// keepItem puts a value in the place of an item's result, if anybody will read it.
+func (x *execution) keepItem(g *stage, i int, value []byte, blocks [][]byte) {
+	it := g.items
+	if it.parts == nil {
+		return
+	}
+	size := len(value)
 	if g.output {
-		size += blocksSize(a.Blocks)
+		size += blocksSize(blocks)
 	}
 	if err := x.hold(g, size); err != nil {
-		return err
+		g.status.Doubt = g.status.Doubt || g.Writes
+		it.full = fmt.Sprintf("item %d: %s", i, err)
+		it.stop = true
+		return
 	}
-	g.items.parts[a.Item] = a.JSON
-	if g.output {
-		g.items.blocks = append(g.items.blocks, a.Blocks...)
+	it.parts[i] = value
+	if g.output && len(blocks) > 0 {
+		it.blocks[i] = blocks
 	}
-	return nil
 }
 
 // itemFailed puts into the place of an item's result what the step says.
@@ -134,14 +136,11 @@ func (x *execution) itemFailed(g *stage, i int, err string) {
 		it.stop = true
 		return
 	}
-	if it.parts == nil {
-		return
-	}
 	switch g.OnError {
 	case Default:
-		it.parts[i] = g.Default
+		x.keepItem(g, i, g.Default, nil)
 	case Continue:
-		it.parts[i] = []byte("null")
+		x.keepItem(g, i, []byte("null"), nil)
 	}
 }
 
@@ -167,7 +166,10 @@ func (x *execution) endItems(g *stage) {
 		return
 	}
 	if it.parts != nil {
-		res := Result{JSON: array(it.parts), Blocks: it.blocks}
+		res := Result{JSON: array(it.parts)}
+		for i := range it.all {
+			res.Blocks = append(res.Blocks, it.blocks[i]...)
+		}
 		g.value = Value{JSON: res.JSON}
 		if g.output {
 			g.status.Result = res
@@ -181,6 +183,8 @@ func (x *execution) endItems(g *stage) {
 func (it *items) reason() string {
 	var text string
 	switch {
+	case it.full != "":
+		text = it.full
 	case it.failed == 1:
 		text = fmt.Sprintf("item %d: %s", it.first, it.err)
 	case it.failed > 1:
@@ -196,13 +200,12 @@ func (it *items) reason() string {
 	return counts + "; " + text
 }
 
-// stopItems ends a step with ForEach that the plan's end has cut short between two
-// calls.
-func (x *execution) stopItems(ctx context.Context, g *stage) {
+// cutItems begins no further item: the plan has ended.
+func (x *execution) cutItems(ctx context.Context, g *stage) {
+	it := g.items
 	x.why = ending(ctx)
-	g.items.stop = true
-	if g.items.failed == 0 {
-		g.items.fail(g.items.next, "cut short: "+x.why)
+	it.stop = true
+	if it.failed == 0 && it.full == "" {
+		it.full = "cut short: " + x.why
 	}
-	x.endItems(g)
 }

@@ -11,17 +11,19 @@ import (
 // thousand costs little, as most are ruled out by their length or letters.
 type names struct {
 	sorted []string
+	small  []string // the same in small letters
 	masks  []uint64 // of the letters in each
 }
 
-// longestName is the longest that is compared.
+// longestName is the longest that is compared, in bytes.
 const longestName = 128
 
 func newNames(all []string) *names {
 	n := &names{sorted: slices.Compact(slices.Sorted(slices.Values(all)))}
-	n.masks = make([]uint64, len(n.sorted))
-	for i, name := range n.sorted {
-		n.masks[i] = letters(name)
+	for _, name := range n.sorted {
+		small := strings.ToLower(name)
+		n.small = append(n.small, small)
+		n.masks = append(n.masks, letters(small))
 	}
 	return n
 }
@@ -39,29 +41,34 @@ func (n *names) nearest(name string) string {
 	if name == "" || len(name) > longestName {
 		return ""
 	}
-	best, least := "", 1+allowedEdits(name)
-	mask := letters(name)
-	for i, other := range n.sorted {
-		if strings.EqualFold(name, other) {
-			return other
-		}
-		if d := len(other) - len(name); d >= least || -d >= least || bits.OnesCount64(mask^n.masks[i]) > 2*(least-1) {
+	if near, edits := n.similar(strings.ToLower(name)); edits <= 1 {
+		return near
+	} else if same := n.only(func(other string) bool { return lastName(other) == lastName(name) }); same != "" {
+		return same // but for the name of its server
+	} else if near != "" {
+		return near
+	}
+	if len(name) < 3 {
+		return ""
+	}
+	return n.only(func(other string) bool { return strings.HasPrefix(other, name) })
+}
+
+// similar is the name that is the fewest letters away, and how many; "" and more
+// than are allowed if there is none.
+func (n *names) similar(small string) (near string, distance int) {
+	distance = 1 + allowedEdits(small)
+	mask := letters(small)
+	for i, other := range n.small {
+		most := distance - 1
+		if d := len(other) - len(small); d > most || -d > most || bits.OnesCount64(mask^n.masks[i]) > 2*most {
 			continue // each edit changes at most two of the letters
 		}
-		if d := edits(name, other, least-1); d < least && d < max(len(name), len(other)) {
-			best, least = other, d
+		if d := edits(small, other, most); d <= most && d < max(len(small), len(other)) {
+			near, distance = n.sorted[i], d
 		}
 	}
-	if least > 1 {
-		last := lastName(name)
-		if same := n.only(func(other string) bool { return lastName(other) == last }); same != "" {
-			return same // but for the name of its server
-		}
-	}
-	if best == "" && len(name) >= 3 {
-		return n.only(func(other string) bool { return strings.HasPrefix(other, name) })
-	}
-	return best
+	return near, distance
 }
 
 // only is the one that fits; "" if several do: who knows which of them was meant.
@@ -95,46 +102,39 @@ func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
 func letters(name string) uint64 {
 	var mask uint64
 	for i := range len(name) {
-		mask |= 1 << (lower(name[i]) & 63)
+		mask |= 1 << (name[i] & 63)
 	}
 	return mask
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
-}
-
 // edits is how many letters have to be changed, put in, taken out or swapped with
-// their neighbour to make one name of the other (optimal string alignment), as far
-// as that is at most most; else more than most.
+// their neighbour to make one name of the other, as far as that is at most most;
+// else more than most. The names differ by at most so much in length. (Optimal
+// string alignment, within a band: Ukkonen 1985.)
 func edits(a, b string, most int) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
+	var rows [3][longestName + 8]int
+	before, last, row := &rows[0], &rows[1], &rows[2]
+	for j := range min(len(b), most) + 1 {
 		last[j] = j
 	}
+	last[min(len(b), most)+1] = most + 1
 	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		least := i
-		for j := 1; j <= len(b); j++ {
-			same := lower(a[i-1]) == lower(b[j-1])
+		from, to := max(1, i-most), min(len(b), i+most)
+		row[from-1], row[to+1] = most+1, most+1
+		if from == 1 {
+			row[0] = i
+		}
+		for j := from; j <= to; j++ {
 			row[j] = min(last[j], row[j-1], last[j-1]) + 1
-			if same {
+			if a[i-1] == b[j-1] {
 				row[j] = min(row[j], last[j-1])
-			}
-			if i > 1 && j > 1 && lower(a[i-1]) == lower(b[j-2]) && lower(a[i-2]) == lower(b[j-1]) {
+			} else if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}
-			least = min(least, row[j])
-		}
-		if least > most {
-			return most + 1
 		}
 		before, last, row = last, row, before
 	}
-	return last[len(b)]
+	return min(last[len(b)], most+1)
 }
 
 // meant is the end of a message about an unknown name: what it may have been.

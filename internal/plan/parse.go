@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,14 +19,14 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // the steps form no cycle, and every index in it is that of a step.
 //
 // What is null counts as not given. A budget above the limit is cut to it. A limit
-// of 0 is none.
+// of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	r := &reading{o: o, many: "steps"}
 	members := r.document(raw, planMembers)
 	if members == nil {
 		return nil, r.told()
 	}
-	p := &Plan{Params: o.Params}
+	p := &Plan{Params: bytes.Clone(o.Params)}
 	p.Budget = r.budget(members["budget_tokens"])
 	p.DryRun = r.flag(nil, "/dry_run", members["dry_run"])
 	r.readSteps(members["steps"], "/steps", (*reading).step)
@@ -110,32 +111,33 @@ func (r *reading) document(raw []byte, known *names) map[string][]byte {
 	case r.o.Bytes > 0 && len(raw) > r.o.Bytes:
 		r.say(nil, "", "%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), r.o.Bytes)
 	case !jsonrpc.Valid(raw):
-		r.say(nil, "", "no valid JSON")
+		r.say(nil, "", "%s", broken(raw))
 	case raw[0] != '{':
 		r.say(nil, "", "want an object with %s, have %s", r.many, kindOf(raw))
 	case nesting(raw) > deepest:
 		r.say(nil, "", "nested deeper than %d", deepest)
 	default:
-		return r.members(nil, "", raw, known)
+		return r.members(nil, "", bytes.Clone(raw), known) // a plan outlives the message it came in
 	}
 	return nil
 }
 
-// members are the values of an object by their names, without those that are null.
+// members are the values of an object by their names; null, but as a default, is nil.
 func (r *reading) members(d *draft, at string, obj []byte, known *names) map[string][]byte {
-	values, seen := make(map[string][]byte), make(map[string]bool)
+	values := make(map[string][]byte)
 	for m := range jsonrpc.Members(obj) {
 		name := string(m.Name)
-		place := at + "/" + jsonrpc.PointerToken(name)
+		_, twice := values[name]
 		switch {
 		case !known.has(name):
-			r.say(d, place, "unknown member%s", r.meant(name, known))
-		case seen[name]:
-			r.say(d, place, "is there twice")
-		case string(m.Value) != "null" || name == "default":
+			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", r.meant(name, known))
+		case twice:
+			r.say(d, at+"/"+name, "is there twice")
+		case string(m.Value) == "null" && name != "default":
+			values[name] = nil
+		default:
 			values[name] = m.Value
 		}
-		seen[name] = true
 	}
 	return values
 }
@@ -158,7 +160,7 @@ func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, [
 		r.say(nil, at, "want at least one")
 	}
 	if r.o.Steps > 0 && count > r.o.Steps {
-		r.say(nil, at, "%d steps: a plan may have %d ([plan].max_steps)", count, r.o.Steps)
+		r.say(nil, at, "%d %s: a plan may have %d ([plan].max_steps)", count, r.many, r.o.Steps)
 		return
 	}
 	for one := range jsonrpc.Elements(raw) {

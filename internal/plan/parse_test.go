@@ -252,6 +252,44 @@ func TestParseWrites(t *testing.T) {
 	}
 }
 
+// The memory that a plan was read from may be used for something else.
+func TestParseKeepsNothing(t *testing.T) {
+	o := parsing(t)
+	o.Params = []byte(`{"day":"mon"}`)
+	raw := []byte(steps(`{"id":"s","tool":"a","arguments":{"x":12345},"on_error":"default","default":[7]}`))
+	p, defects := plan.Parse(raw, o)
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	for _, memory := range [][]byte{raw, o.Params} {
+		for i := range memory {
+			memory[i] = '#'
+		}
+	}
+	s := p.Steps[0]
+	if got := fmt.Sprintf("%s %s %s %s %s", s.ID, s.Tool.Name, s.Arguments.Constant(), s.Default, p.Params); got != `s a {"x":12345} [7] {"day":"mon"}` {
+		t.Errorf("got %s, want it as it was", got)
+	}
+}
+
+// What looks wrong and is not.
+func TestParseAccepts(t *testing.T) {
+	for name, raw := range map[string]string{
+		"brackets in a string":           steps(`{"id":"s","tool":"a","arguments":{"x":"\"` + strings.Repeat("[", 100) + `"}}`),
+		"an array of a member of all":    steps(`{"id":"list","tool":"list"}`, `{"id":"t","tool":"a","for_each":{"$ref":"list#/items/*/number"}}`),
+		"an array of what all items got": steps(`{"id":"x","tool":"a"}`, `{"id":"loop","tool":"list","for_each":"$ref:x"}`, `{"id":"t","tool":"a","for_each":{"$ref":"loop#/*/total"}}`),
+		"all results of a for_each":      steps(`{"id":"x","tool":"a"}`, `{"id":"loop","tool":"list","for_each":"$ref:x"}`, `{"id":"t","tool":"a","for_each":"$ref:loop"}`),
+		"64 deep":                        steps(`{"id":"s","tool":"a","arguments":{"x":` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `}}`),
+		"a step called params":           steps(`{"id":"params","tool":"a"}`),
+		"steps called item and index":    steps(`{"id":"item","tool":"a"}`, `{"id":"index","tool":"a","arguments":{"x":{"$ref":"item#/y"}}}`),
+		"a JSON Schema as an argument":   steps(`{"id":"s","tool":"a","arguments":{"schema":{"$ref":"#/definitions/x"}}}`),
+	} {
+		if p, defects := plan.Parse([]byte(raw), parsing(t)); p == nil {
+			t.Errorf("%s: %v", name, defects)
+		}
+	}
+}
+
 // All that is wrong is told at once, in the order of the plan.
 func TestParseAllAtOnce(t *testing.T) {
 	_, defects := plan.Parse([]byte(`{"steps":[

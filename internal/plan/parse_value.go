@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -45,7 +48,7 @@ func (r *reading) flag(d *draft, at string, raw []byte) bool {
 	case "", "false":
 		return false
 	}
-	r.say(d, at, "want true or false, have %s", kindOf(raw))
+	r.say(d, at, "want true or false, have %s", shown(raw))
 	return false
 }
 
@@ -96,12 +99,25 @@ func number(raw []byte) (float64, bool) {
 	return x, err == nil
 }
 
-// shown is a number as it was written, of anything else what it is.
+// shown is a number or a string as it was written, of anything else what it is.
 func shown(raw []byte) string {
-	if _, err := strconv.ParseFloat(string(raw), 64); err == nil {
+	if text, ok := jsonrpc.String(raw); ok {
+		return quoted(text)
+	}
+	if len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') {
 		return cut(string(raw), shownName)
 	}
 	return kindOf(raw)
+}
+
+// broken says what is wrong with JSON that is not valid.
+func broken(raw []byte) string {
+	var value json.RawMessage
+	err := json.Unmarshal(raw, &value)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("no valid JSON: %s after %d bytes", syntax, max(syntax.Offset-1, 0))
+	}
+	return "no valid JSON: not all of it is UTF-8"
 }
 
 // duration reads "1m30s", or a number of seconds.
@@ -114,8 +130,7 @@ func (r *reading) duration(d *draft, at string, raw []byte) time.Duration {
 	if s, ok := jsonrpc.String(raw); ok {
 		var err error
 		if took, err = time.ParseDuration(strings.TrimSpace(s)); err != nil {
-			r.say(d, at, "%s, have %s", want, quoted(s))
-			return 0
+			took = 0
 		}
 	} else if x, ok := number(raw); ok {
 		took = time.Duration(min(max(x, 0), 2*longest.Seconds()) * float64(time.Second))

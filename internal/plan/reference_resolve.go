@@ -33,16 +33,14 @@ func (m *Missing) Error() string {
 
 func (m *Missing) Unwrap() error { return m.Err }
 
-// mapBytes bounds what a pointer with "*" may give: the default stands in for each
-// element that lacks what it is asked for.
-const mapBytes = 64 << 20
+// standinBytes bounds what defaults may come to where there are many: one stands in
+// for each element that lacks what a pointer with "*" asks it for. All else that such
+// a pointer gives is part of what there is already.
+const standinBytes = 64 << 20
 
 // resolveRef is what a reference stands for. Text is kept where it is the whole of
 // what a step gave.
-func resolveRef(r *Ref, look Lookup) (Value, error) { return resolveUpTo(r, look, mapBytes) }
-
-// resolveUpTo does that with a bound of its own; 0: mapBytes.
-func resolveUpTo(r *Ref, look Lookup, most int) (Value, error) {
+func resolveRef(r *Ref, look Lookup) (Value, error) {
 	v, err := look(r)
 	switch {
 	case err != nil && r.Default != nil:
@@ -55,11 +53,8 @@ func resolveUpTo(r *Ref, look Lookup, most int) (Value, error) {
 		return Value{JSON: []byte("null")}, nil
 	}
 	v.JSON = trimmed(v.JSON)
-	if r.Pointer != "" {
-		if most <= 0 {
-			most = mapBytes
-		}
-		f := follower{ref: r, left: most}
+	if r.Pointer != "" && len(v.JSON) > 0 {
+		f := follower{ref: r, left: standinBytes}
 		found, err := f.follow(v.JSON, strings.Split(r.Pointer[1:], "/"), 0)
 		if err != nil {
 			return Value{}, err
@@ -75,7 +70,7 @@ func resolveUpTo(r *Ref, look Lookup, most int) (Value, error) {
 // follower goes where a pointer leads.
 type follower struct {
 	ref  *Ref
-	left int // bytes that may still be put together
+	left int // bytes that defaults may still come to
 }
 
 // follow is the value behind tokens[i:], which are still escaped. A "*" stands for
@@ -103,9 +98,6 @@ func (f *follower) each(array []byte, tokens []string, i int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f.left -= len(v) + 1; f.left < 0 {
-			return nil, fmt.Errorf("%s: %s: too large", f.ref.At, quoted(f.ref.String()))
-		}
 		if len(all) > 1 {
 			all = append(all, ',')
 		}
@@ -116,7 +108,10 @@ func (f *follower) each(array []byte, tokens []string, i int) ([]byte, error) {
 
 func (f *follower) standin(value []byte, tokens []string, i int) ([]byte, error) {
 	switch {
+	case len(f.ref.Default) > f.left:
+		return nil, fmt.Errorf("%s: %s: too many defaults", f.ref.At, quoted(f.ref.String()))
 	case f.ref.Default != nil:
+		f.left -= len(f.ref.Default)
 		return f.ref.Default, nil
 	case f.ref.Null:
 		return []byte("null"), nil

@@ -135,10 +135,11 @@ func TestResolveRef(t *testing.T) {
 		{"into a text", `{"$ref":"text#/x"}`, "", `/at: "text#/x" leads nowhere: it is a string`},
 		{"no step", `{"$ref":"z#/x"}`, "", `/at: "z#/x" leads nowhere: it did not run`},
 		{"no step, by the guide", `"$ref:z.x"`, "", `/at: "z#/x" leads nowhere: it did not run`},
+		{"nothing at all", `{"$ref":"empty#/x"}`, "", `/at: "empty#/x": what it gave is no valid JSON`},
 		{"no JSON", `{"$ref":"lies#"}`, "", `/at: "lies#": what it gave is no valid JSON`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			look := given("a", list, "text", `"25 degrees"`, "lies", `{"a":1} {`)
+			look := given("a", list, "text", `"25 degrees"`, "lies", `{"a":1} {`, "empty", " ")
 			look["up"] = plan.Value{}
 			ref, defects := plan.ParseRef([]byte(c.ref), "/at")
 			if defects != nil {
@@ -180,8 +181,30 @@ func TestResolveRefKeepsText(t *testing.T) {
 // A default of a kilobyte for each element of a large array would be gigabytes.
 func TestDefaultsAreBounded(t *testing.T) {
 	ref, _ := plan.ParseRef([]byte(`{"$ref":"a#/*/x","default":"`+strings.Repeat("x", 10_000)+`"}`), "/at")
-	_, err := plan.ResolveRef(ref, given("a", "["+strings.Repeat("0,", 1_000_000)+"0]").look)
-	if want := `/at: "a#/*/x": too large`; wrong(err) != want {
+	_, err := plan.ResolveRef(ref, given("a", "["+strings.Repeat("0,", 10_000)+"0]").look)
+	if want := `/at: "a#/*/x": too many defaults`; wrong(err) != want {
 		t.Errorf("got %s, want %s", wrong(err), want)
+	}
+}
+
+// The same bytes once counted again at each level of arrays within each other, and a
+// result of 3 MB was too large.
+func TestStarsWithinStars(t *testing.T) {
+	row := strings.Repeat("[", 63) + "1" + strings.Repeat("]", 63)
+	array := "[" + strings.Repeat(row+",", 9_000) + row + "]"
+	ref, _ := plan.ParseRef([]byte(`{"$ref":"a#`+strings.Repeat("/*", 64)+`","default":0}`), "/at")
+	got, err := plan.ResolveRef(ref, given("a", array).look)
+	if err != nil || string(got.JSON) != array {
+		t.Errorf("got %d bytes and error %v, want the %d of the array", len(got.JSON), err, len(array))
+	}
+}
+
+// White space does not count: what goes in is compact.
+func TestBoundIsOfCompactJSON(t *testing.T) {
+	look := given("a", `{"x": [`+strings.Repeat(" 1,\n", 100)+` 2 ]}`)
+	for _, raw := range []string{`["$ref:a.x"]`, `[{"$ref":"a#/x/*"}]`} {
+		if got, err := template(t, raw).Resolve(look.look, nil, 210); err != nil || len(got) != 205 {
+			t.Errorf("%s: got %d bytes, %v", raw, len(got), err)
+		}
 	}
 }

@@ -39,8 +39,10 @@ func (r *Report) Failed() bool {
 // It has at most so many tokens by count (nil: bytes/4) and Unicode characters, 0
 // and less: any number. Small results are whole before a large one gets more than
 // they; what of one is left out is named, and the whole is kept by keep, unless
-// nil, once for each step. Of very many steps those that are ok may go untold. Only
-// where not even that fits is the answer longer.
+// nil, once for each step. A step that failed has no result here, whatever stands
+// in for it in other steps. Of very many steps those that are ok may go untold;
+// steps_left_out is how many did. Only where not even that fits is the answer
+// longer.
 //
 // Blocks are the images and other content that is no text of the output steps, in
 // the order asked for. They are not counted.
@@ -169,7 +171,7 @@ func (a *answering) steps() []byte {
 	}
 	told := len(a.report.Steps)
 	for {
-		told /= 2
+		told = told * 3 / 4
 		text := a.describe(details[len(details)-1], told)
 		if told == 0 || a.size(text).within(most) {
 			return text
@@ -184,7 +186,7 @@ type detail struct {
 	ok      bool // of those that are ok too
 }
 
-var details = []detail{{maxReason, true, true}, {160, true, true}, {60, false, true}, {60, false, false}}
+var details = []detail{{maxReason, true, true}, {160, true, true}, {60, false, true}, {60, false, false}, {24, false, false}}
 
 func (a *answering) describe(d detail, most int) []byte {
 	text := []byte(`{"steps":[`)

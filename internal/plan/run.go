@@ -97,6 +97,7 @@ type stage struct {
 	held   int       // bytes of it
 	began  time.Time // its first call
 	open   int       // its calls under way
+	mixed  bool      // its answers have several sources
 	spent  bool      // it no longer needs the results that it refers to
 	items  *items    // of a step with ForEach that has begun
 	optional
@@ -218,7 +219,8 @@ func (x *execution) close(ctx context.Context) {
 		switch {
 		case g.done():
 		case g.items != nil:
-			x.stopItems(ctx, g)
+			x.cutItems(ctx, g)
+			x.endItems(g)
 		default:
 			x.why = ending(ctx)
 			x.end(g, Cancelled, x.why)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -16,8 +18,9 @@ const (
 type answer struct {
 	Call
 	Result
-	calls int // made
-	cut   bool
+	calls int       // made
+	ended time.Time // the last of them
+	cut   bool      // the plan ended first
 }
 
 // call makes a call on a goroutine of its own. It has its slot until it is
@@ -46,6 +49,7 @@ func (r *Runner) try(ctx context.Context, c Call) answer {
 		}
 		a.Result = r.once(ctx, c)
 		a.calls++
+		a.ended = time.Now()
 		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
 			a.cut = a.Err != "" && ctx.Err() != nil
 			return a
@@ -74,8 +78,8 @@ func (r *Runner) once(ctx context.Context, c Call) Result {
 	}
 	res := r.Call(within, c)
 	switch {
-	case res.Err == "" && res.JSON == nil:
-		res.Err = "no result"
+	case res.Err == "" && !jsonrpc.Valid(res.JSON):
+		res.Err, res.Doubt = "no result that is JSON", true
 	case res.Err == "" || within.Err() == nil:
 	case ctx.Err() != nil:
 		res.Err, res.Doubt = "cut short: "+ending(ctx), true
@@ -88,14 +92,18 @@ func (r *Runner) once(ctx context.Context, c Call) Result {
 // note adds an answer to what is known of its step.
 func (g *stage) note(a answer) {
 	st := g.status
-	if st.Calls == 0 {
+	switch {
+	case a.Source == "" || g.mixed:
+	case st.Source == "":
 		st.Source = a.Source
-	} else if st.Source != a.Source {
-		st.Source = ""
+	case st.Source != a.Source:
+		st.Source, g.mixed = "", true
 	}
 	st.Calls += a.calls
 	st.Bytes += a.Bytes
-	st.Took = time.Since(g.began)
+	if a.calls > 0 {
+		st.Took = max(st.Took, a.ended.Sub(g.began))
+	}
 }
 
 // shorten cuts a text to so many characters.

@@ -9,12 +9,12 @@ import (
 // begin begins a step that all it waits for has ended for, or ends it if it must
 // not run.
 func (x *execution) begin(ctx context.Context, g *stage) {
-	if why, void := x.barred(g); why != "" {
-		x.skip(g, why, void)
-		return
+	why, void := x.barred(g)
+	if g.waived() && (why == "" || void && g.priced) {
+		why, void = g.leftOut(), true
 	}
-	if g.waived() {
-		x.skip(g, g.leftOut(), true)
+	if why != "" {
+		x.skip(g, why, void)
 		return
 	}
 	look := x.look(nil, 0)

@@ -199,6 +199,8 @@ func TestRunTells(t *testing.T) {
 			Ended: func(st *plan.Status, n, of int) { ended = append(ended, n, of) },
 			Idle: func(running int) {
 				synctest.Wait() // all that could begin has
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				if s.open != running {
 					t.Errorf("told of %d calls, %d are under way", running, s.open)
 				}
@@ -229,6 +231,66 @@ func TestRunSurprisingWrite(t *testing.T) {
 	})
 }
 
+// Of two writes that failed, the first in the plan bars what comes after it, be it
+// before the other.
+func TestRunBarsAfterTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},
+			{"id":"r","tool":"read","arguments":{"ms":20}},{"id":"w1","tool":"write","depends_on":["r"]},
+			{"id":"w2","tool":"write2","arguments":{"ms":10,"fail":"no"}}]}`)
+		want := "w0 failed: no\nr ok\nw1 skipped: Skipped because 'w0' failed\nw2 failed: no"
+		if got := fates(report); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// A write is never made twice, whatever its step says.
+func TestRunWritesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write","arguments":{"fail":"no"}}]}`)
+		p.Steps[0].Retry = 3
+		s := newServers()
+		if (&plan.Runner{Call: s.call}).Run(t.Context(), p); len(s.made) != 1 {
+			t.Errorf("got %d calls, want 1", len(s.made))
+		}
+	})
+}
+
+// What a step gave is data, whatever it looks like: nothing in it is looked up.
+func TestRunResultsAreData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sly = `{"x":"$ref:secret","y":{"$ref":"secret#"},"z":{"$tpl":"${secret#}"},"l":[{"$lit":1}]}`
+		p := parse(t, plan.Limits{}, `{"steps":[{"id":"secret","tool":"read"},{"id":"a","tool":"read"},
+			{"id":"b","tool":"read","arguments":{"all":"$ref:a","part":"$ref:a.x"}},
+			{"id":"e","tool":"read","for_each":"$ref:a.l","arguments":{"item":"$ref:item"}}]}`)
+		var got []string
+		r := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
+			if c.Step.ID == "b" || c.Step.ID == "e" {
+				got = append(got, string(c.Arguments))
+			}
+			return plan.Result{JSON: []byte(sly)}
+		}}
+		r.Run(t.Context(), p)
+		slices.Sort(got)
+		want := []string{`{"all":` + sly + `,"part":"$ref:secret"}`, `{"item":{"$lit":1}}`}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// What is no JSON never gets into arguments or answers.
+func TestRunResultThatIsNoJSON(t *testing.T) {
+	for _, result := range []string{"", "{", "[1,2", `{"a":1} 2`, "NaN"} {
+		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return plan.Result{JSON: []byte(result)} }}
+		report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write"}]}`))
+		if got, want := fates(report), "w failed in doubt: no result that is JSON"; got != want {
+			t.Errorf("%q: got %s, want %s", result, got, want)
+		}
+	}
+}
+
 // Results stay as long as somebody needs them, and no longer.
 func TestRunBytes(t *testing.T) {
 	const too = "answer of 102 bytes: all results of a plan may have 150 (max_result_bytes)"
@@ -252,7 +314,7 @@ func TestRunBytes(t *testing.T) {
 		},
 		{
 			"not for longer than somebody needs them",
-			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"b","tool":"read","when":false_,"arguments":{"x":"$ref:a"}},
+			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"b","tool":"read","when":"$ref:z","arguments":{"x":"$ref:a"}},
 			{"id":"z","tool":"read","arguments":{"give":0}},{"id":"d","tool":"read","depends_on":["b"],"arguments":{"long":100}}`,
 			"a ok\nb skipped: when: false\nz ok\nd ok",
 		},
@@ -268,6 +330,19 @@ func TestRunBytes(t *testing.T) {
 			"a ok\nd failed: /steps/1/arguments: more than 150 bytes",
 		},
 		{
+			"what stands in for items that failed",
+			`{"id":"a","tool":"read","arguments":{"give":[1,2,3,4]}},{"id":"d","tool":"read","for_each":"$ref:a","max_parallel":1,"on_error":"default",
+			"default":"` + strings.Repeat("y", 60) + `","arguments":{"fail":"no"}}`,
+			"a ok\nd failed: 3 of 4 items; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
+		},
+		{
+			"not those of items of a step that failed",
+			`{"id":"a","tool":"read","arguments":{"give":[40,40,40,40]}},{"id":"e","tool":"read","for_each":"$ref:a","max_parallel":1,"on_error":"continue",
+			"arguments":{"long":"$ref:item"}},{"id":"m","tool":"read","depends_on":["e"],"arguments":{"long":100}},
+			{"id":"d","tool":"read","arguments":{"give":1,"x":["$ref:e","$ref:m"]}}`,
+			"a ok\ne failed: item 3: answer of 42 bytes: all results of a plan may have 150 (max_result_bytes)\nm ok\nd ok",
+		},
+		{
 			"of for_each",
 			`{"id":"a","tool":"read","arguments":{"give":[1,2,3,4]}},{"id":"d","tool":"read","for_each":"$ref:a","max_parallel":1,"arguments":{"long":60}}`,
 			"a ok\nd failed: 3 of 4 items; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
@@ -275,8 +350,7 @@ func TestRunBytes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				steps := strings.ReplaceAll(c.steps, "false_", `"$ref:z"`)
-				report, s := run(t, plan.Limits{Bytes: 150}, `{"steps":[`+steps+`],"output_steps":["d"]}`)
+				report, s := run(t, plan.Limits{Bytes: 150}, `{"steps":[`+c.steps+`],"output_steps":["d"]}`)
 				if got := fates(report); got != c.want {
 					t.Errorf("got\n%s\nwant\n%s\nafter %s", got, c.want, s.ids())
 				}

@@ -1,12 +1,9 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 // look finds what references lead to. item is nil but for a call of ForEach.
@@ -51,9 +48,6 @@ func (x *execution) keep(g *stage, res Result) error {
 	if !g.needed() {
 		return nil
 	}
-	if !jsonrpc.Valid(res.JSON) {
-		return errors.New("the answer is no valid JSON")
-	}
 	size := len(res.JSON) + len(res.Text)
 	if g.output {
 		size += blocksSize(res.Blocks)
@@ -77,7 +71,8 @@ func blocksSize(blocks [][]byte) int {
 	return n
 }
 
-// hold counts bytes of a step's result.
+// hold counts bytes of a step's result. What is on its way to us is not counted,
+// nor are arguments: of these there is one for each call at most.
 func (x *execution) hold(g *stage, size int) error {
 	if x.Bytes > 0 && size > x.Bytes-x.held {
 		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, x.Bytes)

@@ -101,7 +101,7 @@ func (r *reading) arguments(d *draft, raw []byte) {
 	at := d.at + "/arguments"
 	if text, ok := jsonrpc.String(raw); ok {
 		if raw = trimmed([]byte(text)); len(raw) > 0 && !jsonrpc.Valid(raw) {
-			r.say(d, at, "want an object, or a string that holds one: the string is no valid JSON")
+			r.say(d, at, "want an object, or a string that holds one; this string is %s", broken(raw))
 			return
 		}
 	}
@@ -188,7 +188,7 @@ func (r *reading) onError(d *draft, m map[string][]byte) {
 		case Fail, Skip, Default, Continue:
 			d.OnError = o
 		default:
-			r.say(d, d.at+"/on_error", `want "fail", "skip", "default" or "continue", have %s`, textOr(raw))
+			r.say(d, d.at+"/on_error", `want "fail", "skip", "default" or "continue", have %s`, shown(raw))
 			return
 		}
 	}
@@ -221,12 +221,4 @@ func (r *reading) worth(d *draft, m map[string][]byte) {
 	if math.IsNaN(d.Value) || d.Value < 0 {
 		d.Value = 0 // of a tool, which nobody checks here
 	}
-}
-
-// textOr is a string as it was written, of anything else what it is.
-func textOr(raw []byte) string {
-	if s, ok := jsonrpc.String(raw); ok {
-		return quoted(s)
-	}
-	return kindOf(raw)
 }

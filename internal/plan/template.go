@@ -3,6 +3,8 @@ package plan
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -31,13 +33,21 @@ type node struct {
 	ref      *Ref    // what this stands for
 	text     []piece // a $tpl
 	members  []member
-	elements []*node
+	elements []element
 }
 
 type member struct {
 	key   []byte // as written, with its quotes
 	name  string
 	value *node
+}
+
+// element is one of an array, or several constants in a row with commas between
+// them: of a large array most are, and what is known of each would take more room
+// than they do.
+type element struct {
+	value *node
+	n     int // how many
 }
 
 // piece is a part of a $tpl.
@@ -49,6 +59,7 @@ type piece struct {
 const (
 	maxNesting = 64    // of objects and arrays in a template: as much as a key of the store may have
 	maxRefs    = 1_000 // of a template
+	maxDefects = 100   // that are told of a template
 )
 
 // parseTemplate reads a JSON value with references. at is the JSON pointer of the
@@ -82,7 +93,9 @@ type templateParser struct {
 }
 
 func (p *templateParser) defect(at, message string) {
-	p.defects = append(p.defects, Defect{Pointer: at, Message: message})
+	if len(p.defects) < maxDefects {
+		p.defects = append(p.defects, Defect{Pointer: at, Message: message})
+	}
 }
 
 // value reads a value that begins at some depth: the outermost object has 1.
@@ -142,16 +155,32 @@ func (p *templateParser) ref(r *Ref) *node {
 
 func (p *templateParser) array(raw []byte, at string, depth int) *node {
 	n := &node{}
-	constant := true
+	i := 0
 	for e := range jsonrpc.Elements(raw) {
-		v := p.value(e, fmt.Sprintf("%s/%d", at, len(n.elements)), depth+1)
-		constant = constant && v.constant != nil
-		n.elements = append(n.elements, v)
+		if e[0] != '{' && e[0] != '[' && !mayRefer(e) {
+			n.constantElement(e)
+		} else if v := p.value(e, at+"/"+strconv.Itoa(i), depth+1); v.constant != nil {
+			n.constantElement(v.constant)
+		} else {
+			n.elements = append(n.elements, element{v, 1})
+		}
+		i++
 	}
-	if constant {
+	if len(n.elements) == 0 || len(n.elements) == 1 && n.elements[0].value.constant != nil {
 		return n.settle('[', ']')
 	}
 	return n
+}
+
+// constantElement adds one more constant to an array.
+func (n *node) constantElement(raw []byte) {
+	if k := len(n.elements); k > 0 && n.elements[k-1].value.constant != nil {
+		last := &n.elements[k-1]
+		last.value.constant = append(append(last.value.constant, ','), raw...)
+		last.n++
+		return
+	}
+	n.elements = append(n.elements, element{&node{constant: slices.Clone(raw)}, 1})
 }
 
 func (p *templateParser) object(raw []byte, at string, depth int) *node {
@@ -226,7 +255,7 @@ func (p *templateParser) unambiguous(raw []byte, at string, depth int) {
 	i := 0
 	for e := range jsonrpc.Elements(raw) {
 		if e[0] == '{' || e[0] == '[' {
-			p.unambiguous(e, fmt.Sprintf("%s/%d", at, i), depth+1)
+			p.unambiguous(e, at+"/"+strconv.Itoa(i), depth+1)
 		}
 		i++
 	}
@@ -245,28 +274,27 @@ func (n *node) settle(begin, end byte) *node {
 		if i > 0 {
 			all = append(all, ',')
 		}
-		all = append(all, e.constant...)
+		all = append(all, e.value.constant...)
 	}
 	return &node{constant: append(all, end)}
 }
 
 // appendCompact appends a valid JSON value without the white space in it.
 func appendCompact(dst, raw []byte) []byte {
+	dst = slices.Grow(dst, len(raw))
+	done := 0 // raw[:done] is in dst
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case ' ', '\t', '\r', '\n':
-			continue
+			dst = append(dst, raw[done:i]...)
+			done = i + 1
 		case '"':
-			start := i
 			for i++; raw[i] != '"'; i++ {
 				if raw[i] == '\\' {
 					i++
 				}
 			}
-			dst = append(dst, raw[start:i+1]...)
-			continue
 		}
-		dst = append(dst, raw[i])
 	}
-	return dst
+	return append(dst, raw[done:]...)
 }

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schema"
@@ -32,7 +34,16 @@ func (t *Template) Resolve(look Lookup, want *schema.Schema, most int) ([]byte, 
 func (t *Template) CheckConstants(s *schema.Schema) error {
 	var o outline
 	o.node(t.root)
-	return s.CheckOpen(o.out, o.open)
+	if err := s.CheckOpen(o.out, o.open); err != nil {
+		return err
+	}
+	for _, path := range o.texts {
+		if wants := s.Wants(path); wants != nil && !slices.Contains(wants, "string") {
+			return fmt.Errorf(`%s: want %s, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`,
+				strings.Join(path, "."), strings.Join(wants, " or "))
+		}
+	}
+	return nil
 }
 
 type resolver struct {
@@ -67,21 +78,14 @@ func (r *resolver) put(part []byte) error {
 	return nil
 }
 
-// room is how many bytes there is room for; 0: any number.
-func (r *resolver) room() int {
-	if r.most <= 0 {
-		return 0
-	}
-	return max(r.most-len(r.out), 1)
-}
-
 func (r *resolver) value(ref *Ref) error {
-	v, err := resolveUpTo(ref, r.look, r.room())
+	v, err := resolveRef(ref, r.look)
 	if err != nil {
 		return err
 	}
 	if r.want == nil {
-		return r.put(appendCompact(nil, v.JSON))
+		r.out = appendCompact(r.out, v.JSON)
+		return r.put(nil)
 	}
 	return r.put(coerce(v, r.want, r.path))
 }
@@ -93,7 +97,7 @@ func (r *resolver) text(pieces []piece) error {
 			text = append(text, p.text...)
 			continue
 		}
-		v, err := resolveUpTo(p.ref, r.look, r.room())
+		v, err := resolveRef(p.ref, r.look)
 		if err != nil {
 			return err
 		}
@@ -121,17 +125,19 @@ func (r *resolver) object(members []member) error {
 	return r.put([]byte{'}'})
 }
 
-func (r *resolver) array(elements []*node) error {
+func (r *resolver) array(elements []element) error {
 	before := []byte{'['}
-	for i, e := range elements {
+	i := 0
+	for _, e := range elements {
 		if err := r.put(before); err != nil {
 			return err
 		}
 		r.path = append(r.path, strconv.Itoa(i))
-		if err := r.node(e); err != nil {
+		if err := r.node(e.value); err != nil {
 			return err
 		}
 		r.path = r.path[:len(r.path)-1]
+		i += e.n
 		before = []byte{','}
 	}
 	return r.put([]byte{']'})
@@ -139,9 +145,10 @@ func (r *resolver) array(elements []*node) error {
 
 // outline is a value with null in the places that are not known.
 type outline struct {
-	out  []byte
-	path []string
-	open [][]string // paths of those places
+	out   []byte
+	path  []string
+	open  [][]string // paths of those places
+	texts [][]string // of those of them that will hold a text
 }
 
 func (o *outline) node(n *node) {
@@ -158,15 +165,20 @@ func (o *outline) node(n *node) {
 		o.out = append(o.out, '}')
 	case n.elements != nil:
 		before := byte('[')
-		for i, e := range n.elements {
+		i := 0
+		for _, e := range n.elements {
 			o.out = append(o.out, before)
-			o.within(strconv.Itoa(i), e)
+			o.within(strconv.Itoa(i), e.value)
+			i += e.n
 			before = ','
 		}
 		o.out = append(o.out, ']')
 	default:
 		o.out = append(o.out, "null"...)
-		o.open = append(o.open, append([]string(nil), o.path...))
+		o.open = append(o.open, slices.Clone(o.path))
+		if n.text != nil {
+			o.texts = append(o.texts, slices.Clone(o.path))
+		}
 	}
 }
 

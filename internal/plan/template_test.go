@@ -75,7 +75,9 @@ func TestTemplate(t *testing.T) {
 		{"an array of members", `{"ids": {"$ref": "a#/list/*/id"}}`, `{"ids":[1,2]}`},
 		{"a default", `{"x": {"$ref": "a#/none", "default": "$ref:a"}}`, `{"x":"$ref:a"}`},
 		{"of a list of calls", `["$result_1", "$result_10"]`, `["one","ten"]`},
+		{"written with an escape", `["\u0024ref:a.id", {"\u0024tpl": "\u0024{a#/id}"}]`, `[7,"7"]`},
 		{"in the middle", `[1, {"a": ["$ref:a.id", "x"]}, "y"]`, `[1,{"a":[7,"x"]},"y"]`},
+		{"among constants", `[1, "b", [2], {"c": 3}, "$ref:a.id", 4, 5, {"$lit": "$ref:a"}, "$ref:a.f"]`, `[1,"b",[2],{"c":3},7,4,5,"$ref:a",false]`},
 		{"the whole of it", `"$ref:a.list"`, `[{"id":1},{"id":2}]`},
 
 		{"text", `{"$tpl": "id ${a#/id}: ${a#/s}"}`, `"id 7: say \"hi\"\n"`},
@@ -159,6 +161,9 @@ func TestTemplateDefects(t *testing.T) {
 				t.Error("got a template with defects")
 			}
 		})
+	}
+	if _, defects := plan.ParseTemplate([]byte(`[`+strings.Repeat(`"x $ref:a",`, 1000)+`0]`), ""); len(defects) != 100 {
+		t.Errorf("got %d defects, want the first hundred", len(defects))
 	}
 	if tpl := template(t, strings.Repeat("[", 64)+`"$ref:a"`+strings.Repeat("]", 64)); len(tpl.Refs()) != 1 {
 		t.Error("64 values deep is not deep enough")
@@ -244,7 +249,10 @@ func TestCheckConstants(t *testing.T) {
 		{"a member that is not known", `{"owner":"o","number":1,"repo":"$ref:a"}`, "repo: not allowed"},
 		{"an escaped text", `{"owner":"$$ref:a","number":1}`, ""},
 		{"a text", `{"owner":{"$tpl":"${a#}"},"number":1,"labels":["x",{"$tpl":"${a#}"},2]}`, "labels[2]: want string, have number"},
+		{"a text for a number", `{"owner":{"$tpl":"${a#}"},"number":{"$tpl":"${a#/n}"}}`, `number: want integer, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`},
+		{"a text for an element", `{"owner":"o","number":1,"labels":[{"$tpl":"${a#}"}]}`, ""},
 		{"within", `{"owner":"o","number":1,"at":{"line":"$ref:a"}}`, "at.path: missing"},
+		{"behind constants", `{"owner":"o","number":1,"labels":["a","b","$ref:a.n","c",{"$ref":"a#"},"d","e",7]}`, "labels[7]: want string, have number"},
 		{"a reference with a default", `{"owner":{"$ref":"a#","default":""},"number":1}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

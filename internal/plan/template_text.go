@@ -28,58 +28,73 @@ func (p *templateParser) tpl(raw []byte, at string) *node {
 }
 
 // pieces takes a text apart. There is at least one.
-func (p *templateParser) pieces(text, at string) (all []piece) {
-	var plain strings.Builder
+func (p *templateParser) pieces(text, at string) []piece {
+	s := splitter{templateParser: p, at: at}
 	for text != "" {
-		n := 0
-		for n < len(text) && text[n] == '$' {
-			n++
-		}
-		switch {
-		case n == 0:
-			next := strings.IndexByte(text, '$')
-			if next < 0 {
-				next = len(text)
+		if n := strings.IndexByte(text, '$'); n != 0 {
+			if n < 0 {
+				n = len(text)
 			}
-			plain.WriteString(text[:next])
-			text = text[next:]
-			continue
-		case markAt(text[n-1:]) > 0: // the guide's form
-			if n == 1 {
-				p.defect(at, withinText(text))
-			}
-			plain.WriteString(text[:max(n-1, 1)])
-			text = text[n:]
-			continue
-		case n == len(text) || text[n] != '{':
-			plain.WriteString(text[:n])
+			s.plain.WriteString(text[:n])
 			text = text[n:]
 			continue
 		}
-		plain.WriteString(text[:n/2])
-		text = text[n:]
-		if n%2 == 0 {
-			continue // the brace is text
+		text = s.dollars(text)
+	}
+	if s.plain.Len() > 0 || len(s.all) == 0 {
+		s.all = append(s.all, piece{text: s.plain.String()})
+	}
+	return s.all
+}
+
+// splitter is a $tpl as far as it has been read.
+type splitter struct {
+	*templateParser
+	at    string
+	all   []piece
+	plain strings.Builder // text behind all
+}
+
+// dollars reads the dollars that a text begins with and what belongs to them, and
+// returns the rest.
+func (s *splitter) dollars(text string) (rest string) {
+	n := 1
+	for n < len(text) && text[n] == '$' {
+		n++
+	}
+	switch rest = text[n:]; {
+	case markAt(text[n-1:]) > 0: // the guide's form
+		if n == 1 {
+			s.defect(s.at, withinText(text))
 		}
-		inner, rest, closed := strings.Cut(text[1:], "}")
-		if !closed {
-			p.defect(at, fmt.Sprintf(`%s: no "}" to this "${"; "$${" puts the two characters into the text`, quoted("$"+text)))
-			return all
-		}
-		text = rest
-		if r := p.inner(inner, at); r != nil {
-			if plain.Len() > 0 {
-				all = append(all, piece{text: plain.String()})
-				plain.Reset()
-			}
-			all = append(all, piece{ref: r})
-			p.refs = append(p.refs, r)
+		s.plain.WriteString(text[:max(n-1, 1)])
+	case !strings.HasPrefix(rest, "{"):
+		s.plain.WriteString(text[:n])
+	default:
+		s.plain.WriteString(text[:n/2])
+		if n%2 == 1 {
+			return s.braces(rest)
 		}
 	}
-	if plain.Len() > 0 || len(all) == 0 {
-		all = append(all, piece{text: plain.String()})
+	return rest
+}
+
+// braces reads a reference, whose "{" a text begins with, and returns the rest.
+func (s *splitter) braces(text string) (rest string) {
+	inner, rest, closed := strings.Cut(text[1:], "}")
+	if !closed {
+		s.defect(s.at, fmt.Sprintf(`%s: no "}" to this "${"; "$${" puts the two characters into the text`, quoted("$"+text)))
+		return ""
 	}
-	return all
+	if r := s.inner(inner, s.at); r != nil {
+		if s.plain.Len() > 0 {
+			s.all = append(s.all, piece{text: s.plain.String()})
+			s.plain.Reset()
+		}
+		s.all = append(s.all, piece{ref: r})
+		s.refs = append(s.refs, r)
+	}
+	return rest
 }
 
 // inner reads what stands between the braces.

@@ -193,6 +193,26 @@ func TestErratum21Anomalies(t *testing.T) {
 	}
 }
 
+// First come is first served, whichever stands first; and nothing takes less than
+// no time.
+func TestSimulateFIFO(t *testing.T) {
+	tasks := unit([]int{1}, nil, nil)
+	line := schedule.Simulate(tasks, []time.Duration{second, -second, second}, schedule.Slots{Total: 1}, schedule.FIFO)
+	if !slices.Equal(line.Start, []time.Duration{second, 0, 0}) || line.Makespan != 2*second {
+		t.Errorf("got %+v, want the last before the first", line)
+	}
+}
+
+// Within a wave the first is first, though it became ready by the last of those
+// before.
+func TestSimulateWaves(t *testing.T) {
+	tasks := unit([]int{4}, []int{3}, nil, nil, nil)
+	line := schedule.Simulate(tasks, exactly(tasks), schedule.Slots{Total: 1}, schedule.Waves)
+	if !slices.Equal(line.Start, []time.Duration{3 * second, 4 * second, 0, second, 2 * second}) {
+		t.Errorf("got %v", line.Start)
+	}
+}
+
 // listed are tasks of such a Mean that the longest path is that of the first, the
 // next longest that of the second, and so on: the priorities are those of a list.
 func listed(after [][]int) []schedule.Task {

@@ -66,9 +66,9 @@
 //
 // What it promises: where only the number of slots p binds, the makespan is at most
 // work/p + (1-1/p) of the longest chain, hence 2-1/p of the optimum (Graham 1966),
-// and by lists nothing better can be promised; on random DAGs it is within a per
-// cent of [Bound]. With hosts or conflicts only this: no slot stands idle that a
-// ready task fits. The optimum is out of reach, for already independent tasks on
+// and by lists nothing better can be promised; on random DAGs it is on average
+// within a per cent of [Bound]. With hosts or conflicts only this: no slot stands
+// idle that a ready task fits. The optimum is out of reach, for already independent tasks on
 // two slots are NP-hard to order (Garey and Johnson 1979). Nor is a schedule
 // promised to be shorter with more slots, shorter tasks or fewer edges: it can be
 // longer (Graham 1969).

@@ -31,7 +31,7 @@ func Cycle(after [][]int) []int {
 			next[at]++
 			switch state[to] {
 			case open:
-				return slices.Clone(path[slices.Index(path, to):])
+				return path[slices.Index(path, to):]
 			case unseen:
 				state[to] = open
 				path = append(path, to)

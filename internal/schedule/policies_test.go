@@ -108,6 +108,13 @@ func TestErrata3And5WhatAVDSLoses(t *testing.T) {
 	}
 }
 
+func TestAVDSCountsANeedOnce(t *testing.T) {
+	items := []schedule.Item{{Cost: 1}, {Value: 3, Cost: 9, Needs: []int{0, 0}}, {Value: 4, Cost: 1}}
+	if batches, c := schedule.AVDS(items, schedule.Limits{Budget: 1}, nil); c.Value != 4 {
+		t.Errorf("got %v, want the one that is worth more by itself", batches)
+	}
+}
+
 func TestAVDSKeepsConflictsApart(t *testing.T) {
 	items := []schedule.Item{{Value: 3, Cost: 1}, {Value: 2, Cost: 1}, {Value: 1, Cost: 1}}
 	oneSided := func(a, b int) bool { return a == 0 && b == 1 }

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -172,19 +173,26 @@ func TestQueueExpect(t *testing.T) {
 	wantBegun(t, q, 2)
 }
 
-// A path that changes at the end of a ladder changes each rung once. Looked at in
-// another order each rung would change twice as often as the one after it, and this
+// A task of which nothing is known is like the others, however long those are.
+func TestQueueOfEndlessTasks(t *testing.T) {
+	q := schedule.NewQueue([]schedule.Task{{}, {}, {Mean: math.MaxInt64}}, schedule.Slots{})
+	q.Expect(0, time.Hour)
+	wantBegun(t, q, 2, 1, 0)
+}
+
+// A path that changes at the end of a ladder changes each rung once. Looked at from
+// the other end each rung would change twice as often as the one after it, and this
 // would not come to an end.
 func TestExpectOnALadder(t *testing.T) {
-	const rungs = 100
-	tasks := []schedule.Task{{Mean: second}, {Mean: second}}
-	for i := 2; i < 2*rungs; i++ {
-		before := i - i%2
-		tasks = append(tasks, schedule.Task{Mean: time.Duration(1+i%2) * second, After: []int{before - 2, before - 1}})
+	const rungs = 50
+	tasks := []schedule.Task{{Mean: 1}, {Mean: 2}}
+	for rung := 1; rung < rungs; rung++ {
+		after := []int{2*rung - 2, 2*rung - 1}
+		tasks = append(tasks, schedule.Task{Mean: 1, After: after}, schedule.Task{Mean: 1 + 1<<rung, After: after})
 	}
-	q := schedule.NewQueue(append(tasks, schedule.Task{Mean: 1000 * second}), schedule.Slots{Total: 1})
-	q.Expect(2*rungs-1, 10_000*second)
-	wantBegun(t, q, 0)
+	q := schedule.NewQueue(append(tasks, schedule.Task{Mean: 1 << (rungs + 2)}), schedule.Slots{Total: 1})
+	q.Expect(2*rungs-1, 1<<(rungs+2))
+	wantBegun(t, q, 1)
 }
 
 func TestQueueOnACycle(t *testing.T) {

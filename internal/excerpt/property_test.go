@@ -1,0 +1,249 @@
+package excerpt_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/jsonrpc"
+)
+
+// drawValue draws JSON as servers write it, and as they should not.
+func drawValue(t *rapid.T, depth int) string {
+	most := 6
+	if depth > 4 {
+		most = 3
+	}
+	switch rapid.IntRange(0, most).Draw(t, "kind") {
+	case 0:
+		return rapid.SampledFrom([]string{"null", "true", "0", "-1.50", "1e400", "12345678901234567890123456789012345678901234567890"}).Draw(t, "scalar")
+	case 1, 2, 3:
+		return drawString(t)
+	case 4:
+		var items []string
+		item := drawValue(t, depth+1)
+		for range rapid.IntRange(0, 8).Draw(t, "items") {
+			if rapid.Bool().Draw(t, "another") {
+				item = drawValue(t, depth+1)
+			}
+			items = append(items, item)
+		}
+		return "[" + strings.Join(items, rapid.SampledFrom([]string{",", " , ", ",\n"}).Draw(t, "comma")) + "]"
+	}
+	var members []string
+	for i := range rapid.IntRange(0, 8).Draw(t, "members") {
+		name := fmt.Sprintf("%d%s", i, rapid.SampledFrom([]string{"", "~", "/", "ä", `\"`, `\u00e4`, "a long name to have", `\ud83d`}).Draw(t, "name"))
+		members = append(members, `"`+name+`": `+drawValue(t, depth+1))
+	}
+	return "{ " + strings.Join(members, ",") + "}"
+}
+
+func drawString(t *rapid.T) string {
+	piece := rapid.SampledFrom([]string{"a", "word ", "ä", "日本", "😀", `\n`, `\"`, `\\`, `\u00e4`, `\ud83d\ude00`, `\ud83d`, `\ude00`, `\/`})
+	return `"` + strings.Join(rapid.SliceOfN(piece, 0, 60).Draw(t, "pieces"), "") + `"`
+}
+
+func drawLimit(t *rapid.T) excerpt.Limit {
+	l := excerpt.Limit{Chars: rapid.IntRange(0, 300).Draw(t, "chars"), Tokens: rapid.IntRange(0, 100).Draw(t, "tokens")}
+	switch rapid.IntRange(0, 3).Draw(t, "count") {
+	case 0:
+		l.Count = func(b []byte) int { return len(b) }
+	case 1:
+		l.Count = func(b []byte) int { return len(strings.Fields(string(b))) + bytes.Count(b, []byte("ä"))*3 }
+	case 2:
+		l.Count = func(b []byte) int { return utf8.RuneCount(b) / 7 }
+	}
+	return l
+}
+
+func TestCutProperties(t *testing.T) {
+	cuts := 0
+	rapid.Check(t, func(t *rapid.T) {
+		value := []byte(drawValue(t, 0))
+		l := drawLimit(t)
+		out, left := excerpt.Cut(value, l)
+		checkCut(t, value, out, left, l)
+		if len(left) > 0 {
+			cuts++
+		}
+	})
+	if cuts < 10 {
+		t.Errorf("%d values were cut: they prove nothing", cuts)
+	}
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add([]byte(`{"a":[1,2,{"b":"text\ud83d\ude00"}],"c":"ää"}`), 20, 10)
+	f.Add([]byte(` [[[[[[1,2],3],4],5],6],7] `), 7, 0)
+	f.Add([]byte(`"\ud83d\ude00\ud83d"`), 3, 9)
+	f.Fuzz(func(t *testing.T, value []byte, chars, tokens int) {
+		if !jsonrpc.Valid(value) || !plain(value) {
+			return
+		}
+		l := excerpt.Limit{Chars: chars, Tokens: tokens, Count: func(b []byte) int { return (len(b) + 2) / 3 }}
+		out, left := excerpt.Cut(value, l)
+		checkCut(t, value, out, left, l)
+	})
+}
+
+// plain reports whether no name is twice in an object: a pointer leads to the first
+// of them only.
+func plain(value []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return false
+	}
+	text, err := json.Marshal(v)
+	return err == nil && bytes.Count(text, []byte(":")) == bytes.Count(compact(value), []byte(":"))
+}
+
+func compact(value []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+type tester interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+// checkCut holds that an excerpt is JSON within its limit, and that what it names,
+// put back, makes the value.
+func checkCut(t tester, value, out []byte, left []excerpt.Left, l excerpt.Limit) {
+	t.Helper()
+	if !jsonrpc.Valid(out) {
+		t.Fatalf("%s\nbecame %s, which is no JSON", value, out)
+	}
+	count := l.Count
+	if count == nil {
+		count = func(b []byte) int { return len(b) / 4 }
+	}
+	if least := string(out); least != "[]" && least != "{}" && least != `""` && least != "null" {
+		if l.Chars > 0 && utf8.RuneCount(out) > l.Chars || l.Tokens > 0 && count(out) > l.Tokens {
+			t.Fatalf("%s\nbecame %s\nof %d characters and %d tokens, at most %+v", value, out, utf8.RuneCount(out), count(out), l)
+		}
+	}
+	if len(left) == 0 && string(compact(value)) != string(compact(out)) {
+		t.Fatalf("%s\nbecame %s, and nothing is named", value, out)
+	}
+	back := decoded(t, out)
+	for _, one := range left {
+		rest, more := excerpt.Read(value, one.Pointer, one.From, excerpt.Limit{})
+		if len(more) > 0 || one.Count <= 0 || one.Bytes <= 0 {
+			t.Fatalf("%s\nbecame %s\nand to read %+v leaves %+v", value, out, one, more)
+		}
+		pointer := one.Pointer
+		if one.What == "field" {
+			name := pointer[strings.LastIndexByte(pointer, '/')+1:]
+			name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+			pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+			rest = append(append(jsonrpc.AppendString([]byte("{"), name), ':'), append(rest, '}')...)
+		}
+		back = put(t, back, pointer, one, decoded(t, rest))
+	}
+	if want := decoded(t, value); !reflect.DeepEqual(want, back) { // cmp.Diff takes forever on a few dozen brackets
+		t.Fatalf("%s\nbecame %s\nwith %+v; put together\n%v", value, out, left, back)
+	}
+}
+
+func decoded(t tester, value []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", value, err)
+	}
+	return v
+}
+
+// put adds to what a pointer leads to what was read of it.
+func put(t tester, to any, pointer string, l excerpt.Left, rest any) any {
+	t.Helper()
+	if pointer != "" {
+		token, further, _ := strings.Cut(pointer[1:], "/")
+		if further != "" {
+			further = "/" + further
+		}
+		name := strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		switch to := to.(type) {
+		case map[string]any:
+			if _, ok := to[name]; !ok {
+				t.Fatalf("%+v leads nowhere", l)
+			}
+			to[name] = put(t, to[name], further, l, rest)
+		case []any:
+			var i int
+			fmt.Sscan(name, &i)
+			to[i] = put(t, to[i], further, l, rest)
+		}
+		return to
+	}
+	switch to := to.(type) {
+	case map[string]any:
+		n := 0
+		for name, v := range rest.(map[string]any) {
+			if _, ok := to[name]; ok && l.What == "field" {
+				t.Fatalf("%+v is left out and there", l)
+			}
+			if _, ok := to[name]; !ok {
+				n++
+			}
+			if _, ok := to[name]; !ok {
+				to[name] = v
+			}
+		}
+		if n < l.Count && l.What == "fields" {
+			t.Fatalf("%+v names %d fields", l, n)
+		}
+		return to
+	case []any:
+		if len(to) != l.From || len(rest.([]any)) != l.Count {
+			t.Fatalf("%+v is left out of %d items", l, len(to))
+		}
+		return append(to, rest.([]any)...)
+	case string:
+		if len(to) != l.From {
+			t.Fatalf("%+v is left out of %d bytes", l, len(to))
+		}
+		return to + rest.(string)
+	}
+	return rest // a number too long
+}
+
+func TestTextProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "line\n", "ä", "日本", "😀", "\r\n", "\xff", "\xe4\xb8"}), 0, 80).Draw(t, "pieces"), "")
+		l := drawLimit(t)
+		var all strings.Builder
+		for offset := 0; offset >= 0; {
+			part, next := excerpt.Text(text, offset, l)
+			if next >= 0 && next != offset+len(part) || part == "" && next >= 0 {
+				t.Fatalf("%q: from %d came %q and %d", text, offset, part, next)
+			}
+			if l.Chars > 0 && utf8.RuneCountInString(part) > l.Chars {
+				t.Fatalf("%q: from %d came %q, more than %+v", text, offset, part, l)
+			}
+			if utf8.ValidString(text) && !utf8.ValidString(part) {
+				t.Fatalf("%q: from %d came %q, half a character", text, offset, part)
+			}
+			all.WriteString(part)
+			offset = next
+		}
+		if all.String() != text {
+			t.Fatalf("got %q, want %q", all.String(), text)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"mcpschedd/internal/plan"
+)
+
+// Each answer of the tool is expected to have 100 tokens; "long" says what it has.
+func TestBudget(t *testing.T) {
+	const (
+		out   = "left out: budget_tokens"
+		vain  = "left out: nothing that comes back needs it"
+		limit = `,"budget_tokens":`
+	)
+	for _, c := range []struct {
+		name, steps, rest string
+		limits            plan.Limits
+		want              string
+	}{
+		{
+			"the most valuable",
+			`{"id":"a","tool":"large","optional":true,"value":1},{"id":"b","tool":"large","optional":true,"value":3,"arguments":{"long":398}},
+			{"id":"c","tool":"large","optional":true,"value":4,"probability":0.5,"arguments":{"long":398}}`, limit + "200", plan.Limits{},
+			"a skipped: " + out + "\nb ok\nc ok",
+		},
+		{
+			"the model's reserve", `{"id":"a","tool":"large","optional":true,"value":1},{"id":"b","tool":"large","optional":true,"value":3,"arguments":{"long":398}}`,
+			limit + "200", plan.Limits{Reserve: 0.25}, "a skipped: " + out + "\nb ok",
+		},
+		{
+			"what runs anyway comes first", `{"id":"a","tool":"large","arguments":{"long":398}},{"id":"b","tool":"large","arguments":{"long":398}},
+			{"id":"c","tool":"large","optional":true,"value":3}`,
+			limit + "250", plan.Limits{}, "a ok\nb ok\nc skipped: " + out,
+		},
+		{
+			"answers that are shorter than expected make room", `{"id":"c","tool":"large","optional":true,"value":1},{"id":"a","tool":"large","arguments":{"ms":5,"long":8}},{"id":"b","tool":"large"}`,
+			limit + "250", plan.Limits{}, "c ok\na ok\nb ok",
+		},
+		{
+			"answers that are longer take it", `{"id":"a","tool":"large","arguments":{"ms":5,"long":3000}},{"id":"c","tool":"large","optional":true,"value":1,"depends_on":["a"]}`,
+			limit + "250", plan.Limits{}, "a ok\nc skipped: " + out,
+		},
+		{
+			"longer ones that are cut do not", `{"id":"a","tool":"large","arguments":{"ms":5,"long":3000},"max_tokens":100},{"id":"c","tool":"large","optional":true,"value":1,"depends_on":["a"]}`,
+			limit + "250", plan.Limits{}, "a ok\nc ok",
+		},
+		{
+			"one that failed takes none", `{"id":"a","tool":"large","arguments":{"ms":5,"fail":"no"}},{"id":"c","tool":"large","optional":true,"value":1}`,
+			limit + "150", plan.Limits{}, "a failed: no\nc ok",
+		},
+		{
+			"what only feeds others costs nothing",
+			`{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large","optional":true,"arguments":{"x":"$ref:a"}}`,
+			limit + `100,"output_steps":["b"]`, plan.Limits{}, "a ok\nb ok",
+		},
+		{
+			"what feeds one that is left out is left out",
+			`{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large","optional":true,"arguments":{"x":"$ref:a"}}`,
+			limit + `90,"output_steps":["b"]`, plan.Limits{}, "a skipped: " + out + "\nb skipped: " + out,
+		},
+		{
+			"what feeds nobody", `{"id":"a","tool":"large","optional":true,"value":9},{"id":"b","tool":"large"}`,
+			limit + `1000,"output_steps":["b"]`, plan.Limits{}, "a skipped: " + vain + "\nb ok",
+		},
+		{
+			"who waits for one that is left out", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","depends_on":["a"]}`,
+			limit + `90`, plan.Limits{}, "a skipped: " + out + "\nb ok",
+		},
+		{
+			"a required step makes what it needs a required one", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","arguments":{"x":"$ref:a"}}`,
+			limit + `50`, plan.Limits{}, "a ok\nb ok",
+		},
+		{
+			"what a required step can do without costs nothing either",
+			`{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","arguments":{"x":{"$ref":"a","default":1}}},{"id":"c","tool":"read","arguments":{"x":{"$ref":"a#","default":1}}}`,
+			limit + `50,"output_steps":["c"]`, plan.Limits{}, "a ok\nb ok\nc ok",
+		},
+		{
+			"one whose dependency failed", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"large","optional":true,"value":9,"arguments":{"x":"$ref:a"}},
+			{"id":"c","tool":"large","optional":true,"value":1}`,
+			limit + `100`, plan.Limits{}, "a failed: no\nb skipped: Skipped because dependency 'a' failed\nc ok",
+		},
+		{
+			"what feeds one that cannot run",
+			`{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"large","depends_on":["z"],"optional":true,"value":9},{"id":"z","tool":"read","arguments":{"ms":1}},
+			{"id":"c","tool":"large","optional":true,"arguments":{"x":["$ref:a","$ref:b"]}}`,
+			limit + `100,"output_steps":["c"]`, plan.Limits{},
+			"a failed: no\nb skipped: " + vain + "\nz ok\nc skipped: Skipped because dependency 'a' failed",
+		},
+		{
+			"what is certain not to run takes no room",
+			`{"id":"a","tool":"read","arguments":{"ms":1,"fail":"no"}},{"id":"z","tool":"read","arguments":{"ms":50}},{"id":"r","tool":"large","arguments":{"x":["$ref:a","$ref:z"]}},
+			{"id":"q","tool":"read","arguments":{"ms":5}},{"id":"c","tool":"large","optional":true,"depends_on":["q"]},{"id":"d","tool":"read","depends_on":["c"]}`,
+			limit + `100,"output_steps":["r","c"]`, plan.Limits{},
+			"a failed: no\nz ok\nr skipped: Skipped because dependency 'a' failed\nq ok\nc ok\nd ok",
+		},
+		{
+			"each item takes as much as an answer",
+			`{"id":"list","tool":"read","arguments":{"give":[1,2,3]}},{"id":"e","tool":"large","for_each":"$ref:list","arguments":{"ms":50}},
+			{"id":"q","tool":"read","arguments":{"ms":5}},{"id":"c","tool":"large","optional":true,"depends_on":["q"]},{"id":"d","tool":"read","depends_on":["c"]}`,
+			limit + `300,"output_steps":["e","c"]`, plan.Limits{},
+			"list ok\ne ok\nq ok\nc skipped: " + out + "\nd ok",
+		},
+		{
+			"nothing is limited", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large","optional":true}`,
+			"", plan.Limits{}, "a ok\nb ok",
+		},
+		{
+			"one slot", `{"id":"a","tool":"large","optional":true,"arguments":{"long":398}},{"id":"b","tool":"large","optional":true},{"id":"c","tool":"large","arguments":{"long":398}}`,
+			limit + "200", plan.Limits{Parallel: 1}, "a ok\nb skipped: " + out + "\nc ok",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				report, s := run(t, c.limits, `{"steps":[`+c.steps+`]`+c.rest+`}`)
+				if got := fates(report); got != c.want {
+					t.Errorf("got\n%s\nwant\n%s", got, c.want)
+				}
+				if c.limits.Parallel > 0 && s.most > c.limits.Parallel {
+					t.Errorf("got %d calls at once", s.most)
+				}
+				for _, st := range report.Steps {
+					if st.State == plan.Skipped && strings.HasPrefix(st.Reason, "left out") != st.Void {
+						t.Errorf("step %s: void is %t, and it was %s", st.Step.ID, st.Void, st.Reason)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A step that must run does not wait for the end of all others until it is decided
+// whether one that need not has its turn before.
+func TestBudgetKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"slow","tool":"large","arguments":{"ms":50}},{"id":"a","tool":"large","optional":true},
+			{"id":"b","tool":"read","depends_on":["a"],"arguments":{"ms":50}}],"budget_tokens":150,"output_steps":["slow","a"]}`)
+		want := "slow ok\na skipped: left out: budget_tokens\nb ok"
+		if got := fates(report); got != want || report.Makespan != 50*ms {
+			t.Errorf("got\n%s\nin %s, want\n%s\nin 50ms", got, report.Makespan, want)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/plan"
+)
+
+func TestForEach(t *testing.T) {
+	const list = `{"id":"list","tool":"read","arguments":{"give":[{"n":1,"ms":30},{"n":2,"ms":10,"fail":"no"},{"n":3,"ms":20}]}},`
+	const each = `"tool":"read","for_each":"$ref:list","arguments":{"give":"$ref:item.n","ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""}}`
+	for _, c := range []struct {
+		name, steps, want string
+		calls             int // of the last step
+	}{
+		{
+			"item and index",
+			list + `{"id":"e","tool":"read","for_each":"$ref:list","arguments":{"give":[{"$ref":"index#"},"$ref:item.n",{"$tpl":"${index#} of ${item#/n}"}]}}`,
+			`e ok = [[0,1,"0 of 1"],[1,2,"1 of 2"],[2,3,"2 of 3"]]`, 3,
+		},
+		{
+			"fail", list + `{"id":"e",` + each + `,"max_parallel":1}`,
+			"e failed: 2 of 3 items; item 1: no", 2,
+		},
+		{
+			"fail, with all under way", list + `{"id":"e",` + each + `}`,
+			"e failed: item 1: no", 3,
+		},
+		{"skip", list + `{"id":"e",` + each + `,"on_error":"skip"}`, "e ok: item 1: no = [1,3]", 3},
+		{"default", list + `{"id":"e",` + each + `,"on_error":"default","default":{"x":0}}`, `e ok: item 1: no = [1,{"x":0},3]`, 3},
+		{"continue", list + `{"id":"e",` + each + `,"on_error":"continue"}`, "e ok: item 1: no = [1,null,3]", 3},
+		{
+			"arguments that cannot be made", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"give":{"$ref":"item#/fail"}}}`,
+			`e ok: 2 items failed; item 0: /steps/1/arguments/give: "item#/fail" leads nowhere: it is an object of "n", "ms" = ["no"]`, 1,
+		},
+		{
+			"arguments that cannot be made, one by one", list + `{"id":"e","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"give":{"$ref":"item#/fail"}}}`,
+			`e failed: 1 of 3 items; item 0: /steps/1/arguments/give: "item#/fail" leads nowhere: it is an object of "n", "ms"`, 0,
+		},
+		{
+			"some of the items", list + `{"id":"e","tool":"read","for_each":"$ref:list","max_items":2,"arguments":{"give":"$ref:item.n"}}`,
+			"e ok: 2 of 3 items = [1,2]", 2,
+		},
+		{
+			"none", `{"id":"list","tool":"read","arguments":{"give":[ ]}},{"id":"e","tool":"write","for_each":"$ref:list"}`,
+			"e ok = []", 0,
+		},
+		{
+			"an object", `{"id":"list","tool":"read","arguments":{"give":{}}},{"id":"e","tool":"read","for_each":"$ref:list"}`,
+			"e failed: for_each: want an array, have an object", 0,
+		},
+		{
+			"null", `{"id":"list","tool":"read","arguments":{"give":{}}},{"id":"e","tool":"read","for_each":"$ref:list.x","on_error":"default","default":[]}`,
+			"e failed: for_each: want an array, have null", 0,
+		},
+		{
+			"writes stop at the first failure, and go one by one",
+			list + `{"id":"e","tool":"write","for_each":"$ref:list","on_error":"continue","max_parallel":9,"arguments":{"ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""},"doubt":true}}`,
+			"e failed in doubt: 2 of 3 items; item 1: no", 2,
+		},
+		{
+			"retries", list + `{"id":"e",` + strings.Replace(each, `"ms"`, `"times":1,"ms"`, 1) + `,"retry":1}`,
+			"e ok = [1,2,3]", 4,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				report, s := run(t, plan.Limits{}, `{"steps":[`+c.steps+`]}`)
+				got := strings.Split(withResults(report, "\n"+c.want), "\n")
+				if diff := cmp.Diff(c.want, got[1]); diff != "" {
+					t.Errorf("-want +got\n%s", diff)
+				}
+				if n := report.Steps[1].Calls; n != c.calls || len(s.made) != c.calls+1 {
+					t.Errorf("got %d calls, %s made, want %d", n, s.ids(), c.calls)
+				}
+				for _, m := range s.made {
+					for _, k := range s.made {
+						if report.Steps[1].Step.Writes && m.id == "e" && k.id == "e" && m.start < k.end && k.start < m.end && m != k {
+							t.Errorf("writes overlap: %v", s.made)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// A step with many items has as many slots as nobody else asks for, and no more
+// than it may have.
+func TestForEachSlots(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		limits   plan.Limits
+		tool     string
+		most     string // max_parallel
+		want     int
+		makespan time.Duration
+	}{
+		{"of the plan", plan.Limits{Parallel: 4}, "read", "", 4, 30 * ms},
+		{"its own", plan.Limits{Parallel: 4}, "read", `,"max_parallel":3`, 3, 40 * ms},
+		{"the host's", plan.Limits{Parallel: 4}, "host", "", 2, 60 * ms},
+		{"any", plan.Limits{}, "read", "", 12, 10 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				report, s := run(t, c.limits, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8,9,10,11,12]}},
+					{"id":"e","tool":"`+c.tool+`","for_each":"$ref:list"`+c.most+`,"arguments":{"ms":10}}]}`)
+				if s.most != c.want || report.Makespan != c.makespan {
+					t.Errorf("got %d at once and %s, want %d and %s", s.most, report.Makespan, c.want, c.makespan)
+				}
+			})
+		})
+	}
+}
+
+// Items whose arguments cannot be made take no slots from the others.
+func TestForEachGivesSlotsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, _ := run(t, plan.Limits{Parallel: 2}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{"ms":10},{},{"ms":10},{},{"ms":10},{"ms":10}]}},
+			{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"ms":{"$ref":"item#/ms"}}}]}`)
+		if report.Makespan != 20*ms || report.Steps[1].Calls != 4 {
+			t.Errorf("got %s and %d calls, want 20ms and 4: %s", report.Makespan, report.Steps[1].Calls, fates(report))
+		}
+	})
+}
+
+// The items that are left when the plan ends are not forgotten, though none failed.
+func TestForEachCutBetweenItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(15*ms, cancel)
+		report := (&plan.Runner{Call: s.call}).Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4]}},
+			{"id":"e","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"ms":10,"deaf":true}}]}`))
+		want := "list ok\ne failed: 2 of 4 items; cut short: cancelled"
+		if got := fates(report); got != want || report.Ended != "cancelled" {
+			t.Errorf("got\n%s\nended %q, want\n%s", got, report.Ended, want)
+		}
+	})
+}
+
+// Blocks come back in the order of the items, not in that of the answers.
+func TestForEachBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
+			time.Sleep(time.Duration(10-c.Item) * ms)
+			return plan.Result{JSON: []byte("[1,2,3]"), Blocks: [][]byte{fmt.Append(nil, c.Item)}}
+		}}
+		p := parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:list"}],"output_steps":["e"]}`)
+		_, blocks := r.Run(t.Context(), p).Answer(p, 0, 0, nil, nil)
+		if diff := cmp.Diff([][]byte{{'0'}, {'1'}, {'2'}}, blocks); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// What else is ready goes before the next item.
+func TestForEachLetsOthersThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, s := run(t, plan.Limits{Parallel: 2}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},
+			{"id":"first","tool":"read","arguments":{"ms":15}},
+			{"id":"e","tool":"read","for_each":"$ref:list","arguments":{"ms":10}},
+			{"id":"second","tool":"read","arguments":{"ms":1,"x":"$ref:first"}}]}`)
+		for _, m := range s.made {
+			if m.id == "second" && m.start > 25*ms {
+				t.Errorf("the other step began at %s: %v", m.start, s.made)
+			}
+		}
+		if got := fates(report); strings.Count(got, "ok") != 4 {
+			t.Errorf("got\n%s", got)
+		}
+	})
+}
+
+// Ten thousand items are never ten thousand of anything but results.
+func TestForEachOfManyItems(t *testing.T) {
+	items := "[" + strings.Repeat("1,", 9999) + "1]"
+	before := runtime.NumGoroutine()
+	var most, open, routines, calls atomic.Int64
+	r := &plan.Runner{
+		Limits: plan.Limits{Parallel: 8},
+		Call: func(ctx context.Context, c plan.Call) plan.Result {
+			if c.Item < 0 {
+				return plan.Result{JSON: []byte(items)}
+			}
+			defer open.Add(-1)
+			raise(&most, open.Add(1))
+			raise(&routines, int64(runtime.NumGoroutine()))
+			calls.Add(1)
+			return plan.Result{JSON: fmt.Append(nil, c.Item)}
+		},
+	}
+	report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},
+		{"id":"e","tool":"read","for_each":"$ref:list","max_items":10000}],"output_steps":["e"]}`))
+	if got := fates(report); got != "list ok\ne ok" || calls.Load() != 10000 {
+		t.Fatalf("got %s after %d calls", got, calls.Load())
+	}
+	if most.Load() > 8 || routines.Load() > int64(before)+100 {
+		t.Errorf("got %d calls at once and %d goroutines, %d before", most.Load(), routines.Load(), before)
+	}
+	result := string(report.Steps[1].Result.JSON)
+	if !strings.HasPrefix(result, "[0,1,2,") || !strings.HasSuffix(result, ",9998,9999]") {
+		t.Errorf("got %.40s", result)
+	}
+}
+
+func raise(most *atomic.Int64, n int64) {
+	for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+	}
+}
+
+// Whose results nobody wants keeps none of them, however long they are.
+func TestForEachKeepsNothingInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, s := run(t, plan.Limits{Bytes: 1000}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},
+			{"id":"e","tool":"read","for_each":"$ref:list","arguments":{"long":900}},
+			{"id":"d","tool":"read","depends_on":["e"]}],"output_steps":["d"]}`)
+		if got := fates(report); got != "list ok\ne ok\nd ok" {
+			t.Errorf("got\n%s\nafter %s", got, s.ids())
+		}
+	})
+}

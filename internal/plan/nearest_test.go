@@ -1,0 +1,91 @@
+package plan_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/plan"
+)
+
+func TestNearest(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		all  []string
+		want string
+	}{
+		{"get_isue", []string{"get_issue", "get_issues", "list"}, "get_issue"},
+		{"gte_issue", []string{"get_issue"}, "get_issue"},
+		{"GET-ISSUE", []string{"get_issue"}, "get_issue"},
+		{"getissue", []string{"set_issue", "get_issue"}, "get_issue"},
+		{"get_issue", []string{"list", "github__get_issue"}, "github__get_issue"},
+		{"mcp__proxy__get_issue", []string{"get_issue"}, "get_issue"},
+		{"gitlab__get_issue", []string{"github__get_issue"}, "github__get_issue"},
+		{"get_issue", []string{"github__get_issue", "gitlab__get_issue"}, ""}, // who knows
+		{"budget", []string{"budget_tokens", "steps"}, "budget_tokens"},
+		{"step", []string{"steps", "stop"}, "steps"},
+		{"zz", []string{"z"}, "z"},
+		{"d", []string{"e", "a", "de"}, "de"},
+		{"d", []string{"e", "a", "def"}, ""},
+		{"teleport", []string{"get_issue", "te"}, ""},
+		{"", []string{"a"}, ""},
+		{"a", nil, ""},
+		{strings.Repeat("x", 129), []string{strings.Repeat("x", 129) + "y"}, ""},
+		{strings.Repeat("x", 128), []string{strings.Repeat("x", 129) + "yz"}, strings.Repeat("x", 129) + "yz"},
+		{"größe", []string{"grösse", "Größen"}, "Größen"},
+	} {
+		if got := plan.Nearest(c.name, c.all...); got != c.want {
+			t.Errorf("%.40q of %q: got %q, want %q", c.name, c.all, got, c.want)
+		}
+	}
+}
+
+// The band and its bound lead to what the whole table leads to.
+func TestEdits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	word := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = 'a' + byte(r.IntN(3))
+		}
+		return string(b)
+	}
+	seen := make(map[int]int)
+	for range 4000 {
+		most := 1 + r.IntN(3)
+		a := word(1 + r.IntN(6))
+		b := word(max(1, len(a)-most+r.IntN(2*most+1)))
+		if len(b)-len(a) > most || len(a)-len(b) > most {
+			continue
+		}
+		want := min(distance(a, b), most+1)
+		if got := plan.Edits(a, b, most); got != want {
+			t.Fatalf("%s, %s, at most %d: got %d, want %d", a, b, most, got, want)
+		}
+		seen[want]++
+	}
+	for d := range 5 {
+		if seen[d] < 10 {
+			t.Errorf("%d words are %d apart: too few to tell", seen[d], d)
+		}
+	}
+}
+
+// distance is the optimal string alignment distance, by its definition.
+func distance(a, b string) int {
+	switch {
+	case a == "":
+		return len(b)
+	case b == "":
+		return len(a)
+	}
+	last := 1
+	if a[0] == b[0] {
+		last = 0
+	}
+	d := min(distance(a[1:], b)+1, distance(a, b[1:])+1, distance(a[1:], b[1:])+last)
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		d = min(d, distance(a[2:], b[2:])+1)
+	}
+	return d
+}

@@ -1,0 +1,223 @@
+package plan_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/schema"
+)
+
+// answerOf runs a plan and returns what its client gets.
+func answerOf(t *testing.T, text string, tokens, chars int) (string, map[string]plan.Value) {
+	t.Helper()
+	var out string
+	kept := make(map[string]plan.Value)
+	synctest.Test(t, func(t *testing.T) {
+		p := parse(t, plan.Limits{}, text)
+		s := newServers()
+		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
+		structured, _ := report.Answer(p, tokens, chars, nil, func(id string, v plan.Value) string {
+			if _, twice := kept[id]; twice {
+				t.Errorf("%s is kept twice", id)
+			}
+			kept[id] = v
+			return "handle-" + id
+		})
+		out = string(structured)
+		checkAnswer(t, structured, tokens, chars)
+	})
+	return out, kept
+}
+
+// checkAnswer holds that an answer is what execute_tool_plan is said to return, and
+// within its limits.
+func checkAnswer(t *testing.T, structured []byte, tokens, chars int) {
+	t.Helper()
+	if !jsonrpc.Valid(structured) {
+		t.Fatalf("no JSON: %s", structured)
+	}
+	s, err := schema.Compile(plan.OutputSchema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(structured); err != nil {
+		t.Errorf("%v: %s", err, structured)
+	}
+	if tokens > 0 && len(structured)/4 > tokens || chars > 0 && utf8.RuneCount(structured) > chars {
+		t.Errorf("got %d tokens and %d characters, want at most %d and %d", len(structured)/4, utf8.RuneCount(structured), tokens, chars)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name, steps   string
+		tokens, chars int
+		want          string
+		kept          int
+	}{
+		{
+			"the guide's example",
+			`{"steps":[{"id":"s1","tool":"read","arguments":{"ms":20,"fail":"no"}},{"id":"s2","tool":"read","arguments":{"ms":3,"give":{"x":1}}},
+			{"id":"s3","tool":"read","arguments":{"data":"$ref:s1"}}],"output_steps":["s2","s3"]}`, 0, 0,
+			`{"steps":[{"id":"s1","status":"failed","reason":"no","ms":20},{"id":"s2","status":"ok","ms":3,"tokens":1,"source":"fetched"},` +
+				`{"id":"s3","status":"skipped","reason":"Skipped because dependency 's1' failed"}],"outputs":{"s2":{"x":1}}}`, 0,
+		},
+		{
+			"in the order asked for",
+			`{"steps":[{"id":"a","tool":"read","arguments":{"give":1}},{"id":"b","tool":"read","arguments":{"give":"two"}}],"output_steps":["b","a"]}`, 0, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"source":"fetched"},{"id":"b","status":"ok","ms":0,"tokens":1,"source":"fetched"}],"outputs":{"b":"two","a":1}}`, 0,
+		},
+		{
+			"small ones whole, large ones cut",
+			`{"steps":[{"id":"a","tool":"read","arguments":{"give":{"n":1}}},{"id":"b","tool":"read","arguments":{"long":1000}},
+			{"id":"c","tool":"read","arguments":{"long":2000}}],"output_steps":["c","b","a"]}`, 0, 500,
+			`{"steps":[{"id":"a","status":"ok"},{"id":"b","status":"ok"},{"id":"c","status":"ok"}],"outputs":{` +
+				`"c":"` + strings.Repeat("x", 84) + `","b":"` + strings.Repeat("x", 83) + `","a":{"n":1}},"left_out":[` +
+				`{"step":"c","pointer":"","what":"text","offset":84,"count":1916,"bytes":1916,"handle":"handle-c"},` +
+				`{"step":"b","pointer":"","what":"text","offset":83,"count":917,"bytes":917,"handle":"handle-b"}]}`, 2,
+		},
+		{
+			"max_tokens",
+			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":10}]}`, 0, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8,"source":"fetched"}],"outputs":{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, 0,
+		},
+		{
+			"max_tokens that are fewer",
+			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":5}]}`, 0, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8,"source":"fetched"}],"outputs":{"a":[{"n":1}]},` +
+				`"left_out":[{"step":"a","pointer":"","what":"items","offset":1,"count":3,"bytes":21,"handle":"handle-a"}]}`, 1,
+		},
+		{
+			"no room for any result",
+			`{"steps":[{"id":"a","tool":"read","arguments":{"long":3000}}]}`, 0, 150,
+			`{"steps":[{"id":"a","status":"ok"}],"outputs":{},"left_out":[{"step":"a","pointer":"","what":"all","count":1,"bytes":3002,"handle":"handle-a"}]}`, 1,
+		},
+		{
+			"items of for_each",
+			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[1,2,3]}},{"id":"e","tool":"read","for_each":"$ref:a","max_items":2,"arguments":{"ms":7,"give":"$ref:item"}}],"output_steps":["e"]}`, 0, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"source":"fetched"},{"id":"e","status":"ok","reason":"2 of 3 items","ms":7,"tokens":1,"source":"fetched","calls":2}],"outputs":{"e":[1,2]}}`, 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, kept := answerOf(t, c.steps, c.tokens, c.chars)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if len(kept) != c.kept {
+				t.Errorf("got %d results kept, want %d", len(kept), c.kept)
+			}
+		})
+	}
+}
+
+// A hundred steps with reasons leave room for results, and the limits hold whatever
+// they are.
+func TestAnswerOfManySteps(t *testing.T) {
+	var steps []string
+	for i := range 100 {
+		arguments := `{"long":2000}`
+		if i%2 == 1 {
+			arguments = fmt.Sprintf(`{"fail":%q}`, strings.Repeat("some reason ", 100))
+		}
+		steps = append(steps, fmt.Sprintf(`{"id":"step_%d","tool":"read","arguments":%s}`, i, arguments))
+	}
+	text := `{"steps":[` + strings.Join(steps, ",") + `]}`
+	for _, tokens := range []int{10_000, 4000, 2000, 1000, 300, 100} {
+		got, _ := answerOf(t, text, tokens, 0)
+		var read struct {
+			Steps   []struct{ ID, Status, Reason string }
+			Untold  int            `json:"steps_left_out"`
+			Outputs map[string]any `json:"outputs"`
+			Left    []any          `json:"left_out"`
+		}
+		if err := json.Unmarshal([]byte(got), &read); err != nil {
+			t.Fatal(err)
+		}
+		if len(read.Steps)+read.Untold != 100 {
+			t.Errorf("%d tokens: %d steps are told of and %d are said not to be", tokens, len(read.Steps), read.Untold)
+		}
+		if used := len(got) / 4; used < tokens*3/4 && tokens > 2000 {
+			t.Errorf("%d tokens: %d are used", tokens, used)
+		}
+		t.Logf("%d tokens: %d used, %d steps, %d outputs, %d left out", tokens, len(got)/4, len(read.Steps), len(read.Outputs), len(read.Left))
+	}
+}
+
+// The limits hold for results of any size, and most of what they allow is used.
+func TestAnswerFits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	used, allowed := 0, 0
+	for range 300 {
+		var steps []string
+		for i := range 1 + r.IntN(12) {
+			steps = append(steps, fmt.Sprintf(`{"id":"s%d","tool":"read"}`, i))
+		}
+		p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
+		total := 0
+		runner := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(context.Context, plan.Call) plan.Result {
+			row := `{"id":1,"name":"` + strings.Repeat("ä x", r.IntN(100)) + `","n":null}`
+			result := "[" + strings.Repeat(row+",", int(r.ExpFloat64()*20)) + row + "]"
+			total += len(result)
+			return plan.Result{JSON: []byte(result)}
+		}}
+		report := runner.Run(t.Context(), p)
+		tokens, chars := 400+r.IntN(4000), 0
+		if r.IntN(2) == 0 {
+			chars = 2000 + r.IntN(9000)
+		}
+		structured, _ := report.Answer(p, tokens, chars, nil, func(string, plan.Value) string { return strings.Repeat("h", 22) })
+		checkAnswer(t, structured, tokens, chars)
+		if chars == 0 && total/4 > tokens {
+			used += len(structured) / 4
+			allowed += tokens
+		}
+	}
+	if allowed == 0 || float64(used) < 0.75*float64(allowed) {
+		t.Errorf("%d tokens are used of %d", used, allowed)
+	}
+	t.Logf("%d tokens are used of %d", used, allowed)
+}
+
+func TestFailed(t *testing.T) {
+	for _, c := range []struct {
+		name, steps string
+		want        bool
+	}{
+		{"all", `{"id":"a","tool":"read"},{"id":"b","tool":"read","arguments":{"fail":"no"}}`, true},
+		{"those that never ran count", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"read","when":"$ref:a"}`, true},
+		{"not all", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"read"}`, false},
+		{"a condition that does not hold is none", `{"id":"z","tool":"read","arguments":{"give":0}},{"id":"b","tool":"read","when":"$ref:z"},{"id":"c","tool":"read","when":"$ref:b"}`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				report, _ := run(t, plan.Limits{}, `{"steps":[`+c.steps+`],"output_steps":["b"]}`)
+				if got := report.Failed(); got != c.want {
+					t.Errorf("got %t, want %t:\n%s", got, c.want, fates(report))
+				}
+			})
+		})
+	}
+}
+
+// Blocks come back as they are, of the steps that come back and in their order.
+func TestAnswerBlocks(t *testing.T) {
+	block := func(id string) []byte { return []byte(`{"type":"image","data":"` + id + `"}`) }
+	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read"},{"id":"c","tool":"read"}],"output_steps":["c","a"]}`)
+	r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
+		return plan.Result{JSON: []byte("1"), Blocks: [][]byte{block(c.Step.ID)}}
+	}}
+	_, blocks := r.Run(t.Context(), p).Answer(p, 0, 0, nil, nil)
+	if diff := cmp.Diff([][]byte{block("c"), block("a")}, blocks); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
