@@ -14,7 +14,7 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/config", "internal/dedup", "internal/demo", "internal/enrich", "internal/limit", "internal/plan",
+		"internal/config", "internal/dedup", "internal/demo", "internal/enrich", "internal/limit", "internal/nearest", "internal/plan",
 		"internal/proxy", "internal/replay", "internal/speculate", "internal/state", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/proxy": {
@@ -24,12 +24,13 @@ var allowed = map[string][]string{
 	"internal/dedup":      {"internal/call"},
 	"internal/speculate":  {"internal/call"},
 	"internal/forecast":   {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
-	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/schedule", "internal/schema"},
+	"internal/nearest":    {},
+	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
 	"internal/excerpt":    {"internal/jsonrpc"},
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {},
-	"internal/valuemodel": {"internal/call"},
+	"internal/valuemodel": {"internal/call", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
 	"internal/predict":    {},
@@ -44,7 +45,7 @@ var allowed = map[string][]string{
 	"internal/upstream":       {"internal/jsonrpc", "internal/revision"},
 	"internal/revision":       {"internal/jsonrpc"},
 	"internal/jsonrpc":        {},
-	"internal/config":         {},
+	"internal/config":         {"internal/nearest"},
 	"internal/state":          {},
 	"internal/demo":           {},
 	"internal/bench":          {},

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -146,7 +147,7 @@ func findBare(all []lastKnown, name string) (lastKnown, string, error) {
 		upstreams = append(upstreams, k.name())
 	}
 	owner, _, divided := strings.Cut(name, "__")
-	slip := strings.Contains(name, "/") || divided && valuemodel.Near(owner, upstreams) != ""
+	slip := strings.Contains(name, "/") || divided && nearest.New(upstreams).To(owner) != ""
 	var has, may []lastKnown
 	for _, k := range all {
 		switch {
@@ -186,11 +187,11 @@ func unknown(all []lastKnown, name string, err error) error {
 			}
 		}
 	}
-	if near := valuemodel.Near(name, slices.Collect(maps.Keys(written))); near != "" {
+	if near := nearest.New(slices.Collect(maps.Keys(written))).To(name); near != "" {
 		return hinted{err, fmt.Sprintf("did you mean %q?", written[near])}
 	}
 	owner, _, _ := strings.Cut(strings.ReplaceAll(name, "__", "/"), "/")
-	if near := valuemodel.Near(owner, upstreams); near != "" && near != owner {
+	if near := nearest.New(upstreams).To(owner); near != "" && near != owner {
 		return hinted{err, fmt.Sprintf("did you mean the upstream %q?", near)}
 	}
 	return hinted{err, "mcpschedd check --connect lists the tools of every upstream"}

@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -34,7 +35,7 @@ func unmeant(c *config.Config) []config.Problem {
 		}
 		if _, known := valuemodel.ProviderNamed(u.Provider); !known {
 			hint := ""
-			if near := valuemodel.Near(u.Provider, valuemodel.ProviderNames()); near != "" {
+			if near := nearest.New(valuemodel.ProviderNames()).To(u.Provider); near != "" {
 				hint = fmt.Sprintf("; did you mean %q?", near)
 			}
 			problems = append(problems, c.Problem(config.Key("upstreams", u.Name, "provider"), "no provider model is named %q%s", u.Provider, hint))

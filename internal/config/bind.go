@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mcpschedd/internal/nearest"
 )
 
 // binder puts decoded TOML tables into structs whose tags name the keys, and
@@ -55,7 +57,7 @@ func (b *binder) table(key string, tree map[string]any, dst reflect.Value) {
 }
 
 func (b *binder) unknown(key, name string, known []string) {
-	if like := nearest(name, known); like != "" {
+	if like := nearest.New(known).To(name); like != "" {
 		b.problem(key, "unknown key, did you mean %q?", like)
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"mcpschedd/internal/nearest"
 )
 
 // maxPrefetchWaitMS bounds how long an answer may be held back for its
@@ -178,7 +180,7 @@ func (b *binder) checkOwner(key, tool string, upstreams []string) {
 	if !ok || len(upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(upstreams, owner) {
 		return
 	}
-	if like := nearest(owner, upstreams); like != "" {
+	if like := nearest.New(upstreams).To(owner); like != "" {
 		b.warn(key, "no upstream is named %q here; did you mean %q?", owner, like)
 		return
 	}

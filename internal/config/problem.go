@@ -54,36 +54,3 @@ func sortProblems(ps []Problem) {
 			cmp.Compare(a.Message, b.Message))
 	})
 }
-
-// nearest is the candidate with the fewest edits to name, "" if none is near
-// enough to be a slip of the hand.
-func nearest(name string, candidates []string) string {
-	best, least := "", len(name)/3+2
-	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if d := edits(name, c); d < least {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
-}

@@ -62,7 +62,10 @@ func (r *reading) findTool(d *draft) {
 // own reports whether a tool is one of the proxy's, which some clients put their
 // name for the proxy in front of.
 func own(tool string) bool {
-	last := lastName(tool)
+	last := tool
+	if i := strings.LastIndex(tool, "__"); i >= 0 {
+		last = tool[i+len("__"):]
+	}
 	return strings.HasPrefix(last, "mcpschedd_") || last == "execute_tool_plan" ||
 		strings.HasPrefix(tool, "plan__") || strings.Contains(tool, "__plan__")
 }

@@ -1,148 +1,21 @@
 package plan
 
-import (
-	"cmp"
-	"math/bits"
-	"slices"
-	"strings"
-)
+import "mcpschedd/internal/nearest"
 
-// names are what an unknown name may have been meant to be. Looking among ten
-// thousand costs little, as most are ruled out by their length or letters.
-type names struct {
-	sorted []string
-	small  []string // the same in small letters
-	masks  []uint64 // of the letters in each
-}
+// names are those there are, for telling what an unknown one was meant to be.
+type names struct{ *nearest.Names }
 
-// longestName is the longest that is compared, in bytes.
-const longestName = 128
-
-func newNames(all []string) *names {
-	n := &names{sorted: slices.Compact(slices.Sorted(slices.Values(all)))}
-	for _, name := range n.sorted {
-		small := strings.ToLower(name)
-		n.small = append(n.small, small)
-		n.masks = append(n.masks, letters(small))
-	}
-	return n
-}
+func newNames(all []string) *names { return &names{nearest.New(all)} }
 
 // has reports whether a name is one of them.
-func (n *names) has(name string) bool {
-	_, found := slices.BinarySearch(n.sorted, name)
-	return found
-}
-
-// nearest is the one that was meant most likely: the same but for the case of its
-// letters or what stands before a "__", or few letters away, or the only one that
-// goes on where this one ends. "": none.
-func (n *names) nearest(name string) string {
-	if name == "" || len(name) > longestName {
-		return ""
-	}
-	if near, edits := n.similar(strings.ToLower(name)); edits <= 1 {
-		return near
-	} else if same := n.only(func(other string) bool { return lastName(other) == lastName(name) }); same != "" {
-		return same // but for the name of its server
-	} else if near != "" {
-		return near
-	}
-	if len(name) < 3 {
-		return ""
-	}
-	return n.only(func(other string) bool { return strings.HasPrefix(other, name) })
-}
-
-// similar is the name that is the fewest letters away, and how many; "" and more
-// than are allowed if there is none.
-func (n *names) similar(small string) (near string, distance int) {
-	distance = 1 + allowedEdits(small)
-	mask := letters(small)
-	for i, other := range n.small {
-		most := distance - 1
-		if d := len(other) - len(small); d > most || -d > most || bits.OnesCount64(mask^n.masks[i]) > 2*most {
-			continue // each edit changes at most two of the letters
-		}
-		if d := edits(small, other, most); d <= most && d < max(len(small), len(other)) {
-			near, distance = n.sorted[i], d
-		}
-	}
-	return near, distance
-}
-
-// only is the one that fits; "" if several do: who knows which of them was meant.
-func (n *names) only(fits func(string) bool) string {
-	found := ""
-	for _, other := range n.sorted {
-		if !fits(other) {
-			continue
-		}
-		if found != "" {
-			return ""
-		}
-		found = other
-	}
-	return found
-}
-
-// lastName is a name without what stands before its last "__".
-func lastName(name string) string {
-	if i := strings.LastIndex(name, "__"); i >= 0 {
-		return name[i+len("__"):]
-	}
-	return name
-}
-
-// allowedEdits is how many letters a name may differ in from the one it was meant
-// to be: a third of them, and no more than three.
-func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
-
-// letters is the set of letters of a name; some share a place.
-func letters(name string) uint64 {
-	var mask uint64
-	for i := range len(name) {
-		mask |= 1 << (name[i] & 63)
-	}
-	return mask
-}
-
-// edits is how many letters have to be changed, put in, taken out or swapped with
-// their neighbour to make one name of the other, as far as that is at most most;
-// else more than most. The names differ by at most so much in length. (Optimal
-// string alignment, within a band: Ukkonen 1985.)
-func edits(a, b string, most int) int {
-	var rows [3][longestName + 8]int
-	before, last, row := &rows[0], &rows[1], &rows[2]
-	for j := range min(len(b), most) + 1 {
-		last[j] = j
-	}
-	last[min(len(b), most)+1] = most + 1
-	for i := 1; i <= len(a); i++ {
-		from, to := max(1, i-most), min(len(b), i+most)
-		row[from-1], row[to+1] = most+1, most+1
-		if from == 1 {
-			row[0] = i
-		}
-		for j := from; j <= to; j++ {
-			row[j] = min(last[j], row[j-1], last[j-1]) + 1
-			if a[i-1] == b[j-1] {
-				row[j] = min(row[j], last[j-1])
-			} else if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return min(last[len(b)], most+1)
-}
+func (n *names) has(name string) bool { return n.Has(name) }
 
 // meant is the end of a message about an unknown name: what it may have been.
 func (n *names) meant(name string) string {
 	if n == nil {
 		return ""
 	}
-	if near := n.nearest(name); near != "" {
+	if near := n.To(name); near != "" {
 		return "; did you mean " + quoted(near) + "?"
 	}
 	return ""

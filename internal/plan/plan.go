@@ -133,7 +133,7 @@ type Status struct {
 	State  State
 	Reason string        // why it is not ok, or what was left out; "": nothing to say
 	Took   time.Duration // from its first call to its last answer
-	Tokens int           // of its result; counted only where somebody needs it
+	Tokens int           // of its result if that comes back; of items: of each, and one between them
 	Bytes  int           // of its answers
 	Calls  int           // made for it
 	Source string        // of its answer; of several: the one they have in common, else ""

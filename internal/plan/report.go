@@ -36,6 +36,8 @@ func (r *Report) Failed() bool {
 //	 "left_out": [{"step", "pointer", "what", "offset", "count", "bytes", "handle"}],
 //	 "ended": "why the plan ended before its end"}
 //
+// A step without a source was fetched.
+//
 // It has at most so many tokens by count (nil: bytes/4) and Unicode characters, 0
 // and less: any number. Small results are whole before a large one gets more than
 // they; what of one is left out is named, and the whole is kept by keep, unless
@@ -92,6 +94,9 @@ func (a *answering) size(text []byte) room { return room{a.count(text), utf8.Run
 // answer cuts the results to what the rest leaves. How much they may have is known
 // when what is left out has been named, so it is found in rounds.
 func (a *answering) answer() []byte {
+	if text := a.whole(); text != nil {
+		return text
+	}
 	steps := a.steps()
 	left := a.room.less(a.size(a.assemble(steps)))
 	for range maxRounds {
@@ -108,6 +113,43 @@ func (a *answering) answer() []byte {
 	}
 	return a.bare(steps)
 }
+
+// whole is the answer with every result and all that is said of the steps, if that
+// fits for certain: no token is of less than a byte, so most of it need not be
+// counted. nil: it has to be looked at closely.
+func (a *answering) whole() []byte {
+	tokens := 2 * a.count([]byte(fixed))
+	for _, o := range a.outputs {
+		if o.most() < o.Tokens {
+			return nil
+		}
+		tokens += o.Tokens + len(o.Step.ID) + 4
+	}
+	row := a.count([]byte(fixedRow))
+	for _, st := range a.report.Steps {
+		tokens += row + len(st.Step.ID) + len(st.Reason) + len(st.Source) + mostDigits
+	}
+	if tokens+len(a.report.Ended) > a.room.tokens {
+		return nil
+	}
+	for _, o := range a.outputs {
+		o.text = o.Result.JSON
+	}
+	if text := a.assemble(a.describe(details[0], math.MaxInt)); utf8.RuneCount(text) <= a.room.chars {
+		return text
+	}
+	for _, o := range a.outputs {
+		o.text = nil
+	}
+	return nil
+}
+
+// What an answer, and a row about a step, have besides names and numbers.
+const (
+	fixed      = `{"steps":[ ],"outputs":{ },"ended":" "}`
+	fixedRow   = `,{"id":" ","status":"cancelled","reason":" ","ms": ,"tokens": ,"source":" ","calls": }`
+	mostDigits = 16 // of a row's numbers, beyond the one each that is counted
+)
 
 const (
 	maxRounds  = 8
@@ -218,7 +260,7 @@ func (st *Status) describe(text []byte, d detail) []byte {
 		if st.Tokens > 0 {
 			text = appendNumber(text, "tokens", int64(st.Tokens))
 		}
-		if st.Source != "" {
+		if st.Source != "" && st.Source != fetched {
 			text = jsonrpc.AppendString(append(text, `,"source":`...), st.Source)
 		}
 		if st.Calls > 1 {
@@ -227,6 +269,9 @@ func (st *Status) describe(text []byte, d detail) []byte {
 	}
 	return append(text, '}')
 }
+
+// fetched is the source that most answers have; it is not worth its tokens.
+const fetched = "fetched"
 
 func appendNumber(text []byte, name string, n int64) []byte {
 	text = append(append(append(text, `,"`...), name...), `":`...)

@@ -69,32 +69,32 @@ func TestAnswer(t *testing.T) {
 			"the guide's example",
 			`{"steps":[{"id":"s1","tool":"read","arguments":{"ms":20,"fail":"no"}},{"id":"s2","tool":"read","arguments":{"ms":3,"give":{"x":1}}},
 			{"id":"s3","tool":"read","arguments":{"data":"$ref:s1"}}],"output_steps":["s2","s3"]}`, 0, 0,
-			`{"steps":[{"id":"s1","status":"failed","reason":"no","ms":20},{"id":"s2","status":"ok","ms":3,"tokens":1,"source":"fetched"},` +
+			`{"steps":[{"id":"s1","status":"failed","reason":"no","ms":20},{"id":"s2","status":"ok","ms":3,"tokens":1},` +
 				`{"id":"s3","status":"skipped","reason":"Skipped because dependency 's1' failed"}],"outputs":{"s2":{"x":1}}}`, 0,
 		},
 		{
 			"in the order asked for",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":1}},{"id":"b","tool":"read","arguments":{"give":"two"}}],"output_steps":["b","a"]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0,"source":"fetched"},{"id":"b","status":"ok","ms":0,"tokens":1,"source":"fetched"}],"outputs":{"b":"two","a":1}}`, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"b","status":"ok","ms":0,"tokens":1}],"outputs":{"b":"two","a":1}}`, 0,
 		},
 		{
 			"small ones whole, large ones cut",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":{"n":1}}},{"id":"b","tool":"read","arguments":{"long":1000}},
 			{"id":"c","tool":"read","arguments":{"long":2000}}],"output_steps":["c","b","a"]}`, 0, 500,
-			`{"steps":[{"id":"a","status":"ok"},{"id":"b","status":"ok"},{"id":"c","status":"ok"}],"outputs":{` +
-				`"c":"` + strings.Repeat("x", 84) + `","b":"` + strings.Repeat("x", 83) + `","a":{"n":1}},"left_out":[` +
-				`{"step":"c","pointer":"","what":"text","offset":84,"count":1916,"bytes":1916,"handle":"handle-c"},` +
-				`{"step":"b","pointer":"","what":"text","offset":83,"count":917,"bytes":917,"handle":"handle-b"}]}`, 2,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":1},{"id":"b","status":"ok","ms":0,"tokens":250},{"id":"c","status":"ok","ms":0,"tokens":500}],"outputs":{` +
+				`"c":"` + strings.Repeat("x", 55) + `","b":"` + strings.Repeat("x", 54) + `","a":{"n":1}},"left_out":[` +
+				`{"step":"c","pointer":"","what":"text","offset":55,"count":1945,"bytes":1945,"handle":"handle-c"},` +
+				`{"step":"b","pointer":"","what":"text","offset":54,"count":946,"bytes":946,"handle":"handle-b"}]}`, 2,
 		},
 		{
 			"max_tokens",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":10}]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8,"source":"fetched"}],"outputs":{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, 0,
 		},
 		{
 			"max_tokens that are fewer",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":5}]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8,"source":"fetched"}],"outputs":{"a":[{"n":1}]},` +
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1}]},` +
 				`"left_out":[{"step":"a","pointer":"","what":"items","offset":1,"count":3,"bytes":21,"handle":"handle-a"}]}`, 1,
 		},
 		{
@@ -105,7 +105,7 @@ func TestAnswer(t *testing.T) {
 		{
 			"items of for_each",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[1,2,3]}},{"id":"e","tool":"read","for_each":"$ref:a","max_items":2,"arguments":{"ms":7,"give":"$ref:item"}}],"output_steps":["e"]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0,"source":"fetched"},{"id":"e","status":"ok","reason":"2 of 3 items","ms":7,"tokens":1,"source":"fetched","calls":2}],"outputs":{"e":[1,2]}}`, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"e","status":"ok","reason":"2 of 3 items","ms":7,"tokens":3,"calls":2}],"outputs":{"e":[1,2]}}`, 0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

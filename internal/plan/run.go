@@ -176,17 +176,18 @@ func (x *execution) await(ctx context.Context) {
 		x.itemAnswered(ctx, g, a)
 		return
 	}
-	x.settle(g, a.Result)
+	x.settle(g, a)
 }
 
 // settle ends a step of one call.
-func (x *execution) settle(g *stage, res Result) {
+func (x *execution) settle(g *stage, a answer) {
+	res := a.Result
 	if res.Err != "" {
 		g.status.Doubt = res.Doubt && g.Writes
 		x.end(g, Failed, res.Err)
 		return
 	}
-	if err := x.keep(g, res); err != nil {
+	if err := x.keep(g, res, a.tokens); err != nil {
 		g.status.Doubt = g.Writes // it was run, and nobody sees what it said
 		x.end(g, Failed, err.Error())
 		return

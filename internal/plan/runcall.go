@@ -18,9 +18,10 @@ const (
 type answer struct {
 	Call
 	Result
-	calls int       // made
-	ended time.Time // the last of them
-	cut   bool      // the plan ended first
+	tokens int       // of the result; counted if it comes back
+	calls  int       // made
+	ended  time.Time // the last of them
+	cut    bool      // the plan ended first
 }
 
 // call makes a call on a goroutine of its own. It has its slot until it is
@@ -32,7 +33,18 @@ func (x *execution) call(ctx context.Context, g *stage, item int, arguments []by
 	g.open++
 	x.open++
 	c := Call{Step: g.Step, Item: item, Arguments: arguments}
-	x.calls.Go(func() { x.answers <- x.try(ctx, c) })
+	counted := g.output && (g.items == nil || g.items.tokens <= x.plan.Budget) // of what is too much anyway, the rest need not be
+	x.calls.Go(func() {
+		a := x.try(ctx, c)
+		switch {
+		case a.Err != "":
+		case counted:
+			a.tokens = x.count(a.JSON) // here, where nothing else waits for it
+		default:
+			a.tokens = len(a.JSON) / 4
+		}
+		x.answers <- a
+	})
 }
 
 // try makes a call, and again as long as it fails, its step allows it and the plan

@@ -44,7 +44,7 @@ func (g *stage) read() (Value, error) {
 func (g *stage) needed() bool { return g.output || g.users > 0 }
 
 // keep keeps the result of a step for those who need it.
-func (x *execution) keep(g *stage, res Result) error {
+func (x *execution) keep(g *stage, res Result, tokens int) error {
 	if !g.needed() {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (x *execution) keep(g *stage, res Result) error {
 	g.value = Value{JSON: res.JSON, Text: res.Text}
 	if g.output {
 		g.status.Result = res
-		g.status.Tokens = x.count(res.JSON)
+		g.status.Tokens = tokens
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (r *reading) name(d *draft, m map[string][]byte) {
 		r.say(d, d.at, `missing member "id"`)
 	} else if id := r.text(d, d.at+"/id", raw); raw[0] == '"' {
 		if d.ID = id; !validID(id) {
-			r.say(d, d.at+"/id", "want letters, digits, _ and -, at most %d of them, have %s", longestName, quoted(id))
+			r.say(d, d.at+"/id", "want letters, digits, _ and -, at most %d of them, have %s", longestID, quoted(id))
 		}
 	}
 	raw := m["tool"]
@@ -93,7 +93,7 @@ func validID(id string) bool {
 			return false
 		}
 	}
-	return id != "" && len(id) <= longestName
+	return id != "" && len(id) <= longestID
 }
 
 // arguments reads an object, or the guide's string that holds one.
@@ -222,3 +222,6 @@ func (r *reading) worth(d *draft, m map[string][]byte) {
 		d.Value = 0 // of a tool, which nobody checks here
 	}
 }
+
+// longestID is how many letters an id may have.
+const longestID = 128

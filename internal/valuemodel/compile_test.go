@@ -141,26 +141,6 @@ func TestUnmatched(t *testing.T) {
 	}
 }
 
-func TestNear(t *testing.T) {
-	tests := []struct {
-		name  string
-		names []string
-		want  string
-	}{
-		{"githbu", []string{"gitlab", "github"}, "github"},
-		{"github", []string{"github"}, "github"},
-		{"x", []string{"github"}, ""},
-		{"github", nil, ""},
-		{"ab", []string{"b", "a"}, "a"},
-		{"get_comit", []string{"list_commits", "get_commit"}, "get_commit"},
-	}
-	for _, tt := range tests {
-		if got := valuemodel.Near(tt.name, tt.names); got != tt.want {
-			t.Errorf("%s of %v: got %q, want %q", tt.name, tt.names, got, tt.want)
-		}
-	}
-}
-
 func TestSuggest(t *testing.T) {
 	const reads, writes, unknown = valuemodel.ReadOnly, valuemodel.MutatesExternal, valuemodel.Indeterminate
 	tests := map[string]valuemodel.Class{

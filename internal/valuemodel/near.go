@@ -4,44 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mcpschedd/internal/nearest"
 )
-
-// Near is the name with the fewest edits to the given one, "" if none is near
-// enough to be a slip of the hand.
-func Near(name string, names []string) string {
-	best, least := "", len(name)/3+2
-	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := edits(name, n, least); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance in bytes, or at least least where it is no
-// less.
-func edits(a, b string, least int) int {
-	if len(a)-len(b) >= least || len(b)-len(a) >= least {
-		return least
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
-}
 
 // Unmatched finds what the rules say of tools that do not exist. tools are all
 // there are, as "upstream/tool".
@@ -111,9 +76,9 @@ func (t toolNames) missing(p pattern, written string) string {
 	case !p.exact:
 		return fmt.Sprintf("no tool matches %q", written)
 	case p.bare:
-		return meant(written, Near(written, bare))
+		return meant(written, nearest.New(bare).To(written))
 	}
-	return meant(written, Near(written, t.full))
+	return meant(written, nearest.New(t.full).To(written))
 }
 
 // missingAfter says that none of these upstreams has a follow-up's tool; "" if
@@ -133,7 +98,7 @@ func (t toolNames) missingAfter(owners []string, tool string) string {
 	if slices.Contains(names, tool) {
 		return ""
 	}
-	return meant(tool, fulls[Near(tool, names)])
+	return meant(tool, fulls[nearest.New(names).To(tool)])
 }
 
 func meant(written, near string) string {

@@ -1,11 +1,11 @@
-package plan_test
+package nearest_test
 
 import (
 	"math/rand/v2"
 	"strings"
 	"testing"
 
-	"mcpschedd/internal/plan"
+	"mcpschedd/internal/nearest"
 )
 
 func TestNearest(t *testing.T) {
@@ -34,7 +34,7 @@ func TestNearest(t *testing.T) {
 		{strings.Repeat("x", 128), []string{strings.Repeat("x", 129) + "yz"}, strings.Repeat("x", 129) + "yz"},
 		{"größe", []string{"grösse", "Größen"}, "Größen"},
 	} {
-		if got := plan.Nearest(c.name, c.all...); got != c.want {
+		if got := nearest.New(c.all).To(c.name); got != c.want {
 			t.Errorf("%.40q of %q: got %q, want %q", c.name, c.all, got, c.want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestEdits(t *testing.T) {
 			continue
 		}
 		want := min(distance(a, b), most+1)
-		if got := plan.Edits(a, b, most); got != want {
+		if got := nearest.Edits(a, b, most); got != want {
 			t.Fatalf("%s, %s, at most %d: got %d, want %d", a, b, most, got, want)
 		}
 		seen[want]++
