@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test soak check bench stall conformance clients fresh clean
+.PHONY: build demo test soak check bench stall conformance clients fresh plan clean
 
 build: ## the program, in bin/
 	go build -o $(BIN) ./cmd/mcpschedd
@@ -25,8 +25,9 @@ check: ## formatting, vet, staticcheck, fixes, import rules, other systems
 	@test -z "$$(go fix -diff ./...)" || { go fix -diff ./...; exit 1; }
 	go test -run TestLayout .
 
-bench: build ## p50, p99, throughput and CPU beside a bare relay; exit 1 if a target is missed
-	go run ./internal/bench -bin $(BIN) -check
+bench: build ## tables of the schedulers; calls beside a bare relay, plans beside a client; exit 1 if a target is missed
+	go test ./internal/schedule -run NONE -bench 'Policies|Orders|Select'
+	code=0; for mode in speed plan; do go run ./internal/bench -bin $(BIN) -mode $$mode -check || code=1; done; exit $$code
 
 stall: build ## 20,000 calls of 100 KB: none may stall
 	go run ./internal/bench -bin $(BIN) -mode stall -check
@@ -39,6 +40,9 @@ clients: build ## real servers and real clients through the proxy (needs npm)
 
 fresh: build ## writes and reads through the proxy, real servers and Postgres (needs npm)
 	sh scripts/fresh.sh
+
+plan: build ## twelve calls as one plan and one by one, real servers and Postgres (needs npm)
+	sh scripts/plan.sh
 
 clean:
 	rm -rf bin results

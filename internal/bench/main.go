@@ -28,19 +28,21 @@ import (
 	"time"
 )
 
-const usage = `usage: bench [-mode speed|enrich|stall|memory|start] [flags]
+const usage = `usage: bench [-mode speed|enrich|stall|memory|start|plan] [flags]
 
   -mode speed    p50, p99, calls per second, CPU per call: direct, relay, proxy
   -mode enrich   the same of the proxy with everything on beside everything off
   -mode stall    20,000 calls of 100 KB, none may take over 5 s
   -mode memory   resident memory, idle and after 10,000 calls of 100 KB
   -mode start    from start to the answer to initialize, with a last-known copy
+  -mode plan     a plan of 100 steps beside a client that makes the same calls in
+                 the same order, and the memory that 10,000 items of one take
 
   -bin FILE      the mcpschedd to measure (default bin/mcpschedd; "" measures
                  direct and relay only)
   -quick         about a minute and a half instead of six (speed), fewer calls elsewhere
   -only TEXT     speed: only cells whose name contains TEXT, as in stdio/1KB/32
-  -upstream KIND speed: sdk (a server built with mcp-go, which the targets were
+  -upstream KIND speed, plan: sdk (a server built with mcp-go, which the targets were
                  stated with), raw (one that answers from memory: what is in
                  front of it shows at its worst, and is not judged), or both
   -json          machine-readable results on stdout
@@ -49,7 +51,7 @@ const usage = `usage: bench [-mode speed|enrich|stall|memory|start] [flags]
 
 // options are the flags of one run.
 type options struct {
-	mode  string // speed, enrich, stall, memory or start
+	mode  string // speed, enrich, stall, memory, start or plan
 	bin   string // the proxy's file; "" leaves it out
 	only  string // part of the names of the cells to measure; "" is all
 	kind  string // of the upstream: raw, sdk or both
@@ -152,6 +154,7 @@ var modes = map[string]func(context.Context, *lab) error{
 	"stall":  stall,
 	"memory": memory,
 	"start":  start,
+	"plan":   plan,
 }
 
 // measure runs one mode in a folder of its own and returns its report.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -23,10 +24,13 @@ const (
 	idRoom = 128
 	// maxBlob bounds what one call may make the upstream prepare.
 	maxBlob = 64 << 20
+	// maxList is the longest list it makes.
+	maxList = 1 << 20
 
 	toolList = `{"tools":[` +
 		`{"name":"blob","description":"Returns a text of the given size in bytes.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"n":{"type":"integer"}},"required":["size"]}},` +
-		`{"name":"sleep","description":"Answers after the given number of milliseconds.","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"n":{"type":"integer"}},"required":["ms"]}}]}`
+		`{"name":"sleep","description":"Answers after the given number of milliseconds.","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"n":{"type":"integer"}},"required":["ms"]}},` +
+		`{"name":"list","description":"Returns a JSON array of count numbers, the first of them from.","inputSchema":{"type":"object","properties":{"count":{"type":"integer"},"from":{"type":"integer"}},"required":["count"]}}]}`
 )
 
 // revisions are those with an initialize handshake, newest first.
@@ -67,7 +71,7 @@ type request struct {
 	Params struct {
 		ProtocolVersion string
 		Name            string
-		Arguments       struct{ Size, MS int }
+		Arguments       struct{ Size, MS, Count, From int }
 	}
 }
 
@@ -141,6 +145,10 @@ func (u *upstream) answer(r request) error {
 			}
 		case "sleep":
 			return u.write(r.ID, "result", `{"content":[{"type":"text","text":"slept"}]}`)
+		case "list":
+			if count := r.Params.Arguments.Count; count >= 0 && count <= maxList {
+				return u.write(r.ID, "result", `{"content":[{"type":"text","text":"`+list(r.Params.Arguments.From, count)+`"}]}`)
+			}
 		}
 		return u.write(r.ID, "error", `{"code":-32602,"message":"no such tool or size"}`)
 	}
@@ -174,4 +182,16 @@ func (u *upstream) writeBlob(id json.RawMessage, size int) error {
 	copy(b[from+len(answerHead):], id)
 	_, err := u.out.Write(b[from:])
 	return err
+}
+
+// list writes count numbers from the given one on as a JSON array.
+func list(from, count int) string {
+	b := []byte("[")
+	for i := range count {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(from+i), 10)
+	}
+	return string(append(b, ']'))
 }

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// shape is the work that a plan and a client are both given: chains of calls, each
+// of which waits for the one before it in its chain.
+type shape struct {
+	chains int
+	length int // calls of a chain
+	ms     int // milliseconds that a call takes
+}
+
+func (s shape) String() string {
+	if s.length == 1 {
+		return fmt.Sprintf("%d calls of %d ms that wait for nothing", s.chains, s.ms)
+	}
+	return fmt.Sprintf("%d chains of %d calls of %d ms", s.chains, s.length, s.ms)
+}
+
+func (s shape) calls() int { return s.chains * s.length }
+
+// bound is what no schedule over so many slots can do better than.
+func (s shape) bound(slots int) time.Duration {
+	rounds := max(s.length, (s.calls()+slots-1)/slots)
+	return time.Duration(rounds*s.ms) * time.Millisecond
+}
+
+// follow makes the calls of a shape over so many slots, always the next of the
+// chain of which most is left: the best order for chains of equal calls, which a
+// plan has to find from its steps. It returns the time from the first request to
+// the last answer.
+func (c *stdioClient) follow(call template, s shape, slots int) (time.Duration, error) {
+	open := newChains(s)
+	start := time.Now()
+	c.from.SetReadDeadline(start.Add(patience))
+	for {
+		for len(open.running) < slots {
+			id := c.next
+			if !open.begin(id) {
+				break
+			}
+			c.next++
+			if err := c.send(call.append(c.buf[:0], id)); err != nil {
+				return 0, err
+			}
+		}
+		if len(open.running) == 0 {
+			return time.Since(start), nil
+		}
+		line, err := c.lines.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		if id, ok := idOf(line); ok && id >= firstID && !open.end(id) {
+			return 0, fmt.Errorf("an answer to %d, which is not in flight", id)
+		}
+	}
+}
+
+// chains is how far the chains of a shape are.
+type chains struct {
+	left    []int         // chain → calls that have not begun
+	busy    []bool        // chain → one of its calls is in flight
+	running map[int64]int // id of a call in flight → chain
+}
+
+func newChains(s shape) *chains {
+	return &chains{left: slices.Repeat([]int{s.length}, s.chains), busy: make([]bool, s.chains), running: make(map[int64]int)}
+}
+
+// begin gives the id to the next call of the chain of which most is left among those
+// that wait for no answer, the first of several; false if there is none.
+func (c *chains) begin(id int64) bool {
+	longest := -1
+	for i, n := range c.left {
+		if n > 0 && !c.busy[i] && (longest < 0 || n > c.left[longest]) {
+			longest = i
+		}
+	}
+	if longest < 0 {
+		return false
+	}
+	c.left[longest]--
+	c.busy[longest] = true
+	c.running[id] = longest
+	return true
+}
+
+// end takes a call as answered; false if it was not in flight.
+func (c *chains) end(id int64) bool {
+	chain, known := c.running[id]
+	if known {
+		delete(c.running, id)
+		c.busy[chain] = false
+	}
+	return known
+}
+
+// step is one step of a plan, as execute_tool_plan takes it.
+type step struct {
+	ID        string         `json:"id"`
+	Tool      string         `json:"tool"`
+	Arguments map[string]any `json:"arguments"`
+	DependsOn []string       `json:"depends_on,omitempty"`
+	ForEach   any            `json:"for_each,omitempty"`
+	MaxItems  int            `json:"max_items,omitempty"`
+}
+
+// ref refers to a result, or to a part of it.
+func ref(to string) map[string]string { return map[string]string{"$ref": to} }
+
+// planCall is the request that runs steps; outputs nil is all of them.
+func planCall(steps []step, outputs []string) (template, error) {
+	arguments := map[string]any{"steps": steps}
+	if outputs != nil {
+		arguments["output_steps"] = outputs
+	}
+	params, err := json.Marshal(map[string]any{"name": "execute_tool_plan", "arguments": arguments})
+	return ask("tools/call", string(params)), err
+}
+
+// steps is the shape as a plan of a tool that sleeps. Each call has a number of its
+// own, from the given one on, and is handed the result it waits for, as a plan that
+// somebody needs would have it.
+func (s shape) steps(tool string, from int64) []step {
+	var all []step
+	for i := range s.calls() {
+		chain, at := i%s.chains, i/s.chains
+		st := step{
+			ID: fmt.Sprintf("c%d-%d", chain, at), Tool: tool,
+			Arguments: map[string]any{"ms": s.ms, "n": from + int64(i)},
+		}
+		if at > 0 {
+			st.Arguments["after"] = ref(fmt.Sprintf("c%d-%d#", chain, at-1))
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// planned is what a plan answers.
+type planned struct {
+	Steps []struct {
+		ID, Status, Reason, Source string
+	}
+	Outputs map[string]json.RawMessage
+}
+
+// readPlanned decodes the answer to a plan. An answer without the plan's own form,
+// such as that to a plan with mistakes, is an error with what it says.
+func readPlanned(answer []byte) (*planned, error) {
+	raw, err := resultOf(answer)
+	if err != nil {
+		return nil, err
+	}
+	var result struct {
+		StructuredContent *planned
+		Content           []struct{ Text string }
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return nil, fmt.Errorf("execute_tool_plan: %w", err)
+	}
+	if result.StructuredContent == nil {
+		return nil, fmt.Errorf("execute_tool_plan: %.500s", raw)
+	}
+	return result.StructuredContent, nil
+}
+
+// ran says whether all of so many steps ran, and none was answered from elsewhere
+// than the upstream. Of many steps the answer may not say by whom.
+func (p *planned) ran(steps int) error {
+	if len(p.Steps) != steps {
+		return fmt.Errorf("a plan of %d steps, want %d", len(p.Steps), steps)
+	}
+	for _, st := range p.Steps {
+		if st.Status != "ok" || st.Source != "fetched" && st.Source != "" {
+			return fmt.Errorf("step %s: %s, %q, by %q; want it ok and fetched", st.ID, st.Status, st.Reason, st.Source)
+		}
+	}
+	return nil
+}
+
+// runPlan runs the shape as one plan and returns the time from the request to its
+// answer.
+func (c *stdioClient) runPlan(tool string, s shape) (time.Duration, error) {
+	first := c.next // numbers nobody else gives a call
+	c.next += int64(s.calls())
+	call, err := planCall(s.steps(tool, first), nil)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	answer, err := c.ask(call)
+	took := time.Since(start)
+	if err != nil {
+		return 0, fmt.Errorf("execute_tool_plan: %w", err)
+	}
+	p, err := readPlanned(answer)
+	if err != nil {
+		return 0, err
+	}
+	if err := p.ran(s.calls()); err != nil {
+		return 0, err
+	}
+	for id, value := range p.Outputs {
+		if text, err := strconv.Unquote(string(value)); err != nil || text != "slept" {
+			return 0, fmt.Errorf("output %s: %s, want \"slept\"", id, value)
+		}
+	}
+	if len(p.Outputs) != s.calls() {
+		return 0, errors.New("outputs are missing")
+	}
+	return took, nil
+}
