@@ -1,5 +1,6 @@
 // Package demo plays one agent session twice, straight to the MCP servers and
-// through mcpschedd, and puts the waits side by side.
+// through mcpschedd, and puts the waits side by side. A piece of reading is then
+// done call by call, and as one plan.
 //
 // The one idea: nothing is pretended but time. The upstreams are real MCP
 // servers in processes of their own, spoken to over stdio; the proxy is this
@@ -79,6 +80,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	r := newReport(direct, through, o.Speed)
+	if r.mismatch() == nil {
+		if r.Survey, err = o.takeSurvey(ctx); err != nil {
+			return interrupted(ctx, fmt.Errorf("as one plan: %w", err))
+		}
+	}
 	if o.JSON {
 		err = r.writeJSON(o.Stdout)
 	} else {

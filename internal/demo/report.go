@@ -19,6 +19,7 @@ type report struct {
 	Through total    `json:"mcpschedd"`
 	Account *account `json:"stats,omitempty"` // what mcpschedd says of its run
 	Equal   bool     `json:"equal"`           // every call and every answer, to the byte
+	Survey  *survey  `json:"plan,omitempty"`  // reading that was done as one plan
 }
 
 // row is one call of the script in both runs.
@@ -86,6 +87,9 @@ func (r *report) mismatch() error {
 	}
 	if !r.Equal {
 		return fmt.Errorf("direct and mcpschedd differ in the number of calls")
+	}
+	if r.Survey != nil && !r.Survey.Equal {
+		return fmt.Errorf("the plan brought other answers than its calls one by one")
 	}
 	return nil
 }

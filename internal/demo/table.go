@@ -19,6 +19,9 @@ func (r *report) writeTable(w io.Writer, config string) error {
 	}
 	r.writeAccount(w)
 	r.writeSums(w)
+	if r.Survey != nil {
+		r.Survey.write(w)
+	}
 	_, err := fmt.Fprintf(w, `
 What mcpschedd was told: mcpschedd demo --show-config
 Next, with mcpschedd on your PATH:

@@ -255,10 +255,11 @@ func shareable(answer upstream.Answer) bool {
 
 // request is what the upstream is asked.
 func (x *exchange) request() *upstream.Request {
+	x.token = revision.Token(x.msg.Params)
 	req := &upstream.Request{
 		Method: x.msg.Method, Params: x.msg.Params, Target: x.name, Hop: x.hop,
 		Notify: x.hear, Timeout: x.lease.member.Timeout,
-		Token: revision.Token(x.msg.Params) != nil,
+		Token: x.token != nil,
 	}
 	if !x.stateless {
 		req.Ask = x.question
@@ -280,11 +281,10 @@ func (x *exchange) complete(req *upstream.Request, answer upstream.Answer) (upst
 func (x *exchange) hear(method string, params []byte) {
 	switch method {
 	case "notifications/progress":
-		token := revision.Token(x.msg.Params)
-		if token == nil {
+		if x.token == nil {
 			return
 		}
-		params = jsonrpc.Set(params, "progressToken", token)
+		params = jsonrpc.Set(params, "progressToken", x.token)
 	case "notifications/message":
 		if x.stateless && x.hop.LogLevel == "" {
 			return

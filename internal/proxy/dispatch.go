@@ -33,6 +33,7 @@ type exchange struct {
 	how   atomic.Int32 // of its answer: see served
 
 	back     atomic.Bool // its upstream has answered
+	token    []byte      // of its progress, raw; nil: it has none, or nobody has looked yet
 	sighting sighting    // what the worker that foresees was told of it
 
 	mu       sync.Mutex

@@ -81,6 +81,9 @@ func (s *session) ownTool(p *policy, name string) *ownTool {
 
 // appendOwn lists the proxy's own tools.
 func (s *session) appendOwn(out []byte, p *policy) []byte {
+	if len(p.own) > 0 {
+		s.srv.vocabulary.Do(func() { s.srv.work.Go(loadVocabulary) }) // for which no plan should wait
+	}
 	for _, t := range p.own {
 		if s.ownTool(p, t.name) == nil {
 			s.srv.log.Debug("left out of the list: an upstream's tool had the name before", "name", t.name)

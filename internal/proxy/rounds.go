@@ -249,7 +249,7 @@ func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 func (s *session) shelve(p *parked) []byte {
 	handle := rand.Text()
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || s.deaf() {
 		s.mu.Unlock()
 		p.abandon(errSessionEnded)
 		return []byte("{}") // there is nobody to read it
@@ -330,6 +330,7 @@ func (x *exchange) resume() bool {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"})
 		return true
 	}
+	x.token = revision.Token(x.msg.Params)
 	x.s.mu.Lock()
 	p.x, x.lease = x, p.lease
 	x.s.mu.Unlock()

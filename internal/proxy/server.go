@@ -80,6 +80,8 @@ type Server struct {
 	schemas   *schemas
 	kept      *kept // results of plans, for reading what did not come back
 
+	vocabulary sync.Once // loads the tokenizer for plans
+
 	applying sync.Mutex // held while the policy is replaced
 
 	mu       sync.Mutex
