@@ -2,9 +2,11 @@ package demo_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +55,44 @@ func TestMain(m *testing.M) {
 const smallStats = `{"uptime_s":1,"totals":{"calls":20,"served_stored":1,"joined":0,"fetched":19,"upstream_amplification":1.05},
 "prefetch":{"issued":2,"used":1,"late":0,"wasted":{"expired":0,"invalidated":0},"hidden_ms":0.2,"declined":{"low_probability":3}}}`
 
+// runPlan runs a list of issues and, for each of the first, what comes after it.
+func runPlan(ctx context.Context, tools map[string]server.ToolHandlerFunc, r mcp.CallToolRequest, mode string) (*mcp.CallToolResult, error) {
+	text := func(tool string, args any) (string, error) {
+		call := mcp.CallToolRequest{}
+		call.Params.Name, call.Params.Arguments = tool, args
+		result, err := tools[tool](ctx, call)
+		if err != nil {
+			return "", err
+		}
+		return result.Content[0].(mcp.TextContent).Text, nil
+	}
+	steps := r.GetArguments()["steps"].([]any)
+	step := func(i int, member string) any { return steps[i].(map[string]any)[member] }
+	list, err := text(step(0, "tool").(string), step(0, "arguments"))
+	if err != nil {
+		return nil, err
+	}
+	var found struct{ Items []struct{ Number int } }
+	if err := json.Unmarshal([]byte(list), &found); err != nil {
+		return nil, err
+	}
+	outputs := make(map[string][]json.RawMessage)
+	for i := 1; i < len(steps); i++ {
+		id := step(i, "id").(string)
+		for _, item := range found.Items[:int(step(i, "max_items").(float64))] {
+			answer, err := text(step(i, "tool").(string), map[string]any{"issue_number": item.Number})
+			if err != nil {
+				return nil, err
+			}
+			outputs[id] = append(outputs[id], json.RawMessage(answer))
+		}
+		if mode == "swap" {
+			slices.Reverse(outputs[id])
+		}
+	}
+	return mcp.NewToolResultJSON(map[string]any{"outputs": outputs})
+}
+
 // serve aggregates the upstreams of a configuration file: upstream__tool,
 // nothing stored.
 func serve(ctx context.Context, file string) error {
@@ -83,6 +123,10 @@ func serve(ctx context.Context, file string) error {
 		}
 		return []mcp.ResourceContents{mcp.TextResourceContents{URI: "mcpschedd://stats", Text: smallStats}}, nil
 	})
+	tools := make(map[string]server.ToolHandlerFunc)
+	s.AddTool(mcp.NewTool("execute_tool_plan"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return runPlan(ctx, tools, r, mode)
+	})
 	for name, u := range config.Upstreams {
 		var env []string
 		for k, v := range u.Env {
@@ -103,7 +147,7 @@ func serve(ctx context.Context, file string) error {
 		for _, t := range list.Tools {
 			own := t.Name
 			t.Name = name + "__" + own
-			s.AddTool(t, func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			tools[t.Name] = func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				r.Params.Name = own
 				r.Params.Meta = nil // it belongs to the other hop
 				result, err := c.CallTool(ctx, r)
@@ -118,7 +162,8 @@ func serve(ctx context.Context, file string) error {
 					result.Content[0] = text
 				}
 				return result, nil
-			})
+			}
+			s.AddTool(t, tools[t.Name])
 		}
 	}
 	return server.NewStdioServer(s).Listen(ctx, os.Stdin, os.Stdout)

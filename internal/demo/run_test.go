@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 	if err := demo.Run(t.Context(), o); err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
-	checkGone(t, 5) // two upstreams, then a proxy with two more
+	checkGone(t, 10) // two upstreams, then a proxy with two more; the same again for the plan
 	for _, want := range []string{
 		"20 calls in 15 turns",
 		"are divided by 1000.",
@@ -70,6 +70,8 @@ func TestRun(t *testing.T) {
 		"2 guesses made: 1 used", // as its stats say
 		"21 calls sent to the servers for the agent's 20: 1.05 each",
 		"All 20 answers were the same to the byte.",
+		"  a call a turn      11 turns ",
+		"  execute_tool_plan   1 turn ",
 		"claude mcp add mcpschedd -- mcpschedd serve",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -136,6 +138,14 @@ func TestRunAnswersDiffer(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "DIFFERS") || strings.Contains(out.String(), "the same to the byte") {
 		t.Errorf("got a table that hides the difference:\n%s", out)
+	}
+}
+
+func TestRunPlanDiffers(t *testing.T) {
+	o, _, _ := options(t)
+	t.Setenv(proxyVariable, "swap")
+	if err := demo.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the plan brought other answers") {
+		t.Errorf("got error %v, want that the plan's answers differ", err)
 	}
 }
 
