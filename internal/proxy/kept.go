@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/plan"
 )
 
 // What is kept of the results of plans, so that what did not fit into an answer
@@ -37,7 +37,7 @@ type keeping struct {
 	handle string
 	s      *session
 	of     string // what it is the result of
-	value  plan.Value
+	value  []byte // JSON
 	at     time.Time
 	until  time.Time
 }
@@ -46,12 +46,12 @@ func newKept() *kept {
 	return &kept{order: list.New(), found: make(map[string]*list.Element), sessions: make(map[*session]int)}
 }
 
-func (k *keeping) bytes() int { return len(k.value.JSON) + len(k.value.Text) + 256 }
+func (k *keeping) bytes() int { return len(k.value) + 256 }
 
 // add keeps a result and returns its handle, of at least 128 random bits; "" if it
 // is too large to be kept.
-func (k *kept) add(s *session, of string, v plan.Value, now time.Time, span time.Duration) string {
-	e := &keeping{handle: rand.Text(), s: s, of: of, value: v, at: now, until: now.Add(span)}
+func (k *kept) add(s *session, of string, value []byte, now time.Time, span time.Duration) string {
+	e := &keeping{handle: rand.Text(), s: s, of: of, value: value, at: now, until: now.Add(span)}
 	n := e.bytes()
 	if n > mostKeptSession {
 		return ""
@@ -109,18 +109,29 @@ func (k *kept) drop(s *session) {
 	}
 }
 
-// list says what is kept for a session.
+// mostListed is how many results a list names: a client reads it all.
+const mostListed = 100
+
+// list says what is kept for a session, the latest first.
 func (k *kept) list(s *session, now time.Time) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var b strings.Builder
+	n := 0
 	for at := k.order.Back(); at != nil; at = at.Prev() {
-		if e := at.Value.(*keeping); e.s == s && !now.After(e.until) {
-			fmt.Fprintf(&b, "%s  %s, %d bytes, %v ago, kept for another %v\n", e.handle, e.of, len(e.value.JSON), now.Sub(e.at).Round(time.Second), e.until.Sub(now).Round(time.Second))
+		e := at.Value.(*keeping)
+		if e.s != s || now.After(e.until) {
+			continue
+		}
+		if n++; n <= mostListed {
+			fmt.Fprintf(&b, "%s  %s, %d bytes, %v ago, kept for another %v\n", e.handle, e.of, len(e.value), now.Sub(e.at).Round(time.Second), e.until.Sub(now).Round(time.Second))
 		}
 	}
-	if b.Len() == 0 {
+	switch {
+	case n == 0:
 		return "Nothing is kept."
+	case n > mostListed:
+		fmt.Fprintf(&b, "and %d more\n", n-mostListed)
 	}
 	return b.String()
 }
@@ -129,7 +140,7 @@ func (k *kept) list(s *session, now time.Time) string {
 type excerptOf struct {
 	handle  string
 	pointer string
-	offset  int // of the text; below 0: not asked for
+	offset  int // items, fields or bytes of text before it; below 0: not asked for
 }
 
 // readExcerpt reads the arguments of mcpschedd_read_result.
@@ -149,7 +160,7 @@ func readExcerpt(raw []byte) (excerptOf, error) {
 		case "offset":
 			n, err := strconv.ParseUint(string(m.Value), 10, 31)
 			if err != nil {
-				return q, fmt.Errorf("offset: want a whole number of bytes, have %.80s", m.Value)
+				return q, fmt.Errorf("offset: want a whole number, of items or of bytes of a text, have %.80s", m.Value)
 			}
 			q.offset = int(n)
 		default:
@@ -159,46 +170,91 @@ func readExcerpt(raw []byte) (excerptOf, error) {
 	return q, nil
 }
 
-// read gives the part that is asked for, or as much of it as fits.
+// mostCuts is how often an excerpt is made smaller so that it fits together with
+// what it says of the rest.
+const mostCuts = 6
+
+// read gives the part that is asked for, or as much of it as fits into so many tokens
+// and what a client takes.
 func (k *keeping) read(q excerptOf, tokens int) ([]byte, error) {
 	limit := excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
-	value := jsonrpc.At(k.value.JSON, q.pointer)
+	for cuts := 0; ; cuts++ {
+		out, err := k.part(q, limit)
+		if err != nil {
+			return nil, err
+		}
+		counted, chars := deliver.Tokens(out), utf8.RuneCount(out)
+		if cuts == mostCuts || counted <= tokens && chars <= mostBrought {
+			return out, nil
+		}
+		limit.Tokens, limit.Chars = shrunk(limit.Tokens, counted, tokens), shrunk(limit.Chars, chars, mostBrought)
+	}
+}
+
+// shrunk is the next number to ask for where the last one brought so many, and they
+// may be no more than most. What is too much may be in proportion to what was asked
+// for, or beside it.
+func shrunk(asked, brought, most int) int {
+	if brought <= most {
+		return asked
+	}
+	next := asked * most / brought
+	if beside := asked - (brought - most); beside > 0 {
+		next = min(next, beside)
+	}
+	return max(next*15/16, 1)
+}
+
+// part gives as much as the limit allows of what is asked for, and says what it leaves
+// out.
+func (k *keeping) part(q excerptOf, limit excerpt.Limit) ([]byte, error) {
+	value := jsonrpc.At(k.value, q.pointer)
 	if value == nil {
 		return nil, fmt.Errorf("pointer %q: nothing there", q.pointer)
 	}
-	if q.offset >= 0 {
-		text, ok := jsonrpc.String(value)
-		if !ok {
-			text = string(value)
-		}
-		if q.offset > len(text) {
-			return nil, fmt.Errorf("offset %d: the text has %d bytes", q.offset, len(text))
-		}
-		part, next := excerpt.Text(text, q.offset, limit)
-		out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
-		if next >= 0 {
-			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
-		}
-		return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10)), nil
+	if q.offset >= 0 && value[0] != '[' && value[0] != '{' {
+		return readText(value, q.offset, limit)
 	}
-	part, left := excerpt.Cut(value, limit)
+	part, left := excerpt.Read(k.value, q.pointer, q.offset, limit)
 	out := jsonrpc.Set(nil, "value", part)
+	for _, l := range left {
+		if l.Pointer == q.pointer && value[0] != '{' { // what is left out of an object may have gaps
+			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(l.From), 10))
+		}
+	}
 	if len(left) > 0 {
-		out = jsonrpc.Set(out, "left_out", leftOut(left, q.pointer))
+		out = jsonrpc.Set(out, "left_out", leftOut(left))
 	}
 	return out, nil
 }
 
+// readText gives a text from a byte on.
+func readText(value []byte, offset int, limit excerpt.Limit) ([]byte, error) {
+	text, ok := jsonrpc.String(value)
+	if !ok {
+		text = string(value)
+	}
+	if offset > len(text) {
+		return nil, fmt.Errorf("offset %d: the text has %d bytes", offset, len(text))
+	}
+	part, next := excerpt.Text(text, offset, limit)
+	out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
+	if next >= 0 {
+		out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
+	}
+	return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10)), nil
+}
+
 // leftOut lists what did not fit, by pointers into the whole result.
-func leftOut(left []excerpt.Left, base string) []byte {
+func leftOut(left []excerpt.Left) []byte {
 	out := []byte("[")
 	for i, l := range left {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(jsonrpc.AppendString(append(out, `{"pointer":`...), base+l.Pointer), `,"what":`...)
+		out = append(jsonrpc.AppendString(append(out, `{"pointer":`...), l.Pointer), `,"what":`...)
 		out = jsonrpc.AppendString(out, l.What)
-		out = fmt.Appendf(out, `,"from":%d,"count":%d,"bytes":%d}`, l.From, l.Count, l.Bytes)
+		out = fmt.Appendf(out, `,"offset":%d,"count":%d,"bytes":%d}`, l.From, l.Count, l.Bytes)
 	}
 	return append(out, ']')
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 )
 
 // asked is a question to the client.
@@ -18,6 +19,22 @@ type asked struct {
 	params []byte
 }
 
+// held is a question that goes to a stateless client with the next answer it gets.
+type held struct {
+	question
+	by *holdup
+}
+
+// holdup is a call that waits for the client.
+type holdup struct {
+	open int // its questions without an answer
+}
+
+// gatherFor is how long a question waits for calls under way to end or to ask, too.
+// Each may itself wait for who asks: for the answer of the same call, for its place
+// at the host, or because a process does not say for which of its calls it asks.
+const gatherFor = time.Second
+
 // idle says how many calls are under way while the plan waits for one of them.
 func (r *planRun) idle(running int) {
 	r.mu.Lock()
@@ -26,14 +43,48 @@ func (r *planRun) idle(running int) {
 	r.pressLocked()
 }
 
-// pressLocked has the client asked if nothing goes on without it.
+// pressLocked has the client asked if nothing goes on without it, else in a while.
 func (r *planRun) pressLocked() {
-	if len(r.open) == 0 || r.blocked < r.running {
-		return
+	switch {
+	case len(r.open) == 0:
+	case r.blocked >= r.running:
+		r.turnLocked()
+	case !r.gathering:
+		r.gathering = true
+		time.AfterFunc(gatherFor, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.gathering = false; len(r.open) > 0 {
+				r.turnLocked()
+			}
+		})
 	}
+}
+
+// turnLocked makes it the client's turn.
+func (r *planRun) turnLocked() {
 	select {
 	case r.asking <- struct{}{}:
 	default:
+	}
+}
+
+// answerLocked hands on the client's answer to one question.
+func (r *planRun) answerLocked(key string, result []byte) {
+	q := r.open[key]
+	q.reply <- reply{result: bytes.Clone(result)}
+	r.closeLocked(key)
+}
+
+// closeLocked takes a question back, if it is open.
+func (r *planRun) closeLocked(key string) {
+	q := r.open[key]
+	if q == nil {
+		return
+	}
+	delete(r.open, key)
+	if q.by.open--; q.by.open == 0 {
+		r.blocked--
 	}
 }
 
@@ -55,19 +106,20 @@ func (r *planRun) ask(ctx context.Context, questions []asked) ([][]byte, *jsonrp
 }
 
 // askLater is ask for a stateless client: the questions go with the answer to its
-// request, once nothing is under way any more that could add to them.
+// request, once nothing is under way any more that could add to them, or in a while.
 func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *jsonrpc.Error) {
 	for _, q := range questions {
 		if needs := capabilityFor(q.method); needs != "" && jsonrpc.Get(r.hop.Capabilities, needs) == nil {
 			return nil, cannotBeAsked(q.method)
 		}
 	}
-	waiting, keys := make([]*question, len(questions)), make([]string, len(questions))
+	waiting, keys := make([]*held, len(questions)), make([]string, len(questions))
+	by := &holdup{open: len(questions)}
 	r.mu.Lock()
 	for i, q := range questions {
 		r.asked++
 		keys[i] = fmt.Sprintf("%s.%d", q.key, r.asked)
-		waiting[i] = &question{method: q.method, params: q.params, reply: make(chan reply, 1)}
+		waiting[i] = &held{question{method: q.method, params: q.params, reply: make(chan reply, 1)}, by}
 		r.open[keys[i]] = waiting[i]
 	}
 	r.blocked++
@@ -76,9 +128,8 @@ func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *j
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.blocked--
 		for _, key := range keys {
-			delete(r.open, key)
+			r.closeLocked(key)
 		}
 	}()
 	answers := make([][]byte, len(questions))
@@ -97,8 +148,12 @@ func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *j
 }
 
 // shelvePlan answers the request with the open questions and puts the plan away
-// under a new single-use handle. It is false if there are none any more.
+// under a new single-use handle. It is false if there are none any more, or nobody
+// who would answer them.
 func (x *exchange) shelvePlan(r *planRun) bool {
+	if x.ctx.Err() != nil {
+		return false
+	}
 	r.mu.Lock()
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	n := len(r.open)
@@ -120,7 +175,11 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 	out[len(out)-1] = '}'
 	out = jsonrpc.AppendString(append(out, `,"requestState":`...), handle)
 	if !x.s.holdPlan(handle, r) {
+		r.mu.Lock()
+		r.x = x
+		r.mu.Unlock()
 		r.cancel(errSessionEnded)
+		return false
 	}
 	x.write(jsonrpc.AppendResult(nil, x.msg.ID, append(out, '}')))
 	return true
@@ -130,16 +189,33 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 func (s *session) holdPlan(handle string, r *planRun) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.deaf() {
 		return false
 	}
 	s.plans[handle] = r
 	r.expiry = time.AfterFunc(parkedFor, func() {
 		if s.takePlan(handle) != nil {
-			r.cancel(fmt.Errorf("the client did not answer within %v", parkedFor))
+			r.forsake(fmt.Errorf("the client did not answer within %v", parkedFor))
 		}
 	})
 	return true
+}
+
+// forsake ends a plan whose client will not take it up again.
+func (r *planRun) forsake(why error) {
+	r.cancel(why)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.closed {
+		return
+	}
+	r.s.work.Go(func() {
+		<-r.done
+		if r.report != nil {
+			structured, _ := r.answer()
+			r.record("which was cancelled", structured)
+		}
+	})
 }
 
 func (s *session) takePlan(handle string) *planRun {
@@ -166,24 +242,20 @@ func (x *exchange) resumePlan(arguments []byte) bool {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"})
 		return true
 	case r.own.name != x.own.name || !bytes.Equal(r.arguments, arguments):
-		r.cancel(errors.New("its handle came with another request"))
+		r.forsake(errors.New("its handle came with another request"))
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"})
 		return true
 	}
 	responses := jsonrpc.Get(x.msg.Params, "inputResponses")
 	r.mu.Lock()
+	x.token = revision.Token(x.msg.Params)
 	r.x = x
-	answered := 0
-	for key, q := range r.open {
+	for key := range r.open {
 		if result := jsonrpc.Get(responses, key); result != nil {
-			q.reply <- reply{result: bytes.Clone(result)}
-			delete(r.open, key)
-			answered++
+			r.answerLocked(key, result)
 		}
 	}
-	if answered == 0 {
-		r.pressLocked() // ask again
-	}
+	r.pressLocked() // ask again for what is missing
 	r.mu.Unlock()
 	x.attend(r)
 	return true

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,14 +84,17 @@ type planRun struct {
 	report *plan.Report
 	refuse error // why it was not run
 
-	mu      sync.Mutex
-	x       *exchange            // the request that is to be answered; nil: its client fetches answers
-	calls   int                  // so far
-	running int                  // calls under way
-	blocked int                  // of those: wait for the client
-	open    map[string]*question // key in inputRequests → question
-	asked   int                  // questions so far
-	expiry  *time.Timer          // while the client fetches answers
+	confirmed bool // the user agrees to what it may change
+
+	mu        sync.Mutex
+	x         *exchange        // the request that is to be answered; nil: its client fetches answers
+	calls     int              // so far
+	running   int              // calls under way
+	blocked   int              // of those: wait for the client
+	open      map[string]*held // key in inputRequests → question
+	gathering bool             // it is waited for further ones
+	asked     int              // questions so far
+	expiry    *time.Timer      // while the client fetches answers
 }
 
 func (s *session) newPlanRun(x *exchange, p *plan.Plan, arguments, body []byte) *planRun {
@@ -98,8 +102,9 @@ func (s *session) newPlanRun(x *exchange, p *plan.Plan, arguments, body []byte) 
 		s: s, plan: p, own: x.own, stateless: x.stateless, hop: x.hop,
 		arguments: bytes.Clone(arguments), body: bytes.Clone(body),
 		asking: make(chan struct{}, 1), done: make(chan struct{}),
-		x: x, open: make(map[string]*question),
+		x: x, open: make(map[string]*held),
 	}
+	x.token = revision.Token(x.msg.Params)
 	r.ctx, r.cancel = context.WithCancelCause(s.ctx)
 	s.mu.Lock()
 	s.plansBegun++
@@ -111,13 +116,13 @@ func (s *session) newPlanRun(x *exchange, p *plan.Plan, arguments, body []byte) 
 // run runs the plan, once it may be.
 func (r *planRun) run() {
 	defer close(r.done)
-	r.s.srv.work.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary meanwhile
+	r.s.srv.work.Go(loadVocabulary) // meanwhile, if no list has had it loaded yet
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return
 	}
 	runner := plan.Runner{
 		Limits: r.s.srv.policy.Load().Plans.Limits,
-		Call:   r.call, Ended: r.ended, Idle: r.idle, Tokens: deliver.Tokens,
+		Call:   r.call, Ended: r.ended, Idle: r.idle, Tokens: tokens,
 	}
 	r.report = runner.Run(r.ctx, r.plan)
 }
@@ -151,21 +156,43 @@ func (x *exchange) finishPlan(r *planRun) {
 		x.told("", r.refuse)
 		return
 	}
-	p := &x.s.srv.policy.Load().Plans
-	keep := func(id string, v plan.Value) string {
-		return x.s.srv.kept.add(x.s, fmt.Sprintf("plan %d, step %s", r.number, id), v, time.Now(), p.KeepFor)
-	}
-	structured, blocks := r.report.Answer(r.plan, p.brings(r.plan.Budget), mostBrought, deliver.Tokens, keep)
-	if x.ctx.Err() != nil {
-		x.s.srv.kept.add(x.s, fmt.Sprintf("plan %d, which was cancelled", r.number), plan.Value{JSON: structured}, time.Now(), p.KeepFor)
-	}
+	structured, blocks := r.answer()
 	x.shown(structured, blocks, r.report.Failed())
+	switch {
+	case x.ctx.Err() != nil:
+		r.record("which was cancelled", structured)
+	case x.s.id != "" && r.wrote(): // a client that has lost its connection comes back, and asks
+		r.record("whose answer may have been lost", structured)
+	}
+}
+
+// wrote reports whether the plan may have changed something.
+func (r *planRun) wrote() bool {
+	return slices.ContainsFunc(r.report.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.Calls > 0 })
+}
+
+// answer is what the client gets of a plan that has been run.
+func (r *planRun) answer() (structured []byte, blocks [][]byte) {
+	p := &r.s.srv.policy.Load().Plans
+	return r.report.Answer(r.plan, p.brings(r.plan.Budget), mostBrought, deliver.Tokens, func(id string, v plan.Value) string {
+		return r.keep(fmt.Sprintf("plan %d, step %s", r.number, id), v.JSON)
+	})
+}
+
+// record keeps an answer that nobody may have read.
+func (r *planRun) record(why string, structured []byte) {
+	r.keep(fmt.Sprintf("plan %d, %s", r.number, why), structured)
+}
+
+func (r *planRun) keep(of string, value []byte) (handle string) {
+	srv := r.s.srv
+	return srv.kept.add(r.s, of, value, time.Now(), srv.policy.Load().Plans.KeepFor)
 }
 
 // ended tells the client how far the plan has come, if it wants to know.
 func (r *planRun) ended(st *plan.Status, ended, of int) {
 	x := r.current()
-	if x == nil {
+	if x == nil || x.token == nil {
 		return
 	}
 	text := fmt.Sprintf("%s: %s", st.Step.ID, st.State)
@@ -211,10 +238,12 @@ func (r *planRun) confirm() error {
 	if action, _ := jsonrpc.String(jsonrpc.Get(answers[0], "action")); action != "accept" {
 		return errors.New("the plan was not run: the user did not confirm it; nothing was called")
 	}
+	r.confirmed = true
 	return nil
 }
 
-// canElicit reports whether the client said that it can ask its user.
+// canElicit reports whether the client said that it can ask its user. One that says
+// no more of it than that it can, can by a form.
 func (r *planRun) canElicit() bool {
 	capabilities := r.hop.Capabilities
 	if !r.stateless {
@@ -222,13 +251,15 @@ func (r *planRun) canElicit() bool {
 		capabilities = r.s.client.Capabilities
 		r.s.mu.Unlock()
 	}
-	return jsonrpc.Get(capabilities, "elicitation") != nil
+	elicitation := jsonrpc.Get(capabilities, "elicitation")
+	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
+	return elicitation != nil && !onlyURLs
 }
 
 func listed(steps []*plan.Step) string {
 	var names []string
 	for _, st := range steps {
-		names = append(names, fmt.Sprintf("step %q (%s)", st.ID, st.Tool.Name))
+		names = append(names, fmt.Sprintf("step %q (%s)", st.ID, legible([]byte(st.Tool.Name))))
 	}
 	return strings.Join(names, ", ")
 }
@@ -243,6 +274,9 @@ const (
 func (r *planRun) request(writes []*plan.Step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something:\n", len(writes), len(r.plan.Steps))
+	if r.plan.Params != nil {
+		fmt.Fprintf(&b, "with params %s\n", legible(r.plan.Params))
+	}
 	for i, st := range writes {
 		if i == mostConfirmed {
 			fmt.Fprintf(&b, "and %d more\n", len(writes)-i)
@@ -253,22 +287,22 @@ func (r *planRun) request(writes []*plan.Step) string {
 			each = fmt.Sprintf(" for each of up to %d items", st.MaxItems)
 		}
 		arguments := jsonrpc.At(r.body, fmt.Sprintf("/steps/%d/arguments", st.Index))
-		fmt.Fprintf(&b, "- %s: %s%s %s\n", st.ID, st.Tool.Name, each, legible(arguments))
+		fmt.Fprintf(&b, "- %s: %s%s %s\n", st.ID, legible([]byte(st.Tool.Name)), each, legible(arguments))
 	}
 	return b.String()
 }
 
-// legible shows a step's arguments so that nothing in them looks like anything
-// else: on one line, without marks that cannot be seen.
-func legible(arguments []byte) string {
+// legible shows what others wrote, a step's arguments for one, so that nothing in it
+// looks like anything else: on one line, without marks that cannot be seen.
+func legible(written []byte) string {
 	text := strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
 			return c
 		}
 		return '·'
-	}, string(arguments))
+	}, string(written))
 	if len(text) > mostShown {
-		text = strings.ToValidUTF8(text[:mostShown], "") + fmt.Sprintf("… (%d bytes)", len(arguments))
+		text = strings.ToValidUTF8(text[:mostShown], "") + fmt.Sprintf("… (%d bytes)", len(written))
 	}
 	return text
 }

@@ -22,8 +22,9 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	params := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Step.Tool.Name))
 	params = jsonrpc.Set(params, "arguments", c.Arguments)
 	doubt := false // of what was sent before
-	for asked := params; ; {
-		result, doubtful, again := r.exchange(ctx, c.Step.ID, asked)
+	asked := params
+	for range maxRounds {
+		result, doubtful, again := r.exchange(ctx, asked)
 		doubt = doubt || doubtful
 		if again == nil {
 			result.Doubt = result.Err != "" && doubt
@@ -31,6 +32,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		}
 		responses, err := r.inputs(ctx, c.Step.ID, jsonrpc.Get(again, "inputRequests"))
 		if err != nil {
+			r.giveUp(again, errors.New(err.Message))
 			return plan.Result{Err: err.Message, Doubt: true}
 		}
 		doubt = true // it may have begun before it asked
@@ -42,20 +44,31 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 			asked = jsonrpc.Set(asked, "requestState", state)
 		}
 	}
+	return plan.Result{Err: fmt.Sprintf("the tool asked for input %d times", maxRounds), Doubt: true}
+}
+
+// giveUp ends a call that goes on upstream, after it has asked, if it does.
+func (r *planRun) giveUp(result []byte, why error) {
+	if handle, ok := jsonrpc.String(jsonrpc.Get(result, "requestState")); ok {
+		if p := r.s.unshelve(handle); p != nil {
+			p.abandon(why)
+		}
+	}
 }
 
 // may refuses a call that may change something, if its plan was not let through for
 // one: its arguments were not known then, or the rules have changed.
 func (r *planRun) may(c plan.Call) error {
 	mutations := r.s.srv.policy.Load().Plans.Mutations
-	if mutations == "allow" || c.Step.Writes && mutations == "confirm" || !c.Step.Tool.Writes(c.Arguments) {
+	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed)
+	if agreed || !c.Step.Tool.Writes(c.Arguments) {
 		return nil
 	}
 	return fmt.Errorf("not called: it may change something, which could not be told before ([plan].mutations = %q)", mutations)
 }
 
 // exchange makes the call once. again is a result that asks for input.
-func (r *planRun) exchange(ctx context.Context, step string, params []byte) (result plan.Result, doubt bool, again []byte) {
+func (r *planRun) exchange(ctx context.Context, params []byte) (result plan.Result, doubt bool, again []byte) {
 	r.mu.Lock()
 	r.calls++
 	key := fmt.Sprintf("plan %d call %d", r.number, r.calls) // no id of a client's looks like that
@@ -87,7 +100,7 @@ func (r *planRun) exchange(ctx context.Context, step string, params []byte) (res
 		return plan.Result{}, doubt, m.Result
 	}
 	result = stepResult(m.Result)
-	return result, doubt || goesOn(m.Result), nil
+	return result, doubt || goesOn(m.Result) || hollow(m.Result), nil
 }
 
 // inputs asks the client for what a server wants to know; nil if that is nothing.
@@ -130,13 +143,25 @@ func (o *stepOutlet) Send(line []byte) error {
 	return x.to.Send(line)
 }
 
+// behind reports whether the client is so far behind with reading that only what
+// must be said is.
+func (o *stepOutlet) behind() bool {
+	x := o.r.current()
+	if x == nil {
+		return true
+	}
+	to, ok := x.to.(interface{ behind() bool })
+	return ok && to.behind()
+}
+
 func (o *stepOutlet) Answer(line []byte) error {
 	o.line = bytes.Clone(line)
 	return nil
 }
 
 // stepResult is what a plan makes of a tool's result: what is structured, else the
-// text, as JSON if it is some.
+// text, as JSON if it is some. It keeps no more of the answer than that, for a plan
+// counts what its results hold.
 func stepResult(result []byte) plan.Result {
 	out := plan.Result{Bytes: len(result), Source: "fetched"}
 	var structured []byte
@@ -147,7 +172,7 @@ func stepResult(result []byte) plan.Result {
 		case "structuredContent":
 			structured = m.Value
 		case "isError":
-			failed = string(m.Value) == "true"
+			failed = failed || string(m.Value) != "false" && string(m.Value) != "null"
 		case "_meta":
 			if how, ok := jsonrpc.String(jsonrpc.Get(m.Value, metaDisposition)); ok {
 				out.Source = how
@@ -157,7 +182,7 @@ func stepResult(result []byte) plan.Result {
 				if text, ok := jsonrpc.String(jsonrpc.Get(block, "text")); ok && string(jsonrpc.Get(block, "type")) == `"text"` {
 					texts = append(texts, text)
 				} else {
-					out.Blocks = append(out.Blocks, block)
+					out.Blocks = append(out.Blocks, bytes.Clone(block))
 				}
 			}
 		}
@@ -166,17 +191,49 @@ func stepResult(result []byte) plan.Result {
 	switch {
 	case goesOn(result):
 		out.Err = "the call goes on as a task, which a plan does not wait for"
+	case hollow(result):
+		out.Err = "the answer is no result of a tool: it has no content"
 	case failed:
 		out.Err = text
 		if text == "" {
 			out.Err = "the tool failed and did not say why"
 		}
 	case structured != nil && string(structured) != "null":
-		out.JSON = structured
-	case len(texts) == 1 && jsonrpc.Valid([]byte(text)):
-		out.JSON, out.Text = []byte(strings.TrimSpace(text)), text
+		out.JSON = bytes.Clone(structured)
 	default:
-		out.JSON = jsonrpc.AppendString(nil, text)
+		if out.JSON = parsed(texts); out.JSON != nil {
+			out.Text = text
+		} else {
+			out.JSON = jsonrpc.AppendString(nil, text)
+		}
 	}
 	return out
+}
+
+// parsed is what the texts of a result are as JSON: the value of the only one, or,
+// of several objects or arrays, such as the rows of a table, an array of them. nil:
+// they are text.
+func parsed(texts []string) []byte {
+	if len(texts) == 1 && jsonrpc.Valid([]byte(texts[0])) {
+		return []byte(strings.TrimSpace(texts[0]))
+	}
+	if len(texts) < 2 {
+		return nil
+	}
+	var all []byte
+	for _, text := range texts {
+		text = strings.TrimSpace(text)
+		if text == "" || text[0] != '{' && text[0] != '[' || !jsonrpc.Valid([]byte(text)) {
+			return nil
+		}
+		all = append(append(all, ','), text...)
+	}
+	all[0] = '['
+	return append(all, ']')
+}
+
+// hollow reports whether a result is not what a tool's must be: nobody can tell what
+// has been done.
+func hollow(result []byte) bool {
+	return jsonrpc.Get(result, "content") == nil && jsonrpc.Get(result, "structuredContent") == nil
 }

@@ -33,32 +33,60 @@ func (x *exchange) planOptions(params []byte) plan.Options {
 	}
 }
 
-// plannable is what is known of a tool that a plan names; nil: the client could not
-// call it either. A server that is starting is waited for.
+// plannable is what is known of a tool that a plan names, as it is listed or
+// configured; nil: the client could not call it either. A server that is starting is
+// waited for.
 func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.Tool {
-	t, l := s.named(p, upstream.Tools, name)
-	if l == nil {
-		if t, l = s.configured(name); l == nil {
-			return nil
+	if t, l := s.named(p, upstream.Tools, name); l != nil {
+		if known := s.offers(ctx, p, l, t); known != nil {
+			known.Name = name
+			return known
 		}
-		name = s.view.show(p, upstream.Tools, t)
 	}
+	t, l := s.configured(name)
+	if l == nil {
+		return nil
+	}
+	known := s.offers(ctx, p, l, t)
+	switch {
+	case known == nil:
+		return nil
+	case l.Offer() != nil: // else nobody knows whether there is one to bear a name
+		known.Name = s.view.show(p, upstream.Tools, t)
+	case p.prefix:
+		known.Name = t.upstream + separator + t.name
+	default:
+		known.Name = t.name
+	}
+	if known.Name == "" {
+		return nil
+	}
+	return known
+}
+
+// offers is what is known of an upstream's tool, but for the name it goes by; nil: it
+// has none such.
+func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
 	if l.Offer() == nil {
 		l.Settled(ctx)
 	}
-	offer := l.Offer()
-	if offer == nil { // its call will say why
-		return &plan.Tool{Name: name, Writes: func([]byte) bool { return true }, Host: l.Name()}
-	}
-	item, listed := offer.Find(upstream.Tools, t.name)
-	if !listed {
-		return nil
-	}
 	m := s.srv.model(p, l, t.name)
 	out := &plan.Tool{
-		Name: name, Input: s.srv.schemas.of(l, item).schema, Output: jsonrpc.Get(item.Raw, "outputSchema"),
-		Writes: func(args []byte) bool { return !reading(s.srv.model(s.srv.policy.Load(), l, t.name), args) },
-		Host:   m.Host, Capacity: p.capacity(m.Host), Value: enrich.ClassWorth(m.ValueClass),
+		Host: m.Host, Capacity: p.capacity(m.Host), Value: enrich.ClassWorth(m.ValueClass),
+		Writes: func(args []byte) bool {
+			at := l
+			if now := s.find(t.upstream); now != nil { // a reload may have put another server there
+				at = now
+			}
+			return !reading(s.srv.model(s.srv.policy.Load(), at, t.name), args)
+		},
+	}
+	if offer := l.Offer(); offer != nil { // else its call will say why there is none
+		item, listed := offer.Find(upstream.Tools, t.name)
+		if !listed {
+			return nil
+		}
+		out.Input, out.Output = s.srv.schemas.of(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
 	}
 	for _, d := range m.Domains {
 		out.Domains = append(out.Domains, d.Name)

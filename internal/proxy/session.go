@@ -294,7 +294,6 @@ func (s *session) end(why error) {
 	s.closed = true
 	leases := s.leases
 	s.leases = nil
-	handles := slices.Collect(maps.Keys(s.parked))
 	for _, n := range s.told {
 		n.timer.Stop()
 	}
@@ -306,11 +305,7 @@ func (s *session) end(why error) {
 		return
 	}
 	defer close(s.ended)
-	for _, handle := range handles {
-		if p := s.unshelve(handle); p != nil {
-			p.abandon(why)
-		}
-	}
+	s.abandon(why)
 	var wg sync.WaitGroup
 	for _, l := range leases {
 		wg.Go(l.Close)
@@ -325,11 +320,39 @@ func (s *session) end(why error) {
 	s.srv.mu.Unlock()
 }
 
+// abandon ends what waits for a client that will not come back.
+func (s *session) abandon(why error) {
+	s.mu.Lock()
+	calls, plans := slices.Collect(maps.Keys(s.parked)), slices.Collect(maps.Keys(s.plans))
+	s.mu.Unlock()
+	for _, handle := range calls {
+		if p := s.unshelve(handle); p != nil {
+			p.abandon(why)
+		}
+	}
+	for _, handle := range plans {
+		if r := s.takePlan(handle); r != nil {
+			r.cancel(why)
+		}
+	}
+}
+
+// deaf reports whether no more requests come from the client.
+func (s *session) deaf() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *session) stopListening() { s.drainOnce.Do(func() { close(s.draining) }) }
 
 // drain waits until no request is being served, at most d or until ctx ends.
 func (s *session) drain(ctx context.Context, d time.Duration) error {
 	s.stopListening()
+	s.abandon(errSessionEnded)
 	idle := make(chan struct{})
 	go func() {
 		s.work.Wait()

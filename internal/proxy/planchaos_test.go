@@ -1,0 +1,270 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+// moody does whatever servers do.
+func moody(r *rand.Rand) func(v *visit) reply {
+	var mu sync.Mutex
+	luck := func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.IntN(n)
+	}
+	return func(v *visit) reply {
+		v.sleeps(time.Duration(luck(2000)) * time.Millisecond)
+		switch luck(12) {
+		case 0:
+			v.sleeps(1000 * time.Hour)
+		case 1:
+			return reply{cut: true}
+		case 2:
+			return reply{fault: `{"code":-32000,"message":"no"}`}
+		case 3:
+			return reply{result: complained("no")}
+		case 4, 5:
+			return reply{asks: elicits}
+		case 6:
+			return reply{result: `{}`}
+		case 7:
+			return reply{status: http.StatusTooManyRequests, retryAfter: "1"}
+		}
+		return reply{result: v.told()}
+	}
+}
+
+// someSteps are steps of every kind.
+func someSteps(r *rand.Rand) string {
+	var all []string
+	n := 2 + r.IntN(6)
+	for i := range n {
+		tool := []string{"get", "get", "list", "write"}[r.IntN(4)]
+		more := ""
+		if i > 0 {
+			more += fmt.Sprintf(`,"depends_on":["s%d"]`, r.IntN(i))
+		}
+		more += []string{``, `,"on_error":"continue"`, `,"on_error":"skip"`, `,"timeout":"3s"`}[r.IntN(4)]
+		if tool != "write" && r.IntN(4) == 0 {
+			more += `,"retry":2`
+		}
+		if i > 0 && r.IntN(4) == 0 {
+			more += fmt.Sprintf(`,"for_each":{"$ref":"s%d#/things","default":[1,2,3]},"max_items":3`, r.IntN(i))
+		}
+		all = append(all, fmt.Sprintf(`{"id":"s%d","tool":%q,"arguments":{"n":%d}%s}`, i, tool, r.IntN(6), more))
+	}
+	return strings.Join(all, ",")
+}
+
+// Clients of all kinds that run plans, answer questions or do not, withdraw, and go
+// away at any time, before a server that does whatever servers do: nothing of it is
+// left, and no plan stays without its answer.
+func TestPlanChaos(t *testing.T) {
+	var seen tally
+	for seed := range uint64(soak(8)) {
+		synctest.Test(t, func(t *testing.T) {
+			o := planned(t, listing(t)...)
+			o.Enrichment.Mode = "on"
+			o.Plans.Timeout = 2 * time.Minute
+			o.Plans.Parallel = 4
+			if seed%3 == 0 {
+				o.Plans.Mutations = "confirm"
+			}
+			d := beset(t, newFoe(moody(rand.New(rand.NewPCG(seed, 3)))).of([]string{"handshake", "stateless"}[seed%2]), o)
+			var all sync.WaitGroup
+			for i := range 4 {
+				p, r := d.plans([]string{handshake, stateless}[i/2]), rand.New(rand.NewPCG(seed, uint64(20+i)))
+				all.Go(func() { p.muddles(r, &seen, i%2 == 0) })
+			}
+			for i := range 2 {
+				r := rand.New(rand.NewPCG(seed, uint64(40+i)))
+				all.Go(func() { d.passesBy(r, &seen) })
+			}
+			all.Wait()
+			time.Sleep(15 * time.Minute) // who was asked and did not come back is forgotten
+			if n := d.foe.there(); n != 0 {
+				t.Errorf("seed %d: %d calls are with the server", seed, n)
+			}
+			if st := d.proxy.Stats(); st.Store.Flights != 0 {
+				t.Errorf("seed %d: %d flights are left", seed, st.Store.Flights)
+			}
+			d.leave()
+			d.guests = nil
+			time.Sleep(time.Hour) // what stateless clients share is idle then
+			if n := proxy.Results(d.proxy); n != 0 {
+				t.Errorf("seed %d: %d results are kept for nobody", seed, n)
+			}
+		})
+	}
+	t.Logf("what happened:\n%s", &seen)
+	for _, what := range []string{"ok", "failed", "skipped", "cancelled", "asked", "withdrawn", "left alone", "hung up"} {
+		if seen.of(what) == 0 {
+			t.Errorf("there was no %q", what)
+		}
+	}
+}
+
+// plan counts what became of a plan's steps.
+func (c *tally) plan(m jsonrpc.Message) {
+	for step := range jsonrpc.Elements(jsonrpc.At(m.Result, "/structuredContent/steps")) {
+		status, _ := jsonrpc.String(jsonrpc.Get(step, "status"))
+		c.count(status)
+	}
+}
+
+// muddles runs plans on stdio; leaves: it goes away in the middle of the last.
+func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
+	for range 6 {
+		params := p.said(toolCall("execute_tool_plan", `{"steps":[`+someSteps(r)+`]}`))
+		s := p.start("tools/call", params)
+		if r.IntN(3) == 0 {
+			time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
+			s.cancel()
+			seen.count("withdrawn")
+			continue
+		}
+		for a := s.wait(); a.Error == nil && !a.none; a = s.wait() {
+			seen.plan(a.Message)
+			again := retry(params, a.Result, tagged("me"))
+			if again == nil {
+				break
+			}
+			seen.count("asked")
+			if r.IntN(6) == 0 {
+				seen.count("left alone")
+				break
+			}
+			s = p.start("tools/call", string(again))
+		}
+	}
+	if leaves {
+		p.begin("execute_tool_plan", `{"steps":[`+someSteps(r)+`]}`)
+		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+		p.to.Close()
+	}
+}
+
+// passesBy makes stateless plans over HTTP, and hangs up on some.
+func (d *ordeal) passesBy(r *rand.Rand, seen *tally) {
+	for range 6 {
+		ctx, cancel := context.WithCancel(d.t.Context())
+		if r.IntN(2) == 0 {
+			time.AfterFunc(time.Duration(r.IntN(4000))*time.Millisecond, cancel)
+		}
+		first := toolCall("execute_tool_plan", `{"steps":[`+someSteps(r)+`]}`)
+		for params := first; params != ""; {
+			m, err := jsonrpc.Parse([]byte(d.ask(ctx, params)))
+			seen.plan(m)
+			if ctx.Err() != nil {
+				seen.count("hung up")
+			}
+			params = string(retry(first, m.Result, tagged("me")))
+			if err != nil || r.IntN(6) == 0 {
+				break
+			}
+		}
+		cancel()
+	}
+}
+
+// Over HTTP the user is asked on the stream of the plan's own request.
+func TestPlanConfirmedOverHTTP(t *testing.T) {
+	for action, want := range map[string]string{"accept": `"w","status":"ok"`, "decline": "did not confirm"} {
+		synctest.Test(t, func(t *testing.T) {
+			o := planned(t)
+			o.Plans.Mutations = "confirm"
+			d := beset(t, newFoe(nil), o)
+			v := &visitor{d: d}
+			r := v.post(t.Context(), `"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"visitor","version":"1"}}`)
+			v.id = r.Header.Get("Mcp-Session-Id")
+			r.Body.Close()
+			r = v.post(t.Context(), `"method":"tools/call","params":`+toolCall("execute_tool_plan", `{"steps":[{"id":"w","tool":"write","arguments":{"n":1}}]}`))
+			defer r.Body.Close()
+			answer := ""
+			var replies sync.WaitGroup
+			for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+				data, ok := strings.CutPrefix(lines.Text(), "data: ")
+				if !ok {
+					continue
+				}
+				m, err := jsonrpc.Parse([]byte(data))
+				if err != nil {
+					continue // what opens a stream says nothing
+				}
+				if m.IsRequest() {
+					if len(d.foe.ledger()) != 0 {
+						t.Error("it was written before the user was asked")
+					}
+					replies.Go(func() { v.replies(m.ID, `{"action":"`+action+`","content":{}}`) })
+				}
+				answer = data
+			}
+			replies.Wait()
+			if !strings.Contains(strings.ReplaceAll(answer, `\`, ""), want) {
+				t.Errorf("%s: got %s", action, answer)
+			}
+			if n := len(d.foe.ledger()); n != strings.Count(action, "accept") {
+				t.Errorf("%s: %d writes", action, n)
+			}
+			v.ends()
+		})
+	}
+}
+
+// replies answers a question.
+func (v *visitor) replies(id []byte, result string) {
+	body := string(jsonrpc.AppendResult(nil, id, []byte(result)))
+	r, err := http.NewRequestWithContext(v.d.t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+	if err != nil {
+		v.d.t.Error(err)
+		return
+	}
+	for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Session-Id": v.id} {
+		r.Header.Set(key, value)
+	}
+	answer, err := v.d.web.Do(r)
+	if err != nil {
+		v.d.t.Errorf("answer: %v", err)
+		return
+	}
+	io.Copy(io.Discard, answer.Body)
+	answer.Body.Close()
+}
+
+// A client whose input has ended cannot be asked any more: the step that would ask
+// fails, and nothing is written on the strength of it.
+func TestPlanAsksAfterTheEnd(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		gate := mcptest.NewGate(t)
+		s, q := inquiring(t, server, "http", func(o *proxy.Options) { o.Plans.Mutations = "allow"; o.DrainTimeout = 300 * time.Millisecond })
+		c := connect(t, s, client)
+		p := c.begin("execute_tool_plan", line(`{"steps":[{"id":"h","tool":"hold","arguments":{"gate":"`+gate.Addr()+`"}},`+
+			asking("a", 1, `,"depends_on":["h"]`)+`,{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}}]}`))
+		at := gate.Next()
+		c.in.Close()
+		at.Open()
+		if client == stateless { // else it is asked, and only waited for
+			if a := readPlan(t, p.wait()); a.states() != "h ok, a failed, w skipped" && a.states() != "h ok, a failed, w cancelled" {
+				t.Errorf("got %s", a.states())
+			}
+		}
+		<-c.end
+		if n := q.calls("put"); n != 0 {
+			t.Errorf("it was written %d times", n)
+		}
+	})
+}

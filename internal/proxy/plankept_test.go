@@ -1,0 +1,346 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/proxy"
+)
+
+// part is an answer of mcpschedd_read_result.
+type part struct {
+	Value json.RawMessage
+	Text  *string
+	Next  *int `json:"next_offset"`
+	Bytes int
+	Left  []struct{ Pointer, What string } `json:"left_out"`
+}
+
+// excerpt reads one part of what is kept.
+func (p *planner) excerpt(handle, pointer string, offset int) part {
+	p.t.Helper()
+	arguments := fmt.Sprintf(`{"handle":%q,"pointer":%s}`, handle, jsonrpc.AppendString(nil, pointer))
+	if offset >= 0 {
+		arguments = fmt.Sprintf(`{"handle":%q,"pointer":%s,"offset":%d}`, handle, jsonrpc.AppendString(nil, pointer), offset)
+	}
+	text := p.read(arguments)
+	if n := utf8.RuneCountInString(text); n > 50_000 {
+		p.t.Errorf("%s at %d: %d characters", pointer, offset, n)
+	}
+	var out part
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		p.t.Fatalf("%s: got %s: %v", arguments, text, err)
+	}
+	return out
+}
+
+// whole puts together what is at a pointer, with nothing to go by but what the
+// answers say.
+func (p *planner) whole(handle, pointer string) []byte {
+	p.t.Helper()
+	a := p.excerpt(handle, pointer, -1)
+	if len(a.Left) == 0 {
+		return a.Value
+	}
+	switch a.Value[0] {
+	case '"':
+		return p.text(handle, pointer)
+	case '[':
+		var items [][]byte
+		for next := 0; ; next = *a.Next {
+			a = p.excerpt(handle, pointer, next)
+			for range jsonrpc.Elements(a.Value) {
+				items = append(items, p.whole(handle, fmt.Sprintf("%s/%d", pointer, len(items))))
+			}
+			if a.Next == nil {
+				return append(append([]byte("["), bytes.Join(items, []byte(","))...), ']')
+			}
+			if *a.Next <= next {
+				p.t.Fatalf("%s: from %d it goes on at %d", pointer, next, *a.Next)
+			}
+		}
+	case '{':
+		out := []byte("{}")
+		for m := range jsonrpc.Members(a.Value) {
+			out = jsonrpc.Set(out, string(m.Name), p.whole(handle, pointer+"/"+jsonrpc.PointerToken(string(m.Name))))
+		}
+		for _, l := range a.Left {
+			if l.What == "field" {
+				token := l.Pointer[strings.LastIndexByte(l.Pointer, '/')+1:]
+				name := strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+				out = jsonrpc.Set(out, name, p.whole(handle, l.Pointer))
+			}
+		}
+		return out
+	}
+	p.t.Fatalf("%s: got %+v", pointer, a)
+	panic("unreachable")
+}
+
+func (p *planner) text(handle, pointer string) []byte {
+	var all strings.Builder
+	for next := 0; ; {
+		a := p.excerpt(handle, pointer, next)
+		if a.Text == nil || *a.Text == "" && a.Next != nil {
+			p.t.Fatalf("%s at %d: got %+v", pointer, next, a)
+		}
+		all.WriteString(*a.Text)
+		if a.Next == nil {
+			if all.Len() != a.Bytes {
+				p.t.Errorf("%s: got %d bytes, told were %d", pointer, all.Len(), a.Bytes)
+			}
+			return jsonrpc.AppendString(nil, all.String())
+		}
+		next = *a.Next
+	}
+}
+
+// What did not fit can be read until nothing is missing: texts with marks of several
+// bytes, arrays, objects, and one in the other.
+func TestPlanResultsReassembled(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("Zeile ✓ 🙂 \"x\" \\ \n", n) }
+	values := map[string]any{
+		"text": long(3000),
+		"array": func() (all []any) {
+			for i := range 2000 {
+				all = append(all, map[string]any{"n": i, "t": long(i % 4)})
+			}
+			return
+		}(),
+		"object": map[string]any{"a/b~c": long(900), "total": 7, "rows": []any{1, long(1200), []any{long(10), nil}}, "x": map[string]any{"y": long(800)}},
+		"big":    []any{long(2500), long(2500), 1},
+		"lone":   []any{[]any{[]any{long(3000)}}},
+		"marks":  strings.Repeat("🙂", 20_000),
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			name, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "x"))
+			value, err := json.Marshal(values[name])
+			if err != nil {
+				t.Error(err)
+			}
+			return reply{result: `{"content":[],"structuredContent":` + string(value) + `}`}
+		})
+		o := planned(t)
+		o.Plans.Budget = 800
+		d := beset(t, f, o)
+		p := d.plans(handshake)
+		for name, value := range values {
+			a := p.run(fmt.Sprintf(`{"id":"a","tool":"get","arguments":{"x":%q}}`, name))
+			if len(a.Left) == 0 || a.Left[0].Handle == "" {
+				t.Errorf("%s: got %+v, want a handle", name, a.Left)
+				continue
+			}
+			var got any
+			if err := json.Unmarshal(p.whole(a.Left[0].Handle, ""), &got); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			want, err := json.Marshal(value)
+			if err != nil {
+				t.Error(err)
+			}
+			if back, err := json.Marshal(got); err != nil || !sameJSON(t, back, want) {
+				t.Errorf("%s: what was put together is not what there is (%d bytes of %d)", name, len(back), len(want))
+			}
+			for _, l := range a.Left { // what the plan's answer says leads there as well
+				if text := p.read(fmt.Sprintf(`{"handle":%q,"pointer":%s,"offset":%d}`, l.Handle, jsonrpc.AppendString(nil, l.Pointer), l.From)); strings.Contains(text, "nothing there") {
+					t.Errorf("%s: %+v: %s", name, l, text)
+				}
+			}
+		}
+	})
+}
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	one, _ := json.Marshal(x)
+	two, _ := json.Marshal(y)
+	return bytes.Equal(one, two)
+}
+
+// A handle is good for its session, for a while, and until the session ends.
+func TestPlanHandlesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply { return reply{result: said(strings.Repeat("lorem ipsum ", 4000))} })
+		o := planned(t)
+		o.Plans.Budget, o.Plans.KeepFor = 500, 10*time.Minute
+		d := beset(t, f, o)
+		p, other := d.plans(handshake), d.plans(stateless)
+		handle := func() string {
+			a := p.run(`{"id":"a","tool":"get"}`)
+			return fmt.Sprintf(`{"handle":%q}`, a.Left[0].Handle)
+		}
+		h := handle()
+		if text := p.read(h); !strings.Contains(text, "lorem") {
+			t.Errorf("got %s", text)
+		}
+		for _, arguments := range []string{h, "{}"} {
+			if text := other.read(arguments); strings.Contains(text, "lorem") || strings.Contains(text, "plan 1") {
+				t.Errorf("another session's: got %s", text)
+			}
+		}
+		time.Sleep(10*time.Minute - time.Second)
+		if text := p.read(h); !strings.Contains(text, "lorem") {
+			t.Errorf("before its time is over: got %s", text)
+		}
+		if text := p.read("{}"); !strings.Contains(text, "plan 1, step a") {
+			t.Errorf("got %s", text)
+		}
+		time.Sleep(2 * time.Second)
+		if text := p.read(h); !strings.Contains(text, "unknown, or kept no longer (10m0s, [plan].handle_ttl)") {
+			t.Errorf("after it: got %s", text)
+		}
+		if text := p.read("{}"); text != "Nothing is kept." {
+			t.Errorf("got %s", text)
+		}
+		handle()
+		if n := proxy.Results(d.proxy); n != 1 {
+			t.Errorf("%d results are kept, want 1: what is over goes with the next that comes", n)
+		}
+		p.leave()
+		d.guests = d.guests[1:]
+		if n := proxy.Results(d.proxy); n != 0 {
+			t.Errorf("%d results are kept of a session that has ended", n)
+		}
+	})
+}
+
+// What is asked for wrongly says what would be right.
+func TestPlanReadWrongly(t *testing.T) {
+	p, _, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Budget = 400 })
+	c := connect(t, p, handshake)
+	a := c.plan(`{"steps":[{"id":"a","tool":"large"}]}`)
+	h := a.Left[0].Handle
+	for arguments, want := range map[string]string{
+		`{"handle":7}`:                                                  "want a string",
+		`{"handle":"nobody's"}`:                                         `"nobody's"`,
+		`{"handle":"","pointer":"rows"}`:                                "JSON pointer",
+		`{"handle":"` + h + `","pointer":"rows"}`:                       "JSON pointer",
+		`{"handle":"` + h + `","pointer":"/rows/~2"}`:                   "JSON pointer",
+		`{"handle":"` + h + `","pointer":["rows"]}`:                     "JSON pointer",
+		`{"handle":"` + h + `","pointer":"/nothing"}`:                   "nothing there",
+		`{"handle":"` + h + `","pointer":"/rows/99999999"}`:             "nothing there",
+		`{"handle":"` + h + `","pointer":"/rows/01"}`:                   "nothing there",
+		`{"handle":"` + h + `","offset":-1}`:                            "whole number",
+		`{"handle":"` + h + `","offset":1.5}`:                           "whole number",
+		`{"handle":"` + h + `","offset":"1"}`:                           "whole number",
+		`{"handle":"` + h + `","offset":99999999999999999999}`:          "whole number",
+		`{"handle":"` + h + `","pointer":"/rows/0/text","offset":1000}`: "the text has 26 bytes",
+		`{"handle":"` + h + `","length":3}`:                             "length: unknown",
+		`[]`:                                                            "want an object",
+	} {
+		if text := c.broken("mcpschedd_read_result", arguments); !strings.Contains(text, want) {
+			t.Errorf("%s: got %q, want %q in it", arguments, text, want)
+		}
+	}
+	for arguments, want := range map[string]string{
+		`{"handle":"` + h + `","offset":5000,"pointer":"/rows"}`:      `{"value":[{"id":2}]}`,
+		`{"handle":"` + h + `","offset":9000,"pointer":"/rows"}`:      `{"value":[]}`,
+		`{"handle":"` + h + `","pointer":"/rows/5000/id"}`:            `{"value":2}`,
+		`{"handle":"` + h + `","pointer":"/rows/0/text","offset":26}`: `{"text":"","bytes":26}`,
+		`{"handle":"` + h + `","pointer":"/rows/0/text","offset":22}`: `{"text":"amet","bytes":26}`,
+	} {
+		if got := c.said("mcpschedd_read_result", arguments); got != want {
+			t.Errorf("%s: got %s, want %s", arguments, got, want)
+		}
+	}
+}
+
+// What is kept stays within its bounds whatever comes, and the count of it is right.
+func TestPlanKeepsWithinBounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	k, now := proxy.NewKeeping(), time.Now()
+	handles := make(map[string][]string)
+	for i := range 4000 {
+		now = now.Add(time.Duration(r.IntN(1000)) * time.Millisecond)
+		name := fmt.Sprintf("s%d", r.IntN(12))
+		size := 1 << r.IntN(24)
+		if i%500 == 499 {
+			size = 33 << 20
+		}
+		h := k.Add(name, size, now, time.Duration(r.IntN(300))*time.Second)
+		if (h == "") != (size > 32<<20) {
+			t.Errorf("%d bytes: got handle %q", size, h)
+		}
+		if h != "" && !k.Has(name, h, now) {
+			t.Errorf("%d bytes: not there", size)
+		}
+		handles[name] = append(handles[name], h)
+		if r.IntN(50) == 0 {
+			k.Drop(name)
+			for _, h := range handles[name] {
+				if k.Has(name, h, now) {
+					t.Error("there after the end of its session")
+				}
+			}
+			delete(handles, name)
+		}
+		if counted, there := k.Bytes(); counted != there || there > 256<<20 {
+			t.Fatalf("%d bytes are there, %d counted", there, counted)
+		}
+	}
+	for i := range 1000 {
+		k.Add("many", 1, now, time.Duration(i+1)*time.Second)
+	}
+	if list := k.List("many", now); strings.Count(list, "\n") != 101 || !strings.Contains(list, "and 900 more") {
+		t.Errorf("got a list of %d lines: %s", strings.Count(list, "\n"), list[max(len(list)-100, 0):])
+	}
+}
+
+// However a result is made, no answer is longer than clients take, what it says of
+// the rest and the marks that JSON needs included.
+func TestPlanExcerptsFit(t *testing.T) {
+	const most, tokens = 48_000, 10_000
+	fields := func(n, name int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"%s%d":%d`, strings.Repeat("n", name), i, i), fmt.Sprintf(`"m%d":"%s"`, i, strings.Repeat("lorem ipsum ", 200)))
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
+	control := string(jsonrpc.AppendString(nil, strings.Repeat("\x01", 100_000)))
+	values := map[string]string{
+		"fields": fields(200, 1), "long names": fields(100, 100), "longer ones": fields(200, 1000),
+		"lines": string(jsonrpc.AppendString(nil, strings.Repeat("\n", 200_000))), "control": control,
+		"deep": `{"a":` + fields(60, 1) + `,"b":[` + fields(40, 20) + `,` + control[:6*50_000+1] + `"]}`,
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			name, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "x"))
+			return reply{result: `{"content":[],"structuredContent":` + values[name] + `}`}
+		})
+		o := planned(t)
+		o.Plans.Budget = tokens
+		d := beset(t, f, o)
+		p := d.plans(handshake)
+		for name := range values {
+			a := p.run(fmt.Sprintf(`{"id":"a","tool":"get","arguments":{"x":%q}}`, name))
+			if len(a.Left) == 0 {
+				t.Errorf("%s: all of it came back", name)
+				continue
+			}
+			for _, more := range []string{"", `,"offset":1`, `,"offset":700`} {
+				text := p.read(fmt.Sprintf(`{"handle":%q%s}`, a.Left[0].Handle, more))
+				if n := utf8.RuneCountInString(text); n > most {
+					t.Errorf("%s%s: %d characters", name, more, n)
+				}
+				if n := deliver.Tokens([]byte(text)); n > tokens {
+					t.Errorf("%s%s: %d tokens", name, more, n)
+				}
+			}
+		}
+	})
+}
