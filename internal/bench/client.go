@@ -81,7 +81,7 @@ func (s sample) rate() float64 {
 }
 
 // tools are the names under which a server lists the upstream's tools.
-type tools struct{ blob, sleep string }
+type tools struct{ blob, sleep, span string }
 
 // handshake makes c ready for calls.
 func handshake(c client) (tools, error) {
@@ -127,6 +127,8 @@ func toolNames(answer []byte) (tools, error) {
 			t.blob = tool.Name
 		case "sleep", "bench__sleep":
 			t.sleep = tool.Name
+		case "span", "bench__span":
+			t.span = tool.Name
 		}
 	}
 	if t.blob == "" || t.sleep == "" {

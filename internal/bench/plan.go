@@ -41,7 +41,9 @@ func plan(ctx context.Context, l *lab) error {
 type scheduled struct {
 	name string
 	run  func(shape) (time.Duration, error)
-	took []float64 // milliseconds, per round
+	on   *target
+	took []float64 // milliseconds, per round, as the client sees it
+	span []float64 // as the server does
 }
 
 // makespans times every shape in rounds, in which all ways take their turn.
@@ -65,9 +67,9 @@ func (l *lab) makespans(ctx context.Context, upstream string) error {
 	}
 	for _, s := range shapes {
 		ways := []*scheduled{
-			{name: "client, direct", run: bare.follow},
-			{name: "client, proxy", run: proxy.follow},
-			{name: "plan", run: proxy.runPlan},
+			{name: "client, direct", run: bare.follow, on: bare},
+			{name: "client, proxy", run: proxy.follow, on: proxy},
+			{name: "plan", run: proxy.runPlan, on: proxy},
 		}
 		if err := l.timeWays(ctx, s, ways); err != nil {
 			return fmt.Errorf("%s, %s: %w", upstream, s, err)
@@ -117,7 +119,11 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
-			w.took = append(w.took, took.Seconds()*1e3)
+			span, err := w.on.span()
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			w.took, w.span = append(w.took, took.Seconds()*1e3), append(w.span, span.Seconds()*1e3)
 		}
 	}
 	return nil
@@ -139,6 +145,8 @@ func (l *lab) addMakespans(upstream string, s shape, ways []*scheduled) {
 	l.report.addFact(name+", plan - client, proxy, first quartile", added.Low, "ms")
 	l.report.addFact(name+", plan - client, proxy, third quartile", added.High, "ms")
 	l.report.atMost(name+", plan - client, proxy, median", added.Median, 2, "ms")
+	spans := spreadOf(differences(whole.span, through.span))
+	l.report.atMost(name+", the same between the first call's arrival and the last one's end", spans.Median, 2, "ms")
 }
 
 // differences subtracts round by round, as ratios divides.

@@ -33,7 +33,11 @@ func sdkMain([]string) error {
 func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("blob", mcp.WithNumber("size", mcp.Required())), blobTool())
-	s.AddTool(mcp.NewTool("sleep", mcp.WithNumber("ms", mcp.Required())), sleepTool)
+	clock := &span{}
+	s.AddTool(mcp.NewTool("sleep", mcp.WithNumber("ms", mcp.Required())), sleepTool(clock))
+	s.AddTool(mcp.NewTool("span"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(clock.take()), nil
+	})
 	stdio := server.NewStdioServer(s)
 	server.WithWorkerPoolSize(100)(stdio)
 	server.WithQueueSize(1000)(stdio)
@@ -69,11 +73,15 @@ func unquoted(s string) string {
 	return plain
 }
 
-func sleepTool(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	select {
-	case <-time.After(time.Duration(r.GetInt("ms", 0)) * time.Millisecond):
-		return mcp.NewToolResultText("slept"), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+func sleepTool(clock *span) server.ToolHandlerFunc {
+	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		clock.begin()
+		defer clock.end()
+		select {
+		case <-time.After(time.Duration(r.GetInt("ms", 0)) * time.Millisecond):
+			return mcp.NewToolResultText("slept"), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }

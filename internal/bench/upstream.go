@@ -30,7 +30,8 @@ const (
 	toolList = `{"tools":[` +
 		`{"name":"blob","description":"Returns a text of the given size in bytes.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"n":{"type":"integer"}},"required":["size"]}},` +
 		`{"name":"sleep","description":"Answers after the given number of milliseconds.","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"n":{"type":"integer"}},"required":["ms"]}},` +
-		`{"name":"list","description":"Returns a JSON array of count numbers, the first of them from.","inputSchema":{"type":"object","properties":{"count":{"type":"integer"},"from":{"type":"integer"}},"required":["count"]}}]}`
+		`{"name":"list","description":"Returns a JSON array of count numbers, the first of them from.","inputSchema":{"type":"object","properties":{"count":{"type":"integer"},"from":{"type":"integer"}},"required":["count"]}},` +
+		`{"name":"span","description":"Microseconds from the first sleep since it was last asked to the end of the last.","inputSchema":{"type":"object"}}]}`
 )
 
 // revisions are those with an initialize handshake, newest first.
@@ -58,6 +59,7 @@ func upstreamMain(args []string) error {
 // put before the prepared rest.
 type upstream struct {
 	delay time.Duration // before initialize is answered
+	span  span
 
 	mu    sync.Mutex     // also keeps answers apart on out
 	out   io.Writer      // one answer per write
@@ -98,6 +100,9 @@ func serveUpstream(in io.Reader, out io.Writer, delay time.Duration) error {
 		if len(r.ID) == 0 || r.Method == "" {
 			continue // a notification, or an answer to a question never asked
 		}
+		if r.sleeps() {
+			u.span.begin()
+		}
 		if d := u.pause(r); d > 0 {
 			sleeping.Go(func() {
 				select {
@@ -114,12 +119,14 @@ func serveUpstream(in io.Reader, out io.Writer, delay time.Duration) error {
 	}
 }
 
+func (r *request) sleeps() bool { return r.Method == "tools/call" && r.Params.Name == "sleep" }
+
 // pause is how long the answer to r has to wait.
 func (u *upstream) pause(r request) time.Duration {
 	switch {
 	case r.Method == "initialize":
 		return u.delay
-	case r.Method == "tools/call" && r.Params.Name == "sleep":
+	case r.sleeps():
 		return time.Duration(r.Params.Arguments.MS) * time.Millisecond
 	}
 	return 0
@@ -143,7 +150,10 @@ func (u *upstream) answer(r request) error {
 			if size := r.Params.Arguments.Size; size >= 0 && size <= maxBlob && len(r.ID) <= idRoom {
 				return u.writeBlob(r.ID, size)
 			}
+		case "span":
+			return u.write(r.ID, "result", `{"content":[{"type":"text","text":"`+u.span.take()+`"}]}`)
 		case "sleep":
+			u.span.end()
 			return u.write(r.ID, "result", `{"content":[{"type":"text","text":"slept"}]}`)
 		case "list":
 			if count := r.Params.Arguments.Count; count >= 0 && count <= maxList {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// span is the makespan of the sleeps that an upstream was asked for: from when the
+// first arrived to when the last was over. It is the server's view of a schedule,
+// without what it takes to send a plan and to read its answer.
+type span struct {
+	mu          sync.Mutex
+	first, last time.Time
+}
+
+func (s *span) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first.IsZero() {
+		s.first = time.Now()
+	}
+}
+
+func (s *span) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = time.Now()
+}
+
+// take returns the span in microseconds, and begins anew.
+func (s *span) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := s.last.Sub(s.first).Microseconds()
+	s.first, s.last = time.Time{}, time.Time{}
+	return strconv.FormatInt(took, 10)
+}
+
+// span asks t's upstream for the makespan of the sleeps since it was last asked.
+func (t *target) span() (time.Duration, error) {
+	params := fmt.Sprintf(`{"name":%q,"arguments":{}}`, t.tools.span)
+	answer, err := t.client.(*stdioClient).ask(ask("tools/call", params))
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	raw, err := resultOf(answer)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	var result struct{ Content []struct{ Text string } }
+	if err := json.Unmarshal(raw, &result); err != nil || len(result.Content) != 1 {
+		return 0, errors.Join(fmt.Errorf("span: %.100q", raw), err)
+	}
+	n, err := strconv.ParseInt(result.Content[0].Text, 10, 64)
+	return time.Duration(n) * time.Microsecond, err
+}
