@@ -29,7 +29,7 @@ func (b *binder) check(c *Config) {
 	}
 	b.checkEnrichment(&c.Enrichment)
 	for _, u := range c.Upstreams {
-		b.checkUpstream(u, len(c.Plans) > 0)
+		b.checkUpstream(u, c.Plan.Enabled || len(c.Plans) > 0)
 	}
 	for _, l := range c.Limits {
 		b.checkLimit(l)

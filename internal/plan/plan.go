@@ -83,6 +83,7 @@ type Tool struct {
 	Tokens      int                    // of a usual answer
 	Value       float64                // of an answer
 	Probability float64                // that an answer is of use; 0: not known
+	Discloses   bool                   // it sends its arguments to whoever they name
 }
 
 // Limits bound plans.

@@ -125,7 +125,8 @@ func cannotBeAsked(method string) *jsonrpc.Error {
 }
 
 // onlyAcross returns the session's only open call to l that its client can be
-// asked through, nil if there are none or several.
+// asked through, any of them if they are all of one plan, nil if there are none or
+// several.
 func (s *session) onlyAcross(l *leased) *parked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +135,7 @@ func (s *session) onlyAcross(l *leased) *parked {
 		if p.lease.Lease != l.Lease {
 			continue
 		}
-		if found != nil {
+		if found != nil && !sameRun(found.of, p.of) {
 			return nil
 		}
 		found = p
@@ -151,8 +152,11 @@ func (s *session) streamOf(l *leased) outlet {
 	return nil
 }
 
-// only returns the session's only open request to l, nil if there are none or
-// several.
+// sameRun reports whether two calls are of one plan: then one client waits for both.
+func sameRun(a, b *planRun) bool { return a != nil && a == b }
+
+// only returns the session's only open request to l, any of them if they are all of
+// one plan, nil if there are none or several.
 func (s *session) only(l *leased) *exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +165,7 @@ func (s *session) only(l *leased) *exchange {
 		if x.lease == nil || x.lease.Lease != l.Lease || x.isAnswered() {
 			continue
 		}
-		if found != nil {
+		if found != nil && !sameRun(found.of, x.of) {
 			return nil
 		}
 		found = x

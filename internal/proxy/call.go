@@ -259,7 +259,7 @@ func (x *exchange) request() *upstream.Request {
 	req := &upstream.Request{
 		Method: x.msg.Method, Params: x.msg.Params, Target: x.name, Hop: x.hop,
 		Notify: x.hear, Timeout: x.lease.member.Timeout,
-		Token: x.token != nil,
+		Token: x.token != nil || x.step && x.lease.member.Timeout > 0, // progress resets that, whoever hears of it
 	}
 	if !x.stateless {
 		req.Ask = x.question

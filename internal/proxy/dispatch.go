@@ -27,6 +27,7 @@ type exchange struct {
 
 	lease *leased  // whom it is for; nil: the proxy itself, or not known yet
 	own   *ownTool // the tool of the proxy's own that is called; nil: another's
+	of    *planRun // whose step it is; nil: nobody's
 	turn  upstream.Turn
 	name  []byte       // raw; the target's own name where it differs from the one the client used
 	gone  bool         // its call goes on without it, and has its passage and turn
@@ -173,8 +174,13 @@ func object(raw []byte) json.RawMessage {
 }
 
 // bind says which upstream the exchange is for, and takes its turn there.
+// A step of a plan has none: it begins when what it needs is there, and must not
+// keep the session's other calls waiting while its host has no slot for it.
 func (x *exchange) bind(l *leased) {
-	turn := l.Turn()
+	var turn upstream.Turn
+	if !x.step {
+		turn = l.Turn()
+	}
 	x.s.mu.Lock() // others look for who is asking what
 	x.lease, x.turn = l, turn
 	x.s.mu.Unlock()

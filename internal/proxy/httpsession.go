@@ -142,7 +142,7 @@ func (h *httpSession) leave() {
 // answers uses it.
 func (h *httpSession) expire() {
 	h.session.mu.Lock()
-	waits := len(h.parked) > 0
+	waits := len(h.parked)+len(h.plans) > 0
 	h.session.mu.Unlock()
 	h.mu.Lock()
 	if h.users > 0 || h.over {

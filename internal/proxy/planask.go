@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -88,6 +89,24 @@ func (r *planRun) closeLocked(key string) {
 	}
 }
 
+// attended waits while the client of a plan fetches answers: nothing is changed
+// while nobody has a request open that could be withdrawn.
+func (r *planRun) attended(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		x, back := r.x, r.back
+		r.mu.Unlock()
+		if x != nil {
+			return
+		}
+		select {
+		case <-back:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // ask puts questions to the client on behalf of one call and waits for all the
 // answers, which it returns in their order.
 func (r *planRun) ask(ctx context.Context, questions []asked) ([][]byte, *jsonrpc.Error) {
@@ -165,7 +184,7 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 		out = append(out, "},"...)
 	}
 	if n > 0 {
-		r.x = nil
+		r.x, r.back = nil, make(chan struct{})
 	}
 	r.mu.Unlock()
 	if n == 0 {
@@ -177,6 +196,7 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 	if !x.s.holdPlan(handle, r) {
 		r.mu.Lock()
 		r.x = x
+		close(r.back)
 		r.mu.Unlock()
 		r.cancel(errSessionEnded)
 		return false
@@ -185,11 +205,22 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 	return true
 }
 
+// mostSuspended is how many plans of a session may wait for their client.
+const mostSuspended = 32
+
+// digest tells arguments from others, however they are formatted.
+func digest(arguments []byte) [sha256.Size]byte {
+	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
+		arguments = canonical
+	}
+	return sha256.Sum256(arguments)
+}
+
 // holdPlan keeps a plan for the client's next request; false if there will be none.
 func (s *session) holdPlan(handle string, r *planRun) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.deaf() {
+	if s.closed || s.deaf() || len(s.plans) >= mostSuspended {
 		return false
 	}
 	s.plans[handle] = r
@@ -241,7 +272,7 @@ func (x *exchange) resumePlan(arguments []byte) bool {
 	case r == nil:
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"})
 		return true
-	case r.own.name != x.own.name || !bytes.Equal(r.arguments, arguments):
+	case r.own.name != x.own.name || r.arguments != digest(arguments):
 		r.forsake(errors.New("its handle came with another request"))
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"})
 		return true
@@ -250,6 +281,7 @@ func (x *exchange) resumePlan(arguments []byte) bool {
 	r.mu.Lock()
 	x.token = revision.Token(x.msg.Params)
 	r.x = x
+	close(r.back)
 	for key := range r.open {
 		if result := jsonrpc.Get(responses, key); result != nil {
 			r.answerLocked(key, result)

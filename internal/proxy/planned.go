@@ -3,13 +3,11 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
@@ -70,10 +68,11 @@ func (x *exchange) plan(arguments, body, params []byte) {
 type planRun struct {
 	s         *session
 	plan      *plan.Plan
-	number    int      // of the session's plans
-	own       *ownTool // that it was called by
-	arguments []byte   // it was called with
-	body      []byte   // the plan as it was written
+	number    int               // of the session's plans
+	own       *ownTool          // that it was called by
+	arguments [sha256.Size]byte // digest of what it was called with
+	body      []byte            // the plan as it was written
+	servers   map[string]string // tool → whose it was when the plan began, as member.known
 	stateless bool
 	hop       revision.Hop
 	ctx       context.Context
@@ -88,6 +87,7 @@ type planRun struct {
 
 	mu        sync.Mutex
 	x         *exchange        // the request that is to be answered; nil: its client fetches answers
+	back      chan struct{}    // closed when it has come back with them
 	calls     int              // so far
 	running   int              // calls under way
 	blocked   int              // of those: wait for the client
@@ -100,11 +100,14 @@ type planRun struct {
 func (s *session) newPlanRun(x *exchange, p *plan.Plan, arguments, body []byte) *planRun {
 	r := &planRun{
 		s: s, plan: p, own: x.own, stateless: x.stateless, hop: x.hop,
-		arguments: bytes.Clone(arguments), body: bytes.Clone(body),
+		arguments: digest(arguments), body: bytes.Clone(body),
 		asking: make(chan struct{}, 1), done: make(chan struct{}),
-		x: x, open: make(map[string]*held),
+		x: x, open: make(map[string]*held), servers: make(map[string]string),
 	}
 	x.token = revision.Token(x.msg.Params)
+	for _, st := range p.Steps {
+		r.servers[st.Tool.Name] = s.serverOf(st.Tool.Name)
+	}
 	r.ctx, r.cancel = context.WithCancelCause(s.ctx)
 	s.mu.Lock()
 	s.plansBegun++
@@ -208,101 +211,4 @@ func (r *planRun) current() *exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.x
-}
-
-// confirm has the user agree to what the plan may change, where the operator wants
-// that. The error says why the plan is not run.
-func (r *planRun) confirm() error {
-	if r.s.srv.policy.Load().Plans.Mutations != "confirm" {
-		return nil // what is denied did not get here
-	}
-	var writes []*plan.Step
-	for _, st := range r.plan.Steps {
-		if st.Writes {
-			writes = append(writes, st)
-		}
-	}
-	if writes == nil {
-		return nil
-	}
-	if !r.canElicit() {
-		return fmt.Errorf("the plan was not run: %s may change something, and this client cannot be asked to confirm that. Call such tools by themselves; or the operator sets [plan].mutations to \"allow\"", listed(writes))
-	}
-	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, r.request(writes)))
-	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	r.idle(1) // nothing else is under way
-	answers, err := r.ask(r.ctx, []asked{{"confirm", "elicitation/create", params}})
-	if err != nil {
-		return fmt.Errorf("the plan was not run: it could not be confirmed: %s", err.Message)
-	}
-	if action, _ := jsonrpc.String(jsonrpc.Get(answers[0], "action")); action != "accept" {
-		return errors.New("the plan was not run: the user did not confirm it; nothing was called")
-	}
-	r.confirmed = true
-	return nil
-}
-
-// canElicit reports whether the client said that it can ask its user. One that says
-// no more of it than that it can, can by a form.
-func (r *planRun) canElicit() bool {
-	capabilities := r.hop.Capabilities
-	if !r.stateless {
-		r.s.mu.Lock()
-		capabilities = r.s.client.Capabilities
-		r.s.mu.Unlock()
-	}
-	elicitation := jsonrpc.Get(capabilities, "elicitation")
-	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
-	return elicitation != nil && !onlyURLs
-}
-
-func listed(steps []*plan.Step) string {
-	var names []string
-	for _, st := range steps {
-		names = append(names, fmt.Sprintf("step %q (%s)", st.ID, legible([]byte(st.Tool.Name))))
-	}
-	return strings.Join(names, ", ")
-}
-
-// Bounds of what a user is asked to read.
-const (
-	mostConfirmed = 20  // steps
-	mostShown     = 400 // bytes of a step's arguments
-)
-
-// request is what the user is asked.
-func (r *planRun) request(writes []*plan.Step) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something:\n", len(writes), len(r.plan.Steps))
-	if r.plan.Params != nil {
-		fmt.Fprintf(&b, "with params %s\n", legible(r.plan.Params))
-	}
-	for i, st := range writes {
-		if i == mostConfirmed {
-			fmt.Fprintf(&b, "and %d more\n", len(writes)-i)
-			break
-		}
-		each := ""
-		if st.ForEach != nil {
-			each = fmt.Sprintf(" for each of up to %d items", st.MaxItems)
-		}
-		arguments := jsonrpc.At(r.body, fmt.Sprintf("/steps/%d/arguments", st.Index))
-		fmt.Fprintf(&b, "- %s: %s%s %s\n", st.ID, legible([]byte(st.Tool.Name)), each, legible(arguments))
-	}
-	return b.String()
-}
-
-// legible shows what others wrote, a step's arguments for one, so that nothing in it
-// looks like anything else: on one line, without marks that cannot be seen.
-func legible(written []byte) string {
-	text := strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return '·'
-	}, string(written))
-	if len(text) > mostShown {
-		text = strings.ToValidUTF8(text[:mostShown], "") + fmt.Sprintf("… (%d bytes)", len(written))
-	}
-	return text
 }

@@ -11,7 +11,9 @@ import (
 // is some, else the text.
 func TestPlanReadsResults(t *testing.T) {
 	for name, c := range map[string]struct{ result, whole, text string }{
-		"structured":          {`{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":1.0}}`, `{"a":1.0}`, `"{\"a\":1.0}"`},
+		"structured":          {`{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":1.0}}`, `{"a":1.0}`, `"x"`},
+		"a file":              {`{"content":[{"type":"text","text":"done"},{"type":"resource","resource":{"uri":"f://a","text":"line\n"}}]}`, `{"text":"done","resources":[{"uri":"f://a","text":"line\n"}]}`, `"line\n"`},
+		"two files":           {`{"content":[{"type":"resource","resource":{"uri":"f://a","text":"1"}},{"type":"resource","resource":{"uri":"f://b","text":"2"}}]}`, `{"text":"","resources":[{"uri":"f://a","text":"1"},{"uri":"f://b","text":"2"}]}`, `"{\"text\":\"\",\"resources\":[{\"uri\":\"f://a\",\"text\":\"1\"},{\"uri\":\"f://b\",\"text\":\"2\"}]}"`},
 		"structured null":     {`{"content":[{"type":"text","text":"x"}],"structuredContent":null}`, `"x"`, `"x"`},
 		"JSON":                {`{"content":[{"type":"text","text":" {\"n\":9007199254740993} "}]}`, `{"n":9007199254740993}`, `" {\"n\":9007199254740993} "`},
 		"a number":            {`{"content":[{"type":"text","text":"1e400"}]}`, `1e400`, `"1e400"`},

@@ -139,9 +139,17 @@ func (n *NamedPlan) Check(l plan.Limits) []PlanProblem {
 	if _, err := schema.Compile(n.inputSchema()); err != nil {
 		out = append(out, PlanProblem{".parameters", err.Error()})
 	}
-	params := []byte("{}")
+	params, defaults := []byte("{}"), []byte("{}")
 	for m := range jsonrpc.Members(n.Parameters) {
 		params = jsonrpc.Set(params, string(m.Name), []byte("null"))
+		if value := jsonrpc.Get(m.Value, "default"); value != nil {
+			defaults = jsonrpc.Set(defaults, string(m.Name), value)
+		}
+	}
+	if s, err := schema.Compile(jsonrpc.Set([]byte(`{"type":"object"}`), "properties", n.parameters())); err == nil {
+		if err := s.Check(defaults); err != nil {
+			out = append(out, PlanProblem{".parameters", "default of " + err.Error()})
+		}
 	}
 	_, defects := plan.Parse(n.body(), plan.Options{
 		Limits: l, Params: params,

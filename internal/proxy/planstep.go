@@ -10,12 +10,16 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
 )
 
 // call makes one call of a plan, the way a client's call is made: it is an exchange
 // of its own, so that it is judged, stored, limited, counted and learned from as any
 // other.
 func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
+	if c.Step.Writes {
+		r.attended(ctx)
+	}
 	if err := r.may(c); err != nil {
 		return plan.Result{Err: err.Error()}
 	}
@@ -23,6 +27,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	params = jsonrpc.Set(params, "arguments", c.Arguments)
 	doubt := false // of what was sent before
 	asked := params
+	var last []byte // result that asked for input
 	for range maxRounds {
 		result, doubtful, again := r.exchange(ctx, asked)
 		doubt = doubt || doubtful
@@ -30,6 +35,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 			result.Doubt = result.Err != "" && doubt
 			return result
 		}
+		last = again
 		responses, err := r.inputs(ctx, c.Step.ID, jsonrpc.Get(again, "inputRequests"))
 		if err != nil {
 			r.giveUp(again, errors.New(err.Message))
@@ -44,6 +50,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 			asked = jsonrpc.Set(asked, "requestState", state)
 		}
 	}
+	r.giveUp(last, fmt.Errorf("asked for input %d times", maxRounds))
 	return plan.Result{Err: fmt.Sprintf("the tool asked for input %d times", maxRounds), Doubt: true}
 }
 
@@ -59,12 +66,28 @@ func (r *planRun) giveUp(result []byte, why error) {
 // may refuses a call that may change something, if its plan was not let through for
 // one: its arguments were not known then, or the rules have changed.
 func (r *planRun) may(c plan.Call) error {
-	mutations := r.s.srv.policy.Load().Plans.Mutations
+	p := &r.s.srv.policy.Load().Plans
+	if !p.Enabled {
+		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
+	}
+	if now := r.s.serverOf(c.Step.Tool.Name); c.Step.Writes && now != "" && now != r.servers[c.Step.Tool.Name] {
+		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
+	}
+	mutations := p.Mutations
 	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed)
 	if agreed || !c.Step.Tool.Writes(c.Arguments) {
 		return nil
 	}
 	return fmt.Errorf("not called: it may change something, which could not be told before ([plan].mutations = %q)", mutations)
+}
+
+// serverOf names the server of a tool together with how it is reached; "": none.
+func (s *session) serverOf(tool string) string {
+	_, l := s.named(s.srv.policy.Load(), upstream.Tools, tool)
+	if l == nil {
+		return ""
+	}
+	return l.member.known
 }
 
 // exchange makes the call once. again is a result that asks for input.
@@ -76,7 +99,7 @@ func (r *planRun) exchange(ctx context.Context, params []byte) (result plan.Resu
 	to := &stepOutlet{r: r}
 	x := &exchange{
 		job: job{s: r.s, method: "tools/call", params: params, step: true},
-		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to,
+		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r,
 		stateless: r.stateless, hop: r.hop,
 	}
 	if err := x.admit(ctx); err != nil {
@@ -166,6 +189,7 @@ func stepResult(result []byte) plan.Result {
 	out := plan.Result{Bytes: len(result), Source: "fetched"}
 	var structured []byte
 	var texts []string
+	var resources [][]byte // with a text
 	failed := false
 	for m := range jsonrpc.Members(result) {
 		switch string(m.Name) {
@@ -179,8 +203,11 @@ func stepResult(result []byte) plan.Result {
 			}
 		case "content":
 			for block := range jsonrpc.Elements(m.Value) {
+				resource := jsonrpc.Get(block, "resource")
 				if text, ok := jsonrpc.String(jsonrpc.Get(block, "text")); ok && string(jsonrpc.Get(block, "type")) == `"text"` {
 					texts = append(texts, text)
+				} else if jsonrpc.Get(resource, "text") != nil {
+					resources = append(resources, resource)
 				} else {
 					out.Blocks = append(out.Blocks, bytes.Clone(block))
 				}
@@ -200,6 +227,11 @@ func stepResult(result []byte) plan.Result {
 		}
 	case structured != nil && string(structured) != "null":
 		out.JSON = bytes.Clone(structured)
+		if len(texts) == 1 {
+			out.Text = text // for who wants a text: often it is what the structure wraps
+		}
+	case len(resources) > 0:
+		out.JSON, out.Text = withResources(texts, resources)
 	default:
 		if out.JSON = parsed(texts); out.JSON != nil {
 			out.Text = text
@@ -208,6 +240,24 @@ func stepResult(result []byte) plan.Result {
 		}
 	}
 	return out
+}
+
+// withResources is the value of a result with embedded resources that are text: of a
+// file, the name and what stands in it. So they can be referred to, and count. Where
+// a text is wanted it is that of the only one.
+func withResources(texts []string, resources [][]byte) (value []byte, text string) {
+	value = jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, strings.Join(texts, "\n")))
+	all := []byte("[")
+	for i, r := range resources {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = append(all, r...)
+	}
+	if len(resources) == 1 {
+		text, _ = jsonrpc.String(jsonrpc.Get(resources[0], "text"))
+	}
+	return jsonrpc.Set(value, "resources", append(all, ']')), text
 }
 
 // parsed is what the texts of a result are as JSON: the value of the only one, or,

@@ -3,9 +3,12 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
@@ -73,6 +76,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 	m := s.srv.model(p, l, t.name)
 	out := &plan.Tool{
 		Host: m.Host, Capacity: p.capacity(m.Host), Value: enrich.ClassWorth(m.ValueClass),
+		Discloses: m.Disclosure == valuemodel.ThirdParty,
 		Writes: func(args []byte) bool {
 			at := l
 			if now := s.find(t.upstream); now != nil { // a reload may have put another server there
@@ -88,9 +92,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 		}
 		out.Input, out.Output = s.srv.schemas.of(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
 	}
-	for _, d := range m.Domains {
-		out.Domains = append(out.Domains, d.Name)
-	}
+	out.Domains = touched(m)
 	s.srv.foresight.expect(out, target{l.member.known, t.name}, m)
 	return out
 }
@@ -168,4 +170,20 @@ func dryRun(o *plan.Outlook) []byte {
 		panic(err) // numbers, strings and slices of them always marshal
 	}
 	return out
+}
+
+// touched names all that calls of a tool may read or write, whatever their arguments:
+// its domains, and what the operator's edges add to them.
+func touched(m *valuemodel.Model) []string {
+	var out []string
+	for _, d := range m.Domains {
+		out = append(out, d.Name)
+	}
+	for _, places := range [][]call.Place{m.Reads(unknown), m.Writes(unknown).Places} {
+		for _, p := range places {
+			out = append(out, fmt.Sprint(p))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

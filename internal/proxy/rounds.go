@@ -129,6 +129,7 @@ const parkedFor = 10 * time.Minute
 // parked is a call that goes on upstream while its client fetches answers.
 type parked struct {
 	x      *exchange // the request that began it; its own answer was the questions
+	of     *planRun  // whose step it is; nil: nobody's
 	lease  *leased
 	method string
 	target string // the tool, prompt or URI: another request may not take it up
@@ -152,7 +153,7 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	p := &parked{
 		lease: x.lease, method: x.msg.Method, target: x.target(),
 		own: make(chan *question), done: make(chan outcome, 1), cancel: cancel,
-		open: make(map[string]*question), x: x,
+		open: make(map[string]*question), x: x, of: x.of,
 	}
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		ctx, done := context.WithCancel(ctx)
