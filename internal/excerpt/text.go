@@ -36,6 +36,15 @@ func Text(text string, offset int, l Limit) (part string, next int) {
 	return part, offset
 }
 
+// Shorten is a text of so many characters at most, which ends in "…" where that is
+// not all of it.
+func Shorten(text string, most int) string {
+	if n := chars(text, most); n < len(text) {
+		return text[:chars(text, most-1)] + "…"
+	}
+	return text
+}
+
 // chars is how many bytes the first characters of a text have.
 func chars(text string, n int) int {
 	for i := range text {

@@ -45,11 +45,18 @@ func (n *Names) Has(name string) bool {
 	return found
 }
 
-// To is the one that was meant most likely: the same but for the case of its
-// letters or what stands before a "__", or few letters away, or the only one that
-// goes on where this one ends. "": none.
+// To is the one that was meant most likely: the longest that stands behind a "__" of
+// it, as clients put their own name for a server in front; the same but for the case
+// of its letters or what stands before a "__"; or few letters away; or the only one
+// that goes on where this one ends. "": none.
 func (n *Names) To(name string) string {
-	if n == nil || name == "" || len(name) > longestName {
+	if n == nil || name == "" {
+		return ""
+	}
+	if listed := n.within(name); listed != "" {
+		return listed
+	}
+	if len(name) > longestName {
 		return ""
 	}
 	if near, edits := n.similar(strings.ToLower(name)); edits <= 1 {
@@ -63,6 +70,20 @@ func (n *Names) To(name string) string {
 		return ""
 	}
 	return n.only(func(other string) bool { return strings.HasPrefix(other, name) })
+}
+
+// within is the longest name that another one ends in behind a "__"; "" if it ends in
+// none.
+func (n *Names) within(name string) string {
+	if len(name) > 4*longestName {
+		return ""
+	}
+	for i := range name {
+		if rest, ok := strings.CutPrefix(name[i:], "__"); ok && n.Has(rest) {
+			return rest
+		}
+	}
+	return ""
 }
 
 // similar is the name that is the fewest letters away, and how many; "" and more

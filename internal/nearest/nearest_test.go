@@ -20,6 +20,13 @@ func TestNearest(t *testing.T) {
 		{"getissue", []string{"set_issue", "get_issue"}, "get_issue"},
 		{"get_issue", []string{"list", "github__get_issue"}, "github__get_issue"},
 		{"mcp__proxy__get_issue", []string{"get_issue"}, "get_issue"},
+		{"mcp__mcpschedd__stub__echo", []string{"web__echo", "stub__echo", "echo"}, "stub__echo"}, // as a client calls it
+		{"mcp__mcpschedd__stub__echo", []string{"web__echo", "wiki__echo"}, ""},
+		{"mcp__stub__echo", []string{"web__echo", "wiki__echo", "echo"}, "echo"},
+		{"mcp_x___echo", []string{"_echo", "web__echo", "wiki__echo"}, "_echo"},
+		{strings.Repeat("_", 600) + "__echo", []string{"echo"}, ""}, // nobody's name
+		{"stub__", []string{"a__b", "c__b"}, ""},
+		{strings.Repeat("x", 128) + "__echo", []string{"echo"}, "echo"},
 		{"gitlab__get_issue", []string{"github__get_issue"}, "github__get_issue"},
 		{"get_issue", []string{"github__get_issue", "gitlab__get_issue"}, ""}, // who knows
 		{"budget", []string{"budget_tokens", "steps"}, "budget_tokens"},

@@ -19,7 +19,9 @@ const leastValue = 1e-6
 // optional is what is decided of a step that may be left out.
 type optional struct {
 	gate    int  // the task that keeps it from beginning; 0: none, or none any more
+	picked  bool // of those whose results come back: it was chosen when that was last decided
 	chosen  bool // it runs, as things stand
+	lost    bool // it will be skipped whatever is chosen
 	priced  bool // it does not for what it costs, or for what the one does that refers to it
 	useful  bool // it comes back, or something that does refers to it
 	patient bool // no step that must run waits for it, so it may be decided last
@@ -29,7 +31,7 @@ type optional struct {
 func (g *stage) waived() bool { return g.Optional && !g.chosen }
 
 // begun reports whether a step is under way.
-func (g *stage) begun() bool { return !g.began.IsZero() || g.items != nil }
+func (g *stage) begun() bool { return g.open > 0 || g.items != nil }
 
 // leftOut is why a step is not run for the sake of the budget.
 func (g *stage) leftOut() string {
@@ -126,7 +128,7 @@ func (x *execution) choose() {
 		return
 	}
 	x.changed = false
-	if x.gated == 0 {
+	if !slices.ContainsFunc(x.stages, x.turn) {
 		return
 	}
 	x.pick()
@@ -135,6 +137,12 @@ func (x *execution) choose() {
 			x.pass(g)
 		}
 	}
+}
+
+// turn reports whether nothing but what is chosen keeps an optional step from
+// beginning.
+func (x *execution) turn(g *stage) bool {
+	return g.Optional && !g.done() && !g.begun() && x.ready(g)
 }
 
 // leaveOut lets through what nothing can make room for any more: it is skipped. It
@@ -169,22 +177,19 @@ func (x *execution) pass(g *stage) {
 // pick chooses of the optional steps that have not begun, those whose results
 // come back for what they are expected to be worth and to cost, and others for
 // the sake of who refers to them alone: they bring nothing.
+//
+// What was picked stays the best choice as long as it has room, and no more than
+// when it was picked: steps that could be chosen only become fewer.
 func (x *execution) pick() {
-	open, place := x.candidates()
-	items := make([]schedule.Item, len(open))
-	for k, g := range open {
-		if g.output {
-			items[k].Value, items[k].Cost = max(g.Value*g.Probability, leastValue), g.expected()
-		}
-		for _, i := range g.Needs {
-			if n, ok := place[i]; ok {
-				items[k].Needs = append(items[k].Needs, n)
-			}
-		}
+	open := x.candidates()
+	room := x.room()
+	if spare := x.spare(open, room); spare < 0 || spare > x.unused {
+		x.selectFrom(open, room)
+		x.unused = x.spare(open, room)
 	}
-	for _, k := range fitting(items, x.room()) {
-		if open[k].output {
-			x.reach(open[k], (*stage).sources, (*stage).choose)
+	for _, g := range open {
+		if g.picked {
+			x.reach(g, (*stage).sources, (*stage).choose)
 		}
 	}
 	for _, g := range x.stages {
@@ -202,6 +207,38 @@ func (x *execution) pick() {
 	}
 }
 
+// spare is what those that are picked leave of the room.
+func (x *execution) spare(open []*stage, room int) int {
+	for _, g := range open {
+		if g.picked {
+			room -= g.expected()
+		}
+	}
+	return room
+}
+
+// selectFrom picks anew.
+func (x *execution) selectFrom(open []*stage, room int) {
+	items, place := make([]schedule.Item, len(open)), make(map[int]int, len(open)) // step → item
+	for k, g := range open {
+		place[g.Index] = k
+		g.picked = false
+	}
+	for k, g := range open {
+		if g.output {
+			items[k].Value, items[k].Cost = max(g.Value*g.Probability, leastValue), g.expected()
+		}
+		for _, i := range g.Needs {
+			if n, ok := place[i]; ok {
+				items[k].Needs = append(items[k].Needs, n)
+			}
+		}
+	}
+	for _, k := range fitting(items, room) {
+		open[k].picked = open[k].output
+	}
+}
+
 // fitting are the items to choose: all of them if there is room.
 func fitting(items []schedule.Item, room int) []int {
 	all, left := make([]int, len(items)), room
@@ -214,25 +251,41 @@ func fitting(items []schedule.Item, room int) []int {
 	return all
 }
 
-// candidates are the optional steps that have not begun and may still be of use,
-// and the place of each among them.
-func (x *execution) candidates() (open []*stage, place map[int]int) {
-	place = make(map[int]int)
+// candidates are the optional steps that have not begun and may still be of use.
+func (x *execution) candidates() (open []*stage) {
+	lost := false
 	for _, g := range x.stages {
-		if !g.Optional || g.done() || g.begun() {
+		g.lost = false
+		if g.done() || g.begun() {
 			continue
 		}
-		g.chosen = false
 		why, void := x.barred(g)
-		if !void {
-			g.priced = false // else the reason stands: what kept it from running was left out for its sake
+		g.lost = why != ""
+		lost = lost || g.lost
+		if g.Optional {
+			g.chosen = false
+			g.priced = g.priced && void // else the reason stands: what kept it from running was left out for its sake
 		}
-		if g.useful && why == "" {
-			place[g.Index] = len(open)
+	}
+	for lost { // what is certain to be skipped takes those along that cannot do without
+		lost = false
+		for _, g := range x.stages {
+			if !g.lost && !g.done() && !g.begun() && slices.ContainsFunc(g.Needs, func(i int) bool { return g.lostWith(x.stages[i]) }) {
+				g.lost, lost = true, true
+			}
+		}
+	}
+	for _, g := range x.stages {
+		if g.Optional && g.useful && !g.lost && !g.done() && !g.begun() {
 			open = append(open, g)
 		}
 	}
-	return open, place
+	return open
+}
+
+// lostWith reports whether a step is skipped for certain if another one is.
+func (g *stage) lostWith(d *stage) bool {
+	return d.lost && d.OnError != Default && d.OnError != Continue && !g.defaults(d)
 }
 
 // choose marks a step that runs, and says whether it was not marked before.

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,7 +77,7 @@ func TestBudget(t *testing.T) {
 		},
 		{
 			"what a required step can do without costs nothing either",
-			`{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","arguments":{"x":{"$ref":"a","default":1}}},{"id":"c","tool":"read","arguments":{"x":{"$ref":"a#","default":1}}}`,
+			`{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","arguments":{"x":{"$ref":"a#","default":1}}},{"id":"c","tool":"read","arguments":{"x":{"$ref":"a#","default":1}}}`,
 			limit + `50,"output_steps":["c"]`, plan.Limits{}, "a ok\nb ok\nc ok",
 		},
 		{
@@ -128,6 +130,31 @@ func TestBudget(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// What was picked is not picked anew as long as that could bring nothing better.
+func TestBudgetPicksTheBest(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		var steps []string
+		for i := range 2 + r.IntN(12) {
+			s := fmt.Sprintf(`{"id":"s%d","tool":"large"`, i)
+			if i > 0 && r.IntN(3) == 0 {
+				s += fmt.Sprintf(`,"arguments":{"x":"$ref:s%d"}`, r.IntN(i))
+			}
+			if r.IntN(4) > 0 {
+				s += fmt.Sprintf(`,"optional":true,"value":%d`, 1+r.IntN(9))
+			}
+			steps = append(steps, s+fmt.Sprintf(`,"max_tokens":%d}`, 20+r.IntN(100)))
+		}
+		text := fmt.Sprintf(`{"steps":[%s],"budget_tokens":%d}`, strings.Join(steps, ","), 50+r.IntN(600))
+		tokens := func(s *plan.Step) int { return []int{min(100, s.MaxTokens), r.IntN(100), 10 + r.IntN(300)}[r.IntN(3)] }
+		plan.Picked(parse(t, plan.Limits{}, text), plan.Limits{}, tokens, func(worth, anew float64) {
+			if worth < anew-1e-9 {
+				t.Errorf("what is picked is worth %g, picked anew it were %g: %s", worth, anew, text)
+			}
 		})
 	}
 }

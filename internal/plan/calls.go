@@ -21,10 +21,11 @@ var (
 // to comes before them, as in a plan.
 //
 // A call without an id has its place as one, from 1 on. What is not said of its
-// answer is what is known of the tool. A tool that nobody knows needs cost_tokens.
+// answer is what is known of the tool. A tool that nobody knows needs cost_tokens, and
+// its answer is worth 0.5 if nothing is said.
 func Schedule(raw []byte, o Options) ([]byte, Defects) {
 	o.ReadOnly, o.Depth, o.Params = false, 0, nil // nothing is run
-	r := &reading{o: o, many: "calls", unless: " (to schedule it all the same give its cost_tokens)"}
+	r := &reading{o: o, many: "calls", count: true, unless: " (to schedule it all the same give its cost_tokens)"}
 	members := r.document(raw, scheduleMembers)
 	if members == nil {
 		return nil, r.told()
@@ -48,20 +49,18 @@ func Schedule(raw []byte, o Options) ([]byte, Defects) {
 // call reads one call as a step.
 func (r *reading) call(d *draft, raw []byte) {
 	m := r.members(d, d.at, raw, callMembers)
-	if m["id"] == nil {
-		m["id"] = strconv.AppendQuote(nil, strconv.Itoa(d.Index+1))
-	}
+	m["id"] = r.idOf(m["id"], d.Index)
 	d.foreign = m["cost_tokens"] != nil
 	r.name(d, m)
 	if m["arguments"] != nil { // else they are not known yet
 		r.arguments(d, m["arguments"])
 	}
 	d.dependsOn = r.list(d, d.at+"/after", m["after"])
-	r.worth(d, m)
+	r.worth(d, m, 1)
 	if d.foreign {
 		d.cost = r.whole(d, d.at+"/cost_tokens", m["cost_tokens"], 0, anyNumber)
-	} else if d.Step.Tool != nil {
-		d.cost = d.Step.Tool.Tokens
+	} else if d.Tool != nil {
+		d.cost = d.Tool.Tokens
 	}
 }
 

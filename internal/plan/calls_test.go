@@ -108,7 +108,16 @@ func TestScheduleWithoutArguments(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 	_, defects := plan.Schedule([]byte(`{"calls":[{"tool":"get_issue","arguments":{}}]}`), parsing(t))
-	told(t, defects, []string{`step "1" at /calls/0/arguments: "get_issue" does not take them: number: missing`})
+	told(t, defects, []string{`step "1" at /calls/0/arguments/number: missing (input schema of "get_issue")`})
+}
+
+// A tool that nobody knows was never selected: without a value its answer counted as
+// worth nothing.
+func TestScheduleUnknownTool(t *testing.T) {
+	out := schedule(t, `{"calls":[{"id":"x","tool":"unknown","cost_tokens":10},{"id":"y","tool":"unknown","cost_tokens":10,"value":0}]}`, parsing(t))
+	if a := answered(t, out); len(a.Selected) != 1 || a.Selected[0].ID != "x" || !strings.Contains(string(out), `"value":0.25,`) {
+		t.Errorf("got %s, want x for half of half", out)
+	}
 }
 
 // Nothing is run: what plans may not do can be scheduled.
@@ -127,13 +136,14 @@ func TestScheduleDefects(t *testing.T) {
 		want []string
 	}{
 		{`[]`, []string{"want an object with calls, have an array"}},
-		{`{"steps":[]}`, []string{"at /steps: unknown member", "at /calls: missing: want an array of objects with id and tool"}},
+		{`{"steps":[]}`, []string{"at /steps: unknown member; there are calls, budget_tokens, slots", "at /calls: missing: want an array of objects with id and tool"}},
 		{`{"calls":[{"tool":"get_wether"}]}`, []string{`step "1" at /calls/0/tool: unknown tool "get_wether" (to schedule it all the same give its cost_tokens); did you mean "get_weather"?`}},
+		{`{"calls":[{"tool":"a","value":1.5}]}`, []string{`step "1" at /calls/0/value: want a number from 0 to 1, have 1.5`}},
 		{`{"calls":[{"tool":"mcpschedd_schedule","cost_tokens":1}]}`, []string{`step "1" at /calls/0/tool: a plan cannot hold a plan: "mcpschedd_schedule" is no tool of a server`}},
 		{`{"calls":[{"tool":"a","after":["2"]},{"tool":"a","arguments":{"x":"$result_1"}}]}`, []string{`step "1" at /calls/0: cycle: 1 -> 2 -> 1, each waits for the next`}},
 		{`{"calls":[{"id":"2","tool":"a"},{"tool":"a","cost_tokens":-1,"depends_on":[]}],"slots":0,"budget_tokens":0}`, []string{
 			"at /budget_tokens: want a whole number of at least 1, have 0", "at /slots: want a whole number of at least 1, have 0",
-			`step "2" at /calls/1/depends_on: unknown member`, `step "2" at /calls/1/cost_tokens: want a whole number of at least 0, have -1`,
+			`step "2" at /calls/1/depends_on: unknown member; there are id, tool, arguments, value, probability, cost_tokens, …`, `step "2" at /calls/1/cost_tokens: want a whole number of at least 0, have -1`,
 			`step "2" at /calls/1/id: duplicate id: /calls/0 has it too`,
 		}},
 	} {

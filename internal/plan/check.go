@@ -45,17 +45,24 @@ func (r *reading) find(d *draft, m mention) *draft {
 	return to
 }
 
+// known says what a reference of a step may lead to.
+func (r *reading) known(d *draft) func(id string) bool {
+	return func(id string) bool {
+		return r.given[id] || id == params && r.o.Params != nil || d.loop && (id == item || id == index)
+	}
+}
+
 // findTool finds what a step calls.
 func (r *reading) findTool(d *draft) {
-	if own(d.tool) {
-		r.say(d, d.at+"/tool", "a plan cannot hold a plan: %s is no tool of a server", quoted(d.tool))
+	if own(d.called) {
+		r.say(d, d.at+"/tool", "a plan cannot hold a plan: %s is no tool of a server", quoted(d.called))
 		return
 	}
 	if r.o.Find != nil {
-		d.Tool = r.o.Find(d.tool)
+		d.Tool = r.o.Find(d.called)
 	}
 	if d.Tool == nil && !d.foreign {
-		r.say(d, d.at+"/tool", "unknown tool %s%s%s", quoted(d.tool), r.unless, r.meant(d.tool, r.toolNames()))
+		r.say(d, d.at+"/tool", "unknown tool %s%s%s", quoted(d.called), r.unless, r.meant(d.called, r.toolNames()))
 	}
 }
 
@@ -90,8 +97,8 @@ func (r *reading) check() {
 			r.refuseWrite(d)
 		}
 		if d.Arguments != nil {
-			if err := d.Arguments.CheckConstants(d.Tool.Input); err != nil {
-				r.say(d, d.at+"/arguments", "%s does not take them: %s", quoted(d.tool), err)
+			for _, one := range d.Arguments.CheckConstants(d.Tool.Input) {
+				r.say(d, one.Pointer, "%s (input schema of %s)", one.Message, quoted(d.called))
 			}
 		}
 		for _, at := range d.scope {
@@ -116,13 +123,13 @@ func (d *draft) mayWrite() bool {
 // refuseWrite names what a step that may change something cannot have.
 func (r *reading) refuseWrite(d *draft) {
 	if d.Retry > 0 {
-		r.say(d, d.at+"/retry", "%s may change something: such a call is not made again", quoted(d.tool))
+		r.say(d, d.at+"/retry", "%s may change something: such a call is not made again", quoted(d.called))
 	}
 	if d.Optional {
-		r.say(d, d.at+"/optional", "%s may change something: only reads are optional", quoted(d.tool))
+		r.say(d, d.at+"/optional", "%s may change something: only reads are optional", quoted(d.called))
 	}
 	if r.o.ReadOnly {
-		r.say(d, d.at+"/tool", "%s may change something: plans only read here ([plan].mutations)", quoted(d.tool))
+		r.say(d, d.at+"/tool", "%s may change something: plans only read here ([plan].mutations)", quoted(d.called))
 	}
 }
 

@@ -32,27 +32,27 @@ var operations = []string{"eq", "ne", "lt", "gt", "in", "exists"}
 const wantCondition = `want a reference, or {"ref": a reference, "op": "eq", "ne", "lt", "gt", "in" or "exists", "value": …}`
 
 // parseCondition reads what a step says under "when". at is the JSON pointer of it in
-// the plan.
-func parseCondition(raw []byte, at string) (*Condition, Defects) {
+// the plan; known says what references can lead to (nil: nothing is known).
+func parseCondition(raw []byte, at string, known func(id string) bool) (*Condition, Defects) {
 	if !jsonrpc.Valid(raw) {
 		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
 	}
 	raw = trimmed(raw)
 	switch {
 	case raw[0] != '"' && raw[0] != '{':
-		return nil, Defects{{Pointer: at, Message: wantCondition + ", have " + aType(raw)}}
+		return nil, Defects{{Pointer: at, Message: wantCondition + ", have " + kindOf(raw)}}
 	case raw[0] == '"' || jsonrpc.Get(raw, "$ref") != nil:
-		r, defects := parseRef(raw, at)
+		r, defects := parseRef(raw, at, known)
 		if defects != nil {
 			return nil, defects
 		}
 		return &Condition{ref: r}, nil
 	}
-	return parseOperation(raw, at)
+	return parseOperation(raw, at, known)
 }
 
-func parseOperation(raw []byte, at string) (*Condition, Defects) {
-	p := templateParser{}
+func parseOperation(raw []byte, at string, known func(id string) bool) (*Condition, Defects) {
+	p := templateParser{known: known}
 	names := p.members(raw, at)
 	for m := range jsonrpc.Members(raw) {
 		if name := string(m.Name); name != "ref" && name != "op" && name != "value" {
@@ -63,7 +63,7 @@ func parseOperation(raw []byte, at string) (*Condition, Defects) {
 	if !names["ref"] {
 		p.defect(at, "no ref: "+wantCondition)
 	} else {
-		r, defects := parseRef(jsonrpc.Get(raw, "ref"), at+"/ref")
+		r, defects := parseRef(jsonrpc.Get(raw, "ref"), at+"/ref", known)
 		c.ref, p.defects = r, append(p.defects, defects...)
 	}
 	op := jsonrpc.Get(raw, "op")
@@ -90,7 +90,7 @@ func (p *templateParser) operand(raw []byte, at string) []byte {
 	if raw == nil {
 		return nil
 	}
-	t, defects := parseTemplate(raw, at)
+	t, defects := parseTemplate(raw, at, p.known)
 	switch {
 	case defects != nil:
 		p.defects = append(p.defects, defects...)
@@ -105,15 +105,15 @@ func (p *templateParser) operand(raw []byte, at string) []byte {
 func (c *Condition) wrongValue() string {
 	switch {
 	case c.op == "exists" && c.value != nil && c.value[0] != 't' && c.value[0] != 'f':
-		return "want true, false or nothing, have " + aType(c.value)
+		return "want true, false or nothing, have " + kindOf(c.value)
 	case c.op == "exists":
 		return ""
 	case c.value == nil:
 		return "want a value to compare with"
 	case c.op == "in" && c.value[0] != '[':
-		return "want an array, have " + aType(c.value)
-	case (c.op == "lt" || c.op == "gt") && aType(c.value) != "a number" && c.value[0] != '"':
-		return "want a number or a string, have " + aType(c.value)
+		return "want an array, have " + kindOf(c.value)
+	case (c.op == "lt" || c.op == "gt") && kindOf(c.value) != "a number" && c.value[0] != '"':
+		return "want a number or a string, have " + kindOf(c.value)
 	}
 	return ""
 }

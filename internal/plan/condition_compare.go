@@ -34,7 +34,7 @@ func something(value []byte) bool {
 // equal says whether two JSON values are the same. It goes no deeper than the one
 // that the plan holds.
 func equal(a, b []byte) bool {
-	if aType(a) != aType(b) {
+	if kindOf(a) != kindOf(b) {
 		return false
 	}
 	switch a[0] {
@@ -98,14 +98,14 @@ func equalArrays(a, b []byte) bool {
 // cannot be compared.
 func order(a, b []byte) (sign int, wrong string) {
 	switch {
-	case aType(a) != aType(b):
-		return 0, aType(a) + " cannot be compared with " + aType(b)
+	case kindOf(a) != kindOf(b):
+		return 0, kindOf(a) + " cannot be compared with " + kindOf(b)
 	case a[0] == '"':
 		x, _ := jsonrpc.String(a)
 		y, _ := jsonrpc.String(b)
 		return strings.Compare(x, y), ""
-	case aType(a) != "a number":
-		return 0, aType(a) + " has no order"
+	case kindOf(a) != "a number":
+		return 0, kindOf(a) + " has no order"
 	}
 	x, ok := parseDecimal(a)
 	y, too := parseDecimal(b)

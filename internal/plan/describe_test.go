@@ -15,7 +15,7 @@ func TestDescriptionIsShort(t *testing.T) {
 	if len(text) > 1500 || strings.Contains(text, "\t") {
 		t.Errorf("got %d bytes, want at most 1500: %s", len(text), text)
 	}
-	for _, part := range []string{"100 steps", "Only tools that read"} {
+	for _, part := range []string{"100 steps", "Only tools that read", `{"$ref":"ID#"}`, "without your client's prefix"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("nothing of %q: %s", part, text)
 		}
@@ -63,9 +63,13 @@ func TestSchemas(t *testing.T) {
 
 	fits(t, plan.ScheduleSchema(), emailTriage, true)
 	fits(t, plan.ScheduleSchema(), `{"calls":[{"tool":"a","cost":1}]}`, false)
+	fits(t, plan.ScheduleSchema(), `{"calls":[{"tool":"a","value":1.5}]}`, false)
+	fits(t, plan.InputSchema(), steps(`{"id":"a","tool":"t","value":1e9}`), true)
+	fits(t, plan.InputSchema(), steps(`{"id":"a","tool":"t","value":1.1e9}`), false)
 	fits(t, plan.ReadSchema(), `{"handle":"h","offset":7}`, true)
 	fits(t, plan.ReadSchema(), `{"handle":"h","pointer":"/x"}`, true)
-	fits(t, plan.ReadSchema(), `{"offset":7}`, false)
+	fits(t, plan.ReadSchema(), `{"offset":7}`, true)
+	fits(t, plan.ReadSchema(), `{}`, true)
 }
 
 func fits(t *testing.T, raw []byte, arguments string, want bool) {

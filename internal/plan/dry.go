@@ -26,7 +26,8 @@ type StepOutlook struct {
 	After    []string `json:"after,omitempty"` // ids of what it waits for, without those that others of them wait for
 	Writes   bool     `json:"writes"`
 	Optional bool     `json:"optional,omitempty"`
-	Runs     bool     `json:"runs"` // false: it is optional, and the budget has no room for it
+	Runs     bool     `json:"runs"`                     // false: it is optional, and the budget has no room for it
+	Items    int      `json:"for_each_up_to,omitempty"` // calls it may become; 0: it is one
 	Start    int64    `json:"start_ms"`
 	End      int64    `json:"end_ms"`
 }
@@ -54,8 +55,12 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 	runs := x.runs()
 	a := newAgenda(p.Steps, runs, l.Parallel)
 	o := &Outlook{Steps: []StepOutlook{}, Order: a.order(), Writes: []string{}}
+	after := afters(p.Steps)
 	for _, s := range p.Steps {
-		one := StepOutlook{ID: s.ID, Tool: s.Tool.Name, After: s.leaders(p.Steps), Writes: s.Writes, Optional: s.Optional, Runs: runs[s.Index]}
+		one := StepOutlook{ID: s.ID, Tool: s.Tool.Name, After: s.leaders(p.Steps, after), Writes: s.Writes, Optional: s.Optional, Runs: runs[s.Index]}
+		if s.ForEach != nil {
+			one.Items = s.MaxItems
+		}
 		one.Start, one.End = a.span(s)
 		o.Steps = append(o.Steps, one)
 		if s.Writes {
@@ -68,17 +73,35 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 	return o
 }
 
-// leaders are the ids of what a step waits for, without those that another of them
-// waits for too.
-func (s *Step) leaders(all []*Step) []string {
+// leaders are the ids of what a step waits for, without those that it only follows
+// and that another of them waits for too.
+func (s *Step) leaders(all []*Step, after []indices) []string {
+	behind, follows := newIndices(len(all)), newIndices(len(all))
+	for _, i := range s.After {
+		behind.addAll(after[i])
+	}
+	for _, i := range s.Order {
+		follows.add(i)
+	}
 	var ids []string
 	for _, i := range s.After {
-		behind := func(j int) bool { return slices.Contains(all[j].After, i) }
-		if !slices.Contains(s.Order, i) || !slices.ContainsFunc(s.After, behind) {
+		if !follows.has(i) || !behind.has(i) {
 			ids = append(ids, all[i].ID)
 		}
 	}
 	return ids
+}
+
+// afters are, for each step, those it waits for.
+func afters(all []*Step) []indices {
+	after := make([]indices, len(all))
+	for i, s := range all {
+		after[i] = newIndices(len(all))
+		for _, k := range s.After {
+			after[i].add(k)
+		}
+	}
+	return after
 }
 
 // foresee is the plan as a Runner would begin it, its optional steps chosen.
@@ -105,8 +128,8 @@ func (x *execution) brings() int {
 			sum += g.expected()
 		}
 	}
-	if x.plan.Budget > 0 {
-		sum = min(sum, x.plan.Budget)
+	if x.plan.Budget > 0 { // without the model's reserve
+		sum = min(sum, int(float64(x.plan.Budget)*(1-min(max(x.Reserve, 0), 1))))
 	}
 	return sum
 }
@@ -226,8 +249,10 @@ func (a *agenda) cost() CostOutlook {
 	c := CostOutlook{MS: a.line.Makespan.Milliseconds(), Calls: len(a.tasks), Guessed: a.guessed}
 	c.P90 = schedule.Simulate(a.tasks, a.lengths(true), a.slots, schedule.ByCriticalPath).Makespan.Milliseconds()
 	c.LowerBound = schedule.Bound(a.tasks, a.slots).Milliseconds()
+	sum := time.Duration(0)
 	for _, took := range a.lengths(false) {
-		c.Sequential += took.Milliseconds()
+		sum += took
 	}
+	c.Sequential = sum.Milliseconds()
 	return c
 }

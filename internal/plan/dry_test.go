@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,63 @@ func TestOutlookBounds(t *testing.T) {
 		if e := p.Outlook(plan.Limits{}).Expected; e.MS != c.ms || e.Tokens != c.tokens {
 			t.Errorf("%s: got %+v, want %d ms and %d tokens", c.name, e, c.ms, c.tokens)
 		}
+	}
+}
+
+// What comes back is the budget without the model's reserve, and nothing is cut off
+// before it is summed up: one call after the other once took less time than at once.
+func TestOutlookAddsUp(t *testing.T) {
+	p := parsed(t, `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"budget_tokens":150}`, timed(t))
+	if got := p.Outlook(plan.Limits{Reserve: 0.2}).Expected.Tokens; got != 120 {
+		t.Errorf("got %d tokens, want 120: four fifths of 150", got)
+	}
+	o := timed(t)
+	o.Find = func(name string) *plan.Tool {
+		return &plan.Tool{Name: name, Mean: 1900 * time.Microsecond, Writes: func([]byte) bool { return true }}
+	}
+	var chain []string
+	for i := range 100 {
+		chain = append(chain, fmt.Sprintf(`{"id":"s%d","tool":"a","depends_on":[%s]}`, i, strings.Join(slices.Repeat([]string{fmt.Sprintf(`"s%d"`, i-1)}, min(i, 1)), ",")))
+	}
+	o.Depth = 0
+	e := parsed(t, steps(chain...), o).Outlook(plan.Limits{}).Expected
+	if e.Sequential != 190 || e.MS != 190 {
+		t.Errorf("got %d ms one after the other and %d ms in order, want 190 for both", e.Sequential, e.MS)
+	}
+}
+
+// A step with for_each counts as one call, and says how many it may become.
+func TestOutlookForEach(t *testing.T) {
+	p := parsed(t, steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3","for_each":"$ref:x"}`, `{"id":"z","tool":"t3","for_each":"$ref:x","max_items":7}`), timed(t))
+	o := p.Outlook(plan.Limits{})
+	if o.Steps[0].Items != 0 || o.Steps[1].Items != 100 || o.Steps[2].Items != 7 || o.Expected.Calls != 3 {
+		t.Errorf("got %+v, want up to 100 and 7 items", o.Steps)
+	}
+	raw, err := json.Marshal(o.Steps)
+	if err != nil || strings.Count(string(raw), `"for_each_up_to":`) != 2 {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+// Many writes that follow each other, each after all the earlier ones.
+func BenchmarkOutlook(b *testing.B) {
+	for _, n := range []int{100, 800} {
+		b.Run(fmt.Sprintf("writes=%d", n), func(b *testing.B) {
+			o := timed(b)
+			o.Steps = n
+			var each []string
+			for i := range n {
+				each = append(each, fmt.Sprintf(`{"id":"s%d","tool":"w1"}`, i))
+			}
+			raw := []byte(steps(each...))
+			for b.Loop() {
+				p, defects := plan.Parse(raw, o)
+				if len(defects) > 0 {
+					b.Fatal(defects)
+				}
+				p.Outlook(o.Limits)
+			}
+		})
 	}
 }
 

@@ -12,10 +12,12 @@ import (
 type items struct {
 	all    [][]byte         // what of the array is called for, as written in it
 	of     int              // length of the array
+	in     inputs           // of the arguments
 	next   int              // first of all that has not begun
 	parts  [][]byte         // result of each; nil where it is missing
 	tokens int              // of parts
 	blocks map[int][][]byte // item → what it has that is no text
+	done   int              // items
 	failed int              // items
 	first  int              // item that failed, the first in the array
 	err    string           // why
@@ -24,8 +26,8 @@ type items struct {
 }
 
 // beginItems finds the array of a step with ForEach. Its slot is for the first call.
-func (x *execution) beginItems(g *stage, look Lookup) {
-	v, err := resolveRef(g.ForEach, look)
+func (x *execution) beginItems(g *stage) {
+	v, err := resolveRef(g.ForEach, x.look)
 	if err != nil {
 		x.end(g, Failed, "for_each: "+err.Error())
 		return
@@ -34,7 +36,7 @@ func (x *execution) beginItems(g *stage, look Lookup) {
 		x.end(g, Failed, "for_each: want an array, have "+kindOf(v.JSON))
 		return
 	}
-	it := &items{blocks: make(map[int][][]byte)}
+	it := &items{in: x.inputs(g), blocks: make(map[int][][]byte)}
 	for e := range jsonrpc.Elements(v.JSON) {
 		if it.of++; g.MaxItems <= 0 || it.of <= g.MaxItems {
 			it.all = append(it.all, e)
@@ -76,16 +78,7 @@ func (x *execution) beginItem(ctx context.Context, g *stage) {
 	it := g.items
 	i := it.next
 	it.next++
-	arguments, err := x.arguments(g, x.look(it.all[i], i))
-	if err == nil {
-		x.call(ctx, g, i, arguments)
-		return
-	}
-	if g.open > 0 {
-		x.queue.Less(g.Index)
-	}
-	x.itemFailed(g, i, err.Error())
-	x.itemEnded(g)
+	x.call(ctx, g, i, it.in.look(it.all[i], i))
 }
 
 // itemAnswered takes in the answer of an item.
@@ -94,6 +87,7 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 		x.queue.Less(g.Index)
 	}
 	it := g.items
+	it.done++
 	switch {
 	case a.Err != "":
 		g.status.Doubt = g.status.Doubt || a.Doubt && g.Writes
@@ -104,7 +98,12 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 	if ctx.Err() != nil && it.more() {
 		x.cutItems(ctx, g)
 	}
-	x.itemEnded(g)
+	if x.Item != nil {
+		x.Item(g.Step, it.done, len(it.all))
+	}
+	if g.open == 0 && !it.more() {
+		x.endItems(g)
+	}
 }
 
 // keepItem puts a value in the place of an item's result, if anybody will read it.
@@ -152,18 +151,11 @@ func (it *items) fail(i int, err string) {
 	}
 }
 
-// itemEnded ends the step with its last item.
-func (x *execution) itemEnded(g *stage) {
-	if g.open == 0 && !g.items.more() {
-		x.endItems(g)
-	}
-}
-
-// endItems ends a step with ForEach.
+// endItems ends a step with ForEach. Failed items may be missing, but not all of them.
 func (x *execution) endItems(g *stage) {
 	it := g.items
 	reason := it.reason()
-	if it.stop {
+	if it.stop || g.OnError == Skip && it.failed > 0 && it.failed == it.done {
 		x.end(g, Failed, reason)
 		return
 	}
@@ -172,7 +164,7 @@ func (x *execution) endItems(g *stage) {
 		for i := range it.all {
 			res.Blocks = append(res.Blocks, it.blocks[i]...)
 		}
-		g.value = Value{JSON: res.JSON}
+		g.result = newSource(Value{JSON: res.JSON})
 		if g.output {
 			g.status.Result = res
 			g.status.Tokens = it.tokens + 1 // no less than counted as one text

@@ -47,6 +47,18 @@ func TestForEach(t *testing.T) {
 			`e failed: 1 of 3 items; item 0: /steps/1/arguments/give: "item#/fail" leads nowhere: it is an object of "n", "ms"`, 0,
 		},
 		{
+			"none of the items (was ok, without a result)", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"fail":"no"}}`,
+			"e failed: 3 items failed; item 0: no", 3,
+		},
+		{
+			"none of the items, with something in their places", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"continue","arguments":{"fail":"no"}}`,
+			"e ok: 3 items failed; item 0: no = [null,null,null]", 3,
+		},
+		{
+			"skip, of no items", `{"id":"list","tool":"read","arguments":{"give":[]}},{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip"}`,
+			"e ok = []", 0,
+		},
+		{
 			"some of the items", list + `{"id":"e","tool":"read","for_each":"$ref:list","max_items":2,"arguments":{"give":"$ref:item.n"}}`,
 			"e ok: 2 of 3 items = [1,2]", 2,
 		},
@@ -157,7 +169,7 @@ func TestForEachBlocks(t *testing.T) {
 		}}
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:list"}],"output_steps":["e"]}`)
 		_, blocks := r.Run(t.Context(), p).Answer(p, 0, 0, nil, nil)
-		if diff := cmp.Diff([][]byte{{'0'}, {'1'}, {'2'}}, blocks); diff != "" {
+		if diff := cmp.Diff([][]byte{[]byte(`{"type":"text","text":"step e:"}`), {'0'}, {'1'}, {'2'}}, blocks); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	})

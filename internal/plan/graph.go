@@ -54,14 +54,9 @@ func (r *reading) order() {
 	if r.circular(waits) {
 		return
 	}
-	r.orderDomains()
-	after := make([][]int, len(r.steps))
-	for i, d := range r.steps {
+	r.orderDomains(newPrecedence(waits))
+	for _, d := range r.steps {
 		d.After = rising(slices.Concat(d.waits, d.Order))
-		after[i] = d.After
-	}
-	if r.circular(after) {
-		return
 	}
 	r.checkDepth(waits)
 	r.require()
@@ -88,15 +83,8 @@ func (r *reading) circular(after [][]int) bool {
 func (r *reading) sayCircle(circle []int) {
 	first := slices.Index(circle, slices.Min(circle))
 	circle = slices.Concat(circle[first:], circle[:first+1])
-	note := ""
-	for k, i := range circle[1:] {
-		if d := r.steps[circle[k]]; slices.Contains(d.Order, i) {
-			note = "; " + quoted(d.ID) + " waits for " + quoted(r.steps[i].ID) + " because one of them may change what the other one touches" +
-				` and it is written later: change their order, or set "independent": true`
-		}
-	}
 	d := r.steps[circle[0]]
-	r.say(d, d.at, "cycle: %s, each waits for the next%s", r.chain(circle), note)
+	r.say(d, d.at, "cycle: %s, each waits for the next", r.chain(circle))
 }
 
 // chain is a path of steps for a message.
@@ -114,21 +102,28 @@ func (r *reading) chain(steps []int) string {
 
 // orderDomains makes steps that touch the same things follow each other as they are
 // written wherever one of them may change something: such a step waits for all the
-// earlier ones of its domains, and all the later ones wait for it.
+// earlier ones of its domains, and all the later ones wait for it. Only where the
+// earlier one waits for the later one anyway, directly or not, is it the other way
+// round; so nothing waits for itself, whatever order a plan is written in.
 //
 // These are more edges than a chain needs. But a step may end without having waited
 // for anything, skipped or left out, and what waited for it alone would then overtake
 // a write that is under way.
-func (r *reading) orderDomains() {
+func (r *reading) orderDomains(p precedence) {
 	touched := make(map[string][]*draft) // domain → steps of it so far
 	for _, d := range r.steps {
-		if d.Step.Tool == nil || d.independent {
+		if d.Tool == nil || d.independent {
 			continue
 		}
-		for _, domain := range slices.Compact(slices.Sorted(slices.Values(d.Step.Tool.Domains))) {
-			for _, earlier := range touched[domain] {
-				if d.Writes || earlier.Writes {
+		for _, domain := range slices.Compact(slices.Sorted(slices.Values(d.Tool.Domains))) {
+			for _, earlier := range slices.Backward(touched[domain]) { // most of the others follow from the last
+				switch {
+				case !d.Writes && !earlier.Writes:
+				case p.before(d.Index, earlier.Index):
+					earlier.Order = append(earlier.Order, d.Index)
+				default:
 					d.Order = append(d.Order, earlier.Index)
+					p.add(earlier.Index, d.Index)
 				}
 			}
 			touched[domain] = append(touched[domain], d)

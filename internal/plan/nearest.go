@@ -1,11 +1,25 @@
 package plan
 
-import "mcpschedd/internal/nearest"
+import (
+	"strings"
+
+	"mcpschedd/internal/nearest"
+)
 
 // names are those there are, for telling what an unknown one was meant to be.
-type names struct{ *nearest.Names }
+type names struct {
+	*nearest.Names
+	first []string // of them, as they were given
+	more  bool
+}
 
-func newNames(all []string) *names { return &names{nearest.New(all)} }
+// shownNames is how many names are told where none is near.
+const shownNames = 6
+
+func newNames(all []string) *names {
+	first := all[:min(len(all), shownNames)]
+	return &names{nearest.New(all), first, len(all) > len(first)}
+}
 
 // has reports whether a name is one of them.
 func (n *names) has(name string) bool { return n.Has(name) }
@@ -19,4 +33,14 @@ func (n *names) meant(name string) string {
 		return "; did you mean " + quoted(near) + "?"
 	}
 	return ""
+}
+
+// list is the end of a message about an unknown name that is near to none: some of
+// those there are.
+func (n *names) list() string {
+	text := "; there are " + strings.Join(n.first, ", ")
+	if n.more {
+		text += ", …"
+	}
+	return text
 }

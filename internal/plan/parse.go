@@ -2,15 +2,13 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"mcpschedd/internal/jsonrpc"
 )
-
-// deepest is how deep objects and arrays of a plan may nest.
-const deepest = 64
 
 var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "dry_run"})
 
@@ -47,11 +45,13 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 type reading struct {
 	o       Options
 	steps   []*draft
+	given   map[string]bool   // ids of steps, before any of these is read
 	byID    map[string]*draft // the first of each id
 	ids     *names            // of the steps
 	looped  bool              // some step has for_each
 	tools   *names            // nil: not asked for yet
 	many    string            // what steps are called together
+	count   bool              // a step without an id has its place as one, from 1 on
 	unless  string            // what may be said of a tool that is not known
 	defects []told
 	found   int // defects, those that were not kept included
@@ -114,8 +114,8 @@ func (r *reading) document(raw []byte, known *names) map[string][]byte {
 		r.say(nil, "", "%s", broken(raw))
 	case raw[0] != '{':
 		r.say(nil, "", "want an object with %s, have %s", r.many, kindOf(raw))
-	case nesting(raw) > deepest:
-		r.say(nil, "", "nested deeper than %d", deepest)
+	case nesting(raw) > maxNesting:
+		r.say(nil, "", "nested deeper than %d", maxNesting)
 	default:
 		return r.members(nil, "", bytes.Clone(raw), known) // a plan outlives the message it came in
 	}
@@ -130,7 +130,7 @@ func (r *reading) members(d *draft, at string, obj []byte, known *names) map[str
 		_, twice := values[name]
 		switch {
 		case !known.has(name):
-			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", r.meant(name, known))
+			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", cmp.Or(r.meant(name, known), known.list()))
 		case twice:
 			r.say(d, at+"/"+name, "is there twice")
 		case string(m.Value) == "null" && name != "default":
@@ -163,6 +163,7 @@ func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, [
 		r.say(nil, at, "%d %s: a plan may have %d ([plan].max_steps)", count, r.many, r.o.Steps)
 		return
 	}
+	r.foreknow(raw)
 	for one := range jsonrpc.Elements(raw) {
 		d := &draft{Step: &Step{Index: len(r.steps)}, at: at + "/" + strconv.Itoa(len(r.steps))}
 		r.steps = append(r.steps, d)
@@ -173,6 +174,26 @@ func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, [
 		read(r, d, one)
 	}
 	r.identify()
+}
+
+// foreknow notes the ids that steps have, for a step may refer to a later one, and
+// what was meant to be a reference shows by its id.
+func (r *reading) foreknow(raw []byte) {
+	r.given = make(map[string]bool)
+	place := 0
+	for one := range jsonrpc.Elements(raw) {
+		id, _ := jsonrpc.String(r.idOf(jsonrpc.Get(one, "id"), place))
+		r.given[id] = true
+		place++
+	}
+}
+
+// idOf is the id of a step as it was written, or its place where that counts as one.
+func (r *reading) idOf(raw []byte, place int) []byte {
+	if r.count && (len(raw) == 0 || string(raw) == "null") {
+		return strconv.AppendQuote(nil, strconv.Itoa(place+1))
+	}
+	return raw
 }
 
 // outputs are the steps whose results come back: all of them where none are named.

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +270,29 @@ func TestParseKeepsNothing(t *testing.T) {
 	s := p.Steps[0]
 	if got := fmt.Sprintf("%s %s %s %s %s", s.ID, s.Tool.Name, s.Arguments.Constant(), s.Default, p.Params); got != `s a {"x":12345} [7] {"day":"mon"}` {
 		t.Errorf("got %s, want it as it was", got)
+	}
+}
+
+// A plan of nothing but references once took forty times its size.
+func TestParseManyReferences(t *testing.T) {
+	o := parsing(t)
+	o.Bytes = 0
+	for _, refs := range []string{
+		`[` + strings.Repeat(`"$ref:b",`, 200_000) + `0]`,
+		`{"$tpl":"` + strings.Repeat(`${b#}`, 200_000) + `"}`,
+		`[` + strings.Repeat(`{"$ref":"b"},`, 200_000) + `0]`,
+	} {
+		raw := []byte(steps(`{"id":"b","tool":"a"}`, `{"id":"s","tool":"a","arguments":{"x":`+refs+`}}`))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, defects := plan.Parse(raw, o)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 8*uint64(len(raw)) {
+			t.Errorf("%.20s: took %d bytes for %d", refs, took, len(raw))
+		}
+		if len(defects) == 0 {
+			t.Errorf("%.20s: accepted", refs)
+		}
 	}
 }
 

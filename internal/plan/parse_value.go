@@ -15,8 +15,11 @@ import (
 // anyNumber is the bound of what has none: more than that no count can mean.
 const anyNumber = math.MaxInt32
 
-// longest is how long a call may be allowed to take.
-const longest = 24 * time.Hour
+// How long a call may be allowed to take.
+const (
+	longest       = 24 * time.Hour
+	longestNumber = time.Hour // if said as a mere number
+)
 
 // nesting is how deep the objects and arrays of valid JSON nest.
 func nesting(raw []byte) int {
@@ -80,11 +83,11 @@ func between(least, most int) string {
 	return "from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)
 }
 
-// fraction reads a number of at least 0.
-func (r *reading) fraction(d *draft, at string, raw []byte, most float64, want string) float64 {
+// fraction reads a number from 0 on.
+func (r *reading) fraction(d *draft, at string, raw []byte, most float64) float64 {
 	x, ok := number(raw)
 	if !ok || x < 0 || x > most {
-		r.say(d, at, "want %s, have %s", want, shown(raw))
+		r.say(d, at, "want a number from 0 to %g, have %s", most, shown(raw))
 		return 0
 	}
 	return x
@@ -120,23 +123,25 @@ func broken(raw []byte) string {
 	return "no valid JSON: not all of it is UTF-8"
 }
 
-// duration reads "1m30s", or a number of seconds.
+// duration reads "1m30s", or a number of seconds. A large number is one of milliseconds
+// most likely, and would not be noticed until a call hangs.
 func (r *reading) duration(d *draft, at string, raw []byte) time.Duration {
 	if raw == nil {
 		return 0
 	}
-	const want = `want a time such as "5s", or a number of seconds, above 0 and of at most 24h`
 	var took time.Duration
 	if s, ok := jsonrpc.String(raw); ok {
-		var err error
-		if took, err = time.ParseDuration(strings.TrimSpace(s)); err != nil {
-			took = 0
-		}
+		took, _ = time.ParseDuration(strings.TrimSpace(s))
 	} else if x, ok := number(raw); ok {
 		took = time.Duration(min(max(x, 0), 2*longest.Seconds()) * float64(time.Second))
+		if took > longestNumber && took <= longest {
+			minutes := strconv.Itoa(int(took.Round(time.Minute).Minutes()))
+			r.say(d, at, `%s seconds are %s minutes; want seconds, or if that is meant "%[2]sm"`, shown(raw), minutes)
+			return 0
+		}
 	}
 	if took <= 0 || took > longest {
-		r.say(d, at, "%s, have %s", want, shown(raw))
+		r.say(d, at, `want a number of seconds, or a text such as "5s" or "2m", above 0 and of at most 24h, have %s`, shown(raw))
 		return 0
 	}
 	return took

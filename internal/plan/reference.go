@@ -23,8 +23,9 @@ func (r *Ref) String() string { return r.Step + "#" + r.Pointer }
 const maxTokens = 64
 
 // parseRef reads a value that has to be a reference, in any of its forms but within
-// text. at is the JSON pointer of the value in the plan.
-func parseRef(raw []byte, at string) (*Ref, Defects) {
+// text. at is the JSON pointer of the value in the plan; known says what references
+// can lead to (nil: nothing is known).
+func parseRef(raw []byte, at string, known func(id string) bool) (*Ref, Defects) {
 	if !jsonrpc.Valid(raw) {
 		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
 	}
@@ -41,15 +42,15 @@ func parseRef(raw []byte, at string) (*Ref, Defects) {
 		}
 		return r, nil
 	case '{':
-		return parseRefObject(raw, at)
+		return parseRefObject(raw, at, known)
 	}
-	return nil, Defects{{Pointer: at, Message: fmt.Sprintf("%s, have %s", wantRef, aType(raw))}}
+	return nil, Defects{{Pointer: at, Message: fmt.Sprintf("%s, have %s", wantRef, kindOf(raw))}}
 }
 
 const wantRef = `want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}`
 
-func parseRefObject(raw []byte, at string) (*Ref, Defects) {
-	p := templateParser{}
+func parseRefObject(raw []byte, at string, known func(id string) bool) (*Ref, Defects) {
+	p := templateParser{known: known, only: true}
 	p.members(raw, at)
 	r := p.refObject(raw, at, 1)
 	switch {
@@ -65,23 +66,30 @@ func parseRefObject(raw []byte, at string) (*Ref, Defects) {
 // counts, as the arguments of a tool may well be a JSON Schema.
 func (p *templateParser) refObject(raw []byte, at string, depth int) *Ref {
 	var target, standin []byte
+	var beside []string
 	for m := range jsonrpc.Members(raw) {
-		switch string(m.Name) {
+		switch name := string(m.Name); name {
 		case "$ref":
 			target = m.Value
 		case "default":
 			standin = m.Value
 		default:
-			return nil
+			beside = append(beside, name)
 		}
 	}
 	text, ok := jsonrpc.String(target)
-	if !ok {
+	switch {
+	case !ok:
+		return nil
+	case len(beside) > 0:
+		p.refBeside(text, beside[0], at)
 		return nil
 	}
-	id, pointer, ok := strings.Cut(text, "#")
-	if !ok || id == "" || idLen(id) != len(id) || !jsonrpc.ValidPointer(pointer) {
-		if markAt(text) > 0 {
+	id, pointer, ok := cutTarget(text)
+	if !ok {
+		if meant := p.slip(text); meant != "" {
+			p.defect(at, fmt.Sprintf(`%s: no reference as it stands: want {"$ref": %s}%s`, quoted(text), quoted(meant), p.orObject()))
+		} else if markAt(text) > 0 {
 			p.defect(at, fmt.Sprintf(`%s: write it as the value itself, or {"$ref": "step#/json/pointer"}`, quoted(text)))
 		}
 		return nil
@@ -94,6 +102,13 @@ func (p *templateParser) refObject(raw []byte, at string, depth int) *Ref {
 		r.Default = p.literal(standin, at+"/default", depth+1)
 	}
 	return r
+}
+
+// cutTarget is the step and the pointer of "step#/json/pointer"; false if a text is
+// nothing of the kind.
+func cutTarget(text string) (id, pointer string, ok bool) {
+	id, pointer, ok = strings.Cut(text, "#")
+	return id, pointer, ok && id != "" && idLen(id) == len(id) && jsonrpc.ValidPointer(pointer)
 }
 
 // The marks that references of the guide begin with.
@@ -146,6 +161,8 @@ func guideRef(text, at string) (r *Ref, wrong string) {
 	switch {
 	case id == "":
 		return nil, fmt.Sprintf(`%s: want the id of a step behind "$ref:": letters, digits, "_" and "-"%s`, quoted(text), orLiteral)
+	case strings.HasPrefix(text, markRef) && strings.IndexAny(rest, "#/") == 0 && !strings.ContainsAny(rest, " \t\r\n$"):
+		return nil, fmt.Sprintf(`%s: want {"$ref": %s}%s`, quoted(text), quoted(meantTarget(id, rest)), orLiteral)
 	case findMark(rest) >= 0 || rest != "" && rest[0] != '.' && rest[0] != '[':
 		return nil, withinText(text)
 	case rest != "" && rest[0] == '[':
@@ -215,21 +232,4 @@ func quoted(text string) string {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return fmt.Sprintf("%q", text)
-}
-
-// aType is the type of a JSON value, with its article.
-func aType(raw []byte) string {
-	switch raw[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	}
-	return "a number"
 }

@@ -147,7 +147,7 @@ func shapeOf(value []byte) string {
 		}
 		return "an object of " + strings.Join(names, ", ")
 	}
-	return aType(value)
+	return kindOf(value)
 }
 
 // trimmed is a JSON value without white space around it.

@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Keeper keeps a whole result for reading later, and tells by what handle.
-type Keeper func(id string, v Value) (handle string)
+// Keeper keeps a value for reading later, and tells by what handle; "": it does not.
+type Keeper func(v Value) (handle string)
 
 // Failed reports whether no result came back because of failures: each step whose
 // result was to come back failed, was skipped for one that did, or never began.
@@ -33,21 +34,26 @@ func (r *Report) Failed() bool {
 //
 //	{"steps": [{"id", "status", "reason", "ms", "tokens", "source", "calls"}],
 //	 "outputs": {"ID": value},
-//	 "left_out": [{"step", "pointer", "what", "offset", "count", "bytes", "handle"}],
+//	 "handle": "to all results",
+//	 "left_out": [{"pointer": "/ID/items", "what", "offset", "count", "bytes"}],
 //	 "ended": "why the plan ended before its end"}
 //
 // A step without a source was fetched.
 //
 // It has at most so many tokens by count (nil: bytes/4) and Unicode characters, 0
 // and less: any number. Small results are whole before a large one gets more than
-// they; what of one is left out is named, and the whole is kept by keep, unless
-// nil, once for each step. A step that failed has no result here, whatever stands
-// in for it in other steps. Of very many steps those that are ok may go untold;
+// they, and where there are too many for each to get a piece worth reading, the
+// smallest get theirs. What is left out is named by a pointer into one object of
+// all results, {"ID": value}, which is kept by keep, unless nil, once and only if
+// anything is left out; results that not even a name has room for are counted, as
+// "what": "outputs". A step that failed has no result here, whatever stands in for
+// it in other steps. Of very many steps those that are ok may go untold;
 // steps_left_out is how many did. Only where not even that fits is the answer
 // longer.
 //
 // Blocks are the images and other content that is no text of the output steps, in
-// the order asked for. They are not counted.
+// the order asked for, each step's behind a text that names it. They are not
+// counted.
 func (r *Report) Answer(p *Plan, tokens, chars int, count func([]byte) int, keep Keeper) (structured []byte, blocks [][]byte) {
 	if count == nil {
 		count = func(text []byte) int { return len(text) / 4 }
@@ -57,10 +63,17 @@ func (r *Report) Answer(p *Plan, tokens, chars int, count func([]byte) int, keep
 		i := slices.IndexFunc(r.Steps, func(st *Status) bool { return st.Step.ID == id })
 		if st := r.Steps[i]; st.State == OK {
 			a.outputs = append(a.outputs, &output{Status: st, chars: utf8.RuneCount(st.Result.JSON)})
-			blocks = append(blocks, st.Result.Blocks...)
+			if len(st.Result.Blocks) > 0 {
+				blocks = append(append(blocks, named(id)), st.Result.Blocks...)
+			}
 		}
 	}
 	return a.answer(), blocks
+}
+
+// named is the block before those of a step.
+func named(id string) []byte {
+	return append(jsonrpc.AppendString([]byte(`{"type":"text","text":`), "step "+id+":"), '}')
 }
 
 // room is how much a text may be.
@@ -87,6 +100,7 @@ type answering struct {
 	count   func([]byte) int
 	keep    Keeper
 	outputs []*output // in the order asked for
+	handle  *string   // to all of them; nil: they were not kept yet
 }
 
 func (a *answering) size(text []byte) room { return room{a.count(text), utf8.RuneCount(text)} }
@@ -98,13 +112,15 @@ func (a *answering) answer() []byte {
 		return text
 	}
 	steps := a.steps()
-	left := a.room.less(a.size(a.assemble(steps)))
+	left := a.room.less(a.size(a.assemble(steps, nil)))
 	for range maxRounds {
 		if left.tokens <= 0 || left.chars <= 0 {
 			break
 		}
-		a.share(left)
-		text := a.assemble(steps)
+		if !a.share(left) {
+			break
+		}
+		text := a.assemble(steps, a.outputs)
 		over := a.size(text).less(a.room)
 		if over.within(room{}) {
 			return text
@@ -135,7 +151,7 @@ func (a *answering) whole() []byte {
 	for _, o := range a.outputs {
 		o.text = o.Result.JSON
 	}
-	if text := a.assemble(a.describe(details[0], math.MaxInt)); utf8.RuneCount(text) <= a.room.chars {
+	if text := a.assemble(a.describe(details[0], math.MaxInt), a.outputs); utf8.RuneCount(text) <= a.room.chars {
 		return text
 	}
 	for _, o := range a.outputs {
@@ -151,49 +167,50 @@ const (
 	mostDigits = 16 // of a row's numbers, beyond the one each that is counted
 )
 
-const (
-	maxRounds  = 8
-	maxLeft    = 6   // parts of one result that are named one by one
-	maxPointer = 200 // bytes of the pointer to one
-)
+const maxRounds = 8
 
 // bare leaves all results out, and names as many of them as fit.
 func (a *answering) bare(steps []byte) []byte {
-	for named := len(a.outputs); ; named /= 2 {
+	for named := len(a.outputs); named > 0; named /= 2 {
 		for i, o := range a.outputs {
 			o.omit(i < named)
 		}
-		if text := a.assemble(steps); named == 0 || a.size(text).within(a.room) {
+		if text := a.assemble(steps, a.outputs); a.size(text).within(a.room) {
 			return text
 		}
 	}
+	for _, o := range a.outputs {
+		o.omit(false)
+	}
+	text := a.assemble(steps, a.outputs)
+	if !a.size(text).within(a.room) {
+		text = a.assemble(a.describe(details[0], 0), a.outputs)
+	}
+	return text
 }
 
-// assemble puts the answer together.
-func (a *answering) assemble(steps []byte) []byte {
-	text := append([]byte(nil), steps...)
-	before := `,"outputs":{`
-	for _, o := range a.outputs {
-		if o.text == nil {
-			continue
-		}
-		text = append(jsonrpc.AppendString(append(text, before...), o.Step.ID), ':')
-		text = append(text, o.text...)
-		before = ","
-	}
-	if before != "," {
-		text = append(text, before...)
-	}
-	text = append(text, '}')
-	before = `,"left_out":[`
-	for _, o := range a.outputs {
+// assemble puts the answer together, with some of the results or all of them.
+func (a *answering) assemble(steps []byte, outputs []*output) []byte {
+	text := append(slices.Clone(steps), `,"outputs":`...)
+	text = appendObject(text, outputs, func(o *output) []byte { return o.text })
+	var left [][]byte
+	unnamed := 0
+	for _, o := range outputs {
 		for _, l := range o.left {
-			text = a.appendLeft(append(text, before...), o, l)
-			before = ","
+			left = append(left, o.missing(l))
+		}
+		if o.text == nil && o.left == nil {
+			unnamed++
 		}
 	}
-	if before == "," {
-		text = append(text, ']')
+	if unnamed > 0 {
+		left = append(left, append(appendNumber([]byte(`{"what":"outputs"`), "count", int64(unnamed)), '}'))
+	}
+	if left != nil {
+		if h := a.kept(); h != "" {
+			text = jsonrpc.AppendString(append(text, `,"handle":`...), h)
+		}
+		text = append(append(text, `,"left_out":`...), array(left)...)
 	}
 	if a.report.Ended != "" {
 		text = jsonrpc.AppendString(append(text, `,"ended":`...), a.report.Ended)
@@ -201,10 +218,43 @@ func (a *answering) assemble(steps []byte) []byte {
 	return append(text, '}')
 }
 
-// steps is what became of the steps, in no more than a third of the room if it can
-// be: first less is said of each, then nothing of those that are ok.
+// appendObject appends an object of what there is of each result.
+func appendObject(text []byte, outputs []*output, of func(*output) []byte) []byte {
+	before := byte('{')
+	for _, o := range outputs {
+		if value := of(o); value != nil {
+			text = append(jsonrpc.AppendString(append(text, before), o.Step.ID), ':')
+			text = append(text, value...)
+			before = ','
+		}
+	}
+	if before == '{' {
+		text = append(text, '{')
+	}
+	return append(text, '}')
+}
+
+// kept keeps all results, the first time, and is the handle to them.
+func (a *answering) kept() string {
+	if a.handle == nil {
+		a.handle = new(string)
+		if a.keep != nil {
+			*a.handle = a.keep(Value{JSON: appendObject(nil, a.outputs, func(o *output) []byte { return o.Result.JSON })})
+		}
+	}
+	return *a.handle
+}
+
+// steps is what became of the steps, in no more than a third of the room, or what
+// all results leave of it, if it can be: first less is said of each, then nothing of
+// those that are ok.
 func (a *answering) steps() []byte {
-	most := room{a.room.tokens / 3, a.room.chars / 3}
+	most := a.room.less(a.size([]byte(fixed)))
+	for _, o := range a.outputs {
+		name := a.nameSize(o)
+		most = most.less(room{o.most() + name.tokens + 1, o.chars + name.chars}) // a token may be on both sides of where they meet
+	}
+	most = room{max(most.tokens, a.room.tokens/3), max(most.chars, a.room.chars/3)}
 	for _, d := range details {
 		text := a.describe(d, math.MaxInt)
 		if a.size(text).within(most) {
@@ -253,7 +303,7 @@ func (st *Status) describe(text []byte, d detail) []byte {
 	text = jsonrpc.AppendString(append(text, `{"id":`...), st.Step.ID)
 	text = jsonrpc.AppendString(append(text, `,"status":`...), string(st.State))
 	if st.Reason != "" {
-		text = jsonrpc.AppendString(append(text, `,"reason":`...), shorten(st.Reason, d.reason))
+		text = jsonrpc.AppendString(append(text, `,"reason":`...), excerpt.Shorten(st.Reason, d.reason))
 	}
 	if d.figures && st.Calls > 0 {
 		text = appendNumber(text, "ms", st.Took.Milliseconds())

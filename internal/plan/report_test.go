@@ -17,26 +17,24 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// answerOf runs a plan and returns what its client gets.
-func answerOf(t *testing.T, text string, tokens, chars int) (string, map[string]plan.Value) {
+// answerOf runs a plan and returns what its client gets, and what is kept.
+func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string) {
 	t.Helper()
-	var out string
-	kept := make(map[string]plan.Value)
 	synctest.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, text)
 		s := newServers()
 		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
-		structured, _ := report.Answer(p, tokens, chars, nil, func(id string, v plan.Value) string {
-			if _, twice := kept[id]; twice {
-				t.Errorf("%s is kept twice", id)
+		structured, _ := report.Answer(p, tokens, chars, nil, func(v plan.Value) string {
+			if kept != "" {
+				t.Error("results are kept twice")
 			}
-			kept[id] = v
-			return "handle-" + id
+			kept = string(v.JSON)
+			return "the-handle"
 		})
-		out = string(structured)
+		answer = string(structured)
 		checkAnswer(t, structured, tokens, chars)
 	})
-	return out, kept
+	return answer, kept
 }
 
 // checkAnswer holds that an answer is what execute_tool_plan is said to return, and
@@ -63,49 +61,49 @@ func TestAnswer(t *testing.T) {
 		name, steps   string
 		tokens, chars int
 		want          string
-		kept          int
+		kept          string
 	}{
 		{
 			"the guide's example",
 			`{"steps":[{"id":"s1","tool":"read","arguments":{"ms":20,"fail":"no"}},{"id":"s2","tool":"read","arguments":{"ms":3,"give":{"x":1}}},
 			{"id":"s3","tool":"read","arguments":{"data":"$ref:s1"}}],"output_steps":["s2","s3"]}`, 0, 0,
 			`{"steps":[{"id":"s1","status":"failed","reason":"no","ms":20},{"id":"s2","status":"ok","ms":3,"tokens":1},` +
-				`{"id":"s3","status":"skipped","reason":"Skipped because dependency 's1' failed"}],"outputs":{"s2":{"x":1}}}`, 0,
+				`{"id":"s3","status":"skipped","reason":"Skipped because dependency 's1' failed"}],"outputs":{"s2":{"x":1}}}`, "",
 		},
 		{
 			"in the order asked for",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":1}},{"id":"b","tool":"read","arguments":{"give":"two"}}],"output_steps":["b","a"]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"b","status":"ok","ms":0,"tokens":1}],"outputs":{"b":"two","a":1}}`, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"b","status":"ok","ms":0,"tokens":1}],"outputs":{"b":"two","a":1}}`, "",
 		},
 		{
 			"small ones whole, large ones cut",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":{"n":1}}},{"id":"b","tool":"read","arguments":{"long":1000}},
 			{"id":"c","tool":"read","arguments":{"long":2000}}],"output_steps":["c","b","a"]}`, 0, 500,
 			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":1},{"id":"b","status":"ok","ms":0,"tokens":250},{"id":"c","status":"ok","ms":0,"tokens":500}],"outputs":{` +
-				`"c":"` + strings.Repeat("x", 55) + `","b":"` + strings.Repeat("x", 54) + `","a":{"n":1}},"left_out":[` +
-				`{"step":"c","pointer":"","what":"text","offset":55,"count":1945,"bytes":1945,"handle":"handle-c"},` +
-				`{"step":"b","pointer":"","what":"text","offset":54,"count":946,"bytes":946,"handle":"handle-b"}]}`, 2,
+				`"c":"` + strings.Repeat("x", 80) + `","b":"` + strings.Repeat("x", 67) + `","a":{"n":1}},"handle":"the-handle","left_out":[` +
+				`{"pointer":"/c","what":"text","offset":80,"count":1920,"bytes":1920},` +
+				`{"pointer":"/b","what":"text","offset":67,"count":933,"bytes":933}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1}}`,
 		},
 		{
 			"max_tokens",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":10}]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, "",
 		},
 		{
 			"max_tokens that are fewer",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":5}]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1}]},` +
-				`"left_out":[{"step":"a","pointer":"","what":"items","offset":1,"count":3,"bytes":21,"handle":"handle-a"}]}`, 1,
+			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1},{"n":2}]},` +
+				`"handle":"the-handle","left_out":[{"pointer":"/a","what":"items","offset":2,"count":2,"bytes":14}]}`, `{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}`,
 		},
 		{
 			"no room for any result",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"long":3000}}]}`, 0, 150,
-			`{"steps":[{"id":"a","status":"ok"}],"outputs":{},"left_out":[{"step":"a","pointer":"","what":"all","count":1,"bytes":3002,"handle":"handle-a"}]}`, 1,
+			`{"steps":[{"id":"a","status":"ok"}],"outputs":{},"handle":"the-handle","left_out":[{"pointer":"/a","what":"all","bytes":3002}]}`, `{"a":"` + strings.Repeat("x", 3000) + `"}`,
 		},
 		{
 			"items of for_each",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[1,2,3]}},{"id":"e","tool":"read","for_each":"$ref:a","max_items":2,"arguments":{"ms":7,"give":"$ref:item"}}],"output_steps":["e"]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"e","status":"ok","reason":"2 of 3 items","ms":7,"tokens":3,"calls":2}],"outputs":{"e":[1,2]}}`, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"e","status":"ok","reason":"2 of 3 items","ms":7,"tokens":3,"calls":2}],"outputs":{"e":[1,2]}}`, "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,8 +111,8 @@ func TestAnswer(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
-			if len(kept) != c.kept {
-				t.Errorf("got %d results kept, want %d", len(kept), c.kept)
+			if diff := cmp.Diff(c.kept, kept); diff != "" {
+				t.Errorf("kept: -want +got\n%s", diff)
 			}
 		})
 	}
@@ -175,8 +173,13 @@ func TestAnswerFits(t *testing.T) {
 		if r.IntN(2) == 0 {
 			chars = 2000 + r.IntN(9000)
 		}
-		structured, _ := report.Answer(p, tokens, chars, nil, func(string, plan.Value) string { return strings.Repeat("h", 22) })
+		var kept []byte
+		structured, _ := report.Answer(p, tokens, chars, nil, func(v plan.Value) string {
+			kept = v.JSON
+			return strings.Repeat("h", 26)
+		})
 		checkAnswer(t, structured, tokens, chars)
+		checkLeft(t, report, structured, kept)
 		if chars == 0 && total/4 > tokens {
 			used += len(structured) / 4
 			allowed += tokens
@@ -209,15 +212,20 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// Blocks come back as they are, of the steps that come back and in their order.
+// Blocks come back as they are, of the steps that come back and in their order, and
+// it is said whose they are (images had no owner).
 func TestAnswerBlocks(t *testing.T) {
 	block := func(id string) []byte { return []byte(`{"type":"image","data":"` + id + `"}`) }
-	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read"},{"id":"c","tool":"read"}],"output_steps":["c","a"]}`)
+	owner := func(id string) []byte { return []byte(`{"type":"text","text":"step ` + id + `:"}`) }
+	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read"},{"id":"c","tool":"read"},{"id":"d","tool":"read"}],"output_steps":["c","d","a"]}`)
 	r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
+		if c.Step.ID == "d" {
+			return plan.Result{JSON: []byte("2")}
+		}
 		return plan.Result{JSON: []byte("1"), Blocks: [][]byte{block(c.Step.ID)}}
 	}}
 	_, blocks := r.Run(t.Context(), p).Answer(p, 0, 0, nil, nil)
-	if diff := cmp.Diff([][]byte{block("c"), block("a")}, blocks); diff != "" {
+	if diff := cmp.Diff([][]byte{owner("c"), block("c"), owner("a"), block("a")}, blocks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

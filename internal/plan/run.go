@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/schedule"
 )
 
@@ -17,6 +18,7 @@ type Runner struct {
 	Limits
 	Call   func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
 	Ended  func(s *Status, ended, of int)           // told after each step, on the goroutine of Run; nil: nobody is
+	Item   func(s *Step, done, of int)              // told after each item of for_each, on the goroutine of Run; nil: nobody is
 	Idle   func(running int)                        // told, on the goroutine of Run, before it waits for so many calls; nil: nobody is
 	Tokens func(text []byte) int                    // counts; nil: bytes/4
 }
@@ -82,7 +84,9 @@ type execution struct {
 	ended   int            // steps
 	changed bool           // a step has ended since the optional ones were chosen
 	gated   int            // optional steps that have not been let through
+	unused  int            // tokens of the room for optional steps that were left when they were last picked; -1: never
 	held    int            // bytes of the results that are kept
+	params  *source        // nil: the plan has none
 	broken  *stage         // first in the plan of the writing steps that failed; nil: none has
 	why     string         // the plan ended before its end
 }
@@ -93,9 +97,10 @@ type stage struct {
 	status *Status
 	output bool
 	users  int       // steps that refer to its result and have not ended
-	value  Value     // its result, as long as somebody needs it
+	result *source   // as long as somebody needs it; nil: it has none
 	held   int       // bytes of it
-	began  time.Time // its first call
+	first  time.Time // its first call began
+	last   time.Time // its last call ended
 	open   int       // its calls under way
 	mixed  bool      // its answers have several sources
 	spent  bool      // it no longer needs the results that it refers to
@@ -108,12 +113,15 @@ func (g *stage) done() bool { return g.status.State != "" }
 
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
-		Runner: r, plan: p, changed: true, answers: make(chan answer),
+		Runner: r, plan: p, changed: true, unused: -1, answers: make(chan answer),
 		stages: make([]*stage, len(p.Steps)), named: make(map[string]*stage, len(p.Steps)),
 	}
 	for i, s := range p.Steps {
 		x.stages[i] = &stage{Step: s, status: &Status{Step: s}}
 		x.named[s.ID] = x.stages[i]
+	}
+	if p.Params != nil {
+		x.params = newSource(Value{JSON: p.Params})
 	}
 	for _, id := range p.Outputs {
 		x.named[id].output = true
@@ -159,14 +167,18 @@ func (x *execution) advance(ctx context.Context) bool {
 	return x.open > 0
 }
 
-// await waits for one answer and takes it in.
+// await waits for what one call has to tell, and takes it in.
 func (x *execution) await(ctx context.Context) {
 	if x.Idle != nil {
 		x.Idle(x.open)
 	}
 	a := <-x.answers
-	x.open--
 	g := x.stages[a.Step.Index]
+	if a.made {
+		x.spend(g)
+		return
+	}
+	x.open--
 	g.open--
 	g.note(a)
 	if a.cut {
@@ -197,8 +209,8 @@ func (x *execution) settle(g *stage, a answer) {
 
 // end is the end of a step.
 func (x *execution) end(g *stage, state State, reason string) {
-	g.status.State, g.status.Reason = state, shorten(reason, maxReason)
-	if state == Failed && g.Writes && g.OnError != Continue && (x.broken == nil || g.Index < x.broken.Index) {
+	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
+	if g.broke() && (x.broken == nil || g.Index < x.broken.Index) {
 		x.broken = g
 	}
 	if state != OK {

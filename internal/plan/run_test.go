@@ -217,8 +217,8 @@ func TestRunErrors(t *testing.T) {
 			"w1 failed in doubt: lost\nw2 skipped: Skipped because 'w1' may have changed something",
 		},
 		{
-			"writes before one that failed", `{"id":"w1","tool":"write2","depends_on":["w2"]},{"id":"w2","tool":"write","arguments":{"fail":"no"},"on_error":"skip"}`,
-			"w1 ok\nw2 failed: no",
+			"writes written before one that failed, and waiting for it", `{"id":"w1","tool":"write2","depends_on":["w2"]},{"id":"w2","tool":"write","arguments":{"fail":"no"},"on_error":"skip"}`,
+			"w1 skipped: Skipped because 'w2' failed\nw2 failed: no",
 		},
 		{
 			"writes after one that may fail", `{"id":"w1","tool":"write","arguments":{"fail":"no"},"on_error":"continue"},{"id":"w2","tool":"write"}`,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -20,22 +19,22 @@ type answer struct {
 	Result
 	tokens int       // of the result; counted if it comes back
 	calls  int       // made
+	began  time.Time // the first of them
 	ended  time.Time // the last of them
 	cut    bool      // the plan ended first
+	made   bool      // not of the call: its arguments are there, so what they were made of need not be
 }
 
-// call makes a call on a goroutine of its own. It has its slot until it is
-// answered, be it in between two tries.
-func (x *execution) call(ctx context.Context, g *stage, item int, arguments []byte) {
-	if g.began.IsZero() {
-		g.began = time.Now()
-	}
+// call makes a call on a goroutine of its own, and its arguments too: to find them
+// in large results takes long. It has its slot until it is answered, be it in between
+// two tries.
+func (x *execution) call(ctx context.Context, g *stage, item int, look Lookup) {
 	g.open++
 	x.open++
-	c := Call{Step: g.Step, Item: item, Arguments: arguments}
+	c := Call{Step: g.Step, Item: item}
 	counted := g.output && (g.items == nil || g.items.tokens <= x.plan.Budget) // of what is too much anyway, the rest need not be
 	x.calls.Go(func() {
-		a := x.try(ctx, c)
+		a := x.perform(ctx, c, look)
 		switch {
 		case a.Err != "":
 		case counted:
@@ -46,6 +45,27 @@ func (x *execution) call(ctx context.Context, g *stage, item int, arguments []by
 		x.answers <- a
 	})
 }
+
+// perform makes the arguments of a call and then the call.
+func (x *execution) perform(ctx context.Context, c Call, look Lookup) answer {
+	var err error
+	c.Arguments, err = x.arguments(c.Step, func(r *Ref) (Value, error) {
+		if ctx.Err() != nil {
+			return Value{}, ctx.Err() // it ends soon
+		}
+		return look(r)
+	})
+	if err != nil && ctx.Err() == nil {
+		return answer{Call: c, Result: Result{Err: err.Error()}}
+	}
+	if c.Item < 0 && c.refers() {
+		x.answers <- answer{Call: c, made: true}
+	}
+	return x.try(ctx, c)
+}
+
+// refers reports whether the arguments refer to anything.
+func (c Call) refers() bool { return c.Step.Arguments != nil && len(c.Step.Arguments.Refs()) > 0 }
 
 // try makes a call, and again as long as it fails, its step allows it and the plan
 // has not ended.
@@ -58,6 +78,9 @@ func (r *Runner) try(ctx context.Context, c Call) answer {
 			}
 			a.cut = true
 			return a
+		}
+		if a.calls == 0 {
+			a.began = time.Now()
 		}
 		a.Result = r.once(ctx, c)
 		a.calls++
@@ -113,21 +136,14 @@ func (g *stage) note(a answer) {
 	}
 	st.Calls += a.calls
 	st.Bytes += a.Bytes
-	if a.calls > 0 {
-		st.Took = max(st.Took, a.ended.Sub(g.began))
+	if a.calls == 0 {
+		return
 	}
-}
-
-// shorten cuts a text to so many characters.
-func shorten(text string, most int) string {
-	if len(text) <= most || utf8.RuneCountInString(text) <= most {
-		return text
+	if g.first.IsZero() || a.began.Before(g.first) {
+		g.first = a.began
 	}
-	n := 0
-	for i := range text {
-		if n++; n == most {
-			return text[:i] + "…"
-		}
+	if a.ended.After(g.last) {
+		g.last = a.ended
 	}
-	return text
+	st.Took = g.last.Sub(g.first)
 }

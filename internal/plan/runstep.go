@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // begin begins a step that all it waits for has ended for, or ends it if it must
@@ -17,9 +18,8 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 		x.skip(g, why, void)
 		return
 	}
-	look := x.look(nil, 0)
 	if g.When != nil {
-		holds, err := g.When.Holds(look)
+		holds, err := g.When.Holds(x.look)
 		if err != nil {
 			x.end(g, Failed, "when: "+err.Error())
 			return
@@ -30,16 +30,14 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 		}
 	}
 	if g.ForEach != nil {
-		x.beginItems(g, look)
+		x.beginItems(g)
 		return
 	}
-	arguments, err := x.arguments(g, look)
-	if err != nil {
-		x.end(g, Failed, err.Error())
-		return
+	in := x.inputs(g)
+	x.call(ctx, g, -1, in.look(nil, 0))
+	if len(in) == 0 {
+		x.spend(g) // what was only to be looked at has been
 	}
-	x.call(ctx, g, -1, arguments)
-	x.spend(g) // it is in the arguments now
 }
 
 // skip ends a step that does not run. void: nothing has failed.
@@ -77,17 +75,28 @@ func (x *execution) barred(g *stage) (why string, void bool) {
 	return why, void
 }
 
-// after is why a writing step must not run after an earlier one that failed.
+// after is why a writing step must not run after one that failed: one written before
+// it, or one that it waits for.
 func (x *execution) after(g *stage) string {
-	switch b := x.broken; {
-	case b == nil || !g.Writes || b.Index > g.Index:
+	b := x.broken
+	if b == nil || !g.Writes {
 		return ""
-	case b.status.Doubt:
-		return fmt.Sprintf("Skipped because '%s' may have changed something", b.ID)
-	default:
-		return fmt.Sprintf("Skipped because '%s' failed", b.ID)
 	}
+	if b.Index > g.Index {
+		i := slices.IndexFunc(g.After, func(i int) bool { return x.stages[i].broke() })
+		if i < 0 {
+			return ""
+		}
+		b = x.stages[g.After[i]]
+	}
+	if b.status.Doubt {
+		return fmt.Sprintf("Skipped because '%s' may have changed something", b.ID)
+	}
+	return fmt.Sprintf("Skipped because '%s' failed", b.ID)
 }
+
+// broke reports whether a step may have left half a change behind.
+func (g *stage) broke() bool { return g.status.State == Failed && g.Writes && g.OnError != Continue }
 
 // needs reports whether a step refers to the result of another.
 func (g *stage) needs(d *stage) bool {
@@ -116,18 +125,38 @@ func (g *stage) refs() []*Ref {
 	return all
 }
 
-// arguments are those of one call of a step.
-func (x *execution) arguments(g *stage, look Lookup) ([]byte, error) {
-	if g.Arguments == nil {
+// arguments are those of one call of a step. It may be called on any goroutine.
+func (r *Runner) arguments(s *Step, look Lookup) ([]byte, error) {
+	if s.Arguments == nil {
 		return []byte("{}"), nil
 	}
-	arguments, err := g.Arguments.Resolve(look, g.Tool.Input, x.Bytes)
+	arguments, err := s.Arguments.Resolve(look, s.Tool.Input, r.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	if !g.Writes && g.Tool.Writes != nil && g.Tool.Writes(arguments) {
+	if err := misfit(s, arguments); err != nil {
+		return nil, err
+	}
+	if !s.Writes && s.Tool.Writes != nil && s.Tool.Writes(arguments) {
 		// Nobody was asked for it, and it has no place in the order of the writes.
-		return nil, fmt.Errorf("with these arguments %s may change something, which was not known before", g.Tool.Name)
+		return nil, fmt.Errorf("with these arguments %s may change something, which was not known before", s.Tool.Name)
 	}
 	return arguments, nil
+}
+
+// misfit is what is wrong with arguments that only the results have made what they
+// are: a slip in a reference is null, and a tool that writes would write that. What
+// is too much to be checked is sent.
+func misfit(s *Step, arguments []byte) error {
+	if s.Tool.Input == nil || s.Arguments.Constant() != nil {
+		return nil
+	}
+	var wrong []string
+	for _, f := range s.Tool.Input.FaultsOpen(arguments, nil) {
+		wrong = append(wrong, f.String())
+	}
+	if wrong == nil {
+		return nil
+	}
+	return fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), s.Tool.Name)
 }

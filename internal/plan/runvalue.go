@@ -3,42 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strconv"
 )
-
-// look finds what references lead to. item is nil but for a call of ForEach.
-func (x *execution) look(item []byte, index int) Lookup {
-	return func(r *Ref) (Value, error) {
-		switch {
-		case item != nil && r.Step == "item":
-			return Value{JSON: item}, nil
-		case item != nil && r.Step == "index":
-			return Value{JSON: strconv.AppendInt(nil, int64(index), 10)}, nil
-		case x.plan.Params != nil && r.Step == "params":
-			return Value{JSON: x.plan.Params}, nil
-		}
-		d := x.named[r.Step]
-		if d == nil {
-			return Value{}, fmt.Errorf("unknown step %q", r.Step)
-		}
-		return d.read()
-	}
-}
-
-// read is what a reference to a step that has ended reads. Where there is no
-// result, the default of the reference counts.
-func (g *stage) read() (Value, error) {
-	failed := g.status.State != OK && !g.status.Void
-	switch {
-	case g.status.State == OK:
-		return g.value, nil
-	case failed && g.OnError == Default:
-		return Value{JSON: g.Default}, nil
-	case failed && g.OnError == Continue:
-		return Value{}, nil // null, wherever the reference points
-	}
-	return Value{}, fmt.Errorf("step %q has no result", g.ID)
-}
 
 // needed reports whether anybody will read a step's result.
 func (g *stage) needed() bool { return g.output || g.users > 0 }
@@ -48,15 +13,17 @@ func (x *execution) keep(g *stage, res Result, tokens int) error {
 	if !g.needed() {
 		return nil
 	}
-	size := len(res.JSON) + len(res.Text)
+	result := newSource(Value{JSON: res.JSON, Text: res.Text})
+	size := result.size()
 	if g.output {
 		size += blocksSize(res.Blocks)
 	}
 	if err := x.hold(g, size); err != nil {
 		return err
 	}
-	g.value = Value{JSON: res.JSON, Text: res.Text}
+	g.result = result
 	if g.output {
+		res.Text = "" // references alone read it
 		g.status.Result = res
 		g.status.Tokens = tokens
 	}
@@ -72,7 +39,8 @@ func blocksSize(blocks [][]byte) int {
 }
 
 // hold counts bytes of a step's result. What is on its way to us is not counted,
-// nor are arguments: of these there is one for each call at most.
+// nor are arguments, of which there is one for each call at most, nor what places
+// references to the result have been found at: no more than once its bytes.
 func (x *execution) hold(g *stage, size int) error {
 	if x.Bytes > 0 && size > x.Bytes-x.held {
 		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, x.Bytes)
@@ -99,7 +67,7 @@ func (x *execution) spend(g *stage) {
 // release forgets a step's result.
 func (x *execution) release(g *stage) {
 	x.held -= g.held
-	g.held, g.value, g.status.Result = 0, Value{}, Result{}
+	g.held, g.result, g.status.Result = 0, nil, Result{}
 }
 
 // array is a JSON array of values, without those that are nil.

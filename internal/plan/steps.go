@@ -16,6 +16,7 @@ const (
 	mostRetries = 5
 	mostValue   = 1e9
 	usualChance = 0.5 // that an answer is of use, where nothing is known
+	usualValue  = 0.5 // of an answer of a tool that nobody knows
 )
 
 var stepMembers = newNames([]string{
@@ -27,7 +28,7 @@ var stepMembers = newNames([]string{
 type draft struct {
 	*Step
 	at          string  // JSON pointer of the step
-	tool        string  // as it was named
+	called      string  // the tool, as it was named
 	loop        bool    // it has for_each, be it a broken one
 	independent bool    // of the order of its domains
 	scope       []scope // its references, and what they may refer to
@@ -49,6 +50,8 @@ type scope struct {
 // step reads one step of a plan.
 func (r *reading) step(d *draft, raw []byte) {
 	m := r.members(d, d.at, raw, stepMembers)
+	d.loop = m["for_each"] != nil
+	r.looped = r.looped || d.loop
 	r.name(d, m)
 	r.arguments(d, m["arguments"])
 	r.condition(d, m["when"])
@@ -61,7 +64,7 @@ func (r *reading) step(d *draft, raw []byte) {
 	d.Optional = r.flag(d, d.at+"/optional", m["optional"])
 	d.independent = r.flag(d, d.at+"/independent", m["independent"])
 	d.MaxTokens = r.whole(d, d.at+"/max_tokens", m["max_tokens"], 1, anyNumber)
-	r.worth(d, m)
+	r.worth(d, m, mostValue)
 }
 
 // name reads who the step is and what it calls.
@@ -78,7 +81,7 @@ func (r *reading) name(d *draft, m map[string][]byte) {
 		r.say(d, d.at, `missing member "tool"`)
 		return
 	}
-	if d.tool = r.text(d, d.at+"/tool", raw); raw[0] != '"' {
+	if d.called = r.text(d, d.at+"/tool", raw); raw[0] != '"' {
 		return
 	}
 	r.findTool(d)
@@ -111,10 +114,10 @@ func (r *reading) arguments(d *draft, raw []byte) {
 	switch {
 	case raw[0] != '{':
 		r.say(d, at, "want an object, or a string that holds one, have %s", kindOf(raw))
-	case nesting(raw) > deepest:
-		r.say(d, at, "nested deeper than %d", deepest)
+	case nesting(raw) > maxNesting:
+		r.say(d, at, "nested deeper than %d", maxNesting)
 	default:
-		t, defects := parseTemplate(raw, at)
+		t, defects := parseTemplate(raw, at, r.known(d))
 		if r.take(d, defects) {
 			d.Arguments = t
 			d.refer(t.Refs(), func(s *scope) { s.item = true })
@@ -127,7 +130,7 @@ func (r *reading) condition(d *draft, raw []byte) {
 	if raw == nil {
 		return
 	}
-	c, defects := parseCondition(raw, d.at+"/when")
+	c, defects := parseCondition(raw, d.at+"/when", r.known(d))
 	if r.take(d, defects) {
 		d.When = c
 		d.refer(c.Refs(), nil)
@@ -136,9 +139,6 @@ func (r *reading) condition(d *draft, raw []byte) {
 
 // loop reads for_each and what belongs to it.
 func (r *reading) loop(d *draft, m map[string][]byte) {
-	raw := m["for_each"]
-	d.loop = raw != nil
-	r.looped = r.looped || d.loop
 	d.MaxItems = r.whole(d, d.at+"/max_items", m["max_items"], 1, mostItems)
 	d.MaxParallel = r.whole(d, d.at+"/max_parallel", m["max_parallel"], 1, anyNumber)
 	if !d.loop {
@@ -152,7 +152,7 @@ func (r *reading) loop(d *draft, m map[string][]byte) {
 	if d.MaxItems == 0 {
 		d.MaxItems = usualItems
 	}
-	ref, defects := parseRef(raw, d.at+"/for_each")
+	ref, defects := parseRef(m["for_each"], d.at+"/for_each", r.known(d))
 	if r.take(d, defects) {
 		d.ForEach = ref
 		d.refer([]*Ref{ref}, func(s *scope) { s.loop = true })
@@ -197,26 +197,26 @@ func (r *reading) onError(d *draft, m map[string][]byte) {
 	case d.OnError == Default && given == nil:
 		r.say(d, d.at+"/on_error", `"default" needs a member "default" with the value`)
 	case d.OnError == Default:
-		d.Step.Default = given
+		d.Default = given
 	case given != nil && string(given) != "null":
 		r.say(d, d.at+"/default", `stands in for a result only with "on_error": "default"`)
 	}
 }
 
 // worth reads what the answer is worth, and to whom it is left to choose.
-func (r *reading) worth(d *draft, m map[string][]byte) {
-	d.Probability = usualChance
-	if d.Step.Tool != nil {
-		d.Value = d.Step.Tool.Value
-		if d.Step.Tool.Probability > 0 {
-			d.Probability = d.Step.Tool.Probability
+func (r *reading) worth(d *draft, m map[string][]byte, most float64) {
+	d.Value, d.Probability = usualValue, usualChance
+	if d.Tool != nil {
+		d.Value = d.Tool.Value
+		if d.Tool.Probability > 0 {
+			d.Probability = d.Tool.Probability
 		}
 	}
 	if raw := m["value"]; raw != nil {
-		d.Value = r.fraction(d, d.at+"/value", raw, mostValue, "a number of at least 0")
+		d.Value = r.fraction(d, d.at+"/value", raw, most)
 	}
 	if raw := m["probability"]; raw != nil {
-		d.Probability = r.fraction(d, d.at+"/probability", raw, 1, "a number from 0 to 1")
+		d.Probability = r.fraction(d, d.at+"/probability", raw, 1)
 	}
 	if math.IsNaN(d.Value) || d.Value < 0 {
 		d.Value = 0 // of a tool, which nobody checks here

@@ -18,8 +18,9 @@ import (
 // "$${" puts "${" into a $tpl.
 //
 // A reference that would go out as a text by mistake is a defect: one within a text,
-// in a name, or with more than it may have. An object with a "$ref" of any other form
-// is left alone: that is how JSON Schema writes its own.
+// in a name, with more than it may have, or to a step of the plan in a form that is
+// none. Any other object with a "$ref" is left alone: that is how JSON Schema writes
+// its own.
 type Template struct {
 	root *node
 	refs []*Ref
@@ -63,15 +64,16 @@ const (
 )
 
 // parseTemplate reads a JSON value with references. at is the JSON pointer of the
-// value in the plan.
-func parseTemplate(raw []byte, at string) (*Template, Defects) {
+// value in the plan; known says what references can lead to (nil: nothing is known),
+// and so what was meant to be one.
+func parseTemplate(raw []byte, at string, known func(id string) bool) (*Template, Defects) {
 	if !jsonrpc.Valid(raw) {
 		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
 	}
-	p := templateParser{}
+	p := templateParser{known: known}
 	root := p.value(trimmed(raw), at, 1)
 	if len(p.refs) > maxRefs {
-		p.defect(at, fmt.Sprintf("%d references: want at most %d", len(p.refs), maxRefs))
+		p.defect(at, fmt.Sprintf("more than %d references", maxRefs))
 	}
 	if len(p.defects) > 0 {
 		return nil, p.defects
@@ -88,9 +90,15 @@ func (t *Template) Constant() []byte { return t.root.constant }
 
 // templateParser collects what it comes by.
 type templateParser struct {
+	known   func(id string) bool // what a reference can lead to; nil: nothing
+	only    bool                 // nothing but a reference may stand there
 	refs    []*Ref
 	defects Defects
 }
+
+// enough reports whether there is too much to make a template of: to read on would
+// only take memory.
+func (p *templateParser) enough() bool { return len(p.refs) > maxRefs || len(p.defects) >= maxDefects }
 
 func (p *templateParser) defect(at, message string) {
 	if len(p.defects) < maxDefects {
@@ -144,6 +152,8 @@ func (p *templateParser) text(raw []byte, at string) *node {
 	}
 	if findMark(text) >= 0 {
 		p.defect(at, withinText(text))
+	} else {
+		p.plainText(text, at)
 	}
 	return &node{constant: raw}
 }
@@ -157,6 +167,9 @@ func (p *templateParser) array(raw []byte, at string, depth int) *node {
 	n := &node{}
 	i := 0
 	for e := range jsonrpc.Elements(raw) {
+		if p.enough() {
+			break
+		}
 		if e[0] != '{' && e[0] != '[' && !mayRefer(e) {
 			n.constantElement(e)
 		} else if v := p.value(e, at+"/"+strconv.Itoa(i), depth+1); v.constant != nil {
@@ -197,16 +210,22 @@ func (p *templateParser) object(raw []byte, at string, depth int) *node {
 	case names["$tpl"]:
 		return p.tpl(jsonrpc.Get(raw, "$tpl"), at+"/$tpl")
 	case names["$ref"]:
+		before := len(p.defects)
 		if r := p.refObject(raw, at, depth); r != nil {
 			return p.ref(r)
+		} else if len(p.defects) > before {
+			return &node{constant: raw}
 		}
 	}
 	n := &node{}
 	constant := true
 	for m := range jsonrpc.Members(raw) {
+		if p.enough() {
+			break
+		}
 		name := string(m.Name)
-		if markAt(name) > 0 {
-			p.defect(at, fmt.Sprintf(`%s: the name of a member cannot be a reference; {"$lit": {…}} leaves an object as it is`, quoted(name)))
+		if target, _ := p.refText(name); target != "" || markAt(name) > 0 {
+			p.defect(at, quoted(name)+": the name of a member cannot be a reference"+p.orObject())
 		}
 		v := p.value(m.Value, at+"/"+jsonrpc.PointerToken(name), depth+1)
 		constant = constant && v.constant != nil

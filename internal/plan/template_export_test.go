@@ -1,12 +1,13 @@
 package plan
 
-// What the tests of references look at.
-var (
-	ParseTemplate  = parseTemplate
-	ParseRef       = parseRef
-	ParseCondition = parseCondition
-	ResolveRef     = resolveRef
-)
+// What the tests of references look at, where nothing is known of any plan.
+func ParseTemplate(raw []byte, at string) (*Template, Defects) { return parseTemplate(raw, at, nil) }
+
+func ParseRef(raw []byte, at string) (*Ref, Defects) { return parseRef(raw, at, nil) }
+
+func ParseCondition(raw []byte, at string) (*Condition, Defects) { return parseCondition(raw, at, nil) }
+
+var ResolveRef = resolveRef
 
 // CompareNumbers is -1, 0 or 1; false if one of the two is out of all proportion.
 func CompareNumbers(a, b string) (int, bool) {

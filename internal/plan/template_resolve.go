@@ -28,22 +28,32 @@ func (t *Template) Resolve(look Lookup, want *schema.Schema, most int) ([]byte, 
 	return r.out, nil
 }
 
-// CheckConstants reports the first thing that a schema finds wrong with the value
-// whatever its references stand for: a constant that does not fit, a member that is
-// missing or not known. What cannot be told before is not found wrong.
-func (t *Template) CheckConstants(s *schema.Schema) error {
+// CheckConstants is what a schema finds wrong with the value whatever its references
+// stand for: constants that do not fit, members that are missing or not known. What
+// cannot be told before is not found wrong. The pointers lead into the plan.
+func (t *Template) CheckConstants(s *schema.Schema) Defects {
 	var o outline
 	o.node(t.root)
-	if err := s.CheckOpen(o.out, o.open); err != nil {
-		return err
+	var wrong Defects
+	for _, f := range s.FaultsOpen(o.out, o.open) {
+		wrong = append(wrong, Defect{Pointer: t.at + pointerTo(f.Path), Message: f.Message})
 	}
 	for _, path := range o.texts {
 		if wants := s.Wants(path); wants != nil && !slices.Contains(wants, "string") {
-			return fmt.Errorf(`%s: want %s, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`,
-				strings.Join(path, "."), strings.Join(wants, " or "))
+			wrong = append(wrong, Defect{Pointer: t.at + pointerTo(path), Message: fmt.Sprintf(
+				`want %s, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`, strings.Join(wants, " or "))})
 		}
 	}
-	return nil
+	return wrong
+}
+
+// pointerTo is the JSON pointer that leads along a path.
+func pointerTo(path []string) string {
+	var pointer strings.Builder
+	for _, name := range path {
+		pointer.WriteString("/" + jsonrpc.PointerToken(name))
+	}
+	return pointer.String()
 }
 
 type resolver struct {

@@ -13,7 +13,7 @@ import (
 func (p *templateParser) tpl(raw []byte, at string) *node {
 	text, ok := jsonrpc.String(raw)
 	if !ok {
-		p.defect(at, "want a string, have "+aType(raw))
+		p.defect(at, "want a string, have "+kindOf(raw))
 		return &node{constant: raw}
 	}
 	before := len(p.defects)
@@ -30,7 +30,7 @@ func (p *templateParser) tpl(raw []byte, at string) *node {
 // pieces takes a text apart. There is at least one.
 func (p *templateParser) pieces(text, at string) []piece {
 	s := splitter{templateParser: p, at: at}
-	for text != "" {
+	for text != "" && !p.enough() {
 		if n := strings.IndexByte(text, '$'); n != 0 {
 			if n < 0 {
 				n = len(text)
@@ -99,9 +99,9 @@ func (s *splitter) braces(text string) (rest string) {
 
 // inner reads what stands between the braces.
 func (p *templateParser) inner(text, at string) *Ref {
-	id, pointer, ok := strings.Cut(text, "#")
+	id, pointer, ok := cutTarget(text)
 	switch {
-	case !ok || id == "" || idLen(id) != len(id) || !jsonrpc.ValidPointer(pointer):
+	case !ok:
 		p.defect(at, fmt.Sprintf(`%s: want ${step#/json/pointer}; "$${" puts "${" into the text`, quoted("${"+text+"}")))
 		return nil
 	case strings.Count(pointer, "/") > maxTokens:

@@ -109,12 +109,19 @@ func (s *session) question(ctx context.Context, l *leased, method string, params
 	if !s.statelessOnly() {
 		return s.put(ctx, s.streamOf(l), method, params)
 	}
+	p := s.onlyAcross(l)
+	if p != nil && p.of != nil { // whichever of its calls it is about, the plan's client is to answer
+		answers, err := p.of.askLater(ctx, []asked{{l.Name(), method, params}})
+		if err != nil {
+			return nil, err
+		}
+		return answers[0], nil
+	}
 	q := &question{method: method, params: params, reply: make(chan reply, 1)}
 	if !s.pooled {
 		return s.hold(ctx, l.questions, q)
 	}
-	p := s.onlyAcross(l) // of several clients, none may see another's question
-	if p == nil {
+	if p == nil { // of several clients, none may see another's question
 		return nil, cannotBeAsked(method)
 	}
 	return s.hold(ctx, p.own, q)

@@ -29,6 +29,7 @@ type job struct {
 	took   atomic.Int64 // ns from its sending to its answer; 0: there was none
 	early  bool         // nobody has made it yet
 	step   bool         // it is a step of a plan: the client is not given its answer as it is
+	gate   *gate        // of a step that asks whether it may be sent; nil: nobody need be asked
 	doubt  atomic.Bool  // it failed, and may have been run
 	free   bool         // of a guess: no argument was read off a result or learned
 	due    *due         // of a guess: until when a call waits for it; nil: for ever
@@ -98,6 +99,9 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = passage.End
 	req.TryPace = func() (may bool) {
+		if j.gate != nil {
+			return false
+		}
 		if slot, may = j.s.srv.limits.TryEnter(j.hostOn(l)); may {
 			j.sent(l)
 		}
@@ -180,7 +184,7 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 		}
 	}
 	req.Pace = func(ctx context.Context) (err error) {
-		if slot, err = enter(ctx); err == nil {
+		if slot, err = j.gate.enter(ctx, enter); err == nil {
 			j.sent(l)
 		}
 		return err
@@ -194,6 +198,38 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 	}
 	j.settle(l, passage, answer, err)
 	return answer, err
+}
+
+// gate is asked whether a call may be sent, when there is a slot for it: it may have
+// waited long for that.
+type gate struct {
+	shut func() <-chan struct{} // closed when it is to be asked again; nil: it may be asked now
+	may  func() error           // why the call may not be sent
+}
+
+// enter finds the call a slot with which it may be sent.
+func (g *gate) enter(ctx context.Context, enter func(context.Context) (*limit.Slot, error)) (*limit.Slot, error) {
+	for {
+		slot, err := enter(ctx)
+		if err != nil || g == nil {
+			return slot, err
+		}
+		again := g.shut()
+		if again == nil {
+			if err = g.may(); err == nil {
+				return slot, nil
+			}
+		}
+		slot.Leave(notSent) // which others need meanwhile
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-again:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // hostOn is the host whose limits count.

@@ -89,22 +89,15 @@ func (r *planRun) closeLocked(key string) {
 	}
 }
 
-// attended waits while the client of a plan fetches answers: nothing is changed
-// while nobody has a request open that could be withdrawn.
-func (r *planRun) attended(ctx context.Context) {
-	for {
-		r.mu.Lock()
-		x, back := r.x, r.back
-		r.mu.Unlock()
-		if x != nil {
-			return
-		}
-		select {
-		case <-back:
-		case <-ctx.Done():
-			return
-		}
+// unattended is closed when the client of a plan is back with its answers; nil: it is
+// there. Nothing is changed while nobody has a request open that could be withdrawn.
+func (r *planRun) unattended() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.x != nil {
+		return nil
 	}
+	return r.back
 }
 
 // ask puts questions to the client on behalf of one call and waits for all the
@@ -193,12 +186,12 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 	handle := rand.Text()
 	out[len(out)-1] = '}'
 	out = jsonrpc.AppendString(append(out, `,"requestState":`...), handle)
-	if !x.s.holdPlan(handle, r) {
+	if err := x.s.holdPlan(handle, r); err != nil {
 		r.mu.Lock()
 		r.x = x
 		close(r.back)
 		r.mu.Unlock()
-		r.cancel(errSessionEnded)
+		r.cancel(err)
 		return false
 	}
 	x.write(jsonrpc.AppendResult(nil, x.msg.ID, append(out, '}')))
@@ -216,12 +209,15 @@ func digest(arguments []byte) [sha256.Size]byte {
 	return sha256.Sum256(arguments)
 }
 
-// holdPlan keeps a plan for the client's next request; false if there will be none.
-func (s *session) holdPlan(handle string, r *planRun) bool {
+// holdPlan keeps a plan for the client's next request, or says why it does not.
+func (s *session) holdPlan(handle string, r *planRun) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.deaf() || len(s.plans) >= mostSuspended {
-		return false
+	switch {
+	case s.closed || s.deaf():
+		return errSessionEnded
+	case len(s.plans) >= mostSuspended:
+		return fmt.Errorf("%d plans of this client wait for its answers already", mostSuspended)
 	}
 	s.plans[handle] = r
 	r.expiry = time.AfterFunc(parkedFor, func() {
@@ -229,7 +225,7 @@ func (s *session) holdPlan(handle string, r *planRun) bool {
 			r.forsake(fmt.Errorf("the client did not answer within %v", parkedFor))
 		}
 	})
-	return true
+	return nil
 }
 
 // forsake ends a plan whose client will not take it up again.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -100,7 +101,8 @@ func (r *planRun) request(risky []*plan.Step) (message string, whole bool) {
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", st.ID, legible(st.Default))
 		}
 	}
-	return b.String(), b.Len() <= mostShown
+	message = b.String()
+	return message, utf8.RuneCountInString(message) <= mostShown
 }
 
 // written is a member of a step as the client wrote it.

@@ -62,10 +62,10 @@ func TestPlanTakesTooLong(t *testing.T) {
 		if want := "a ok, w failed, b cancelled, v cancelled"; a.states() != want || !strings.Contains(a.Ended, "timeout") {
 			t.Errorf("got %s, ended %q, want %s", a.states(), a.Ended, want)
 		}
-		if len(a.Left) == 0 || a.Left[0].Handle == "" {
+		if len(a.Left) == 0 || a.Handle == "" {
 			t.Fatalf("got %+v, want a handle to what did not fit", a.Left)
 		}
-		if text := p.read(fmt.Sprintf(`{"handle":%q,"pointer":"/rows/499/text"}`, a.Left[0].Handle)); text != `{"value":"lorem ipsum dolor sit amet"}` {
+		if text := p.read(fmt.Sprintf(`{"handle":%q,"pointer":"/a/rows/499/text"}`, a.Handle)); text != `{"value":"lorem ipsum dolor sit amet"}` {
 			t.Errorf("got %s", text)
 		}
 		if got := calls(d.foe.ledger()); strings.Count(got, "write") != 1 {

@@ -136,12 +136,12 @@ func TestPlanResultsReassembled(t *testing.T) {
 		p := d.plans(handshake)
 		for name, value := range values {
 			a := p.run(fmt.Sprintf(`{"id":"a","tool":"get","arguments":{"x":%q}}`, name))
-			if len(a.Left) == 0 || a.Left[0].Handle == "" {
+			if len(a.Left) == 0 || a.Handle == "" {
 				t.Errorf("%s: got %+v, want a handle", name, a.Left)
 				continue
 			}
 			var got any
-			if err := json.Unmarshal(p.whole(a.Left[0].Handle, ""), &got); err != nil {
+			if err := json.Unmarshal(p.whole(a.Handle, "/a"), &got); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			want, err := json.Marshal(value)
@@ -152,7 +152,7 @@ func TestPlanResultsReassembled(t *testing.T) {
 				t.Errorf("%s: what was put together is not what there is (%d bytes of %d)", name, len(back), len(want))
 			}
 			for _, l := range a.Left { // what the plan's answer says leads there as well
-				if text := p.read(fmt.Sprintf(`{"handle":%q,"pointer":%s,"offset":%d}`, l.Handle, jsonrpc.AppendString(nil, l.Pointer), l.From)); strings.Contains(text, "nothing there") {
+				if text := p.read(fmt.Sprintf(`{"handle":%q,"pointer":%s,"offset":%d}`, a.Handle, jsonrpc.AppendString(nil, l.Pointer), l.From)); strings.Contains(text, "nothing there") {
 					t.Errorf("%s: %+v: %s", name, l, text)
 				}
 			}
@@ -181,7 +181,7 @@ func TestPlanHandlesEnd(t *testing.T) {
 		p, other := d.plans(handshake), d.plans(stateless)
 		handle := func() string {
 			a := p.run(`{"id":"a","tool":"get"}`)
-			return fmt.Sprintf(`{"handle":%q}`, a.Left[0].Handle)
+			return fmt.Sprintf(`{"handle":%q}`, a.Handle)
 		}
 		h := handle()
 		if text := p.read(h); !strings.Contains(text, "lorem") {
@@ -196,7 +196,7 @@ func TestPlanHandlesEnd(t *testing.T) {
 		if text := p.read(h); !strings.Contains(text, "lorem") {
 			t.Errorf("before its time is over: got %s", text)
 		}
-		if text := p.read("{}"); !strings.Contains(text, "plan 1, step a") {
+		if text := p.read("{}"); !strings.Contains(text, "plan 1, all results") {
 			t.Errorf("got %s", text)
 		}
 		time.Sleep(2 * time.Second)
@@ -223,35 +223,35 @@ func TestPlanReadWrongly(t *testing.T) {
 	p, _, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Budget = 400 })
 	c := connect(t, p, handshake)
 	a := c.plan(`{"steps":[{"id":"a","tool":"large"}]}`)
-	h := a.Left[0].Handle
+	h := a.Handle
 	for arguments, want := range map[string]string{
-		`{"handle":7}`:                                                  "want a string",
-		`{"handle":"nobody's"}`:                                         `"nobody's"`,
-		`{"handle":"","pointer":"rows"}`:                                "JSON pointer",
-		`{"handle":"` + h + `","pointer":"rows"}`:                       "JSON pointer",
-		`{"handle":"` + h + `","pointer":"/rows/~2"}`:                   "JSON pointer",
-		`{"handle":"` + h + `","pointer":["rows"]}`:                     "JSON pointer",
-		`{"handle":"` + h + `","pointer":"/nothing"}`:                   "nothing there",
-		`{"handle":"` + h + `","pointer":"/rows/99999999"}`:             "nothing there",
-		`{"handle":"` + h + `","pointer":"/rows/01"}`:                   "nothing there",
-		`{"handle":"` + h + `","offset":-1}`:                            "whole number",
-		`{"handle":"` + h + `","offset":1.5}`:                           "whole number",
-		`{"handle":"` + h + `","offset":"1"}`:                           "whole number",
-		`{"handle":"` + h + `","offset":99999999999999999999}`:          "whole number",
-		`{"handle":"` + h + `","pointer":"/rows/0/text","offset":1000}`: "the text has 26 bytes",
-		`{"handle":"` + h + `","length":3}`:                             "length: unknown",
-		`[]`:                                                            "want an object",
+		`{"handle":7}`:                                                    "want a string",
+		`{"handle":"nobody's"}`:                                           `"nobody's"`,
+		`{"handle":"","pointer":"rows"}`:                                  "JSON pointer",
+		`{"handle":"` + h + `","pointer":"rows"}`:                         "JSON pointer",
+		`{"handle":"` + h + `","pointer":"/a/rows/~2"}`:                   "JSON pointer",
+		`{"handle":"` + h + `","pointer":["rows"]}`:                       "JSON pointer",
+		`{"handle":"` + h + `","pointer":"/a/nothing"}`:                   "nothing there",
+		`{"handle":"` + h + `","pointer":"/a/rows/99999999"}`:             "nothing there",
+		`{"handle":"` + h + `","pointer":"/a/rows/01"}`:                   "nothing there",
+		`{"handle":"` + h + `","offset":-1}`:                              "whole number",
+		`{"handle":"` + h + `","offset":1.5}`:                             "whole number",
+		`{"handle":"` + h + `","offset":"1"}`:                             "whole number",
+		`{"handle":"` + h + `","offset":99999999999999999999}`:            "whole number",
+		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":1000}`: "the text has 26 bytes",
+		`{"handle":"` + h + `","length":3}`:                               "length: unknown",
+		`[]`:                                                              "want an object",
 	} {
 		if text := c.broken("mcpschedd_read_result", arguments); !strings.Contains(text, want) {
 			t.Errorf("%s: got %q, want %q in it", arguments, text, want)
 		}
 	}
 	for arguments, want := range map[string]string{
-		`{"handle":"` + h + `","offset":5000,"pointer":"/rows"}`:      `{"value":[{"id":2}]}`,
-		`{"handle":"` + h + `","offset":9000,"pointer":"/rows"}`:      `{"value":[]}`,
-		`{"handle":"` + h + `","pointer":"/rows/5000/id"}`:            `{"value":2}`,
-		`{"handle":"` + h + `","pointer":"/rows/0/text","offset":26}`: `{"text":"","bytes":26}`,
-		`{"handle":"` + h + `","pointer":"/rows/0/text","offset":22}`: `{"text":"amet","bytes":26}`,
+		`{"handle":"` + h + `","offset":5000,"pointer":"/a/rows"}`:      `{"value":[{"id":2}]}`,
+		`{"handle":"` + h + `","offset":9000,"pointer":"/a/rows"}`:      `{"value":[]}`,
+		`{"handle":"` + h + `","pointer":"/a/rows/5000/id"}`:            `{"value":2}`,
+		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":26}`: `{"text":"","bytes":26}`,
+		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":22}`: `{"text":"amet","bytes":26}`,
 	} {
 		if got := c.said("mcpschedd_read_result", arguments); got != want {
 			t.Errorf("%s: got %s, want %s", arguments, got, want)
@@ -333,7 +333,7 @@ func TestPlanExcerptsFit(t *testing.T) {
 				continue
 			}
 			for _, more := range []string{"", `,"offset":1`, `,"offset":700`} {
-				text := p.read(fmt.Sprintf(`{"handle":%q%s}`, a.Left[0].Handle, more))
+				text := p.read(fmt.Sprintf(`{"handle":%q%s}`, a.Handle, more))
 				if n := utf8.RuneCountInString(text); n > most {
 					t.Errorf("%s%s: %d characters", name, more, n)
 				}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -83,6 +84,10 @@ type planRun struct {
 	report *plan.Report
 	refuse error // why it was not run
 
+	over    int       // steps that have ended; with the next two of the runner's goroutine alone
+	reached float64   // of the steps, as last told
+	told    time.Time // when something was last told of items
+
 	confirmed bool // the user agrees to what it may change
 
 	mu        sync.Mutex
@@ -125,7 +130,7 @@ func (r *planRun) run() {
 	}
 	runner := plan.Runner{
 		Limits: r.s.srv.policy.Load().Plans.Limits,
-		Call:   r.call, Ended: r.ended, Idle: r.idle, Tokens: tokens,
+		Call:   r.call, Ended: r.ended, Item: r.item, Idle: r.idle, Tokens: tokens,
 	}
 	r.report = runner.Run(r.ctx, r.plan)
 }
@@ -177,8 +182,8 @@ func (r *planRun) wrote() bool {
 // answer is what the client gets of a plan that has been run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := &r.s.srv.policy.Load().Plans
-	return r.report.Answer(r.plan, p.brings(r.plan.Budget), mostBrought, deliver.Tokens, func(id string, v plan.Value) string {
-		return r.keep(fmt.Sprintf("plan %d, step %s", r.number, id), v.JSON)
+	return r.report.Answer(r.plan, p.brings(r.plan.Budget), mostBrought, deliver.Tokens, func(v plan.Value) string {
+		return r.keep(fmt.Sprintf("plan %d, all results", r.number), v.JSON)
 	})
 }
 
@@ -193,7 +198,8 @@ func (r *planRun) keep(of string, value []byte) (handle string) {
 }
 
 // ended tells the client how far the plan has come, if it wants to know.
-func (r *planRun) ended(st *plan.Status, ended, of int) {
+func (r *planRun) ended(st *plan.Status, ended, _ int) {
+	r.over = ended
 	x := r.current()
 	if x == nil || x.token == nil {
 		return
@@ -202,8 +208,29 @@ func (r *planRun) ended(st *plan.Status, ended, of int) {
 	if st.Calls > 0 {
 		text += fmt.Sprintf(" (%d ms)", st.Took.Milliseconds())
 	}
-	params := fmt.Appendf(nil, `{"progress":%d,"total":%d,"message":`, ended, of)
-	x.hear("notifications/progress", append(jsonrpc.AppendString(params, text), '}'))
+	r.progress(x, float64(ended), text)
+}
+
+// item tells the client how far a step with many items is, once a second at most.
+func (r *planRun) item(st *plan.Step, done, of int) {
+	now := time.Now()
+	x := r.current()
+	if x == nil || x.token == nil || now.Sub(r.told) < time.Second {
+		return
+	}
+	r.told = now
+	r.progress(x, float64(r.over)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", st.ID, done, of))
+}
+
+// progress tells the client that the plan has got further; never that it has got less
+// far, as when another step begins its items.
+func (r *planRun) progress(x *exchange, to float64, what string) {
+	if to <= r.reached {
+		return
+	}
+	r.reached = to
+	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(to, 'f', -1, 64), len(r.plan.Steps))
+	x.hear("notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }
 
 // current is the request that the plan is served for at this moment; nil: none.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -115,8 +116,12 @@ func (n *NamedPlan) filled(arguments []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Check(arguments); err != nil {
-		return nil, err
+	var wrong []error
+	for _, f := range s.Faults(arguments) {
+		wrong = append(wrong, errors.New(f.String()))
+	}
+	if wrong != nil {
+		return nil, errors.Join(wrong...)
 	}
 	for m := range jsonrpc.Members(n.Parameters) {
 		if value := jsonrpc.Get(m.Value, "default"); value != nil && jsonrpc.Get(arguments, string(m.Name)) == nil {

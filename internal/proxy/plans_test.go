@@ -95,10 +95,11 @@ type planAnswer struct {
 	}
 	Outputs map[string]json.RawMessage
 	Left    []struct {
-		Step, Pointer, What, Handle string
-		From, Count                 int
+		Pointer, What string
+		From          int `json:"offset"`
+		Count         int
 	} `json:"left_out"`
-	Ended string
+	Handle, Ended string
 }
 
 func (c *caller) plan(arguments string) planAnswer {

@@ -17,11 +17,12 @@ import (
 // of its own, so that it is judged, stored, limited, counted and learned from as any
 // other.
 func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
-	if c.Step.Writes {
-		r.attended(ctx)
-	}
 	if err := r.may(c); err != nil {
 		return plan.Result{Err: err.Error()}
+	}
+	var g *gate
+	if c.Step.Writes || tells(c.Step) {
+		g = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
 	}
 	params := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Step.Tool.Name))
 	params = jsonrpc.Set(params, "arguments", c.Arguments)
@@ -29,7 +30,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	asked := params
 	var last []byte // result that asked for input
 	for range maxRounds {
-		result, doubtful, again := r.exchange(ctx, asked)
+		result, doubtful, again := r.exchange(ctx, asked, g)
 		doubt = doubt || doubtful
 		if again == nil {
 			result.Doubt = result.Err != "" && doubt
@@ -70,7 +71,8 @@ func (r *planRun) may(c plan.Call) error {
 	if !p.Enabled {
 		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
 	}
-	if now := r.s.serverOf(c.Step.Tool.Name); c.Step.Writes && now != "" && now != r.servers[c.Step.Tool.Name] {
+	was, now := r.servers[c.Step.Tool.Name], r.s.serverOf(c.Step.Tool.Name)
+	if (c.Step.Writes || tells(c.Step)) && was != now && was != "" && now != "" {
 		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
 	}
 	mutations := p.Mutations
@@ -91,14 +93,14 @@ func (s *session) serverOf(tool string) string {
 }
 
 // exchange makes the call once. again is a result that asks for input.
-func (r *planRun) exchange(ctx context.Context, params []byte) (result plan.Result, doubt bool, again []byte) {
+func (r *planRun) exchange(ctx context.Context, params []byte, g *gate) (result plan.Result, doubt bool, again []byte) {
 	r.mu.Lock()
 	r.calls++
 	key := fmt.Sprintf("plan %d call %d", r.number, r.calls) // no id of a client's looks like that
 	r.mu.Unlock()
 	to := &stepOutlet{r: r}
 	x := &exchange{
-		job: job{s: r.s, method: "tools/call", params: params, step: true},
+		job: job{s: r.s, method: "tools/call", params: params, step: true, gate: g},
 		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r,
 		stateless: r.stateless, hop: r.hop,
 	}

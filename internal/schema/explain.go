@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,16 +26,8 @@ func (w *WrongType) Wants(kind string) bool {
 	return slices.Contains(w.Want, kind) || kind == "number" && slices.Contains(w.Want, "integer")
 }
 
-// fault is one thing that is wrong.
-type fault struct {
-	at   []string // names and indexes from the outermost value on
-	text string
-	want []string // the types that it may have, where it has another
-}
-
 // explain makes one line of what the validator found in a value: of the first
-// fault in the order of their places, for the validator finds them in any order.
-// whole is what the value is called.
+// fault in the order of their places. whole is what the value is called.
 func explain(err error, value any, whole string) error {
 	if err == nil {
 		return nil
@@ -45,16 +36,11 @@ func explain(err error, value any, whole string) error {
 	if !ok {
 		return fmt.Errorf("%s: %s", whole, short(err.Error()))
 	}
-	all := faults(nil, found)
-	if len(all) == 0 {
-		return fmt.Errorf("%s: not what it has to be", whole)
-	}
-	least := slices.MinFunc(all, func(a, b fault) int {
-		return cmp.Or(slices.Compare(a.at, b.at), cmp.Compare(a.text, b.text))
-	})
-	line := path(least.at, value, whole) + ": " + short(least.text)
-	if len(least.want) > 0 && len(least.at) == 1 {
-		return &WrongType{Member: least.at[0], Want: least.want, line: line}
+	all := collected(found, value, whole, 1)
+	least := all[0]
+	line := least.String()
+	if len(least.want) > 0 && len(least.Path) == 1 {
+		return &WrongType{Member: least.Path[0], Want: least.want, line: line}
 	}
 	return errors.New(line)
 }
@@ -65,46 +51,6 @@ func oneLine(err error, doc any) error {
 		return explain(invalid.Err, doc, "root")
 	}
 	return errors.New(short(err.Error()))
-}
-
-// faults takes what the validator found apart, and adds it to all.
-func faults(all []fault, e *jsonschema.ValidationError) []fault {
-	at := e.InstanceLocation
-	switch k := e.ErrorKind.(type) {
-	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
-		for _, cause := range e.Causes {
-			all = faults(all, cause)
-		}
-		return all
-	case *kind.AnyOf:
-		return alternatives(all, e)
-	case *kind.OneOf:
-		if len(k.Subschemas) > 0 {
-			return append(all, fault{at: at, text: "fits more than one of the forms it may have"})
-		}
-		return alternatives(all, e)
-	case *kind.Required:
-		return first(all, at, k.Missing, "missing")
-	case *kind.DependentRequired:
-		return first(all, at, k.Missing, "missing beside "+quoted(k.Prop))
-	case *kind.Dependency:
-		return first(all, at, k.Missing, "missing beside "+quoted(k.Prop))
-	case *kind.AdditionalProperties:
-		return first(all, at, k.Properties, "not allowed")
-	case *kind.PropertyNames:
-		return append(all, fault{text: "a member may not be called " + quoted(k.Property)}) // its place is not to be relied on
-	case *kind.Type:
-		return append(all, mistyped(at, k.Want, k.Got))
-	case *kind.Enum:
-		return append(all, fault{at, limit(k), others(k.Got, k.Want)})
-	case *kind.Const:
-		return append(all, fault{at, limit(k), others(k.Got, []any{k.Want})})
-	}
-	return append(all, fault{at: at, text: limit(e.ErrorKind)})
-}
-
-func mistyped(at, want []string, have string) fault {
-	return fault{at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have), want}
 }
 
 // others are the types of the values that one has to be among, if it has none of
@@ -165,38 +111,6 @@ func limit(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("elements %d and %d are equal", k.Duplicates[0], k.Duplicates[1])
 	}
 	return "does not hold to " + strings.Join(k.KeywordPath(), "/")
-}
-
-// alternatives explains a value that fits none of several schemas. Where all of
-// them want another type, those are named; where all but one do, that one was
-// meant.
-func alternatives(all []fault, e *jsonschema.ValidationError) []fault {
-	var want []string
-	var meant []*jsonschema.ValidationError
-	have := ""
-	for _, cause := range e.Causes {
-		if k, ok := cause.ErrorKind.(*kind.Type); ok && len(cause.InstanceLocation) == len(e.InstanceLocation) {
-			want, have = append(want, k.Want...), k.Got
-		} else {
-			meant = append(meant, cause)
-		}
-	}
-	switch {
-	case len(meant) == 1:
-		return faults(all, meant[0])
-	case len(meant) == 0 && len(want) > 0:
-		slices.Sort(want)
-		return append(all, mistyped(e.InstanceLocation, slices.Compact(want), have))
-	}
-	return append(all, fault{at: e.InstanceLocation, text: fmt.Sprintf("fits none of the %d forms it may have", len(e.Causes))})
-}
-
-// first adds that of several members which would be told of.
-func first(all []fault, at, names []string, text string) []fault {
-	if len(names) == 0 {
-		return all
-	}
-	return append(all, fault{at: append(slices.Clone(at), slices.Min(names)), text: text})
 }
 
 // oneOf lists the values of an enum, as far as they are few.

@@ -8,41 +8,33 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// CheckOpen reports the first thing that is wrong with arguments whatever will stand
-// in some places of them, which are paths of names and indexes and hold anything yet.
-// Unlike [Schema.Check] it finds nothing wrong with arguments that it cannot read
-// within its bounds.
+// FaultsOpen is all that is wrong with arguments whatever will stand in some places of
+// them, which are paths of names and indexes and hold anything yet. Like [Schema.Faults]
+// it tells of 20 at most; unlike it, it finds nothing wrong with arguments that it
+// cannot read within its bounds.
 //
-//	s.CheckOpen([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
+//	s.FaultsOpen([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
 //	// issue_number: want integer, have string
-func (s *Schema) CheckOpen(arguments []byte, open [][]string) (err error) {
+func (s *Schema) FaultsOpen(arguments []byte, open [][]string) []Fault {
 	if s == nil || s.root == nil || slices.ContainsFunc(open, func(at []string) bool { return len(at) == 0 }) {
 		return nil
 	}
 	value, _, err := decode(arguments, argumentLimits)
-	if err != nil {
-		return nil
-	}
 	left := MaxEffort
-	if s.afford(value, &left) != nil {
+	if err != nil || s.afford(value, &left) != nil {
 		return nil
 	}
-	defer func() {
-		if recover() != nil {
-			err = nil // the validator failed: nothing was found
-		}
-	}()
-	found, ok := s.root.Validate(value).(*jsonschema.ValidationError)
-	if !ok {
-		return nil
+	found, err := s.validate(value)
+	if err != nil {
+		return nil // the validator failed: nothing was found
 	}
-	if len(open) > 0 {
+	if found != nil && len(open) > 0 {
 		found = places(open).certain(found)
 	}
 	if found == nil {
 		return nil
 	}
-	return explain(found, value, "arguments")
+	return collected(found, value, "arguments", maxFaults)
 }
 
 // places are paths to what is not known.

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-func TestCheckOpen(t *testing.T) {
+func TestFaultsOpen(t *testing.T) {
 	for _, c := range []struct{ name, schema, arguments, open, want string }{
 		{"what is open is not looked at", issues, `{"owner":null,"repo":"r"}`, "owner", ""},
 		{"what is beside it is", issues, `{"owner":null,"repo":"r","issue_number":"7"}`, "owner", "issue_number: want integer, have string"},
@@ -42,7 +42,7 @@ func TestCheckOpen(t *testing.T) {
 			for path := range strings.FieldsSeq(c.open) {
 				open = append(open, slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" }))
 			}
-			if got := text(compiled(t, c.schema).CheckOpen([]byte(c.arguments), open)); got != c.want {
+			if got := lines(compiled(t, c.schema).FaultsOpen([]byte(c.arguments), open)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -67,7 +67,7 @@ func TestOpenIsCertain(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := g.path()
-		found := s.CheckOpen(g.fill(path, "null"), [][]string{path})
+		found := s.FaultsOpen(g.fill(path, "null"), [][]string{path})
 		wants := s.Wants(path)
 		if found != nil {
 			wrong++
@@ -178,4 +178,13 @@ func (g generator) fill(path []string, value string) []byte {
 		}
 	}
 	return []byte(value)
+}
+
+// lines are faults as they are told, one a line.
+func lines(all []schema.Fault) string {
+	var each []string
+	for _, f := range all {
+		each = append(each, f.String())
+	}
+	return strings.Join(each, "\n")
 }

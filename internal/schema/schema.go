@@ -86,26 +86,36 @@ var ErrSpent = errors.New("arguments: not checked: no effort left for it")
 // CheckWithin does what Check does with the effort that is left, and takes off what
 // it needs. Where that is not enough it is [ErrSpent], and only what it took to
 // find out is taken off.
-func (s *Schema) CheckWithin(arguments []byte, left *int) (err error) {
+func (s *Schema) CheckWithin(arguments []byte, left *int) error {
+	value, found, err := s.find(arguments, left)
+	if err != nil || found == nil {
+		return err
+	}
+	return explain(found, value, "arguments")
+}
+
+// find reads arguments and is what is wrong with them; nil if nothing is. It is an
+// error if they are no object, or cannot be checked with the effort that is left.
+func (s *Schema) find(arguments []byte, left *int) (value any, found *jsonschema.ValidationError, err error) {
 	if *left <= 0 {
-		return ErrSpent
+		return nil, nil, ErrSpent
 	}
 	value, took, err := decode(arguments, argumentLimits)
 	*left -= took
 	if err != nil {
-		return fmt.Errorf("arguments: %w", err)
+		return nil, nil, fmt.Errorf("arguments: %w", err)
 	}
 	if _, ok := value.(map[string]any); !ok {
-		return fmt.Errorf("arguments: want object, have %s", nameOf(value))
+		return nil, nil, fmt.Errorf("arguments: want object, have %s", nameOf(value))
 	}
 	if s == nil || s.root == nil {
-		return nil
+		return value, nil, nil
 	}
 	if err := s.afford(value, left); err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer unharmed(&err)
-	return explain(s.root.Validate(value), value, "arguments")
+	found, err = s.validate(value)
+	return value, found, err
 }
 
 // afford takes what checking a value needs off what is left.

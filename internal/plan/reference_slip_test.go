@@ -1,0 +1,116 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/plan"
+)
+
+// A reference that was written slightly wrong went to the tool as it was written, and
+// a file had "${a#/total}" in it.
+func TestSlipsAreDefects(t *testing.T) {
+	const (
+		aText   = `; {"$lit": "…"} leaves a text as it is`
+		anObjct = `; {"$lit": {…}} leaves an object as it is`
+	)
+	object := func(wrote, meant string) [2]string {
+		return [2]string{`{"$ref":"` + wrote + `"}`, fmt.Sprintf(`%q: no reference as it stands: want {"$ref": %q}`, wrote, meant) + anObjct}
+	}
+	for _, c := range [][2]string{
+		object("a", "a#"),
+		object("a#total", "a#/total"),
+		object("a.x", "a#/x"),
+		object("a.items[0].n", "a#/items/0/n"),
+		object("a/x", "a#/x"),
+		object("a[0]", "a#/0"),
+		object("a#.x", "a#/x"),
+		object("a#/~2", "a#/~02"),
+		object("#/a", "a#"),
+		object("#/a/x", "a#/x"),
+		object("/a/x", "a#/x"),
+		object("#/steps/a/x", "a#/x"),
+		object("steps.a.x", "a#/x"),
+		object("$.a.x", "a#/x"),
+		object("${a#/x}", "a#/x"),
+		object("later.x", "later#/x"), // though it is not read yet
+		{`{"$ref":"a","default":1}`, `"a": no reference as it stands: want {"$ref": "a#"}` + anObjct},
+		{`{"$ref":"a#/x","title":"t"}`, `"a#/x": no reference, as "title" stands beside it: only "default" may` + anObjct},
+		{`{"$ref":"$ref:a"}`, `"$ref:a": write it as the value itself, or {"$ref": "step#/json/pointer"}`},
+		{`"$ref:a#/x"`, `"$ref:a#/x": want {"$ref": "a#/x"}` + aText},
+		{`"$ref:a/x/0"`, `"$ref:a/x/0": want {"$ref": "a#/x/0"}` + aText},
+		{`"id ${a#/total}"`, `"id ${a#/total}": a text with references in it is {"$tpl": "… ${a#/total} …"}` + aText},
+		{`"${a#/total}"`, `"${a#/total}": no reference as it stands: want {"$ref": "a#/total"}, or {"$tpl": "${a#/total}"} for a text` + aText},
+		{`"\u0024{a#/total}"`, `"${a#/total}": no reference as it stands: want {"$ref": "a#/total"}, or {"$tpl": "${a#/total}"} for a text` + aText},
+		{`"x ${a#}"`, `"x ${a#}": a text with references in it is {"$tpl": "… ${a#} …"}` + aText},
+		{`"x ${a#total}"`, `"x ${a#total}": a text with references in it is {"$tpl": "… ${a#/total} …"}` + aText},
+		{`"${HOME} ${b#x} ${a#/x}"`, `"${HOME} ${b#x} ${a#/x}": a text with references in it is {"$tpl": "… ${a#/x} …"}` + aText},
+		{`"${a#/x and on"`, `"${a#/x and on": a text with references in it is {"$tpl": "… ${a#} …"}` + aText},
+		{`"$${a#/x}"`, `"$${a#/x}": a text with references in it is {"$tpl": "… ${a#/x} …"}` + aText},
+		{`{"${a#/x}":1}`, `"${a#/x}": the name of a member cannot be a reference` + anObjct},
+		{`[{"deep":["x",{"$ref":"a"}]}]`, `"a": no reference as it stands: want {"$ref": "a#"}` + anObjct},
+	} {
+		p, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"put","tool":"a","arguments":{"text":`+c[0]+`}}`, `{"id":"later","tool":"a"}`)), parsing(t))
+		if p != nil || len(defects) != 1 || defects[0].Message != c[1] || defects[0].Step != "put" || !strings.HasPrefix(defects[0].Pointer, "/steps/1/arguments/text") {
+			t.Errorf("%s: got  %v\nwant %s", c[0], defects, c[1])
+		}
+	}
+}
+
+// What leads to no step of the plan is somebody else's.
+func TestSlipsOfOthersStay(t *testing.T) {
+	for _, value := range []string{
+		`{"$ref":"#/definitions/x"}`, `{"$ref":"#/$defs/a"}`, `{"$ref":"#"}`, `{"$ref":"https://example.com/a#/x"}`, `{"$ref":"common.json"}`,
+		`{"$ref":"b"}`, `{"$ref":"b.x"}`, `{"$ref":"aa"}`, `{"$ref":"a-b"}`, `{"$ref":"a b"}`, `{"$ref":"a: b"}`, `{"$ref":"item"}`, `{"$ref":"params.x"}`,
+		`{"$ref":"a","type":"string"}`, `{"$ref":["a"]}`, `{"$ref":""}`, `{"$ref":"$"}`, `{"$ref":"b#/x","title":1}`,
+		`"${b#prefix}"`, `"${a}"`, `"${a%%x}"`, `"${a:-x}"`, `"${aa#x} ${#a} $a#"`, `"a#/x"`, `"${"`, `"${a"`, `"${item#x}"`, `"${params#x}"`, `"${#}"`,
+		`{"$lit":"${a#/x}"}`, `{"$lit":{"$ref":"a"}}`, `{"a":{"$lit":{"$ref":"a.x"}}}`,
+	} {
+		p, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"put","tool":"a","arguments":{"x":`+value+`}}`)), parsing(t))
+		switch {
+		case p == nil:
+			t.Errorf("%s: %v", value, defects)
+		case p.Steps[1].Arguments.Constant() == nil:
+			t.Errorf("%s: it is not left as it is", value)
+		}
+	}
+}
+
+// item, index and params count where they lead to something.
+func TestSlipsInScope(t *testing.T) {
+	for name, wrong := range map[string]bool{"item": true, "index": true, "params": true, "other": false} {
+		for _, value := range []string{`{"$ref":"` + name + `.x"}`, `"${` + name + `#/x}"`} {
+			o := parsing(t)
+			o.Params = []byte(`{"x":1}`)
+			raw := steps(`{"id":"a","tool":"a"}`, `{"id":"each","tool":"a","for_each":{"$ref":"a#"},"arguments":{"v":`+value+`}}`)
+			if _, defects := plan.Parse([]byte(raw), o); (len(defects) == 1) != wrong {
+				t.Errorf("%s: got %v, want that it is wrong: %v", value, defects, wrong)
+			}
+		}
+	}
+	_, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","for_each":{"$ref":"a.items"},"when":{"ref":{"$ref":"a"},"op":"eq","value":"${a#/x}"}}`)), parsing(t))
+	told(t, defects, []string{
+		`step "b" at /steps/1/when/value: "${a#/x}": no reference as it stands: `,
+		`step "b" at /steps/1/when/ref: "a": no reference as it stands: want {"$ref": "a#"}`,
+		`step "b" at /steps/1/for_each: "a.items": no reference as it stands: want {"$ref": "a#/items"}`,
+	})
+	_, defects = plan.Schedule([]byte(`{"calls":[{"tool":"a"},{"tool":"a","arguments":{"x":{"$ref":"1.x"}}}]}`), parsing(t))
+	told(t, defects, []string{`step "2" at /calls/1/arguments/x: "1.x": no reference as it stands: want {"$ref": "1#/x"}; {"$lit": {…}} leaves an object as it is`})
+}
+
+// Whatever form is told to be the right one is a reference.
+func TestSlipsAreMended(t *testing.T) {
+	for _, wrote := range []string{"a", "a.b", "a[0][1].c", "a/~", "#/a/~2/~01", "a..b", "a#b#c", "a['x y']", `a[\"x\"]`, "a." + strings.Repeat("x.", 20)} {
+		_, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","arguments":{"x":{"$ref":"`+wrote+`"}}}`)), parsing(t))
+		if len(defects) != 1 {
+			t.Fatalf("%s: got %v", wrote, defects)
+		}
+		_, meant, _ := strings.Cut(defects[0].Message, "want ")
+		meant, _, _ = strings.Cut(meant, "; {\"$lit")
+		p, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","arguments":{"x":`+meant+`}}`)), parsing(t))
+		if p == nil || len(p.Steps[1].Needs) != 1 {
+			t.Errorf("%s: told to write %s: %v", wrote, meant, defects)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package plan_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+)
+
+// checkLeft holds that nothing is left out in silence: of each result that is not
+// there as it was, a part is named where it can be read, or it is counted.
+func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
+	t.Helper()
+	var a struct {
+		Outputs map[string]json.RawMessage
+		Handle  string
+		Left    []struct {
+			Pointer, What string
+			Count         int
+		} `json:"left_out"`
+	}
+	if err := json.Unmarshal(structured, &a); err != nil {
+		t.Fatal(err)
+	}
+	named, counted := make(map[string]bool), 0
+	for _, l := range a.Left {
+		if l.What == "outputs" {
+			counted += l.Count
+			continue
+		}
+		id, _, _ := strings.Cut(l.Pointer[1:], "/")
+		named[id] = true
+		if jsonrpc.At(kept, l.Pointer) == nil {
+			t.Errorf("nothing is kept at %q", l.Pointer)
+		}
+	}
+	for _, st := range r.Steps {
+		switch got := a.Outputs[st.Step.ID]; {
+		case !st.Output || st.State != plan.OK || bytes.Equal(got, st.Result.JSON) || named[st.Step.ID]:
+		case got != nil:
+			t.Errorf("%s is cut, and nobody says so: %s", st.Step.ID, got)
+		default:
+			counted--
+		}
+		if kept != nil && st.Output && st.State == plan.OK && !bytes.Equal(jsonrpc.At(kept, "/"+st.Step.ID), st.Result.JSON) {
+			t.Errorf("%s is not what is kept of it", st.Step.ID)
+		}
+	}
+	if counted != 0 {
+		t.Errorf("%d more are said to be left out than are", counted)
+	}
+	if (a.Handle != "") != (len(a.Left) > 0) || (kept != nil) != (a.Handle != "") {
+		t.Errorf("got handle %q to %d bytes, and %d named", a.Handle, len(kept), len(a.Left))
+	}
+}
+
+// A small budget lost results without a word and without a handle to them.
+func TestAnswerSmallBudget(t *testing.T) {
+	for _, c := range []struct {
+		steps, bytes, tokens int
+		within               bool
+		outputs              int // at least
+	}{
+		{1, 3000, 50, true, 0},
+		{1, 3000, 1, false, 0},
+		{1, 3000, 150, true, 1},
+		{100, 1000, 2000, true, 30},
+		{100, 8, 2000, true, 100},
+		{100, 1000, 60, true, 0},
+		{1000, 1000, 100, true, 0},
+		{1000, 50_000, 2000, true, 20},
+	} {
+		var steps []string
+		for i := range c.steps {
+			steps = append(steps, fmt.Sprintf(`{"id":"step_%d","tool":"read"}`, i))
+		}
+		p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
+		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {
+			return plan.Result{JSON: []byte(`["` + strings.Repeat("x", c.bytes) + `"]`)}
+		}}
+		report := r.Run(t.Context(), p)
+		var kept []byte
+		structured, _ := report.Answer(p, c.tokens, 0, nil, func(v plan.Value) string {
+			kept = v.JSON
+			return strings.Repeat("h", 26)
+		})
+		limit := 0
+		if c.within {
+			limit = c.tokens
+		}
+		checkAnswer(t, structured, limit, 0)
+		checkLeft(t, report, structured, kept)
+		outputs := 0
+		for range jsonrpc.Members(jsonrpc.Get(structured, "outputs")) {
+			outputs++
+		}
+		if outputs < c.outputs {
+			t.Errorf("%+v: got %d outputs", c, outputs)
+		}
+		t.Logf("%+v: %d tokens, %d outputs", c, len(structured)/4, outputs)
+	}
+}
+
+// Without anywhere to keep results, what is left out is named all the same.
+func TestAnswerKeepsNothing(t *testing.T) {
+	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`)
+	r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {
+		return plan.Result{JSON: []byte(`"` + strings.Repeat("x", 3000) + `"`)}
+	}}
+	report := r.Run(t.Context(), p)
+	for name, keep := range map[string]plan.Keeper{"none": nil, "full": func(plan.Value) string { return "" }} {
+		structured, _ := report.Answer(p, 50, 0, nil, keep)
+		if text := string(structured); !strings.Contains(text, `"left_out":[{"pointer":"/a"`) || strings.Contains(text, "handle") {
+			t.Errorf("%s: got %s", name, text)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/schema"
+)
+
+// strict is a tool that writes, and says what it takes.
+func strict(t testing.TB, writes func([]byte) bool) plan.Options {
+	t.Helper()
+	s, err := schema.Compile([]byte(`{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"integer"},"rows":{"type":"array"}},"required":["text"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Options{Find: func(name string) *plan.Tool {
+		if name == "put" {
+			return &plan.Tool{Name: "put", Input: s, Writes: writes}
+		}
+		return tools[name]
+	}}
+}
+
+// A slip in a reference is null, and was sent to a tool that writes, though its
+// schema wants a string.
+func TestRunChecksArguments(t *testing.T) {
+	const a = `{"id":"a","tool":"read","arguments":{"give":{"total":"7","n":[1]}}},`
+	many := `{"id":"a","tool":"read","arguments":{"give":[` + strings.Repeat("1,", 20_000) + `1]}},`
+	for _, c := range []struct{ name, steps, want string }{
+		{
+			"null", a + `{"id":"p","tool":"put","arguments":{"text":"$ref:a.totl"}}`,
+			"p failed: not called: text: want string, have null (input schema of put)",
+		},
+		{
+			"two", a + `{"id":"p","tool":"put","arguments":{"text":"$ref:a.totl","n":"$ref:a.n"}}`,
+			"p failed: not called: n: want integer, have array; text: want string, have null (input schema of put)",
+		},
+		{"what fits", a + `{"id":"p","tool":"put","arguments":{"text":"$ref:a.total","n":{"$ref":"a#/n/0"}}}`, "p ok"},
+		{
+			"an item", a + `{"id":"p","tool":"put","for_each":{"$ref":"a#/n"},"arguments":{"text":"$ref:item.x"}}`,
+			"p failed: item 0: not called: text: want string, have null (input schema of put)",
+		},
+		{"too much to check", many + `{"id":"p","tool":"put","arguments":{"text":"x","rows":"$ref:a"}}`, "p ok"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServers()
+				p, defects := plan.Parse([]byte(`{"steps":[`+c.steps+`]}`), strict(t, always))
+				if len(defects) > 0 {
+					t.Fatal(defects)
+				}
+				report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
+				if got := strings.Split(fates(report), "\n")[1]; got != c.want {
+					t.Errorf("got %s, want %s", got, c.want)
+				}
+				if report.Steps[1].Doubt {
+					t.Error("in doubt, though it was not called")
+				}
+				if called := strings.Contains(s.ids(), "p"); called != strings.HasSuffix(c.want, "ok") {
+					t.Errorf("got calls %s", s.ids())
+				}
+			})
+		})
+	}
+}
+
+// large is a result of many items, some MB long, whose last member is far from its
+// beginning.
+func large(n int) []byte {
+	return []byte(`{"items":[` + strings.Repeat(`{"id":12345,"name":"a name","tags":["x","y","z"]},`, n) + `0],"total":7,"none":null}`)
+}
+
+// What references read does not depend on how large the result is: one of a few
+// bytes and one that places are looked for in once give the same arguments.
+func TestRunReadsLargeResults(t *testing.T) {
+	arguments := `{"all":["$ref:a.total","$ref:a.total",{"$ref":"a#/total"},{"$ref":"a#/items/2/name"},"$ref:a.nothing.there",
+		{"$ref":"a#/nothing","default":3},{"$ref":"a#/none","default":4},"$ref:a.none",{"$ref":"a#/items/1/*","default":5},{"$ref":"a#/items/0/tags"},
+		{"$ref":"a#/items/0/tags/*"},"$ref:a.items.0.tags.9",{"$tpl":"${a#/total} of ${a#/items/0/name}"}],"i":{"$ref":"item#/v"}}`
+	for _, missing := range []string{"", `{"$ref":"a#/items/0/nam"}`, `{"$ref":"a#/items/0/tags/*/x"}`} {
+		arguments := arguments
+		if missing != "" {
+			arguments = `{"x":` + missing + `}`
+		}
+		var got []string
+		for _, n := range []int{3, 3000} {
+			p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"w","tool":"read","when":"$ref:a.total"},{"id":"v","tool":"read","when":{"ref":"$ref:a.nothing","op":"exists"}},
+				{"id":"list","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","max_parallel":1,"arguments":`+arguments+`}]}`)
+			r := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
+				switch c.Step.ID {
+				case "a":
+					return plan.Result{JSON: large(n)}
+				case "list":
+					return plan.Result{JSON: []byte(`[{"v":1},{"v":2}]`)}
+				}
+				return plan.Result{JSON: c.Arguments}
+			}}
+			report := r.Run(t.Context(), p)
+			e := report.Steps[4]
+			got = append(got, fmt.Sprintf("%s %s\n%s %s\n%s", report.Steps[1].State, report.Steps[2].State, e.State, e.Reason, e.Result.JSON))
+		}
+		if diff := cmp.Diff(got[0], got[1]); diff != "" {
+			t.Errorf("-small +large\n%s", diff)
+		}
+		if missing == "" && !strings.HasPrefix(got[0], "ok skipped\nok \n") || missing != "" && !strings.Contains(got[0], "leads nowhere") {
+			t.Errorf("got %s", got[0])
+		}
+	}
+}
+
+// Nine hundred references into a result of some MB kept all other steps from
+// beginning, and the plan from being cancelled, until the last of them had been read.
+func TestRunCancelledWhileReading(t *testing.T) {
+	var refs []string
+	for i := range 900 {
+		refs = append(refs, fmt.Sprintf(`{"$ref":"a#/items/%d/id"}`, 20_000-i))
+	}
+	var read atomic.Bool // to the end
+	o := plan.Options{Find: func(name string) *plan.Tool {
+		return &plan.Tool{Name: name, Writes: func(arguments []byte) bool {
+			if len(arguments) > 2*900 {
+				read.Store(true)
+			}
+			return false
+		}}
+	}}
+	p, defects := plan.Parse([]byte(`{"steps":[{"id":"a","tool":"t"},{"id":"quick","tool":"t","depends_on":["a"]},{"id":"next","tool":"t","depends_on":["quick"]},
+		{"id":"last","tool":"t","depends_on":["next"]},{"id":"b","tool":"t","arguments":{"x":[`+strings.Join(refs, ",")+`]}}]}`), o)
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+		switch c.Step.ID {
+		case "a":
+			return plan.Result{JSON: large(20_001)}
+		case "last":
+			cancel() // while the other one is read for
+		}
+		return plan.Result{JSON: []byte("1")}
+	}}
+	report := r.Run(ctx, p)
+	want := "a ok\nquick ok\nnext ok\nlast ok\nb failed: cut short: cancelled"
+	if got := fates(report); got != want || report.Steps[4].Calls > 0 || read.Load() {
+		t.Errorf("got\n%s\nread to the end: %t, want\n%s", got, read.Load(), want)
+	}
+}
+
+// What is kept of a result for a reference gives what the whole does, down to what
+// is said where there is nothing.
+func FuzzPart(f *testing.F) {
+	for _, pointer := range []string{"/items/1/id", "/items/*/id", "/items/*/tags/*", "/items/9", "/none", "/*", "/a~1b/~0", "/items/*/no", "/", "/total/x"} {
+		f.Add(large(2), pointer, false, false)
+		f.Add([]byte(`{"a/b":{"~":[1]},"*":{"id":2},"":[[],{}]}`), pointer, true, true)
+		f.Add([]byte(`[{"items":[null]},[3]]`), "/*/0", true, false)
+	}
+	f.Fuzz(func(t *testing.T, value []byte, pointer string, null, standin bool) {
+		if !jsonrpc.Valid(value) || !jsonrpc.ValidPointer(pointer) || pointer == "" || !utf8.ValidString(pointer) || strings.Count(pointer, "/") > 60 {
+			return
+		}
+		r := &plan.Ref{Step: "a", Pointer: pointer, Null: null, At: "/at"}
+		if standin {
+			r.Default = []byte(`"default"`)
+		}
+		whole, err := plan.ResolveRef(r, func(*plan.Ref) (plan.Value, error) { return plan.Value{JSON: value}, nil })
+		part, wrong := plan.ResolveRef(r, plan.PartOf(value))
+		if string(whole.JSON) != string(part.JSON) || fmt.Sprint(err) != fmt.Sprint(wrong) {
+			t.Errorf("%s of %s: got %s, %v, want %s, %v", pointer, value, part.JSON, wrong, whole.JSON, err)
+		}
+	})
+}
+
+// A result stays until the arguments have been made of it, and no longer.
+func TestRunHoldsWhatIsRead(t *testing.T) {
+	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read","arguments":{"x":{"$ref":"a#/total"}}},
+		{"id":"late","tool":"read","depends_on":["a"]},{"id":"c","tool":"read","arguments":{"x":{"$ref":"b#/total"},"y":"$ref:late"}}],"output_steps":["c"]}`)
+	size := len(large(2000))
+	r := &plan.Runner{Limits: plan.Limits{Bytes: size + size/2}, Call: func(_ context.Context, c plan.Call) plan.Result {
+		switch c.Step.ID {
+		case "a", "b":
+			return plan.Result{JSON: large(2000)}
+		}
+		return plan.Result{JSON: c.Arguments}
+	}}
+	report := r.Run(t.Context(), p)
+	if got := fates(report); got != "a ok\nb ok\nlate ok\nc ok" {
+		t.Errorf("got\n%s", got)
+	}
+	if got := string(report.Steps[3].Result.JSON); got != `{"x":7,"y":{}}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Text that is JSON counted twice towards the bytes that results may have, and now
+// what a reference to the whole reads must still be the text as it was.
+func TestRunCountsTextOnce(t *testing.T) {
+	text := " [1,\n 2]  \n"
+	p, defects := plan.Parse([]byte(`{"steps":[{"id":"a","tool":"read"},{"id":"s","tool":"put","arguments":{"text":"$ref:a"}},
+		{"id":"j","tool":"read","arguments":{"x":"$ref:a"}},{"id":"rows","tool":"read"},{"id":"t","tool":"put","arguments":{"text":"$ref:rows"}}]}`), strict(t, never))
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	got := make(map[string]string)
+	r := &plan.Runner{Limits: plan.Limits{Bytes: 70, Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
+		switch c.Step.ID {
+		case "a":
+			return plan.Result{JSON: []byte(strings.TrimSpace(text)), Text: text}
+		case "rows":
+			return plan.Result{JSON: []byte(`[{},{}]`), Text: "{}\n{}"}
+		}
+		got[c.Step.ID] = string(c.Arguments)
+		return plan.Result{JSON: []byte("1")}
+	}}
+	report := r.Run(t.Context(), p)
+	want := map[string]string{"s": `{"text":" [1,\n 2]  \n"}`, "j": `{"x":[1,2]}`, "t": `{"text":"{}\n{}"}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s\n%s", diff, fates(report))
+	}
+
+	whole := `"` + strings.Repeat("x", 60) + `"`
+	r.Call = func(context.Context, plan.Call) plan.Result { return plan.Result{JSON: []byte(whole), Text: whole} }
+	report = r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`))
+	if got := fates(report); got != "a ok" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Who watches a long for_each heard nothing until its end.
+func TestRunTellsOfItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		var told []string
+		r := &plan.Runner{
+			Limits: plan.Limits{Parallel: 1}, Call: s.call,
+			Item:  func(s *plan.Step, done, of int) { told = append(told, fmt.Sprintf("%s %d/%d", s.ID, done, of)) },
+			Ended: func(st *plan.Status, ended, of int) { told = append(told, st.Step.ID+" "+string(st.State)) },
+		}
+		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{"ms":1},{},{"ms":2}]}},
+			{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"ms":{"$ref":"item#/ms"}}}]}`))
+		if diff := cmp.Diff([]string{"list ok", "e 1/3", "e 2/3", "e 3/3", "e ok"}, told); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// Three thousand items with one reference each into a result of some hundred KB.
+func BenchmarkForEachOfLarge(b *testing.B) {
+	list := []byte("[" + strings.Repeat("1,", 2999) + "1]")
+	p := parse(b, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"list","tool":"read"},
+		{"id":"e","tool":"read","for_each":"$ref:list","max_items":3000,"arguments":{"n":"$ref:a.total"}}],"output_steps":["e"]}`)
+	result := large(14_000)
+	r := &plan.Runner{Limits: plan.Limits{Parallel: 16}, Call: func(_ context.Context, c plan.Call) plan.Result {
+		switch c.Step.ID {
+		case "a":
+			return plan.Result{JSON: result}
+		case "list":
+			return plan.Result{JSON: list}
+		}
+		return plan.Result{JSON: []byte("1")}
+	}}
+	for b.Loop() {
+		r.Run(b.Context(), p)
+	}
+}

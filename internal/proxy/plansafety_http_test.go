@@ -1,0 +1,554 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// serves has a second foe in the bubble, and says how it is reached.
+func serves(t *testing.T, f *foe) (dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	at := newPipes()
+	server, ended := &http.Server{Handler: f}, make(chan error, 1)
+	go func() { ended <- server.Serve(at) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-ended
+	})
+	return at.dial
+}
+
+// process is a proxy over HTTP in front of a process of the handshake era, which
+// does not say for which of its calls it asks.
+func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte) *front {
+	t.Helper()
+	o := mcptest.Options{Name: "one", Era: "handshake", Tools: tools("ask", "hold"), Answer: answer}
+	opt := stored(t, []valuemodel.Rule{reading("one/*", 0)}, child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))}))
+	opt.Plans = proxy.Plans{Enabled: true}
+	return serveTCP(t, opt)
+}
+
+// A process asks while two steps of one plan are with it: the question comes to the
+// client on the plan's own request, for it has no other stream.
+func TestPlanQuestionOnItsOwnStream(t *testing.T) {
+	holds, asked := make(chan struct{}), make(chan struct{})
+	letOn := sync.OnceFunc(func() { close(asked) })
+	t.Cleanup(letOn)
+	f := process(t, func(_ context.Context, m jsonrpc.Message) []byte {
+		switch tool(m) {
+		case "hold": // until the question has come
+			close(holds)
+			<-asked
+			return texted(`"held"`)
+		case "ask":
+			<-holds
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	post := func(id, body string) *http.Response {
+		r := f.request(http.MethodPost, "/mcp", body).WithContext(ctx)
+		if id != "" {
+			r.Header.Set("Mcp-Session-Id", id)
+		}
+		return f.do(r)
+	}
+	r := post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"t","version":"1"}}}`)
+	id := r.Header.Get("Mcp-Session-Id")
+	text(t, r)
+	r = post(id, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+toolCall("execute_tool_plan", `{"steps":[{"id":"h","tool":"hold"},`+asking("a", 1, "")+`]}`)+`}`)
+	defer r.Body.Close()
+	for next := eventReader(r.Body); ; {
+		event, err := next()
+		if err != nil {
+			t.Fatalf("the plan has no answer: %v", err)
+		}
+		m, err := jsonrpc.Parse([]byte(event))
+		switch {
+		case err != nil: // what opens a stream says nothing
+		case m.IsRequest():
+			letOn()
+			text(t, post(id, string(jsonrpc.AppendResult(nil, m.ID, tagged("me")(m.Method, m.Params)))))
+		case m.IsResponse():
+			if a := readPlan(t, m); a.states() != "h ok, a ok" || string(a.Outputs["a"]) != replies("a", 1) {
+				t.Errorf("got %s", m.Raw)
+			}
+			return
+		}
+	}
+}
+
+// resumed makes one request of a stateless plan over HTTP, and returns its result and,
+// if that asks something, what goes on with it once somebody has answered.
+func (f *front) resumed(params, who string) (m jsonrpc.Message, again string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	r := f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+params+`}`,
+		"Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "execute_tool_plan")
+	answer, err := f.client.Do(r.WithContext(ctx))
+	if err != nil {
+		f.t.Errorf("%s has no answer: %v", who, err)
+		return m, ""
+	}
+	if m, err = jsonrpc.Parse([]byte(text(f.t, answer))); err != nil {
+		f.t.Error(err)
+	}
+	return m, string(retry(params, m.Result, tagged(who)))
+}
+
+// asksFor runs a stateless plan over HTTP for who answers what it asks.
+func (f *front) asksFor(who, steps string) (m jsonrpc.Message) {
+	f.t.Helper()
+	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
+	for again != "" {
+		m, again = f.resumed(again, who)
+	}
+	return m
+}
+
+// together lets calls of ask on only when so many are there.
+func together(n int64) func(context.Context, jsonrpc.Message) []byte {
+	var came atomic.Int64
+	all := make(chan struct{})
+	return func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "ask" {
+			if came.Add(1) == n {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+}
+
+// The questions of one plan's steps are one client's, though many share the process,
+// and each step gets its own answer.
+func TestPlanStepsAskAcrossAPool(t *testing.T) {
+	for i := range 4 { // which of the calls a question is taken for is a matter of luck
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel() // a question may wait a second for others
+			f := process(t, together(2))
+			a := readPlan(t, f.asksFor("me", asking("a", 2, "")+","+asking("b", 1, "")))
+			if a.states() != "a ok, b ok" {
+				t.Fatalf("got %+v", a)
+			}
+			for id, rounds := range map[string]int{"a": 2, "b": 1} {
+				if got := string(a.Outputs[id]); got != replies(id, rounds) {
+					t.Errorf("%s: got %s, want %s", id, got, replies(id, rounds))
+				}
+			}
+		})
+	}
+}
+
+// Of two plans nobody knows which a process asks for: neither client is asked.
+func TestPlansAskAcrossAPool(t *testing.T) {
+	f := process(t, together(2))
+	var all sync.WaitGroup
+	for _, who := range []string{"a", "b"} {
+		all.Go(func() {
+			m := f.asksFor(who, asking(who, 1, ""))
+			if got := string(m.Raw); !strings.Contains(got, "cannot be asked") && !strings.Contains(got, fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, who)) {
+				t.Errorf("%s: got %s", who, got)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A process asks, and other calls of the same plan, for any of which it might be,
+// end: it was for one that still waits for the answer.
+func TestPlanQuestionOutlivesOtherCalls(t *testing.T) {
+	t.Parallel()     // a question waits a second for others, the calls end after two
+	const others = 7 // beside one more so many are under way at once
+	suspended, ended := make(chan struct{}), make(chan struct{}, others)
+	letOn := sync.OnceFunc(func() { close(suspended) })
+	t.Cleanup(letOn)
+	f := process(t, func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch {
+		case tool(m) != "ask":
+		case strings.Contains(string(m.Params), `"tag":"late"`):
+			<-suspended
+		default:
+			context.AfterFunc(ctx, func() { ended <- struct{}{} })
+		}
+		return nil
+	})
+	steps := []string{asking("late", 1, "")}
+	for i := range others {
+		steps = append(steps, asking(fmt.Sprintf("s%d", i), 1, `,"timeout":"2s"`))
+	}
+	plan := toolCall("execute_tool_plan", `{"steps":[`+strings.Join(steps, ",")+`]}`)
+	_, again := f.resumed(withMeta(plan, able, ""), "me")
+	letOn()
+	for range others {
+		await(t, ended)
+	}
+	var m jsonrpc.Message
+	for again != "" {
+		m, again = f.resumed(again, "me")
+	}
+	if t.Failed() {
+		return // the plan has no end
+	}
+	if a := readPlan(t, m); string(a.Outputs["late"]) != replies("late", 1) {
+		t.Errorf("got %s", m.Raw)
+	}
+}
+
+// reporting says every 100 ms how far a call is, to who wants to know, and answers
+// after 800; one that is to be quiet says nothing.
+func reporting(rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the caller has gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		m, err := jsonrpc.Parse(body)
+		if err != nil || tool(m) == "" {
+			rest.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		token := jsonrpc.At(m.Params, "/_meta/progressToken")
+		for i := range 8 {
+			if token != nil {
+				params := fmt.Appendf(nil, `{"progressToken":%s,"progress":%d}`, token, i+1)
+				fmt.Fprintf(w, "data: %s\n\n", jsonrpc.AppendNotification(nil, "notifications/progress", params))
+				http.NewResponseController(w).Flush()
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-r.Context().Done():
+				return
+			}
+		}
+		result := jsonrpc.Set([]byte(said("done")), "resultType", []byte(`"complete"`))
+		fmt.Fprintf(w, "data: %s\n\n", jsonrpc.AppendResult(nil, m.ID, result))
+	})
+}
+
+// The time that an upstream has for an answer begins anew when it says how far it is,
+// for a step of a plan as for a call whose client wants to hear of it.
+func TestPlanStepReportsProgress(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFoe(func(v *visit) reply {
+				if strings.Contains(v.arguments, "quiet") {
+					v.sleeps(800 * time.Millisecond)
+					return reply{result: v.told()}
+				}
+				return reply{asks: elicits} // whatever: the rest answers
+			}).of(server)
+			f.rest = reporting(f.rest)
+			o := planned(t)
+			o.Upstreams[0].Timeout = 300 * time.Millisecond
+			p := beset(t, f, o).plans(client)
+			params := jsonrpc.Set([]byte(toolCall("get", `{"x":0}`)), "_meta", []byte(`{"progressToken":"p"}`))
+			if m := p.request("tools/call", p.said(string(params))); firstText(m.Message) != "done" {
+				t.Errorf("a direct call: got %s", m.Raw)
+			}
+			a := p.run(`{"id":"a","tool":"get","arguments":{"x":1}},{"id":"w","tool":"write","arguments":{"x":2}},
+				{"id":"q","tool":"get","arguments":{"x":"quiet"}}`)
+			if want := "a ok, w ok, q failed"; a.states() != want {
+				t.Errorf("got %s, want %s: %s, %s", a.states(), want, a.why("a"), a.why("w"))
+			}
+		})
+	})
+}
+
+// While a suspended plan has no request open that its client could withdraw, nothing
+// is written; once it has, what was due is.
+func TestPlanSuspendedWritesNothing(t *testing.T) {
+	serve := func(v *visit) reply {
+		if strings.Contains(v.arguments, "ask") {
+			return reply{asks: elicits}
+		}
+		v.sleeps(3 * time.Second) // longer than a question waits for others
+		return reply{result: v.told()}
+	}
+	const steps = `{"id":"a","tool":"get","arguments":{"x":"ask"}},{"id":"g","tool":"get","arguments":{"x":1}},
+		{"id":"w","tool":"write","arguments":{"n":1},"depends_on":["g"],"independent":true},
+		{"id":"v","tool":"write","arguments":{"n":2},"depends_on":["w"],"independent":true}`
+	params := toolCall("execute_tool_plan", line(`{"steps":[`+steps+`]}`))
+	for _, server := range []string{"handshake", "stateless"} {
+		for name, wait := range map[string]time.Duration{"comes back": time.Minute, "comes back too late": 4 * time.Minute, "never comes back": 11 * time.Minute} {
+			t.Run(server+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := planned(t)
+					if name == "comes back too late" {
+						o.Plans.Timeout = 2 * time.Minute
+					}
+					d := beset(t, newFoe(serve).of(server), o)
+					p := d.plans(stateless)
+					m := p.request("tools/call", p.said(params))
+					again := retry(params, m.Result, tagged("me"))
+					if again == nil {
+						t.Fatalf("got %s, want a question", m.Raw)
+					}
+					time.Sleep(wait)
+					if got := calls(d.foe.ledger()); strings.Contains(got, "write") || !strings.Contains(got, `{"x":1}`) {
+						t.Errorf("with no request open it called %s", got)
+					}
+					m = p.request("tools/call", p.said(string(again)))
+					time.Sleep(time.Minute)
+					writes := strings.Count(calls(d.foe.ledger()), "write")
+					switch name {
+					case "comes back":
+						if a := readPlan(t, m.Message); a.states() != "a ok, g ok, w ok, v ok" || writes != 2 {
+							t.Errorf("got %s, %d writes", m.Raw, writes)
+						}
+					default:
+						if writes != 0 {
+							t.Errorf("%d writes after the plan was over", writes)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// A write that has begun to wait for its host before the plan was suspended does not
+// go out when its turn comes, either.
+func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
+	for _, server := range []string{"handshake", "stateless"} {
+		for name, rule := range map[string]limit.Rule{"pace": {Rate: 0.1, Burst: 1}, "slots": {Concurrency: 2}} {
+			t.Run(server+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					elsewhere := reading("foe/list", 0)
+					elsewhere.Layer.Host = "other.example"
+					o := planned(t, elsewhere)
+					o.Limits = map[string]limit.Rule{host: rule}
+					d := beset(t, newFoe(func(v *visit) reply {
+						switch {
+						case strings.Contains(v.arguments, "ask"):
+							return reply{asks: elicits}
+						case v.tool == "list":
+							v.sleeps(500 * time.Millisecond)
+						case v.tool == "get":
+							v.sleeps(10 * time.Second)
+						}
+						return reply{result: v.told()}
+					}).of(server), o)
+					p := d.plans(stateless)
+					if rule.Concurrency > 0 {
+						p.begin("get", `{"x":"direct"}`)
+						time.Sleep(100 * time.Millisecond)
+					}
+					params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"a","tool":"get","arguments":{"x":"ask"}},{"id":"g","tool":"list"},
+						{"id":"w","tool":"write","depends_on":["g"],"independent":true}]}`))
+					asked := p.start("tools/call", p.said(params))
+					if rule.Concurrency > 0 { // the place of the call that asks, where that has left
+						time.Sleep(100 * time.Millisecond)
+						p.begin("get", `{"x":"direct, too"}`)
+					}
+					m := asked.wait()
+					again := retry(params, m.Result, tagged("me"))
+					if again == nil {
+						t.Fatalf("got %s, want a question", m.Raw)
+					}
+					time.Sleep(time.Minute)
+					if got := calls(d.foe.ledger()); strings.Contains(got, "write") || !strings.Contains(got, "list") {
+						t.Errorf("with no request open it called %s", got)
+					}
+					m = p.request("tools/call", p.said(string(again)))
+					if a := readPlan(t, m.Message); a.states() != "a ok, g ok, w ok" {
+						t.Errorf("got %s", m.Raw)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What stateless clients share over HTTP does not end as idle while one of their
+// plans waits for answers: those of a server, and whether it may be run.
+func TestPlanOutlivesIdleness(t *testing.T) {
+	for _, server := range []string{"handshake", "stateless"} {
+		for _, step := range []string{`{"id":"a","tool":"get","arguments":{"x":"ask"}}`, `{"id":"a","tool":"write"}`} {
+			synctest.Test(t, func(t *testing.T) {
+				o := planned(t)
+				o.HTTP.SessionIdle = time.Minute
+				o.Plans.Mutations = "confirm"
+				d := beset(t, newFoe(inquisitive).of(server), o)
+				params := toolCall("execute_tool_plan", `{"steps":[`+step+`]}`)
+				m, err := jsonrpc.Parse([]byte(d.ask(t.Context(), params)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				accepts := func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) }
+				if got := d.ask(t.Context(), string(retry(params, m.Result, accepts))); !strings.Contains(got, `"status":"ok"`) {
+					t.Errorf("%s: got %s", server, got)
+				}
+				time.Sleep(time.Hour)
+				if n := d.proxy.Stats().Sessions; n != 0 {
+					t.Errorf("%d sessions after an hour in which nothing was asked", n)
+				}
+			})
+		}
+	}
+}
+
+// A plan is taken up by the same arguments, however they are written, and by no
+// others.
+func TestPlanTakenUpByEqualArguments(t *testing.T) {
+	const plan = `{"steps":[{"id":"w","tool":"put","arguments":{"n":1,"t":"x"}},{"id":"a","tool":"ask","arguments":{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]},"depends_on":["w"]}],"output_steps":["a"]}`
+	for name, test := range map[string]struct {
+		from, to string
+		same     bool
+	}{
+		"spaces":           {`"tool":"put"`, `"tool" :   "put"`, true},
+		"escapes":          {`"tool":"put"`, `"t\u006fol":"\u0070ut"`, true},
+		"order of members": {`"id":"w","tool":"put"`, `"tool":"put","id":"w"`, true},
+		"in arguments":     {`{"n":1,"t":"x"}`, `{"t":"\u0078", "n":1}`, true},
+		"another number":   {`"n":1`, `"n":2`, false},
+		"a text":           {`"n":1`, `"n":"1"`, false},
+		"another letter":   {`"t":"x"`, `"t":"X"`, false},
+		"one more":         {`"t":"x"`, `"t":"x","u":null`, false},
+		"one less":         {`,"t":"x"`, ``, false},
+		"order of items":   {`"output_steps":["a"]`, `"output_steps":["w"]`, false},
+		"twice":            {`"n":1`, `"n":2,"n":1`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, server := range []string{"handshake", "stateless"} {
+				s, q := inquiring(t, server, "http", func(o *proxy.Options) { o.Plans.Mutations = "allow" })
+				c := connect(t, s, stateless)
+				params, result := c.suspended("execute_tool_plan", plan)
+				again := retry(params, result, tagged("me"))
+				other := strings.Replace(plan, test.from, test.to, 1)
+				if again == nil || other == plan {
+					t.Fatalf("got %s, want a question, and %s", result, other)
+				}
+				m := c.start("tools/call", string(jsonrpc.Set(again, "arguments", []byte(other)))).wait()
+				if test.same {
+					if a := readPlan(t, m); a.states() != "w ok, a ok" {
+						t.Errorf("%s: got %s", server, m.Raw)
+					}
+				} else if m.Error == nil {
+					t.Errorf("%s: got %s, want a refusal", server, m.Raw)
+				}
+				if n := q.calls("put"); n != 1 {
+					t.Errorf("%s: it was written %d times", server, n)
+				}
+			}
+		})
+	}
+}
+
+// A call that asks more often than one may is ended at the server, too: it keeps
+// neither a flight nor its place at the host.
+func TestPlanLeavesNothingAfterRounds(t *testing.T) {
+	for _, server := range []string{"handshake", "stateless"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFoe(func(v *visit) reply {
+				if !strings.Contains(v.arguments, "ask") {
+					return reply{result: v.told()}
+				}
+				return reply{asks: elicits + `],"rounds":40,"names":[`} // the small server asks so often
+			})
+			o := planned(t)
+			o.Limits = map[string]limit.Rule{"*": {Concurrency: 1}}
+			d := beset(t, f.of(server), o)
+			p := d.plans(stateless)
+			params := toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"get","arguments":{"x":"ask"}}]}`)
+			m, asked := p.request("tools/call", p.said(params)), 0
+			for again := retry(params, m.Result, tagged("me")); again != nil; again = retry(params, m.Result, tagged("me")) {
+				asked++
+				m = p.request("tools/call", p.said(string(again)))
+			}
+			if a := readPlan(t, m.Message); a.states() != "a failed" || asked != 32 && asked != 31 {
+				t.Errorf("%s: asked %d times, got %s", server, asked, m.Raw)
+			}
+			synctest.Wait()
+			st := d.proxy.Stats()
+			if st.Store.Flights != 0 || d.foe.there() != 0 {
+				t.Errorf("%s: %d flights are left, %d calls with the server", server, st.Store.Flights, d.foe.there())
+			}
+			for _, h := range st.Hosts {
+				if h.InFlight != 0 || h.Waiting != 0 {
+					t.Errorf("%s: left at the host: %+v", server, h)
+				}
+			}
+			if direct := p.call("get", `{"x":1}`); direct.Error != nil || direct.took != 0 {
+				t.Errorf("%s: the next call took %v: %s", server, direct.took, direct.Raw)
+			}
+		})
+	}
+}
+
+// Of a session only so many plans may wait for their client. One more ends, and those
+// that wait are not harmed.
+func TestPlansSuspendedAtMost(t *testing.T) {
+	const most, more = 32, 5
+	for _, server := range []string{"handshake", "stateless"} {
+		for _, mutations := range []string{"allow", "confirm"} {
+			t.Run(server+", "+mutations, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := planned(t)
+					o.Plans.Mutations = mutations
+					d := beset(t, newFoe(inquisitive).of(server), o)
+					p := d.plans(stateless)
+					accepts := func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) }
+					suspend := func(i int) (again string, m jsonrpc.Message) {
+						steps := fmt.Sprintf(`{"id":"w","tool":"write","arguments":{"n":%d}}`, i) // whether it may is asked
+						if mutations == "allow" {
+							steps = fmt.Sprintf(`{"id":"a","tool":"get","arguments":{"x":"ask","i":%d}},{"id":"w","tool":"write","arguments":{"n":%d},"depends_on":["a"]}`, i, i)
+						}
+						params := toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`)
+						m = p.request("tools/call", p.said(params)).Message
+						return string(retry(params, m.Result, accepts)), m
+					}
+					var waiting []string
+					for i := range most + more {
+						again, m := suspend(i)
+						if again != "" {
+							waiting = append(waiting, again)
+						} else if text := string(m.Raw); strings.Contains(text, `"status":"ok"`) || strings.Contains(text, "session ended") || strings.Contains(text, "session has ended") {
+							t.Errorf("the %dth: got %s", i+1, text)
+						}
+					}
+					if len(waiting) != most {
+						t.Fatalf("%d plans wait, want %d", len(waiting), most)
+					}
+					if n := len(d.foe.ledger()); mutations == "confirm" && n != 0 {
+						t.Errorf("%d calls were made before any plan was confirmed", n)
+					}
+					for i, again := range waiting {
+						if m := p.request("tools/call", p.said(again)); !strings.Contains(string(m.Result), `"id":"w","status":"ok"`) {
+							t.Errorf("the %dth: got %s", i+1, m.Raw)
+						}
+					}
+					if got := strings.Count(calls(d.foe.ledger()), "write"); got != most {
+						t.Errorf("%d writes, want %d", got, most)
+					}
+					if again, m := suspend(most + more); again == "" {
+						t.Errorf("with none waiting: got %s", m.Raw)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package schema_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/schema"
+)
+
+// A client that was told of one fault at a time needed a turn for each.
+func TestFaultsAllAtOnce(t *testing.T) {
+	for _, c := range []struct{ name, schema, arguments, want string }{
+		{"nothing", issues, `{"owner":"o","repo":"r"}`, ""},
+		{"two of another type", `{"properties":{"n":{"type":"integer"},"text":{"type":"string"}}}`, `{"n":"x","text":5}`, "n: want integer, have string\ntext: want string, have number"},
+		{"all that are missing", issues, `{}`, "owner: missing\nrepo: missing"},
+		{"all that are not known", issues, `{"owner":"o","repo":"r","y":1,"x":2}`, "x: not allowed\ny: not allowed"},
+		{"of all kinds", issues, `{"repo":7,"x":1,"labels":["a",2]}`, "labels[1]: want string, have number\nowner: missing\nrepo: want string, have number\nx: not allowed"},
+		{"the same from two parts", `{"allOf":[{"required":["a"]},{"required":["a","b"]}]}`, `{}`, "a: missing\nb: missing"},
+		{"within the form that was meant", `{"properties":{"a":{"anyOf":[{"type":"null"},{"required":["x","y"]}]}}}`, `{"a":{}}`, "a.x: missing\na.y: missing"},
+		{"no object", issues, `[]`, "arguments: want object, have array"},
+		{"no JSON", issues, `{`, "arguments: no valid JSON"},
+		{"too much work", doubling(14, "allOf"), `{"n":7}`, "arguments: too much work to check"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := lines(compiled(t, c.schema).Faults([]byte(c.arguments))); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Of many faults the first twenty are told.
+func TestFaultsBounded(t *testing.T) {
+	for name, arguments := range map[string]string{
+		"missing":       `{}`,
+		"not known":     members(900, "x%03d"),
+		"of both kinds": members(15, "x%03d"),
+	} {
+		all := compiled(t, `{"required":[`+list(500, `"m%03d"`)+`],"additionalProperties":false}`).Faults([]byte(arguments))
+		if len(all) != 20 || all[0].Path[0] != "m000" || all[19].Path[0] != "m019" {
+			t.Errorf("%s: got %d, from %v to %v", name, len(all), all[0], all[len(all)-1])
+		}
+	}
+}
+
+// Whatever the schema, the first of the faults is what Check reports, and each of
+// them is told once.
+func TestFaultsAgreeWithCheck(t *testing.T) {
+	wrong, several := 0, 0
+	for seed := range uint64(1000) {
+		g := generator{rand.New(rand.NewPCG(seed, 11))}
+		s, err := schema.Compile([]byte(g.schema(3)))
+		if err != nil {
+			continue // a name that is there twice
+		}
+		arguments := g.fill(g.path(), g.pick("null", "1", `"a"`, "[]", `{"a":1}`))
+		all := s.Faults(arguments)
+		first := ""
+		if len(all) > 0 {
+			first = all[0].String()
+			wrong++
+		}
+		if got := text(s.Check(arguments)); got != first {
+			t.Fatalf("seed %d: %s: Check reports %q, the first fault is %q", seed, arguments, got, first)
+		}
+		told := strings.Split(lines(all), "\n")
+		slices.Sort(told)
+		if len(slices.Compact(told)) < len(all) {
+			t.Fatalf("seed %d: %s: one is told twice: %v", seed, arguments, all)
+		}
+		if len(all) > 1 {
+			several++
+		}
+	}
+	if wrong < 100 || several < 30 {
+		t.Errorf("%d wrong, %d in several places: want more for this to mean anything", wrong, several)
+	}
+}
