@@ -78,7 +78,7 @@ func (x *execution) beginItem(ctx context.Context, g *stage) {
 	it := g.items
 	i := it.next
 	it.next++
-	x.call(ctx, g, i, it.in.look(it.all[i], i))
+	x.call(ctx, g, i, it.in.look(it.all[i], i), false)
 }
 
 // itemAnswered takes in the answer of an item.

@@ -28,13 +28,13 @@ type answer struct {
 // call makes a call on a goroutine of its own, and its arguments too: to find them
 // in large results takes long. It has its slot until it is answered, be it in between
 // two tries.
-func (x *execution) call(ctx context.Context, g *stage, item int, look Lookup) {
+func (x *execution) call(ctx context.Context, g *stage, item int, look Lookup, tell bool) {
 	g.open++
 	x.open++
 	c := Call{Step: g.Step, Item: item}
 	counted := g.output && (g.items == nil || g.items.tokens <= x.plan.Budget) // of what is too much anyway, the rest need not be
 	x.calls.Go(func() {
-		a := x.perform(ctx, c, look)
+		a := x.perform(ctx, c, look, tell)
 		switch {
 		case a.Err != "":
 		case counted:
@@ -46,8 +46,9 @@ func (x *execution) call(ctx context.Context, g *stage, item int, look Lookup) {
 	})
 }
 
-// perform makes the arguments of a call and then the call.
-func (x *execution) perform(ctx context.Context, c Call, look Lookup) answer {
+// perform makes the arguments of a call, tells that they are there, if that is wanted,
+// and then makes the call.
+func (x *execution) perform(ctx context.Context, c Call, look Lookup, tell bool) answer {
 	var err error
 	c.Arguments, err = x.arguments(c.Step, func(r *Ref) (Value, error) {
 		if ctx.Err() != nil {
@@ -58,14 +59,11 @@ func (x *execution) perform(ctx context.Context, c Call, look Lookup) answer {
 	if err != nil && ctx.Err() == nil {
 		return answer{Call: c, Result: Result{Err: err.Error()}}
 	}
-	if c.Item < 0 && c.refers() {
+	if tell {
 		x.answers <- answer{Call: c, made: true}
 	}
 	return x.try(ctx, c)
 }
-
-// refers reports whether the arguments refer to anything.
-func (c Call) refers() bool { return c.Step.Arguments != nil && len(c.Step.Arguments.Refs()) > 0 }
 
 // try makes a call, and again as long as it fails, its step allows it and the plan
 // has not ended.

@@ -161,6 +161,20 @@ func (x *execution) inputs(g *stage) inputs {
 	return in
 }
 
+// smallInputs are so few bytes that it need not be known for how long they are held.
+const smallInputs = 64 << 10
+
+// inputBytes is the size of the results that the arguments of a step refer to.
+func (x *execution) inputBytes(g *stage) int {
+	n := 0
+	for _, i := range g.Needs {
+		if d := x.stages[i]; d.status.State == OK {
+			n += d.result.size()
+		}
+	}
+	return n
+}
+
 // look finds what references lead to, for the call of one item or, where it is nil,
 // the only one.
 func (in inputs) look(of []byte, place int) Lookup {

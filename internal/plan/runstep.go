@@ -34,9 +34,10 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 		return
 	}
 	in := x.inputs(g)
-	x.call(ctx, g, -1, in.look(nil, 0))
-	if len(in) == 0 {
-		x.spend(g) // what was only to be looked at has been
+	large := x.inputBytes(g) > smallInputs
+	x.call(ctx, g, -1, in.look(nil, 0), large)
+	if !large {
+		x.spend(g) // it is in the arguments as good as now
 	}
 }
 
