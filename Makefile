@@ -8,7 +8,7 @@ build: ## the program, in bin/
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo
 
-test: ## under a minute: everything with the race detector, and without it what it switches off
+test: ## some three minutes on two cores: everything with the race detector, and without it what it switches off
 	go test -race ./...
 	go test ./internal/jsonrpc ./cmd/...
 

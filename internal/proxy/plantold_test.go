@@ -121,7 +121,7 @@ func TestPlanLogsToTheDeaf(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStdio(ctx, in, out, "") }()
-	plan := `{"steps":[{"id":"a","tool":"log","arguments":{"n":100,"level":"` + strings.Repeat("x", 1<<20) + `"}},
+	plan := `{"steps":[{"id":"a","tool":"log","arguments":{"n":60,"level":"` + strings.Repeat("x", 1<<20) + `"}},
 		{"id":"b","tool":"hold","arguments":{"gate":"` + gate.Addr() + `"},"depends_on":["a"]}],"output_steps":["b"]}`
 	before := heap()
 	for _, message := range []string{

@@ -53,7 +53,7 @@ func TestFaultsOpen(t *testing.T) {
 // that were found wrong, and no value of a type that is not wanted passes.
 func TestOpenIsCertain(t *testing.T) {
 	values := []string{`null`, `true`, `false`, `0`, `1`, `2.5`, `""`, `"a"`, `"bb"`, `[]`, `["a"]`, `[1,1]`, `{}`, `{"a":1}`, `{"a":"a","b":null}`}
-	seeds := uint64(600)
+	seeds := uint64(400)
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		seeds = 20_000
 	}
