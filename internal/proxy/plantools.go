@@ -133,10 +133,10 @@ func (p *policy) capacity(host string) int {
 // reading reports whether a call certainly only reads. args nil: not all of them
 // are known.
 func reading(m *valuemodel.Model, args []byte) bool {
-	if args == nil || !m.Asks() {
-		return m.Classify == "" && m.Class.Reads()
+	if m.Classify == "" {
+		return m.Class.Reads() // whatever the arguments
 	}
-	if !jsonrpc.Unambiguous(args) {
+	if args == nil || !jsonrpc.Unambiguous(args) {
 		return m.ClassOf(unknown, nil).Reads()
 	}
 	get := func(name string) []byte { return jsonrpc.Get(args, name) }
