@@ -313,7 +313,7 @@ func (x *execution) room() int {
 	if x.plan.Budget <= 0 {
 		return math.MaxInt
 	}
-	room := int(float64(x.plan.Budget) * (1 - min(max(x.Reserve, 0), 1)))
+	room := x.Brings(x.plan.Budget)
 	for _, g := range x.stages {
 		switch {
 		case !g.output:

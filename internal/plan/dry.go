@@ -129,7 +129,7 @@ func (x *execution) brings() int {
 		}
 	}
 	if x.plan.Budget > 0 { // without the model's reserve
-		sum = min(sum, int(float64(x.plan.Budget)*(1-min(max(x.Reserve, 0), 1))))
+		sum = min(sum, x.Brings(x.plan.Budget))
 	}
 	return sum
 }
@@ -179,26 +179,12 @@ func (a *agenda) places(steps []int) []int {
 
 // guess puts something in place of times that are not known, as the schedule does.
 func (a *agenda) guess() {
-	sum, known := time.Duration(0), time.Duration(0)
-	for i := range a.tasks {
+	for i, took := range schedule.Expected(a.tasks) {
 		t := &a.tasks[i]
-		if t.Mean <= 0 {
-			t.Mean = t.P90 / 2
-		}
-		if t.Mean > 0 {
-			sum, known = sum+t.Mean, known+1
-		}
-	}
-	usual := time.Second
-	if known > 0 {
-		usual = sum / known
-	}
-	for i := range a.tasks {
-		if t := &a.tasks[i]; t.Mean <= 0 {
-			t.Mean = usual
+		if t.Mean <= 0 && t.P90 <= 0 {
 			a.guessed = append(a.guessed, a.steps[i].ID)
 		}
-		a.tasks[i].P90 = max(a.tasks[i].P90, a.tasks[i].Mean)
+		t.Mean, t.P90 = took, max(t.P90, took)
 	}
 }
 

@@ -21,9 +21,6 @@ func newNames(all []string) *names {
 	return &names{nearest.New(all), first, len(all) > len(first)}
 }
 
-// has reports whether a name is one of them.
-func (n *names) has(name string) bool { return n.Has(name) }
-
 // meant is the end of a message about an unknown name: what it may have been.
 func (n *names) meant(name string) string {
 	if n == nil {

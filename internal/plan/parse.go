@@ -129,7 +129,7 @@ func (r *reading) members(d *draft, at string, obj []byte, known *names) map[str
 		name := string(m.Name)
 		_, twice := values[name]
 		switch {
-		case !known.has(name):
+		case !known.Has(name):
 			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", cmp.Or(r.meant(name, known), known.list()))
 		case twice:
 			r.say(d, at+"/"+name, "is there twice")

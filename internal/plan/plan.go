@@ -98,6 +98,12 @@ type Limits struct {
 	ReadOnly bool          // a plan with a step that may write is refused
 }
 
+// Brings is how many tokens of a budget may come back: what the model's answer does
+// not need.
+func (l *Limits) Brings(budget int) int {
+	return int(float64(budget) * (1 - min(max(l.Reserve, 0), 1)))
+}
+
 // Options are what a plan is checked against.
 type Options struct {
 	Limits

@@ -25,11 +25,17 @@ const (
 // kept are results of plans that can be read for a while, by whoever has the
 // handle and is of the session that the plan was of.
 type kept struct {
-	mu       sync.Mutex
-	order    *list.List // of *keeping, oldest first
-	found    map[string]*list.Element
-	bytes    int
-	sessions map[*session]int // bytes
+	mu      sync.Mutex
+	order   *list.List // of *keeping, oldest first
+	found   map[string]*keeping
+	bytes   int
+	shelves map[*session]*shelf
+}
+
+// shelf is what is kept for one session.
+type shelf struct {
+	order list.List // of *keeping, oldest first
+	bytes int
 }
 
 // keeping is one result that is kept.
@@ -40,10 +46,12 @@ type keeping struct {
 	value  []byte // JSON
 	at     time.Time
 	until  time.Time
+
+	inAll, inShelf *list.Element
 }
 
 func newKept() *kept {
-	return &kept{order: list.New(), found: make(map[string]*list.Element), sessions: make(map[*session]int)}
+	return &kept{order: list.New(), found: make(map[string]*keeping), shelves: make(map[*session]*shelf)}
 }
 
 func (k *keeping) bytes() int { return len(k.value) + 256 }
@@ -58,26 +66,34 @@ func (k *kept) add(s *session, of string, value []byte, now time.Time, span time
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for at := k.order.Front(); at != nil; { // what is over goes, and what has no room
-		next, old := at.Next(), at.Value.(*keeping)
-		switch {
-		case now.After(old.until), k.bytes+n > mostKept, old.s == s && k.sessions[s]+n > mostKeptSession:
-			k.removeLocked(at)
-		}
-		at = next
+	own := k.shelves[s]
+	if own == nil {
+		own = &shelf{}
+		k.shelves[s] = own
 	}
-	k.found[e.handle] = k.order.PushBack(e)
+	for own.bytes+n > mostKeptSession {
+		k.removeLocked(own.order.Front())
+	}
+	for at := k.order.Front(); at != nil && (k.bytes+n > mostKept || now.After(at.Value.(*keeping).until)); at = k.order.Front() {
+		k.removeLocked(at)
+	}
+	k.shelves[s] = own // it may have been emptied
+	e.inAll, e.inShelf = k.order.PushBack(e), own.order.PushBack(e)
+	k.found[e.handle] = e
 	k.bytes += n
-	k.sessions[s] += n
+	own.bytes += n
 	return e.handle
 }
 
 func (k *kept) removeLocked(at *list.Element) {
-	e := k.order.Remove(at).(*keeping)
+	e := at.Value.(*keeping)
+	own := k.shelves[e.s]
+	k.order.Remove(e.inAll)
+	own.order.Remove(e.inShelf)
 	delete(k.found, e.handle)
 	k.bytes -= e.bytes()
-	if k.sessions[e.s] -= e.bytes(); k.sessions[e.s] == 0 {
-		delete(k.sessions, e.s)
+	if own.bytes -= e.bytes(); own.order.Len() == 0 {
+		delete(k.shelves, e.s)
 	}
 }
 
@@ -85,12 +101,8 @@ func (k *kept) removeLocked(at *list.Element) {
 func (k *kept) find(s *session, handle string, now time.Time) *keeping {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at := k.found[handle]
-	if at == nil {
-		return nil
-	}
-	e := at.Value.(*keeping)
-	if e.s != s || now.After(e.until) {
+	e := k.found[handle]
+	if e == nil || e.s != s || now.After(e.until) {
 		return nil
 	}
 	return e
@@ -100,12 +112,8 @@ func (k *kept) find(s *session, handle string, now time.Time) *keeping {
 func (k *kept) drop(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for at := k.order.Front(); at != nil && k.sessions[s] > 0; {
-		next := at.Next()
-		if at.Value.(*keeping).s == s {
-			k.removeLocked(at)
-		}
-		at = next
+	for own := k.shelves[s]; own != nil && own.order.Len() > 0; {
+		k.removeLocked(own.order.Front())
 	}
 }
 
@@ -117,10 +125,13 @@ func (k *kept) list(s *session, now time.Time) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var b strings.Builder
-	n := 0
-	for at := k.order.Back(); at != nil; at = at.Prev() {
+	own, n := k.shelves[s], 0
+	if own == nil {
+		own = &shelf{}
+	}
+	for at := own.order.Back(); at != nil; at = at.Prev() {
 		e := at.Value.(*keeping)
-		if e.s != s || now.After(e.until) {
+		if now.After(e.until) {
 			continue
 		}
 		if n++; n <= mostListed {

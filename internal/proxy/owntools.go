@@ -52,7 +52,7 @@ func ownTools(p *Plans) []*ownTool {
 
 const (
 	scheduleDescription = "Say which of some possible tool calls are worth making within a token budget, and in which order over parallel slots. Nothing is run. A call may refer to another's result as $result_ID; value (0 to 1), probability, cost_tokens default to what is known of the tool."
-	readDescription     = "Read what did not fit into an answer of execute_tool_plan: give its handle, and a JSON pointer into the result or a text offset. Without a handle: which results are kept."
+	readDescription     = "Read what did not fit into an answer of execute_tool_plan: give its handle, and pointer and offset as left_out names them (a pointer begins with /STEP). Without a handle: which results are kept."
 )
 
 func ownItem(name, description string, input, output []byte, annotations string) []byte {
@@ -176,7 +176,7 @@ func (x *exchange) serveRead() {
 		x.told("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
 		return
 	}
-	out, err := k.read(q, p.Plans.brings(p.Plans.Budget))
+	out, err := k.read(q, p.Plans.Brings(p.Plans.Budget))
 	if err != nil {
 		x.told("", err)
 		return

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -166,26 +167,15 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 	if x.ctx.Err() != nil {
 		return false
 	}
+	handle := rand.Text()
 	r.mu.Lock()
-	out := []byte(`{"resultType":"input_required","inputRequests":{`)
-	n := len(r.open)
-	for key, q := range r.open {
-		out = jsonrpc.AppendString(append(jsonrpc.AppendString(out, key), `:{"method":`...), q.method)
-		if q.params != nil {
-			out = append(append(out, `,"params":`...), q.params...)
-		}
-		out = append(out, "},"...)
-	}
-	if n > 0 {
-		r.x, r.back = nil, make(chan struct{})
-	}
-	r.mu.Unlock()
-	if n == 0 {
+	if len(r.open) == 0 {
+		r.mu.Unlock()
 		return false
 	}
-	handle := rand.Text()
-	out[len(out)-1] = '}'
-	out = jsonrpc.AppendString(append(out, `,"requestState":`...), handle)
+	result := inputRequired(handle, r.questionsLocked())
+	r.x, r.back = nil, make(chan struct{})
+	r.mu.Unlock()
 	if err := x.s.holdPlan(handle, r); err != nil {
 		r.mu.Lock()
 		r.x = x
@@ -194,8 +184,19 @@ func (x *exchange) shelvePlan(r *planRun) bool {
 		r.cancel(err)
 		return false
 	}
-	x.write(jsonrpc.AppendResult(nil, x.msg.ID, append(out, '}')))
+	x.write(jsonrpc.AppendResult(nil, x.msg.ID, result))
 	return true
+}
+
+// questionsLocked are those that have no answer yet, by their keys.
+func (r *planRun) questionsLocked() iter.Seq2[string, *question] {
+	return func(yield func(string, *question) bool) {
+		for key, q := range r.open {
+			if !yield(key, &q.question) {
+				return
+			}
+		}
+	}
 }
 
 // mostSuspended is how many plans of a session may wait for their client.

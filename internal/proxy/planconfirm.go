@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,38 +115,10 @@ func legible(written []byte) string {
 	if len(written) == 0 {
 		return "{}"
 	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, written) != nil {
-		return visible(string(written))
+	if canonical, ok := jsonrpc.AppendCanonical(nil, written); ok {
+		written = canonical
 	}
-	var out []byte
-	for rest := compact.Bytes(); len(rest) > 0; {
-		end := stringEnd(rest)
-		if end == 0 {
-			out, rest = append(out, rest[0]), rest[1:]
-			continue
-		}
-		text, _ := jsonrpc.String(rest[:end])
-		quoted := jsonrpc.AppendString(nil, text)
-		out, rest = append(out, visible(string(quoted))...), rest[end:]
-	}
-	return string(out)
-}
-
-// stringEnd is how long the JSON string is that a text begins with; 0: with none.
-func stringEnd(text []byte) int {
-	if text[0] != '"' {
-		return 0
-	}
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return 0
+	return visible(string(written))
 }
 
 // visible shows what cannot be seen, or looks like a space and is none.

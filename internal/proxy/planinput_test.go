@@ -453,3 +453,27 @@ func TestPlanItemsAsk(t *testing.T) {
 		}
 	})
 }
+
+// A server asks when no more requests come from its stateless client, which could
+// not answer: an ordinary call is told so, and not answered with nothing.
+func TestQuestionAfterTheEndOfInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(func(*visit) reply {
+			time.Sleep(time.Second)
+			return reply{asks: elicits}
+		}).of("handshake"), planned(t))
+		p := d.plans(stateless)
+		call := p.begin("get", `{"x":1}`)
+		time.Sleep(100 * time.Millisecond)
+		d.guests = nil // who leaves once only
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			p.leave()
+		}()
+		defer func() { <-left }()
+		if m := call.wait(); m.none || !strings.Contains(string(m.Raw), "session ended") {
+			t.Errorf("got %s, want that the session has ended", m.Raw)
+		}
+	})
+}

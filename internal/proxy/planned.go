@@ -182,7 +182,7 @@ func (r *planRun) wrote() bool {
 // answer is what the client gets of a plan that has been run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := &r.s.srv.policy.Load().Plans
-	return r.report.Answer(r.plan, p.brings(r.plan.Budget), mostBrought, deliver.Tokens, func(v plan.Value) string {
+	return r.report.Answer(r.plan, p.Brings(r.plan.Budget), mostBrought, deliver.Tokens, func(v plan.Value) string {
 		return r.keep(fmt.Sprintf("plan %d, all results", r.number), v.JSON)
 	})
 }

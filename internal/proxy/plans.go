@@ -42,10 +42,6 @@ func (p *Plans) withDefaults() {
 	l.ReadOnly = p.Mutations == "deny"
 }
 
-// brings is how many tokens of a budget the results may take, and how many are
-// kept for the model's answer.
-func (p *Plans) brings(budget int) int { return int(float64(budget) * (1 - p.Reserve)) }
-
 // mostBrought is how many characters a plan brings back at most, whatever its
 // budget: a known client puts longer answers into a file, which its model then has
 // to read.

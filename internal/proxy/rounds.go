@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -242,18 +244,18 @@ func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 		p.abandon(why)
 		return upstream.Answer{}, why
 	}
-	return upstream.Answer{Result: x.s.shelve(p), Stateless: true}, nil
+	return x.s.shelve(p)
 }
 
 // shelve puts the call away under a new single-use handle and returns the
-// result that asks its open questions.
-func (s *session) shelve(p *parked) []byte {
+// result that asks its open questions; an error if nobody would answer them.
+func (s *session) shelve(p *parked) (upstream.Answer, error) {
 	handle := rand.Text()
 	s.mu.Lock()
 	if s.closed || s.deaf() {
 		s.mu.Unlock()
 		p.abandon(errSessionEnded)
-		return []byte("{}") // there is nobody to read it
+		return upstream.Answer{}, errSessionEnded
 	}
 	p.x = nil
 	s.parked[handle] = p
@@ -263,8 +265,14 @@ func (s *session) shelve(p *parked) []byte {
 		}
 	})
 	s.mu.Unlock()
+	return upstream.Answer{Result: inputRequired(handle, maps.All(p.open)), Stateless: true}, nil
+}
+
+// inputRequired is the result that asks questions, by their keys; the handle comes
+// back with the answers.
+func inputRequired(handle string, open iter.Seq2[string, *question]) []byte {
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
-	for key, q := range p.open {
+	for key, q := range open {
 		out = append(jsonrpc.AppendString(out, key), `:{"method":`...)
 		out = jsonrpc.AppendString(out, q.method)
 		if q.params != nil {
@@ -343,7 +351,7 @@ func (x *exchange) resume() bool {
 		}
 	}
 	if len(p.open) > 0 { // ask again for what is missing
-		x.answer(upstream.Answer{Result: x.s.shelve(p), Stateless: true}, nil)
+		x.answer(x.s.shelve(p))
 		return true
 	}
 	x.answer(x.await(p))

@@ -6,7 +6,7 @@ import "time"
 // long that is. Of equal ones it takes the first. What is on a cycle or behind one is left out.
 func CriticalPath(tasks []Task) (time.Duration, []int) {
 	g := newGraph(tasks)
-	paths := g.paths(expected(tasks))
+	paths := g.paths(Expected(tasks))
 	at := -1
 	for _, i := range g.order {
 		if len(tasks[i].After) == 0 && (at < 0 || paths[i] > paths[at]) {
@@ -36,7 +36,7 @@ func CriticalPath(tasks []Task) (time.Duration, []int) {
 func Bound(tasks []Task, s Slots) time.Duration {
 	bound, _ := CriticalPath(tasks)
 	work, hosts := time.Duration(0), make(map[string]time.Duration) // of all; host → of those against it
-	for i, length := range expected(tasks) {
+	for i, length := range Expected(tasks) {
 		work = plus(work, length)
 		hosts[tasks[i].Host] = plus(hosts[tasks[i].Host], length)
 	}

@@ -54,7 +54,7 @@ type lane struct {
 // becomes ready: see Cycle.
 func NewQueue(tasks []Task, s Slots) *Queue {
 	q := newQueue(newGraph(tasks), s)
-	q.lengths = expected(tasks)
+	q.lengths = Expected(tasks)
 	q.paths = q.graph.paths(q.lengths)
 	q.admit()
 	return q

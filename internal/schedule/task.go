@@ -9,7 +9,7 @@ import (
 // out of range panics.
 type Task struct {
 	After     []int         // tasks that must have ended before it begins
-	Mean, P90 time.Duration // how long it takes; 0: not known, see expected
+	Mean, P90 time.Duration // how long it takes; 0: not known, see [Expected]
 	Host      string        // what it runs against, bounded by Slots.Hosts; "": nothing
 	Conflicts []int         // tasks it must not overlap in time; naming it on one side suffices
 }
@@ -28,12 +28,12 @@ func room(slots int) int {
 	return slots
 }
 
-// expected is how long each task takes on average. Where that is not known half
+// Expected is how long each task takes on average. Where that is not known half
 // of P90 stands for it; where that is not known either, the mean of the tasks for
 // which something is, so that a stranger is neither first nor last for being one;
 // and a second where nothing is known of any: the longest path is then the one of
 // most steps.
-func expected(tasks []Task) []time.Duration {
+func Expected(tasks []Task) []time.Duration {
 	lengths := make([]time.Duration, len(tasks))
 	sum, known := 0.0, 0
 	for i := range tasks {
