@@ -14,17 +14,29 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/config", "internal/dedup", "internal/demo", "internal/enrich", "internal/limit", "internal/nearest", "internal/plan",
-		"internal/proxy", "internal/replay", "internal/speculate", "internal/state", "internal/upstream", "internal/valuemodel",
+		"internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/limit",
+		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/scrub", "internal/speculate",
+		"internal/state", "internal/telemetry", "internal/tracing", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/proxy": {
-		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/excerpt", "internal/forecast",
-		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/upstream", "internal/valuemodel",
+		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/forecast",
+		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/telemetry",
+		"internal/upstream", "internal/valuemodel",
 	},
 	"internal/dedup":      {"internal/call"},
 	"internal/speculate":  {"internal/call"},
 	"internal/forecast":   {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
 	"internal/nearest":    {},
+	"internal/events":     {"internal/jsonrpc"},
+	"internal/telemetry":  {"internal/events"},
+	"internal/metrics":    {"internal/telemetry"},
+	"internal/tracing":    {"internal/events", "internal/telemetry"},
+	"internal/dashboard":  {"internal/telemetry"},
+	"internal/scrub":      {"internal/jsonrpc"},
+	"internal/tune": {
+		"internal/call", "internal/enrich", "internal/events", "internal/forecast", "internal/jsonrpc", "internal/predict",
+		"internal/replay", "internal/valuemodel",
+	},
 	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
 	"internal/excerpt":    {"internal/jsonrpc"},
 	"internal/schema":     {"internal/jsonrpc"},

@@ -1,0 +1,103 @@
+package events_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/events"
+)
+
+// What is too old or too much goes, the oldest first; never what a running process
+// writes to, however old or large; and nothing that is not ours.
+func TestRetention(t *testing.T) {
+	dir := t.TempDir()
+	old := func(name string, size int, age time.Duration) string {
+		path := write(t, filepath.Join(dir, name), strings.Repeat("x", size))
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	running := events.Open(events.Options{Dir: dir, RotateBytes: 200})
+	for range 3 {
+		running.Add(events.Event{Kind: events.Call, Edge: strings.Repeat("x", 100)})
+	}
+	running.Flush()
+	parts := must(events.Files(dir))
+	if len(parts) != 3 {
+		t.Fatalf("got %d parts, want 3", len(parts))
+	}
+	for _, p := range parts {
+		then := time.Now().Add(-1000 * time.Hour)
+		if err := os.Chtimes(p.Path, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const day = 24 * time.Hour
+	keep := []string{parts[2].Path, filepath.Join(dir, running.Process()+".lock"),
+		old("20260102T000000-1-000a.001.jsonl", 400, 5*day), old("20260102T000000-2-000a.000.jsonl.gz", 500, 3*day),
+		old("copied.jsonl", 5000, 500*day), old("key", 32, 500*day), old("20260102T000000-1-000a.000.jsonl.bak", 5000, 500*day)}
+	gone := []string{parts[0].Path, parts[1].Path,
+		old("20260102T000000-1-000a.000.jsonl", 400, 6*day), // too much
+		old("20260101T000000-3-000a.000.jsonl", 10, 11*day), // too old
+		old("20260101T000000-4-000a.lock", 0, 11*day)}       // of a process that was killed
+
+	l := events.Open(events.Options{Dir: dir, KeepBytes: 1000, KeepAge: 10 * day})
+	l.Flush()
+	for _, path := range keep {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("want it kept: %v", err)
+		}
+	}
+	for _, path := range gone {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	l.Close()
+	running.Close()
+}
+
+// A process that writes much keeps within its bounds while it runs.
+func TestRetentionAtRotation(t *testing.T) {
+	dir := t.TempDir()
+	l := events.Open(events.Options{Dir: dir, RotateBytes: 1000, KeepBytes: 3000})
+	for seq := range int64(500) {
+		l.Add(events.Event{Kind: events.Call, Session: "s", Seq: seq + 1})
+	}
+	l.Close()
+	var size int64
+	for _, f := range must(events.Files(dir)) {
+		size += f.Size
+	}
+	all := numbers(read(t, dir))["s"]
+	if size > 4000 || len(all) < 40 || all[len(all)-1] != 500 || !slices.IsSorted(all) {
+		t.Errorf("got %d bytes and calls %v, want the last ones", size, all)
+	}
+}
+
+// A file of another length than a key's is not taken for one, nor replaced.
+func TestKeyIsNone(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, filepath.Join(dir, "key"), "short")
+	key, err := events.Key(dir)
+	if want := fmt.Sprintf("%s: want a key of 32 bytes, have 5; without the file a new one is made", path); err == nil || err.Error() != want || key != nil {
+		t.Errorf("got %x, %v, want %s", key, err, want)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	first, err := events.Key(dir)
+	if second, _ := events.Key(dir); err != nil || len(first) != 32 || string(first) != string(second) {
+		t.Errorf("got %x, %v, then %x", first, err, second)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("got %v, %v, want 0600", info.Mode(), err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package events_test
+
+func limitFiles() {}
