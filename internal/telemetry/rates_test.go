@@ -1,0 +1,75 @@
+package telemetry_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestRatesFromRawLines works the headline rates out as anybody can who has the lines:
+// from the fields of the JSON by their names, as the comment of Rates says.
+func TestRatesFromRawLines(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		tally := telemetry.New(telemetry.Options{})
+		var hits, prefetches, late, declined, overruns, sizes, turns float64
+		for range rapid.IntRange(0, 60).Draw(rt, "lines") {
+			e := drawLine(rt)
+			e.LatencyMS, e.UpstreamMS, e.HiddenMS, e.BestMS, e.AchievedMS = 1, 1, 1, 1, 1 // JSON has no NaN
+			if e.Disposition == "" {
+				e.Disposition = events.Fetched
+			}
+			if e.Fate == "?" {
+				e.Fate = events.Compared
+			}
+			tally.Add(&e)
+
+			var line map[string]any
+			text, err := json.Marshal(e)
+			if err == nil {
+				err = json.Unmarshal(text, &line)
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+			n := func(field string) float64 { v, _ := line[field].(float64); return v }
+			kind := line["kind"]
+			switch kind {
+			case "prefetch":
+				prefetches++
+				if line["fate"] == "used" || line["fate"] == "late" {
+					hits++
+				}
+			case "choice":
+				late += n("late_called")
+				reasons, _ := line["declined"].(map[string]any)
+				for _, k := range reasons {
+					declined += max(0, k.(float64))
+				}
+			case "plan":
+				if line["cancelled"] != true {
+					turns += max(0, n("depth")-1)
+				}
+			}
+			if (kind == "prefetch" || kind == "call" && n("use_of") == 0) && n("tokens") > 0 && n("predicted_tokens") > 0 {
+				sizes++
+				if n("tokens") >= 1.3*n("predicted_tokens") {
+					overruns++
+				}
+			}
+		}
+		s := tally.Stats(time.Time{})
+		want := telemetry.Rates{
+			PrefetchHit: over(hits, prefetches), DeclineRecallLoss: over(late, declined), RecallLoss: over(late, late+hits),
+			CostOverrun: over(overruns, sizes), TurnsSaved: int64(turns),
+		}
+		if diff := gocmp.Diff(want, s.Rates()); diff != "" {
+			rt.Fatalf("want (-), got (+):\n%s", diff)
+		}
+	})
+}
