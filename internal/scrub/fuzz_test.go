@@ -1,0 +1,99 @@
+package scrub_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"mcpschedd/internal/scrub"
+)
+
+// seeds are texts in which rules meet.
+var seeds = []string{
+	`{"password":"hunter2","n":[1,{"token":"abc12345"}],"pin":1234}`,
+	`{"name":"API_TOKEN","value":"abc ghp_abcdefghijklmnopqrstuvwxyz0123456789"}`,
+	`{"args":["--password","x","-H","Authorization: Bearer abc123abc123"]}`,
+	`{"secret":{"a":"$AKIAABCDEFGHIJKLMNOP","b":["[secret: key]","[secret: nonsense]"]}}`,
+	"https://bob:hunter2@host/?token=abc123456789&sig=a%2Bb",
+	"https://ghp_abcdefghijklmnopqrstuvwxyz0123456789:x@host",
+	"AKIAABCDEFGHIJKLMNOPAKIAABCDEFGHIJKLMNOP",
+	"ghp_abcdefghijklmnopqrstuvwxyz.ghp_abcdefghijklmnopqrstuvwxyz",
+	"token=abc/ghp_abcdefghijklmnopqrstuvwxyz0123456789).",
+	"password: [secret: password]) password=\"a ghp_abcdefghijklmnopqrstuvwxyz b\"",
+	"-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----x -----BEGIN PRIVATE KEY-----\nabc",
+	"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc_def-123",
+	"Basic Ym9iOmh1bnRlcjI= bearer abcdefgh12345678==",
+	"a.password = \\\"x\\\\\"y\\\" <password>a b</password> --api-key k3y",
+	"cookie: a=b; c=ghp_abcdefghijklmnopqrstuvwxyz",
+	"authorization: token sk-abcdefghij0123456789 \nnext",
+	"\"secret\":\"://a:b@c\"",
+}
+
+func FuzzText(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		once := scrub.Text(s)
+		if twice := scrub.Text(once); twice != once {
+			t.Errorf("%q became %q, and that %q", s, once, twice)
+		}
+		if utf8.ValidString(s) && !utf8.ValidString(once) {
+			t.Errorf("%q became %q, which is not UTF-8", s, once)
+		}
+	})
+}
+
+func FuzzJSON(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, object []byte) {
+		given := bytes.Clone(object)
+		once := scrub.JSON(object)
+		if !bytes.Equal(given, object) {
+			t.Fatalf("%q was changed", given)
+		}
+		if !json.Valid(once) {
+			t.Fatalf("%q became %q, which is no JSON", object, once)
+		}
+		if twice := scrub.JSON(once); !bytes.Equal(twice, once) {
+			t.Errorf("%q became %q, and that %q", object, once, twice)
+		}
+		if json.Valid(object) && utf8.Valid(object) && shape(t, object) != shape(t, once) {
+			t.Errorf("%q became %q, which is another shape", object, once)
+		}
+	})
+}
+
+// shape is a JSON value without what stands in its strings; where a number was
+// replaced, without the number.
+func shape(t *testing.T, value []byte) string {
+	var out strings.Builder
+	for dec := json.NewDecoder(bytes.NewReader(value)); ; {
+		token, err := dec.Token()
+		if err != nil {
+			return out.String()
+		}
+		switch token := token.(type) {
+		case json.Delim:
+			out.WriteString(token.String())
+		case bool:
+			out.WriteString("b ")
+		case nil:
+			out.WriteString("n ")
+		default:
+			out.WriteString("s ")
+		}
+	}
+}
+
+func marshal(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,149 @@
+package scrub_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"mcpschedd/internal/scrub"
+)
+
+func TestText(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"nothing", "a quick brown fox", ""},
+		{"a token in a sentence", "use " + github(1) + ", please", "use [secret: github-token], please"},
+		{"two of them", github(1) + " " + github(2), "[secret: github-token] [secret: github-token]"},
+		{"a token at the end of a sentence", "it is " + github(3) + ".", "it is [secret: github-token]."},
+		{"a token goes on in other letters", "x" + github(1), ""},
+		{"a private key", "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb", "a\n[secret: private-key]\nb"},
+		{"a private key that was cut", "a -----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nAAAA", "a [secret: private-key]"},
+		{"a private key in a quoted text", `{"k":"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n"}`, `{"k":"[secret: private-key]\n"}`},
+		{"a certificate is public", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", ""},
+		{"a JSON Web Token", "t " + jwt(1) + " u", "t [secret: jwt] u"},
+		{"one part of it is none", "cursor eyJpZCI6MTIzNDU2Nzg5MH0", ""},
+
+		{"a password in a URL", "postgres://bob:p@ss@db.example:5432/x", "postgres://bob:[secret: url-password]@db.example:5432/x"},
+		{"no user", "redis://:hunter2@cache:6379", "redis://:[secret: url-password]@cache:6379"},
+		{"a token for a user", "https://" + github(1) + "@github.com/a/b", "https://[secret: url-password]@github.com/a/b"},
+		{"a token for a user, and a password", "https://" + github(1) + ":x-oauth-basic@github.com", "https://[secret: github-token]:[secret: url-password]@github.com"},
+		{"a user", "ssh://git@github.com/a/b", ""},
+		{"a port", "http://127.0.0.1:8080/a@b", ""},
+		{"a query", "https://h/?page=2&access_token=abc123def456&x=1", "https://h/?page=2&access_token=[secret: token]&x=1"},
+		{"a signed URL", "https://b.s3.amazonaws.com/k?X-Amz-Expires=900&X-Amz-Signature=5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7", "https://b.s3.amazonaws.com/k?X-Amz-Expires=900&X-Amz-Signature=[secret: signature]"},
+
+		{"a header", "Authorization: Bearer abc123def456\nAccept: */*", "Authorization: [secret: authorization]\nAccept: */*"},
+		{"a header of another kind", "X-Api-Key: q1w2e3r4", "X-Api-Key: [secret: key]"},
+		{"a cookie", "Cookie: sid=abc; theme=dark\n", "Cookie: [secret: cookie]\n"},
+		{"a cookie to eat", "cookie: chocolate", ""},
+		{"only the scheme's credentials", "sent Bearer abc123def456 to it", "sent Bearer [secret: bearer] to it"},
+		{"bearer of news", "the bearer authentication scheme", ""},
+		{"basic credentials", "Basic Ym9iOmh1bnRlcjI=", "Basic [secret: basic]"},
+		{"basic knowledge", "Basic understanding of Go", ""},
+		{"curl", "curl -H 'Authorization: Basic Ym9iOmh1bnRlcjI=' https://h/", "curl -H 'Authorization: [secret: authorization]' https://h/"},
+
+		{"an environment", "export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzzzz A=1", "export AWS_SECRET_ACCESS_KEY=[secret: key] A=1"},
+		{"its file", "DB_PASSWORD=hunter\nDEBUG=1", "DB_PASSWORD=[secret: password]\nDEBUG=1"},
+		{"a connection string", "Server=db;User Id=sa;Password=s3cr3t!;Encrypt=True", "Server=db;User Id=sa;Password=[secret: password];Encrypt=True"},
+		{"an account key", "AccountName=x;AccountKey=abc/def+ghi==;EndpointSuffix=core", "AccountName=x;AccountKey=[secret: key];EndpointSuffix=core"},
+		{"an option", "mysql --password hunter2 --user bob", "mysql --password [secret: password] --user bob"},
+		{"an option without a value", "x --password --user bob", ""},
+		{"YAML", "user: bob\npassword: hunter\nport: 1", "user: bob\npassword: [secret: password]\nport: 1"},
+		{"a sentence", "password: the word that you chose", ""},
+		{"JSON in a text", `see {"user":"bob","password":"hunter two","n":1}`, `see {"user":"bob","password":"[secret: password]","n":1}`},
+		{"JSON in a quoted text", `"{\"client_secret\":\"a \\\"b\\\" c\",\"n\":1}"`, `"{\"client_secret\":\"[secret: secret]\",\"n\":1}"`},
+		{"XML", "<user>bob</user><password>hunter two</password>", "<user>bob</user><password>[secret: password]</password>"},
+		{"a name behind a bracket", `data["password"] = "hunter"`, `data["password"] = "[secret: password]"`},
+		{"an empty value", `password="" secret='' token=`, ""},
+		{"what stands in for a value", "password=${DB_PASSWORD} secret=$SECRET token=<token> api_key={{key}} passwd=****", ""},
+		{"a dollar sign begins it", "password=$ecret12", "password=[secret: password]"},
+		{"a program", "password = getPassword(); token := os.Getenv(\"TOKEN\"); var apiKey: string = config.apiKey\n", ""},
+		{"a schema", "password: string, // required\ntoken: str", ""},
+		{"what is told of a secret", "token_type=Bearer12345 max_tokens=123456789 password_policy=strong12 secret_name=prod-db-1 key_id=abcdefgh12345678", ""},
+		{"a page's token", "next_page_token=abcdefgh12345678", ""},
+
+		{"a working directory", `PWD=/home/bob/src "PWD="+dir {"pwd":"C:\\x"}`, ""},
+		{"a mark stays", "password=[secret: password] [secret: github-token]", ""},
+		{"no mark of ours", "password=[secret: hunter2]", "password=[secret: [secret: secret]]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.want
+			if want == "" {
+				want = tt.in
+			}
+			if got := scrub.Text(tt.in); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+func TestJSON(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"nothing", ` {"a" : [1, "b", null], "c":{}} `, ""},
+		{"by its name", `{"user":"bob","password":"hunter2"}`, `{"user":"bob","password":"[secret: password]"}`},
+		{"at any depth", `[{"a":[{"apiKey":"x y","b":1}]}]`, `[{"a":[{"apiKey":"[secret: key]","b":1}]}]`},
+		{"by its shape", `{"a":"` + github(1) + `"}`, `{"a":"[secret: github-token]"}`},
+		{"in a name", `{"` + github(1) + `":1}`, `{"[secret: github-token]":1}`},
+		{"a name with escapes", `{"pass\u0077ord":"hunter2"}`, `{"pass\u0077ord":"[secret: password]"}`},
+		{"a value with escapes", `{"a":"\u0041KIA` + strings.Repeat("Q2", 8) + `"}`, `{"a":"[secret: aws-key]"}`},
+		{"a number", `{"pin":1234,"password":-1.5e3,"token":1234,"n":1234}`, `{"pin":"[secret: pin]","password":"[secret: password]","token":1234,"n":1234}`},
+		{"neither true nor nothing", `{"password":true,"secret":null,"token":""}`, ""},
+		{"a list", `{"passwords":["a","b",["c"]]}`, `{"passwords":["[secret: password]","[secret: password]",["[secret: password]"]]}`},
+		{"an object", `{"credentials":{"user":"bob","name":"abcd1234","x":"abcd1234"}}`, `{"credentials":{"user":"bob","name":"abcd1234","x":"[secret: credential]"}}`},
+		{"named beside it", `{"fields":[{"name":"Password","type":"textbox","value":"hunter2"},{"name":"User","value":"bob"}]}`, `{"fields":[{"name":"Password","type":"textbox","value":"[secret: password]"},{"name":"User","value":"bob"}]}`},
+		{"named behind it", `{"value":"hunter2","name":"DB_PASSWORD"}`, `{"value":"[secret: password]","name":"DB_PASSWORD"}`},
+		{"described beside it", `{"element":"Password input field","ref":"e12","text":"hunter2"}`, `{"element":"Password input field","ref":"e12","text":"[secret: password]"}`},
+		{"an option before it", `{"args":["-v","--password","hunter2","--user","bob"]}`, `{"args":["-v","--password","[secret: password]","--user","bob"]}`},
+		{"a command", `{"command":"PGPASSWORD=hunter2 psql -c 'select 1'"}`, `{"command":"PGPASSWORD=[secret: password] psql -c 'select 1'"}`},
+		{"pages and counts", `{"page_token":"abcdefgh12345678","max_tokens":"4096","total_tokens":1234567,"primary_key":"abcdefghij0123456789x"}`, ""},
+		{"a mark stays", `{"password":"[secret: password]","a":"[secret: jwt]"}`, ""},
+		{"the bytes around it", "{\n \"password\" :\t\"x1\" , \"n\":1e2}\n", "{\n \"password\" :\t\"[secret: password]\" , \"n\":1e2}\n"},
+		{"no JSON", `{"password":"hunter2"`, `"{\"password\":\"[secret: password]\""`},
+		{"no UTF-8", "\"\xff\"", `"\"` + "\ufffd" + `\""`},
+		{"empty", "", `""`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.want
+			if want == "" {
+				want = tt.in
+			}
+			if got := string(scrub.JSON([]byte(tt.in))); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+func TestJSONIsTheSameSliceIfNothingIsFound(t *testing.T) {
+	in := []byte(`{"a":"b"}`)
+	if out := scrub.JSON(in); &out[0] != &in[0] {
+		t.Error("got a copy")
+	}
+}
+
+func TestDeepJSON(t *testing.T) {
+	const depth = 9000
+	in := strings.Repeat(`{"a":[`, depth/2) + `{"password":"x1"}` + strings.Repeat(`]}`, depth/2)
+	want := strings.Replace(in, "x1", "[secret: password]", 1)
+	if got := string(scrub.JSON([]byte(in))); got != want {
+		t.Errorf("got %.40q… of %d bytes, want %d", got, len(got), len(want))
+	}
+}
+
+func TestTogether(t *testing.T) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for k := range 50 {
+				in := fmt.Sprintf(`{"a":%q,"password":"%d"}`, github(i*50+k), k)
+				if got, want := string(scrub.JSON([]byte(in))), `{"a":"[secret: github-token]","password":"[secret: password]"}`; got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
