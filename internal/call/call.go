@@ -11,6 +11,13 @@ type Key struct {
 	Arguments string // canonical: members sorted, no white space, numbers as written
 }
 
+// Number names a call in the record: clients' calls and guesses are counted
+// together in each session.
+type Number struct {
+	Session string // as the record names it; "": it is not recorded
+	Seq     int64  // from 1
+}
+
 // Place is what an answer depends on or a call changes: a whole domain, or the
 // answers that one invalidation edge matches.
 type Place struct {

@@ -29,6 +29,7 @@ type Flight struct {
 	joined    bool          // somebody has asked for the guess
 	first     time.Duration // when
 	sent      time.Duration // when its fetch really began, as far as it was said
+	worth     time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
 	tainted   bool          // the answer is one client's own
 	abandoned bool          // nobody wanted it any more
 	unkept    cause         // why nothing of it is stored; "": it may be
@@ -179,6 +180,14 @@ func (f *Flight) Sent() {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
 	f.sent = f.store.clock()
+}
+
+// Worth says, before the flight is settled, how long the fetch would have taken had
+// nobody else been with the server, if that is known to be less than it took.
+func (f *Flight) Worth(d time.Duration) {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	f.worth = d
 }
 
 // Promoted is closed when somebody asks for what was guessed. It is nil where

@@ -11,8 +11,10 @@ import (
 
 // Guess is a fetch that began before anybody asked for its answer.
 type Guess struct {
-	why  cause        // of one that nobody got; written once, before its fate
-	fate atomic.Int32 // a call.Fate; changed once, where it is counted
+	number call.Number  // its own
+	by     call.Number  // who got it first, or was to compare it; written once, before its fate
+	why    cause        // of one that nobody got; likewise
+	fate   atomic.Int32 // a call.Fate; changed once, where it is counted
 }
 
 // Fate is what became of it so far. It takes no lock.
@@ -28,19 +30,40 @@ func (g *Guess) Why() string {
 	return ""
 }
 
-// usedLocked notes the first use of a guess, and returns what that has hidden: 0
-// if it is not the first, or was none.
-func (s *Store) usedLocked(g *Guess, as call.Fate, hidden time.Duration) time.Duration {
-	if g == nil || g.Fate() != call.Pending {
-		return 0
+// Number is its own in the record: that of the query it was begun with.
+func (g *Guess) Number() call.Number { return g.number }
+
+// By is the call that got it first, or fetched for itself to compare it; zero if
+// there is none so far.
+func (g *Guess) By() call.Number {
+	if g.Fate() == call.Pending {
+		return call.Number{}
 	}
+	return g.by
+}
+
+// usedLocked notes the first use of a guess with the outcome of the call that it is.
+// It does nothing if there was another, or nothing was guessed.
+func (s *Store) usedLocked(o *Outcome, g *Guess, by call.Number, as call.Fate, hidden time.Duration) {
+	if g == nil || g.Fate() != call.Pending {
+		return
+	}
+	o.Hidden, o.First = hidden, g
+	g.by = by
 	s.counts.Prefetch.Used++
 	if as == call.Late {
 		s.counts.Prefetch.Late++
 	}
 	s.counts.Prefetch.HiddenMS += float64(hidden) / float64(time.Millisecond)
 	g.fate.Store(int32(as))
-	return hidden
+}
+
+// comparedBy notes which call the guess is to be compared with. The store's mutex is
+// held.
+func (g *Guess) comparedBy(n call.Number) {
+	if g.Fate() == call.Pending && g.by == (call.Number{}) {
+		g.by = n
+	}
 }
 
 // wastedLocked notes that nobody will use a guess any more, unless somebody has.
@@ -75,7 +98,7 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 	}
 	f, fetching := s.beginLocked(ctx, &q, file, now)
 	s.counts.Prefetch.Issued++
-	f.guess, f.held, f.promoted = new(Guess), true, make(chan struct{})
+	f.guess, f.held, f.promoted = &Guess{number: q.Number}, true, make(chan struct{})
 	f.stop = context.AfterFunc(ctx, func() { f.letGo(context.Cause(ctx)) })
 	s.mu.Unlock()
 	f.fetch(fetching, fetch)

@@ -12,7 +12,8 @@ type Query struct {
 	Key       call.Key
 	Places    []call.Place // what its answer depends on; not changed afterwards
 	Use       Use
-	Delivered *Delivered // of the client that asks; nil: it is not known which one does
+	Delivered *Delivered  // of the client that asks; nil: it is not known which one does
+	Number    call.Number // of the call, for [Guess.By]; of a guess its own
 }
 
 // Use says how long an answer may stand in for a new one. With the zero value it
@@ -97,6 +98,8 @@ type Outcome struct {
 	BackedOff  bool          // too old to be served, but to a client that keeps asking
 	Age        time.Duration // since the fetch began
 	Hidden     time.Duration // what the call did not have to wait; only for the first that is given what was guessed
+	Took       time.Duration // of a hit or joined: how long the fetch took, from its sending, or would have alone
+	First      *Guess        // of a hit or joined: what was guessed, if the call is the first that is given it
 	Trial      Trial         // of a call that fetched: how its answer compares with what had been guessed
 	BackOff    time.Duration // until something new may be expected; 0: nothing is known
 	Alone      bool          // joined a fetch whose answer nobody else may have: to be fetched without the store

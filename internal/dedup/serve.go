@@ -33,7 +33,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 		s.mu.Unlock()
 		return
 	}
-	tried := s.tryLocked(e, on)
+	tried := s.tryLocked(&q, e, on)
 	f, fetching := s.beginLocked(ctx, &q, file, now)
 	f.trial = tried
 	s.counts.Fetched++
@@ -81,7 +81,7 @@ func (s *Store) weighLocked(q *Query, e *entry, same bool, now time.Duration) (s
 // hitLocked is the outcome of a call that is served what is stored.
 func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now time.Duration) Outcome {
 	o := Outcome{
-		Body: e.body, Stateless: e.stateless, How: Hit,
+		Body: e.body, Stateless: e.stateless, How: Hit, Took: e.took,
 		Prefetched: e.guess != nil, BackedOff: backedOff, Age: now - e.began,
 	}
 	s.counts.Hits++
@@ -90,7 +90,7 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now time.Duration)
 	}
 	if e.guess != nil && !e.used {
 		s.unasked.remove(e)
-		o.Hidden = s.usedLocked(e.guess, call.Ready, e.took)
+		s.usedLocked(&o, e.guess, q.Number, call.Ready, e.took)
 	}
 	e.used = true
 	o.Same, o.BackOff = q.Delivered.given(&s.epochs, q, e, backedOff, now)

@@ -69,6 +69,9 @@ func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock() - f.sent,
 		file: f.file, stateless: stateless, guess: f.guess, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
 	}
+	if f.worth > 0 {
+		l.entry.took = min(l.entry.took, f.worth)
+	}
 	l.guessed = f.triedLocked()
 	l.waste = f.unfitLocked(l.entry, good)
 	return l, true
@@ -107,7 +110,8 @@ func (f *Flight) conclude(l landing) []Outcome {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
 	if f.guess != nil && l.share { // who waits first came first
-		outcomes[0].Hidden = s.usedLocked(f.guess, call.Late, max(0, l.waiters[0].joined-f.sent))
+		first := l.waiters[0]
+		s.usedLocked(&outcomes[0], f.guess, first.query.Number, call.Late, max(0, first.joined-f.sent))
 	}
 	if l.waste == "" {
 		l.waste = f.keepLocked(l)
@@ -146,7 +150,7 @@ func (f *Flight) outcomeLocked(w *Waiter, l landing, now time.Duration) Outcome 
 		return o
 	default:
 		counts.Joined++
-		o.Body, o.Stateless = l.entry.body, l.entry.stateless
+		o.Body, o.Stateless, o.Took = l.entry.body, l.entry.stateless, l.entry.took
 	}
 	if !l.good {
 		w.query.Delivered.failed(&w.query)

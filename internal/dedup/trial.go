@@ -26,11 +26,13 @@ var errTried = errors.New("store: the call it was to be compared with has its an
 
 // tryLocked makes a call fetch for itself what had been guessed: e is stored, or
 // the flight on is under way, or neither is. What is compared serves nobody.
-func (s *Store) tryLocked(e *entry, on *Flight) trial {
+func (s *Store) tryLocked(q *Query, e *entry, on *Flight) trial {
 	if e != nil {
+		e.guess.comparedBy(q.Number)
 		s.removeLocked(e, compared)
 	}
 	if on != nil {
+		on.guess.comparedBy(q.Number)
 		on.trial.beside = true
 	}
 	return trial{stored: e, flight: on}

@@ -32,7 +32,7 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 	}
 	sent := c.begin(ctx, req, func(a answer) {
 		if a.err == nil {
-			done(c.answered(a), nil)
+			done(c.answered(a, 1), nil)
 			return
 		}
 		go func() { // whoever called Begin waits for done
@@ -42,7 +42,7 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 			if ctx.Err() == nil && !errors.Is(a.err, ErrTimeout) {
 				a.err = l.in.broke(c, a.err)
 			}
-			done(c.answered(a), a.err)
+			done(c.answered(a, 1), a.err)
 		}()
 	})
 	if sent {

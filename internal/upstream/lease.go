@@ -68,6 +68,7 @@ type Answer struct {
 	Error      []byte // the raw error object
 	Stateless  bool   // it came over a hop of the stateless era
 	Sent       bool   // the server may have been handed the request; also beside an error
+	Requests   int    // how often it went out: again where it certainly had not been run; also beside an error
 	Limited    bool   // the server refused it by HTTP status, as one request too many; also beside an error
 	RetryAfter string // if Limited: the raw Retry-After header; "" without one
 	// Whole is the message that Result is part of, for who wants to send it on
@@ -86,10 +87,11 @@ const sendings = 3
 // the error.
 func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, error) {
 	defer turn.Leave()
+	requests := 0
 	for try := 1; ; try++ {
 		c, err := l.await(ctx, turn)
 		if err != nil {
-			return Answer{}, err
+			return Answer{Requests: requests}, err
 		}
 		if req.Pace != nil && try == 1 {
 			if err := req.Pace(ctx); err != nil {
@@ -100,20 +102,23 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 			turn.Leave() // HTTP keeps no order between requests
 		}
 		a := c.call(ctx, req, turn.Leave)
+		if !a.unsent || errors.Is(a.err, errSessionLost) { // which it has read and not run
+			requests++
+		}
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, ErrTimeout) {
-			return c.answered(a), a.err
+			return c.answered(a, requests), a.err
 		}
 		notRun := errors.Is(a.err, errClosed) || errors.Is(a.err, errSessionLost)
 		if !notRun || try == sendings || req.Alone {
-			return c.answered(a), l.in.broke(c, a.err)
+			return c.answered(a, requests), l.in.broke(c, a.err)
 		}
 		l.in.over(ctx, c)
 	}
 }
 
-// answered is what the caller learns of a request.
-func (c *conn) answered(a answer) Answer {
-	said := Answer{Sent: !a.unsent, Limited: a.limited, RetryAfter: a.retryAfter}
+// answered is what the caller learns of a request that went out so often.
+func (c *conn) answered(a answer, requests int) Answer {
+	said := Answer{Sent: !a.unsent, Requests: requests, Limited: a.limited, RetryAfter: a.retryAfter}
 	if a.err == nil {
 		said.Result, said.Error, said.Whole = a.msg.Result, a.msg.Error, a.msg
 		said.Stateless = c.stateless()
