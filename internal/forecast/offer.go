@@ -33,9 +33,15 @@ func (o *Offer) Open() int { return len(o.guesses) }
 
 // Picked is what becomes of an offer for now.
 type Picked struct {
-	Start    []Guess         // in this order
-	Watch    []Guess         // allowed by all but that they have still to prove themselves
-	Declined []enrich.Reason // of those given up, the watched ones included
+	Start    []Guess    // in this order
+	Watch    []Guess    // allowed by all but that they have still to prove themselves
+	Declined []Declined // those given up, the watched ones included
+}
+
+// Declined is a guess that was given up.
+type Declined struct {
+	Guess
+	Why enrich.Reason
 }
 
 // Choose picks from the offer what to start now, as [Choose] does. What is started,
@@ -57,7 +63,7 @@ func (o *Offer) Choose(ask func(g *Guess) World, opt enrich.Options) Picked {
 		if d.Reason == enrich.Shadow {
 			p.Watch = append(p.Watch, g)
 		}
-		p.Declined = append(p.Declined, d.Reason)
+		p.Declined = append(p.Declined, Declined{g, d.Reason})
 	}
 	o.guesses = open
 	return p

@@ -63,6 +63,13 @@ func TestOfferBudget(t *testing.T) {
 	}
 }
 
+func reasons(all []forecast.Declined) (why []enrich.Reason) {
+	for _, d := range all {
+		why = append(why, d.Why)
+	}
+	return why
+}
+
 func TestOfferWatches(t *testing.T) {
 	guesses := offered(t, 3)
 	guesses[0].Reason, guesses[1].Reason = enrich.Shadow, enrich.Schema
@@ -71,7 +78,7 @@ func TestOfferWatches(t *testing.T) {
 	if len(p.Watch) != 1 || p.Watch[0].Arguments != guesses[0].Arguments || len(p.Start) != 1 || o.Open() != 0 {
 		t.Errorf("got %+v and %d open, want the first watched and the last started", p, o.Open())
 	}
-	if want := []enrich.Reason{enrich.Shadow, enrich.Schema}; !slices.Equal(p.Declined, want) {
+	if want := []enrich.Reason{enrich.Shadow, enrich.Schema}; !slices.Equal(reasons(p.Declined), want) {
 		t.Errorf("got %v, want %v", p.Declined, want)
 	}
 }
@@ -132,7 +139,7 @@ func TestOfferAsksAgain(t *testing.T) {
 				}
 				return
 			}
-			if len(then.Start) != 0 || !slices.Equal(then.Declined, []enrich.Reason{test.want}) || offer.Open() != 0 {
+			if len(then.Start) != 0 || !slices.Equal(reasons(then.Declined), []enrich.Reason{test.want}) || offer.Open() != 0 {
 				t.Errorf("got %+v and %d open, want it declined: %s", then, offer.Open(), test.want)
 			}
 		})

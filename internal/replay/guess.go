@@ -95,8 +95,8 @@ func (s *seat) choose() {
 	o.Dollars = s.Dollars - s.dollars
 	o.Slots = s.slots()
 	picked := s.offer.Choose(s.world, o)
-	for _, why := range picked.Declined {
-		s.count.declined[why]++
+	for i := range picked.Declined {
+		s.count.declined[picked.Declined[i].Why]++
 	}
 	for i := range picked.Watch {
 		j := s.t.judge(exact{picked.Watch[i].Tool, picked.Watch[i].Arguments})

@@ -21,6 +21,9 @@ type Session struct {
 	ended    bool
 }
 
+// Number is what [Change] calls the session.
+func (s *Session) Number() int { return s.number }
+
 // Room says how many guesses to that host may be started now at that upstream,
 // how many times a wasted one counts (1: as configured), and whether only to
 // watch: then nothing is started, and so many as would have been are to be told to

@@ -9,6 +9,8 @@ const (
 	normal   = 3 // what is configured; everyone begins here
 	eager    = 4 // likewise, and a wasted guess counts half
 	levels   = 5
+
+	Normal = normal // the level where everyone begins
 )
 
 // What moves a throttle.

@@ -1,0 +1,173 @@
+package enrich_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/enrich"
+)
+
+func TestHindsight(t *testing.T) {
+	hit := func(key int, ms float64, tokens int) enrich.Seen {
+		return enrich.Seen{Key: key, HidesMS: ms, Tokens: tokens, Called: true, Issued: true}
+	}
+	missed := func(key int, ms float64, tokens int) enrich.Seen {
+		return enrich.Seen{Key: key, HidesMS: ms, Tokens: tokens, Called: true}
+	}
+	waste := func(key int, ms float64, tokens int) enrich.Seen {
+		return enrich.Seen{Key: key, HidesMS: ms, Tokens: tokens, Issued: true}
+	}
+	barred := func(c enrich.Seen) enrich.Seen { c.Barred = true; return c }
+	bounds := enrich.Bounds{Budget: 1000, Slots: 2}
+	tests := []struct {
+		name           string
+		all            []enrich.Seen
+		bounds         enrich.Bounds
+		best, achieved float64
+	}{
+		{"nothing", nil, bounds, 0, 0},
+		{"the right ones", []enrich.Seen{hit(1, 300, 500), hit(2, 200, 500), {Key: 3, HidesMS: 900}}, bounds, 500, 500},
+		{"a waste took the slot", []enrich.Seen{waste(1, 900, 10), hit(2, 200, 10), missed(3, 300, 10)}, bounds, 500, 200},
+		{"a waste took the tokens", []enrich.Seen{waste(1, 900, 800), missed(3, 300, 500)}, bounds, 300, 0},
+		{"the lesser one", []enrich.Seen{hit(1, 200, 600), missed(2, 300, 600)}, bounds, 300, 200},
+		{"two for one", []enrich.Seen{hit(1, 500, 1000), missed(2, 300, 500), missed(3, 301, 500)}, bounds, 601, 500},
+		{"one slot", []enrich.Seen{hit(1, 500, 1000), missed(2, 300, 500), missed(3, 301, 500)}, enrich.Bounds{Budget: 1000, Slots: 1}, 500, 500},
+		{"forms of one call hide it once", []enrich.Seen{hit(1, 200, 10), hit(1, 300, 90), missed(1, 250, 10)}, bounds, 300, 300},
+		{"the small form leaves room", []enrich.Seen{missed(1, 300, 900), missed(1, 200, 300), missed(2, 150, 700)}, bounds, 350, 0},
+		{"the large form would not have fit", []enrich.Seen{missed(1, 300, 1001), missed(1, 200, 300)}, bounds, 200, 0},
+		{"what is barred is missed by no choice", []enrich.Seen{barred(missed(1, 900, 10)), hit(2, 10, 10)}, bounds, 10, 10},
+		{"what is barred and was issued has hidden something", []enrich.Seen{barred(hit(1, 900, 10)), missed(2, 10, 10)}, bounds, 10, 900},
+		{"no slots", []enrich.Seen{missed(1, 900, 0), missed(2, 9, 0)}, enrich.Bounds{Budget: 1000}, 0, 0},
+		{"no budget", []enrich.Seen{missed(1, 900, 1), missed(2, 9, 0)}, enrich.Bounds{Slots: 3}, 9, 0},
+		{"what hides nothing takes no slot", []enrich.Seen{hit(1, 0, 900), hit(2, -5, 900), hit(3, math.NaN(), 900), hit(4, 7, 900)}, enrich.Bounds{Budget: 1000, Slots: 1}, 7, 7},
+		{"numbers out of range", []enrich.Seen{hit(1, math.Inf(1), -1), missed(2, 1, math.MaxInt), missed(3, 1, math.MaxInt)}, enrich.Bounds{Budget: math.MaxInt, Slots: 3}, 1e99, 1e99},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			best, achieved := enrich.Hindsight(tt.all, tt.bounds)
+			if best != tt.best || achieved != tt.achieved {
+				t.Errorf("got best %v and achieved %v, want %v and %v", best, achieved, tt.best, tt.achieved)
+			}
+		})
+	}
+}
+
+// Against every set there is. What hides the same is drawn often, for ties are
+// where a search goes wrong, and amounts are whole, so that sums are exact.
+func TestHindsightIsTheBestOfAllSets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) enrich.Seen {
+			return enrich.Seen{
+				HidesMS: float64(rapid.IntRange(-2, 40).Draw(t, "hides")),
+				Tokens:  rapid.IntRange(-1, 30).Draw(t, "tokens"),
+				Called:  rapid.IntRange(0, 3).Draw(t, "called") > 0,
+				Issued:  rapid.Bool().Draw(t, "issued"),
+				Key:     rapid.IntRange(0, 8).Draw(t, "key"),
+				Barred:  rapid.IntRange(0, 5).Draw(t, "barred") == 0,
+			}
+		}), 0, 11).Draw(t, "all")
+		b := enrich.Bounds{Budget: rapid.IntRange(0, 90).Draw(t, "budget"), Slots: rapid.IntRange(0, 5).Draw(t, "slots")}
+
+		want, feasible := 0.0, false
+		for set := range 1 << len(all) {
+			if ms, ok := hides(all, set, b); ok {
+				want = max(want, ms)
+				feasible = feasible || set == issued(all)
+			}
+		}
+		best, achieved := enrich.Hindsight(all, b)
+		if best != want {
+			t.Errorf("best %v, want %v", best, want)
+		}
+		if feasible && achieved > best {
+			t.Errorf("achieved %v, which is more than the best %v", achieved, best)
+		}
+		if got, _ := hides(all, issued(all), enrich.Bounds{Budget: math.MaxInt, Slots: math.MaxInt}); achieved != got {
+			t.Errorf("achieved %v, want %v", achieved, got)
+		}
+	})
+}
+
+// issued is the set of what was begun.
+func issued(all []enrich.Seen) (set int) {
+	for i, c := range all {
+		if c.Issued {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// hides is what a set of candidates has hidden, and whether it keeps the bounds:
+// a waste takes room too.
+func hides(all []enrich.Seen, set int, b enrich.Bounds) (ms float64, ok bool) {
+	most := make(map[int]float64) // key → what its forms hide
+	tokens, slots := 0, 0
+	ok = true
+	for i, c := range all {
+		if set>>i&1 == 0 {
+			continue
+		}
+		tokens += max(c.Tokens, 0)
+		slots++
+		ok = ok && !c.Barred
+		if c.Called {
+			most[c.Key] = max(most[c.Key], c.HidesMS)
+		}
+	}
+	for _, v := range most {
+		ms += v
+	}
+	return ms, ok && tokens <= b.Budget && slots <= b.Slots
+}
+
+// Whatever was issued within the bounds, rounding included.
+func TestHindsightIsNotBelowTheAchieved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) enrich.Seen {
+			return enrich.Seen{
+				HidesMS: rapid.Float64Range(0, 5000).Draw(t, "hides"),
+				Tokens:  rapid.IntRange(0, 4000).Draw(t, "tokens"),
+				Called:  rapid.Bool().Draw(t, "called"),
+				Key:     rapid.IntRange(0, 30).Draw(t, "key"),
+			}
+		}), 0, 40).Draw(t, "all")
+		b := enrich.Bounds{Budget: 8000, Slots: 3}
+		left, slots := b.Budget, b.Slots
+		for i := range all {
+			if slots > 0 && all[i].Tokens <= left && rapid.Bool().Draw(t, "issue") {
+				all[i].Issued = true
+				left, slots = left-all[i].Tokens, slots-1
+			}
+		}
+		if best, achieved := enrich.Hindsight(all, b); best < achieved {
+			t.Errorf("best %v, achieved %v", best, achieved)
+		}
+	})
+}
+
+// What a choice usually comes to: eight candidates, of which two were called.
+func BenchmarkHindsight(b *testing.B) {
+	all := make([]enrich.Seen, 8)
+	for i := range all {
+		all[i] = enrich.Seen{Key: i, HidesMS: 400, Tokens: 900, Called: i < 2, Issued: i%3 == 0}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		enrich.Hindsight(all, enrich.Bounds{Budget: 8000, Slots: 3})
+	}
+}
+
+// More were called than there was room for.
+func BenchmarkHindsightSearch(b *testing.B) {
+	all := make([]enrich.Seen, 24)
+	for i := range all {
+		all[i] = enrich.Seen{Key: i, HidesMS: float64(100 + i*37%300), Tokens: 300 + i*91%3000, Called: true}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		enrich.Hindsight(all, enrich.Bounds{Budget: 8000, Slots: 5})
+	}
+}
