@@ -99,7 +99,7 @@ func ready(m *valuemodel.Model, f *valuemodel.FollowUp) (edge, bool) {
 				return edge{}, false
 			}
 			a.fixed = fixed
-		case valuemodel.Result:
+		case valuemodel.Result, valuemodel.Text:
 			e.free = false
 		}
 		for _, s := range a.binding.Path {

@@ -8,12 +8,15 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/schema"
+	"mcpschedd/internal/valuemodel"
 )
 
 // follow works out what is configured to follow a call that was answered: what may
 // be made, and what no rule allows. free says that no argument of the call itself
-// was read off a result.
+// was read off a result. What is beyond the calls that a follow-up may make comes
+// last: another may make it.
 func (f *Forecast) follow(t trigger, r Result, free bool) (out []predict.Proposal, refused []Guess) {
+	var beyond []predict.Proposal
 	m := f.o.Tool(t.tool).Model
 	if m == nil || len(m.FollowUps) == 0 {
 		return nil, nil
@@ -34,11 +37,19 @@ func (f *Forecast) follow(t trigger, r Result, free bool) (out []predict.Proposa
 				refused = append(refused, g)
 				continue
 			}
-			out = append(out, predict.Proposal{
+			p := predict.Proposal{
 				Tool: e.tool, Arguments: arguments, Edge: e.name, Rank: rank, Of: of, Prior: e.prior, Free: g.free,
-			})
+			}
+			if rank < e.max {
+				out = append(out, p)
+			} else {
+				beyond = append(beyond, p)
+			}
 			rank++
 		}
+	}
+	if !f.o.Learn { // else what was learned says of them what it knows: to propose them would only forbid them
+		out = append(out, beyond...)
 	}
 	f.stats.Proposed += len(out)
 	f.stats.Refused += len(refused)
@@ -65,6 +76,32 @@ func (e *edge) guess(to *subject, arguments string) Guess {
 	g := to.sample
 	g.Arguments, g.P, g.Edge, g.Max, g.Configured = arguments, e.prior, e.name, e.max, true
 	return g
+}
+
+// Calls are the calls that each of a model's follow-ups makes of a call and its
+// answer: what a session would propose if nothing were known of the tools that they
+// lead to. It is for trying follow-ups on what was recorded.
+func Calls(m *valuemodel.Model, arguments string, answer Result) []Made {
+	f := &Forecast{}
+	in := source{arguments: []byte(arguments), answer: answer}
+	all := make([]Made, len(m.FollowUps))
+	for i := range m.FollowUps {
+		e, ok := ready(m, &m.FollowUps[i])
+		switch {
+		case !ok || e.foreign:
+		case len(e.args) == 0:
+			all[i] = Made{[]string{"{}"}, 1}
+		default:
+			all[i].Arguments, all[i].Of = f.calls(&e, &subject{}, &in)
+		}
+	}
+	return all
+}
+
+// Made is what a follow-up makes of one answer.
+type Made struct {
+	Arguments []string // of its calls, canonical, in the order of the list that they come from
+	Of        int      // how long that list is
 }
 
 // calls are the arguments of the calls that a follow-up makes, each once, in the

@@ -13,6 +13,7 @@ type source struct {
 	answer    Result
 	result    document        // what of the answer is JSON
 	looked    bool            // for it
+	text      *document       // what its text says; nil: nobody has asked
 	lists     map[string]list // binding → what it leads to: several follow-ups often read the same
 }
 
@@ -43,8 +44,14 @@ type document struct {
 
 // of is the document that bindings of a kind read.
 func (in *source) of(from valuemodel.From) document {
-	if from == valuemodel.Args {
+	switch from {
+	case valuemodel.Args:
 		return document{json: in.arguments}
+	case valuemodel.Text:
+		if in.text == nil {
+			in.text = new(said(in.answer))
+		}
+		return *in.text
 	}
 	if !in.looked {
 		in.looked = true

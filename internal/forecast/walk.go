@@ -67,6 +67,7 @@ func (w *walk) down(node []byte, path []valuemodel.Step) {
 				return
 			}
 		}
+	case s.Most > 0 && w.longer(node, s.Most):
 	default:
 		for i, element := range w.elements(node) {
 			if s.All || int(i) == s.Index {
@@ -120,6 +121,21 @@ func (w *walk) land(node []byte) {
 	default:
 		w.found = append(w.found, value{node, slices.Clone(w.way)})
 	}
+}
+
+// longer reports whether an array has more elements than so many, or may have.
+func (w *walk) longer(array []byte, most int) bool {
+	if w.scalars { // what is not there was cut off
+		return true
+	}
+	n := 0
+	for range w.elements(array) {
+		n++
+		if n > most {
+			return true
+		}
+	}
+	return w.cut
 }
 
 // more reports whether another node may be looked at.

@@ -14,7 +14,7 @@ import (
 // Binding says where the value of a follow-up's argument comes from.
 type Binding struct {
 	From  From
-	Path  []Step // from the whole arguments, or the whole result, down
+	Path  []Step // from the whole arguments, result or text down
 	Value any    // of a constant: what encoding/json makes of JSON, or integers
 }
 
@@ -24,7 +24,8 @@ type From string
 const (
 	Constant From = ""       // its own value
 	Args     From = "args"   // the arguments of the call that the next one follows
-	Result   From = "result" // its result
+	Result   From = "result" // its result, which is JSON
+	Text     From = "text"   // the text of its result, as an object of what it says: see [ParseBinding]
 )
 
 // Step goes one level down, or, if deep, to any level below.
@@ -32,12 +33,21 @@ type Step struct {
 	Name  string // the member of an object; "": elements of an array
 	Index int    // which element
 	All   bool   // every element
+	Most  int    // of All: none, if there are more elements than that; 0: however many there are
 	Deep  bool   // every member of that name, however deep
 }
 
 // ParseBinding reads a value of the configuration: "$args.owner",
 // "$result.items[*].number", `$args["odd.name"][0]`, "$result..iid" for a member
 // at any depth, "$$args" for the text "$args"; anything else is a constant.
+//
+// "$result.items[*<=3].number" is for lists of at most three elements: of a longer
+// one it reads none, as each of many is less likely to be wanted than each of few.
+//
+// Of a result that is plain text, "$text.lines[*]" are its lines, without white
+// space around them and without empty ones, and "$text.paths[*]" those of its lines
+// that are, or up to the first colon are, the path of a file, each path once: what
+// commands such as grep and find write.
 func ParseBinding(value any) (Binding, error) {
 	s, ok := value.(string)
 	switch {
@@ -49,14 +59,14 @@ func ParseBinding(value any) (Binding, error) {
 	case !reference(s):
 		return Binding{Value: s}, nil
 	}
-	for _, from := range []From{Args, Result} {
+	for _, from := range []From{Args, Result, Text} {
 		if rest, ok := strings.CutPrefix(s, "$"+string(from)); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			p := pathParser{text: s, at: len(s) - len(rest)}
 			path, err := p.steps()
 			return Binding{From: from, Path: path}, err
 		}
 	}
-	return Binding{}, fmt.Errorf("binding %q: want $args or $result, or $$ for a $ that is meant", s)
+	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a $ that is meant", s)
 }
 
 // ShortBinding reads the earlier format's projection: the name of a member
@@ -162,9 +172,13 @@ func (p *pathParser) bracket(deep bool) (Step, error) {
 		closed = p.skip("]")
 	case deep:
 		return Step{}, p.want("a name")
-	case inner == "*":
-		step.All = true
-		p.at += len("*]")
+	case strings.HasPrefix(inner, "*"):
+		most, ok := atMost(inner)
+		if !ok {
+			return Step{}, p.want("*, or *<= and a number above 0")
+		}
+		step.All, step.Most = true, most
+		p.at += len(inner) + len("]")
 	default:
 		n, err := strconv.ParseUint(inner, 10, 31)
 		if err != nil {
@@ -178,6 +192,16 @@ func (p *pathParser) bracket(deep bool) (Step, error) {
 		return Step{}, p.want("]")
 	}
 	return step, nil
+}
+
+// atMost reads "*" or "*<=3": 0 and 3.
+func atMost(inner string) (most int, ok bool) {
+	if inner == "*" {
+		return 0, true
+	}
+	number, ok := strings.CutPrefix(inner, "*<=")
+	n, err := strconv.ParseUint(number, 10, 31)
+	return int(n), ok && err == nil && n > 0
 }
 
 func (p *pathParser) skip(prefix string) bool {
@@ -230,6 +254,8 @@ func (s Step) String() string {
 		deep, dot = "..", ".."
 	}
 	switch {
+	case s.All && s.Most > 0:
+		return "[*<=" + strconv.Itoa(s.Most) + "]"
 	case s.All:
 		return "[*]"
 	case s.Name == "":
