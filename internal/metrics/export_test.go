@@ -1,0 +1,4 @@
+package metrics
+
+// Registry is what the handler shows.
+var Registry = registry
