@@ -1,0 +1,218 @@
+package dashboard_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/telemetry"
+)
+
+const token = "a-token-of-26-letters-or-so"
+
+// viewed is a handler over a busy hour, and the view it shows.
+func viewed(token string) (http.Handler, telemetry.View) {
+	v := busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
+	return dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, Token: token}), v
+}
+
+// busy is a tally of what went on in the half hour before now.
+func busy(now time.Time) *telemetry.Tally {
+	t := telemetry.New(telemetry.Options{})
+	newLively(1, now, t.Add).play(now.Add(-34*time.Minute), 14)
+	return t
+}
+
+func request(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestPaths(t *testing.T) {
+	h, _ := viewed("")
+	for _, c := range []struct {
+		method, path string
+		want         int
+		kind         string
+	}{
+		{"GET", "/dashboard", 200, "text/html; charset=utf-8"},
+		{"HEAD", "/dashboard", 200, "text/html; charset=utf-8"},
+		{"GET", "/dashboard/view.json", 200, "application/json"},
+		{"HEAD", "/dashboard/view.json", 200, "application/json"},
+		{"POST", "/dashboard", 405, "text/plain; charset=utf-8"},
+		{"DELETE", "/dashboard/view.json", 405, "text/plain; charset=utf-8"},
+		{"OPTIONS", "/dashboard/view.json", 405, "text/plain; charset=utf-8"},
+		{"GET", "/", 404, "text/plain; charset=utf-8"},
+		{"GET", "/dashboard/", 404, "text/plain; charset=utf-8"},
+		{"GET", "/dashboard/page/script.js", 404, "text/plain; charset=utf-8"},
+		{"GET", "/dashboard/../dashboard.go", 404, "text/plain; charset=utf-8"},
+		{"POST", "/elsewhere", 404, "text/plain; charset=utf-8"},
+	} {
+		got := request(h, c.method, c.path)
+		if got.Code != c.want || got.Header().Get("Content-Type") != c.kind {
+			t.Errorf("%s %s: got %d %s, want %d %s", c.method, c.path, got.Code, got.Header().Get("Content-Type"), c.want, c.kind)
+		}
+		if got.Code == 405 && got.Header().Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s %s: got Allow %q", c.method, c.path, got.Header().Get("Allow"))
+		}
+		for name, want := range map[string]string{
+			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+		} {
+			if have := got.Header().Get(name); have != want {
+				t.Errorf("%s %s: %s: got %q, want %q", c.method, c.path, name, have, want)
+			}
+		}
+	}
+}
+
+func TestHeadHasNoBody(t *testing.T) {
+	h, _ := viewed("")
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
+		r, err := http.Head(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if len(body) != 0 || r.ContentLength < 1000 {
+			t.Errorf("%s: got a body of %d bytes and length %d, want none and that of GET", path, len(body), r.ContentLength)
+		}
+	}
+}
+
+func TestViewIsTheView(t *testing.T) {
+	h, want := viewed("")
+	var got telemetry.View
+	if err := json.Unmarshal(request(h, "GET", "/dashboard/view.json").Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what is shown is another (-want +got):\n%s", diff)
+	}
+	if len(got.Timeline) == 0 || len(got.Decisions) == 0 || len(got.Graph) == 0 || len(got.Series) == 0 {
+		t.Error("the view of a busy hour is empty")
+	}
+}
+
+func TestGzip(t *testing.T) {
+	h, _ := viewed("")
+	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
+		plain := request(h, "GET", path)
+		for _, c := range []struct {
+			accept string
+			zipped bool
+		}{{"gzip", true}, {"br, gzip;q=0.8", true}, {"GZIP", true}, {"", false}, {"br", false}, {"gzip;q=0", false}, {"gzip; q=0.0, br", false}, {"x-gzipped", false}} {
+			got := request(h, "GET", path, "Accept-Encoding", c.accept)
+			body := got.Body.Bytes()
+			if zipped := got.Header().Get("Content-Encoding") == "gzip"; zipped != c.zipped {
+				t.Errorf("%s for %q: got zipped %v, want %v", path, c.accept, zipped, c.zipped)
+				continue
+			}
+			if c.zipped {
+				if len(body)*3 > plain.Body.Len() {
+					t.Errorf("%s: zipped %d bytes of %d", path, len(body), plain.Body.Len())
+				}
+				r, err := gzip.NewReader(bytes.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(body, plain.Body.Bytes()) {
+				t.Errorf("%s for %q: another answer", path, c.accept)
+			}
+			if got.Header().Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s: got Vary %q", path, got.Header().Get("Vary"))
+			}
+		}
+	}
+}
+
+// The page runs its own script and asks its own origin; nothing else may happen in it.
+func TestPolicy(t *testing.T) {
+	h, _ := viewed("")
+	got := request(h, "GET", "/dashboard").Header().Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "connect-src 'self'", "require-trusted-types-for 'script'"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got policy %q, want %s in it", got, want)
+		}
+	}
+	for _, loose := range []string{"unsafe", "*", "http:", "https:", "blob:", "script-src 'self'", "script-src data:"} {
+		if strings.Contains(got, loose) {
+			t.Errorf("got policy %q with %s in it", got, loose)
+		}
+	}
+	if !regexp.MustCompile(`script-src 'sha256-[^' ]+'(;|$)`).MatchString(got) {
+		t.Errorf("got policy %q, want one script by its hash", got)
+	}
+}
+
+// Whatever the page reaches for would be a request: there is none but the view's.
+func TestNothingFromElsewhere(t *testing.T) {
+	h, _ := viewed("")
+	page := request(h, "GET", "/dashboard").Body.String()
+	for _, found := range regexp.MustCompile(`(?:https?:)?//[a-z0-9.]+\.[a-z]{2,}[^\s"']*`).FindAllString(page, -1) {
+		if !strings.HasPrefix(found, "http://www.w3.org/2000/svg") && !strings.HasPrefix(found, "//www.w3.org/2000/svg") {
+			t.Errorf("the page names %q", found)
+		}
+	}
+	for _, name := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser", "setAttribute(\"style\"", "{{"} {
+		if strings.Contains(page, name) {
+			t.Errorf("the page holds %q", name)
+		}
+	}
+}
+
+// A title from the configuration of whoever embeds the page is text.
+func TestTitle(t *testing.T) {
+	h := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return telemetry.View{} }, Title: `<script>alert("&1")</script>`})
+	page := request(h, "GET", "/dashboard").Body.String()
+	if strings.Contains(page, "<script>alert") || !strings.Contains(page, "&lt;script&gt;alert(&#34;&amp;1&#34;)") {
+		t.Error("the title is markup")
+	}
+}
+
+// The arguments of calls are in the events, and nowhere in what is shown.
+func TestNoArguments(t *testing.T) {
+	h, _ := viewed("")
+	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
+		body := request(h, "GET", path).Body.String()
+		for _, word := range []string{secret, "password", "00aa11bb22cc33dd"} {
+			if strings.Contains(body, word) {
+				t.Errorf("%s: %q is in it", path, word)
+			}
+		}
+	}
+}
+
+func BenchmarkView(b *testing.B) {
+	h, _ := viewed("")
+	for _, encoding := range []string{"identity", "gzip"} {
+		b.Run(encoding, func(b *testing.B) {
+			n := 0
+			for b.Loop() {
+				n = request(h, "GET", "/dashboard/view.json", "Accept-Encoding", encoding).Body.Len()
+			}
+			b.ReportMetric(float64(n), "bytes")
+		})
+	}
+}

@@ -1,0 +1,289 @@
+//go:build browser
+
+package dashboard_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+)
+
+func containsAny(text string, words ...string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// The figures on the page are those of the view.
+func TestFigures(t *testing.T) {
+	now := time.Now()
+	tally := busy(now)
+	v := tally.View(now)
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }}))
+	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
+	p.until(isLive)
+	s := v.Stats.Totals
+	for card, want := range map[string]string{
+		"hidden": span(s.HiddenMS) + " of " + span(s.HiddenMS+s.WaitedMS) + ", " + percent(s.HiddenMS/(s.HiddenMS+s.WaitedMS)),
+		"served": percent(s.ServedShare), "accuracy": percent(s.Prefetch.Accuracy), "upstream": fmt.Sprintf("×\u2009%.2f", s.Amplification),
+		"harm": span(s.Harm.ForegroundWaitMS) + " waited", "turns": thousands(s.TurnsSaved.Plan + s.TurnsSaved.Inline), "tokens": thousands(s.TokensSaved),
+	} {
+		if got := ask[string](p, `document.querySelector("#card-`+card+` .figure").textContent`); got != want {
+			t.Errorf("%s: got %q, want %q", card, got, want)
+		}
+	}
+	if got := ask[string](p, `document.getElementById("report-line").textContent`); got != v.Stats.Report || got == "" {
+		t.Errorf("got report %q, want %q", got, v.Stats.Report)
+	}
+	cells := ask[map[string][]string](p, `Object.fromEntries(Array.from(document.querySelectorAll("#tools tbody tr"), (tr) => [tr.children[0].textContent, Array.from(tr.children, (c) => c.textContent)]))`)
+	if len(cells) != len(v.Stats.Tools) || len(cells) == 0 {
+		t.Errorf("got %d tools, want %d", len(cells), len(v.Stats.Tools))
+	}
+	for name, part := range v.Stats.Tools {
+		want := []string{span(part.HiddenMS), span(part.WaitedMS), percent(part.HiddenMS / max(part.HiddenMS+part.WaitedMS, 1e-9)), thousands(part.Calls), thousands(part.Prefetch.Issued), thousands(part.Prefetch.Used)}
+		if got := cells[name]; len(got) < 8 || fmt.Sprint(got[2:8]) != fmt.Sprint(want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	follows := ask[[][]string](p, `Array.from(document.querySelectorAll("#graph-table tbody tr"), (tr) => Array.from(tr.children, (c) => c.textContent))`)
+	for i, f := range v.Graph[:min(25, len(v.Graph))] {
+		if i >= len(follows) || follows[i][3] != thousands(f.N) {
+			t.Fatalf("follow-up %d: got %q, want one with %d", i, follows[min(i, len(follows)-1)], f.N)
+		}
+	}
+	p.quiet()
+}
+
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func percent(f float64) string {
+	switch {
+	case f > 0 && f < .01:
+		return "<1 %"
+	case f > .99 && f < 1:
+		return ">99 %"
+	}
+	return strconv.Itoa(int(f*100+.5)) + " %"
+}
+
+func span(ms float64) string {
+	switch s := int(ms/1000 + .5); {
+	case ms <= 0:
+		return "0 ms"
+	case ms < .95:
+		return "<1 ms"
+	case ms < 999.5:
+		return strconv.Itoa(int(ms+.5)) + " ms"
+	case ms < 9950:
+		return fmt.Sprintf("%.2f s", ms/1000)
+	case ms < 59950:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case s < 3600:
+		return fmt.Sprintf("%d min %d s", s/60, s%60)
+	default:
+		return fmt.Sprintf("%d h %d min", (s+30)/3600, (s+30)/60%60)
+	}
+}
+
+// hostile are names as an enemy would give them.
+var hostile = []string{
+	`<img src=x onerror="window.pwned=1">`, `</script><script>window.pwned=1</script>`, `"><svg onload=window.pwned=1>`, `javascript:window.pwned=1`,
+	"\u202egnp.exe\u202d\u2066\u2067", "a\u200fb\u061c", strings.Repeat("long-", 2000), strings.Repeat("W", 10_000), "\x00\x07\x1b[31m\r\n\t\x7f", "z" + strings.Repeat("\u0335\u0353\u0338", 300),
+	"__proto__", "constructor", "toString", "hasOwnProperty", "\ufdfd\ufdfd\ufdfd\ufdfd", strings.Repeat("שלום", 40), "{{title}}", "", " ", "\xff\xfe", "&lt;b&gt;", "\u2028\u2029",
+}
+
+// enemies is a view in which everything that has a name has one of those.
+func enemies(now time.Time) telemetry.View {
+	t := telemetry.New(telemetry.Options{})
+	newLively(2, now, t.Add).play(now.Add(-10*time.Minute), 5)
+	v := t.View(now)
+	name := func(i int) string { return hostile[i%len(hostile)] }
+	tools, hosts := map[string]telemetry.Part{}, map[string]telemetry.Host{}
+	part := v.Stats.Tools["github/get_issue"]
+	for i, h := range hostile {
+		tools[h+"/"+name(i+5)] = part
+		hosts[h] = events.Host{Host: h, Level: i % 7}
+	}
+	v.Stats.Tools, v.Stats.Hosts = tools, hosts
+	v.Stats.Config.Path, v.Stats.Config.Error = name(0), name(7)
+	for i := range v.Graph {
+		v.Graph[i].From, v.Graph[i].To = name(i), name(i*3+1)
+	}
+	for i := range v.Timeline {
+		b := &v.Timeline[i]
+		b.Session, b.Tool, b.Process = name(i/60), name(i), name(i)
+		if i%4 == 0 {
+			b.How, b.Cause, b.What = name(i+10), name(i+11), []string{b.What, name(i)}[i%8/4]
+		}
+	}
+	for i := range v.Decisions {
+		d := &v.Decisions[i]
+		d.Session, d.After, d.Declined = name(i), name(i+1), map[string]int{name(i + 10): 1, name(i + 2): 3}
+		for j := range d.Top {
+			d.Top[j].Tool, d.Top[j].Reason = name(i+j), name(i+j+9)
+		}
+	}
+	for i := range v.Levels {
+		v.Levels[i].Host, v.Levels[i].Why, v.Levels[i].To = name(i), name(i+6), 9
+	}
+	v.Problems = hostile
+	return v
+}
+
+// Names are text, whatever is in them, and they do not break what is around them.
+func TestHostileNames(t *testing.T) {
+	v := enemies(time.Now())
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }}))
+	b := browser(t)
+	looks(func(name, scheme string, wide int64) {
+		t.Run(name, func(t *testing.T) {
+			p := look(t, b, srv, "/dashboard", wide, 900, scheme)
+			p.until(isLive)
+			ask[bool](p, `document.querySelectorAll("button").forEach((b) => { if (b.textContent.startsWith("Show all")) b.click(); }), true`)
+			p.sound()
+			for _, fault := range p.found(`
+				const out = [];
+				if (window.pwned) out.push("something was executed");
+				for (const e of document.body.querySelectorAll("img, iframe, object, embed, video, b b, [onerror], [onload]")) out.push("an element of theirs: " + e.outerHTML.slice(0, 80));
+				if (document.querySelectorAll("script").length !== 1) out.push("another script");
+				const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+				for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+					if (n.parentElement.closest("script")) continue;
+					if (/[\u0000-\u0008\u000b-\u001f\u007f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\u2028\u2029]/.test(n.data)) out.push("a sign that is not to be shown, in " + n.parentElement.tagName);
+					if (n.data.length > 800) out.push("a text of " + n.data.length + " letters");
+				}
+				const high = Math.max(...Array.from(document.querySelectorAll("tbody tr"), (r) => r.getBoundingClientRect().height));
+				if (high > 220) out.push("a row of " + high + " pixels");
+				return out;`) {
+				t.Error(fault)
+			}
+			p.shoot("hostile-" + name)
+		})
+	})
+}
+
+// When the proxy goes, the page says so and keeps the last picture; when it comes
+// back, so does the page.
+func TestGone(t *testing.T) {
+	tally := busy(time.Now())
+	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }})
+	var gone atomic.Bool
+	var asked atomic.Int64
+	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if gone.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
+	p.tolerant = true // the browser tells its console of every request that fails
+	p.until(isLive)
+	before := ask[string](p, `document.getElementById("tools").innerText`)
+	gone.Store(true)
+	p.until(`document.getElementById("status").dataset.state === "gone"`)
+	if got := ask[string](p, `document.getElementById("status-text").textContent`); !strings.HasPrefix(got, "The proxy does not answer since ") {
+		t.Errorf("got status %q", got)
+	}
+	if got := ask[string](p, `document.getElementById("tools").innerText`); got != before || got == "" {
+		t.Errorf("the last picture is gone: got %q, want %q", got, before)
+	}
+	p.until(`document.getElementById("retry").textContent.includes("in 4 s")`)
+	gone.Store(false)
+	p.until(isLive)
+	if n := asked.Load(); n > 20 {
+		t.Errorf("asked %d times", n)
+	}
+	p.quiet()
+}
+
+// A pause stops the picture, and the asking; what is open stays open when it goes on.
+func TestPause(t *testing.T) {
+	tally := busy(time.Now())
+	var asked atomic.Int64
+	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { asked.Add(1); return tally.View(time.Now()) }})
+	p := look(t, browser(t), serve(t, inner), "/dashboard", 1280, 900, "light")
+	p.until(isLive)
+	ask[bool](p, `document.querySelector("details").open = true, window.kept = document.querySelector("#why article"), true`)
+	ask[bool](p, `document.getElementById("pause").focus(), true`)
+	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(" ")); err != nil {
+		t.Fatal(err)
+	}
+	p.until(`document.getElementById("status").dataset.state === "paused" && document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
+	calls := ask[string](p, `document.querySelector("#card-upstream .note").textContent`)
+	time.Sleep(100 * time.Millisecond) // what was asked for before may still be on its way
+	n := asked.Load()
+	newLively(3, time.Now(), tally.Add).session("fresh", time.Now().Add(-time.Minute), true)
+	time.Sleep(1500 * time.Millisecond)
+	if m := asked.Load(); m != n {
+		t.Errorf("asked %d times in a pause", m-n)
+	}
+	if got := ask[string](p, `document.querySelector("#card-upstream .note").textContent`); got != calls {
+		t.Errorf("the picture went on in a pause: got %q, want %q", got, calls)
+	}
+	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(" ")); err != nil {
+		t.Fatal(err)
+	}
+	p.until(isLive + ` && document.querySelector("#card-upstream .note").textContent !== ` + strconv.Quote(calls))
+	if !ask[bool](p, `document.querySelector("details").open && document.activeElement.id === "pause"`) {
+		t.Error("what was open, or where the focus was, is lost")
+	}
+	p.quiet()
+}
+
+// A browser gets in by the address with the token, or by the form, and the token does
+// not stay in the address.
+func TestDoorInBrowser(t *testing.T) {
+	h, _ := viewed(token)
+	srv := serve(t, h)
+	b := browser(t)
+	looks(func(name, scheme string, wide int64) {
+		ctx, cancel := chromedp.NewContext(b, chromedp.WithNewBrowserContext())
+		defer cancel()
+		if err := chromedp.Do(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p := look(t, ctx, srv, "/dashboard", wide, 900, scheme)
+		p.mu.Lock()
+		p.wrong = nil // the browser tells its console of the status 401
+		p.mu.Unlock()
+		p.until(`document.getElementById("token") !== null`)
+		p.shoot("door-" + name)
+		for _, script := range []string{overflow, structure} {
+			for _, fault := range p.found(script) {
+				t.Error(fault)
+			}
+		}
+		ask[bool](p, `document.getElementById("token").focus(), true`)
+		if err := chromedp.Do(p.ctx, chromedp.KeyEvent(token+"\r")); err != nil {
+			t.Fatal(err)
+		}
+		p.until(isLive)
+		if got := ask[string](p, `location.href`); got != srv.URL+"/dashboard" {
+			t.Errorf("got address %s, want it without the token", got)
+		}
+		if got := ask[string](p, `document.cookie`); got != "" {
+			t.Errorf("a script can read the cookie: %s", got)
+		}
+		p.quiet()
+	})
+}

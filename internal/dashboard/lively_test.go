@@ -1,0 +1,243 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"mcpschedd/internal/events"
+)
+
+// lively is a small world of agents at work: it calls the tools of four upstreams in
+// chains that a proxy could learn, guesses at what comes next, and tells what happened
+// as the proxy would.
+type lively struct {
+	rand *rand.Rand
+	tell func(*events.Event)
+	ends time.Time
+}
+
+// habit is what a tool is like, and what follows it.
+type habit struct {
+	upstream, tool, class, host string
+	ms                          float64
+	bytes                       int64
+	next                        []step
+}
+
+type step struct {
+	to int // of habits
+	p  float64
+}
+
+var habits = []habit{
+	{"github", "list_issues", "read_only", "api.github.com", 420, 9000, []step{{1, .62}, {2, .14}, {4, .1}}},
+	{"github", "get_issue", "read_only", "api.github.com", 310, 3200, []step{{2, .71}, {1, .12}, {4, .09}}},
+	{"github", "list_comments", "read_only", "api.github.com", 280, 5100, []step{{4, .38}, {1, .24}, {3, .18}}},
+	{"github", "create_comment", "mutates_external", "api.github.com", 520, 700, []step{{0, .55}, {8, .2}}},
+	{"github", "search_code", "read_only", "api.github.com", 860, 14000, []step{{5, .64}, {4, .12}, {0, .08}}},
+	{"files", "read_file", "read_only", "local", 6, 6400, []step{{5, .34}, {7, .22}, {6, .18}, {8, .09}}},
+	{"files", "list_directory", "read_only", "local", 4, 1200, []step{{5, .7}, {6, .1}}},
+	{"files", "edit_file", "mutates_local", "local", 11, 300, []step{{5, .47}, {3, .16}, {0, .09}}},
+	{"db", "query", "read_only", "db.internal", 145, 2600, []step{{8, .3}, {9, .26}, {0, .11}}},
+	{"db", "describe_table", "read_only", "db.internal", 60, 1800, []step{{8, .82}}},
+	{"wiki", "search", "read_only", "wiki.example", 640, 7200, []step{{11, .77}, {10, .1}}},
+	{"wiki", "get_page", "read_only", "wiki.example", 510, 15000, []step{{10, .2}, {11, .18}, {0, .25}}},
+}
+
+// newLively tells tell of what happens, up to ends.
+func newLively(seed uint64, ends time.Time, tell func(*events.Event)) *lively {
+	return &lively{rand: rand.New(rand.NewPCG(seed, 7)), tell: tell, ends: ends}
+}
+
+// secret is in the arguments of every call: it must be nowhere else.
+const secret = "hunter2-in-the-arguments"
+
+// play is what n sessions did since begin.
+func (l *lively) play(begin time.Time, n int) {
+	l.tell(&events.Event{Kind: events.Begin, At: begin, Process: "20260102T080000-4711-beef", V: events.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
+	for i := range n {
+		at := begin.Add(time.Duration(i) * l.ends.Sub(begin) / time.Duration(n+1))
+		l.session(fmt.Sprintf("%06x", 0x1f00c2+i*0x3107), at, i >= n-3)
+	}
+	l.limits()
+}
+
+// limits are two changes of level, what harm there was, and how the hosts stand.
+func (l *lively) limits() {
+	at := func(s int) time.Time { return l.ends.Add(time.Duration(-s) * time.Second) }
+	for _, e := range []events.Event{
+		{Kind: events.Level, At: at(900), Host: "wiki.example", From: 3, To: 2, Why: "accuracy below 0.3"},
+		{Kind: events.Level, At: at(620), Host: "api.github.com", From: 3, To: 4, Why: "accuracy above 0.6, asked for early"},
+		{Kind: events.Level, At: at(240), Host: "wiki.example", From: 2, To: 1, Why: "harm: rate_limited"},
+		{Kind: events.Harm, At: at(240), Host: "wiki.example", Why: "rate_limited"},
+		{Kind: events.Harm, At: at(230), Host: "wiki.example", Why: "foreground_wait", LatencyMS: 184},
+		{Kind: events.State, At: at(1), Sessions: 3, Hosts: []events.Host{
+			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Guesses: 131},
+			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Guesses: 38, HarmMS: 184},
+			{Host: "db.internal", Level: 3, Concurrency: 8, Guesses: 44},
+			{Host: "local", Level: 3, InFlight: 1},
+		}, Store: &events.Store{Entries: 212, Bytes: 4 << 20}},
+	} {
+		e.Process = "20260102T080000-4711-beef"
+		l.tell(&e)
+	}
+}
+
+// session is one agent: calls in chains, with thinking between them.
+func (l *lively) session(name string, at time.Time, open bool) {
+	s := &agent{l: l, name: name, at: at}
+	s.tell(events.Event{Kind: events.Session, At: at, Client: "claude-code 2.1"})
+	tool := []int{0, 0, 10, 8, 6}[l.rand.IntN(5)]
+	calls := 40 + l.rand.IntN(40)
+	for turn := 1; turn <= calls || open && s.at.Before(l.ends.Add(-4*time.Second)); turn++ {
+		s.turn = turn
+		tool = s.call(tool)
+		s.at = s.at.Add(time.Duration(900+l.rand.IntN(4200)) * time.Millisecond)
+		if !s.at.Before(l.ends) {
+			return
+		}
+	}
+	s.tell(events.Event{Kind: events.Plan, At: s.at, Plan: 1, Steps: 7, Depth: 4, LatencyMS: 1300, BytesIn: 61_000, BytesOut: 9_000})
+	s.tell(events.Event{Kind: events.End, At: s.at})
+}
+
+// agent is a session that is being played.
+type agent struct {
+	l     *lively
+	name  string
+	at    time.Time
+	seq   int64
+	turn  int
+	guess map[int]*events.Event // tool → the prefetch under way for it
+	was   int64                 // the last call
+}
+
+func (s *agent) tell(e events.Event) {
+	e.Session, e.Process = s.name, "20260102T080000-4711-beef"
+	s.l.tell(&e)
+}
+
+// call makes one call, thinks about what follows, and returns what will.
+func (s *agent) call(tool int) (next int) {
+	h, r := habits[tool], s.l.rand
+	s.seq++
+	seq := s.seq
+	took := h.ms * (.6 + .9*r.Float64())
+	e := events.Event{
+		Kind: events.Call, At: s.at, Seq: seq, Upstream: h.upstream, Tool: h.tool, Class: h.class, Host: h.host, Turn: s.turn,
+		ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + secret + `"}`, RawArguments: []byte(`{"password":"` + secret + `"}`),
+		Disposition: events.Fetched, LatencyMS: took, UpstreamMS: took, Sent: 1, Bytes: h.bytes, Tokens: h.bytes / 4,
+	}
+	guess := s.guess[tool]
+	switch repeat := r.Float64(); {
+	case guess != nil:
+		s.use(&e, guess)
+	case h.class != "read_only":
+	case repeat < .06:
+		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = events.Hit, .2, 0, 0, took
+	case repeat < .08:
+		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = events.Joined, took*.4, 0, 0, took*.6
+	case repeat < .09:
+		e.Disposition, e.Error, e.UpstreamMS = events.Failed, "timeout", 0
+	case repeat < .11:
+		e.IsError = true
+	}
+	s.tell(e)
+	s.waste(tool)
+	s.at = s.at.Add(time.Duration(e.LatencyMS * float64(time.Millisecond)))
+	s.was = seq
+	next = s.follows(h)
+	s.think(h, next)
+	return next
+}
+
+// use answers a call by the guess that was right.
+func (s *agent) use(e, guess *events.Event) {
+	have := float64(s.at.Sub(guess.At)) / 1e6
+	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = events.Hit, true, guess.Seq, 0, 0
+	e.AgeMS, e.LatencyMS, e.HiddenMS, e.PredictedP = have, .3, guess.LatencyMS, guess.PredictedP
+	guess.Fate = events.Used
+	if have < guess.LatencyMS {
+		e.Disposition, e.LatencyMS, e.HiddenMS, guess.Fate = events.Joined, guess.LatencyMS-have, have, events.Late
+	}
+	guess.UsedBy = e.Seq
+}
+
+// waste ends what was guessed after the call before this one.
+func (s *agent) waste(called int) {
+	causes := []string{"never_asked", "never_asked", "expired", "invalidated", "dropped"}
+	for tool := range len(habits) {
+		if g := s.guess[tool]; g != nil {
+			if tool != called {
+				g.Fate, g.Cause = events.Wasted, causes[s.l.rand.IntN(len(causes))]
+				if s.l.rand.Float64() < .05 {
+					g.Fate, g.Cause = events.Compared, ""
+				}
+			}
+			s.tell(*g)
+		}
+	}
+	s.guess = make(map[int]*events.Event)
+}
+
+func (s *agent) follows(h habit) int {
+	x := s.l.rand.Float64()
+	for _, n := range h.next {
+		if x -= n.p; x < 0 {
+			return n.to
+		}
+	}
+	return s.l.rand.IntN(len(habits))
+}
+
+// think guesses at what follows, and tells of the choice.
+func (s *agent) think(h habit, next int) {
+	r := s.l.rand
+	c := events.Event{Kind: events.Choice, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Reasons: map[string]int{}}
+	for _, n := range h.next {
+		to := habits[n.to]
+		p := min(.97, n.p*(.85+.5*r.Float64()))
+		d := events.Decision{Tool: to.upstream + "/" + to.tool, P: p, ValueMS: p * to.ms, Tokens: to.bytes / 4, Called: n.to == next}
+		switch {
+		case to.class != "read_only":
+			d.Reason = "not_speculatable"
+		case p < .3:
+			d.Reason = "low_probability"
+		case to.ms < 20 && r.Float64() < .5:
+			d.Reason = "gate"
+		case to.host == "wiki.example" && r.Float64() < .3:
+			d.Reason = "throttled"
+		case r.Float64() < .06:
+			d.Reason = []string{"budget", "cap", "stored", "shadow", "origin"}[r.IntN(5)]
+		}
+		c.Candidates++
+		c.Top = append(c.Top, d)
+		if n.to == next {
+			c.BestMS = to.ms
+		}
+		if d.Reason != "" {
+			c.Reasons[d.Reason]++
+			if d.Called {
+				c.LateCalled++
+			}
+			continue
+		}
+		if c.Issued++; n.to == next && s.guess[n.to] == nil {
+			c.AchievedMS = to.ms
+		}
+		s.begin(n.to, p)
+	}
+	s.tell(c)
+}
+
+// begin begins a guess.
+func (s *agent) begin(tool int, p float64) {
+	h := habits[tool]
+	s.seq++
+	s.guess[tool] = &events.Event{
+		Kind: events.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
+		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
+		Edge: "learned", Arguments: `{"password":"` + secret + `"}`,
+	}
+}

@@ -1,0 +1,125 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"mcpschedd/internal/telemetry"
+)
+
+//go:embed page
+var files embed.FS
+
+// scripts are put together in this order: each uses only what stands before it.
+var scripts = []string{"words.js", "dom.js", "table.js", "cards.js", "tools.js", "series.js", "graph.js", "timeline.js", "hosts.js", "decisions.js", "live.js"}
+
+// nothing is the policy of an answer that is not a page.
+const nothing = "default-src 'none'; frame-ancestors 'none'"
+
+// document is a page as it is sent.
+type document struct {
+	plain, zipped []byte
+	policy        string // what the browser may do with it: run its own script, and ask for its own view
+}
+
+// newPage is the dashboard.
+func newPage(title string) *document {
+	var script strings.Builder
+	script.WriteString("\"use strict\";\n(() => {\n") // in a function: names of the page's own would else be the window's
+	for _, name := range scripts {
+		script.WriteString(read(name))
+	}
+	return newDocument(read("page.html"), title, script.String()+"})();\n")
+}
+
+// newDoor is the page that asks for the token. It says why.
+func newDoor(title, why string) *document {
+	return newDocument(strings.ReplaceAll(read("door.html"), "{{why}}", why), title, "")
+}
+
+// newDocument puts the style and the script into a page. The policy names their
+// hashes, so nothing else that may find its way into the page is run; and nothing can
+// be made markup of by a script, for that takes a trusted type, of which there is none.
+func newDocument(text, title, script string) *document {
+	style := read("style.css")
+	text = strings.NewReplacer("{{title}}", html.EscapeString(title), "{{style}}", style, "{{script}}", script).Replace(text)
+	policy := nothing + "; base-uri 'none'; form-action 'self'; img-src data:; style-src " + hash(style)
+	if script != "" {
+		policy += "; script-src " + hash(script) + "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+	}
+	return &document{plain: []byte(text), zipped: zip([]byte(text), gzip.BestCompression), policy: policy}
+}
+
+func (d *document) serve(w http.ResponseWriter, r *http.Request, code int) {
+	w.Header().Set("Content-Security-Policy", d.policy)
+	send(w, r, code, "text/html; charset=utf-8", d.plain, func() []byte { return d.zipped })
+}
+
+// writeView writes what there is to see.
+func writeView(w http.ResponseWriter, r *http.Request, v telemetry.View) {
+	body, err := json.Marshal(v)
+	if err != nil { // a figure that is no number
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	send(w, r, http.StatusOK, "application/json", body, func() []byte { return zip(body, gzip.BestSpeed) })
+}
+
+// send writes an answer, compressed for whoever takes that.
+func send(w http.ResponseWriter, r *http.Request, code int, kind string, plain []byte, zipped func() []byte) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Vary", "Accept-Encoding")
+	if takesGzip(r) {
+		h.Set("Content-Encoding", "gzip")
+		plain = zipped()
+	}
+	h.Set("Content-Length", strconv.Itoa(len(plain)))
+	w.WriteHeader(code)
+	w.Write(plain) // an error is that of who asked, who has gone
+}
+
+// takesGzip reports whether the client lists gzip and does not refuse it there.
+func takesGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, weight, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q, ok := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
+			n, err := strconv.ParseFloat(q, 64)
+			return !ok || err != nil || n > 0
+		}
+	}
+	return false
+}
+
+func zip(data []byte, level int) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, level) // the level is one of its own
+	w.Write(data)                          // to memory
+	w.Close()
+	return b.Bytes()
+}
+
+// read is one of the embedded files.
+func read(name string) string {
+	data, err := fs.ReadFile(files, "page/"+name)
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	return string(data)
+}
+
+// hash names a script or a style in a policy.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

@@ -1,0 +1,148 @@
+// What follows what: nodes in layers from left to right, as simply as it can be done.
+//
+// A tool stands one layer behind the furthest one that leads to it, along the stronger
+// edges, as far as they close no circle; each layer is put in the order of the middles of its neighbours
+// (Sugiyama, Tagawa and Toda 1981). Where there is room for one layer only, all edges
+// are arcs beside a column.
+
+const MOST_EDGES = 25;
+
+// strongest is what is drawn: the likeliest of what really happened.
+const strongest = (graph) => graph.slice().sort((a, b) => b.n * b.p - a.n * a.p).slice(0, MOST_EDGES);
+
+$("graph-legend").append(...[["ahead", "fetched ahead, and used"], ["", "not so far"]].map(([c, text]) => el("li", null,
+  svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "edge-line " + c, d: "M0 6H22", "stroke-width": 2.4, "stroke-dasharray": c ? undefined : "4 3" })), text)));
+
+const drawGraphTable = table($("graph-table"), {
+  caption: "What follows what", key: (e) => JSON.stringify([e.from, e.to]), sort: "Times", most: 25, noun: "pairs",
+  columns: [
+    { title: "After", text: true, cell: (e) => named(e.from), value: (e) => e.from },
+    { title: "Comes", text: true, cell: (e) => named(e.to), value: (e) => e.to },
+    { title: "Probability", num: true, cell: (e) => share(e.p), value: (e) => e.p },
+    { title: "Times", num: true, cell: (e) => count(e.n), value: (e) => e.n },
+    { title: "Prefetches", num: true, cell: (e) => count(e.issued), value: (e) => e.issued },
+    { title: "Used", num: true, cell: (e) => count(e.used), value: (e) => e.used },
+    { title: "Accuracy", num: true, cell: (e) => (e.issued > 0 ? share(e.accuracy) : "–"), value: (e) => e.accuracy },
+  ],
+});
+
+function showGraph(v) {
+  const box = $("graph"), graph = v.graph || [];
+  drawGraphTable(graph, empty("Nothing so far.", ""));
+  const edges = strongest(graph);
+  if (!changed("graph", edges, width(box))) return;
+  if (edges.length === 0) {
+    box.replaceChildren(empty("Nothing has followed anything so far.", "An edge appears with the second call of a session."));
+    return;
+  }
+  box.replaceChildren(drawGraph(edges, width(box)));
+}
+
+// layers gives each tool its layer, at most `most` of them.
+function layers(edges, most) {
+  const out = new Map(), next = new Map(); // tool → its layer; tool → where strong edges that close no circle lead
+  for (const e of edges) for (const n of [e.from, e.to]) out.set(n, 0);
+  const leads = (from, to, been = new Set()) => from === to || (!been.has(from) && been.add(from) && (next.get(from) || []).some((n) => leads(n, to, been)));
+  for (const e of edges.slice(0, Math.ceil(edges.length * 0.6))) if (e.from !== e.to && !leads(e.to, e.from)) next.set(e.from, [...(next.get(e.from) || []), e.to]);
+  for (let round = 0; round < out.size; round++) {
+    for (const [from, list] of next) for (const to of list) out.set(to, Math.max(out.get(to), out.get(from) + 1));
+  }
+  for (const [n, l] of out) out.set(n, Math.min(l, most - 1));
+  return out;
+}
+
+// columns puts the tools of each layer in an order with few crossings.
+function columns(edges, layer) {
+  const cols = [];
+  for (const [n, l] of layer) (cols[l] ||= []).push(n);
+  const list = cols.filter(Boolean);
+  const at = new Map();
+  const number = () => list.forEach((c) => c.forEach((n, i) => at.set(n, (i + 0.5) / c.length)));
+  number();
+  for (let sweep = 0; sweep < 6; sweep++) {
+    for (const c of sweep % 2 ? list.slice().reverse() : list) {
+      const middle = new Map(c.map((n) => {
+        const near = edges.filter((e) => e.from !== e.to && (e.from === n || e.to === n)).map((e) => at.get(e.from === n ? e.to : e.from));
+        return [n, near.length ? near.reduce((a, b) => a + b) / near.length : at.get(n)];
+      }));
+      c.sort((a, b) => middle.get(a) - middle.get(b));
+      number();
+    }
+  }
+  return list;
+}
+
+function drawGraph(edges, w) {
+  const nodeH = 28, gap = 20, arcs = 64;
+  const cols = columns(edges, layers(edges, w < 420 ? 1 : Math.min(6, Math.max(2, Math.floor(w / 200)))));
+  const room = (w - (cols.length === 1 ? 120 : arcs)) / cols.length;
+  const nodeW = cols.length === 1 ? room : Math.min(176, room * 0.72);
+  const rows = Math.max(...cols.map((c) => c.length)), h = Math.max(rows, 4) * (nodeH + gap) + 8;
+  const place = new Map();
+  cols.forEach((c, l) => c.forEach((n, i) => {
+    const x = cols.length === 1 ? 1 : 1 + (l * (w - arcs - nodeW - 2)) / Math.max(1, cols.length - 1);
+    place.set(n, { x, y: 4 + ((i + 0.5) * (h - 8)) / c.length, l, i });
+  }));
+  const top = edges[0];
+  const out = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `Graph of ${plural(place.size, "tool")} and ${plural(edges.length, "edge")}. The strongest: after ${clean(top.from)} comes ${clean(top.to)}, ${share(top.p)}. The table below has all of them.` });
+  const labels = [];
+  const lines = svg("g"), texts = svg("g");
+  for (const e of edges.slice().reverse()) {
+    const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH, cols.length === 1 ? w : 0);
+    lines.append(svg("path", { class: "edge-line" + (e.used > 0 ? " ahead" : ""), d: curve.d, "stroke-width": round(0.8 + 3.4 * e.p), "stroke-dasharray": e.used > 0 ? undefined : "4 3", "marker-end": "url(#tip)" },
+      svg("title", null, `After ${clean(e.from)} comes ${clean(e.to)}: ${share(e.p)}, ${plural(e.n, "time")}; ${count(e.used)} of ${plural(e.issued, "prefetch", "prefetches")} used`)));
+  }
+  for (const e of edges) {
+    const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH, cols.length === 1 ? w : 0);
+    const spot = free(curve.at, labels);
+    labels.push(spot);
+    texts.append(svg("text", { class: "p", x: round(spot[0]), y: round(spot[1] + 3.5), "text-anchor": "middle" }, share(e.p)));
+  }
+  out.append(lines);
+  for (const [n, p] of place) {
+    out.append(svg("g", null, svg("title", null, clean(n, 200)), svg("rect", { class: "node", x: round(p.x), y: round(p.y - nodeH / 2), width: round(nodeW), height: nodeH, rx: 7 }),
+      svg("text", { class: "name", x: round(p.x + nodeW / 2), y: round(p.y + 4), "text-anchor": "middle", direction: "ltr", "unicode-bidi": "isolate" }, within(n, nodeW - 16))));
+  }
+  out.append(texts);
+  return out;
+}
+
+// within is a name as far as there is room; the tool's own part says more than its
+// upstream's.
+function within(name, room) {
+  const all = clean(name, 200), own = "…" + all.slice(all.indexOf("/"));
+  return fits(all, room) === all || !all.includes("/") ? fits(all, room) : fits(own, room);
+}
+
+// course is the way of an edge: its path, and the points of it as a function of 0 to 1.
+function course(a, b, nodeW, nodeH, w) {
+  let p;
+  if (a === b) {
+    const x = a.x + nodeW, y = a.y;
+    p = [[x, y - 7], [x + 34, y - 16], [x + 34, y + 16], [x, y + 7]];
+  } else if (a.l === b.l) {
+    const off = a.i < b.i ? 4 : -4, bulge = w ? Math.min(w - nodeW - 8, 24 + 17 * Math.abs(a.i - b.i)) : 30 + 7 * Math.abs(a.i - b.i);
+    const x = a.x + nodeW;
+    p = [[x, a.y + off], [x + bulge * 1.25, a.y + off], [x + bulge * 1.25, b.y - off], [x, b.y - off]];
+  } else if (a.l < b.l) {
+    const x = a.x + nodeW, pull = (b.x - x) * 0.5;
+    p = [[x, a.y], [x + pull, a.y], [b.x - pull, b.y], [b.x, b.y]];
+  } else {
+    const x = b.x + nodeW, pull = (a.x - x) * 0.5, low = nodeH * 0.28;
+    p = [[a.x, a.y + low], [a.x - pull, a.y + low * 2.4], [x + pull, b.y + low * 2.4], [x, b.y + low]];
+  }
+  const at = (t) => [0, 1].map((k) => (1 - t) ** 3 * p[0][k] + 3 * (1 - t) ** 2 * t * p[1][k] + 3 * (1 - t) * t ** 2 * p[2][k] + t ** 3 * p[3][k]);
+  const f = (q) => round(q[0]) + " " + round(q[1]);
+  return { d: `M${f(p[0])}C${f(p[1])} ${f(p[2])} ${f(p[3])}`, at };
+}
+
+// free is the point of a curve that is furthest from the labels that are there.
+function free(at, labels) {
+  let best = at(0.5), most = -1;
+  for (const t of [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78]) {
+    const p = at(t);
+    const near = Math.min(30, ...labels.map((l) => Math.hypot((l[0] - p[0]) * 0.6, (l[1] - p[1]) * 1.6)));
+    if (near > most + 0.5) [best, most] = [p, near];
+  }
+  return best;
+}

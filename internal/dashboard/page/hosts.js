@@ -1,0 +1,42 @@
+// What each host allows, and how freely it is guessed at.
+
+function drawLevel(td, h) {
+  if (!td.firstChild) td.append(el("span", { class: "meter", "aria-hidden": "true" }, [1, 2, 3, 4].map(() => el("i"))), el("span"));
+  td.firstChild.dataset.level = h.level;
+  Array.from(td.firstChild.children, (i, at) => i.classList.toggle("on", at < h.level));
+  say(td.lastChild, level(h.level));
+}
+
+const of = (n, most) => count(n || 0) + (most ? " of " + count(most) : "");
+
+const drawHosts = table($("hosts"), {
+  caption: "Limits and throttle level of each host", key: (h) => h.host, sort: "Host", noun: "hosts",
+  columns: [
+    { title: "Host", text: true, cell: (h) => named(h.host || "(none)"), value: (h) => h.host },
+    { title: "Guessing", draw: drawLevel, value: (h) => h.level },
+    { title: "In flight", num: true, cell: (h) => of(h.in_flight, h.concurrency), value: (h) => h.in_flight || 0 },
+    { title: "Waiting", num: true, cell: (h) => count(h.waiting || 0), value: (h) => h.waiting || 0 },
+    { title: "Rate", num: true, cell: (h) => (h.rate ? short.format(h.rate) + "/s" : "no limit"), value: (h) => h.rate || Infinity },
+    { title: "Calls left", num: true, cell: (h) => (h.rate ? of(Math.floor(h.tokens || 0), h.burst) : "–"), value: (h) => h.tokens || 0 },
+    { title: "Guesses, 1 h", num: true, cell: (h) => count(h.guesses_last_hour || 0), value: (h) => h.guesses_last_hour || 0 },
+    { title: "Rate limited", num: true, cell: (h) => count(h.limited || 0) + (h.cooling_ms > 0 ? ", rests " + took(h.cooling_ms) : ""), value: (h) => h.limited || 0 },
+    { title: "Harm", num: true, cell: (h) => (h.harm_ms > 0 ? took(h.harm_ms) : "none"), value: (h) => h.harm_ms || 0 },
+  ],
+});
+
+const drawLevels = table($("levels"), {
+  caption: "Changes of level, the newest first", key: (l) => [l.at_us, l.host, l.session, l.to].join("\n"), most: 8, noun: "changes",
+  columns: [
+    { title: "Time", cell: (l) => clock(l.at_us) },
+    { title: "Whose", cell: (l) => el("span", null, l.host ? "Host " : "Session ", named(l.host || l.session, 48)) },
+    { title: "From", cell: (l) => level(l.from) },
+    { title: "To", cell: (l) => (l.to > l.from ? "↑ " : "↓ ") + level(l.to) },
+    { title: "Why", class: "text", cell: (l) => named((l.why || "").replaceAll("_", " "), 120) },
+  ],
+});
+
+function showHosts(v) {
+  const hosts = Object.entries(v.stats.hosts || {}).map(([host, h]) => ({ ...h, host: h.host || host }));
+  drawHosts(hosts, empty("No host has been called so far.", "A host is listed with the first call to it. Limits that you set under [limits] bind every call; without any, only guesses are held back."));
+  drawLevels(v.levels || [], empty("No level has changed.", "All are guessed at as they were at the start: as configured."));
+}

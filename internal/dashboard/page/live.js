@@ -1,0 +1,101 @@
+// Asking for the view, once a second while somebody looks.
+
+const EVERY = 1000, SLOWEST = 30000, PATIENCE = 8000; // ms
+let paused = false, failures = 0, goneSince = 0, timer = 0, asking = null;
+
+function status(state, text) {
+  $("status").dataset.state = state;
+  say($("status-text"), text);
+}
+
+function showRecord(v) {
+  const box = $("record"), list = v.problems || [], lost = v.stats.totals.events_lost;
+  if (!changed("record", list, lost)) return;
+  if (list.length === 0 && !lost) {
+    box.replaceChildren(el("p", { class: "fine" }, "✓ None: every line could be written and read."));
+    return;
+  }
+  box.replaceChildren(el("ul", { class: "problems" }, lost ? el("li", null, `${plural(lost, "line")} of the record could not be written. The figures count them all the same.`) : null, list.map((p) => el("li", null, named(p, 400)))));
+}
+
+function showAbout(s) {
+  const config = s.config || {};
+  const parts = [s.sessions_open > 0 || s.processes > 0 ? `${plural(s.processes, "process", "processes")}, ${plural(s.sessions, "session")} (${count(s.sessions_open)} open)` : "No process", `for ${took(s.uptime_s * 1000)}`];
+  const text = parts.join(" · ");
+  if (!changed("about", text, config)) return;
+  $("about").replaceChildren(text, " · ", config.path ? named(config.path, 120) : "built-in defaults", config.error ? el("strong", null, " · a newer configuration is not in force: ", named(config.error, 200)) : "");
+}
+
+function show(v) {
+  showAbout(v.stats);
+  showCards(v.stats);
+  showTimeline(v);
+  showTools(v.stats);
+  showSeries(v);
+  showGraph(v);
+  showHosts(v);
+  showDecisions(v);
+  showRecord(v);
+  reach();
+}
+
+async function ask() {
+  clearTimeout(timer);
+  if (paused || document.hidden || asking) return;
+  asking = new AbortController();
+  const late = setTimeout(() => asking.abort(), PATIENCE);
+  try {
+    const answer = await fetch("dashboard/view.json", { cache: "no-store", credentials: "same-origin", signal: asking.signal });
+    if (answer.status === 401) throw new Error("This page's token is not taken any more: open the address anew");
+    if (!answer.ok) throw new Error("The proxy answers with status " + answer.status);
+    const view = await answer.json();
+    failures = 0;
+    goneSince = 0;
+    if (!paused) {
+      show(view);
+      status("live", "Live");
+      say($("retry"), "");
+    }
+  } catch (err) {
+    failed(err);
+  }
+  clearTimeout(late);
+  asking = null;
+  again(failures > 0 ? Math.min(SLOWEST, EVERY * 2 ** Math.min(failures, 6)) : EVERY);
+}
+
+// again asks once more after a while, and says how long that is.
+function again(wait) {
+  clearTimeout(timer);
+  if (paused || document.hidden) return;
+  if (failures > 0) say($("retry"), `Asking again in ${Math.round(wait / 1000)} s. The figures are the last ones.`);
+  timer = setTimeout(ask, wait);
+}
+
+function failed(err) {
+  failures++;
+  goneSince ||= Date.now();
+  const own = err instanceof Error && !(err instanceof TypeError) && err.name === "Error";
+  if (!paused) status("gone", own ? err.message : "The proxy does not answer since " + clockOf.format(goneSince));
+}
+
+$("pause").addEventListener("click", () => {
+  paused = !paused;
+  $("pause").setAttribute("aria-pressed", String(paused));
+  if (paused) {
+    clearTimeout(timer);
+    status("paused", "Paused");
+    say($("retry"), "");
+  } else {
+    status("wait", "Asking the proxy…");
+    ask();
+  }
+});
+
+document.addEventListener("visibilitychange", ask);
+let resized = 0;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(() => { if (lastView) show(lastView); }, 100);
+});
+ask();

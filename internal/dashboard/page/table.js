@@ -1,0 +1,82 @@
+// Tables that stay the same elements while their figures change.
+
+const regions = new Set();
+
+// A region that is wider than its place can be reached by Tab, to be scrolled.
+function reach() {
+  for (const r of regions) {
+    if (r.scrollWidth > r.clientWidth + 1) r.tabIndex = 0;
+    else if (r.hasAttribute("tabindex") && r !== document.activeElement) r.removeAttribute("tabindex");
+  }
+}
+
+// table returns a function that shows rows in box. A column has a title, a cell (row →
+// text or element; or draw, which changes a cell), and a value if one may sort by it.
+function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
+  let rows = [], by = sort, all = false;
+  let down = !columns.some((c) => c.title === sort && c.text); // names begin with A, figures with the largest
+  const head = el("tr"), body = el("tbody");
+  const region = el("div", { class: "scroll", role: "region", "aria-label": caption + ", table" },
+    el("table", null, el("caption", { class: "off" }, caption), el("thead", null, head), body));
+  const more = el("button", { type: "button" });
+  const shown = el("div", { class: "table" }, region);
+  more.addEventListener("click", () => { all = !all; draw(); });
+
+  for (const c of columns) {
+    const th = el("th", { scope: "col", class: c.num ? "num" : undefined });
+    if (c.value) {
+      const button = el("button", { type: "button" }, c.title);
+      button.addEventListener("click", () => {
+        down = by === c.title ? !down : !c.text;
+        by = c.title;
+        draw();
+      });
+      th.append(button);
+    } else th.append(c.title);
+    c.th = th;
+    head.append(th);
+  }
+
+  function make(row) {
+    return el("tr", null, columns.map((c, i) => (i === 0 ? el("th", { scope: "row" }) : el("td", { class: c.num ? "num" : c.class }))));
+  }
+
+  function update(tr, row) {
+    columns.forEach((c, i) => {
+      const cell = tr.children[i];
+      if (c.draw) return c.draw(cell, row);
+      const content = c.cell(row);
+      if (typeof content === "string") return say(cell, content);
+      if (cell.textContent !== content.textContent || cell.children.length === 0) cell.replaceChildren(content);
+    });
+  }
+
+  function draw() {
+    const column = columns.find((c) => c.title === by);
+    const sorted = rows.slice();
+    if (column) {
+      const sign = down ? -1 : 1;
+      sorted.sort((a, b) => {
+        const x = column.value(a), y = column.value(b);
+        return (x < y ? -sign : x > y ? sign : 0) || (key(a) < key(b) ? -1 : 1);
+      });
+    }
+    for (const c of columns) if (c.value) c.th.setAttribute("aria-sort", c.title !== by ? "none" : down ? "descending" : "ascending");
+    keep(body, all ? sorted : sorted.slice(0, most), key, make, update);
+    say(more, all ? "Show fewer" : `Show all ${count(rows.length)} ${noun}`);
+    if (rows.length > most) shown.append(more);
+    else more.remove();
+    reach();
+  }
+
+  return (next, nothing) => {
+    rows = next;
+    if (rows.length === 0 && nothing) {
+      if (!box.firstElementChild || !box.firstElementChild.classList.contains("empty")) box.replaceChildren(nothing);
+      return;
+    }
+    if (shown.parentNode !== box) box.replaceChildren(shown);
+    regions.add(region);
+    draw();
+  };
+}

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Looks at the dashboard in a real browser: pictures in results/dashboard, and the
+# checks of what is on the page. Installs Debian's chromium where there is none.
+set -eu
+cd "$(dirname "$0")/.."
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+	if ! command -v apt-get >/dev/null; then
+		echo "dashboard: want chromium, chromium-browser or google-chrome in PATH" >&2
+		exit 1
+	fi
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu-core >/dev/null
+fi
+go vet -tags browser ./internal/dashboard
+MCPSCHEDD_SHOTS="$PWD/results/dashboard" go test -tags browser -count 1 -timeout 10m ./internal/dashboard
+ls results/dashboard
