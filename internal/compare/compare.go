@@ -80,15 +80,15 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 	return r, r.split(all, func(x *row, prefix string) ([]answer, error) { return askAll(c, x.server.Calls, prefix) })
 }
 
-// ownResource is the URI under which the proxy tells of itself.
-const ownResource = "mcpschedd://stats"
+// own is how the URIs begin under which the proxy tells of itself.
+const own = "mcpschedd://"
 
 // split gives each server its part of what the joined view said, and compares.
 // The lists are those of the servers one after the other, less the resources
 // that an earlier one has.
 func (r *report) split(all *facts, answers func(x *row, prefix string) ([]answer, error)) error {
 	for i := range all.Lists { // the proxy's own is nobody's
-		all.Lists[i] = slices.DeleteFunc(all.Lists[i], func(item json.RawMessage) bool { return key(i, item) == ownResource })
+		all.Lists[i] = slices.DeleteFunc(all.Lists[i], func(item json.RawMessage) bool { return strings.HasPrefix(key(i, item), own) })
 	}
 	seen := make(map[string]bool)
 	for _, x := range r.rows {

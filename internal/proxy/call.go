@@ -46,6 +46,9 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	t, lease := x.s.named(p, l, name)
 	if lease == nil {
+		if l == upstream.Tools {
+			x.unknownTool(name)
+		}
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
 	if t.name != name {
@@ -54,7 +57,7 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 	x.bind(lease)
 	if l == upstream.Tools {
 		x.tool = t.name
-		x.s.srv.counts.calls.Add(1)
+		x.enter()
 	}
 	x.one[0] = lease
 	x.arrive(x.one[:])
@@ -192,7 +195,7 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 		case o.Alone:
 			x.s.srv.work.Go(alone)
 		default:
-			x.served(o.How)
+			x.served(o)
 			done(x.stored(o), nil)
 		}
 	}}
@@ -201,6 +204,7 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 		lead := x.shared(req, f)
 		settle := func(answer upstream.Answer, err error) {
 			own = outcome{answer, err}
+			f.Worth(x.worth(x.lease))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 		}
 		// A file may be slow to look at, and the answer of what send has sent is
@@ -257,7 +261,7 @@ func shareable(answer upstream.Answer) bool {
 func (x *exchange) request() *upstream.Request {
 	x.token = revision.Token(x.msg.Params)
 	req := &upstream.Request{
-		Method: x.msg.Method, Params: x.msg.Params, Target: x.name, Hop: x.hop,
+		Method: x.msg.Method, Params: x.traced(x.msg.Params), Target: x.name, Hop: x.hop,
 		Notify: x.hear, Timeout: x.lease.member.Timeout,
 		Token: x.token != nil || x.step && x.lease.member.Timeout > 0, // progress resets that, whoever hears of it
 	}
@@ -302,10 +306,11 @@ func (x *exchange) hear(method string, params []byte) {
 // answer writes what came back.
 func (x *exchange) answer(answer upstream.Answer, err error) {
 	x.back.Store(true)
-	x.count(answer, err)
+	x.weigh(answer, err)
 	if x.sighting.announce && err == nil && deliver.Plain(answer.Result) {
 		answer = x.accompanied(answer)
 	}
+	x.record(answer, err)
 	x.sightEnd(answer, err, nil)
 	switch {
 	case err != nil:

@@ -67,10 +67,15 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 	if p.Enrichment.Mode == "shadow" {
 		opt.Slots = max(opt.Slots, 1)
 	}
+	if f.round != nil {
+		f.round.slots = max(f.round.slots, opt.Slots)
+	}
 	jobs := make(map[exact]*job)
 	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, jobs) }, opt)
-	for _, why := range picked.Declined {
-		w.tally.decline(why)
+	for i := range picked.Declined {
+		d := &picked.Declined[i]
+		w.tally.decline(d.Why)
+		f.consider(&d.Guess, d.Why, nil, opt.Whole)
 	}
 	for _, g := range picked.Watch {
 		if j := jobs[exact{g.Tool, g.Arguments}]; j != nil {
@@ -79,9 +84,14 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 	}
 	var begun []started
 	for _, g := range picked.Start {
-		if b, ok := w.start(v, o, f, g, jobs[exact{g.Tool, g.Arguments}], now); ok {
-			begun = append(begun, b)
+		b, refused := w.start(v, o, f, g, jobs[exact{g.Tool, g.Arguments}], now)
+		if refused != "" {
+			w.tally.decline(enrich.Reason(refused))
+			f.consider(&g, enrich.Reason(refused), nil, opt.Whole)
+			continue
 		}
+		f.consider(&g, "", b.j, opt.Whole)
+		begun = append(begun, b)
 	}
 	w.lineUp(v, f)
 	return begun

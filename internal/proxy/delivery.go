@@ -109,6 +109,6 @@ func (x *exchange) inlined(result []byte, a announcement, e *Enrichment) []byte 
 	for _, i := range taken {
 		x.s.srv.store.Show(of[i].query)
 	}
-	x.s.srv.foresight.tally.inline(len(taken))
+	x.entry.inlined = len(taken)
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -29,9 +30,11 @@ type exchange struct {
 	own   *ownTool // the tool of the proxy's own that is called; nil: another's
 	of    *planRun // whose step it is; nil: nobody's
 	turn  upstream.Turn
-	name  []byte       // raw; the target's own name where it differs from the one the client used
-	gone  bool         // its call goes on without it, and has its passage and turn
-	how   atomic.Int32 // of its answer: see served
+	name  []byte // raw; the target's own name where it differs from the one the client used
+	gone  bool   // its call goes on without it, and has its passage and turn
+	span  span
+	entry entry      // what the record will say of it
+	at    *plan.Step // of a plan; nil: it is none
 
 	back     atomic.Bool // its upstream has answered
 	token    []byte      // of its progress, raw; nil: it has none, or nobody has looked yet
@@ -192,7 +195,8 @@ func (x *exchange) leave() {
 		x.drop()
 	}
 	x.turn.Leave()
-	x.sightEnd(upstream.Answer{}, errUnanswered, nil) // unless it was answered
+	x.record(upstream.Answer{}, errUnanswered) // unless it was answered
+	x.sightEnd(upstream.Answer{}, errUnanswered, nil)
 	x.cancel(nil)
 	s := x.s
 	s.mu.Lock()

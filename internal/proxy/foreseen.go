@@ -17,7 +17,6 @@ type Foreseen struct {
 	Accuracy   float64 `json:"accuracy"`   // used / issued; 0 without any
 	Timeliness float64 `json:"timeliness"` // ready when asked for / used; 0 without any
 	Dropped    drops   `json:"not_seen"`   // calls and answers that the worker was too slow for
-	Inlined    int64   `json:"inlined"`    // answers appended to others
 
 	Desk    speculate.Stats           `json:"speculation"`
 	Learned map[string]forecast.Stats `json:"learned"` // by upstream
@@ -26,7 +25,7 @@ type Foreseen struct {
 func (w *foresight) stats(p dedup.PrefetchStats) Foreseen {
 	out := Foreseen{PrefetchStats: p, Desk: w.desk.Stats(), Learned: make(map[string]forecast.Stats)}
 	w.tally.mu.Lock()
-	out.Candidates, out.Inlined, out.Declined = w.tally.candidates, w.tally.inlined, maps.Clone(w.tally.declined)
+	out.Candidates, out.Declined = w.tally.candidates, maps.Clone(w.tally.declined)
 	maps.Copy(out.Learned, w.tally.learned)
 	w.tally.mu.Unlock()
 	w.mu.Lock()

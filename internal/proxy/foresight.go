@@ -138,11 +138,11 @@ func (w *foresight) hurry(bytes int, what func(*foresight)) bool {
 	return w.tell(bytes, what)
 }
 
-// insist is tell for what must not be left out.
-func (w *foresight) insist(what func(*foresight)) {
+// insist is tell for what must not be left out; false: the worker has ended.
+func (w *foresight) insist(what func(*foresight)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.addLocked(0, what)
+	return w.addLocked(0, what)
 }
 
 func (w *foresight) addLocked(bytes int, what func(*foresight)) bool {
@@ -255,7 +255,6 @@ type tally struct {
 	mu         sync.Mutex
 	candidates int64
 	declined   map[enrich.Reason]int64
-	inlined    int64                     // answers added to others
 	learned    map[string]forecast.Stats // by upstream, as of the last choice
 }
 
@@ -272,12 +271,6 @@ func (t *tally) decline(why enrich.Reason) {
 		t.declined = make(map[enrich.Reason]int64)
 	}
 	t.declined[why]++
-}
-
-func (t *tally) inline(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.inlined += int64(n)
 }
 
 // learn copies out, once a second at most, what there is to say of an upstream.

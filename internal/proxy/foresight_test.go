@@ -93,8 +93,9 @@ func TestForeseen(t *testing.T) {
 	if st.Prefetch.Accuracy != 1 || st.Prefetch.Timeliness != 1 || st.Prefetch.Late != 0 {
 		t.Errorf("got %+v, want two guesses, both ready and used", st.Prefetch)
 	}
-	if st.Totals.Amplification != 1 {
-		t.Errorf("got amplification %v, want 1: every guess was asked for", st.Totals.Amplification)
+	totals := s.Report().Totals
+	if totals.Amplification != 1 {
+		t.Errorf("got amplification %v, want 1: every guess was asked for", totals.Amplification)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // guard lets a request through to next that is neither a web page's reaching
 // for a local server nor a stranger's: the host it names is ours, the page it
-// comes from is allowed, and it carries the token.
-func (f *front) guard(next http.Handler) http.Handler {
+// comes from is allowed, and it carries the token, or is for what asks for that itself.
+func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Handler {
 	want := sha256.Sum256([]byte(f.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
@@ -40,7 +40,7 @@ func (f *front) guard(next http.Handler) http.Handler {
 				return
 			}
 		}
-		if f.Token != "" && !carries(r.Header.Get("Authorization"), want) {
+		if f.Token != "" && !asks(r) && !carries(r.Header.Get("Authorization"), want) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a bearer token is required", http.StatusUnauthorized)
 			return

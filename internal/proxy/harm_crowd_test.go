@@ -59,8 +59,10 @@ func (v *visitor) post(ctx context.Context, rest string) *http.Response {
 
 // call makes a request and reads its answer.
 func (v *visitor) call(ctx context.Context, method, params string) string {
+	v.d.account.note(method, params)
 	r := v.post(ctx, `"method":"`+method+`","params":`+params)
 	if r == nil {
+		v.d.account.lost.Add(1)
 		return ""
 	}
 	defer r.Body.Close()

@@ -25,6 +25,7 @@ type foe struct {
 	mu     sync.Mutex
 	visits []*visit // in the order in which they came
 	open   []*visit // those that are there
+	came   int64    // visits so far
 }
 
 // visit is one tools/call as its server saw it.
@@ -156,6 +157,7 @@ func (f *foe) arrives(r *http.Request, m jsonrpc.Message) *visit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.visits = append(f.visits, v)
+	f.came++
 	f.open = append(f.open, v)
 	v.beside = len(f.open)
 	for _, o := range f.open {

@@ -29,13 +29,16 @@ type ordeal struct {
 	web    *http.Client // of the clients over HTTP
 	guests []*guest
 	leave  func() // ends the clients
+
+	account account // what the record says
 }
 
 // beset makes a proxy in front of a foe, with the defaults of the configuration.
 // It ends, and is looked over, with the test.
 func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	t.Helper()
-	d := &ordeal{t: t, foe: f, began: time.Now(), proxy: proxy.New(o, nil), front: newPipes()}
+	d := &ordeal{t: t, foe: f, began: time.Now(), front: newPipes()}
+	d.proxy = proxy.New(d.account.kept(o), nil)
 	back := newPipes()
 	proxy.DialWith(d.proxy, "foe", back.dial)
 	behind := &http.Server{Handler: f}
@@ -58,6 +61,7 @@ func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 		d.look()
 		d.proxy.Close()
 		behind.Close()
+		d.audit()
 		for range 2 {
 			if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
 				t.Errorf("serve: %v", err)
@@ -170,7 +174,7 @@ func (d *ordeal) enter() *guest {
 		in.Close()
 		out.Close()
 	}()
-	g := &guest{o: d, wire: newWire(d.t, toProxy, fromProxy)}
+	g := &guest{o: d, wire: newWire(d.t, &d.account, toProxy, fromProxy)}
 	g.leave = func() {
 		toProxy.Close()
 		if err := <-served; err != nil {

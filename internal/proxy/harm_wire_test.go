@@ -13,6 +13,7 @@ import (
 // wire is a client's end of a pair of pipes in a bubble.
 type wire struct {
 	t    *testing.T
+	book *account
 	to   *io.PipeWriter
 	gone chan struct{} // closed when nothing more can come
 
@@ -26,8 +27,8 @@ type wire struct {
 	hears chan struct{} // holds a token while it reads
 }
 
-func newWire(t *testing.T, to *io.PipeWriter, from io.Reader) *wire {
-	w := &wire{t: t, to: to, gone: make(chan struct{}), waiting: make(map[string]chan jsonrpc.Message), hears: make(chan struct{}, 1)}
+func newWire(t *testing.T, book *account, to *io.PipeWriter, from io.Reader) *wire {
+	w := &wire{t: t, book: book, to: to, gone: make(chan struct{}), waiting: make(map[string]chan jsonrpc.Message), hears: make(chan struct{}, 1)}
 	w.hears <- struct{}{}
 	go w.read(from)
 	return w
@@ -96,6 +97,7 @@ func (w *wire) start(method, params string) sent {
 	s := sent{w, fmt.Sprint(w.ids), time.Now(), make(chan jsonrpc.Message, 1)}
 	w.waiting[s.id] = s.answer
 	w.mu.Unlock()
+	w.book.note(method, params)
 	w.send(`{"jsonrpc":"2.0","id":` + s.id + `,"method":"` + method + `","params":` + params + `}`)
 	return s
 }

@@ -80,6 +80,9 @@ func (f *front) handler() http.Handler {
 			f.srv.log.Debug("answer not delivered", "err", err)
 		}
 	})
+	for _, p := range f.srv.pages {
+		mux.Handle(p.pattern, p.handler)
+	}
 	mux.HandleFunc("GET /sse", f.openSSE)
 	mux.HandleFunc("POST /message", f.postSSE)
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) { f.endpoint(w, r, "") })
@@ -91,7 +94,10 @@ func (f *front) handler() http.Handler {
 		}
 		f.endpoint(w, r, name)
 	})
-	return f.guard(mux)
+	return f.guard(mux, func(r *http.Request) bool {
+		_, pattern := mux.Handler(r)
+		return slices.ContainsFunc(f.srv.pages, func(p page) bool { return p.asks && p.pattern == pattern })
+	})
 }
 
 // endpoint serves one MCP endpoint. GET and DELETE exist in sessions only.

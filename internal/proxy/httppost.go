@@ -185,7 +185,7 @@ func (r *response) Send(line []byte) error {
 
 // pump writes the stream; it ends when the stream is closed or the client gone.
 func (r *response) pump() {
-	e := newEvents(r.w)
+	e := newSSEWriter(r.w)
 	err := e.open()
 	if err == nil {
 		err = r.stream.pump(e, nil)
@@ -236,7 +236,7 @@ func (r *response) finish() {
 		stream.close()
 		r.pumped.Wait()
 	case !r.body:
-		if err := newEvents(r.w).open(); err != nil {
+		if err := newSSEWriter(r.w).open(); err != nil {
 			r.front.srv.log.Debug("answer not delivered", "err", err)
 		}
 	}

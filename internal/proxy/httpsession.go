@@ -191,7 +191,7 @@ func (f *front) getStream(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	defer h.leave()
-	e := newEvents(w)
+	e := newSSEWriter(w)
 	err := e.open()
 	if err == nil {
 		err = h.stream.pump(e, r.Context().Done())

@@ -74,9 +74,9 @@ type history struct {
 	events  []event
 }
 
-// events are what may happen once in a case. A guess, which may happen often, is
+// incidents are what may happen once in a case. A guess, which may happen often, is
 // not among them.
-var events = []string{"kill", "forget", "announce", "reload", "abandon", "timeout", "roots"}
+var incidents = []string{"kill", "forget", "announce", "reload", "abandon", "timeout", "roots"}
 
 const millisecond = time.Millisecond
 
@@ -159,7 +159,7 @@ func someHistory(t *rapid.T, bursts, single int) history {
 		h.scripts = append(h.scripts, script.Draw(t, fmt.Sprintf("session %d", bursts+i)))
 	}
 	h.events = slices.Concat(rapid.SliceOfN(rapid.SliceOf(someGuess), 0, 8).Draw(t, "guesses")...)
-	if what := rapid.SampledFrom(append(times(17, ""), events...)).Draw(t, "event"); what != "" {
+	if what := rapid.SampledFrom(append(times(17, ""), incidents...)).Draw(t, "event"); what != "" {
 		e := event{what: what, nth: someSeat.Draw(t, "which"), pause: somePause.Draw(t, "pause") * beat}
 		h.events = slices.Insert(h.events, len(h.events)/2, e)
 	}

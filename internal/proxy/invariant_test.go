@@ -79,7 +79,7 @@ func (a *arena) check(t *rapid.T) {
 
 // complete lets happen by hand what chance left out.
 func (a *arena) complete() {
-	for i, what := range events {
+	for i, what := range incidents {
 		for a.of(what) == 0 {
 			h := history{events: []event{{what: what, nth: i}}, scripts: [][][]op{{{{tool: "read", up: "A"}}}}}
 			if faults := a.run(h); faults != nil {
@@ -96,7 +96,7 @@ func enough(t *testing.T, sum *tally) {
 	if served*20 < served+fetched {
 		t.Errorf("%d reads were served or joined and %d fetched: too few to prove anything", served, fetched)
 	}
-	want := append([]string{"hit", "joined", "fetched", "withdrawn", "tasks/get", "guess", "write refused", "hit by a guess, or joined", "backed off", "evicted", "found stale"}, events...)
+	want := append([]string{"hit", "joined", "fetched", "withdrawn", "tasks/get", "guess", "write refused", "hit by a guess, or joined", "backed off", "evicted", "found stale"}, incidents...)
 	for _, tool := range writeTools {
 		want = append(want, tool+" "+string(lands))
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/speculate"
@@ -24,16 +25,20 @@ type job struct {
 	one    [1]*leased // where they stand if they are one
 	judgement
 
-	id     uint64       // of a call that is watched; 0: it is not
-	sentAt atomic.Int64 // when, in Unix ns
-	took   atomic.Int64 // ns from its sending to its answer; 0: there was none
-	early  bool         // nobody has made it yet
-	step   bool         // it is a step of a plan: the client is not given its answer as it is
-	gate   *gate        // of a step that asks whether it may be sent; nil: nobody need be asked
-	doubt  atomic.Bool  // it failed, and may have been run
-	free   bool         // of a guess: no argument was read off a result or learned
-	due    *due         // of a guess: until when a call waits for it; nil: for ever
-	late   func()       // of a guess: called when its server has answered after all; nil: nobody cares
+	number   call.Number  // in the record; zero: it is not recorded
+	sends    atomic.Int32 // tools/call requests that went upstream, and were not told of yet
+	recorded *atomic.Bool // its call was told of; nil: a guess, which is told of later
+	id       uint64       // of a call that is watched; 0: it is not
+	sentAt   atomic.Int64 // when, in Unix ns
+	took     atomic.Int64 // ns from its sending to its answer; 0: there was none
+	shared   atomic.Int64 // ns of that in which its host had other calls too
+	early    bool         // nobody has made it yet
+	step     bool         // it is a step of a plan: the client is not given its answer as it is
+	gate     *gate        // of a step that asks whether it may be sent; nil: nobody need be asked
+	doubt    atomic.Bool  // it failed, and may have been run
+	free     bool         // of a guess: no argument was read off a result or learned
+	due      *due         // of a guess: until when a call waits for it; nil: for ever
+	late     func()       // of a guess: called when its server has answered after all; nil: nobody cares
 
 	// passage is taken on arrival and goes with the first sending; a request that
 	// is sent again takes another one.
@@ -111,6 +116,7 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 		j.returned(l, err)
 		v := verdict(answer, err)
 		j.blamed(l, v)
+		j.shared.Store(int64(slot.Shared()))
 		slot.Leave(v)
 		j.settle(l, passage, answer, err)
 		done(answer, err)
@@ -127,12 +133,14 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 
 var errNotSent = errors.New("not sent")
 
-// sent notes that the call goes to its upstream now, for telling whether that
-// works on several at once.
+// sent notes that a tools/call goes to its upstream now.
 func (j *job) sent(l *leased) {
+	if j.method != "tools/call" {
+		return
+	}
+	now := time.Now()
+	j.sentAt.Store(now.UnixNano())
 	if j.id != 0 {
-		now := time.Now()
-		j.sentAt.Store(now.UnixNano())
 		j.s.srv.foresight.desk.Began(l.Instance(), j.id, j.tool, j.early, now)
 	}
 }
@@ -140,15 +148,19 @@ func (j *job) sent(l *leased) {
 // returned notes that the call has come back. How long it took says nothing if it
 // was cut short.
 func (j *job) returned(l *leased, err error) {
+	if j.method != "tools/call" {
+		return
+	}
+	now := time.Now()
+	if err == nil {
+		j.took.Store(max(now.UnixNano()-j.sentAt.Load(), 1))
+	}
 	if j.id == 0 {
 		return
 	}
 	w := j.s.srv.foresight
-	now := time.Now()
 	if err != nil {
 		w.desk.Cut(l.Instance(), j.id)
-	} else {
-		j.took.Store(max(now.UnixNano()-j.sentAt.Load(), 1))
 	}
 	w.desk.Ended(l.Instance(), j.id, now)
 }
@@ -194,6 +206,7 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 		j.returned(l, err)
 		v := verdict(answer, err)
 		j.blamed(l, v)
+		j.shared.Store(int64(slot.Shared()))
 		slot.Leave(v)
 	}
 	j.settle(l, passage, answer, err)
@@ -243,8 +256,8 @@ func (j *job) hostOn(l *leased) string {
 // settle ends a passage with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
 func (j *job) settle(l *leased, passage *dedup.Passage, answer upstream.Answer, err error) {
-	if j.tool != "" && answer.Sent {
-		j.s.srv.counts.upstream.Add(1)
+	if j.tool != "" && answer.Requests > 0 {
+		j.wentOut(l, answer.Requests)
 	}
 	switch {
 	case err != nil && answer.Sent && !answer.Limited:

@@ -13,9 +13,10 @@ import (
 // judgement is what a policy says of a request.
 type judgement struct {
 	effect call.Effect
-	query  dedup.Query // with an empty scope only the upstream may answer
-	host   string      // whose limits count; "": the upstream's own
-	task   bool        // it asks to be run as a task
+	query  dedup.Query      // with an empty scope only the upstream may answer
+	host   string           // whose limits count; "": the upstream's own
+	class  valuemodel.Class // of this very call; "": it is no tools/call
+	task   bool             // it asks to be run as a task
 }
 
 // judge says what a request may change, and whether it may be answered by
@@ -44,7 +45,7 @@ const longest = 16 << 10
 func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 	out := judgement{host: m.Host, task: jsonrpc.Get(j.params, "task") != nil}
 	if !m.Asks() { // a write, whatever its arguments
-		out.effect = m.Writes(unknown)
+		out.effect, out.class = m.Writes(unknown), m.Class
 		return out
 	}
 	raw, plain := arguments(j.params)
@@ -55,6 +56,7 @@ func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 	}
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
+	out.class = class
 	if !class.Reads() {
 		out.effect = m.Writes(args)
 		return out
@@ -65,7 +67,7 @@ func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 		return out
 	}
 	out.query = dedup.Query{
-		Key: key, Places: m.Reads(args), Delivered: j.delivered(),
+		Key: key, Places: m.Reads(args), Delivered: j.delivered(), Number: j.number,
 		Use: dedup.Use{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff,

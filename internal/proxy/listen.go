@@ -100,6 +100,10 @@ func (s *session) subscribe(l *listening) {
 	s.subscribed.Lock()
 	defer s.subscribed.Unlock()
 	for _, uri := range l.uris {
+		if isOwn(uri) && s.tellsOfItself() {
+			s.srv.news.watchers.Add(1)
+			continue
+		}
 		for _, lease := range s.holders(uri) {
 			lease.Watch(uri)
 			l.at = append(l.at, watch{lease, uri})
@@ -114,6 +118,11 @@ func (s *session) unsubscribe(l *listening) {
 	delete(s.listens, l.x.key)
 	others := slices.Collect(maps.Values(s.listens))
 	s.mu.Unlock()
+	for _, uri := range l.uris {
+		if isOwn(uri) && s.tellsOfItself() {
+			s.srv.news.watchers.Add(-1)
+		}
+	}
 	for _, w := range l.at {
 		if !slices.ContainsFunc(others, func(o *listening) bool { return slices.Contains(o.uris, w.uri) }) {
 			w.lease.Unwatch(w.uri)

@@ -64,11 +64,11 @@ func (s *session) joined(l upstream.List) []byte {
 			out = append(out, raw...)
 		}
 	}
-	if l == upstream.Resources && s.tellsOfItself() {
+	if own := map[upstream.List]string{upstream.Resources: ownResources, upstream.Templates: ownTemplates}[l]; own != "" && s.tellsOfItself() {
 		if len(out) > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, statsItem...)
+		out = append(out, own...)
 	}
 	return out
 }
@@ -201,7 +201,7 @@ func (s *session) appendInstructions(out []byte) []byte {
 func (s *session) capabilities() []byte {
 	out := []byte(`{"tools":{"listChanged":true}}`)
 	if s.tellsOfItself() {
-		out = []byte(`{"tools":{"listChanged":true},"resources":{}}`)
+		out = []byte(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`)
 	}
 	for _, l := range s.current() {
 		offer := l.Offer()

@@ -27,8 +27,8 @@ func (x *exchange) locate() bool {
 			x.fail(err)
 			return false
 		}
-		if uri == statsURI && x.msg.Method == "resources/read" && x.s.tellsOfItself() {
-			x.readOwn()
+		if isOwn(uri) && x.s.tellsOfItself() {
+			x.serveOwn(uri)
 			return false
 		}
 		candidates = x.s.holders(uri)

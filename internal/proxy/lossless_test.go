@@ -121,7 +121,7 @@ func (c corpus) compareLists(t *testing.T, client *caller) {
 		}
 		var got []string
 		for item := range jsonrpc.Elements(jsonrpc.Get([]byte(client.request(method, "")), member)) {
-			if uri, _ := jsonrpc.String(jsonrpc.Get(item, "uri")); uri != "mcpschedd://stats" { // the proxy's own
+			if !strings.Contains(string(item), `"mcpschedd://`) { // the proxy's own
 				got = append(got, string(item))
 			}
 		}

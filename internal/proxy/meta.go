@@ -24,6 +24,7 @@ func (x *exchange) stored(o dedup.Outcome) upstream.Answer {
 	if o.Same && x.mayRefer() {
 		x.s.delivered.Referenced(x.query.Key)
 		how, body = "reference", reference(o.Age)
+		x.entry.spared = max(0, len(o.Body)-len(body))
 	}
 	meta := jsonrpc.Get(body, "_meta")
 	meta = jsonrpc.Set(meta, metaDisposition, jsonrpc.AppendString(nil, how))

@@ -389,7 +389,8 @@ func TestPlanServerReplaced(t *testing.T) {
 		at.Open()
 	}()
 	a := c.plan(`{"steps":[` + fmt.Sprintf(steps, gate.Addr()) + `]}`)
-	if !strings.Contains(a.why("g"), "may change something") {
+	// The call that waits may end before its session has the new server.
+	if why := a.why("g"); !strings.Contains(why, "may change something") && !strings.Contains(why, "no longer configured") {
 		t.Errorf("got %+v", a)
 	}
 }

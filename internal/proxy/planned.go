@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
@@ -76,6 +77,7 @@ type planRun struct {
 	servers   map[string]string // tool → whose it was when the plan began, as member.known
 	stateless bool
 	hop       revision.Hop
+	meta      []byte // trace context of the request that began it, for its calls; nil: it has none
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
@@ -110,6 +112,11 @@ func (s *session) newPlanRun(x *exchange, p *plan.Plan, arguments, body []byte) 
 		x: x, open: make(map[string]*held), servers: make(map[string]string),
 	}
 	x.token = revision.Token(x.msg.Params)
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value := jsonrpc.Get(jsonrpc.Get(x.msg.Params, "_meta"), name); value != nil {
+			r.meta = jsonrpc.Set(r.meta, name, value)
+		}
+	}
 	for _, st := range p.Steps {
 		r.servers[st.Tool.Name] = s.serverOf(st.Tool.Name)
 	}
@@ -165,6 +172,7 @@ func (x *exchange) finishPlan(r *planRun) {
 		return
 	}
 	structured, blocks := r.answer()
+	r.tell(structured, blocks, x.ctx.Err() != nil)
 	x.shown(structured, blocks, r.report.Failed())
 	switch {
 	case x.ctx.Err() != nil:
@@ -172,6 +180,35 @@ func (x *exchange) finishPlan(r *planRun) {
 	case x.s.id != "" && r.wrote(): // a client that has lost its connection comes back, and asks
 		r.record("whose answer may have been lost", structured)
 	}
+}
+
+// tell records what became of the plan.
+func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
+	e := events.Event{
+		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recorded, Plan: r.number, Tool: r.own.name,
+		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
+	}
+	for _, st := range r.report.Steps {
+		e.Steps += st.Calls
+		e.BytesIn += int64(st.Bytes)
+		if st.State == plan.Failed {
+			e.StepsBad++
+		}
+	}
+	for _, b := range blocks {
+		e.BytesOut += int64(len(b))
+	}
+	r.s.srv.events.Add(e)
+}
+
+// needs are the steps whose results a step uses, or that it is said to wait for.
+func (r *planRun) needs(st *plan.Step) (ids []string) {
+	for _, i := range st.After {
+		if !slices.Contains(st.Order, i) {
+			ids = append(ids, r.plan.Steps[i].ID)
+		}
+	}
+	return ids
 }
 
 // wrote reports whether the plan may have changed something.

@@ -55,7 +55,7 @@ func (d *ordeal) plans(era string) *planner {
 		in.Close()
 		out.Close()
 	}()
-	g := &guest{o: d, wire: newWire(d.t, toProxy, fromProxy)}
+	g := &guest{o: d, wire: newWire(d.t, &d.account, toProxy, fromProxy)}
 	g.leave = func() {
 		toProxy.Close()
 		if err := <-served; err != nil && !strings.Contains(err.Error(), "closed pipe") {

@@ -217,7 +217,7 @@ func TestPlanSharesTheStore(t *testing.T) {
 		if n := len(d.foe.ledger()); n != 3 {
 			t.Errorf("%d calls, want 3: %s", n, calls(d.foe.ledger()))
 		}
-		if n := d.proxy.Stats().Totals.Calls; n != 7 {
+		if n := d.proxy.Report().Totals.Calls; n != 7 {
 			t.Errorf("%d calls are counted, want 7: each step once, and the plans not", n)
 		}
 	})

@@ -26,11 +26,14 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	}
 	params := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Step.Tool.Name))
 	params = jsonrpc.Set(params, "arguments", c.Arguments)
+	if r.meta != nil {
+		params = jsonrpc.Set(params, "_meta", r.meta)
+	}
 	doubt := false // of what was sent before
 	asked := params
 	var last []byte // result that asked for input
 	for range maxRounds {
-		result, doubtful, again := r.exchange(ctx, asked, g)
+		result, doubtful, again := r.exchange(ctx, c.Step, asked, g)
 		doubt = doubt || doubtful
 		if again == nil {
 			result.Doubt = result.Err != "" && doubt
@@ -93,7 +96,7 @@ func (s *session) serverOf(tool string) string {
 }
 
 // exchange makes the call once. again is a result that asks for input.
-func (r *planRun) exchange(ctx context.Context, params []byte, g *gate) (result plan.Result, doubt bool, again []byte) {
+func (r *planRun) exchange(ctx context.Context, step *plan.Step, params []byte, g *gate) (result plan.Result, doubt bool, again []byte) {
 	r.mu.Lock()
 	r.calls++
 	key := fmt.Sprintf("plan %d call %d", r.number, r.calls) // no id of a client's looks like that
@@ -101,7 +104,7 @@ func (r *planRun) exchange(ctx context.Context, params []byte, g *gate) (result 
 	to := &stepOutlet{r: r}
 	x := &exchange{
 		job: job{s: r.s, method: "tools/call", params: params, step: true, gate: g},
-		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r,
+		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r, at: step,
 		stateless: r.stateless, hop: r.hop,
 	}
 	if err := x.admit(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
@@ -34,17 +34,20 @@ type started struct {
 	ended <-chan struct{} // closed when its answer is there, or will not be
 }
 
-// start begins a guess that was chosen. It ends with its session, unless a real
-// call waits for it.
-func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *job, now time.Time) (started, bool) {
+// start begins a guess that was chosen, or says why not. It ends with its session,
+// unless a real call waits for it.
+func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *job, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
 	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g)
-	refused := v.desk.Start(v.s.ctx, now, speculate.Guess{
+	j.number = v.s.next()
+	rec := &guessEntry{job: j}
+	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{
 		Key: key, Host: j.hostOn(l), P: g.P,
 		Begin: func(ctx context.Context) (func() call.Fate, string) {
 			fate, why := v.s.prefetch(ctx, l, j, func(answer upstream.Answer, err error) {
 				defer close(ended)
+				rec.land(answer, err)
 				w.overdue.CompareAndDelete(key, j.due)
 				v.desk.Done(key, time.Now())
 				w.landed(v, l, g, j, answer, err)
@@ -52,18 +55,33 @@ func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *
 			if fate == nil {
 				return nil, why
 			}
+			rec.guess = fate
+			w.srv.events.AddWhen(f.event(l, &g, j, now), rec.known)
 			return fate.Fate, ""
 		},
 	})
 	if refused != "" {
-		w.tally.decline(enrich.Reason(refused))
-		return started{}, false
+		return started{}, refused
 	}
 	if g.Depth > 0 {
 		f.chained[key] = true
 	}
 	v.dollars += g.Model.Cost.Dollars
-	return started{Guess: g, j: j, ended: ended}, true
+	return started{Guess: g, j: j, ended: ended}, ""
+}
+
+// event is what the record says of a guess that has been begun.
+func (f *side) event(l *leased, g *forecast.Guess, j *job, now time.Time) events.Event {
+	e := events.Event{
+		Kind: events.Prefetch, At: now, Session: j.number.Session, Seq: j.number.Seq,
+		Upstream: l.Name(), Tool: g.Tool, Class: string(j.class), Host: j.hostOn(l),
+		RawArguments: []byte(g.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
+		Edge: g.Edge, Configured: g.Configured,
+	}
+	if f.round != nil {
+		e.After = f.round.after
+	}
+	return e
 }
 
 // landed tells of the answer to a guess, on the goroutine that fetched it: what
@@ -105,6 +123,9 @@ func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *job, resu
 		follows := f.Suppose(g, r, now)
 		w.tally.found(len(follows))
 		f.offer.Add(follows)
+		if f.round != nil {
+			f.round.count += len(follows)
+		}
 	}
 	if f.offer.Open() > 0 {
 		w.choose(v, o, f, now)
@@ -142,6 +163,7 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(u
 		}
 		s.srv.work.Go(func() {
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
+			f.Worth(j.worth(l))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 			landed(answer, err)
 		})

@@ -62,7 +62,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			t.Errorf("under the policy for which it writes: got %s", how)
 		}
 	}
-	totals := s.Stats().Totals
+	totals := s.Report().Totals
 	if want := int64(clients*calls + 2); totals.Calls != want || totals.ServedStored+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
 		t.Errorf("got totals %+v, want %d calls, each answered once", totals, want)
 	}

@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/telemetry"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -46,6 +48,11 @@ type Options struct {
 
 	Enrichment Enrichment
 	Plans      Plans
+
+	Trace      Trace          // nil: nothing is traced
+	ConfigPath string         // of the configuration; "": the built-in defaults
+	Record     events.Options // where the record is kept
+	Unrecorded bool           // it is not written for now; the figures are kept all the same
 }
 
 // Upstream is one configured server and what the proxy does with it.
@@ -71,10 +78,17 @@ type Server struct {
 	store  *dedup.Store
 	limits *limit.Hosts
 	said   said
-	counts counts
-	began  time.Time
-	work   sync.WaitGroup // flights, which belong to no session
-	scopes atomic.Uint64  // sessions so far
+	events *events.Log
+	tally  *telemetry.Tally
+
+	pages    []page       // served beside MCP
+	untold   atomic.Int64 // requests sent on guesses of which the record does not tell yet
+	observer observer
+	news     statsNews
+	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
+	began    time.Time
+	work     sync.WaitGroup // flights, which belong to no session
+	scopes   atomic.Uint64  // sessions so far
 
 	foresight *foresight
 	schemas   *schemas
@@ -98,7 +112,11 @@ type policy struct {
 	prefix  bool      // names are upstream__tool
 	models  *models
 	own     []*ownTool // what the proxy itself offers
+	loaded  time.Time
 }
+
+// sessionsKept is how many sessions the figures are kept of, each by itself.
+const sessionsKept = 256
 
 // member is one upstream of a policy.
 type member struct {
@@ -124,6 +142,18 @@ func New(o Options, guard *upstream.Guard) *Server {
 		sessions: make(map[*session]struct{}),
 		views:    make(map[string]*view),
 	}
+	s.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.events.Lost() }})
+	record := o.Record
+	record.Log = o.Log
+	record.Each = func(e *events.Event) {
+		s.tally.Add(e)
+		s.happened()
+		if o.Record.Each != nil {
+			o.Record.Each(e)
+		}
+	}
+	s.events = events.Open(record)
+	s.events.Reconfigure(record.Full, !o.Unrecorded)
 	s.foresight = newForesight(s, o.Enrichment.slots())
 	s.schemas, s.kept = newSchemas(o.Log), newKept()
 	s.policy.Store(s.build(o, nil))
@@ -149,7 +179,7 @@ func withDefaults(o Options) Options {
 // build makes the policy of o, taking over from old the upstreams that are the
 // same.
 func (s *Server) build(o Options, old *policy) *policy {
-	p := &policy{Options: o, prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
+	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, gone: make(chan struct{}), known: u.Spec.Name + "\x00" + u.Fingerprint}
 		if same := old.find(u.Spec.Name); same != nil && same.Fingerprint == u.Fingerprint {
@@ -211,6 +241,8 @@ func (s *Server) Apply(o Options) {
 	defer s.applying.Unlock()
 	old := s.policy.Load()
 	o.Log, o.HTTP, o.Version = old.Log, old.HTTP, old.Version
+	o.Trace = old.Trace
+	s.events.Reconfigure(o.Record.Full, !o.Unrecorded)
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
 	if o.Models == nil {
 		o.Models = old.Models
@@ -270,4 +302,7 @@ func (s *Server) Close() {
 	wg.Wait()
 	s.foresight.close() // nothing begins a guess any more
 	s.work.Wait()
+	s.observe(true)
+	s.news.stop()
+	s.events.Close()
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -35,8 +37,10 @@ type session struct {
 	delivered *dedup.Delivered // what the client was given; nil: it is several
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	out       outlet // for what belongs to no request; nil: the client listens to nothing else
-	pooled    bool   // its requests come from clients that know nothing of each other: ids may clash
+	out       outlet       // for what belongs to no request; nil: the client listens to nothing else
+	pooled    bool         // its requests come from clients that know nothing of each other: ids may clash
+	recorded  string       // its name in the record
+	numbered  atomic.Int64 // calls and guesses so far
 	turns     turns
 	guessing  guessing
 	work      sync.WaitGroup // requests being served, and what the session itself started
@@ -71,6 +75,7 @@ type session struct {
 	tasksBegun int                             // so far
 	listed     [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
 	told       map[string]*notice              // method → the list_changed sent or due
+	ownWatched []string                        // resources of the proxy's own that it subscribed to
 }
 
 // leased is a session's lease on one upstream.
@@ -89,7 +94,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
-		srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
+		recorded: recordID(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
 		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
 		inflight: make(map[string]*exchange),
 		asked:    make(map[string]chan jsonrpc.Message),
@@ -117,6 +122,7 @@ func (s *session) open(client upstream.Client) {
 		s.mu.Lock()
 		s.client, s.opened = client, time.Now()
 		s.mu.Unlock()
+		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recorded, Client: calls(client.Info)})
 		s.adopt()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {
@@ -294,6 +300,8 @@ func (s *session) end(why error) {
 	s.closed = true
 	leases := s.leases
 	s.leases = nil
+	s.srv.news.watchers.Add(-int64(len(s.ownWatched)))
+	s.ownWatched = nil
 	for _, n := range s.told {
 		n.timer.Stop()
 	}
@@ -314,7 +322,7 @@ func (s *session) end(why error) {
 	s.work.Wait()
 	s.srv.store.Drop(s.scope)
 	s.srv.kept.drop(s)
-	s.srv.foresight.insist(func(w *foresight) { w.leave(s) }) // after all its guesses have met their fate
+	s.srv.foresight.last(s) // after all its guesses have met their fate
 	s.srv.mu.Lock()
 	delete(s.srv.sessions, s) // not before: the server's Close waits for what is in it
 	s.srv.mu.Unlock()

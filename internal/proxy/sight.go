@@ -62,6 +62,7 @@ type callSeen struct {
 	l         *leased
 	id        uint64
 	turn      int
+	seq       int64 // in the record
 	tool      string
 	arguments []byte // canonical if key is there, else as the client wrote them
 	key       call.Key
@@ -91,7 +92,7 @@ func (x *exchange) sight() {
 		}
 		c.arguments = bytes.Clone(raw)
 	}
-	c.id, c.turn = srv.foresight.ids.Add(1), x.s.turns.begin(now)
+	c.id, c.turn, c.seq = srv.foresight.ids.Add(1), x.entry.turn, x.number.Seq
 	x.job.id, x.sighting.at = c.id, now
 	x.sighting.announce = x.announces(p)
 	srv.foresight.tell(len(c.arguments), func(w *foresight) { w.called(&c) })
@@ -102,6 +103,7 @@ type answerSeen struct {
 	s      *session
 	l      *leased
 	id     uint64
+	seq    int64 // in the record
 	tool   string
 	result []byte // the first bytes of it; nil: it failed, or there was no room for it
 	failed bool
@@ -120,11 +122,10 @@ func (x *exchange) sightEnd(answer upstream.Answer, err error, reply chan<- anno
 	}
 	w := x.s.srv.foresight
 	h := answerSeen{
-		s: x.s, l: x.lease, id: x.job.id, tool: x.tool, size: len(answer.Result), at: time.Now(),
+		s: x.s, l: x.lease, id: x.job.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
 		came: x.sighting.at, took: time.Duration(x.took.Load()), reply: reply,
 		failed: err != nil || !shareable(answer),
 	}
-	x.s.turns.end(h.at)
 	if n := min(h.size, mostRead); !h.failed && w.room(n) {
 		h.result = bytes.Clone(answer.Result[:n])
 	}

@@ -17,19 +17,19 @@ const patience = 30 * time.Second
 // chunk is how much is written under one deadline.
 const chunk = 1 << 20
 
-// events writes server-sent events. A message is handed to the connection as
+// sseWriter writes server-sent events. A message is handed to the connection as
 // it is; only what frames it is copied.
-type events struct {
+type sseWriter struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 }
 
-func newEvents(w http.ResponseWriter) *events {
-	return &events{w: w, rc: http.NewResponseController(w)}
+func newSSEWriter(w http.ResponseWriter) *sseWriter {
+	return &sseWriter{w: w, rc: http.NewResponseController(w)}
 }
 
 // open writes the head of the response.
-func (e *events) open() error {
+func (e *sseWriter) open() error {
 	h := e.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -40,9 +40,9 @@ func (e *events) open() error {
 }
 
 // message writes an event; flush sends it.
-func (e *events) message(line []byte) error { return e.event("message", line) }
+func (e *sseWriter) message(line []byte) error { return e.event("message", line) }
 
-func (e *events) event(kind string, data []byte) error {
+func (e *sseWriter) event(kind string, data []byte) error {
 	writeWithin(e.rc)
 	if _, err := io.WriteString(e.w, "event: "+kind+"\ndata: "); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (e *events) event(kind string, data []byte) error {
 }
 
 // comment writes what every client ignores.
-func (e *events) comment() error {
+func (e *sseWriter) comment() error {
 	writeWithin(e.rc)
 	if _, err := io.WriteString(e.w, ":\n\n"); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (e *events) comment() error {
 	return e.rc.Flush()
 }
 
-func (e *events) flush() error {
+func (e *sseWriter) flush() error {
 	writeWithin(e.rc)
 	return e.rc.Flush()
 }
@@ -101,7 +101,7 @@ func (f *front) openSSE(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.close()
 	defer h.leave()
-	e := newEvents(w)
+	e := newSSEWriter(w)
 	err := e.open()
 	if err == nil {
 		err = e.event("endpoint", []byte("/message?sessionId="+h.id))

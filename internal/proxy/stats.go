@@ -1,116 +1,92 @@
 package proxy
 
 import (
-	"encoding/json"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/telemetry"
 )
 
-// statsURI is the resource under which the proxy tells of itself. It is offered
-// beside those of the upstreams, not where a session sees one upstream alone.
-const statsURI = "mcpschedd://stats"
-
-// statsItem is how the resource is listed.
-const statsItem = `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, answers from the store, flights, limits.","mimeType":"application/json"}`
-
-// counts are the calls since the start.
-type counts struct {
-	calls    atomic.Int64 // tools/call of clients
-	stored   atomic.Int64 // of those: answered from the store
-	joined   atomic.Int64 // answered by another one's flight
-	fetched  atomic.Int64 // answered by their upstream
-	errors   atomic.Int64 // answered with an error, or a short result with isError
-	upstream atomic.Int64 // tools/call sent to upstreams, guesses included
+// Report is everything there is to say of the proxy: what the record adds up to, and
+// what stands at the moment.
+func (s *Server) Report() telemetry.Stats {
+	s.observe(true)
+	s.events.Flush()
+	now := time.Now()
+	out := s.tally.Stats(now)
+	s.complete(&out)
+	return out
 }
 
-// What an answer came from, where not from its upstream.
-const (
-	servedStored = 1 + iota
-	servedJoined
-)
+// View is what the dashboard shows.
+func (s *Server) View() telemetry.View {
+	s.observe(true)
+	s.events.Flush()
+	v := s.tally.View(time.Now())
+	s.complete(&v.Stats)
+	return v
+}
 
-// served notes what the answer comes from.
-func (x *exchange) served(how dedup.Disposition) {
-	if how == dedup.Hit {
-		x.how.Store(servedStored)
-	} else {
-		x.how.Store(servedJoined)
+// complete adds what stands at the moment, and what no event tells of yet.
+func (s *Server) complete(out *telemetry.Stats) {
+	sessions, _ := s.all()
+	engine := s.Stats()
+	out.UptimeS = int64(time.Since(s.began).Seconds())
+	out.Open = len(sessions)
+	out.Config = s.config()
+	out.Hosts = s.hosts()
+	out.Totals.Prefetch.Open = engine.Prefetch.Issued - out.Totals.Prefetch.Issued
+	if out.Totals.UpstreamCalls += s.untold.Load(); out.Totals.Calls > 0 {
+		out.Totals.Amplification = float64(out.Totals.UpstreamCalls) / float64(out.Totals.Calls)
 	}
+	out.Totals.Candidates = engine.Prefetch.Candidates // those of choices under way too
+	declined := make(map[string]int64, len(engine.Prefetch.Declined))
+	for why, n := range engine.Prefetch.Declined {
+		declined[string(why)] = n
+	}
+	out.Totals.Declined = declined
+	out.Engine = engine
+	out.Report = out.Line()
 }
 
-// count notes how a tools/call was answered. One that its client withdrew has no
-// answer.
-func (x *exchange) count(answer upstream.Answer, err error) {
-	if x.msg.Method != "tools/call" || x.ctx.Err() != nil {
+// config says which configuration is in force.
+func (s *Server) config() telemetry.Config {
+	p := s.policy.Load()
+	out := telemetry.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339)}
+	if err := s.rejected.Load(); err != nil {
+		out.Error = (*err).Error()
+	}
+	return out
+}
+
+// Reject notes why a newer configuration is not in force; nil: there is none.
+func (s *Server) Reject(err error) {
+	if err == nil {
+		s.rejected.Store(nil)
 		return
 	}
-	c := &x.s.srv.counts
-	switch x.how.Load() {
-	case servedStored:
-		c.stored.Add(1)
-	case servedJoined:
-		c.joined.Add(1)
-	default:
-		c.fetched.Add(1)
-	}
-	if _, failed := complaint(answer); failed || err != nil {
-		c.errors.Add(1)
-	}
+	s.rejected.Store(&err)
 }
 
-// Stats is what the proxy did since it started.
+// Latencies are those of the calls of each tool, by upper bounds in ms.
+func (s *Server) Latencies(bounds []float64) map[string]telemetry.Histogram {
+	return s.tally.Latencies(bounds)
+}
+
+// Stats is the state of what works inside, for whoever looks for a fault. Its counts
+// are its own, and may be ahead of the record.
 type Stats struct {
-	UptimeS  int64             `json:"uptime_s"`
 	Sessions int               `json:"sessions"`
-	Totals   Totals            `json:"totals"`
 	Prefetch Foreseen          `json:"prefetch"`
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
 }
 
-// Totals are sums over all sessions and upstreams.
-type Totals struct {
-	Calls         int64   `json:"calls"`
-	ServedStored  int64   `json:"served_stored"`
-	Joined        int64   `json:"joined"`
-	Fetched       int64   `json:"fetched"`
-	Errors        int64   `json:"errors"`
-	Amplification float64 `json:"upstream_amplification"` // calls sent to upstreams / calls of clients; 0 without any
-}
-
-// Stats counts up what happened so far.
+// Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
 	sessions, _ := s.all()
-	out := Stats{
-		UptimeS: int64(time.Since(s.began).Seconds()), Sessions: len(sessions),
-		Totals: Totals{
-			Calls: s.counts.calls.Load(), Errors: s.counts.errors.Load(),
-			ServedStored: s.counts.stored.Load(), Joined: s.counts.joined.Load(), Fetched: s.counts.fetched.Load(),
-		},
-		Store: s.store.Stats(), Hosts: s.limits.Stats(),
-	}
+	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats()}
 	out.Prefetch = s.foresight.stats(out.Store.Prefetch)
-	if out.Totals.Calls > 0 {
-		out.Totals.Amplification = float64(s.counts.upstream.Load()) / float64(out.Totals.Calls)
-	}
 	return out
-}
-
-// tellsOfItself reports whether the session sees the proxy's own resource.
-func (s *session) tellsOfItself() bool { return s.view.only == "" }
-
-// readOwn answers resources/read of the proxy's own resource.
-func (x *exchange) readOwn() {
-	text, err := json.MarshalIndent(x.s.srv.Stats(), "", "  ")
-	if err != nil {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: statsURI + ": " + err.Error()})
-		return
-	}
-	out := jsonrpc.AppendString([]byte(`{"contents":[{"uri":"`+statsURI+`","mimeType":"application/json","text":`), string(text))
-	x.finish(append(out, "}]}"...))
 }

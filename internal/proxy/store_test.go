@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/telemetry"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -307,11 +308,11 @@ func TestStats(t *testing.T) {
 	}
 	c.broken("die", `{}`)
 	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(c.request("resources/read", `{"uri":"mcpschedd://stats"}`)), "contents")), "text"))
-	var got proxy.Stats
+	var got telemetry.Stats
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if got.Totals.Calls != 5 || got.Totals.ServedStored != 3 || got.Totals.Fetched != 2 || got.Totals.Errors != 1 || got.Totals.Amplification != 0.4 {
+	if got.Totals.Calls != 5 || got.Totals.ServedStored != 3 || got.Totals.Fetched != 1 || got.Totals.Failed != 1 || got.Totals.Amplification != 0.4 {
 		t.Errorf("got totals %+v", got.Totals)
 	}
 }

@@ -150,7 +150,7 @@ func (q *queue) full() <-chan struct{} {
 
 // pump writes messages to e until the queue has been closed and is empty
 // (nil), gone is closed, another pump takes over (nil), or writing fails.
-func (q *queue) pump(e *events, gone <-chan struct{}) error {
+func (q *queue) pump(e *sseWriter, gone <-chan struct{}) error {
 	mine := make(chan struct{})
 	q.mu.Lock()
 	if q.reader != nil {

@@ -29,6 +29,10 @@ type side struct {
 	queued  bool              // it waits for a slot
 	offer   *forecast.Offer   // what its last answer made likely
 	chained map[call.Key]bool // guesses under way that follow from a guess
+
+	round  *round              // the newest; nil: its answer made nothing likely
+	rounds []*round            // that are not judged yet, oldest first
+	called map[uint64]*thought // call under way → the candidate that it was
 }
 
 // Bounds of what is taken for the model's intent.
@@ -43,6 +47,7 @@ func (w *foresight) watch(s *session) *watched {
 	if v == nil && s.ctx.Err() == nil {
 		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]*leased)}
 		w.watched[s] = v
+		w.srv.observer.named(v.desk.Number(), s.recorded)
 	}
 	return v
 }
@@ -54,7 +59,7 @@ func (v *watched) on(o *outlook) *side {
 	if f == nil {
 		f = &side{
 			Session: o.forecast.Begin(v.s.delivered == nil), // several clients: none can be told from another
-			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool),
+			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
 		}
 		v.sides[known] = f
 		o.look()
@@ -104,6 +109,9 @@ func (w *foresight) called(c *callSeen) {
 	}
 	v.desk.Preempt(c.l.Instance())
 	f := v.on(o)
+	if t := f.came(c.tool, arguments, c.at); t != nil {
+		f.called[c.id] = t
+	}
 	f.Call(forecast.Call{ID: c.id, Turn: c.turn, Tool: c.tool, Arguments: arguments, At: c.at})
 	v.means(arguments)
 	if c.effect.Changes() {
@@ -122,6 +130,7 @@ func (w *foresight) changed(v *watched, e call.Effect) {
 			return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
 		}
 		f.Invalidate(stale)
+		f.void(stale)
 		instance := f.at.Instance()
 		v.desk.Void(func(k call.Key) bool { return k.Upstream == instance && stale(k.Tool, k.Arguments) })
 	}
@@ -144,19 +153,25 @@ func (w *foresight) answered(h *answerSeen) {
 	}
 	f := v.on(o)
 	f.Result(r)
+	if t := f.called[h.id]; t != nil {
+		t.took = h.took
+		delete(f.called, h.id)
+	}
+	f.judge(v, h.at, false)
 	w.publish(o, h.tool)
 	w.tally.learn(o, h.at)
+	w.srv.observe(false)
 	if o.at.dull() {
 		return
 	}
-	begun := w.foresee(v, o, f)
+	begun := w.foresee(v, o, f, h.seq)
 	if h.reply != nil {
 		h.reply <- announcement{begun, slices.Clone(v.intent)}
 	}
 }
 
 // foresee thinks of what comes next, and begins what is worth it.
-func (w *foresight) foresee(v *watched, o *outlook, f *side) []started {
+func (w *foresight) foresee(v *watched, o *outlook, f *side, after int64) []started {
 	now, instance := time.Now(), o.at.Instance()
 	e := &w.srv.policy.Load().Enrichment
 	guesses := f.Guesses(now)
@@ -169,6 +184,7 @@ func (w *foresight) foresee(v *watched, o *outlook, f *side) []started {
 		w.tally.decline(enrich.Cap)
 	}
 	f.offer = f.Offer(guesses, e.Budget)
+	f.begin(now, after, len(guesses), e, w.srv.policy.Load().MaxAge)
 	return w.choose(v, o, f, now)
 }
 
@@ -193,6 +209,7 @@ func (w *foresight) leave(s *session) {
 		for range f.offer.Open() {
 			w.tally.decline(enrich.Cap)
 		}
+		f.judge(v, time.Now(), true)
 		f.End()
 		if o := w.outlooks[known]; o != nil && time.Since(o.kept) > keepAtMost {
 			w.keepOne(known, o)
@@ -205,4 +222,6 @@ func (w *foresight) leave(s *session) {
 		}
 	}
 	delete(w.watched, s)
+	w.srv.observe(true)
+	w.srv.observer.gone(v.desk.Number())
 }

@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/forecast"
+)
+
+// What a choice was worth is known when it is known which of the calls it was among
+// came: then it is held against the best choice under the same bounds, and recorded.
+
+// round is one choice, until that is known.
+type round struct {
+	at       time.Time
+	until    time.Time // nothing asked for later could have been answered by it
+	after    int64     // the call (Seq) whose answer it follows
+	count    int       // candidates
+	issued   int
+	declined map[string]int // reason → how many
+	slots    int
+	budget   int
+	thoughts []*thought
+}
+
+// thought is one candidate of a round.
+type thought struct {
+	exact
+	p      float64
+	reason string
+	j      *job // of a guess that was begun; nil: it was not
+	value  float64
+	tokens int
+
+	called bool
+	void   bool          // something changed what it would have answered
+	lead   time.Duration // from the choice to the call
+	took   time.Duration // of the call's own fetch; 0: not known, or it needed none
+}
+
+// Bounds of what is kept to be judged.
+const (
+	keepRounds   = 6  // of a session with one upstream
+	keepThoughts = 48 // of a round
+	keepTop      = 5  // of a record
+)
+
+// begin opens a round for what an answer makes likely.
+func (f *side) begin(now time.Time, after int64, n int, e *Enrichment, maxAge time.Duration) {
+	f.round = nil
+	if n == 0 {
+		return
+	}
+	f.round = &round{at: now, until: now.Add(maxAge), after: after, count: n, budget: e.Budget, declined: make(map[string]int)}
+	f.rounds = append(f.rounds, f.round)
+}
+
+// consider notes what has become of one candidate of the newest round.
+func (f *side) consider(g *forecast.Guess, why enrich.Reason, j *job, whole int) {
+	r := f.round
+	if r == nil {
+		return
+	}
+	if j == nil {
+		r.declined[string(why)]++
+	} else {
+		r.issued++
+		r.slots = max(r.slots, r.issued)
+	}
+	if why == enrich.InFlight || why == enrich.Stored { // an earlier choice has it
+		return
+	}
+	size := g.Bytes
+	if g.Model != nil && size == 0 {
+		size = int(g.Model.Cost.TypicalKB * 1024)
+	}
+	t := &thought{
+		exact: exact{g.Tool, g.Arguments}, p: g.P, reason: string(why), j: j,
+		value: ms(g.Latency.Mean()), tokens: int(estimate(size)),
+	}
+	if whole > 0 {
+		t.tokens = min(t.tokens, whole)
+	}
+	if len(r.thoughts) < keepThoughts {
+		r.thoughts = append(r.thoughts, t)
+		return
+	}
+	least := 0
+	for i, other := range r.thoughts {
+		if other.j == nil && (r.thoughts[least].j != nil || other.p < r.thoughts[least].p) {
+			least = i
+		}
+	}
+	if r.thoughts[least].j == nil && (j != nil || r.thoughts[least].p < g.P) {
+		r.thoughts[least] = t
+	}
+}
+
+// came notes a call: of the rounds that thought of it the one that had it begun, else
+// the newest, is told. It returns who is to hear how long it took.
+func (f *side) came(tool, arguments string, at time.Time) *thought {
+	var best *thought
+	for _, r := range slices.Backward(f.rounds) {
+		for _, t := range r.thoughts {
+			if t.tool != tool || t.arguments != arguments || t.called || t.void || at.After(r.until) {
+				continue
+			}
+			if best == nil || best.j == nil && t.j != nil {
+				best = t
+				best.lead = at.Sub(r.at)
+			}
+		}
+	}
+	if best != nil {
+		best.called = true
+	}
+	return best
+}
+
+// void takes back what a write makes stale.
+func (f *side) void(stale func(tool, arguments string) bool) {
+	for _, r := range f.rounds {
+		for _, t := range r.thoughts {
+			t.void = t.void || !t.called && stale(t.tool, t.arguments)
+		}
+	}
+}
+
+// judge records the rounds of which everything is known, the oldest first; all if the
+// session has ended.
+func (f *side) judge(v *watched, now time.Time, all bool) {
+	n := 0
+	for _, r := range f.rounds {
+		if !all && now.Before(r.until) && len(f.rounds)-n <= keepRounds {
+			break
+		}
+		f.at.member.recordChoice(v, f, r, now)
+		n++
+	}
+	f.rounds = slices.Delete(f.rounds, 0, n)
+}
+
+// recordChoice tells the log of one round.
+func (m *member) recordChoice(v *watched, f *side, r *round, now time.Time) {
+	e := events.Event{
+		Kind: events.Choice, At: r.at, Session: v.s.recorded, Upstream: f.at.Name(), After: r.after,
+		Candidates: r.count, Issued: r.issued, Reasons: r.declined, Unresolved: now.Before(r.until),
+	}
+	if open := r.count - r.issued; open > 0 {
+		for _, n := range r.declined {
+			open -= n
+		}
+		if open > 0 { // they never got a place
+			r.declined[string(enrich.Cap)] += open
+		}
+	}
+	var seen []enrich.Seen
+	for _, t := range r.thoughts {
+		seen = append(seen, t.seen())
+		if t.called && t.j == nil {
+			e.LateCalled++
+		}
+	}
+	e.BestMS, e.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: r.budget, Slots: r.slots})
+	slices.SortStableFunc(r.thoughts, func(a, b *thought) int {
+		if a.p != b.p {
+			if a.p > b.p {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.arguments, b.arguments)
+	})
+	for _, t := range r.thoughts[:min(keepTop, len(r.thoughts))] {
+		d := events.Decision{Tool: t.tool, P: t.p, Reason: t.reason, ValueMS: t.value, Tokens: int64(t.tokens), Called: t.called}
+		e.Top = append(e.Top, d)
+	}
+	v.s.srv.events.Add(e)
+}
+
+// seen is the thought as it looks now.
+func (t *thought) seen() enrich.Seen {
+	took := t.took
+	if t.j != nil {
+		took = time.Duration(t.j.took.Load())
+	}
+	return enrich.Seen{
+		HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,
+		Issued: t.j != nil, Barred: t.j == nil && barred(enrich.Reason(t.reason)),
+	}
+}
+
+// barred reports whether a candidate that was declined for that reason could not have
+// been chosen, however right it was.
+func barred(why enrich.Reason) bool {
+	switch why {
+	case enrich.Gate, enrich.LowProbability, enrich.Budget, enrich.Cap, enrich.Throttled, enrich.Shadow:
+		return false
+	}
+	return true
+}

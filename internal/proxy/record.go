@@ -1,0 +1,281 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/upstream"
+)
+
+// The record. Every tools/call is told to the log once, when it has been answered or
+// will not be, and every guess once, when it is known what became of it. All figures
+// are added up from that.
+
+// entry is what the record is going to say of a tools/call.
+type entry struct {
+	at      time.Time     // of its arrival; zero: it is not recorded
+	turn    int           // of the model
+	outcome dedup.Outcome // of what was answered from the store or by another's flight; zero otherwise
+	spared  int           // bytes of the answer that a reference stood for
+	inlined int           // answers that were added to it
+	size    int           // bytes of the answer
+	sum     uint64        // of the answer; 0: not taken
+	over    atomic.Bool   // it was told
+}
+
+// recordID names a session in the record.
+func recordID() string {
+	var id [6]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// calls is what a client calls itself: name and version.
+func calls(info []byte) string {
+	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
+	version, _ := jsonrpc.String(jsonrpc.Get(info, "version"))
+	name = strings.TrimSpace(name + " " + version)
+	return name[:min(len(name), 128)]
+}
+
+// last has the worker leave a session that has ended, and records its end after what
+// the worker had to say of it.
+func (w *foresight) last(s *session) {
+	s.mu.Lock()
+	opened := !s.opened.IsZero()
+	s.mu.Unlock()
+	end := func() {
+		w.srv.events.Ask() // its guesses come before it
+		if opened {
+			w.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recorded})
+		}
+	}
+	if !w.insist(func(w *foresight) { w.leave(s); end() }) {
+		end()
+	}
+}
+
+// next numbers a call or a guess of the session.
+func (s *session) next() call.Number { return call.Number{Session: s.recorded, Seq: s.numbered.Add(1)} }
+
+// enter notes that a tools/call has arrived, on the reader of its session.
+func (x *exchange) enter() {
+	x.number, x.recorded = x.s.next(), &x.entry.over
+	x.entry.at = time.Now()
+	x.entry.turn = x.s.turns.begin(x.entry.at)
+	x.trace()
+}
+
+// served notes what the answer comes from, where that is not a fetch of its own.
+func (x *exchange) served(o dedup.Outcome) {
+	x.entry.outcome = o
+	x.entry.outcome.Body = nil
+	x.entry.size = len(o.Body)
+}
+
+// weigh notes what the answer is like, before anything is added to it.
+func (x *exchange) weigh(answer upstream.Answer, err error) {
+	if x.entry.at.IsZero() || err != nil || x.entry.outcome.How != "" {
+		return
+	}
+	x.entry.size = len(answer.Result)
+	if x.class.Reads() && shareable(answer) {
+		x.entry.sum = sum(answer.Result)
+	}
+}
+
+// sum is a hash of a result, which the log keys; never 0.
+func sum(result []byte) uint64 { return xxhash.Sum64(result) | 1 }
+
+// record tells the log of a tools/call, once.
+func (x *exchange) record(answer upstream.Answer, err error) {
+	r := &x.entry
+	if r.at.IsZero() || r.over.Swap(true) {
+		return
+	}
+	now := time.Now()
+	x.s.turns.end(now)
+	e := events.Event{
+		Kind: events.Call, At: r.at, Session: x.number.Session, Seq: x.number.Seq,
+		Upstream: x.lease.Name(), Tool: x.tool, Class: string(x.class), Turn: r.turn + 1, Host: x.hostOn(x.lease),
+		LatencyMS: ms(now.Sub(r.at)), UpstreamMS: ms(time.Duration(x.took.Load())), Sent: int(x.sends.Swap(0)),
+		Disposition: events.Fetched, Bytes: int64(r.size), Tokens: estimate(r.size), ResultSum: r.sum,
+		Inlined: r.inlined, RawArguments: x.argumentsToRecord(),
+	}
+	if x.of != nil {
+		e.Plan, e.Step, e.Needs = x.of.number, x.at.ID, x.of.needs(x.at)
+	}
+	switch o := &r.outcome; o.How {
+	case dedup.Hit, dedup.Joined:
+		e.Disposition = events.Disposition(o.How)
+		e.Prefetched, e.BackedOff, e.AgeMS = o.Prefetched, o.BackedOff, ms(o.Age)
+		e.HiddenMS = max(0, ms(o.Took)-e.LatencyMS)
+		e.Reference, e.NotResent = r.spared > 0, int64(r.spared)
+		if o.First != nil {
+			e.UseOf = o.First.Number().Seq
+			e.UseOfSession = elsewhere(o.First.Number(), x.number)
+		}
+	}
+	if gone := x.ctx.Err() != nil; gone || err != nil {
+		e.Disposition, e.Error = events.Failed, reasonFor(err, gone)
+		e.HiddenMS, e.NotResent = 0, 0
+	} else if _, failed := complaint(answer); failed {
+		e.IsError = true
+	}
+	x.s.srv.events.Add(e)
+	if x.span.end != nil {
+		x.span.end(&e)
+	}
+}
+
+// elsewhere is the session of a number, unless it is that of the other.
+func elsewhere(n, here call.Number) string {
+	if n.Session == here.Session {
+		return ""
+	}
+	return n.Session
+}
+
+// argumentsToRecord are the arguments as far as the record may need them: longer ones
+// than a key may have are not kept.
+func (x *exchange) argumentsToRecord() []byte {
+	if x.query.Key.Arguments != "" {
+		return []byte(x.query.Key.Arguments)
+	}
+	raw, _ := arguments(x.params)
+	if len(raw) > longest {
+		return nil
+	}
+	return bytes.Clone(raw)
+}
+
+// worth is how long the call would have taken had it been alone with its server, as
+// far as that is known: not the time in which others were there, unless the server
+// works on several at once; then as long as its calls usually take. 0: it was not
+// answered.
+func (j *job) worth(l *leased) time.Duration {
+	took, shared := time.Duration(j.took.Load()), time.Duration(j.shared.Load())
+	if shared <= 0 || took == 0 {
+		return took
+	}
+	if j.s.srv.foresight.desk.Serial(l.Instance()) == speculate.Parallel {
+		if u, ok := j.s.srv.foresight.usual.Load(target{l.member.known, j.tool}); ok {
+			return min(took, u.(forecast.Usual).Latency.P50)
+		}
+	}
+	return max(1, took-shared)
+}
+
+// wentOut counts requests that really went to an upstream. If their call has been told
+// of already, they are told of by themselves.
+func (j *job) wentOut(l *leased, requests int) {
+	j.sends.Add(int32(requests))
+	if j.recorded == nil {
+		j.s.srv.untold.Add(int64(requests))
+	}
+	if j.recorded == nil || !j.recorded.Load() {
+		return
+	}
+	if n := j.sends.Swap(0); n > 0 {
+		j.s.srv.events.Add(events.Event{
+			Kind: events.Sent, At: time.Now(), Session: j.number.Session, Seq: j.number.Seq,
+			Upstream: l.Name(), Tool: j.tool, Sent: int(n),
+		})
+	}
+}
+
+// reasonFor says in a word why a call was not answered.
+func reasonFor(err error, gone bool) string {
+	if gone {
+		return "cancelled"
+	}
+	var refused *jsonrpc.Error
+	var away *upstream.Unavailable
+	switch {
+	case errors.Is(err, upstream.ErrTimeout):
+		return "timeout"
+	case errors.As(err, &away):
+		return "unavailable"
+	case errors.As(err, &refused):
+		return "refused"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	}
+	return "unanswered"
+}
+
+// unknownTool records a call of what no upstream has.
+func (x *exchange) unknownTool(name string) {
+	n := x.s.next()
+	x.s.srv.events.Add(events.Event{
+		Kind: events.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
+		Tool: name[:min(len(name), 128)], Disposition: events.Failed, Error: "refused",
+	})
+}
+
+// estimate is how many tokens so many bytes are taken for.
+func estimate(size int) int64 { return int64((size + bytesPerToken - 1) / bytesPerToken) }
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// guessEntry is what the record is going to say of a guess.
+type guessEntry struct {
+	guess  *dedup.Guess
+	job    *job
+	landed atomic.Bool // the three are there:
+	failed bool
+	size   int
+	sum    uint64
+}
+
+// land notes how the fetch of a guess has ended.
+func (g *guessEntry) land(answer upstream.Answer, err error) {
+	g.failed, g.size = err != nil || !shareable(answer), len(answer.Result)
+	if !g.failed {
+		g.sum = sum(answer.Result)
+	}
+	g.landed.Store(true)
+}
+
+// known completes the event if it is known what became of the guess, and its fetch
+// has ended.
+func (g *guessEntry) known(e *events.Event) bool {
+	fate := g.guess.Fate()
+	if fate == call.Pending || !g.landed.Load() {
+		return false
+	}
+	switch fate {
+	case call.Ready:
+		e.Fate = events.Used
+	case call.Late:
+		e.Fate = events.Late
+	case call.Compared:
+		e.Fate = events.Compared
+	default:
+		e.Fate, e.Cause = events.Wasted, g.guess.Why()
+	}
+	if by := g.guess.By(); e.Fate != events.Wasted {
+		e.UsedBy, e.BySession = by.Seq, elsewhere(by, call.Number{Session: e.Session})
+	}
+	if sent := g.job.sentAt.Load(); sent != 0 {
+		e.At = time.Unix(0, sent)
+	}
+	e.LatencyMS, e.Sent = ms(time.Duration(g.job.took.Load())), int(g.job.sends.Swap(0))
+	g.job.s.srv.untold.Add(-int64(e.Sent))
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = g.failed, int64(g.size), estimate(g.size), g.sum
+	return true
+}

@@ -1,0 +1,126 @@
+package proxy_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/telemetry"
+)
+
+// account keeps what the record of an ordeal says, and holds it against what really
+// happened: every ordeal is one of the record too.
+type account struct {
+	asked atomic.Int64 // tools/call that clients sent, the proxy's own tools left out
+	lost  atomic.Int64 // of those: their client may have gone before the proxy had read them
+
+	mu    sync.Mutex
+	all   []events.Event
+	tally *telemetry.Tally
+}
+
+// kept has the record of a proxy go to the account.
+func (a *account) kept(o proxy.Options) proxy.Options {
+	a.tally = telemetry.New(telemetry.Options{})
+	o.Record.Each = func(e *events.Event) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.all = append(a.all, *e)
+		a.tally.Add(e)
+	}
+	return o
+}
+
+// note counts a request that a client sends.
+func (a *account) note(method, params string) {
+	if method != "tools/call" {
+		return
+	}
+	for _, own := range []string{"execute_tool_plan", "plan__", "mcpschedd_"} {
+		if strings.Contains(params, `"name":"`+own) {
+			return
+		}
+	}
+	a.asked.Add(1)
+}
+
+// audit holds the whole record against what the store and the server know, once the
+// proxy has closed.
+func (d *ordeal) audit() {
+	a := &d.account
+	type name struct {
+		session string
+		seq     int64
+	}
+	calls, guesses := map[name]bool{}, map[name]bool{}
+	var clients, sent int64
+	for i := range a.all {
+		e := &a.all[i]
+		of := name{e.Session, e.Seq}
+		if e.Upstream == "foe" { // a test may have other servers
+			sent += int64(e.Sent)
+		}
+		switch e.Kind {
+		case events.Call:
+			if calls[of] || guesses[of] {
+				d.t.Errorf("record: call %v is told of twice", of)
+			}
+			calls[of] = true
+			if e.Plan == 0 {
+				clients++
+			}
+			if d.t.Failed() {
+				continue
+			}
+			switch e.Disposition {
+			case events.Hit, events.Joined, events.Fetched, events.Failed:
+			default:
+				d.t.Errorf("record: call %v has the disposition %q", of, e.Disposition)
+			}
+			if e.HiddenMS < 0 || e.HiddenMS > 0 && e.Disposition != events.Hit && e.Disposition != events.Joined {
+				d.t.Errorf("record: %+v hides what it cannot", *e)
+			}
+		case events.Prefetch:
+			if calls[of] || guesses[of] {
+				d.t.Errorf("record: guess %v is told of twice", of)
+			}
+			guesses[of] = true
+			if (e.Fate == events.Wasted) != (e.Cause != "") || e.Fate == "" || (e.UsedBy != 0) != (e.Fate != events.Wasted) {
+				d.t.Errorf("record: guess %+v has no fate, or two", *e)
+			}
+		}
+	}
+	asked, lost := a.asked.Load(), a.lost.Load()
+	if clients > asked || clients < asked-lost {
+		d.t.Errorf("record: %d calls, clients made %d, of which %d may not have arrived", clients, asked, lost)
+	}
+	st := d.proxy.Stats()
+	if int64(len(guesses)) != st.Prefetch.Issued {
+		d.t.Errorf("record: %d guesses, %d were issued", len(guesses), st.Prefetch.Issued)
+	}
+	totals := a.tally.Stats(d.began).Totals
+	if totals.Prefetch.Used != st.Prefetch.Used || totals.Prefetch.Late != st.Prefetch.Late {
+		d.t.Errorf("record: %d guesses used, %d late; the store knows of %d and %d", totals.Prefetch.Used, totals.Prefetch.Late, st.Prefetch.Used, st.Prefetch.Late)
+	}
+	if totals.Calls != totals.ServedStored+totals.Joined+totals.Fetched+totals.Failed {
+		d.t.Errorf("record: %+v: the dispositions do not make up the calls", totals.Part)
+	}
+	d.foe.mu.Lock()
+	visits := d.foe.came
+	d.foe.mu.Unlock()
+	if added := a.tally.Stats(d.began).Upstreams["foe"].UpstreamCalls; sent != visits || added != visits {
+		d.t.Errorf("record: %d requests were sent, %d added up, %d came", sent, added, visits)
+	}
+	if err := a.tally.Audit(); err != nil {
+		d.t.Errorf("record: %v", err)
+	}
+}
+
+// byArrival sorts calls as they came: they are told of when they are answered.
+func byArrival(all []events.Event) {
+	slices.SortFunc(all, func(a, b events.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+}

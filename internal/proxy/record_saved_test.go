@@ -1,0 +1,143 @@
+package proxy_test
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/proxy"
+)
+
+// takes is how long a call takes a server, always the same for the same call.
+func takes(v *visit, mean time.Duration) time.Duration {
+	h := fnv.New64a()
+	h.Write([]byte(v.tool + v.arguments))
+	r := rand.New(rand.NewPCG(h.Sum64(), 1))
+	return time.Duration(r.ExpFloat64() * float64(mean))
+}
+
+// meanders is a session that the seed alone decides: lists and things of them, some
+// twice, some of a list that it has not read, writes, several calls at once.
+func (g *guest) meanders(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	pause := func() { time.Sleep(time.Duration(r.ExpFloat64() * float64(time.Second))) }
+	for range 12 {
+		p := r.IntN(4) + 1
+		g.call("list", page(p))
+		for range r.IntN(4) {
+			pause()
+			switch r.IntN(10) {
+			case 0:
+				g.call("write", thing(p, 0))
+			case 1:
+				a, b := g.begin("get", thing(p, 0)), g.begin("get", thing(p, 1))
+				a.wait()
+				b.wait()
+			case 2:
+				g.call("get", thing(p+4, r.IntN(perPage)))
+			default:
+				g.call("get", thing(p, r.IntN(perPage)))
+			}
+		}
+		pause()
+	}
+}
+
+// What a call is said not to have waited is never more than what the same call waits
+// in the same session without prefetching. Of a server that grows slower by what is made
+// early beside it nobody can know how long one call would have taken: there it holds of
+// all calls of a session together.
+func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		rules func(proxy.Options) proxy.Options
+		loose bool // it holds of the sum only
+		serve func() func(*visit) reply
+	}{
+		{"many at once", nil, false, func() func(*visit) reply {
+			return func(v *visit) reply { v.sleeps(takes(v, 800*time.Millisecond)); return reply{result: v.told()} }
+		}},
+		{"one at a time", nil, false, func() func(*visit) reply {
+			one := make(chan struct{}, 1)
+			return func(v *visit) reply {
+				one <- struct{}{}
+				defer func() { <-one }()
+				v.sleeps(takes(v, 500*time.Millisecond))
+				return reply{result: v.told()}
+			}
+		}},
+		{"slower with every call beside", nil, true, func() func(*visit) reply {
+			return func(v *visit) reply {
+				v.sleeps(takes(v, 300*time.Millisecond) * time.Duration(v.beside))
+				return reply{result: v.told()}
+			}
+		}},
+		{"paced", func(o proxy.Options) proxy.Options {
+			o.Limits = map[string]limit.Rule{host: {Rate: 1, Burst: 2, Concurrency: 2, SpeculativePerHour: 1000}}
+			return o
+		}, false, func() func(*visit) reply {
+			return func(v *visit) reply { v.sleeps(takes(v, 400*time.Millisecond)); return reply{result: v.told()} }
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var hidden, used float64
+			for seed := range uint64(soak(12)) {
+				run := func(mode string) (calls []events.Event) {
+					synctest.Test(t, func(t *testing.T) {
+						o := defaults(t, listing(t)...)
+						if test.rules != nil {
+							o = test.rules(o)
+						}
+						o.Enrichment.Mode = mode
+						d := beset(t, newFoe(test.serve()), o)
+						d.enter().meanders(seed)
+						d.proxy.Report() // so that all of it has been told
+						d.account.mu.Lock()
+						defer d.account.mu.Unlock()
+						for _, e := range d.account.all {
+							if e.Kind == events.Call {
+								calls = append(calls, e)
+							}
+						}
+					})
+					return calls
+				}
+				off, on := run("off"), run("on")
+				if len(off) != len(on) {
+					t.Fatalf("seed %d: %d calls with prefetching, %d without", seed, len(on), len(off))
+				}
+				sort := func(all []events.Event) []events.Event {
+					byArrival(all)
+					return all
+				}
+				off, on = sort(off), sort(on)
+				var said, waited float64
+				for i := range on {
+					waited += off[i].LatencyMS
+					if on[i].Tool != off[i].Tool {
+						t.Fatalf("seed %d, call %d: %s with prefetching, %s without", seed, i, on[i].Tool, off[i].Tool)
+					}
+					if on[i].UseOf == 0 {
+						continue
+					}
+					used++
+					said += on[i].HiddenMS
+					if over := on[i].HiddenMS - off[i].LatencyMS; over > 0.01 && !test.loose {
+						t.Errorf("seed %d, call %d: %.3f ms are said to be hidden, %.3f are waited without prefetching", seed, i, on[i].HiddenMS, off[i].LatencyMS)
+					}
+				}
+				hidden += said
+				if said > waited {
+					t.Errorf("seed %d: %.3f ms are said to be hidden, %.3f are waited without prefetching", seed, said, waited)
+				}
+			}
+			if used == 0 || hidden == 0 {
+				t.Errorf("%v guesses were used and %v ms hidden, which shows nothing", used, hidden)
+			}
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package proxy
+
+import (
+	"time"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Trace is told of a tools/call when it arrives, with the W3C trace context of its
+// request ("": it has none), and returns that of the request upstream ("": what the
+// client sent goes on), and who is to hear how the call ended; nil: nobody.
+type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*events.Event))
+
+// span is one call as a tracing system sees it.
+type span struct {
+	parent, state string
+	end           func(*events.Event)
+}
+
+// trace begins the call's span, if anything is traced.
+func (x *exchange) trace() {
+	begin := x.s.srv.policy.Load().Trace
+	if begin == nil {
+		return
+	}
+	meta := jsonrpc.Get(x.msg.Params, "_meta")
+	parent, _ := jsonrpc.String(jsonrpc.Get(meta, "traceparent"))
+	state, _ := jsonrpc.String(jsonrpc.Get(meta, "tracestate"))
+	x.span.parent, x.span.state, x.span.end = begin(parent, state, x.tool, x.entry.at)
+}
+
+// traced are the params with the trace context that goes upstream.
+func (x *exchange) traced(params []byte) []byte {
+	if x.span.parent == "" {
+		return params
+	}
+	meta := jsonrpc.Set(jsonrpc.Get(params, "_meta"), "traceparent", jsonrpc.AppendString(nil, x.span.parent))
+	if x.span.state != "" {
+		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, x.span.state))
+	}
+	return jsonrpc.Set(params, "_meta", meta)
+}
