@@ -80,12 +80,21 @@ func (l *lab) relay(upstream string) []string {
 }
 
 // nothing is the configuration with everything off that is not passing through.
-const nothing = `[enrichment]
+const nothing = `[telemetry]
+events = "off"
+[enrichment]
+mode = "off"
+`
+
+// recording is the same with the event log on.
+const recording = `[enrichment]
 mode = "off"
 `
 
 // everything is one under which every call is looked up, foreseen and learned from.
-const everything = `[enrichment]
+const everything = `[telemetry]
+events = "off"
+[enrichment]
 mode = "on"
 [tools."bench/*"]
 side_effect_class = "read_only"
@@ -114,8 +123,6 @@ func (l *lab) proxy(name, what string, upstream []string, flags ...string) ([]st
 	}
 	config := fmt.Sprintf(`[server]
 state_dir = %q
-[telemetry]
-events = "off"
 %scommand = %q
 args = [%s]
 `, filepath.Join(dir, "state"), what, upstream[0], strings.Join(args, ", "))
@@ -134,7 +141,7 @@ func (l *lab) compared(front string) []string {
 		names = names[1:]
 	}
 	switch {
-	case l.mode == "enrich":
+	case l.mode == "enrich" || l.mode == "record":
 		return []string{switchedOff, switchedOn}
 	case l.bin == "":
 		return names[:len(names)-1]
@@ -160,7 +167,10 @@ func (l *lab) startAll(ctx context.Context, front, upstream string) ([]*target, 
 func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*target, error) {
 	server := l.command(upstream)
 	what := nothing
-	if name == switchedOn {
+	switch {
+	case name == switchedOn && l.mode == "record":
+		what = recording
+	case name == switchedOn:
 		what = everything
 	}
 	if front == overHTTP {

@@ -28,10 +28,11 @@ import (
 	"time"
 )
 
-const usage = `usage: bench [-mode speed|enrich|stall|memory|start|plan] [flags]
+const usage = `usage: bench [-mode speed|enrich|record|stall|memory|start|plan] [flags]
 
   -mode speed    p50, p99, calls per second, CPU per call: direct, relay, proxy
   -mode enrich   the same of the proxy with everything on beside everything off
+  -mode record   the same of the proxy with the event log on beside it off
   -mode stall    20,000 calls of 100 KB, none may take over 5 s
   -mode memory   resident memory, idle and after 10,000 calls of 100 KB
   -mode start    from start to the answer to initialize, with a last-known copy
@@ -51,7 +52,7 @@ const usage = `usage: bench [-mode speed|enrich|stall|memory|start|plan] [flags]
 
 // options are the flags of one run.
 type options struct {
-	mode  string // speed, enrich, stall, memory, start or plan
+	mode  string // speed, enrich, record, stall, memory, start or plan
 	bin   string // the proxy's file; "" leaves it out
 	only  string // part of the names of the cells to measure; "" is all
 	kind  string // of the upstream: raw, sdk or both
@@ -151,6 +152,7 @@ func (o options) upstreams() []string {
 var modes = map[string]func(context.Context, *lab) error{
 	"speed":  speed,
 	"enrich": speed,
+	"record": speed,
 	"stall":  stall,
 	"memory": memory,
 	"start":  start,

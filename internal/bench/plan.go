@@ -13,7 +13,9 @@ const planSlots = 8
 
 // planning is a configuration under which plans may run, and nothing else than
 // calls is under way. The tools only read, so that no step waits for another's sake.
-const planning = `[enrichment]
+const planning = `[telemetry]
+events = "off"
+[enrichment]
 mode = "off"
 [plan]
 enabled = true

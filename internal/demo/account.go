@@ -25,16 +25,21 @@ type account struct {
 		Joined        int     `json:"joined"`
 		Fetched       int     `json:"fetched"`
 		Amplification float64 `json:"upstream_amplification"` // calls to the servers for each of the agent's
+		HiddenMs      float64 `json:"tool_ms_hidden_prefetch"`
+
+		Declined map[string]int `json:"declined"` // thought of and not made, by reason
+		Prefetch struct {
+			Issued int            `json:"issued"` // of which it is known what became of them
+			Open   int            `json:"open"`   // the others
+			Used   int            `json:"used"`
+			Late   int            `json:"late"`   // of those: asked for before they were there
+			Wasted map[string]int `json:"wasted"` // by cause, so far
+		} `json:"prefetch"`
 	} `json:"totals"`
-	Prefetch struct {
-		Issued   int            `json:"issued"`
-		Used     int            `json:"used"`
-		Late     int            `json:"late"`      // of those: asked for before they were there
-		Wasted   map[string]int `json:"wasted"`    // by cause, so far
-		HiddenMs float64        `json:"hidden_ms"` // waiting that those used have hidden
-		Declined map[string]int `json:"declined"`  // thought of and not made, by reason
-	} `json:"prefetch"`
 }
+
+// issued are the guesses that were made.
+func (a *account) issued() int { return a.Totals.Prefetch.Issued + a.Totals.Prefetch.Open }
 
 // account reads what mcpschedd has to say of itself.
 func (p *peer) account(ctx context.Context) (*account, error) {
@@ -59,16 +64,13 @@ func (p *peer) account(ctx context.Context) (*account, error) {
 // wasted are the guesses that were of no use, by cause. What nobody had asked for
 // when the session was over, nobody will.
 func (a *account) wasted() (all int, by map[string]int) {
-	by = maps.Clone(a.Prefetch.Wasted)
+	p := &a.Totals.Prefetch
+	by = maps.Clone(p.Wasted)
 	if by == nil {
 		by = map[string]int{}
 	}
-	open := a.Prefetch.Issued - a.Prefetch.Used
-	for _, n := range by {
-		open -= n
-	}
-	by["never_asked"] += open
-	return a.Prefetch.Issued - a.Prefetch.Used, by
+	by["never_asked"] += p.Open
+	return a.issued() - p.Used, by
 }
 
 // upstream is how many calls the servers got.

@@ -11,13 +11,14 @@ import (
 // Guesses that are neither used nor given up by the end of the session are wasted.
 func TestWasted(t *testing.T) {
 	var a demo.Account
-	a.Prefetch.Issued, a.Prefetch.Used = 9, 4
-	a.Prefetch.Wasted = map[string]int{"expired": 2, "never_asked": 1, "error": 0}
+	p := &a.Totals.Prefetch
+	p.Issued, p.Open, p.Used = 7, 2, 4
+	p.Wasted = map[string]int{"expired": 2, "never_asked": 1, "error": 0}
 	all, causes := demo.Wasted(&a)
 	if want := map[string]int{"expired": 2, "never_asked": 3, "error": 0}; all != 5 || !cmp.Equal(causes, want) {
 		t.Errorf("got %d, %v; want 5, %v", all, causes, want)
 	}
-	if a.Prefetch.Wasted["never_asked"] != 1 {
+	if p.Wasted["never_asked"] != 1 {
 		t.Error("what mcpschedd said was changed")
 	}
 	if all, causes := demo.Wasted(&demo.Account{}); all != 0 || demo.Listed(causes) != "" {

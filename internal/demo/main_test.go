@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 }
 
 // smallStats is what the small proxy says of itself.
-const smallStats = `{"uptime_s":1,"totals":{"calls":20,"served_stored":1,"joined":0,"fetched":19,"upstream_amplification":1.05},
-"prefetch":{"issued":2,"used":1,"late":0,"wasted":{"expired":0,"invalidated":0},"hidden_ms":0.2,"declined":{"low_probability":3}}}`
+const smallStats = `{"uptime_s":1,"totals":{"calls":20,"served_stored":1,"joined":0,"fetched":19,"upstream_amplification":1.05,
+"prefetch":{"issued":1,"open":1,"used":1,"late":0,"wasted":{"expired":0,"invalidated":0}},"tool_ms_hidden_prefetch":0.2,"declined":{"low_probability":3}}}`
 
 // runPlan runs a list of issues and, for each of the first, what comes after it.
 func runPlan(ctx context.Context, tools map[string]server.ToolHandlerFunc, r mcp.CallToolRequest, mode string) (*mcp.CallToolResult, error) {

@@ -58,15 +58,15 @@ func TestRealSession(t *testing.T) {
 	if hidden < all/2 {
 		t.Errorf("of %v of waiting for calls that only read, %v is hidden; want at least half", all, hidden)
 	}
-	totals, prefetch := r.Stats.Totals, r.Stats.Prefetch
+	totals := r.Stats.Totals
 	if totals.Amplification > 1.5 {
 		t.Errorf("got %.2f calls to the servers per call, want at most 1.5", totals.Amplification)
 	}
 	if totals.Calls != len(r.Calls) || totals.Stored != answered["hit"] || totals.Joined != answered["joined"] || totals.Fetched != answered["fetched"] {
 		t.Errorf("its account %+v is not what its answers say: %v", totals, answered)
 	}
-	if wasted, _ := demo.Wasted(&r.Stats); prefetch.Used == 0 || wasted < 0 || prefetch.HiddenMs <= 0 {
-		t.Errorf("guesses: got %+v, want some used, and what they hid", prefetch)
+	if wasted, _ := demo.Wasted(&r.Stats); totals.Prefetch.Used == 0 || wasted < 0 || totals.HiddenMs <= 0 {
+		t.Errorf("guesses: got %+v, want some used, and what they hid", totals)
 	}
 	if t.Failed() {
 		t.Logf("%s", &out)

@@ -43,9 +43,9 @@ func table(t *testing.T, direct, through demo.Session) string {
 func told(t *testing.T) *demo.Account {
 	t.Helper()
 	a := &demo.Account{}
-	if err := json.Unmarshal([]byte(`{"totals":{"calls":2,"served_stored":1,"fetched":1,"upstream_amplification":2},
-		"prefetch":{"issued":3,"used":1,"late":1,"wasted":{"expired":1,"error":0},"hidden_ms":99.84,
-			"declined":{"gate":2,"low_probability":10,"cap":2}}}`), a); err != nil {
+	if err := json.Unmarshal([]byte(`{"totals":{"calls":2,"served_stored":1,"fetched":1,"upstream_amplification":2,
+		"prefetch":{"issued":2,"open":1,"used":1,"late":1,"wasted":{"expired":1,"error":0}},"tool_ms_hidden_prefetch":99.84,
+		"declined":{"gate":2,"low_probability":10,"cap":2}}}`), a); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -173,10 +173,11 @@ func TestJSON(t *testing.T) {
 	want := map[string]any{
 		"speed": 4.0, "turns": 1.0, "equal": true, "direct": total, "mcpschedd": total,
 		"stats": map[string]any{
-			"totals": map[string]any{"calls": 2.0, "served_stored": 1.0, "joined": 0.0, "fetched": 1.0, "upstream_amplification": 2.0},
-			"prefetch": map[string]any{"issued": 3.0, "used": 1.0, "late": 1.0, "hidden_ms": 99.84,
-				"wasted":   map[string]any{"expired": 1.0, "error": 0.0},
-				"declined": map[string]any{"gate": 2.0, "low_probability": 10.0, "cap": 2.0}},
+			"totals": map[string]any{
+				"calls": 2.0, "served_stored": 1.0, "joined": 0.0, "fetched": 1.0, "upstream_amplification": 2.0, "tool_ms_hidden_prefetch": 99.84,
+				"declined": map[string]any{"gate": 2.0, "low_probability": 10.0, "cap": 2.0},
+				"prefetch": map[string]any{"issued": 2.0, "open": 1.0, "used": 1.0, "late": 1.0, "wasted": map[string]any{"expired": 1.0, "error": 0.0}},
+			},
 		},
 		"calls": []any{
 			map[string]any{"turn": 1.0, "upstream": "tracker", "tool": "list_issues", "arguments": map[string]any{"state": "open", "label": "bug"},

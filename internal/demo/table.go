@@ -93,16 +93,16 @@ func (r *report) writeAccount(w io.Writer) {
 	if a == nil {
 		return
 	}
-	p := &a.Prefetch
+	p := &a.Totals.Prefetch
 	all, causes := a.wasted()
 	fmt.Fprintf(w, "\nmcpschedd's own account (its resource %s):\n", statsURI)
-	fmt.Fprintf(w, "  %d guesses made: %d used (%d late), %d wasted", p.Issued, p.Used, p.Late, all)
+	fmt.Fprintf(w, "  %d guesses made: %d used (%d late), %d wasted", a.issued(), p.Used, p.Late, all)
 	if all > 0 {
 		fmt.Fprintf(w, " (%s)", listed(causes))
 	}
 	fmt.Fprintf(w, "\n  %d calls sent to the servers for the agent's %d: %.2f each\n", a.upstream(), a.Totals.Calls, a.Totals.Amplification)
-	fmt.Fprintf(w, "  %.1f ms of waiting hidden\n", p.HiddenMs)
-	if thought := listed(p.Declined); thought != "" {
+	fmt.Fprintf(w, "  %.1f ms of waiting hidden\n", a.Totals.HiddenMs)
+	if thought := listed(a.Totals.Declined); thought != "" {
 		fmt.Fprintf(w, "  thought of and not made: %s\n", thought)
 	}
 }
