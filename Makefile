@@ -1,9 +1,9 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test soak check bench stall conformance clients fresh plan clean
+.PHONY: build demo test soak check bench stall conformance clients fresh plan dashboard clean
 
-build: ## the program, in bin/
-	go build -o $(BIN) ./cmd/mcpschedd
+build: ## the program, in bin/; the tag leaves out a debugging page that nobody serves, and 3 MiB with it
+	go build -tags grpcnotrace -o $(BIN) ./cmd/mcpschedd
 
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo
@@ -22,6 +22,7 @@ check: ## formatting, vet, staticcheck, fixes, import rules, other systems
 	GOOS=windows go vet ./...
 	GOOS=darwin go vet ./...
 	go tool staticcheck ./...
+	go tool staticcheck -tags browser ./internal/dashboard
 	@test -z "$$(go fix -diff ./...)" || { go fix -diff ./...; exit 1; }
 	go test -run TestLayout .
 
@@ -43,6 +44,9 @@ fresh: build ## writes and reads through the proxy, real servers and Postgres (n
 
 plan: build ## twelve calls as one plan and one by one, real servers and Postgres (needs npm)
 	sh scripts/plan.sh
+
+dashboard: ## the dashboard in a real browser, pictures in results/dashboard (installs chromium where apt-get is)
+	sh scripts/dashboard.sh
 
 clean:
 	rm -rf bin results

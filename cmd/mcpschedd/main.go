@@ -57,6 +57,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = explain(args, stdout, stderr)
 	case "replay":
 		err = runReplay(ctx, args, stdout, stderr)
+	case "stats":
+		err = runStats(ctx, args, stdout, stderr)
+	case "dashboard":
+		err = runDashboard(ctx, args, stdout, stderr)
+	case "tune":
+		err = runTune(ctx, args, stdout, stderr)
 	case "version":
 		_, err = fmt.Fprintln(stdout, "mcpschedd", version())
 	case "help":

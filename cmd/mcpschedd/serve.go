@@ -77,9 +77,20 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	// would do the same to a small heap, and make a large one larger by far.
 	room := make([]byte, heapRoom)
 	defer runtime.KeepAlive(room)
+	transport := "stdio"
+	if *addr != "" {
+		transport = "http"
+	}
+	o.Record = record(c, dir, transport, log)
 	guard := upstream.NewGuard(log)
 	defer guard.Close()
-	srv := proxy.New(o, guard)
+	var srv *proxy.Server
+	tracer, err := trace(ctx, log, &o, func() *proxy.Server { return srv })
+	if err != nil {
+		return hinted{fmt.Errorf("OpenTelemetry: %w", err), "the OTEL_* variables say where to"}
+	}
+	defer tracer.Close(context.WithoutCancel(ctx))
+	srv = proxy.New(o, guard)
 	defer srv.Close()
 	if *only != "" && !srv.Has(*only) {
 		return hinted{fmt.Errorf("--only: no upstream %q is configured", *only), "the configuration is " + orDefaults(c.Path)}
@@ -95,6 +106,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer watching.Wait()
 	defer cancel()
 	if *addr != "" {
+		mount(srv, o.HTTP.Token)
 		return serveHTTP(ctx, c, dir, log, srv, *addr)
 	}
 	return serveStdio(ctx, srv, *only)
@@ -183,6 +195,7 @@ func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logge
 	err := config.Watch(ctx, c, func(next *config.Config, err error) {
 		if err != nil {
 			log.Error("configuration not reloaded; the old one stays", "err", err)
+			srv.Reject(err)
 			return
 		}
 		for _, w := range next.Warnings {
@@ -192,6 +205,7 @@ func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logge
 			log.Warn("changed, but needs a restart", "keys", keys)
 		}
 		now = next
+		srv.Reject(nil)
 		applied := *next
 		applied.Server, applied.HTTP = c.Server, c.HTTP // what needs a restart is what it was at the start
 		srv.Apply(options(&applied, dir, log))

@@ -5,18 +5,21 @@ import (
 	"io"
 )
 
-const usageMain = `usage: mcpschedd [serve|demo|check|explain|replay|version] [flags]
+const usageMain = `usage: mcpschedd [serve|demo|check|explain|stats|dashboard|tune|replay|version] [flags]
 
 mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
 and your servers in its configuration file.
 
-  serve    run the proxy on stdio (the default), or with --http ADDR
-  demo     play a short agent session, direct and through the proxy
-  check    validate the configuration; --connect also tries every upstream
-  explain  what is known of one tool, and who says so
-  replay   play recorded calls, and say what would have been guessed
-  version  print the version
-  help     print this, or the flags of a command: mcpschedd help serve
+  serve      run the proxy on stdio (the default), or with --http ADDR
+  demo       play a short agent session, direct and through the proxy
+  check      validate the configuration; --connect also tries every upstream
+  explain    what is known of one tool, and who says so
+  stats      what running proxies did and saved, or recorded ones
+  dashboard  the same in a browser, live
+  tune       propose settings for the tools, from what was recorded
+  replay     play recorded calls, and say what would have been guessed
+  version    print the version
+  help       print this, or the flags of a command: mcpschedd help serve
 
 The configuration is --config FILE, else $MCPSCHEDD_CONFIG, else
 $XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config), else built-in
@@ -28,7 +31,7 @@ const usageServe = `usage: mcpschedd serve [--config FILE] [--http ADDR] [--auth
   --config FILE  the configuration (default: see mcpschedd help)
   --http ADDR    serve HTTP on ADDR, such as 127.0.0.1:7777, instead of stdio:
                  /mcp and /mcp/NAME (streamable HTTP), /sse (the older
-                 transport), /healthz
+                 transport), /dashboard, /metrics, /stats, /healthz
   --auth MODE    token (default): clients send the generated bearer token, whose
                  file is logged at start; none: loopback addresses only
   --only NAME    on stdio: one upstream, under its own tool names
@@ -86,6 +89,12 @@ func help(args []string, w io.Writer) error {
 			text = usageDemo
 		case "replay":
 			text = usageReplay
+		case "stats":
+			text = usageStats
+		case "dashboard":
+			text = usageDashboard
+		case "tune":
+			text = usageTune
 		default:
 			return &usageError{text: fmt.Sprintf("no help on %q", args[0]), usage: usageMain}
 		}

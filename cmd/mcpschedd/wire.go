@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
@@ -45,6 +46,10 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 
 		Enrichment: enrichment(&c.Enrichment),
 		Plans:      plans(c),
+
+		ConfigPath: c.Path,
+		Record:     events.Options{Full: c.Telemetry.RecordArguments == "full"},
+		Unrecorded: c.Telemetry.Events == "off",
 	}
 	o.Models, _ = models(c) // its problems kept the configuration from being loaded
 	for _, u := range c.Upstreams {

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+)
+
+const usageDashboard = `usage: mcpschedd dashboard [--config FILE] [--addr HOST:PORT] [--events FILE...]
+
+Serves a page that shows what your running processes do and what they save, until
+interrupted. Prints its address, which holds a token: open it in a browser.
+
+  --config FILE      whose state_dir counts (default: see mcpschedd help)
+  --addr HOST:PORT   where to serve, on a loopback address (default 127.0.0.1:0,
+                     any free port)
+  --events FILE...   show recorded events instead, plain or gzip; a folder stands
+                     for what is in it, - for standard input
+
+A proxy that serves HTTP has the same page at /dashboard.
+`
+
+// dashboardFlags are its command line.
+type dashboardFlags struct {
+	config, addr string
+	events       []string
+}
+
+// runDashboard serves the dashboard until ctx ends.
+func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f, err := parseDashboard(args, stdout)
+	if err != nil {
+		return err
+	}
+	view, err := f.view(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	l, err := listenLoopback(f.addr)
+	if err != nil {
+		return err
+	}
+	token := rand.Text()
+	if _, err := fmt.Fprintf(stdout, "http://%s/dashboard?token=%s\n", l.Addr(), token); err != nil {
+		l.Close()
+		return err
+	}
+	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser of this machine; Ctrl-C ends it")
+	return serveUntil(ctx, l, ownHostOnly(dashboard.Handler(dashboard.Options{View: view, Token: token})))
+}
+
+// view is what there is to see: of recorded events, or of running processes.
+func (f *dashboardFlags) view(ctx context.Context, stderr io.Writer) (func() telemetry.View, error) {
+	tally := telemetry.New(telemetry.Options{Sessions: keptSessions})
+	if len(f.events) > 0 {
+		return viewOfRecorded(ctx, tally, f.events, stderr)
+	}
+	c, err := load(f.config)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Telemetry.Events == "off" {
+		fmt.Fprintln(stderr, `mcpschedd: warning: [telemetry] events is off: processes with this configuration write nothing to show`)
+	}
+	return viewOfRunning(tally, dir.Path(eventsFolder)), nil
+}
+
+// viewOfRecorded reads files once. The time is that of their last event.
+func viewOfRecorded(ctx context.Context, tally *telemetry.Tally, names []string, stderr io.Writer) (func() telemetry.View, error) {
+	var last time.Time
+	var read int64
+	next := time.Now().Add(progressEvery)
+	err := events.Read(ctx, names, func(e *events.Event) {
+		tally.Add(e)
+		if e.At.After(last) {
+			last = e.At
+		}
+		if read++; read%askTheClock == 0 && time.Now().After(next) {
+			next = time.Now().Add(progressEvery)
+			fmt.Fprintf(stderr, "mcpschedd: %d events\n", read)
+		}
+	}, func(p events.Problem) {
+		fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", plain(p.Error()))
+		tally.Problem(p.Error())
+	})
+	if err != nil {
+		return nil, err
+	}
+	v := tally.View(last)
+	return func() telemetry.View { return v }, nil
+}
+
+// viewOfRunning reads on whenever somebody looks, at most once a second: while nobody
+// does, nothing happens.
+func viewOfRunning(tally *telemetry.Tally, dir string) func() telemetry.View {
+	var mu sync.Mutex // one reads at a time
+	tail := events.NewTail(dir)
+	var read time.Time
+	said := ""
+	return func() telemetry.View {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(read) >= time.Second {
+			err := tail.Poll(tally.Add, func(p events.Problem) { tally.Problem(p.Error()) })
+			if err != nil && err.Error() != said {
+				said = err.Error()
+				tally.Problem(said)
+			}
+			read = now
+		}
+		return tally.View(time.Now())
+	}
+}
+
+// listenLoopback listens where only this machine can ask.
+func listenLoopback(addr string) (net.Listener, error) {
+	at, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, &usageError{text: "--addr: " + err.Error(), usage: usageDashboard}
+	}
+	if !at.IP.IsLoopback() {
+		return nil, hinted{fmt.Errorf("--addr: %s is not a loopback address", addr), "the dashboard is for this machine; over a network, mcpschedd serve --http has it at /dashboard"}
+	}
+	return net.ListenTCP("tcp", at)
+}
+
+// ownHostOnly refuses names that somebody's DNS made point here: to a browser a page
+// under such a name would be of the same origin as ours.
+func ownHostOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if !strings.EqualFold(host, "localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
+			http.Error(w, "the Host header names another server", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveUntil serves until ctx ends, and lets answers that have begun come to an end.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		srv.Close() // somebody does not take what was asked for
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// parseDashboard reads the command line. As with replay, --events takes all files that
+// stand behind it.
+func parseDashboard(args []string, stdout io.Writer) (*dashboardFlags, error) {
+	f := &dashboardFlags{addr: "127.0.0.1:0"}
+	fs := flag.NewFlagSet("dashboard", flag.ContinueOnError)
+	files := false // the last flag was --events
+	fs.Func("events", "", func(s string) error { f.events, files = append(f.events, s), true; return nil })
+	fs.Func("addr", "", func(s string) error { f.addr, files = s, false; return nil })
+	fs.Func("config", "", func(s string) error { f.config, files = s, false; return nil })
+	for rest := args; ; rest = fs.Args()[1:] {
+		if err := parse(fs, rest, usageDashboard, stdout); err != nil {
+			return nil, err
+		}
+		if fs.NArg() == 0 {
+			break
+		}
+		if !files {
+			return nil, noArguments(fs, usageDashboard)
+		}
+		f.events = append(f.events, fs.Arg(0))
+	}
+	if len(f.events) > 0 && f.config != "" {
+		return nil, &usageError{text: "--config: it says where running processes keep their events; leave it out, or --events", usage: usageDashboard}
+	}
+	return f, nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+)
+
+// board is a dashboard that runs.
+type board struct {
+	t       *testing.T
+	address string // with the token
+	client  *http.Client
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// open starts `mcpschedd dashboard` and waits for its address.
+func open(t *testing.T, args ...string) *board {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	jar, _ := cookiejar.New(nil)
+	b := &board{t: t, client: &http.Client{Jar: jar, Timeout: 10 * time.Second}, stop: stop, ended: make(chan error, 1)}
+	r, w := io.Pipe()
+	go func() {
+		err := runDashboard(ctx, args, w, io.Discard)
+		w.CloseWithError(errors.Join(io.EOF, err))
+		b.ended <- err
+	}()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.address = strings.TrimSpace(line)
+	t.Cleanup(b.close)
+	return b
+}
+
+func (b *board) close() {
+	b.stop()
+	b.client.CloseIdleConnections()
+	if err := <-b.ended; err != nil {
+		b.t.Errorf("ended with %v, want no error", err)
+	}
+	b.ended <- nil
+}
+
+// get answers with a status and a body.
+func (b *board) get(address string) (int, []byte) {
+	b.t.Helper()
+	r, err := b.client.Get(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r.StatusCode, body
+}
+
+// view is what there is to see.
+func (b *board) view() (v telemetry.View) {
+	b.t.Helper()
+	code, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json")
+	if err := json.Unmarshal(body, &v); code != 200 || err != nil {
+		b.t.Fatalf("got %d, %v", code, err)
+	}
+	return v
+}
+
+func called(at time.Time, seq int64) events.Event {
+	return events.Event{Kind: events.Call, At: at, Session: "s1", Seq: seq, Upstream: "notes", Tool: "read", Class: "read_only", Disposition: events.Fetched, Sent: 1, LatencyMS: 40, UpstreamMS: 40, Bytes: 400, Tokens: 100}
+}
+
+func TestDashboardOfRunning(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("MCPSCHEDD_CONFIG", "")
+	b := open(t)
+	if code, _ := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); code != 401 {
+		t.Errorf("without the token: got %d, want 401", code)
+	}
+	if code, page := b.get(b.address); code != 200 || !bytes.Contains(page, []byte("<h1>mcpschedd</h1>")) {
+		t.Fatalf("with the token: got %d, want the page", code)
+	}
+	if n := b.view().Stats.Totals.Calls; n != 0 {
+		t.Errorf("nothing runs: got %d calls", n)
+	}
+	log := events.Open(events.Options{Dir: filepath.Join(os.Getenv("XDG_STATE_HOME"), "mcpschedd", eventsFolder), Key: []byte("k")})
+	defer log.Close()
+	log.Add(called(time.Now(), 1))
+	log.Flush()
+	log.Add(called(time.Now(), 2))
+	log.Flush()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		v := b.view()
+		if v.Stats.Totals.Calls == 2 && len(v.Timeline) == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("got %d calls, want the 2 of a process that began later", v.Stats.Totals.Calls)
+		}
+	}
+}
+
+func TestDashboardOfRecorded(t *testing.T) {
+	at := time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+	line := []byte(nil)
+	for i := range 3 {
+		e := called(at.Add(time.Duration(i)*time.Minute), int64(i+1))
+		line = append(events.Append(line, &e), '\n')
+	}
+	line = append(line, "this is no event\n"...)
+	begin := events.Event{Kind: events.Begin, At: at, V: events.Version, PID: 7, Program: "dev"}
+	file := filepath.Join(t.TempDir(), "20260102T090000-7-beef.000.jsonl")
+	if err := os.WriteFile(file, append(append(events.Append(nil, &begin), '\n'), line...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, "--events", file)
+	b.get(b.address)
+	v := b.view()
+	if v.Stats.Totals.Calls != 3 || v.NowUS != at.Add(2*time.Minute).UnixMicro() {
+		t.Errorf("got %d calls, now %v; want 3, and the time of the last", v.Stats.Totals.Calls, time.UnixMicro(v.NowUS).UTC())
+	}
+	if len(v.Problems) == 0 {
+		t.Error("a line that cannot be read is not told of")
+	}
+}
+
+// A page of an enemy whose name points to this machine is no page of ours.
+func TestDashboardHost(t *testing.T) {
+	b := open(t, "--events", os.DevNull)
+	for host, want := range map[string]int{"evil.example": 403, "127.0.0.1.evil.example:80": 403, "192.0.2.1": 403, "localhost:1": 401, "[::1]:9": 401, "127.0.0.2": 401, "LOCALHOST": 401} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", strings.SplitN(b.address, "?", 2)[0], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		got, err := b.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Body.Close()
+		if got.StatusCode != want {
+			t.Errorf("%s: got %d, want %d", host, got.StatusCode, want)
+		}
+	}
+}
+
+func TestDashboardUsage(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("MCPSCHEDD_CONFIG", "")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--addr", "0.0.0.0:0"}, "not a loopback address"},
+		{[]string{"--addr", ":0"}, "not a loopback address"},
+		{[]string{"--addr", "nonsense"}, "--addr: "},
+		{[]string{"extra"}, `unexpected argument "extra"`},
+		{[]string{"--events", "a.jsonl", "--config", "c.toml"}, "leave it out, or --events"},
+		{[]string{"--events", filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},
+		{[]string{"--nope"}, "-nope"},
+	} {
+		err := runDashboard(t.Context(), c.args, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %q in it", c.args, err, c.want)
+		}
+	}
+}

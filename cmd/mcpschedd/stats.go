@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"mcpschedd/internal/telemetry"
+)
+
+const usageStats = `usage: mcpschedd stats [--http URL | --events FILE...] [--watch]
+                       [--json|--csv|--trajectory] [--config FILE]
+
+Says what the proxy did and what it saved: of your running processes, or, if none
+runs, of the last that ended.
+
+  --http URL         of the mcpschedd that serves HTTP there, such as
+                     127.0.0.1:7777; its token is $MCPSCHEDD_TOKEN, or for this
+                     machine the one in the state folder
+  --events FILE...   of recorded events, plain or gzip; a folder stands for what
+                     is in it, - for standard input
+  --watch            again each second, until interrupted; where the output is no
+                     terminal, whenever something has changed
+  --json             print the figures as JSON; with --watch an object a line
+  --csv              print a line for each session
+  --trajectory       print a JSON object for each session: turns, calls, plans,
+                     prefetches, waits and parallelism; no arguments
+  --config FILE      whose state_dir counts (default: see mcpschedd help)
+
+For example:
+
+  mcpschedd stats --events ~/.local/state/mcpschedd/events --csv
+`
+
+// statsFlags are its command line.
+type statsFlags struct {
+	http, config                 string
+	events                       []string
+	watch, json, csv, trajectory bool
+}
+
+// runStats prints what was done and saved.
+func runStats(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f, err := parseStats(args, stdout)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(f.events) > 0:
+		return f.recorded(ctx, stdout, stderr)
+	case f.http != "":
+		d, err := f.daemon()
+		if err != nil {
+			return err
+		}
+		if f.watch {
+			return f.keepLooking(ctx, d.look, stdout, stderr)
+		}
+		s, err := d.look(ctx)
+		if err != nil {
+			return err
+		}
+		return f.print(stdout, s)
+	case f.watch:
+		return f.watchRunning(ctx, stdout, stderr)
+	}
+	return f.running(ctx, stdout, stderr)
+}
+
+// parseStats reads the command line. As with replay, --events takes all files that
+// stand behind it.
+func parseStats(args []string, stdout io.Writer) (*statsFlags, error) {
+	f := new(statsFlags)
+	fs := flag.NewFlagSet("stats", flag.ContinueOnError)
+	files := false // the last flag was --events
+	fs.Func("events", "", func(s string) error { f.events, files = append(f.events, s), true; return nil })
+	text := func(name string, to *string) {
+		fs.Func(name, "", func(s string) error {
+			if s == "" {
+				return fmt.Errorf("want more than nothing")
+			}
+			*to, files = s, false
+			return nil
+		})
+	}
+	text("http", &f.http)
+	text("config", &f.config)
+	for name, to := range map[string]*bool{"watch": &f.watch, "json": &f.json, "csv": &f.csv, "trajectory": &f.trajectory} {
+		fs.BoolFunc(name, "", func(string) error { *to, files = true, false; return nil })
+	}
+	for rest := args; ; rest = fs.Args()[1:] {
+		if err := parse(fs, rest, usageStats, stdout); err != nil {
+			return nil, err
+		}
+		if fs.NArg() == 0 {
+			return f, f.check()
+		}
+		if !files {
+			return nil, noArguments(fs, usageStats)
+		}
+		f.events = append(f.events, fs.Arg(0))
+	}
+}
+
+// check finds what makes no sense together.
+func (f *statsFlags) check() error {
+	recorded, sessions := len(f.events) > 0, ""
+	switch {
+	case f.csv:
+		sessions = "--csv"
+	case f.trajectory:
+		sessions = "--trajectory"
+	}
+	wrong := ""
+	switch {
+	case f.json && sessions != "" || f.csv && f.trajectory:
+		wrong = "--json, --csv and --trajectory: want one of them"
+	case recorded && f.http != "":
+		wrong = "--http and --events: want one of them"
+	case recorded && f.watch:
+		wrong = "--watch: recorded events do not change; leave --events out to watch the running processes"
+	case recorded && f.config != "":
+		wrong = "--config: it says where running processes keep their events; leave it out, or --events"
+	case sessions != "" && f.watch:
+		wrong = "--watch: " + sessions + " is of whole sessions; to follow the figures use --watch --json"
+	case sessions != "" && f.http != "":
+		wrong = sessions + ": over HTTP there are only sums; on that machine, leave --http out"
+	default:
+		return nil
+	}
+	return &usageError{text: wrong, usage: usageStats}
+}
+
+// seen is what there is to print at one moment.
+type seen struct {
+	of    []string // of what: lines for people
+	stats telemetry.Stats
+}
+
+// print prints it as figures or for people.
+func (f *statsFlags) print(w io.Writer, s *seen) error {
+	if f.json {
+		out := json.NewEncoder(w)
+		out.SetEscapeHTML(false)
+		if !f.watch {
+			out.SetIndent("", "  ")
+		}
+		return out.Encode(&s.stats)
+	}
+	for _, line := range s.of {
+		if _, err := fmt.Fprintln(w, plain(line)); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	_, err := s.stats.WriteTo(w)
+	return err
+}
+
+// moment is how a time is shown to people.
+func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mcpschedd/internal/events"
+)
+
+// pseudoTerminal is a terminal of that size, and what is shown on it.
+func pseudoTerminal(t *testing.T, width, height uint16) (terminal, shown *os.File) {
+	t.Helper()
+	shown, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no terminals here: ", err)
+	}
+	t.Cleanup(func() { shown.Close() })
+	fd := int(shown.Fd())
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height})
+	}
+	if err == nil {
+		terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skip("no terminals here: ", err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return terminal, shown
+}
+
+func TestStatsWatchOnATerminal(t *testing.T) {
+	terminal, shown := pseudoTerminal(t, 20, 10)
+	c := statsProgram(t, "stats", "--watch")
+	c.Stdout = terminal
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(shown)
+	for range 2 { // nothing changes, and it is drawn again
+		picture, err := r.ReadString('J')
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, rest, _ := strings.Cut(picture, "\r\n")
+		if first != "\x1b[Hno mcpschedd is runn\x1b[K" {
+			t.Errorf("first line: got %q, want it cut off after 20 columns", first)
+		}
+		if !strings.HasSuffix(rest, "\x1b[J") || strings.Count(rest, "\n") > 9 {
+			t.Errorf("got %q, want it to end with what clears the rest", rest)
+		}
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("got %v, want exit 0", err)
+	}
+}
+
+// A million events are read and added up in 10 s and 200 MB. Run by
+//
+//	MCPSCHEDD_SOAK=1 go test -run TestStatsSoak -v ./cmd/mcpschedd
+func TestStatsSoak(t *testing.T) {
+	if os.Getenv("MCPSCHEDD_SOAK") == "" {
+		t.Skip("MCPSCHEDD_SOAK is not set")
+	}
+	const n = 1_000_000
+	file := filepath.Join(t.TempDir(), "20260101T100000-7-00aa.000.jsonl")
+	size := recordMany(t, file, n)
+	for _, how := range []string{"", "--json", "--csv", "--trajectory"} {
+		args := []string{"stats", "--events", file}
+		if how != "" {
+			args = append(args, how)
+		}
+		c := statsProgram(t, args...)
+		var out counted
+		var stderr bytes.Buffer
+		c.Stdout, c.Stderr = &out, &stderr
+		began := time.Now()
+		if err := c.Run(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, stderr.String())
+		}
+		took := time.Since(began)
+		peak := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+		t.Logf("%-12s %d events of %d MB: %.1f s, %.1f s of CPU, %d MB at the peak; %d lines, %d bytes", how, n, size>>20,
+			took.Seconds(), (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds(), peak>>20, out.lines, out.bytes)
+		if peak > 200<<20 {
+			t.Errorf("%v: %d MB", args, peak>>20)
+		}
+	}
+}
+
+// counted is an output of which only the size is of interest.
+type counted struct{ lines, bytes int }
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.lines += bytes.Count(b, []byte("\n"))
+	c.bytes += len(b)
+	return len(b), nil
+}
+
+// recordMany writes a log of n events: sessions of 200 lines, eight of them at a time,
+// of calls of 200 tools, of which every other has a prefetch and a choice.
+func recordMany(t *testing.T, file string, n int) (size int64) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<20)
+	at := time.UnixMicro(1_767_261_600_000_000)
+	var line []byte
+	add := func(e events.Event) {
+		e.At = at
+		line = append(events.Append(line[:0], &e), '\n')
+		size += int64(len(line))
+		if _, err := w.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(events.Event{Kind: events.Begin, V: events.Version, PID: 7, Transport: "stdio"})
+	for i := range n - 1 {
+		at = at.Add(50 * time.Millisecond)
+		lane, turn := i%8, i/8%200
+		e := events.Event{Session: fmt.Sprintf("%08x", i/1600*8+lane), Seq: int64(turn)}
+		tool := i * 7 % 200
+		switch {
+		case turn == 0:
+			e.Kind, e.Client = events.Session, "claude-code 2.1"
+		case turn == 199:
+			e.Kind = events.End
+		case turn%4 == 2:
+			e.Kind, e.Fate, e.UsedBy, e.After, e.PredictedP = events.Prefetch, events.Used, e.Seq+1, e.Seq-1, 0.7
+			e.LatencyMS, e.Edge, e.Sent = 230.5, "get_issue follows list_issues: owner, repo from its arguments", 1
+		case turn%4 == 0:
+			e.Kind, e.Candidates, e.Issued, e.Reasons = events.Choice, 4, 1, map[string]int{"gate": 2, "budget": 1}
+			e.Top = []events.Decision{{Tool: "github/get_issue", P: 0.7}, {Tool: "github/get_file", P: 0.2, Reason: "gate"}}
+			e.BestMS, e.AchievedMS = 200, 180
+		default:
+			e.Kind, e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent = events.Call, events.Fetched, 180.25+float64(i%97), 180, 1
+			if turn%4 == 3 {
+				e.Disposition, e.Prefetched, e.UseOf, e.HiddenMS, e.Sent = events.Hit, true, e.Seq-1, 229.5, 0
+			}
+			e.Turn, e.Class, e.ResultHash, e.Host = turn, "read_only", fmt.Sprintf("%016x", i), "api.github.com"
+		}
+		if e.Kind == events.Call || e.Kind == events.Prefetch {
+			e.Upstream, e.Tool = fmt.Sprintf("server%d", tool%5), fmt.Sprintf("tool_%d", tool)
+			e.ArgsHash, e.Bytes, e.Tokens = fmt.Sprintf("%016x", i*31), int64(400+i%5000), int64(100+i%1250)
+		}
+		add(e)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return size
+}

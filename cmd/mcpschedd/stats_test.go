@@ -1,0 +1,375 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+)
+
+func TestStatsURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"127.0.0.1:7777":              "http://127.0.0.1:7777/stats",
+		"http://127.0.0.1:7777":       "http://127.0.0.1:7777/stats",
+		"http://127.0.0.1:7777/":      "http://127.0.0.1:7777/stats",
+		"http://127.0.0.1:7777/mcp":   "http://127.0.0.1:7777/stats",
+		"http://127.0.0.1:7777/stats": "http://127.0.0.1:7777/stats",
+		"[::1]:7777":                  "http://[::1]:7777/stats",
+		"localhost:7777":              "http://localhost:7777/stats",
+		"https://x.example/a/mcp/":    "https://x.example/a/stats",
+		"https://u:p@x.example?q#f":   "https://x.example/stats", // a password would be shown with every error
+		"ftp://x":                     "",
+		"http://":                     "",
+		"http://:80":                  "",
+		"x y":                         "",
+	} {
+		got := ""
+		if u, err := statsURL(in); err == nil {
+			got = u.String()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// The token in the state folder is for this machine: nobody else is told it.
+func TestStatsToken(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Setenv("MCPSCHEDD_CONFIG", "")
+	t.Setenv("MCPSCHEDD_TOKEN", "")
+	tokenOf := func(url string) string {
+		t.Helper()
+		d, err := (&statsFlags{http: url}).daemon()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.token
+	}
+	if got := tokenOf("localhost:1"); got != "" {
+		t.Errorf("without a file: got %q", got)
+	}
+	file := filepath.Join(home, "mcpschedd", tokenFile)
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("asking has made %s: %v", file, err)
+	}
+	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"localhost:1": "0123456789abcdef", "http://127.8.9.1:1": "0123456789abcdef", "[::1]:1": "0123456789abcdef",
+		"x.example": "", "10.0.0.1:1": "", "localhost.example:1": "", "http://127.0.0.1@x.example": "", "http://127.0.0.1.example": "",
+	} {
+		if got := tokenOf(url); got != want {
+			t.Errorf("%s: got %q, want %q", url, got, want)
+		}
+	}
+	t.Setenv("MCPSCHEDD_TOKEN", "from the environment")
+	for _, url := range []string{"localhost:1", "x.example"} {
+		if got := tokenOf(url); got != "from the environment" {
+			t.Errorf("%s: got %q, want that of the environment", url, got)
+		}
+	}
+}
+
+func TestStatsOfADaemon(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("MCPSCHEDD_CONFIG", "")
+	t.Setenv("MCPSCHEDD_TOKEN", "right token of them all")
+	ours, err := json.Marshal(telemetry.New(telemetry.Options{}).Stats(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hang := make(chan struct{})
+	defer close(hang)
+	for _, tt := range []struct {
+		name  string
+		serve http.HandlerFunc
+		want  string // of the error
+		hint  bool
+	}{
+		{"fine", func(w http.ResponseWriter, r *http.Request) { w.Write(ours) }, "", false},
+		{"wrong token", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "401 Unauthorized: it does not take this token", true},
+		{"another page", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) }, "no figures of mcpschedd", false},
+		{"other JSON", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"totals":{}}`)) }, "no figures of mcpschedd", false},
+		{"a later version", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"schema_version":7}`)) }, "figures of version 7; this mcpschedd knows version 1", false},
+		{"no such page", http.NotFound, "404 Not Found: no mcpschedd, or an older one", false},
+		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://x.example", http.StatusFound)
+		}, "302 Found", false},
+		{"broken", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "500 Internal", false},
+		{"silent", func(w http.ResponseWriter, r *http.Request) { <-hang }, "no answer within 50ms", false},
+		{"silent later", func(w http.ResponseWriter, r *http.Request) {
+			w.Write([]byte("{"))
+			w.(http.Flusher).Flush()
+			<-hang
+		}, "no answer within 50ms", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("Authorization"); got != "Bearer right token of them all" || r.URL.Path != "/stats" {
+					t.Errorf("asked for %s with %q", r.URL.Path, got)
+				}
+				tt.serve(w, r)
+			}))
+			defer server.CloseClientConnections()
+			d, err := (&statsFlags{http: server.URL + "/mcp"}).daemon()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(tt.name, "silent") {
+				d.client.Timeout = 50 * time.Millisecond
+			}
+			s, err := d.look(t.Context())
+			if tt.want == "" {
+				if err != nil || s.stats.SchemaVersion != 1 {
+					t.Fatalf("got %+v, %v", s, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), d.url+": ") {
+				t.Errorf("got %v, want %s: … %s", err, d.url, tt.want)
+			}
+			if _, ok := errors.AsType[hinted](err); ok != tt.hint {
+				t.Errorf("hinted: got %v, want %v", ok, tt.hint)
+			}
+		})
+	}
+}
+
+// A table of more sessions than are kept says how many it lacks.
+func TestStatsOfManySessions(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	f := &statsFlags{csv: true}
+	r := newReading(f, &stdout, &stderr)
+	for i := range mostRows + 3 {
+		r.add(&events.Event{Kind: events.Session, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
+		r.add(&events.Event{Kind: events.End, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
+	}
+	if err := r.end(f, &stdout, time.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(stdout.String(), "\n"); got != mostRows+1 {
+		t.Errorf("got %d lines, want %d", got, mostRows+1)
+	}
+	if got := stderr.String(); !strings.HasPrefix(got, "mcpschedd: warning: 3 sessions are left out") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// looks sees one thing after the other.
+type looks struct {
+	all  []any // *seen or error
+	stop context.CancelFunc
+}
+
+func (l *looks) look(ctx context.Context) (*seen, error) {
+	if len(l.all) == 0 {
+		l.stop()
+		return nil, ctx.Err()
+	}
+	next := l.all[0]
+	l.all = l.all[1:]
+	if err, ok := next.(error); ok {
+		return nil, err
+	}
+	return next.(*seen), nil
+}
+
+func TestStatsWatchPrintsWhatChanges(t *testing.T) {
+	at := func(calls, uptime int64) *seen {
+		s := &seen{of: []string{"process"}}
+		s.stats.Totals.Calls, s.stats.UptimeS = calls, uptime
+		s.stats.Hosts = map[string]telemetry.Host{"h": {Tokens: float64(uptime)}}
+		return s
+	}
+	gone := errors.New("refused")
+	for _, tt := range []struct {
+		name           string
+		all            []any
+		prints, warned int
+		err            error
+	}{
+		{"nothing changes", []any{at(1, 1), at(1, 2), at(1, 3)}, 1, 0, nil},
+		{"two changes", []any{at(1, 1), at(2, 2), at(2, 3), at(3, 4)}, 3, 0, nil},
+		{"never there", []any{gone, at(1, 1)}, 0, 0, gone},
+		{"gone for a while", []any{at(1, 1), gone, gone, at(1, 4), gone, at(2, 6)}, 2, 2, nil},
+	} {
+		for _, asJSON := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var stdout, stderr bytes.Buffer
+				f := &statsFlags{watch: true, json: asJSON}
+				began := time.Now()
+				l := looks{tt.all, cancel}
+				err := f.keepLooking(ctx, l.look, &stdout, &stderr)
+				if !errors.Is(err, tt.err) {
+					t.Errorf("%s: got error %v, want %v", tt.name, err, tt.err)
+				}
+				if took, want := time.Since(began), time.Duration(len(tt.all))*time.Second; err == nil && took != want {
+					t.Errorf("%s: looked for %v, want %v", tt.name, took, want)
+				}
+				mark := "process\n"
+				if asJSON {
+					mark = "}\n"
+				}
+				if got := strings.Count(stdout.String(), mark); got != tt.prints {
+					t.Errorf("%s: printed %d times, want %d:\n%s", tt.name, got, tt.prints, stdout.String())
+				}
+				if got := strings.Count(stderr.String(), "mcpschedd: warning: refused\n"); got != tt.warned {
+					t.Errorf("%s: warned %d times, want %d", tt.name, got, tt.warned)
+				}
+			})
+		}
+	}
+}
+
+func TestStatsFrame(t *testing.T) {
+	got := string(frame("a long line\nübér\nthird\nfourth\n", 4, 4))
+	if want := "\x1b[Ha lo\x1b[K\nübér\x1b[K\nthir\x1b[K\n\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := string(frame("a", 0, 0)); got != "\x1b[H\x1b[K\n\x1b[J" {
+		t.Errorf("without any room: got %q", got)
+	}
+}
+
+// A process that runs is found by what it writes, watched, and no longer counted as
+// running when it has ended.
+func TestStatsOfARunningProcess(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Setenv("MCPSCHEDD_CONFIG", "")
+	log := events.Open(events.Options{
+		Dir: filepath.Join(home, "mcpschedd", eventsFolder), Every: time.Millisecond,
+		Begin: events.Event{Kind: events.Begin, At: time.Now(), PID: os.Getpid(), Transport: "stdio", Dir: "/some\x1b[2Jwhere"},
+	})
+	call := events.Event{Kind: events.Call, At: time.Now(), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: events.Fetched, LatencyMS: 5}
+	log.Add(call)
+	log.Flush()
+	stats := func(args ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if err := runStats(t.Context(), args, &stdout, &stderr); err != nil || stderr.Len() > 0 {
+			t.Errorf("stats %v: %v, %s", args, err, stderr.String())
+		}
+		return stdout.String()
+	}
+	text := stats()
+	if !strings.HasPrefix(text, "process ") || !strings.Contains(text, "stdio, /some?[2Jwhere, the built-in defaults\n") || !strings.Contains(text, "github/list") {
+		t.Errorf("got %q", text)
+	}
+	var s telemetry.Stats
+	if err := json.Unmarshal([]byte(stats("--json")), &s); err != nil || s.Totals.Calls != 1 || s.Processes != 1 || s.Open != 1 {
+		t.Errorf("got %+v, %v; want 1 call of 1 process", s, err)
+	}
+	if text := stats("--csv"); strings.Count(text, "\n") != 2 {
+		t.Errorf("got %q, want a head and a line", text)
+	}
+	if text := stats("--trajectory"); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"open":true`) {
+		t.Errorf("got %q, want a session that lasts", text)
+	}
+
+	lines := watching(t, "--watch", "--json")
+	if got := lines(); got.Totals.Calls != 1 {
+		t.Errorf("first: got %d calls, want 1", got.Totals.Calls)
+	}
+	call.Seq = 2
+	log.Add(call)
+	if got := lines(); got.Totals.Calls != 2 {
+		t.Errorf("then: got %d calls, want 2", got.Totals.Calls)
+	}
+	log.Close()
+	if got := lines(); got.Open != 0 {
+		t.Errorf("in the end: got %d open sessions, want none", got.Open)
+	}
+	if text := stats(); !strings.HasPrefix(text, "no mcpschedd is running; of the last one, which ended at ") {
+		t.Errorf("got %q", text)
+	}
+}
+
+// watching runs stats until the test ends, which must be without an error, and returns
+// what reads its next line.
+func watching(t *testing.T, args ...string) func() telemetry.Stats {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := runStats(ctx, args, out, os.Stderr); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		in.Close()
+		out.Close()
+	})
+	r := bufio.NewReader(in)
+	return func() (s telemetry.Stats) {
+		t.Helper()
+		line, err := r.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, &s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// statsProgram is this test binary as the program.
+func statsProgram(t testing.TB, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, args...)
+	c.Args[0] = "mcpschedd"
+	home := t.TempDir()
+	c.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "MCPSCHEDD_CONFIG=", "GORACE=atexit_sleep_ms=0")
+	return c
+}
+
+func TestStatsWatchEndsByInterrupt(t *testing.T) {
+	c := statsProgram(t, "stats", "--watch")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "no mcpschedd is running\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("got %v, want exit 0", err)
+	}
+}

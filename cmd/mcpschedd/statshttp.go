@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Of the question to a daemon.
+const (
+	askTimeout  = 10 * time.Second
+	answerBytes = 64 << 20
+	statsSchema = 1
+)
+
+// daemon is a mcpschedd that serves HTTP.
+type daemon struct {
+	url    string // of its figures
+	token  string // "": none is sent
+	client http.Client
+}
+
+// daemon is the one that --http names.
+func (f *statsFlags) daemon() (*daemon, error) {
+	u, err := statsURL(f.http)
+	if err != nil {
+		return nil, &usageError{text: fmt.Sprintf("--http: want a URL such as http://127.0.0.1:7777, have %q", f.http), usage: usageStats}
+	}
+	d := &daemon{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
+	d.client.Timeout = askTimeout
+	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if d.token == "" && loopback(u.Hostname()) { // that of this machine is nobody else's business
+		if d.token, err = f.keptToken(); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// statsURL is where a daemon shows its figures. What a client is configured with, such
+// as http://127.0.0.1:7777/mcp, will do.
+func statsURL(text string) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, errors.New("no URL of a server")
+	}
+	path := strings.TrimSuffix(u.Path, "/")
+	path = strings.TrimSuffix(strings.TrimSuffix(path, "/stats"), "/mcp")
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/stats"}, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// keptToken is the token in the state folder; "" if there is none.
+func (f *statsFlags) keptToken() (string, error) {
+	c, err := load(f.config)
+	if err != nil {
+		return "", err
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return "", err
+	}
+	data, err := dir.Read(tokenFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(data)), err
+}
+
+// look asks for the figures.
+func (d *daemon) look(ctx context.Context) (*seen, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if d.token != "" {
+		req.Header.Set("Authorization", "Bearer "+d.token)
+	}
+	answer, err := d.client.Do(req)
+	if err != nil {
+		return nil, d.unreachable(err)
+	}
+	defer answer.Body.Close()
+	if err := d.refused(answer); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
+	if err != nil {
+		return nil, d.unreachable(err)
+	}
+	s := &seen{of: []string{"mcpschedd at " + strings.TrimSuffix(d.url, "/stats")}}
+	if err := json.Unmarshal(body, &s.stats); err != nil || s.stats.SchemaVersion == 0 {
+		return nil, fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
+	}
+	if v := s.stats.SchemaVersion; v != statsSchema {
+		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd knows version %d", d.url, v, statsSchema)
+	}
+	return s, nil
+}
+
+// unreachable says why there is no answer.
+func (d *daemon) unreachable(err error) error {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return fmt.Errorf("%s: no answer within %v", d.url, d.client.Timeout)
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // without the URL, which stands in front
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return fmt.Errorf("%s: %w; is mcpschedd serve --http running there?", d.url, err)
+	}
+	return fmt.Errorf("%s: %w", d.url, err)
+}
+
+// refused says why an answer holds no figures.
+func (d *daemon) refused(answer *http.Response) error {
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusUnauthorized:
+		what := "it wants a token"
+		if d.token != "" {
+			what = "it does not take this token"
+		}
+		return hinted{fmt.Errorf("%s: %s: %s", d.url, answer.Status, what), "put the text of the file that it names at its start (token=…) into $MCPSCHEDD_TOKEN"}
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s: no mcpschedd, or an older one", d.url, answer.Status)
+	}
+	return fmt.Errorf("%s: %s", d.url, answer.Status)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+)
+
+// reading adds events up as they are read, into figures or into trajectories.
+type reading struct {
+	tally  *telemetry.Tally
+	traces *telemetry.Trajectories // nil: figures are wanted
+	stop   context.CancelCauseFunc // with what went wrong with the output
+
+	events      int64
+	first, last time.Time
+	begun       map[string]events.Event // process → the line it began with, of those that do not end
+
+	stderr   io.Writer
+	problems int
+	problem  string    // the last
+	next     time.Time // to say how far it is
+}
+
+// Of a reading.
+const (
+	warnings     = 50      // that are printed
+	askTheClock  = 1 << 12 // events
+	keptSessions = 1024    // where no line is printed for each
+	mostRows     = 1 << 14 // where one is
+)
+
+// newReading reads for f.
+func newReading(f *statsFlags, stdout, stderr io.Writer) *reading {
+	r := &reading{stderr: stderr, begun: make(map[string]events.Event), next: time.Now().Add(progressEvery)}
+	if f.trajectory {
+		r.traces = telemetry.NewTrajectories(stdout, 0)
+		return r
+	}
+	o := telemetry.Options{Sessions: keptSessions}
+	if f.csv {
+		o.Sessions = mostRows
+	}
+	r.tally = telemetry.New(o)
+	return r
+}
+
+// read reads files. What cannot be read is said and passed over; nothing at all is an
+// error.
+func (r *reading) read(ctx context.Context, names []string) error {
+	ctx, r.stop = context.WithCancelCause(ctx)
+	defer r.stop(nil)
+	err := events.Read(ctx, names, r.add, r.bad)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // the writer's own error, or that of who asked
+	}
+	r.more()
+	return err
+}
+
+// add takes an event.
+func (r *reading) add(e *events.Event) {
+	r.events++
+	if r.events%askTheClock == 0 {
+		r.progress()
+	}
+	if !e.At.IsZero() {
+		if r.first.IsZero() || e.At.Before(r.first) {
+			r.first = e.At
+		}
+		if e.At.After(r.last) {
+			r.last = e.At
+		}
+	}
+	if r.traces == nil {
+		r.process(e)
+		r.tally.Add(e)
+	} else if err := r.traces.Add(e); err != nil && r.stop != nil {
+		r.stop(err)
+	}
+}
+
+// process keeps what a process says of itself while it runs.
+func (r *reading) process(e *events.Event) {
+	switch {
+	case e.Kind == events.Begin:
+		if _, ok := r.begun[e.Process]; !ok { // each of its files begins so
+			r.begun[e.Process] = *e
+		}
+	case e.Kind == events.End && e.Session == "":
+		delete(r.begun, e.Process)
+	}
+}
+
+// bad says what is wrong with a line, if not much was before.
+func (r *reading) bad(p events.Problem) {
+	r.problems++
+	r.problem = p.Error()
+	if r.tally != nil {
+		r.tally.Problem(r.problem)
+	}
+	if r.stderr != nil && r.problems <= warnings {
+		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", plain(r.problem))
+	}
+}
+
+// trouble says for people that there are problems.
+func (r *reading) trouble() string {
+	if r.problems == 1 {
+		return "1 problem with what was recorded"
+	}
+	return fmt.Sprintf("%d problems with what was recorded", r.problems)
+}
+
+// more says how many problems were not printed.
+func (r *reading) more() {
+	if n := r.problems - warnings; n > 0 && r.stderr != nil {
+		fmt.Fprintf(r.stderr, "mcpschedd: warning: and %d more\n", n)
+	}
+}
+
+func (r *reading) progress() {
+	if now := time.Now(); now.After(r.next) && r.stderr != nil {
+		r.next = now.Add(progressEvery)
+		fmt.Fprintf(r.stderr, "mcpschedd: %d events\n", r.events)
+	}
+}
+
+// end prints what was read in the way that f asks for; of says what it is of, and now
+// is when it was so.
+func (r *reading) end(f *statsFlags, stdout io.Writer, now time.Time, of []string) error {
+	switch {
+	case f.trajectory:
+		err := r.traces.Close()
+		if n := r.traces.Cuts; n > 0 && err == nil {
+			fmt.Fprintf(r.stderr, "mcpschedd: warning: too many sessions at once, or too long ones: cut %d times, into lines that say partial\n", n)
+		}
+		return err
+	case f.csv:
+		rows := r.tally.Rows()
+		if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
+			fmt.Fprintf(r.stderr, "mcpschedd: warning: %d sessions are left out, those that ended first; --events with fewer files has them\n", left)
+		}
+		return telemetry.WriteCSV(stdout, rows)
+	}
+	return f.print(stdout, &seen{of: of, stats: r.tally.Stats(now)})
+}
+
+// recorded shows what recorded events say.
+func (f *statsFlags) recorded(ctx context.Context, stdout, stderr io.Writer) error {
+	r := newReading(f, stdout, stderr)
+	err := r.read(ctx, f.events)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	if r.events == 0 { // why, has been said
+		return fmt.Errorf("%s: no events in it", strings.Join(f.events, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	of := fmt.Sprintf("%d events, %s to %s", r.events, moment(r.first), moment(r.last))
+	if r.problems > 0 {
+		of += "; " + r.trouble()
+	}
+	return r.end(f, stdout, r.last, []string{of})
+}
+
+// plain is a text without what a terminal may obey.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
