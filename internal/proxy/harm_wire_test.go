@@ -23,6 +23,7 @@ type wire struct {
 	ids     int
 	waiting map[string]chan jsonrpc.Message // raw id → where the answer goes
 	asked   []string                        // methods of what the proxy asked the client
+	heard   []notice                        // notifications
 
 	hears chan struct{} // holds a token while it reads
 }
@@ -52,6 +53,8 @@ func (w *wire) read(from io.Reader) {
 		switch {
 		case m.IsRequest():
 			w.asked = append(w.asked, m.Method)
+		case m.IsNotification():
+			w.heard = append(w.heard, notice{m.Method, string(m.Params), time.Now()})
 		case m.IsResponse():
 			delete(w.waiting, string(m.ID))
 		}
@@ -63,6 +66,24 @@ func (w *wire) read(from io.Reader) {
 			answer <- m
 		}
 	}
+}
+
+// notice is a notification that came.
+type notice struct {
+	method, params string
+	at             time.Time
+}
+
+// notices are those of a method so far.
+func (w *wire) notices(method string) (all []notice) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.heard {
+		if n.method == method {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // deaf has it read no more; the function returned has it go on.

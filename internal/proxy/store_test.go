@@ -183,7 +183,11 @@ func TestJoined(t *testing.T) {
 	for range 100 {
 		joined = append(joined, c.begin("hold", arguments))
 	}
-	last := connect(t, s, handshake).begin("hold", arguments)
+	third := connect(t, s, handshake)
+	last := third.begin("hold", arguments)
+	for _, client := range []*caller{c, third} {
+		client.request("ping", "") // behind its calls: they have joined
+	}
 	first.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + led.id + `}}`)
 	for _, p := range joined[1:] {
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + p.id + `}}`)

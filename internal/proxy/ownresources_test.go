@@ -1,0 +1,199 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/valuemodel"
+)
+
+// resource reads one resource as text.
+func (c *caller) resource(uri string) string {
+	c.t.Helper()
+	result := c.request("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
+	text, ok := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(result), "contents")), "text"))
+	if !ok {
+		c.t.Fatalf("%s: got %s", uri, result)
+	}
+	return text
+}
+
+// What the resource says is what its schema promises, and what the calls were.
+func TestStatsResource(t *testing.T) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(telemetry.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("stats.schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("stats.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) {
+			o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}), child(t, mcptest.Options{Name: "two"}))
+			o.ConfigPath = "/home/me/pipeline_config.toml"
+			s := start(t, o)
+			c := connect(t, s, era)
+			for range 3 {
+				c.call("one__echo", `{"text":"a secret of mine"}`)
+			}
+			c.refused("tools/call", `{"name":"three__echo","arguments":{}}`)
+			s.Reject(fmt.Errorf("line 3: no good"))
+			text := c.resource("mcpschedd://stats")
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("the schema is not kept: %v", err)
+			}
+			var got telemetry.Stats
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			n := got.Totals
+			if n.Calls != 4 || n.ServedStored != 2 || n.Fetched != 1 || n.Failed != 1 || n.UpstreamCalls != 1 || got.Open != 1 {
+				t.Errorf("got %+v, want four calls: fetched, twice from the store, and one of no tool", n)
+			}
+			if part := got.Tools["one/echo"]; part.Calls != 3 || got.Upstreams["one"].Calls != 3 {
+				t.Errorf("got %+v of the tool, %+v of its upstream", part, got.Upstreams["one"])
+			}
+			if got.Config.Path != o.ConfigPath || got.Config.Error != "line 3: no good" || got.Config.LoadedAt == "" {
+				t.Errorf("got configuration %+v", got.Config)
+			}
+			if strings.Contains(text, "a secret of mine") {
+				t.Error("the stats tell of arguments")
+			}
+			if summary := c.resource("mcpschedd://stats/summary"); !strings.Contains(summary, "one/echo") {
+				t.Errorf("got summary %s", summary)
+			}
+		})
+	}
+}
+
+func TestModelResource(t *testing.T) {
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}), child(t, mcptest.Options{Name: "two"}))
+	c := connect(t, start(t, o), handshake)
+	for _, uri := range []string{"mcpschedd://models/one/echo", "mcpschedd://models/one%2Fecho", "mcpschedd://models/one__echo"} {
+		if text := c.resource(uri); !strings.Contains(text, `"read_only"`) {
+			t.Errorf("%s: got %s", uri, text)
+		}
+	}
+	for _, uri := range []string{"mcpschedd://models/", "mcpschedd://models/three/echo", "mcpschedd://models/%zz"} {
+		if _, message := c.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); !strings.Contains(message, "want mcpschedd://models/upstream/tool") {
+			t.Errorf("%s: got %q", uri, message)
+		}
+	}
+}
+
+// A client that subscribes to the stats hears that they have changed, once a second
+// at most, and nothing while nothing happens or once it has had enough.
+func TestStatsSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(nil), defaults(t))
+		g := d.enter()
+		const updated = "notifications/resources/updated"
+		g.request("resources/subscribe", `{"uri":"mcpschedd://stats"}`)
+		g.request("resources/subscribe", `{"uri":"mcpschedd://stats"}`) // once more changes nothing
+		time.Sleep(time.Minute)
+		if n := g.notices(updated); len(n) > 1 { // that it subscribed is news of a session
+			t.Errorf("got %d updates while nothing happened", len(n))
+		}
+		before := len(g.notices(updated))
+		for i := range 100 {
+			g.call("write", thing(1, i))
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		all := g.notices(updated)[before:]
+		if len(all) < 4 || len(all) > 7 {
+			t.Errorf("got %d updates of calls over five seconds, want one a second", len(all))
+		}
+		for i, n := range all {
+			if n.params != `{"uri":"mcpschedd://stats"}` {
+				t.Errorf("got %s", n.params)
+			}
+			if i > 0 && n.at.Sub(all[i-1].at) < time.Second {
+				t.Errorf("got two updates within %v", n.at.Sub(all[i-1].at))
+			}
+		}
+		g.request("resources/unsubscribe", `{"uri":"mcpschedd://stats"}`)
+		g.call("write", thing(1, 0))
+		time.Sleep(time.Minute)
+		if n := len(g.notices(updated)) - before - len(all); n != 0 {
+			t.Errorf("got %d updates after it had unsubscribed", n)
+		}
+	})
+}
+
+// A stateless client hears it on its stream.
+func TestStatsListened(t *testing.T) {
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "one"}), child(t, mcptest.Options{Name: "two"}))), stateless)
+	listen := c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["mcpschedd://stats","mcpschedd://stats"]}}`)
+	checkSubscription(t, c.next("notifications/subscriptions/acknowledged"), listen)
+	c.call("one__echo", `{}`)
+	m := c.next("notifications/resources/updated")
+	checkSubscription(t, m, listen)
+	if uri, _ := jsonrpc.String(jsonrpc.Get(m.Params, "uri")); uri != "mcpschedd://stats" {
+		t.Errorf("got %s", m.Raw)
+	}
+}
+
+// What is served beside MCP needs the token as everything does, unless it asks for it
+// itself; then no other path gets through with it.
+func TestPages(t *testing.T) {
+	s := proxy.New(proxy.Options{HTTP: proxy.HTTPOptions{Token: "s3cret"}}, nil)
+	defer s.Close()
+	said := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) })
+	}
+	s.Mount("GET /figures", said("figures"), false)
+	s.Mount("/page", said("page"), true)
+	handler := s.Handler()
+	for _, test := range []struct {
+		method, path, token, host string
+		want                      int
+		body                      string
+	}{
+		{"GET", "/figures", "", "localhost", http.StatusUnauthorized, ""},
+		{"GET", "/figures", "s3cret", "localhost", http.StatusOK, "figures"},
+		{"POST", "/figures", "", "localhost", http.StatusUnauthorized, ""},
+		{"GET", "/page", "", "localhost", http.StatusOK, "page"},
+		{"POST", "/page", "", "localhost", http.StatusOK, "page"},
+		{"GET", "/page", "", "evil.example", http.StatusForbidden, ""},
+		{"GET", "/page/", "", "localhost", http.StatusUnauthorized, ""},
+		{"GET", "/page/../figures", "", "localhost", http.StatusUnauthorized, ""},
+		{"GET", "//page", "", "localhost", http.StatusTemporaryRedirect, ""},
+		{"GET", "/Page", "", "localhost", http.StatusUnauthorized, ""},
+		{"CONNECT", "/figures", "", "localhost", http.StatusUnauthorized, ""},
+		{"POST", "/mcp", "", "localhost", http.StatusUnauthorized, ""},
+	} {
+		r := httptest.NewRequest(test.method, "http://localhost/", nil)
+		r.URL.Path, r.Host = test.path, test.host
+		if test.token != "" {
+			r.Header.Set("Authorization", "Bearer "+test.token)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != test.want || test.body != "" && w.Body.String() != test.body {
+			t.Errorf("%s %s for %s with token %q: got %d %q, want %d %q", test.method, test.path, test.host, test.token, w.Code, w.Body, test.want, test.body)
+		}
+	}
+}
