@@ -27,14 +27,23 @@ import (
 
 // entry is what the record is going to say of a tools/call.
 type entry struct {
-	at      time.Time     // of its arrival; zero: it is not recorded
-	turn    int           // of the model
-	outcome dedup.Outcome // of what was answered from the store or by another's flight; zero otherwise
-	spared  int           // bytes of the answer that a reference stood for
-	inlined int           // answers that were added to it
-	size    int           // bytes of the answer
-	sum     uint64        // of the answer; 0: not taken
-	over    atomic.Bool   // it was told
+	at      time.Time   // of its arrival; zero: it is not recorded
+	turn    int         // of the model
+	from    source      // of the answer; zero: a fetch of its own
+	spared  int         // bytes of the answer that a reference stood for
+	inlined int         // answers that were added to it
+	size    int         // bytes of the answer
+	sum     uint64      // of the answer; 0: not taken
+	over    atomic.Bool // it was told
+}
+
+// source is the store, or another call's flight, as where an answer came from.
+type source struct {
+	how        dedup.Disposition
+	prefetched bool
+	backedOff  bool
+	age, took  time.Duration // since the fetch behind it began; how long that took
+	first      *dedup.Guess  // of which it is the first use; nil: of none
 }
 
 // recordID names a session in the record.
@@ -82,14 +91,13 @@ func (x *exchange) enter() {
 
 // served notes what the answer comes from, where that is not a fetch of its own.
 func (x *exchange) served(o dedup.Outcome) {
-	x.entry.outcome = o
-	x.entry.outcome.Body = nil
+	x.entry.from = source{how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First}
 	x.entry.size = len(o.Body)
 }
 
 // weigh notes what the answer is like, before anything is added to it.
 func (x *exchange) weigh(answer upstream.Answer, err error) {
-	if x.entry.at.IsZero() || err != nil || x.entry.outcome.How != "" {
+	if x.entry.at.IsZero() || err != nil || x.entry.from.how != "" {
 		return
 	}
 	x.entry.size = len(answer.Result)
@@ -119,15 +127,14 @@ func (x *exchange) record(answer upstream.Answer, err error) {
 	if x.of != nil {
 		e.Plan, e.Step, e.Needs = x.of.number, x.at.ID, x.of.needs(x.at)
 	}
-	switch o := &r.outcome; o.How {
-	case dedup.Hit, dedup.Joined:
-		e.Disposition = events.Disposition(o.How)
-		e.Prefetched, e.BackedOff, e.AgeMS = o.Prefetched, o.BackedOff, ms(o.Age)
-		e.HiddenMS = max(0, ms(o.Took)-e.LatencyMS)
+	if from := &r.from; from.how != "" {
+		e.Disposition = events.Disposition(from.how)
+		e.Prefetched, e.BackedOff, e.AgeMS = from.prefetched, from.backedOff, ms(from.age)
+		e.HiddenMS = max(0, ms(from.took)-e.LatencyMS)
 		e.Reference, e.NotResent = r.spared > 0, int64(r.spared)
-		if o.First != nil {
-			e.UseOf = o.First.Number().Seq
-			e.UseOfSession = elsewhere(o.First.Number(), x.number)
+		if from.first != nil {
+			e.UseOf = from.first.Number().Seq
+			e.UseOfSession = elsewhere(from.first.Number(), x.number)
 		}
 	}
 	if gone := x.ctx.Err() != nil; gone || err != nil {
@@ -137,8 +144,9 @@ func (x *exchange) record(answer upstream.Answer, err error) {
 		e.IsError = true
 	}
 	x.s.srv.events.Add(e)
-	if x.span.end != nil {
-		x.span.end(&e)
+	if end := x.span.end; end != nil {
+		told := e // else every event would be on the heap
+		end(&told)
 	}
 }
 
