@@ -32,6 +32,7 @@ type reading struct {
 const (
 	warnings     = 50      // that are printed
 	askTheClock  = 1 << 12 // events
+	mostBegun    = 1024    // processes of which it is remembered how they began
 	keptSessions = 1024    // where no line is printed for each
 	mostRows     = 1 << 14 // where one is
 )
@@ -90,7 +91,7 @@ func (r *reading) add(e *events.Event) {
 func (r *reading) process(e *events.Event) {
 	switch {
 	case e.Kind == events.Begin:
-		if _, ok := r.begun[e.Process]; !ok { // each of its files begins so
+		if _, ok := r.begun[e.Process]; !ok && len(r.begun) < mostBegun { // each of its files begins so
 			r.begun[e.Process] = *e
 		}
 	case e.Kind == events.End && e.Session == "":

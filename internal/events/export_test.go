@@ -3,17 +3,28 @@ package events
 import (
 	"os"
 	"time"
+	"unsafe"
 )
 
-// MaxLine, MaxQueued and MaxPending are the bounds that tests go beyond.
+// The bounds that tests go beyond.
 const (
-	MaxLine    = maxLine
-	MaxQueued  = maxQueued
-	MaxPending = maxPending
+	MaxLine     = maxLine
+	MaxQueued   = maxQueued
+	MaxWaiting  = maxWaiting
+	MaxPending  = maxPending
+	MaxOpen     = maxOpen
+	MaxSeen     = maxSeen
+	MaxElements = maxElements
 )
 
-// RetryAfter is how long nothing is written after an error.
-const RetryAfter = retryAfter
+// RetryAfter is how long nothing is written after an error, QuietAfter how long
+// nothing happens before memory is given back, and FreshFor how long a lock that
+// cannot be held counts.
+const (
+	RetryAfter = retryAfter
+	QuietAfter = quietAfter
+	FreshFor   = freshFor
+)
 
 // CreateWith replaces how a log's parts are made.
 func (l *Log) CreateWith(create func(path string) (*os.File, error)) {
@@ -36,4 +47,21 @@ func (l *Log) Queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queue.length
+}
+
+// Waiting is how many bytes of arguments wait with them.
+func (l *Log) Waiting() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.bytes
+}
+
+// Kept is how many bytes of memory are kept for what comes next.
+func (l *Log) Kept() int {
+	l.mu.Lock()
+	blocks, open := len(l.queue.free), cap(l.open.all)
+	l.mu.Unlock()
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	return blocks*int(unsafe.Sizeof(block{})) + open*int(unsafe.Sizeof(pending{})) + cap(l.spare) + cap(l.scratch)
 }

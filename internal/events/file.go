@@ -19,7 +19,7 @@ const retryAfter = time.Minute
 // file writes the lines of one process, in parts. One goroutine at a time uses it.
 type file struct {
 	dir         string
-	process     string
+	process     string // in the names of its files: not the log's own, where another process had that
 	begin       []byte // the first line of each part
 	rotateBytes int64
 	rotateAge   time.Duration
@@ -29,6 +29,7 @@ type file struct {
 	create      func(path string) (*os.File, error)
 
 	lock   *flock.Flock // held while the process runs; nil: not yet
+	bare   bool         // it cannot be, here: the file is all there is
 	part   int          // of the next file
 	f      *os.File     // nil: none is open
 	size   int64        // of f
@@ -150,23 +151,35 @@ func (w *file) open() error {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return err
 	}
-	if err := w.hold(); err != nil {
-		return err
-	}
-	path := filepath.Join(w.dir, fmt.Sprintf("%s.%03d.jsonl", w.process, w.part))
-	f, err := w.create(path)
+	f, err := w.claim()
 	if err != nil {
 		return err
 	}
 	w.part++
 	if _, err := f.Write(w.begin); err != nil {
 		_ = f.Close() // the first error says it all
-		_ = os.Remove(path)
+		_ = os.Remove(f.Name())
 		return err
 	}
 	w.f, w.size, w.opened = f, int64(len(w.begin)), time.Now()
 	retain(w.dir, w.keepBytes, w.keepAge)
 	return nil
+}
+
+// claim makes the file of the next part, under the lock. Where there is somebody
+// else's, the process takes another name; from there on it looks like another one.
+func (w *file) claim() (f *os.File, err error) {
+	for range 3 {
+		if err = w.hold(); err == nil {
+			f, err = w.create(filepath.Join(w.dir, fmt.Sprintf("%s.%03d.jsonl", w.process, w.part)))
+		}
+		if !errors.Is(err, errTaken) && !errors.Is(err, os.ErrExist) {
+			return f, err
+		}
+		w.release()
+		w.process, w.part = another(w.process), 0
+	}
+	return nil, err
 }
 
 // shut closes the part.

@@ -16,20 +16,21 @@ import (
 // stamp is how the time at which a process began stands in its name, in UTC.
 const stamp = "20060102T150405"
 
-var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock)$`)
+var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock)$`)
 
 // File is one part of what a process has written.
 type File struct {
 	Path     string
 	Process  string
 	Part     int       // from 0
-	Running  bool      // the process has not ended
+	Running  bool      // the process has not ended; where the file system has no locks: it wrote something within a day
 	Size     int64     // bytes
 	Modified time.Time // written to last
 }
 
 // Files lists the parts in a folder: of the process that began first, first, and in
-// the order in which they were written. A folder that does not exist holds none.
+// the order in which they were written. What is no file, nor a link to one, is left
+// out, whatever it is called. A folder that does not exist holds none.
 func Files(dir string) ([]File, error) {
 	files, _, err := folder(dir)
 	return files, err
@@ -57,7 +58,7 @@ func folder(dir string) (files []File, stale []string, err error) {
 			}
 			continue
 		}
-		if info, err := entry.Info(); err == nil { // else it was removed just now
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // else it was removed just now, or reading it has no end
 			part, _ := strconv.Atoi(m[2])
 			files = append(files, File{path, process, part, runs[process], info.Size(), info.ModTime()})
 		}
@@ -71,8 +72,15 @@ func folder(dir string) (files []File, stale []string, err error) {
 	return files, stale, err
 }
 
+// isFile reports whether a path is that of a file, or of a link to one.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // retain removes what is too old, and the oldest of what is too much. The last part
-// of a process that runs is being written to: it stays, and does not count.
+// of a process that runs is being written to: it stays, and does not count. While all
+// of them seem too old, it may be the clock that has jumped, and none goes for its age.
 func retain(dir string, keepBytes int64, keepAge time.Duration) {
 	files, stale, _ := folder(dir) // what cannot be listed cannot be removed
 	for _, path := range stale {
@@ -86,9 +94,11 @@ func retain(dir string, keepBytes int64, keepAge time.Duration) {
 		}
 	}
 	slices.SortStableFunc(done, func(a, b File) int { return b.Modified.Compare(a.Modified) })
+	tooOld := func(f File) bool { return time.Since(f.Modified) > keepAge }
+	aged := len(done) > 0 && !tooOld(done[0])
 	var kept int64
 	for _, f := range done {
-		if kept += f.Size; kept > keepBytes || time.Since(f.Modified) > keepAge {
+		if kept += f.Size; kept > keepBytes || aged && tooOld(f) {
 			_ = os.Remove(f.Path) // another process may have been faster
 		}
 	}

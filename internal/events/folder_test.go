@@ -64,6 +64,42 @@ func TestRetention(t *testing.T) {
 	running.Close()
 }
 
+// Fixed: a clock that jumped a month ahead had all that was recorded removed. What is
+// old goes once something is there that is not, and what is too much goes in any case.
+func TestRetentionWhenAllIsOld(t *testing.T) {
+	const day = 24 * time.Hour
+	dir := t.TempDir()
+	old := func(name string, size int, age time.Duration) string {
+		path := write(t, filepath.Join(dir, name), strings.Repeat("x", size))
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	begin := func(keep int64) {
+		l := events.Open(events.Options{Dir: dir, KeepBytes: keep})
+		l.Flush()
+		l.Close()
+	}
+	old("20260101T000000-1-0000000a.000.jsonl", 400, 33*day)
+	old("20260101T000000-2-0000000a.000.jsonl", 400, 32*day)
+	old("20260101T000000-3-0000000a.000.jsonl", 400, 31*day)
+	begin(1 << 20)
+	if names := paths(t, dir); len(names) != 3 {
+		t.Errorf("all are old: got %v, want all three", names)
+	}
+	begin(1000)
+	if names := paths(t, dir); len(names) != 2 || names[0] != "20260101T000000-2-0000000a.000.jsonl" {
+		t.Errorf("too much: got %v, want the last two", names)
+	}
+	fresh := filepath.Base(old("20260101T000000-4-0000000a.000.jsonl", 400, 29*day))
+	begin(1 << 20)
+	if names := paths(t, dir); !slices.Equal(names, []string{fresh}) {
+		t.Errorf("one is not old: got %v, want %s", names, fresh)
+	}
+}
+
 // A process that writes much keeps within its bounds while it runs.
 func TestRetentionAtRotation(t *testing.T) {
 	dir := t.TempDir()

@@ -9,26 +9,27 @@ import (
 )
 
 // told is what is written of one event.
-func told(o events.Options, e events.Event) (got events.Event) {
+func told(t *testing.T, o events.Options, e events.Event) (got events.Event) {
 	o.Each = func(e *events.Event) {
 		if e.Kind == events.Call || e.Kind == events.Harm {
 			got = *e
 		}
 	}
+	o.Dir = t.TempDir() // what is not written has no hashes
 	l := events.Open(o)
 	l.Add(e)
 	l.Close()
 	return got
 }
 
-func argsHash(key, arguments string) string {
-	return told(events.Options{Key: []byte(key)}, events.Event{Kind: events.Call, RawArguments: []byte(arguments)}).ArgsHash
+func argsHash(t *testing.T, key, arguments string) string {
+	return told(t, events.Options{Key: []byte(key)}, events.Event{Kind: events.Call, RawArguments: []byte(arguments)}).ArgsHash
 }
 
 func TestArgsHash(t *testing.T) {
 	// echo -n '{"a":1,"b":[1.0]}' | openssl dgst -sha256 -hmac key
 	const want = "514a3ecf83e4dfe3"
-	if got := argsHash("key", ` { "b" : [1.0], "\u0061":1 }`); got != want {
+	if got := argsHash(t, "key", ` { "b" : [1.0], "\u0061":1 }`); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	long := `{"a":"` + strings.Repeat("x", 70_000)
@@ -45,13 +46,13 @@ func TestArgsHash(t *testing.T) {
 		{"long, the same", long + `"}`, long + `"}`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if a, b := argsHash("key", c.a), argsHash("key", c.b); (a == b) != c.same || len(a) != 16 {
+			if a, b := argsHash(t, "key", c.a), argsHash(t, "key", c.b); (a == b) != c.same || len(a) != 16 {
 				t.Errorf("got %s and %s, want the same: %v", a, b, c.same)
 			}
-			if argsHash("key", c.a) == argsHash("another", c.a) {
+			if argsHash(t, "key", c.a) == argsHash(t, "another", c.a) {
 				t.Error("the key makes no difference")
 			}
-			if one, other := argsHash("", c.a), argsHash("", c.a); one == other {
+			if one, other := argsHash(t, "", c.a), argsHash(t, "", c.a); one == other {
 				t.Error("without a key two processes have the same hashes: anybody can make them")
 			}
 		})
@@ -61,7 +62,7 @@ func TestArgsHash(t *testing.T) {
 func TestResultHash(t *testing.T) {
 	// printf '\x01\x02\x03\x04\x05\x06\x07\x08' | openssl dgst -sha256 -hmac key
 	const want = "03889f66a8810b45"
-	got := told(events.Options{Key: []byte("key")}, events.Event{Kind: events.Harm, ResultSum: 0x0102030405060708, RawArguments: []byte("{}")})
+	got := told(t, events.Options{Key: []byte("key")}, events.Event{Kind: events.Harm, ResultSum: 0x0102030405060708, RawArguments: []byte("{}")})
 	if got.ResultHash != want || got.ArgsHash != "" {
 		t.Errorf("got %q and %q, want %s, and no arguments of what is no call", got.ResultHash, got.ArgsHash, want)
 	}
@@ -82,7 +83,7 @@ func TestArgumentsInFull(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			raw := []byte(c.raw)
-			got := told(events.Options{Full: true, Scrub: scrub}, events.Event{Kind: events.Call, RawArguments: raw})
+			got := told(t, events.Options{Full: true, Scrub: scrub}, events.Event{Kind: events.Call, RawArguments: raw})
 			if got.Arguments != c.want || got.ArgsBytes != c.size || len(got.ArgsHash) != 16 {
 				t.Errorf("got %.80q, %d bytes, hash %q, want %.80q and %d", got.Arguments, got.ArgsBytes, got.ArgsHash, c.want, c.size)
 			}
@@ -91,7 +92,7 @@ func TestArgumentsInFull(t *testing.T) {
 			}
 		})
 	}
-	if got := told(events.Options{}, events.Event{Kind: events.Call, RawArguments: []byte(`{"a":1}`)}); got.Arguments != "" {
+	if got := told(t, events.Options{}, events.Event{Kind: events.Call, RawArguments: []byte(`{"a":1}`)}); got.Arguments != "" {
 		t.Errorf("got %s, and was not to record it", got.Arguments)
 	}
 }

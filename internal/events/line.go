@@ -10,8 +10,8 @@ import (
 func Append(dst []byte, e *Event) []byte { return eventTable.appendTo(dst, e) }
 
 // Parse reads one line. Members that it does not know are left out, and kinds that
-// it does not know are kept: both come from later programs. What is no event is an
-// error.
+// it does not know are kept: both come from later programs. Of a list no more than the
+// first 1,024 elements are read. What is no event is an error, which is safe to print.
 func Parse(line []byte) (e Event, err error) {
 	err = parse(nil, line, &e)
 	return e, err

@@ -170,6 +170,42 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Times that other formats have no words for become ones that they have.
+func TestParseExtremeTimes(t *testing.T) {
+	for us, want := range map[string]string{
+		"9223372036854775807": "9999-12-31T23:59:59.999999Z", "253402300800000000": "9999-12-31T23:59:59.999999Z",
+		"-9223372036854775808": "0001-01-01T00:00:00Z", "-62135596800000001": "0001-01-01T00:00:00Z",
+		"-1": "1969-12-31T23:59:59.999999Z", "253402300799999999": "9999-12-31T23:59:59.999999Z",
+	} {
+		e, err := events.Parse([]byte(`{"kind":"call","ts_us":` + us + `}`))
+		text, failed := e.At.MarshalText()
+		if err != nil || failed != nil || string(text) != want {
+			t.Errorf("%s: got %s, %v, %v, want %s", us, text, failed, err, want)
+		}
+	}
+}
+
+// Fixed: a line of a megabyte could hold a hundred megabytes of elements. What comes
+// behind those that are read is not looked at.
+func TestParseWideLines(t *testing.T) {
+	wide := func(element string) string {
+		return strings.Repeat(element+",", events.MaxElements) + strings.Repeat("3,", 1000) + "3"
+	}
+	var names strings.Builder
+	for i := range events.MaxElements {
+		names.WriteString(`"` + strconv.Itoa(i) + `":1,`)
+	}
+	for _, list := range []string{
+		`"hosts":[` + wide(`{}`) + `]`, `"top":[` + wide(`{}`) + `]`, `"needs":[` + wide(`"a"`) + `]`, `"upstreams":[` + wide(`""`) + `]`,
+		`"declined":{` + names.String() + `"more":"text","more still":[]}`,
+	} {
+		e, err := events.Parse([]byte(`{"kind":"state",` + list + `,"sessions":7}`))
+		if n := len(e.Hosts) + len(e.Top) + len(e.Needs) + len(e.Upstreams) + len(e.Reasons); err != nil || n != events.MaxElements || e.Sessions != 7 {
+			t.Errorf("%.20s…: got %d elements and %d sessions, %v, want %d and 7", list, n, e.Sessions, err, events.MaxElements)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, line, want string }{
 		{"nothing", ``, `not JSON`},
@@ -188,6 +224,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a list of other things", `{"kind":"begin","upstreams":[1]}`, `upstreams: want an array of strings, have [1]`},
 		{"a bad element", `{"kind":"choice","top":[{"p":"x"}]}`, `top: want an array of objects, have [{"p":"x"}]`},
 		{"arguments, a list", `{"kind":"call","arguments":[]}`, `arguments: want an object, have []`},
+		{"what a terminal obeys", "{\"kind\":\"call\",\"seq\":\"\u009b2J\u202egnp\x7f\u00a0\ufeff\"}", `seq: want a whole number, have "\u009b2J\u202egnp\x7f\u00a0\ufeff"`},
 		{"a long one", `{"kind":"call","seq":"` + strings.Repeat("é", 500) + `"}`, `seq: want a whole number, have "` + strings.Repeat("é", 39)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

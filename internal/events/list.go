@@ -8,6 +8,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
+// maxElements is how many elements of a list are read: no line that was written here
+// has as many, and one of a megabyte would take a hundred.
+const maxElements = 1024
+
 // texts is an array of strings.
 func texts[T any](name string, at func(*T) *[]string) member[T] {
 	return list(name, at, func(dst []byte, s *string) []byte {
@@ -44,6 +48,9 @@ func list[T, E any](name string, at func(*T) *[]E, appendOne func([]byte, *E) []
 	}, func(w *words, t *T, value []byte) bool {
 		*at(t) = nil
 		for v := range jsonrpc.Elements(value) {
+			if len(*at(t)) == maxElements {
+				break
+			}
 			var e E
 			if !parseOne(w, v, &e) {
 				return false
@@ -86,6 +93,9 @@ func counts[T any](name string, at func(*T) *map[string]int) member[T] {
 	}, func(_ *words, t *T, value []byte) bool {
 		all := map[string]int{}
 		for m := range jsonrpc.Members(value) {
+			if len(all) == maxElements {
+				break
+			}
 			n, ok := parseWhole(m.Value)
 			if !ok {
 				return false

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"fmt"
 	"hash"
 	"log/slog"
 	"math"
@@ -26,22 +25,26 @@ type Options struct {
 
 	// Each is told of every event, in order and never of two at once, on the log's
 	// goroutine or on that of whoever flushes, closes or overfills the log. The event
-	// may be kept as a copy only. Each must not call the log. nil: nobody is told.
+	// has its hashes if it is written, and may be kept as a copy only. Each must not call the log. nil: nobody is told.
 	Each func(*Event)
 
 	RotateBytes int64         // how large a part of the log may grow; default 16 MiB
 	RotateAge   time.Duration // and how old; default 24 h
 	KeepBytes   int64         // of all files in the folder that nobody writes to; the oldest go first; default 512 MiB
-	KeepAge     time.Duration // of each of them; default 30 days
+	KeepAge     time.Duration // of each of them, unless all of them seem older; default 30 days
 	Every       time.Duration // how long a line may wait to be written; default 250 ms
 }
 
 const (
 	maxQueued  = 1 << 16  // events that wait to be told of; whoever adds more helps
+	maxWaiting = 8 << 20  // bytes of arguments that they have, likewise
 	manyQueued = 1 << 10  // that are told of at once
 	maxPending = 16 << 20 // bytes that wait to be written; more are lost
 	maxLine    = 1 << 20  // bytes of a line
 )
+
+// quietAfter is how long after the last event the memory of a burst is given back.
+const quietAfter = 5 * time.Second
 
 // Log takes events and writes them. Its methods may be called from any goroutine.
 //
@@ -64,8 +67,9 @@ type Log struct {
 	queue  queue
 	timer  *time.Timer // has events told of and written
 	armed  bool        // the timer runs
+	quiet  *time.Timer // gives memory back
 	closed bool        // whoever adds an event tells of it
-	open   []pending   // events whose end is not known
+	open   open
 
 	asking sync.Mutex // held while those are asked; never within another
 
@@ -84,12 +88,6 @@ type Log struct {
 	spare   []byte // memory of lines that were written
 
 	file *file // of the goroutine that writes current; nil: there is no folder
-}
-
-// pending is an event whose end is not known yet.
-type pending struct {
-	event Event
-	known func(*Event) bool
 }
 
 // Open returns a log. It never fails: what cannot be written is one warning and a
@@ -114,6 +112,7 @@ func Open(o Options) *Log {
 	if o.Dir != "" {
 		l.file = newFile(o, l.process, Append(nil, &l.begin), l.logger)
 	}
+	l.quiet = time.AfterFunc(quietAfter, l.trim)
 	l.armed = true
 	l.timer = time.AfterFunc(l.every, l.turn)
 	return l
@@ -129,9 +128,7 @@ func (l *Log) describe() {
 	if b.At.IsZero() {
 		b.At = time.Now()
 	}
-	var random [2]byte
-	rand.Read(random[:])
-	l.process = fmt.Sprintf("%s-%d-%x", b.At.UTC().Format(stamp), b.PID, random)
+	l.process = nameOf(b.At, b.PID)
 	b.Process = l.process
 }
 
@@ -139,7 +136,7 @@ func (l *Log) describe() {
 func (l *Log) Add(e Event) {
 	l.mu.Lock()
 	l.queue.push(&e)
-	waiting, closed := l.queue.length, l.closed
+	waiting, full, closed := l.queue.length, l.queue.full(), l.closed
 	switch {
 	case closed:
 	case !l.armed:
@@ -151,27 +148,12 @@ func (l *Log) Add(e Event) {
 	l.mu.Unlock()
 	if closed {
 		l.tell()
-	} else if waiting > maxQueued {
-		l.tellSome(math.MaxInt64) // whoever overfills the log helps to empty it: nothing is lost, and nothing grows without bound
+		return
 	}
-}
-
-// AddWhen hands an event over whose end is not known yet: known fills it in, and
-// reports whether that is so. It is asked at each Flush, whenever other events are
-// told of, and a last time at Close; an event that is still open then was Wasted, as
-// nobody asked for it. It may add events, but not flush the log. How many are open
-// at once is for the caller to bound.
-func (l *Log) AddWhen(e Event, known func(e *Event) bool) {
-	p := pending{e, known}
-	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.open = append(l.open, p)
-	}
-	l.mu.Unlock()
-	if closed {
-		settle(&p)
-		l.Add(p.event)
+	for full && l.tellSome(math.MaxInt64) { // whoever overfills the log helps to empty it: nothing is lost, and nothing grows without bound
+		l.mu.Lock()
+		full = l.queue.full()
+		l.mu.Unlock()
 	}
 }
 
@@ -186,8 +168,24 @@ func (l *Log) turn() {
 		l.write()
 		l.mu.Lock()
 		many = l.queue.length >= manyQueued
+		if !many && !l.closed {
+			l.quiet.Reset(quietAfter)
+		}
 		l.mu.Unlock()
 	}
+}
+
+// trim gives the memory of a burst back: the proxy may be idle for days.
+func (l *Log) trim() {
+	l.asking.Lock()
+	l.mu.Lock()
+	l.queue.free = nil
+	l.open.trim()
+	l.mu.Unlock()
+	l.asking.Unlock()
+	l.telling.Lock()
+	l.spare, l.scratch = nil, nil
+	l.telling.Unlock()
 }
 
 // Flush returns when all that was added before has been told to Each, and written to
@@ -206,6 +204,7 @@ func (l *Log) Close() {
 		l.mu.Lock()
 		l.closed = true
 		l.timer.Stop()
+		l.quiet.Stop()
 		l.mu.Unlock()
 		l.ask(true) // what was added meanwhile
 		l.tell()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,49 +172,6 @@ func TestIdleLogSleeps(t *testing.T) {
 	})
 }
 
-func TestAddWhen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told []string
-		l := events.Open(events.Options{Each: func(e *events.Event) {
-			told = append(told, fmt.Sprint(e.Kind, " ", e.Seq, " ", e.Fate, " ", e.Cause))
-		}})
-		used := false
-		l.AddWhen(events.Event{Kind: events.Prefetch, Seq: 1}, func(e *events.Event) bool { e.Fate = events.Used; return used })
-		l.AddWhen(events.Event{Kind: events.Prefetch, Seq: 2}, func(e *events.Event) bool { return false })
-		l.Add(events.Event{Kind: events.Call, Seq: 3})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		used = true
-		l.Add(events.Event{Kind: events.Call, Seq: 4})
-		l.Flush()
-		added := false
-		l.AddWhen(events.Event{Kind: events.Prefetch, Seq: 7}, func(e *events.Event) bool {
-			if !added {
-				added = true
-				l.AddWhen(events.Event{Kind: events.Prefetch, Seq: 8}, func(e *events.Event) bool { return true })
-				return false
-			}
-			return true
-		})
-		l.Flush()
-		l.Flush()
-		l.AddWhen(events.Event{Kind: events.Prefetch, Seq: 5}, func(e *events.Event) bool {
-			e.Fate, e.Cause = events.Wasted, "expired"
-			l.Add(events.Event{Kind: events.Harm}) // the log is not locked
-			return true
-		})
-		l.Close()
-		l.AddWhen(events.Event{Kind: events.Prefetch, Seq: 6}, func(e *events.Event) bool { return false })
-		want := []string{
-			"begin 0  ", "call 3  ", "call 4  ", "prefetch 1 used ", "prefetch 7  ", "prefetch 8  ",
-			"prefetch 2 wasted never_asked", "harm 0  ", "prefetch 5 wasted expired", "end 0  ", "prefetch 6 wasted never_asked",
-		}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
-}
-
 func TestReconfigure(t *testing.T) {
 	dir := t.TempDir()
 	told := 0
@@ -264,90 +220,6 @@ func TestAfterClose(t *testing.T) {
 	l.Flush()
 	if got := len(read(t, dir)); got != 3 || l.Lost() != 3 {
 		t.Errorf("got %d lines and %d lost, want 3 and 3", got, l.Lost())
-	}
-}
-
-// Each is never told of two events at once, of each once, and of a session's in their
-// order, whoever adds more than fits, flushes or closes meanwhile.
-func TestOverfilled(t *testing.T) {
-	const adders, calls = 4, events.MaxQueued * 3 / 8
-	var inside atomic.Int32
-	var added atomic.Int64
-	full := make(chan struct{}) // closed when more wait than fit
-	told := map[string][]int64{}
-	l := events.Open(events.Options{Each: func(e *events.Event) {
-		<-full
-		if inside.Add(1) != 1 {
-			t.Error("told of two at once")
-		}
-		if e.Kind == events.Call {
-			told[e.Session] = append(told[e.Session], e.Seq)
-		}
-		inside.Add(-1)
-	}})
-	var all sync.WaitGroup
-	for n := range adders {
-		all.Go(func() {
-			for i := range calls {
-				l.Add(events.Event{Kind: events.Call, Session: string(rune('a' + n)), Seq: int64(i + 1)})
-				if n := l.Queued(); n > events.MaxQueued+adders {
-					t.Errorf("%d events wait", n)
-				}
-				if added.Add(1) == events.MaxQueued {
-					close(full)
-				}
-			}
-		})
-	}
-	all.Go(l.Flush)
-	all.Wait()
-	l.Close()
-	for session, seqs := range told {
-		inSequence(t, session, seqs, calls)
-	}
-	if len(told) != adders {
-		t.Errorf("got %d sessions, want %d", len(told), adders)
-	}
-}
-
-// Fixed: while events kept coming there was no end to the telling, so that nothing
-// was written, and Flush did not return.
-func TestFlushWhileEventsKeepComing(t *testing.T) {
-	dir := t.TempDir()
-	var l *events.Log
-	one, added := make(chan bool), make(chan bool)
-	go func() {
-		for range one {
-			l.Add(events.Event{Kind: events.Harm})
-			added <- true
-		}
-	}()
-	var stop atomic.Bool
-	l = events.Open(events.Options{Dir: dir, Every: time.Hour, Each: func(*events.Event) {
-		if !stop.Load() { // so that the queue is never empty
-			one <- true
-			<-added
-		}
-	}})
-	l.Add(events.Event{Kind: events.Call, Session: "s", Seq: 1})
-	l.Flush()
-	inSequence(t, "s", numbers(read(t, dir))["s"], 1)
-	stop.Store(true)
-	l.Close()
-	close(one)
-}
-
-// Add costs a copy, and no memory that was not there before.
-func TestAddAllocatesNothing(t *testing.T) {
-	l := events.Open(events.Options{Every: time.Hour})
-	defer l.Close()
-	e := events.Event{Kind: events.Call, RawArguments: []byte("{}")}
-	for range 900 {
-		l.Add(e)
-	}
-	l.Flush()
-	if n := testing.AllocsPerRun(800, func() { l.Add(e) }); n != 0 {
-		t.Errorf("got %v allocations for each", n)
 	}
 }
 

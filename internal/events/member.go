@@ -59,7 +59,7 @@ func (t *table[T]) parse(w *words, obj []byte, v *T) error {
 		}
 		next = i + 1
 		if !t.members[i].parse(w, v, m.Value) {
-			return fmt.Errorf("%s: want %s, have %.40s", m.Name, t.members[i].want, m.Value)
+			return fmt.Errorf("%s: want %s, have %s", m.Name, t.members[i].want, shown(fmt.Sprintf("%.40s", m.Value)))
 		}
 	}
 	return nil
@@ -161,7 +161,11 @@ func flag[T any](name string, at func(*T) *bool) member[T] {
 	}, "true or false"}
 }
 
-// moment is a time in microseconds since 1970.
+// The times that can be written in other ways too: no more than four digits of a year.
+const firstMoment, lastMoment = -62135596800_000_000, 253402300799_999_999
+
+// moment is a time in microseconds since 1970; one that is beyond the years 1 to 9999
+// is read as the first or the last of them.
 func moment[T any](name string, at func(*T) *time.Time) member[T] {
 	return member[T]{name, func(dst []byte, key string, t *T) []byte {
 		if at(t).IsZero() {
@@ -170,7 +174,7 @@ func moment[T any](name string, at func(*T) *time.Time) member[T] {
 		return strconv.AppendInt(append(dst, key...), at(t).UnixMicro(), 10)
 	}, func(_ *words, t *T, value []byte) bool {
 		n, ok := parseWhole(value)
-		*at(t) = time.UnixMicro(n).UTC()
+		*at(t) = time.UnixMicro(min(max(n, firstMoment), lastMoment)).UTC()
 		return ok
 	}, "microseconds since 1970"}
 }

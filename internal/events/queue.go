@@ -6,6 +6,7 @@ type queue struct {
 	blocks []*block // the last one is being filled
 	free   []*block
 	length int   // events
+	bytes  int64 // of their arguments
 	pushed int64 // events so far
 	popped int64 // of those
 }
@@ -14,6 +15,7 @@ type queue struct {
 type block struct {
 	events [32]Event
 	n      int
+	bytes  int64
 }
 
 // maxFree is how many blocks wait to be used again: as many as are filled before the
@@ -29,9 +31,14 @@ func (q *queue) push(e *Event) {
 	b := q.blocks[last]
 	b.events[b.n] = *e
 	b.n++
+	b.bytes += int64(len(e.RawArguments))
+	q.bytes += int64(len(e.RawArguments))
 	q.length++
 	q.pushed++
 }
+
+// full reports whether more waits than may.
+func (q *queue) full() bool { return q.length > maxQueued || q.bytes > maxWaiting }
 
 func (q *queue) take() *block {
 	if n := len(q.free); n > 0 {
@@ -54,6 +61,7 @@ func (q *queue) pop() *block {
 		q.blocks = nil
 	}
 	q.length -= b.n
+	q.bytes -= b.bytes
 	q.popped += int64(b.n)
 	return b
 }

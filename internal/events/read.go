@@ -15,7 +15,9 @@ import (
 )
 
 // Read reads files, plain or gzipped: "-" is the standard input, and a folder stands
-// for the *.jsonl and *.jsonl.gz in it. The parts of a process come in their order.
+// for the *.jsonl and *.jsonl.gz in it that are files, or links to some. The parts of
+// a process come in their order. A pipe or a device is read if it is named itself: to
+// wait for what comes from it may take longer than ctx.
 //
 // The event is each's until it returns; it may be kept as a copy. What cannot be read
 // is told to bad, and the rest is read all the same: the error is ctx's, or says that
@@ -25,7 +27,7 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 	var files []File
 	var failed []error
 	fail := func(name string, err error) {
-		p := Problem{File: name, Text: cause(err)}
+		p := Problem{File: name, Text: shown(cause(err))}
 		failed = append(failed, p)
 		bad(p)
 	}
@@ -37,7 +39,7 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 		files = append(files, more...)
 	}
 	r := bufio.NewReaderSize(nil, maxLine)
-	s := source{each: each, bad: bad, seen: map[string]bool{}, words: new(words)}
+	s := source{each: each, bad: bad, seen: new(seen), words: new(words)}
 	opened := false
 	for _, f := range inOrder(files) {
 		err := readFile(ctx, f, r, s)
@@ -89,8 +91,11 @@ func named(name string) ([]File, error) {
 	}
 	for _, entry := range entries {
 		base := entry.Name()
-		if !ours.MatchString(base) && (strings.HasSuffix(base, ".jsonl") || strings.HasSuffix(base, ".jsonl.gz")) {
-			own = append(own, one(filepath.Join(name, base)))
+		if ours.MatchString(base) || !strings.HasSuffix(base, ".jsonl") && !strings.HasSuffix(base, ".jsonl.gz") {
+			continue
+		}
+		if path := filepath.Join(name, base); isFile(path) {
+			own = append(own, one(path))
 		}
 	}
 	if len(own) == 0 {
@@ -160,7 +165,7 @@ func readFile(ctx context.Context, f File, buf *bufio.Reader, s source) error {
 	err := s.read(lines, !f.Running, func() bool { return ctx.Err() == nil })
 	s.end()
 	if err != nil {
-		s.bad(Problem{s.file, s.line + 1, "cannot be read further: " + cause(err)})
+		s.bad(Problem{s.file, s.line + 1, shown("cannot be read further: " + cause(err))})
 	}
 	return nil
 }

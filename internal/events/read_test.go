@@ -187,6 +187,48 @@ func TestReadStdin(t *testing.T) {
 	}
 }
 
+// Fixed: what a terminal obeys came through, out of a file or out of its name.
+func TestProblemsAreSafeToPrint(t *testing.T) {
+	dir := t.TempDir()
+	foul := write(t, filepath.Join(dir, "\x1b]0;x\a\u202e\x9b31m.jsonl"), "{\"kind\":\"call\",\"seq\":\"\u009b31m\u2067\"}\n")
+	_, problems, err := outcome(t, dir, foul, filepath.Join(dir, "no\x1bne"))
+	want := []string{
+		`no\x1bne: no such file or directory`,
+		"\\x1b]0;x\\a\\u202e\ufffd31m.jsonl:1: no record of events: seq: want a whole number, have \"\\u009b31m\\u2067\"",
+	}
+	if diff := cmp.Diff(want, problems); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	twice := events.Problem{File: "a\u2028b", Line: 7, Text: "c\x85"}.Error()
+	if again := (events.Problem{File: "f", Text: twice}).Error(); twice != "a\\u2028b:7: c\ufffd" || again != "f: "+twice {
+		t.Errorf("got %q, then %q", twice, again)
+	}
+}
+
+// Fixed: what is known of the processes in one file grew with it. Those that are named
+// again and again are known all the same.
+func TestReadManyBeginnings(t *testing.T) {
+	var file strings.Builder
+	begin := func(pid int) {
+		fmt.Fprintf(&file, `{"kind":"begin","ts_us":1770000000000000,"v":1,"pid":%d}`+"\n", pid)
+	}
+	begin(-1)
+	begin(-1) // the next part
+	for pid := range 3 * events.MaxSeen {
+		if begin(pid); pid%1000 == 0 {
+			begin(-2)
+		}
+	}
+	begin(-1)
+	told := map[int]int{}
+	for _, e := range read(t, write(t, filepath.Join(t.TempDir(), "all.jsonl"), file.String())) {
+		told[e.PID]++
+	}
+	if len(told) != 3*events.MaxSeen+2 || told[-1] != 2 || told[-2] != 1 || told[7] != 1 {
+		t.Errorf("got %d processes, the first %d times, the frequent one %d times; want it forgotten once, and not this one", len(told), told[-1], told[-2])
+	}
+}
+
 func TestReadIsCancelled(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), name), beginning+strings.Repeat(call(1), 10_000))
 	ctx, cancel := context.WithCancel(t.Context())

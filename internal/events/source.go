@@ -11,30 +11,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Problem is something in a file that could not be read.
-type Problem struct {
-	File string
-	Line int // from 1; 0: the file as a whole
-	Text string
-}
-
-func (p Problem) Error() string {
-	if p.Line == 0 {
-		return p.File + ": " + p.Text
-	}
-	return p.File + ":" + strconv.Itoa(p.Line) + ": " + p.Text
-}
-
-// maxProblems is how many bad lines of one file are told of one by one.
-const maxProblems = 5
-
 // source is one file as it is read, be it at once or bit by bit.
 type source struct {
 	file    string
 	process string // "": each Begin in it names one
 	each    func(*Event)
 	bad     func(Problem)
-	seen    map[string]bool // processes whose Begin was told: each part has it
+	seen    *seen // processes whose Begin was told: each part has it
 	words   *words
 
 	offset   int64     // behind the last line that was read
@@ -158,10 +141,9 @@ func (s *source) tell() {
 		return
 	}
 	if e.Process = s.process; e.Kind == Begin {
-		if s.seen[e.Process] {
+		if !s.seen.first(e.Process) {
 			return
 		}
-		s.seen[e.Process] = true
 	}
 	s.isLog()
 	s.each(e)
@@ -191,7 +173,7 @@ func (s *source) problem(text string) {
 	if s.problems++; s.problems > maxProblems {
 		return
 	}
-	p := Problem{s.file, s.line, text}
+	p := Problem{s.file, s.line, shown(text)}
 	if s.good {
 		s.bad(p)
 	} else {

@@ -14,7 +14,7 @@ type Tail struct {
 	began bool
 	over  map[string]bool    // files that there is nothing to read from: their processes had ended when the first Poll came
 	open  map[string]*source // path → how far it was read
-	seen  map[string]bool
+	seen  seen
 	words words
 	buf   *bufio.Reader
 }
@@ -22,7 +22,7 @@ type Tail struct {
 // NewTail returns a Tail of a folder, which need not exist yet.
 func NewTail(dir string) *Tail {
 	return &Tail{
-		dir: dir, over: map[string]bool{}, open: map[string]*source{}, seen: map[string]bool{},
+		dir: dir, over: map[string]bool{}, open: map[string]*source{},
 		buf: bufio.NewReaderSize(nil, maxLine),
 	}
 }
@@ -57,7 +57,7 @@ func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
 func (t *Tail) read(f File, each func(*Event), bad func(Problem)) {
 	s := t.open[f.Path]
 	if s == nil {
-		s = &source{file: f.Path, process: f.Process, seen: t.seen, words: &t.words}
+		s = &source{file: f.Path, process: f.Process, seen: &t.seen, words: &t.words}
 		t.open[f.Path] = s
 	}
 	s.each, s.bad = each, bad

@@ -10,42 +10,6 @@ type batch struct {
 	written chan struct{} // closed when they are, or cannot be
 }
 
-// ask asks for the ends of events, and queues those that have one. The last time all
-// do.
-func (l *Log) ask(last bool) {
-	l.asking.Lock()
-	defer l.asking.Unlock()
-	l.mu.Lock()
-	open := l.open
-	l.open = nil
-	l.mu.Unlock()
-	still := open[:0]
-	for i := range open {
-		p := &open[i]
-		switch {
-		case last:
-			settle(p)
-		case !p.known(&p.event):
-			still = append(still, *p)
-			continue
-		}
-		l.mu.Lock()
-		l.queue.push(&p.event)
-		l.mu.Unlock()
-	}
-	clear(open[len(still):])
-	l.mu.Lock()
-	l.open = append(still, l.open...)
-	l.mu.Unlock()
-}
-
-// settle gives an event its end.
-func settle(p *pending) {
-	if !p.known(&p.event) {
-		p.event.Fate, p.event.Cause = Wasted, "never_asked"
-	}
-}
-
 // tell tells of all events that are in the queue now.
 func (l *Log) tell() {
 	l.mu.Lock()
@@ -82,7 +46,7 @@ func (l *Log) tellSome(pushed int64) bool {
 	}
 	l.telling.Unlock()
 	clear(b.events[:b.n])
-	b.n = 0
+	b.n, b.bytes = 0, 0
 	l.mu.Lock()
 	l.queue.giveBack(b)
 	l.mu.Unlock()
@@ -92,9 +56,12 @@ func (l *Log) tellSome(pushed int64) bool {
 // say tells Each of an event and makes a line of it.
 func (l *Log) say(e *Event) {
 	e.Process = l.process
-	l.hash(e)
+	written := l.file != nil && l.on
+	if written {
+		l.hash(e)
+	}
 	l.each(e)
-	if l.file == nil || !l.on {
+	if !written {
 		return
 	}
 	if l.ended {

@@ -10,12 +10,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"mcpschedd/internal/events"
 )
@@ -184,6 +187,105 @@ func TestFileInTheFoldersPlace(t *testing.T) {
 	}
 	if _, err := events.Key(dir); err == nil {
 		t.Error("got a key, and nowhere to keep it")
+	}
+}
+
+// Fixed: a pipe that is called like a log was waited for without end.
+func TestPipesInTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	l := events.Open(events.Options{Dir: dir})
+	defer l.Close()
+	l.Add(events.Event{Kind: events.Call, Session: "s", Seq: 1})
+	l.Flush()
+	elsewhere := write(t, filepath.Join(t.TempDir(), "x"), beginning+call(7))
+	for _, link := range []string{"20260101T000000-1-0000abcd.000.jsonl", "linked.jsonl"} {
+		if err := os.Symlink(elsewhere, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	for _, path := range []string{
+		pipe, filepath.Join(dir, "20260101T000000-1-abcd.000.jsonl"), filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "x.jsonl.gz"),
+		filepath.Join(dir, l.Process()+".001.jsonl"), filepath.Join(dir, "20260101T000000-2-abcd.lock"),
+	} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target, link := range map[string]string{pipe: "20260101T000000-3-abcd.000.jsonl", "/dev/zero": "zero.jsonl", "missing": "missing.jsonl"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	seqs, problems, err := outcome(t, dir, dir)
+	if len(seqs) != 3 || seqs[0] != 7 || seqs[1] != 1 || seqs[2] != 7 || problems != nil || err != nil {
+		t.Errorf("Read: got calls %v, %q, %v, want those of the files and links", seqs, problems, err)
+	}
+	var tailed []events.Event
+	err = events.NewTail(dir).Poll(func(e *events.Event) { tailed = append(tailed, *e) }, func(p events.Problem) { t.Errorf("problem: %v", p) })
+	if err != nil || len(tailed) != 2 {
+		t.Errorf("Poll: got %v, %v, want what the running process has written", tailed, err)
+	}
+
+	go func() { // named itself, a pipe is read, as that of a shell's <(…) is
+		_ = os.WriteFile(pipe, []byte(beginning+call(8)), 0)
+	}()
+	if seqs, problems, err := outcome(t, dir, pipe); len(seqs) != 1 || problems != nil || err != nil {
+		t.Errorf("a pipe: got calls %v, %q, %v, want one", seqs, problems, err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if key, err := events.Key(dir); err == nil {
+		t.Errorf("got a key of %d bytes out of a pipe", len(key))
+	}
+}
+
+// Fixed: where another process had the same name, as in a container each may be the
+// first, nothing was recorded.
+func TestNameIsTaken(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		take func(t *testing.T, path string)
+	}{
+		{"the lock", func(t *testing.T, path string) {
+			lock := flock.New(path + ".lock")
+			if ok, err := lock.TryLock(); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			t.Cleanup(func() { _ = lock.Close() })
+		}},
+		{"the file", func(t *testing.T, path string) { write(t, path+".000.jsonl", beginning) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				var said bytes.Buffer
+				l := events.Open(events.Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))})
+				c.take(t, filepath.Join(dir, l.Process()))
+				before := paths(t, dir)
+				for seq := range int64(3) {
+					l.Add(events.Event{Kind: events.Call, Session: "s", Seq: seq + 1})
+					l.Flush()
+				}
+				files := must(events.Files(dir))
+				own := slices.DeleteFunc(files, func(f events.File) bool { return f.Process == l.Process() })
+				if len(own) != 1 || !own[0].Running || own[0].Part != 0 || !strings.HasPrefix(own[0].Process, l.Process()[:len(l.Process())-8]) {
+					t.Fatalf("got %+v, want one file under another name", own)
+				}
+				l.Close()
+				inSequence(t, "s", numbers(read(t, own[0].Path))["s"], 3)
+				if now := paths(t, dir); len(now) != len(before)+1 || !slices.Contains(now, before[0]) {
+					t.Errorf("got %v, want %v and one file", now, before)
+				}
+				if l.Lost() != 0 || said.Len() > 0 {
+					t.Errorf("%d lost, %s", l.Lost(), &said)
+				}
+			})
+		})
 	}
 }
 
