@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,11 +83,14 @@ func TestStatsSoak(t *testing.T) {
 	const n = 1_000_000
 	file := filepath.Join(t.TempDir(), "20260101T100000-7-00aa.000.jsonl")
 	size := recordMany(t, file, n)
-	for _, how := range []string{"", "--json", "--csv", "--trajectory"} {
-		args := []string{"stats", "--events", file}
-		if how != "" {
-			args = append(args, how)
-		}
+	for _, args := range [][]string{
+		{"stats", "--events", file},
+		{"stats", "--events", file, "--json"},
+		{"stats", "--events", file, "--csv"},
+		{"stats", "--events", file, "--trajectory"},
+		{"tune", "--events", file},
+	} {
+		how := strings.Join(slices.Concat(args[:1], args[3:]), " ")
 		c := statsProgram(t, args...)
 		var out counted
 		var stderr bytes.Buffer
@@ -98,7 +101,7 @@ func TestStatsSoak(t *testing.T) {
 		}
 		took := time.Since(began)
 		peak := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-		t.Logf("%-12s %d events of %d MB: %.1f s, %.1f s of CPU, %d MB at the peak; %d lines, %d bytes", how, n, size>>20,
+		t.Logf("%-18s %d events of %d MB: %.1f s, %.1f s of CPU, %d MB at the peak; %d lines, %d bytes", how, n, size>>20,
 			took.Seconds(), (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds(), peak>>20, out.lines, out.bytes)
 		if peak > 200<<20 {
 			t.Errorf("%v: %d MB", args, peak>>20)
