@@ -19,7 +19,6 @@ type host struct {
 
 	inFlight int       // calls that have begun, guesses included
 	guessing int       // of those: guesses, also if promoted since they began
-	company  company   // how long there was more than one
 	calls    list.List // of *waiter: real calls in the order they came
 	guesses  list.List // of *waiter: guesses, likewise
 
@@ -129,12 +128,11 @@ func (at *host) tryEnter() *Slot {
 
 // enter counts a call that begins.
 func (at *host) enter(guess bool) *Slot {
-	shared := at.company.until(at.inFlight, time.Now())
 	at.inFlight++
 	if guess {
 		at.guessing++
 	}
-	return &Slot{at: at, guess: guess, shared: shared, era: at.cooling.era, probe: at.cooling.halfOpen(time.Now)}
+	return &Slot{at: at, guess: guess, era: at.cooling.era, probe: at.cooling.halfOpen(time.Now)}
 }
 
 // dispatch lets begin whoever can, real calls first, and sees to it that it is

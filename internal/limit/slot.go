@@ -19,8 +19,6 @@ type Slot struct {
 	guess bool
 	era   uint64 // how many 429s of the host were known when it began
 	probe bool   // it is a real call that began half open
-
-	shared time.Duration // host.company when it began
 }
 
 // Verdict is what the outcome of a call tells of its host.
@@ -30,30 +28,6 @@ type Verdict struct {
 	Failed     bool          // there was no good answer, for whatever reason
 }
 
-// Shared is for how long so far another call was with the host at the same time:
-// what is slow in company need not be slow alone.
-func (s *Slot) Shared() time.Duration {
-	all := s.at.all
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return s.at.company.until(s.at.inFlight, time.Now()) - s.shared
-}
-
-// company is how long a host has had more than one call at once.
-type company struct {
-	all time.Duration // up to at
-	at  time.Time
-}
-
-// until counts up to now, since when there have been so many calls.
-func (c *company) until(calls int, now time.Time) time.Duration {
-	if calls > 1 {
-		c.all += now.Sub(c.at)
-	}
-	c.at = now
-	return c.all
-}
-
 // Leave ends the call. Every slot is left exactly once.
 func (s *Slot) Leave(v Verdict) {
 	all := s.at.all
@@ -61,7 +35,6 @@ func (s *Slot) Leave(v Verdict) {
 	defer all.mu.Unlock()
 	at := s.at
 	s.at = nil // a second Leave is a fault of the caller, and is seen at once
-	at.company.until(at.inFlight, time.Now())
 	at.inFlight--
 	if s.guess {
 		at.guessing--

@@ -31,6 +31,8 @@ func named(s string, spans []span) []span {
 		switch s[i] {
 		case '=', ':', '>', ' ':
 			a.assignment(i)
+		case '-':
+			a.attached(i)
 		}
 	}
 	slices.Reverse(a.right)
@@ -48,6 +50,14 @@ func (a *assigner) assignment(i int) {
 	if v.from == v.to || !a.secret(v, k, i) {
 		return
 	}
+	if k == userPassword {
+		v.from += strings.IndexByte(a.s[v.from:v.to], ':') + 1
+	}
+	a.take(v, k)
+}
+
+// take adds a value of kind k.
+func (a *assigner) take(v value, k kind) {
 	n := len(a.right)
 	for n > 0 && a.right[n-1].from < v.end {
 		n-- // it is part of the value
@@ -86,15 +96,13 @@ func (a *assigner) name(i int) kind {
 			return plain
 		}
 	case ' ':
-		if !strings.HasPrefix(a.s[from:to], "--") {
-			return plain
-		}
+		return a.option(from, to)
 	case ':':
 		if strings.HasPrefix(a.s[i:], "://") || strings.HasPrefix(a.s[i:], "::") || before == ':' || i > 0 && a.s[i-1] == ':' {
 			return plain
 		}
 	}
-	return classify(a.s[from:to])
+	return long(a.s[from:to])
 }
 
 func nameByte(c byte) bool {

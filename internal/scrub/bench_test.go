@@ -46,6 +46,17 @@ var adversaries = map[string]string{
 	"equals":       fill("="),
 	"tags":         fill("<token>"),
 	"secrets":      fill("password=x1 "),
+	"flags":        fill("-p "),
+	"flagsJoined":  fill(" -pa"),
+	"flagsOfOne":   "sshpass" + fill(" -p a1"),
+	"users":        fill("-u a:b "),
+	"usersJoined":  fill(" -ua:b"),
+	"azure":        fill("abc8Q~"),
+	"atlas":        fill("abcdefgh123456.atlasv1."),
+	"encoded":      fill("ZXlK+"),
+	"encodedWord":  fill("ZXlKaGJHY2lPaUpJ-"),
+	"beside":       "AKIAABCDEFGHIJKLMNOP" + fill(" wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ2k9LmPq"),
+	"nested":       fill(`token="a:token='b:token=`),
 	"names":        fill("tokenTokenTOKEN_token="),
 }
 
@@ -65,6 +76,9 @@ func BenchmarkAdversariesJSON(b *testing.B) {
 	for name, unit := range map[string]string{
 		"pairs":   `{"name":"password","value":"x"},`,
 		"options": `"--password","x1",`,
+		"joined":  `"sshpass","-px1",`,
+		"invoked": `{"args":["-p","x1"],"command":"sshpass"},`,
+		"aws":     `"AKIAABCDEFGHIJKLMNOP","wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ2k9LmPq",`,
 		"names":   `{"element":"` + strings.Repeat("password ", 40) + `"},`,
 		"nested":  `{"credentials":[{"a":{"token":"abcdefgh1234"}}]},`,
 	} {

@@ -50,6 +50,11 @@ func jwt(seed int) string {
 		part(map[string]any{"sub": draw(r, digits, 10), "iat": r.IntN(1e9)}) + "." + draw(r, base62+"-_", 43)
 }
 
+// awsSecret draws what belongs to the id of an AWS key.
+func awsSecret(r *rand.Rand) string {
+	return draw(r, smalls, 2) + draw(r, base62+"+/", 36) + draw(r, capits, 2)
+}
+
 func marshalAny(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -124,6 +129,19 @@ var made = []struct {
 	{"sas url", func(r *rand.Rand) string {
 		return "https://x.blob.core.windows.net/c?sv=2024&sig=<<" + draw(r, base62, 43) + "%3D"
 	}},
+	{"azure", func(r *rand.Rand) string {
+		return draw(r, base62, 3) + "8Q~" + draw(r, base62+"_.~", 33) + draw(r, base62, 1)
+	}},
+	{"terraform", func(r *rand.Rand) string { return draw(r, base62, 14) + ".atlasv1." + draw(r, base62, 67) }},
+	{"json web token, encoded", func(r *rand.Rand) string { return base64.StdEncoding.EncodeToString([]byte(jwt(r.Int()))) }},
+	{"aws secret beside its id", func(r *rand.Rand) string {
+		return "AKIA" + draw(r, capits+"234567", 16) + " <<" + awsSecret(r)
+	}},
+	{"aws session", func(r *rand.Rand) string { return "IQoJb3JpZ2luX2V" + draw(r, base62+"/+", 400) }},
+	{"curl", func(r *rand.Rand) string { return "curl -u bob:<<" + draw(r, base62+"!^_", 9) + ">> h" }},
+	{"mysql", func(r *rand.Rand) string { return "mysql -uroot -p<<" + draw(r, base62+"!^_", 9) + ">> db" }},
+	{"sshpass", func(r *rand.Rand) string { return "sshpass -p <<" + draw(r, base62+"!^_", 9) + ">> ssh h" }},
+	{"short token", func(r *rand.Rand) string { return "https://h/?token=<<" + draw(r, base62, 8) + ">>&x=1" }},
 	{"assigned", func(r *rand.Rand) string { return "CLIENT_SECRET=<<" + draw(r, base62+"~._-", 40) }},
 	{"quoted", func(r *rand.Rand) string { return `api_key: "<<` + draw(r, base62, 32) + `>>"` }},
 }
@@ -212,7 +230,7 @@ var harmless = []struct {
 		return map[string]any{"input_tokens": r.IntN(1e6), "max_tokens": "8192", "token_count": r.IntN(1e9), "tokens_per_second": 31.5, "key": "PROJ-" + draw(r, digits, 4)}
 	}},
 	{"etag", func(r *rand.Rand) any {
-		return map[string]any{"etag": `W/"` + hexes(r, 32) + `"`, "cache_key": hexes(r, 32), "sort_key": "created"}
+		return map[string]any{"etag": `W/"` + hexes(r, 32) + `"`, "cache_key": hexes(r, 32), "sort_key": "created", "issueKey": "PROJ-" + draw(r, digits, 4), "file_key": draw(r, base62, 22)}
 	}},
 	{"arn", func(r *rand.Rand) any {
 		return map[string]any{"arn": "arn:aws:secretsmanager:eu-west-1:" + draw(r, digits, 12) + ":secret:prod/db-" + draw(r, base62, 6), "secret_name": "prod/db", "key_id": hexes(r, 32)}

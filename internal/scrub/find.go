@@ -83,6 +83,14 @@ func shaped(s string) []span {
 			f.block(i)
 		case ':':
 			f.url(i)
+		case '~':
+			f.azure(i)
+		case '.':
+			f.atlas(i)
+		case 'Z':
+			if f.fresh(i) && !f.encodedJWT(i) {
+				f.shape(i)
+			}
 		case 'b', 'B':
 			if f.fresh(i) && !f.scheme(i) {
 				f.shape(i)
@@ -96,6 +104,7 @@ func shaped(s string) []span {
 				f.shape(i)
 			}
 		}
+		i = min(i, f.next()) // what has its sign within
 	}
 	slices.Reverse(f.found)
 	return f.found
@@ -212,7 +221,7 @@ const longestRule = 32
 
 // rules are the names of all rules: nothing else in brackets is taken for a mark.
 var rules = sync.OnceValue(func() []string {
-	all := []string{"jwt", "bearer", "basic", "private-key", "url-password"}
+	all := []string{"jwt", "bearer", "basic", "private-key", "url-password", "aws-secret", "azure-secret", "terraform-token", everything}
 	for _, s := range shapes {
 		all = append(all, s.rule)
 	}

@@ -8,12 +8,15 @@ import (
 // What has a form rather than a beginning: tokens of three parts, credentials
 // behind the name of a scheme, the armor of a key, the password of a URL.
 
-const leastPart = 10 // characters of the header and of the payload of a token
+const (
+	jwtBegin  = "eyJ" // base64 of {"
+	leastPart = 10    // characters of the header and of the payload of a token
+)
 
 // jwt takes the JSON Web Token that begins at i. One part alone is no token: what
 // is only base64 of an object may be a cursor or an image's description.
 func (f *finder) jwt(i int) bool {
-	if !strings.HasPrefix(f.s[i:], "eyJ") {
+	if !strings.HasPrefix(f.s[i:], jwtBegin) {
 		return false
 	}
 	to := f.end(word, i)
@@ -43,7 +46,7 @@ func (f *finder) scheme(i int) bool {
 		}
 		of, credentials := token, likely
 		if name == "basic" {
-			of, credentials = radix64, userPassword
+			of, credentials = radix64, encoded
 		}
 		for to := range f.ends(of, from) {
 			if !credentials(f.s[from:to]) {
@@ -59,8 +62,8 @@ func (f *finder) scheme(i int) bool {
 	return false
 }
 
-// userPassword reports whether s is base64 of a name, a colon and a password.
-func userPassword(s string) bool {
+// encoded reports whether s is base64 of a name, a colon and a password.
+func encoded(s string) bool {
 	plain, err := base64.RawStdEncoding.DecodeString(s)
 	if err != nil || !strings.Contains(string(plain), ":") {
 		return false

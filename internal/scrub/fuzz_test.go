@@ -29,6 +29,11 @@ var seeds = []string{
 	"cookie: a=b; c=ghp_abcdefghijklmnopqrstuvwxyz",
 	"authorization: token sk-abcdefghij0123456789 \nnext",
 	"\"secret\":\"://a:b@c\"",
+	"mysql --password=\"a;b\" -phunter2 && curl -u bob:hunter2 -H 'X-Token: abc'",
+	`{"args":["-p","x1","-u","a:b"],"command":"sshpass"}`,
+	"AKIAABCDEFGHIJKLMNOP:wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ2k9LmPq",
+	"abc8Q~AbCdEfGhIjKlMnOpQrStUvWxYz01234567 aBcDeFgHiJkLmN.atlasv1.AbCdEfGhIjKlMnOpQrStUvWxYz01234567AbCdEfGh",
+	"aws set some_secret_key abc12345 <token>abc</token>",
 }
 
 func FuzzText(f *testing.F) {

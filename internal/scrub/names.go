@@ -5,46 +5,6 @@ import (
 	"strings"
 )
 
-// kind is what a name says of its value.
-type kind uint8
-
-const (
-	plain kind = iota // nothing
-	password
-	pwd // a password, or the working directory
-	secret
-	key
-	credential
-	authorization
-	cookie
-	pin
-	tokenKind
-	signature
-	session
-	bare // "key" or "auth" alone, which mostly mean something else
-)
-
-// kinds say what the values of each kind look like. What is sure is a secret
-// whatever it looks like; the others are names of harmless things too, so that
-// their values have to look like secrets.
-var kinds = [...]struct {
-	rule string
-	sure bool
-}{
-	password:      {"password", true},
-	pwd:           {"password", true},
-	secret:        {"secret", true},
-	key:           {"key", true},
-	credential:    {"credential", true},
-	authorization: {"authorization", true},
-	cookie:        {"cookie", false},
-	pin:           {"pin", false},
-	tokenKind:     {"token", false},
-	signature:     {"signature", false},
-	session:       {"session", false},
-	bare:          {"key", false},
-}
-
 // sure are parts of names that say it by themselves, in the name without what
 // stands between its words.
 var sure = []struct {
@@ -52,18 +12,30 @@ var sure = []struct {
 	kind kind
 }{
 	{"password", password}, {"passwd", password}, {"passphrase", password}, {"passcode", password}, {"passwort", password}, {"kennwort", password}, {"contrasena", password}, {"motdepasse", password},
-	{"apikey", key}, {"privatekey", key}, {"accesskey", key}, {"accountkey", key}, {"secretkey", key}, {"signingkey", key}, {"encryptionkey", key}, {"masterkey", key}, {"authkey", key}, {"appkey", key}, {"servicekey", key}, {"licensekey", key},
-	{"secret", secret}, {"mnemonic", secret}, {"seedphrase", secret}, {"recoveryphrase", secret}, {"recoverycode", secret},
+	{"apikey", key}, {"privatekey", key}, {"accesskey", key}, {"accountkey", key}, {"secretkey", key}, {"signingkey", key}, {"encryptionkey", key}, {"masterkey", key}, {"authkey", key}, {"appkey", key}, {"servicekey", key}, {"licensekey", key}, {"subscriptionkey", key}, {"sharedkey", key}, {"passkey", key},
+	{"secret", secret}, {"mnemonic", secret}, {"seedphrase", secret}, {"recoveryphrase", secret}, {"recoverycode", secret}, {"backupcode", secret}, {"accesscode", secret}, {"securitycode", secret}, {"verificationcode", secret}, {"securejsondata", secret},
 	{"credential", credential}, {"authorization", authorization}, {"authorisation", authorization},
 }
 
-// unsure are words of names that say it if the value agrees.
-var unsure = map[string]kind{
-	"pwd": pwd, "pass": tokenKind, "pat": tokenKind,
-	"token": tokenKind, "tokens": tokenKind, "jwt": tokenKind, "bearer": tokenKind, "auth": bare, "key": bare, "keys": bare,
+// naming are words of names that say it.
+var naming = map[string]kind{
+	"pwd": pwd, "pass": pass, "pw": password, "psw": password, "pswd": password, "pword": password,
+	"cred": credential, "creds": credential,
+	"token": tokenKind, "tok": tokenKind, "jwt": tokenKind, "bearer": tokenKind, "csrf": tokenKind, "xsrf": tokenKind, "tokens": tokens,
+	"auth": authKind, "key": someKey, "keys": bare,
 	"cookie": cookie, "cookies": cookie, "sid": session, "session": session, "sessionid": session, "sessid": session,
 	"sig": signature, "signature": signature, "hmac": signature,
-	"pin": pin, "otp": pin, "totp": pin, "cvv": pin, "cvc": pin,
+	"pat": session, "pin": pin, "otp": pin, "totp": pin, "mfa": pin, "cvv": pin, "cvc": pin,
+}
+
+// endings are how words end that say it: dbpass, mytoken.
+var endings = []struct {
+	end    string
+	kind   kind
+	unless string
+}{
+	{"token", tokenKind, ""}, {"tokens", tokens, ""}, {"pwd", pwd, ""}, {"sessid", session, ""}, {"sessionid", session, ""},
+	{"pass", pass, " bypass compass overpass underpass surpass trespass encompass multipass sshpass "},
 }
 
 // about are last words of names whose values tell something of a secret, and are
@@ -71,23 +43,40 @@ var unsure = map[string]kind{
 var about = []string{
 	"age", "algorithm", "arn", "at", "budget", "count", "counts", "created", "date", "description", "disabled", "enabled", "env", "error",
 	"expiration", "expires", "expiry", "field", "file", "filename", "format", "help", "hint", "id", "ids", "in", "index", "kind", "label",
-	"len", "length", "limit", "manager", "max", "message", "min", "name", "names", "path", "placeholder", "policy", "prefix", "provider", "ref", "required",
-	"reset", "scope", "scopes", "size", "status", "store", "strength", "time", "timestamp", "title", "ttl", "type", "types", "updated",
+	"len", "length", "limit", "manager", "max", "message", "min", "name", "names", "path", "placeholder", "policy", "prefix", "provider", "rate", "ref", "required",
+	"reset", "scope", "scopes", "size", "status", "store", "strength", "threshold", "through", "time", "timestamp", "title", "ttl", "type", "types", "updated",
 	"uri", "url", "usage", "valid", "var", "version",
 }
 
-// counted are words that make a token one of a text or of a list, or a key one of
-// a table.
+// counted are words beside which a token is one of a text or of a list, and a pass
+// one of several.
 var counted = []string{
-	"bos", "cached", "change", "completion", "context", "continuation", "cursor", "delta", "eos", "first", "foreign", "group", "idempotency", "input", "last",
-	"mask", "max", "min", "next", "num", "object", "output", "pad", "page", "partition", "per", "prev", "previous", "primary", "progress", "prompt", "public",
-	"publishable", "reasoning", "resume", "routing", "skip", "sort", "start", "stop", "sync", "total", "unk", "watch",
+	"bos", "cached", "change", "completion", "continuation", "cursor", "delta", "eos", "first", "input", "last",
+	"mask", "max", "min", "next", "num", "output", "pad", "page", "paging", "pagination", "per", "prev", "previous", "progress", "prompt",
+	"reasoning", "resume", "second", "skip", "special", "start", "stop", "sync", "total", "unk", "watch",
+}
+
+// things are words before which a key is that of a table, of a document, of an
+// issue, or one of a keyboard; and what is public anyway.
+var things = []string{
+	"annotation", "attribute", "blob", "board", "branch", "bucket", "business", "by", "cache", "category", "change", "child", "column", "component", "composite", "config", "context", "continuation",
+	"current", "cursor", "data", "dataset", "dedup", "dedupe", "deduplication", "dict", "doc", "document", "entity", "entry", "epic", "event", "exclusive", "extra",
+	"feature", "field", "file", "filter", "first", "flag", "foreign", "group", "grouping", "hash", "hot", "idempotency", "index", "input", "issue",
+	"item", "job", "join", "json", "label", "language", "last", "link", "locale", "localization", "lookup", "map", "marker", "menu", "merge", "message", "metadata", "metric", "model",
+	"modifier", "namespace", "natural", "new", "next", "node", "object", "old", "option", "or", "order", "output", "page", "param", "parameter", "parent",
+	"partition", "path", "press", "pressed", "prev", "previous", "primary", "process", "product", "project", "property", "public", "publishable", "query", "range",
+	"record", "ref", "resource", "response", "result", "row", "rule", "search", "section", "segment", "series", "setting", "shard", "shortcut", "sort", "space",
+	"sprint", "start", "story", "style", "subtask", "submit", "sync", "tag", "target", "task", "template", "theme", "ticket", "translation", "trigger", "type", "unique",
+	"variable", "variant", "version", "view", "widget", "workflow",
 }
 
 const longestName = 64 // bytes of a name that are looked at: the last ones
 
 // classify says what a name says of its value.
 func classify(name string) kind {
+	if strings.Contains(name, markBegin) {
+		return plain // it is what was secret
+	}
 	var few [8]string
 	all := words(few[:0], name)
 	if n := len(all); n > 1 && slices.Contains(about, all[n-1]) {
@@ -112,26 +101,53 @@ func tells(name string) bool {
 
 func kindOf(words []string) kind {
 	joined := strings.Join(words, "")
-	if len(joined) < 3 {
-		return plain
-	}
 	for _, s := range sure {
 		if strings.Contains(joined, s.part) {
 			return s.kind
 		}
 	}
-	if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(counted, w) }) {
-		return plain
-	}
-	for _, w := range slices.Backward(words) {
-		if k := unsure[w]; k != plain {
-			return k
+	for i, w := range slices.Backward(words) {
+		if k := wordKind(w); k != plain {
+			return k.beside(words[:i], words[i+1:])
 		}
 	}
-	if strings.HasSuffix(joined, "token") {
-		return tokenKind
+	return plain
+}
+
+func wordKind(w string) kind {
+	if k := naming[w]; k != plain {
+		return k
+	}
+	for _, e := range endings {
+		if strings.HasSuffix(w, e.end) && !strings.Contains(e.unless, " "+w+" ") {
+			return e.kind
+		}
 	}
 	return plain
+}
+
+// beside says what a word of kind k means between others.
+func (k kind) beside(before, behind []string) kind {
+	last, next := "", ""
+	if len(before) > 0 {
+		last = before[len(before)-1]
+	}
+	if len(behind) > 0 {
+		next = behind[0]
+	}
+	switch {
+	case k == session && next != "":
+		return plain
+	case k == someKey && last == "":
+		return bare
+	case k == someKey || k == bare:
+		if slices.Contains(things, last) {
+			return plain
+		}
+	case slices.Contains(counted, last) || slices.Contains(counted, next):
+		return plain
+	}
+	return k
 }
 
 // words splits a name, be it written like_this, like-this, likeThis or LikeTHIS2,
@@ -160,71 +176,3 @@ func small(c byte) bool   { return c >= 'a' && c <= 'z' }
 func hump(s string, i int) bool { // reports whether a new word begins at the letter s[i]
 	return capital(s[i]) && (small(s[i-1]) || i+1 < len(s) && small(s[i+1]))
 }
-
-// value reports whether a text is a secret if a name of kind k stands before it.
-func (k kind) value(s string) bool {
-	switch {
-	case s == "" || hollow(s):
-		return false
-	case k == pwd && (s[0] == '/' || len(s) > 2 && s[1] == ':' && s[2] == '\\'):
-		return false
-	case kinds[k].sure:
-		return true
-	}
-	switch k {
-	case pin:
-		return len(s) >= leastPin && len(s) <= 12 && strings.Trim(s, "0123456789") == ""
-	case cookie:
-		return strings.Contains(s, "=") || likely(s)
-	case bare:
-		return len(s) >= leastKey && !hexadecimal(s) && !strings.ContainsAny(s, " \t\r\n/:.") && dense(s)
-	}
-	return likely(s)
-}
-
-const (
-	leastKey    = 20 // characters of what is only called a key
-	leastLikely = 8
-	leastPin    = 3
-	surelyLong  = 20
-)
-
-// likely reports whether a text may be a token: one word, long, or with digits
-// among its letters.
-func likely(s string) bool {
-	if len(s) < leastLikely || strings.ContainsAny(s, " \t\r\n") {
-		return false
-	}
-	digits, letters := 0, 0
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			digits++
-		case letter(c):
-			letters++
-		}
-	}
-	return digits > 0 && letters > 0 || len(s) >= surelyLong
-}
-
-// hexadecimal reports whether a text is the digest or the id of something.
-func hexadecimal(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF-") == "" }
-
-// hollow reports whether a text stands in for a secret that is not there, or names
-// where it is: ****, ${TOKEN}, $TOKEN, <token>, {{ token }}, %TOKEN%.
-func hollow(s string) bool {
-	last := s[len(s)-1]
-	switch s[0] {
-	case '$':
-		return strings.HasPrefix(s, "${") || strings.HasPrefix(s, "$(") || len(s) > 1 && strings.Trim(s[1:], variable) == ""
-	case '<':
-		return last == '>'
-	case '{':
-		return strings.HasPrefix(s, "{{")
-	case '%':
-		return len(s) > 2 && last == '%' && strings.Trim(s[1:len(s)-1], variable) == ""
-	}
-	return strings.Trim(s, "*•x.") == ""
-}
-
-const variable = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"

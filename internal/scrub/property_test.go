@@ -16,6 +16,8 @@ var fragments = append([]string{
 	"=", ":", ": ", " = ", " ", "\n", "\"", "'", "\\\"", "\\", "`", ",", ";", "&", "/", "@", "://", ".", "[", "]", "(", ")", "{", "}", "<", "$", "${", "====",
 	"hunter2", "x", "12345678", "Bearer ", "Basic ", "Ym9iOmh1bnRlcjI=", "eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0In0", "AKIAABCDEFGHIJKLMNOP",
 	"ghp_abcdefghijklmnopqrstuvwxyz0123456789", "sk-abcdefghij0123456789", "AA", "AAabcdefghijklmnopqrstuvwxyz0123456", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----",
+	"sshpass", "mysql", "curl", " -p", " -p ", " -u ", " -u", "-a", "bob:hunter2", "--user=", "X-Token: abc", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ2k9LmPq", "[secret: aws-key]",
+	"abc8Q~", "AbCdEfGhIjKlMnOpQrStUvWxYz01234567", "aBcDeFgHiJkLmN", ".atlasv1.", "ZXlKaGJHY2lPaUpJVXpJMU5pSjkuZXlKemRXSWlPaUl4", "some_secret ", "|", "aws",
 	"[secret: password]", "[secret: token", "[secret: nothing]", "[secret: ", "é", "\u2028",
 }, seeds...)
 
@@ -40,7 +42,7 @@ func value(t *rapid.T, depth int) string {
 	case 0:
 		return quoted()
 	case 1:
-		return rapid.SampledFrom([]string{"null", "true", "12", "123456", "-1.5e3"}).Draw(t, "literal")
+		return rapid.SampledFrom([]string{`"sshpass"`, `"-p"`, `"-phunter2"`, `"-u"`, `"bob:hunter2"`, `"AKIAABCDEFGHIJKLMNOP"`, `"\u0041KIAABCDEFGHIJKLMNOP"`, "null", "true", "12", "123456", "-1.5e3"}).Draw(t, "literal")
 	case 2:
 		var all []string
 		for range rapid.IntRange(0, 4).Draw(t, "elements") {
@@ -50,7 +52,7 @@ func value(t *rapid.T, depth int) string {
 	}
 	var all []string
 	for range rapid.IntRange(0, 4).Draw(t, "members") {
-		name := string(marshal(rapid.SampledFrom([]string{"password", "name", "value", "element", "text", "credentials", "token", "pin", "id", "a"}).Draw(t, "name")))
+		name := string(marshal(rapid.SampledFrom([]string{"password", "name", "value", "element", "text", "credentials", "token", "pin", "id", "a", "args", "command", "auth", "tokens", "key", "signerKey"}).Draw(t, "name")))
 		if rapid.IntRange(0, 3).Draw(t, "odd") == 0 {
 			name = quoted()
 		}

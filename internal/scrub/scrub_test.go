@@ -1,6 +1,7 @@
 package scrub_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"sync"
@@ -8,6 +9,8 @@ import (
 
 	"mcpschedd/internal/scrub"
 )
+
+func enc(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 func TestText(t *testing.T) {
 	tests := []struct{ name, in, want string }{
@@ -56,11 +59,28 @@ func TestText(t *testing.T) {
 		{"a name behind a bracket", `data["password"] = "hunter"`, `data["password"] = "[secret: password]"`},
 		{"an empty value", `password="" secret='' token=`, ""},
 		{"what stands in for a value", "password=${DB_PASSWORD} secret=$SECRET token=<token> api_key={{key}} passwd=****", ""},
+		{"a percent sign alone", "pass=% token: %d\npassword=%a", "pass=[secret: password] token: %d\npassword=%a"},
 		{"a dollar sign begins it", "password=$ecret12", "password=[secret: password]"},
 		{"a program", "password = getPassword(); token := os.Getenv(\"TOKEN\"); var apiKey: string = config.apiKey\n", ""},
 		{"a schema", "password: string, // required\ntoken: str", ""},
 		{"what is told of a secret", "token_type=Bearer12345 max_tokens=123456789 password_policy=strong12 secret_name=prod-db-1 key_id=abcdefgh12345678", ""},
 		{"a page's token", "next_page_token=abcdefgh12345678", ""},
+
+		{"tokens of any length", "https://h/?token=hunter2&access_token=abc&x=1", "https://h/?token=[secret: token]&access_token=[secret: token]&x=1"},
+		{"a header of any length", "curl -H 'X-Token: abc' h", "curl -H 'X-Token: [secret: token]' h"},
+		{"a scheme and a word", "Authorization: token abc", "Authorization: [secret: authorization]"},
+		{"a user's password", "curl -u bob:pw1 --proxy-user=bob:pw2 -ubob:pw3 -u 'bob:p w4' h", "curl -u bob:[secret: password] --proxy-user=bob:[secret: password] -ubob:[secret: password] -u 'bob:[secret: password]' h"},
+		{"a user, and a group", "docker run -u 1000:1000 img; python -u app.py", ""},
+		{"a password joined to its option", "docker exec db mysql -uroot -phunter22 x", "docker exec db mysql -uroot -p[secret: password] x"},
+		{"a database behind an option", "mysql -u root -p mydb", ""},
+		{"a program's option", "sshpass -p 'hunter 22' ssh -p 22 h; mkdir -p a", "sshpass -p '[secret: password]' ssh -p [secret: password] h; mkdir -p a"},
+		{"an option with one dash", "keytool -storepass changeit", "keytool -storepass [secret: password]"},
+		{"a name with nothing but a space", "aws configure set aws_secret_access_key wJalrXUtnFEMI/K7MDENG", "aws configure set aws_secret_access_key [secret: secret]"},
+		{"a program's tokens", "token = tokens[0]; f(token=token); lexer.token = next;\n\tsessionDir := path.Join(a)", ""},
+		{"tests pass", "Verify that tests pass: `go test ./cmd -run X`", ""},
+		{"a token encoded once more", enc(jwt(1)) + " x", "[secret: jwt] x"},
+		{"a cursor encoded once more", enc(enc(`{"id":1234567890,"after":"abcdef"}`)), ""},
+		{"a quoted ; parts no command", `mysql --password="a;b" -phunter2`, `mysql --password="[secret: password]" -p[secret: password]`},
 
 		{"a working directory", `PWD=/home/bob/src "PWD="+dir {"pwd":"C:\\x"}`, ""},
 		{"a mark stays", "password=[secret: password] [secret: github-token]", ""},
@@ -88,7 +108,7 @@ func TestJSON(t *testing.T) {
 		{"in a name", `{"` + github(1) + `":1}`, `{"[secret: github-token]":1}`},
 		{"a name with escapes", `{"pass\u0077ord":"hunter2"}`, `{"pass\u0077ord":"[secret: password]"}`},
 		{"a value with escapes", `{"a":"\u0041KIA` + strings.Repeat("Q2", 8) + `"}`, `{"a":"[secret: aws-key]"}`},
-		{"a number", `{"pin":1234,"password":-1.5e3,"token":1234,"n":1234}`, `{"pin":"[secret: pin]","password":"[secret: password]","token":1234,"n":1234}`},
+		{"a number", `{"pin":1234,"password":-1.5e3,"token":1234,"tokens":12,"n":1234}`, `{"pin":"[secret: pin]","password":"[secret: password]","token":"[secret: token]","tokens":12,"n":1234}`},
 		{"neither true nor nothing", `{"password":true,"secret":null,"token":""}`, ""},
 		{"a list", `{"passwords":["a","b",["c"]]}`, `{"passwords":["[secret: password]","[secret: password]",["[secret: password]"]]}`},
 		{"an object", `{"credentials":{"user":"bob","name":"abcd1234","x":"abcd1234"}}`, `{"credentials":{"user":"bob","name":"abcd1234","x":"[secret: credential]"}}`},
@@ -98,6 +118,18 @@ func TestJSON(t *testing.T) {
 		{"an option before it", `{"args":["-v","--password","hunter2","--user","bob"]}`, `{"args":["-v","--password","[secret: password]","--user","bob"]}`},
 		{"a command", `{"command":"PGPASSWORD=hunter2 psql -c 'select 1'"}`, `{"command":"PGPASSWORD=[secret: password] psql -c 'select 1'"}`},
 		{"pages and counts", `{"page_token":"abcdefgh12345678","max_tokens":"4096","total_tokens":1234567,"primary_key":"abcdefghij0123456789x"}`, ""},
+		{"a token of any length", `{"token":"hunter2"}`, `{"token":"[secret: token]"}`},
+		{"an object of credentials", `{"auth":{"user":"bob","pass":"s3cr"}}`, `{"auth":{"user":"bob","pass":"[secret: password]"}}`},
+		{"a pair of credentials", `{"auth":["bob","hunter2"],"b":{"auth":"basic"}}`, `{"auth":["[secret: authorization]","[secret: authorization]"],"b":{"auth":"basic"}}`},
+		{"options of one letter", `[["curl","-u","bob:pw"],["mysql","-phunter2"],["sshpass","-p","pw"],["mkdir","-p","pw"]]`, `[["curl","-u","bob:[secret: password]"],["mysql","-p[secret: password]"],["sshpass","-p","[secret: password]"],["mkdir","-p","pw"]]`},
+		{"a colon in a mark parts no user from a password", `["-u","password==[secret: password]"]`, ""},
+		{"a token for a user, and its password", `["-u","` + github(1) + `:pw"]`, `["-u","[secret: github-token]:[secret: password]"]`},
+		{"a user that assigns", `["-u","Authorization=password: [secret: password])"]`, `["-u","Authorization=[secret: authorization]"]`},
+		{"a sentence with a secret, named", `{"value":"to say Authorization: x1 = ","name":"dbpass"}`, `{"value":"[secret: password]","name":"dbpass"}`},
+		{"arguments before their command", `{"args":["-p","pw","--token","abc"],"command":"sshpass"}`, `{"args":["-p","[secret: password]","--token","[secret: token]"],"command":"sshpass"}`},
+		{"a secret before the id that gives it away", `["wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ2k9LmPq",{"id":"AKIAABCDEFGHIJKLMNOP"}]`, `["[secret: aws-secret]",{"id":"[secret: aws-key]"}]`},
+		{"the same without an id", `["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"]`, ""},
+		{"a commit beside an id", `["3f786850e387550fdab836ed7e6dc881de23001b","[secret: aws-key]"]`, ""},
 		{"a mark stays", `{"password":"[secret: password]","a":"[secret: jwt]"}`, ""},
 		{"the bytes around it", "{\n \"password\" :\t\"x1\" , \"n\":1e2}\n", "{\n \"password\" :\t\"[secret: password]\" , \"n\":1e2}\n"},
 		{"no JSON", `{"password":"hunter2"`, `"{\"password\":\"[secret: password]\""`},

@@ -37,6 +37,8 @@ var shapes = []shape{
 	{prefix: "ACCA", rule: "aws-key", of: upper, min: 16, max: 16},
 	{prefix: "ABSK", rule: "aws-key", of: radix64, min: 100},
 	{prefix: "bedrock-api-key-", rule: "aws-key", of: radix64, min: 20},
+	{prefix: "IQoJb3JpZ2lu", rule: "aws-token", of: radix64, min: 80},
+	{prefix: "FwoGZXIvYXdz", rule: "aws-token", of: radix64, min: 80},
 	{prefix: "AIza", rule: "google-key", of: word, min: 35, max: 35},
 	{prefix: "AQ.Ab8", rule: "google-key", of: word, min: 30},
 	{prefix: "GOCSPX-", rule: "google-secret", of: word, min: 20},

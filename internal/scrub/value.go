@@ -13,6 +13,7 @@ type value struct {
 
 const (
 	longestValue = 4096 // bytes in which the end of a value is looked for; a longer one ends there
+	judged       = 128  // bytes that a value is judged by
 	mostSpace    = 8
 )
 
@@ -150,18 +151,37 @@ func closing(s, quote string) int {
 // secret reports whether the value of a name of kind k is one. Where nothing
 // encloses it, it may also be the rest of a sentence, or of a program.
 func (a *assigner) secret(v value, k kind, i int) bool {
-	s := a.s[v.from:v.to]
+	s := a.s[v.from:min(v.to, v.from+judged)]
 	switch {
 	case k == authorization:
-		return v.spans || strings.ContainsAny(s, "0123456789=")
-	case v.quote != "" || a.s[i] == '>' || k == cookie || !kinds[k].sure:
+		return v.spans || strings.ContainsAny(s, "0123456789=") || schemed(s)
+	case a.s[i] == '>':
+		return k.value(s) && (kinds[k].sure || strings.HasPrefix(a.s[v.end:], "</"))
+	case v.quote != "" || k == cookie || k == userPassword || k == said:
 		return k.value(s)
-	case !k.value(s) || s[0] == '-' || strings.IndexByte("[({", s[0]) >= 0 || coded(s):
+	case !k.value(s) || s[0] == '-' || strings.IndexByte("[({|", s[0]) >= 0 || coded(s):
 		return false
+	case !kinds[k].sure && (classify(s) == k || strings.ContainsAny(s, "[{")):
+		return false // token=token, token=tokens[0]
+	case !k.strong():
+		return true
 	case a.s[i] == ' ' || !v.spaced && a.s[i] == '=':
 		return true
+	case kinds[k].loud:
+		return v.spaced && k != tokens && a.s[i] == ':' && a.ends(v.end) || mixed(s) && (!strings.Contains(s, "/") || dense(s))
 	}
-	return strings.ContainsAny(s, "0123456789") || a.last(v.end)
+	return strings.ContainsAny(s, digits) || a.last(v.end)
+}
+
+// schemed reports whether a text is the name of a scheme and a word.
+func schemed(s string) bool {
+	scheme, word, _ := strings.Cut(strings.TrimSpace(s), " ")
+	return word != "" && !strings.Contains(word, " ") && among(ways, scheme)
+}
+
+// ends reports whether a line or what quotes it ends at i.
+func (a *assigner) ends(i int) bool {
+	return i == len(a.s) || strings.IndexByte("\r\n\"'`\\", a.s[i]) >= 0
 }
 
 // last reports whether nothing but punctuation stands on the line from i on.
@@ -173,13 +193,10 @@ func (a *assigner) last(i int) bool {
 	return strings.Trim(line, " \t,;)]}\"'`\\") == ""
 }
 
-// types are what a program or a schema says of a value instead of it.
-const types = " string str bool boolean int integer number float any null nil none undefined true false required optional missing invalid text bytes void "
-
 // coded reports whether a text is an expression: a call, a type, or the same name
 // somewhere else.
 func coded(s string) bool {
-	if strings.ContainsAny(s, "()") || strings.Contains(types, " "+strings.ToLower(s)+" ") {
+	if strings.ContainsAny(s, "()") || among(types, s) {
 		return true
 	}
 	n := strings.LastIndexByte(s, '.')

@@ -12,6 +12,8 @@ import (
 type walk struct {
 	in    []byte
 	edits []edit
+	aws   bool // there is the id of an AWS key in it
+	inner int  // objects and arrays that have been gone through
 }
 
 // edit replaces a part of the value.
@@ -52,7 +54,7 @@ func (w *walk) value(i int, k scope) int {
 	case '{':
 		return w.object(i, k)
 	case '[':
-		return w.array(i, k)
+		return w.array(i, k, command{})
 	case '"':
 		end, _ := w.text(i, k)
 		return end
@@ -62,7 +64,7 @@ func (w *walk) value(i int, k scope) int {
 		end++
 	}
 	digit := w.in[i] == '-' || w.in[i] >= '0' && w.in[i] <= '9'
-	if digit && !k.loose && (k.kind == password || k.kind == pwd || k.kind == pin) && end-i >= leastPin {
+	if digit && !k.loose && k.kind.number(end-i) {
 		w.replace(i, end, mark(kinds[k.kind].rule))
 	}
 	return end
@@ -72,6 +74,8 @@ func (w *walk) value(i int, k scope) int {
 // {"name": "Password", "value": "hunter2"}.
 func (w *walk) object(i int, above scope) int {
 	var p pair
+	var c invocation
+	w.inner++
 	i = w.space(i + 1)
 	for w.in[i] != '}' {
 		if w.in[i] == ',' {
@@ -80,21 +84,24 @@ func (w *walk) object(i int, above scope) int {
 		end, name := w.text(i, scope{})
 		from := w.space(w.space(end) + 1)
 		k := scope{kind: classify(name)}
-		if k.kind == plain && kinds[above.kind].sure && !tells(name) {
+		if k.kind == plain && above.kind.strong() && !tells(name) {
 			k = scope{kind: above.kind, loose: true}
 		}
+		edits, inner := len(w.edits), w.inner
 		i = w.value(from, k)
 		p.see(w, name, from, i)
+		c.see(w, name, from, inner, edits)
 		i = w.space(i)
 	}
 	p.close(w)
+	c.close(w)
 	return i + 1
 }
 
 // array goes through an array. An element may be the option that names the next:
-// ["--password", "hunter2"].
-func (w *walk) array(i int, k scope) int {
-	option := plain
+// ["--password", "hunter2"], ["curl", "-u", "bob:hunter2"].
+func (w *walk) array(i int, k scope, line command) int {
+	w.inner++
 	i = w.space(i + 1)
 	for w.in[i] != ']' {
 		if w.in[i] == ',' {
@@ -102,16 +109,16 @@ func (w *walk) array(i int, k scope) int {
 		}
 		of := k
 		if of.kind == plain {
-			of.kind = option
+			of.kind = line.next
 		}
-		option = plain
 		if w.in[i] != '"' {
+			line.next = plain
 			i = w.space(w.value(i, of))
 			continue
 		}
 		end, s := w.text(i, of)
-		if strings.HasPrefix(s, "-") && !strings.ContainsAny(s, " =") {
-			option = classify(s)
+		if secret := line.see(s); secret > 0 {
+			w.replace(i, end, w.clean(s[:secret]+mark(kinds[password].rule)))
 		}
 		i = w.space(end)
 	}
@@ -123,16 +130,28 @@ func (w *walk) array(i int, k scope) int {
 func (w *walk) text(i int, k scope) (int, string) {
 	end := w.end(i)
 	s, _ := jsonrpc.String(w.in[i:end])
-	clean := s
+	out := s
 	if n := marked(s); n == 0 || n < len(s) {
-		if clean = Text(s); k.value(s) || clean != s && k.kind != plain && kinds[k.kind].sure && !k.loose {
-			clean = mark(kinds[k.kind].rule)
+		if out = w.clean(s); k.value(s) || out != s && k.kind.strong() && !k.loose {
+			out = mark(kinds[k.kind].rule)
+			if k.kind == userPassword {
+				out = w.clean(s[:strings.IndexByte(s, ':')+1] + out)
+			}
 		}
+	} else if s == mark(awsKey) {
+		w.aws = true
 	}
-	if clean != s {
-		w.replace(i, end, clean)
+	if out != s {
+		w.replace(i, end, out)
 	}
-	return end, clean
+	return end, out
+}
+
+// clean scrubs a string by itself.
+func (w *walk) clean(s string) string {
+	out, aws := clean(s, w.aws)
+	w.aws = w.aws || aws
+	return out
 }
 
 func (w *walk) replace(from, to int, with string) {
@@ -155,61 +174,4 @@ func (w *walk) space(i int) int {
 		i++
 	}
 	return i
-}
-
-// pair is what an object says of itself: what it names, and what that is.
-type pair struct {
-	kind     kind
-	from, to int // of the value
-	edit     int // that was made to it already; -1: none
-}
-
-// see takes a member whose value stands from from to to.
-func (p *pair) see(w *walk, name string, from, to int) {
-	if w.in[from] != '"' {
-		return
-	}
-	switch strings.ToLower(name) {
-	case "value", "text", "val", "content", "default":
-		p.from, p.to, p.edit = from, to, len(w.edits)-1
-		if p.edit >= 0 && w.edits[p.edit].from != from {
-			p.edit = -1
-		}
-	case "name", "key", "header", "variable", "parameter", "param", "option":
-		p.say(classify(w.read(from, to)))
-	case "field", "label", "element", "selector", "placeholder":
-		p.say(phrase(w.read(from, to)))
-	}
-}
-
-func (p *pair) say(k kind) {
-	if p.kind == plain {
-		p.kind = k
-	}
-}
-
-// read returns the string that has been gone through last, as it is now.
-func (w *walk) read(from, to int) string {
-	raw := w.in[from:to]
-	if n := len(w.edits); n > 0 && w.edits[n-1].from == from {
-		raw = w.edits[n-1].with
-	}
-	s, _ := jsonrpc.String(raw)
-	return s
-}
-
-// close scrubs the value if its name says so.
-func (p *pair) close(w *walk) {
-	if p.kind == plain || p.to == 0 {
-		return
-	}
-	s, _ := jsonrpc.String(w.in[p.from:p.to])
-	if n := marked(s); n > 0 && n == len(s) || !p.kind.value(s) {
-		return
-	}
-	if p.edit < 0 {
-		p.edit = len(w.edits)
-		w.replace(p.from, p.to, "")
-	}
-	w.edits[p.edit].with = jsonrpc.AppendString(nil, mark(kinds[p.kind].rule))
 }

@@ -1,0 +1,83 @@
+package scrub_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/scrub"
+)
+
+// samples are what stands under names: a word, a number, the key of an issue, an id,
+// something short, something long.
+var samples = []string{"Enter", "1234", "PROJ-1234", "9f8e7d6c-1a2b-4c3d-8e4f-123456789012", "hunter2", "Ab3dEf6hIj9kLm2nOp5qR"}
+
+// goes returns which of the samples are taken out under a name.
+func goes(name string) (gone []string) {
+	for _, s := range samples {
+		if in := fmt.Sprintf(`{%q:%q}`, name, s); string(scrub.JSON([]byte(in))) != in {
+			gone = append(gone, s)
+		}
+	}
+	return gone
+}
+
+// What the tools of 22 servers call their arguments and fields, as far as a part of
+// it is that of the name of a secret: GitHub, GitLab's and Grafana's, browsers,
+// Notion, git, databases.
+func TestNamesOfRealTools(t *testing.T) {
+	const (
+		all   = "all"   // nothing stays: it is a secret, or might be
+		token = "token" // what looks like one goes: the name is used for other things too
+		none  = "none"  // ids, counts and switches, which follow-ups are read off
+	)
+	tests := []struct{ name, want, why string }{
+		{"api_key", all, ""},
+		{"password", all, ""},
+		{"deleteKey", all, "of a snapshot: whoever has it may delete it"},
+		{"token", all, ""},
+		{"tokens", token, "a list of secrets, or a count: numbers stay"},
+		{"tokenTicker", all, "of a currency: lost, for the sake of other tokens"},
+		{"signerKey", all, "a fingerprint: lost, for the sake of other keys"},
+		{"basicAuth", all, "a switch, which stays: true is no text"},
+		{"withCredentials", all, "a switch too"},
+		{"showSignature", token, "a switch too"},
+		{"key", token, "of a keyboard, of an issue, of a store"},
+		{"submitKey", none, "of a keyboard"},
+		{"secret_type", none, "says what alerts are about"},
+		{"tokenName", none, ""},
+		{"sessionId", none, "of a browser, which calls are read off"},
+		{"start_cursor", none, ""},
+		{"author", none, ""}, {"keywords", none, ""}, {"assignees", none, ""}, {"signed", none, ""},
+		{"signatureType", none, ""}, {"signingWarning", none, ""}, {"insightSetId", none, ""}, {"user_id", none, ""},
+
+		// Of servers that are not among them.
+		{"issueIdOrKey", none, ""}, {"projectKey", none, ""}, {"file_key", none, ""}, {"space_key", none, ""},
+		{"primary_key", none, ""}, {"sort_key", none, ""}, {"partitionKey", none, ""}, {"cache_key", none, ""},
+		{"public_key", none, ""}, {"idempotency_key", none, ""}, {"sort_keys", none, ""},
+		{"page_token", none, ""}, {"nextPageToken", none, ""}, {"continuationToken", none, ""}, {"syncToken", none, ""},
+		{"max_tokens", none, ""}, {"token_count", none, ""}, {"tokens_per_second", none, ""}, {"stop_token", none, ""},
+		{"first_pass", none, ""}, {"bypass", none, ""}, {"pass_rate", none, ""},
+		{"pass", all, ""}, {"dbpass", all, ""}, {"pw", all, ""}, {"creds", all, ""}, {"auth", all, ""},
+		{"access_token", all, ""}, {"sessionToken", all, ""}, {"start_session_token", all, ""}, {"X-CSRF-Token", all, ""},
+		{"bot_token", all, ""}, {"mytoken", all, ""}, {"jwt", all, ""}, {"ssh_key", all, ""}, {"openai_key", all, ""},
+		{"storage_key", all, ""}, {"client_secret", all, ""}, {"secureJsonData", all, ""}, {"verification_code", all, ""},
+	}
+	for _, tt := range tests {
+		gone := goes(tt.name)
+		t.Logf("%-20s %-80s %s", tt.name, strings.Join(gone, " "), tt.why)
+		got := token
+		switch {
+		case len(gone) == 0:
+			got = none
+		case len(gone) == len(samples):
+			got = all
+		case !slices.Contains(gone, samples[len(samples)-1]):
+			got = strings.Join(gone, " ")
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s: %v are taken out", tt.name, got, tt.want, gone)
+		}
+	}
+}
