@@ -12,9 +12,11 @@ import (
 // Guess is a fetch that began before anybody asked for its answer.
 type Guess struct {
 	number call.Number  // its own
-	by     call.Number  // who got it first, or was to compare it; written once, before its fate
+	by     call.Number  // who was to compare it; written once, before its fate
 	why    cause        // of one that nobody got; likewise
 	fate   atomic.Int32 // a call.Fate; changed once, where it is counted
+
+	reported atomic.Pointer[call.Number] // the call that the record says got it; nil: none yet
 }
 
 // Fate is what became of it so far. It takes no lock.
@@ -33,23 +35,31 @@ func (g *Guess) Why() string {
 // Number is its own in the record: that of the query it was begun with.
 func (g *Guess) Number() call.Number { return g.number }
 
-// By is the call that got it first, or fetched for itself to compare it; zero if
-// there is none so far.
-func (g *Guess) By() call.Number {
-	if g.Fate() == call.Pending {
-		return call.Number{}
+// Report says which call the record names as the first that got it: the one that was
+// answered in the end may be another than the one that asked.
+func (g *Guess) Report(by call.Number) { g.reported.Store(&by) }
+
+// By is the call that the record names as the first that got it, or the one that
+// fetched for itself to compare it; false if there is none so far.
+func (g *Guess) By() (by call.Number, ok bool) {
+	switch g.Fate() {
+	case call.Ready, call.Late:
+		if n := g.reported.Load(); n != nil {
+			return *n, true
+		}
+	case call.Compared:
+		return g.by, true
 	}
-	return g.by
+	return call.Number{}, false
 }
 
 // usedLocked notes the first use of a guess with the outcome of the call that it is.
 // It does nothing if there was another, or nothing was guessed.
-func (s *Store) usedLocked(o *Outcome, g *Guess, by call.Number, as call.Fate, hidden time.Duration) {
+func (s *Store) usedLocked(o *Outcome, g *Guess, as call.Fate, hidden time.Duration) {
 	if g == nil || g.Fate() != call.Pending {
 		return
 	}
 	o.Hidden, o.First = hidden, g
-	g.by = by
 	s.counts.Prefetch.Used++
 	if as == call.Late {
 		s.counts.Prefetch.Late++

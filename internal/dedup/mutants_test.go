@@ -71,7 +71,7 @@ var mutants = []mutant{
 	{
 		name: "invalidated is wasted", file: "store.go",
 		old:  "	s.wastedLocked(e.guess, why) // of what was stored\n",
-		new:  "	if why == invalidated {\n		s.usedLocked(&Outcome{}, e.guess, call.Number{}, call.Ready, 0)\n	}\n	s.wastedLocked(e.guess, why)\n",
+		new:  "	if why == invalidated {\n		s.usedLocked(&Outcome{}, e.guess, call.Ready, 0)\n	}\n	s.wastedLocked(e.guess, why)\n",
 		says: "wrong fate",
 	},
 	{

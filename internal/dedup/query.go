@@ -13,7 +13,7 @@ type Query struct {
 	Places    []call.Place // what its answer depends on; not changed afterwards
 	Use       Use
 	Delivered *Delivered  // of the client that asks; nil: it is not known which one does
-	Number    call.Number // of the call, for [Guess.By]; of a guess its own
+	Number    call.Number // of a call that compares, for [Guess.By]; of a guess its own
 }
 
 // Use says how long an answer may stand in for a new one. With the zero value it

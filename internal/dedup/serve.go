@@ -90,7 +90,7 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now time.Duration)
 	}
 	if e.guess != nil && !e.used {
 		s.unasked.remove(e)
-		s.usedLocked(&o, e.guess, q.Number, call.Ready, e.took)
+		s.usedLocked(&o, e.guess, call.Ready, e.took)
 	}
 	e.used = true
 	o.Same, o.BackOff = q.Delivered.given(&s.epochs, q, e, backedOff, now)

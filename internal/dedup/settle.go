@@ -110,8 +110,7 @@ func (f *Flight) conclude(l landing) []Outcome {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
 	if f.guess != nil && l.share { // who waits first came first
-		first := l.waiters[0]
-		s.usedLocked(&outcomes[0], f.guess, first.query.Number, call.Late, max(0, first.joined-f.sent))
+		s.usedLocked(&outcomes[0], f.guess, call.Late, max(0, l.waiters[0].joined-f.sent))
 	}
 	if l.waste == "" {
 		l.waste = f.keepLocked(l)

@@ -52,6 +52,7 @@ const (
 	Schema      Reason = "schema"       // its arguments are not what the tool takes
 	Origin      Reason = "origin"       // its arguments come from another upstream's data
 	Disclosure  Reason = "disclosure"   // it would tell third parties what it was guessed from
+	Unsteady    Reason = "unsteady"     // what it reads may change without notice: neither exclusive nor validated
 	Shadow      Reason = "shadow"       // it is only watched; said of one that all else allows
 )
 

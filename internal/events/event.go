@@ -31,7 +31,7 @@ const (
 	Session  Kind = "session"  // a client's session begins
 	Call     Kind = "call"     // a call of a client, or of a plan's step, when it has been answered
 	Prefetch Kind = "prefetch" // a guess, when it is known what became of it
-	Sent     Kind = "sent"     // requests that went upstream for a call (Seq) after that was told of: only Upstream, Tool and Sent
+	Sent     Kind = "sent"     // requests that went upstream and are not in the line of their call: that was told of before; or (Prefetched) of a guess, whose own line comes when its fate is known
 	Choice   Kind = "choice"   // what was thought of after an answer, when it is known what would have been right
 	Plan     Kind = "plan"     // a plan, when it has ended
 	Level    Kind = "level"    // a host or a session may be guessed at more or less freely from now on
@@ -84,8 +84,8 @@ type Event struct {
 	Bytes      int64   `json:"bytes,omitempty"`       // of the result, as the upstream gave it
 	Tokens     int64   `json:"tokens,omitempty"`      // an estimate, from the bytes
 	IsError    bool    `json:"is_error,omitempty"`    // the answer is an error, or says isError
-	Error      string  `json:"error,omitempty"`       // of failed: cancelled, timeout, unavailable, refused or limited; of is_error: empty
-	Sent       int     `json:"sent,omitempty"`        // tools/call requests that really went to the upstream for it
+	Error      string  `json:"error,omitempty"`       // of failed: cancelled, timeout, unavailable, refused or unanswered; of is_error: empty
+	Sent       int     `json:"sent,omitempty"`        // tools/call requests that really went to the upstream for it; those of a prefetch are told of in a line of kind sent before
 	Host       string  `json:"host,omitempty"`        // whose limits counted
 
 	// Of call.

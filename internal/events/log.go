@@ -196,6 +196,14 @@ func (l *Log) Flush() {
 	l.wait(l.write())
 }
 
+// Tell is Flush for who does not want to wait for a disk: all that was added before has
+// been told to Each.
+func (l *Log) Tell() {
+	l.ask(false)
+	l.tell()
+	l.write()
+}
+
 // Close flushes the log and ends it. What is added later is told to Each at once, and
 // not written.
 func (l *Log) Close() {

@@ -46,9 +46,6 @@ func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	t, lease := x.s.named(p, l, name)
 	if lease == nil {
-		if l == upstream.Tools {
-			x.unknownTool(name)
-		}
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
 	if t.name != name {
@@ -135,7 +132,10 @@ func (x *exchange) begin() bool {
 	if x.query.Use.File != "" {
 		return false // the file may be slow to look at
 	}
-	x.obtain(x.ctx, x.turn, req, done)
+	x.obtain(x.ctx, x.turn, req, func(answer upstream.Answer, from source, err error) {
+		x.entry.from = from
+		done(answer, err)
+	})
 	return true
 }
 
@@ -150,7 +150,9 @@ func (x *exchange) ask() (upstream.Answer, error) {
 	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
 		return x.askAcross(req)
 	}
-	answer, err := x.watching(x.fetch(x.ctx, x.turn, req))
+	o := x.fetch(x.ctx, x.turn, req)
+	x.entry.from = o.from
+	answer, err := x.watching(o.answer, o.err)
 	if err != nil {
 		return answer, err
 	}
@@ -159,23 +161,26 @@ func (x *exchange) ask() (upstream.Answer, error) {
 
 // fetch answers the request from the store, from another call's flight, or by
 // its upstream, and waits for the answer.
-func (x *exchange) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
+func (x *exchange) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request) outcome {
 	if !x.storable() {
-		return x.run(ctx, x.lease, turn, req)
+		answer, err := x.run(ctx, x.lease, turn, req)
+		return outcome{answer: answer, err: err}
 	}
 	done := make(chan outcome, 1)
-	x.obtain(ctx, turn, req, func(answer upstream.Answer, err error) { done <- outcome{answer, err} })
-	o := <-done
-	return o.answer, o.err
+	x.obtain(ctx, turn, req, func(answer upstream.Answer, from source, err error) { done <- outcome{answer, from, err} })
+	return <-done
 }
 
 // obtain answers a storable request from the store, from another call's flight,
 // or by its upstream. It does not wait for any of them; done is called once.
-func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) {
+func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, source, error)) {
 	var own outcome // of the flight that this call began, if it did
 	leads := false
 	joining, patience, tire := x.s.srv.foresight.joining(ctx, x.query.Key)
-	alone := func() { done(x.run(ctx, x.lease, x.lease.Turn(), req)) }
+	alone := func() {
+		answer, err := x.run(ctx, x.lease, x.lease.Turn(), req)
+		done(answer, source{}, err)
+	}
 	hear := func(method string, params []byte) {
 		if leads || method == "notifications/progress" { // logs are for who made the call
 			req.Notify(method, params)
@@ -188,22 +193,22 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 			x.tired()
 			x.s.srv.work.Go(alone)
 		case o.Err != nil:
-			done(upstream.Answer{}, o.Err)
+			done(upstream.Answer{}, source{}, o.Err)
 		case o.How == dedup.Fetched:
 			x.s.srv.foresight.compared(x.lease, x.tool, o.Trial)
-			done(x.noted(own.answer, o), own.err)
+			done(x.noted(own.answer, o), source{}, own.err)
 		case o.Alone:
 			x.s.srv.work.Go(alone)
 		default:
-			x.served(o)
-			done(x.stored(o), nil)
+			answer, from := x.stored(o)
+			done(answer, from, nil)
 		}
 	}}
 	x.s.srv.store.Do(joining, x.query, w, func(ctx context.Context, f *dedup.Flight) {
 		leads = true
 		lead := x.shared(req, f)
 		settle := func(answer upstream.Answer, err error) {
-			own = outcome{answer, err}
+			own = outcome{answer: answer, err: err}
 			f.Worth(x.worth(x.lease))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 		}

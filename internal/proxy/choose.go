@@ -105,6 +105,10 @@ func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[ex
 	j.early = true
 	j.judgement = j.judgeCall(p, o.at, m)
 	out := forecast.World{Key: j.query.Key}
+	if !steady(o.at, m, &j.judgement) && j.storable() {
+		out.Reason = enrich.Unsteady
+		return out
+	}
 	if w.forbids(p, o.at, j) {
 		out.Reason = enrich.NotSpeculatable
 		return out

@@ -34,7 +34,7 @@ type exchange struct {
 	gone  bool   // its call goes on without it, and has its passage and turn
 	span  span
 	entry entry      // what the record will say of it
-	at    *plan.Step // of a plan; nil: it is none
+	makes *plan.Step // whose call it is; nil: of no plan
 
 	back     atomic.Bool // its upstream has answered
 	token    []byte      // of its progress, raw; nil: it has none, or nobody has looked yet
@@ -70,6 +70,7 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 	x := &exchange{job: job{s: s, method: m.Method, params: m.Params}, msg: m, to: to}
 	x.hop, x.stateless = revision.ReadHop(m.Params)
 	if err := x.admit(ctx); err != nil {
+		x.refusedCall()
 		x.fail(err)
 		return nil
 	}

@@ -108,7 +108,7 @@ func TestForeseenNotBefore(t *testing.T) {
 	}{
 		{"off", func(o *proxy.Options) { o.Enrichment.Mode = "off" }, nil, ""},
 		{"shadow", func(o *proxy.Options) { o.Enrichment.Mode = "shadow" }, nil, "shadow"},
-		{"others may change it", func(o *proxy.Options) { o.Upstreams[0].Exclusive = false }, nil, "not_speculatable"},
+		{"others may change it", func(o *proxy.Options) { o.Upstreams[0].Exclusive = false }, nil, "unsteady"},
 		{"improbable", func(o *proxy.Options) { o.Enrichment.MinProbability = 0.95 }, nil, "low_probability"},
 		{"a write", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesLocal}}}, "not_speculatable"},
 		{"of unknown effect", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.Indeterminate}}}, "not_speculatable"},

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type thought struct {
 
 	called bool
 	void   bool          // something changed what it would have answered
+	until  time.Time     // until when a call could have been answered by it
 	lead   time.Duration // from the choice to the call
 	took   time.Duration // of the call's own fetch; 0: not known, or it needed none
 }
@@ -78,8 +80,11 @@ func (f *side) consider(g *forecast.Guess, why enrich.Reason, j *job, whole int)
 		size = int(g.Model.Cost.TypicalKB * 1024)
 	}
 	t := &thought{
-		exact: exact{g.Tool, g.Arguments}, p: g.P, reason: string(why), j: j,
+		exact: exact{g.Tool, g.Arguments}, p: g.P, reason: string(why), j: j, until: r.until,
 		value: ms(g.Latency.Mean()), tokens: int(estimate(size)),
+	}
+	if g.Model != nil && g.Model.Cost.Freshness > 0 {
+		t.until = r.at.Add(g.Model.Cost.Freshness)
 	}
 	if whole > 0 {
 		t.tokens = min(t.tokens, whole)
@@ -105,7 +110,7 @@ func (f *side) came(tool, arguments string, at time.Time) *thought {
 	var best *thought
 	for _, r := range slices.Backward(f.rounds) {
 		for _, t := range r.thoughts {
-			if t.tool != tool || t.arguments != arguments || t.called || t.void || at.After(r.until) {
+			if t.tool != tool || t.arguments != arguments || t.called || t.void || at.After(t.until) {
 				continue
 			}
 			if best == nil || best.j == nil && t.j != nil {
@@ -129,66 +134,82 @@ func (f *side) void(stale func(tool, arguments string) bool) {
 	}
 }
 
+// open is until when the guesses of the round may be of use.
+func (r *round) open() time.Time {
+	open := r.until
+	for _, t := range r.thoughts {
+		if t.j != nil && !t.called && !t.void && t.until.After(open) {
+			open = t.until
+		}
+	}
+	return open
+}
+
 // judge records the rounds of which everything is known, the oldest first; all if the
 // session has ended.
 func (f *side) judge(v *watched, now time.Time, all bool) {
 	n := 0
 	for _, r := range f.rounds {
-		if !all && now.Before(r.until) && len(f.rounds)-n <= keepRounds {
+		if !all && now.Before(r.open()) && len(f.rounds)-n <= keepRounds {
 			break
 		}
-		f.at.member.recordChoice(v, f, r, now)
+		v.s.srv.events.Add(r.event(v.s.recorded, f.at.Name(), now))
+		for id, t := range f.called {
+			if slices.Contains(r.thoughts, t) {
+				delete(f.called, id) // its answer was not seen
+			}
+		}
 		n++
 	}
 	f.rounds = slices.Delete(f.rounds, 0, n)
 }
 
-// recordChoice tells the log of one round.
-func (m *member) recordChoice(v *watched, f *side, r *round, now time.Time) {
+// event is what the record says of the round.
+func (r *round) event(session, upstream string, now time.Time) events.Event {
 	e := events.Event{
-		Kind: events.Choice, At: r.at, Session: v.s.recorded, Upstream: f.at.Name(), After: r.after,
-		Candidates: r.count, Issued: r.issued, Reasons: r.declined, Unresolved: now.Before(r.until),
+		Kind: events.Choice, At: r.at, Session: session, Upstream: upstream, After: r.after,
+		Candidates: r.count, Issued: r.issued, Reasons: r.declined, Unresolved: now.Before(r.until), Top: r.top(),
 	}
-	if open := r.count - r.issued; open > 0 {
-		for _, n := range r.declined {
-			open -= n
-		}
-		if open > 0 { // they never got a place
-			r.declined[string(enrich.Cap)] += open
-		}
+	open := r.count - r.issued
+	for _, n := range r.declined {
+		open -= n
+	}
+	if open > 0 { // they never got a place
+		r.declined[string(enrich.Cap)] += open
 	}
 	var seen []enrich.Seen
-	for _, t := range r.thoughts {
-		seen = append(seen, t.seen())
+	for i, t := range r.thoughts {
+		seen = append(seen, t.seen(i))
 		if t.called && t.j == nil {
 			e.LateCalled++
 		}
 	}
 	e.BestMS, e.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: r.budget, Slots: r.slots})
-	slices.SortStableFunc(r.thoughts, func(a, b *thought) int {
-		if a.p != b.p {
-			if a.p > b.p {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.arguments, b.arguments)
-	})
-	for _, t := range r.thoughts[:min(keepTop, len(r.thoughts))] {
-		d := events.Decision{Tool: t.tool, P: t.p, Reason: t.reason, ValueMS: t.value, Tokens: int64(t.tokens), Called: t.called}
-		e.Top = append(e.Top, d)
-	}
-	v.s.srv.events.Add(e)
+	e.AchievedMS = min(e.AchievedMS, e.BestMS) // slots that came free later are none of the choice's
+	return e
 }
 
-// seen is the thought as it looks now.
-func (t *thought) seen() enrich.Seen {
+// top are the likeliest candidates.
+func (r *round) top() (top []events.Decision) {
+	slices.SortStableFunc(r.thoughts, func(a, b *thought) int {
+		return cmp.Or(cmp.Compare(b.p, a.p), strings.Compare(a.arguments, b.arguments))
+	})
+	for _, t := range r.thoughts[:min(keepTop, len(r.thoughts))] {
+		top = append(top, events.Decision{
+			Tool: clipped(t.tool), P: t.p, Reason: t.reason, ValueMS: t.value, Tokens: int64(t.tokens), Called: t.called,
+		})
+	}
+	return top
+}
+
+// seen is the thought as it looks now; its key tells it from the others of its round.
+func (t *thought) seen(key int) enrich.Seen {
 	took := t.took
 	if t.j != nil {
 		took = time.Duration(t.j.took.Load())
 	}
 	return enrich.Seen{
-		HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,
+		Key: key, HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,
 		Issued: t.j != nil, Barred: t.j == nil && barred(enrich.Reason(t.reason)),
 	}
 }

@@ -25,20 +25,21 @@ type job struct {
 	one    [1]*leased // where they stand if they are one
 	judgement
 
-	number   call.Number  // in the record; zero: it is not recorded
-	sends    atomic.Int32 // tools/call requests that went upstream, and were not told of yet
-	recorded *atomic.Bool // its call was told of; nil: a guess, which is told of later
-	id       uint64       // of a call that is watched; 0: it is not
-	sentAt   atomic.Int64 // when, in Unix ns
-	took     atomic.Int64 // ns from its sending to its answer; 0: there was none
-	shared   atomic.Int64 // ns of that in which its host had other calls too
-	early    bool         // nobody has made it yet
-	step     bool         // it is a step of a plan: the client is not given its answer as it is
-	gate     *gate        // of a step that asks whether it may be sent; nil: nobody need be asked
-	doubt    atomic.Bool  // it failed, and may have been run
-	free     bool         // of a guess: no argument was read off a result or learned
-	due      *due         // of a guess: until when a call waits for it; nil: for ever
-	late     func()       // of a guess: called when its server has answered after all; nil: nobody cares
+	number call.Number          // in the record; zero: it is not recorded
+	sends  atomic.Int32         // tools/call requests that went upstream, and were not told of yet
+	over   *atomic.Bool         // its call was told of; nil: a guess, which is told of later
+	id     uint64               // of a call that is watched; 0: it is not
+	sentAt atomic.Int64         // when, in Unix ns
+	took   atomic.Int64         // ns from its sending to its answer; 0: there was none
+	shared atomic.Int64         // ns of that in which its server had other calls too
+	stay   atomic.Pointer[stay] // with its server; nil: it was not sent
+	early  bool                 // nobody has made it yet
+	step   bool                 // it is a step of a plan: the client is not given its answer as it is
+	gate   *gate                // of a step that asks whether it may be sent; nil: nobody need be asked
+	doubt  atomic.Bool          // it failed, and may have been run
+	free   bool                 // of a guess: no argument was read off a result or learned
+	due    *due                 // of a guess: until when a call waits for it; nil: for ever
+	late   func()               // of a guess: called when its server has answered after all; nil: nobody cares
 
 	// passage is taken on arrival and goes with the first sending; a request that
 	// is sent again takes another one.
@@ -116,7 +117,6 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 		j.returned(l, err)
 		v := verdict(answer, err)
 		j.blamed(l, v)
-		j.shared.Store(int64(slot.Shared()))
 		slot.Leave(v)
 		j.settle(l, passage, answer, err)
 		done(answer, err)
@@ -133,6 +133,13 @@ func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upst
 
 var errNotSent = errors.New("not sent")
 
+// answerMayCome reports whether a server may still be at a call that ended so: nobody
+// waits for it any more.
+func answerMayCome(err error) bool {
+	var away *upstream.Unavailable
+	return err != errNotSent && !errors.As(err, &away)
+}
+
 // sent notes that a tools/call goes to its upstream now.
 func (j *job) sent(l *leased) {
 	if j.method != "tools/call" {
@@ -140,6 +147,7 @@ func (j *job) sent(l *leased) {
 	}
 	now := time.Now()
 	j.sentAt.Store(now.UnixNano())
+	j.stay.Store(j.s.srv.companies.of(l.Instance()).enter(now))
 	if j.id != 0 {
 		j.s.srv.foresight.desk.Began(l.Instance(), j.id, j.tool, j.early, now)
 	}
@@ -152,8 +160,14 @@ func (j *job) returned(l *leased, err error) {
 		return
 	}
 	now := time.Now()
-	if err == nil {
+	if stay := j.stay.Load(); err == nil {
 		j.took.Store(max(now.UnixNano()-j.sentAt.Load(), 1))
+		j.shared.Store(int64(stay.shared(now)))
+		stay.leave(now)
+	} else if answerMayCome(err) {
+		time.AfterFunc(lingers, func() { stay.leave(time.Now()) })
+	} else {
+		stay.leave(now)
 	}
 	if j.id == 0 {
 		return
@@ -188,10 +202,12 @@ func (j *job) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstr
 // and waits for the outcome.
 func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter func(context.Context) (*limit.Slot, error)) (upstream.Answer, error) {
 	passage, slot := j.take(l), (*limit.Slot)(nil)
-	req.Late = passage.End
-	if j.late != nil {
-		req.Late = func() {
-			passage.End()
+	req.Late = func() {
+		passage.End()
+		if stay := j.stay.Load(); stay != nil {
+			stay.leave(time.Now())
+		}
+		if j.late != nil {
 			j.late()
 		}
 	}
@@ -206,7 +222,6 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 		j.returned(l, err)
 		v := verdict(answer, err)
 		j.blamed(l, v)
-		j.shared.Store(int64(slot.Shared()))
 		slot.Leave(v)
 	}
 	j.settle(l, passage, answer, err)

@@ -19,17 +19,20 @@ const (
 )
 
 // stored is the answer that came from the store or another call's flight.
-func (x *exchange) stored(o dedup.Outcome) upstream.Answer {
+func (x *exchange) stored(o dedup.Outcome) (upstream.Answer, source) {
+	from := source{
+		how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First, size: len(o.Body),
+	}
 	how, body := string(o.How), o.Body
 	if o.Same && x.mayRefer() {
 		x.s.delivered.Referenced(x.query.Key)
 		how, body = "reference", reference(o.Age)
-		x.entry.spared = max(0, len(o.Body)-len(body))
+		from.spared = max(0, len(o.Body)-len(body))
 	}
 	meta := jsonrpc.Get(body, "_meta")
 	meta = jsonrpc.Set(meta, metaDisposition, jsonrpc.AppendString(nil, how))
 	meta = jsonrpc.Set(meta, metaAge, milliseconds(o.Age))
-	return upstream.Answer{Result: jsonrpc.Set(body, "_meta", hinted(meta, o)), Stateless: o.Stateless}
+	return upstream.Answer{Result: jsonrpc.Set(body, "_meta", hinted(meta, o)), Stateless: o.Stateless}, from
 }
 
 // noted is the answer that this call fetched, as the server wrote it unless there

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/events"
@@ -13,8 +14,9 @@ import (
 // observer tells the record what no single call shows: levels, harm, and how the
 // limits and the store stand.
 type observer struct {
+	glanced atomic.Int64 // when it last looked, in Unix ns
+
 	mu    sync.Mutex
-	at    time.Time           // when it last looked
 	state time.Time           // when the state was last told
 	harm  speculate.HarmStats // that was told
 	names map[int]string      // the desk's number of a session → its name in the record
@@ -43,43 +45,59 @@ func (o *observer) gone(number int) {
 	delete(o.names, number)
 }
 
-// observe tells the record what has changed, if it was not told just now, or is to be
-// told in any case.
-func (s *Server) observe(always bool) {
-	o, now := &s.observer, time.Now()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !always && now.Sub(o.at) < observeEvery {
-		return
+// glance has the record told what has changed, if that was not done just now. It is
+// asked with every call, and waits for nothing.
+func (s *Server) glance(now time.Time) {
+	last := s.observer.glanced.Load()
+	if now.UnixNano()-last >= int64(observeEvery) && s.observer.glanced.CompareAndSwap(last, now.UnixNano()) {
+		s.work.Go(func() { s.observe(true) })
 	}
-	o.at = now
-	desk := s.foresight.desk
-	for _, c := range desk.Changes() {
-		at := c.At
-		if at.IsZero() {
-			at = now
-		}
-		s.events.Add(events.Event{Kind: events.Level, At: at, Host: c.Host, Session: o.names[c.Session], From: c.From, To: c.To, Why: c.Why})
-	}
-	s.tellHarmLocked(desk.Stats().Harm, now)
-	if now.Sub(o.state) >= stateEvery {
-		o.state = now
-		st := s.store.Stats()
-		sessions, _ := s.all()
-		e := events.Event{Kind: events.State, At: now, Sessions: len(sessions), Store: &events.Store{
-			Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
-		}}
-		for _, h := range s.hosts() {
-			e.Hosts = append(e.Hosts, h)
-		}
+}
+
+// observe tells the record what has changed: levels, harm, and, if it is wanted, how
+// the limits and the store stand.
+func (s *Server) observe(state bool) {
+	for _, e := range s.observed(time.Now(), state) {
 		s.events.Add(e)
 	}
 }
 
-// tellHarmLocked records the harm that was done since it was last told.
-func (s *Server) tellHarmLocked(now speculate.HarmStats, at time.Time) {
-	told := s.observer.harm
-	s.observer.harm = now
+// observed is what there is to tell.
+func (s *Server) observed(now time.Time, state bool) (all []events.Event) {
+	o, desk := &s.observer, s.foresight.desk
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range desk.Changes() {
+		if c.At.IsZero() {
+			c.At = now
+		}
+		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: o.names[c.Session], From: c.From, To: c.To, Why: c.Why})
+	}
+	harm := desk.Stats().Harm
+	all = append(all, moreHarm(o.harm, harm, now)...)
+	o.harm = harm
+	if state && now.Sub(o.state) >= stateEvery {
+		o.state = now
+		all = append(all, s.state(now))
+	}
+	return all
+}
+
+// state is how the limits and the store stand.
+func (s *Server) state(now time.Time) events.Event {
+	st := s.store.Stats()
+	sessions, _ := s.all()
+	e := events.Event{Kind: events.State, At: now, Sessions: len(sessions), Store: &events.Store{
+		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
+	}}
+	for _, h := range s.hosts() {
+		e.Hosts = append(e.Hosts, h)
+	}
+	return e
+}
+
+// moreHarm is the harm that was done between the two.
+func moreHarm(told, now speculate.HarmStats, at time.Time) (all []events.Event) {
 	for _, h := range []struct {
 		why string
 		n   int64
@@ -91,9 +109,10 @@ func (s *Server) tellHarmLocked(now speculate.HarmStats, at time.Time) {
 		{"question", now.Questions - told.Questions, 0},
 	} {
 		if h.n > 0 || h.ms > 0 {
-			s.events.Add(events.Event{Kind: events.Harm, At: at, Why: h.why, LatencyMS: h.ms, Count: max(h.n, 1)})
+			all = append(all, events.Event{Kind: events.Harm, At: at, Why: h.why, LatencyMS: h.ms, Count: max(h.n, 1)})
 		}
 	}
+	return all
 }
 
 // hosts says what every host allows at the moment.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
@@ -72,7 +73,7 @@ func (x *exchange) giveModel(uri string) {
 	if l == nil {
 		t, l = x.s.named(p, upstream.Tools, name)
 	}
-	if err != nil || l == nil {
+	if err != nil || l == nil || !l.has(t.name) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: uri + ": want " + modelsURI + "upstream/tool; no tool is named so"})
 		return
 	}
@@ -82,6 +83,16 @@ func (x *exchange) giveModel(uri string) {
 		return
 	}
 	x.give(uri, "application/json", string(text))
+}
+
+// has reports whether the session may call a tool that the upstream is known to have.
+func (l *leased) has(tool string) bool {
+	offer := l.Offer()
+	if offer == nil || !l.member.allows(tool) {
+		return false
+	}
+	_, ok := offer.Find(upstream.Tools, tool)
+	return ok
 }
 
 // statsEvery is the least time between two notices that the stats have changed.
@@ -95,12 +106,14 @@ type statsNews struct {
 	timer *time.Timer // that is going to tell them; nil: nothing new
 	last  time.Time
 	ended bool
+	open  sync.WaitGroup // that will tell them, or do
 }
 
-// happened has the watchers told, now or when the last notice is long enough ago.
-func (s *Server) happened() {
+// happened has the watchers told, now or when the last notice is long enough ago. That
+// somebody looked is no news.
+func (s *Server) happened(e *events.Event) {
 	n := &s.news
-	if n.watchers.Load() == 0 {
+	if n.watchers.Load() == 0 || e.Kind == events.Begin || e.Kind == events.State {
 		return
 	}
 	n.mu.Lock()
@@ -108,37 +121,52 @@ func (s *Server) happened() {
 	if n.timer != nil || n.ended {
 		return
 	}
+	n.open.Add(1)
 	n.timer = time.AfterFunc(max(0, statsEvery-time.Since(n.last)), s.tellWatchers)
 }
 
 func (s *Server) tellWatchers() {
 	n := &s.news
+	defer n.open.Done()
 	n.mu.Lock()
 	n.timer, n.last = nil, time.Now()
 	n.mu.Unlock()
 	sessions, _ := s.all()
 	for _, session := range sessions {
-		for _, uri := range []string{statsURI, summaryURI} {
-			params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-			session.publish("notifications/resources/updated", params)
-			session.mu.Lock()
-			watches := slices.Contains(session.ownWatched, uri)
-			session.mu.Unlock()
-			if watches {
-				session.tell("notifications/resources/updated", params)
-			}
+		if session.tellsOfItself() {
+			session.tellOfStats(statsURI)
+			session.tellOfStats(summaryURI)
 		}
+	}
+}
+
+// tellOfStats tells a client that subscribed to a resource of the proxy's own that it
+// has changed.
+func (s *session) tellOfStats(uri string) {
+	const updated = "notifications/resources/updated"
+	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
+	for _, l := range s.listeners() {
+		if slices.Contains(l.uris, uri) {
+			l.send(updated, params)
+		}
+	}
+	s.mu.Lock()
+	watches := slices.Contains(s.ownWatched, uri)
+	s.mu.Unlock()
+	if watches {
+		s.tell(updated, params)
 	}
 }
 
 // stop ends the notices.
 func (n *statsNews) stop() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.ended = true
-	if n.timer != nil {
-		n.timer.Stop()
+	if n.timer != nil && n.timer.Stop() {
+		n.open.Done()
 	}
+	n.mu.Unlock()
+	n.open.Wait()
 }
 
 // watchStats notes that a client of the handshake era wants to be told of changes, or

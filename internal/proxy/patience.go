@@ -73,7 +73,7 @@ func (w *foresight) joining(ctx context.Context, k call.Key) (joining context.Co
 
 // tired holds against the guesses at a tool that a call waited for one in vain.
 func (x *exchange) tired() {
-	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.sighting.at)
+	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.entry.came)
 	s.srv.foresight.insist(func(w *foresight) {
 		w.outlookOn(l).forecast.Harm(tool)
 		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.ForegroundWait, waited)

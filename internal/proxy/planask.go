@@ -241,7 +241,7 @@ func (r *planRun) forsake(why error) {
 		<-r.done
 		if r.report != nil {
 			structured, _ := r.answer()
-			r.record("which was cancelled", structured)
+			r.keepAnswer("which was cancelled", structured)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/deliver"
@@ -86,6 +87,8 @@ type planRun struct {
 	report *plan.Report
 	refuse error // why it was not run
 
+	recorded atomic.Bool // what became of it
+
 	over    int       // steps that have ended; with the next two of the runner's goroutine alone
 	reached float64   // of the steps, as last told
 	told    time.Time // when something was last told of items
@@ -140,6 +143,9 @@ func (r *planRun) run() {
 		Call:   r.call, Ended: r.ended, Item: r.item, Idle: r.idle, Tokens: tokens,
 	}
 	r.report = runner.Run(r.ctx, r.plan)
+	if r.current() == nil { // its client was asked something, and has not come back
+		r.tell(nil, nil, true)
+	}
 }
 
 // attend waits until the plan has ended or cannot go on without its client, and
@@ -176,14 +182,17 @@ func (x *exchange) finishPlan(r *planRun) {
 	x.shown(structured, blocks, r.report.Failed())
 	switch {
 	case x.ctx.Err() != nil:
-		r.record("which was cancelled", structured)
+		r.keepAnswer("which was cancelled", structured)
 	case x.s.id != "" && r.wrote(): // a client that has lost its connection comes back, and asks
-		r.record("whose answer may have been lost", structured)
+		r.keepAnswer("whose answer may have been lost", structured)
 	}
 }
 
-// tell records what became of the plan.
+// tell records what became of the plan, once.
 func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
+	if r.recorded.Swap(true) {
+		return
+	}
 	e := events.Event{
 		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recorded, Plan: r.number, Tool: r.own.name,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
@@ -224,8 +233,8 @@ func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	})
 }
 
-// record keeps an answer that nobody may have read.
-func (r *planRun) record(why string, structured []byte) {
+// keepAnswer keeps an answer that nobody may have read.
+func (r *planRun) keepAnswer(why string, structured []byte) {
 	r.keep(fmt.Sprintf("plan %d, %s", r.number, why), structured)
 }
 

@@ -74,7 +74,7 @@ func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *
 func (f *side) event(l *leased, g *forecast.Guess, j *job, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: j.number.Session, Seq: j.number.Seq,
-		Upstream: l.Name(), Tool: g.Tool, Class: string(j.class), Host: j.hostOn(l),
+		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(j.class), Host: j.hostOn(l),
 		RawArguments: []byte(g.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
 		Edge: g.Edge, Configured: g.Configured,
 	}

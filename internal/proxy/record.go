@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -27,10 +28,9 @@ import (
 
 // entry is what the record is going to say of a tools/call.
 type entry struct {
-	at      time.Time   // of its arrival; zero: it is not recorded
+	came    time.Time   // when it arrived; zero: it is not recorded
 	turn    int         // of the model
-	from    source      // of the answer; zero: a fetch of its own
-	spared  int         // bytes of the answer that a reference stood for
+	from    source      // of the answer; zero: a fetch of its own, or none
 	inlined int         // answers that were added to it
 	size    int         // bytes of the answer
 	sum     uint64      // of the answer; 0: not taken
@@ -44,6 +44,8 @@ type source struct {
 	backedOff  bool
 	age, took  time.Duration // since the fetch behind it began; how long that took
 	first      *dedup.Guess  // of which it is the first use; nil: of none
+	size       int           // bytes of it
+	spared     int           // bytes of it that a reference stood for
 }
 
 // recordID names a session in the record.
@@ -53,12 +55,12 @@ func recordID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// calls is what a client calls itself: name and version.
-func calls(info []byte) string {
+// clientName is what a client calls itself: name and version.
+func clientName(info []byte) string {
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
 	version, _ := jsonrpc.String(jsonrpc.Get(info, "version"))
 	name = strings.TrimSpace(name + " " + version)
-	return name[:min(len(name), 128)]
+	return clipped(name)
 }
 
 // last has the worker leave a session that has ended, and records its end after what
@@ -78,26 +80,39 @@ func (w *foresight) last(s *session) {
 	}
 }
 
+// longestName (bytes) is how much of a name is recorded: clients and servers make them up.
+const longestName = 128
+
+// clipped is a name as it is recorded.
+func clipped(name string) string {
+	if len(name) <= longestName {
+		return name
+	}
+	end := longestName
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return strings.Clone(name[:end]) // what it was cut from must not be kept with it
+}
+
 // next numbers a call or a guess of the session.
 func (s *session) next() call.Number { return call.Number{Session: s.recorded, Seq: s.numbered.Add(1)} }
 
 // enter notes that a tools/call has arrived, on the reader of its session.
 func (x *exchange) enter() {
-	x.number, x.recorded = x.s.next(), &x.entry.over
-	x.entry.at = time.Now()
-	x.entry.turn = x.s.turns.begin(x.entry.at)
+	x.number, x.over = x.s.next(), &x.entry.over
+	x.entry.came = time.Now()
+	x.entry.turn = x.s.turns.begin(x.entry.came)
 	x.trace()
-}
-
-// served notes what the answer comes from, where that is not a fetch of its own.
-func (x *exchange) served(o dedup.Outcome) {
-	x.entry.from = source{how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First}
-	x.entry.size = len(o.Body)
 }
 
 // weigh notes what the answer is like, before anything is added to it.
 func (x *exchange) weigh(answer upstream.Answer, err error) {
-	if x.entry.at.IsZero() || err != nil || x.entry.from.how != "" {
+	if x.entry.came.IsZero() || err != nil {
+		return
+	}
+	if x.entry.from.how != "" {
+		x.entry.size = x.entry.from.size
 		return
 	}
 	x.entry.size = len(answer.Result)
@@ -112,27 +127,28 @@ func sum(result []byte) uint64 { return xxhash.Sum64(result) | 1 }
 // record tells the log of a tools/call, once.
 func (x *exchange) record(answer upstream.Answer, err error) {
 	r := &x.entry
-	if r.at.IsZero() || r.over.Swap(true) {
+	if r.came.IsZero() || r.over.Swap(true) {
 		return
 	}
 	now := time.Now()
 	x.s.turns.end(now)
 	e := events.Event{
-		Kind: events.Call, At: r.at, Session: x.number.Session, Seq: x.number.Seq,
-		Upstream: x.lease.Name(), Tool: x.tool, Class: string(x.class), Turn: r.turn + 1, Host: x.hostOn(x.lease),
-		LatencyMS: ms(now.Sub(r.at)), UpstreamMS: ms(time.Duration(x.took.Load())), Sent: int(x.sends.Swap(0)),
+		Kind: events.Call, At: r.came, Session: x.number.Session, Seq: x.number.Seq,
+		Upstream: x.lease.Name(), Tool: clipped(x.tool), Class: string(x.class), Turn: r.turn + 1, Host: x.hostOn(x.lease),
+		LatencyMS: ms(now.Sub(r.came)), UpstreamMS: ms(time.Duration(x.took.Load())), Sent: int(x.sends.Swap(0)),
 		Disposition: events.Fetched, Bytes: int64(r.size), Tokens: estimate(r.size), ResultSum: r.sum,
 		Inlined: r.inlined, RawArguments: x.argumentsToRecord(),
 	}
 	if x.of != nil {
-		e.Plan, e.Step, e.Needs = x.of.number, x.at.ID, x.of.needs(x.at)
+		e.Plan, e.Step, e.Needs = x.of.number, x.makes.ID, x.of.needs(x.makes)
 	}
 	if from := &r.from; from.how != "" {
 		e.Disposition = events.Disposition(from.how)
 		e.Prefetched, e.BackedOff, e.AgeMS = from.prefetched, from.backedOff, ms(from.age)
 		e.HiddenMS = max(0, ms(from.took)-e.LatencyMS)
-		e.Reference, e.NotResent = r.spared > 0, int64(r.spared)
+		e.Reference, e.NotResent = from.spared > 0, int64(from.spared)
 		if from.first != nil {
+			from.first.Report(x.number)
 			e.UseOf = from.first.Number().Seq
 			e.UseOfSession = elsewhere(from.first.Number(), x.number)
 		}
@@ -144,6 +160,7 @@ func (x *exchange) record(answer upstream.Answer, err error) {
 		e.IsError = true
 	}
 	x.s.srv.events.Add(e)
+	x.s.srv.glance(now)
 	if end := x.span.end; end != nil {
 		told := e // else every event would be on the heap
 		end(&told)
@@ -192,16 +209,19 @@ func (j *job) worth(l *leased) time.Duration {
 // of already, they are told of by themselves.
 func (j *job) wentOut(l *leased, requests int) {
 	j.sends.Add(int32(requests))
-	if j.recorded == nil {
-		j.s.srv.untold.Add(int64(requests))
+	if j.over == nil { // of a guess: long before its fate
+		j.tellSent(l, requests)
+	} else if j.over.Load() {
+		j.tellSent(l, int(j.sends.Swap(0)))
 	}
-	if j.recorded == nil || !j.recorded.Load() {
-		return
-	}
-	if n := j.sends.Swap(0); n > 0 {
+}
+
+// tellSent tells of requests that are not in the line of their call.
+func (j *job) tellSent(l *leased, n int) {
+	if n > 0 {
 		j.s.srv.events.Add(events.Event{
 			Kind: events.Sent, At: time.Now(), Session: j.number.Session, Seq: j.number.Seq,
-			Upstream: l.Name(), Tool: j.tool, Sent: int(n),
+			Upstream: l.Name(), Tool: clipped(j.tool), Sent: n, Prefetched: j.over == nil,
 		})
 	}
 }
@@ -226,12 +246,17 @@ func reasonFor(err error, gone bool) string {
 	return "unanswered"
 }
 
-// unknownTool records a call of what no upstream has.
-func (x *exchange) unknownTool(name string) {
+// refusedCall records a tools/call that was answered before anybody was asked: of what no
+// upstream has, or not put as it should be.
+func (x *exchange) refusedCall() {
+	if x.msg.Method != "tools/call" || !x.entry.came.IsZero() {
+		return
+	}
+	name, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "name"))
 	n := x.s.next()
 	x.s.srv.events.Add(events.Event{
 		Kind: events.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
-		Tool: name[:min(len(name), 128)], Disposition: events.Failed, Error: "refused",
+		Tool: clipped(name), Disposition: events.Failed, Error: "refused",
 	})
 }
 
@@ -276,14 +301,17 @@ func (g *guessEntry) known(e *events.Event) bool {
 	default:
 		e.Fate, e.Cause = events.Wasted, g.guess.Why()
 	}
-	if by := g.guess.By(); e.Fate != events.Wasted {
+	if e.Fate != events.Wasted {
+		by, ok := g.guess.By()
+		if !ok {
+			return false // it will be told of with its call
+		}
 		e.UsedBy, e.BySession = by.Seq, elsewhere(by, call.Number{Session: e.Session})
 	}
 	if sent := g.job.sentAt.Load(); sent != 0 {
 		e.At = time.Unix(0, sent)
 	}
 	e.LatencyMS, e.Sent = ms(time.Duration(g.job.took.Load())), int(g.job.sends.Swap(0))
-	g.job.s.srv.untold.Add(-int64(e.Sent))
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = g.failed, int64(g.size), estimate(g.size), g.sum
 	return true
 }

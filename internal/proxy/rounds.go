@@ -34,7 +34,7 @@ func interruptible(method string) bool {
 // handshake era and makes the call again with the answers, until the result is
 // complete.
 func (x *exchange) fulfil(req *upstream.Request, result []byte) (upstream.Answer, error) {
-	params := x.msg.Params
+	params := req.Params
 	if params == nil {
 		params = []byte("{}")
 	}
@@ -144,6 +144,7 @@ type parked struct {
 
 type outcome struct {
 	answer upstream.Answer
+	from   source // of the answer, where it is another's
 	err    error
 }
 
@@ -175,12 +176,12 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	x.s.work.Go(func() {
 		defer turn.Leave()
 		defer x.drop()
-		answer, err := x.fetch(call, turn, req)
+		o := x.fetch(call, turn, req)
 		cancel(nil)
 		x.s.mu.Lock()
 		delete(x.s.across, p)
 		x.s.mu.Unlock()
-		p.done <- outcome{answer, err}
+		p.done <- o
 	})
 	return x.await(p)
 }
@@ -210,6 +211,7 @@ func (x *exchange) target() string {
 func (x *exchange) await(p *parked) (upstream.Answer, error) {
 	select {
 	case o := <-p.done:
+		x.entry.from = o.from
 		return o.answer, o.err
 	case q := <-p.own:
 		return x.park(p, q)

@@ -81,14 +81,14 @@ type Server struct {
 	events *events.Log
 	tally  *telemetry.Tally
 
-	pages    []page       // served beside MCP
-	untold   atomic.Int64 // requests sent on guesses of which the record does not tell yet
-	observer observer
-	news     statsNews
-	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
-	began    time.Time
-	work     sync.WaitGroup // flights, which belong to no session
-	scopes   atomic.Uint64  // sessions so far
+	pages     []page // served beside MCP
+	observer  observer
+	companies companies
+	news      statsNews
+	rejected  atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
+	began     time.Time
+	work      sync.WaitGroup // flights, which belong to no session
+	scopes    atomic.Uint64  // sessions so far
 
 	foresight *foresight
 	schemas   *schemas
@@ -147,7 +147,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	record.Log = o.Log
 	record.Each = func(e *events.Event) {
 		s.tally.Add(e)
-		s.happened()
+		s.happened(e)
 		if o.Record.Each != nil {
 			o.Record.Each(e)
 		}
@@ -242,7 +242,9 @@ func (s *Server) Apply(o Options) {
 	old := s.policy.Load()
 	o.Log, o.HTTP, o.Version = old.Log, old.HTTP, old.Version
 	o.Trace = old.Trace
-	s.events.Reconfigure(o.Record.Full, !o.Unrecorded)
+	if o.Record.Full != old.Record.Full || o.Unrecorded != old.Unrecorded {
+		s.events.Reconfigure(o.Record.Full, !o.Unrecorded)
+	}
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
 	if o.Models == nil {
 		o.Models = old.Models

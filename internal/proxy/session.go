@@ -122,7 +122,7 @@ func (s *session) open(client upstream.Client) {
 		s.mu.Lock()
 		s.client, s.opened = client, time.Now()
 		s.mu.Unlock()
-		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recorded, Client: calls(client.Info)})
+		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recorded, Client: clientName(client.Info)})
 		s.adopt()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {
@@ -321,6 +321,11 @@ func (s *session) end(why error) {
 	wg.Wait()
 	s.work.Wait()
 	s.srv.store.Drop(s.scope)
+	for _, l := range leases {
+		if !l.Shared() {
+			s.srv.companies.forget(l.Instance())
+		}
+	}
 	s.srv.kept.drop(s)
 	s.srv.foresight.last(s) // after all its guesses have met their fate
 	s.srv.mu.Lock()

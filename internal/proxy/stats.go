@@ -11,8 +11,8 @@ import (
 // Report is everything there is to say of the proxy: what the record adds up to, and
 // what stands at the moment.
 func (s *Server) Report() telemetry.Stats {
-	s.observe(true)
-	s.events.Flush()
+	s.observe(false)
+	s.events.Tell()
 	now := time.Now()
 	out := s.tally.Stats(now)
 	s.complete(&out)
@@ -21,8 +21,8 @@ func (s *Server) Report() telemetry.Stats {
 
 // View is what the dashboard shows.
 func (s *Server) View() telemetry.View {
-	s.observe(true)
-	s.events.Flush()
+	s.observe(false)
+	s.events.Tell()
 	v := s.tally.View(time.Now())
 	s.complete(&v.Stats)
 	return v
@@ -37,9 +37,6 @@ func (s *Server) complete(out *telemetry.Stats) {
 	out.Config = s.config()
 	out.Hosts = s.hosts()
 	out.Totals.Prefetch.Open = engine.Prefetch.Issued - out.Totals.Prefetch.Issued
-	if out.Totals.UpstreamCalls += s.untold.Load(); out.Totals.Calls > 0 {
-		out.Totals.Amplification = float64(out.Totals.UpstreamCalls) / float64(out.Totals.Calls)
-	}
 	out.Totals.Candidates = engine.Prefetch.Candidates // those of choices under way too
 	declined := make(map[string]int64, len(engine.Prefetch.Declined))
 	for why, n := range engine.Prefetch.Declined {

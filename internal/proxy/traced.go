@@ -27,7 +27,7 @@ func (x *exchange) trace() {
 	meta := jsonrpc.Get(x.msg.Params, "_meta")
 	parent, _ := jsonrpc.String(jsonrpc.Get(meta, "traceparent"))
 	state, _ := jsonrpc.String(jsonrpc.Get(meta, "tracestate"))
-	x.span.parent, x.span.state, x.span.end = begin(parent, state, x.tool, x.entry.at)
+	x.span.parent, x.span.state, x.span.end = begin(parent, state, x.tool, x.entry.came)
 }
 
 // traced are the params with the trace context that goes upstream.

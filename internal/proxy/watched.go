@@ -160,7 +160,6 @@ func (w *foresight) answered(h *answerSeen) {
 	f.judge(v, h.at, false)
 	w.publish(o, h.tool)
 	w.tally.learn(o, h.at)
-	w.srv.observe(false)
 	if o.at.dull() {
 		return
 	}
@@ -222,6 +221,6 @@ func (w *foresight) leave(s *session) {
 		}
 	}
 	delete(w.watched, s)
-	w.srv.observe(true)
+	w.srv.observe(false)
 	w.srv.observer.gone(v.desk.Number())
 }

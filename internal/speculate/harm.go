@@ -20,6 +20,9 @@ func (h Harm) String() string { return harms[h] }
 // and moves nothing: it is what two calls cost each other anywhere.
 const leastWait = time.Millisecond
 
+// mostWait is the longest wait that one harm is taken to be.
+const mostWait = time.Hour
+
 // Harm notes harm done by a guess to that host, of that session if it is known:
 // both lose a level, unless they have lost one since they last started a guess. A
 // question is one tool's way, and costs its host none. wait is how long a real call waited, for ForegroundWait.
@@ -34,7 +37,8 @@ func (d *Desk) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
 	case RateLimited:
 		d.counts.Harm.RateLimited++
 	case ForegroundWait:
-		d.counts.waited += max(0, wait)
+		wait = min(max(0, wait), mostWait)
+		d.counts.waited += wait
 		if wait < leastWait {
 			return
 		}

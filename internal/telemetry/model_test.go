@@ -70,7 +70,7 @@ func drawLine(t *rapid.T) events.Event {
 	}
 	yes := func() bool { return rapid.Bool().Draw(t, "yes") }
 	e := events.Event{
-		Kind:     rapid.SampledFrom([]events.Kind{events.Session, events.Call, events.Call, events.Call, events.Call, events.Prefetch, events.Prefetch, events.Choice, events.Plan, events.Harm, events.End}).Draw(t, "kind"),
+		Kind:     rapid.SampledFrom([]events.Kind{events.Session, events.Call, events.Call, events.Call, events.Call, events.Prefetch, events.Prefetch, events.Choice, events.Plan, events.Harm, events.Sent, events.End}).Draw(t, "kind"),
 		At:       start.Add(time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "at")) * time.Second),
 		Session:  one("a", "b", "c"),
 		Seq:      number(0, 1, 2, 3, 4, 5, 6),
@@ -174,10 +174,14 @@ func (l lines) totals(perToken float64) telemetry.Totals {
 		}
 		return bytes / perToken
 	}
+	requests := func(e *events.Event) float64 { return float64(e.Sent) }
+	ofGuess := func(e *events.Event) bool { return e.Prefetched }
+	others := l.kind(events.Sent).where(func(e *events.Event) bool { return !e.Prefetched })
+	open := max(0, l.kind(events.Sent).where(ofGuess).sum(requests)-guesses.sum(requests)) // of which there is no line yet
 	f := telemetry.Totals{Part: telemetry.Part{
 		Calls: int64(len(calls)), ServedStored: as(events.Hit), Joined: as(events.Joined), Fetched: as(events.Fetched), Failed: as(events.Failed),
 		Errors:        calls.n(func(e *events.Event) bool { return e.IsError }),
-		UpstreamCalls: int64(append(calls, guesses...).sum(func(e *events.Event) float64 { return float64(e.Sent) })),
+		UpstreamCalls: int64(calls.sum(requests) + guesses.sum(requests) + others.sum(requests) + open),
 		HiddenMS:      served.sum(func(e *events.Event) float64 { return e.HiddenMS }),
 		HiddenByPrefetch: served.where(func(e *events.Event) bool { return e.UseOf > 0 }).sum(func(e *events.Event) float64 {
 			return e.HiddenMS
@@ -190,6 +194,7 @@ func (l lines) totals(perToken float64) telemetry.Totals {
 		}) + finished.sum(func(e *events.Event) float64 { return float64(e.BytesOut) / perToken }))),
 	}}
 	p := &f.Prefetch
+	p.Open = int64(open)
 	p.Issued, p.Used, p.Late, p.Compared = int64(len(guesses)), became(events.Used)+became(events.Late), became(events.Late), became(events.Compared)
 	p.Dispatched = guesses.n(func(e *events.Event) bool { return e.Sent > 0 })
 	p.Accuracy, p.Timeliness = over(float64(p.Used), float64(p.Issued)), over(float64(became(events.Used)), float64(p.Used))
@@ -237,7 +242,8 @@ func (l lines) totals(perToken float64) telemetry.Totals {
 // by are the figures of each tool, or upstream.
 func (l lines) by(perToken float64, name func(e *events.Event) string) map[string]telemetry.Part {
 	all := make(map[string]telemetry.Part)
-	counted := append(l.calls(), l.prefetches()...)
+	sent := l.kind(events.Sent).where(func(e *events.Event) bool { return e.Upstream != "" || e.Prefetched })
+	counted := slices.Concat(l.calls(), l.prefetches(), sent)
 	for i := range counted {
 		if of := name(&counted[i]); of != "" {
 			all[of] = counted.where(func(e *events.Event) bool { return name(e) == of }).totals(perToken).Part
@@ -280,7 +286,11 @@ func (l lines) series(now time.Time) []telemetry.Point {
 	for i := range l {
 		e := &l[i]
 		latency := lines{*e}.sum(func(e *events.Event) float64 { return e.LatencyMS })
-		if over := e.At.Add(time.Duration(latency * float64(time.Millisecond))); over.After(latest[e.Process]) {
+		took := latency
+		if e.Kind != events.Call && e.Kind != events.Prefetch && e.Kind != events.Plan {
+			took = 0 // of what it tells
+		}
+		if over := e.At.Add(time.Duration(took * float64(time.Millisecond))); over.After(latest[e.Process]) {
 			latest[e.Process] = over
 		}
 		switch one := l[i : i+1]; {

@@ -100,7 +100,11 @@ func end(e *events.Event) int64 {
 	if at == 0 {
 		return 0
 	}
-	return at + int64(ms(e.LatencyMS)*1e3)
+	switch e.Kind {
+	case events.Call, events.Prefetch, events.Plan: // of others LatencyMS is no time since At
+		return at + int64(ms(e.LatencyMS)*1e3)
+	}
+	return at
 }
 
 // up is for how many seconds processes ran, those that run until now.

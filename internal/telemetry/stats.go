@@ -77,7 +77,7 @@ type PrefetchPart struct {
 	Late       int64            `json:"late"`       // it had to wait for the rest of the fetch
 	Compared   int64            `json:"compared"`   // only held against what a call fetched for itself
 	Wasted     map[string]int64 `json:"wasted"`     // cause → how many
-	Open       int64            `json:"open"`       // of which nobody knows yet what becomes of them
+	Open       int64            `json:"open"`       // begun, and nobody knows yet what becomes of them; not in issued
 	Accuracy   float64          `json:"accuracy"`   // used / issued
 	Timeliness float64          `json:"timeliness"` // there when it was asked for / used
 }

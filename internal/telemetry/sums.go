@@ -20,7 +20,8 @@ const (
 type sums struct {
 	sum Totals // its Part has sums only
 
-	saved, sent            float64 // tokens that were not, and that were, sent to clients
+	under                  int64   // requests of guesses of which there is no line yet
+	saved, toClient        float64 // tokens that were not, and that were, sent to clients
 	savedBytes, sentBytes  float64 // the same, where only bytes are known
 	seenBytes, seenTokens  float64 // of answers of which both are known
 	latency, fetch, result spread
@@ -99,11 +100,22 @@ func (s *sums) prefetch(e *events.Event) {
 		bump(&p.Wasted, cause(e), 1)
 	}
 	s.sum.UpstreamCalls += count(int64(e.Sent))
+	s.under -= count(int64(e.Sent))
 	if e.LatencyMS > 0 && e.Cause != "dropped" { // what was dropped was cut short
 		s.fetch.add(ms(e.LatencyMS))
 	}
 	s.seen(e)
 	s.predicted(e)
+}
+
+// sent counts requests that are not in the line of their call. Those of a guess are in
+// its line too, which comes later, or never if the process was killed.
+func (s *sums) sent(e *events.Event) {
+	if e.Prefetched {
+		s.under += count(int64(e.Sent))
+	} else {
+		s.sum.UpstreamCalls += count(int64(e.Sent))
+	}
 }
 
 func (s *sums) choice(e *events.Event) {
@@ -167,7 +179,7 @@ func (s *sums) tokens(e *events.Event) {
 	}
 	if bytes > 0 && tokens > 0 {
 		s.saved += kept * tokens / bytes
-		s.sent += sent * tokens / bytes
+		s.toClient += sent * tokens / bytes
 	} else {
 		s.savedBytes += kept
 		s.sentBytes += sent
@@ -193,12 +205,14 @@ func (s *sums) totals(perToken float64) Totals {
 
 func (s *sums) part(perToken float64) Part {
 	p := s.sum.Part
+	p.Prefetch.Open = max(0, s.under)
+	p.UpstreamCalls += p.Prefetch.Open
 	p.Amplification = share(float64(p.UpstreamCalls), float64(p.Calls))
 	p.Prefetch.Wasted = cloned(p.Prefetch.Wasted)
 	p.Prefetch.Accuracy = share(float64(p.Prefetch.Used), float64(p.Prefetch.Issued))
 	p.Prefetch.Timeliness = share(float64(p.Prefetch.Used-p.Prefetch.Late), float64(p.Prefetch.Used))
 	p.TokensSaved = int64(math.Round(s.saved + s.savedBytes/perToken))
-	p.TokensToClient = int64(math.Round(s.sent + s.sentBytes/perToken))
+	p.TokensToClient = int64(math.Round(s.toClient + s.sentBytes/perToken))
 	p.LatencyMS = s.latency.quantiles()
 	p.FetchMS = s.fetch.quantiles()
 	p.ResultKB = s.result.quantiles()

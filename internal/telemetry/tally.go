@@ -92,7 +92,7 @@ func (t *Tally) Add(e *events.Event) {
 	case events.Prefetch:
 		t.prefetch(e, s, p)
 	case events.Sent:
-		t.late(e, s)
+		t.sent(e, s)
 	case events.Choice:
 		t.choice(e, s)
 	case events.Plan:
@@ -113,16 +113,20 @@ func (t *Tally) Add(e *events.Event) {
 	}
 }
 
-// late counts requests that went out for a call after that was told of.
-func (t *Tally) late(e *events.Event, s *session) {
-	n := count(int64(e.Sent))
-	t.total.sum.UpstreamCalls += n
+// sent counts requests that are not in the line of their call, and guesses under way.
+func (t *Tally) sent(e *events.Event, s *session) {
+	of := []*sums{t.total}
+	if e.Upstream != "" || e.Prefetched {
+		of = append(of, t.tool(e.Upstream, e.Tool).sums)
+	}
 	if e.Upstream != "" {
-		t.tool(e.Upstream, e.Tool).sum.UpstreamCalls += n
-		t.upstream(e.Upstream).sum.UpstreamCalls += n
+		of = append(of, t.upstream(e.Upstream))
 	}
 	if s != nil {
-		s.sum.UpstreamCalls += n
+		of = append(of, s.sums)
+	}
+	for _, f := range of {
+		f.sent(e)
 	}
 }
 
