@@ -14,7 +14,7 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/limit",
+		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/limit",
 		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/scrub", "internal/speculate",
 		"internal/state", "internal/telemetry", "internal/tracing", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
@@ -27,6 +27,7 @@ var allowed = map[string][]string{
 	"internal/speculate": {"internal/call"},
 	"internal/forecast":  {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
 	"internal/nearest":   {},
+	"internal/clients":   {"internal/scrub"},
 	"internal/events":    {"internal/jsonrpc"},
 	"internal/telemetry": {"internal/events"},
 	"internal/metrics":   {"internal/telemetry"},

@@ -57,6 +57,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = explain(args, stdout, stderr)
 	case "replay":
 		err = runReplay(ctx, args, stdout, stderr)
+	case "import":
+		err = runImport(args, stdout, stderr)
 	case "stats":
 		err = runStats(ctx, args, stdout, stderr)
 	case "dashboard":
@@ -167,6 +169,7 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	asJSON := fs.Bool("json", false, "")
 	speed := fs.Float64("speed", 0, "")
 	show := fs.Bool("show-config", false, "")
+	keep := fs.String("keep", "", "")
 	if err := parse(fs, args, usageDemo, stdout); err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		_, err := io.WriteString(stdout, demo.Config)
 		return err
 	}
-	return demo.Run(ctx, demo.Options{Stdout: stdout, Stderr: stderr, JSON: *asJSON, Speed: *speed})
+	return demo.Run(ctx, demo.Options{Stdout: stdout, Stderr: stderr, JSON: *asJSON, Speed: *speed, Keep: *keep})
 }
 
 func demoUpstream(ctx context.Context, args []string) error {

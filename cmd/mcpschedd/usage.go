@@ -5,13 +5,14 @@ import (
 	"io"
 )
 
-const usageMain = `usage: mcpschedd [serve|demo|check|explain|stats|dashboard|tune|replay|version] [flags]
+const usageMain = `usage: mcpschedd [serve|demo|import|check|explain|stats|dashboard|tune|replay|version] [flags]
 
 mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
 and your servers in its configuration file.
 
   serve      run the proxy on stdio (the default), or with --http ADDR
   demo       play a short agent session, direct and through the proxy
+  import     take over the servers that an MCP client is configured with
   check      validate the configuration; --connect also tries every upstream
   explain    what is known of one tool, and who says so
   stats      what running proxies did and saved, or recorded ones
@@ -64,7 +65,7 @@ For example:
   mcpschedd explain github/list_issues
 `
 
-const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR] [--show-config]
+const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR] [--keep DIR] [--show-config]
 
 Plays one agent session against two embedded MCP servers, straight and through
 mcpschedd, and prints the waits side by side. Needs no network.
@@ -72,6 +73,8 @@ mcpschedd, and prints the waits side by side. Needs no network.
   --json          print the figures as JSON
   --speed FACTOR  divide think and tool times, and those that mcpschedd is told,
                   by this (default 4)
+  --keep DIR      leave what mcpschedd wrote in DIR, a new or empty folder: its
+                  record is in DIR/events, for mcpschedd stats and dashboard
   --show-config   print what mcpschedd is told of the two servers, and play nothing
 `
 
@@ -89,6 +92,8 @@ func help(args []string, w io.Writer) error {
 			text = usageDemo
 		case "replay":
 			text = usageReplay
+		case "import":
+			text = usageImport
 		case "stats":
 			text = usageStats
 		case "dashboard":

@@ -1,0 +1,57 @@
+package clients_test
+
+import (
+	"bytes"
+	"testing"
+
+	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
+)
+
+// FuzzRead: whatever a file holds, what comes of it is a configuration that loads, has
+// each server once under its own name, and lacks none of them.
+func FuzzRead(f *testing.F) {
+	for _, file := range realFiles {
+		f.Add([]byte(file))
+	}
+	for _, seed := range []string{
+		``, `{`, `[]`, `{"mcpServers":[]}`, `{"mcpServers":{"a":1}}`, `{"mcpServers":{"":{"command":"~x"},"_":{"command":"~"},"__":{"command":"./~"}}}`,
+		`{"servers":{"a":{"url":"http://${"},"b":{"url":"https://x${env:"},"c":{"url":"${A}"},"d":{"url":"http://[::1"}}}`,
+		`{"mcpServers":{"a":{"command":"$${A}${:-}${a b}${A:-${B}}","args":["$${","$","$${A}","\u0000","\ud800"],"env":{"":"x","a=b":"y","A\n":"z","é":1}}}}`,
+		`{"mcpServers":{"plan":{"command":"x","excludeTools":["[","a*",""],"cwd":"~bob"},"plan ":{"command":"y","envFile":"~/x"}}}`,
+		`{"mcpServers":{"a":{"url":"http://h","headers":{"A b":"x","X":"\u0001","":"","Y":"a\nb"}}}}`,
+		"{\"mcpServers\":{\"a\":{\"command\":\"\xff\"}}} // end", `{"mcp":{"servers":{"a\nb\u2028":{"command":"x","nope\n[upstreams.b]":1}}}}`,
+		`{"mcpServers":{"a":{"command":"x","args":["--","--token","t","--token","--x","TOKEN=","=","token=;","Bearer ","Authorization: "]}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 32<<10 {
+			t.Skip()
+		}
+		r := clients.NewReader(clients.Options{Dir: "/p", Home: "/home/ann"})
+		_ = r.Read("/home/ann/.claude.json", data) // what it has read before a mistake counts as well
+		got := r.Import()
+		text := clients.TOML(got.Servers)
+		c, err := config.Parse("/x/pipeline_config.toml", text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if len(c.Upstreams) != len(got.Servers) {
+			t.Fatalf("got %d upstreams of %d servers:\n%s", len(c.Upstreams), len(got.Servers), text)
+		}
+		var have []clients.Existing
+		for i, u := range c.Upstreams {
+			if u.Name != got.Servers[i].Name {
+				t.Fatalf("got %s, want %s", u.Name, got.Servers[i].Name)
+			}
+			have = append(have, clients.Existing{Name: u.Name, Command: u.Command, URL: u.URL, Args: u.Args})
+		}
+		if missing, _, _ := clients.Missing(got.Servers, have); len(missing) > 0 {
+			t.Fatalf("missing %v from\n%s", missing, text)
+		}
+		if _, err := config.Parse("/x/pipeline_config.toml", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))); err != nil {
+			t.Fatalf("with other line ends: %v", err)
+		}
+	})
+}

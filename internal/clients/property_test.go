@@ -1,0 +1,187 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
+)
+
+const (
+	lettersAndDigits = "abcdefghijkmnpqrstuvwxyzABCDEFGHIJKLMNPQRSTUVWXYZ0123456789"
+	printable        = lettersAndDigits + ` !"#$%&'()*+,-./:;<=>?@[\]^_{|}~` + "`"
+)
+
+func letters(alphabet string, least, most int) *rapid.Generator[string] {
+	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]byte(alphabet)), least, most), func(b []byte) string { return string(b) })
+}
+
+// random is what a service makes up: letters and digits, both.
+func random(least, most int) *rapid.Generator[string] {
+	return rapid.Map(letters(lettersAndDigits, least, most), func(s string) string { return "a7" + s + "Z3" })
+}
+
+// shaped are secrets that are known by themselves.
+var shaped = rapid.OneOf(
+	rapid.Map(letters(lettersAndDigits, 36, 36), func(s string) string { return "ghp_" + s }),
+	rapid.Map(letters(lettersAndDigits, 40, 60), func(s string) string { return "sk-ant-api03-" + s }),
+	rapid.Map(letters("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16, 16), func(s string) string { return "AKIA" + s }),
+	rapid.Map(letters(lettersAndDigits, 24, 24), func(s string) string { return "xoxb-123456789012-1234567890123-" + s }),
+)
+
+// a secret, and an entry in which it stands.
+type planted struct{ secret, entry string }
+
+// words that tell a secret, as names of variables, headers, options and members have them.
+var telling = rapid.SampledFrom([]string{"API_KEY", "token", "GITHUB_PAT", "x-api-key", "dbPassword", "AUTH", "MY_SECRET_2", "accessToken", "OPENAI_APIKEY", "Cookie", "client-secret", "PGPASSWORD", "SESSION"})
+
+func quote(s string) string {
+	out, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+func command(args ...string) string {
+	out, err := json.Marshal(args)
+	if err != nil {
+		panic(err)
+	}
+	return `{"command": "x", "args": ` + string(out) + `}`
+}
+
+// plant puts a secret somewhere.
+func plant(t *rapid.T) planted {
+	word := telling.Draw(t, "word")
+	password := rapid.Map(letters(printable, 6, 30), func(s string) string { return "Qx7" + s }).Draw(t, "password")
+	key := random(8, 40).Draw(t, "key")
+	long := random(24, 60).Draw(t, "long")
+	shape := shaped.Draw(t, "shape")
+	around := rapid.SampledFrom([]string{"", "v=", "see ", "https://h/", "${A}", "${env:B} ", "$"}).Draw(t, "around")
+	entries := []planted{
+		{password, `{"command": "x", "env": {` + quote(word) + `: ` + quote(password) + `}}`},
+		{password, `{"command": {"path": "x", "env": {` + quote(word) + `: ` + quote(around+password) + `}}}`},
+		{password, `{"url": "https://h/", "headers": {` + quote(word) + `: ` + quote(password) + `}}`},
+		{password, `{"url": "https://h/", "headers": {"Authorization": ` + quote("Bearer "+password) + `}}`},
+		{password, command("--"+word, password)},
+		{password, command("--" + word + "=" + password)},
+		{password, command("-e", word+"="+password)},
+		{password, command("--header", word+": "+password)},
+		{key, command("-c", `{"a": 1, "`+word+`": "`+key+`", "b": 2}`)},
+		{key, command("-c", "serve --"+word+" "+key+" -v")},
+		{key, command("-c", "A=1 "+word+"="+key+" serve")},
+		{key, `{"url": ` + quote("https://h/mcp?a=1&"+word+"="+key+"&b=2") + `}`},
+		{key, `{"url": ` + quote("https://bob:"+key+"@h/mcp") + `}`},
+		{key, command("postgres://bob:" + key + "@h:5432/db")},
+		{long, `{"url": ` + quote("https://h/s/"+long+"/mcp") + `}`},
+		{long, `{"command": "x", "env": {"HOOK": ` + quote("https://h/services/"+long) + `, "PLAIN": ` + quote(long) + `}}`},
+		{key, `{"command": "x", "env": {"A": ` + quote("${"+strings.ReplaceAll(word, "-", "_")+":-"+key+"}") + `}}`},
+		{shape, command(around + shape)},
+		{shape, `{"command": "x", "env": {"A": ` + quote(around+shape+" z") + `}}`},
+		{shape, `{"command": ` + quote("/opt/"+around+shape) + `, "cwd": ` + quote("/srv/"+shape) + `, "envFile": ` + quote(shape) + `}`},
+		{shape, `{"command": "x", ` + quote(shape) + `: 1, "env": {` + quote(shape) + `: "1"}, "excludeTools": [` + quote(shape) + `]}`},
+		{password, `{"command": "x", "oauth": {"clientSecret": ` + quote(password) + `}}`},
+		{password, `{"command": ["x", ` + quote(password) + `], "args": {"token": ` + quote(password) + `}, "type": ` + quote(password) + `}`},
+	}
+	return rapid.SampledFrom(entries).Draw(t, "entry")
+}
+
+// TestSecretsStay: no part of a secret is in anything that comes out.
+func TestSecretsStay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var secrets, entries []string
+		for i := range rapid.IntRange(1, 4).Draw(t, "servers") {
+			p := plant(t)
+			secrets = append(secrets, p.secret)
+			entries = append(entries, fmt.Sprintf(`"s%d": %s`, i, p.entry))
+		}
+		file := `{"mcpServers": {` + strings.Join(entries, ",\n") + `}}`
+		out := everything(t, file)
+		for _, secret := range secrets {
+			const window = 6
+			for i := 0; i+window <= len(secret); i++ {
+				part := secret[i : i+window]
+				if strings.ContainsAny(part, lettersAndDigits) && strings.Contains(out, part) && !strings.Contains(strings.ReplaceAll(file, secret, ""), part) {
+					t.Fatalf("%q of %q came out of\n%s\n%s", part, secret, file, out)
+				}
+			}
+		}
+	})
+}
+
+// everything is all that comes of a file.
+func everything(t *rapid.T, file string) string {
+	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(file)); err != nil {
+		t.Fatal(err)
+	}
+	got := r.Import()
+	text := clients.TOML(got.Servers)
+	if _, err := config.Parse("/x/pipeline_config.toml", text); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	asJSON, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	all.WriteString(string(text) + string(asJSON) + strings.Join(clients.Next(got.Servers, nil, nil), "\n"))
+	for _, n := range got.Notes {
+		all.WriteString(n.String())
+	}
+	return all.String()
+}
+
+var (
+	reference = regexp.MustCompile(`\$\{[^}]*\}`)
+	variable  = regexp.MustCompile(`^\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}$`)
+)
+
+// TestTheRestIsAsItWas: what is filled in for the variables of an argument can make it
+// what it was, and nothing else of it has changed.
+func TestTheRestIsAsItWas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.OneOf(
+			rapid.SampledFrom([]string{"$", "$$", "{", "}", "${", "${A}", "${env:B}", "${C:-d}", "${}", "${a b}", " ", "=", "--key=", "token: ", "Bearer ", "https://h/", "bob:x@", "\n", "é", "\\", `"`, "-", "/"}),
+			letters(printable, 0, 8), shaped,
+		), 0, 8).Draw(t, "parts")
+		was := strings.Join(parts, "")
+		r := clients.NewReader(clients.Options{})
+		if err := r.Read("/f.json", []byte(`{"mcpServers": {"s": `+command(was)+`}}`)); err != nil {
+			t.Fatal(err)
+		}
+		got := r.Import().Servers[0]
+		c, err := config.Parse("/x.toml", clients.TOML([]clients.Server{got}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What a client would fill in, and what we would: both with marks for it.
+		const mark = "\x01"
+		resolved, err := c.Upstreams[0].Resolve(func(name string) (string, bool) {
+			if name == "DOLLAR" {
+				return "", false
+			}
+			return mark, true
+		})
+		if err != nil {
+			t.Fatalf("%v: %q of %q", err, got.Args, was)
+		}
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(resolved.Args[0]), mark, `(?s:.*)`)
+		filled := reference.ReplaceAllStringFunc(was, func(s string) string {
+			if variable.MatchString(s) {
+				return mark
+			}
+			return s
+		})
+		if !regexp.MustCompile("^" + pattern + "$").MatchString(filled) {
+			t.Fatalf("got %q of %q: %q does not match %s", got.Args[0], was, filled, pattern)
+		}
+	})
+}
