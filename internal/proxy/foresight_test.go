@@ -128,7 +128,7 @@ func TestForeseenNotBefore(t *testing.T) {
 			c.call("list", `{}`)
 			if test.want != "" {
 				until(t, s, "declined", func(st proxy.Stats) bool {
-					return st.Prefetch.Declined["not_speculatable"]+st.Prefetch.Declined["shadow"]+st.Prefetch.Declined["low_probability"]+st.Prefetch.Declined["disclosure"]+st.Prefetch.Declined["dollars"]+st.Prefetch.Declined["gate"] > 0
+					return st.Prefetch.Declined["not_speculatable"]+st.Prefetch.Declined["unsteady"]+st.Prefetch.Declined["shadow"]+st.Prefetch.Declined["low_probability"]+st.Prefetch.Declined["disclosure"]+st.Prefetch.Declined["dollars"]+st.Prefetch.Declined["gate"] > 0
 				})
 			}
 			if how := disposition(t, c.call("echo", `{"n":11}`)); how != "fetched" {
