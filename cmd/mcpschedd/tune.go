@@ -38,7 +38,9 @@ asks nobody.
 What you have set yourself stays as it is. What --write puts there ends in a
 comment "# tune ...: ...", and is brought up to date by the next --write until you
 change its value; make the line a comment, and it is not proposed again. Lines
-"# tune ... advice" are for you to decide, and are never settings.
+"# tune ... advice" are for you to decide, and are never settings. Of tools that
+nobody says what they do the lines to say it with follow, as comments; with
+--write they go to stderr.
 `
 
 // tuneFlags are its command line.
@@ -64,16 +66,23 @@ func runTune(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	l := t.layer(f.write)
 	if len(l.Blocks) == 0 {
 		fmt.Fprintf(stderr, "mcpschedd: nothing to propose from %s\n", t.summary())
-		return nil
 	}
-	if f.write {
+	classes := t.classes(l.Unclassified)
+	if f.write { // then what goes to stdout is a diff
+		io.WriteString(stderr, classes)
+		if len(l.Blocks) == 0 {
+			return nil
+		}
 		return t.write(l, stdout)
 	}
 	text, err := tune.Render(l)
 	if err != nil {
 		return err
 	}
-	_, err = stdout.Write(text)
+	if len(text) > 0 && classes != "" {
+		text = append(text, '\n')
+	}
+	_, err = stdout.Write(append(text, classes...))
 	return err
 }
 
@@ -133,6 +142,7 @@ func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
 	t.upstreams = known(options(c, dir, slog.New(slog.DiscardHandler)).Upstreams)
 	t.miner = tune.New(tune.Options{
 		Model:          t.model,
+		Missing:        t.missing,
 		MinProbability: c.Enrichment.MinProbability,
 		Waste:          span(c.Enrichment.WasteMS, time.Millisecond),
 		MaxAge:         time.Duration(c.Enrichment.MaxAge),
@@ -155,6 +165,14 @@ func (t *tuning) model(tool string) *valuemodel.Model {
 	return t.models.Resolve(valuemodel.Upstream{Name: owner}, name, valuemodel.Hints{}, valuemodel.Layer{})
 }
 
+// missing reports whether the upstream of a tool is configured, and did not list the
+// tool when it was asked last.
+func (t *tuning) missing(tool string) bool {
+	owner, name, _ := strings.Cut(tool, "/")
+	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner })
+	return i >= 0 && len(t.upstreams[i].tools()) > 0 && !t.upstreams[i].has(name)
+}
+
 // layer is what is proposed. Into a configuration goes nothing about upstreams that it
 // does not have.
 func (t *tuning) layer(write bool) tune.Layer {
@@ -163,18 +181,20 @@ func (t *tuning) layer(write bool) tune.Layer {
 	for _, note := range l.Notes {
 		t.note(note)
 	}
-	foreign := make(map[string]bool)
-	l.Blocks = slices.DeleteFunc(l.Blocks, func(b tune.Block) bool {
-		owner, _, ok := strings.Cut(b.Tool, "/")
+	told := make(map[string]bool)
+	foreign := func(tool string) bool {
+		owner, _, ok := strings.Cut(tool, "/")
 		if !ok || slices.ContainsFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner }) {
-			return len(b.Lines) == 0
+			return false
 		}
-		if !foreign[owner] {
-			foreign[owner] = true
+		if !told[owner] {
+			told[owner] = true
 			t.note(fmt.Sprintf("upstream %q is not in the configuration", owner))
 		}
-		return write || len(b.Lines) == 0
-	})
+		return true
+	}
+	l.Blocks = slices.DeleteFunc(l.Blocks, func(b tune.Block) bool { return foreign(b.Tool) && write || len(b.Lines) == 0 })
+	l.Unclassified = slices.DeleteFunc(l.Unclassified, func(tool string) bool { return foreign(tool) && write })
 	return l
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/events"
@@ -18,9 +20,7 @@ import (
 func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	var failed error
 	if len(f.events)+len(f.traces)+len(f.logs) == 0 {
-		if err := t.readOwn(ctx); err != nil {
-			return err
-		}
+		t.readOwn(ctx)
 	}
 	if len(f.events) > 0 {
 		failed = t.readEvents(ctx, f.events)
@@ -67,19 +67,28 @@ func (t *tuning) progress(format string, args ...any) {
 	}
 }
 
-// readOwn reads what the proxy has kept of its own work.
-func (t *tuning) readOwn(ctx context.Context) error {
-	if folder := t.dir.Path(eventsFolder); exists(folder) {
-		if err := t.readEvents(ctx, []string{folder}); err != nil {
-			return err
-		}
+// readOwn reads what the proxy has kept of its own work. What there is none of is
+// noted, for nobody has asked for it by name.
+func (t *tuning) readOwn(ctx context.Context) {
+	if folder := t.dir.Path(eventsFolder); !holds(folder, ".jsonl") {
+		t.note("no event logs in " + folder)
+	} else if err := t.readEvents(ctx, []string{folder}); err != nil && ctx.Err() == nil {
+		t.note("no event logs could be read: " + err.Error())
+	}
+	if folder := t.dir.Path("learned"); !holds(folder, "") {
+		t.note("nothing that was learned in " + folder)
 	}
 	for _, k := range t.upstreams {
 		if err := t.readLearned(k); err != nil {
 			t.warn(fmt.Sprintf("what was learned of upstream %q: %v", k.name(), err))
 		}
 	}
-	return nil
+}
+
+// holds reports whether a folder has a file whose name has that part.
+func holds(folder, part string) bool {
+	files, _ := os.ReadDir(folder) // as good as none, if it cannot be read
+	return slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), part) })
 }
 
 func exists(path string) bool {
@@ -178,6 +187,7 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	}
 	found, err := l.Read(ctx, dir)
 	if err != nil {
+		t.warn(err.Error())
 		return err
 	}
 	for _, note := range found.Notes() {

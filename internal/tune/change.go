@@ -128,6 +128,9 @@ func upstreamOf(tool string) string {
 func (m *Miner) proposeChanges(blocks map[string][]Line) {
 	for tool, c := range m.change() {
 		t := m.byNumber[tool]
+		if m.groundless(t.name) {
+			continue
+		}
 		m.add(blocks, t.name, m.proposeFreshness(t, c)...)
 		m.add(blocks, t.name, m.proposeGivingUp(t, c)...)
 		for w, n := range c.after {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"mcpschedd/internal/valuemodel"
 )
@@ -102,8 +101,10 @@ func (s *score) add(t *trial) {
 // picked is a rule that was found good.
 type picked struct {
 	rule
+	taken       map[uint64]bool // calls that others make
 	learn, held score
-	probability float64
+	hides       float64 // ms, if it is right
+	probability float64 // that it is right at least: the lower bound at 80 %
 }
 
 const mostPicked = 6 // follow-ups of one tool
@@ -123,13 +124,14 @@ func (m *Miner) pick(edges []*edge) []picked {
 		bestAt, bestSure := -1, 0.0
 		for i := range open {
 			p := m.score(open[i], taken)
-			if sure := lower(p.learn.right, p.learn.issues, once); m.good(&p) && sure > bestSure {
+			if sure := lower(p.learn.right, p.learn.issues, once); sure > bestSure && m.against(&p) == "" {
 				best, bestAt, bestSure = p, i, sure
 			}
 		}
 		if bestAt < 0 {
 			break
 		}
+		best.hides = m.hides(&best)
 		out = append(out, best)
 		for i := range best.cases {
 			if t := &best.cases[i]; best.covers(t) {
@@ -142,53 +144,57 @@ func (m *Miner) pick(edges []*edge) []picked {
 }
 
 func (m *Miner) score(r rule, taken map[uint64]bool) picked {
-	p := picked{rule: r}
-	for i := range r.cases {
-		t := &r.cases[i]
-		switch {
-		case !r.covers(t) || taken[t.call]:
-		case t.held:
+	p := picked{rule: r, taken: taken}
+	for t := range p.trials {
+		if t.held {
 			p.held.add(t)
-		default:
+		} else {
 			p.learn.add(t)
 		}
 	}
-	const trust = 4 // guesses that what was learned counts for, beside what was held out
-	seen := (float64(p.learn.right) + 0.5) / (float64(p.learn.issues) + 1)
-	p.probability = (float64(p.held.right) + trust*seen) / (float64(p.held.issues) + trust)
+	p.probability = lower(p.right(), p.issues(), once)
 	return p
 }
 
-// good reports whether a rule is proposed: it was seen often enough, and on both
-// parts it is likelier than what its guesses cost.
-func (m *Miner) good(p *picked) bool {
-	if p.learn.issues+p.held.issues < m.o.MinN || p.learn.right < leastSupport || p.held.issues == 0 {
-		return false
+// trials are those of the rule's calls that no other makes.
+func (p *picked) trials(yield func(*trial) bool) {
+	for i := range p.cases {
+		if t := &p.cases[i]; p.covers(t) && !p.taken[t.call] && !yield(t) {
+			return
+		}
 	}
-	hides := (p.learn.hidden + p.held.hidden) / float64(p.learn.right+p.held.right)
-	needs := m.needs(hides)
-	right, all := p.learn.right+p.held.right, p.learn.issues+p.held.issues
-	return p.probability >= needs && lower(right, all, once) >= 0.75*needs &&
-		ratio(p.learn.right, p.learn.issues) >= needs && ratio(p.held.right, p.held.issues) >= needs/2
 }
 
-// proposeFollowUps proposes what is not configured yet.
-func (m *Miner) proposeFollowUps(blocks map[string][]Line) {
+func (p *picked) right() int  { return p.learn.right + p.held.right }
+func (p *picked) issues() int { return p.learn.issues + p.held.issues }
+
+// proposeFollowUps proposes what is not configured yet. Of the pairs of tools of which
+// nothing is, it tells why not.
+func (m *Miner) proposeFollowUps(blocks map[string][]Line) (why map[[2]string]string) {
+	why = make(map[[2]string]string)
 	by := make(map[string][]*edge)
 	for _, words := range slices.Sorted(maps.Keys(m.edges)) {
 		e := m.edges[words]
+		if m.groundless(e.trigger) || m.groundless(e.tool) {
+			continue
+		}
 		if t := m.tools[e.tool]; t != nil && m.hopeless(t) {
+			why[[2]string{e.trigger, e.tool}] = "guesses at it have been wrong too often"
 			continue
 		}
 		by[e.trigger] = append(by[e.trigger], e)
 	}
 	for trigger, edges := range by {
+		found := make(map[string]bool)
 		for _, p := range m.pick(edges) {
+			found[p.tool] = true
 			if f := p.followUp(); !m.configured(trigger, &f) {
 				blocks[trigger] = append(blocks[trigger], Line{Key: "follow_up", Value: followUpTOML(&f), Evidence: p.evidence()})
 			}
 		}
+		m.failings(edges, found, why)
 	}
+	return why
 }
 
 // followUp is a rule as the configuration has it.
@@ -221,10 +227,9 @@ func (m *Miner) configured(trigger string, f *valuemodel.FollowUp) bool {
 }
 
 func (p *picked) evidence() string {
-	all := p.learn.issues + p.held.issues
-	text := fmt.Sprintf("%d of %d guesses right", p.learn.right+p.held.right, all)
+	text := fmt.Sprintf("%d of %d guesses right", p.right(), p.issues())
 	if p.held.issues > 0 {
 		text += fmt.Sprintf(", %d of %d in sessions that it was not read off", p.held.right, p.held.issues)
 	}
-	return text + "; " + strconv.Itoa(int(p.learn.hidden+p.held.hidden)) + " ms hidden"
+	return text + fmt.Sprintf("; each hides about %.0f ms", p.hides)
 }

@@ -32,18 +32,18 @@ type explainer struct {
 // spread is how often a value was seen.
 type spread struct{ n, sessions, last int }
 
-func newExplainer(sessions [][]step) *explainer {
+func newExplainer(sessions []session) *explainer {
 	x := &explainer{edges: make(map[string]*edge), fixed: make(map[[3]string]spread), calls: make(map[string]int)}
 	for i, s := range sessions {
-		for k := range s {
-			x.count(i, &s[k])
+		for k := range s.steps {
+			x.count(i, &s.steps[k])
 		}
 	}
 	return x
 }
 
 func (x *explainer) count(session int, s *step) {
-	if !s.target || len(s.args) > mostArguments {
+	if !s.target || s.failed || len(s.args) > mostArguments {
 		return
 	}
 	x.calls[s.tool]++
@@ -85,12 +85,13 @@ func tokenLike(value string) bool {
 	return digits+letters >= 16 && digits > 0 && letters > 0
 }
 
-// session explains the calls of a session.
-func (x *explainer) session(number int, s []step) {
+// session explains the calls of a session by those before them, but for calls of the
+// tools that are put aside.
+func (x *explainer) session(number int, s []step, aside map[string]bool) {
 	found := make([]*contents, len(s))
 	for i := range s {
 		t := &s[i]
-		if !t.target || t.repeat || len(t.args) > mostArguments || t.model.Disclosure == valuemodel.ThirdParty {
+		if !t.target || t.repeat || t.failed || len(t.args) > mostArguments || t.model.Disclosure == valuemodel.ThirdParty {
 			continue
 		}
 		names, values := members(t.args)
@@ -99,7 +100,7 @@ func (x *explainer) session(number int, s []step) {
 		}
 		done := make(map[string]bool)
 		for k := i - 1; k >= max(0, i-mostBack) && s[k].turn >= t.turn-mostTurns; k-- {
-			if s[k].turn == t.turn || s[k].failed || upstreamOf(s[k].tool) != upstreamOf(t.tool) {
+			if s[k].turn == t.turn || s[k].failed || aside[s[k].tool] || upstreamOf(s[k].tool) != upstreamOf(t.tool) {
 				continue
 			}
 			if found[k] == nil {

@@ -5,6 +5,8 @@ type Layer struct {
 	Blocks  []Block  // in the order of their headings
 	Notes   []string // what was seen and is no setting, such as names of tools that nobody knows
 	Sources []Source // what was read
+
+	Unclassified []string // tools that were called, and of which nobody says what they do: they are never guessed at
 }
 
 // Block is one table of the configuration.

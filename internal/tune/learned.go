@@ -73,7 +73,7 @@ func (m *Miner) proposeLearned(blocks map[string][]Line) {
 			continue
 		}
 		for _, l := range all {
-			if !m.configured(trigger, &l.follow) {
+			if !m.missing(upstreamOf(trigger)+"/"+l.follow.Tool) && !m.configured(trigger, &l.follow) {
 				m.add(blocks, trigger, Line{Key: "follow_up", Value: followUpTOML(&l.follow), Evidence: fmt.Sprintf(
 					"learned while calls were made: %.0f of %.0f guesses right, newer ones counting more", l.right, l.of)})
 			}

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ type Options struct {
 	Model    func(tool string) *valuemodel.Model // "upstream/tool" → what is known of it now; nil: nothing of any
 	MinN     int                                 // what is proposed was seen at least so often; default 10
 	Bytes    int64                               // bound on memory; default 96 MiB
+	Missing  func(tool string) bool              // "upstream/tool" → it is known that its upstream has no such tool: nothing is proposed of it; nil: of none
 	Upstream string                              // whose tools those of traces are, unless they name their own; "": they are asked for, and proposed, by their bare names
 
 	MinProbability float64       // that a follow-up needs; default 0.3
@@ -26,9 +28,11 @@ type Miner struct {
 	models map[string]*valuemodel.Model
 	edges  map[string]*edge // by its words
 
-	held      [][]step // sessions that are to be mined
+	held      []session // sessions that are to be mined
 	heldBytes int64
-	mined     int // sessions that have been
+	mined     int                       // sessions that have been
+	split     map[string]int            // trigger → sessions that have been, with calls of it
+	follows   map[[2]string]*succession // trigger and tool → how often the one came right after the other
 
 	tools    map[string]*tool
 	byNumber []*tool
@@ -61,6 +65,7 @@ func New(o Options) *Miner {
 	return &Miner{
 		o: o, models: make(map[string]*valuemodel.Model), edges: make(map[string]*edge), tools: make(map[string]*tool),
 		sessions: make(map[string]uint32), from: make(map[string]int), spoken: make(map[uint32][]said), counted: make(map[uint32]bool), learned: make(map[string][]learned),
+		split: make(map[string]int), follows: make(map[[2]string]*succession),
 	}
 }
 
@@ -104,8 +109,16 @@ func (m *Miner) Layer() Layer {
 		m.add(blocks, t.name, m.proposeSpeculate(t)...)
 	}
 	m.proposeChanges(blocks)
-	m.proposeFollowUps(blocks)
+	why := m.proposeFollowUps(blocks)
 	m.proposeLearned(blocks)
+	silent := m.silences(blocks, why)
+	for tool := range blocks {
+		if m.groundless(tool) {
+			delete(blocks, tool)
+		}
+	}
 	tidy(blocks)
-	return Layer{Blocks: ordered(blocks), Notes: m.notes(), Sources: m.sources}
+	return Layer{
+		Blocks: ordered(blocks), Notes: slices.Concat(m.notes(), silent), Sources: m.sources, Unclassified: m.unclassified(),
+	}
 }

@@ -1,8 +1,7 @@
 package tune
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -23,7 +22,7 @@ func (m *Miner) Event(e *events.Event) {
 		m.call(e)
 	case events.Prefetch:
 		if t := m.tool(e.Upstream + "/" + e.Tool); t != nil {
-			t.fate(e.Fate)
+			t.fate(e)
 			m.answer(e, t)
 		}
 	case events.Choice:
@@ -41,12 +40,11 @@ func (m *Miner) call(e *events.Event) {
 	m.source(e)
 	if e.Disposition != events.Fetched {
 		t.calls++
-	} else {
-		bytes := float64(e.Bytes)
-		if e.IsError {
-			bytes = 0
+		if e.Disposition != events.Failed && !e.IsError {
+			t.answers++
 		}
-		t.called(millis(e), e.UpstreamMS, bytes)
+	} else {
+		t.called(millis(e), e.IsError, e.UpstreamMS, float64(e.Bytes))
 		m.answer(e, t)
 	}
 	m.keep(e, t)
@@ -162,6 +160,9 @@ func (s *Source) span(at int64) {
 // keep keeps a call whose arguments were recorded, for follow-ups to be read off it.
 func (m *Miner) keep(e *events.Event, t *tool) {
 	const beside = 160 // bytes of a call beside its arguments
+	if len(e.Arguments) == 0 {
+		m.left.unsaid++
+	}
 	if len(e.Arguments) == 0 || len(e.Arguments) > mostArguments || e.Session == "" {
 		return
 	}
@@ -193,14 +194,14 @@ type said struct {
 
 // followEvents reads follow-ups off the calls whose arguments were recorded.
 func (m *Miner) followEvents() {
-	var sessions [][]step
-	for n := range uint32(len(m.sessions) + 1) {
+	var sessions []session
+	for id, n := range m.sessions {
 		calls := m.spoken[n]
-		if n == 0 || len(calls) < 2 {
+		if len(calls) < 2 {
 			continue
 		}
-		slices.SortStableFunc(calls, func(a, b said) int { return int(a.seq - b.seq) })
-		sessions = append(sessions, m.steps(calls))
+		slices.SortStableFunc(calls, func(a, b said) int { return cmp.Compare(a.seq, b.seq) })
+		sessions = append(sessions, session{sum(id), calls[0].at, m.steps(calls)})
 	}
 	clear(m.spoken)
 	m.kept = 0
@@ -227,7 +228,7 @@ func (m *Miner) steps(calls []said) []step {
 // Trace adds the calls of some recorded sessions, in the order in which they were
 // made. Sessions of two calls of it are never the same.
 func (m *Miner) Trace(name string, calls []replay.Call) {
-	sessions := m.sessionsOf(calls)
+	sessions := m.sessionsOf(name, calls)
 	number := make(map[string]uint32)
 	var from, to int64
 	for i := range calls {
@@ -262,14 +263,11 @@ func (m *Miner) recorded(c *replay.Call, session uint32) {
 		return
 	}
 	var at int64
-	var took, bytes float64
+	var took float64
 	if c.Start != nil && c.End != nil {
 		at, took = *c.Start, float64(*c.End-*c.Start)
 	}
-	if !c.Failed {
-		bytes = float64(c.Bytes)
-	}
-	t.called(at, took, bytes)
+	t.called(at, c.Failed, took, float64(c.Bytes))
 	s := m.step(c)
 	if at <= 0 {
 		return
@@ -292,32 +290,4 @@ func sum(texts ...string) uint64 {
 		h.Write([]byte{0xff})
 	}
 	return max(h.Sum64(), 1)
-}
-
-// left is what there was no room for.
-type left struct{ tools, calls, arguments int }
-
-// notes say what was left out, and which tools nobody knows.
-func (m *Miner) notes() []string {
-	var out []string
-	say := func(n int, what string) {
-		if n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	say(m.left.tools, fmt.Sprintf("lines left out: they name more than %d tools", mostTools))
-	say(m.left.calls, "answers not compared with others: there was no room for them")
-	say(m.left.arguments, "calls that no follow-up was read off: there was no room for their arguments")
-	var strange []string
-	for _, t := range m.byNumber {
-		if k := m.model(t.name); t.calls > 0 && (k == unknown || k.Class == valuemodel.Indeterminate && k.Classify == "" && k.Sources["side_effect_class"] == "default") {
-			strange = append(strange, t.name)
-		}
-	}
-	slices.Sort(strange)
-	if n := len(strange); n > 0 {
-		names, _ := json.Marshal(strange[:min(n, 20)])
-		out = append(out, fmt.Sprintf("nobody says what %d tools do, so that they are never guessed at: %s", n, names))
-	}
-	return out
 }

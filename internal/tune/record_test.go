@@ -285,6 +285,10 @@ func TestLearned(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0], `args = { number = "$result.items[*].n", owner = "$args.owner" }, max = 1 }`) {
 		t.Errorf("got %q, want the first of the list, and no more", got)
 	}
+	// Nor is one that does not exist any more.
+	m = tune.New(tune.Options{Model: known(t, rule("hub/*", reads)), Missing: func(tool string) bool { return tool == "hub/get" }})
+	m.Learned("hub", state)
+	expect(t, m.Layer(), "follow_up")
 	// A tool that changes something is not proposed, nor is anything of a broken state.
 	m = tune.New(tune.Options{Model: known(t, rule("hub/get", valuemodel.Layer{Class: valuemodel.MutatesExternal}))})
 	m.Learned("hub", state)

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -10,6 +11,13 @@ import (
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
 )
+
+// session is what a client did.
+type session struct {
+	id    uint64 // a hash of its name, and of that of the file, without the folder
+	at    int64  // ms since 1970, when it began; 0: not recorded
+	steps []step
+}
 
 // step is one call of a session.
 type step struct {
@@ -40,9 +48,9 @@ const (
 
 // sessionsOf makes sessions of the calls of a trace, in the order in which they
 // begin.
-func (m *Miner) sessionsOf(calls []replay.Call) [][]step {
+func (m *Miner) sessionsOf(name string, calls []replay.Call) []session {
 	at := make(map[string]int)
-	var all [][]step
+	var all []session
 	var batches []int // newest of each session
 	for i := range calls {
 		c := &calls[i]
@@ -50,20 +58,21 @@ func (m *Miner) sessionsOf(calls []replay.Call) [][]step {
 		if !known {
 			k = len(all)
 			at[c.Session] = k
-			all, batches = append(all, nil), append(batches, c.Batch)
+			all, batches = append(all, session{id: sum(filepath.Base(name), c.Session)}), append(batches, c.Batch)
 		}
 		s := m.step(c)
-		if n := len(all[k]); n > 0 {
-			s.turn = all[k][n-1].turn
+		if n := len(all[k].steps); n > 0 {
+			s.turn = all[k].steps[n-1].turn
 			if c.Batch != batches[k] {
 				s.turn++
 			}
 		}
 		batches[k] = c.Batch
-		all[k] = append(all[k], s)
+		all[k].steps = append(all[k].steps, s)
 	}
-	for _, s := range all {
-		lay(s)
+	for i, s := range all {
+		all[i].at = s.steps[0].start
+		lay(s.steps)
 	}
 	return all
 }

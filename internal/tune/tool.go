@@ -14,8 +14,10 @@ type tool struct {
 	name    string
 	number  uint32
 	calls   int
-	size    quantiles // bytes of an answer that is no error
-	latency quantiles // ms of a call that its upstream answered
+	answers int       // of them, and of guesses, that are no errors: these alone tell anything
+	errors  int       // that are
+	size    quantiles // bytes of an answer
+	latency quantiles // ms until an answer
 	fates   fates
 	shadow  hits
 	from    int64 // ms since 1970; 0: not recorded
@@ -49,9 +51,15 @@ func (m *Miner) tool(name string) *tool {
 
 const longestName = 512 // bytes
 
-// called counts a call.
-func (t *tool) called(at int64, latency, bytes float64) {
+// called counts a call that its upstream answered. An error tells nothing of what an
+// answer takes: most come at once, and are short.
+func (t *tool) called(at int64, failed bool, latency, bytes float64) {
 	t.calls++
+	if failed {
+		t.errors++
+		return
+	}
+	t.answers++
 	t.latency.add(latency)
 	t.size.add(bytes)
 	if at > 0 {
@@ -62,14 +70,19 @@ func (t *tool) called(at int64, latency, bytes float64) {
 	}
 }
 
-// fate counts what became of a guess.
-func (t *tool) fate(f events.Fate) {
-	switch f {
-	case events.Used, events.Late, events.Compared:
+// fate counts what became of a guess. One whose answer was an error may have been
+// right.
+func (t *tool) fate(e *events.Event) {
+	switch {
+	case e.IsError || e.Cause == "error":
+		t.errors++
+	case e.Fate == events.Wasted:
+		t.answers++
+		t.fates.n++
+	case e.Fate == events.Used || e.Fate == events.Late || e.Fate == events.Compared:
+		t.answers++
+		t.fates.n++
 		t.fates.right++
-		t.fates.n++
-	case events.Wasted:
-		t.fates.n++
 	}
 }
 

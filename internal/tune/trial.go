@@ -15,7 +15,8 @@ type trial struct {
 	ranked        // its place in the list that it comes from
 	issues uint16 // times that it would have been made
 	right  bool   // the session made it while its answer stood
-	held   bool   // in a session that nothing was read off
+	at     int64  // ms since 1970, when the session began; 0: not recorded
+	held   bool   // in a session that it was not read off
 	hidden float32
 }
 
@@ -26,8 +27,9 @@ type ranked struct{ rank, of uint16 }
 const mostTrials = 1 << 14
 
 // try tries edges on a session.
-func (m *Miner) try(number int, s []step, by map[string][]*edge, held bool) {
-	v := &viewer{m: m, s: s, number: number, held: held, later: make(map[[2]string][]int)}
+func (m *Miner) try(number int, of session, by map[string][]*edge, aside map[string]bool) {
+	s := of.steps
+	v := &viewer{m: m, s: s, at: of.at, number: number, aside: aside, later: make(map[[2]string][]int)}
 	for i := range s {
 		key := [2]string{s[i].tool, s[i].args}
 		v.later[key] = append(v.later[key], i)
@@ -55,8 +57,9 @@ const mostRank = 8 // calls that are tried of one list
 type viewer struct {
 	m      *Miner
 	s      []step
+	at     int64
 	number int
-	held   bool
+	aside  map[string]bool     // tools whose calls were not read off it
 	later  map[[2]string][]int // call → where it was made
 }
 
@@ -88,7 +91,7 @@ func (v *viewer) trial(after int, tool, args string) (t trial, counts bool) {
 	if v.has(after, &as) {
 		return t, false
 	}
-	t = trial{call: sum(strconv.Itoa(v.number), strconv.Itoa(after), tool, args), held: v.held}
+	t = trial{call: sum(strconv.Itoa(v.number), strconv.Itoa(after), tool, args), at: v.at, held: v.aside[s[after].tool]}
 	keeps := v.m.keeps(as.model)
 	end := s[after].turn
 	issued := int64(-1)
@@ -106,7 +109,7 @@ func (v *viewer) trial(after int, tool, args string) (t trial, counts bool) {
 		case i-after > mostBack || c.turn-s[after].turn > mostTurns:
 			return t, true
 		case c.turn > s[after].turn && c.tool == tool && c.args == args:
-			if c.start <= issued+keeps {
+			if c.start <= issued+keeps && !c.failed { // an error is not kept
 				t.right = true
 				t.hidden = float32(min(c.end-c.start, max(c.start-issued, 0)))
 			}
@@ -127,8 +130,8 @@ func (v *viewer) has(after int, c *step) bool {
 	if n == 0 {
 		return false
 	}
-	from := made[n-1]
-	return after-from < longAgo && !slices.ContainsFunc(v.s[from:after+1], func(w step) bool { return stale(w.effect, c.places) })
+	from, to := min(made[n-1], after), max(made[n-1], after) // it may be a later one of the same turn
+	return to-from < longAgo && !slices.ContainsFunc(v.s[from:to+1], func(w step) bool { return stale(w.effect, c.places) })
 }
 
 const longAgo = 1000 // calls, after which nobody looks whether anything has changed
