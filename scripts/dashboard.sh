@@ -1,6 +1,7 @@
 #!/bin/sh
-# Looks at the dashboard in a real browser: pictures in results/dashboard, and the
-# checks of what is on the page. Installs Debian's chromium where there is none.
+# Looks at the dashboard in a real browser: pictures in results/dashboard, those of the
+# demo among them, and the checks of what is on the page. Installs Debian's chromium
+# where there is none.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
@@ -11,6 +12,7 @@ if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null 
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu-core >/dev/null
 fi
+rm -f results/dashboard/*.png
 go vet -tags browser ./internal/dashboard
-MCPSCHEDD_SHOTS="$PWD/results/dashboard" go test -tags browser -count 1 -timeout 10m ./internal/dashboard
+MCPSCHEDD_SHOTS="$PWD/results/dashboard" go test -tags browser -count 1 -parallel 4 -timeout 10m ./internal/dashboard
 ls results/dashboard

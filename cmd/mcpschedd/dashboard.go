@@ -45,7 +45,10 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	view, err := f.view(ctx, stderr)
+	o, err := f.options(ctx, stderr)
+	if ctx.Err() != nil {
+		return nil // interrupted while it read, which is how this command ends
+	}
 	if err != nil {
 		return err
 	}
@@ -53,79 +56,70 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	token := rand.Text()
-	if _, err := fmt.Fprintf(stdout, "http://%s/dashboard?token=%s\n", l.Addr(), token); err != nil {
+	o.Token = rand.Text()
+	if _, err := fmt.Fprintf(stdout, "http://%s/dashboard?token=%s\n", l.Addr(), o.Token); err != nil {
 		l.Close()
 		return err
 	}
 	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser of this machine; Ctrl-C ends it")
-	return serveUntil(ctx, l, ownHostOnly(dashboard.Handler(dashboard.Options{View: view, Token: token})))
+	return serveUntil(ctx, l, ownHostOnly(dashboard.Handler(o)))
 }
 
-// view is what there is to see: of recorded events, or of running processes.
-func (f *dashboardFlags) view(ctx context.Context, stderr io.Writer) (func() telemetry.View, error) {
-	tally := telemetry.New(telemetry.Options{Sessions: keptSessions})
+// options say what there is to see: of recorded events, or of running processes.
+func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboard.Options, error) {
 	if len(f.events) > 0 {
-		return viewOfRecorded(ctx, tally, f.events, stderr)
+		return recordedOptions(ctx, f.events, stderr)
 	}
-	c, err := load(f.config)
+	d, err := (&statsFlags{config: f.config}).folder()
 	if err != nil {
-		return nil, err
+		return dashboard.Options{}, err
 	}
-	dir, err := stateDir(c)
-	if err != nil {
-		return nil, err
+	if blind := d.blind(); blind != "" {
+		fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", plain(blind))
 	}
-	if c.Telemetry.Events == "off" {
-		fmt.Fprintln(stderr, `mcpschedd: warning: [telemetry] events is off: processes with this configuration write nothing to show`)
-	}
-	return viewOfRunning(tally, dir.Path(eventsFolder)), nil
+	return dashboard.Options{View: viewOfRunning(d)}, nil
 }
 
-// viewOfRecorded reads files once. The time is that of their last event.
-func viewOfRecorded(ctx context.Context, tally *telemetry.Tally, names []string, stderr io.Writer) (func() telemetry.View, error) {
-	var last time.Time
-	var read int64
-	next := time.Now().Add(progressEvery)
-	err := events.Read(ctx, names, func(e *events.Event) {
-		tally.Add(e)
-		if e.At.After(last) {
-			last = e.At
-		}
-		if read++; read%askTheClock == 0 && time.Now().After(next) {
-			next = time.Now().Add(progressEvery)
-			fmt.Fprintf(stderr, "mcpschedd: %d events\n", read)
-		}
-	}, func(p events.Problem) {
-		fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", plain(p.Error()))
-		tally.Problem(p.Error())
-	})
-	if err != nil {
-		return nil, err
+// recordedOptions reads files once. The time is that of their last event.
+func recordedOptions(ctx context.Context, names []string, stderr io.Writer) (dashboard.Options, error) {
+	r := newReading(new(statsFlags), nil, stderr)
+	if err := r.files(ctx, names); err != nil {
+		return dashboard.Options{}, err
 	}
-	v := tally.View(last)
-	return func() telemetry.View { return v }, nil
+	if text := unended(r.killed); text != "" {
+		r.tally.Problem(text)
+	}
+	v := r.tally.View(r.last)
+	return dashboard.Options{View: func() telemetry.View { return v }, From: r.first, To: r.last}, nil
 }
 
 // viewOfRunning reads on whenever somebody looks, at most once a second: while nobody
 // does, nothing happens.
-func viewOfRunning(tally *telemetry.Tally, dir string) func() telemetry.View {
+func viewOfRunning(d folder) func() telemetry.View {
 	var mu sync.Mutex // one reads at a time
-	tail := events.NewTail(dir)
+	r, tail := newReading(new(statsFlags), nil, nil), events.NewTail(d.path)
 	var read time.Time
-	said := ""
+	said := d.blind()
+	if said != "" {
+		r.tally.Problem(said)
+	}
 	return func() telemetry.View {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(read) >= time.Second {
-			err := tail.Poll(tally.Add, func(p events.Problem) { tally.Problem(p.Error()) })
-			if err != nil && err.Error() != said {
-				said = err.Error()
-				tally.Problem(said)
+			text := ""
+			if _, err := r.follow(d, tail); err != nil {
+				text = err.Error()
+			} else {
+				text = unended(r.killed)
+			}
+			if text != "" && text != said {
+				said = text
+				r.tally.Problem(said)
 			}
 			read = now
 		}
-		return tally.View(time.Now())
+		return r.tally.View(time.Now())
 	}
 }
 

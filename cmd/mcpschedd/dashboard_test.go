@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -133,7 +134,13 @@ func TestDashboardOfRecorded(t *testing.T) {
 	}
 	b := open(t, "--events", file)
 	b.get(b.address)
+	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, fmt.Appendf(nil, `"recorded":{"from_us":%d,"to_us":%d}`, at.UnixMicro(), at.Add(2*time.Minute).UnixMicro())) {
+		t.Errorf("it is not said that this is recorded: got %s", body)
+	}
 	v := b.view()
+	if v.Stats.Open != 0 {
+		t.Errorf("got %d open sessions of a process that has gone", v.Stats.Open)
+	}
 	if v.Stats.Totals.Calls != 3 || v.NowUS != at.Add(2*time.Minute).UnixMicro() {
 		t.Errorf("got %d calls, now %v; want 3, and the time of the last", v.Stats.Totals.Calls, time.UnixMicro(v.NowUS).UTC())
 	}
@@ -144,7 +151,8 @@ func TestDashboardOfRecorded(t *testing.T) {
 
 // A page of an enemy whose name points to this machine is no page of ours.
 func TestDashboardHost(t *testing.T) {
-	b := open(t, "--events", os.DevNull)
+	homely(t)
+	b := open(t)
 	for host, want := range map[string]int{"evil.example": 403, "127.0.0.1.evil.example:80": 403, "192.0.2.1": 403, "localhost:1": 401, "[::1]:9": 401, "127.0.0.2": 401, "LOCALHOST": 401} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", strings.SplitN(b.address, "?", 2)[0], nil)
 		if err != nil {
@@ -159,6 +167,35 @@ func TestDashboardHost(t *testing.T) {
 		if got.StatusCode != want {
 			t.Errorf("%s: got %d, want %d", host, got.StatusCode, want)
 		}
+	}
+}
+
+// Files without an event are an error, as with stats; why is said once.
+func TestDashboardOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "conf.toml")
+	if err := os.WriteFile(config, []byte("[telemetry]\nevents = \"on\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, why := range map[string]string{config: "no record of events", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
+		var stdout, stderr bytes.Buffer
+		code := report(&stderr, runDashboard(t.Context(), []string{"--events", name}, &stdout, &stderr))
+		if said := stderr.String(); code != exitFailed || !strings.HasSuffix(said, "mcpschedd: error: "+name+": no events in it\n") || why != "" && strings.Count(said, why) != 1 {
+			t.Errorf("%s: exit %d, %s", name, code, said)
+		}
+		if stdout.Len() > 0 {
+			t.Errorf("%s: got an address: %s", name, &stdout)
+		}
+	}
+}
+
+// An interrupt ends it without an error, also while it reads.
+func TestDashboardInterruptedWhileReading(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if err := runDashboard(ctx, []string{"--events", "testdata"}, &stdout, &stderr); err != nil || stdout.Len() > 0 {
+		t.Errorf("got %v, %s; want no error, and no address", err, &stdout)
 	}
 }
 

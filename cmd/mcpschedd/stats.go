@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/telemetry"
@@ -150,17 +151,24 @@ func (f *statsFlags) print(w io.Writer, s *seen) error {
 		}
 		return out.Encode(&s.stats)
 	}
-	for _, line := range s.of {
-		if _, err := fmt.Fprintln(w, plain(line)); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	_, err := s.stats.WriteTo(w)
+	columns, _, _ := terminal(w)
+	_, err := io.WriteString(w, wrapped(s.of, columns)+"\n"+s.stats.Fit(columns, 0))
 	return err
 }
 
+// wrapped are lines for people in so many columns; 0 is any number.
+func wrapped(of []string, columns int) string {
+	var b strings.Builder
+	for _, line := range of {
+		b.WriteString(strings.Join(telemetry.Wrap(plain(line), columns, 2), "\n") + "\n")
+	}
+	return b.String()
+}
+
 // moment is how a time is shown to people.
-func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "an unknown time"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}

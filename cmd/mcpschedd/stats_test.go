@@ -243,12 +243,51 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 }
 
 func TestStatsFrame(t *testing.T) {
-	got := string(frame("a long line\nübér\nthird\nfourth\n", 4, 4))
-	if want := "\x1b[Ha lo\x1b[K\nübér\x1b[K\nthir\x1b[K\n\x1b[J"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	at := func(of ...string) *seen {
+		s := &seen{of: of}
+		s.stats.Totals.Calls, s.stats.Totals.WaitedMS = 1, 1000
+		s.stats.Tools = map[string]telemetry.Part{"übér/list": {Calls: 1}}
+		return s
 	}
-	if got := string(frame("a", 0, 0)); got != "\x1b[H\x1b[K\n\x1b[J" {
+	shown := func(s *seen, width, height int) string {
+		text := string(frame(s, width, height))
+		text, ok := strings.CutPrefix(text, "\x1b[H")
+		text, fine := strings.CutSuffix(text, "\x1b[J")
+		if !ok || !fine || strings.Count(text, "\x1b[K\n") != strings.Count(text, "\n") {
+			t.Errorf("got %q, want each line to clear what stood there", text)
+		}
+		return strings.ReplaceAll(text, "\x1b[K", "")
+	}
+	if got, want := shown(at("process 1\x1b[2J"), 40, 9), `process 1?[2J
+
+waiting  0s hidden, 0s of it by
+         prefetches; 1s waited
+
+tool       calls  hidden  waited
+übér/list  1      0s      0s
+`; got != want {
+		t.Errorf("40 by 9: got\n%s", got)
+	}
+	if got, want := shown(at("process 1 since yesterday in the afternoon", "process 2", "process 3", "process 4"), 20, 13), `process 1 since
+process 2
+process 3
+process 4
+
+waiting  0s hidden,
+  0s of it by
+  prefetches; 1s
+  waited
+
+tool       calls
+übér/list  1
+`; got != want {
+		t.Errorf("20 by 13: got\n%s", got)
+	}
+	if got := shown(at("a"), 0, 0); got != "a\n" {
 		t.Errorf("without any room: got %q", got)
+	}
+	if got := shown(&seen{of: []string{"no mcpschedd is running"}}, 20, 10); got != "no mcpschedd is\n  running\n\nno calls so far\n" {
+		t.Errorf("nothing to show: got %q", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type folder struct {
 	path string
 	off  bool // the configuration says that they are not to
+	shut bool // they cannot
 }
 
 func (f *statsFlags) folder() (folder, error) {
@@ -26,16 +27,40 @@ func (f *statsFlags) folder() (folder, error) {
 	if err != nil {
 		return folder{}, err
 	}
-	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off"}, nil
+	d := folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off"}
+	d.shut = !writable(d.path)
+	return d, nil
 }
 
-// files are those of the running processes. If none runs, they are those of the last
-// that ended, and ended says when that was.
-func (d folder) files() (files []events.File, ended time.Time, err error) {
-	all, err := events.Files(d.path)
-	if err != nil {
-		return nil, ended, err
+// elsewhere says where the figures of a process are that writes none.
+const elsewhere = "its figures are in its resource mcpschedd://stats and, if it serves HTTP, mcpschedd stats --http URL has them"
+
+// blind says why a process may run without being seen here; "": it may not.
+func (d folder) blind() string {
+	switch {
+	case d.off:
+		return `[telemetry] events is "off", so it cannot be seen from here whether a mcpschedd runs; ` + elsewhere
+	case d.shut:
+		return d.path + " cannot be written to, so it cannot be seen from here whether a mcpschedd runs; " + elsewhere
 	}
+	return ""
+}
+
+// list are the parts of all processes, and which of these run.
+func (d folder) list() (all []events.File, runs map[string]bool, err error) {
+	if all, err = events.Files(d.path); err != nil {
+		return nil, nil, fmt.Errorf("%w: whether a mcpschedd runs cannot be seen from here; %s", err, elsewhere)
+	}
+	runs = make(map[string]bool)
+	for _, file := range all {
+		runs[file.Process] = runs[file.Process] || file.Running
+	}
+	return all, runs, nil
+}
+
+// wanted are those of the running processes. If none runs, they are those of the last
+// that ended, and ended says when that was.
+func wanted(all []events.File) (files []events.File, ended time.Time) {
 	var last events.File
 	for _, file := range all {
 		if file.Running {
@@ -46,9 +71,9 @@ func (d folder) files() (files []events.File, ended time.Time, err error) {
 		}
 	}
 	if len(files) > 0 || last.Path == "" {
-		return files, ended, nil
+		return files, ended
 	}
-	return slices.DeleteFunc(all, func(file events.File) bool { return file.Process != last.Process }), last.Modified, nil
+	return slices.DeleteFunc(slices.Clone(all), func(file events.File) bool { return file.Process != last.Process }), last.Modified
 }
 
 // running shows what the running processes have done until now.
@@ -57,10 +82,11 @@ func (f *statsFlags) running(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	files, ended, err := d.files()
+	all, runs, err := d.list()
 	if err != nil {
 		return err
 	}
+	files, ended := wanted(all)
 	r := newReading(f, stdout, stderr)
 	var names []string
 	for _, file := range files {
@@ -71,36 +97,38 @@ func (f *statsFlags) running(ctx context.Context, stdout, stderr io.Writer) erro
 			return err
 		}
 	}
-	now := time.Now()
-	of := d.of(files, r.begun)
+	r.over(runs)
+	now, of := time.Now(), d.of(files, r.lives)
 	switch {
 	case len(files) == 0:
 		of = d.none()
 	case !ended.IsZero():
-		now = r.last
-		of = []string{"no mcpschedd is running; of the last one, which ended at " + moment(ended) + ":"}
+		now, of = r.last, d.past(ended, r.killed)
 	}
-	if (len(files) == 0 || !ended.IsZero()) && (f.json || f.csv || f.trajectory) {
-		fmt.Fprintln(stderr, "mcpschedd: "+plain(strings.TrimSuffix(of[0], ":")))
+	people := !f.json && !f.csv && !f.trajectory
+	if (len(files) == 0 || !ended.IsZero()) && !people {
+		fmt.Fprintln(stderr, "mcpschedd: "+plain(strings.TrimSuffix(strings.Join(of, ": "), ":")))
 	}
-	if len(files) == 0 && !f.json && !f.csv && !f.trajectory {
-		_, err := fmt.Fprintln(stdout, plain(of[0]))
+	if len(files) == 0 && people {
+		columns, _, _ := terminal(stdout)
+		_, err := io.WriteString(stdout, wrapped(of, columns))
 		return err
 	}
 	return r.end(f, stdout, now, of)
 }
 
 // of says which processes run.
-func (d folder) of(files []events.File, begun map[string]events.Event) []string {
+func (d folder) of(files []events.File, l lives) []string {
 	var of []string
 	last := ""
 	for _, file := range files {
-		if file.Process == last {
-			continue // another part
+		if file.Process == last || !file.Running {
+			continue // another part, or one that has ended
 		}
 		last = file.Process
-		line := last
-		if b, ok := begun[last]; ok {
+		line := "process " + last
+		if known := l[last]; known != nil && known.begin.Kind != "" {
+			b := &known.begin
 			line = fmt.Sprintf("process %d since %s, %s, %s, %s", b.PID, moment(b.At), b.Transport, b.Dir, orDefaults(b.Config))
 		}
 		of = append(of, line)
@@ -108,10 +136,22 @@ func (d folder) of(files []events.File, begun map[string]events.Event) []string 
 	return of
 }
 
+// past says of which process the figures are, none of which runs.
+func (d folder) past(ended time.Time, dead []killed) []string {
+	of := "of the last one, which ended at " + moment(ended) + ":"
+	if len(dead) > 0 {
+		of = "of the last one, which did not end properly (killed?), its last line at " + moment(dead[0].last) + ":"
+	}
+	if blind := d.blind(); blind != "" {
+		return []string{blind, of}
+	}
+	return []string{"no mcpschedd is running; " + of}
+}
+
 // none says that there is nothing to show, and why that may be.
 func (d folder) none() []string {
-	if d.off {
-		return []string{"no mcpschedd has recorded anything: [telemetry] events is off"}
+	if blind := d.blind(); blind != "" {
+		return []string{"no mcpschedd has recorded anything: " + blind}
 	}
 	return []string{"no mcpschedd is running, and none has recorded anything in " + d.path}
 }

@@ -16,11 +16,13 @@ import (
 type reading struct {
 	tally  *telemetry.Tally
 	traces *telemetry.Trajectories // nil: figures are wanted
+	rows   bool                    // for each session, at that
 	stop   context.CancelCauseFunc // with what went wrong with the output
 
 	events      int64
 	first, last time.Time
-	begun       map[string]events.Event // process → the line it began with, of those that do not end
+	lives       lives
+	killed      []killed // so far
 
 	stderr   io.Writer
 	problems int
@@ -32,20 +34,19 @@ type reading struct {
 const (
 	warnings     = 50      // that are printed
 	askTheClock  = 1 << 12 // events
-	mostBegun    = 1024    // processes of which it is remembered how they began
 	keptSessions = 1024    // where no line is printed for each
 	mostRows     = 1 << 14 // where one is
 )
 
 // newReading reads for f.
 func newReading(f *statsFlags, stdout, stderr io.Writer) *reading {
-	r := &reading{stderr: stderr, begun: make(map[string]events.Event), next: time.Now().Add(progressEvery)}
+	r := &reading{stderr: stderr, lives: make(lives), next: time.Now().Add(progressEvery)}
 	if f.trajectory {
 		r.traces = telemetry.NewTrajectories(stdout, 0)
 		return r
 	}
 	o := telemetry.Options{Sessions: keptSessions}
-	if f.csv {
+	if r.rows = f.csv; r.rows {
 		o.Sessions = mostRows
 	}
 	r.tally = telemetry.New(o)
@@ -79,24 +80,24 @@ func (r *reading) add(e *events.Event) {
 			r.last = e.At
 		}
 	}
+	r.lives.saw(e)
 	if r.traces == nil {
-		r.process(e)
 		r.tally.Add(e)
 	} else if err := r.traces.Add(e); err != nil && r.stop != nil {
 		r.stop(err)
 	}
 }
 
-// process keeps what a process says of itself while it runs.
-func (r *reading) process(e *events.Event) {
-	switch {
-	case e.Kind == events.Begin:
-		if _, ok := r.begun[e.Process]; !ok && len(r.begun) < mostBegun { // each of its files begins so
-			r.begun[e.Process] = *e
+// over ends, in the figures, what was killed. In rows and trajectories such sessions
+// have no end, and say so.
+func (r *reading) over(runs map[string]bool) {
+	dead := r.lives.killed(runs)
+	for i := range dead {
+		if r.tally != nil && !r.rows {
+			r.tally.Add(dead[i].end())
 		}
-	case e.Kind == events.End && e.Session == "":
-		delete(r.begun, e.Process)
 	}
+	r.killed = append(dead, r.killed...)
 }
 
 // bad says what is wrong with a line, if not much was before.
@@ -156,21 +157,34 @@ func (r *reading) end(f *statsFlags, stdout io.Writer, now time.Time, of []strin
 // recorded shows what recorded events say.
 func (f *statsFlags) recorded(ctx context.Context, stdout, stderr io.Writer) error {
 	r := newReading(f, stdout, stderr)
-	err := r.read(ctx, f.events)
+	if err := r.files(ctx, f.events); err != nil {
+		return err
+	}
+	of := []string{fmt.Sprintf("%d events, %s to %s", r.events, moment(r.first), moment(r.last))}
+	if r.problems > 0 {
+		of[0] += "; " + r.trouble()
+	}
+	if text := unended(r.killed); text != "" {
+		of = append(of, text)
+	}
+	return r.end(f, stdout, r.last, of)
+}
+
+// files reads all of what is recorded in files. No event at all is an error.
+func (r *reading) files(ctx context.Context, names []string) error {
+	runs := running(names) // before their lines are read: there are all of those that do not
+	err := r.read(ctx, names)
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
 	if r.events == 0 { // why, has been said
-		return fmt.Errorf("%s: no events in it", strings.Join(f.events, ", "))
+		return fmt.Errorf("%s: no events in it", strings.Join(names, ", "))
 	}
 	if err != nil {
 		return err
 	}
-	of := fmt.Sprintf("%d events, %s to %s", r.events, moment(r.first), moment(r.last))
-	if r.problems > 0 {
-		of += "; " + r.trouble()
-	}
-	return r.end(f, stdout, r.last, []string{of})
+	r.over(runs)
+	return nil
 }
 
 // plain is a text without what a terminal may obey.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,24 +30,36 @@ func (f *statsFlags) watchRunning(ctx context.Context, stdout, stderr io.Writer)
 	}
 	tail := events.NewTail(d.path)
 	return f.keepLooking(ctx, func(context.Context) (*seen, error) {
-		if err := tail.Poll(r.add, r.bad); err != nil {
-			return nil, err
-		}
-		files, ended, err := d.files()
+		all, err := r.follow(d, tail)
 		if err != nil {
 			return nil, err
 		}
-		s := &seen{stats: r.tally.Stats(time.Now())}
-		if len(files) == 0 || !ended.IsZero() {
-			s.of = []string{"no mcpschedd is running"}
-		} else {
-			s.of = d.of(files, r.begun)
+		s := &seen{of: d.of(all, r.lives), stats: r.tally.Stats(time.Now())}
+		if len(s.of) == 0 {
+			s.of = append(s.of, cmp.Or(d.blind(), "no mcpschedd is running"))
+		}
+		if text := unended(r.killed); text != "" {
+			s.of = append(s.of, text)
 		}
 		if r.problems > 0 {
 			s.of = append(s.of, r.trouble()+"; the last: "+r.problem)
 		}
 		return s, nil
 	}, stdout, stderr)
+}
+
+// follow reads what was written since the last time, and returns the parts that there
+// are.
+func (r *reading) follow(d folder, tail *events.Tail) ([]events.File, error) {
+	all, runs, err := d.list()
+	if err != nil {
+		return nil, err
+	}
+	if err := tail.Poll(r.add, r.bad); err != nil {
+		return nil, err
+	}
+	r.over(runs)
+	return all, nil
 }
 
 // keepLooking prints what look sees: on a terminal each time, in place of what was
@@ -103,14 +116,14 @@ func (p *picture) show(s *seen) error {
 		text.WriteString("\n")
 	}
 	p.last = now
+	if live {
+		_, err := p.w.Write(frame(s, width, height))
+		return err
+	}
 	if err := p.flags.print(&text, s); err != nil {
 		return err
 	}
-	out := text.Bytes()
-	if live {
-		out = frame(text.String(), width, height)
-	}
-	_, err := p.w.Write(out)
+	_, err := p.w.Write(text.Bytes())
 	return err
 }
 
@@ -126,17 +139,27 @@ func figures(s *seen) []byte {
 	return text
 }
 
-// frame is a text as it fills a terminal of that size, whatever stood there before:
-// from the upper left corner, each line cut off where the terminal ends.
-func frame(text string, width, height int) []byte {
+// frame is what is seen as it fills a terminal of that size, whatever stood there
+// before, from the upper left corner. What it is of gets a third of the lines; the last
+// line stays empty, for the cursor.
+func frame(s *seen, width, height int) []byte {
+	height = max(height-1, 1)
+	head := strings.Split(strings.TrimSuffix(wrapped(s.of, width), "\n"), "\n")
+	if room := max(height/3, 1); len(head) > room {
+		head = head[:0]
+		for _, line := range s.of[:min(len(s.of), room)] {
+			head = append(head, telemetry.Wrap(plain(line), width, 0)[0])
+		}
+	}
+	if height > 3 {
+		head = append(head, "")
+	}
+	text := strings.TrimSuffix(s.stats.Fit(width, max(height-len(head), 1)), "\n")
 	var out bytes.Buffer
 	out.WriteString("\x1b[H")
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	for _, line := range lines[:min(len(lines), max(height-1, 1))] {
-		if r := []rune(line); len(r) > width {
-			line = string(r[:width])
-		}
-		out.WriteString(line + "\x1b[K\n")
+	all := append(head, strings.Split(text, "\n")...)
+	for _, line := range all[:min(len(all), height)] {
+		out.WriteString(telemetry.Wrap(line, width, 0)[0] + "\x1b[K\n")
 	}
 	out.WriteString("\x1b[J")
 	return out.Bytes()

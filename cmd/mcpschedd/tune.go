@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/scrub"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/tune"
 	"mcpschedd/internal/valuemodel"
@@ -143,6 +146,7 @@ func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
 	t.miner = tune.New(tune.Options{
 		Model:          t.model,
 		Missing:        t.missing,
+		Secret:         secret,
 		MinProbability: c.Enrichment.MinProbability,
 		Waste:          span(c.Enrichment.WasteMS, time.Millisecond),
 		MaxAge:         time.Duration(c.Enrichment.MaxAge),
@@ -205,4 +209,14 @@ func (t *tuning) summary() string {
 		calls, sessions = calls+s.Calls, sessions+s.Sessions
 	}
 	return fmt.Sprintf("%d calls of %d sessions", calls, sessions)
+}
+
+// secret reports whether a value of an argument, as JSON, may be a secret.
+func secret(argument, value string) bool {
+	name, err := json.Marshal(argument)
+	if err != nil {
+		return true
+	}
+	object := []byte("{" + string(name) + ":" + value + "}")
+	return !bytes.Equal(scrub.JSON(object), object)
 }

@@ -5,11 +5,14 @@ package dashboard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +26,29 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser starts one; its tabs are made from the context.
+// browser is the one that all tests share; its tabs are made from the context.
 func browser(t *testing.T) context.Context {
 	t.Helper()
+	ctx, err := started()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// stops end what was started, the last first.
+var stops []func()
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, stop := range slices.Backward(stops) {
+		stop()
+	}
+	os.Exit(code)
+}
+
+// started starts the browser when it is first asked for.
+var started = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -34,20 +57,20 @@ func browser(t *testing.T) context.Context {
 		}
 	}
 	if path == "" {
-		t.Fatal("no chromium, chromium-browser or google-chrome in PATH")
+		return nil, errors.New("no chromium, chromium-browser or google-chrome in PATH")
+	}
+	data, err := os.MkdirTemp("", "dashboard-")
+	if err != nil {
+		return nil, err
 	}
 	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.UserDataDir(data), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("lang", "en-US"))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), o...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx
-}
+	ctx, end := chromedp.NewExecAllocator(context.Background(), o...)
+	ctx, leave := chromedp.NewContext(ctx)
+	stops = append(stops, func() { os.RemoveAll(data) }, end, leave)
+	return ctx, chromedp.Do(ctx)
+})
 
 // tab is a page that is looked at.
 type tab struct {

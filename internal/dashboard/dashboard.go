@@ -14,6 +14,7 @@ package dashboard
 
 import (
 	"net/http"
+	"time"
 
 	"mcpschedd/internal/telemetry"
 )
@@ -23,6 +24,8 @@ type Options struct {
 	View  func() telemetry.View // what there is to see now; called from several goroutines
 	Token string                // who looks must know it; "": everyone may look
 	Title string                // of the page; default "mcpschedd"
+
+	From, To time.Time // of recorded events, which the view is of; zero: it goes on, and is asked for again
 }
 
 // The paths that are served.
@@ -61,11 +64,31 @@ func Handler(o Options) http.Handler {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is required", http.StatusUnauthorized)
 		case r.URL.Path == viewPath:
-			writeView(w, r, o.View())
+			writeView(w, r, o.shown())
 		default:
 			page.serve(w, r, http.StatusOK)
 		}
 	})
+}
+
+// shown is a view as the page is given it.
+type shown struct {
+	telemetry.View
+	Recorded *span `json:"recorded,omitempty"` // nil: it goes on
+}
+
+// span is one of time, in microseconds since 1970.
+type span struct {
+	From int64 `json:"from_us"`
+	To   int64 `json:"to_us"`
+}
+
+func (o *Options) shown() shown {
+	s := shown{View: o.View()}
+	if !o.To.IsZero() {
+		s.Recorded = &span{o.From.UnixMicro(), o.To.UnixMicro()}
+	}
+	return s
 }
 
 // secluded says of every answer that it is for this page alone: not kept, not framed,

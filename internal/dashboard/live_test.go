@@ -29,6 +29,7 @@ func containsAny(text string, words ...string) bool {
 
 // The figures on the page are those of the view.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	tally := busy(now)
 	v := tally.View(now)
@@ -65,6 +66,39 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	p.quiet()
+}
+
+// What followed once, or hardly ever, is in the table and not in the picture.
+func TestWeakEdges(t *testing.T) {
+	t.Parallel()
+	edges := []telemetry.Follow{
+		{From: "a/list", To: "a/get", N: 50, P: .5}, {From: "a/list", To: "a/rare", N: 3, P: .004}, {From: "a/get", To: "a/once", N: 1, P: 1},
+	}
+	v := telemetry.New(telemetry.Options{}).View(time.Now())
+	v.Graph = edges[1:]
+	var now atomic.Pointer[telemetry.View]
+	now.Store(&v)
+	p := look(t, browser(t), serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return *now.Load() }})), "/dashboard", 1280, 900, "light")
+	p.until(isLive)
+	if got := ask[string](p, `document.getElementById("graph").textContent`); !strings.HasPrefix(got, "Nothing has followed anything often so far.") {
+		t.Errorf("weak edges only: got %q", got)
+	}
+	w := v
+	w.Graph = edges
+	now.Store(&w)
+	p.until(`document.querySelectorAll("#graph path.edge-line").length > 0`)
+	if got := ask[string](p, `Array.from(document.querySelectorAll("#graph text"), (e) => e.textContent).join()`); got != "a/list,a/get,50 %" {
+		t.Errorf("got %q, want the one edge", got)
+	}
+	if n := ask[int](p, `document.querySelectorAll("#graph-table tbody tr").length`); n != 3 {
+		t.Errorf("got %d pairs in the table, want 3", n)
+	}
+	p.sound()
+	over := v // the middle of one edge is behind a node
+	over.Graph = []telemetry.Follow{{From: "a", To: "b", N: 9, P: .9}, {From: "b", To: "c", N: 8, P: .8}, {From: "a", To: "c", N: 7, P: .1}}
+	now.Store(&over)
+	p.until(`document.querySelectorAll("#graph path.edge-line").length === 3`)
+	p.sound()
 }
 
 func thousands(n int64) string {
@@ -151,6 +185,7 @@ func enemies(now time.Time) telemetry.View {
 
 // Names are text, whatever is in them, and they do not break what is around them.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	v := enemies(time.Now())
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }}))
 	b := browser(t)
@@ -176,7 +211,9 @@ func TestHostileNames(t *testing.T) {
 				return out;`) {
 				t.Error(fault)
 			}
-			p.shoot("hostile-" + name)
+			if name == "light-1280" || name == "dark-400" { // it is long, and takes a browser seconds
+				p.shoot("hostile-" + name)
+			}
 		})
 	})
 }
@@ -184,6 +221,7 @@ func TestHostileNames(t *testing.T) {
 // When the proxy goes, the page says so and keeps the last picture; when it comes
 // back, so does the page.
 func TestGone(t *testing.T) {
+	t.Parallel()
 	tally := busy(time.Now())
 	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }})
 	var gone atomic.Bool
@@ -218,6 +256,7 @@ func TestGone(t *testing.T) {
 
 // A pause stops the picture, and the asking; what is open stays open when it goes on.
 func TestPause(t *testing.T) {
+	t.Parallel()
 	tally := busy(time.Now())
 	var asked atomic.Int64
 	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { asked.Add(1); return tally.View(time.Now()) }})
@@ -253,6 +292,7 @@ func TestPause(t *testing.T) {
 // A browser gets in by the address with the token, or by the form, and the token does
 // not stay in the address.
 func TestDoorInBrowser(t *testing.T) {
+	t.Parallel()
 	h, _ := viewed(token)
 	srv := serve(t, h)
 	b := browser(t)

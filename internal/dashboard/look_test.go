@@ -19,12 +19,12 @@ import (
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("MCPSCHEDD_SHOTS")
+	if dir == "" {
+		return
+	}
 	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		p.t.Fatal(err)
-	}
-	if dir == "" {
-		return
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.t.Fatal(err)
@@ -44,6 +44,7 @@ func looks(f func(name, scheme string, wide int64)) {
 }
 
 func TestLook(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	tally := busy(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(now) }}))
@@ -59,6 +60,7 @@ func TestLook(t *testing.T) {
 }
 
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	tally := busy(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(now) }}))
@@ -73,6 +75,7 @@ func TestKeyboard(t *testing.T) {
 
 // Nothing has happened yet: the page says so, and why that may be.
 func TestNothingYet(t *testing.T) {
+	t.Parallel()
 	tally := telemetry.New(telemetry.Options{})
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }}))
 	b := browser(t)

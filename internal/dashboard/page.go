@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"mcpschedd/internal/telemetry"
 )
 
 //go:embed page
@@ -65,7 +63,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, code int) {
 }
 
 // writeView writes what there is to see.
-func writeView(w http.ResponseWriter, r *http.Request, v telemetry.View) {
+func writeView(w http.ResponseWriter, r *http.Request, v shown) {
 	body, err := json.Marshal(v)
 	if err != nil { // a figure that is no number
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -14,7 +14,7 @@ import (
 func (p *tab) sound() {
 	p.t.Helper()
 	ask[bool](p, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), true`)
-	for name, script := range map[string]string{"overflow": overflow, "contrast": contrast, "structure": structure} {
+	for name, script := range map[string]string{"overflow": overflow, "contrast": contrast, "structure": structure, "labels": labels} {
 		for _, fault := range p.found(script) {
 			p.t.Errorf("%s: %s", name, fault)
 		}
@@ -38,6 +38,19 @@ const overflow = `
 		const r = e.getBoundingClientRect(), box = s.getBoundingClientRect();
 		if (r.left < box.left - 2 || r.right > box.right + 2 || r.bottom > box.bottom + 2) out.push("in " + s.parentNode.id + " " + e.textContent + " reaches out of the picture");
 	}
+	return out;`
+
+// labels of edges cover neither nodes nor each other.
+const labels = `
+	const out = [], box = (e) => e.getBoundingClientRect();
+	const over = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+	const all = Array.from(document.querySelectorAll("#graph text.p")), nodes = Array.from(document.querySelectorAll("#graph rect.node"));
+	for (const [i, l] of all.entries()) {
+		for (const n of nodes) if (over(box(l), box(n))) out.push(l.textContent + " covers " + n.parentNode.textContent.slice(0, 60));
+		for (const m of all.slice(i + 1)) if (over(box(l), box(m))) out.push(l.textContent + " covers " + m.textContent);
+	}
+	const edges = document.querySelectorAll("#graph path.edge-line").length;
+	if (all.length < 0.8 * edges) out.push("only " + all.length + " of " + edges + " edges have a label");
 	return out;`
 
 // contrast of every text with what is really behind it, as WCAG 2.2 computes it.

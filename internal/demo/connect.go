@@ -2,12 +2,14 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,15 +49,21 @@ func openDirect(ctx context.Context, o Options) (*desk, error) {
 	return d, nil
 }
 
+// openKept is openThrough, of which what [Options.Keep] says stays.
+func openKept(ctx context.Context, o Options) (*desk, error) { return o.openThrough(ctx, o.Keep) }
+
 // openThrough connects to mcpschedd, configured with both upstreams.
-func openThrough(ctx context.Context, o Options) (*desk, error) {
+func openThrough(ctx context.Context, o Options) (*desk, error) { return o.openThrough(ctx, "") }
+
+// openThrough also says where the state of mcpschedd is to be; "": nothing of it stays.
+func (o Options) openThrough(ctx context.Context, state string) (*desk, error) {
 	dir, err := os.MkdirTemp("", "mcpschedd-demo-")
 	if err != nil {
 		return nil, err
 	}
 	d := &desk{peers: map[string]*peer{}, name: func(c call) string { return c.Server + "__" + c.Tool }}
 	d.closers = append(d.closers, func() { os.RemoveAll(dir) })
-	config, err := o.writeConfig(dir)
+	config, err := o.writeConfig(dir, state)
 	if err != nil {
 		d.close()
 		return nil, err
@@ -73,9 +81,13 @@ func openThrough(ctx context.Context, o Options) (*desk, error) {
 }
 
 // writeConfig writes the configuration under which mcpschedd runs the
-// upstreams, with its state in dir too.
-func (o Options) writeConfig(dir string) (file string, err error) {
-	text, err := o.configuration(filepath.Join(dir, "state"))
+// upstreams, with its state in dir too unless that is told.
+func (o Options) writeConfig(dir, state string) (file string, err error) {
+	state, err = filepath.Abs(cmp.Or(state, filepath.Join(dir, "state")))
+	if err != nil {
+		return "", err
+	}
+	text, err := o.configuration(state)
 	if err != nil {
 		return "", err
 	}
@@ -117,7 +129,7 @@ func (o Options) connect(ctx context.Context, args []string, env ...string) (*pe
 	p := &peer{said: said, reads: map[string]bool{}, client: client.NewClient(transport.NewStdioWithOptions(o.Executable, env, args,
 		transport.WithCommandFunc(func(_ context.Context, command string, env, args []string) (*exec.Cmd, error) {
 			cmd := exec.Command(command, args...)
-			cmd.Env = append(os.Environ(), env...)
+			cmd.Env = append(private(os.Environ()), env...)
 			cmd.Stderr = said // by the transport's own way its end may be lost
 			apart(cmd)
 			return cmd, nil
@@ -142,6 +154,12 @@ func (o Options) connect(ctx context.Context, args []string, env ...string) (*pe
 		return nil, fmt.Errorf("%s %s: %w", filepath.Base(o.Executable), strings.Join(args, " "), p.explain(err))
 	}
 	return p, nil
+}
+
+// private is an environment without what would have the demo's proxy tell the user's
+// collector of calls that nobody made.
+func private(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") })
 }
 
 // listTools asks which tools there are, and notes which of them only read.

@@ -52,6 +52,7 @@ type Options struct {
 	JSON       bool      // the same figures as one JSON object, instead of the table
 	Speed      float64   // think and tool times, and those of Config, are divided by it; default 4, life is 1
 	Executable string    // the mcpschedd to run as proxy and as upstreams; default: this one
+	Keep       string    // a new or empty folder, in which the state of mcpschedd's run stays, its record too; "": nothing does
 }
 
 // Run plays the session directly and through mcpschedd and reports both. It
@@ -62,6 +63,9 @@ func Run(ctx context.Context, o Options) error {
 	o.Stderr = cmp.Or(o.Stderr, io.Discard)
 	o.Speed = cmp.Or(o.Speed, defaultSpeed)
 	if err := checkSpeed(o.Speed); err != nil {
+		return err
+	}
+	if err := o.keepable(); err != nil {
 		return err
 	}
 	if o.Executable == "" {
@@ -75,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	through, err := o.play(ctx, "mcpschedd", openThrough)
+	through, err := o.play(ctx, "mcpschedd", openKept)
 	if err != nil {
 		return err
 	}
@@ -93,6 +97,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	o.sayKept()
 	return r.mismatch()
 }
 

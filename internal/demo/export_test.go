@@ -21,6 +21,7 @@ var (
 	ConfigFile  = configFile
 	NewReport   = newReport
 	Listed      = listed
+	Quoted      = quoted
 )
 
 const DefaultSpeed = defaultSpeed

@@ -113,7 +113,10 @@ func serve(ctx context.Context, file string) error {
 	if mode == "die" {
 		return fmt.Errorf("no such luck")
 	}
-	if !strings.HasPrefix(config.Server.StateDir, filepath.Dir(file)) {
+	if v, told := os.LookupEnv("OTEL_TRACES_EXPORTER"); told {
+		return fmt.Errorf("told where the user's traces go: %s", v)
+	}
+	if kept := mode == "kept" && filepath.IsAbs(config.Server.StateDir); !kept && !strings.HasPrefix(config.Server.StateDir, filepath.Dir(file)) {
 		return fmt.Errorf("state_dir: got %q, want it beside %q", config.Server.StateDir, file)
 	}
 	s := server.NewMCPServer("small", "1", server.WithToolCapabilities(false), server.WithResourceCapabilities(false, false))

@@ -5,8 +5,11 @@ package demo_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +24,13 @@ func TestRealSession(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bin, "mcpschedd/cmd/mcpschedd").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	// What is played is no work of this user, and nothing for where theirs is sent to.
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the collector was told of %s", r.URL) }))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	keep := filepath.Join(t.TempDir(), "kept for later")
 	var out, log bytes.Buffer
-	err := demo.Run(t.Context(), demo.Options{Stdout: &out, Stderr: &log, JSON: true, Speed: 8, Executable: bin})
+	err := demo.Run(t.Context(), demo.Options{Stdout: &out, Stderr: &log, JSON: true, Speed: 8, Executable: bin, Keep: keep})
 	if err != nil { // also if an answer differs
 		t.Fatalf("%v\n%s", err, &log)
 	}
@@ -57,6 +65,17 @@ func TestRealSession(t *testing.T) {
 	}
 	if hidden < all/2 {
 		t.Errorf("of %v of waiting for calls that only read, %v is hidden; want at least half", all, hidden)
+	}
+	if want := "\n  mcpschedd stats --events '" + keep + "/events'\n"; !strings.Contains(log.String(), want) {
+		t.Errorf("got %s, want %q in it", &log, want)
+	}
+	var kept struct{ Totals struct{ Calls int } }
+	text, err := exec.Command(bin, "stats", "--json", "--events", filepath.Join(keep, "events")).Output()
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err != nil || kept.Totals.Calls != len(r.Calls) {
+		t.Errorf("got a record of %d calls, %v; want %d", kept.Totals.Calls, err, len(r.Calls))
 	}
 	totals := r.Stats.Totals
 	if totals.Amplification > 1.5 {

@@ -216,6 +216,42 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
+func TestRunKeep(t *testing.T) {
+	o, out, log := options(t)
+	o.Keep = filepath.Join(t.TempDir(), "new", "folder")
+	t.Setenv(proxyVariable, "kept")
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp") // the small proxy ends with an error if it is told
+	if err := demo.Run(t.Context(), o); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	if info, err := os.Stat(o.Keep); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("got %v, %v; want a folder of this user's own", info, err)
+	}
+	if want := "\n  mcpschedd stats --events " + o.Keep + "/events\n  mcpschedd dashboard --events " + o.Keep + "/events\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %s, want %s at its end", out, want)
+	}
+	if err := os.WriteFile(filepath.Join(o.Keep, "offers.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		t.Errorf("again: got %v, want that there is something in it", err)
+	}
+	o.Keep = filepath.Join(o.Keep, "offers.json")
+	if err := demo.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "keep: ") {
+		t.Errorf("a file: got %v", err)
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	for path, want := range map[string]string{
+		"/tmp/a-b_c.d": "/tmp/a-b_c.d", "my folder": "'my folder'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "~x": "'~x'", "-f": "'-f'", "": "", `a\b`: `'a\b'`, "é": "'é'",
+	} {
+		if got := demo.Quoted(path); got != want {
+			t.Errorf("%q: got %s, want %s", path, got, want)
+		}
+	}
+}
+
 func TestRunBadSpeed(t *testing.T) {
 	o, _, _ := options(t)
 	o.Speed = -1

@@ -4,11 +4,14 @@ import (
 	"encoding/csv"
 	"io"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // WriteCSV writes a head, and a line for each session. Names are without control
-// characters; times are UTC.
+// characters, and one that a spreadsheet would take for a formula begins with a '; times
+// are UTC.
 func WriteCSV(w io.Writer, rows []Row) error {
 	out := csv.NewWriter(w)
 	var head []string
@@ -35,7 +38,7 @@ func columns(r *Row) []column {
 	f := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
 	p := &r.Prefetch
 	return []column{
-		{"process", printable(r.Process)}, {"session", printable(r.Session)}, {"client", printable(r.Client)},
+		{"process", literal(r.Process)}, {"session", literal(r.Session)}, {"client", literal(r.Client)},
 		{"begin", stamp(r.Begin)}, {"end", stamp(r.End)},
 		{"calls", n(r.Calls)}, {"reads", n(r.Reads)},
 		{"served_stored", n(r.ServedStored)}, {"joined", n(r.Joined)}, {"fetched", n(r.Fetched)}, {"failed", n(r.Failed)},
@@ -53,6 +56,14 @@ func columns(r *Row) []column {
 		{"references", n(r.References)}, {"inlined", n(r.Inlined)},
 		{"regret_ms", f(r.RegretMS)}, {"harm_foreground_wait_ms", f(r.Harm.ForegroundWaitMS)}, {"harm_rate_limited", n(r.Harm.RateLimited)},
 	}
+}
+
+// literal is a name that was given by a stranger, as no more than text.
+func literal(name string) string {
+	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(name, " ")); strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
+		return "'" + printable(name)
+	}
+	return printable(name)
 }
 
 // stamp is a time; "" if it is not known.

@@ -166,3 +166,21 @@ func TestCSV(t *testing.T) {
 		}
 	}
 }
+
+// A spreadsheet runs what begins like a formula, and clients choose their names.
+func TestCSVFormulas(t *testing.T) {
+	for client, want := range map[string]string{
+		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'?=1", "\r\n=1": "'??=1", "  =1": "'  =1", "＝1": "'＝1",
+		"claude 2": "claude 2", "a=b": "a=b", "": "", " ": " ", "é": "é", "'=1": "'=1",
+	} {
+		rows := tallied(events.Event{Kind: events.Session, Session: "a", Client: client}).Rows()
+		var out strings.Builder
+		if err := telemetry.WriteCSV(&out, rows); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+		if err != nil || len(lines) != 2 || lines[1][2] != want {
+			t.Errorf("%q: got %q, %v; want %q", client, lines[1][2], err, want)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (m *Miner) follow() {
 	m.held, m.heldBytes = nil, 0
 	slices.SortStableFunc(sessions, func(a, b session) int { return cmp.Compare(a.id, b.id) })
 	aside := m.aside(sessions)
-	x := newExplainer(sessions)
+	x := newExplainer(sessions, m.o.Secret)
 	for i, s := range sessions {
 		x.session(i, s.steps, aside[i])
 		m.succeed(s.steps)

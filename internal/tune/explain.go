@@ -24,16 +24,20 @@ const (
 
 // explainer finds what calls could have been read off.
 type explainer struct {
-	edges map[string]*edge
-	fixed map[[3]string]spread // tool, argument and value → how often
-	calls map[string]int       // tool → calls
+	secret func(argument, value string) bool
+	edges  map[string]*edge
+	fixed  map[[3]string]spread // tool, argument and value → how often
+	calls  map[string]int       // tool → calls
 }
 
 // spread is how often a value was seen.
 type spread struct{ n, sessions, last int }
 
-func newExplainer(sessions []session) *explainer {
-	x := &explainer{edges: make(map[string]*edge), fixed: make(map[[3]string]spread), calls: make(map[string]int)}
+func newExplainer(sessions []session, secret func(argument, value string) bool) *explainer {
+	if secret == nil {
+		secret = func(string, string) bool { return false }
+	}
+	x := &explainer{secret: secret, edges: make(map[string]*edge), fixed: make(map[[3]string]spread), calls: make(map[string]int)}
 	for i, s := range sessions {
 		for k := range s.steps {
 			x.count(i, &s.steps[k])
@@ -65,7 +69,7 @@ func (x *explainer) count(session int, s *step) {
 // that it may be that by itself.
 func (x *explainer) constant(tool, name, value string) bool {
 	v := x.fixed[[3]string{tool, name, value}]
-	return v.sessions >= leastSessions && v.n*20 >= x.calls[tool]
+	return v.sessions >= leastSessions && v.n*20 >= x.calls[tool] && !x.secret(name, value)
 }
 
 // tokenLike reports whether a value may be a key or a token, which has no place in a

@@ -14,6 +14,7 @@ type Options struct {
 	Model    func(tool string) *valuemodel.Model // "upstream/tool" → what is known of it now; nil: nothing of any
 	MinN     int                                 // what is proposed was seen at least so often; default 10
 	Bytes    int64                               // bound on memory; default 96 MiB
+	Secret   func(argument, value string) bool   // whether a value of that argument, as JSON, may be a secret: it is proposed nowhere; nil: none is, but long ones of letters and digits
 	Missing  func(tool string) bool              // "upstream/tool" → it is known that its upstream has no such tool: nothing is proposed of it; nil: of none
 	Upstream string                              // whose tools those of traces are, unless they name their own; "": they are asked for, and proposed, by their bare names
 

@@ -186,7 +186,7 @@ func TestNothingFollowsThatMayNot(t *testing.T) {
 
 // A value that may be a key is no constant of a configuration.
 func TestTokensAreNoConstants(t *testing.T) {
-	for _, token := range []string{"ghp1234567890abcdefghij", "open"} {
+	for _, token := range []string{"ghp1234567890abcdefghij", "hunter2", "open"} {
 		s := &script{now: 1.7e12}
 		for i := range 30 {
 			id := fmt.Sprint(i)
@@ -194,7 +194,8 @@ func TestTokensAreNoConstants(t *testing.T) {
 			s.call(id, "get", fmt.Sprintf(`{"id":"id-%d","with":%q}`, i, token), "x")
 			s.now += 60_000
 		}
-		m := tune.New(tune.Options{Model: known(t, rule("hub/*", reads)), Upstream: "hub"})
+		secret := func(argument, value string) bool { return argument == "with" && value == `"hunter2"` }
+		m := tune.New(tune.Options{Model: known(t, rule("hub/*", reads)), Upstream: "hub", Secret: secret})
 		m.Trace("a.jsonl", s.calls)
 		got := strings.Join(lines(m.Layer(), "follow_up"), "\n")
 		if strings.Contains(got, token) != (token == "open") {

@@ -4,7 +4,7 @@ for (const [key, [word, meaning]] of Object.entries(REASONS)) {
   if (key !== "other" && key !== "panic") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
 }
 
-const TONES = { low_probability: "", gate: "", stored: "good", in_flight: "good", rate_limited: "warn", throttled: "warn", disclosure: "bad", origin: "bad", panic: "bad" };
+const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good", in_flight: "good", rate_limited: "warn", throttled: "warn", disclosure: "bad", origin: "bad", panic: "bad" };
 const MOST_DECISIONS = 8;
 let allDecisions = false;
 
@@ -16,6 +16,18 @@ moreDecisions.addEventListener("click", () => {
 
 function tag(text, tone, title) {
   return el("span", { class: "tag", "data-tone": tone || undefined, title }, text);
+}
+
+// unguessed says why there is no prefetch, by the reasons that were given last.
+function unguessed(v) {
+  const n = new Map();
+  for (const d of v.decisions || []) for (const [k, times] of Object.entries(d.declined || {})) n.set(k, (n.get(k) || 0) + times);
+  const all = [...n.values()].reduce((a, b) => a + b, 0);
+  const most = [...n].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, 2);
+  if (!changed("unguessed", most, all)) return;
+  $("unguessed-why").replaceChildren(...(most.length > 0
+    ? [`Of the ${plural(all, "call")} thought of in the last decisions: `, el("ul", null, most.map(([k, times]) => el("li", null, `${count(times)} `, el("b", null, reason(k)[0]), ". " + reason(k)[1])))]
+    : ['What follows what has to be seen a few times before it is trusted (shadow_labels), tools must be known to only read (mcpschedd check --connect lists those that are not), and [enrichment] mode must be "on".']));
 }
 
 // outcome says what became of a candidate, and whether that was right.
@@ -41,7 +53,7 @@ function decision(d) {
 
 function showDecisions(v) {
   lastView = v;
-  const box = $("why"), list = v.decisions || [];
+  const box = $("why"), list = (v.decisions || []).slice().sort((a, b) => b.at_us - a.at_us); // they come as what was right became known
   if (list.length === 0) {
     if (changed("why", "none")) box.replaceChildren(empty("No decision so far.", "After each answer the calls that may follow are weighed. There is nothing to weigh until something has been seen to follow, or a follow_up is configured; with [enrichment] mode = \"off\" nothing is."));
     return;

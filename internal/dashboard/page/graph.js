@@ -7,8 +7,9 @@
 
 const MOST_EDGES = 25;
 
-// strongest is what is drawn: the likeliest of what really happened.
-const strongest = (graph) => graph.slice().sort((a, b) => b.n * b.p - a.n * a.p).slice(0, MOST_EDGES);
+// strongest is what is drawn: the likeliest of what really happened. Once is no habit,
+// and what comes next in less than one of a hundred cases is not what one looks for.
+const strongest = (graph) => graph.filter((e) => e.n >= 2 && e.p >= 0.01).sort((a, b) => b.n * b.p - a.n * a.p).slice(0, MOST_EDGES);
 
 $("graph-legend").append(...[["ahead", "fetched ahead, and used"], ["", "not so far"]].map(([c, text]) => el("li", null,
   svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "edge-line " + c, d: "M0 6H22", "stroke-width": 2.4, "stroke-dasharray": c ? undefined : "4 3" })), text)));
@@ -32,7 +33,7 @@ function showGraph(v) {
   const edges = strongest(graph);
   if (!changed("graph", edges, width(box))) return;
   if (edges.length === 0) {
-    box.replaceChildren(empty("Nothing has followed anything so far.", "An edge appears with the second call of a session."));
+    box.replaceChildren(empty(graph.length > 0 ? "Nothing has followed anything often so far." : "Nothing has followed anything so far.", graph.length > 0 ? "The table has what followed once, or in less than one of a hundred cases." : "An edge appears when a call has followed another twice."));
     return;
   }
   box.replaceChildren(drawGraph(edges, width(box)));
@@ -85,7 +86,7 @@ function drawGraph(edges, w) {
   }));
   const top = edges[0];
   const out = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `Graph of ${plural(place.size, "tool")} and ${plural(edges.length, "edge")}. The strongest: after ${clean(top.from)} comes ${clean(top.to)}, ${share(top.p)}. The table below has all of them.` });
-  const labels = [];
+  const boxes = Array.from(place.values(), (p) => ({ x: p.x, y: p.y - nodeH / 2, w: nodeW, h: nodeH })); // where no label may be
   const lines = svg("g"), texts = svg("g");
   for (const e of edges.slice().reverse()) {
     const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH, cols.length === 1 ? w : 0);
@@ -94,9 +95,10 @@ function drawGraph(edges, w) {
   }
   for (const e of edges) {
     const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH, cols.length === 1 ? w : 0);
-    const spot = free(curve.at, labels);
-    labels.push(spot);
-    texts.append(svg("text", { class: "p", x: round(spot[0]), y: round(spot[1] + 3.5), "text-anchor": "middle" }, share(e.p)));
+    const text = share(e.p), box = free(curve.at, measured(text) + 6, 15, boxes, w, h);
+    if (!box) continue; // the table has it
+    boxes.push(box);
+    texts.append(svg("text", { class: "p", x: round(box.x + box.w / 2), y: round(box.y + 11), "text-anchor": "middle" }, text));
   }
   out.append(lines);
   for (const [n, p] of place) {
@@ -105,6 +107,12 @@ function drawGraph(edges, w) {
   }
   out.append(texts);
   return out;
+}
+
+// measured is how wide a label is, in pixels.
+function measured(text) {
+  pen.font = "600 10.5px " + getComputedStyle(document.body).fontFamily;
+  return pen.measureText(text).width;
 }
 
 // within is a name as far as there is room; the tool's own part says more than its
@@ -136,13 +144,14 @@ function course(a, b, nodeW, nodeH, w) {
   return { d: `M${f(p[0])}C${f(p[1])} ${f(p[2])} ${f(p[3])}`, at };
 }
 
-// free is the point of a curve that is furthest from the labels that are there.
-function free(at, labels) {
-  let best = at(0.5), most = -1;
-  for (const t of [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78]) {
-    const p = at(t);
-    const near = Math.min(30, ...labels.map((l) => Math.hypot((l[0] - p[0]) * 0.6, (l[1] - p[1]) * 1.6)));
-    if (near > most + 0.5) [best, most] = [p, near];
+// free is where a label of that size is on its edge and over nothing else, as near to
+// the middle as can be; null: nowhere.
+function free(at, w, h, boxes, wide, high) {
+  for (let i = 0; i <= 40; i++) {
+    const p = at(0.5 + (i % 2 ? 1 : -1) * Math.ceil(i / 2) * 0.021);
+    const box = { x: p[0] - w / 2, y: p[1] - h / 2, w, h };
+    if (box.x < 0 || box.y < 0 || box.x + w > wide || box.y + h > high) continue;
+    if (boxes.every((b) => box.x >= b.x + b.w || b.x >= box.x + w || box.y >= b.y + b.h || b.y >= box.y + h)) return box;
   }
-  return best;
+  return null;
 }

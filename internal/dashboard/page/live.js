@@ -1,9 +1,11 @@
 // Asking for the view, once a second while somebody looks.
 
 const EVERY = 1000, SLOWEST = 30000, PATIENCE = 8000; // ms
-let paused = false, failures = 0, goneSince = 0, timer = 0, asking = null;
+let paused = false, recorded = false, failures = 0, goneSince = 0, timer = 0, asking = null;
 
+// status says how the page stands; what is recorded does not go on, so it cannot be paused.
 function status(state, text) {
+  $("pause").hidden = state === "recorded" || (state === "wait" && !lastView);
   $("status").dataset.state = state;
   say($("status-text"), text);
 }
@@ -29,6 +31,7 @@ function showAbout(s) {
 function show(v) {
   showAbout(v.stats);
   showCards(v.stats);
+  unguessed(v);
   showTimeline(v);
   showTools(v.stats);
   showSeries(v);
@@ -41,7 +44,7 @@ function show(v) {
 
 async function ask() {
   clearTimeout(timer);
-  if (paused || document.hidden || asking) return;
+  if (paused || recorded || document.hidden || asking) return;
   asking = new AbortController();
   const late = setTimeout(() => asking.abort(), PATIENCE);
   try {
@@ -53,7 +56,8 @@ async function ask() {
     goneSince = 0;
     if (!paused) {
       show(view);
-      status("live", "Live");
+      recorded = Boolean(view.recorded);
+      status(recorded ? "recorded" : "live", recorded ? "Recorded, " + fromTo(view.recorded.from_us, view.recorded.to_us) : "Live");
       say($("retry"), "");
     }
   } catch (err) {
@@ -67,7 +71,7 @@ async function ask() {
 // again asks once more after a while, and says how long that is.
 function again(wait) {
   clearTimeout(timer);
-  if (paused || document.hidden) return;
+  if (paused || recorded || document.hidden) return;
   if (failures > 0) say($("retry"), `Asking again in ${Math.round(wait / 1000)} s. The figures are the last ones.`);
   timer = setTimeout(ask, wait);
 }

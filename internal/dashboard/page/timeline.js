@@ -66,8 +66,9 @@ function showTimeline(v) {
     return;
   }
   const ends = Math.max(...bars.map((b) => b.at_us + b.ms * 1e3)), begins = Math.min(...bars.map((b) => b.at_us));
-  const span = lineSpan === "0" ? Math.max(10e6, (v.now_us - ends < 60e6 ? v.now_us : ends) - begins) : Number(lineSpan) * 1e6;
-  const live = v.now_us - ends < span * 0.8;
+  let span = lineSpan === "0" ? Math.max(10e6, (v.now_us - ends < 60e6 ? v.now_us : ends) - begins) : Number(lineSpan) * 1e6;
+  if (v.recorded) span = Math.min(span, Math.max(1e6, 1.04 * (ends - begins))); // there is no more to come
+  const live = !v.recorded && v.now_us - ends < span * 0.8;
   const to = live ? Math.max(v.now_us, ends) : ends + span * 0.02;
   const shown = bars.filter((b) => b.at_us + b.ms * 1e3 >= to - span);
   if (!changed("line", shown, width(box), span, live ? Math.floor(to / 1e6) : to)) return;

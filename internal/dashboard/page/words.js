@@ -23,6 +23,14 @@ function took(ms) {
 const clockOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const minuteOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const dayOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const dateOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+// fromTo is a span of time, with the second date only if it is another.
+function fromTo(from, to) {
+  const [a, b] = [from, to].map((us) => dateOf.format(us / 1000)), [c, d] = [from, to].map((us) => minuteOf.format(us / 1000));
+  return `${a}, ${c} to ${a === b ? "" : b + ", "}${d}`;
+}
+
 const clock = (us) => clockOf.format(us / 1000);
 
 // clean is a name as it may be shown: whoever gave it may have put signs into it that
@@ -44,6 +52,7 @@ const level = (n) => n + ": " + (LEVELS[n] || "unknown");
 const REASONS = {
   low_probability: ["too unlikely", "It was less likely than min_probability of the configuration asks."],
   gate: ["would not pay", "Waste, were it wrong, weighed more than the waiting it would hide, were it right: too fast a tool, too unlikely, or too dear."],
+  unsteady: ["may change unnoticed", "What the tool reads may change without the proxy noticing, so an answer fetched early might be an old one. Set exclusive = true for its upstream if nobody else changes it, or validate for tools that read a file."],
   budget: ["token budget", "Others hide more with the same tokens (prefetch_budget_tokens)."],
   cap: ["too many at once", "Others hide more with the same number of calls (max_parallel_prefetches), or another form of it was chosen."],
   dollars: ["costs money", "It is priced beyond what may still be spent in this session (max_dollars_per_session)."],

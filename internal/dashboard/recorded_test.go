@@ -1,0 +1,134 @@
+//go:build browser
+
+package dashboard_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
+)
+
+const isRecorded = `document.getElementById("status")?.dataset.state === "recorded"`
+
+// What is recorded is no live picture: it says from when it is, and is not asked for again.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
+	v := busy(to).View(to)
+	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, From: to.Add(-34 * time.Minute), To: to})
+	var asked atomic.Int64
+	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".json") {
+			asked.Add(1)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
+	p.until(isRecorded)
+	if got, want := ask[string](p, `document.getElementById("status").textContent`), "Recorded, 2 Jan 2026, 08:26 to 09:00"; got != want {
+		t.Errorf("got status %q, want %q", got, want)
+	}
+	if ask[bool](p, `document.getElementById("pause").checkVisibility()`) {
+		t.Error("what stands still can be paused")
+	}
+	if got := ask[string](p, `document.getElementById("line").textContent`); strings.HasSuffix(got, "now") || strings.Contains(got, "nowTime") {
+		t.Errorf("its last call is said to be now: %s", got)
+	}
+	ask[bool](p, `document.dispatchEvent(new Event("visibilitychange")), dispatchEvent(new Event("resize")), true`)
+	time.Sleep(2500 * time.Millisecond)
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times, want once", n)
+	}
+	p.sound()
+}
+
+// Reads were answered and nothing was fetched ahead: the page says why, and what to set.
+func TestWhyNothingIsFetchedAhead(t *testing.T) {
+	t.Parallel()
+	tally := telemetry.New(telemetry.Options{})
+	tell := func(e events.Event) { e.At, e.Session = time.Now(), "a"; tally.Add(&e) }
+	tell(events.Event{Kind: events.Call, Seq: 1, Upstream: "files", Tool: "read", Class: "read_only", Disposition: events.Fetched, LatencyMS: 5, Sent: 1})
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }}))
+	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
+	p.until(isLive)
+	said := func() string { return ask[string](p, `document.getElementById("unguessed").innerText`) }
+	if got := said(); !strings.Contains(got, "shadow_labels") {
+		t.Errorf("nothing is known: got %q", got)
+	}
+	tell(events.Event{Kind: events.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
+	p.until(`document.getElementById("unguessed").innerText.includes("may change unnoticed")`)
+	if got := said(); !strings.Contains(got, "Of the 5 calls thought of") || !strings.Contains(got, "3 may change unnoticed") || !strings.Contains(got, "exclusive = true") || !strings.Contains(got, "validate") || strings.Contains(got, "shadow_labels") {
+		t.Errorf("got %q", got)
+	}
+	p.sound()
+	tell(events.Event{Kind: events.Sent, Seq: 2, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true})
+	p.until(`document.getElementById("unguessed").hidden`)
+	if got := ask[string](p, `document.querySelector("#card-accuracy .note").textContent`); got != "1 under way" {
+		t.Errorf("a prefetch has begun: got %q", got)
+	}
+}
+
+// The program's own demo, recorded, as the command shows it.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bin, keep := filepath.Join(dir, "mcpschedd"), filepath.Join(dir, "state")
+	for _, c := range []*exec.Cmd{
+		exec.Command("go", "build", "-o", bin, "mcpschedd/cmd/mcpschedd"),
+		exec.Command(bin, "demo", "--speed", "8", "--keep", keep),
+	} {
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", c.Args, err, out)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := exec.CommandContext(ctx, bin, "dashboard", "--events", filepath.Join(keep, "events"))
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := c.Wait(); err != nil && !strings.Contains(err.Error(), context.Canceled.Error()) {
+			t.Errorf("dashboard: got %v, want exit 0", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &httptest.Server{URL: at.Scheme + "://" + at.Host}
+	looks(func(name, scheme string, wide int64) {
+		p := look(t, browser(t), srv, at.RequestURI(), wide, 900, scheme)
+		p.until(isRecorded)
+		p.shoot("demo-" + name)
+		p.sound()
+		if got := ask[string](p, `document.querySelector("#card-hidden .note").textContent`); !strings.HasPrefix(got, "20 calls in all") {
+			t.Errorf("%s: got %q, want the 20 calls of the demo", name, got)
+		}
+		if n := ask[int](p, `document.querySelectorAll("#line .m-ahead").length`); n == 0 {
+			t.Errorf("%s: no call of the demo was answered ahead", name)
+		}
+	})
+}
