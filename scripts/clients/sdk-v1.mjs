@@ -27,6 +27,8 @@ function transport() {
   throw new Error(`want stdio, http or sse, have ${kind}`);
 }
 
+const statsURI = "mcpschedd://stats"; // the proxy's own
+
 await run(label, async () => {
   const client = new Client({ name: "sdk-v1", version: "1" }, {
     capabilities: { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } },
@@ -44,8 +46,12 @@ await run(label, async () => {
     asked.push("roots");
     return { roots: [{ uri: "file:///srv/project", name: "project" }] };
   });
+  let statsAreNews = () => {};
   const updated = new Promise((resolve) => {
-    client.setNotificationHandler(ResourceUpdatedNotificationSchema, (n) => resolve(n.params.uri));
+    client.setNotificationHandler(ResourceUpdatedNotificationSchema, (n) => {
+      if (n.params.uri === statsURI) statsAreNews(n.params.uri);
+      else resolve(n.params.uri);
+    });
   });
   const logged = new Promise((resolve) => {
     client.setNotificationHandler(LoggingMessageNotificationSchema, (n) => resolve(n.params.level));
@@ -110,6 +116,20 @@ await run(label, async () => {
   await call("toggle-subscriber-updates");
   equal("resources/updated", await updated, uri);
   await client.unsubscribeResource({ uri });
+
+  if (prefix) { // where one upstream is seen alone, the proxy does not tell of itself
+    const stats = async () => JSON.parse((await client.readResource({ uri: statsURI })).contents[0].text).totals;
+    const before = await stats();
+    const told = new Promise((resolve) => { statsAreNews = resolve; });
+    await client.subscribeResource({ uri: statsURI });
+    await call("echo", { message: "counted" });
+    equal("the stats have changed", await told, statsURI);
+    const after = await stats();
+    equal("the stats count calls", after.calls - before.calls, 1);
+    equal("each call is answered in one way", after.served_stored + after.joined + after.fetched + after.failed, after.calls);
+    matches("stats/summary", (await client.readResource({ uri: `${statsURI}/summary` })).contents[0].text, /everything|calls/);
+    await client.unsubscribeResource({ uri: statsURI });
+  }
 
   await client.setLoggingLevel("debug");
   await call("toggle-simulated-logging");
