@@ -194,7 +194,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 		return
 	}
 	e := events.Event{
-		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recorded, Plan: r.number, Tool: r.own.name,
+		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recordName, Plan: r.number, Tool: r.own.name,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {

@@ -72,7 +72,7 @@ func (w *foresight) last(s *session) {
 	end := func() {
 		w.srv.events.Ask() // its guesses come before it
 		if opened {
-			w.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recorded})
+			w.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recordName})
 		}
 	}
 	if !w.insist(func(w *foresight) { w.leave(s); end() }) {
@@ -96,7 +96,7 @@ func clipped(name string) string {
 }
 
 // next numbers a call or a guess of the session.
-func (s *session) next() call.Number { return call.Number{Session: s.recorded, Seq: s.numbered.Add(1)} }
+func (s *session) next() call.Number { return call.Number{Session: s.recordName, Seq: s.numbered.Add(1)} }
 
 // enter notes that a tools/call has arrived, on the reader of its session.
 func (x *exchange) enter() {

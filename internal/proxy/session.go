@@ -30,20 +30,20 @@ type outlet interface {
 // session is one client: the stdio process, an HTTP session, or, stateless
 // over HTTP, all requests of one principal with the same capabilities.
 type session struct {
-	srv       *Server
-	view      *view
-	id        string           // of an HTTP session; "" otherwise
-	scope     string           // whose answers it stores; "": nobody knows, and nothing is stored
-	delivered *dedup.Delivered // what the client was given; nil: it is several
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	out       outlet       // for what belongs to no request; nil: the client listens to nothing else
-	pooled    bool         // its requests come from clients that know nothing of each other: ids may clash
-	recorded  string       // its name in the record
-	numbered  atomic.Int64 // calls and guesses so far
-	turns     turns
-	guessing  guessing
-	work      sync.WaitGroup // requests being served, and what the session itself started
+	srv        *Server
+	view       *view
+	id         string           // of an HTTP session; "" otherwise
+	scope      string           // whose answers it stores; "": nobody knows, and nothing is stored
+	delivered  *dedup.Delivered // what the client was given; nil: it is several
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	out        outlet       // for what belongs to no request; nil: the client listens to nothing else
+	pooled     bool         // its requests come from clients that know nothing of each other: ids may clash
+	recordName string       // its name in the record
+	numbered   atomic.Int64 // calls and guesses so far
+	turns      turns
+	guessing   guessing
+	work       sync.WaitGroup // requests being served, and what the session itself started
 
 	opening   sync.Once
 	ended     chan struct{} // closed when end has done its work
@@ -94,7 +94,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
-		recorded: recordID(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
+		recordName: recordID(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
 		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
 		inflight: make(map[string]*exchange),
 		asked:    make(map[string]chan jsonrpc.Message),
@@ -122,7 +122,7 @@ func (s *session) open(client upstream.Client) {
 		s.mu.Lock()
 		s.client, s.opened = client, time.Now()
 		s.mu.Unlock()
-		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recorded, Client: clientName(client.Info)})
+		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recordName, Client: clientName(client.Info)})
 		s.adopt()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {

@@ -47,7 +47,7 @@ func (w *foresight) watch(s *session) *watched {
 	if v == nil && s.ctx.Err() == nil {
 		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]*leased)}
 		w.watched[s] = v
-		w.srv.observer.named(v.desk.Number(), s.recorded)
+		w.srv.observer.named(v.desk.Number(), s.recordName)
 	}
 	return v
 }
