@@ -2,8 +2,11 @@ package dedup_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,5 +239,208 @@ func TestFetchPanics(t *testing.T) {
 	}
 	if got := s.Stats(); got.Flights != 0 || got.Prefetch.Wasted.Error != 1 {
 		t.Errorf("got %+v, want no flight left and one guess wasted", got)
+	}
+}
+
+// who is a call or a guess of the record.
+func who(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
+
+// A guess has the number of the query that it was begun with. The call that got it is
+// the one that the record says it was, once that says so: who asked may be another than
+// who was answered in the end.
+func TestGuessIsReported(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		act  func(t *testing.T, src *source, q dedup.Query, g *guessing)
+		want bool // it may be reported
+	}{
+		{"in flight", func(*testing.T, *source, dedup.Query, *guessing) {}, false},
+		{"stored", func(_ *testing.T, _ *source, _ dedup.Query, g *guessing) { g.settle() }, false},
+		{"wasted", func(_ *testing.T, _ *source, _ dedup.Query, g *guessing) { g.over() }, false},
+		{"used", func(t *testing.T, src *source, q dedup.Query, g *guessing) { g.settle(); src.ask(t, q) }, true},
+		{"used late", func(t *testing.T, src *source, q dedup.Query, g *guessing) { wait(t, src.store, q); g.settle() }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{store: newStore(t)}
+				q := query(never, host)
+				q.Number = who(7)
+				g := begin(t, src.store, q)
+				q.Number = who(8) // of the call
+				tt.act(t, src, q, g)
+				synctest.Wait()
+				if got := g.Number(); got != who(7) {
+					t.Errorf("got number %+v, want that of its own query", got)
+				}
+				if by, ok := g.By(); ok {
+					t.Errorf("got by %+v, and nobody has said so", by)
+				}
+				g.Report(who(9))
+				by, ok := g.By()
+				if ok != tt.want || ok && by != who(9) {
+					t.Errorf("reported: got by %+v, %v, want the call that was reported: %v", by, ok, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// One that is compared has no user: by is the call that fetched for itself to compare
+// it, whatever is reported.
+func TestGuessIsComparedBy(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		src := &source{store: newStore(t)}
+		q := trying(query(never, host))
+		q.Number = who(1)
+		g := begin(t, src.store, q)
+		if stored {
+			g.settle()
+		}
+		for seq := int64(2); seq < 4; seq++ {
+			q.Number = who(seq)
+			if o := src.ask(t, q); o.How != dedup.Fetched || o.First != nil {
+				t.Fatalf("stored %v: got %s, first %v, want fetched for itself", stored, o.How, o.First)
+			}
+		}
+		g.Report(who(3))
+		if by, ok := g.By(); !ok || by != who(2) || g.Fate() != call.Compared {
+			t.Errorf("stored %v: got fate %d by %+v, %v, want compared by call 2", stored, g.Fate(), by, ok)
+		}
+	}
+}
+
+// However many calls are given what was guessed, and however late, one of them is told
+// that it is the first, and of which guess.
+func TestFirstUse(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		use   dedup.Use
+		calls []string // what happens, in this order: ask, settle
+		first int      // of the calls that ask
+	}{
+		{"stored, asked for once", never, []string{"settle", "ask", "ask"}, 0},
+		{"stored, asked for often", fresh, []string{"settle", "ask", "ask", "ask"}, 0},
+		{"waited for by several", fresh, []string{"ask", "ask", "ask", "settle", "ask"}, 0},
+		{"waited for, and the first has left", fresh, []string{"ask", "leave", "ask", "settle", "ask"}, 1},
+		{"waited for, and all have left", fresh, []string{"ask", "leave", "settle", "ask", "ask"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				q := query(tt.use, host)
+				g := begin(t, s, q)
+				var all []*waiting
+				for _, what := range tt.calls {
+					switch what {
+					case "ask":
+						all = append(all, wait(t, s, q))
+					case "leave":
+						all[len(all)-1].leave(errLeft)
+						synctest.Wait()
+					default:
+						g.settle()
+					}
+				}
+				for i, x := range all {
+					if x.flight != nil {
+						x.flight.Settle(nil, false, false)
+					}
+					got := x.outcome(t).First
+					if want := i == tt.first; (got == g.Guess) != want || !want && got != nil {
+						t.Errorf("call %d: first use %v, want %v", i, got != nil, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The same where they come at the same time, while the answer does. A call may then
+// fetch for itself in the place of the guess, which nobody uses.
+func TestFirstUseOfMany(t *testing.T) {
+	s := newStore(t)
+	used := 0
+	for i := range 200 {
+		q := query(pure, host)
+		q.Key.Arguments = fmt.Sprintf(`{"n":%d}`, i)
+		g := begin(t, s, q)
+		var first atomic.Int64
+		var open sync.WaitGroup
+		open.Go(g.settle)
+		for range 4 {
+			open.Go(func() {
+				told := make(chan dedup.Outcome, 1)
+				w := &dedup.Waiter{Done: func(o dedup.Outcome) { told <- o }}
+				s.Do(t.Context(), q, w, func(_ context.Context, f *dedup.Flight) { f.Settle([]byte("own"), false, true) })
+				if o := <-told; o.First == g.Guess {
+					first.Add(1)
+				} else if o.First != nil {
+					t.Error("the first use of another guess")
+				}
+			})
+		}
+		open.Wait()
+		want := int64(0)
+		if fate := g.Fate(); fate == call.Ready || fate == call.Late {
+			want = 1
+			used++
+		}
+		if n := first.Load(); n != want {
+			t.Fatalf("guess %d of fate %d: %d calls are told that they are its first use, want %d", i, g.Fate(), n, want)
+		}
+	}
+	if used == 0 {
+		t.Error("no guess was used, which shows nothing")
+	}
+}
+
+// TestTook is how long a fetch took, as it is told to whoever gets its answer: from its
+// sending, and no longer than it would have taken alone, where that was said.
+func TestTook(t *testing.T) {
+	const s = time.Second
+	sleep := time.Sleep
+	for _, tt := range []struct {
+		name    string
+		fetch   func(f *dedup.Flight)
+		want    time.Duration
+		guessed bool
+	}{
+		{"at once", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, true},
+		{"sent later", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(s) }, s, true},
+		{"in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(s) }, s, true},
+		{"sent later, and in company", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(3 * s); f.Worth(2 * s) }, 2 * s, true},
+		{"worth more than it took", func(f *dedup.Flight) { sleep(3 * s); f.Worth(time.Minute) }, 3 * s, true},
+		{"worth is not known", func(f *dedup.Flight) { sleep(3 * s); f.Worth(0) }, 3 * s, true},
+		{"not guessed", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, false},
+		{"not guessed, in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(2 * s) }, 2 * s, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t)
+				q := query(pure, host)
+				var flight *dedup.Flight
+				var own *waiting
+				if tt.guessed {
+					flight = begin(t, store, q).flight
+				} else {
+					own = wait(t, store, q)
+					flight = own.flight
+				}
+				joined := wait(t, store, q)
+				tt.fetch(flight)
+				flight.Settle([]byte("answer"), false, true)
+				sleep(s) // which is no part of it
+				for how, x := range map[dedup.Disposition]*waiting{dedup.Joined: joined, dedup.Hit: wait(t, store, q)} {
+					if got := x.outcome(t); got.How != how || got.Took != tt.want {
+						t.Errorf("got %s that took %v, want %s of %v", got.How, got.Took, how, tt.want)
+					}
+				}
+				if own != nil {
+					if got := own.outcome(t); got.How != dedup.Fetched || got.Took != 0 {
+						t.Errorf("who fetched is told %+v, and that it took %v, which it knows", got.How, got.Took)
+					}
+				}
+			})
+		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
 )
 
 // takes is how long a call takes a server, always the same for the same call.
@@ -21,13 +21,18 @@ func takes(v *visit, mean time.Duration) time.Duration {
 }
 
 // meanders is a session that the seed alone decides: lists and things of them, some
-// twice, some of a list that it has not read, writes, several calls at once.
-func (g *guest) meanders(seed uint64) {
+// twice, some of a list that it has not read, writes, several calls at once. lists is
+// how it reads a page; nil: it asks, and waits.
+func (g *guest) meanders(seed uint64, lists func(g *guest, r *rand.Rand, p int)) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	pause := func() { time.Sleep(time.Duration(r.ExpFloat64() * float64(time.Second))) }
 	for range 12 {
 		p := r.IntN(4) + 1
-		g.call("list", page(p))
+		if lists == nil {
+			g.call("list", page(p))
+		} else {
+			lists(g, r, p)
+		}
 		for range r.IntN(4) {
 			pause()
 			switch r.IntN(10) {
@@ -47,62 +52,94 @@ func (g *guest) meanders(seed uint64) {
 	}
 }
 
+// withdrawing reads a page, and meanwhile begins a long call and withdraws it: its server
+// goes on with it all the same.
+func withdrawing(g *guest, r *rand.Rand, p int) {
+	list := g.begin("list", page(p))
+	time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+	long := g.begin("long", thing(p, 0))
+	time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+	long.cancel()
+	list.wait()
+}
+
+// besides reads a page, and meanwhile makes a long call whose limits are another host's.
+func besides(g *guest, r *rand.Rand, p int) {
+	list := g.begin("list", page(p))
+	time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+	long := g.begin("long", thing(p, 0))
+	list.wait()
+	long.wait()
+}
+
+// stubborn is a server that works on one call at a time, whether anybody still waits for
+// it or not. A long one takes it much longer.
+func stubborn() func(*visit) reply {
+	one := make(chan struct{}, 1)
+	return func(v *visit) reply {
+		one <- struct{}{}
+		defer func() { <-one }()
+		took := takes(v, 300*time.Millisecond)
+		if v.tool == "long" {
+			took += 3 * time.Second
+		}
+		time.Sleep(took)
+		return reply{result: v.told()}
+	}
+}
+
 // What a call is said not to have waited is never more than what the same call waits
 // in the same session without prefetching. Of a server that grows slower by what is made
 // early beside it nobody can know how long one call would have taken: there it holds of
 // all calls of a session together.
 func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
+	oneAtATime := func() func(*visit) reply {
+		one := make(chan struct{}, 1)
+		return func(v *visit) reply {
+			one <- struct{}{}
+			defer func() { <-one }()
+			v.sleeps(takes(v, 500*time.Millisecond))
+			return reply{result: v.told()}
+		}
+	}
 	for _, test := range []struct {
 		name  string
-		rules func(proxy.Options) proxy.Options
-		loose bool // it holds of the sum only
+		long  valuemodel.Layer // of the tool long
+		limit limit.Rule       // of the server's host; zero: none
+		loose bool             // it holds of the sum only
 		serve func() func(*visit) reply
+		lists func(g *guest, r *rand.Rand, p int)
 	}{
-		{"many at once", nil, false, func() func(*visit) reply {
+		{name: "many at once", serve: func() func(*visit) reply {
 			return func(v *visit) reply { v.sleeps(takes(v, 800*time.Millisecond)); return reply{result: v.told()} }
 		}},
-		{"one at a time", nil, false, func() func(*visit) reply {
-			one := make(chan struct{}, 1)
-			return func(v *visit) reply {
-				one <- struct{}{}
-				defer func() { <-one }()
-				v.sleeps(takes(v, 500*time.Millisecond))
-				return reply{result: v.told()}
-			}
-		}},
-		{"slower with every call beside", nil, true, func() func(*visit) reply {
+		{name: "one at a time", serve: oneAtATime},
+		{name: "slower with every call beside", loose: true, serve: func() func(*visit) reply {
 			return func(v *visit) reply {
 				v.sleeps(takes(v, 300*time.Millisecond) * time.Duration(v.beside))
 				return reply{result: v.told()}
 			}
 		}},
-		{"paced", func(o proxy.Options) proxy.Options {
-			o.Limits = map[string]limit.Rule{host: {Rate: 1, Burst: 2, Concurrency: 2, SpeculativePerHour: 1000}}
-			return o
-		}, false, func() func(*visit) reply {
+		{name: "paced", limit: limit.Rule{Rate: 1, Burst: 2, Concurrency: 2, SpeculativePerHour: 1000}, serve: func() func(*visit) reply {
 			return func(v *visit) reply { v.sleeps(takes(v, 400*time.Millisecond)); return reply{result: v.told()} }
 		}},
+		{name: "one at a time, and what is withdrawn too", long: valuemodel.Layer{Class: valuemodel.ReadOnly}, serve: stubborn, lists: withdrawing},
+		{name: "one at a time, of two hosts", long: valuemodel.Layer{Class: valuemodel.ReadOnly, Host: "other.test"}, serve: stubborn, lists: besides},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var hidden, used float64
 			for seed := range uint64(soak(12)) {
 				run := func(mode string) (calls []events.Event) {
 					synctest.Test(t, func(t *testing.T) {
-						o := defaults(t, listing(t)...)
-						if test.rules != nil {
-							o = test.rules(o)
+						o := defaults(t, append(listing(t), valuemodel.Rule{Pattern: "foe/long", Source: "test", Layer: test.long})...)
+						if test.limit != (limit.Rule{}) {
+							o.Limits = map[string]limit.Rule{host: test.limit}
 						}
 						o.Enrichment.Mode = mode
-						d := beset(t, newFoe(test.serve()), o)
-						d.enter().meanders(seed)
-						d.proxy.Report() // so that all of it has been told
-						d.account.mu.Lock()
-						defer d.account.mu.Unlock()
-						for _, e := range d.account.all {
-							if e.Kind == events.Call {
-								calls = append(calls, e)
-							}
-						}
+						d := beset(t, newFoe(test.serve(), tools("list", "get", "write", "long")...), o)
+						d.enter().meanders(seed, test.lists)
+						time.Sleep(time.Minute) // until the server is done with what was withdrawn
+						calls = d.told(events.Call)
 					})
 					return calls
 				}
@@ -121,7 +158,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 					if on[i].Tool != off[i].Tool {
 						t.Fatalf("seed %d, call %d: %s with prefetching, %s without", seed, i, on[i].Tool, off[i].Tool)
 					}
-					if on[i].UseOf == 0 {
+					if on[i].UseOf == 0 || off[i].Disposition == events.Failed { // who withdraws it does not say how long it would have taken
 						continue
 					}
 					used++

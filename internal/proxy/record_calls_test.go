@@ -1,0 +1,197 @@
+package proxy_test
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"mcpschedd/internal/events"
+)
+
+// of are the events of a kind that the account has been told so far.
+func (a *account) of(kind events.Kind) (all []events.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.all {
+		if e.Kind == kind {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// told are the events of a kind, once everybody has done what there is to do.
+func (d *ordeal) told(kind events.Kind) []events.Event {
+	synctest.Wait()
+	d.proxy.Report() // so that all of it has been told
+	return d.account.of(kind)
+}
+
+// stranger is a client on stdio that has not said anything yet. It sees one upstream
+// alone if only names it.
+func (d *ordeal) stranger(only string) *guest {
+	d.t.Helper()
+	in, toProxy := io.Pipe()
+	fromProxy, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- d.proxy.ServeStdio(context.Background(), in, out, only)
+		in.Close()
+		out.Close()
+	}()
+	g := &guest{o: d, wire: newWire(d.t, &d.account, toProxy, fromProxy)}
+	g.leave = func() {
+		toProxy.Close()
+		if err := <-served; err != nil {
+			d.t.Errorf("stdio ended: %v", err)
+		}
+		<-g.gone
+	}
+	d.guests = append(d.guests, g)
+	return g
+}
+
+// A guess that may be used for long is: its choice is judged when that time is over,
+// not when one without a freshness would be too old. Once it had achieved nothing.
+func TestChoiceOfWhatStaysFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const fresh = 10 * time.Minute
+		o := defaults(t, reading("foe/get", fresh), listing(t)[1])
+		d := beset(t, newFoe(func(v *visit) reply {
+			v.sleeps(300 * time.Millisecond)
+			return reply{result: v.told()}
+		}), o)
+		g := d.enter()
+		g.call("list", page(1))
+		time.Sleep(3 * o.MaxAge)
+		if a := g.call("get", thing(1, 0)); a.how() != "hit" {
+			t.Fatalf("got %s, want a guess used after %v", a.how(), 3*o.MaxAge)
+		}
+		time.Sleep(time.Second)
+		if judged := d.told(events.Choice); len(judged) > 0 {
+			t.Errorf("judged while its guesses may be of use: %+v", judged)
+		}
+		time.Sleep(fresh + time.Minute)
+		g.call("list", page(2)) // after which what came before is judged
+		time.Sleep(time.Second)
+		choices := d.told(events.Choice)
+		if len(choices) == 0 || choices[0].After != 1 {
+			t.Fatalf("got %+v, want the choice after the first call", choices)
+		}
+		c := choices[0]
+		called := slices.ContainsFunc(c.Top, func(e events.Decision) bool { return e.Tool == "get" && e.Called })
+		if !called || c.AchievedMS < 299 || c.AchievedMS > c.BestMS {
+			t.Errorf("got %.1f ms achieved of %.1f, called: %v; want the 300 of the one that was used: %+v", c.AchievedMS, c.BestMS, called, c.Top)
+		}
+	})
+}
+
+// Clients and servers make up names: no more than the beginning is recorded, and no
+// half of a letter.
+func TestNamesAreCutInTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := "x" + strings.Repeat("é", 200) // byte 128 is in the middle of a letter
+		d := beset(t, newFoe(nil, `{"name":"`+long+`","inputSchema":{"type":"object"}}`), defaults(t))
+		g := d.stranger("")
+		made := "x" + strings.Repeat("é", 1<<19)
+		g.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":{},"clientInfo":{"name":"`+made+`","version":"1"}}`)
+		g.note("notifications/initialized", "{}")
+		g.request("tools/list", "{}")
+		if a := g.call(long, "{}"); a.how() != "fetched" {
+			t.Errorf("got %s", a.Raw)
+		}
+		if a := g.request("tools/call", `{"name":"`+made+`","Name":""}`); a.how() != "failed" {
+			t.Errorf("got %s", a.Raw)
+		}
+		cut := func(what, name string) {
+			if len(name) > 128 || len(name) < 120 || !strings.HasPrefix(made, name) || !utf8.ValidString(name) {
+				t.Errorf("%s: %d bytes are recorded: %.140q", what, len(name), name)
+			}
+		}
+		calls := d.told(events.Call)
+		if len(calls) != 2 {
+			t.Fatalf("got %d calls, want 2", len(calls))
+		}
+		cut("a tool of the server's", calls[0].Tool)
+		cut("a tool of nobody's", calls[1].Tool) // refused
+		for _, e := range d.told(events.Session) {
+			cut("the client", e.Client)
+		}
+	})
+}
+
+// A tools/call that is refused before anybody is asked is a call all the same: one
+// line, failed.
+func TestRefusedCallsAreRecorded(t *testing.T) {
+	for _, test := range []struct{ name, line, tool string }{
+		{"an id that is in use", `{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"get","arguments":{}}}`, "get"},
+		{"no name", `{"jsonrpc":"2.0","id":901,"method":"tools/call","params":{"arguments":{"page":1}}}`, ""},
+		{"a name that is no string", `{"jsonrpc":"2.0","id":902,"method":"tools/call","params":{"name":5}}`, ""},
+		{"two names", `{"jsonrpc":"2.0","id":903,"method":"tools/call","params":{"name":"get","Name":"list"}}`, "get"},
+		{"a tool that nobody may call", `{"jsonrpc":"2.0","id":904,"method":"tools/call","params":{"name":"write"}}`, "write"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := defaults(t, listing(t)...)
+				o.Upstreams[0].Allows = func(tool string) bool { return tool != "write" }
+				d := beset(t, newFoe(func(v *visit) reply {
+					v.sleeps(time.Second)
+					return reply{result: v.told()}
+				}), o)
+				g := d.enter()
+				d.account.asked.Add(2)
+				g.send(`{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"list","arguments":{"page":1}}}`)
+				g.send(test.line)
+				synctest.Wait()
+				calls := d.told(events.Call)
+				if len(calls) != 1 {
+					t.Fatalf("got %d calls while the first is under way, want the other one: %+v", len(calls), calls)
+				}
+				if e := calls[0]; e.Disposition != events.Failed || e.Error != "refused" || e.Tool != test.tool || e.Sent != 0 {
+					t.Errorf("got %+v, want %q failed, as it was refused", e, test.tool)
+				}
+				time.Sleep(2 * time.Second)
+				calls = d.told(events.Call)
+				if len(calls) != 2 || calls[1].Tool != "list" || calls[1].Disposition != events.Fetched {
+					t.Errorf("got %+v, want that list was fetched after it", calls)
+				}
+				if calls[0].Seq == calls[1].Seq {
+					t.Error("both have the same number")
+				}
+			})
+		})
+	}
+}
+
+// How the limits and the store stand is told with the calls, whether anything is made
+// early or not.
+func TestStateIsToldWithoutEnrichment(t *testing.T) {
+	for _, mode := range []string{"off", "on"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := defaults(t, listing(t)...)
+				o.Enrichment.Mode = mode
+				d := beset(t, newFoe(nil), o)
+				g := d.enter()
+				for range 100 {
+					g.call("list", page(1))
+					time.Sleep(time.Second)
+				}
+				states := d.told(events.State)
+				if len(states) < 9 || len(states) > 11 {
+					t.Fatalf("got %d states in 100 s of calls, want one in ten", len(states))
+				}
+				for _, e := range states {
+					if e.Sessions != 1 || e.Store == nil || !slices.ContainsFunc(e.Hosts, func(h events.Host) bool { return h.Host == host }) {
+						t.Errorf("got %+v, want one session, the store and %s", e, host)
+					}
+				}
+			})
+		})
+	}
+}

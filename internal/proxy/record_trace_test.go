@@ -1,0 +1,151 @@
+package proxy_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+// tracer is a tracing system: each call that it is told of has a span of its own.
+type tracer struct {
+	mu    sync.Mutex
+	spans []*traced
+}
+
+// traced is one call as the tracer was told of it.
+type traced struct {
+	parent, tool string
+	ends         []events.Event
+}
+
+func (r *tracer) begin(parent, _, tool string, _ time.Time) (string, string, func(*events.Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &traced{parent: parent, tool: tool}
+	r.spans = append(r.spans, s)
+	return traceparent(len(r.spans)), "", func(e *events.Event) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s.ends = append(s.ends, *e)
+	}
+}
+
+// traceparent is that of the n-th span.
+func traceparent(n int) string { return fmt.Sprintf("00-%032x-%016x-01", 1, n) }
+
+// carried are the trace contexts of the calls that came to a server, in order.
+func carried(t *testing.T, server *mcptest.Server) (all []string) {
+	t.Helper()
+	for _, line := range server.Seen() {
+		m, err := jsonrpc.Parse([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool(m) != "" {
+			parent, _ := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "traceparent"))
+			all = append(all, parent)
+		}
+	}
+	return all
+}
+
+// Every request that a call makes of its server carries the call's span, those that
+// bring it answers too.
+func TestTraceGoesOnWithAnswers(t *testing.T) {
+	server, up := remote(t, mcptest.Options{Name: "asks", Era: "stateless"})
+	var r tracer
+	o := options(up)
+	o.Trace = r.begin
+	c := connect(t, start(t, o), handshake)
+	c.converse(`{"asks":[`+elicits+`],"rounds":2}`, tagged("me"))
+	got := carried(t, server)
+	if len(got) != 3 || got[0] != traceparent(1) || got[1] != got[0] || got[2] != got[0] {
+		t.Errorf("got %q, want three requests of the first span", got)
+	}
+}
+
+// The calls of a plan are part of the trace that its client has begun, and each is a
+// span of its own.
+func TestTraceGoesOnWithAPlan(t *testing.T) {
+	server, up := remote(t, mcptest.Options{Name: "one"})
+	var r tracer
+	o := options(up)
+	o.Trace, o.Plans.Enabled, o.Plans.Mutations = r.begin, true, "allow"
+	c := connect(t, start(t, o), handshake)
+	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
+	params := toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"echo","depends_on":["a"]}]}`)
+	c.request("tools/call", string(jsonrpc.Set([]byte(params), "_meta", []byte(`{"traceparent":"`+client+`"}`))))
+	if got := carried(t, server); len(got) != 2 || got[0] != traceparent(1) || got[1] != traceparent(2) {
+		t.Errorf("got %q, want a span for each step", got)
+	}
+	for _, s := range r.spans {
+		if s.parent != client {
+			t.Errorf("a step is told as part of %q, want %q", s.parent, client)
+		}
+	}
+}
+
+// A tracer is told of every call once, of its end once, and then what the record says
+// of it; of no guess, nor of what the proxy answers itself.
+func TestTraceIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r tracer
+		o := defaults(t, listing(t)...)
+		o.Trace, o.Plans.Enabled = r.begin, true
+		d := beset(t, newFoe(func(v *visit) reply {
+			v.sleeps(takes(v, 300*time.Millisecond))
+			if v.tool == "write" {
+				return reply{cut: true}
+			}
+			return reply{result: v.told()}
+		}), o)
+		g := d.enter()
+		g.meanders(1, nil)
+		g.call("execute_tool_plan", `{"steps":[{"id":"a","tool":"list","arguments":{"page":1}}]}`)
+		g.request("resources/read", `{"uri":"mcpschedd://stats"}`)
+		s := g.begin("get", thing(9, 0))
+		s.cancel()
+		other := d.stranger("") // takes up a call that nobody knows of
+		if a := other.request("tools/call", withMeta(`{"name":"get","requestState":"none"}`, able, "")); a.Error == nil {
+			t.Errorf("got %s, want it refused", a.Raw)
+		}
+		other.leave()
+		last := g.begin("list", page(9))
+		go last.wait()
+		g.leave() // while that one is under way
+		d.guests = nil
+		calls := d.told(events.Call)
+		if len(calls) != len(r.spans) {
+			t.Errorf("told of %d calls, %d were recorded", len(r.spans), len(calls))
+		}
+		recorded := make(map[call.Number]events.Event)
+		hows := make(map[events.Disposition]int)
+		for _, e := range calls {
+			recorded[call.Number{Session: e.Session, Seq: e.Seq}] = e
+			hows[e.Disposition]++
+		}
+		if hows[events.Hit] == 0 || hows[events.Joined] == 0 || hows[events.Fetched] == 0 || hows[events.Failed] == 0 {
+			t.Errorf("got %v, which shows too little", hows)
+		}
+		for i, s := range r.spans {
+			if len(s.ends) != 1 {
+				t.Errorf("call %d, of %s, has ended %d times", i, s.tool, len(s.ends))
+				continue
+			}
+			end := s.ends[0]
+			of := call.Number{Session: end.Session, Seq: end.Seq}
+			e := recorded[of]
+			if e.Tool != s.tool || e.Disposition != end.Disposition || e.LatencyMS != end.LatencyMS {
+				t.Errorf("told of %+v, recorded is %+v", end, e)
+			}
+			delete(recorded, of)
+		}
+	})
+}
