@@ -96,7 +96,9 @@ func clipped(name string) string {
 }
 
 // next numbers a call or a guess of the session.
-func (s *session) next() call.Number { return call.Number{Session: s.recordName, Seq: s.numbered.Add(1)} }
+func (s *session) next() call.Number {
+	return call.Number{Session: s.recordName, Seq: s.numbered.Add(1)}
+}
 
 // enter notes that a tools/call has arrived, on the reader of its session.
 func (x *exchange) enter() {
