@@ -43,7 +43,8 @@ type PrefetchStats struct {
 	// HiddenMS is what calls did not have to wait, in milliseconds: for a guess that
 	// was there when it was first asked for, how long its fetch took; for a late one,
 	// how long that had been under way. Each guess counts once, by its first use.
-	HiddenMS float64 `json:"hidden_ms"`
+	// It is not shown: the record counts no time in which others were with the server.
+	HiddenMS float64 `json:"-"`
 }
 
 // Waste is why guesses were of no use.

@@ -19,7 +19,7 @@ func usual(seq int) events.Event {
 		Kind: events.Call, At: time.UnixMicro(1_770_000_000_000_000 + int64(seq)*1000), Session: "1f00c2", Seq: int64(seq),
 		Upstream: "github", Tool: "issue_read", ArgsHash: fmt.Sprintf("%016x", seq), Class: "read_only",
 		ResultHash: fmt.Sprintf("%016x", seq*7), LatencyMS: 123.456 + float64(seq%100), UpstreamMS: 120.5, Bytes: 4321, Tokens: 1080,
-		Sent: 1, Host: "api.github.com", Disposition: events.Fetched, Turn: seq % 50, PredictedP: 0.425, Predicted: 1200, Declined: "probability",
+		Sent: 1, Host: "api.github.com", Disposition: events.Fetched, Turn: seq % 50, PredictedP: 0.425, Predicted: 1200,
 	}
 }
 

@@ -99,9 +99,8 @@ type Event struct {
 	UseOfSession string      `json:"use_of_session,omitempty"`   // whose prefetch that is, where it is another session's
 	HiddenMS     float64     `json:"hidden_ms,omitempty"`        // of hit and joined: what the fetch behind the answer took, less what the call waited
 	AgeMS        float64     `json:"age_ms,omitempty"`           // of hit and joined: since that fetch began
-	PredictedP   float64     `json:"predicted_p,omitempty"`      // call: of a candidate that turned out to be this call; prefetch: its own
+	PredictedP   float64     `json:"predicted_p,omitempty"`      // of prefetch: how likely it was
 	Predicted    int64       `json:"predicted_tokens,omitempty"` // tokens that the answer was expected to have
-	Declined     string      `json:"decline_reason,omitempty"`   // why that candidate was not fetched early
 	Reference    bool        `json:"reference,omitempty"`        // a note that the client already holds the answer stood for it
 	NotResent    int64       `json:"not_resent,omitempty"`       // bytes of the answer that did not go to the client, because of that
 	Inlined      int         `json:"inlined,omitempty"`          // further answers that were added to this one

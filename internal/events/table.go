@@ -38,7 +38,6 @@ var eventTable = newTable(
 	number("age_ms", func(e *Event) *float64 { return &e.AgeMS }),
 	number("predicted_p", func(e *Event) *float64 { return &e.PredictedP }),
 	count("predicted_tokens", func(e *Event) *int64 { return &e.Predicted }),
-	text("decline_reason", func(e *Event) *string { return &e.Declined }),
 	flag("reference", func(e *Event) *bool { return &e.Reference }),
 	count("not_resent", func(e *Event) *int64 { return &e.NotResent }),
 	whole("inlined", func(e *Event) *int { return &e.Inlined }),

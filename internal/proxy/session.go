@@ -160,6 +160,9 @@ func (s *session) adopt() {
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
 			s.handOver(l, level)
+			if !l.Shared() {
+				s.srv.companies.forget(l.Instance())
+			}
 			l.Close()
 		}
 	}

@@ -186,7 +186,6 @@ func attributes(e *events.Event) []attribute.KeyValue {
 	a.number("mcpschedd.result_tokens", e.Tokens)
 	a.amount("mcpschedd.predicted_p", e.PredictedP)
 	a.number("mcpschedd.predicted_tokens", e.Predicted)
-	a.text("mcpschedd.decline_reason", e.Declined)
 	a.number("mcpschedd.turn", int64(e.Turn))
 	a.number("mcpschedd.plan", int64(e.Plan))
 	a.text("mcpschedd.step", e.Step)

@@ -189,7 +189,7 @@ func TestOddNames(t *testing.T) {
 		}
 	}})
 	e := events.Event{
-		Kind: events.Call, At: at, Session: odd, Seq: 1, Upstream: odd, Tool: odd, Class: odd, Host: odd, Step: odd, Declined: odd, Edge: odd,
+		Kind: events.Call, At: at, Session: odd, Seq: 1, Upstream: odd, Tool: odd, Class: odd, Host: odd, Step: odd, Edge: odd,
 		Error: odd, Cause: odd, Disposition: events.Failed,
 	}
 	tr.Call(odd, odd, odd, at).End(&e)
