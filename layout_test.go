@@ -51,20 +51,15 @@ var allowed = map[string][]string{
 		"internal/call", "internal/dedup", "internal/enrich", "internal/forecast", "internal/jsonrpc", "internal/speculate",
 		"internal/valuemodel",
 	},
-	"internal/replay/measure": { // a command: recorded sessions beside the floor
-		"internal/config", "internal/dedup", "internal/enrich", "internal/forecast", "internal/replay", "internal/valuemodel",
-	},
-	"internal/schedule":       {},
-	"internal/upstream":       {"internal/jsonrpc", "internal/revision"},
-	"internal/revision":       {"internal/jsonrpc"},
-	"internal/jsonrpc":        {},
-	"internal/config":         {"internal/nearest"},
-	"internal/state":          {},
-	"internal/demo":           {},
-	"internal/bench":          {},
-	"internal/compare":        {},
-	"internal/compare/tokens": {"internal/deliver"}, // a command: counts what a model reads
-	"internal/mcptest":        {"internal/jsonrpc"}, // real small MCP servers for tests; nobody may import it outside them
+	"internal/schedule":           {},
+	"internal/upstream":           {"internal/jsonrpc", "internal/revision"},
+	"internal/revision":           {"internal/jsonrpc"},
+	"internal/jsonrpc":            {},
+	"internal/config":             {"internal/nearest"},
+	"internal/state":              {},
+	"internal/demo":               {},
+	"internal/dashboard/dashtest": {"internal/events", "internal/telemetry"}, // made-up sessions for tests of the page; nobody may import it outside them
+	"internal/mcptest":            {"internal/jsonrpc"},                      // real small MCP servers for tests; nobody may import it outside them
 }
 
 func TestLayout(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/telemetry"
 )
 
@@ -22,15 +23,8 @@ const token = "a-token-of-26-letters-or-so"
 
 // viewed is a handler over a busy hour, and the view it shows.
 func viewed(token string) (http.Handler, telemetry.View) {
-	v := busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
+	v := dashtest.Busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
 	return dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, Token: token}), v
-}
-
-// busy is a tally of what went on in the half hour before now.
-func busy(now time.Time) *telemetry.Tally {
-	t := telemetry.New(telemetry.Options{})
-	newLively(1, now, t.Add).play(now.Add(-34*time.Minute), 14)
-	return t
 }
 
 func request(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
@@ -196,7 +190,7 @@ func TestNoArguments(t *testing.T) {
 	h, _ := viewed("")
 	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
 		body := request(h, "GET", path).Body.String()
-		for _, word := range []string{secret, "password", "00aa11bb22cc33dd"} {
+		for _, word := range []string{dashtest.Secret, "password", "00aa11bb22cc33dd"} {
 			if strings.Contains(body, word) {
 				t.Errorf("%s: %q is in it", path, word)
 			}

@@ -3,7 +3,7 @@
 // Its one idea: what a script in another language measures is counted by the same
 // code that cuts answers to a budget, so that the two never disagree.
 //
-//	printf '"one text"\n"another"\n' | go run ./internal/compare/tokens
+//	printf '"one text"\n"another"\n' | go run -C tools ./compare/tokens
 //
 // It reads JSON strings and writes a number for each, a line each. It leaves out
 // every vocabulary but the proxy's own (o200k_base).

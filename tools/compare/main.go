@@ -8,7 +8,7 @@
 // the client that asks uses no MCP library. Behind the joined view the names of
 // tools and prompts carry their server's name in front; nothing else may differ.
 //
-//	go run ./internal/compare -config servers.json
+//	go run -C tools ./compare -config servers.json
 //
 // with a file such as
 //
@@ -40,7 +40,7 @@ const usage = `usage: compare -config FILE [flags]
 
   -config FILE   JSON: {"roots": [URI…], "servers": [{"name", "command", "args",
                  "env", "cwd", "calls": [{"method", "params"}…]}…]}
-  -bin FILE      the mcpschedd to compare with (default bin/mcpschedd)
+  -bin FILE      the mcpschedd to compare with (default ../bin/mcpschedd)
   -keep DIR      leave the proxy's config.toml and state in this folder
   -timeout SPAN  how long one answer may take (default 1m)
   -settle SPAN   how long a server's lists must stay the same before they count,
@@ -119,7 +119,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.Usage = func() { fmt.Fprint(stderr, usage) }
 	fs.StringVar(&o.config, "config", "", "")
-	fs.StringVar(&o.bin, "bin", filepath.Join("bin", "mcpschedd"), "")
+	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "")
 	fs.StringVar(&o.keep, "keep", "", "")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "")
 	fs.DurationVar(&o.settle, "settle", 400*time.Millisecond, "")

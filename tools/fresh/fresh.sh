@@ -3,12 +3,12 @@
 # filesystem and git on one folder, and Postgres where it is installed. No answer
 # may be from before a write, and unchanged answers must come from the store.
 #
-#   sh scripts/fresh.sh    needs go, node 20, npm and git; make builds bin/mcpschedd
+#   sh tools/fresh/fresh.sh    needs go, node 20, npm and git; make builds bin/mcpschedd
 #
 # Packages go into the cache folder of clients.sh. Postgres runs on a socket in a
 # temporary folder and on a loopback port, as a user other than root.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 bin=${BIN:-$root/bin/mcpschedd}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-fresh
@@ -31,8 +31,8 @@ trap 'exit 1' HUP INT TERM
 
 echo "# packages, in $cache"
 mkdir -p "$cache/go"
-if ! cmp -s scripts/fresh/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
-	cp scripts/fresh/package.json "$cache/package.json.new"
+if ! cmp -s tools/fresh/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
+	cp tools/fresh/package.json "$cache/package.json.new"
 	mv "$cache/package.json.new" "$cache/package.json"
 	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier) || { rm "$cache/package.json"; exit 1; }
 fi
@@ -114,4 +114,4 @@ END
 fi
 
 # shellcheck disable=SC2086 # the SQL command is several words
-timeout 180 node scripts/fresh/fresh.mjs "$project" $sql -- "$bin" serve --config "$work/config.toml"
+timeout 180 node tools/fresh/fresh.mjs "$project" $sql -- "$bin" serve --config "$work/config.toml"

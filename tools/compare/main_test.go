@@ -184,7 +184,7 @@ func TestEveryLossIsFound(t *testing.T) {
 
 func TestTheProxyLosesNothing(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "mcpschedd.exe")
-	if out, err := exec.Command("go", "build", "-o", bin, "mcpschedd/cmd/mcpschedd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", bin, "./cmd/mcpschedd").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	tests := []struct {

@@ -3,12 +3,12 @@
 # everything-server directly and through mcpschedd, in front of it as a stdio
 # and as an HTTP upstream. Needs Go and npm; installs into results/ only.
 #
-#   sh scripts/conformance.sh
+#   sh tools/conformance/conformance.sh
 #
 # What must hold: 0.1.16 --suite all and --requirements 2025-11-25 without a
 # failure; of --requirements 2026-07-28 no check fails that passes directly.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 work=$root/results/conformance
 bin=$root/bin/mcpschedd
@@ -77,6 +77,6 @@ suite next 3311 2026-07-28-direct --requirements 2026-07-28
 suite next 3313 2026-07-28-via-stdio --requirements 2026-07-28
 suite next 3314 2026-07-28-via-http --requirements 2026-07-28
 for via in stdio http; do
-	"$work/next/node_modules/node/bin/node" scripts/conformance-diff.mjs "$work/checks-2026-07-28-direct" "$work/checks-2026-07-28-via-$via" || failed=1
+	"$work/next/node_modules/node/bin/node" tools/conformance/diff.mjs "$work/checks-2026-07-28-direct" "$work/checks-2026-07-28-via-$via" || failed=1
 done
 exit $failed

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/telemetry"
 )
@@ -31,7 +32,7 @@ func containsAny(text string, words ...string) bool {
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	tally := busy(now)
+	tally := dashtest.Busy(now)
 	v := tally.View(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
@@ -148,7 +149,7 @@ var hostile = []string{
 // enemies is a view in which everything that has a name has one of those.
 func enemies(now time.Time) telemetry.View {
 	t := telemetry.New(telemetry.Options{})
-	newLively(2, now, t.Add).play(now.Add(-10*time.Minute), 5)
+	dashtest.Play(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
 	tools, hosts := map[string]telemetry.Part{}, map[string]telemetry.Host{}
@@ -222,7 +223,7 @@ func TestHostileNames(t *testing.T) {
 // back, so does the page.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	tally := busy(time.Now())
+	tally := dashtest.Busy(time.Now())
 	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }})
 	var gone atomic.Bool
 	var asked atomic.Int64
@@ -257,7 +258,7 @@ func TestGone(t *testing.T) {
 // A pause stops the picture, and the asking; what is open stays open when it goes on.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	tally := busy(time.Now())
+	tally := dashtest.Busy(time.Now())
 	var asked atomic.Int64
 	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { asked.Add(1); return tally.View(time.Now()) }})
 	p := look(t, browser(t), serve(t, inner), "/dashboard", 1280, 900, "light")
@@ -271,7 +272,7 @@ func TestPause(t *testing.T) {
 	calls := ask[string](p, `document.querySelector("#card-upstream .note").textContent`)
 	time.Sleep(100 * time.Millisecond) // what was asked for before may still be on its way
 	n := asked.Load()
-	newLively(3, time.Now(), tally.Add).session("fresh", time.Now().Add(-time.Minute), true)
+	dashtest.OneSession(3, "fresh", time.Now().Add(-time.Minute), time.Now(), tally.Add)
 	time.Sleep(1500 * time.Millisecond)
 	if m := asked.Load(); m != n {
 		t.Errorf("asked %d times in a pause", m-n)
@@ -293,7 +294,9 @@ func TestPause(t *testing.T) {
 // not stay in the address.
 func TestDoorInBrowser(t *testing.T) {
 	t.Parallel()
-	h, _ := viewed(token)
+	const token = "a-token-of-26-letters-or-so"
+	v := dashtest.Busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
+	h := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, Token: token})
 	srv := serve(t, h)
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {

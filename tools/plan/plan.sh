@@ -4,12 +4,12 @@
 # Postgres. What comes back and what is changed must be equal; and a plan that is
 # not let through must have called nothing.
 #
-#   sh scripts/plan.sh    needs go, node 20, npm, git and Postgres; make builds bin/mcpschedd
+#   sh tools/plan/plan.sh    needs go, node 20, npm, git and Postgres; make builds bin/mcpschedd
 #
 # Packages go into a cache folder of their own. Postgres runs on a socket in a
 # temporary folder and on a loopback port, as a user other than root.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 bin=${BIN:-$root/bin/mcpschedd}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-plan
@@ -32,8 +32,8 @@ trap 'exit 1' HUP INT TERM
 
 echo "# packages, in $cache"
 mkdir -p "$cache/go"
-if ! cmp -s scripts/plan/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
-	cp scripts/plan/package.json "$cache/package.json.new"
+if ! cmp -s tools/plan/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
+	cp tools/plan/package.json "$cache/package.json.new"
 	mv "$cache/package.json.new" "$cache/package.json"
 	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier) || { rm "$cache/package.json"; exit 1; }
 fi
@@ -44,11 +44,11 @@ if [ ! -x "$gitserver" ]; then
 	(cd "$work/go" && timeout 600 go build -mod=mod -o "$gitserver" github.com/geropl/git-mcp-go)
 fi
 
-go build -o "$work/tokens" ./internal/compare/tokens
+go build -C tools -o "$work/tokens" ./compare/tokens
 
 project=$work/project
 mkdir "$project"
-cp scripts/clients/checks.mjs scripts/plan/*.mjs "$cache/"
+cp tools/clients/checks.mjs tools/plan/*.mjs "$cache/"
 
 # Who may run a database: root may not.
 as=
@@ -69,7 +69,7 @@ for _ in $(seq 100); do
 done
 $sql 'SELECT 1' >/dev/null || { cat "$work/postgres.log"; exit 1; }
 
-# What all proxies of the run have in common; scripts/plan/plan.mjs adds the rest.
+# What all proxies of the run have in common; tools/plan/plan.mjs adds the rest.
 cat >"$work/upstreams.toml" <<END
 [upstreams.files]
 command = "$(command -v node)"

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/telemetry"
 )
 
@@ -46,7 +47,7 @@ func looks(f func(name, scheme string, wide int64)) {
 func TestLook(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	tally := busy(now)
+	tally := dashtest.Busy(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(now) }}))
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {
@@ -62,7 +63,7 @@ func TestLook(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	tally := busy(now)
+	tally := dashtest.Busy(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(now) }}))
 	b := browser(t)
 	for _, wide := range []int64{1280, 400} {

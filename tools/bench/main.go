@@ -7,9 +7,9 @@
 // and through a bare relay that only copies bytes. What counts is the ratio to
 // the relay, round by round.
 //
-//	go run ./internal/bench -quick
-//	go run ./internal/bench -only stdio/1KB -json
-//	go run ./internal/bench -mode stall -check
+//	go run -C tools ./bench -quick
+//	go run -C tools ./bench -only stdio/1KB -json
+//	go run -C tools ./bench -mode stall -check
 //
 // It leaves out what the proxy is for, what it saves: it measures only what
 // standing in between costs, with everything switched off or on. Upstream, relay and HTTP relay are this same program, started again.
@@ -39,7 +39,7 @@ const usage = `usage: bench [-mode speed|enrich|record|stall|memory|start|plan] 
   -mode plan     a plan of 100 steps beside a client that makes the same calls in
                  the same order, and the memory that 10,000 items of one take
 
-  -bin FILE      the mcpschedd to measure (default bin/mcpschedd; "" measures
+  -bin FILE      the mcpschedd to measure (default ../bin/mcpschedd; "" measures
                  direct and relay only)
   -quick         about a minute and a half instead of six (speed), fewer calls elsewhere
   -only TEXT     speed: only cells whose name contains TEXT, as in stdio/1KB/32
@@ -121,7 +121,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.Usage = func() { fmt.Fprint(stderr, usage) }
 	fs.StringVar(&o.mode, "mode", "speed", "")
-	fs.StringVar(&o.bin, "bin", filepath.Join("bin", "mcpschedd"), "")
+	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "")
 	fs.StringVar(&o.only, "only", "", "")
 	fs.StringVar(&o.kind, "upstream", "both", "")
 	fs.BoolVar(&o.quick, "quick", false, "")

@@ -3,14 +3,14 @@
 # direct and through the proxy and must answer the same; clients then use one
 # proxy that joins them all.
 #
-#   sh scripts/clients.sh             needs go, node 20 and npm; make builds bin/mcpschedd
-#   CLAUDE=1 sh scripts/clients.sh    Claude Code's own connection check too (356 MB)
+#   sh tools/clients/clients.sh             needs go, node 20 and npm; make builds bin/mcpschedd
+#   CLAUDE=1 sh tools/clients/clients.sh    Claude Code's own connection check too (356 MB)
 #
 # Packages are installed into a cache folder of their own. What else a server
 # needs (rg, git) is skipped with a word if it is not there. Every process runs
 # within a time limit, on loopback or pipes.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 bin=${BIN:-$root/bin/mcpschedd}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients
@@ -65,12 +65,12 @@ checks() {
 
 echo "# packages, in $cache"
 mkdir -p "$cache"
-if ! cmp -s scripts/clients/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
-	cp scripts/clients/package.json "$cache/package.json.new"
+if ! cmp -s tools/clients/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
+	cp tools/clients/package.json "$cache/package.json.new"
 	mv "$cache/package.json.new" "$cache/package.json"
 	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier) || { rm "$cache/package.json"; exit 1; }
 fi
-cp scripts/clients/*.mjs "$cache/"
+cp tools/clients/*.mjs "$cache/"
 
 # goserver NAME MODULE VERSION [PACKAGE]: a server written in Go, built in a
 # module of its own, so that its dependencies meet no others.
@@ -145,7 +145,7 @@ printf '{"roots":["file://%s"],"servers":[\n%s\n]}\n' "$project" "$servers" >"$w
 
 echo "# servers: direct, behind the proxy alone, and joined"
 mkdir "$work/proxy"
-if timeout 300 go run ./internal/compare -bin "$bin" -config "$work/servers.json" -keep "$work/proxy" 2>"$work/err"; then
+if timeout 300 go run -C tools ./compare -bin "$bin" -config "$work/servers.json" -keep "$work/proxy" 2>"$work/err"; then
 	ok "all servers answer the same through the proxy"
 else
 	fail "compare"

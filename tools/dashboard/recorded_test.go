@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/telemetry"
 )
@@ -27,7 +28,7 @@ const isRecorded = `document.getElementById("status")?.dataset.state === "record
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
-	v := busy(to).View(to)
+	v := dashtest.Busy(to).View(to)
 	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, From: to.Add(-34 * time.Minute), To: to})
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +88,7 @@ func TestDemo(t *testing.T) {
 	dir := t.TempDir()
 	bin, keep := filepath.Join(dir, "mcpschedd"), filepath.Join(dir, "state")
 	for _, c := range []*exec.Cmd{
-		exec.Command("go", "build", "-o", bin, "mcpschedd/cmd/mcpschedd"),
+		exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", bin, "./cmd/mcpschedd"),
 		exec.Command(bin, "demo", "--speed", "8", "--keep", keep),
 	} {
 		if out, err := c.CombinedOutput(); err != nil {

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs every fuzz target of the module, one after the other, for TIME each
+# Runs every fuzz target of both modules, one after the other, for TIME each
 # (default 10s); exit code 1 if one finds something.
 #
-#   sh scripts/fuzz.sh 60s
+#   sh tools/fuzz/fuzz.sh 60s
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 time=${1:-10s}
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

@@ -3,7 +3,7 @@
 # demo among them, and the checks of what is on the page. Installs Debian's chromium
 # where there is none.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
 	if ! command -v apt-get >/dev/null; then
 		echo "dashboard: want chromium, chromium-browser or google-chrome in PATH" >&2
@@ -13,6 +13,6 @@ if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null 
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu-core >/dev/null
 fi
 rm -f results/dashboard/*.png
-go vet -tags browser ./internal/dashboard
-MCPSCHEDD_SHOTS="$PWD/results/dashboard" go test -tags browser -count 1 -parallel 4 -timeout 10m ./internal/dashboard
+go vet -C tools -tags browser ./dashboard
+MCPSCHEDD_SHOTS="$PWD/results/dashboard" go test -C tools -tags browser -count 1 -parallel 4 -timeout 10m ./dashboard
 ls results/dashboard

@@ -2,8 +2,8 @@
 // been answered before they were asked for, beside the floor that any prefetcher
 // must beat, and whether each target is met.
 //
-//	go run ./internal/replay/measure -data DIR [-restart] [-policy NAME] [-only SET]
-//	go run ./internal/replay/measure -data DIR -learning
+//	go run -C tools ./measure -data DIR [-restart] [-policy NAME] [-only SET]
+//	go run -C tools ./measure -data DIR -learning
 //
 // DIR holds floor/SET.json, traces/SET.{train,bench}.jsonl.gz and
 // traces/{classes-floor,classes}.toml. What is learned from SET.train goes on being

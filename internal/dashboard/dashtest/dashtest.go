@@ -1,4 +1,6 @@
-package dashboard_test
+// Package dashtest is what a busy proxy would have told of itself: made-up sessions for
+// the tests of the dashboard, those in a browser among them. Only tests may import it.
+package dashtest
 
 import (
 	"fmt"
@@ -6,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/events"
+	"mcpschedd/internal/telemetry"
 )
 
 // lively is a small world of agents at work: it calls the tools of four upstreams in
@@ -45,13 +48,29 @@ var habits = []habit{
 	{"wiki", "get_page", "read_only", "wiki.example", 510, 15000, []step{{10, .2}, {11, .18}, {0, .25}}},
 }
 
-// newLively tells tell of what happens, up to ends.
+// Busy is a tally of the half hour before now.
+func Busy(now time.Time) *telemetry.Tally {
+	t := telemetry.New(telemetry.Options{})
+	Play(1, now.Add(-34*time.Minute), now, 14, t.Add)
+	return t
+}
+
+// Play tells what n sessions did from begin to end; equal seeds tell the same.
+func Play(seed uint64, begin, end time.Time, n int, tell func(*events.Event)) {
+	newLively(seed, end, tell).play(begin, n)
+}
+
+// OneSession tells what one session, still open, did from begin to end.
+func OneSession(seed uint64, name string, begin, end time.Time, tell func(*events.Event)) {
+	newLively(seed, end, tell).session(name, begin, true)
+}
+
 func newLively(seed uint64, ends time.Time, tell func(*events.Event)) *lively {
 	return &lively{rand: rand.New(rand.NewPCG(seed, 7)), tell: tell, ends: ends}
 }
 
-// secret is in the arguments of every call: it must be nowhere else.
-const secret = "hunter2-in-the-arguments"
+// Secret is in the arguments of every call: it must be nowhere else.
+const Secret = "hunter2-in-the-arguments"
 
 // play is what n sessions did since begin.
 func (l *lively) play(begin time.Time, n int) {
@@ -126,7 +145,7 @@ func (s *agent) call(tool int) (next int) {
 	took := h.ms * (.6 + .9*r.Float64())
 	e := events.Event{
 		Kind: events.Call, At: s.at, Seq: seq, Upstream: h.upstream, Tool: h.tool, Class: h.class, Host: h.host, Turn: s.turn,
-		ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + secret + `"}`, RawArguments: []byte(`{"password":"` + secret + `"}`),
+		ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + Secret + `"}`, RawArguments: []byte(`{"password":"` + Secret + `"}`),
 		Disposition: events.Fetched, LatencyMS: took, UpstreamMS: took, Sent: 1, Bytes: h.bytes, Tokens: h.bytes / 4,
 	}
 	guess := s.guess[tool]
@@ -238,6 +257,6 @@ func (s *agent) begin(tool int, p float64) {
 	s.guess[tool] = &events.Event{
 		Kind: events.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
 		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
-		Edge: "learned", Arguments: `{"password":"` + secret + `"}`,
+		Edge: "learned", Arguments: `{"password":"` + Secret + `"}`,
 	}
 }
