@@ -15,7 +15,7 @@ const module = "mcpschedd/"
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
 		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/limit",
-		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/scrub", "internal/speculate",
+		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/telemetry", "internal/tracing", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/proxy": {
@@ -27,13 +27,13 @@ var allowed = map[string][]string{
 	"internal/speculate": {"internal/call"},
 	"internal/forecast":  {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
 	"internal/nearest":   {},
-	"internal/clients":   {"internal/scrub"},
+	"internal/clients":   {"internal/secret"},
 	"internal/events":    {"internal/jsonrpc"},
 	"internal/telemetry": {"internal/events"},
 	"internal/metrics":   {"internal/telemetry"},
 	"internal/tracing":   {"internal/events", "internal/telemetry"},
 	"internal/dashboard": {"internal/telemetry"},
-	"internal/scrub":     {"internal/jsonrpc"},
+	"internal/secret":    {"internal/jsonrpc"},
 	"internal/tune": {
 		"internal/call", "internal/enrich", "internal/events", "internal/forecast", "internal/jsonrpc", "internal/predict",
 		"internal/replay", "internal/valuemodel",

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/metrics"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/telemetry"
 	"mcpschedd/internal/tracing"
@@ -24,7 +24,7 @@ const eventsFolder = "events"
 // record says how the record is kept.
 func record(c *config.Config, dir state.Dir, transport string, log *slog.Logger) events.Options {
 	o := events.Options{
-		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Scrub: scrub.JSON,
+		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Scrub: secret.JSON,
 		Begin: events.Event{
 			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: workingDir(),
 		},

@@ -17,7 +17,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/tune"
 	"mcpschedd/internal/valuemodel"
@@ -146,7 +146,7 @@ func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
 	t.miner = tune.New(tune.Options{
 		Model:          t.model,
 		Missing:        t.missing,
-		Secret:         secret,
+		Secret:         holdsSecret,
 		MinProbability: c.Enrichment.MinProbability,
 		Waste:          span(c.Enrichment.WasteMS, time.Millisecond),
 		MaxAge:         time.Duration(c.Enrichment.MaxAge),
@@ -211,12 +211,12 @@ func (t *tuning) summary() string {
 	return fmt.Sprintf("%d calls of %d sessions", calls, sessions)
 }
 
-// secret reports whether a value of an argument, as JSON, may be a secret.
-func secret(argument, value string) bool {
+// holdsSecret reports whether a value of an argument, as JSON, may be a secret.
+func holdsSecret(argument, value string) bool {
 	name, err := json.Marshal(argument)
 	if err != nil {
 		return true
 	}
 	object := []byte("{" + string(name) + ":" + value + "}")
-	return !bytes.Equal(scrub.JSON(object), object)
+	return !bytes.Equal(secret.JSON(object), object)
 }

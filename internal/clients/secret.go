@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 // context is what stands around a text, which may tell that it is a secret.
@@ -101,7 +101,7 @@ func (c context) take(t text, label string, part bool) piece {
 	for _, p := range t {
 		value.WriteString("\x00" + p.variable + "\x00" + p.literal)
 	}
-	return piece{secret: &secret{value: value.String(), label: label, where: c.node, part: part}}
+	return piece{secret: &withheld{value: value.String(), label: label, where: c.node, part: part}}
 }
 
 var leading = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)([=:] ?)`)
@@ -276,7 +276,7 @@ func (c context) scrub(s string) string {
 // another kind of value.
 func scrubbed(in, out any) bool {
 	data, err := json.Marshal(in)
-	return err == nil && json.Unmarshal(scrub.JSON(data), out) == nil
+	return err == nil && json.Unmarshal(secret.JSON(data), out) == nil
 }
 
 // sure hides all of a text in which the rules still find something once each secret is

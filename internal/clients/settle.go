@@ -122,7 +122,7 @@ type variableNames struct {
 	taken map[string]bool
 }
 
-func (v variableNames) name(s *secret, server string) string {
+func (v variableNames) name(s *withheld, server string) string {
 	label := s.label
 	if label == "" {
 		label = join(server, "SECRET")

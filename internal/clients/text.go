@@ -13,11 +13,11 @@ type piece struct {
 	variable string // "" for what stands there
 	fallback bool   // the variable has a default, which may be ""
 	ask      *node  // the variable may be none of the environment: where its value is asked for
-	secret   *secret
+	secret   *withheld
 }
 
-// secret is what must not be written. Once all are known, each is given a variable.
-type secret struct {
+// withheld is a value that must not be written. Once all are known, each is given a variable.
+type withheld struct {
 	value string
 	label string // how its variable would best be called
 	where node
@@ -71,7 +71,7 @@ func (p place) variable(inner string) piece {
 		p.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
 		return piece{variable: "WORKSPACE_FOLDER", literal: ".", fallback: true}
 	case kind == "file" && named:
-		return piece{secret: &secret{label: p.label, where: p.node, asked: true}}
+		return piece{secret: &withheld{label: p.label, where: p.node, asked: true}}
 	}
 	if name, fallback, has := strings.Cut(inner, ":-"); validVariable(name) {
 		return piece{variable: name, literal: fallback, fallback: has}
@@ -80,7 +80,7 @@ func (p place) variable(inner string) piece {
 		if name := variableName(rest); name != "" {
 			return piece{variable: name, ask: &p.node}
 		}
-		return piece{secret: &secret{label: p.label, where: p.node, asked: true}}
+		return piece{secret: &withheld{label: p.label, where: p.node, asked: true}}
 	}
 	return piece{literal: "${" + inner + "}"}
 }

@@ -1,4 +1,4 @@
-package scrub_test
+package secret_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 // samples are what stands under names: a word, a number, the key of an issue, an id,
@@ -16,7 +16,7 @@ var samples = []string{"Enter", "1234", "PROJ-1234", "9f8e7d6c-1a2b-4c3d-8e4f-12
 // goes returns which of the samples are taken out under a name.
 func goes(name string) (gone []string) {
 	for _, s := range samples {
-		if in := fmt.Sprintf(`{%q:%q}`, name, s); string(scrub.JSON([]byte(in))) != in {
+		if in := fmt.Sprintf(`{%q:%q}`, name, s); string(secret.JSON([]byte(in))) != in {
 			gone = append(gone, s)
 		}
 	}

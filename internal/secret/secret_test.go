@@ -1,4 +1,4 @@
-package scrub_test
+package secret_test
 
 import (
 	"encoding/base64"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 func enc(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -92,7 +92,7 @@ func TestText(t *testing.T) {
 			if want == "" {
 				want = tt.in
 			}
-			if got := scrub.Text(tt.in); got != want {
+			if got := secret.Text(tt.in); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
@@ -142,7 +142,7 @@ func TestJSON(t *testing.T) {
 			if want == "" {
 				want = tt.in
 			}
-			if got := string(scrub.JSON([]byte(tt.in))); got != want {
+			if got := string(secret.JSON([]byte(tt.in))); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
@@ -151,7 +151,7 @@ func TestJSON(t *testing.T) {
 
 func TestJSONIsTheSameSliceIfNothingIsFound(t *testing.T) {
 	in := []byte(`{"a":"b"}`)
-	if out := scrub.JSON(in); &out[0] != &in[0] {
+	if out := secret.JSON(in); &out[0] != &in[0] {
 		t.Error("got a copy")
 	}
 }
@@ -160,7 +160,7 @@ func TestDeepJSON(t *testing.T) {
 	const depth = 9000
 	in := strings.Repeat(`{"a":[`, depth/2) + `{"password":"x1"}` + strings.Repeat(`]}`, depth/2)
 	want := strings.Replace(in, "x1", "[secret: password]", 1)
-	if got := string(scrub.JSON([]byte(in))); got != want {
+	if got := string(secret.JSON([]byte(in))); got != want {
 		t.Errorf("got %.40q… of %d bytes, want %d", got, len(got), len(want))
 	}
 }
@@ -171,7 +171,7 @@ func TestTogether(t *testing.T) {
 		all.Go(func() {
 			for k := range 50 {
 				in := fmt.Sprintf(`{"a":%q,"password":"%d"}`, github(i*50+k), k)
-				if got, want := string(scrub.JSON([]byte(in))), `{"a":"[secret: github-token]","password":"[secret: password]"}`; got != want {
+				if got, want := string(secret.JSON([]byte(in))), `{"a":"[secret: github-token]","password":"[secret: password]"}`; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			}

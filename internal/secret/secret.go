@@ -1,13 +1,14 @@
-// Package scrub takes secrets out of what leaves the machine's memory: recorded
-// arguments, exported traces and trajectories, comments in a proposed layer.
+// Package secret knows what may be a secret, and takes it out of what leaves the
+// machine's memory: recorded arguments, exported traces and trajectories, comments
+// in a proposed layer.
 //
 // The one idea: a secret is known by its own shape (ghp_…, a private key, a
 // password in a URL) or by what it is called (password, api_key, Authorization),
 // and what is found is replaced whole by a mark that says which of the two it was:
 //
-//	scrub.Text("curl -H 'X-Api-Key: 5f4dcc3b5aa7' https://bob:hunter2@host/")
+//	secret.Text("curl -H 'X-Api-Key: 5f4dcc3b5aa7' https://bob:hunter2@host/")
 //	// curl -H 'X-Api-Key: [secret: key]' https://bob:[secret: url-password]@host/
-//	scrub.JSON([]byte(`{"user":"bob","password":"hunter2","pin":[1234]}`))
+//	secret.JSON([]byte(`{"user":"bob","password":"hunter2","pin":[1234]}`))
 //	// {"user":"bob","password":"[secret: password]","pin":["[secret: pin]"]}
 //
 // What is scrubbed already is left as it is, so that doing it twice is doing it
@@ -30,7 +31,7 @@
 // the 32 letters that are a secret only because the name of a service stands near
 // them (95 rules of gitleaks), for in the arguments of that service's tools most
 // things are.
-package scrub
+package secret
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package scrub_test
+package secret_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 // seeds are texts in which rules meet.
@@ -41,8 +41,8 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		once := scrub.Text(s)
-		if twice := scrub.Text(once); twice != once {
+		once := secret.Text(s)
+		if twice := secret.Text(once); twice != once {
 			t.Errorf("%q became %q, and that %q", s, once, twice)
 		}
 		if utf8.ValidString(s) && !utf8.ValidString(once) {
@@ -57,14 +57,14 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
 		given := bytes.Clone(object)
-		once := scrub.JSON(object)
+		once := secret.JSON(object)
 		if !bytes.Equal(given, object) {
 			t.Fatalf("%q was changed", given)
 		}
 		if !json.Valid(once) {
 			t.Fatalf("%q became %q, which is no JSON", object, once)
 		}
-		if twice := scrub.JSON(once); !bytes.Equal(twice, once) {
+		if twice := secret.JSON(once); !bytes.Equal(twice, once) {
 			t.Errorf("%q became %q, and that %q", object, once, twice)
 		}
 		if json.Valid(object) && utf8.Valid(object) && shape(t, object) != shape(t, once) {

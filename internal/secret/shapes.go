@@ -1,4 +1,4 @@
-package scrub
+package secret
 
 // alphabet names a set of characters that secrets are made of. None has = or :,
 // so that none reaches from a name into its value.

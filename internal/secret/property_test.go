@@ -1,4 +1,4 @@
-package scrub_test
+package secret_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 // fragments are what texts are put together from, so that rules meet in ways that
@@ -28,8 +28,8 @@ func text(t *rapid.T) string {
 func TestTwiceIsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := text(t)
-		once := scrub.Text(s)
-		if twice := scrub.Text(once); twice != once {
+		once := secret.Text(s)
+		if twice := secret.Text(once); twice != once {
 			t.Errorf("%q became\n%q, and that\n%q", s, once, twice)
 		}
 	})
@@ -64,8 +64,8 @@ func value(t *rapid.T, depth int) string {
 func TestJSONTwiceIsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value(t, 3)
-		once := string(scrub.JSON([]byte(v)))
-		if twice := string(scrub.JSON([]byte(once))); twice != once {
+		once := string(secret.JSON([]byte(v)))
+		if twice := string(secret.JSON([]byte(once))); twice != once {
 			t.Errorf("%s became\n%s, and that\n%s", v, once, twice)
 		}
 	})

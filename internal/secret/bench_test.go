@@ -1,10 +1,10 @@
-package scrub_test
+package secret_test
 
 import (
 	"strings"
 	"testing"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 const large = 64 << 10
@@ -65,7 +65,7 @@ func BenchmarkAdversaries(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(s)))
 			for b.Loop() {
-				scrub.Text(s)
+				secret.Text(s)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func BenchmarkAdversariesJSON(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(doc)))
 			for b.Loop() {
-				scrub.JSON(doc)
+				secret.JSON(doc)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func BenchmarkArguments(b *testing.B) {
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {
-		scrub.JSON(doc)
+		secret.JSON(doc)
 	}
 }
 
@@ -108,6 +108,6 @@ func BenchmarkAnswer(b *testing.B) {
 	doc := []byte("[" + strings.TrimSuffix(strings.Repeat(unit, large/len(unit)), ",") + "]")
 	b.SetBytes(int64(len(doc)))
 	for b.Loop() {
-		scrub.JSON(doc)
+		secret.JSON(doc)
 	}
 }

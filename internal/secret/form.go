@@ -1,4 +1,4 @@
-package scrub
+package secret
 
 import (
 	"encoding/base64"

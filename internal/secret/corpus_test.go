@@ -1,4 +1,4 @@
-package scrub_test
+package secret_test
 
 import (
 	"crypto/sha256"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"mcpschedd/internal/scrub"
+	"mcpschedd/internal/secret"
 )
 
 const (
@@ -156,9 +156,9 @@ func TestSecretsGo(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			for k := range 20 {
 				s := m.make(random(i*1000 + k))
-				secret := s
+				inner := s
 				if _, rest, ok := strings.Cut(s, "<<"); ok {
-					secret, _, _ = strings.Cut(rest, ">>")
+					inner, _, _ = strings.Cut(rest, ">>")
 				}
 				s = strings.NewReplacer("<<", "", ">>", "").Replace(s)
 				for _, around := range surroundings {
@@ -168,8 +168,8 @@ func TestSecretsGo(t *testing.T) {
 					seen++
 					in := fmt.Sprintf(around, s)
 					doc := marshalAny(map[string]any{"list": []any{map[string]string{"note": in}}})
-					for _, out := range []string{scrub.Text(in), string(scrub.JSON(doc))} {
-						if !strings.Contains(out, "[secret: ") || common(out, secret) >= 8 {
+					for _, out := range []string{secret.Text(in), string(secret.JSON(doc))} {
+						if !strings.Contains(out, "[secret: ") || common(out, inner) >= 8 {
 							t.Fatalf("%q became %q", in, out)
 						}
 					}
@@ -274,7 +274,7 @@ func TestHarmlessStays(t *testing.T) {
 		for k := range 200 {
 			in := string(marshalAny(map[string]any{"result": h.make(random(i*1000 + k))}))
 			seen++
-			if out := string(scrub.JSON([]byte(in))); out != in {
+			if out := string(secret.JSON([]byte(in))); out != in {
 				if mine++; mine <= 2 {
 					at := strings.Index(out, "[secret: ")
 					t.Logf("%s: …%s", h.name, out[max(0, at-60):min(len(out), at+60)])
