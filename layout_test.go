@@ -14,10 +14,11 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/limit",
+		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/guard", "internal/limit",
 		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/telemetry", "internal/tracing", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
+	"cmd/mcpschedd-small": {"internal/guard"},
 	"internal/proxy": {
 		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/forecast",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/telemetry",
@@ -52,7 +53,8 @@ var allowed = map[string][]string{
 		"internal/valuemodel",
 	},
 	"internal/schedule":           {},
-	"internal/upstream":           {"internal/jsonrpc", "internal/revision"},
+	"internal/upstream":           {"internal/guard", "internal/jsonrpc", "internal/revision"},
+	"internal/guard":              {}, // the process that outlives the proxy; apart so that it links none of the rest
 	"internal/revision":           {"internal/jsonrpc"},
 	"internal/jsonrpc":            {},
 	"internal/config":             {"internal/nearest"},

@@ -20,7 +20,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/demo"
-	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/guard"
 )
 
 // Exit codes.
@@ -69,8 +69,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, err = fmt.Fprintln(stdout, "mcpschedd", version())
 	case "help":
 		err = help(args, stdout)
-	case "guard": // hidden: ends the upstream processes when the proxy dies
-		upstream.RunGuard(os.Stdin)
+	case guard.Command: // hidden: ends the upstream processes when the proxy dies
+		guard.Run(os.Stdin)
 	case demo.UpstreamCommand: // hidden: one of the demo's servers
 		err = demoUpstream(ctx, args)
 	default:

@@ -7,14 +7,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mcpschedd/internal/demo"
+	"mcpschedd/internal/guard"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/upstream"
 )
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
 	// The program starts itself under other names; here it is this binary.
-	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == upstream.GuardCommand || os.Args[1] == demo.UpstreamCommand) {
+	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
 		main()
 		return
 	}

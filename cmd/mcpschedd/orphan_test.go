@@ -23,12 +23,18 @@ type program struct {
 
 func startProgram(t *testing.T, config string) *program {
 	t.Helper()
+	return startProgramAt(t, os.Args[0], config)
+}
+
+// startProgramAt is startProgram for a copy of the program.
+func startProgramAt(t *testing.T, path, config string) *program {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pipeline_config.toml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "serve", "--config", file)
+	cmd := exec.Command(path, "serve", "--config", file)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -3,35 +3,28 @@
 package upstream
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
-	"strconv"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
-)
 
-// GuardCommand is the hidden first argument with which the program starts itself
-// as the guard; it must call [RunGuard] on its stdin then, before anything else.
-const GuardCommand = "guard"
+	"mcpschedd/internal/guard"
+)
 
 const (
 	guardStarts = 2                      // one restart: a guard that dies again would go on dying
-	guardGrace  = time.Second            // from SIGTERM to SIGKILL for what the proxy left
-	guardPoll   = 10 * time.Millisecond  // how often the guard looks whether it is gone
 	guardWrite  = 100 * time.Millisecond // after which a guard that does not read counts as dead
 )
 
 // Guard ends the processes that the proxy started when it can no longer do so
-// itself, since it was killed. It is a child of the same program that hears of
-// every process group over a pipe: where the pipe ends, the proxy has died. A
+// itself, since it was killed. It is a child process, of package guard, that hears
+// of every process group over a pipe: where the pipe ends, the proxy has died. A
 // signal at the death of the parent, which Linux has, comes at the end of a
 // thread already and does not reach grandchildren.
 //
@@ -149,58 +142,29 @@ func (g *Guard) run(ctx context.Context, r *os.File) {
 // runGuardProcess starts the guard process and waits for its end.
 func runGuardProcess(ctx context.Context, stdin *os.File) error {
 	defer stdin.Close()
-	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
+	if len(os.Args) > 1 && os.Args[1] == guard.Command {
 		return errors.New("a guard has no guard")
 	}
-	program, err := os.Executable()
+	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program, GuardCommand)
-	cmd.Dir, cmd.Env = "/", []string{} // it needs neither our folder nor our secrets
-	cmd.Stdin = stdin
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives what ends our group or terminal
-	if err := cmd.Start(); err != nil {
+	cmd := guardProcess(ctx, filepath.Join(filepath.Dir(self), guard.Program), stdin)
+	if cmd.Start() != nil { // it is not there, or not for this system
+		cmd = guardProcess(ctx, self, stdin)
+		err = cmd.Start()
+	}
+	if err != nil {
 		return err
 	}
 	stdin.Close()
 	return cmd.Wait()
 }
 
-// RunGuard is the guard process: it reads lines "+PGID" and "-PGID" until they
-// end, and ends the groups that are left then.
-func RunGuard(r io.Reader) {
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
-	groups := make(map[int]struct{})
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		heed(groups, lines.Text())
-	}
-	signalGroups(groups, syscall.SIGTERM)
-	for deadline := time.Now().Add(guardGrace); len(groups) > 0 && time.Now().Before(deadline); {
-		time.Sleep(guardPoll)
-		signalGroups(groups, 0)
-	}
-	signalGroups(groups, syscall.SIGKILL)
-}
-
-// heed adds or removes the group of one line. 0 and 1 are none: to signal -0 or -1
-// is to signal oneself, or everybody.
-func heed(groups map[int]struct{}, line string) {
-	n, err := strconv.Atoi(line)
-	switch {
-	case err != nil:
-	case n > 1:
-		groups[n] = struct{}{}
-	case n < -1:
-		delete(groups, -n)
-	}
-}
-
-// signalGroups sends sig to groups and takes out those that are gone.
-func signalGroups(groups map[int]struct{}, sig syscall.Signal) {
-	for pgid := range groups {
-		if err := syscall.Kill(-pgid, sig); errors.Is(err, syscall.ESRCH) {
-			delete(groups, pgid)
-		}
-	}
+func guardProcess(ctx context.Context, program string, stdin *os.File) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, guard.Command)
+	cmd.Dir, cmd.Env = "/", []string{} // it needs neither our folder nor our secrets
+	cmd.Stdin = stdin
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives what ends our group or terminal
+	return cmd
 }

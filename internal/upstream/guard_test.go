@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"mcpschedd/internal/guard"
 )
 
 // familyRole is a process with a child that does not end when it is asked.
@@ -73,7 +73,7 @@ func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 }
 
 // guardOf waits for the guard process of parent, other than not.
-func guardOf(t *testing.T, parent, not int) (guard int) {
+func guardOf(t *testing.T, parent, not int) (found int) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("looks for the guard in /proc")
@@ -83,14 +83,14 @@ func guardOf(t *testing.T, parent, not int) (guard int) {
 		for _, folder := range folders {
 			pid, _ := strconv.Atoi(filepath.Base(folder))
 			line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-			if string(line) == os.Args[0]+"\x00"+GuardCommand+"\x00" && pid != not && parentOf(pid) == parent {
-				guard = pid
+			if string(line) == os.Args[0]+"\x00"+guard.Command+"\x00" && pid != not && parentOf(pid) == parent {
+				found = pid
 				return true
 			}
 		}
 		return false
 	})
-	return guard
+	return found
 }
 
 func parentOf(pid int) (parent int) {
@@ -183,14 +183,4 @@ func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
 	guard.Close()
 	heard.want(t, "closed: killed by signal 15 (terminated)")
-}
-
-func TestGuardLines(t *testing.T) {
-	groups := make(map[int]struct{})
-	for _, line := range []string{"+10", "+11", "+12", "-11", "-13", "+0", "-0", "+1", "-1", "", "+", "10x", "+99999999999999999999"} {
-		heed(groups, line)
-	}
-	if diff := cmp.Diff(map[int]struct{}{10: {}, 12: {}}, groups); diff != "" {
-		t.Errorf("want -, got +:\n%s", diff)
-	}
 }

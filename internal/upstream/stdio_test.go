@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/guard"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -31,8 +32,8 @@ const processPatience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
-	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
-		RunGuard(os.Stdin)
+	if len(os.Args) > 1 && os.Args[1] == guard.Command {
+		guard.Run(os.Stdin)
 		os.Exit(0)
 	}
 	if role := roles[os.Getenv(roleVariable)]; role != nil {
