@@ -6,23 +6,35 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
 
-// recorded is a time that somebody sets.
+// recorded is a store on a machine of which a test says how long it is awake, how
+// long it sleeps, and when its wall clock is set.
 type recorded struct {
 	*source
-	now atomic.Int64 // a time.Duration
+	awake, wall atomic.Int64 // each a time.Duration
 }
 
-func (r *recorded) add(d time.Duration) { r.now.Add(int64(d)) }
+func (r *recorded) add(d time.Duration) {
+	r.awake.Add(int64(d))
+	r.wall.Add(int64(d))
+}
+
+// sleep passes time that the monotonic clock does not see, or sets the wall clock.
+func (r *recorded) sleep(d time.Duration) { r.wall.Add(int64(d)) }
+
+func (r *recorded) moment() age.Moment {
+	return age.At(time.Duration(r.awake.Load()), time.Duration(r.wall.Load()))
+}
 
 func newRecorded(t *testing.T) *recorded {
 	r := new(recorded)
 	r.add(time.Hour)
 	s := dedup.New(dedup.Options{
-		MaxBytes: 1 << 20, WriteSettle: writeSettle, Settle: settle, Clock: func() time.Duration { return time.Duration(r.now.Load()) },
+		MaxBytes: 1 << 20, WriteSettle: writeSettle, Settle: settle, Clock: r.moment,
 	})
 	t.Cleanup(s.Close)
 	r.source = &source{store: s}
@@ -102,7 +114,7 @@ func TestClockSettles(t *testing.T) {
 func TestClockStays(t *testing.T) {
 	r := newRecorded(t)
 	r.ask(t, query(fresh, host))
-	r.store.Configure(dedup.Options{MaxBytes: 1 << 20, Clock: func() time.Duration { return time.Minute }})
+	r.store.Configure(dedup.Options{MaxBytes: 1 << 20, Clock: func() age.Moment { return age.At(time.Minute, time.Minute) }})
 	r.add(time.Second)
 	if got := r.ask(t, query(fresh, host)); got.How != dedup.Hit || got.Age != time.Second {
 		t.Errorf("got %+v, want a hit of 1 s", got)
@@ -124,6 +136,101 @@ func TestClockOfDoubt(t *testing.T) {
 			synctest.Wait()
 			if got := r.store.Air() > 0; got != step.air {
 				t.Errorf("%v on, and %v really: in the air: %v, want %v", step.recorded, step.real, got, step.air)
+			}
+		}
+	})
+}
+
+// While a laptop sleeps its monotonic clock stops, and answers grow old all the same.
+// A wall clock that is set back makes none younger.
+func TestSleep(t *testing.T) {
+	const night = 8 * time.Hour
+	organic := func(t *testing.T, r *recorded, q dedup.Query) { r.ask(t, q) }
+	guess := func(t *testing.T, r *recorded, q dedup.Query) { r.guess(t, q) }
+	flight := func(t *testing.T, r *recorded, q dedup.Query) { wait(t, r.store, q) }
+	guessFlight := func(t *testing.T, r *recorded, q dedup.Query) { begin(t, r.store, q) }
+	for _, tt := range []struct {
+		name        string
+		use         dedup.Use
+		act         func(t *testing.T, r *recorded, q dedup.Query)
+		awake, wall time.Duration // that pass
+		want        dedup.Disposition
+		age         time.Duration
+	}{
+		{"an answer, after a night", fresh, organic, time.Second, night, dedup.Fetched, 0},
+		{"a guess", never, guess, time.Second, night, dedup.Fetched, 0},
+		{"a flight", never, flight, 0, night, dedup.Fetched, 0},
+		{"a guess in flight", never, guessFlight, 0, night, dedup.Fetched, 0},
+		{"an answer, after a nap", fresh, organic, time.Second, 2 * time.Second, dedup.Hit, 2 * time.Second},
+		{"the clock was set back", fresh, organic, 6 * time.Second, -night, dedup.Fetched, 0},
+		{"and a guess", never, guess, 11 * time.Second, -night, dedup.Fetched, 0},
+		{"set back, and it is fresh", fresh, organic, 2 * time.Second, -night, dedup.Hit, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRecorded(t)
+			q := query(tt.use, host)
+			tt.act(t, r, q)
+			r.awake.Add(int64(tt.awake))
+			r.wall.Add(int64(tt.wall))
+			x := wait(t, r.store, q)
+			if fetched := x.flight != nil; fetched != (tt.want == dedup.Fetched) {
+				t.Fatalf("fetched: %v, want %s", fetched, tt.want)
+			}
+			if tt.want == dedup.Fetched {
+				return
+			}
+			if got := x.outcome(t); got.How != tt.want || got.Age != tt.age {
+				t.Errorf("got %s of age %v, want %s of %v", got.How, got.Age, tt.want, tt.age)
+			}
+		})
+	}
+}
+
+// A back-off is over after a night, and what a sleeping machine did not wait for is
+// not said to have been hidden.
+func TestSleepEndsBackOff(t *testing.T) {
+	r := newRecorded(t)
+	q := query(dedup.Use{MaxAge: 24 * time.Hour, Repeats: 1, BackOff: true}, host)
+	q.Delivered, r.same = dedup.NewDelivered(), "same"
+	g := begin(t, r.store, q)
+	r.sleep(time.Hour)
+	r.add(300 * time.Millisecond)
+	g.settle()
+	if got := r.ask(t, q); got.Hidden != 300*time.Millisecond || got.BackOff != time.Second {
+		t.Errorf("got %+v, want 300 ms hidden and a back-off of 1 s", got)
+	}
+	r.sleep(time.Hour)
+	if got := r.ask(t, q); got.How != dedup.Fetched {
+		t.Errorf("got %+v, want fetched after the back-off", got)
+	}
+}
+
+// What may still land holds answers back for as long as the machine is awake: a
+// server that slept as well has not gone on, and a wall clock that was set forward
+// says nothing.
+func TestSleepKeepsWritesInTheAir(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorded(t)
+		r.store.Arrive(call.Effect{Places: []call.Place{host}}).Doubt()
+		remoteHost := call.Place{Domain: "remote.example"}
+		r.store.Arrive(remote(remoteHost)).End()
+		for _, step := range []struct {
+			awake, asleep time.Duration
+			air           bool
+			why           string
+		}{
+			{0, 0, true, "settling"}, {0, 8 * time.Hour, true, "settling"}, {settle, -8 * time.Hour, true, ""},
+			{writeSettle - settle - time.Second, time.Hour, true, ""}, {time.Second, 0, false, ""},
+		} {
+			r.add(step.awake)
+			r.sleep(step.asleep)
+			time.Sleep(step.awake)
+			synctest.Wait()
+			if got := r.store.Air() > 0; got != step.air {
+				t.Errorf("%v awake and %v asleep later: in the air: %v, want %v", step.awake, step.asleep, got, step.air)
+			}
+			if got := r.store.Refuses(query(never, remoteHost)); got != step.why {
+				t.Errorf("%v awake and %v asleep later: got %q, want %q", step.awake, step.asleep, got, step.why)
 			}
 		}
 	})

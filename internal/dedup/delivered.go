@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -52,8 +53,9 @@ type streak struct {
 	epoch  uint64
 	places []call.Place
 	count  int
-	since  time.Duration // when the first was given
-	until  time.Duration // when something new may be expected
+	since  age.Moment    // when the first was given
+	from   age.Moment    // when the wait for something new began
+	wait   time.Duration // how long that is
 }
 
 // NewDelivered returns the table of a client that was given nothing yet.
@@ -108,7 +110,7 @@ func (d *Delivered) has(e *epochs, q *Query) bool {
 
 // given notes that the client is given an answer. It returns whether it has it,
 // and for how long nothing new is to be expected.
-func (d *Delivered) given(e *epochs, q *Query, a *entry, backedOff bool, now time.Duration) (same bool, backOff time.Duration) {
+func (d *Delivered) given(e *epochs, q *Query, a *entry, backedOff bool, now age.Moment) (same bool, backOff time.Duration) {
 	if d == nil {
 		return false, 0
 	}
@@ -142,7 +144,7 @@ func (d *Delivered) failed(q *Query) {
 
 // holdsBack reports whether the client is to wait before it may fetch again: it
 // keeps asking, and that answer is what it got the last time.
-func (d *Delivered) holdsBack(q *Query, id uint64, now time.Duration) bool {
+func (d *Delivered) holdsBack(q *Query, id uint64, now age.Moment) bool {
 	if d == nil {
 		return false
 	}
@@ -156,23 +158,23 @@ func toolOf(q *Query) tool { return tool{q.Key.Upstream, q.Key.Tool} }
 
 // add counts an answer to the call with that hash. A streak begins anew with
 // another call, another answer, or after a change.
-func (s *streak) add(e *epochs, q *Query, key uint64, a *entry, now time.Duration) {
+func (s *streak) add(e *epochs, q *Query, key uint64, a *entry, now age.Moment) {
 	if s.count == 0 || s.key != key || s.hash != a.hash || !e.current(s.epoch, s.places, a.places) {
 		*s = streak{key: key, hash: a.hash, since: now}
 	}
 	s.count++
 	s.id, s.epoch, s.places = a.id, a.epoch, a.places
 	if q.Use.Freshness > 0 {
-		s.until = a.began + q.Use.Freshness
+		s.from, s.wait = a.began, q.Use.Freshness
 		return
 	}
-	s.until = now + min(max(now-s.since, minBackOff), maxBackOff) // twice as long each time
+	s.from, s.wait = now, min(max(now.Since(s.since), minBackOff), maxBackOff) // twice as long each time
 }
 
 // backOff is how long nothing new is to be expected.
-func (s *streak) backOff(q *Query, now time.Duration) time.Duration {
+func (s *streak) backOff(q *Query, now age.Moment) time.Duration {
 	if s.count < q.Use.Repeats {
 		return 0
 	}
-	return max(0, s.until-now)
+	return max(0, s.wait-now.Since(s.from))
 }

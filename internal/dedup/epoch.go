@@ -14,7 +14,7 @@ const slots = 1 << 14
 type mark struct {
 	epoch   uint64        // the counter when it may last have changed
 	air     int           // changes under way
-	settled time.Duration // on the store's clock: until then a remote one may not show
+	settled time.Duration // so long after the store was made, awake: until then a remote one may not show
 }
 
 // epochs says when what may last have changed. The store's mutex guards it.
@@ -83,13 +83,13 @@ func (e *epochs) unchanged(epoch uint64, places []call.Place) bool {
 }
 
 // settling reports whether a remote change of one of the places may still not
-// show.
-func (e *epochs) settling(places []call.Place, now time.Duration) bool {
-	if now < e.world.settled {
+// show, so long after the store was made.
+func (e *epochs) settling(places []call.Place, awake time.Duration) bool {
+	if awake < e.world.settled {
 		return true
 	}
 	for _, p := range places {
-		if m := e.of(p); m != nil && now < m.settled {
+		if m := e.of(p); m != nil && awake < m.settled {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ func TestFile(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			age(t, path, time.Hour)
+			makeOld(t, path, time.Hour)
 		}, nothing, nothing, dedup.Fetched},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,10 +160,10 @@ func put(t *testing.T, path, text string, ago time.Duration) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	age(t, path, ago)
+	makeOld(t, path, ago)
 }
 
-func age(t *testing.T, path string, ago time.Duration) {
+func makeOld(t *testing.T, path string, ago time.Duration) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-ago)); err != nil {
 		t.Fatal(err)

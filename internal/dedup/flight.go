@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"mcpschedd/internal/age"
 )
 
 // Flight is one fetch, for everybody who waits for its answer. It belongs to the
@@ -12,10 +14,10 @@ import (
 type Flight struct {
 	store *Store
 	id    uint64
-	query Query         // of the call it was begun for
-	file  fileState     // before it was sent
-	epoch uint64        // the counter when it began
-	began time.Duration // on the store's clock
+	query Query      // of the call it was begun for
+	file  fileState  // before it was sent
+	epoch uint64     // the counter when it began
+	began age.Moment // on the store's clock
 
 	guess    *Guess        // begun before anybody asked; nil: somebody had
 	promoted chan struct{} // closed when somebody has asked; nil unless guessed
@@ -27,8 +29,8 @@ type Flight struct {
 	leader    *Waiter       // the one that fetches; nil if guessed
 	held      bool          // the guess may go on though nobody waits
 	joined    bool          // somebody has asked for the guess
-	first     time.Duration // when
-	sent      time.Duration // when its fetch really began, as far as it was said
+	first     age.Moment    // when
+	sent      age.Moment    // when its fetch really began, as far as it was said
 	worth     time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
 	tainted   bool          // the answer is one client's own
 	abandoned bool          // nobody wanted it any more
@@ -38,7 +40,7 @@ type Flight struct {
 }
 
 // beginLocked begins a flight, with the context to fetch under.
-func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now time.Duration) (*Flight, context.Context) {
+func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now age.Moment) (*Flight, context.Context) {
 	s.ids++
 	f := &Flight{
 		store: s, id: s.ids, query: *q, file: file, epoch: s.epochs.now, began: now, sent: now,
@@ -46,7 +48,7 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now t
 	switch {
 	case s.closed:
 		f.unkept = neverAsked
-	case s.epochs.settling(q.Places, now):
+	case s.epochs.settling(q.Places, now.Awake(s.start)):
 		f.unkept = invalidated
 	}
 	s.sweepLocked(now)
@@ -91,18 +93,18 @@ func (f *Flight) waitLocked(ctx context.Context, w *Waiter) {
 
 // askedLocked is how long ago somebody first asked for the answer; negative if
 // nobody did.
-func (f *Flight) askedLocked(now time.Duration) time.Duration {
+func (f *Flight) askedLocked(now age.Moment) time.Duration {
 	switch {
 	case f.guess == nil:
-		return now - f.began
+		return now.Since(f.began)
 	case f.joined:
-		return now - f.first
+		return now.Since(f.first)
 	}
 	return -1
 }
 
 // joinLocked is waitLocked for a call that did not begin the flight.
-func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now time.Duration) {
+func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
 	w.joined = now
 	if f.guess != nil && !f.joined {

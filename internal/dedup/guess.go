@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -125,7 +126,7 @@ func (s *Store) Refuses(q Query) string {
 
 // refusalLocked says why q is not fetched before anybody asks; "" if it may be.
 // file is nil where it does not matter, or was not looked at.
-func (s *Store) refusalLocked(q *Query, file *fileState, now time.Duration) string {
+func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string {
 	switch {
 	case s.closed:
 		return "closed"
@@ -137,7 +138,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now time.Duration) stri
 		return "file"
 	case s.epochs.flying(q.Places):
 		return "in_the_air"
-	case s.epochs.settling(q.Places, now):
+	case s.epochs.settling(q.Places, now.Awake(s.start)):
 		return "settling"
 	}
 	if e, ok := s.entries.Peek(q.Key); ok {
@@ -179,7 +180,7 @@ const swept = 4
 
 // sweepLocked forgets some guesses that can never be served any more: nobody may
 // ever ask for them, but they take room, and who guessed wants to know.
-func (s *Store) sweepLocked(now time.Duration) {
+func (s *Store) sweepLocked(now age.Moment) {
 	u := &s.unasked
 	for range min(swept, len(u.entries)) {
 		if u.next >= len(u.entries) {
@@ -188,7 +189,7 @@ func (s *Store) sweepLocked(now time.Duration) {
 		switch e := u.entries[u.next]; {
 		case !s.epochs.current(e.epoch, e.places, nil): // nor will it be again
 			s.removeLocked(e, invalidated)
-		case now-e.began > e.lasts:
+		case now.Since(e.began) > e.lasts:
 			s.removeLocked(e, expired)
 		default:
 			u.next++

@@ -12,7 +12,7 @@ type Passage struct {
 	store   *Store
 	effect  call.Effect
 	reforms uint64        // how many there had been when it arrived
-	until   time.Duration // of a doubtful one: when it counts as ended
+	until   time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
 	timer   *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
 	over    bool
 }
@@ -67,7 +67,7 @@ func (p *Passage) endLocked() {
 	}
 	if p.reforms != s.reforms { // the last reform put it into the air everywhere
 		s.land(&s.epochs.world)
-		s.epochs.world.settled = s.clock() + s.options.Settle // it may be a remote one by the new rules
+		s.epochs.world.settled = s.awakeLocked() + s.options.Settle // it may be a remote one by the new rules
 	}
 	if len(p.effect.Places) > 0 {
 		p.landLocked()
@@ -79,7 +79,7 @@ func (p *Passage) landLocked() {
 	s := p.store
 	var settled time.Duration
 	if p.effect.Remote {
-		settled = s.clock() + s.options.Settle
+		settled = s.awakeLocked() + s.options.Settle
 	}
 	for _, place := range p.effect.Places {
 		m := s.epochs.at(place)
@@ -88,6 +88,11 @@ func (p *Passage) landLocked() {
 	}
 	s.epochs.settled = max(s.epochs.settled, settled)
 }
+
+// awakeLocked is how long the machine has been at work since the store was made.
+// What holds answers back because a change may still land goes by it: the server may
+// have slept as well, and the wall clock may be set forward.
+func (s *Store) awakeLocked() time.Duration { return s.clock().Awake(s.start) }
 
 // Doubt notes that the outcome is not known: the call was cancelled, timed out,
 // lost its connection, or goes on as a task. It stays in the air until End, or
@@ -100,7 +105,7 @@ func (p *Passage) Doubt() {
 		return
 	}
 	wait := s.options.WriteSettle
-	p.until = s.clock() + wait
+	p.until = s.awakeLocked() + wait
 	if p.timer != nil {
 		p.timer.Reset(wait)
 		return
@@ -118,7 +123,7 @@ func (p *Passage) expire() {
 	if s.closed || p.over {
 		return
 	}
-	if left := p.until - s.clock(); left > 0 {
+	if left := p.until - s.awakeLocked(); left > 0 {
 		p.timer.Reset(left)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -113,7 +114,7 @@ type Waiter struct {
 	Notify func(method string, params []byte) // what the server says on the way; nil: not of interest
 
 	query  Query
-	flight *Flight       // what it waits for; nil: nothing, or no longer. The store's mutex guards it
-	joined time.Duration // when, if it waits for another one's fetch
-	stop   func() bool   // stops watching its context
+	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it
+	joined age.Moment  // when, if it waits for another one's fetch
+	stop   func() bool // stops watching its context
 }

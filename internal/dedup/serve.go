@@ -2,8 +2,8 @@ package dedup
 
 import (
 	"context"
-	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -46,7 +46,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 // storedLocked returns the answer in the store that may stand for a new one, and
 // whether it may only because the client is to back off. What can never be served
 // again is forgotten.
-func (s *Store) storedLocked(q *Query, file fileState, now time.Duration) (e *entry, backedOff bool) {
+func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry, backedOff bool) {
 	e, ok := s.entries.Get(q.Key)
 	if !ok {
 		return nil, false
@@ -64,12 +64,12 @@ func (s *Store) storedLocked(q *Query, file fileState, now time.Duration) (e *en
 // weighLocked reports whether a stored answer may stand for a new one, whether it
 // may only because the client is to back off, and why it never will again. same
 // says that the file is what it was.
-func (s *Store) weighLocked(q *Query, e *entry, same bool, now time.Duration) (serves, backedOff bool, never cause) {
+func (s *Store) weighLocked(q *Query, e *entry, same bool, now age.Moment) (serves, backedOff bool, never cause) {
 	current := s.epochs.current(e.epoch, e.places, q.Places) // the check when served
 	switch {
 	case !current || !same:
 		return false, false, invalidated
-	case q.Use.admits(e.guess != nil, e.used, now-e.began):
+	case q.Use.admits(e.guess != nil, e.used, now.Since(e.began)):
 		return true, false, ""
 	case !q.Use.backsOff() || q.tries(e.guess):
 		return false, false, expired
@@ -79,10 +79,10 @@ func (s *Store) weighLocked(q *Query, e *entry, same bool, now time.Duration) (s
 }
 
 // hitLocked is the outcome of a call that is served what is stored.
-func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now time.Duration) Outcome {
+func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Outcome {
 	o := Outcome{
 		Body: e.body, Stateless: e.stateless, How: Hit, Took: e.took,
-		Prefetched: e.guess != nil, BackedOff: backedOff, Age: now - e.began,
+		Prefetched: e.guess != nil, BackedOff: backedOff, Age: now.Since(e.began),
 	}
 	s.counts.Hits++
 	if backedOff {
@@ -101,7 +101,7 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now time.Duration)
 }
 
 // joinableLocked returns the flight that q may wait for; nil if there is none.
-func (s *Store) joinableLocked(q *Query, file fileState, now time.Duration) *Flight {
+func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight {
 	f := s.table[q.Key]
 	if f == nil || f.settled {
 		return nil
@@ -110,7 +110,7 @@ func (s *Store) joinableLocked(q *Query, file fileState, now time.Duration) *Fli
 	switch {
 	case !current || q.Use.File != "" && !file.matches(f.file):
 		return nil
-	case !q.Use.joins(f.guess != nil, now-f.began, f.askedLocked(now)):
+	case !q.Use.joins(f.guess != nil, now.Since(f.began), f.askedLocked(now)):
 		return nil
 	}
 	return f

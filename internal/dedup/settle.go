@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"hash/maphash"
 	"slices"
-	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -66,7 +66,7 @@ func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 	l.good = good
 	l.share = good && slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w != f.leader })
 	l.entry = &entry{
-		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock() - f.sent,
+		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock().Awake(f.sent),
 		file: f.file, stateless: stateless, guess: f.guess, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
 	}
 	if f.worth > 0 {
@@ -91,7 +91,7 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 		return invalidated
 	case u.File != "" && !f.file.sound:
 		return invalidated
-	case !u.admits(e.guess != nil, e.used, s.clock()-f.began) && !u.backsOff():
+	case !u.admits(e.guess != nil, e.used, s.clock().Since(f.began)) && !u.backsOff():
 		return expired
 	}
 	return ""
@@ -110,7 +110,7 @@ func (f *Flight) conclude(l landing) []Outcome {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
 	if f.guess != nil && l.share { // who waits first came first
-		s.usedLocked(&outcomes[0], f.guess, call.Late, max(0, l.waiters[0].joined-f.sent))
+		s.usedLocked(&outcomes[0], f.guess, call.Late, max(0, l.waiters[0].joined.Awake(f.sent)))
 	}
 	if l.waste == "" {
 		l.waste = f.keepLocked(l)
@@ -134,9 +134,9 @@ func (f *Flight) keepLocked(l landing) cause {
 }
 
 // outcomeLocked is what one waiter gets.
-func (f *Flight) outcomeLocked(w *Waiter, l landing, now time.Duration) Outcome {
+func (f *Flight) outcomeLocked(w *Waiter, l landing, now age.Moment) Outcome {
 	counts := &f.store.counts
-	o := Outcome{How: Joined, Prefetched: f.guess != nil, Age: now - f.began}
+	o := Outcome{How: Joined, Prefetched: f.guess != nil, Age: now.Since(f.began)}
 	switch {
 	case w == f.leader:
 		o.How = Fetched

@@ -31,6 +31,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -40,12 +41,13 @@ type Options struct {
 	WriteSettle time.Duration // how long a change of unknown outcome is reckoned with; 0: not at all
 	Settle      time.Duration // how long after a remote change answers may still be old ones; 0: none
 
-	// Clock is the time since some start: it never goes back, does not ask the store,
-	// and may be called on any goroutine. nil: since the store was made. The store
-	// keeps the one it was made with. All ages go by it. Two things go by the
+	// Clock says what time it is: its monotonic time never goes back, it does not ask
+	// the store, and may be called on any goroutine. nil: age.Now. The store keeps the
+	// one it was made with. How old an answer is goes by the larger of both its times;
+	// how long a change may still land, by the monotonic one. Two things go by the
 	// computer's time as well: a file must not have changed just now, and a change of
 	// unknown outcome is reckoned with until both times say that it is over.
-	Clock func() time.Duration
+	Clock func() age.Moment
 }
 
 // overhead is what an answer costs beside its bytes: the entry, its places in
@@ -60,8 +62,9 @@ const maxShare = 8
 
 // Store is the answers of all clients.
 type Store struct {
-	clock func() time.Duration // called with the mutex held
-	seed  maphash.Seed         // of the hashes that compare answers
+	clock func() age.Moment // called with the mutex held
+	start age.Moment        // when the store was made
+	seed  maphash.Seed      // of the hashes that compare answers
 
 	mu       sync.Mutex
 	options  Options
@@ -86,7 +89,7 @@ type entry struct {
 	key       call.Key
 	places    []call.Place
 	epoch     uint64 // the counter when the fetch began
-	began     time.Duration
+	began     age.Moment
 	took      time.Duration // the fetch
 	file      fileState
 	body      []byte
@@ -105,12 +108,12 @@ func New(o Options) *Store {
 	if err != nil {
 		panic(err) // only a size that is not positive is refused
 	}
-	clock, began := o.Clock, time.Now()
+	clock := o.Clock
 	if clock == nil {
-		clock = func() time.Duration { return time.Since(began) }
+		clock = age.Now
 	}
 	return &Store{
-		clock: clock, seed: maphash.MakeSeed(), options: o,
+		clock: clock, start: clock(), seed: maphash.MakeSeed(), options: o,
 		epochs: newEpochs(), entries: entries,
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),

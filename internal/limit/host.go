@@ -48,8 +48,9 @@ func (at *host) apply(r Rule) {
 	case at.bucket == nil:
 		at.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
 	default:
-		at.bucket.SetLimit(rate.Limit(r.Rate))
-		at.bucket.SetBurst(r.Burst)
+		now := at.all.now()
+		at.bucket.SetLimitAt(now, rate.Limit(r.Rate))
+		at.bucket.SetBurstAt(now, r.Burst)
 	}
 }
 
@@ -73,8 +74,8 @@ func (at *host) idle() bool {
 // remembers reports whether forgetting the host would allow what is not allowed
 // now.
 func (at *host) remembers() bool {
-	return at.cooling.active() || at.hour != nil && at.hour.begun(time.Now()) > 0 ||
-		at.bucket != nil && at.bucket.Tokens() < float64(at.rule.Burst)
+	return at.cooling.active() || at.hour != nil && at.hour.begun(at.all.now()) > 0 ||
+		at.bucket != nil && at.bucket.TokensAt(at.all.now()) < float64(at.rule.Burst)
 }
 
 // take takes what a real call needs, if it is there. A token that is taken is
@@ -120,7 +121,7 @@ func (at *host) spareTokens() float64 {
 
 // tryEnter lets a real call begin if it need not wait, or returns nil.
 func (at *host) tryEnter() *Slot {
-	if at.free() || at.calls.Len() == 0 && at.take(time.Now()) {
+	if at.free() || at.calls.Len() == 0 && at.take(at.all.now()) {
 		return at.enter(false)
 	}
 	return nil
@@ -132,25 +133,25 @@ func (at *host) enter(guess bool) *Slot {
 	if guess {
 		at.guessing++
 	}
-	return &Slot{at: at, guess: guess, era: at.cooling.era, probe: at.cooling.halfOpen(time.Now)}
+	return &Slot{at: at, guess: guess, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
 }
 
 // dispatch lets begin whoever can, real calls first, and sees to it that it is
 // called again for those who cannot.
 func (at *host) dispatch(now time.Time) {
 	for at.calls.Len() > 0 && (at.free() || at.take(now)) {
-		first(&at.calls).end(at.enter(false), nil, now)
+		first(&at.calls).end(at.enter(false), nil)
 	}
 	for at.guesses.Len() > 0 {
 		w := first(&at.guesses)
 		if err := at.refusal(now); err != nil {
-			w.end(nil, err, now)
+			w.end(nil, err)
 			continue
 		}
 		if at.calls.Len() > 0 || !at.takeSpare(now) {
 			break
 		}
-		w.end(at.enter(true), nil, now)
+		w.end(at.enter(true), nil)
 	}
 	at.arm(now)
 }
@@ -212,6 +213,6 @@ func (at *host) startTimer(wait time.Duration) {
 		at.all.mu.Lock()
 		defer at.all.mu.Unlock()
 		at.wake = time.Time{}
-		at.dispatch(time.Now())
+		at.dispatch(at.all.now())
 	})
 }

@@ -30,6 +30,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"mcpschedd/internal/age"
 )
 
 // Rule is what the user set for one host. A zero field is not set. A host named
@@ -63,7 +65,11 @@ const (
 
 // Hosts is the pace of every host.
 type Hosts struct {
+	clock func() age.Moment
+
 	mu     sync.Mutex
+	read   age.Moment       // what the clock said last
+	time   time.Time        // and what now made of it
 	rules  map[string]Rule  // host, or "*" for every other → what the user set
 	byName map[string]*host // those remembered
 	recent list.List        // of *host; the one not used for longest in front
@@ -72,7 +78,16 @@ type Hosts struct {
 // New returns hosts under these rules: host → rule, "*" for every other host.
 // Hosts are compared as they are written.
 func New(rules map[string]Rule) *Hosts {
-	return &Hosts{rules: rules, byName: make(map[string]*host)}
+	return &Hosts{clock: age.Now, read: age.Now(), time: time.Now().Round(0), rules: rules, byName: make(map[string]*host)}
+}
+
+// now is the time that buckets, cool-downs and quotas go by, and is compared with
+// nothing else. Hosts do not sleep when this machine does: between any two looks it
+// goes on by the larger of what both clocks say, and so never back.
+func (h *Hosts) now() time.Time {
+	m := h.clock()
+	h.time, h.read = h.time.Add(m.Since(h.read)), m
+	return h.time
 }
 
 // Configure puts other rules in place. Buckets keep their tokens and calls their
@@ -83,7 +98,7 @@ func (h *Hosts) Configure(rules map[string]Rule) {
 	h.rules = rules
 	for name, at := range h.byName {
 		at.apply(h.rule(name))
-		at.dispatch(time.Now())
+		at.dispatch(h.now())
 	}
 }
 
@@ -143,7 +158,7 @@ func (h *Hosts) MayGuess(name string) error {
 	if at == nil {
 		return nil
 	}
-	return at.refusal(time.Now())
+	return at.refusal(h.now())
 }
 
 // Harm is how long real calls to the host have waited so far, together, for slots

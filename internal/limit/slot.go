@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"mcpschedd/internal/age"
 )
 
 // Why a guess is refused.
@@ -42,12 +44,12 @@ func (s *Slot) Leave(v Verdict) {
 	switch {
 	case v.Limited:
 		at.counts.limit(s.guess)
-		at.cooling.begin(s.era, v.RetryAfter, time.Now())
+		at.cooling.begin(s.era, v.RetryAfter, all.now())
 	case s.probe && !v.Failed && s.era == at.cooling.era:
 		at.cooling.end()
 	}
 	if at.calls.Len() > 0 || at.guesses.Len() > 0 {
-		at.dispatch(time.Now())
+		at.dispatch(all.now())
 	}
 }
 
@@ -56,7 +58,7 @@ type waiter struct {
 	at    *host
 	queue *list.List    // at.calls or at.guesses; nil: it waits no longer
 	place *list.Element // in queue
-	since time.Time     // when it joined that queue
+	since age.Moment    // when it joined that queue
 	harm  bool          // a guess held a slot that it wanted then
 
 	slot *Slot         // how it ended
@@ -79,9 +81,10 @@ func (at *host) queue(guess bool) *waiter {
 func first(queue *list.List) *waiter { return queue.Front().Value.(*waiter) }
 
 func (w *waiter) join(queue *list.List) {
-	w.since, w.harm = time.Now(), w.at.guessing > 0 && !w.at.hasSlot()
+	now := w.at.all.now()
+	w.since, w.harm = w.at.all.read, w.at.guessing > 0 && !w.at.hasSlot()
 	w.queue, w.place = queue, queue.PushBack(w)
-	w.at.dispatch(w.since)
+	w.at.dispatch(now)
 }
 
 func (w *waiter) leave() {
@@ -89,10 +92,10 @@ func (w *waiter) leave() {
 	w.queue = nil
 }
 
-// end tells the waiter how its wait ended.
-func (w *waiter) end(slot *Slot, err error, now time.Time) {
+// end tells the waiter how its wait ended. The caller has just asked for the time.
+func (w *waiter) end(slot *Slot, err error) {
 	if w.queue == &w.at.calls {
-		w.at.counts.waited(now.Sub(w.since), w.harm)
+		w.at.counts.waited(w.at.all.read.Awake(w.since), w.harm)
 	}
 	w.leave()
 	w.slot, w.err = slot, err
@@ -132,8 +135,8 @@ func (h *Hosts) giveUp(w *waiter, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w.queue != nil {
-		now := time.Now()
-		w.end(nil, cause, now)
+		now := h.now()
+		w.end(nil, cause)
 		w.at.dispatch(now)
 	}
 }

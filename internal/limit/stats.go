@@ -54,7 +54,7 @@ func (c *counts) waited(d time.Duration, harm bool) {
 func (h *Hosts) Stats() []HostStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := time.Now()
+	now := h.now()
 	out := make([]HostStats, 0, len(h.byName))
 	for _, at := range h.byName {
 		out = append(out, at.stats(now))
@@ -69,7 +69,9 @@ func (at *host) stats(now time.Time) HostStats {
 		Waiting: at.calls.Len(), WaitingGuesses: at.guesses.Len(),
 		Limited: at.counts.limited, LimitedGuesses: at.counts.limitedGuesses,
 		Waits: at.counts.waits, WaitedMS: at.counts.wait.Milliseconds(), HarmMS: at.counts.harm.Milliseconds(),
-		CoolingUntil: at.cooling.until,
+	}
+	if at.cooling.active() {
+		s.CoolingUntil = time.Now().Add(at.cooling.until.Sub(now))
 	}
 	if at.hour != nil {
 		s.LastHour = at.hour.begun(now)

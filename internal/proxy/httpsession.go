@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -36,7 +37,8 @@ type httpSession struct {
 	idle      time.Duration
 
 	mu    sync.Mutex
-	users int // requests and streams that are open
+	users int        // requests and streams that are open
+	left  age.Moment // when users fell to 0
 	over  bool
 	timer *time.Timer // set anew when users falls to 0; means nothing while somebody uses it
 }
@@ -119,11 +121,17 @@ func (f *front) pool(hop revision.Hop, only string) *httpSession {
 	return h
 }
 
-// enter keeps the session from ending as idle until leave; false: it has ended.
+// enter keeps the session from ending as idle until leave; false: it has ended. The
+// timer stops while the machine sleeps, so the age is looked at here as well.
 func (h *httpSession) enter() bool {
+	waits := h.waits()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over || h.ctx.Err() != nil {
+		return false
+	}
+	if h.users == 0 && !waits && h.srv.clock().Since(h.left) >= h.idle {
+		h.timer.Reset(0)
 		return false
 	}
 	h.users++
@@ -134,16 +142,21 @@ func (h *httpSession) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users--; h.users == 0 && !h.over {
+		h.left = h.srv.clock()
 		h.timer.Reset(h.idle)
 	}
 }
 
-// expire ends a session that nobody uses. A call that waits for its client's
-// answers uses it.
-func (h *httpSession) expire() {
+// waits reports whether a call waits for its client's answers: that uses a session.
+func (h *httpSession) waits() bool {
 	h.session.mu.Lock()
-	waits := len(h.parked)+len(h.plans) > 0
-	h.session.mu.Unlock()
+	defer h.session.mu.Unlock()
+	return len(h.parked)+len(h.plans) > 0
+}
+
+// expire ends a session that nobody uses.
+func (h *httpSession) expire() {
+	waits := h.waits()
 	h.mu.Lock()
 	if h.users > 0 || h.over {
 		h.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/speculate"
@@ -19,22 +20,23 @@ var errTired = errors.New("the guess takes too long")
 // due is until when a call waits for a guess: what nine calls of ten take, and some
 // more, as far as that is known, from when the guess was sent.
 type due struct {
-	span time.Duration
-	sent atomic.Int64 // Unix ns; 0: it waits for its host
+	span  time.Duration
+	clock func() age.Moment
+	sent  atomic.Pointer[age.Moment] // nil: it waits for its host
 }
 
-func newDue(g *forecast.Guess) *due {
+func newDue(g *forecast.Guess, clock func() age.Moment) *due {
 	span := 4 * g.Model.Cost.Latency
 	if p90 := g.Latency.P90; p90 > 0 {
 		span = p90 + p90/4 + 100*time.Millisecond
 	}
-	return &due{span: span}
+	return &due{span: span, clock: clock}
 }
 
 // begin says that the guess is sent now.
 func (d *due) begin() {
 	if d != nil {
-		d.sent.Store(time.Now().UnixNano())
+		d.sent.Store(new(d.clock()))
 	}
 }
 
@@ -42,10 +44,10 @@ func (d *due) begin() {
 // with it, as it would by itself.
 func (d *due) left() time.Duration {
 	sent := d.sent.Load()
-	if sent == 0 {
+	if sent == nil {
 		return d.span
 	}
-	return time.Until(time.Unix(0, sent).Add(d.span))
+	return d.span - d.clock().Since(*sent)
 }
 
 // joining is a context for a call that may join a guess: if it does, patience ends

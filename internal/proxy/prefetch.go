@@ -39,7 +39,7 @@ type started struct {
 func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *job, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
-	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g)
+	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g, w.srv.clock)
 	j.number = v.s.next()
 	rec := &guessEntry{job: j}
 	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/limit"
@@ -87,8 +88,9 @@ type Server struct {
 	news      statsNews
 	rejected  atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	began     time.Time
-	work      sync.WaitGroup // flights, which belong to no session
-	scopes    atomic.Uint64  // sessions so far
+	clock     func() age.Moment // what ages go by
+	work      sync.WaitGroup    // flights, which belong to no session
+	scopes    atomic.Uint64     // sessions so far
 
 	foresight *foresight
 	schemas   *schemas
@@ -138,9 +140,12 @@ func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	s := &Server{
 		log: o.Log, guard: guard, http: o.HTTP,
-		store: dedup.New(o.Dedup), limits: limit.New(o.Limits), began: time.Now(),
+		store: dedup.New(o.Dedup), limits: limit.New(o.Limits), began: time.Now(), clock: age.Now,
 		sessions: make(map[*session]struct{}),
 		views:    make(map[string]*view),
+	}
+	if o.Dedup.Clock != nil {
+		s.clock = o.Dedup.Clock
 	}
 	s.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.events.Lost() }})
 	record := o.Record

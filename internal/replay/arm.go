@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
@@ -64,7 +65,7 @@ func newArm(p *Player, a Arm) *arm {
 	}
 	out.Pick.Think = p.o.Think
 	out.Pick.Whole = out.Pick.Budget / cmp.Or(max(a.Slots.PerSession, 0), 3) // as live
-	out.Store.Clock = func() time.Duration { return out.now }
+	out.Store.Clock = func() age.Moment { return age.At(out.now, out.now) }
 	if p.o.KeepTurns > 0 {
 		out.Store.Settle = 0 // it counts seconds, and the clock then turns
 	}

@@ -1,0 +1,41 @@
+package age_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/age"
+)
+
+func TestSince(t *testing.T) {
+	evening := age.At(time.Hour, 20*time.Hour)
+	for _, tt := range []struct {
+		name         string
+		morning      age.Moment
+		since, awake time.Duration
+	}{
+		{"awake", age.At(2*time.Hour, 21*time.Hour), time.Hour, time.Hour},
+		{"it slept", age.At(time.Hour+time.Second, 28*time.Hour), 8 * time.Hour, time.Second},
+		{"the wall clock was set back", age.At(2*time.Hour, 12*time.Hour), time.Hour, time.Hour},
+		{"the same moment", evening, 0, 0},
+	} {
+		if since, awake := tt.morning.Since(evening), tt.morning.Awake(evening); since != tt.since || awake != tt.awake {
+			t.Errorf("%s: got %v, %v awake, want %v, %v", tt.name, since, awake, tt.since, tt.awake)
+		}
+	}
+}
+
+func TestNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := age.Now()
+		time.Sleep(time.Minute)
+		if now := age.Now(); now.Since(began) != time.Minute || now.Awake(began) != time.Minute {
+			t.Errorf("got %v, %v awake, want a minute", now.Since(began), now.Awake(began))
+		}
+	})
+	began := age.Now()
+	if now := age.Now(); now.Awake(began) < 0 || now.Since(began) < now.Awake(began) {
+		t.Errorf("got %v, %v awake", now.Since(began), now.Awake(began))
+	}
+}
