@@ -129,7 +129,11 @@ func (r *reading) refuseWrite(d *draft) {
 		r.say(d, d.at+"/optional", "%s may change something: only reads are optional", quoted(d.called))
 	}
 	if r.o.ReadOnly {
-		r.say(d, d.at+"/tool", "%s may change something: plans only read here ([plan].mutations)", quoted(d.called))
+		why := "may change something"
+		if d.Tool.Unclassified {
+			why = "is unclassified, so it may change something"
+		}
+		r.say(d, d.at+"/tool", "%s %s: plans only read here ([plan].mutations)", quoted(d.called), why)
 	}
 }
 

@@ -16,7 +16,8 @@ type Outlook struct {
 	Order        []string      `json:"order"`         // ids of those that run, as they begin
 	CriticalPath PathOutlook   `json:"critical_path"` // the chain of steps that takes longest
 	Expected     CostOutlook   `json:"expected"`
-	Writes       []string      `json:"writes"` // ids of the steps that may change something
+	Writes       []string      `json:"writes"`    // ids of the steps that may change something
+	Discloses    []string      `json:"discloses"` // ids of the steps that tell third parties what others returned
 }
 
 // StepOutlook is one step of an Outlook.
@@ -54,7 +55,7 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 	x := p.foresee(l)
 	runs := x.runs()
 	a := newAgenda(p.Steps, runs, l.Parallel)
-	o := &Outlook{Steps: []StepOutlook{}, Order: a.order(), Writes: []string{}}
+	o := &Outlook{Steps: []StepOutlook{}, Order: a.order(), Writes: []string{}, Discloses: []string{}}
 	after := afters(p.Steps)
 	for _, s := range p.Steps {
 		one := StepOutlook{ID: s.ID, Tool: s.Tool.Name, After: s.leaders(p.Steps, after), Writes: s.Writes, Optional: s.Optional, Runs: runs[s.Index]}
@@ -65,6 +66,9 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 		o.Steps = append(o.Steps, one)
 		if s.Writes {
 			o.Writes = append(o.Writes, s.ID)
+		}
+		if p.Discloses(s) != nil {
+			o.Discloses = append(o.Discloses, s.ID)
 		}
 	}
 	o.CriticalPath = a.critical()

@@ -52,7 +52,7 @@ func TestOutlookHeartbeat(t *testing.T) {
 		Order:        []string{"email", "calendar", "health", "state"},
 		CriticalPath: plan.PathOutlook{IDs: []string{"health"}, MS: 1100},
 		Expected:     plan.CostOutlook{MS: 1100, P90: 3300, LowerBound: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
-		Writes:       []string{},
+		Writes:       []string{}, Discloses: []string{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -88,7 +88,7 @@ func TestOutlook(t *testing.T) {
 		`"order":["list","dear","w1","w2","w3","strange"],` +
 		`"critical_path":{"ids":["dear","strange"],"ms":1420},` +
 		`"expected":{"ms":1420,"ms_p90":3420,"lower_bound_ms":1420,"sequential_ms":2520,"tokens":160,"calls":6,"guessed":["strange"]},` +
-		`"writes":["w1","w2","w3"]}`
+		`"writes":["w1","w2","w3"],"discloses":[]}`
 	if diff := cmp.Diff(strings.Split(want, ","), strings.Split(string(got), ",")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

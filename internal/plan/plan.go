@@ -19,6 +19,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"mcpschedd/internal/schema"
@@ -59,6 +60,26 @@ type Step struct {
 	Order       []int   // of After: those it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
 }
 
+// Discloses are the steps whose outcome third parties could learn from calls of a step:
+// those whose results its arguments, condition or items refer to, and those whose
+// failure would keep it from being run. There are none if the step's tool tells third
+// parties nothing, or the step says only what the plan's author wrote.
+func (p *Plan) Discloses(s *Step) []*Step {
+	if s.Tool.Discloses == nil || !s.Tool.Discloses() {
+		return nil
+	}
+	var told []*Step
+	for _, i := range s.After {
+		to := p.Steps[i]
+		_, needed := slices.BinarySearch(s.Needs, i)
+		_, ordered := slices.BinarySearch(s.Order, i)
+		if needed || !ordered && to.OnError == Fail {
+			told = append(told, to)
+		}
+	}
+	return told
+}
+
 // OnError is what becomes of those who wait for a step that failed.
 type OnError string
 
@@ -72,18 +93,19 @@ const (
 
 // Tool is what is known of a tool before a call of it.
 type Tool struct {
-	Name        string                 // as the client calls it
-	Input       *schema.Schema         // of its arguments; nil: any object
-	Output      []byte                 // JSON Schema of its structured result; nil: it has none
-	Writes      func(args []byte) bool // whether a call may change something; args nil: not all of them are known
-	Domains     []string               // that its calls read or write
-	Host        string                 // whose limits count
-	Capacity    int                    // calls that host takes at once; 0: any number
-	Mean, P90   time.Duration          // of a call; 0: not known
-	Tokens      int                    // of a usual answer
-	Value       float64                // of an answer
-	Probability float64                // that an answer is of use; 0: not known
-	Discloses   bool                   // it sends its arguments to whoever they name
+	Name         string                 // as the client calls it
+	Input        *schema.Schema         // of its arguments; nil: any object
+	Output       []byte                 // JSON Schema of its structured result; nil: it has none
+	Writes       func(args []byte) bool // whether a call may change something; args nil: not all of them are known
+	Domains      []string               // that its calls read or write
+	Host         string                 // whose limits count
+	Capacity     int                    // calls that host takes at once; 0: any number
+	Mean, P90    time.Duration          // of a call; 0: not known
+	Tokens       int                    // of a usual answer
+	Value        float64                // of an answer
+	Probability  float64                // that an answer is of use; 0: not known
+	Discloses    func() bool            // whether it sends its arguments to third parties that they name; nil: it does not
+	Unclassified bool                   // nothing says whether its calls change something
 }
 
 // Limits bound plans.

@@ -32,7 +32,7 @@ func ownTools(p *Plans) []*ownTool {
 	}
 	reads, runs := `{"readOnlyHint":true,"openWorldHint":false}`, `{"readOnlyHint":false,"destructiveHint":true}`
 	if p.Mutations == "deny" {
-		runs = `{"readOnlyHint":true}`
+		runs = `{"readOnlyHint":true,"openWorldHint":true}` // what a step tells third parties of another is confirmed all the same
 	}
 	out := []*ownTool{
 		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), (*exchange).servePlan},

@@ -4,30 +4,49 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/upstream"
 )
 
-// confirm has the user agree to what the plan may change, or tell others, where the
-// operator wants that. The error says why the plan is not run.
-func (r *planRun) confirm() error {
-	if r.s.srv.policy.Load().Plans.Mutations != "confirm" {
-		return nil // what is denied did not get here
+// risk is why a step of a plan is not run unasked.
+type risk struct {
+	step   *plan.Step
+	writes bool         // it may change something, and the operator wants that confirmed
+	told   []*plan.Step // third parties learn what came of these; nil: of none
+}
+
+// risks are the steps that the user has to confirm: in every mode those that tell third
+// parties what came of others.
+func (r *planRun) risks() (all []risk) {
+	confirms := r.s.srv.policy.Load().Plans.Mutations == "confirm" // else what is denied did not get here
+	for _, st := range r.plan.Steps {
+		one := risk{st, confirms && st.Writes, r.plan.Discloses(st)}
+		if one.writes || one.told != nil {
+			all = append(all, one)
+		}
 	}
-	risky := slices.DeleteFunc(slices.Clone(r.plan.Steps), func(st *plan.Step) bool { return !st.Writes && !tells(st) })
-	if len(risky) == 0 {
+	return all
+}
+
+// confirm has the user agree to what the plan may change or tells third parties. The
+// error says why the plan is not run.
+func (r *planRun) confirm() error {
+	risks := r.risks()
+	if len(risks) == 0 {
 		return nil
 	}
 	if !r.canElicit() {
-		return fmt.Errorf("the plan was not run: %s may change something or tell others, and this client cannot be asked to confirm that. Call such tools by themselves; or the operator sets [plan].mutations to \"allow\"", listed(risky))
+		return errors.New(r.unasked(risks))
 	}
-	message, whole := r.request(risky)
+	message, whole := r.request(risks)
 	if !whole {
-		return fmt.Errorf("the plan was not run: what it may change takes more than %d characters to show, so nobody could confirm it; send it in parts", mostShown)
+		return fmt.Errorf("the plan was not run: what has to be confirmed takes more than %d characters to show, so nobody could confirm it; send it in parts", mostShown)
 	}
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
@@ -39,14 +58,67 @@ func (r *planRun) confirm() error {
 	if action, _ := jsonrpc.String(jsonrpc.Get(answers[0], "action")); action != "accept" {
 		return errors.New("the plan was not run: the user did not confirm it; nothing was called")
 	}
-	r.confirmed = true
+	r.confirmed = make(map[*plan.Step]risk)
+	for _, one := range risks {
+		r.confirmed[one.step] = one
+	}
 	return nil
 }
 
-// tells reports whether a step sends on to others what an earlier one may have read:
-// its client would have asked before it made that call by itself.
-func tells(st *plan.Step) bool {
-	return st.Tool.Discloses && st.Arguments != nil && st.Arguments.Constant() == nil
+// unasked is why a plan is not run whose client cannot ask its user: which steps have
+// to be confirmed, and what would do instead.
+func (r *planRun) unasked(risks []risk) string {
+	var steps, lines []string
+	for _, one := range risks {
+		steps = append(steps, fmt.Sprintf("step %q (%s) %s", one.step.ID, visible(one.step.Tool.Name), one.reason()))
+		lines = append(lines, r.lines(one)...)
+	}
+	slices.Sort(lines) // those of [plan] first
+	lines = slices.Compact(lines)
+	return fmt.Sprintf("the plan was not run: the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). To be confirmed: %s. "+
+		"Instead, make these calls by themselves; or the operator sets %s", strings.Join(steps, "; "), strings.Join(lines, ", "))
+}
+
+// reason is what the step does that has to be confirmed.
+func (k risk) reason() string {
+	var all []string
+	switch {
+	case k.writes && k.step.Tool.Unclassified:
+		all = append(all, "is unclassified, so it may change something")
+	case k.writes:
+		all = append(all, "may change something")
+	}
+	if k.told != nil {
+		all = append(all, "tells third parties "+outcomes(k.told))
+	}
+	return strings.Join(all, " and ")
+}
+
+// outcomes names what third parties learn.
+func outcomes(told []*plan.Step) string {
+	var ids []string
+	for _, st := range told {
+		ids = append(ids, strconv.Quote(st.ID))
+	}
+	return "what came of " + strings.Join(ids, ", ")
+}
+
+// lines are those of the configuration with which a step would be run unasked.
+func (r *planRun) lines(k risk) (lines []string) {
+	name := k.step.Tool.Name
+	if t, l := r.s.named(r.s.srv.policy.Load(), upstream.Tools, name); l != nil {
+		name = t.upstream + "/" + t.name
+	}
+	if k.writes {
+		lines = append(lines, `[plan].mutations = "allow" for what may change something`)
+	}
+	if k.writes && k.step.Tool.Unclassified {
+		lines = append(lines, fmt.Sprintf(`[tools.%q].side_effect_class = "read_only" if it only reads`, name))
+	}
+	if k.told != nil {
+		lines = append(lines, fmt.Sprintf(`[tools.%q].disclosure = "same_service" if it sends nothing to third parties`, name))
+	}
+	return lines
 }
 
 // canElicit reports whether the client said that it can ask its user. One that says
@@ -63,36 +135,27 @@ func (r *planRun) canElicit() bool {
 	return elicitation != nil && !onlyURLs
 }
 
-func listed(steps []*plan.Step) string {
-	var names []string
-	for _, st := range steps {
-		names = append(names, fmt.Sprintf("step %q (%s)", st.ID, visible(st.Tool.Name)))
-	}
-	return strings.Join(names, ", ")
-}
-
 // mostShown is how many characters a user is asked to read. What takes more is not
 // run at all: what is cut off could be what matters.
 const mostShown = 6000
 
 // request is what the user is asked; false if it is not all of it. It shows all that
-// the plan itself says of these steps, and what it hands them in place of a result.
-func (r *planRun) request(risky []*plan.Step) (message string, whole bool) {
+// the plan itself says of these steps, where what they tell comes from, and what it
+// hands them in place of a result.
+func (r *planRun) request(risks []risk) (message string, whole bool) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risky), len(r.plan.Steps))
+	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risks), len(r.plan.Steps))
 	if r.plan.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(r.plan.Params))
 	}
-	for _, st := range risky {
-		each := ""
-		if st.ForEach != nil {
-			each = fmt.Sprintf(" for each of up to %d items of %s,", st.MaxItems, legible(r.written(st, "for_each")))
+	for _, one := range risks {
+		r.describe(&b, "- ", one.step)
+		if one.told != nil {
+			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.told))
 		}
-		arguments := r.written(st, "arguments")
-		if text, ok := jsonrpc.String(arguments); ok && text != "" {
-			arguments = []byte(text) // the guide's form
-		}
-		fmt.Fprintf(&b, "- %s: %s%s %s\n", st.ID, visible(st.Tool.Name), each, legible(arguments))
+	}
+	for _, st := range r.sources(risks) {
+		r.describe(&b, "before that, ", st)
 	}
 	for _, st := range r.plan.Steps {
 		if st.OnError == plan.Default {
@@ -101,6 +164,52 @@ func (r *planRun) request(risky []*plan.Step) (message string, whole bool) {
 	}
 	message = b.String()
 	return message, utf8.RuneCountInString(message) <= mostShown
+}
+
+// describe shows a step: what the plan says of when, how often and with what its tool
+// is called.
+func (r *planRun) describe(b *strings.Builder, mark string, st *plan.Step) {
+	if when := r.written(st, "when"); st.When != nil {
+		fmt.Fprintf(b, "%s%s: if %s, %s", mark, st.ID, legible(when), visible(st.Tool.Name))
+	} else {
+		fmt.Fprintf(b, "%s%s: %s", mark, st.ID, visible(st.Tool.Name))
+	}
+	if st.ForEach != nil {
+		fmt.Fprintf(b, " for each of up to %d items of %s,", st.MaxItems, legible(r.written(st, "for_each")))
+	}
+	arguments := r.written(st, "arguments")
+	if text, ok := jsonrpc.String(arguments); ok && text != "" {
+		arguments = []byte(text) // the guide's form
+	}
+	fmt.Fprintf(b, " %s\n", legible(arguments))
+}
+
+// sources are the steps that what is told to third parties comes from, at any remove,
+// without those that are shown anyway.
+func (r *planRun) sources(risks []risk) (all []*plan.Step) {
+	shown, from := make([]bool, len(r.plan.Steps)), make([]bool, len(r.plan.Steps))
+	var follow func(st *plan.Step)
+	follow = func(st *plan.Step) {
+		if from[st.Index] {
+			return
+		}
+		from[st.Index] = true
+		for _, i := range st.Needs {
+			follow(r.plan.Steps[i])
+		}
+	}
+	for _, one := range risks {
+		shown[one.step.Index] = true
+		for _, to := range one.told {
+			follow(to)
+		}
+	}
+	for i, st := range r.plan.Steps {
+		if from[i] && !shown[i] {
+			all = append(all, st)
+		}
+	}
+	return all
 }
 
 // written is a member of a step as the client wrote it.

@@ -93,7 +93,7 @@ type planRun struct {
 	reached float64   // of the steps, as last told
 	told    time.Time // when something was last told of items
 
-	confirmed bool // the user agrees to what it may change
+	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
 
 	mu        sync.Mutex
 	x         *exchange        // the request that is to be answered; nil: its client fetches answers

