@@ -16,9 +16,10 @@ import (
 
 // program is a running mcpschedd on stdio.
 type program struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
+	state string // its state folder
 }
 
 func startProgram(t *testing.T, config string) *program {
@@ -51,7 +52,7 @@ func startProgramAt(t *testing.T, path, config string) *program {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	return &program{cmd, in, bufio.NewReader(out)}
+	return &program{cmd, in, bufio.NewReader(out), filepath.Join(dir, "mcpschedd")}
 }
 
 // ask sends a request and returns the next line.

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
@@ -83,33 +84,73 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	o.Record = record(c, dir, transport, log)
 	guard := upstream.NewGuard(log)
-	defer guard.Close()
 	var srv *proxy.Server
 	tracer, err := trace(ctx, log, &o, func() *proxy.Server { return srv })
 	if err != nil {
 		return hinted{fmt.Errorf("OpenTelemetry: %w", err), "the OTEL_* variables say where to"}
 	}
-	defer tracer.Close(context.WithoutCancel(ctx))
 	srv = proxy.New(o, guard)
-	defer srv.Close()
-	if *only != "" && !srv.Has(*only) {
-		return hinted{fmt.Errorf("--only: no upstream %q is configured", *only), "the configuration is " + orDefaults(c.Path)}
-	}
-
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { watch(ctx, c, dir, log, srv) })
-	watching.Go(func() {
-		o.Models.Ready()
-		debug.FreeOSMemory() // that leaves six megabytes of garbage
+	return outlast(ctx, log, srv, func() error {
+		defer guard.Close()
+		defer tracer.Close(context.WithoutCancel(ctx))
+		defer srv.Close()
+		if *only != "" && !srv.Has(*only) {
+			return hinted{fmt.Errorf("--only: no upstream %q is configured", *only), "the configuration is " + orDefaults(c.Path)}
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() { watch(ctx, c, dir, log, srv) })
+		watching.Go(func() {
+			o.Models.Ready()
+			debug.FreeOSMemory() // that leaves six megabytes of garbage
+		})
+		defer watching.Wait()
+		defer cancel()
+		if *addr != "" {
+			mount(srv, o.HTTP.Token)
+			return serveHTTP(ctx, c, dir, log, srv, *addr)
+		}
+		return serveStdio(ctx, srv, *only)
 	})
-	defer watching.Wait()
-	defer cancel()
-	if *addr != "" {
-		mount(srv, o.HTTP.Token)
-		return serveHTTP(ctx, c, dir, log, srv, *addr)
+}
+
+// A client that ends the proxy by signals waits less than half a second from the
+// first to SIGKILL (Claude Code: SIGTERM 100 ms after SIGINT, SIGKILL after 490 ms).
+const (
+	endWithin  = 250 * time.Millisecond // from the first signal until no more is waited for
+	keepWithin = 100 * time.Millisecond // and then, until what is left to keep is on disk or lost
+)
+
+// outlast returns what run does or, soon after ctx has ended, without it: what was
+// learned and recorded is on disk then, and processes that are left are the guard's.
+func outlast(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
 	}
-	return serveStdio(ctx, srv, *only)
+	late := time.NewTimer(endWithin)
+	defer late.Stop()
+	go srv.Hurry()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+	}
+	log.Warn("not everything has ended in time; upstream processes that are left are ended by the guard", "dur", endWithin)
+	kept := make(chan struct{})
+	go func() {
+		srv.Leave()
+		close(kept)
+	}()
+	late.Reset(keepWithin)
+	select {
+	case <-kept:
+	case <-late.C:
+	}
+	return nil
 }
 
 func serveStdio(ctx context.Context, srv *proxy.Server, only string) error {

@@ -43,6 +43,7 @@ type Options struct {
 	Gate         string            // address of a Gate: nothing is answered before it opens
 	Beacon       string            // address of a Gate at which the process stands while it lives
 	Stays        bool              // the process does not end with its input
+	Stubborn     bool              // SIGTERM does not end the process
 	Family       bool              // the process has a child of its own, at the same Beacon, which stays
 	AskFirst     bool              // asks for the roots as soon as it is initialized
 	Relay        string            // the process is only a pipe to this address, where a Server serves

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -45,6 +47,9 @@ func serveStdio(o Options) error {
 			return err
 		}
 		defer beacon.Close()
+	}
+	if o.Stubborn {
+		signal.Ignore(syscall.SIGTERM)
 	}
 	if o.Family {
 		if err := bear(o); err != nil {
@@ -137,7 +142,7 @@ func bear(o Options) error {
 		return err
 	}
 	child := exec.Command(self)
-	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true}.Env())
+	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true, Stubborn: o.Stubborn}.Env())
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()
 	if err != nil {

@@ -224,6 +224,28 @@ func (w *foresight) run() {
 	}
 }
 
+// save keeps what was learned so far, and returns when that is done.
+func (w *foresight) save() {
+	saved := make(chan struct{})
+	w.mu.Lock()
+	done := w.done
+	if done != nil {
+		w.urgent = true
+		w.addLocked(0, func(w *foresight) { // one that has ended keeps all by itself
+			w.keepAll()
+			close(saved)
+		})
+	}
+	w.mu.Unlock()
+	if done == nil {
+		return
+	}
+	select {
+	case <-saved:
+	case <-done:
+	}
+}
+
 // lastWait is how long the end waits for the worker: it may hang on a file that a
 // dead server holds.
 const lastWait = 10 * time.Second

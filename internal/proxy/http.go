@@ -116,9 +116,6 @@ func (f *front) endpoint(w http.ResponseWriter, r *http.Request, only string) {
 	}
 }
 
-// grace is how long clients have to take the last answers during shutdown.
-const grace = 2 * time.Second
-
 // ServeListener serves HTTP on ln until ctx ends; then every session ends, open
 // requests and streams get their last answer, and ln is closed.
 func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
@@ -140,7 +137,7 @@ func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
 	}
 	var sessions sync.WaitGroup
 	sessions.Go(func() { f.end(errShutdown) })
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := server.Shutdown(bounded)
 	if err != nil {

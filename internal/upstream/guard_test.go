@@ -37,7 +37,7 @@ func familyRole() {
 func proxyRole() {
 	heard := make(record, 10)
 	command := Command{Path: os.Args[0], Env: []string{roleVariable + "=family"}}
-	if _, err := startProcess(command, NewGuard(slog.New(slog.DiscardHandler)), heard.sink()); err != nil {
+	if _, err := startProcess(command, NewGuard(slog.New(slog.DiscardHandler)), nil, heard.sink()); err != nil {
 		fmt.Println(err)
 		os.Exit(9)
 	}

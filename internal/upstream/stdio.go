@@ -16,6 +16,8 @@ import (
 const (
 	// stopGrace is Command.StopGrace where it is not set.
 	stopGrace = 500 * time.Millisecond
+	// lastGrace takes the place of either grace when the end must not take its time.
+	lastGrace = 100 * time.Millisecond
 	// unreadLimit (bytes) is how much may wait for a process that does not read
 	// before nothing more is taken for it: it must not cost the others memory.
 	unreadLimit = 64 << 20
@@ -55,6 +57,7 @@ type process struct {
 	last   tail // of its stderr
 	max    int  // bytes; Command.MaxMessage
 	grace  time.Duration
+	hurry  <-chan struct{} // Options.Hurry
 
 	stopping chan struct{} // closed by stop
 	stop     func()        // asks for the end; may be called often
@@ -68,8 +71,8 @@ type process struct {
 }
 
 // startProcess starts the command in a group of its own and reads it into in.
-// An error means that in is never called.
-func startProcess(c Command, guard *Guard, in sink) (*process, error) {
+// An error means that in is never called. For hurry see Options.
+func startProcess(c Command, guard *Guard, hurry <-chan struct{}, in sink) (*process, error) {
 	path, err := c.resolve()
 	if err != nil {
 		return nil, err
@@ -113,7 +116,7 @@ func startProcess(c Command, guard *Guard, in sink) (*process, error) {
 		cmd: cmd, group: newGroup(cmd.Process), guard: guard, in: in,
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
 		stdout: newOutlet(stdout.r), errs: newOutlet(stderr.r),
-		max: c.MaxMessage, grace: c.StopGrace,
+		max: c.MaxMessage, grace: c.StopGrace, hurry: hurry,
 		stopping: make(chan struct{}),
 		silent:   make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -202,6 +205,14 @@ func (p *process) end() (forced bool) {
 func (p *process) exits() bool {
 	late := time.NewTimer(p.grace)
 	defer late.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-late.C:
+		return false
+	case <-p.hurry:
+	}
+	late.Reset(min(p.grace, lastGrace))
 	select {
 	case <-p.exited:
 		return true

@@ -46,7 +46,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			heard := make(record, 10)
-			_, err := startProcess(test.command, nil, heard.sink())
+			_, err := startProcess(test.command, nil, nil, heard.sink())
 			if err == nil || err.Error() != test.want {
 				t.Errorf("got error %v, want %s", err, test.want)
 			}

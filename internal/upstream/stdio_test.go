@@ -181,7 +181,7 @@ func roleCommand(t *testing.T, role string) Command {
 func start(t *testing.T, command Command, guard *Guard) (*process, record) {
 	t.Helper()
 	heard := make(record, 1000)
-	p, err := startProcess(command, guard, heard.sink())
+	p, err := startProcess(command, guard, nil, heard.sink())
 	if err != nil {
 		t.Fatal(err)
 	}

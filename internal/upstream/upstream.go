@@ -52,6 +52,9 @@ type Options struct {
 	// After is closed once its predecessor of the same name has ended: nothing is
 	// started before, for two servers of one name may want the same port or lock.
 	After <-chan struct{}
+	// Hurry is closed when the ends of processes, under way or to come, must take no
+	// longer than it needs to ask each once.
+	Hurry <-chan struct{}
 	// Stirred hears that what the server answers may have changed by something
 	// else than a request sent through here: before anything that comes later on
 	// the same connection is acted on, and before a session can see it. The cause
@@ -69,6 +72,7 @@ type Upstream struct {
 	spec    Spec
 	log     *slog.Logger
 	guard   *Guard
+	hurry   <-chan struct{} // Options.Hurry
 	store   Store
 	stirred func(cause string)                   // never nil
 	asked   func(instance uint64, method string) // never nil
@@ -97,7 +101,7 @@ func New(spec Spec, o Options) *Upstream {
 		o.Asked = func(uint64, string) {}
 	}
 	u := &Upstream{
-		spec: spec, log: o.Log, guard: o.Guard, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,
+		spec: spec, log: o.Log, guard: o.Guard, hurry: o.Hurry, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,
 		instances: make(map[*instance]struct{}),
 	}
 	if spec.URL != "" {
@@ -210,7 +214,7 @@ func (u *Upstream) dial(c *conn) (stderr func() []string, err error) {
 		c.open(u.dialHTTP(c.sink()))
 		return func() []string { return nil }, nil
 	}
-	p, err := startProcess(u.spec.Command, u.guard, c.sink())
+	p, err := startProcess(u.spec.Command, u.guard, u.hurry, c.sink())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,237 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/mcptest"
+)
+
+// stubborn is a server that heeds neither the end of its input nor SIGTERM, with a
+// child that does not either, and one tool that is known to only read.
+func stubborn(beacon *mcptest.Gate) string {
+	return upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true, Stubborn: true}) +
+		"[tools.\"a/echo\"]\nside_effect_class = \"read_only\"\n"
+}
+
+func echo(id int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"t"}}}`, id)
+}
+
+// holdAt is a call that stays with the server for the time of the test.
+func holdAt(gate *mcptest.Gate) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"hold","arguments":{"gate":%q}}}`, gate.Addr())
+}
+
+// found is what stands in all files of a folder.
+func found(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(data)
+	}
+	return all.String()
+}
+
+// At a signal what was learned is on disk before a server that does not heed its end
+// is killed: a client kills soon after, too.
+func TestStateIsKeptFirst(t *testing.T) {
+	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
+	p := startProgram(t, stubborn(beacon))
+	p.ask(t, hello)
+	server := beacon.Next()
+	beacon.Next() // its child
+	p.ask(t, echo(1))
+	if _, err := io.WriteString(p.in, holdAt(gate)+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	gate.Next()
+	p.cmd.Process.Signal(os.Interrupt)
+	server.Gone()
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+	if got := found(t, filepath.Join(p.state, "learned")); !strings.Contains(got, `"name":"echo"`) {
+		t.Errorf("learned: got %q, want what was seen of echo", got)
+	}
+	if got := found(t, filepath.Join(p.state, "events")); !strings.Contains(got, `"tool":"echo"`) {
+		t.Errorf("events: got %q, want the call of echo", got)
+	}
+}
+
+// patient is how long a client waits from its first signal to SIGKILL: Claude Code's
+// 490 ms.
+const patient = 490 * time.Millisecond
+
+// ends sends SIGINT, SIGTERM right after, and says how long the program takes to end.
+func ends(t *testing.T, cmd *exec.Cmd, drain func()) time.Duration {
+	t.Helper()
+	first := time.Now()
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Process.Signal(syscall.SIGTERM)
+	drain()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("got %v, want exit code 0", err)
+	}
+	return time.Since(first)
+}
+
+// wantKept says whether the record is whole, and nothing of the family lives.
+func wantKept(t *testing.T, state string, family []*mcptest.Visitor) {
+	t.Helper()
+	for _, v := range family {
+		v.Gone()
+	}
+	events := found(t, filepath.Join(state, "events"))
+	for _, want := range []string{`"tool":"echo"`, `"tool":"hold"`} {
+		if !strings.Contains(events, want) {
+			t.Errorf("events: want %s in %s", want, events)
+		}
+	}
+	if got := found(t, filepath.Join(state, "learned")); !strings.Contains(got, `"name":"echo"`) {
+		t.Errorf("learned: got %q, want what was seen of echo", got)
+	}
+}
+
+// The program ends before its client kills it, whatever its servers do. The time is
+// the contract: the fastest of three ends counts, so that a busy machine is none of
+// its breaches.
+func TestEndAtASignal(t *testing.T) {
+	fastest := time.Hour
+	for range 3 {
+		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
+		p := startProgram(t, stubborn(beacon))
+		p.ask(t, hello)
+		family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
+		p.ask(t, echo(1))
+		if _, err := io.WriteString(p.in, holdAt(gate)+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		gate.Next()
+		took := ends(t, p.cmd, func() {
+			last, err := io.ReadAll(p.out)
+			if err != nil || !strings.Contains(string(last), "mcpschedd is shutting down") {
+				t.Errorf("got %q, %v, want the call to be answered", last, err)
+			}
+		})
+		fastest = min(fastest, took)
+		wantKept(t, p.state, family)
+	}
+	if t.Logf("the fastest end took %v", fastest); fastest > patient {
+		t.Errorf("the fastest end took %v: a client kills after %v", fastest, patient)
+	}
+}
+
+// Over HTTP open streams are closed and open calls answered.
+func TestEndAtASignalOverHTTP(t *testing.T) {
+	fastest := time.Hour
+	for range 3 {
+		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
+		cmd, url, state := startHTTP(t, stubborn(beacon))
+		opened := post(t, url, "", hello)
+		session := opened.Header.Get("Mcp-Session-Id")
+		family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
+		io.Copy(io.Discard, post(t, url, session, echo(1)).Body)
+		stream := send(t, http.MethodGet, url, session, "")
+		answered := make(chan string, 1)
+		go func() {
+			answer, _ := io.ReadAll(send(t, http.MethodPost, url, session, holdAt(gate)).Body)
+			answered <- string(answer)
+		}()
+		gate.Next()
+		fastest = min(fastest, ends(t, cmd, func() {
+			if _, err := io.Copy(io.Discard, stream.Body); err != nil {
+				t.Errorf("the stream: got %v, want its end", err)
+			}
+			if got := <-answered; !strings.Contains(got, "mcpschedd is shutting down") {
+				t.Errorf("got %q, want the call to be answered", got)
+			}
+		}))
+		wantKept(t, state, family)
+	}
+	if t.Logf("the fastest end took %v", fastest); fastest > patient {
+		t.Errorf("the fastest end took %v: a client kills after %v", fastest, patient)
+	}
+}
+
+// startHTTP is startProgram on HTTP.
+func startHTTP(t *testing.T, config string) (cmd *exec.Cmd, url, state string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pipeline_config.toml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(os.Args[0], "serve", "--config", file, "--http", "127.0.0.1:0", "--auth", "none")
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
+	log, w, err := os.Pipe() // not StderrPipe: Wait would close it while it is read
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		log.Close()
+	})
+	lines := bufio.NewReader(log)
+	for url == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, ok := strings.Cut(line, `msg="serving HTTP" url=`); ok {
+			url, _, _ = strings.Cut(rest, " ")
+		}
+	}
+	go io.Copy(io.Discard, lines)
+	return cmd, url, filepath.Join(dir, "mcpschedd")
+}
+
+func post(t *testing.T, url, session, body string) *http.Response {
+	t.Helper()
+	return send(t, http.MethodPost, url, session, body)
+}
+
+func send(t *testing.T, method, url, session, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return &http.Response{Body: http.NoBody}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return &http.Response{Body: http.NoBody}
+	}
+	return answer
+}
