@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 		"internal/valuemodel",
 	},
 	"internal/schedule":           {},
-	"internal/upstream":           {"internal/guard", "internal/jsonrpc", "internal/revision"},
+	"internal/upstream":           {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
 	"internal/guard":              {}, // the process that outlives the proxy; apart so that it links none of the rest
 	"internal/revision":           {"internal/jsonrpc"},
 	"internal/jsonrpc":            {},

@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/secret"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -81,6 +83,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Shared:       u.Instances == "shared",
 		StartTimeout: time.Duration(c.Server.StartTimeout),
 		MaxMessage:   int(c.Server.MaxMessageBytes),
+		Secrets:      secrets(r),
 		Unusable:     err,
 	}
 	if r.URL == "" {
@@ -110,6 +113,18 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Exclusive:      u.Exclusive,
 		Learned:        func(merge func([]byte) ([]byte, error)) error { return dir.Update(learned, merge) },
 	}
+}
+
+// secrets are the values of a server's environment that are shown to nobody: all
+// that the configuration gives it, and of what it inherits what is called a secret.
+func secrets(r config.Resolved) []string {
+	all := slices.Collect(maps.Values(r.Env))
+	for _, variable := range os.Environ() {
+		if name, value, _ := strings.Cut(variable, "="); secret.Named(name, value) {
+			all = append(all, value)
+		}
+	}
+	return all
 }
 
 // workingDir is where a server works for which none is configured: what is asked

@@ -46,6 +46,7 @@ type Options struct {
 	Stubborn     bool              // SIGTERM does not end the process
 	Family       bool              // the process has a child of its own, at the same Beacon, which stays
 	AskFirst     bool              // asks for the roots as soon as it is initialized
+	Leaks        []string          // variables whose values the process prints to stderr before it dies, in all the ways that leak.go has
 	Relay        string            // the process is only a pipe to this address, where a Server serves
 
 	// Answer is asked before anything else is looked at, nil: it is not one for

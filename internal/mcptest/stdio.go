@@ -58,6 +58,7 @@ func serveStdio(o Options) error {
 	}
 	if o.Start == "die" {
 		fmt.Fprintln(os.Stderr, o.Name+": born to die")
+		o.leak()
 		os.Exit(4)
 	}
 	if o.Start == "rubbish" {

@@ -244,6 +244,7 @@ func (r *request) fault(name string, a arguments) ([]byte, *jsonrpc.Error) {
 	}
 	switch name {
 	case "die":
+		r.srv.o.leak()
 		os.Exit(3)
 	case "closeout":
 		os.Stdout.Close()

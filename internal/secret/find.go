@@ -221,7 +221,7 @@ const longestRule = 32
 
 // rules are the names of all rules: nothing else in brackets is taken for a mark.
 var rules = sync.OnceValue(func() []string {
-	all := []string{"jwt", "bearer", "basic", "private-key", "url-password", "aws-secret", "azure-secret", "terraform-token", everything}
+	all := []string{"jwt", "bearer", "basic", "private-key", "url-password", "aws-secret", "azure-secret", "terraform-token", everything, configured}
 	for _, s := range shapes {
 		all = append(all, s.rule)
 	}

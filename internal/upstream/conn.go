@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/secret"
 )
 
 // Listener hears what a server sends beside answers. Its functions are called
@@ -30,6 +31,9 @@ type Listener struct {
 // as warnings; the rest would drown what matters.
 const rubbishShown = 5
 
+// garbageShown is how many bytes of each stand in the log.
+const garbageShown = 200
+
 var (
 	// errClosed: the connection ended before the request was sent.
 	errClosed = errors.New("connection closed")
@@ -44,6 +48,7 @@ var (
 type conn struct {
 	name     string
 	log      *slog.Logger
+	mask     *secret.Masker
 	link     link
 	http     bool     // over HTTP: headers, and a stateless request is cancelled by dropping its stream
 	listener Listener // the instance's
@@ -68,9 +73,9 @@ type conn struct {
 
 // newConn makes a connection; its link is started with sink() and given to
 // open.
-func newConn(name string, log *slog.Logger, listener Listener, offer func() *Offer, stirred func(string)) *conn {
+func newConn(name string, log *slog.Logger, mask *secret.Masker, listener Listener, offer func() *Offer, stirred func(string)) *conn {
 	return &conn{
-		name: name, log: log, listener: listener, offer: offer, stirred: stirred,
+		name: name, log: log, mask: mask, listener: listener, offer: offer, stirred: stirred,
 		started: make(chan struct{}),
 		done:    make(chan struct{}),
 		waiting: make(map[int64]*pending),
@@ -215,15 +220,13 @@ func (c *conn) limited(id int64, retryAfter string) {
 func (c *conn) forgot() { c.stirred("session") }
 
 func (c *conn) garbage(head []byte, err error) {
-	const shown = 200
-	if len(head) > shown {
-		head = head[:shown]
-	}
 	level := slog.LevelWarn
 	if c.rubbish.Add(1) > rubbishShown {
 		level = slog.LevelDebug
 	}
-	c.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", c.name, "err", err, "head", string(head))
+	if c.log.Enabled(context.Background(), level) {
+		c.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", c.name, "err", err, "head", c.mask.Head(head, garbageShown))
+	}
 }
 
 // gap: notifications may have been missed, so every list may have changed.

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,39 +96,13 @@ func (l *httpLink) denied(resp *http.Response, body []byte) *authRequired {
 
 // shown makes the beginning of a server's text fit for an error.
 func (l *httpLink) shown(body []byte) string {
-	text := strings.ToValidUTF8(string(body[:min(len(body), headBytes)]), "\ufffd")
-	for _, secret := range l.secrets() {
-		text = strings.ReplaceAll(text, secret, "[hidden]")
-	}
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > shownBytes {
-		text = strings.ToValidUTF8(text[:shownBytes], "") + "…"
-	}
-	return text
-}
-
-// secrets returns what this link sends and nobody else should see, longest
-// first.
-func (l *httpLink) secrets() []string {
 	l.mu.Lock()
-	all := []string{l.session}
+	session := l.session
 	l.mu.Unlock()
-	for _, values := range l.opts.header {
-		for _, value := range values {
-			_, token, _ := strings.Cut(value, " ") // without its scheme
-			all = append(all, value, token)
-		}
+	if session != "" {
+		body = bytes.ReplaceAll(body, []byte(session), []byte("[session]"))
 	}
-	if u, err := url.Parse(l.opts.url); err == nil {
-		password, _ := u.User.Password()
-		all = append(all, u.RawQuery, password)
-		for _, values := range u.Query() {
-			all = append(all, values...)
-		}
-	}
-	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < 4 }) // hides nothing and would garble the text
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return all
+	return l.opts.mask.Head(body, shownBytes)
 }
 
 // head reads the beginning of a body that is not worth waiting for.

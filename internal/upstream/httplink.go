@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/secret"
 )
 
 const (
@@ -34,6 +35,7 @@ type httpOptions struct {
 	header     http.Header       // sent with every request; its values reach no error and no log
 	transport  http.RoundTripper // shared by all links; default http.DefaultTransport
 	maxMessage int               // bytes of one message from the server; default 64 MiB
+	mask       *secret.Masker    // of what the server says that gets into errors
 }
 
 // newTransport returns the transport that all HTTP links share. It has no

@@ -298,7 +298,8 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		})
 		for _, kind := range []string{"streamable", "sse"} {
 			e := newEar(t)
-			opts := httpOptions{url: url + "/?key=" + query, header: header}
+			spec := Spec{URL: url + "/?key=" + query, Header: header}
+			opts := httpOptions{url: spec.URL, header: header, mask: spec.masker()}
 			var l link = dialStreamable(opts, e.sink())
 			if kind == "sse" {
 				l = dialSSE(opts, e.sink())

@@ -29,7 +29,8 @@ const (
 	readAgain = 10 * time.Second
 )
 
-// Unavailable says why a server cannot be asked now.
+// Unavailable says why a server cannot be asked now, without its secrets: it is
+// shown to the model.
 type Unavailable struct {
 	Upstream string
 	Cause    error
@@ -123,7 +124,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			continue
 		}
 		if lived == 0 && in.up.permanent(err) {
-			in.up.log.Error("upstream cannot be used", "upstream", in.up.spec.Name, "err", err)
+			in.up.log.Error("upstream cannot be used", in.up.because(err)...)
 			in.set(state{away: err})
 			<-ctx.Done()
 			return
@@ -134,12 +135,12 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		}
 		if first {
 			first = false
-			in.up.log.Warn("upstream ended; starting it again", "upstream", in.up.spec.Name, "err", err)
+			in.up.log.Warn("upstream ended; starting it again", in.up.because(err)...)
 			in.set(state{stderr: lines})
 			continue
 		}
 		wait := pause.NextBackOff()
-		in.up.log.Warn("upstream ended again; waiting before the next start", "upstream", in.up.spec.Name, "err", err, "dur", wait)
+		in.up.log.Warn("upstream ended again; waiting before the next start", append(in.up.because(err), "dur", wait)...)
 		in.set(state{away: err, stderr: lines})
 		select {
 		case <-time.After(wait):
@@ -150,10 +151,21 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	}
 }
 
+// because is what the log has of an error with which a life ended. Where a command
+// was looked for is for the log alone: it tells a model nothing but how the machine
+// is laid out.
+func (u *Upstream) because(err error) []any {
+	attrs := []any{"upstream", u.spec.Name, "err", err}
+	if missing, ok := errors.AsType[*notFound](err); ok {
+		attrs = append(attrs, "path", missing.path)
+	}
+	return attrs
+}
+
 // once is one life of the connection: start, handshake, lists, end. lived is
 // how long it could be asked, 0 if never.
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
-	c := newConn(in.up.spec.Name, in.up.log, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load, in.up.stirred)
+	c := newConn(in.up.spec.Name, in.up.log, in.up.mask, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load, in.up.stirred)
 	lines, err := in.up.dial(c)
 	if err != nil {
 		return 0, nil, err
@@ -398,7 +410,7 @@ func (in *instance) ready(ctx context.Context) (*conn, error) {
 var errStarting = errors.New("still starting")
 
 func (in *instance) unavailable(why error, stderr []string) error {
-	return &Unavailable{Upstream: in.up.spec.Name, Cause: why, Stderr: stderr}
+	return &Unavailable{Upstream: in.up.spec.Name, Cause: in.up.mask.Error(why), Stderr: stderr}
 }
 
 // close ends the instance and returns when its process and goroutines have.

@@ -37,7 +37,7 @@ const (
 )
 
 func wired() (*conn, *wire) {
-	c := newConn("wired", slog.New(slog.DiscardHandler), Listener{}, nil, func(string) {})
+	c := newConn("wired", slog.New(slog.DiscardHandler), nil, Listener{}, nil, func(string) {})
 	w := &wire{in: c.sink()}
 	c.open(w)
 	return c, w

@@ -5,20 +5,24 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"mcpschedd/internal/secret"
 )
 
 const (
 	tailLines = 50
-	tailWidth = 1 << 10 // bytes of a line that are kept
+	tailWidth = 1 << 10 // bytes of a line that are shown; one more is kept to know that there was more
 )
 
 // tail keeps the last lines of a stream, whatever its length. The zero tail is
-// empty.
+// empty. Lines are kept as they came, and lose their secrets when they are asked
+// for: most never are.
 type tail struct {
 	mu    sync.Mutex
 	lines [tailLines][]byte // a ring; their memory is used again
 	next  int               // the oldest in lines
 	part  []byte            // the line that has not ended yet
+	armor secret.Armor
 }
 
 // readFrom reads r to its end.
@@ -38,8 +42,8 @@ func (t *tail) add(b []byte) {
 	defer t.mu.Unlock()
 	for len(b) > 0 {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
-		t.part = append(t.part, line[:min(len(line), tailWidth-len(t.part))]...)
-		if whole && len(bytes.TrimSpace(t.part)) > 0 {
+		t.part = append(t.part, line[:min(len(line), tailWidth+1-len(t.part))]...)
+		if whole && len(bytes.TrimSpace(t.part)) > 0 && !t.armor.Body(t.part) {
 			t.part, t.lines[t.next] = t.lines[t.next], t.part
 			t.next = (t.next + 1) % tailLines
 		}
@@ -50,22 +54,37 @@ func (t *tail) add(b []byte) {
 	}
 }
 
-// list returns the lines, the oldest first, blank ones left out. What stands
-// after the last line end counts: a crash may not get further.
-func (t *tail) list() []string {
+// list returns the lines without secrets, the oldest first, blank ones left out.
+// What stands after the last line end counts: a crash may not get further.
+func (t *tail) list(mask *secret.Masker) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var list []string
 	for i := range tailLines {
-		list = appendLine(list, t.lines[(t.next+i)%tailLines])
+		list = appendLine(list, t.lines[(t.next+i)%tailLines], true, mask)
 	}
-	list = appendLine(list, t.part)
+	if armor := t.armor; !armor.Body(t.part) {
+		list = appendLine(list, t.part, false, mask)
+	}
 	return list[max(0, len(list)-tailLines):]
 }
 
-func appendLine(list []string, line []byte) []string {
-	if line = bytes.TrimRight(line, " \t\r"); len(line) == 0 {
+// appendLine adds a line without secrets. Of one that was cut off, or did not end,
+// the beginning of a secret goes too, and of one that was cut off the last word: half
+// a secret may no longer look like one.
+func appendLine(list []string, line []byte, ended bool, mask *secret.Masker) []string {
+	var text string
+	switch kept := bytes.TrimRight(line, " \t\r"); {
+	case len(kept) == 0:
 		return list
+	case len(line) > tailWidth:
+		kept = line[:tailWidth]
+		kept = bytes.TrimRight(kept[:bytes.LastIndexAny(kept, " \t\"'\\")+1], `\`)
+		text = mask.Unfinished(string(kept)) + "…"
+	case ended:
+		text = mask.Text(string(kept))
+	default:
+		text = mask.Unfinished(string(kept))
 	}
-	return append(list, strings.ToValidUTF8(string(line), "\uFFFD"))
+	return append(list, strings.ToValidUTF8(text, "\uFFFD"))
 }

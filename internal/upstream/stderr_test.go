@@ -7,7 +7,16 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/secret"
 )
+
+// key is what a private key looks like.
+func key(lines int) string {
+	return "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat(strings.Repeat("MIIEvQ+/", 8)+"\n", lines) + "Ab3=\n-----END RSA PRIVATE KEY-----\n"
+}
 
 func TestTail(t *testing.T) {
 	var many, last []string
@@ -26,22 +35,70 @@ func TestTail(t *testing.T) {
 		"no last line end":                 {"a\nb", []string{"a", "b"}},
 		"the last 50":                      {strings.Join(many, "\n") + "\n", last},
 		"the last 50, one without its end": {strings.Join(many, "\n"), last},
-		"wide":                             {wide + "yyy\nb\n", []string{wide, "b"}},
-		"wide part":                        {wide + "yyy", []string{wide}},
+		"wide":                             {wide + "\nb\n", []string{wide, "b"}},
+		"too wide, one word":               {wide + "yyy\nb\n", []string{"…", "b"}},
+		"too wide":                         {"a \"b " + wide + "\nb\n", []string{"a \"b …", "b"}},
+		"too wide, no end":                 {"a " + wide + "yyy", []string{"a …"}},
+		"half a token at the cut":          {wide[:tailWidth-20] + " ghp_abcdefghijklmnopqrstuvwxyz0123456789\n", []string{wide[:tailWidth-20] + " …"}},
+		"half a password at the cut":       {`DSN "` + wide[:tailWidth-31] + `" postgres://bob:hunter2,hunter3@db` + "\n", []string{`DSN "` + wide[:tailWidth-31] + `" …`}},
+		"tokens":                           {"login ghp_abcdefghijklmnopqrstuvwxyz0123456789\nhttps://bob:hunter2@db/x", []string{"login [secret: github-token]", "https://bob:[secret: url-password]@db/x"}},
+		"a key of many lines":              {"key:\n" + key(70) + "next\n", []string{"key:", "[secret: private-key]", "next"}},
+		"a key without an end":             {strings.TrimSuffix(key(70), "-----END RSA PRIVATE KEY-----\n") + "Error: no key", []string{"[secret: private-key]", "Error: no key"}},
+		"a key behind a log's prefix":      {strings.ReplaceAll("\n"+key(3), "\n", "\n[db] 12:01 INFO ") + "x", []string{"[db] 12:01 INFO [secret: private-key]", "[db] 12:01 INFO x"}},
 		"no UTF-8":                         {"a\xffb\n", []string{"a\uFFFDb"}},
-		"cut rune":                         {wide[1:] + "é\n", []string{wide[1:] + "\uFFFD"}},
+		"half a rune":                      {"a \xc3", []string{"a \uFFFD"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var whole, bytewise tail
 			whole.readFrom(strings.NewReader(test.text))
-			if diff := cmp.Diff(test.want, whole.list()); diff != "" {
+			if diff := cmp.Diff(test.want, whole.list(nil)); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
 			bytewise.readFrom(iotest.OneByteReader(strings.NewReader(test.text)))
-			if diff := cmp.Diff(test.want, bytewise.list()); diff != "" {
+			if diff := cmp.Diff(test.want, bytewise.list(nil)); diff != "" {
 				t.Errorf("read by bytes: want -, got +:\n%s", diff)
 			}
 		})
 	}
+}
+
+// Whatever a process writes, and in whatever pieces it is read: no value that is
+// known to be secret is left in the lines.
+func TestTailKeepsNoSecret(t *testing.T) {
+	digit := rapid.SampledFrom([]rune("0123456789"))
+	// No brackets: what a mark and the text beside it make together is not told.
+	letter := rapid.SampledFrom([]rune("abcXYZ019 +/=%&\"'\\:@-_.,;é€😀\t<>"))
+	value := rapid.Custom(func(t *rapid.T) string {
+		runes := append(rapid.SliceOfN(letter, 7, 40).Draw(t, "runes"), digit.Draw(t, "digit"))
+		return strings.TrimSpace("x" + string(runes))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(value, 1, 4).Draw(t, "values")
+		mask := secret.NewMasker(values...)
+		var text strings.Builder
+		for range rapid.IntRange(1, 12).Draw(t, "lines") {
+			for range rapid.IntRange(0, 4).Draw(t, "words") {
+				forms := mcptest.Written(rapid.SampledFrom(values).Draw(t, "value"))
+				text.WriteString(rapid.StringMatching(`[a-z0-9 :=%+\\"]{0,300}`).Draw(t, "around") + " ")
+				text.WriteString(rapid.SampledFrom(forms).Draw(t, "written") + " ")
+			}
+			text.WriteString(rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end"))
+		}
+		var got tail
+		for rest := []byte(text.String()); len(rest) > 0; {
+			n := rapid.IntRange(1, min(len(rest), 200)).Draw(t, "read")
+			got.add(rest[:n])
+			rest = rest[n:]
+		}
+		for _, line := range got.list(mask) {
+			for _, value := range values {
+				for i, form := range mcptest.Written(value) {
+					if strings.Contains(line, form) {
+						t.Fatalf("%q as %d, %q, in %q", value, i, form, line)
+					}
+				}
+			}
+		}
+	})
 }

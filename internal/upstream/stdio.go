@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/secret"
 )
 
 const (
@@ -136,8 +137,8 @@ func (p *process) send(_ context.Context, m outgoing) error {
 	return p.out.Send(m.line)
 }
 
-// stderr returns the last lines that the process wrote there.
-func (p *process) stderr() []string { return p.last.list() }
+// stderr returns the last lines that the process wrote there, as mask leaves them.
+func (p *process) stderr(mask *secret.Masker) []string { return p.last.list(mask) }
 
 // close ends the process, in order, and returns when nothing of it is left. It
 // must not be called from a function of the sink.

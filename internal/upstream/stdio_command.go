@@ -39,8 +39,13 @@ func (c Command) resolve() (string, error) {
 	if search == "" {
 		return "", fmt.Errorf("command %q not found: it has no PATH", c.Path)
 	}
-	return "", fmt.Errorf("command %q not found in PATH (%s)", c.Path, search)
+	return "", &notFound{command: c.Path, path: search}
 }
+
+// notFound says that a command is in none of the folders of PATH.
+type notFound struct{ command, path string }
+
+func (e *notFound) Error() string { return fmt.Sprintf("command %q not found in PATH", e.command) }
 
 // resolvePath is resolve for a command that is a path.
 func (c Command) resolvePath() (string, error) {

@@ -279,7 +279,7 @@ func TestProcessKeepsLastWords(t *testing.T) {
 	p, heard := start(t, roleCommand(t, "crash"), nil)
 	p.mustSend(t, request(1, "{}"))
 	heard.want(t, "closed: exited with status 3")
-	if got, want := strings.Join(p.stderr(), "|"), "about to fail|no line end"; got != want {
+	if got, want := strings.Join(p.stderr(nil), "|"), "about to fail|no line end"; got != want {
 		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }
@@ -317,7 +317,7 @@ func TestProcessFloodsStderr(t *testing.T) {
 	heard.want(t, `message {"jsonrpc":"2.0","id":1,"result":{}}`)
 	p.close()
 	heard.want(t, "closed: ended by the proxy")
-	lines := p.stderr()
+	lines := p.stderr(nil)
 	if len(lines) != tailLines {
 		t.Fatalf("got %d lines, want %d", len(lines), tailLines)
 	}

@@ -20,9 +20,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mcpschedd/internal/secret"
 )
 
 // Spec is one upstream as configured, everything resolved.
@@ -30,11 +33,12 @@ type Spec struct {
 	Name         string
 	Command      Command       // a process; its Path is empty for a server over HTTP
 	URL          string        // a server over HTTP; "" for a process
-	Header       http.Header   // sent with every HTTP request; never logged
+	Header       http.Header   // sent with every HTTP request; never shown
 	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
 	Shared       bool          // one instance for all sessions
 	StartTimeout time.Duration // how long a call waits for a starting server
 	MaxMessage   int           // bytes
+	Secrets      []string      // values that may be shown to nobody, beside what Header and URL hold: of its environment
 	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
 }
 
@@ -70,7 +74,8 @@ type Options struct {
 // Upstream is one configured server.
 type Upstream struct {
 	spec    Spec
-	log     *slog.Logger
+	mask    *secret.Masker // of all that is said of it
+	log     *slog.Logger   // masked
 	guard   *Guard
 	hurry   <-chan struct{} // Options.Hurry
 	store   Store
@@ -100,8 +105,9 @@ func New(spec Spec, o Options) *Upstream {
 	if o.Asked == nil {
 		o.Asked = func(uint64, string) {}
 	}
+	mask := spec.masker()
 	u := &Upstream{
-		spec: spec, log: o.Log, guard: o.Guard, hurry: o.Hurry, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,
+		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, hurry: o.Hurry, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,
 		instances: make(map[*instance]struct{}),
 	}
 	if spec.URL != "" {
@@ -117,6 +123,20 @@ func New(spec Spec, o Options) *Upstream {
 		u.log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
 	}
 	return u
+}
+
+// masker knows what of the server's configuration may be secret.
+func (s *Spec) masker() *secret.Masker {
+	values := append(secret.In(strings.Join(s.Command.Args, " ")), s.Secrets...)
+	if s.URL != "" {
+		values = append(values, secret.URL(s.URL)...)
+	}
+	for _, header := range s.Header {
+		for _, value := range header {
+			values = append(values, secret.Header(value)...)
+		}
+	}
+	return secret.NewMasker(values...)
 }
 
 // Prepare starts an instance ahead of the session that will lease it.
@@ -219,11 +239,11 @@ func (u *Upstream) dial(c *conn) (stderr func() []string, err error) {
 		return nil, err
 	}
 	c.open(p)
-	return p.stderr, nil
+	return func() []string { return p.stderr(u.mask) }, nil
 }
 
 func (u *Upstream) dialHTTP(in sink) link {
-	opts := httpOptions{url: u.spec.URL, header: u.spec.Header, transport: u.client, maxMessage: u.spec.MaxMessage}
+	opts := httpOptions{url: u.spec.URL, header: u.spec.Header, mask: u.mask, transport: u.client, maxMessage: u.spec.MaxMessage}
 	if u.sse.Load() {
 		return dialSSE(opts, in)
 	}
@@ -242,7 +262,7 @@ func (u *Upstream) otherTransport(err error) bool {
 // lines returns the last stderr lines behind a connection that has ended.
 func (u *Upstream) lines(c *conn) []string {
 	if p, ok := c.link.(*process); ok {
-		return p.stderr()
+		return p.stderr(u.mask)
 	}
 	return nil
 }

@@ -1,0 +1,140 @@
+package secret
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// view is a text as a reader would decode it, and where each byte of it stands in
+// the text as written.
+type view struct {
+	text string
+	at   []int // place in text → place as written; nil: it is the text as written
+}
+
+func (v view) source(i int) int {
+	if v.at == nil {
+		return i
+	}
+	return v.at[i]
+}
+
+// sourceEnd is where what ends at i ends as written.
+func (v view) sourceEnd(i int) int {
+	for v.at != nil && i > 0 && i < len(v.text) && v.at[i] == v.at[i-1] {
+		i++ // within one escape
+	}
+	return v.source(i)
+}
+
+// levels is how often a text may have been escaped: JSON in a JSON string is twice.
+const levels = 2
+
+// views are the ways in which a text can be read.
+func (m *Masker) views(s string) iter.Seq[view] {
+	return func(yield func(view) bool) {
+		if m == nil || len(m.values) == 0 {
+			return
+		}
+		v := view{text: s}
+		for range levels + 1 {
+			if !yield(v) ||
+				strings.Contains(v.text, "%") && !yield(v.decoded(percent)) ||
+				m.spaced && strings.Contains(v.text, "+") && !yield(v.decoded(form)) ||
+				!strings.Contains(v.text, `\`) {
+				return
+			}
+			v = v.decoded(unescape)
+		}
+	}
+}
+
+// decoded is a view decoded once more. one decodes what begins at i, and says how
+// long that is as written; 0: it stands for itself.
+func (v view) decoded(one func(s string, i int) (string, int)) view {
+	out := view{at: make([]int, 0, len(v.text)+1)}
+	var b strings.Builder
+	for i := 0; i < len(v.text); {
+		plain, n := one(v.text, i)
+		if n == 0 {
+			plain, n = v.text[i:i+1], 1
+		}
+		b.WriteString(plain)
+		for range len(plain) {
+			out.at = append(out.at, v.source(i))
+		}
+		i += n
+	}
+	out.at = append(out.at, v.source(len(v.text)))
+	out.text = b.String()
+	return out
+}
+
+// percent decodes %41.
+func percent(s string, i int) (string, int) {
+	if s[i] == '%' {
+		if c, ok := number(s, i+1, 2); ok {
+			return string([]byte{byte(c)}), 3
+		}
+	}
+	return "", 0
+}
+
+// form decodes %41 and + as forms have them.
+func form(s string, i int) (string, int) {
+	if s[i] == '+' {
+		return " ", 1
+	}
+	return percent(s, i)
+}
+
+// escapes are what stands behind a backslash, and what it stands for.
+const escapes = "n\nr\rt\tb\bf\fa\av\v\"\"''//\\\\"
+
+// unescape decodes what JSON and programs escape: \n, \u00e9, \x41.
+func unescape(s string, i int) (string, int) {
+	if s[i] != '\\' || i+1 == len(s) {
+		return "", 0
+	}
+	c := s[i+1]
+	for n := 0; n < len(escapes); n += 2 {
+		if escapes[n] == c {
+			return escapes[n+1 : n+2], 2
+		}
+	}
+	if c == 'x' {
+		if c, ok := number(s, i+2, 2); ok {
+			return string([]byte{byte(c)}), 4
+		}
+	}
+	if c == 'U' {
+		if r, ok := number(s, i+2, 8); ok {
+			return string(r), 10
+		}
+	}
+	if c != 'u' {
+		return "", 0
+	}
+	r, ok := number(s, i+2, 4)
+	if !ok {
+		return "", 0
+	}
+	if utf16.IsSurrogate(r) && strings.HasPrefix(s[i+6:], `\u`) {
+		if low, ok := number(s, i+8, 4); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+			return string(utf16.DecodeRune(r, low)), 12
+		}
+	}
+	return string(r), 6
+}
+
+// number reads n hexadecimal digits.
+func number(s string, i, n int) (rune, bool) {
+	if i+n > len(s) {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(s[i:i+n], 16, 32)
+	return rune(v), err == nil
+}
