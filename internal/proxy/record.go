@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -110,7 +111,7 @@ func (x *exchange) enter() {
 
 // weigh notes what the answer is like, before anything is added to it.
 func (x *exchange) weigh(answer upstream.Answer, err error) {
-	if x.entry.came.IsZero() || err != nil {
+	if x.entry.came.IsZero() || err != nil || x.asked {
 		return
 	}
 	if x.entry.from.how != "" {
@@ -126,18 +127,27 @@ func (x *exchange) weigh(answer upstream.Answer, err error) {
 // sum is a hash of a result, which the log keys; never 0.
 func sum(result []byte) uint64 { return xxhash.Sum64(result) | 1 }
 
-// record tells the log of a tools/call, once.
+// record tells the log of a tools/call, once, unless it goes on after this answer.
 func (x *exchange) record(answer upstream.Answer, err error) {
+	if !x.asked {
+		x.tell(answer, err)
+	}
+}
+
+// tell tells the log how a tools/call ended, once. A call whose client was asked
+// something on the way is one, from the arrival of the request that began it.
+func (x *exchange) tell(answer upstream.Answer, err error) {
+	began := cmp.Or(x.began, x)
 	r := &x.entry
-	if r.came.IsZero() || r.over.Swap(true) {
+	if r.came.IsZero() || began.entry.over.Swap(true) {
 		return
 	}
-	now := time.Now()
+	now, came := time.Now(), began.entry.came
 	x.s.turns.end(now)
 	e := events.Event{
-		Kind: events.Call, At: r.came, Session: x.number.Session, Seq: x.number.Seq,
-		Upstream: x.lease.Name(), Tool: clipped(x.tool), Class: string(x.class), Turn: r.turn + 1, Host: x.hostOn(x.lease),
-		LatencyMS: ms(now.Sub(r.came)), UpstreamMS: ms(time.Duration(x.took.Load())), Sent: int(x.sends.Swap(0)),
+		Kind: events.Call, At: came, Session: began.number.Session, Seq: began.number.Seq,
+		Upstream: x.lease.Name(), Tool: clipped(x.tool), Class: string(x.class), Turn: began.entry.turn + 1, Host: x.hostOn(x.lease),
+		LatencyMS: ms(now.Sub(came)), UpstreamMS: ms(time.Duration(began.took.Load())), Sent: int(began.sends.Swap(0)),
 		Disposition: events.Fetched, Bytes: int64(r.size), Tokens: estimate(r.size), ResultSum: r.sum,
 		Inlined: r.inlined, RawArguments: x.argumentsToRecord(),
 	}
@@ -150,9 +160,9 @@ func (x *exchange) record(answer upstream.Answer, err error) {
 		e.HiddenMS = max(0, ms(from.took)-e.LatencyMS)
 		e.Reference, e.NotResent = from.spared > 0, int64(from.spared)
 		if from.first != nil {
-			from.first.Report(x.number)
+			from.first.Report(began.number)
 			e.UseOf = from.first.Number().Seq
-			e.UseOfSession = elsewhere(from.first.Number(), x.number)
+			e.UseOfSession = elsewhere(from.first.Number(), began.number)
 		}
 	}
 	if gone := x.ctx.Err() != nil; gone || err != nil {
@@ -163,7 +173,7 @@ func (x *exchange) record(answer upstream.Answer, err error) {
 	}
 	x.s.srv.events.Add(e)
 	x.s.srv.glance(now)
-	if end := x.span.end; end != nil {
+	if end := began.span.end; end != nil {
 		told := e // else every event would be on the heap
 		end(&told)
 	}

@@ -93,9 +93,8 @@ func (p *prober) ask() {
 }
 
 // A call that is there to be answered from a guess may take a question of its server to
-// its client first. Then it is the request that brings the answers that uses the guess:
-// its line and that of the guess name each other, and the one that only asked claims
-// nothing. Once the first one said so too, or the two at the same moment.
+// its client first. It is one call in the record all the same: its line and that of the
+// guess name each other.
 func TestGuessOfACallThatAsked(t *testing.T) {
 	p, up := newProber(t)
 	o := stored(t, []valuemodel.Rule{reading("one/get", 0), {
@@ -112,20 +111,20 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 	s := start(t, book.kept(o))
 	c := connect(t, s, stateless)
 	c.tools() // before that nothing is known of them
-	requests, asked := 0, 0
+	asked := 0
 	call := func(tool, arguments string) (result string, asked int) {
 		first := toolCall(tool, arguments)
 		for params := []byte(first); params != nil; params = retry(first, []byte(result), tagged("me")) {
 			result = c.request("tools/call", string(params))
-			requests++
 			asked++
 		}
 		return result, asked - 1
 	}
-	times := 0
+	times, listed := 0, 0
 	for ; times < 200 && (times < 8 || asked < 3); times++ {
 		for n := 1; n > 0; { // after a call that brings a question nothing is guessed
 			_, n = call("list", fmt.Sprintf(`{"n":%d}`, times))
+			listed++
 		}
 		until(t, s, "guessed", settled(int64(times+1)))
 		p.ask() // it comes before the next call, or after
@@ -159,15 +158,65 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 			t.Errorf("%d calls say that they used guess %d, which was %s", users, guess.Seq, guess.Fate)
 		}
 	}
-	hits := 0
+	hits, lists := 0, 0
 	for _, e := range calls {
 		if e.Disposition == events.Hit {
 			hits++
-		} else if e.UseOf != 0 || e.HiddenMS != 0 || e.Prefetched {
+		} else if lists++; e.UseOf != 0 || e.HiddenMS != 0 || e.Prefetched {
 			t.Errorf("%+v claims a guess, and is none that was answered from one", e)
 		}
 	}
-	if hits != times || len(calls) != requests {
-		t.Errorf("got %d calls, %d of them hits; want %d and %d", len(calls), hits, requests, times)
+	if hits != times || lists != listed {
+		t.Errorf("got %d calls of get from guesses and %d of list, want %d and %d", hits, lists, times, listed)
 	}
+}
+
+// A call whose client is asked something on the way is one call, with one request
+// upstream, however often it asks, whether its client comes back or not, and as a step
+// of a plan, too.
+func TestCallThatAskedCountsOnce(t *testing.T) {
+	asks := func(rounds int) string {
+		return fmt.Sprintf(`{"asks":[{"method":"roots/list","params":{}}],"rounds":%d}`, rounds)
+	}
+	for name, test := range map[string]struct {
+		make func(c *caller)
+		how  events.Disposition
+	}{
+		"once":    {func(c *caller) { c.converse(asks(1), tagged("me")) }, events.Fetched},
+		"twice":   {func(c *caller) { c.converse(asks(2), tagged("me")) }, events.Fetched},
+		"left":    {func(c *caller) { c.call("ask", asks(1)) }, events.Failed},
+		"another": {func(c *caller) { another(c, asks(1)) }, events.Failed},
+		"a step": {func(c *caller) {
+			c.reply(tagged("me"))
+			c.ableTo(able, "execute_tool_plan", `{"steps":[{"id":"a","tool":"ask","arguments":`+asks(2)+`}]}`)
+		}, events.Fetched},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := stored(t, []valuemodel.Rule{reading("asks/*", 0)}, child(t, mcptest.Options{Name: "asks"}))
+			o.Plans.Enabled = true
+			var book account
+			s := start(t, book.kept(o))
+			c := connect(t, s, stateless)
+			test.make(c)
+			c.hangUp()
+			s.Close()
+			calls, sent := book.of(events.Call), 0
+			for _, e := range append(calls, book.of(events.Sent)...) {
+				sent += e.Sent
+			}
+			if len(calls) != 1 || calls[0].Disposition != test.how || sent != 1 {
+				t.Errorf("got %d requests upstream and the calls %+v, want one of each, which was %s", sent, calls, test.how)
+			}
+			if total := book.tally.Stats(time.Now()).Totals; total.Calls != 1 {
+				t.Errorf("the stats count %d calls", total.Calls)
+			}
+		})
+	}
+}
+
+// another comes back with the handle of a call, but with another method.
+func another(c *caller, arguments string) {
+	asked := []byte(c.call("ask", arguments))
+	params := jsonrpc.Set([]byte(`{"uri":"file:///x"}`), "requestState", jsonrpc.Get(asked, "requestState"))
+	c.refused("resources/read", string(params))
 }

@@ -130,7 +130,8 @@ const parkedFor = 10 * time.Minute
 
 // parked is a call that goes on upstream while its client fetches answers.
 type parked struct {
-	x      *exchange // the request that began it; its own answer was the questions
+	x      *exchange // the request that stands for it; nil: its client fetches answers
+	began  *exchange // the request that began it
 	of     *planRun  // whose step it is; nil: nobody's
 	lease  *leased
 	method string
@@ -156,7 +157,7 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	p := &parked{
 		lease: x.lease, method: x.msg.Method, target: x.target(),
 		own: make(chan *question), done: make(chan outcome, 1), cancel: cancel,
-		open: make(map[string]*question), x: x, of: x.of,
+		open: make(map[string]*question), x: x, began: x, of: x.of,
 	}
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		ctx, done := context.WithCancel(ctx)
@@ -243,23 +244,23 @@ func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 		return x.await(p)
 	}
 	if why := context.Cause(x.ctx); why != nil {
-		p.abandon(why)
+		p.end(why)
 		return upstream.Answer{}, why
 	}
-	return x.s.shelve(p)
+	return x.shelve(p)
 }
 
 // shelve puts the call away under a new single-use handle and returns the
 // result that asks its open questions; an error if nobody would answer them.
-func (s *session) shelve(p *parked) (upstream.Answer, error) {
-	handle := rand.Text()
+func (x *exchange) shelve(p *parked) (upstream.Answer, error) {
+	s, handle := x.s, rand.Text()
 	s.mu.Lock()
 	if s.closed || s.deaf() {
 		s.mu.Unlock()
-		p.abandon(errSessionEnded)
+		p.end(errSessionEnded)
 		return upstream.Answer{}, errSessionEnded
 	}
-	p.x = nil
+	p.x, x.asked = nil, true
 	s.parked[handle] = p
 	p.expiry = time.AfterFunc(parkedFor, func() {
 		if s.unshelve(handle) != nil {
@@ -298,8 +299,14 @@ func (s *session) unshelve(handle string) *parked {
 	return p
 }
 
-// abandon ends a call whose client will not come back.
+// abandon ends a call whose client will not come back to it.
 func (p *parked) abandon(why error) {
+	p.end(why)
+	p.began.tell(upstream.Answer{}, why)
+}
+
+// end answers the open questions with why the call ends.
+func (p *parked) end(why error) {
 	for _, q := range p.open {
 		q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why.Error()}}
 	}
@@ -343,7 +350,7 @@ func (x *exchange) resume() bool {
 	}
 	x.token = revision.Token(x.msg.Params)
 	x.s.mu.Lock()
-	p.x, x.lease = x, p.lease
+	p.x, x.lease, x.began = x, p.lease, p.began
 	x.s.mu.Unlock()
 	responses := jsonrpc.Get(x.msg.Params, "inputResponses")
 	for key, q := range p.open {
@@ -353,7 +360,7 @@ func (x *exchange) resume() bool {
 		}
 	}
 	if len(p.open) > 0 { // ask again for what is missing
-		x.answer(x.s.shelve(p))
+		x.answer(x.shelve(p))
 		return true
 	}
 	x.answer(x.await(p))
