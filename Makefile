@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test soak check bench stall conformance clients fresh plan dashboard clean
+.PHONY: build demo test soak check bench stall conformance clients fresh plan dashboard lines clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; the tag leaves out a debugging page that nobody serves, and 3 MiB with it
 	go build -tags grpcnotrace -o $(BIN) ./cmd/mcpschedd
@@ -53,6 +53,9 @@ plan: build ## twelve calls as one plan and one by one, real servers and Postgre
 
 dashboard: ## the dashboard in a real browser, pictures in results/dashboard (installs chromium where apt-get is)
 	sh tools/dashboard/dashboard.sh
+
+lines: ## how large each package is, and what of it is hard to read
+	@go run -C tools ./lines
 
 clean:
 	rm -rf bin results

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Census is all that was counted.
+type Census struct {
+	Product []*Package `json:"product"` // sorted by name, as all lists here
+	Total   *Package   `json:"total"`   // of the product
+	Page    []File     `json:"page"`    // what a browser is given
+	Tables  []File     `json:"tables"`  // other files that are part of the binary
+	Data    []Folder   `json:"testdata"`
+	Tools   []*Package `json:"tools"`   // of the module in tools/
+	Scripts []File     `json:"scripts"` // shell and JavaScript in tools/
+}
+
+// Package is the Go of one folder.
+type Package struct {
+	Name     string  `json:"name"`
+	Files    int     `json:"files"`
+	Lines    int     `json:"lines"`
+	Comment  float64 `json:"comment"` // share of the lines that are not blank
+	LineP90  int     `json:"line_p90"`
+	Funcs    int     `json:"funcs"`
+	FuncP90  int     `json:"func_p90"`
+	Exported int     `json:"exported"`
+	Wide     []Wide  `json:"wide"`
+	Mutexes  int     `json:"mutexes"`
+	Tests    int     `json:"tests"` // lines of *_test.go
+
+	text text
+}
+
+// Wide is a type that is more than one thing.
+type Wide struct {
+	Name    string `json:"name"`
+	Fields  int    `json:"fields"`
+	Methods int    `json:"methods"`
+}
+
+// File is one that is not Go.
+type File struct {
+	Name  string `json:"name"`
+	Lines int    `json:"lines"`
+}
+
+// Folder is the testdata of one package.
+type Folder struct {
+	Name  string `json:"name"`
+	Files int    `json:"files"`
+	Lines int    `json:"lines"`
+}
+
+// take counts the program in dir, and its tools if it has them.
+func take(dir string) (*Census, error) {
+	c := &Census{Total: &Package{Name: "product"}}
+	loaded, err := load(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, from := range loaded {
+		p, err := count(from)
+		if err != nil {
+			return nil, err
+		}
+		c.Product = append(c.Product, p)
+		c.Total.add(p)
+		for _, file := range from.EmbedFiles {
+			f, err := fileOf(dir, file)
+			if err != nil {
+				return nil, err
+			}
+			if slices.Contains([]string{".html", ".css", ".js"}, path.Ext(f.Name)) {
+				c.Page = append(c.Page, f)
+			} else {
+				c.Tables = append(c.Tables, f)
+			}
+		}
+		folder, err := testdata(dir, from.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if folder.Files > 0 {
+			c.Data = append(c.Data, folder)
+		}
+	}
+	c.Total.text.figures(c.Total)
+	tools := filepath.Join(dir, "tools")
+	if _, err := os.Stat(filepath.Join(tools, "go.mod")); err == nil {
+		if err := c.countTools(dir, tools); err != nil {
+			return nil, err
+		}
+	}
+	for _, files := range [][]File{c.Page, c.Tables, c.Scripts} {
+		slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	slices.SortFunc(c.Data, func(a, b Folder) int { return cmp.Compare(a.Name, b.Name) })
+	return c, nil
+}
+
+// countTools counts the module in tools/.
+func (c *Census) countTools(dir, tools string) error {
+	loaded, err := load(tools)
+	if err != nil {
+		return err
+	}
+	for _, from := range loaded {
+		p, err := count(from)
+		if err != nil {
+			return err
+		}
+		c.Tools = append(c.Tools, p)
+	}
+	return filepath.WalkDir(tools, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{"testdata", "node_modules"}, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if !slices.Contains([]string{".sh", ".mjs"}, filepath.Ext(name)) {
+			return nil
+		}
+		f, err := fileOf(dir, name)
+		c.Scripts = append(c.Scripts, f)
+		return err
+	})
+}
+
+// load reads the packages of the module in dir as Linux sees them, so that every system
+// counts the same types.
+func load(dir string) ([]*packages.Package, error) {
+	loaded, err := packages.Load(&packages.Config{
+		Dir: dir,
+		Env: append(os.Environ(), "GOOS=linux"), BuildFlags: []string{"-tags=browser"},
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedEmbedFiles | packages.NeedImports |
+			packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule | packages.NeedExportFile,
+	}, "./...")
+	if err != nil {
+		return nil, err
+	}
+	var faults []error
+	for _, p := range loaded {
+		for _, fault := range p.Errors {
+			faults = append(faults, fault)
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if len(loaded) == 0 {
+		return nil, fmt.Errorf("%s: no Go packages", dir)
+	}
+	slices.SortFunc(loaded, func(a, b *packages.Package) int { return cmp.Compare(a.PkgPath, b.PkgPath) })
+	return loaded, nil
+}
+
+// count counts one package: its text in the files of all systems, its types in those of
+// Linux.
+func count(from *packages.Package) (*Package, error) {
+	p := &Package{Name: cmp.Or(strings.TrimPrefix(strings.TrimPrefix(from.PkgPath, from.Module.Path), "/"), "."), Wide: []Wide{}}
+	entries, err := os.ReadDir(from.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := filepath.Join(from.Dir, e.Name())
+		if e.IsDir() || filepath.Ext(name) != ".go" {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			p.Tests += lines(source)
+			continue
+		}
+		p.Files++
+		p.Lines += lines(source)
+		if err := p.text.read(name, source); err != nil {
+			return nil, err
+		}
+	}
+	p.text.figures(p)
+	if from.Types != nil && len(from.Syntax) > 0 {
+		p.Exported = exported(from.Types)
+		p.Wide = wide(from.Types, from.Module.Path)
+		p.Mutexes = mutexes(from)
+	}
+	return p, nil
+}
+
+// add adds a package to a total, whose shares and percentiles are those of all its text.
+func (p *Package) add(q *Package) {
+	p.Files += q.Files
+	p.Lines += q.Lines
+	p.Exported += q.Exported
+	p.Mutexes += q.Mutexes
+	p.Tests += q.Tests
+	for _, w := range q.Wide {
+		p.Wide = append(p.Wide, Wide{q.Name + "." + w.Name, w.Fields, w.Methods})
+	}
+	p.text.add(&q.text)
+}
+
+// mutexes is how many fields and variables of a package are one.
+func mutexes(p *packages.Package) int {
+	n := 0
+	for _, file := range p.Syntax {
+		ast.Inspect(file, func(node ast.Node) bool {
+			if s, ok := node.(*ast.SelectorExpr); ok {
+				if is := p.TypesInfo.Uses[s.Sel]; is != nil && is.Pkg() != nil && is.Pkg().Path() == "sync" && (is.Name() == "Mutex" || is.Name() == "RWMutex") {
+					n++
+				}
+			}
+			return true
+		})
+	}
+	return n
+}
+
+// testdata counts the folder of that name beside a package.
+func testdata(root, dir string) (Folder, error) {
+	f := Folder{}
+	top := filepath.Join(dir, "testdata")
+	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name == top {
+			return nil
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		one, err := fileOf(root, name)
+		f.Files++
+		f.Lines += one.Lines
+		return err
+	})
+	if f.Files > 0 {
+		f.Name, err = relative(root, dir)
+	}
+	return f, err
+}
+
+// fileOf counts a file that is named from the root.
+func fileOf(root, name string) (File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return File{}, err
+	}
+	rel, err := relative(root, name)
+	return File{rel, lines(text)}, err
+}
+
+func relative(root, name string) (string, error) {
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return "", err
+	}
+	if name, err = filepath.Abs(name); err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(abs, name)
+	return filepath.ToSlash(rel), err
+}
+
+// lines is how many a text has; the last need not be ended.
+func lines(text []byte) int {
+	n := bytes.Count(text, []byte("\n"))
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,70 @@
+// Command lines counts what a checkout of the program holds: its Go by package, what of
+// it is hard to read (long lines, long functions, wide types, mutexes), and beside it
+// what is not its Go: tests, the page, tables and tools.
+//
+//	go run -C tools ./lines
+//	go run -C tools ./lines -json
+//
+// The product is every Go file of the program's module that is not a test, the packages
+// that serve only tests included. Two checkouts with the same files print the same.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+const usage = `usage: lines [-json] [DIR]
+
+  -json   everything as one JSON document
+  DIR     the folder with the program's go.mod (default ..)
+
+lines        all lines, blank ones and comments included
+comment %    of the lines that are not blank, those that hold only a comment
+line p90     characters of the longer lines, a tab as four, blank lines left out
+func p90     lines of the longer functions and methods
+exported     names of the package, and methods of its exported types
+wide         types with over 15 fields or over 25 methods, embedded ones counted in
+mutexes      fields and variables that are a sync.Mutex or sync.RWMutex
+tests        lines of *_test.go
+`
+
+func main() {
+	if err := run(os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "lines: error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer, args []string) error {
+	fs := flag.NewFlagSet("lines", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	asJSON := fs.Bool("json", false, "")
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		_, err := io.WriteString(w, usage)
+		return err
+	case err != nil:
+		return err
+	case fs.NArg() > 1:
+		return fmt.Errorf("unexpected argument %q", fs.Arg(1))
+	}
+	dir := ".."
+	if fs.NArg() == 1 {
+		dir = fs.Arg(0)
+	}
+	c, err := take(dir)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(c)
+	}
+	return c.print(w)
+}

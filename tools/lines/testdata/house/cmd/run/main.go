@@ -1,0 +1,6 @@
+// Command run is small.
+package main
+
+func main() {
+	println("no exported names, one function of three lines")
+}

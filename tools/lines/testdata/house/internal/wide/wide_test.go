@@ -1,0 +1,5 @@
+package wide
+
+import "testing"
+
+func Test(t *testing.T) {}

@@ -1,0 +1,4 @@
+// Command gauge is a tool.
+package main
+
+func main() {}

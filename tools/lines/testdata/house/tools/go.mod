@@ -1,0 +1,3 @@
+module example/tools
+
+go 1.26.0
