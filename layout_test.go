@@ -1,10 +1,15 @@
 package mcpschedd_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -65,19 +70,21 @@ var allowed = map[string][]string{
 	"internal/mcptest":            {"internal/jsonrpc"},                      // real small MCP servers for tests; nobody may import it outside them
 }
 
+// fixed are the names that the program was ordered with.
+var fixed = []string{
+	"go.mod", "cmd/mcpschedd/", "internal/proxy/", "internal/valuemodel/", "internal/enrich/", "internal/speculate/", "internal/dedup/",
+	"configs/pipeline_config.toml", "Makefile", "README.md",
+}
+
+// ordered are the modules that the program was ordered to be built with.
+var ordered = []string{
+	"github.com/mark3labs/mcp-go", "github.com/BurntSushi/toml", "github.com/hashicorp/golang-lru/v2", "golang.org/x/time",
+	"github.com/fsnotify/fsnotify",
+}
+
 func TestLayout(t *testing.T) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
-		if err := dec.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
+	packages := listed(t)
+	for _, p := range packages {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		if p.ImportPath+"/" == module {
 			continue // this folder: only this test
@@ -92,4 +99,81 @@ func TestLayout(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		if !slices.ContainsFunc(packages, func(p listedPackage) bool { return p.ImportPath == module+name }) {
+			t.Errorf("package %s: in the table, and does not exist", name)
+		}
+		t.Logf("%2d of our packages may be imported by %s", len(allowed[name]), name)
+	}
+}
+
+// The folders and files of the order are where it put them.
+func TestLayoutIsAsOrdered(t *testing.T) {
+	for _, name := range fixed {
+		file, isDir := strings.CutSuffix(name, "/")
+		if is, err := os.Stat(filepath.FromSlash(file)); err != nil || is.IsDir() != isDir {
+			t.Errorf("%s: got %v, want it to exist", name, err)
+		}
+		if isDir && !slices.ContainsFunc(listed(t), func(p listedPackage) bool { return p.ImportPath == module+file && len(p.GoFiles) > 0 }) {
+			t.Errorf("%s: has no Go code that is not a test", name)
+		}
+	}
+}
+
+// What the program does with the modules of the order it does with them, and not in
+// tests alone.
+func TestLayoutUsesWhatWasOrdered(t *testing.T) {
+	in := make(map[string]bool) // what the program is built of
+	for _, p := range listed(t) {
+		if p.ImportPath == module+"cmd/mcpschedd" {
+			for _, d := range p.Deps {
+				in[d] = true
+			}
+			in[p.ImportPath] = true
+		}
+	}
+	for _, want := range ordered {
+		var by []string
+		for _, p := range listed(t) {
+			if in[p.ImportPath] && slices.ContainsFunc(p.Imports, func(i string) bool { return i == want || strings.HasPrefix(i, want+"/") }) {
+				by = append(by, strings.TrimPrefix(p.ImportPath, module))
+			}
+		}
+		if len(by) == 0 {
+			t.Errorf("%s: imported by no code of the program", want)
+		}
+		t.Logf("%s: imported by %s", want, strings.Join(by, ", "))
+	}
+}
+
+// listedPackage is what go list knows of a package of the program; Imports and Deps
+// are those of its code without its tests.
+type listedPackage struct {
+	ImportPath             string
+	GoFiles, Imports, Deps []string
+}
+
+// listOnce asks go list for all packages of the program.
+var listOnce = sync.OnceValues(func() (packages []listedPackage, err error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,GoFiles,Imports,Deps", "./...").Output()
+	if err != nil {
+		return nil, err
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p listedPackage
+		if err := dec.Decode(&p); err != nil {
+			return nil, err
+		}
+		packages = append(packages, p)
+	}
+	return packages, nil
+})
+
+func listed(t *testing.T) []listedPackage {
+	t.Helper()
+	packages, err := listOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
 }
