@@ -67,7 +67,7 @@ func runImport(args []string, stdout, stderr io.Writer) error {
 	if len(got.Servers) == 0 {
 		return nil
 	}
-	fmt.Fprintf(stdout, "%s\n\n%s", m.header(), clients.TOML(got.Servers))
+	fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(got.Servers))
 	m.tellVariables(got.Servers)
 	return nil
 }
@@ -180,7 +180,7 @@ func (m *importing) one(path string) error {
 
 // header is a comment that says where the blocks are from.
 func (m *importing) header() string {
-	return "# From " + strings.Join(m.sources, " and ") + ", by mcpschedd import."
+	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
 }
 
 // tell prints what was left out, and what was not understood.
@@ -210,7 +210,7 @@ func (m *importing) tellVariables(servers []clients.Server) {
 			case v.Part:
 				what = "its part of the value at"
 			}
-			lines = append(lines, fmt.Sprintf("  export %s=  # %s %s of %s", v.Name, what, v.Pointer, v.File))
+			lines = append(lines, clients.OneLine(fmt.Sprintf("  export %s=  # %s %s of %s", v.Name, what, v.Pointer, v.File)))
 		}
 	}
 	if len(lines) == 0 {

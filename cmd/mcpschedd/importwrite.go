@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -49,8 +50,12 @@ func (m *importing) writeMissing() error {
 		if inlineUpstreams.Match(file.Text) { // our parser would take it, others would not
 			return hinted{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", have.Path), "write them as [upstreams.NAME] blocks first"}
 		}
-		if _, err := config.Parse(have.Path, after, unmeant); err != nil {
+		next, err := config.Parse(have.Path, after, unmeant)
+		if err != nil {
 			return fmt.Errorf("%s: nothing was written: what is imported does not go into it: %v", have.Path, err)
+		}
+		if got, want := names(upstreams(next)), append(names(upstreams(have)), r.Added...); !slices.Equal(got, want) {
+			return fmt.Errorf("%s: nothing was written: it would have the upstreams %q, want %q", have.Path, got, want)
 		}
 		if r.Backup, err = file.Replace(after, time.Now()); err != nil {
 			return err
@@ -95,10 +100,18 @@ func upstreams(c *config.Config) []clients.Existing {
 	return all
 }
 
+func names(upstreams []clients.Existing) []string {
+	var all []string
+	for _, u := range upstreams {
+		all = append(all, u.Name)
+	}
+	return all
+}
+
 // appended is a configuration with further upstreams at its end, and line ends as it
 // has them.
 func (m *importing) appended(text []byte, servers []clients.Server) []byte {
-	added := fmt.Appendf(nil, "%s\n\n%s", m.header(), clients.TOML(servers))
+	added := fmt.Appendf(nil, "%s\n%s", m.header(), clients.TOML(servers))
 	if len(text) > 0 {
 		added = append([]byte("\n"), added...)
 	}

@@ -55,12 +55,12 @@ type Note struct {
 	Wrong   bool   `json:"wrong"` // a mistake in the file, not a choice of ours
 }
 
-// String is where: pointer: text.
+// String is where: pointer: text, on one line.
 func (n Note) String() string {
 	if n.Pointer == "" {
-		return n.Where + ": " + n.Text
+		return OneLine(n.Where + ": " + n.Text)
 	}
-	return n.Where + ": " + n.Pointer + ": " + n.Text
+	return OneLine(n.Where + ": " + n.Pointer + ": " + n.Text)
 }
 
 // Import is what a [Reader] has read.

@@ -27,7 +27,7 @@ func Next(servers []Server, args, self []string) []string {
 		}
 		scope := claudeScope(group, first.File)
 		if scope == "" {
-			steps = append(steps, fmt.Sprintf("take out of %s of %s: %s", first.table(), first.File, strings.Join(names, ", ")))
+			steps = append(steps, OneLine(fmt.Sprintf("take out of %s of %s: %s", first.table(), first.File, strings.Join(names, ", "))))
 			continue
 		}
 		for _, name := range quoted(names) {
@@ -99,7 +99,7 @@ func addition(s Server, args []string, claude string) string {
 	if strings.HasPrefix(s.Pointer, "/servers/") || strings.HasPrefix(s.Pointer, "/mcp") && !strings.HasPrefix(s.Pointer, "/mcpServers/") {
 		return "code --add-mcp " + quoted([]string{text(entry{"mcpschedd", "mcpschedd", args})})[0]
 	}
-	return fmt.Sprintf(`add to %s of %s: "mcpschedd": %s`, s.table(), s.File, text(entry{"", "mcpschedd", args}))
+	return OneLine(fmt.Sprintf(`add to %s of %s: "mcpschedd": %s`, s.table(), s.File, text(entry{"", "mcpschedd", args})))
 }
 
 var unquoted = regexp.MustCompile(`^[A-Za-z0-9_./:@=+-]+$`)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Reader collects the servers of one or more files. The zero value is not usable.
@@ -174,10 +176,17 @@ func shown(s string) string {
 			hidden[i] = piece{literal: "…"}
 		}
 	}
+	return OneLine(hidden.plain())
+}
+
+// OneLine is a text of somebody else, such as the name of a file or of a server, as it
+// may stand in a comment or on a line of output: what ends a line, moves the cursor or
+// does not print is a question mark.
+func OneLine(s string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
+		if c == utf8.RuneError || !unicode.IsPrint(c) {
 			return '?'
 		}
 		return c
-	}, hidden.plain())
+	}, s)
 }

@@ -21,14 +21,17 @@ func TOML(servers []Server) []byte {
 	return b.Bytes()
 }
 
+// Comment is a line of TOML that says nothing, whatever the text.
+func Comment(text string) string { return "# " + OneLine(text) + "\n" }
+
 func (s Server) write(b *bytes.Buffer) {
 	if s.Was != "" {
-		fmt.Fprintf(b, "# there: %s\n", s.Was)
+		b.WriteString(Comment("there: " + s.Was))
 	}
 	for _, note := range s.Notes {
-		fmt.Fprintf(b, "# %s\n", note)
+		b.WriteString(Comment(note))
 	}
-	fmt.Fprintf(b, "[upstreams.%s]\n", s.Name)
+	fmt.Fprintf(b, "[%s]\n", toml.Key{"upstreams", s.Name})
 	set := func(prefix, key string, value any, unset bool) {
 		if !unset {
 			b.WriteString(prefix + assignment(key, value) + s.remark(value) + "\n")
@@ -50,7 +53,7 @@ func (s Server) write(b *bytes.Buffer) {
 	set("tools.", "allow", s.AllowTools, len(s.AllowTools) == 0)
 	set("tools.", "deny", s.DenyTools, len(s.DenyTools) == 0)
 	if s.Provider != "" {
-		fmt.Fprintf(b, "# %s # your word for which server this is: its tools are then taken for what they are known to be\n", assignment("provider", s.Provider))
+		b.WriteString(Comment(assignment("provider", s.Provider) + " # your word for which server this is: its tools are then taken for what they are known to be"))
 	}
 }
 
