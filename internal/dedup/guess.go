@@ -101,19 +101,28 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 		file = look(q.Use.File)
 		looked = &file
 	}
-	s.mu.Lock()
-	now := s.clock()
-	if why := s.refusalLocked(&q, looked, now); why != "" || ctx.Err() != nil {
-		s.mu.Unlock()
-		return nil, cmp.Or(why, "closed")
+	f, fetching, why := s.beginGuess(ctx, &q, file, looked)
+	if f == nil {
+		return nil, why
 	}
-	f, fetching := s.beginLocked(ctx, &q, file, now)
+	f.fetch(fetching, fetch)
+	return f.guess, ""
+}
+
+// beginGuess begins the flight of a guess, with the context to fetch under, or says
+// why not.
+func (s *Store) beginGuess(ctx context.Context, q *Query, file fileState, looked *fileState) (f *Flight, fetching context.Context, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock()
+	if why = s.refusalLocked(q, looked, now); why != "" || ctx.Err() != nil {
+		return nil, nil, cmp.Or(why, "closed")
+	}
+	f, fetching = s.beginLocked(ctx, q, file, now)
 	s.counts.Prefetch.Issued++
 	f.guess, f.held, f.promoted = &Guess{number: q.Number}, true, make(chan struct{})
 	f.stop = context.AfterFunc(ctx, func() { f.letGo(context.Cause(ctx)) })
-	s.mu.Unlock()
-	f.fetch(fetching, fetch)
-	return f.guess, ""
+	return f, fetching, ""
 }
 
 // Refuses says what Prefetch would refuse q with; "" if it would not. It changes

@@ -50,6 +50,7 @@ type exact struct{ tool, arguments string }
 // choose picks from what the last answer made likely, and begins it. What only
 // lacks a slot waits in the offer until a guess comes back.
 func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []started {
+	w.of = v.s
 	p := w.srv.policy.Load()
 	if p.Enrichment.off() {
 		f.offer = forecast.NewOffer(nil, 0)

@@ -17,6 +17,7 @@ type Foreseen struct {
 	Accuracy   float64 `json:"accuracy"`   // used / issued; 0 without any
 	Timeliness float64 `json:"timeliness"` // ready when asked for / used; 0 without any
 	Dropped    drops   `json:"not_seen"`   // calls and answers that the worker was too slow for
+	Panics     int64   `json:"panics"`     // of the worker; each but those over what is kept ends a session's predictions
 
 	Desk    speculate.Stats           `json:"speculation"`
 	Learned map[string]forecast.Stats `json:"learned"` // by upstream
@@ -29,7 +30,7 @@ func (w *foresight) stats(p dedup.PrefetchStats) Foreseen {
 	maps.Copy(out.Learned, w.tally.learned)
 	w.tally.mu.Unlock()
 	w.mu.Lock()
-	out.Dropped = w.dropped
+	out.Dropped, out.Panics = w.dropped, w.panics
 	w.mu.Unlock()
 	if p.Issued > 0 {
 		out.Accuracy = float64(p.Used) / float64(p.Issued)

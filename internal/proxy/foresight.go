@@ -26,8 +26,11 @@ type foresight struct {
 	effort  effort
 	done    chan struct{} // closed when the goroutine has ended; nil: it was never needed
 	dropped drops
+	panics  int64
+	sites   map[string]bool // where in the code they were, for each is logged once
 
 	// The worker's own.
+	of        *session                  // for which it does what it does now; nil: for no one session
 	pardon    time.Duration             // of what it does now: spent waiting for others
 	outlooks  map[string]*outlook       // member.known → what is known of that upstream
 	watched   map[*session]*watched     // sessions that made calls
@@ -206,7 +209,7 @@ func (w *foresight) run() {
 		w.mu.Unlock()
 		for _, t := range todo {
 			began := time.Now()
-			t.what(w)
+			w.attempt(t.what)
 			w.mu.Lock()
 			w.bytes -= t.bytes
 			w.effort.left = max(w.effort.left-time.Since(began)+w.pardon, -mostEffort)

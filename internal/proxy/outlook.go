@@ -46,7 +46,7 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 		for _, v := range w.watched {
 			delete(v.sides, l.member.known)
 		}
-		w.handDown(l.member.known, old, o)
+		w.survive(func() { w.handDown(l.member.known, old, o) })
 	}
 	w.outlooks[l.member.known] = o
 	if p.Enrichment.Delivery == "inline" {
@@ -168,17 +168,22 @@ func (w *foresight) keepOne(name string, o *outlook) {
 	}
 	began := time.Now()
 	defer func() { w.pardon += time.Since(began) }() // other processes may hold it up
-	commit := func() {}
-	err := o.keep(func(stored []byte) (next []byte, err error) {
-		next, commit, err = o.forecast.Join(stored)
-		if err != nil {
-			w.srv.log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name(), "err", err)
+	joined := func() {
+		commit := func() {}
+		err := o.keep(func(stored []byte) (next []byte, err error) {
+			next, commit, err = o.forecast.Join(stored)
+			if err != nil {
+				w.srv.log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name(), "err", err)
+			}
+			return next, nil
+		})
+		if err == nil {
+			commit()
+		} else {
+			w.srv.log.Warn("learned state not kept", "upstream", o.at.Name(), "err", err)
 		}
-		return next, nil
-	})
-	if err == nil {
-		commit()
-	} else {
-		w.srv.log.Warn("learned state not kept", "upstream", o.at.Name(), "err", err)
+	}
+	if !w.survive(joined) {
+		o.keep = nil // what was learned, its bars above all, still counts in this process
 	}
 }

@@ -114,6 +114,7 @@ func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *job, resu
 		w.feed(now)
 		return
 	}
+	w.of = v.s
 	o := w.outlookOn(l)
 	f := v.on(o)
 	delete(f.chained, j.query.Key)
@@ -153,8 +154,12 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(u
 		return nil, "rate_limited"
 	}
 	j.arrive([]*leased{l})
+	defer func() {
+		if g == nil { // nothing was begun, be it because something panicked
+			j.drop()
+		}
+	}()
 	if s.srv.foresight.forbids(s.srv.policy.Load(), l, j) {
-		j.drop()
 		return nil, "not_speculatable"
 	}
 	g, why = s.srv.store.Prefetch(ctx, j.query, func(ctx context.Context, f *dedup.Flight) {
@@ -165,12 +170,9 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(u
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
 			f.Worth(j.worth(l))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			landed(answer, err)
+			s.srv.foresight.survive(func() { landed(answer, err) })
 		})
 	})
-	if g == nil {
-		j.drop()
-	}
 	return g, why
 }
 
@@ -212,13 +214,14 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 	j.s.mu.Lock()
 	client := j.s.client
 	j.s.mu.Unlock()
+	w := j.s.srv.foresight
 	j.late = j.s.guessing.begin(l.Instance(), j.tool)
 	req := &upstream.Request{
 		Method: "tools/call", Params: params, Token: true, Alone: true, Timeout: l.member.Timeout, Notify: f.Notify,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			f.Taint()
-			j.s.srv.foresight.bar(j.s, l, j.tool, "it asked the client when it was run early")
+			w.bar(j.s, l, j.tool, "it asked the client when it was run early")
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
@@ -227,14 +230,17 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 		if err != nil {
 			return nil, err
 		}
-		if joined(f) {
-			req.Params = j.params // a client has made the call meanwhile
-		} else if !j.stands(l) {
+		stands := false
+		w.survive(func() { stands = joined(f) || j.stands(l) })
+		if !stands {
 			slot.Leave(notSent)
 			return nil, errForbidden
 		}
+		if joined(f) {
+			req.Params = j.params // a client has made the call meanwhile
+		}
 		f.Sent()
-		j.s.srv.foresight.lately.note(j.hostOn(l), time.Now())
+		w.lately.note(j.hostOn(l), time.Now())
 		j.due.begin()
 		return slot, nil
 	})

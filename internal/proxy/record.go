@@ -76,7 +76,10 @@ func (w *foresight) last(s *session) {
 			w.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recordName})
 		}
 	}
-	if !w.insist(func(w *foresight) { w.leave(s); end() }) {
+	if !w.insist(func(w *foresight) {
+		defer end() // whatever becomes of the worker's part
+		w.leave(s)
+	}) {
 		end()
 	}
 }

@@ -40,6 +40,7 @@ type session struct {
 	out        outlet       // for what belongs to no request; nil: the client listens to nothing else
 	pooled     bool         // its requests come from clients that know nothing of each other: ids may clash
 	recordName string       // its name in the record
+	unforeseen atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
 	numbered   atomic.Int64 // calls and guesses so far
 	turns      turns
 	guessing   guessing

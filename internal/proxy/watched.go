@@ -41,10 +41,11 @@ const (
 	intentBytes = 512 // of each
 )
 
-// watch finds a session, or begins to watch it; nil if it has ended.
+// watch finds a session, or begins to watch it; nil if it has ended, or something
+// panicked over it.
 func (w *foresight) watch(s *session) *watched {
 	v := w.watched[s]
-	if v == nil && s.ctx.Err() == nil {
+	if v == nil && s.ctx.Err() == nil && !s.unforeseen.Load() {
 		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]*leased)}
 		w.watched[s] = v
 		w.srv.observer.named(v.desk.Number(), s.recordName)
@@ -94,6 +95,7 @@ func (v *watched) means(arguments string) {
 
 // called sees a call that a client made.
 func (w *foresight) called(c *callSeen) {
+	w.of = c.s
 	v := w.watch(c.s)
 	if v == nil {
 		return
@@ -141,6 +143,7 @@ func (w *foresight) answered(h *answerSeen) {
 	if h.reply != nil {
 		defer close(h.reply)
 	}
+	w.of = h.s
 	v := w.watched[h.s]
 	if v == nil {
 		return
@@ -198,6 +201,7 @@ func read(result []byte, size int) forecast.Result {
 
 // leave forgets a session that has ended.
 func (w *foresight) leave(s *session) {
+	w.of = s
 	v := w.watched[s]
 	if v == nil {
 		return
@@ -214,13 +218,19 @@ func (w *foresight) leave(s *session) {
 			w.keepOne(known, o)
 		}
 	}
+	w.unwatch(v)
+}
+
+// unwatch takes from a session all that it holds.
+func (w *foresight) unwatch(v *watched) {
+	delete(w.watched, v.s)
+	v.desk.End()
 	for instance, l := range v.instances {
 		w.lines[l.member.known] = w.desk.Serial(instance)
 		if !l.Shared() {
 			w.desk.Gone(instance)
 		}
 	}
-	delete(w.watched, s)
 	w.srv.observe(false)
 	w.srv.observer.gone(v.desk.Number())
 }

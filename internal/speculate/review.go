@@ -9,13 +9,17 @@ import (
 
 // Review asks what has become of the guesses so far, and moves the throttles.
 func (s *Session) Review(now time.Time) {
+	s.settle(s.open(now))
+}
+
+// open are the guesses whose fate is not known.
+func (s *Session) open(now time.Time) []*claim {
 	d := s.desk
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.sawLocked(now)
 	s.expireLocked(now)
-	open := slices.Clone(s.issued)
-	d.mu.Unlock()
-	s.settle(open)
+	return slices.Clone(s.issued)
 }
 
 // settle asks for fates and counts those that are known; at the end of the session
@@ -27,20 +31,24 @@ func (s *Session) settle(open []*claim) {
 			fates[i] = c.fate()
 		}
 	}
-	d := s.desk
-	d.mu.Lock()
+	s.count(open, fates)
+	for i, c := range open {
+		if fates[i] != call.Pending {
+			c.cancel(nil) // whatever it was for is over
+		}
+	}
+}
+
+// count counts the fates that are known.
+func (s *Session) count(open []*claim, fates []call.Fate) {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
 	for i, c := range open {
 		if fates[i] != call.Pending || s.ended {
 			c.settleLocked(fates[i])
 		}
 	}
 	s.issued = slices.DeleteFunc(s.issued, func(c *claim) bool { return c.settled })
-	d.mu.Unlock()
-	for i, c := range open {
-		if fates[i] != call.Pending {
-			c.cancel(nil) // whatever it was for is over
-		}
-	}
 }
 
 // settleLocked counts the fate of a guess, once. One that is still pending, when
@@ -72,18 +80,20 @@ func (c *claim) settleLocked(f call.Fate) {
 // Reprice cancels the guesses under way that nobody has asked for and that are not
 // kept, with ErrDropped.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
+	idle := slices.DeleteFunc(s.idle(now), func(c *claim) bool { return keep(c.key) })
 	d := s.desk
-	d.mu.Lock()
-	d.sawLocked(now)
-	idle := slices.DeleteFunc(slices.Clone(s.issued), func(c *claim) bool { return !c.idle() })
-	d.mu.Unlock()
-	idle = slices.DeleteFunc(idle, func(c *claim) bool { return keep(c.key) })
-	d.mu.Lock()
-	idle = d.giveUpLocked(idle, &d.counts.Dropped)
-	d.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range d.giveUp(func() []*claim { return idle }, &d.counts.Dropped) {
 		c.cancel(ErrDropped)
 	}
+}
+
+// idle are the guesses under way that nobody has asked for.
+func (s *Session) idle(now time.Time) []*claim {
+	d := s.desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sawLocked(now)
+	return slices.DeleteFunc(slices.Clone(s.issued), func(c *claim) bool { return !c.idle() })
 }
 
 // Preempt cancels the guesses at a serial upstream that nobody has asked for, of
@@ -92,12 +102,12 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 // serial it does nothing.
 func (s *Session) Preempt(upstream uint64) {
 	d := s.desk
-	d.mu.Lock()
-	var idle []*claim
-	if l, ok := d.lines.Get(upstream); ok && l.is == Serial {
-		idle = d.giveUpLocked(slices.Clone(l.claims), &d.counts.Preempted)
-	}
-	d.mu.Unlock()
+	idle := d.giveUp(func() []*claim {
+		if l, ok := d.lines.Get(upstream); ok && l.is == Serial {
+			return slices.Clone(l.claims)
+		}
+		return nil
+	}, &d.counts.Preempted)
 	for _, c := range idle {
 		c.cancel(ErrPreempted)
 	}
@@ -106,10 +116,12 @@ func (s *Session) Preempt(upstream uint64) {
 // idle reports whether c is under way and nobody has asked for it.
 func (c *claim) idle() bool { return c.holds && !c.asked && !c.given }
 
-// giveUpLocked returns those of the guesses that are idle, which from now on are
-// given up.
-func (d *Desk) giveUpLocked(all []*claim, count *int64) []*claim {
-	all = slices.DeleteFunc(all, func(c *claim) bool { return !c.idle() })
+// giveUp returns those of the guesses that are idle, which from now on are given up.
+// The mutex is held when it asks for them.
+func (d *Desk) giveUp(guesses func() []*claim, count *int64) []*claim {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := slices.DeleteFunc(guesses(), func(c *claim) bool { return !c.idle() })
 	for _, c := range all {
 		c.given = true
 		for _, r := range c.line.runs {

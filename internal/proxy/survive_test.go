@@ -1,0 +1,133 @@
+package proxy_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+// within reports whether a function is among those that have called this one.
+func within(function string) bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, function) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// lines is a log that several goroutines write to.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.all.String(), text)
+}
+
+// Wherever prediction panics, the session it was about is served as before, and other
+// sessions are predicted for. Nothing is left behind that would hold a call up.
+func TestPanicInPrediction(t *testing.T) {
+	for _, tt := range []struct {
+		in     string // the function of the proxy under which something panics, once
+		gone   bool   // and ends the predictions of that session
+		panics int64
+	}{
+		{"(*foresight).called", true, 1},
+		{"(*foresight).answered", true, 1},
+		{"(*foresight).choose", true, 1},
+		{"(*session).prefetch", false, 0}, // refused, and counted so
+		{"(*job).stands", false, 1},
+		{"(*foresight).onward", true, 1},
+	} {
+		t.Run(tt.in, func(t *testing.T) {
+			var armed atomic.Bool
+			var log lines
+			o := foreseeing(t, mcptest.Options{Name: "one"})
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			o.Upstreams[0].Allows = func(string) bool {
+				if armed.Load() && within("proxy."+tt.in) && armed.Swap(false) {
+					panic("a fault of prediction")
+				}
+				return true
+			}
+			s := start(t, o)
+			a, b := connect(t, s, handshake), connect(t, s, handshake)
+			armed.Store(true)
+			a.call("list", `{}`)
+			for range 3 { // onward comes after a guess
+				if got := a.call("echo", `{"n":11}`); !strings.Contains(got, "11") {
+					t.Errorf("the session it was about: got %s", got)
+				}
+			}
+			until(t, s, "panicked", func(proxy.Stats) bool { return !armed.Load() })
+			st := until(t, s, "quiet", func(st proxy.Stats) bool {
+				return st.Prefetch.Panics == tt.panics && log.count("prediction panicked") == int(tt.panics) && st.Store.Flights == 0 && st.Store.Passages == 0
+			})
+			for _, h := range st.Hosts {
+				if h.InFlight+h.Guesses+h.Waiting+h.WaitingGuesses > 0 {
+					t.Errorf("left at its host: %+v", h)
+				}
+			}
+			before := st.Prefetch.Issued
+			b.call("list", `{}`)
+			until(t, s, "two guesses", settled(before+2))
+			if how := disposition(t, b.call("echo", `{"n":11}`)); how != "hit" {
+				t.Errorf("another session: got %s, want a hit", how)
+			}
+			a.call("list", `{}`)
+			if gone := proxy.Kept(s)["watched sessions"] == 1; gone != tt.gone {
+				t.Errorf("the session it was about has no predictions any more: %v, want %v", gone, tt.gone)
+			}
+		})
+	}
+}
+
+// A model that cannot be kept is not kept, and goes on predicting.
+func TestPanicInKeeping(t *testing.T) {
+	o := foreseeing(t, mcptest.Options{Name: "one"})
+	var log lines
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	o.Upstreams[0].Learned = func(merge func([]byte) ([]byte, error)) error {
+		if _, err := merge(nil); err != nil {
+			return err
+		}
+		var of map[string]error
+		of["a fault of prediction"] = errors.New("a map that nobody made")
+		return nil
+	}
+	s := start(t, o)
+	for nth := range int64(3) {
+		c := connect(t, s, handshake)
+		c.call("list", `{}`)
+		until(t, s, "two guesses", settled(2*nth+2))
+		if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" {
+			t.Errorf("got %s, want a hit", how)
+		}
+	}
+	if st := s.Stats(); st.Prefetch.Panics != 1 || log.count("prediction panicked") != 1 {
+		t.Errorf("%d panics, logged %d times, want 1 and 1", st.Prefetch.Panics, log.count("prediction panicked"))
+	}
+}
