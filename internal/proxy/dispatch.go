@@ -110,7 +110,8 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 		s.admitted++
 		x.key = fmt.Sprintf("%s %d", x.key, s.admitted)
 	}
-	_, twice := s.inflight[x.key]
+	other := s.inflight[x.key]
+	twice := other != nil && !other.isWithdrawn()
 	ended := s.closed
 	if !twice && !ended {
 		x.ctx, x.cancel = context.WithCancelCause(ctx)
@@ -201,13 +202,24 @@ func (x *exchange) leave() {
 	x.record(upstream.Answer{}, errUnanswered) // unless it was answered
 	x.sightEnd(upstream.Answer{}, errUnanswered, nil)
 	x.cancel(nil)
+	x.freeID()
+	x.s.work.Done()
+}
+
+// freeID lets the client use the request's id again.
+func (x *exchange) freeID() {
 	s := x.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.inflight[x.key] == x {
 		delete(s.inflight, x.key)
 	}
-	s.mu.Unlock()
-	s.work.Done()
+}
+
+// isWithdrawn reports whether the client wants no answer any more: none will come.
+func (x *exchange) isWithdrawn() bool {
+	_, gone := errors.AsType[withdrawn](context.Cause(x.ctx))
+	return gone
 }
 
 // serve answers the request.
@@ -319,15 +331,14 @@ func (x *exchange) lost() {
 }
 
 func (x *exchange) write(line []byte) {
-	if x.ctx != nil {
-		if _, gone := errors.AsType[withdrawn](context.Cause(x.ctx)); gone {
-			x.lost()
-			return // the client wants no answer
-		}
+	if x.ctx != nil && x.isWithdrawn() {
+		x.lost()
+		return
 	}
 	x.mu.Lock()
 	x.answered = true
 	x.mu.Unlock()
+	x.freeID() // before the client can read the answer
 	if err := x.to.Answer(line); err != nil {
 		x.lost()
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)

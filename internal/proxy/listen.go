@@ -115,7 +115,9 @@ func (s *session) unsubscribe(l *listening) {
 	s.subscribed.Lock()
 	defer s.subscribed.Unlock()
 	s.mu.Lock()
-	delete(s.listens, l.x.key)
+	if s.listens[l.x.key] == l { // else another request has its id by now
+		delete(s.listens, l.x.key)
+	}
 	others := slices.Collect(maps.Values(s.listens))
 	s.mu.Unlock()
 	for _, uri := range l.uris {
