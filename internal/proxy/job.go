@@ -104,11 +104,12 @@ func (j *job) drop() {
 func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) bool {
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = passage.End
+	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
 	req.TryPace = func() (may bool) {
 		if j.gate != nil {
 			return false
 		}
-		if slot, may = j.s.srv.limits.TryEnter(j.hostOn(l)); may {
+		if slot, may = j.s.srv.limits.TryEnter(req.Host); may {
 			j.sent(l)
 		}
 		return may
@@ -194,7 +195,11 @@ var notSent = limit.Verdict{Failed: true}
 // waits for the outcome.
 func (j *job) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
 	return j.paced(ctx, l, turn, req, func(ctx context.Context) (*limit.Slot, error) {
-		return j.s.srv.limits.Enter(ctx, j.hostOn(l))
+		if slot, ok := j.s.srv.limits.TryEnter(req.Host); ok {
+			return slot, nil
+		}
+		turn.Yield()
+		return j.s.srv.limits.Enter(ctx, req.Host)
 	})
 }
 
@@ -211,6 +216,7 @@ func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *ups
 			j.late()
 		}
 	}
+	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
 	req.Pace = func(ctx context.Context) (err error) {
 		if slot, err = j.gate.enter(ctx, enter); err == nil {
 			j.sent(l)
@@ -258,6 +264,15 @@ func (g *gate) enter(ctx context.Context, enter func(context.Context) (*limit.Sl
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// onlyReads reports whether the request changes nothing that another of its session
+// may depend on.
+func (j *job) onlyReads() bool {
+	if j.method == "tools/call" {
+		return j.class.Reads()
+	}
+	return reads(j.method)
 }
 
 // hostOn is the host whose limits count.

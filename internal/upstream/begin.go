@@ -27,7 +27,7 @@ type begun struct {
 // reads to one that waits, once each way.
 func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) bool {
 	c := l.in.live.Load()
-	if c == nil || c.http || !turn.free() || req.TryPace != nil && !req.TryPace() {
+	if c == nil || c.http || turn.ask(req) != nil || req.TryPace != nil && !req.TryPace() {
 		return false
 	}
 	sent := c.begin(ctx, req, func(a answer) {

@@ -81,10 +81,12 @@ type instance struct {
 	spoken  Client         // what the handshake said of the client
 }
 
-// state is where an instance stands when it has no live connection.
+// state is where an instance stands; what it says of being away counts while there
+// is no live connection.
 type state struct {
 	away   error // why it cannot be asked; nil while starting
 	stderr []string
+	since  time.Time // when it came to stand so; zero: from the beginning
 }
 
 // newInstance starts an instance, once after is closed; nil is closed.
@@ -186,12 +188,11 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	}
 	began := time.Now()
 	told := in.resume(c, settings{}) // before any call that waits for the connection
-	in.live.Store(c)
-	in.set(state{})
+	in.adopted(c)
 	in.resume(c, told) // what changed in between
 	in.listen(c)       // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c, client.hop())
-	in.live.CompareAndSwap(c, nil)
+	in.lost(c)
 	select {
 	case <-c.done:
 		ended = c.err
@@ -376,38 +377,42 @@ func (in *instance) refresh(l List) {
 
 func (in *instance) set(s state) {
 	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.setLocked(s)
+}
+
+func (in *instance) setLocked(s state) {
+	s.since = time.Now()
 	in.state = s
 	close(in.changed)
 	in.changed = make(chan struct{})
-	in.mu.Unlock()
 }
 
-// ready returns the live connection, waiting for one that is on its way. What
-// is away for longer is an error at once.
-func (in *instance) ready(ctx context.Context) (*conn, error) {
-	for {
-		in.mu.Lock()
-		s, changed := in.state, in.changed
-		in.mu.Unlock()
-		if c := in.live.Load(); c != nil {
-			return c, nil
-		}
-		if s.away != nil {
-			return nil, in.unavailable(s.away, s.stderr)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			if why := context.Cause(ctx); errors.Is(why, errStarting) {
-				return nil, in.unavailable(fmt.Errorf("%w after %v", errStarting, in.up.spec.StartTimeout), s.stderr)
-			}
-			return nil, context.Cause(ctx)
-		}
+// now returns the live connection, nil if there is none, and how the instance
+// stands. changed is closed when either may be otherwise.
+func (in *instance) now() (c *conn, s state, changed <-chan struct{}) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.live.Load(), in.state, in.changed
+}
+
+// adopted notes that connection c is live.
+func (in *instance) adopted(c *conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.live.Store(c)
+	in.setLocked(state{})
+}
+
+// lost notes that connection c is none any more: from now on the instance starts,
+// until run says otherwise.
+func (in *instance) lost(c *conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.live.CompareAndSwap(c, nil) {
+		in.setLocked(state{})
 	}
 }
-
-// errStarting ends the wait for a server that does not get ready.
-var errStarting = errors.New("still starting")
 
 func (in *instance) unavailable(why error, stderr []string) error {
 	return &Unavailable{Upstream: in.up.spec.Name, Cause: in.up.mask.Error(why), Stderr: stderr}

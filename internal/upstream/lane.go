@@ -1,77 +1,128 @@
 package upstream
 
 import (
-	"context"
+	"slices"
 	"sync"
 )
 
 // lane keeps the requests of one session to one server in the order in which
-// they arrived, whatever each of them waits for before it can be sent.
+// they arrived, whatever each of them waits for before it can be sent. A request
+// is sent once all before it have been, with one exception: while a read waits
+// for its host's limit, reads for other hosts may go first. A write passes
+// nothing, and nothing passes a write.
 type lane struct {
 	mu   sync.Mutex
-	tail chan struct{} // closed once the last turn taken has been left; nil at first
+	line []*place // of requests that have not been sent, in order of arrival
 }
 
-// Turn is one place in a lane.
-type Turn struct {
-	before <-chan struct{} // nil: nobody is ahead
-	own    *turnEnd
-}
+// Turn is one place in a lane. The zero Turn stands in none: nothing is ahead of
+// it, and nothing waits for it.
+type Turn struct{ *place }
 
-type turnEnd struct {
-	once sync.Once
-	left chan struct{}
+// place is where a request stands. The mutex of the lane guards it.
+type place struct {
+	lane   *lane
+	reads  bool          // the request is a read that asks for its turn; what is not known yet is not passed
+	host   string        // if it is: the host whose limit it goes by
+	yields bool          // if it is: it waits for that limit
+	turned chan struct{} // closed when its turn has come; nil: it does not wait for that
+	left   bool          // it has been sent, or will not be
 }
 
 func (l *lane) take() Turn {
-	own := &turnEnd{left: make(chan struct{})}
+	p := &place{lane: l}
 	l.mu.Lock()
-	t := Turn{before: l.tail, own: own}
-	l.tail = own.left
+	l.line = append(l.line, p)
 	l.mu.Unlock()
-	return t
+	return Turn{p}
 }
 
-// free reports whether every earlier turn has been left.
-func (t Turn) free() bool {
-	if t.before == nil {
-		return true
-	}
-	select {
-	case <-t.before:
-		return true
-	default:
-		return false
-	}
-}
-
-// wait returns when every earlier turn has been left, or ctx has ended.
-func (t Turn) wait(ctx context.Context) error {
-	if t.free() {
-		return nil
-	}
-	select {
-	case <-t.before:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Leave lets the next one go, once all earlier ones have gone. It may be
-// called again, and on a turn never taken.
-func (t Turn) Leave() {
-	if t.own == nil {
-		return
-	}
-	t.own.once.Do(func() {
-		if t.free() {
-			close(t.own.left)
+// next yields the places whose turn has come, in order.
+func (l *lane) next(yield func(*place) bool) {
+	var limited []string // hosts for whose limits reads further ahead wait
+	for i, p := range l.line {
+		if i > 0 && !p.reads {
 			return
 		}
-		go func() { // its own caller has given up; those ahead still go first
-			<-t.before
-			close(t.own.left)
-		}()
-	})
+		if slices.Contains(limited, p.host) {
+			continue // behind a read of the same host, which is to be sent first
+		}
+		if !yield(p) || !p.yields {
+			return
+		}
+		limited = append(limited, p.host)
+	}
+}
+
+// turnLocked tells those in line whose turn has come.
+func (l *lane) turnLocked() {
+	for p := range l.next {
+		if p.turned != nil {
+			close(p.turned)
+			p.turned = nil
+		}
+	}
+}
+
+// ask returns nil if req may be sent now, else a channel that is closed when it
+// may be, unless its turn is lost again by then: ask once more.
+func (t Turn) ask(req *Request) <-chan struct{} {
+	p := t.place
+	if p == nil {
+		return nil
+	}
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.left {
+		return nil // it is sent once more
+	}
+	if p.reads != req.Reads || p.host != req.Host {
+		p.reads, p.host = req.Reads, req.Host
+		l.turnLocked() // others may pass it now
+	}
+	for q := range l.next {
+		if q == p {
+			return nil
+		}
+	}
+	if p.turned == nil {
+		p.turned = make(chan struct{})
+	}
+	return p.turned
+}
+
+// Yield says that the request, whose turn has come, waits for the limit of its
+// host. If it is a read, reads for other hosts are sent meanwhile.
+func (t Turn) Yield() { t.waits(true) }
+
+// waits notes whether the request waits for the limit of its host.
+func (t Turn) waits(yields bool) {
+	p := t.place
+	if p == nil {
+		return
+	}
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	p.yields = yields && p.reads
+	p.lane.turnLocked()
+}
+
+// Leave gives up the place: the request has been sent, or will not be. It may be
+// called again, and on the zero Turn.
+func (t Turn) Leave() {
+	p := t.place
+	if p == nil {
+		return
+	}
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.left {
+		return
+	}
+	p.left = true
+	i := slices.Index(l.line, p)
+	l.line = slices.Delete(l.line, i, i+1)
+	l.turnLocked()
 }

@@ -3,7 +3,9 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -84,17 +86,17 @@ const sendings = 3
 // starting is waited for; one that is away is an *Unavailable at once, as is
 // one that ends before it has answered: the call is not repeated then, for it
 // may have been run. Where it certainly has not been, the answer says so beside
-// the error.
+// the error. A request that is given up or times out before it is sent never is.
 func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, error) {
 	defer turn.Leave()
 	requests := 0
 	for try := 1; ; try++ {
-		c, err := l.await(ctx, turn)
+		c, by, err := l.await(ctx, turn, req)
 		if err != nil {
 			return Answer{Requests: requests}, err
 		}
 		if req.Pace != nil && try == 1 {
-			if err := req.Pace(ctx); err != nil {
+			if err := l.pace(ctx, turn, req, by); err != nil {
 				return Answer{}, err
 			}
 		}
@@ -126,27 +128,86 @@ func (c *conn) answered(a answer, requests int) Answer {
 	return said
 }
 
-// await waits for the request's turn and for the connection. The time that a
-// starting server may take counts from here, so that the waits of requests
-// behind each other do not add up.
-func (l *Lease) await(ctx context.Context, turn Turn) (*conn, error) {
-	if c := l.in.live.Load(); c != nil && turn.free() {
-		return c, nil
+// errStarting: a server does not get ready.
+var errStarting = errors.New("still starting")
+
+// unsent says that a request's time was up before it could be sent.
+func unsent(req *Request) error {
+	return fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", req.Timeout)
+}
+
+// await waits for the request's turn and for the connection, and says until when
+// the request must have been sent; zero: there is no hurry. It waits at most the
+// start timeout for a server that is starting, and at most the request's own for
+// its turn at one that is there. Either counts from when the request came, or from
+// when the server began to start or got ready if that was later: so the waits of
+// requests behind each other do not add up, and a wait for the turn is none for the
+// server.
+func (l *Lease) await(ctx context.Context, turn Turn, req *Request) (c *conn, by time.Time, err error) {
+	for came := time.Now(); ; {
+		turned := turn.ask(req)
+		c, s, changed := l.in.now()
+		by = time.Time{}
+		bound := l.in.up.spec.StartTimeout
+		if c != nil {
+			bound = 0
+			if turn != (Turn{}) { // else it is not in line, and its caller says how long it may wait
+				bound = req.Timeout
+			}
+		}
+		if bound > 0 {
+			by = came
+			if s.since.After(came) {
+				by = s.since
+			}
+			by = by.Add(bound)
+		}
+		if c != nil && turned == nil {
+			return c, by, nil
+		}
+		if c == nil && s.away != nil {
+			return nil, by, l.in.unavailable(s.away, s.stderr)
+		}
+		waiting, cancel := ctx, context.CancelFunc(func() {})
+		if bound > 0 {
+			waiting, cancel = context.WithDeadline(ctx, by)
+		}
+		select {
+		case <-turned:
+		case <-changed:
+		case <-waiting.Done():
+			err = context.Cause(ctx)
+			if err == nil && c != nil {
+				err = unsent(req)
+			} else if err == nil {
+				err = l.in.unavailable(fmt.Errorf("%w after %v", errStarting, bound), s.stderr)
+			}
+		}
+		cancel()
+		if err != nil {
+			return nil, by, err
+		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, l.in.up.spec.StartTimeout, errStarting)
-	defer cancel()
-	if err := turn.wait(ctx); err != nil && !errors.Is(err, errStarting) {
-		return nil, err
+}
+
+// pace waits until the request may go, at most until by. Nothing that is behind
+// passes it any more when it returns.
+func (l *Lease) pace(ctx context.Context, turn Turn, req *Request, by time.Time) error {
+	if !by.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, by, unsent(req))
+		defer cancel()
 	}
-	return l.in.ready(ctx)
+	defer turn.waits(false)
+	return req.Pace(ctx)
 }
 
 // over waits until the instance has seen that connection c has ended, so that
-// ready does not hand it out again.
+// it is not handed out again.
 func (in *instance) over(ctx context.Context, c *conn) {
 	select {
 	case <-c.done:
-		in.live.CompareAndSwap(c, nil)
+		in.lost(c)
 	case <-ctx.Done():
 	}
 }

@@ -22,15 +22,22 @@ type Request struct {
 	Token  bool                 // progress is wanted
 	Notify func(string, []byte) // hears what the transport attributes to this request, progress always; nil: nothing
 	Ask    func(context.Context, string, []byte) ([]byte, *jsonrpc.Error)
+	// Reads says that the request changes nothing, and Host by whose limit it goes:
+	// reads for one host may be sent while those for another wait for its limit.
+	Reads bool
+	Host  string
 	// TryPace and Pace let the request go, once its turn has come and its server is
 	// there: TryPace, of Begin, says whether it may at once, Pace, of Call, waits
-	// until it may. Each is called at most once; nil: at once.
+	// until it may, and yields its turn for that time. Each is called at most once;
+	// nil: at once.
 	TryPace func() bool
 	Pace    func(context.Context) error
 	// Alone is a request that may be refused for what it is: neither its credentials
 	// nor its session count as refused with it, and it is not sent again.
 	Alone bool
-	// Timeout without an answer, restarted by progress; 0 is none.
+	// Timeout without an answer, restarted by progress; 0 is none. It also bounds the
+	// wait of a request with a turn to be sent to a server that is there, and counts
+	// anew from when it is.
 	Timeout time.Duration
 	// Late is called once, on the reader, when the answer comes after all to a
 	// request whose caller has given up: its context has ended, or its time was

@@ -1,0 +1,383 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// Each host has a tool that reads and one that writes, named for it. Its limit is
+// what the map says.
+var orderLimits = map[string]limit.Rule{
+	"paced":  {Rate: 1.0 / 6, Burst: 1},
+	"brisk":  {Rate: 0.5, Burst: 1},
+	"single": {Concurrency: 1},
+	"free":   {},
+}
+
+// lined is a call of a client in an ordeal of order.
+type lined struct {
+	id, host string
+	reads    bool
+	arrived  time.Time
+	call     sent
+	ended    time.Time // when it was answered or cancelled
+	text     string    // of an answer that says that it failed
+	came     time.Time // at the server; zero: never
+}
+
+// lineup is an ordeal whose foe notes what comes when, and is ready only after a
+// while.
+type lineup struct {
+	*ordeal
+	ready time.Time
+
+	mu  sync.Mutex
+	all []*lined
+}
+
+// lineUp makes one. A server answers the handshake after starts, and each call
+// after takes.
+func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *lineup {
+	var rules []valuemodel.Rule
+	var tools []string
+	for name := range orderLimits {
+		for tool, class := range map[string]valuemodel.Class{name + "_read": valuemodel.ReadOnly, name + "_write": valuemodel.MutatesExternal} {
+			tools = append(tools, `{"name":"`+tool+`","inputSchema":{"type":"object"}}`)
+			rules = append(rules, valuemodel.Rule{Pattern: "foe/" + tool, Source: "test", Layer: valuemodel.Layer{Class: class, Host: name}})
+		}
+	}
+	opts := unforeseen(defaults(t, rules...))
+	opts.Limits = orderLimits
+	if o != nil {
+		o(&opts)
+	}
+	l := &lineup{ready: time.Now().Add(starts)}
+	f := newFoe(func(v *visit) reply {
+		v.sleeps(takes)
+		return reply{result: v.told()}
+	}, tools...)
+	rest := f.rest
+	f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(`"method":"initialize"`)) {
+			time.Sleep(time.Until(l.ready))
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		rest.ServeHTTP(w, r)
+	})
+	l.ordeal = beset(t, f, opts)
+	return l
+}
+
+// call makes a call, and has it noted how it ends.
+func (l *lineup) call(g *guest, host string, reads bool) *lined {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &lined{id: fmt.Sprint(len(l.all)), host: host, reads: reads, arrived: time.Now()}
+	l.all = append(l.all, c)
+	tool := host + "_write"
+	if reads {
+		tool = host + "_read"
+	}
+	c.call = g.begin(tool, `{"id":"`+c.id+`"}`)
+	go func() {
+		a := c.call.wait()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.ended = time.Now()
+		if !a.none && a.how() != "fetched" {
+			c.text = string(a.Raw)
+		}
+	}()
+	return c
+}
+
+// calls are all calls, and when each came to the server.
+func (l *lineup) calls() []*lined {
+	synctest.Wait()
+	came := make(map[string]time.Time)
+	for _, v := range l.foe.ledger() {
+		id, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "id"))
+		if _, twice := came[id]; twice {
+			l.t.Errorf("call %s came twice", id)
+		}
+		came[id] = v.came
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.all {
+		c.came = came[c.id]
+	}
+	return l.all
+}
+
+// sentAfter is how long after its arrival a call came to the server.
+func (c *lined) sentAfter() string {
+	if c.came.IsZero() {
+		return "never"
+	}
+	return c.came.Sub(c.arrived).Round(time.Millisecond).String()
+}
+
+// What each of a few calls waits for, and what it does not.
+func TestOrder(t *testing.T) {
+	const read, write = true, false
+	type step struct {
+		at     time.Duration
+		host   string
+		reads  bool
+		cancel time.Duration // after which it is; 0: never
+		sent   string        // after which time; "never"
+		text   string        // in an answer that says that it failed
+	}
+	for _, tt := range []struct {
+		name    string
+		starts  time.Duration
+		timeout time.Duration
+		steps   []step
+	}{
+		{name: "reads for other hosts pass reads that are limited", steps: []step{
+			{host: "paced", reads: read, sent: "0s"},
+			{at: 1 * time.Second, host: "paced", reads: read, sent: "5s"},
+			{at: 2 * time.Second, host: "paced", reads: read, sent: "10s"},
+			{at: 3 * time.Second, host: "free", reads: read, sent: "0s"},
+			{at: 4 * time.Second, host: "brisk", reads: read, sent: "0s"},
+			{at: 4500 * time.Millisecond, host: "brisk", reads: read, sent: "1.5s"},
+			{at: 5 * time.Second, host: "free", reads: read, sent: "0s"},
+		}},
+		{name: "nothing passes a write that is limited", steps: []step{
+			{host: "slow", reads: read, sent: "0s"},
+			{host: "slow", reads: write, sent: "45s"},
+			{at: 1 * time.Second, host: "free", reads: read, sent: "44s"},
+			{at: 2 * time.Second, host: "free", reads: write, sent: "43s"},
+		}},
+		{name: "a write passes nothing", steps: []step{
+			{host: "slow", reads: read, sent: "0s"},
+			{host: "slow", reads: read, sent: "45s"},
+			{at: 1 * time.Second, host: "free", reads: write, sent: "44s"},
+			{at: 2 * time.Second, host: "free", reads: read, sent: "43s"},
+		}},
+		{name: "a read that is cancelled gives up its place", steps: []step{
+			{host: "slow", reads: read, sent: "0s"},
+			{host: "slow", reads: read, cancel: 10 * time.Second, sent: "never"},
+			{at: 1 * time.Second, host: "free", reads: write, sent: "9s"},
+		}},
+		{name: "a write that is cancelled gives up its place", steps: []step{
+			{host: "slow", reads: read, sent: "0s"},
+			{host: "slow", reads: write, cancel: 10 * time.Second, sent: "never"},
+			{at: 1 * time.Second, host: "free", reads: write, cancel: 3 * time.Second, sent: "never"},
+			{at: 2 * time.Second, host: "free", reads: read, sent: "8s"},
+		}},
+		{name: "a server that starts is waited for by each for as long", starts: 40 * time.Second, steps: []step{
+			{at: 2 * time.Second, host: "free", reads: write, sent: "never", text: "still starting after 30s"},
+			{at: 5 * time.Second, host: "free", reads: read, sent: "never", text: "still starting after 30s"},
+			{at: 12 * time.Second, host: "free", reads: write, sent: "28s"},
+			{at: 13 * time.Second, host: "free", reads: read, sent: "27s"},
+		}},
+		{name: "the wait for one's turn is none for the server", starts: 20 * time.Second, steps: []step{
+			{at: 2 * time.Second, host: "slow", reads: read, sent: "18s"},
+			{at: 3 * time.Second, host: "slow", reads: write, sent: "1m2s"},
+			{at: 4 * time.Second, host: "free", reads: read, sent: "1m1s"},
+		}},
+		{name: "its own time counts while a call waits", timeout: 20 * time.Second, steps: []step{
+			{host: "slow", reads: read, sent: "0s"},
+			{host: "slow", reads: write, sent: "never", text: "not sent within 20s"},
+			{at: 5 * time.Second, host: "free", reads: read, sent: "15s"},
+		}},
+		{name: "its own time counts from when the server is there", starts: 25 * time.Second, timeout: 20 * time.Second, steps: []step{
+			{at: 2 * time.Second, host: "slow", reads: read, sent: "23s"},
+			{at: 3 * time.Second, host: "slow", reads: write, sent: "never", text: "not sent within 20s"},
+			{at: 30 * time.Second, host: "free", reads: read, sent: "15s"},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := lineUp(t, func(o *proxy.Options) {
+					o.Limits = map[string]limit.Rule{"slow": {Rate: 1.0 / 45, Burst: 1}}
+					for host, rule := range orderLimits {
+						o.Limits[host] = rule
+					}
+					models, problems := valuemodel.Compile([]valuemodel.Rule{
+						{Pattern: "foe/*_read", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}},
+						{Pattern: "foe/*_write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},
+						{Pattern: "foe/slow_*", Source: "test", Layer: valuemodel.Layer{Host: "slow"}},
+						{Pattern: "foe/free_*", Source: "test", Layer: valuemodel.Layer{Host: "free"}},
+						{Pattern: "foe/paced_*", Source: "test", Layer: valuemodel.Layer{Host: "paced"}},
+						{Pattern: "foe/brisk_*", Source: "test", Layer: valuemodel.Layer{Host: "brisk"}},
+					})
+					if len(problems) > 0 {
+						t.Fatal(problems)
+					}
+					o.Models = models
+					o.Upstreams[0].Timeout = tt.timeout
+				}, tt.starts, 0)
+				began := time.Now()
+				g := l.enter()
+				for _, s := range tt.steps {
+					time.Sleep(time.Until(began.Add(s.at)))
+					c := l.call(g, s.host, s.reads)
+					synctest.Wait()
+					if s.cancel > 0 {
+						time.AfterFunc(s.cancel, c.call.cancel)
+					}
+				}
+				time.Sleep(5 * time.Minute)
+				for i, c := range l.calls() {
+					want := tt.steps[i]
+					if c.sentAfter() != want.sent || !strings.Contains(c.text, want.text) || (c.text == "") != (want.text == "") {
+						t.Errorf("call %d of %s: sent after %s, answered %q; want after %s, %q", i, c.host, c.sentAfter(), c.text, want.sent, want.text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Clients make calls as they like, to hosts with tight limits, of a server that may
+// take its time to start, and cancel some. What is sent when is held against the
+// rule.
+func TestOrderHolds(t *testing.T) {
+	sent, passed, gaveUp := 0, 0, 0
+	for seed := range uint64(soak(40)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 13))
+			var starts, timeout time.Duration
+			if r.IntN(3) == 0 {
+				starts = time.Duration(r.Int64N(int64(50 * time.Second)))
+			}
+			if r.IntN(2) == 0 {
+				timeout = 10*time.Second + time.Duration(r.Int64N(int64(30*time.Second)))
+			}
+			l := lineUp(t, func(o *proxy.Options) { o.Upstreams[0].Timeout = timeout }, starts, 700*time.Millisecond)
+			lines := make([][]*lined, 2) // of each client
+			var all sync.WaitGroup
+			for i := range lines {
+				g, r := l.enter(), rand.New(rand.NewPCG(seed, uint64(i)))
+				all.Go(func() { lines[i] = l.calling(g, r, 30) })
+			}
+			all.Wait()
+			time.Sleep(10 * time.Minute)
+			everything := l.calls()
+			for _, line := range lines {
+				for i, c := range line {
+					l.check(seed, c, timeout)
+					if !c.came.IsZero() {
+						sent++
+						l.caused(seed, everything, line[:i], c)
+					} else {
+						gaveUp++
+					}
+					for _, later := range line[i+1:] {
+						if c.came.IsZero() || later.came.IsZero() || !later.came.Before(c.came) {
+							continue
+						}
+						passed++
+						if !c.reads || !later.reads || c.host == later.host || orderLimits[c.host] == (limit.Rule{}) {
+							t.Errorf("seed %d: %s passed %s", seed, later, c)
+						}
+					}
+				}
+			}
+		})
+	}
+	if sent == 0 || passed == 0 || gaveUp == 0 {
+		t.Errorf("%d calls were sent, %d passed others, %d were not sent: want some of each", sent, passed, gaveUp)
+	}
+}
+
+func (c *lined) String() string {
+	sort := "write"
+	if c.reads {
+		sort = "read"
+	}
+	return fmt.Sprintf("%s %s of %s (arrived %v, sent %v)", sort, c.id, c.host, c.arrived.Format("04:05.000000"), c.came.Format("04:05.000000"))
+}
+
+// calling is a client that makes so many calls. No two things happen in one moment
+// but those of which one is the cause of the other.
+func (l *lineup) calling(g *guest, r *rand.Rand, n int) (line []*lined) {
+	hosts := []string{"paced", "brisk", "single", "free", "free"}
+	for range n {
+		pause := time.Duration(r.Int64N(int64(time.Millisecond)))
+		if r.IntN(2) == 0 {
+			pause = time.Duration(r.Int64N(int64(4 * time.Second)))
+		}
+		time.Sleep(pause)
+		c := l.call(g, hosts[r.IntN(len(hosts))], r.IntN(4) > 0)
+		if r.IntN(5) == 0 {
+			time.AfterFunc(time.Duration(r.Int64N(int64(15*time.Second))), c.call.cancel)
+		}
+		line = append(line, c)
+	}
+	return line
+}
+
+// check holds a call against itself: what is not sent is answered, cancelled or
+// told why, in time, and what is told so is never sent.
+func (l *lineup) check(seed uint64, c *lined, timeout time.Duration) {
+	from := c.arrived
+	if l.ready.After(from) {
+		from = l.ready
+	}
+	switch {
+	case c.ended.IsZero():
+		l.t.Errorf("seed %d: %s has no answer", seed, c)
+	case strings.Contains(c.text, "still starting after 30s"):
+		if !c.came.IsZero() || c.ended != c.arrived.Add(30*time.Second) || l.ready.Before(c.ended) {
+			l.t.Errorf("seed %d: %s was told at %v that its server starts", seed, c, c.ended)
+		}
+	case strings.Contains(c.text, "not sent within"):
+		if !c.came.IsZero() || timeout == 0 || c.ended != from.Add(timeout) {
+			l.t.Errorf("seed %d: %s was told at %v that its time is up", seed, c, c.ended)
+		}
+	case c.text != "":
+		l.t.Errorf("seed %d: %s got %s", seed, c, c.text)
+	case c.came.After(c.ended):
+		l.t.Errorf("seed %d: %s was sent after its end at %v", seed, c, c.ended)
+	case timeout > 0 && c.came.After(from.Add(timeout)):
+		l.t.Errorf("seed %d: %s was sent after more than %v", seed, c, timeout)
+	}
+}
+
+// caused sees to it that a call that was not sent at once was sent when something
+// happened that it may have waited for: to its server, to a call before it, or to
+// its host.
+func (l *lineup) caused(seed uint64, all, before []*lined, c *lined) {
+	if c.came.Equal(c.arrived) || c.came.Equal(l.ready) {
+		return
+	}
+	for _, b := range before {
+		if b.came.Equal(c.came) || b.came.IsZero() && b.ended.Equal(c.came) {
+			return
+		}
+	}
+	rule := orderLimits[c.host]
+	for _, o := range all {
+		if o.host != c.host || o.came.IsZero() {
+			continue
+		}
+		if rule.Concurrency > 0 && o.ended.Equal(c.came) {
+			return
+		}
+		if rule.Rate > 0 {
+			off := c.came.Sub(o.came) - time.Duration(float64(time.Second)/rule.Rate)
+			if off.Abs() < time.Microsecond {
+				return
+			}
+		}
+	}
+	l.t.Errorf("seed %d: %s waited for nothing", seed, c)
+}

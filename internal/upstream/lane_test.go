@@ -1,0 +1,261 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
+)
+
+// journal is the other end of a session's connections, one after the other: it
+// notes in which order requests come over them.
+type journal struct {
+	lease *Lease
+
+	mu   sync.Mutex
+	came []arrival
+	work sync.WaitGroup
+}
+
+type arrival struct {
+	number int64
+	at     time.Time
+}
+
+// journalLink is one of its connections.
+type journalLink struct {
+	*journal
+	in   sink
+	once sync.Once
+	dead chan struct{}
+}
+
+func (k *journalLink) send(_ context.Context, out outgoing) error {
+	select {
+	case <-k.dead:
+		return io.ErrClosedPipe
+	default:
+	}
+	m, err := jsonrpc.Parse(out.line)
+	if err != nil {
+		return err
+	}
+	if m.IsNotification() {
+		return nil
+	}
+	var number int64
+	fmt.Sscan(string(jsonrpc.Get(m.Params, "number")), &number)
+	k.mu.Lock()
+	k.came = append(k.came, arrival{number, time.Now()})
+	k.mu.Unlock()
+	answer, err := jsonrpc.Parse(fmt.Appendf(nil, goodAnswer, out.id))
+	if err != nil {
+		return err
+	}
+	k.work.Go(func() {
+		time.Sleep(time.Second + time.Duration(number)*12347*time.Nanosecond) // no two end in one moment
+		select {
+		case <-k.dead:
+		default:
+			k.in.message(answer, 0)
+		}
+	})
+	return nil
+}
+
+func (k *journalLink) close() {
+	k.once.Do(func() {
+		close(k.dead)
+		k.in.closed(nil)
+	})
+}
+
+// lives connects, and hangs up after each of the times, with a pause before it
+// connects again.
+func (j *journal) lives(r *rand.Rand, lives int) {
+	in := j.lease.in
+	for range lives {
+		time.Sleep(time.Duration(r.Int64N(int64(40 * time.Second))))
+		k := &journalLink{journal: j, dead: make(chan struct{})}
+		c := newConn("journal", slog.New(slog.DiscardHandler), nil, Listener{}, nil, func(string) {})
+		k.in = c.sink()
+		c.open(k)
+		in.adopted(c)
+		time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
+		k.close()
+		in.lost(c)
+	}
+	in.set(state{away: errGone})
+}
+
+// placed is a request of the session.
+type placed struct {
+	reads bool
+	host  string
+	err   error
+}
+
+// send sends a request the way the proxy does, and waits for its answer.
+func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *placed) {
+	turn := j.lease.Turn()
+	var slot *limit.Slot
+	done := func() {
+		if slot != nil {
+			slot.Leave(limit.Verdict{})
+		}
+	}
+	req := &Request{
+		Method: "tools/call", Params: fmt.Appendf(nil, `{"number":%d}`, number), Reads: p.reads, Host: p.host,
+		TryPace: func() (may bool) { slot, may = hosts.TryEnter(p.host); return may },
+		Pace: func(ctx context.Context) (err error) {
+			var may bool
+			if slot, may = hosts.TryEnter(p.host); !may {
+				turn.Yield()
+				slot, err = hosts.Enter(ctx, p.host)
+			}
+			return err
+		},
+	}
+	if j.lease.Begin(ctx, turn, req, func(_ Answer, err error) { p.err = err; done() }) {
+		return
+	}
+	done()
+	slot = nil
+	j.work.Go(func() {
+		_, p.err = j.lease.Call(ctx, turn, req)
+		done()
+	})
+}
+
+// Whatever a server's connection and the limits of hosts do, and whoever gives up:
+// requests go out in the order of their turns, but that reads pass reads for other
+// hosts that wait for those.
+func TestLane(t *testing.T) {
+	limits := map[string]limit.Rule{"paced": {Rate: 0.2, Burst: 1}, "single": {Concurrency: 1}, "free": {}}
+	names := []string{"paced", "single", "free"}
+	sent, passed := 0, 0
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 8))
+			in := &instance{up: &Upstream{spec: Spec{Name: "journal", StartTimeout: 30 * time.Second}}, changed: make(chan struct{})}
+			j := &journal{lease: &Lease{in: in}}
+			hosts := limit.New(limits)
+			lives := rand.New(rand.NewPCG(seed, 9))
+			j.work.Go(func() { j.lives(lives, 4) })
+			all := make([]placed, 60)
+			for i := range all {
+				p := &all[i]
+				p.reads, p.host = r.IntN(4) > 0, names[r.IntN(len(names))]
+				ctx, cancel := context.WithCancel(t.Context())
+				if r.IntN(5) == 0 {
+					time.AfterFunc(time.Duration(r.Int64N(int64(20*time.Second))), cancel)
+				}
+				defer cancel()
+				j.send(ctx, hosts, i, p)
+				if r.IntN(2) == 0 {
+					time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
+				}
+			}
+			j.work.Wait()
+			synctest.Wait()
+			place := make(map[int64]int)
+			for n, a := range j.came {
+				if _, twice := place[a.number]; twice {
+					t.Errorf("seed %d: request %d came twice", seed, a.number)
+				}
+				place[a.number] = n
+			}
+			sent += len(place)
+			for i, p := range all {
+				at, came := place[int64(i)]
+				if !came && p.err == nil || came && p.err != nil && (errors.Is(p.err, errStarting) || strings.Contains(p.err.Error(), "not sent")) {
+					t.Errorf("seed %d: request %d, which came: %v, ended with %v", seed, i, came, p.err)
+				}
+				for k := i + 1; came && k < len(all); k++ {
+					later, too := place[int64(k)]
+					if !too || later > at {
+						continue
+					}
+					passed++
+					q := all[k]
+					if !p.reads || !q.reads || p.host == q.host || p.host == "free" || !j.came[later].at.Before(j.came[at].at) {
+						t.Errorf("seed %d: request %d (%+v) passed %d (%+v)", seed, k, q, i, p)
+					}
+				}
+			}
+			if len(j.lease.lane.line) > 0 {
+				t.Errorf("seed %d: %d places are left in line", seed, len(j.lease.lane.line))
+			}
+			for name := range limits {
+				slot, free := hosts.TryEnter(name)
+				if name == "single" && !free {
+					t.Errorf("seed %d: the slot of %s is not free", seed, name)
+				}
+				if free {
+					slot.Leave(limit.Verdict{})
+				}
+			}
+		})
+	}
+	if sent == 0 || passed == 0 {
+		t.Errorf("%d requests were sent, %d passed others: want some", sent, passed)
+	}
+}
+
+// What is known of one request may let another go, and what is yielded is for other
+// hosts alone.
+func TestLaneTurns(t *testing.T) {
+	var l lane
+	read := func(host string) *Request { return &Request{Reads: true, Host: host} }
+	write := &Request{Host: "a"}
+	first, second, third, fourth := l.take(), l.take(), l.take(), l.take()
+	may := func(turned <-chan struct{}) bool {
+		select {
+		case <-turned:
+			return true
+		default:
+			return turned == nil
+		}
+	}
+	if !may(first.ask(read("a"))) {
+		t.Error("the first has to wait")
+	}
+	first.Yield()
+	turned := third.ask(read("b"))
+	if may(turned) {
+		t.Error("a read passes what is not known")
+	}
+	if may(second.ask(read("a"))) {
+		t.Error("a read passes another of its host")
+	}
+	if !may(turned) || !may(third.ask(read("b"))) {
+		t.Error("a read does not pass two of a host that is limited")
+	}
+	if may(fourth.ask(write)) {
+		t.Error("a write passes reads")
+	}
+	first.waits(false)
+	if may(third.ask(read("b"))) {
+		t.Error("a read passes one that waits for its host no more")
+	}
+	third.Leave()
+	first.Leave()
+	first.Leave()
+	if !may(second.ask(read("a"))) || may(fourth.ask(write)) {
+		t.Error("not the second is next")
+	}
+	second.Leave()
+	if !may(fourth.ask(write)) || !may(Turn{}.ask(write)) {
+		t.Error("the last has to wait, or who has no place in line")
+	}
+}
