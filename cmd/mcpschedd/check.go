@@ -34,7 +34,7 @@ func check(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	path, found, err := config.Search(*file, os.Getenv)
 	if err != nil {
-		return hinted{err, "mcpschedd help says where the configuration is looked for"}
+		return hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
 	}
 	if !found {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured\n", path)
@@ -45,7 +45,7 @@ func check(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if !report.OK() {
-		return hinted{errors.New("the configuration cannot be used"), "each line above names file, line and key"}
+		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}
 	}
 	if !*connect {
 		return nil

@@ -130,7 +130,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 		return nil, &usageError{text: "--addr: " + err.Error(), usage: usageDashboard}
 	}
 	if !at.IP.IsLoopback() {
-		return nil, hinted{fmt.Errorf("--addr: %s is not a loopback address", addr), "the dashboard is for this machine; over a network, mcpschedd serve --http has it at /dashboard"}
+		return nil, hinted{misused{fmt.Errorf("--addr: %s is not a loopback address", addr)}, "the dashboard is for this machine; over a network, mcpschedd serve --http has it at /dashboard"}
 	}
 	return net.ListenTCP("tcp", at)
 }

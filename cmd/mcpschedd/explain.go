@@ -39,7 +39,7 @@ func explain(args []string, stdout, stderr io.Writer) error {
 	}
 	o := options(c, dir, slog.New(slog.DiscardHandler))
 	if len(o.Upstreams) == 0 {
-		return hinted{errors.New("no upstream is configured"), "the configuration is " + orDefaults(c.Path)}
+		return hinted{misused{errors.New("no upstream is configured")}, "the configuration is " + orDefaults(c.Path)}
 	}
 	at, tool, err := find(known(o.Upstreams), name)
 	if err != nil {
@@ -170,7 +170,7 @@ func findBare(all []lastKnown, name string) (lastKnown, string, error) {
 	for _, k := range has {
 		names = append(names, k.name()+"/"+name)
 	}
-	return lastKnown{}, "", hinted{fmt.Errorf("%q may be a tool of several upstreams", name), "name one: " + strings.Join(names, ", ")}
+	return lastKnown{}, "", hinted{misused{fmt.Errorf("%q may be a tool of several upstreams", name)}, "name one: " + strings.Join(names, ", ")}
 }
 
 // unknown is an error about a name, with what it may have been meant to be.
@@ -188,13 +188,13 @@ func unknown(all []lastKnown, name string, err error) error {
 		}
 	}
 	if near := nearest.New(slices.Collect(maps.Keys(written))).To(name); near != "" {
-		return hinted{err, fmt.Sprintf("did you mean %q?", written[near])}
+		return hinted{misused{err}, fmt.Sprintf("did you mean %q?", written[near])}
 	}
 	owner, _, _ := strings.Cut(strings.ReplaceAll(name, "__", "/"), "/")
 	if near := nearest.New(upstreams).To(owner); near != "" && near != owner {
-		return hinted{err, fmt.Sprintf("did you mean the upstream %q?", near)}
+		return hinted{misused{err}, fmt.Sprintf("did you mean the upstream %q?", near)}
 	}
-	return hinted{err, "mcpschedd check --connect lists the tools of every upstream"}
+	return hinted{misused{err}, "mcpschedd check --connect lists the tools of every upstream"}
 }
 
 // byKey are the models with the key of a block as the source of what it sets: of

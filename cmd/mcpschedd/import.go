@@ -107,7 +107,7 @@ func (m *importing) read(taken []string) error {
 		return m.readFile(m.from)
 	}
 	if home == "" {
-		return hinted{fmt.Errorf("there is no home folder to look for the files of %s in: %w", m.from, err), "name the file instead"}
+		return hinted{misused{fmt.Errorf("there is no home folder to look for the files of %s in: %w", m.from, err)}, "name the file instead"}
 	}
 	return m.readClient(clients.Places(m.from, runtime.GOOS, home, os.Getenv))
 }
@@ -120,7 +120,7 @@ func (m *importing) readFile(name string) error {
 	}
 	err = m.one(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hinted{err, "want a file, or one of " + strings.Join(clients.Names, ", ")}
+		return hinted{misused{err}, "want a file, or one of " + strings.Join(clients.Names, ", ")}
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func (m *importing) writeMissing() error {
 	after := m.appended(file.Text, missing)
 	if len(missing) > 0 {
 		if inlineUpstreams.Match(file.Text) { // our parser would take it, others would not
-			return hinted{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", have.Path), "write them as [upstreams.NAME] blocks first"}
+			return hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", have.Path)}, "write them as [upstreams.NAME] blocks first"}
 		}
 		next, err := config.Parse(have.Path, after, unmeant)
 		if err != nil {
@@ -86,7 +86,7 @@ func (m *importing) configured() (*config.Config, error) {
 		return nil, err
 	}
 	if c.Path == "" {
-		return nil, hinted{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set"), "name one with --config"}
+		return nil, hinted{misused{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
 	}
 	return c, nil
 }

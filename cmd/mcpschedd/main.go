@@ -84,7 +84,14 @@ type usageError struct{ text, usage string }
 
 func (e *usageError) Error() string { return e.text }
 
-// hinted is an error with a next step for the person who reads it.
+// misused is an error of the command line, the environment or the configuration that
+// no usage text explains.
+type misused struct{ error }
+
+func (m misused) Unwrap() error { return m.error }
+
+// hinted is an error with a next step for the person who reads it. Its kind is that
+// of the error.
 type hinted struct {
 	error
 	hint string
@@ -118,6 +125,8 @@ func report(w io.Writer, err error) int {
 	fmt.Fprintf(w, "mcpschedd: error: %v\n", err)
 	if h, ok := errors.AsType[hinted](err); ok {
 		fmt.Fprintf(w, "mcpschedd: hint: %s\n", h.hint)
+	}
+	if _, ok := errors.AsType[misused](err); ok {
 		return exitUsage
 	}
 	return exitFailed

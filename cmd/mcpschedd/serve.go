@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"mcpschedd/internal/config"
@@ -87,7 +88,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var srv *proxy.Server
 	tracer, err := trace(ctx, log, &o, func() *proxy.Server { return srv })
 	if err != nil {
-		return hinted{fmt.Errorf("OpenTelemetry: %w", err), "the OTEL_* variables say where to"}
+		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
 	}
 	srv = proxy.New(o, guard)
 	return outlast(ctx, log, srv, func() error {
@@ -95,7 +96,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		defer tracer.Close(context.WithoutCancel(ctx))
 		defer srv.Close()
 		if *only != "" && !srv.Has(*only) {
-			return hinted{fmt.Errorf("--only: no upstream %q is configured", *only), "the configuration is " + orDefaults(c.Path)}
+			return hinted{misused{fmt.Errorf("--only: no upstream %q is configured", *only)}, "the configuration is " + orDefaults(c.Path)}
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		var watching sync.WaitGroup
@@ -168,15 +169,18 @@ func serveStdio(ctx context.Context, srv *proxy.Server, only string) error {
 
 func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, srv *proxy.Server, addr string) error {
 	l, err := net.Listen("tcp", addr)
+	if _, taken := errors.AsType[syscall.Errno](err); taken {
+		return fmt.Errorf("--http: %w", err)
+	}
 	if err != nil {
-		return hinted{err, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
+		return hinted{misused{err}, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
 	}
 	where := "none"
 	if c.HTTP.Auth == "token" {
 		where = dir.Path(tokenFile)
 	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
 		l.Close()
-		return hinted{fmt.Errorf("--auth none: %s is not a loopback address", addr), "serve on 127.0.0.1, or leave the token on"}
+		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", addr)}, "serve on 127.0.0.1, or leave the token on"}
 	}
 	log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where)
 	return srv.ServeListener(ctx, l)
@@ -186,7 +190,7 @@ func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.L
 func load(file string) (*config.Config, error) {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
-		return nil, hinted{err, "mcpschedd help says where the configuration is looked for"}
+		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
 	}
 	if !found {
 		c := config.Default()
@@ -203,7 +207,7 @@ func load(file string) (*config.Config, error) {
 func stateDir(c *config.Config) (state.Dir, error) {
 	path, err := c.StateDir(os.Getenv)
 	if err != nil {
-		return state.Dir{}, hinted{err, "set [server] state_dir"}
+		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
 	}
 	return state.Open(path)
 }

@@ -17,7 +17,7 @@ import (
 func (t *tuning) write(l tune.Layer, stdout io.Writer) error {
 	path := t.config.Path
 	if path == "" {
-		return hinted{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set"), "name one with --config"}
+		return hinted{misused{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
 	}
 	file, err := tune.OpenFile(path)
 	if err != nil {
