@@ -62,7 +62,7 @@ func BenchmarkResultAndGuesses(b *testing.B) {
 				b.StopTimer()
 				if n++; n%20 == 0 {
 					p.s.End()
-					p.s = f.Begin(false)
+					p.s = f.Begin(uint64(n), false)
 				}
 				p.ask("list_issues", string(arguments))
 				b.StartTimer()

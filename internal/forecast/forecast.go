@@ -12,7 +12,7 @@
 // out as a [Guess], with the reason why it may not be made where there is one:
 //
 //	f := forecast.New(forecast.Options{Tool: known, Learn: true})
-//	s := f.Begin(false)
+//	s := f.Begin(rand.Uint64(), false)
 //	s.Call(forecast.Call{ID: 1, Turn: 1, Tool: "list_issues", Arguments: `{"owner":"a"}`, At: now})
 //	text, structured := forecast.Read(answer, false)
 //	s.Result(forecast.Result{ID: 1, Text: text, Structured: structured, Size: len(answer), At: now})

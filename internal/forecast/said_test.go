@@ -65,7 +65,7 @@ func TestTextIsNotDisclosed(t *testing.T) {
 	rules = append(rules, valuemodel.Rule{Pattern: "u/fetch", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}})
 	o := resolve(t, valuemodel.Upstream{Name: "u"}, rules, "list", "", "fetch", "")
 	f := forecast.New(forecast.Options{Tool: o.tool})
-	s := f.Begin(false)
+	s := f.Begin(1, false)
 	s.Call(forecast.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
 	s.Result(forecast.Result{ID: 1, Text: []byte("https://x.y/secret")})
 	for _, g := range s.Guesses(time.Unix(1e9, 0)) {
@@ -85,7 +85,7 @@ func TestBeyondOneMaximumAnotherMayCall(t *testing.T) {
 	rules := []valuemodel.Rule{reading("u/list", one, two), reading("u/get")}
 	o := resolve(t, valuemodel.Upstream{Name: "u"}, rules, "list", "", "get", "")
 	f := forecast.New(forecast.Options{Tool: o.tool})
-	s := f.Begin(false)
+	s := f.Begin(1, false)
 	s.Call(forecast.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
 	s.Result(forecast.Result{ID: 1, Text: []byte("[7,8,9]")})
 	got := map[string]float64{}

@@ -27,12 +27,13 @@ type Session struct {
 // trigger is a call that others may follow.
 type trigger struct{ tool, arguments string }
 
-// Begin starts a session. In a lone one several conversations cannot be told
+// Begin starts a session. Its id tells it from those of all processes that share what
+// is learned, and is the same whenever that session begins again. In a lone one several conversations cannot be told
 // apart, as on a connection without state: only what follows from the newest
 // answer is foreseen, and nothing is learned but how long calls take and how large
 // their answers are.
-func (f *Forecast) Begin(lone bool) *Session {
-	return &Session{f: f, p: f.m.Begin(lone), open: map[uint64]trigger{}}
+func (f *Forecast) Begin(id uint64, lone bool) *Session {
+	return &Session{f: f, p: f.m.Begin(id, lone), open: map[uint64]trigger{}}
 }
 
 // Call is one call that was made. Its arguments need not be canonical.

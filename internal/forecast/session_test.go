@@ -127,7 +127,7 @@ func TestLone(t *testing.T) {
 		"list", "", "get", "", "files", "", "read", "")
 	f := forecast.New(forecast.Options{Tool: o.tool, Learn: true})
 	p := play(f)
-	p.s = f.Begin(true)
+	p.s = f.Begin(1, true)
 	p.call("list", `{}`, `{"n":7}`)
 	if got := made(p.guesses(), "get"); len(got) != 1 {
 		t.Errorf("from the newest answer: got %v, want one", got)

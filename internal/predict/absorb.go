@@ -27,6 +27,9 @@ func (m *Model) absorb(o *Model) {
 			m.absorbTemplate(t)
 		}
 	}
+	for h, w := range o.withheld {
+		m.withhold(h, w)
+	}
 	for h, f := range o.constants {
 		if m.constants[h] == nil {
 			m.constants[h] = &few{}
@@ -64,10 +67,17 @@ func (m *Model) absorbTemplate(t *template) {
 	case i >= 0:
 		known[i].support = known[i].support.plus(t.support)
 		known[i].deepest = max(known[i].deepest, t.deepest)
+		known[i].owners = known[i].owners.plus(t.owners)
 	case m.room(known):
 		c := *t
 		c.support = tally{n: t.support.n}
+		if w, ok := m.withheld[t.id]; ok {
+			c.owners, c.support = w.owners.plus(t.owners), w.support.plus(t.support)
+			delete(m.withheld, t.id)
+		}
 		m.keep(&c)
+	case t.private():
+		m.withhold(t.id, withheld{*t.owners, t.support})
 	}
 }
 
@@ -84,10 +94,6 @@ func (f *few) plus(o *few) {
 			f.values[i].in = f.values[i].in.plus(v.in)
 		}
 	}
-}
-
-func (i seenIn) plus(o seenIn) seenIn {
-	return seenIn{sessions: i.sessions + o.fresh, last: max(i.last, o.last)}
 }
 
 func (t *toolStats) plus(o *toolStats) {

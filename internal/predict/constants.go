@@ -3,10 +3,9 @@ package predict
 import "slices"
 
 const (
-	maxConstants  = 8192 // arguments
-	maxFew        = 24   // values remembered for one argument
-	fixedSessions = 3    // sessions in which a value was seen before it counts as always the same
-	fixedShare    = 20   // and one in as many of all uses
+	maxConstants = 8192 // arguments
+	maxFew       = 24   // values remembered for one argument
+	fixedShare   = 20   // a public value counts as always the same if it is one in as many of all uses
 )
 
 // few are the values that an argument has most often.
@@ -21,7 +20,7 @@ type often struct {
 	in    seenIn
 }
 
-func (m *Model) learnConstants(tool string, slots []slot, session int) {
+func (m *Model) learnConstants(tool string, slots []slot, session uint64) {
 	for _, a := range slots {
 		if a.value.kind == word || len(a.value.text) > 120 || secret([]slot{a}) {
 			continue
@@ -35,11 +34,11 @@ func (m *Model) learnConstants(tool string, slots []slot, session int) {
 		if f == nil {
 			continue
 		}
-		f.learn(a.value.hash(), int32(session))
+		f.learn(a.value.hash(), session)
 	}
 }
 
-func (f *few) learn(v hash, session int32) {
+func (f *few) learn(v hash, session uint64) {
 	f.total = f.total.more(1)
 	i := slices.IndexFunc(f.values, func(o often) bool { return o.value == v })
 	if i < 0 {
@@ -80,29 +79,10 @@ func (m *Model) fixed(tool string, a slot) bool {
 	h := a.value.hash()
 	for _, o := range f.values {
 		if o.value == h {
-			return o.in.sessions >= fixedSessions && o.n.n*fixedShare >= f.total.n
+			return o.in.public() && o.n.n*fixedShare >= f.total.n
 		}
 	}
 	return false
-}
-
-// seenIn counts sessions.
-type seenIn struct {
-	sessions int32
-	last     int32                // number of the newest one
-	fresh    int32                // sessions since the state was loaded
-	recent   [fixedSessions]int32 // the last ones: sessions that take turns are not more for it
-}
-
-func (i *seenIn) see(session int32) {
-	if slices.Contains(i.recent[:], session) {
-		return
-	}
-	copy(i.recent[1:], i.recent[:])
-	i.recent[0] = session
-	i.last = max(i.last, session)
-	i.sessions++
-	i.fresh++
 }
 
 func (v scalar) hash() hash { return seed.num(int(v.kind)).str(v.text) }

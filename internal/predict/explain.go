@@ -62,7 +62,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 			continue
 		}
 		done[t.id] = true
-		s.m.support(t, rank)
+		s.m.support(s, t, rank)
 	}
 }
 

@@ -30,6 +30,9 @@ func (m *Model) Weight(trigger, target string) float64 {
 	return float64(most)
 }
 
+// Sessions is how many sessions were begun.
+func (m *Model) Sessions() uint64 { return uint64(m.sessions) }
+
 // Line is a state of some records.
 func Line(bodies ...string) []byte {
 	var b bytes.Buffer

@@ -122,7 +122,7 @@ func (sc *scene) trigger(e *event, out []ground) []ground {
 		return out
 	}
 	for _, t := range sc.s.m.templates[e.symbol] {
-		if t.support.n < minSupport || e.turn != sc.s.turn && !t.anchored || !sc.target(t.target) {
+		if t.support.n < minSupport || !t.mayFollow(sc.s.id) || e.turn != sc.s.turn && !t.anchored || !sc.target(t.target) {
 			continue
 		}
 		list, size := t.list(e)

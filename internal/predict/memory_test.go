@@ -39,7 +39,7 @@ func newWorld() *world {
 
 // session makes some calls; every few of them it is asked what comes next.
 func (w *world) session(m *predict.Model, calls, every int) {
-	s := m.Begin(false)
+	s := m.Begin(w.random.Uint64(), false)
 	result := 0
 	for i := range uint64(calls) {
 		tool := w.random.IntN(worldTools)

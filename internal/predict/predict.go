@@ -11,7 +11,7 @@
 // one calibrated probability.
 //
 //	m := predict.New(predict.Options{Target: readOnly})
-//	s := m.Begin(false)
+//	s := m.Begin(rand.Uint64(), false)
 //	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list_issues", Arguments: `{"owner":"a"}`, At: now})
 //	s.Result(predict.Result{ID: 1, Values: predict.Extract(body, nil), At: now})
 //	for _, c := range s.Candidates(now) { … }
@@ -50,6 +50,7 @@ type Model struct {
 	mixers    map[hash]*weights      // tool and circumstances → weights
 	templates map[string][]*template // symbol of the trigger → templates
 	kept      int                    // templates in all
+	withheld  map[hash]withheld      // template that is private and not among those → what is kept of it
 	constants map[hash]*few          // tool and argument → its values
 	order     order
 	tools     map[string]*toolStats
@@ -93,7 +94,7 @@ func New(opt Options) *Model {
 		opt.ShadowLabels = 5
 	}
 	return &Model{
-		opt: opt, counts: newCounts(), mixers: map[hash]*weights{}, templates: map[string][]*template{},
+		opt: opt, counts: newCounts(), mixers: map[hash]*weights{}, templates: map[string][]*template{}, withheld: map[hash]withheld{},
 		constants: map[hash]*few{}, order: newOrder(), tools: map[string]*toolStats{},
 		edges: map[edgeName]*edge{}, bars: map[string]string{},
 	}

@@ -19,10 +19,14 @@ type player struct {
 	now  time.Time
 }
 
+// began is when every session begins.
+var began = time.Unix(1e9, 0)
+
 func reads(tool string) bool { return !strings.HasPrefix(tool, "write") }
 
+// begin begins a session. The same ones are begun in every model.
 func begin(t testing.TB, m *predict.Model) *player {
-	return &player{t: t, m: m, s: m.Begin(false), now: time.Unix(1e9, 0)}
+	return &player{t: t, m: m, s: m.Begin(m.Sessions()+1, false), now: time.Unix(1e9, 0)}
 }
 
 // call makes a call in a turn of its own.

@@ -30,6 +30,11 @@ func (m *Model) take(r *record) {
 			m.keep(t)
 		}
 	}
+	for _, w := range r.Withheld {
+		if len(m.withheld) < maxWithheld && sound(w.Support) {
+			m.withheld[w.H] = withheld{owners{w.seenIn(), min(w.Last, math.MaxInt32)}, tally{n: w.Support}}
+		}
+	}
 	if s := r.Constants; s != nil && len(m.constants) < maxConstants && sound(s.Total) {
 		m.constants[s.H] = s.few()
 	}
@@ -78,6 +83,9 @@ func (s *savedTemplate) template() (*template, bool) {
 		t.sources = append(t.sources, src.source)
 	}
 	t.seal()
+	if t.owners != nil {
+		t.owners.in = everyone() // else it would not be here
+	}
 	return t, true
 }
 
@@ -100,7 +108,7 @@ func (s *savedConstants) few() *few {
 	f := &few{total: tally{n: s.Total}}
 	for _, v := range s.Values[:min(len(s.Values), maxFew)] {
 		if sound(v.N) {
-			f.values = append(f.values, often{v.H, tally{n: v.N}, seenIn{sessions: v.Sessions, last: v.Last}})
+			f.values = append(f.values, often{v.H, tally{n: v.N}, v.seenIn()})
 		}
 	}
 	return f

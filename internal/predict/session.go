@@ -9,7 +9,8 @@ import (
 // Session is one conversation with the upstream.
 type Session struct {
 	m             *Model
-	number        int
+	id            uint64 // in all processes
+	number        int    // in this model
 	lone          bool
 	turn          int
 	begun         bool              // a call was made
@@ -27,13 +28,16 @@ type Session struct {
 	supposed      *event // a call that is thought through and was not made; its arguments go before carry, touched and asked
 }
 
-// Begin starts a session. A lone one is shared by several conversations, as a
-// connection without state is: candidates follow from the one call whose result
-// came last, and nothing but sizes and latencies is learned.
-func (m *Model) Begin(lone bool) *Session {
+// Begin starts a session. Its id tells it from those of all processes that share a
+// state, and says nothing else of it: values are not told to others before they were
+// seen in several. A session that begins again has the same one. A lone session is
+// shared by several conversations, as a connection without state is: candidates
+// follow from the one call whose result came last, and nothing but sizes and
+// latencies is learned.
+func (m *Model) Begin(id uint64, lone bool) *Session {
 	m.sessions++
 	return &Session{
-		m: m, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: map[hash]bool{},
+		m: m, id: id, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: map[hash]bool{},
 		asked: map[hash]int{}, pending: map[hash]*pending{}, past: []string{"^"},
 	}
 }
@@ -80,7 +84,7 @@ func (s *Session) Call(c Call) {
 	}
 	s.confirm(key, c.Tool, c.At)
 	if ok && !s.m.opt.Static && s.m.opt.Target(c.Tool) {
-		s.m.learnConstants(c.Tool, slots, s.number)
+		s.m.learnConstants(c.Tool, slots, s.id)
 		if s.asked[key] == 0 {
 			s.explain(c.Tool, pieces, slots)
 		}

@@ -46,7 +46,7 @@ func state(t testing.TB, m *predict.Model) []byte {
 // it, and by nothing of the other.
 func TestLone(t *testing.T) {
 	m := taught(t)
-	p := &player{t: t, m: m, s: m.Begin(true), now: time.Unix(1e9, 0)}
+	p := &player{t: t, m: m, s: m.Begin(1<<32, true), now: time.Unix(1e9, 0)}
 	p.s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: `{"n":1}`, At: p.now})
 	p.s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: `{"id":"id-500"}`, At: p.now})
 	if got := p.s.Candidates(p.now); len(got) != 0 {
@@ -84,7 +84,7 @@ func TestLoneTeachesNothing(t *testing.T) {
 	}
 	play := func(lone bool) string {
 		m := taught(t)
-		p := &player{t: t, m: m, s: m.Begin(lone), now: time.Unix(1e9, 0)}
+		p := &player{t: t, m: m, s: m.Begin(1<<32, lone), now: time.Unix(1e9, 0)}
 		for i := range 20 {
 			p.call("list", fmt.Sprintf(`{"n":%d}`, i), items(i))
 			p.s.Candidates(p.now)
@@ -219,7 +219,7 @@ func FuzzSession(f *testing.F) {
 			t.Skip()
 		}
 		m := predict.New(predict.Options{Target: reads, MaxAge: time.Minute})
-		sessions := []*predict.Session{m.Begin(false), m.Begin(true)}
+		sessions := []*predict.Session{m.Begin(1, false), m.Begin(2, true)}
 		now := time.Unix(1e9, 0)
 		for i, b := range steps {
 			s, n, n64 := sessions[int(b>>3)%len(sessions)], int(b>>4), uint64(i)
@@ -245,7 +245,7 @@ func FuzzSession(f *testing.F) {
 			case 7:
 				if n > 12 {
 					s.End()
-					sessions[int(b>>3)%len(sessions)] = m.Begin(n%2 == 0)
+					sessions[int(b>>3)%len(sessions)] = m.Begin(uint64(i)+3, n%2 == 0)
 				}
 				m.Trial("get", n > 0)
 			}

@@ -11,11 +11,11 @@ import (
 )
 
 // version is the first record of a state. Another one is not read.
-const version = 2
+const version = 3
 
 // record is one line of a state: a checksum, a space and this as JSON. Only one
-// member is set. Values that only one session used are there as hashes alone, and
-// what looks like a secret is not there at all.
+// member is set. What fewer sessions used than make it public is there as hashes alone,
+// and what looks like a secret is not there at all.
 type record struct {
 	Version   int             `json:"v,omitempty"`
 	Sessions  int             `json:"sessions,omitempty"`
@@ -23,6 +23,7 @@ type record struct {
 	Order     []savedOrder    `json:"order,omitempty"`
 	Mixer     *savedMixer     `json:"mixer,omitempty"`
 	Template  *savedTemplate  `json:"template,omitempty"`
+	Withheld  []savedWithheld `json:"withheld,omitempty"`
 	Constants *savedConstants `json:"constants,omitempty"`
 	Tool      *savedTool      `json:"tool,omitempty"`
 	Edge      *savedEdge      `json:"edge,omitempty"`
@@ -66,10 +67,19 @@ type (
 		Values []savedValue `json:"values"`
 	}
 	savedValue struct {
-		H        hash    `json:"h"`
-		N        float32 `json:"n"`
-		Sessions int32   `json:"sessions"`
-		Last     int32   `json:"last"`
+		H hash    `json:"h"`
+		N float32 `json:"n"`
+		savedSeen
+	}
+	savedWithheld struct {
+		H       hash    `json:"h"`
+		Support float32 `json:"support"`
+		Last    int     `json:"last"`
+		savedSeen
+	}
+	savedSeen struct {
+		Sessions []uint64 `json:"in,omitempty"` // fewer than make it public
+		Public   bool     `json:"public,omitempty"`
 	}
 	savedTool struct {
 		Name    string         `json:"name"`
@@ -140,6 +150,9 @@ func (m *Model) save(w io.Writer) {
 			}
 		}
 	}
+	for some := range slices.Chunk(m.withholds(), perLine) {
+		put(record{Withheld: some})
+	}
 	for _, h := range slices.Sorted(maps.Keys(m.constants)) {
 		put(record{Constants: m.constants[h].saved(h)})
 	}
@@ -181,12 +194,12 @@ func (m *Model) saveCounts(put func(record)) {
 // saved is a template as it is kept; false if it holds a value that may not be.
 func (t *template) saved() (savedTemplate, bool) {
 	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, nil, t.driver, t.support.n, t.deepest}
-	if slices.ContainsFunc(t.pieces, secretText) {
+	if t.private() || slices.ContainsFunc(t.pieces, secretText) {
 		return r, false
 	}
 	for i := range t.sources {
 		s := t.sources[i]
-		if s.tells() || t.support.n < minSupport && s.Dir == constant {
+		if s.tells() {
 			return r, false
 		}
 		r.Sources = append(r.Sources, savedSource{s, s.Value.text, s.Value.kind})
@@ -205,7 +218,7 @@ func (w *weights) saved(set hash) *savedMixer {
 func (f *few) saved(h hash) *savedConstants {
 	r := &savedConstants{H: h, Total: f.total.n}
 	for _, o := range f.values {
-		r.Values = append(r.Values, savedValue{o.value, o.n.n, o.in.sessions, o.in.last})
+		r.Values = append(r.Values, savedValue{o.value, o.n.n, o.in.saved()})
 	}
 	return r
 }
@@ -224,7 +237,7 @@ func (m *Model) load(stored []byte) error {
 		case !ok:
 			bad++
 		case lines == 1 && r.Version != version:
-			return fmt.Errorf("state: version %d, want %d", r.Version, version)
+			return fmt.Errorf("state: version %d, want %d: learning begins anew", r.Version, version)
 		case r.Version == version:
 			known = true
 		case known:

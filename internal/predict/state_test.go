@@ -126,11 +126,11 @@ func TestStateIsReproducible(t *testing.T) {
 // A state of another version is named with the one that is wanted, and learning
 // begins anew.
 func TestOtherVersion(t *testing.T) {
-	old := predict.Line(`{"v":1}`, `{"sessions":9}`, `{"call":{"h":1,"n":2,"sessions":2,"last":1}}`)
+	old := predict.Line(`{"v":2}`, `{"sessions":9}`, `{"constants":{"h":1,"total":2,"values":[{"h":1,"n":2,"sessions":2,"last":1}]}}`)
 	m := model()
 	next, err := m.Merge(old)
-	if err == nil || !strings.Contains(err.Error(), "1") || !strings.Contains(err.Error(), "2") {
-		t.Errorf("got error %v, want one that names versions 1 and 2", err)
+	if err == nil || !strings.Contains(err.Error(), "version 2, want 3") {
+		t.Errorf("got error %v, want one that names versions 2 and 3", err)
 	}
 	learn(t, m, 0, 15)
 	if next, err = m.Merge(next); err != nil {
@@ -224,7 +224,7 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		_, body, _ := strings.Cut(strings.TrimSpace(line), " ")
 		m := model()
-		m.Merge(predict.Line(`{"v":2}`, body))
+		m.Merge(predict.Line(`{"v":3}`, body))
 		learn(t, m, 0, 2)
 		m.Merge(nil)
 	})

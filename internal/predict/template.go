@@ -23,10 +23,11 @@ type template struct {
 	pieces   []string
 	kinds    []kind
 	sources  []source
-	anchored bool  // an argument comes from the trigger
-	driver   int   // the argument whose source is a list with a candidate for each value; -1
-	support  tally // calls it explained, newer ones counting more
-	deepest  int   // the highest rank that was right
+	anchored bool    // an argument comes from the trigger
+	driver   int     // the argument whose source is a list with a candidate for each value; -1
+	support  tally   // calls it explained, newer ones counting more
+	deepest  int     // the highest rank that was right
+	owners   *owners // of a value that it holds; nil: it holds none but constants
 }
 
 func newTemplate(trigger, target string, pieces []string, slots []slot, sources []source) *template {
@@ -89,6 +90,9 @@ func find(l *list, s *source, e *event, v scalar) int {
 func (t *template) seal() {
 	t.id = t.hash()
 	t.anchored = slices.ContainsFunc(t.sources, func(s source) bool { return s.anchored() })
+	if t.personal() {
+		t.owners = &owners{}
+	}
 }
 
 // list is the place of the list that drives a template in a call's result, and how
@@ -118,8 +122,8 @@ func (t *template) hash() hash {
 // context is where the outcomes of a template's candidates count.
 func (t *template) context() hash { return seed.num(2).mix(t.id) }
 
-// support counts that a template would have produced a call that was made.
-func (m *Model) support(t *template, rank int) {
+// support counts that a template would have produced a call that a session made.
+func (m *Model) support(s *Session, t *template, rank int) {
 	known := m.templates[t.trigger]
 	if len(known) == 0 && !m.room(known) {
 		return
@@ -129,11 +133,14 @@ func (m *Model) support(t *template, rank int) {
 		if o.id == t.id {
 			o.support = o.support.more(1)
 			o.deepest = max(o.deepest, min(rank, maxRank-1))
+			o.seenBy(s)
 			return
 		}
 	}
 	t.own(known)
 	t.support, t.deepest = tally{1, 1}, min(rank, maxRank-1)
+	m.recall(t)
+	t.seenBy(s)
 	if m.room(known) {
 		m.keep(t)
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -40,6 +41,7 @@ type session struct {
 	out        outlet       // for what belongs to no request; nil: the client listens to nothing else
 	pooled     bool         // its requests come from clients that know nothing of each other: ids may clash
 	recordName string       // its name in the record
+	learnedAs  uint64       // its name where it is learned which session said what: none that stands anywhere else
 	unforeseen atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
 	numbered   atomic.Int64 // calls and guesses so far
 	turns      turns
@@ -95,7 +97,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
-		recordName: recordID(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
+		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
 		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
 		inflight: make(map[string]*exchange),
 		asked:    make(map[string]chan jsonrpc.Message),

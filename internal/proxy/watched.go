@@ -59,7 +59,7 @@ func (v *watched) on(o *outlook) *side {
 	f := v.sides[known]
 	if f == nil {
 		f = &side{
-			Session: o.forecast.Begin(v.s.delivered == nil), // several clients: none can be told from another
+			Session: o.forecast.Begin(v.s.learnedAs, v.s.delivered == nil), // several clients: none can be told from another
 			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
 		}
 		v.sides[known] = f

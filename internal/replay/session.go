@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // Session is one recorded session.
 type Session struct {
 	ID    string
+	mark  uint64    // tells it from the sessions of all traces
 	turns [][]*made // calls of one turn were made together
 	calls int
 	later map[exact][]*made // the same, by call, in order
@@ -39,7 +41,7 @@ func Sessions(calls []Call) []*Session {
 		c := &calls[i]
 		s := at[c.Session]
 		if s == nil {
-			s = &Session{ID: c.Session, later: make(map[exact][]*made)}
+			s = &Session{ID: c.Session, mark: rand.Uint64(), later: make(map[exact][]*made)}
 			at[c.Session] = s
 			all = append(all, s)
 		}

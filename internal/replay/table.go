@@ -40,7 +40,7 @@ func newTable(p *Player, s *Session, arms []*arm) *table {
 	s.lay(p.o.Think, latency)
 	t.began = p.starts(s)
 	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.Source == Forecast }) {
-		t.learner = p.learner().Begin(false)
+		t.learner = p.learner().Begin(s.mark, false)
 	}
 	for _, a := range arms {
 		t.seats = append(t.seats, a.seat(t))

@@ -265,7 +265,7 @@ func TestLearned(t *testing.T) {
 	state := func() []byte {
 		m := predict.New(predict.Options{Target: func(tool string) bool { return tool == "get" }})
 		for i := range 40 {
-			s := m.Begin(false)
+			s := m.Begin(uint64(i), false)
 			at := began.Add(time.Duration(i) * time.Hour)
 			s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: fmt.Sprintf(`{"owner":"o%d"}`, i), At: at})
 			s.Result(predict.Result{ID: 1, Values: predict.Extract(fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), nil), At: at})

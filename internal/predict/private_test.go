@@ -1,0 +1,187 @@
+package predict_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/predict"
+)
+
+// public is in how many sessions a value must have been seen before others may be
+// told.
+const public = 3
+
+// secrets are the values of each kind that the sessions of a household use, and who
+// has used them.
+type secrets struct {
+	usedBy map[string]map[uint64]bool // value → sessions
+}
+
+// kinds are the ways in which a value comes into arguments. Each makes two calls: one
+// with a result, and one that follows it and has the value in it.
+var kinds = []func(p *player, n int, value string){
+	func(p *player, n int, value string) { // beside what was read off a result
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
+		p.call("get", fmt.Sprintf(`{"id":"id-%d","mode":%q}`, n, value), "x")
+	},
+	func(p *player, n int, value string) { // alone
+		p.call("open", fmt.Sprintf(`{"n":%d}`, 10+n), "x")
+		p.call("use", fmt.Sprintf(`{"mode":%q}`, value), "x")
+	},
+	func(p *player, n int, value string) { // the directory of what a result named
+		p.call("find", fmt.Sprintf(`{"q":"q%d"}`, n), fmt.Sprintf("file%d.go\nother%d.go", n, n))
+		p.call("read", fmt.Sprintf(`{"path":"/%s/file%d.go"}`, value, n), "x")
+	},
+	func(p *player, n int, value string) { // the end of a name
+		p.call("look", fmt.Sprintf(`{"name":"document-%d"}`, n), "x")
+		p.call("see", fmt.Sprintf(`{"name":"document-%d%s"}`, n, value), "x")
+	},
+	func(p *player, n int, value string) { // the name of a member
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
+		p.call("put", fmt.Sprintf(`{"of":{%q:"id-%d"}}`, "@"+value, n), "x")
+	},
+	func(p *player, n int, value string) { // the name of a member of the call it follows
+		p.call("put", fmt.Sprintf(`{"of":{%q:"name-%d"}}`, "@"+value, n), "x")
+		p.call("got", fmt.Sprintf(`{"name":"name-%d"}`, n), "x")
+	},
+}
+
+// value is one of the values of a kind. None is part of another.
+func value(kind, nth int) string { return fmt.Sprintf("v%c%cw", 'a'+kind, 'a'+nth) }
+
+func (s *secrets) use(session uint64, value string) {
+	if s.usedBy[value] == nil {
+		s.usedBy[value] = make(map[uint64]bool)
+	}
+	s.usedBy[value][session] = true
+}
+
+// told are the values in a text that a session may not be told; session 0 has used
+// none.
+func (s *secrets) told(in string, session uint64) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.usedBy)), func(value string) bool {
+		by := s.usedBy[value]
+		return len(by) >= public || by[session] || !strings.Contains(in, value)
+	})
+}
+
+// What fewer sessions used than make it public stands in no state and is proposed to
+// no other, whichever processes the sessions were in, however often they began again,
+// and in whatever order what was learned is merged, lost and read again.
+func TestPrivateStaysPrivate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := secrets{usedBy: make(map[string]map[uint64]bool)}
+		models := []*predict.Model{model(), model(), model()}
+		players := make(map[[2]uint64]*player) // process and session → its end of it
+		var state []byte
+		n := 0
+		check := func(p *player, id uint64) {
+			candidates := append(p.s.Candidates(p.now), p.s.Suppose("list", fmt.Sprintf(`{"n":%d}`, n), predict.Extract([]byte(`{"id":"id-77"}`), nil), nil, p.now)...)
+			for _, c := range candidates {
+				if told := s.told(c.Arguments, id); len(told) > 0 {
+					t.Fatalf("session %d is told %v, of %v: %s %s", id, told, s.usedBy[told[0]], c.Tool, c.Arguments)
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"calls": func(t *rapid.T) {
+				at := rapid.IntRange(0, len(models)-1).Draw(t, "process")
+				id := rapid.Uint64Range(1, 5).Draw(t, "session")
+				kind := rapid.IntRange(0, len(kinds)-1).Draw(t, "kind")
+				v := value(kind, rapid.IntRange(0, 1).Draw(t, "value"))
+				p := players[[2]uint64{uint64(at), id}]
+				if p == nil {
+					p = &player{m: models[at], s: models[at].Begin(id, false), now: began}
+					players[[2]uint64{uint64(at), id}] = p
+				}
+				for range rapid.IntRange(1, 3).Draw(t, "times") {
+					n++
+					s.use(id, v)
+					kinds[kind](p, n, v)
+					check(p, id)
+				}
+			},
+			"merge": func(t *rapid.T) {
+				m := models[rapid.IntRange(0, len(models)-1).Draw(t, "process")]
+				next, commit, err := m.Join(state)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if told := s.told(string(next), 0); len(told) > 0 {
+					t.Fatalf("the state holds %v, of %v:\n%s", told, s.usedBy[told[0]], next)
+				}
+				if rapid.IntRange(0, 4).Draw(t, "written") > 0 {
+					state = next
+					commit()
+				}
+			},
+			"begin again": func(t *rapid.T) {
+				at := rapid.IntRange(0, len(models)-1).Draw(t, "process")
+				id := rapid.Uint64Range(1, 5).Draw(t, "session")
+				if p := players[[2]uint64{uint64(at), id}]; p != nil {
+					p.s.End()
+					p.s = models[at].Begin(id, false)
+				}
+			},
+			"restart": func(t *rapid.T) {
+				at := rapid.IntRange(0, len(models)-1).Draw(t, "process")
+				models[at] = model()
+				for key := range players {
+					if key[0] == uint64(at) {
+						delete(players, key)
+					}
+				}
+				if _, err := models[at].Merge(state); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+	})
+}
+
+// What three sessions used is told to a fourth, whichever processes they were in.
+func TestPublicTravels(t *testing.T) {
+	for kind, use := range kinds {
+		var state []byte
+		for id := range uint64(public + 1) {
+			m := model()
+			if _, err := m.Merge(state); err != nil {
+				t.Fatal(err)
+			}
+			p := &player{t: t, m: m, s: m.Begin(id+1, false), now: began}
+			if told := strings.Contains(string(state), value(kind, 0)); told != (id == public) {
+				t.Errorf("kind %d: after %d sessions it stands in the state: %v", kind, id, told)
+			}
+			if id < public {
+				for n := range 2 {
+					use(p, int(10*id)+n, value(kind, 0))
+				}
+			}
+			state, _ = m.Merge(state)
+		}
+	}
+}
+
+// A session goes on with what it said itself.
+func TestOwnValuesAreOnesOwn(t *testing.T) {
+	m := model()
+	p := begin(t, m)
+	for n := range 4 {
+		kinds[2](p, n, value(2, 0))
+	}
+	p.call("find", `{"q":"q9"}`, "file9.go\nother9.go")
+	want := fmt.Sprintf(`{"path":"/%s/file9.go"}`, value(2, 0))
+	if p.find("read", want).P == 0 {
+		t.Errorf("no candidate read %s in the session whose directory it is", want)
+	}
+	q := begin(t, m)
+	q.call("find", `{"q":"q9"}`, "file9.go\nother9.go")
+	if got := q.find("read", want); got.P != 0 {
+		t.Errorf("another session is told %+v", got)
+	}
+}
