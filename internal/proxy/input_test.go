@@ -30,6 +30,31 @@ func TestArgumentsAbsentOrNull(t *testing.T) {
 	}
 }
 
+// A batch holds messages and no other batch, however deep it is nested: each of its
+// elements is looked at once more, and none twice.
+func TestBatchInBatch(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "a"})
+	const ping = `{"jsonrpc":"2.0","id":"in","method":"ping"}`
+	for name, inner := range map[string]string{
+		"empty": `[]`, "one": `[` + ping + `]`, "deep": strings.Repeat("[", 9000) + ping + strings.Repeat("]", 9000),
+	} {
+		c := attach(t, start(t, options(up)), handshake)
+		c.request("initialize", `{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}`)
+		refused, answered := make(chan jsonrpc.Message, 1), make(chan jsonrpc.Message, 1)
+		c.mu.Lock()
+		c.waiting["null"], c.waiting[`"out"`] = refused, answered
+		c.mu.Unlock()
+		c.send(`[` + inner + `,{"jsonrpc":"2.0","id":"out","method":"ping"}]`)
+		if code, _ := errorOf(t, await(t, refused)); code != jsonrpc.CodeInvalidRequest {
+			t.Errorf("%s: got code %d", name, code)
+		}
+		if m := await(t, answered); m.Error != nil {
+			t.Errorf("%s: got %s", name, m.Raw)
+		}
+		c.hangUp() // an answer to what is within would be one to what was not asked
+	}
+}
+
 // What is no good request is refused with the right error and logged once, and
 // the next request is answered.
 func TestBadInput(t *testing.T) {

@@ -102,19 +102,24 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 	}
 }
 
-// take parses one line, or each message of a batch, and serves it.
+// take serves the message of a line, or each of a batch.
 func (s *session) take(line []byte, to outlet) {
 	if line[0] == '[' && s.batches() && jsonrpc.Valid(line) {
 		empty := true
 		for raw := range jsonrpc.Elements(line) {
 			empty = false
-			s.take(raw, to)
+			s.takeMessage(raw, to)
 		}
 		if empty {
 			s.refuse(to, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "empty batch"})
 		}
 		return
 	}
+	s.takeMessage(line, to)
+}
+
+// takeMessage parses a message and serves it. An array is none: a batch holds no others.
+func (s *session) takeMessage(line []byte, to outlet) {
 	m, err := jsonrpc.Parse(line)
 	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		s.misread(m, line, bad, to)
