@@ -78,12 +78,18 @@ type Stats struct {
 	Prefetch Foreseen          `json:"prefetch"`
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
+	Repaired map[string]int64  `json:"repaired"` // upstream → its messages in which invalid UTF-8 was replaced; those without any are left out
 }
 
 // Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
 	sessions, _ := s.all()
-	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats()}
+	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Repaired: make(map[string]int64)}
+	for _, m := range s.policy.Load().members {
+		if n := m.up.Repaired(); n > 0 {
+			out.Repaired[m.Spec.Name] = n
+		}
+	}
 	out.Prefetch = s.foresight.stats(out.Store.Prefetch)
 	return out
 }

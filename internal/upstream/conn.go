@@ -61,6 +61,8 @@ type conn struct {
 	next    atomic.Int64
 	rubbish atomic.Int64 // messages that were none
 
+	repaired *atomic.Int64 // messages that could be read only when repaired; of all the upstream's connections
+
 	mu       sync.Mutex
 	waiting  map[int64]*pending
 	late     *simplelru.LRU[int64, func()] // id of a request given up → its Late; nil: none was
@@ -80,6 +82,8 @@ func newConn(name string, log *slog.Logger, mask *secret.Masker, listener Listen
 		done:    make(chan struct{}),
 		waiting: make(map[int64]*pending),
 		asked:   make(map[string]asked),
+
+		repaired: new(atomic.Int64),
 	}
 }
 
@@ -89,7 +93,7 @@ func (c *conn) sink() sink {
 		c.message(m, stream)
 	}
 	return sink{
-		message: message, lost: c.lost, garbage: c.garbage,
+		message: message, lost: c.lost, repaired: c.noteRepair, garbage: c.garbage,
 		limited: c.limited, gap: c.gap, forgot: c.forgot, closed: c.closed,
 	}
 }
@@ -218,6 +222,13 @@ func (c *conn) limited(id int64, retryAfter string) {
 
 // forgot: the server began anew without a word.
 func (c *conn) forgot() { c.stirred("session") }
+
+// noteRepair counts a message that was repaired.
+func (c *conn) noteRepair() {
+	if c.repaired.Add(1) == 1 {
+		c.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", c.name)
+	}
+}
 
 func (c *conn) garbage(head []byte, err error) {
 	level := slog.LevelWarn

@@ -154,15 +154,19 @@ func mediaType(resp *http.Response) string {
 // messages parses what an event or a body holds: one message, or in revision
 // 2025-03-26 an array of them. It blanks the line ends in data, which a message
 // must not have.
-func messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
+func (s *sink) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
 	return func(yield func(jsonrpc.Message, error) bool) {
 		jsonrpc.Flatten(data)
 		data = bytes.TrimSpace(data)
-		if len(data) == 0 || data[0] != '[' || !jsonrpc.Valid(data) {
-			yield(jsonrpc.Parse(data))
+		var batch []byte
+		if len(data) > 0 && data[0] == '[' {
+			batch = s.batch(data)
+		}
+		if batch == nil {
+			yield(s.parse(data))
 			return
 		}
-		for element := range jsonrpc.Elements(data) {
+		for element := range jsonrpc.Elements(batch) {
 			if !yield(jsonrpc.Parse(element)) {
 				return
 			}

@@ -60,12 +60,13 @@ func (e *ear) hear(s said) {
 
 func (e *ear) sink() sink {
 	return sink{
-		message: func(m jsonrpc.Message, stream int64) { e.hear(said{what: "message", msg: m, stream: stream}) },
-		lost:    func(id int64, err error) { e.hear(said{what: "lost", id: id, err: err}) },
-		garbage: func(head []byte, err error) { e.hear(said{what: "garbage", msg: jsonrpc.Message{Raw: head}, err: err}) },
-		gap:     func() { e.hear(said{what: "gap"}) },
-		limited: func(int64, string) {},
-		forgot:  func() {},
+		repaired: func() {},
+		message:  func(m jsonrpc.Message, stream int64) { e.hear(said{what: "message", msg: m, stream: stream}) },
+		lost:     func(id int64, err error) { e.hear(said{what: "lost", id: id, err: err}) },
+		garbage:  func(head []byte, err error) { e.hear(said{what: "garbage", msg: jsonrpc.Message{Raw: head}, err: err}) },
+		gap:      func() { e.hear(said{what: "gap"}) },
+		limited:  func(int64, string) {},
+		forgot:   func() {},
 		closed: func(err error) {
 			e.hear(said{what: "closed", err: err})
 			close(e.over)

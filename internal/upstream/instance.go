@@ -168,6 +168,7 @@ func (u *Upstream) because(err error) []any {
 // how long it could be asked, 0 if never.
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
 	c := newConn(in.up.spec.Name, in.up.log, in.up.mask, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load, in.up.stirred)
+	c.repaired = &in.up.repaired
 	lines, err := in.up.dial(c)
 	if err != nil {
 		return 0, nil, err

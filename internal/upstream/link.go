@@ -36,6 +36,8 @@ type sink struct {
 	message func(m jsonrpc.Message, stream int64)
 	// lost says that the request id will not be answered, and why.
 	lost func(id int64, err error)
+	// repaired says that a message had to be repaired before it could be read.
+	repaired func()
 	// garbage is something that was no JSON-RPC message; the link goes on.
 	garbage func(head []byte, err error)
 	// limited says that the server refuses the request id as one too many, and when

@@ -63,7 +63,7 @@ func (l *sse) stream(ctx context.Context) error {
 				return err
 			}
 		case ev.kind == "message":
-			for m, err := range messages(ev.data) {
+			for m, err := range l.in.messages(ev.data) {
 				if err != nil {
 					l.broken(m, ev.data, err)
 					continue
@@ -128,7 +128,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return l.denied(resp, body)
 	}
-	if m, err := jsonrpc.Parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {
+	if m, err := l.in.parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {
 		l.in.message(m, 0)
 		return nil
 	}

@@ -42,19 +42,20 @@ func deliver(in sink, from *jsonrpc.Buffer) {
 		deliverMessage(in, line, from)
 		return
 	}
-	if !jsonrpc.Valid(line) {
+	batch := in.batch(line)
+	if batch == nil {
 		in.garbage(line, errors.New("not JSON"))
 		return
 	}
-	for message := range jsonrpc.Elements(line) {
+	for message := range jsonrpc.Elements(batch) {
 		deliverMessage(in, message, nil)
 	}
 }
 
 func deliverMessage(in sink, raw []byte, from *jsonrpc.Buffer) {
-	m, err := jsonrpc.Parse(raw)
+	m, err := in.parse(raw)
 	if err == nil {
-		m.Buffer = from
+		m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
 		in.message(m, 0)
 		return
 	}

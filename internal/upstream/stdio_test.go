@@ -57,8 +57,8 @@ var roles = map[string]func(){
 	},
 	"rubbish": func() {
 		fmt.Println("Server listening")
-		fmt.Println(`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\xff" + `"}}`)
-		fmt.Println(`{"jsonrpc":"2.0","id":8,"method":"ask","params":{"text":"` + "\xff" + `"}}`)
+		fmt.Println(`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\t" + `"}}`)
+		fmt.Println(`{"jsonrpc":"2.0","id":8,"method":"ask","params":{"text":"` + "\t" + `"}}`)
 		fmt.Println(`{"jsonrpc":"2.0","id":9,"params":`)
 		fmt.Println(`[{"jsonrpc":"2.0","id":1,"result":{}}, {"jsonrpc":"2.0","method":"note"}]`)
 		fmt.Println(`[{"jsonrpc":"2.0"`)
@@ -133,13 +133,14 @@ type record chan string
 
 func (r record) sink() sink {
 	return sink{
-		message: func(m jsonrpc.Message, _ int64) { r <- "message " + string(m.Raw) },
-		lost:    func(id int64, err error) { r <- fmt.Sprintf("lost %d", id) },
-		garbage: func(head []byte, err error) { r <- fmt.Sprintf("garbage %.23s", head) },
-		gap:     func() { r <- "gap" },
-		limited: func(int64, string) {},
-		forgot:  func() {},
-		closed:  func(err error) { r <- fmt.Sprintf("closed: %v", err) },
+		repaired: func() {},
+		message:  func(m jsonrpc.Message, _ int64) { r <- "message " + string(m.Raw) },
+		lost:     func(id int64, err error) { r <- fmt.Sprintf("lost %d", id) },
+		garbage:  func(head []byte, err error) { r <- fmt.Sprintf("garbage %.23s", head) },
+		gap:      func() { r <- "gap" },
+		limited:  func(int64, string) {},
+		forgot:   func() {},
+		closed:   func(err error) { r <- fmt.Sprintf("closed: %v", err) },
 	}
 }
 

@@ -124,7 +124,7 @@ func (p *streamPost) single(resp *http.Response) error {
 	if err != nil {
 		return p.link.useless(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
-	for m, bad := range messages(body) {
+	for m, bad := range p.link.in.messages(body) {
 		if bad != nil {
 			err = bad
 			continue
@@ -162,7 +162,7 @@ func (p *streamPost) refused(resp *http.Response) error {
 		defer p.hurry().Stop()
 		body, _ = readBody(resp, p.link.opts.maxMessage) // cut off, it is only shown
 		jsonrpc.Flatten(body)
-		if parsed, err := jsonrpc.Parse(body); err == nil && parsed.Error != nil {
+		if parsed, err := p.link.in.parse(body); err == nil && parsed.Error != nil {
 			m = parsed
 		}
 	} else {

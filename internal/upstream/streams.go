@@ -113,7 +113,7 @@ func (p *streamPost) read(body io.Reader, at *cursor) (events int, err error) {
 			continue
 		}
 		answered := p.answered
-		for m, err := range messages(ev.data) {
+		for m, err := range p.link.in.messages(ev.data) {
 			if err == nil {
 				p.deliver(m)
 			} else if id, ok := brokenAnswer(m, ev.data); ok && id == p.id {
@@ -264,7 +264,7 @@ func (l *streamable) hear(body io.Reader, at *cursor) (events int) {
 		if len(ev.data) == 0 || ev.kind != "message" {
 			continue
 		}
-		for m, err := range messages(ev.data) {
+		for m, err := range l.in.messages(ev.data) {
 			if err != nil {
 				l.in.garbage(ev.data, err)
 				continue

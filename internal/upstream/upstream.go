@@ -86,6 +86,8 @@ type Upstream struct {
 	known   atomic.Pointer[Offer]                // the last offer of any instance
 	after   <-chan struct{}                      // Options.After
 
+	repaired atomic.Int64 // messages with invalid UTF-8 in them
+
 	mu        sync.Mutex
 	closed    bool
 	prepared  *instance              // started before any session
@@ -138,6 +140,10 @@ func (s *Spec) masker() *secret.Masker {
 	}
 	return secret.NewMasker(values...)
 }
+
+// Repaired is how many messages of the server had invalid UTF-8 in them, in whose place
+// U+FFFD stands.
+func (u *Upstream) Repaired() int64 { return u.repaired.Load() }
 
 // Prepare starts an instance ahead of the session that will lease it.
 func (u *Upstream) Prepare() {
