@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +22,63 @@ type records chan string
 func (r records) Write(record []byte) (int, error) {
 	r <- string(record)
 	return len(record), nil
+}
+
+// TestReloadOfTheLog changes level and file of a running proxy's log.
+func TestReloadOfTheLog(t *testing.T) {
+	dir := t.TempDir()
+	file, elsewhere := filepath.Join(dir, "c.toml"), filepath.Join(dir, "logs", "a.log")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[log]\nlevel = \"error\"\n")
+	c, err := config.Load(file, unmeant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := make(records, 100)
+	log, output, err := openLog(c.Log, stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	srv := proxy.New(options(c, state.Dir{}, log), nil)
+	defer srv.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { watch(ctx, c, state.Dir{}, log, output, srv) })
+	defer watching.Wait()
+	defer cancel()
+	wantOnStderr := func(want string) {
+		t.Helper()
+		select {
+		case got := <-stderr:
+			if !strings.Contains(got, want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("got nothing logged for 20 s, want %s", want)
+		}
+	}
+
+	write("[log]\nlevel = \"info\"\n")
+	wantOnStderr("configuration reloaded")
+	write(fmt.Sprintf("[log]\nfile = %q\n", filepath.Join(file, "no-folder")))
+	wantOnStderr("the log goes on elsewhere")
+	wantOnStderr("configuration not reloaded; the old one stays")
+	write(fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
+	wantOnStderr("the log goes on elsewhere")
+	write("[log]\n") // the first of the two is applied before the second is read
+	wantOnStderr("configuration reloaded")
+	if text, err := os.ReadFile(elsewhere); err != nil || strings.Count(string(text), "configuration reloaded") != 1 {
+		t.Errorf("got %q and %v, want the one reload that was logged there", text, err)
+	}
 }
 
 // TestReloadKeepsThePolicy changes the file under a running proxy to one whose
@@ -49,7 +107,12 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	log := make(records, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { watch(ctx, c, state.Dir{}, slog.New(slog.NewTextHandler(log, nil)), srv) })
+	logger, output, err := openLog(c.Log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	watching.Go(func() { watch(ctx, c, state.Dir{}, logger, output, srv) })
 	defer watching.Wait()
 	defer cancel()
 	next := func() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -50,11 +50,11 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := openLog(c, stderr)
+	log, output, err := openLog(c.Log, stderr)
 	if err != nil {
 		return err
 	}
-	defer closeLog()
+	defer output.Close()
 	for _, w := range c.Warnings {
 		log.Warn(w.String())
 	}
@@ -100,7 +100,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		var watching sync.WaitGroup
-		watching.Go(func() { watch(ctx, c, dir, log, srv) })
+		watching.Go(func() { watch(ctx, c, dir, log, output, srv) })
 		watching.Go(func() {
 			o.Models.Ready()
 			debug.FreeOSMemory() // that leaves six megabytes of garbage
@@ -212,32 +212,19 @@ func stateDir(c *config.Config) (state.Dir, error) {
 	return state.Open(path)
 }
 
-func openLog(c *config.Config, stderr io.Writer) (log *slog.Logger, closeLog func(), err error) {
-	w, closeLog := stderr, func() {}
-	if c.Log.File != "" {
-		if err := os.MkdirAll(filepath.Dir(c.Log.File), 0o700); err != nil {
-			return nil, nil, err
-		}
-		f, err := os.OpenFile(c.Log.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, nil, hinted{err, "[log] file"}
-		}
-		w, closeLog = f, func() { f.Close() }
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		return nil, nil, err
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), closeLog, nil
-}
-
 // watch applies every new content of the configuration file while ctx lasts.
-func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, srv *proxy.Server) {
+func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, output *logOutput, srv *proxy.Server) {
 	if c.Path == "" {
 		return
 	}
 	now := c
 	err := config.Watch(ctx, c, func(next *config.Config, err error) {
+		if err == nil && next.Log != now.Log {
+			if next.Log.File != now.Log.File {
+				log.Info("the log goes on elsewhere", "path", cmp.Or(next.Log.File, "stderr"))
+			}
+			err = output.apply(next.Log)
+		}
 		if err != nil {
 			log.Error("configuration not reloaded; the old one stays", "err", err)
 			srv.Reject(err)
