@@ -206,6 +206,7 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 	}}
 	x.s.srv.store.Do(joining, x.query, w, func(ctx context.Context, f *dedup.Flight) {
 		leads = true
+		turn.Hold() // its client may give up, and others wait for the flight
 		lead := x.shared(req, f)
 		settle := func(answer upstream.Answer, err error) {
 			own = outcome{answer: answer, err: err}

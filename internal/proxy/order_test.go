@@ -246,6 +246,31 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// A call whose client gives up keeps its place for another that waits for the same
+// answer: what is behind it waits on.
+func TestOrderOfAFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lineUp(t, nil, 0, 0)
+		g := l.enter()
+		l.call(g, "paced", true)
+		synctest.Wait()
+		first := g.begin("paced_read", `{"id":"same"}`)
+		second := g.begin("paced_read", `{"id":"same"}`)
+		write := l.call(g, "free", false)
+		behind := l.call(g, "brisk", true)
+		time.Sleep(time.Second)
+		first.cancel()
+		time.Sleep(time.Minute)
+		l.calls()
+		if write.sentAfter() != "6s" || behind.sentAfter() != "6s" {
+			t.Errorf("a write was sent after %s, a read behind it after %s; want 6s: what is before them was not sent earlier", write.sentAfter(), behind.sentAfter())
+		}
+		if a := second.wait(); a.how() != "joined" {
+			t.Errorf("who waits for the answer got %s", a.how())
+		}
+	})
+}
+
 // Clients make calls as they like, to hosts with tight limits, of a server that may
 // take its time to start, and cancel some. What is sent when is held against the
 // rule.

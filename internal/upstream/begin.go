@@ -46,7 +46,7 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 		}()
 	})
 	if sent {
-		turn.Leave()
+		turn.leave(true)
 	}
 	return sent
 }

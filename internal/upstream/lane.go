@@ -26,6 +26,7 @@ type place struct {
 	host   string        // if it is: the host whose limit it goes by
 	yields bool          // if it is: it waits for that limit
 	turned chan struct{} // closed when its turn has come; nil: it does not wait for that
+	held   bool          // what is sent in it gives it up, and nothing else
 	left   bool          // it has been sent, or will not be
 }
 
@@ -108,9 +109,22 @@ func (t Turn) waits(yields bool) {
 	p.lane.turnLocked()
 }
 
-// Leave gives up the place: the request has been sent, or will not be. It may be
-// called again, and on the zero Turn.
-func (t Turn) Leave() {
+// Hold keeps the place for a request that will be sent in it and may outlive its
+// caller: Leave does nothing any more.
+func (t Turn) Hold() {
+	if p := t.place; p != nil {
+		p.lane.mu.Lock()
+		p.held = true
+		p.lane.mu.Unlock()
+	}
+}
+
+// Leave gives up the place, if no request is sent in it. It may be called again, and
+// on the zero Turn.
+func (t Turn) Leave() { t.leave(false) }
+
+// leave gives up the place, one that is held only for the request that is sent in it.
+func (t Turn) leave(sent bool) {
 	p := t.place
 	if p == nil {
 		return
@@ -118,7 +132,7 @@ func (t Turn) Leave() {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.left {
+	if p.left || p.held && !sent {
 		return
 	}
 	p.left = true

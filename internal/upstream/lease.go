@@ -88,7 +88,8 @@ const sendings = 3
 // may have been run. Where it certainly has not been, the answer says so beside
 // the error. A request that is given up or times out before it is sent never is.
 func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, error) {
-	defer turn.Leave()
+	leave := func() { turn.leave(true) }
+	defer leave()
 	requests := 0
 	for try := 1; ; try++ {
 		c, by, err := l.await(ctx, turn, req)
@@ -101,9 +102,9 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 			}
 		}
 		if c.http {
-			turn.Leave() // HTTP keeps no order between requests
+			leave() // HTTP keeps no order between requests
 		}
-		a := c.call(ctx, req, turn.Leave)
+		a := c.call(ctx, req, leave)
 		if !a.unsent || errors.Is(a.err, errSessionLost) { // which it has read and not run
 			requests++
 		}
