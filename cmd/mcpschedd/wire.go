@@ -100,7 +100,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Spec: spec,
 		Store: upstream.Store{
 			Load: func() ([]byte, error) { return dir.Read(offer) },
-			Save: func(data []byte) error { return dir.Write(offer, data) },
+			Save: func(next func([]byte) ([]byte, error)) error { return dir.Update(offer, next) },
 		},
 		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
 		Timeout:     time.Duration(u.Timeout),

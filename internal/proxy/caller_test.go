@@ -38,13 +38,14 @@ type caller struct {
 }
 
 // connect serves a client on pipes. A client of the handshake era has shaken
-// hands when it returns.
+// hands when it returns, and seen the tools: that is what waits for the servers.
 func connect(t *testing.T, s *proxy.Server, era string) *caller {
 	t.Helper()
 	c := attach(t, s, era)
 	if era == handshake {
 		c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"tester","version":"1"}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.request("tools/list", "")
 	}
 	return c
 }

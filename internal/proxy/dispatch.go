@@ -232,9 +232,9 @@ func (x *exchange) serve() {
 	case "ping":
 		x.finish([]byte("{}"))
 	case "initialize":
-		x.finish(x.s.initializeResult(x.ctx))
+		x.finish(x.s.initializeResult(x.hop.Info))
 	case "server/discover":
-		x.finish(x.s.discoverResult(x.ctx))
+		x.finish(x.s.discoverResult(x.hop.Info))
 	case "tools/list":
 		x.list(upstream.Tools)
 	case "prompts/list":

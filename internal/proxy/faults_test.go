@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/upstream"
 )
 
 func TestUpstreamDiesMidCall(t *testing.T) {
@@ -204,24 +202,7 @@ func TestServerThatNeverGetsReady(t *testing.T) {
 }
 
 func TestLastKnownListsAreOfferedAtOnce(t *testing.T) {
-	var mu sync.Mutex
-	var kept []byte
-	store := upstream.Store{
-		Load: func() ([]byte, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if kept == nil {
-				return nil, errors.New("none")
-			}
-			return kept, nil
-		},
-		Save: func(data []byte) error {
-			mu.Lock()
-			defer mu.Unlock()
-			kept = bytes.Clone(data)
-			return nil
-		},
-	}
+	store := keep()
 	up := child(t, mcptest.Options{Name: "slow", Instructions: "be kind"})
 	up.Store = store
 	first := connect(t, start(t, options(up)), handshake)

@@ -139,7 +139,7 @@ func text(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// open begins a session and returns its id.
+// open begins a session that has seen the tools, and returns its id.
 func (f *front) open(path, version string) string {
 	f.t.Helper()
 	r := f.do(f.request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
@@ -147,7 +147,9 @@ func (f *front) open(path, version string) string {
 	if r.StatusCode != http.StatusOK || !strings.Contains(body, `"protocolVersion":"`+version+`"`) {
 		f.t.Fatalf("initialize: got %d %s", r.StatusCode, body)
 	}
-	return r.Header.Get("Mcp-Session-Id")
+	id := r.Header.Get("Mcp-Session-Id")
+	f.post(path, `{"jsonrpc":"2.0","id":"tools","method":"tools/list"}`, "Mcp-Session-Id", id)
+	return id
 }
 
 // modern is a request of the stateless era with its headers. params stand

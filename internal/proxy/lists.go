@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -138,21 +137,20 @@ func (s *session) notice(method string, n *notice) {
 	}
 }
 
-// initializeResult answers a client of the handshake era.
-func (s *session) initializeResult(ctx context.Context) []byte {
-	s.settle(ctx)
+// initializeResult answers a client of the handshake era, at once: servers that are
+// not known yet are waited for with the lists.
+func (s *session) initializeResult(client []byte) []byte {
 	s.mu.Lock()
 	version := s.version
 	s.mu.Unlock()
 	out := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
 	out = append(append(out, `,"capabilities":`...), s.capabilities()...)
 	out = append(append(out, `,"serverInfo":`...), s.srv.info()...)
-	return append(s.appendInstructions(out), '}')
+	return append(s.appendInstructions(out, client), '}')
 }
 
-// discoverResult answers a stateless client.
-func (s *session) discoverResult(ctx context.Context) []byte {
-	s.settle(ctx)
+// discoverResult answers a stateless client, at once as well.
+func (s *session) discoverResult(client []byte) []byte {
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
 	for i, v := range revision.SupportedVersions() {
 		if i > 0 {
@@ -161,7 +159,7 @@ func (s *session) discoverResult(ctx context.Context) []byte {
 		out = jsonrpc.AppendString(out, v)
 	}
 	out = append(append(out, `],"capabilities":`...), s.capabilities()...)
-	out = s.appendInstructions(out)
+	out = s.appendInstructions(out, client)
 	out = append(append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...), s.srv.info()...)
 	return append(out, `}}`...)
 }
@@ -172,41 +170,39 @@ func (s *Server) info() []byte {
 	return append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}')
 }
 
-// appendInstructions joins what the upstreams say to the model, each under the
-// upstream's name unless it is the only one seen.
-func (s *session) appendInstructions(out []byte) []byte {
+// appendInstructions adds what the known upstreams say to the model; client is what
+// the client says of itself.
+func (s *session) appendInstructions(out, client []byte) []byte {
 	leases := s.current()
-	var text []byte
+	var all []instruction
 	for _, l := range leases {
-		offer := l.Offer()
-		if offer == nil || offer.Instructions == "" {
-			continue
+		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
+			all = append(all, instruction{l.Name(), offer.Instructions})
 		}
-		if len(leases) > 1 {
-			if text != nil {
-				text = append(text, "\n\n"...)
-			}
-			text = append(append(append(text, "# "...), l.Name()...), '\n')
-		}
-		text = append(text, offer.Instructions...)
 	}
-	if text == nil {
+	if len(all) == 0 {
 		return out
 	}
-	return jsonrpc.AppendString(append(out, `,"instructions":`...), string(text))
+	return jsonrpc.AppendString(append(out, `,"instructions":`...), joinInstructions(all, len(leases) > 1, allowance(client)))
 }
 
-// capabilities joins what the upstreams can do. What is not known yet of one
-// counts as everything that can be honoured empty, because a client asks once.
+// honoured are the capabilities that can be honoured empty: lists without items,
+// completion without values, a log without messages.
+const honoured = `{"prompts":{},"resources":{"subscribe":true},"logging":{},"completions":{}}`
+
+// capabilities joins what the upstreams can do. A client asks once and does not ask
+// for what is not declared, but a server may come later, or have more than it last
+// had: so all that can be honoured empty is declared, unless only one known server
+// is seen.
 func (s *session) capabilities() []byte {
 	out := []byte(`{"tools":{"listChanged":true}}`)
 	if s.tellsOfItself() {
-		out = []byte(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`)
+		out = jsonrpc.Set([]byte(honoured), "tools", []byte(`{"listChanged":true}`))
 	}
 	for _, l := range s.current() {
 		offer := l.Offer()
 		if offer == nil {
-			offer = &upstream.Offer{Capabilities: []byte(`{"prompts":{},"resources":{"subscribe":true},"logging":{},"completions":{}}`)}
+			offer = &upstream.Offer{Capabilities: []byte(honoured)}
 		}
 		for m := range jsonrpc.Members(offer.Capabilities) {
 			out = jsonrpc.Set(out, string(m.Name), merged(jsonrpc.Get(out, string(m.Name)), m.Value))

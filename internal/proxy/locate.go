@@ -38,7 +38,13 @@ func (x *exchange) locate() bool {
 			}
 		}
 	case "completion/complete":
-		if candidates = x.referenced(); candidates == nil {
+		if len(completing(x.s.current())) > 0 {
+			if candidates = x.referenced(); candidates == nil {
+				return false
+			}
+		}
+		if candidates = completing(candidates); len(candidates) == 0 { // it is declared whether or not any server can
+			x.finish([]byte(`{"completion":{"values":[]}}`))
 			return false
 		}
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
@@ -229,6 +235,14 @@ func (x *exchange) referenced() []*leased {
 		}
 	}
 	return x.s.holders(uri)
+}
+
+// completing returns the leases on servers that are known to complete.
+func completing(leases []*leased) []*leased {
+	return slices.DeleteFunc(slices.Clone(leases), func(l *leased) bool {
+		offer := l.Offer()
+		return offer == nil || !offer.Has("completions")
+	})
 }
 
 // runners returns who may know a task: who runs it for this session, else everyone with

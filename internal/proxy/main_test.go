@@ -1,8 +1,10 @@
 package proxy_test
 
 import (
+	"io/fs"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 
 	"mcpschedd/internal/mcptest"
@@ -46,4 +48,26 @@ func remote(t testing.TB, o mcptest.Options) (*mcptest.Server, proxy.Upstream) {
 // options of a proxy with these upstreams, which waits for all of them.
 func options(ups ...proxy.Upstream) proxy.Options {
 	return proxy.Options{Upstreams: ups, StartupWait: patience, DrainTimeout: patience}
+}
+
+// keep is a store in memory.
+func keep() upstream.Store {
+	var mu sync.Mutex
+	var kept []byte
+	return upstream.Store{
+		Load: func() ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if kept == nil {
+				return nil, fs.ErrNotExist
+			}
+			return kept, nil
+		},
+		Save: func(next func([]byte) ([]byte, error)) (err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			kept, err = next(kept)
+			return err
+		},
+	}
 }

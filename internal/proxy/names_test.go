@@ -24,11 +24,12 @@ func shelf(name string, tools ...string) proxy.Upstream {
 	for i, tool := range tools {
 		items[i] = `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
 	}
-	offer := `{"format":1,"version":"2025-11-25","instructions":"","capabilities":{"tools":{}},"tools":[` + strings.Join(items, ",") + `]}`
+	offer := `{"version":"2025-11-25","instructions":"","capabilities":{"tools":{}},"tools":[` + strings.Join(items, ",") + `]}`
+	kept := `{"format":2,"copies":[{"client":` + able + `,"offer":` + offer + `},{"client":{},"offer":` + offer + `}]}`
 	return proxy.Upstream{
 		Fingerprint: name + strings.Join(tools, " "),
 		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
-		Store:       upstream.Store{Load: func() ([]byte, error) { return []byte(offer), nil }},
+		Store:       upstream.Store{Load: func() ([]byte, error) { return []byte(kept), nil }},
 	}
 }
 

@@ -97,11 +97,19 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 		ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		changed: make(chan struct{}), watched: make(map[string]int),
 	}
-	known := up.known.Load()
-	in.offer.Store(known)
-	in.listed = known != nil
 	go in.run(ctx, after)
 	return in
+}
+
+// meet says which client the instance is for, once: what was last offered to such a
+// client is offered to this one until the server has said what it has now.
+func (in *instance) meet(client Client) {
+	known := in.up.known.to(client)
+	in.offer.Store(known)
+	in.mu.Lock()
+	in.listed = known != nil
+	in.mu.Unlock()
+	in.client <- client
 }
 
 // run keeps the instance alive until ctx ends: the first restart comes at
@@ -210,7 +218,7 @@ func (in *instance) greet(ctx context.Context, c *conn, client Client) error {
 	defer cancel()
 	known := in.offer.Load()
 	in.mu.Lock()
-	legacy := in.shy || known != nil && known.Legacy
+	legacy := in.shy || in.up.known.legacy()
 	in.spoken = client
 	in.mu.Unlock()
 	offer, err := c.handshake(ctx, client, legacy)
@@ -321,8 +329,9 @@ func (in *instance) nowListed() {
 		close(in.changed)
 		in.changed = make(chan struct{})
 	}
+	client := in.spoken
 	in.mu.Unlock()
-	in.up.remember(in.offer.Load())
+	in.up.remember(client, in.offer.Load())
 }
 
 // settled returns once the lists have been tried, or the server is known to be

@@ -3,8 +3,6 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"io/fs"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -128,16 +126,11 @@ func sameItems(a, b []Item) bool {
 	return true
 }
 
-// offerFormat is the version of the file that keeps an offer.
-const offerFormat = "1"
-
-// encode writes the offer for the disk. It is not encoding/json's work because
+// append writes the offer for the disk. It is not encoding/json's work because
 // that would re-escape the items, and a changed byte voids a model's prompt
 // cache.
-func (o *Offer) encode() []byte {
-	out := append([]byte(`{"format":`), offerFormat...)
-	out = append(out, `,"version":`...)
-	out = jsonrpc.AppendString(out, o.Version)
+func (o *Offer) append(out []byte) []byte {
+	out = jsonrpc.AppendString(append(out, `{"version":`...), o.Version)
 	if o.Legacy {
 		out = append(out, `,"legacy":true`...)
 	}
@@ -159,31 +152,11 @@ func (o *Offer) encode() []byte {
 		}
 		out = append(out, ']')
 	}
-	return append(out, '}', '\n')
+	return append(out, '}')
 }
 
-// Known reads the last-known offer; the error wraps fs.ErrNotExist if none is
-// kept.
-func (s Store) Known() (*Offer, error) {
-	if s.Load == nil {
-		return nil, fs.ErrNotExist
-	}
-	data, err := s.Load()
-	if err != nil {
-		return nil, err
-	}
-	return decodeOffer(data)
-}
-
-// decodeOffer reads what encode wrote. A file of another format, or one cut
-// short by a crash, is an error: it is as good as none.
-func decodeOffer(data []byte) (*Offer, error) {
-	if !jsonrpc.Valid(data) {
-		return nil, fmt.Errorf("last-known copy: not valid JSON")
-	}
-	if format := jsonrpc.Get(data, "format"); string(format) != offerFormat {
-		return nil, fmt.Errorf("last-known copy: want format %s, have %q", offerFormat, format)
-	}
+// decodeOffer reads what append wrote.
+func decodeOffer(data []byte) *Offer {
 	o := &Offer{
 		Legacy:       string(jsonrpc.Get(data, "legacy")) == "true",
 		Server:       json.RawMessage(jsonrpc.Get(data, "server")),
@@ -194,7 +167,7 @@ func decodeOffer(data []byte) (*Offer, error) {
 	for l := range Lists {
 		o.Lists[l] = items(l, jsonrpc.Get(data, l.Member()))
 	}
-	return o, nil
+	return o
 }
 
 // items cuts a raw array into the items of list l. What has no name cannot be

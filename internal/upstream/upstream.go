@@ -42,12 +42,6 @@ type Spec struct {
 	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
 }
 
-// Store keeps the last-known offer between runs. Nil functions keep nothing.
-type Store struct {
-	Load func() ([]byte, error)
-	Save func([]byte) error
-}
-
 // Options is what an upstream needs besides its Spec. Nil and zero work.
 type Options struct {
 	Log   *slog.Logger
@@ -77,14 +71,13 @@ type Upstream struct {
 	mask    *secret.Masker // of all that is said of it
 	log     *slog.Logger   // masked
 	guard   *Guard
-	hurry   <-chan struct{} // Options.Hurry
-	store   Store
+	hurry   <-chan struct{}                      // Options.Hurry
 	stirred func(cause string)                   // never nil
 	asked   func(instance uint64, method string) // never nil
 	client  *http.Transport                      // for a server over HTTP
 	sse     atomic.Bool                          // it speaks only the HTTP+SSE transport of 2024-11-05
-	known   atomic.Pointer[Offer]                // the last offer of any instance
-	after   <-chan struct{}                      // Options.After
+	known   known
+	after   <-chan struct{} // Options.After
 
 	repaired atomic.Int64 // messages with invalid UTF-8 in them
 
@@ -93,7 +86,6 @@ type Upstream struct {
 	prepared  *instance              // started before any session
 	shared    *instance              // Spec.Shared only
 	instances map[*instance]struct{} // all that run
-	saving    sync.Mutex             // held while the offer is written, so that writes keep their order
 }
 
 // New makes an upstream and reads its last-known offer. Nothing is started.
@@ -109,16 +101,16 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	mask := spec.masker()
 	u := &Upstream{
-		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, hurry: o.Hurry, store: o.Store, after: o.After, stirred: o.Stirred, asked: o.Asked,
+		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, hurry: o.Hurry, known: known{store: o.Store}, after: o.After, stirred: o.Stirred, asked: o.Asked,
 		instances: make(map[*instance]struct{}),
 	}
 	if spec.URL != "" {
 		u.client = newTransport()
 		u.sse.Store(spec.SSE)
 	}
-	switch offer, err := u.store.Known(); {
+	switch kept, err := o.Store.load(); {
 	case err == nil:
-		u.known.Store(offer)
+		u.known.copies = kept
 	case errors.Is(err, fs.ErrNotExist):
 		u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
 	default:
@@ -165,7 +157,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		if in == nil {
 			in = u.start()
 		}
-		in.client <- client
+		in.meet(client)
 		if u.spec.Shared {
 			u.shared = in
 		}
@@ -219,13 +211,8 @@ func (u *Upstream) Close() {
 }
 
 // remember keeps an offer for the next instance and the next run.
-func (u *Upstream) remember(offer *Offer) {
-	u.saving.Lock()
-	defer u.saving.Unlock()
-	if u.known.Swap(offer).equal(offer) || u.store.Save == nil {
-		return
-	}
-	if err := u.store.Save(offer.encode()); err != nil {
+func (u *Upstream) remember(client Client, offer *Offer) {
+	if err := u.known.remember(client, offer); err != nil {
 		u.log.Warn("last-known copy not kept", "upstream", u.spec.Name, "err", err)
 	}
 }

@@ -1,0 +1,180 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+)
+
+// opening is the first request of a client of an era, which says what it can do.
+func opening(c *caller, name, capabilities string) string {
+	c.t.Helper()
+	info := `{"name":"` + name + `","version":"1"}`
+	if c.era == handshake {
+		return c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":`+info+`}`)
+	}
+	meta := `{"io.modelcontextprotocol/protocolVersion":"` + stateless + `","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"io.modelcontextprotocol/clientInfo":` + info + `}`
+	m := c.startAs("server/discover", `{"_meta":`+meta+`}`).wait()
+	return string(m.Result)
+}
+
+// The first answer waits for no server, and declares what a later one may bring; the
+// lists wait for it.
+func TestBeginningDoesNotWait(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		gate := mcptest.NewGate(t)
+		o := options(child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()}), shelf("known", "tool"))
+		o.StartupWait = time.Hour
+		c := attach(t, start(t, o), era)
+		began := opening(c, "tester", able)
+		for _, want := range []string{`"tools":{"listChanged":true}`, `"prompts":{"listChanged":true}`, `"resources":{"subscribe":true,"listChanged":true}`, `"logging":{}`, `"completions":{}`} {
+			if !strings.Contains(began, want) {
+				t.Errorf("%s: got %s, want %s in it", era, began, want)
+			}
+		}
+		lists := []pending{c.start("tools/list", ""), c.start("prompts/list", "")}
+		at := gate.Next()
+		c.request("resources/read", `{"uri":"mcpschedd://stats"}`) // what needs no server is not behind the lists
+		for _, l := range lists {
+			if !l.open() {
+				t.Errorf("%s: a list did not wait: %s", era, l.wait().Raw)
+			}
+		}
+		at.Open()
+		for i, want := range []string{`"slow__echo"`, `"slow__ask"`} {
+			if m := lists[i].wait(); !strings.Contains(string(m.Result), want) {
+				t.Errorf("%s: got %s, want %s in it", era, m.Raw, want)
+			}
+		}
+	}
+}
+
+// What was declared for servers that may come is honoured empty.
+func TestDeclaredAndEmpty(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a", Capabilities: `{"tools":{}}`}))), era)
+		for method, want := range map[string]string{"prompts/list": `"prompts":[]`, "resources/templates/list": `"resourceTemplates":[`} {
+			if got := c.request(method, ""); !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %s", method, got, want)
+			}
+		}
+		for _, ref := range []string{`{"type":"ref/prompt","name":"none"}`, `{"type":"ref/resource","uri":"a://t/{id}"}`} {
+			if got := c.request("completion/complete", `{"ref":`+ref+`,"argument":{"name":"id","value":"x"}}`); !strings.Contains(got, `"completion":{"values":[]}`) {
+				t.Errorf("%s: got %s, want no values", ref, got)
+			}
+		}
+		if era == handshake {
+			c.request("logging/setLevel", `{"level":"debug"}`)
+		}
+	}
+}
+
+// A server has other tools for clients that can do other things. Each is offered
+// what one like it was offered before.
+func TestLastKnownListsAreKeptPerClient(t *testing.T) {
+	var capabilities atomic.Value // of the last client, raw
+	var deaf atomic.Bool
+	_, up := remote(t, mcptest.Options{Name: "choosy", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch m.Method {
+		case "initialize":
+			if deaf.Load() {
+				<-ctx.Done()
+				return nil
+			}
+			capabilities.Store(string(jsonrpc.Get(m.Params, "capabilities")))
+		case "tools/list":
+			tools := `{"name":"plain","inputSchema":{"type":"object"}}`
+			if able := capabilities.Load().(string); strings.Contains(able, "sampling") {
+				tools += `,{"name":"sampled","inputSchema":{"type":"object"}}`
+			}
+			return []byte(`{"tools":[` + tools + `]}`)
+		}
+		return nil
+	}})
+	up.Store = keep()
+	listing := func(capabilities string) string {
+		c := attach(t, start(t, options(up)), handshake)
+		opening(c, "tester", capabilities)
+		defer c.hangUp()
+		return c.tools()
+	}
+	for _, test := range []struct{ capabilities, want string }{
+		{`{"sampling":{},"roots":{"listChanged":true}}`, "plain sampled"},
+		{`{}`, "plain"},
+	} {
+		if got := listing(test.capabilities); got != test.want {
+			t.Errorf("%s, first: got tools %q, want %q", test.capabilities, got, test.want)
+		}
+	}
+	deaf.Store(true)
+	for _, test := range []struct{ capabilities, want string }{
+		{`{ "roots" : {"listChanged":true}, "sampling":{}}`, "plain sampled"},
+		{`{}`, "plain"},
+	} {
+		if got := listing(test.capabilities); got != test.want {
+			t.Errorf("%s, from the last run: got tools %q, want %q", test.capabilities, got, test.want)
+		}
+	}
+	deaf.Store(false)
+	for i := range 20 {
+		listing(fmt.Sprintf(`{"experimental":{"n":%d}}`, i))
+	}
+	kept, err := up.Store.Load()
+	if n := strings.Count(string(kept), `"client":`); err != nil || n == 0 || n > 8 {
+		t.Errorf("got %d copies kept, %v, want at most 8", n, err)
+	}
+}
+
+// instructed is an upstream that cannot be started and is known to say something to
+// the model.
+func instructed(name, text string) proxy.Upstream {
+	kept := `{"format":2,"copies":[{"client":{},"offer":{"version":"2025-11-25","instructions":` + string(jsonrpc.AppendString(nil, text)) + `,"capabilities":{"tools":{}}}}]}`
+	return proxy.Upstream{
+		Fingerprint: name, Spec: upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
+		Store: upstream.Store{Load: func() ([]byte, error) { return []byte(kept), nil }},
+	}
+}
+
+// The instructions of several servers share what a client shows of them: evenly, in
+// whole sentences, and what a short one leaves goes to the others.
+func TestInstructionsShareTheAllowance(t *testing.T) {
+	const sentence = "Ask twice, 𝒂nd listen. "
+	long := strings.TrimSpace(strings.Repeat(sentence, 200))
+	s := start(t, options(instructed("first", long), instructed("brief", "Be kind."), instructed("last", long)))
+	for _, era := range []string{handshake, stateless} {
+		said := func(client string) string {
+			c := attach(t, s, era)
+			defer c.hangUp()
+			text, _ := jsonrpc.String(jsonrpc.Get([]byte(opening(c, client, `{}`)), "instructions"))
+			return text
+		}
+		if got, want := said("tester"), "# first\n"+long+"\n\n# brief\nBe kind.\n\n# last\n"+long; got != want {
+			t.Errorf("%s: got %d bytes, want all %d", era, len(got), len(want))
+		}
+		got := said("claude-code")
+		if n := len(utf16.Encode([]rune(got))); n > 4096 || n < 4096-3*len(sentence) {
+			t.Errorf("%s: got %d characters, want hardly less than 4096", era, n)
+		}
+		var shares []int
+		for part := range strings.SplitSeq(got, "\n\n") {
+			head, text, _ := strings.Cut(part, "\n")
+			shares = append(shares, len(text))
+			if head == "# brief" && text != "Be kind." || head != "# brief" && !strings.HasSuffix(text, "listen. […]") {
+				t.Errorf("%s: got %s, and at its end %q", era, head, text[max(0, len(text)-40):])
+			}
+		}
+		if len(shares) != 3 || shares[0]-shares[2] > len(sentence) || shares[2]-shares[0] > len(sentence) {
+			t.Errorf("%s: got shares of %v bytes, want all three, the long ones alike", era, shares)
+		}
+	}
+}

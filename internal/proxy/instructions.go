@@ -1,0 +1,112 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// instruction is what one upstream says to the model.
+type instruction struct{ upstream, text string }
+
+// allowances are how many characters of a server's instructions a client shows to
+// its model, where that is known; what is beyond is cut off without a word.
+var allowances = map[string]int{
+	"claude-code": 4096, // 2.1.328
+}
+
+// allowance is that of a client by its clientInfo; 0: none is known.
+func allowance(client []byte) int {
+	name, _ := jsonrpc.String(jsonrpc.Get(client, "name"))
+	return allowances[name]
+}
+
+// joinInstructions joins the texts, each under its upstream's name if headed. Where
+// they exceed the allowance they share it evenly, and what the short ones leave goes
+// to the long ones.
+func joinInstructions(all []instruction, headed bool, allowance int) string {
+	const between = "\n\n"
+	heads, sizes := make([]string, len(all)), make([]int, len(all))
+	for i, in := range all {
+		if headed {
+			heads[i] = "# " + in.upstream + "\n"
+		}
+		sizes[i] = length(heads[i]) + length(in.text) + len(between)
+	}
+	shares := sizes
+	if allowance > 0 {
+		shares = evenly(sizes, allowance+len(between))
+	}
+	var parts []string
+	for i, in := range all {
+		text := in.text
+		if shares[i] < sizes[i] {
+			text = shortened(text, shares[i]-length(heads[i])-len(between))
+		}
+		if text != "" {
+			parts = append(parts, heads[i]+text)
+		}
+	}
+	return strings.Join(parts, between)
+}
+
+// evenly divides total among those that want so much: all get the same, or what they
+// want if that is less.
+func evenly(wants []int, total int) []int {
+	order := make([]int, len(wants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(wants[a], wants[b]) })
+	out := make([]int, len(wants))
+	for n, i := range order {
+		out[i] = min(wants[i], total/(len(order)-n))
+		total -= out[i]
+	}
+	return out
+}
+
+// length is how many characters a text has as JavaScript counts them, which most
+// clients are written in.
+func length(text string) (n int) {
+	for _, r := range text {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// left stands where a text was shortened.
+const left = " […]"
+
+// shortened is as much of a text as fits into so many characters: whole sentences,
+// or whole words where the first sentence does not fit. It is "" if not even a word
+// does.
+func shortened(text string, most int) string {
+	most -= length(left)
+	sentence, word, n := 0, 0, 0 // bytes up to the last end of one; characters so far
+	before := rune(0)
+	for i, r := range text {
+		if unicode.IsSpace(r) && n <= most {
+			word = i
+			if r == '\n' || strings.ContainsRune(".!?:;", before) {
+				sentence = i
+			}
+		}
+		if n += utf16.RuneLen(r); n > most {
+			break
+		}
+		if strings.ContainsRune("。！？", r) {
+			sentence = i + len(string(r))
+		}
+		before = r
+	}
+	end := cmp.Or(sentence, word)
+	if end == 0 {
+		return ""
+	}
+	return strings.TrimSpace(text[:end]) + left
+}
