@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test soak check bench stall conformance clients fresh plan dashboard lines clean
+.PHONY: build demo test test-race test-calm soak check bench stall conformance clients fresh plan dashboard lines clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; the tag leaves out a debugging page that nobody serves, and 3 MiB with it
 	go build -tags grpcnotrace -o $(BIN) ./cmd/mcpschedd
@@ -9,10 +9,30 @@ build: ## the program, in bin/, and beside it the small one that runs as its gua
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo
 
-test: ## some three minutes on two cores: everything with the race detector, and without it what it switches off
-	go test -race ./...
-	go test ./internal/jsonrpc ./cmd/...
-	go test -C tools -race ./...
+# What these packages do they do on one goroutine, so the race detector, which makes them
+# five times slower, is only for those of their tests that call them from several:
+# TestXxxAtOnce. CALM are tests of other packages that work long on one goroutine.
+# layout_test.go sees to both. A program under the detector need not wait a second at its
+# end; make check vets the tests.
+SEQUENTIAL := $(addprefix ./internal/,clients deliver enrich excerpt forecast metrics nearest predict revision schedule schema secret telemetry tune valuemodel)
+AT_ONCE = $(sort $(dir $(shell grep -l '^func Test.*AtOnce' $(addsuffix /*_test.go,$(SEQUENTIAL)))))
+CALM := TestMemory TestReaderMemoryTooLong TestReaderMemoryAfterwards TestOutputMayHold TestCyclesAreFound TestOrderOfDomainsInAnyOrder TestDefaultsAreBounded TestStarsWithinStars TestDefectsBounded TestParseManyReferences TestPlanKeepsWithinBounds TestLine TestLineShadowed TestThrottleModel
+CALM_IN := ./cmd/mcpschedd ./internal/dedup ./internal/jsonrpc ./internal/plan ./internal/proxy ./internal/speculate
+space := $() $()
+CALM_NAMES := ^($(subst $(space),|,$(CALM)))$$|TestScripts/(explain|import|replay|stats|tune)
+GOTEST := GORACE=atexit_sleep_ms=0 go test -vet=off -p 4
+
+test: ## every test: with the race detector what has more than one goroutine, without it the rest and what it switches off
+	@$(MAKE) -j2 test-race test-calm
+
+test-race:
+	$(GOTEST) -race -skip '$(CALM_NAMES)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL))")
+
+test-calm:
+	$(GOTEST) $(SEQUENTIAL) ./internal/jsonrpc
+	$(GOTEST) -run '$(CALM_NAMES)|TestScripts|TestCallAllocates' $(CALM_IN)
+	$(GOTEST) -race -run AtOnce $(AT_ONCE)
+	cd tools && $(GOTEST) -race ./...
 
 soak: ## the long randomised runs, and each fuzz target for a minute
 	MCPSCHEDD_SOAK=1 go test -race -timeout 60m ./...

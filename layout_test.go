@@ -3,10 +3,14 @@ package mcpschedd_test
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -144,6 +148,107 @@ func TestLayoutUsesWhatWasOrdered(t *testing.T) {
 		}
 		t.Logf("%s: imported by %s", want, strings.Join(by, ", "))
 	}
+}
+
+// The packages that make test runs without the race detector start no goroutines, and
+// their tests that do are called TestXxxAtOnce and run with it.
+func TestLayoutSequential(t *testing.T) {
+	for _, dir := range makefile(t, "SEQUENTIAL") {
+		for file, fs := range functions(t, dir) {
+			for name, starts := range fs {
+				if starts && (!strings.HasSuffix(file, "_test.go") || !strings.HasPrefix(name, "Test") || !strings.Contains(name, "AtOnce")) {
+					t.Errorf("%s: %s starts a goroutine: it is a test TestXxxAtOnce, or the package is none of Makefile's SEQUENTIAL", file, name)
+				}
+			}
+		}
+	}
+}
+
+// The tests that make test leaves out with the race detector are run without it, and
+// start no goroutine.
+func TestLayoutCalm(t *testing.T) {
+	sequential, in, calm := makefile(t, "SEQUENTIAL"), makefile(t, "CALM_IN"), makefile(t, "CALM")
+	found := make(map[string]bool)
+	for _, p := range listed(t) {
+		dir := "./" + strings.TrimPrefix(p.ImportPath, module)
+		if p.ImportPath+"/" == module || slices.Contains(sequential, dir) {
+			continue // run without it as a whole
+		}
+		for file, fs := range functions(t, dir) {
+			for name, starts := range fs {
+				if !strings.HasSuffix(file, "_test.go") || !slices.Contains(calm, name) {
+					continue
+				}
+				found[name] = true
+				if starts || !slices.Contains(in, dir) {
+					t.Errorf("%s: %s: starts a goroutine %v, its package is in CALM_IN %v; want false, true", file, name, starts, slices.Contains(in, dir))
+				}
+			}
+		}
+	}
+	for _, name := range calm {
+		if !found[name] {
+			t.Errorf("Makefile: CALM: there is no test %s", name)
+		}
+	}
+}
+
+// makefile is the words of a variable of the Makefile.
+func makefile(t *testing.T, variable string) []string {
+	t.Helper()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^` + variable + ` := (?:\$\(addprefix (\S+),)?([^)\n]*)\)?$`).FindSubmatch(text)
+	if line == nil {
+		t.Fatalf("Makefile: got no line %s := …", variable)
+	}
+	words := strings.Fields(string(line[2]))
+	for i := range words {
+		words[i] = string(line[1]) + words[i]
+	}
+	return words
+}
+
+// functions are those that the files of a folder declare, and whether each starts a
+// goroutine itself.
+func functions(t *testing.T, dir string) map[string]map[string]bool {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: got %d files, %v", dir, len(names), err)
+	}
+	files := make(map[string]map[string]bool)
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = make(map[string]bool)
+		for _, decl := range file.Decls {
+			is := "a variable"
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				is = f.Name.Name
+			}
+			files[name][is] = files[name][is] || startsGoroutine(decl)
+		}
+	}
+	return files
+}
+
+func startsGoroutine(decl ast.Node) (found bool) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			called, ok := n.Fun.(*ast.SelectorExpr)
+			found = found || ok && slices.Contains([]string{"Go", "AfterFunc", "Parallel", "RunParallel"}, called.Sel.Name)
+		}
+		return true
+	})
+	return found
 }
 
 // listedPackage is what go list knows of a package of the program; Imports and Deps

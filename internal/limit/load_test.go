@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -160,7 +161,11 @@ func TestRandomLoad(t *testing.T) {
 		{Rate: 3, Burst: 4, Concurrency: 3, SpeculativePerHour: 40},
 		{SpeculativePerHour: 1e6},
 	}
-	for i := range 3 * len(rules) {
+	runs := 1
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		runs = 20
+	}
+	for i := range runs * len(rules) {
 		rule := rules[i%len(rules)]
 		t.Run(fmt.Sprintf("%d %+v", i, rule), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

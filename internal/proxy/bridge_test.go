@@ -20,6 +20,14 @@ func soak(times int) int {
 	return times
 }
 
+// slice is how much of a long run make test plays; make soak plays all of it.
+func slice(few, all int) int {
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		return all
+	}
+	return few
+}
+
 // retry is the params of a call made again with answers to what its result
 // asked; nil if the result asks nothing.
 func retry(params string, result []byte, answer func(method string, params []byte) []byte) []byte {

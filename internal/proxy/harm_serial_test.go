@@ -67,7 +67,7 @@ func TestHarmSerial(t *testing.T) {
 	const takes = time.Second
 	for name, heeds := range map[string]bool{"goes on with what is cancelled": false, "gives up what is cancelled": true} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(soak(4)) {
+			for seed := range uint64(slice(2, 200)) {
 				synctest.Test(t, func(t *testing.T) {
 					q := newQueue(takes, heeds)
 					d := beset(t, q.foe, defaults(t, listing(t)...))

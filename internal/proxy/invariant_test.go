@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +23,7 @@ import (
 // the air, and then nothing is served, joined or stored, or to one that has
 // ended. Nothing depends on a duration but how much is served.
 func TestInvariant(t *testing.T) {
-	goal := 10_000
-	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
-		goal = 1_000_000
-	}
+	goal := slice(4_000, 1_000_000)
 	var sum tally
 	for sum.of("operations") < goal && !t.Failed() {
 		t.Run("proxies", func(t *testing.T) {

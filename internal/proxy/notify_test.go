@@ -19,7 +19,7 @@ func TestCallsArriveInOrder(t *testing.T) {
 			t.Run(fmt.Sprintf("client %s server %s", era, upEra), func(t *testing.T) {
 				// The server is still starting while the calls come in.
 				c := connect2(t, mcptest.Options{Name: "a", Era: upEra, Gate: gate.Addr()}, mcptest.Options{Name: "b", Era: upEra}, era)
-				const calls = 1000
+				calls := slice(400, 1000)
 				open := make([]pending, calls)
 				for i := range calls {
 					open[i] = c.begin([]string{"a__echo", "b__echo"}[i%2], fmt.Sprintf(`{"i":%d}`, i))

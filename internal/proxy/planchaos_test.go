@@ -75,7 +75,7 @@ func someSteps(r *rand.Rand) string {
 // left, and no plan stays without its answer.
 func TestPlanChaos(t *testing.T) {
 	var seen tally
-	for seed := range uint64(soak(8)) {
+	for seed := range uint64(slice(4, 400)) {
 		synctest.Test(t, func(t *testing.T) {
 			o := planned(t, listing(t)...)
 			o.Enrichment.Mode = "on"

@@ -225,7 +225,7 @@ func TestPlanStepBreaksItsSchema(t *testing.T) {
 
 // Of a result that a plan goes on with, nothing is kept but what it goes on with.
 func TestPlanKeepsNoPictures(t *testing.T) {
-	const size, pictures = 1 << 20, 60
+	size, pictures := slice(1<<18, 1<<20), 60
 	gate := mcptest.NewGate(t)
 	picture := `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", size) + `"}],"structuredContent":{"n":1}}`
 	_, up := remote(t, mcptest.Options{Name: "one", Tools: tools("picture", "hold", "echo"), Results: map[string]string{"picture": picture}})
@@ -243,8 +243,8 @@ func TestPlanKeepsNoPictures(t *testing.T) {
 		`{"id":"all","tool":"echo","arguments":{"all":[%s]},"depends_on":["h"]}],"output_steps":["all"]}`,
 		strings.Join(steps, ","), gate.Addr(), strings.Join(ids, ","), strings.Join(refs, ",")))
 	at := gate.Next()
-	if grown := int64(heap()) - int64(before); grown > pictures/2*size {
-		t.Errorf("the heap has grown by %d MiB", grown/size)
+	if grown := int64(heap()) - int64(before); grown > int64(pictures/2*size) {
+		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
 	at.Open()
 	if a := readPlan(t, p.wait()); !strings.Contains(string(a.Outputs["all"]), `{"n":1},{"n":1}`) {

@@ -97,7 +97,7 @@ func draws(r *rand.Rand, serial func() int) (steps []planStep, text string) {
 // early; nor does an ordinary call after the plan.
 func TestPlanReadsItsWrites(t *testing.T) {
 	seen := make(map[string]int)
-	for seed := range uint64(soak(12)) {
+	for seed := range uint64(slice(4, 600)) {
 		synctest.Test(t, func(t *testing.T) {
 			l := &ledgered{r: rand.New(rand.NewPCG(seed, 1)), landed: make(map[int]int)}
 			rules := listing(t)

@@ -128,7 +128,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var hidden, used float64
-			for seed := range uint64(soak(12)) {
+			for seed := range uint64(slice(3, 600)) {
 				run := func(mode string) (calls []events.Event) {
 					synctest.Test(t, func(t *testing.T) {
 						o := defaults(t, append(listing(t), valuemodel.Rule{Pattern: "foe/long", Source: "test", Layer: test.long})...)

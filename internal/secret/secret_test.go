@@ -165,7 +165,7 @@ func TestDeepJSON(t *testing.T) {
 	}
 }
 
-func TestTogether(t *testing.T) {
+func TestManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

@@ -158,7 +158,7 @@ func TestReplaceLeavesAlone(t *testing.T) {
 }
 
 // Whoever reads meanwhile sees the old text or the new one, whole.
-func TestReplaceIsSeenWhole(t *testing.T) {
+func TestReplaceAtOnceWithReaders(t *testing.T) {
 	name := put(t, filepath.Join(t.TempDir(), "c.toml"), strings.Repeat("a", 1<<16), 0o600)
 	done := make(chan struct{})
 	var readers sync.WaitGroup
