@@ -227,16 +227,21 @@ func (b *mailbox) send(line []byte) {
 }
 
 func (b *mailbox) deliver(ctx context.Context, w http.ResponseWriter) {
+	b.each(ctx, func(line []byte) {
+		fmt.Fprintf(w, "data: %s\n\n", line)
+		http.NewResponseController(w).Flush()
+	})
+}
+
+// each hands over what is put in, in order, until ctx ends.
+func (b *mailbox) each(ctx context.Context, take func(line []byte)) {
 	for {
 		b.mu.Lock()
 		lines := b.lines
 		b.lines = nil
 		b.mu.Unlock()
 		for _, line := range lines {
-			fmt.Fprintf(w, "data: %s\n\n", line)
-		}
-		if len(lines) > 0 {
-			http.NewResponseController(w).Flush()
+			take(line)
 		}
 		select {
 		case <-b.wake:

@@ -110,7 +110,7 @@ func (c *caller) read(r io.Reader) {
 		case m.IsRequest() && answer != nil:
 			go func() {
 				if result := answer(m.Method, m.Params); result != nil {
-					c.send(string(jsonrpc.AppendResult(nil, m.ID, result)))
+					_, _ = c.in.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n')) // it may have hung up
 				}
 			}()
 		default:

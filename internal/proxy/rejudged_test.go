@@ -33,7 +33,7 @@ func current(version *atomic.Int64) []byte {
 }
 
 // relay serves every connection of one server that processes lead to.
-func relay(t *testing.T, srv *mcptest.Server) string {
+func relay(t *testing.T, srv interface{ Serve(net.Conn) }) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
