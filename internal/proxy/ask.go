@@ -102,29 +102,31 @@ func (s *session) awaits(id []byte) bool {
 // a request. A client of the handshake era is asked on the stream of the only
 // request open there, else on its own; a stateless one with the next answer it
 // gets from that upstream.
-func (s *session) question(ctx context.Context, l *leased, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	if s.asksForAGuess(l, method) {
-		return nil, cannotBeAsked("a prefetch")
-	}
-	if !s.statelessOnly() {
-		return s.put(ctx, s.streamOf(l), method, params)
-	}
-	p := s.onlyAcross(l)
-	if p != nil && p.of != nil { // whichever of its calls it is about, the plan's client is to answer
-		answers, err := p.of.askLater(ctx, []asked{{l.Name(), method, params}})
-		if err != nil {
-			return nil, err
+func (s *session) question(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+	p := s.onlyAcross(l) // later it may be another client's
+	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		if s.asksForAGuess(l, method) {
+			return nil, cannotBeAsked("a prefetch")
 		}
-		return answers[0], nil
+		if !s.statelessOnly() {
+			return s.put(ctx, s.streamOf(l), method, params)
+		}
+		if p != nil && p.of != nil { // whichever of its calls it is about, the plan's client is to answer
+			answers, err := p.of.askLater(ctx, []asked{{l.Name(), method, params}})
+			if err != nil {
+				return nil, err
+			}
+			return answers[0], nil
+		}
+		q := &question{method: method, params: params, reply: make(chan reply, 1)}
+		if !s.pooled {
+			return s.hold(ctx, l.questions, q)
+		}
+		if p == nil { // of several clients, none may see another's question
+			return nil, cannotBeAsked(method)
+		}
+		return s.hold(ctx, p.own, q)
 	}
-	q := &question{method: method, params: params, reply: make(chan reply, 1)}
-	if !s.pooled {
-		return s.hold(ctx, l.questions, q)
-	}
-	if p == nil { // of several clients, none may see another's question
-		return nil, cannotBeAsked(method)
-	}
-	return s.hold(ctx, p.own, q)
 }
 
 func cannotBeAsked(method string) *jsonrpc.Error {

@@ -296,7 +296,13 @@ func (x *exchange) hear(method string, params []byte) {
 		}
 		params = jsonrpc.Set(params, "progressToken", x.token)
 	case "notifications/message":
-		if x.stateless && x.hop.LogLevel == "" {
+		level := "" // what the session last set
+		if x.stateless {
+			if level = x.hop.LogLevel; level == "" {
+				return
+			}
+		}
+		if !x.lease.Admits(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":

@@ -258,7 +258,7 @@ func (x *exchange) serve() {
 // what the client calls next must be run with it.
 func (x *exchange) setLevel() *jsonrpc.Error {
 	level, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "level"))
-	if !ok || !knownLevel(level) {
+	if !ok || !upstream.KnownLevel(level) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
 	x.s.mu.Lock()
@@ -268,14 +268,6 @@ func (x *exchange) setLevel() *jsonrpc.Error {
 		l.SetLevel(level)
 	}
 	return nil
-}
-
-func knownLevel(level string) bool {
-	switch level {
-	case "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency":
-		return true
-	}
-	return false
 }
 
 // noted takes a notification of the client.

@@ -136,6 +136,7 @@ type parked struct {
 	lease  *leased
 	method string
 	target string // the tool, prompt or URI: another request may not take it up
+	level  string // log level that it wants; "": no messages
 	own    chan *question
 	done   chan outcome // capacity 1
 	cancel context.CancelCauseFunc
@@ -166,12 +167,13 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 		return x.s.hold(ctx, p.own, &question{method: method, params: params, reply: make(chan reply, 1)})
 	}
 	req.Notify = func(method string, params []byte) { p.hear(x.s, method, params) }
-	if x.hop.LogLevel != "" {
-		x.lease.SetLevel(x.hop.LogLevel)
-	}
+	p.level = x.hop.LogLevel
 	x.s.mu.Lock()
 	x.s.across[p] = struct{}{}
 	x.s.mu.Unlock()
+	if p.level != "" {
+		x.lease.SetLevel(x.s.levelAcross(x.lease))
+	}
 	turn := x.turn
 	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the exchange
 	x.s.work.Go(func() {
@@ -185,6 +187,19 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 		p.done <- o
 	})
 	return x.await(p)
+}
+
+// levelAcross is the most verbose log level that an open call to l wants.
+func (s *session) levelAcross(l *leased) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var levels []string
+	for p := range s.across {
+		if p.lease.Lease == l.Lease && p.level != "" {
+			levels = append(levels, p.level)
+		}
+	}
+	return upstream.MostVerbose(levels...)
 }
 
 // hear passes what the upstream says to whichever request stands for the call.

@@ -200,6 +200,7 @@ func (s *Server) build(o Options, old *policy) *policy {
 				Log: s.log, Guard: s.guard, Hurry: s.hurry, Store: u.Store, After: after,
 				Stirred: func(string) { s.stirred(m.up, u.Spec.Name) },
 				Asked:   s.asks,
+				Settle:  func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
 			})
 		}
 		p.members = append(p.members, m)

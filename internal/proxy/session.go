@@ -160,9 +160,14 @@ func (s *session) adopt() {
 	s.leases = next
 	level := s.level
 	s.mu.Unlock()
+	if level != "" {
+		for _, l := range next {
+			l.SetLevel(level)
+		}
+	}
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
-			s.handOver(l, level)
+			s.handOver(l)
 			if !l.Shared() {
 				s.srv.companies.forget(l.Instance())
 			}
@@ -178,13 +183,10 @@ func (s *session) adopt() {
 
 // handOver tells the successor of an upstream, if it has one, what the session
 // had told the old one.
-func (s *session) handOver(old *leased, level string) {
+func (s *session) handOver(old *leased) {
 	next := s.find(old.member.Spec.Name)
 	if next == nil {
 		return
-	}
-	if level != "" {
-		next.SetLevel(level)
 	}
 	s.subscribed.Lock()
 	defer s.subscribed.Unlock()
@@ -205,10 +207,11 @@ func (s *session) lease(m *member) *leased {
 	l := &leased{member: m, questions: make(chan *question)}
 	l.Lease = m.up.Attach(s.client, upstream.Listener{
 		Notify: func(method string, params []byte) { s.hear(l, method, params) },
-		Ask: func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-			return s.question(ctx, l, method, params)
+		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+			return s.question(l)
 		},
 		Changed: s.listChanged,
+		Pooled:  s.pooled,
 	})
 	return l
 }
@@ -253,6 +256,7 @@ func (s *session) hear(l *leased, method string, params []byte) {
 	switch {
 	case method == "notifications/message" && len(s.guessing.at(l.Instance())) > 0 && !s.asking(l):
 		// of a guess, which is nobody's
+	case method == "notifications/message" && !s.statelessOnly() && !l.Admits("", params):
 	case method == "notifications/resources/updated" && s.publish(method, params):
 	case s.statelessOnly():
 		if x := s.only(l); x != nil && method == "notifications/message" {

@@ -6,6 +6,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/upstream"
 )
 
 // Report is everything there is to say of the proxy: what the record adds up to, and
@@ -79,13 +80,16 @@ type Stats struct {
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
 	Repaired map[string]int64  `json:"repaired"` // upstream → its messages in which invalid UTF-8 was replaced; those without any are left out
+
+	Upstreams map[string]upstream.Stats `json:"upstreams"`
 }
 
 // Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
 	sessions, _ := s.all()
-	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Repaired: make(map[string]int64)}
+	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Repaired: make(map[string]int64), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
+		out.Upstreams[m.Spec.Name] = m.up.Stats()
 		if n := m.up.Repaired(); n > 0 {
 			out.Repaired[m.Spec.Name] = n
 		}

@@ -50,6 +50,7 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 	if !ok {
 		return false
 	}
+	l.Outlasts()
 	passage.Doubt()
 	j.s.mu.Lock()
 	if len(j.s.tasks) >= tasksKnown {

@@ -30,7 +30,7 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 	if c == nil || c.http || turn.ask(req) != nil || req.TryPace != nil && !req.TryPace() {
 		return false
 	}
-	sent := c.begin(ctx, req, func(a answer) {
+	sent := c.begin(ctx, l, req, func(a answer) {
 		if a.err == nil {
 			done(c.answered(a, 1), nil)
 			return
@@ -52,9 +52,9 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 }
 
 // begin sends a request and says whether it did; if so, done is called once.
-func (c *conn) begin(ctx context.Context, req *Request, done func(answer)) bool {
+func (c *conn) begin(ctx context.Context, of *Lease, req *Request, done func(answer)) bool {
 	b := &begun{done: done}
-	p := &pending{id: c.next.Add(1), req: req, begun: b}
+	p := &pending{id: c.next.Add(1), of: of, req: req, begun: b}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.mu.Lock()
@@ -62,7 +62,7 @@ func (c *conn) begin(ctx context.Context, req *Request, done func(answer)) bool 
 		c.mu.Unlock()
 		return false
 	}
-	c.waiting[p.id] = p
+	c.enterLocked(p)
 	if req.Timeout > 0 {
 		p.timer = time.AfterFunc(req.Timeout, func() {
 			c.expired(p, func(err error) { go c.giveUp(p, err) })

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -18,13 +19,30 @@ import (
 )
 
 // Listener hears what a server sends beside answers. Its functions are called
-// from the connection's reader and must not block it; Ask runs on a goroutine
-// of its own and may wait. A nil function hears nothing; a nil Ask refuses.
+// from the connection's reader and must not block it. A nil function hears
+// nothing; a nil Ask refuses.
 type Listener struct {
 	Notify func(method string, params []byte)
-	Ask    func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
+	// Ask says on the reader which client is meant by a question that came just
+	// now; what it returns puts the question, runs on a goroutine of its own, and
+	// may wait.
+	Ask func(method string) askFunc
 	// Changed says that a list of the offer is not what it was.
 	Changed func(l List)
+	// Pooled: the session's requests are of clients that know nothing of each
+	// other, so that what could be about a request given up is for none of them.
+	Pooled bool
+}
+
+// askFunc puts a question of a server to a client and waits for the answer.
+type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
+
+// unbound hears what a connection's server sends on no stream of a request that
+// wants it. Both are called from the reader; nil hears nothing, or refuses. p is
+// the request on whose stream it came, nil if none is known.
+type unbound struct {
+	notify func(p *pending, method string, params []byte)
+	asker  func(p *pending, method string) askFunc
 }
 
 // rubbishShown is how many messages of one connection that are none are logged
@@ -46,18 +64,22 @@ var (
 // conn is one live connection to a server: it numbers requests, pairs answers
 // with them, routes progress by its token, and answers pings.
 type conn struct {
-	name     string
-	log      *slog.Logger
-	mask     *secret.Masker
-	link     link
-	http     bool     // over HTTP: headers, and a stateless request is cancelled by dropping its stream
-	listener Listener // the instance's
-	offer    func() *Offer
-	stirred  func(cause string) // Options.Stirred
-	started  chan struct{}      // closed once link is set: a server may speak first
-	done     chan struct{}      // closed once the link has ended
+	name    string
+	log     *slog.Logger
+	mask    *secret.Masker
+	link    link
+	http    bool    // over HTTP: headers, and a stateless request is cancelled by dropping its stream
+	unbound unbound // the instance's
+	offer   func() *Offer
+	stirred func(cause string)   // Options.Stirred
+	settle  func() time.Duration // Options.Settle
+	counts  *counts              // the upstream's
+	started chan struct{}        // closed once link is set: a server may speak first
+	done    chan struct{}        // closed once the link has ended
 
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
+	told    atomic.Pointer[string] // the log level the server was told last; nil: none
+	telling bool                   // over HTTP: it has not answered that; guarded by instance.levelling
 	next    atomic.Int64
 	rubbish atomic.Int64 // messages that were none
 
@@ -65,19 +87,22 @@ type conn struct {
 
 	mu       sync.Mutex
 	waiting  map[int64]*pending
-	late     *simplelru.LRU[int64, func()] // id of a request given up → its Late; nil: none was
-	asked    map[string]asked              // raw id of a server's question → the question
-	unlisten context.CancelFunc            // ends the open listen request; nil: none
-	err      error                         // why the link ended; set before done closes
+	late     *simplelru.LRU[int64, abandoned] // id of a request given up → what its answer means; nil: none was
+	accounts map[uint64]*account              // Lease.number → what it has under way
+	asked    map[string]asked                 // raw id of a server's question → the question
+	replies  replies
+	unlisten context.CancelFunc // ends the open listen request; nil: none
+	err      error              // why the link ended; set before done closes
 
 	work sync.WaitGroup // the connection's own goroutines
 }
 
 // newConn makes a connection; its link is started with sink() and given to
 // open.
-func newConn(name string, log *slog.Logger, mask *secret.Masker, listener Listener, offer func() *Offer, stirred func(string)) *conn {
+func newConn(name string, log *slog.Logger, mask *secret.Masker, offer func() *Offer, stirred func(string)) *conn {
 	return &conn{
-		name: name, log: log, mask: mask, listener: listener, offer: offer, stirred: stirred,
+		name: name, log: log, mask: mask, offer: offer, stirred: stirred,
+		settle: func() time.Duration { return writeSettle }, counts: new(counts),
 		started: make(chan struct{}),
 		done:    make(chan struct{}),
 		waiting: make(map[int64]*pending),
@@ -156,8 +181,8 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 		}
 		if p := c.peek(stream); p != nil && p.req.Notify != nil && !listNotification(m.Method) {
 			p.req.Notify(m.Method, m.Params)
-		} else if c.listener.Notify != nil {
-			c.listener.Notify(m.Method, m.Params)
+		} else if c.unbound.notify != nil {
+			c.unbound.notify(p, m.Method, m.Params)
 		}
 	}
 }
@@ -205,6 +230,11 @@ func (c *conn) progress(params []byte) {
 
 func (c *conn) lost(id int64, err error) {
 	if p := c.take(id); p != nil {
+		if c.http && !neverRun(err) {
+			c.mu.Lock()
+			c.doubtLocked(p.account)
+			c.mu.Unlock()
+		}
 		p.settle(answer{err: err, unsent: neverRun(err)})
 	} else if !c.http {
 		c.overdue(id) // it came, and cannot be read
@@ -243,9 +273,9 @@ func (c *conn) garbage(head []byte, err error) {
 // gap: notifications may have been missed, so every list may have changed.
 func (c *conn) gap() {
 	c.stirred("gap")
-	if c.listener.Notify != nil {
+	if c.unbound.notify != nil {
 		for _, l := range []List{Tools, Prompts, Resources} {
-			c.listener.Notify(l.Changed(), nil)
+			c.unbound.notify(nil, l.Changed(), nil)
 		}
 	}
 }

@@ -208,11 +208,13 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 	listen := m.header.Get(mcp.HeaderMethod) == "subscriptions/listen"
 	err := l.start(listen, func(life context.Context, t *task) {
 		defer taken()
+		if m.taken != nil {
+			defer m.taken()
+		}
 		p := &post{outgoing: m, cancel: t.cancel, taken: taken}
-		p.release = func() bool { return true }
+		p.release = context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
+		defer p.release()
 		if m.id != 0 {
-			p.release = context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
-			defer p.release()
 			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{
 				GotConn: func(httptrace.GotConnInfo) { p.begun.Store(true) },
 			})

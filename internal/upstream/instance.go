@@ -68,6 +68,7 @@ type instance struct {
 	wake   chan struct{} // capacity 1; a list went stale
 
 	listening sync.Mutex // held while the listen request is replaced
+	levelling sync.Mutex // held while the log level is told
 
 	mu      sync.Mutex
 	stale   [Lists]bool // lists to be read again
@@ -76,8 +77,8 @@ type instance struct {
 	state   state
 	changed chan struct{} // closed and replaced whenever state changes
 	leases  []*Lease
+	leased  uint64         // how many leases there have been
 	watched map[string]int // subscribed URI → leases that did
-	level   string         // log level wanted; "" leaves the server's own
 	spoken  Client         // what the handshake said of the client
 }
 
@@ -175,8 +176,12 @@ func (u *Upstream) because(err error) []any {
 // once is one life of the connection: start, handshake, lists, end. lived is
 // how long it could be asked, 0 if never.
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
-	c := newConn(in.up.spec.Name, in.up.log, in.up.mask, Listener{Notify: in.notify, Ask: in.ask}, in.offer.Load, in.up.stirred)
-	c.repaired = &in.up.repaired
+	c := newConn(in.up.spec.Name, in.up.log, in.up.mask, in.offer.Load, in.up.stirred)
+	c.settle, c.counts, c.repaired = in.up.settle, &in.up.counts, &in.up.repaired
+	c.unbound = unbound{
+		notify: func(p *pending, method string, params []byte) { in.notify(c, p, method, params) },
+		asker:  func(p *pending, method string) askFunc { return in.asker(c, p, method) },
+	}
 	lines, err := in.up.dial(c)
 	if err != nil {
 		return 0, nil, err
@@ -196,7 +201,7 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 		return 0, nil, err
 	}
 	began := time.Now()
-	told := in.resume(c, settings{}) // before any call that waits for the connection
+	told := in.resume(c, nil) // before any call that waits for the connection
 	in.adopted(c)
 	in.resume(c, told) // what changed in between
 	in.listen(c)       // before the lists are read, so that no change is missed

@@ -220,7 +220,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 // are there only when the connection is known to have ended.
 func TestEndIsKnownBeforeItsCallsHearOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newConn("frail", slog.New(slog.DiscardHandler), nil, Listener{}, nil, func(string) {})
+		c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
 		p := &pending{id: 1, answer: make(chan answer)} // nobody takes its answer yet
 		c.waiting[p.id] = p
 		go c.closed(errors.New("exited with status 3"))

@@ -87,7 +87,7 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 	for range lives {
 		time.Sleep(time.Duration(r.Int64N(int64(40 * time.Second))))
 		k := &journalLink{journal: j, dead: make(chan struct{})}
-		c := newConn("journal", slog.New(slog.DiscardHandler), nil, Listener{}, nil, func(string) {})
+		c := newConn("journal", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
 		k.in = c.sink()
 		c.open(k)
 		in.adopted(c)

@@ -37,7 +37,7 @@ const (
 )
 
 func wired() (*conn, *wire) {
-	c := newConn("wired", slog.New(slog.DiscardHandler), nil, Listener{}, nil, func(string) {})
+	c := newConn("wired", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
 	w := &wire{in: c.sink()}
 	c.open(w)
 	return c, w
@@ -48,19 +48,19 @@ var given = map[string]func(t *testing.T, c *conn, late func()){
 	"a call's context ends": func(t *testing.T, c *conn, late func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if a := c.call(ctx, &Request{Method: "tools/call", Late: late}, func() {}); !errors.Is(a.err, context.Canceled) || a.unsent {
+		if a := c.call(ctx, nil, &Request{Method: "tools/call", Late: late}, func() {}); !errors.Is(a.err, context.Canceled) || a.unsent {
 			t.Errorf("got %v, unsent %v", a.err, a.unsent)
 		}
 	},
 	"a call's time is up": func(t *testing.T, c *conn, late func()) {
-		if a := c.call(t.Context(), &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func() {}); !errors.Is(a.err, ErrTimeout) || a.unsent {
+		if a := c.call(t.Context(), nil, &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func() {}); !errors.Is(a.err, ErrTimeout) || a.unsent {
 			t.Errorf("got %v, unsent %v", a.err, a.unsent)
 		}
 	},
 	"the context of what was begun ends": func(t *testing.T, c *conn, late func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		heard := make(chan answer, 1)
-		if !c.begin(ctx, &Request{Method: "tools/call", Late: late}, func(a answer) { heard <- a }) {
+		if !c.begin(ctx, nil, &Request{Method: "tools/call", Late: late}, func(a answer) { heard <- a }) {
 			t.Fatal("not begun")
 		}
 		cancel()
@@ -70,7 +70,7 @@ var given = map[string]func(t *testing.T, c *conn, late func()){
 	},
 	"the time of what was begun is up": func(t *testing.T, c *conn, late func()) {
 		heard := make(chan answer, 1)
-		if !c.begin(t.Context(), &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func(a answer) { heard <- a }) {
+		if !c.begin(t.Context(), nil, &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func(a answer) { heard <- a }) {
 			t.Fatal("not begun")
 		}
 		if a := <-heard; !errors.Is(a.err, ErrTimeout) || a.unsent {
@@ -120,7 +120,7 @@ func TestAnswerInTime(t *testing.T) {
 		c, w := wired()
 		for id := range int64(100) { // select picks at random
 			ctx, cancel := context.WithCancel(t.Context())
-			p, err := c.start(ctx, &Request{Method: "tools/call", Late: func() { t.Error("late") }}, nil)
+			p, err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { t.Error("late") }}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestLateIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(map[int]bool)
 	for i := range lateKept + 1 {
-		p, err := c.start(ctx, &Request{Method: "tools/call", Late: func() { heard[i] = true }}, nil)
+		p, err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { heard[i] = true }}, nil)
 		if err != nil || !c.abandon(p) {
 			t.Fatal(err)
 		}

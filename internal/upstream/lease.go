@@ -16,7 +16,15 @@ type Lease struct {
 	in       *instance
 	listener Listener
 	lane     lane
-	uris     map[string]bool // subscribed by this lease; guarded by in.mu
+	number   uint64 // of the instance's leases
+	mixed    bool   // what the server says may be for others than this lease's client
+	mute     bool   // its client gets log messages only with requests that ask for them
+
+	// Guarded by in.mu.
+	uris     map[string]bool // subscribed by this lease
+	level    string          // log level its client wants; "": it did not say
+	outlasts bool            // something goes on after its answer
+	gone     bool            // it was closed
 }
 
 // Name is the upstream's.
@@ -104,7 +112,7 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 		if c.http {
 			leave() // HTTP keeps no order between requests
 		}
-		a := c.call(ctx, req, leave)
+		a := c.call(ctx, l, req, leave)
 		if !a.unsent || errors.Is(a.err, errSessionLost) { // which it has read and not run
 			requests++
 		}
@@ -227,6 +235,7 @@ func (in *instance) broke(c *conn, err error) error {
 // Notify sends a notification to the server if it is there.
 func (l *Lease) Notify(method string, params []byte) {
 	if c := l.in.live.Load(); c != nil && !c.stateless() {
+		c.touch(l)
 		c.notify(method, params)
 	}
 }
@@ -237,8 +246,15 @@ func (l *Lease) Close() {
 	in := l.in
 	in.mu.Lock()
 	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(m *Lease) bool { return m == l })
-	shared := len(in.leases) > 0
+	shared, outlasts := len(in.leases) > 0, l.outlasts
+	l.gone = true
 	in.mu.Unlock()
+	if outlasts {
+		l.leaveBehind()
+	}
+	if in.up.spec.Shared {
+		in.tellLevel()
+	}
 	if shared {
 		for _, uri := range l.Watches() {
 			l.Unwatch(uri)

@@ -8,7 +8,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// asksPerConn bounds how many questions of one server may be open at once.
+// asksPerConn bounds how many questions of one server may be open at once, those
+// included whose answer is on its way.
 const asksPerConn = 64
 
 // asked is a question of the server without its answer.
@@ -20,28 +21,36 @@ type asked struct {
 // question answers a request of the server on a goroutine of its own.
 func (c *conn) question(m jsonrpc.Message, stream int64) {
 	if m.Method == "ping" {
-		c.reply(m.ID, []byte("{}"), nil)
+		c.reply(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
-	ask := c.listener.Ask
+	var ask askFunc
 	if p := c.peek(stream); p != nil && p.req.Ask != nil {
 		ask = p.req.Ask
+	} else if c.unbound.asker != nil {
+		ask = c.unbound.asker(p, m.Method)
 	}
 	if ask == nil {
-		c.reply(m.ID, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client to ask: " + m.Method})
+		c.refuse(m.ID, jsonrpc.CodeMethodNotFound, "no client to ask: "+m.Method)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	id := string(m.ID)
 	c.mu.Lock()
-	full := len(c.asked) >= asksPerConn || c.err != nil
-	if !full {
+	_, twice := c.asked[id]
+	full := len(c.asked)+c.replies.answers >= asksPerConn || c.err != nil
+	if !full && !twice {
 		c.asked[id] = asked{cancel, c.next.Load()}
 	}
 	c.mu.Unlock()
-	if full {
+	switch {
+	case twice: // a refusal would answer the first
 		cancel()
-		c.reply(m.ID, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many open requests to the client"})
+		c.counts.unanswered.Add(1)
+		return
+	case full:
+		cancel()
+		c.refuse(m.ID, jsonrpc.CodeInternal, "too many open requests to the client")
 		return
 	}
 	c.spawn(func() {
@@ -49,23 +58,17 @@ func (c *conn) question(m jsonrpc.Message, stream int64) {
 		result, err := ask(ctx, m.Method, m.Params)
 		c.mu.Lock()
 		delete(c.asked, id)
+		c.replies.answers++
 		c.mu.Unlock()
-		if ctx.Err() == nil { // a withdrawn question wants no answer
-			c.reply(m.ID, result, err)
+		switch {
+		case ctx.Err() != nil: // a withdrawn question wants no answer
+			c.answerTaken()
+		case err != nil:
+			c.answer(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
+		default:
+			c.answer(jsonrpc.AppendResult(nil, m.ID, result))
 		}
 	})
-}
-
-func (c *conn) reply(id, result []byte, err *jsonrpc.Error) {
-	var line []byte
-	if err != nil {
-		line = jsonrpc.AppendError(nil, id, err.Append(nil))
-	} else {
-		line = jsonrpc.AppendResult(nil, id, result)
-	}
-	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {
-		c.log.Debug("answer not sent", "upstream", c.name, "err", err)
-	}
 }
 
 // withdraw ends a question that the server no longer wants answered, or, in

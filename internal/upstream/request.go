@@ -49,11 +49,13 @@ type Request struct {
 
 // pending is a request without its answer.
 type pending struct {
-	id     int64
-	req    *Request
-	answer chan answer // capacity 1; nil if begun
-	timer  *time.Timer // nil without a timeout
-	begun  *begun      // nil: somebody waits for answer
+	id      int64
+	of      *Lease // whose it is; nil: the proxy's own
+	req     *Request
+	answer  chan answer // capacity 1; nil if begun
+	timer   *time.Timer // nil without a timeout
+	begun   *begun      // nil: somebody waits for answer
+	account *account    // where it is counted while it has no answer; nil: nowhere
 
 	limited    bool   // the answer's HTTP status said so; guarded by conn.mu while it waits
 	retryAfter string // the header beside it
@@ -67,15 +69,16 @@ type answer struct {
 	retryAfter string
 }
 
-// call sends a request and waits for its answer. An error that wraps errClosed
-// or errSessionLost means that the server has not run it.
-func (c *conn) call(ctx context.Context, req *Request, sent func()) answer {
+// call sends a request of a lease, nil for the proxy's own, and waits for its
+// answer. An error that wraps errClosed or errSessionLost means that the server
+// has not run it.
+func (c *conn) call(ctx context.Context, of *Lease, req *Request, sent func()) answer {
 	var expire context.CancelCauseFunc
 	if req.Timeout > 0 {
 		ctx, expire = context.WithCancelCause(ctx)
 		defer expire(nil)
 	}
-	p, err := c.start(ctx, req, expire)
+	p, err := c.start(ctx, of, req, expire)
 	if err != nil { // it keeps its turn: it may be sent over the next connection
 		return answer{err: c.unsent(ctx, err), unsent: true}
 	}
@@ -88,14 +91,14 @@ func (c *conn) call(ctx context.Context, req *Request, sent func()) answer {
 
 // start sends a request; the caller must wait for its answer. expire is called
 // when the request's timeout has passed.
-func (c *conn) start(ctx context.Context, req *Request, expire context.CancelCauseFunc) (*pending, error) {
-	p := &pending{id: c.next.Add(1), req: req, answer: make(chan answer, 1)}
+func (c *conn) start(ctx context.Context, of *Lease, req *Request, expire context.CancelCauseFunc) (*pending, error) {
+	p := &pending{id: c.next.Add(1), of: of, req: req, answer: make(chan answer, 1)}
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
 		return nil, errClosed
 	}
-	c.waiting[p.id] = p
+	c.enterLocked(p)
 	if expire != nil {
 		p.timer = time.AfterFunc(req.Timeout, func() { c.expired(p, expire) })
 	}
@@ -242,7 +245,9 @@ func (c *conn) take(id int64) *pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.waiting[id]
-	delete(c.waiting, id)
+	if p != nil {
+		c.leaveLocked(p)
+	}
 	return p
 }
 

@@ -112,7 +112,7 @@ func TestLost(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c, w := wired()
-		p, err := c.start(t.Context(), &Request{Method: "tools/call"}, nil)
+		p, err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,11 @@ func (p *process) send(_ context.Context, m outgoing) error {
 	if unread := p.out.Queued(); unread > unreadLimit {
 		return fmt.Errorf("%w: %d bytes wait for it", errNotReading, unread)
 	}
-	return p.out.Send(m.line)
+	err := p.out.Send(m.line)
+	if err == nil && m.taken != nil {
+		m.taken()
+	}
+	return err
 }
 
 // stderr returns the last lines that the process wrote there, as mask leaves them.

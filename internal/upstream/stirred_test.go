@@ -174,7 +174,7 @@ func TestLostSessionStirsBeforeTheEnd(t *testing.T) {
 func TestEndStirsBeforeItsCallsHearOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard diary
-		c := newConn("frail", slog.New(slog.DiscardHandler), nil, Listener{}, nil, heard.write)
+		c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, heard.write)
 		p := &pending{id: 1, req: &Request{}, answer: make(chan answer)} // nobody takes its answer yet
 		c.waiting[p.id] = p
 		go c.closed(errors.New("exited with status 3"))
@@ -187,7 +187,7 @@ func TestEndStirsBeforeItsCallsHearOfIt(t *testing.T) {
 // The end is known before anything else can tell of it.
 func TestEndStirsFirst(t *testing.T) {
 	var c *conn
-	c = newConn("frail", slog.New(slog.DiscardHandler), nil, Listener{}, nil, func(cause string) {
+	c = newConn("frail", slog.New(slog.DiscardHandler), nil, nil, func(cause string) {
 		select {
 		case <-c.done:
 			t.Errorf("%s: too late", cause)
@@ -204,7 +204,8 @@ func TestEndStirsFirst(t *testing.T) {
 
 func TestGapStirs(t *testing.T) {
 	var heard diary
-	c := newConn("frail", slog.New(slog.DiscardHandler), nil, Listener{Notify: func(method string, _ []byte) { heard.write(method) }}, nil, heard.write)
+	c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, heard.write)
+	c.unbound.notify = func(_ *pending, method string, _ []byte) { heard.write(method) }
 	c.gap()
 	heard.want(t, "gap", Tools.Changed(), Prompts.Changed(), Resources.Changed())
 }

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/secret"
 )
 
@@ -60,9 +61,31 @@ type Options struct {
 	// "list_changed" or "resources/updated". It is called from any goroutine and
 	// must not block.
 	Stirred func(cause string)
+	// Settle is for how long after a request was given up, or its session has
+	// ended, the server may still speak about it; nil and 0: a minute.
+	Settle func() time.Duration
 	// Asked hears that an instance's server asks its client something, before it
 	// is done; for which call, the server does not say. As Stirred.
 	Asked func(instance uint64, method string)
+}
+
+// counts are those of an upstream.
+type counts struct {
+	dropped    atomic.Int64 // notifications of which nobody can tell for which session they are
+	refused    atomic.Int64 // questions likewise
+	unanswered atomic.Int64 // pings and questions without any reply: too many replies had not been taken
+}
+
+// Stats is what happened at one upstream.
+type Stats struct {
+	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
+	Refused    int64 `json:"questions_refused"`     // likewise
+	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
+}
+
+// Stats tells what happened so far.
+func (u *Upstream) Stats() Stats {
+	return Stats{u.counts.dropped.Load(), u.counts.refused.Load(), u.counts.unanswered.Load()}
 }
 
 // Upstream is one configured server.
@@ -74,8 +97,10 @@ type Upstream struct {
 	hurry   <-chan struct{}                      // Options.Hurry
 	stirred func(cause string)                   // never nil
 	asked   func(instance uint64, method string) // never nil
-	client  *http.Transport                      // for a server over HTTP
-	sse     atomic.Bool                          // it speaks only the HTTP+SSE transport of 2024-11-05
+	settle  func() time.Duration                 // never nil
+	counts  counts
+	client  *http.Transport // for a server over HTTP
+	sse     atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
 	known   known
 	after   <-chan struct{} // Options.After
 
@@ -102,6 +127,14 @@ func New(spec Spec, o Options) *Upstream {
 	mask := spec.masker()
 	u := &Upstream{
 		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, hurry: o.Hurry, known: known{store: o.Store}, after: o.After, stirred: o.Stirred, asked: o.Asked,
+		settle: func() time.Duration {
+			if o.Settle != nil {
+				if d := o.Settle(); d > 0 {
+					return d
+				}
+			}
+			return writeSettle
+		},
 		instances: make(map[*instance]struct{}),
 	}
 	if spec.URL != "" {
@@ -162,10 +195,16 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 			u.shared = in
 		}
 	}
-	l := &Lease{in: in, listener: listener, uris: make(map[string]bool)}
+	l := &Lease{
+		in: in, listener: listener, uris: make(map[string]bool),
+		mixed: u.spec.Shared || listener.Pooled, mute: revision.Stateless(client.Version),
+	}
 	in.mu.Lock()
+	in.leased++
+	l.number = in.leased
 	in.leases = append(in.leases[:len(in.leases):len(in.leases)], l)
 	in.mu.Unlock()
+	in.tellLevel() // what another wants may leave out what this session may see
 	return l
 }
 

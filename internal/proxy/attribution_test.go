@@ -1,0 +1,327 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+)
+
+// puppet is an upstream that sessions share, and the server that it is, over each
+// transport on which a message of the server need not say what it is about.
+func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
+	t.Helper()
+	p := mcptest.NewPuppet()
+	if transport == "stdio" {
+		up := child(t, mcptest.Options{Name: "puppet", Relay: relay(t, p)})
+		up.Spec.Shared = true
+		return p, up
+	}
+	handler := p.Streamable()
+	if transport == "sse" {
+		handler = p.SSE()
+	}
+	web := httptest.NewServer(handler)
+	t.Cleanup(web.Close)
+	return p, proxy.Upstream{
+		Fingerprint: web.URL,
+		Spec:        upstream.Spec{Name: "puppet", URL: web.URL, SSE: transport == "sse", Shared: true, StartTimeout: patience, MaxMessage: 1 << 20},
+	}
+}
+
+// loose are the transports of puppet.
+var loose = []string{"stdio", "sse", "streamable"}
+
+// question asks for something on no request's stream and returns the reply.
+func question(t *testing.T, p *mcptest.Puppet, id, method, tag string) jsonrpc.Message {
+	t.Helper()
+	p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{"message":%q,"tag":%q}}`, id, method, tag, tag))
+	m := await(t, p.Replies)
+	if got, _ := jsonrpc.String(m.ID); got != id {
+		t.Fatalf("got a reply to %q, want one to %q", got, id)
+	}
+	return m
+}
+
+// mustNotHold fails the test if anything that came to a client has the text in it.
+func (c *caller) mustNotHold(text string) {
+	c.t.Helper()
+	for _, line := range c.transcript() {
+		if strings.Contains(line, text) {
+			c.t.Errorf("a client was sent what is another's: %s", line)
+		}
+	}
+}
+
+// A session ends while its call runs, in one of these ways.
+var leaving = map[string]func(a *caller, p pending){
+	"it hangs up": func(a *caller, _ pending) { a.hangUp() },
+	"it cancels the call first": func(a *caller, p pending) {
+		a.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + p.id + `}}`)
+		a.request("ping", "") // the cancellation has been read
+		a.hangUp()
+	},
+	"the call's time is up": func(a *caller, _ pending) { a.hangUp() }, // which has been waited for
+}
+
+// What a server says for a call of a session that has ended, or asks, reaches no
+// other, whether it was there before or came afterwards.
+func TestNobodyHearsWhatIsOfASessionThatHasEnded(t *testing.T) {
+	for _, transport := range loose {
+		for how, leave := range leaving {
+			t.Run(transport+", "+how, func(t *testing.T) {
+				p, up := puppet(t, transport)
+				if how == "the call's time is up" {
+					up.Timeout = 20 * time.Millisecond
+				}
+				o := options(up)
+				o.DrainTimeout = 1
+				s := start(t, o)
+				a := connect(t, s, handshake)
+				a.reply(tagged("a"))
+				a.call("rest", "")
+				p.Log("info", "of nothing")
+				if m := question(t, p, "alone", "elicitation/create", "of nothing"); m.Error != nil {
+					t.Errorf("the only client was not asked: %s", m.Raw)
+				}
+				if a.next("notifications/message"); a.asked() != 1 {
+					t.Errorf("the only client was asked %d times", a.asked())
+				}
+
+				b := connect(t, s, handshake)
+				b.reply(tagged("b"))
+				work := a.begin("work", `{"token":"secret"}`)
+				for up.Timeout > 0 && len(p.Calls) == 0 { // it may be over before it has arrived
+					if work.wait(); len(p.Calls) == 0 {
+						work = a.begin("work", `{"token":"secret"}`)
+					}
+				}
+				call := await(t, p.Calls)
+				leave(a, work)
+				p.Log("info", "secret")
+				for _, method := range []string{"elicitation/create", "sampling/createMessage", "roots/list"} {
+					if m := question(t, p, method, method, "secret"); m.Error == nil {
+						t.Errorf("%s was answered: %s", method, m.Raw)
+					}
+				}
+				b.hangUp()
+				c := connect(t, s, handshake) // it was not even there
+				c.reply(tagged("c"))
+				c.call("rest", "")
+				p.Log("info", "secret")
+				if m := question(t, p, "later", "elicitation/create", "secret"); m.Error == nil {
+					t.Errorf("a client that came later has answered: %s", m.Raw)
+				}
+				p.Answer(call.ID, []byte(`{"content":[{"type":"text","text":"secret"}]}`))
+				p.Log("info", "secret, and trailing")
+				question(t, p, "last", "ping", "")
+				b.mustNotHold("secret")
+				c.mustNotHold("secret")
+				if n := b.asked() + c.asked(); n > 0 {
+					t.Errorf("the others were asked %d times", n)
+				}
+				if st := s.Stats().Upstreams["puppet"]; st.Dropped < 2 || st.Refused != 4 {
+					t.Errorf("got %+v, want what was dropped and refused", st)
+				}
+			})
+		}
+	}
+}
+
+// A question that is open when its session ends is answered with an error, and
+// nobody else is asked it.
+func TestQuestionThatIsOpenWhenItsSessionEnds(t *testing.T) {
+	for _, transport := range loose {
+		t.Run(transport, func(t *testing.T) {
+			p, up := puppet(t, transport)
+			o := options(up)
+			o.DrainTimeout = 1
+			s := start(t, o)
+			a := connect(t, s, handshake)
+			a.begin("work", `{}`)
+			await(t, p.Calls)
+			p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"secret"}}`)
+			a.next("elicitation/create")
+			b := connect(t, s, handshake)
+			b.reply(tagged("b"))
+			a.hangUp()
+			if m := await(t, p.Replies); m.Error == nil {
+				t.Errorf("got %s", m.Raw)
+			}
+			if m := question(t, p, "again", "elicitation/create", "secret"); m.Error == nil {
+				t.Errorf("got %s", m.Raw)
+			}
+			b.call("rest", "")
+			b.mustNotHold("secret")
+		})
+	}
+}
+
+// A task goes on after the answer that names it.
+func TestNobodyHearsOfATaskWhoseSessionHasEnded(t *testing.T) {
+	p, up := puppet(t, "stdio")
+	o := options(up)
+	s := start(t, o)
+	a, b := connect(t, s, handshake), connect(t, s, handshake)
+	b.reply(tagged("b"))
+	work := a.start("tools/call", `{"name":"work","arguments":{},"task":{}}`)
+	p.Answer(await(t, p.Calls).ID, []byte(`{"task":{"taskId":"secret","status":"working"}}`))
+	work.wait()
+	a.hangUp()
+	p.Say(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"secret","status":"working"}}`)
+	if m := question(t, p, "1", "elicitation/create", "secret"); m.Error == nil {
+		t.Errorf("got %s", m.Raw)
+	}
+	b.call("rest", "")
+	b.mustNotHold("secret")
+}
+
+// Stateless clients over HTTP that say the same of themselves share one session:
+// what could be about a call that one has given up is for none of the others.
+func TestNobodyHearsWhatIsOfAnotherClientOfAPool(t *testing.T) {
+	p, up := puppet(t, "stdio")
+	up.Spec.Shared = false
+	f := serveTCP(t, options(up))
+	work := func(token string) (end func(), answer chan string) { // a call of a client of its own
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(toolCall("work", `{"token":"`+token+`"}`), able, "debug"))
+		ctx, cancel := context.WithCancel(t.Context())
+		r := f.request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
+		answer = make(chan string, 1)
+		go func() {
+			response, err := f.client.Do(r)
+			if err != nil {
+				return // it was cancelled
+			}
+			defer response.Body.Close()
+			said, _ := io.ReadAll(response.Body) // likewise
+			answer <- string(said)
+		}()
+		return cancel, answer
+	}
+	end, _ := work("secret")
+	await(t, p.Calls)
+	end()
+	await(t, p.Ended)
+	_, answer := work("other")
+	call := await(t, p.Calls)
+	p.Log("info", "secret")
+	p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"secret"}}`)
+	select {
+	case m := <-p.Replies:
+		if m.Error == nil {
+			t.Errorf("got %s", m.Raw)
+		}
+	case got := <-answer:
+		t.Fatalf("another client was asked: %s", got)
+	}
+	p.Answer(call.ID, []byte(`{"content":[{"type":"text","text":"done"}]}`))
+	if got := await(t, answer); strings.Contains(got, "secret") || !strings.Contains(got, "done") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Sessions come and go while the server speaks for calls that have been made,
+// cancelled or not: none ever sees the token of another's.
+func TestNoSessionSeesAnothersToken(t *testing.T) {
+	for _, transport := range loose {
+		t.Run(transport, func(t *testing.T) {
+			p, up := puppet(t, transport)
+			o := options(up)
+			o.DrainTimeout = 1
+			s := start(t, o)
+			connect(t, s, handshake).hangUp() // the first, so that the others are asked nothing of the handshake
+			ended := make(chan struct{})
+			var speaking sync.WaitGroup
+			speaking.Go(func() { speakForCalls(p, ended) })
+			var all sync.WaitGroup
+			for i := range 2 {
+				all.Go(func() {
+					random := rand.New(rand.NewPCG(1, uint64(i)))
+					for n := range soak(12) {
+						comeAndGo(t, s, random, fmt.Sprintf("token-%d-%d.", i, n))
+					}
+				})
+			}
+			all.Wait()
+			close(ended)
+			speaking.Wait()
+		})
+	}
+}
+
+// comeAndGo is one session: it makes some calls with its token, gives some of them
+// up, and ends.
+func comeAndGo(t *testing.T, s *proxy.Server, random *rand.Rand, token string) {
+	c := connect(t, s, handshake)
+	c.reply(tagged(token))
+	for range 1 + random.IntN(3) {
+		work := c.begin("work", `{"token":"`+token+`"}`)
+		switch random.IntN(4) {
+		case 0:
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + work.id + `}}`)
+		case 1: // it is open at the end
+		default:
+			work.wait()
+		}
+	}
+	c.hangUp()
+	for _, line := range c.transcript() {
+		if i := strings.Index(line, "token-"); i >= 0 && !strings.HasPrefix(line[i:], token) {
+			t.Errorf("the client with %s was sent %s", token, line)
+		}
+	}
+}
+
+// speakForCalls logs and asks on behalf of every call before it answers it, and
+// once more of some that came long before.
+func speakForCalls(p *mcptest.Puppet, ended chan struct{}) {
+	replied := make(map[string]chan struct{})
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	defer all.Wait()
+	asks := 0
+	ask := func(method, token string) {
+		done := make(chan struct{})
+		mu.Lock()
+		asks++
+		id := fmt.Sprint(asks)
+		replied[id] = done
+		mu.Unlock()
+		p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{"message":%q}}`, id, method, token))
+		select {
+		case <-done:
+		case <-ended:
+		}
+	}
+	for {
+		select {
+		case m := <-p.Replies:
+			id, _ := jsonrpc.String(m.ID)
+			mu.Lock()
+			close(replied[id])
+			mu.Unlock()
+		case call := <-p.Calls:
+			all.Go(func() {
+				token, _ := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(call.Params, "arguments"), "token"))
+				for range 5 {
+					p.Log("info", token)
+					ask("elicitation/create", token)
+				}
+				ask("ping", "") // all that went before has been read
+				p.Answer(call.ID, []byte(`{"content":[{"type":"text","text":"`+token+`"}]}`))
+			})
+		case <-ended:
+			return
+		}
+	}
+}

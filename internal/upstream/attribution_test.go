@@ -1,0 +1,231 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+// guest is a session on a shared instance, and what it was told and asked.
+type guest struct {
+	*Lease
+	heard *diary
+}
+
+func visit(u *Upstream, name string) guest {
+	g := guest{heard: new(diary)}
+	g.Lease = u.Attach(Client{}, Listener{
+		Notify: func(_ string, params []byte) { g.heard.write("heard " + text(jsonrpc.Get(params, "data"))) },
+		Ask: func(string) askFunc {
+			return func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+				g.heard.write("asked")
+				return fmt.Appendf(nil, `{"who":%q}`, name), nil
+			}
+		},
+	})
+	return g
+}
+
+// speak has the server say something that it does not say what it is about, and ask;
+// it returns who answered.
+func speak(p *mcptest.Puppet) string {
+	p.Log("info", "something")
+	p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	synctest.Wait()
+	return text(jsonrpc.Get((<-p.Replies).Result, "who"))
+}
+
+// The next session is told and asked again once the server can no longer mean a
+// request of one that has ended: its answer has come, with a little time for what
+// trails behind it, or the time is over for which such a request is reckoned with.
+func TestEndedSessionIsRememberedAsLongAsItMayBeMeant(t *testing.T) {
+	const settle = 10 * time.Minute
+	for _, test := range []struct {
+		name    string
+		sse     bool
+		end     func(p *mcptest.Puppet, l *Lease, cancel func())
+		until   time.Duration
+		neither []time.Duration // before that
+	}{
+		{"answered", false, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			p.Answer((<-p.Calls).ID, []byte(`{}`))
+			synctest.Wait()
+			l.Close()
+		}, trailing, []time.Duration{0, trailing - 1}},
+		{"cancelled", false, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			<-p.Calls
+			cancel()
+			synctest.Wait()
+			l.Close()
+		}, settle, []time.Duration{0, time.Minute, settle - 1}},
+		{"cancelled, after it has ended", false, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			<-p.Calls
+			l.Close()
+			synctest.Wait()
+			cancel()
+		}, settle, []time.Duration{0, time.Minute, settle - 1}},
+		{"cancelled, and answered all the same", true, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			call := <-p.Calls
+			cancel()
+			synctest.Wait()
+			l.Close()
+			p.Answer(call.ID, []byte(`{}`))
+			synctest.Wait()
+		}, trailing, []time.Duration{0, trailing - 1}},
+		{"cancelled, and not answered", true, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			<-p.Calls
+			cancel()
+			synctest.Wait()
+			l.Close()
+		}, settle, []time.Duration{0, time.Minute, settle - 1}},
+		{"answered, and it goes on", true, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			p.Answer((<-p.Calls).ID, []byte(`{}`))
+			synctest.Wait()
+			l.Outlasts()
+			time.Sleep(time.Hour)
+			l.Close()
+		}, settle, []time.Duration{0, time.Minute, settle - 1}},
+		{"not sent for long", false, func(p *mcptest.Puppet, l *Lease, cancel func()) {
+			p.Answer((<-p.Calls).ID, []byte(`{}`))
+			time.Sleep(trailing)
+			l.Close()
+		}, 0, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := mcptest.NewPuppet()
+				handler := p.Streamable()
+				if test.sse {
+					handler = p.SSE()
+				}
+				u, _ := bubbledWith(t, handler, Spec{Shared: true, SSE: test.sse, StartTimeout: time.Minute}, Options{Settle: func() time.Duration { return settle }})
+				a, b := visit(u, "a"), visit(u, "b")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go a.Call(ctx, a.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)})
+				synctest.Wait()
+				test.end(p, a.Lease, cancel)
+				ended := time.Now()
+				for _, d := range test.neither {
+					time.Sleep(d - time.Since(ended))
+					if who := speak(p); who != "" {
+						t.Errorf("after %v: %s answered", d, who)
+					}
+				}
+				b.heard.want(t)
+				time.Sleep(test.until - time.Since(ended))
+				if who := speak(p); who != "b" {
+					t.Errorf("after %v: got an answer of %q", test.until, who)
+				}
+				b.heard.want(t, "heard something", "asked")
+				a.heard.want(t)
+				n := int64(len(test.neither))
+				if got, want := u.Stats(), (Stats{Dropped: n, Refused: n}); got != want {
+					t.Errorf("got %+v, want %+v", got, want)
+				}
+				b.Close()
+			})
+		})
+	}
+}
+
+// What is known of requests does not grow with the sessions that there have been.
+func TestEndedSessionsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		u, _ := bubbledWith(t, p.SSE(), Spec{Shared: true, SSE: true, StartTimeout: time.Minute}, Options{})
+		for i := range 100 {
+			a := visit(u, "a")
+			ctx, cancel := context.WithCancel(t.Context())
+			go a.Call(ctx, a.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)})
+			call := <-p.Calls
+			if i%2 == 0 {
+				p.Answer(call.ID, []byte(`{}`))
+			}
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			a.Close()
+			time.Sleep(writeSettle / 2)
+			if c := u.shared.live.Load(); len(c.accounts) > 3 {
+				t.Fatalf("%d accounts after %d sessions", len(c.accounts), i+1)
+			}
+		}
+	})
+}
+
+// Over HTTP a log level is not told before the answer to the last: the order in
+// which requests arrive is not that in which they were sent.
+func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		u, _ := bubbledWith(t, p.Streamable(), Spec{Shared: true, StartTimeout: time.Minute}, Options{})
+		a, b := visit(u, "a"), visit(u, "b")
+		a.Settled(t.Context())
+		for _, level := range strings.Fields("error debug warning notice error alert debug") {
+			a.SetLevel(level)
+			b.SetLevel("emergency")
+		}
+		synctest.Wait()
+		if got := p.Levels(); !slices.Equal(got, []string{"info", "debug"}) { // b had named none when the first was sent
+			t.Errorf("got %v, want the first and the last", got)
+		}
+		a.Close()
+		synctest.Wait()
+		if got := p.Levels(); got[len(got)-1] != "emergency" {
+			t.Errorf("got %v", got)
+		}
+		b.Close()
+	})
+}
+
+// A reply that a server does not take makes room for others after a while.
+func TestRepliesThatAreNotTaken(t *testing.T) {
+	for _, sse := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := mcptest.NewPuppet()
+			handler := p.Streamable()
+			if sse {
+				handler = p.SSE()
+			}
+			u, _ := bubbledWith(t, handler, Spec{Shared: true, SSE: sse, StartTimeout: time.Minute}, Options{})
+			a := visit(u, "a")
+			a.Settled(t.Context())
+			release := p.Hold()
+			defer release()
+			ping := func(n int) {
+				for i := range n {
+					p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
+				}
+				synctest.Wait()
+			}
+			ping(1000)
+			const kept = repliesAtOnce + repliesWaiting
+			if n := len(p.Replies); n != repliesAtOnce || u.Stats().Unanswered != 1000-kept {
+				t.Errorf("%d replies came at once, %d were dropped", n, u.Stats().Unanswered)
+			}
+			time.Sleep(replyTime)
+			synctest.Wait()
+			if n := len(p.Replies); n != 2*repliesAtOnce {
+				t.Errorf("%d replies came by the end of %v", n, replyTime)
+			}
+			release()
+			synctest.Wait()
+			if n := len(p.Replies); n != kept {
+				t.Errorf("%d replies came, want %d", n, kept)
+			}
+			ping(1)
+			if n := len(p.Replies); n != kept+1 {
+				t.Errorf("%d replies came, want %d", n, kept+1)
+			}
+			a.Close()
+		})
+	}
+}
