@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -72,8 +73,8 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	if host, _, err := net.SplitHostPort(*addr); err == nil && host != "" {
-		o.HTTP.Hosts = []string{host}
+	if host, _, err := net.SplitHostPort(*addr); err == nil {
+		o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
 	}
 	// Never written, so never resident; but it counts as heap. A higher GC percent
 	// would do the same to a small heap, and make a large one larger by far.

@@ -35,6 +35,7 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		Log:          log,
 		HTTP: proxy.HTTPOptions{
 			AllowedOrigins: c.HTTP.AllowedOrigins,
+			Hosts:          c.HTTP.AllowedHosts,
 			SessionIdle:    time.Duration(c.HTTP.SessionIdle),
 		},
 		Dedup: dedup.Options{

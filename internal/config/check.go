@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"net/netip"
 	"net/url"
 	"path"
 	"slices"
@@ -25,6 +26,11 @@ func (b *binder) check(c *Config) {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
 			b.problem(element("http.allowed_origins", i), "want an origin such as \"https://app.example\", have %q", origin)
+		}
+	}
+	for i, host := range c.HTTP.AllowedHosts {
+		if !bareHost(host) {
+			b.problem(element("http.allowed_hosts", i), "want a host without scheme and port, such as \"box.example\", have %q", host)
 		}
 	}
 	b.checkEnrichment(&c.Enrichment)
@@ -69,6 +75,14 @@ func (b *binder) checkEnrichment(e *Enrichment) {
 func validHost(host string) bool {
 	u, err := url.Parse("//" + host)
 	return err == nil && u.Host == host && host != "" && !strings.ContainsAny(host, " \t")
+}
+
+// bareHost takes a name or an address by which a client can reach a listener.
+func bareHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return !ip.IsUnspecified()
+	}
+	return validHost(host) && !strings.ContainsAny(host, ":*[]")
 }
 
 func (b *binder) checkLimit(l Limit) {

@@ -54,6 +54,7 @@ type Server struct {
 type HTTP struct {
 	Auth           string   `toml:"auth" enum:"token|none"` // default token
 	AllowedOrigins []string `toml:"allowed_origins"`        // scheme://host[:port] beside the server's own; default none
+	AllowedHosts   []string `toml:"allowed_hosts"`          // names in Host beside those of loopback; default none
 	SessionIdle    Duration `toml:"session_idle"`           // default 30m; 0: never ended
 }
 

@@ -27,7 +27,7 @@ func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Han
 			return
 		}
 		if !f.ownHost(r) {
-			http.Error(w, "the Host header names another server", http.StatusForbidden)
+			http.Error(w, "the Host header names another server; allowed_hosts in [http] lists the names of this one", http.StatusForbidden)
 			return
 		}
 		if origins := r.Header["Origin"]; len(origins) > 0 {
@@ -50,10 +50,20 @@ func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Han
 }
 
 // ownHost reports whether the Host header is one by which this server can be
-// reached knowingly. A name that an attacker's DNS points here is none.
+// reached knowingly. A name that an attacker's DNS points here is none. On a
+// listener of every address every address passes: behind a port mapping the
+// connection does not show the one that the client used, and no DNS can make an
+// address point elsewhere.
 func (f *front) ownHost(r *http.Request) bool {
 	host := hostOf(r.Host)
 	if loopback(host) || slices.ContainsFunc(f.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+		return true
+	}
+	asked, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	if slices.ContainsFunc(f.Hosts, unspecified) {
 		return true
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -61,8 +71,13 @@ func (f *front) ownHost(r *http.Request) bool {
 		return false
 	}
 	own, err := netip.ParseAddrPort(local.String())
-	asked, askedErr := netip.ParseAddr(host)
-	return err == nil && askedErr == nil && own.Addr().Unmap() == asked.Unmap()
+	return err == nil && own.Addr().Unmap() == asked.Unmap()
+}
+
+// unspecified reports whether host stands for every address of the machine.
+func unspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsUnspecified()
 }
 
 // hostOf cuts the port, and the brackets of an IPv6 address, off an authority.
@@ -81,8 +96,10 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// allowsOrigin reports whether a page from origin may talk to this server:
-// one of this machine, one this server itself gave out, or one configured.
+// allowsOrigin reports whether a page from origin may talk to this server: one
+// that is configured, or one this server itself gave out. Another page of this
+// machine may if it has the token to show; where no token is asked for, a page
+// of any local port could call tools.
 func (f *front) allowsOrigin(origin, host string) bool {
 	if slices.Contains(f.AllowedOrigins, origin) {
 		return true
@@ -91,7 +108,7 @@ func (f *front) allowsOrigin(origin, host string) bool {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return false
 	}
-	return loopback(u.Hostname()) || strings.EqualFold(u.Host, host)
+	return strings.EqualFold(u.Host, host) || f.Token != "" && loopback(u.Hostname())
 }
 
 // share says in h that the page may read the response, and reports whether the

@@ -15,6 +15,8 @@ func TestGuard(t *testing.T) {
 	const ping = http.StatusMethodNotAllowed // what GET /mcp is answered behind the guard
 	open := proxy.HTTPOptions{Hosts: []string{"box.example"}, AllowedOrigins: []string{"https://app.example", "null"}}
 	token := proxy.HTTPOptions{Token: "s3cret"}
+	everywhere := proxy.HTTPOptions{Token: "s3cret", Hosts: []string{"box.example", "0.0.0.0"}}
+	local := http.Header{"Origin": {"http://localhost:5173"}}
 	tests := []struct {
 		name    string
 		options proxy.HTTPOptions
@@ -33,7 +35,19 @@ func TestGuard(t *testing.T) {
 		{name: "configured name", options: open, host: "BOX.example:80", want: ping},
 		{name: "the address it came to", host: "192.0.2.7:80", local: "192.0.2.7:80", want: ping},
 		{name: "another address", host: "192.0.2.8:80", local: "192.0.2.7:80", want: http.StatusForbidden},
-		{name: "page of this machine", host: "localhost", header: http.Header{"Origin": {"http://localhost:5173"}}, want: ping},
+		{name: "any address on a listener of all", options: everywhere, host: "192.0.2.8:80", local: "192.0.2.7:80", want: http.StatusUnauthorized},
+		{name: "IPv6 address on a listener of all", options: everywhere, host: "[2001:db8::1]", want: http.StatusUnauthorized},
+		{name: "configured name on a listener of all", options: everywhere, host: "box.example", want: http.StatusUnauthorized},
+		{name: "another name on a listener of all", options: everywhere, host: "evil.example", want: http.StatusForbidden},
+		{name: "no host on a listener of all", options: everywhere, host: "", want: http.StatusForbidden},
+		{name: "page of this machine, no token asked", host: "localhost", header: local, want: http.StatusForbidden},
+		{name: "page of another port, no token asked", host: "localhost:7777", header: http.Header{"Origin": {"http://localhost:7778"}}, want: http.StatusForbidden},
+		{name: "page of another local name, no token asked", host: "localhost:7777", header: http.Header{"Origin": {"http://127.0.0.1:7777"}}, want: http.StatusForbidden},
+		{name: "own page, no token asked", host: "localhost:7777", header: http.Header{"Origin": {"http://localhost:7777"}}, want: ping},
+		{name: "page of this machine without the token", options: token, host: "localhost", header: local, want: http.StatusUnauthorized},
+		{name: "page of this machine with the token", options: token, host: "localhost", header: http.Header{"Origin": {"http://localhost:5173"}, "Authorization": {"Bearer s3cret"}}, want: ping},
+		{name: "preflight of this machine, no token asked", host: "localhost",
+			header: http.Header{"Origin": {"http://localhost:5173"}, "Access-Control-Request-Method": {"POST"}}, want: http.StatusForbidden},
 		{name: "page of this server", options: open, host: "box.example:80", header: http.Header{"Origin": {"http://box.example:80"}}, want: ping},
 		{name: "page of a stranger", host: "localhost", header: http.Header{"Origin": {"https://evil.example"}}, want: http.StatusForbidden},
 		{name: "page without origin", host: "localhost", header: http.Header{"Origin": {"null"}}, want: http.StatusForbidden},

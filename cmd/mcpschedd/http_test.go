@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// proxyOverHTTP is a proxy of this test that serves HTTP.
+type proxyOverHTTP struct {
+	t     *testing.T
+	addr  string // 127.0.0.1:PORT
+	token string
+	start string // the line of its log that says where it serves
+}
+
+// serveOver runs `mcpschedd serve --http ADDR` on a free port of host, with a
+// configuration.
+func serveOver(t *testing.T, host, configuration string, args ...string) *proxyOverHTTP {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	t.Setenv("HOME", home)
+	file := filepath.Join(home, "conf.toml")
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := serve(ctx, append([]string{"--config", file, "--http", host + ":0"}, args...), io.Discard, w)
+		w.CloseWithError(errors.Join(io.EOF, err))
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v, want no error", err)
+		}
+	})
+	p := &proxyOverHTTP{t: t}
+	log := bufio.NewReader(r)
+	for p.start == "" {
+		line, err := log.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, "serving HTTP") {
+			p.start = line
+		}
+	}
+	go io.Copy(io.Discard, log)
+	_, port, err := net.SplitHostPort(regexp.MustCompile(`url=http://(\S*)/mcp `).FindStringSubmatch(p.start)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.addr = "127.0.0.1:" + port
+	if data, err := os.ReadFile(filepath.Join(home, "mcpschedd", tokenFile)); err == nil {
+		p.token = strings.TrimSpace(string(data))
+	}
+	return p
+}
+
+// ask makes a request; headers are given as name and value in turn.
+func (p *proxyOverHTTP) ask(method, path string, header ...string) *http.Response {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.addr+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	r.Host = r.Header.Get("Host") // "": that of the address
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { answer.Body.Close() })
+	return answer
+}
+
+// A listener of all addresses is reached by every address, by the names that are
+// listed, and by no other.
+func TestServeOnEveryAddress(t *testing.T) {
+	p := serveOver(t, "0.0.0.0", "[http]\nallowed_hosts = [\"box.example\"]\n")
+	for host, want := range map[string]int{
+		"": 200, "localhost": 200, "box.example": 200, "BOX.example:80": 200, "192.0.2.7": 200, "[2001:db8::1]:80": 200,
+		"evil.example": 403, "box.example.evil.example": 403, "192.0.2.7.evil.example": 403,
+	} {
+		if got := p.ask("GET", "/stats", "Host", host, "Authorization", "Bearer "+p.token).StatusCode; got != want {
+			t.Errorf("%q: got %d, want %d", host, got, want)
+		}
+		if got := p.ask("GET", "/stats", "Host", host).StatusCode; got == 200 {
+			t.Errorf("%q: got 200 without the token", host)
+		}
+	}
+}
+
+// Where no token is asked for, a page of another local port is refused, and the
+// proxy's own is not.
+func TestServeWithoutTokenRefusesPages(t *testing.T) {
+	p := serveOver(t, "127.0.0.1", "[http]\nallowed_origins = [\"http://app.example\"]\n", "--auth", "none")
+	for origin, want := range map[string]int{
+		"http://" + p.addr: 200, "http://app.example": 200,
+		"http://localhost:5173": 403, "http://127.0.0.1:5173": 403, "http://evil.example": 403, "null": 403,
+	} {
+		for _, path := range []string{"/stats", "/dashboard", "/dashboard/view.json"} {
+			if got := p.ask("GET", path, "Origin", origin).StatusCode; got != want {
+				t.Errorf("%s of %s: got %d, want %d", path, origin, got, want)
+			}
+		}
+	}
+}
