@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/state"
 )
 
 // proxyOverHTTP is a proxy of this test that serves HTTP.
@@ -119,5 +124,17 @@ func TestServeWithoutTokenRefusesPages(t *testing.T) {
 				t.Errorf("%s of %s: got %d, want %d", path, origin, got, want)
 			}
 		}
+	}
+}
+
+func TestSessionIdleZeroIsNever(t *testing.T) {
+	c := config.Default()
+	c.HTTP.SessionIdle = 0
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := options(c, dir, slog.New(slog.DiscardHandler)).HTTP.SessionIdle; got < 100*365*24*time.Hour {
+		t.Errorf("got %v, want no end", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -36,7 +37,8 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		HTTP: proxy.HTTPOptions{
 			AllowedOrigins: c.HTTP.AllowedOrigins,
 			Hosts:          c.HTTP.AllowedHosts,
-			SessionIdle:    time.Duration(c.HTTP.SessionIdle),
+			SessionIdle:    cmp.Or(time.Duration(c.HTTP.SessionIdle), math.MaxInt64), // 0: never
+			MaxSessions:    c.HTTP.MaxSessions,
 		},
 		Dedup: dedup.Options{
 			MaxBytes:    int64(c.Dedup.MaxBytes),

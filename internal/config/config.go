@@ -56,6 +56,7 @@ type HTTP struct {
 	AllowedOrigins []string `toml:"allowed_origins"`        // scheme://host[:port] beside the server's own; default none
 	AllowedHosts   []string `toml:"allowed_hosts"`          // names in Host beside those of loopback; default none
 	SessionIdle    Duration `toml:"session_idle"`           // default 30m; 0: never ended
+	MaxSessions    int      `toml:"max_sessions" min:"4"`   // default 256; one principal may have a quarter
 }
 
 // Enrichment is what is guessed, and how guesses are delivered.

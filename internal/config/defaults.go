@@ -15,7 +15,7 @@ func Default() *Config {
 			DrainTimeout:    5 * second,
 			MaxMessageBytes: 64 * mebibyte,
 		},
-		HTTP: HTTP{Auth: "token", SessionIdle: 30 * minute},
+		HTTP: HTTP{Auth: "token", SessionIdle: 30 * minute, MaxSessions: 256},
 		Enrichment: Enrichment{
 			Mode:                 "on",
 			Delivery:             "silent",

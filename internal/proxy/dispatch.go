@@ -97,7 +97,9 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 		}
 		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
 	} else if x.msg.Method == "initialize" {
-		x.openHandshake()
+		if err := x.openHandshake(); err != nil {
+			return err
+		}
 	} else if x.msg.Method != "ping" {
 		s.open(upstream.Client{})
 		s.nowReady() // a client that makes requests takes messages too
@@ -113,7 +115,8 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 	other := s.inflight[x.key]
 	twice := other != nil && !other.isWithdrawn()
 	ended := s.closed
-	if !twice && !ended {
+	full := !twice && !ended && !x.step && s.fullLocked()
+	if !twice && !ended && !full {
 		x.ctx, x.cancel = context.WithCancelCause(ctx)
 		s.inflight[x.key] = x
 		s.work.Add(1)
@@ -127,12 +130,29 @@ func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
 	case twice:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
+	case full:
+		return manyRequests
 	}
 	if err := x.route(); err != nil {
 		x.leave()
 		return err
 	}
 	return nil
+}
+
+// fullLocked counts a request among those in flight over HTTP, or reports that
+// there are too many. Steps of a plan count as the plan's own request.
+func (s *session) fullLocked() bool {
+	switch {
+	case s.others == nil:
+		return false
+	case len(s.inflight) >= mostRequests:
+		return true
+	case s.others.Add(1) > mostOfAll:
+		s.others.Add(-1)
+		return true
+	}
+	return false
 }
 
 // checkHop refuses what a stateless request must not be.
@@ -142,6 +162,9 @@ func (x *exchange) checkHop() *jsonrpc.Error {
 	}
 	if x.hop.Capabilities == nil || !bytes.HasPrefix(x.hop.Capabilities, []byte("{")) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
+	}
+	if len(x.hop.Info)+len(x.hop.Capabilities) > mostOfClient {
+		return largeClient
 	}
 	switch x.msg.Method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":
@@ -158,8 +181,18 @@ func unsupported(version string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: revision.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
 }
 
-func (x *exchange) openHandshake() {
+// mostOfClient is how many bytes a client may say of itself: they are kept as
+// long as its session, and told to its upstreams.
+const mostOfClient = 2 << 20
+
+var largeClient = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "clientInfo and capabilities: want at most 2 MiB"}
+
+func (x *exchange) openHandshake() *jsonrpc.Error {
 	params := x.msg.Params
+	info, capabilities := object(jsonrpc.Get(params, "clientInfo")), object(jsonrpc.Get(params, "capabilities"))
+	if len(info)+len(capabilities) > mostOfClient {
+		return largeClient
+	}
 	asked, _ := jsonrpc.String(jsonrpc.Get(params, "protocolVersion"))
 	version := revision.Negotiate(asked)
 	x.s.mu.Lock()
@@ -167,9 +200,10 @@ func (x *exchange) openHandshake() {
 	x.s.mu.Unlock()
 	x.s.open(upstream.Client{
 		Version:      version,
-		Info:         object(jsonrpc.Get(params, "clientInfo")),
-		Capabilities: object(jsonrpc.Get(params, "capabilities")),
+		Info:         info,
+		Capabilities: capabilities,
 	})
+	return nil
 }
 
 // object returns raw if it is an object, else nil.
@@ -203,6 +237,9 @@ func (x *exchange) leave() {
 	x.sightEnd(upstream.Answer{}, errUnanswered, nil)
 	x.cancel(nil)
 	x.freeID()
+	if x.s.others != nil && !x.step {
+		x.s.others.Add(-1)
+	}
 	x.s.work.Done()
 }
 

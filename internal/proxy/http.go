@@ -3,15 +3,15 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -23,9 +23,10 @@ import (
 // request but its body travels to an upstream.
 type HTTPOptions struct {
 	Token          string        // every request but /healthz must bear it; "": none need
-	Hosts          []string      // names in Host that are ours, besides localhost and the address itself
-	AllowedOrigins []string      // web origins as browsers write them, besides those of this machine
+	Hosts          []string      // names in Host that are ours, besides those of loopback and the address itself; "0.0.0.0" or "::": every address is
+	AllowedOrigins []string      // web origins as browsers write them, besides the server's own and, with a token, those of this machine
 	SessionIdle    time.Duration // an unused session ends after it; 0: 30 minutes
+	MaxSessions    int           // those that are still ending included; a quarter of it per principal; 0: 256
 }
 
 const (
@@ -38,6 +39,11 @@ var (
 	notAcceptable = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Accept: want both application/json and text/event-stream for POST, text/event-stream for GET"}
 	noSession     = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session unknown or ended; begin anew with initialize"}
 	shuttingDown  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errShutdown.Error()}
+	allBusy       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "every session there may be is in use; end one, or raise max_sessions in [http]"}
+	stillEnding   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
+	manyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
+	manyRequests  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", mostRequests, mostOfAll)}
+	manyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many bytes of requests are in memory; try again soon"}
 )
 
 // front is the side of a server that faces HTTP clients.
@@ -49,6 +55,11 @@ type front struct {
 	closed   bool
 	sessions map[string]*httpSession // id → session of the handshake era
 	pools    map[string]*httpSession // view and capabilities → session of stateless requests
+	ending   sync.WaitGroup          // sessions that made room for others
+
+	requests   atomic.Int64 // in flight, of all sessions
+	bodies     atomic.Int64 // bytes of bodies that are in memory
+	mostBodies int64
 }
 
 func (s *Server) newFront() *front {
@@ -59,6 +70,10 @@ func (s *Server) newFront() *front {
 	}
 	if f.SessionIdle == 0 {
 		f.SessionIdle = defaultIdle
+	}
+	f.mostBodies = max(bodiesLeast, 4*int64(s.policy.Load().MaxMessage))
+	if f.MaxSessions == 0 {
+		f.MaxSessions = defaultSessions
 	}
 	return f
 }
@@ -149,48 +164,6 @@ func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
 		err = errors.Join(err, served)
 	}
 	return err
-}
-
-// read reads the whole body into one buffer, no slower than patience a piece.
-// Where it cannot, it answers the request itself.
-func (f *front) read(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Content-Type: want application/json"})
-		return nil, false
-	}
-	limit := f.srv.policy.Load().MaxMessage
-	rc := http.NewResponseController(w)
-	const first = 8 << 10 // for a body that does not say its length
-	size := r.ContentLength
-	if size >= 0 && size <= int64(limit) {
-		body = make([]byte, 0, size)
-	} else if size < 0 {
-		body = make([]byte, 0, first)
-	}
-	var err error
-	for err == nil && int64(len(body)) != size && len(body) <= limit && size <= int64(limit) {
-		body = slices.Grow(body, 1)
-		readWithin(rc)
-		var n int
-		n, err = r.Body.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-	}
-	// net/http lifts the deadline with the end of the body. For one that was not
-	// read it stays: net/http reads on for a while, to keep the connection.
-	switch {
-	case len(body) > limit || size > int64(limit):
-		message := (&jsonrpc.LineTooLong{Limit: limit}).Error()
-		refuse(w, http.StatusRequestEntityTooLarge, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message})
-		return nil, false
-	case err == nil || err == io.EOF:
-		return body, true
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		refuse(w, http.StatusRequestTimeout, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive"})
-	default: // the client is gone
-		w.WriteHeader(http.StatusBadRequest)
-	}
-	return nil, false
 }
 
 // accepts reports whether the Accept header allows a media type. None allows

@@ -18,11 +18,13 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, only string) {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
 		return
 	}
-	body, ok := f.read(w, r)
+	b, ok := f.read(w, r)
 	if !ok {
 		return
 	}
-	if body = bytes.TrimLeft(body, " \t\r\n"); len(body) > 0 && body[0] == '[' {
+	defer b.release()
+	body := bytes.TrimLeft(b.data, " \t\r\n")
+	if len(body) > 0 && body[0] == '[' {
 		f.batch(w, r, body, only)
 		return
 	}
@@ -52,9 +54,9 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, only string) {
 // initialize begins a session. One whose client did not live to learn its id
 // ends at once.
 func (f *front) initialize(w http.ResponseWriter, m jsonrpc.Message, only string) {
-	h := f.begin(streamable, only)
-	if h == nil {
-		refuse(w, http.StatusServiceUnavailable, m.ID, shuttingDown)
+	h, bad := f.begin(streamable, only)
+	if bad != nil {
+		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return
 	}
 	defer h.leave()

@@ -9,14 +9,24 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
-// defaultIdle is how long a session lasts that nobody uses.
-const defaultIdle = 30 * time.Minute
+// Of sessions over HTTP.
+const (
+	defaultIdle     = 30 * time.Minute
+	defaultSessions = 256
+	mostStreams     = 16   // of one session at once: one is in use, the others are being replaced
+	mostRequests    = 512  // in flight, of one session; stateless clients that can do the same are one
+	mostOfAll       = 2048 // in flight, of all sessions
+)
 
-var errIdle = errors.New("session unused for too long")
+var (
+	errIdle    = errors.New("session unused for too long")
+	errEvicted = errors.New("session ended for a new one; it was unused for longest")
+)
 
 // transport is the way a session's messages travel.
 type transport int
@@ -28,28 +38,73 @@ const (
 )
 
 // httpSession is a session that requests find by an id, or by what they say of
-// their client. It ends when nobody has used it for a while. One token guards
-// the whole server, so every holder of an id is the same principal.
+// their client. It ends when it has been idle for a while, or the longest of
+// all when there is no room for a new one. One token guards the whole server, so
+// every holder of an id is the same principal; without a token all clients are.
 type httpSession struct {
 	*session
 	transport transport
 	stream    *queue // what belongs to no request; nil for a pooled one
 	idle      time.Duration
 
-	mu    sync.Mutex
-	users int        // requests and streams that are open
-	left  age.Moment // when users fell to 0
-	over  bool
-	timer *time.Timer // set anew when users falls to 0; means nothing while somebody uses it
+	mu      sync.Mutex // its holder may take the session's
+	users   int        // requests and streams that are open
+	streams int        // those of users that are GET streams
+	left    age.Moment // when users fell to 0
+	over    bool
+	timer   *time.Timer // set anew when users falls to 0; means nothing while it is above
 }
 
-// begin makes a session, entered by the caller; nil during shutdown.
-func (f *front) begin(t transport, only string) *httpSession {
-	h := f.make(t, only, newQueue(f.srv.log))
-	h.id = rand.Text()
+// begin makes a session, entered by the caller.
+func (f *front) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if bad := f.makeRoomLocked(); bad != nil {
+		return nil, bad
+	}
+	h := f.make(t, only, newQueue(f.srv.log))
+	h.id = rand.Text()
 	return f.keepLocked(f.sessions, h.id, h)
+}
+
+// makeRoomLocked ends the session that has been idle for longest if its
+// principal has as many as it may. Sessions that are still ending have processes
+// too, so they count, but not against the principal's share.
+func (f *front) makeRoomLocked() *jsonrpc.Error {
+	if f.closed {
+		return shuttingDown
+	}
+	for share := max(1, f.MaxSessions/4); ; {
+		open := 0
+		var oldest *httpSession
+		var longest time.Duration
+		now := f.srv.clock()
+		for _, in := range []map[string]*httpSession{f.sessions, f.pools} {
+			for _, h := range in {
+				idle, unused, over := h.state(now)
+				if !over {
+					open++
+				}
+				if idle && (oldest == nil || unused > longest) {
+					oldest, longest = h, unused
+				}
+			}
+		}
+		if open < share {
+			break
+		}
+		if oldest == nil {
+			return allBusy
+		}
+		if oldest.retire() {
+			f.ending.Go(func() { oldest.end(errEvicted) })
+			f.srv.log.Info("longest idle session ended for a new one", "sessions", open)
+		}
+	}
+	if sessions, _ := f.srv.all(); len(sessions) >= f.MaxSessions {
+		return stillEnding
+	}
+	return nil
 }
 
 // make makes a session that no request can find yet.
@@ -65,15 +120,16 @@ func (f *front) make(t transport, only string, stream *queue) *httpSession {
 	} else {
 		h.session = f.srv.newSession(only, stream)
 	}
+	h.others = &f.requests
 	h.timer = time.AfterFunc(h.idle, h.expire)
 	return h
 }
 
 // keepLocked lets requests find the session under key until it ends.
-func (f *front) keepLocked(in map[string]*httpSession, key string, h *httpSession) *httpSession {
-	if f.closed || h.ctx.Err() != nil {
+func (f *front) keepLocked(in map[string]*httpSession, key string, h *httpSession) (*httpSession, *jsonrpc.Error) {
+	if h.ctx.Err() != nil {
 		h.close()
-		return nil
+		return nil, shuttingDown
 	}
 	in[key] = h
 	context.AfterFunc(h.ctx, func() {
@@ -90,7 +146,7 @@ func (f *front) keepLocked(in map[string]*httpSession, key string, h *httpSessio
 		}
 		f.mu.Unlock()
 	})
-	return h
+	return h, nil
 }
 
 // find returns the session of that id and enters it; nil if there is none.
@@ -105,32 +161,45 @@ func (f *front) find(t transport, id, only string) *httpSession {
 }
 
 // pool returns the session shared by all stateless requests whose clients can
-// do the same, to the byte, and enters it; nil during shutdown. Servers of the
-// handshake era are told of the client that came first.
-func (f *front) pool(hop revision.Hop, only string) *httpSession {
-	key := only + "\x00" + string(hop.Capabilities)
-	f.mu.Lock()
-	h := f.pools[key]
-	if h == nil || !h.enter() {
-		h = f.keepLocked(f.pools, key, f.make(pooled, only, nil))
-	}
-	f.mu.Unlock()
-	if h != nil {
+// do the same, and enters it. Servers of the handshake era are told of the client
+// that came first.
+func (f *front) pool(hop revision.Hop, only string) (*httpSession, *jsonrpc.Error) {
+	h, bad := f.pooled(only, hop.Capabilities)
+	if bad == nil {
 		h.open(upstream.Client{Version: hop.Version, Info: hop.Info, Capabilities: hop.Capabilities})
 	}
-	return h
+	return h, bad
+}
+
+// pooled finds or makes the session. Capabilities are compared as values: white
+// space and the order of members tell no two clients apart. What has no canonical
+// form is compared as it is written.
+func (f *front) pooled(only string, capabilities []byte) (*httpSession, *jsonrpc.Error) {
+	can, ok := jsonrpc.AppendCanonical(nil, capabilities)
+	if !ok {
+		can = capabilities
+	}
+	key := only + "\x00" + string(can)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h := f.pools[key]; h != nil && h.enter() {
+		return h, nil
+	}
+	if bad := f.makeRoomLocked(); bad != nil {
+		return nil, bad
+	}
+	return f.keepLocked(f.pools, key, f.make(pooled, only, nil))
 }
 
 // enter keeps the session from ending as idle until leave; false: it has ended. The
 // timer stops while the machine sleeps, so the age is looked at here as well.
 func (h *httpSession) enter() bool {
-	waits := h.waits()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over || h.ctx.Err() != nil {
 		return false
 	}
-	if h.users == 0 && !waits && h.srv.clock().Since(h.left) >= h.idle {
+	if h.idleLocked() && h.srv.clock().Since(h.left) >= h.idle {
 		h.timer.Reset(0)
 		return false
 	}
@@ -147,29 +216,65 @@ func (h *httpSession) leave() {
 	}
 }
 
-// waits reports whether a call waits for its client's answers: that uses a session.
-func (h *httpSession) waits() bool {
-	h.session.mu.Lock()
-	defer h.session.mu.Unlock()
-	return len(h.parked)+len(h.plans) > 0
+// state says whether the session is idle, and how long no request or stream has
+// been open, or whether it is over.
+func (h *httpSession) state(now age.Moment) (idle bool, unused time.Duration, over bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.idleLocked(), now.Since(h.left), h.over || h.ctx.Err() != nil
 }
 
-// expire ends a session that nobody uses.
-func (h *httpSession) expire() {
-	waits := h.waits()
-	h.mu.Lock()
+// idleLocked reports whether no request and no stream is open. A call that waits
+// for its client's answers is open too.
+func (h *httpSession) idleLocked() bool {
 	if h.users > 0 || h.over {
-		h.mu.Unlock()
-		return
+		return false
 	}
-	if waits {
-		h.timer.Reset(h.idle)
-		h.mu.Unlock()
-		return
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	return len(h.parked)+len(h.plans) == 0
+}
+
+// retire lets no request into the session any more; false: it is not idle.
+func (h *httpSession) retire() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.idleLocked() {
+		return false
 	}
 	h.over = true
-	h.mu.Unlock()
-	h.end(errIdle)
+	h.timer.Stop()
+	return true
+}
+
+// expire ends the session if it is idle.
+func (h *httpSession) expire() {
+	if h.retire() {
+		h.end(errIdle)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.timer.Reset(h.idle)
+	}
+}
+
+// openStream enters the session's GET stream; false: it has too many.
+func (h *httpSession) openStream() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streams == mostStreams {
+		return false
+	}
+	h.streams++
+	return true
+}
+
+func (h *httpSession) closeStream() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams--
 }
 
 // end ends every session; each then answers what is still open.
@@ -188,6 +293,7 @@ func (f *front) end(why error) {
 		wg.Go(func() { h.end(why) })
 	}
 	wg.Wait()
+	f.ending.Wait()
 }
 
 // getStream serves GET: what the session says that belongs to no request. A
@@ -204,6 +310,11 @@ func (f *front) getStream(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	defer h.leave()
+	if !h.openStream() {
+		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
+		return
+	}
+	defer h.closeStream()
 	e := newSSEWriter(w)
 	err := e.open()
 	if err == nil {

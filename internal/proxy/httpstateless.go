@@ -32,9 +32,9 @@ func (f *front) stateless(w http.ResponseWriter, r *http.Request, m jsonrpc.Mess
 		refuse(w, status, m.ID, bad)
 		return
 	}
-	h := f.pool(hop, only)
-	if h == nil {
-		refuse(w, http.StatusServiceUnavailable, m.ID, shuttingDown)
+	h, bad := f.pool(hop, only)
+	if bad != nil {
+		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return
 	}
 	defer h.leave()

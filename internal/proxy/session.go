@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type session struct {
 	numbered   atomic.Int64 // calls and guesses so far
 	turns      turns
 	guessing   guessing
+	others     *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
 	work       sync.WaitGroup // requests being served, and what the session itself started
 
 	opening   sync.Once
@@ -121,6 +123,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 // open leases the upstreams for a client that has said who it is, once. A
 // handshake later only notes what the client says anew.
 func (s *session) open(client upstream.Client) {
+	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request
 	s.opening.Do(func() {
 		s.mu.Lock()
 		s.client, s.opened = client, time.Now()

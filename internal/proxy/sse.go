@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -70,8 +71,16 @@ func (e *sseWriter) flush() error {
 
 // readWithin and writeWithin bound the next read and write. A connection
 // without deadlines is one of a test.
-func readWithin(rc *http.ResponseController)  { _ = rc.SetReadDeadline(time.Now().Add(patience)) }
+func readWithin(rc *http.ResponseController)  { readBefore(rc, time.Now().Add(patience)) }
 func writeWithin(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Now().Add(patience)) }
+
+// readBefore bounds the next read by patience, and by a time if that is sooner.
+func readBefore(rc *http.ResponseController, end time.Time) {
+	if soon := time.Now().Add(patience); soon.Before(end) {
+		end = soon
+	}
+	_ = rc.SetReadDeadline(end)
+}
 
 // writeAll writes b piece by piece, so that a client which reads slowly but
 // steadily gets all of a large message.
@@ -94,9 +103,9 @@ func (f *front) openSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
 		return
 	}
-	h := f.begin(legacySSE, "")
-	if h == nil {
-		refuse(w, http.StatusServiceUnavailable, nil, shuttingDown)
+	h, bad := f.begin(legacySSE, "")
+	if bad != nil {
+		refuse(w, http.StatusServiceUnavailable, nil, bad)
 		return
 	}
 	defer h.close()
@@ -122,11 +131,19 @@ func (f *front) postSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.leave()
-	body, ok := f.read(w, r)
+	b, ok := f.read(w, r)
 	if !ok {
 		return
 	}
-	body = bytes.TrimSpace(body)
+	var open atomic.Int64 // what still reads the body: this, and each request in it
+	open.Add(1)
+	done := func() {
+		if open.Add(-1) == 0 {
+			b.release()
+		}
+	}
+	defer done()
+	body := bytes.TrimSpace(b.data)
 	if !jsonrpc.Valid(body) {
 		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"})
 		return
@@ -140,7 +157,13 @@ func (f *front) postSSE(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	h.take(body, h.stream)
+	h.take(body, h.stream, func(serve func()) {
+		open.Add(1)
+		h.work.Go(func() {
+			defer done()
+			serve()
+		})
+	})
 	finish(w, http.StatusAccepted)
 }
 

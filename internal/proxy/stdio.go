@@ -91,7 +91,7 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 		case err != nil:
 			return err
 		}
-		s.take(line, to)
+		s.take(line, to, s.work.Go)
 		if w.Queued() > backlog {
 			select {
 			case <-w.Drained(backlog):
@@ -102,31 +102,31 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 	}
 }
 
-// take serves the message of a line, or each of a batch.
-func (s *session) take(line []byte, to outlet) {
+// take takes the message of a line, or each of a batch; run has requests served.
+func (s *session) take(line []byte, to outlet, run func(serve func())) {
 	if line[0] == '[' && s.batches() && jsonrpc.Valid(line) {
 		empty := true
 		for raw := range jsonrpc.Elements(line) {
 			empty = false
-			s.takeMessage(raw, to)
+			s.takeMessage(raw, to, run)
 		}
 		if empty {
 			s.refuse(to, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "empty batch"})
 		}
 		return
 	}
-	s.takeMessage(line, to)
+	s.takeMessage(line, to, run)
 }
 
-// takeMessage parses a message and serves it. An array is none: a batch holds no others.
-func (s *session) takeMessage(line []byte, to outlet) {
+// takeMessage parses a message and takes it. An array is none: a batch holds no others.
+func (s *session) takeMessage(line []byte, to outlet, run func(serve func())) {
 	m, err := jsonrpc.Parse(line)
 	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		s.misread(m, line, bad, to)
 		return
 	}
 	if serve := s.accept(s.ctx, m, to); serve != nil {
-		s.work.Go(serve)
+		run(serve)
 	}
 }
 
