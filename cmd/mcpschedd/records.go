@@ -18,8 +18,10 @@ import (
 	"mcpschedd/internal/tracing"
 )
 
-// eventsFolder is where in the state folder the event logs are.
-const eventsFolder = "events"
+const (
+	eventsFolder = "events"   // where in the state folder the event logs are
+	hashKey      = "hash-key" // the key of the hashes in them, which does not go with them
+)
 
 // record says how the record is kept.
 func record(c *config.Config, dir state.Dir, transport string, log *slog.Logger) events.Options {
@@ -35,8 +37,8 @@ func record(c *config.Config, dir state.Dir, transport string, log *slog.Logger)
 		}
 	}
 	var err error
-	if o.Key, err = events.Key(o.Dir); err != nil { // then hashes are good for this process alone
-		log.Warn("no key for the hashes of the event log", "err", err)
+	if o.Key, err = events.Key(dir.Path(hashKey), dir.Path(eventsFolder+"/key")); err != nil { // without a key hashes are good for this process alone
+		log.Warn("key for the hashes of the event log", "err", err)
 	}
 	return o
 }

@@ -122,15 +122,15 @@ func TestRetentionAtRotation(t *testing.T) {
 func TestKeyIsNone(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "key"), "short")
-	key, err := events.Key(dir)
+	key, err := events.Key(filepath.Join(dir, "key"), "")
 	if want := fmt.Sprintf("%s: want a key of 32 bytes, have 5; without the file a new one is made", path); err == nil || err.Error() != want || key != nil {
 		t.Errorf("got %x, %v, want %s", key, err, want)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	first, err := events.Key(dir)
-	if second, _ := events.Key(dir); err != nil || len(first) != 32 || string(first) != string(second) {
+	first, err := events.Key(filepath.Join(dir, "key"), "")
+	if second, _ := events.Key(filepath.Join(dir, "key"), ""); err != nil || len(first) != 32 || string(first) != string(second) {
 		t.Errorf("got %x, %v, then %x", first, err, second)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {

@@ -15,14 +15,33 @@ import (
 
 const keyBytes = 32
 
-// Key returns the installation's key, 32 random bytes in the file key of the folder
-// (0600), which is made if it is missing. Processes that want it at once get the same.
-func Key(dir string) ([]byte, error) {
-	path := filepath.Join(dir, "key")
-	if key, err := readKey(path); !errors.Is(err, fs.ErrNotExist) {
+// Key returns the installation's key, 32 random bytes in the file path (0600), which
+// is made if it is missing. Processes that want it at once get the same. It does not
+// belong beside the logs, which people send with a report of a fault: with it, hashes
+// can be tried. Earlier versions had it there, in the file was ("": nowhere), which is
+// moved; one that is started later makes another there, which is removed, so that its
+// hashes are continued by none. A key beside an error is good, but still in was too.
+func Key(path, was string) ([]byte, error) {
+	key, err := readKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err = ownKey(path, was)
+	}
+	if was == "" {
 		return key, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err != nil {
+		old, _ := readKey(was) // nil if that is not to be had either
+		return old, err
+	}
+	if err := os.Remove(was); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return key, fmt.Errorf("it is still beside the logs: %w", err)
+	}
+	return key, nil
+}
+
+// ownKey makes the key, of what is in was if that is there.
+func ownKey(path, was string) ([]byte, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -32,10 +51,22 @@ func Key(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("%s.lock: %w", path, err)
 	}
 	defer lock.Close() // the file stays: who waits for it has it open
+	var key []byte
+	var old error = fs.ErrNotExist
+	if was != "" {
+		key, old = readKey(was)
+	}
+	// After was: if that has just been moved, it is here.
 	if key, err := readKey(path); !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	if err := makeKey(path); err != nil {
+	if errors.Is(old, fs.ErrNotExist) {
+		key = make([]byte, keyBytes)
+		rand.Read(key)
+	} else if old != nil {
+		return nil, old
+	}
+	if err := writeKey(path, key); err != nil {
 		return nil, err
 	}
 	return readKey(path) // where there are no locks, another process may have made one too
@@ -54,10 +85,8 @@ func readKey(path string) ([]byte, error) {
 	return key, err
 }
 
-func makeKey(path string) error {
-	key := make([]byte, keyBytes)
-	rand.Read(key)
-	f, err := os.CreateTemp(filepath.Dir(path), "key.*.tmp") // 0600
+func writeKey(path string, key []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // 0600
 	if err != nil {
 		return err
 	}

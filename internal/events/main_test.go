@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func writeCalls(dir string) {
 }
 
 func printKey(dir string) {
-	key, err := events.Key(dir)
+	key, err := events.Key(filepath.Join(dir, "hash-key"), filepath.Join(dir, "events", "key"))
 	fmt.Printf("%x %v", key, err)
 }
 

@@ -101,8 +101,8 @@ func TestNoLocks(t *testing.T) {
 	if n := strings.Count(said.String(), "level=WARN"); n != 1 || !strings.Contains(said.String(), "no locks here") {
 		t.Errorf("got %d warnings, want one:\n%s", n, &said)
 	}
-	first, err := events.Key(dir)
-	if second, _ := events.Key(dir); err != nil || len(first) != 32 || string(first) != string(second) {
+	first, err := events.Key(filepath.Join(dir, "key"), "")
+	if second, _ := events.Key(filepath.Join(dir, "key"), ""); err != nil || len(first) != 32 || string(first) != string(second) {
 		t.Errorf("got the key %x, %v, then %x", first, err, second)
 	}
 }

@@ -3,6 +3,10 @@ package events_test
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -148,7 +152,48 @@ func TestManyProcesses(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new")
+	sameKeys(t, filepath.Join(t.TempDir(), "new"))
+}
+
+// The key that earlier versions kept beside the logs goes on elsewhere, and is there no
+// longer.
+func TestKeyIsMoved(t *testing.T) {
+	dir := t.TempDir()
+	was, moved := filepath.Join(dir, "events", "key"), filepath.Join(dir, "hash-key")
+	if err := os.Mkdir(filepath.Dir(was), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const key = "0123456789abcdef0123456789ABCDEF"
+	for _, start := range []string{"an update", "an earlier version was started once more"} {
+		write(t, was, key)
+		if start != "an update" {
+			write(t, was, strings.ToUpper(key))
+		}
+		if got, want := sameKeys(t, dir), fmt.Sprintf("%x <nil>", key); got != want {
+			t.Errorf("%s: got %s, want %s", start, got, want)
+		}
+		if _, err := os.Stat(was); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: got %v, want no key beside the logs", start, err)
+		}
+		if info, err := os.Stat(moved); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s: got %v, %v, want 0600", start, info, err)
+		}
+	}
+}
+
+// A key that cannot be moved is good where it is, and said.
+func TestKeyStays(t *testing.T) {
+	dir := t.TempDir()
+	was := write(t, filepath.Join(dir, "key"), "0123456789abcdef0123456789ABCDEF")
+	key, err := events.Key(filepath.Join(was, "no-folder"), was)
+	if len(key) != 32 || err == nil {
+		t.Errorf("got a key of %d bytes and %v, want the one there is, and why it stays", len(key), err)
+	}
+}
+
+// sameKeys starts processes that want the key at once, and returns what each of them got.
+func sameKeys(t *testing.T, dir string) string {
+	t.Helper()
 	var children []*exec.Cmd
 	outs := make([]strings.Builder, 6)
 	for i := range outs {
@@ -164,4 +209,5 @@ func TestKey(t *testing.T) {
 			t.Errorf("process %d: got %s, %v, the first one %s", i, &outs[i], err, &outs[0])
 		}
 	}
+	return outs[0].String()
 }

@@ -185,7 +185,7 @@ func TestFileInTheFoldersPlace(t *testing.T) {
 	if got, err := os.ReadFile(dir); err != nil || string(got) != "mine" {
 		t.Errorf("got %q, %v, want the file as it was", got, err)
 	}
-	if _, err := events.Key(dir); err == nil {
+	if _, err := events.Key(filepath.Join(dir, "key"), ""); err == nil {
 		t.Error("got a key, and nowhere to keep it")
 	}
 }
@@ -239,7 +239,7 @@ func TestPipesInTheFolder(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if key, err := events.Key(dir); err == nil {
+	if key, err := events.Key(filepath.Join(dir, "key"), ""); err == nil {
 		t.Errorf("got a key of %d bytes out of a pipe", len(key))
 	}
 }
