@@ -25,7 +25,13 @@ func (x *exchange) route() *jsonrpc.Error {
 		return x.setLevel()
 	}
 	x.arrive(x.s.current())
-	return nil // by URI, reference or task: found when served, for it may take asking
+	switch x.msg.Method {
+	case "resources/read", "resources/subscribe", "resources/unsubscribe", "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
+		if lease := x.evident(); lease != nil {
+			x.bind(lease)
+		}
+	}
+	return nil // what is not known yet is found when served, for it may take asking
 }
 
 // routeName routes by params.name.
@@ -111,7 +117,7 @@ func (x *exchange) call() {
 // begin answers a request at once, or sends it, if nothing has to be waited for
 // first, and says whether it did: whoever brings the answer then writes it.
 func (x *exchange) begin() bool {
-	if x.lease == nil || x.sighting.announce || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
+	if x.lease == nil || x.subscribes() || x.sighting.announce || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
 		return false
 	}
 	req := x.request()

@@ -16,28 +16,8 @@ import (
 // false, where there is none.
 func (x *exchange) locate() bool {
 	var candidates []*leased
-	switch x.msg.Method {
-	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		raw, err := routing(x.msg.Params, "uri")
-		uri, ok := jsonrpc.String(raw)
-		if err == nil && !ok {
-			err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri: want a string"}
-		}
-		if err != nil {
-			x.fail(err)
-			return false
-		}
-		if isOwn(uri) && x.s.tellsOfItself() {
-			x.serveOwn(uri)
-			return false
-		}
-		candidates = x.s.holders(uri)
-		if x.msg.Method == "resources/unsubscribe" {
-			if watching := x.s.watching(uri); watching != nil {
-				candidates = watching
-			}
-		}
-	case "completion/complete":
+	var err *jsonrpc.Error
+	if x.msg.Method == "completion/complete" {
 		if len(completing(x.s.current())) > 0 {
 			if candidates = x.referenced(); candidates == nil {
 				return false
@@ -47,29 +27,79 @@ func (x *exchange) locate() bool {
 			x.finish([]byte(`{"completion":{"values":[]}}`))
 			return false
 		}
-	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-		candidates = x.s.runners(jsonrpc.Get(x.msg.Params, "taskId"))
-		if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(candidates) > 1 {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"})
-			return false
-		}
-	default:
-		candidates = x.s.current()
-		if len(candidates) != 1 {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)})
-			return false
-		}
-	}
-	if len(candidates) == 0 {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"})
+	} else if candidates, err = x.candidates(); err != nil {
+		x.fail(err)
 		return false
 	}
-	if len(candidates) > 1 {
+	switch {
+	case candidates == nil && x.ownURI() != "":
+		x.serveOwn(x.ownURI())
+		return false
+	case len(candidates) == 0:
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"})
+		return false
+	case len(candidates) > 1:
 		x.askEach(candidates)
 		return false
 	}
 	x.bind(candidates[0])
 	return true
+}
+
+// candidates returns who may answer a request that is routed by a resource, by a
+// task, or by nothing; nil without an error: nobody, or the proxy itself.
+func (x *exchange) candidates() ([]*leased, *jsonrpc.Error) {
+	switch x.msg.Method {
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		raw, err := routing(x.msg.Params, "uri")
+		uri, ok := jsonrpc.String(raw)
+		if err == nil && !ok {
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri: want a string"}
+		}
+		if err != nil || x.ownURI() != "" {
+			return nil, err
+		}
+		if x.msg.Method == "resources/unsubscribe" {
+			if watching := x.s.watching(uri); watching != nil {
+				return watching, nil
+			}
+		}
+		return x.s.holders(uri), nil
+	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
+		found := x.s.runners(jsonrpc.Get(x.msg.Params, "taskId"))
+		if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(found) > 1 {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
+		}
+		return found, nil
+	}
+	found := x.s.current()
+	if len(found) != 1 {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)}
+	}
+	return found, nil
+}
+
+// ownURI is the resource of the proxy's own that the request is about; "": none.
+func (x *exchange) ownURI() string {
+	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+	if !strings.HasPrefix(x.msg.Method, "resources/") || !isOwn(uri) || !x.s.tellsOfItself() {
+		return ""
+	}
+	return uri
+}
+
+// evident returns the upstream that a request is for where only one can be, nil
+// where that takes asking, or there is something to say against the request.
+func (x *exchange) evident() *leased {
+	if found, err := x.candidates(); err == nil && len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// subscribes reports whether the request changes the session's subscriptions.
+func (x *exchange) subscribes() bool {
+	return x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe"
 }
 
 // watched notes what a request changes about the session's subscriptions, which
@@ -91,7 +121,7 @@ func (x *exchange) watched() bool {
 // no such request, and was told with the listen request.
 func (x *exchange) watching(answer upstream.Answer, err error) (upstream.Answer, error) {
 	switch {
-	case x.msg.Method != "resources/subscribe" && x.msg.Method != "resources/unsubscribe":
+	case !x.subscribes():
 	case err == nil && answer.Stateless:
 		answer = upstream.Answer{Result: []byte("{}")}
 	case x.msg.Method == "resources/subscribe" && (err != nil || answer.Error != nil):
