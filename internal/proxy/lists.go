@@ -53,7 +53,7 @@ func (s *session) joined(l upstream.List) []byte {
 				}
 			}
 			if name == "" || seen[name] {
-				s.srv.log.Debug("left out of the list: another upstream has the same name", "upstream", lease.Name(), "list", l.Method(), "name", item.Name)
+				s.srv.log.Debug("left out of the list: another upstream has the same name, or it had no room for another", "upstream", lease.Name(), "list", l.Method(), "name", item.Name)
 				continue
 			}
 			seen[name] = true

@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,13 +17,22 @@ const separator = "__"
 
 // view is a set of upstreams and the names their tools and prompts bear to
 // the sessions that see it. A name once shown is never given to another tool
-// while the process lives.
+// while the process lives. So that a server whose names keep changing does not fill the
+// memory, those of an upstream may take only so much room: what has no room is not listed.
 type view struct {
 	only string // the one upstream seen, under its own names; "": all
+	log  *slog.Logger
 
 	mu    sync.RWMutex
 	bound [upstream.Lists]map[string]target // name shown → what it stands for
+	room  map[string]int                    // upstream → bytes that its names take
+	full  map[string]bool                   // upstreams of which a name had no room
 }
+
+const (
+	mostNames = 2 << 20 // bytes that the names of one upstream take in a view: some 10,000 usual ones
+	bindingOf = 128     // bytes that a binding is taken to need beside the names in it
+)
 
 // target is one tool or prompt of one upstream.
 type target struct{ upstream, name string }
@@ -31,7 +43,7 @@ func (s *Server) view(only string) *view {
 	defer s.mu.Unlock()
 	v := s.views[only]
 	if v == nil {
-		v = &view{only: only}
+		v = &view{only: only, log: s.log}
 		s.views[only] = v
 	}
 	return v
@@ -41,8 +53,18 @@ func (s *Server) view(only string) *view {
 func (v *view) sees(name string) bool { return v.only == "" || v.only == name }
 
 // show returns the name under which an item is listed, and binds it. It is ""
-// for one that can bear no name: style "never", and another upstream has it.
+// for one that can bear no name: style "never", and another upstream has it, or the
+// upstream has had too many names.
 func (v *view) show(p *policy, l upstream.List, t target) string {
+	name, filled := v.bind(p, l, t)
+	if filled {
+		v.log.Warn("an upstream has had so many names that no new one of its is listed until restart: none may come to mean something else", "upstream", t.upstream, "list", l.Method(), "name", clipped(t.name))
+	}
+	return name
+}
+
+// bind finds a name and binds it. filled: it is the first for which there is no room.
+func (v *view) bind(p *policy, l upstream.List, t target) (name string, filled bool) {
 	plain, prefixed := t.name, t.upstream+separator+t.name
 	first, second := plain, prefixed
 	if v.only == "" && p.prefix {
@@ -56,16 +78,37 @@ func (v *view) show(p *policy, l upstream.List, t target) string {
 	if v.bound[l] == nil {
 		v.bound[l] = make(map[string]target)
 	}
+	if v.room == nil {
+		v.room, v.full = make(map[string]int), make(map[string]bool)
+	}
 	for _, name := range []string{first, second} {
 		if name == "" {
 			continue
 		}
-		if other, taken := v.bound[l][name]; !taken || other == t {
-			v.bound[l][name] = t
-			return name
+		other, taken := v.bound[l][name]
+		if taken && other != t {
+			continue
 		}
+		if !taken {
+			size := len(name) + len(t.name) + bindingOf
+			if v.room[t.upstream]+size > mostNames {
+				filled = !v.full[t.upstream]
+				v.full[t.upstream] = true
+				return "", filled
+			}
+			v.room[t.upstream] += size
+			v.bound[l][name] = t
+		}
+		return name, false
 	}
-	return ""
+	return "", false
+}
+
+// filled are the upstreams of which names are not listed for want of room.
+func (v *view) filled() []string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.Collect(maps.Keys(v.full))
 }
 
 // claim gives a name to a tool of the proxy's own, and reports whether that bears

@@ -1,11 +1,15 @@
 package proxy
 
-import "mcpschedd/internal/upstream"
+import (
+	"log/slog"
+
+	"mcpschedd/internal/upstream"
+)
 
 // View lets tests give and resolve names without upstreams that run.
 type View struct{ *view }
 
-func NewView(only string) View { return View{&view{only: only}} }
+func NewView(only string) View { return View{&view{only: only, log: slog.New(slog.DiscardHandler)}} }
 
 func policyOf(ups []string, prefix, never bool) *policy {
 	p := &policy{prefix: prefix}

@@ -1,11 +1,13 @@
 package proxy_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -285,5 +287,57 @@ func servePipesOf(t *testing.T, o proxy.Options) (f *front, s *proxy.Server, sto
 		transport.CloseIdleConnections()
 		web.Close()
 		<-served
+	}
+}
+
+// A server whose names keep changing is listed under new ones only as long as there is
+// room to remember what they meant: then those that have had a name keep it, no new one
+// is listed, which is told, and other servers are listed as before.
+func TestNamesThatKeepChanging(t *testing.T) {
+	generation := func(n int) []string {
+		var names []string
+		for i := range 400 {
+			names = append(names, fmt.Sprintf("g%d_%d_%s", n, i, strings.Repeat("x", 1000)))
+		}
+		return names
+	}
+	_, fickle := remote(t, mcptest.Options{Name: "a", Tools: tools(append(generation(0), "change")...)})
+	o, log := withLog(options(fickle, child(t, mcptest.Options{Name: "b", Tools: tools("echo", "change")})))
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	ever := make(map[string]bool)
+	list := func() (listed int) {
+		for _, name := range strings.Fields(c.tools()) {
+			if ever[name] = true; strings.HasPrefix(name, "a__g") {
+				listed++
+			}
+		}
+		return listed
+	}
+	become := func(up string, names []string) {
+		text, _ := json.Marshal(append(names, "change"))
+		c.call(up+"__change", fmt.Sprintf(`{"names":%s,"n":1}`, text))
+		c.next("notifications/tools/list_changed")
+	}
+	if n := list(); n != 400 {
+		t.Fatalf("%d names are listed at first", n)
+	}
+	for n := 1; n <= 3; n++ {
+		become("a", generation(n))
+		list()
+	}
+	if len(ever) < 800 || len(ever) > 1100 {
+		t.Errorf("%d names were listed, want no more than there is room for", len(ever))
+	}
+	become("a", generation(0))
+	if n := list(); n != 400 {
+		t.Errorf("%d of the first names are listed again", n)
+	}
+	become("b", []string{"echo", "another"})
+	if got := c.tools(); !strings.HasSuffix(got, "b__echo b__another b__change") {
+		t.Errorf("of the other server: got ….%s", got[max(0, len(got)-60):])
+	}
+	if got := s.Stats().Unlisted; !slices.Equal(got, []string{"a"}) || log.count("no new one of its is listed") != 1 {
+		t.Errorf("told of %v, logged %d times", got, log.count("no new one of its is listed"))
 	}
 }

@@ -167,7 +167,7 @@ func TestMisencodedTextIsRepaired(t *testing.T) {
 				}
 			}
 			// Each session has an instance of its own: its list, and a call.
-			if got := s.Stats().Repaired["one"]; got < 3 {
+			if got := s.Stats().Upstreams["one"].Repaired; got < 3 {
 				t.Errorf("counted %d repaired messages", got)
 			}
 		})

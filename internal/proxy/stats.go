@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/dedup"
@@ -79,21 +81,32 @@ type Stats struct {
 	Prefetch Foreseen          `json:"prefetch"`
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
-	Repaired map[string]int64  `json:"repaired"` // upstream → its messages in which invalid UTF-8 was replaced; those without any are left out
 
 	Upstreams map[string]upstream.Stats `json:"upstreams"`
+	Unlisted  []string                  `json:"unlisted"` // upstreams that have had so many names that no new one of theirs is listed
 }
 
 // Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
 	sessions, _ := s.all()
-	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Repaired: make(map[string]int64), Upstreams: make(map[string]upstream.Stats)}
+	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
-		if n := m.up.Repaired(); n > 0 {
-			out.Repaired[m.Spec.Name] = n
-		}
 	}
+	out.Unlisted = s.unlisted()
 	out.Prefetch = s.foresight.stats(out.Store.Prefetch)
 	return out
+}
+
+// unlisted names the upstreams of which any view leaves names out for want of room.
+func (s *Server) unlisted() []string {
+	s.mu.Lock()
+	views := slices.Collect(maps.Values(s.views))
+	s.mu.Unlock()
+	all := []string{}
+	for _, v := range views {
+		all = append(all, v.filled()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +101,9 @@ func (s *Server) surveyTools(w io.Writer, n *session, l *leased, offer *upstream
 		}
 		name := n.view.show(p, upstream.Tools, target{l.Name(), item.Name})
 		switch {
+		case name == "" && slices.Contains(n.view.filled(), l.Name()):
+			fmt.Fprintf(w, "  warning: tool %q is left out: the names before it take all the room that there is for those of an upstream\n", item.Name)
+			continue
 		case name == "":
 			fmt.Fprintf(w, "  warning: tool %q is left out: another upstream has the name, and name_style is \"never\"\n", item.Name)
 			continue

@@ -83,8 +83,6 @@ type conn struct {
 	next    atomic.Int64
 	rubbish atomic.Int64 // messages that were none
 
-	repaired *atomic.Int64 // messages that could be read only when repaired; of all the upstream's connections
-
 	mu       sync.Mutex
 	waiting  map[int64]*pending
 	late     *simplelru.LRU[int64, abandoned] // id of a request given up → what its answer means; nil: none was
@@ -107,8 +105,6 @@ func newConn(name string, log *slog.Logger, mask *secret.Masker, offer func() *O
 		done:    make(chan struct{}),
 		waiting: make(map[int64]*pending),
 		asked:   make(map[string]asked),
-
-		repaired: new(atomic.Int64),
 	}
 }
 
@@ -255,7 +251,7 @@ func (c *conn) forgot() { c.stirred("session") }
 
 // noteRepair counts a message that was repaired.
 func (c *conn) noteRepair() {
-	if c.repaired.Add(1) == 1 {
+	if c.counts.repaired.Add(1) == 1 {
 		c.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", c.name)
 	}
 }

@@ -177,7 +177,7 @@ func (u *Upstream) because(err error) []any {
 // how long it could be asked, 0 if never.
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
 	c := newConn(in.up.spec.Name, in.up.log, in.up.mask, in.offer.Load, in.up.stirred)
-	c.settle, c.counts, c.repaired = in.up.settle, &in.up.counts, &in.up.repaired
+	c.settle, c.counts = in.up.settle, &in.up.counts
 	c.unbound = unbound{
 		notify: func(p *pending, method string, params []byte) { in.notify(c, p, method, params) },
 		asker:  func(p *pending, method string) askFunc { return in.asker(c, p, method) },

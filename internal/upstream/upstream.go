@@ -73,6 +73,7 @@ type Options struct {
 type counts struct {
 	dropped    atomic.Int64 // notifications of which nobody can tell for which session they are
 	refused    atomic.Int64 // questions likewise
+	repaired   atomic.Int64 // messages with invalid UTF-8 in them
 	unanswered atomic.Int64 // pings and questions without any reply: too many replies had not been taken
 }
 
@@ -81,11 +82,12 @@ type Stats struct {
 	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
 	Refused    int64 `json:"questions_refused"`     // likewise
 	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
+	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
 }
 
 // Stats tells what happened so far.
 func (u *Upstream) Stats() Stats {
-	return Stats{u.counts.dropped.Load(), u.counts.refused.Load(), u.counts.unanswered.Load()}
+	return Stats{u.counts.dropped.Load(), u.counts.refused.Load(), u.counts.unanswered.Load(), u.counts.repaired.Load()}
 }
 
 // Upstream is one configured server.
@@ -103,8 +105,6 @@ type Upstream struct {
 	sse     atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
 	known   known
 	after   <-chan struct{} // Options.After
-
-	repaired atomic.Int64 // messages with invalid UTF-8 in them
 
 	mu        sync.Mutex
 	closed    bool
@@ -165,10 +165,6 @@ func (s *Spec) masker() *secret.Masker {
 	}
 	return secret.NewMasker(values...)
 }
-
-// Repaired is how many messages of the server had invalid UTF-8 in them, in whose place
-// U+FFFD stands.
-func (u *Upstream) Repaired() int64 { return u.repaired.Load() }
 
 // Prepare starts an instance ahead of the session that will lease it.
 func (u *Upstream) Prepare() {
