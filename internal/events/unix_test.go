@@ -96,7 +96,7 @@ func TestDiskFull(t *testing.T) {
 // A file that does not take what is written delays neither Add nor Each, and what
 // cannot wait any longer is counted.
 func TestDiskHangs(t *testing.T) {
-	const calls = 100_000
+	const calls = 50_000
 	dir := t.TempDir()
 	told := 0
 	l := events.Open(events.Options{Dir: dir, Every: time.Hour, RotateBytes: 1 << 40, Each: func(*events.Event) { told++ }})

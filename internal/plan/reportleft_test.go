@@ -73,7 +73,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 		{100, 8, 2000, true, 100},
 		{100, 1000, 60, true, 0},
 		{1000, 1000, 100, true, 0},
-		{1000, 50_000, 2000, true, 20},
+		{1000, slice(5_000, 50_000), 2000, true, 20},
 	} {
 		var steps []string
 		for i := range c.steps {

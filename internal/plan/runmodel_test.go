@@ -292,11 +292,14 @@ func needsValue(s *plan.Step) bool {
 	return slices.ContainsFunc(s.Arguments.Refs(), func(r *plan.Ref) bool { return !r.Null && r.Default == nil })
 }
 
-func rounds() int {
+func rounds() int { return slice(200, 20_000) }
+
+// slice is how much of a long run make test plays; make soak plays all of it.
+func slice(few, all int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
-		return 20_000
+		return all
 	}
-	return 400
+	return few
 }
 
 func TestRunRandomPlans(t *testing.T) {

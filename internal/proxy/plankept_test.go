@@ -316,10 +316,10 @@ func TestPlanExcerptsFit(t *testing.T) {
 		}
 		return "{" + strings.Join(all, ",") + "}"
 	}
-	control := string(jsonrpc.AppendString(nil, strings.Repeat("\x01", 100_000)))
+	control := string(jsonrpc.AppendString(nil, strings.Repeat("\x01", slice(60_000, 100_000))))
 	values := map[string]string{
 		"fields": fields(100, 1), "long names": fields(60, 100), "longer ones": fields(80, 1000),
-		"lines": string(jsonrpc.AppendString(nil, strings.Repeat("\n", 120_000))), "control": control,
+		"lines": string(jsonrpc.AppendString(nil, strings.Repeat("\n", slice(60_000, 120_000)))), "control": control,
 		"deep": `{"a":` + fields(60, 1) + `,"b":[` + fields(40, 20) + `,` + control[:6*50_000+1] + `"]}`,
 	}
 	synctest.Test(t, func(t *testing.T) {
