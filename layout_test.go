@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/telemetry": {"internal/events"},
 	"internal/metrics":   {"internal/telemetry"},
 	"internal/tracing":   {"internal/events", "internal/telemetry"},
-	"internal/dashboard": {"internal/telemetry"},
+	"internal/dashboard": {"internal/age", "internal/telemetry"},
 	"internal/secret":    {"internal/jsonrpc"},
 	"internal/tune": {
 		"internal/call", "internal/enrich", "internal/events", "internal/forecast", "internal/jsonrpc", "internal/predict",

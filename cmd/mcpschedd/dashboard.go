@@ -20,23 +20,26 @@ import (
 )
 
 const usageDashboard = `usage: mcpschedd dashboard [--config FILE] [--addr HOST:PORT] [--events FILE...]
+       mcpschedd dashboard --http URL [--config FILE]
 
 Serves a page that shows what your running processes do and what they save, until
-interrupted. Prints its address, which holds a token: open it in a browser.
+interrupted. Prints its address, which holds a code: open it in a browser within
+five minutes. It works once; the browser may then look until it is closed.
 
   --config FILE      whose state_dir counts (default: see mcpschedd help)
   --addr HOST:PORT   where to serve, on a loopback address (default 127.0.0.1:0,
                      any free port)
   --events FILE...   show recorded events instead, plain or gzip; a folder stands
                      for what is in it, - for standard input
-
-A proxy that serves HTTP has the same page at /dashboard.
+  --http URL         print the address of the page of a proxy that serves HTTP, such
+                     as http://127.0.0.1:7777, and end. On this machine the token is
+                     found in the state folder; else put it into $MCPSCHEDD_TOKEN
 `
 
 // dashboardFlags are its command line.
 type dashboardFlags struct {
-	config, addr string
-	events       []string
+	config, addr, http string
+	events             []string
 }
 
 // runDashboard serves the dashboard until ctx ends.
@@ -44,6 +47,9 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	f, err := parseDashboard(args, stdout)
 	if err != nil {
 		return err
+	}
+	if f.http != "" {
+		return f.invite(ctx, stdout)
 	}
 	o, err := f.options(ctx, stderr)
 	if ctx.Err() != nil {
@@ -56,13 +62,33 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	o.Token = rand.Text()
-	if _, err := fmt.Fprintf(stdout, "http://%s/dashboard?token=%s\n", l.Addr(), o.Token); err != nil {
+	o.Token = rand.Text() // nobody is told: all come with a code
+	page := dashboard.Handler(o)
+	if _, err := fmt.Fprintf(stdout, "http://%s%s\n", l.Addr(), page.Address()); err != nil {
 		l.Close()
 		return err
 	}
-	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser of this machine; Ctrl-C ends it")
-	return serveUntil(ctx, l, ownHostOnly(dashboard.Handler(o)))
+	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser of this machine within five minutes, once; Ctrl-C ends it")
+	return serveUntil(ctx, l, ownHostOnly(page))
+}
+
+// invite asks a proxy that serves HTTP for an address of its page.
+func (f *dashboardFlags) invite(ctx context.Context, stdout io.Writer) error {
+	d, err := (&statsFlags{config: f.config, http: f.http}).daemon()
+	if err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(d.url, "/stats")
+	d.url = base + dashboard.CodePath
+	var in dashboard.Invitation
+	if err := d.ask(ctx, http.MethodPost, &in); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(in.Address, "/dashboard") {
+		return fmt.Errorf("%s: no address of a dashboard; something else answers there", d.url)
+	}
+	_, err = fmt.Fprintln(stdout, base+in.Address)
+	return err
 }
 
 // options say what there is to see: of recorded events, or of running processes.
@@ -178,9 +204,11 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 func parseDashboard(args []string, stdout io.Writer) (*dashboardFlags, error) {
 	f := &dashboardFlags{addr: "127.0.0.1:0"}
 	fs := flag.NewFlagSet("dashboard", flag.ContinueOnError)
-	files := false // the last flag was --events
+	files := false  // the last flag was --events
+	placed := false // there was --addr
 	fs.Func("events", "", func(s string) error { f.events, files = append(f.events, s), true; return nil })
-	fs.Func("addr", "", func(s string) error { f.addr, files = s, false; return nil })
+	fs.Func("addr", "", func(s string) error { f.addr, files, placed = s, false, true; return nil })
+	fs.Func("http", "", func(s string) error { f.http, files = s, false; return nil })
 	fs.Func("config", "", func(s string) error { f.config, files = s, false; return nil })
 	for rest := args; ; rest = fs.Args()[1:] {
 		if err := parse(fs, rest, usageDashboard, stdout); err != nil {
@@ -193,6 +221,9 @@ func parseDashboard(args []string, stdout io.Writer) (*dashboardFlags, error) {
 			return nil, noArguments(fs, usageDashboard)
 		}
 		f.events = append(f.events, fs.Arg(0))
+	}
+	if f.http != "" && (placed || len(f.events) > 0) {
+		return nil, &usageError{text: "--http: that proxy says where it serves and what it shows; leave out --addr and --events", usage: usageDashboard}
 	}
 	if len(f.events) > 0 && f.config != "" {
 		return nil, &usageError{text: "--config: it says where running processes keep their events; leave it out, or --events", usage: usageDashboard}

@@ -23,7 +23,7 @@ import (
 // board is a dashboard that runs.
 type board struct {
 	t       *testing.T
-	address string // with the token
+	address string // with a code
 	client  *http.Client
 	stop    context.CancelFunc
 	ended   chan error
@@ -94,10 +94,14 @@ func TestDashboardOfRunning(t *testing.T) {
 	t.Setenv("MCPSCHEDD_CONFIG", "")
 	b := open(t)
 	if code, _ := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); code != 401 {
-		t.Errorf("without the token: got %d, want 401", code)
+		t.Errorf("without the code: got %d, want 401", code)
 	}
 	if code, page := b.get(b.address); code != 200 || !bytes.Contains(page, []byte("<h1>mcpschedd</h1>")) {
-		t.Fatalf("with the token: got %d, want the page", code)
+		t.Fatalf("with the code: got %d, want the page", code)
+	}
+	other := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if r, err := other.Get(b.address); err != nil || r.Body.Close() != nil || r.StatusCode != 401 {
+		t.Error("another browser got in with a code that was used")
 	}
 	if n := b.view().Stats.Totals.Calls; n != 0 {
 		t.Errorf("nothing runs: got %d calls", n)
@@ -210,6 +214,9 @@ func TestDashboardUsage(t *testing.T) {
 		{[]string{"--addr", "0.0.0.0:0"}, "not a loopback address"},
 		{[]string{"--addr", ":0"}, "not a loopback address"},
 		{[]string{"--addr", "nonsense"}, "--addr: "},
+		{[]string{"--http", "127.0.0.1:1", "--addr", "127.0.0.1:0"}, "leave out --addr"},
+		{[]string{"--http", "127.0.0.1:1", "--events", "a.jsonl"}, "leave out --addr"},
+		{[]string{"--http", "ftp://x"}, "want a URL"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"--events", "a.jsonl", "--config", "c.toml"}, "leave it out, or --events"},
 		{[]string{"--events", filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},

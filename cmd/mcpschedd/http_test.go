@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -136,5 +137,54 @@ func TestSessionIdleZeroIsNever(t *testing.T) {
 	}
 	if got := options(c, dir, slog.New(slog.DiscardHandler)).HTTP.SessionIdle; got < 100*365*24*time.Hour {
 		t.Errorf("got %v, want no end", got)
+	}
+}
+
+// The dashboard of a proxy over HTTP is opened by a code that the holder of the
+// token asks for. The token stands in nothing that is printed, logged or answered.
+func TestDashboardOfAProxyOverHTTP(t *testing.T) {
+	p := serveOver(t, "127.0.0.1", "")
+	said := []string{p.start}
+	invite := func() string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if err := runDashboard(t.Context(), []string{"--http", "http://" + p.addr + "/mcp"}, &stdout, &stderr); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, stdout.String(), stderr.String())
+		address, ok := strings.CutPrefix(strings.TrimSpace(stdout.String()), "http://"+p.addr)
+		if !ok || !strings.HasPrefix(address, "/dashboard?code=") {
+			t.Fatalf("got %s, want the address of the page with a code", &stdout)
+		}
+		return address
+	}
+	address := invite()
+	first := p.ask("GET", address)
+	cookies := first.Cookies()
+	if first.StatusCode != 303 || first.Header.Get("Location") != "/dashboard" || len(cookies) != 1 {
+		t.Fatalf("got %d to %q with %d cookies, want 303 to /dashboard with one", first.StatusCode, first.Header.Get("Location"), len(cookies))
+	}
+	page := p.ask("GET", "/dashboard", "Cookie", cookies[0].Name+"="+cookies[0].Value)
+	body, err := io.ReadAll(page.Body)
+	if err != nil || page.StatusCode != 200 {
+		t.Errorf("with the cookie: got %d (%v), want the page", page.StatusCode, err)
+	}
+	said = append(said, first.Header.Get("Location"), cookies[0].String(), string(body))
+	for what, path := range map[string]string{"the same code": address, "the token": "/dashboard?token=" + p.token, "the token as a code": "/dashboard?code=" + p.token} {
+		if got := p.ask("GET", path); got.StatusCode != 401 {
+			t.Errorf("%s: got %d, want 401", what, got.StatusCode)
+		}
+	}
+	if got := p.ask("GET", "/mcp", "Cookie", cookies[0].Name+"="+cookies[0].Value); got.StatusCode != 401 {
+		t.Errorf("/mcp with the cookie: got %d, want 401", got.StatusCode)
+	}
+	for _, text := range said {
+		if strings.Contains(text, p.token) {
+			t.Errorf("the token stands in %.200q", text)
+		}
+	}
+	t.Setenv("MCPSCHEDD_TOKEN", "another-token-of-many-letters")
+	if err := runDashboard(t.Context(), []string{"--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "does not take this token") {
+		t.Errorf("with a wrong token: got %v", err)
 	}
 }

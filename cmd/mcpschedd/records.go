@@ -72,4 +72,5 @@ func mount(srv *proxy.Server, token string) {
 	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token})
 	srv.Mount("/dashboard", page, true)
 	srv.Mount("/dashboard/view.json", page, true)
+	srv.Mount(dashboard.CodePath, page, true)
 }

@@ -176,14 +176,14 @@ func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.L
 	if err != nil {
 		return hinted{misused{err}, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
 	}
-	where := "none"
+	where, page := "none", "http://"+l.Addr().String()+"/dashboard"
 	if c.HTTP.Auth == "token" {
-		where = dir.Path(tokenFile)
+		where, page = dir.Path(tokenFile), "mcpschedd dashboard --http http://"+l.Addr().String()
 	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
 		l.Close()
 		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", addr)}, "serve on 127.0.0.1, or leave the token on"}
 	}
-	log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where)
+	log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where, "dashboard", page)
 	return srv.ServeListener(ctx, l)
 }
 

@@ -23,7 +23,7 @@ const (
 
 // daemon is a mcpschedd that serves HTTP.
 type daemon struct {
-	url    string // of its figures
+	url    string // of what it is asked for; at first of its figures
 	token  string // "": none is sent
 	client http.Client
 }
@@ -87,9 +87,24 @@ func (f *statsFlags) keptToken() (string, error) {
 
 // look asks for the figures.
 func (d *daemon) look(ctx context.Context) (*seen, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
-	if err != nil {
+	s := &seen{of: []string{"mcpschedd at " + strings.TrimSuffix(d.url, "/stats")}}
+	if err := d.ask(ctx, http.MethodGet, &s.stats); err != nil {
 		return nil, err
+	}
+	if s.stats.SchemaVersion == 0 {
+		return nil, fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
+	}
+	if v := s.stats.SchemaVersion; v != statsSchema {
+		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd knows version %d", d.url, v, statsSchema)
+	}
+	return s, nil
+}
+
+// ask reads the JSON that stands at the URL. What is none leaves v as it is.
+func (d *daemon) ask(ctx context.Context, method string, v any) error {
+	req, err := http.NewRequestWithContext(ctx, method, d.url, nil)
+	if err != nil {
+		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	if d.token != "" {
@@ -97,24 +112,20 @@ func (d *daemon) look(ctx context.Context) (*seen, error) {
 	}
 	answer, err := d.client.Do(req)
 	if err != nil {
-		return nil, d.unreachable(err)
+		return d.unreachable(err)
 	}
 	defer answer.Body.Close()
 	if err := d.refused(answer); err != nil {
-		return nil, err
+		return err
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
 	if err != nil {
-		return nil, d.unreachable(err)
+		return d.unreachable(err)
 	}
-	s := &seen{of: []string{"mcpschedd at " + strings.TrimSuffix(d.url, "/stats")}}
-	if err := json.Unmarshal(body, &s.stats); err != nil || s.stats.SchemaVersion == 0 {
-		return nil, fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
+	if json.Unmarshal(body, v) != nil {
+		return fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
 	}
-	if v := s.stats.SchemaVersion; v != statsSchema {
-		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd knows version %d", d.url, v, statsSchema)
-	}
-	return s, nil
+	return nil
 }
 
 // unreachable says why there is no answer.
@@ -131,7 +142,7 @@ func (d *daemon) unreachable(err error) error {
 	return fmt.Errorf("%s: %w", d.url, err)
 }
 
-// refused says why an answer holds no figures.
+// refused says why an answer holds not what was asked for.
 func (d *daemon) refused(answer *http.Response) error {
 	switch answer.StatusCode {
 	case http.StatusOK:

@@ -5,8 +5,10 @@
 // the view says was written by strangers (names of tools, hosts, sessions), so it is
 // only ever put onto the page as text: the browser is told to refuse anything else.
 //
-//	mux.Handle("/dashboard", dashboard.Handler(dashboard.Options{View: view, Token: token}))
-//	mux.Handle("/dashboard/", …)
+//	page := dashboard.Handler(dashboard.Options{View: view, Token: token})
+//	mux.Handle("/dashboard", page)
+//	mux.Handle("/dashboard/", page)
+//	fmt.Println("http://127.0.0.1:7777" + page.Address())
 //
 // It leaves out the figures themselves (telemetry), and whether a request may reach
 // this machine at all: the names of its host are whoever serves it to check.
@@ -22,7 +24,7 @@ import (
 // Options say what is shown, and to whom.
 type Options struct {
 	View  func() telemetry.View // what there is to see now; called from several goroutines
-	Token string                // who looks must know it; "": everyone may look
+	Token string                // asked of who looks, or a code in its place; "": everyone may look
 	Title string                // of the page; default "mcpschedd"
 
 	From, To time.Time // of recorded events, which the view is of; zero: it goes on, and is asked for again
@@ -32,43 +34,83 @@ type Options struct {
 const (
 	pagePath = "/dashboard"
 	viewPath = "/dashboard/view.json"
+	CodePath = "/dashboard/code"
 )
 
-// Handler serves the page under /dashboard and what it shows under
-// /dashboard/view.json, a [telemetry.View] as JSON; all else is not found.
+// Page is the handler of the dashboard.
+type Page struct {
+	o                  Options
+	guard              *guard
+	page, closed, used *document
+}
+
+// Address is the path and query that open the page in a browser, once and within
+// five minutes.
+func (p *Page) Address() string {
+	if p.guard.open {
+		return pagePath
+	}
+	return pagePath + "?code=" + p.guard.codes.issue()
+}
+
+// Invitation is the answer to a POST of [CodePath].
+type Invitation struct {
+	Address string `json:"address"` // path and query, as from [Page.Address]
+}
+
+// Handler serves the page under /dashboard, what it shows under
+// /dashboard/view.json, a [telemetry.View] as JSON, and under /dashboard/code an
+// [Invitation] for a POST that bears the token; all else is not found.
 //
-// A token is taken as "Authorization: Bearer TOKEN", or as /dashboard?token=TOKEN,
-// which leaves a cookie that stands for it and goes on to the address without.
-func Handler(o Options) http.Handler {
+// Who looks bears the token ("Authorization: Bearer TOKEN"), or comes with a code,
+// /dashboard?code=CODE, which leaves a cookie and goes on to the address without.
+// The token is never part of an address: those are kept, and told to others.
+func Handler(o Options) *Page {
 	if o.Title == "" {
 		o.Title = "mcpschedd"
 	}
-	page, guard := newPage(o.Title), newGuard(o.Token)
-	closed, wrong := newDoor(o.Title, "This page needs a token."), newDoor(o.Title, "That is not its token.")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secluded(w.Header())
-		asked := r.URL.Path == pagePath && r.URL.Query().Has("token")
-		switch {
-		case r.URL.Path != pagePath && r.URL.Path != viewPath:
-			http.NotFound(w, r)
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
-		case asked && guard.knows(r.URL.Query().Get("token")):
-			guard.admit(w)
-		case asked:
-			wrong.serve(w, r, http.StatusUnauthorized)
-		case !guard.admits(r) && r.URL.Path == pagePath:
-			closed.serve(w, r, http.StatusUnauthorized)
-		case !guard.admits(r):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a token is required", http.StatusUnauthorized)
-		case r.URL.Path == viewPath:
-			writeView(w, r, o.shown())
-		default:
-			page.serve(w, r, http.StatusOK)
-		}
-	})
+	return &Page{
+		o: o, guard: newGuard(o.Token), page: newPage(o.Title),
+		closed: newDoor(o.Title, "This page opens by an address with a code in it, which works once."),
+		used:   newDoor(o.Title, "This code has been used, or is too old."),
+	}
+}
+
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secluded(w.Header())
+	method := http.MethodGet
+	switch r.URL.Path {
+	case CodePath:
+		method = http.MethodPost
+	case pagePath, viewPath:
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	head := r.Method == http.MethodHead && method == http.MethodGet
+	code := r.URL.Query().Get("code")
+	asked := r.URL.Path == pagePath && r.URL.Query().Has("code") && !head // what only looks at an address spends nothing
+	switch {
+	case r.Method != method && !head:
+		allowed := map[string]string{http.MethodGet: "GET, HEAD", http.MethodPost: "POST"}[method]
+		w.Header().Set("Allow", allowed)
+		http.Error(w, "only "+allowed, http.StatusMethodNotAllowed)
+	case asked && (p.guard.codes.redeem(code) || p.guard.admits(r)):
+		p.guard.admit(w)
+	case asked:
+		p.used.serve(w, r, http.StatusUnauthorized)
+	case r.URL.Path == CodePath && (p.guard.open || p.guard.bears(r)): // a cookie lets nobody else in
+		writeJSON(w, r, Invitation{p.Address()})
+	case r.URL.Path == viewPath && p.guard.admits(r):
+		writeJSON(w, r, p.o.shown())
+	case r.URL.Path == pagePath && p.guard.admits(r):
+		p.page.serve(w, r, http.StatusOK)
+	case r.URL.Path == pagePath:
+		p.closed.serve(w, r, http.StatusUnauthorized)
+	default:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "a token is required", http.StatusUnauthorized)
+	}
 }
 
 // shown is a view as the page is given it.

@@ -22,7 +22,7 @@ import (
 const token = "a-token-of-26-letters-or-so"
 
 // viewed is a handler over a busy hour, and the view it shows.
-func viewed(token string) (http.Handler, telemetry.View) {
+func viewed(token string) (*dashboard.Page, telemetry.View) {
 	v := dashtest.Busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
 	return dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, Token: token}), v
 }
@@ -145,7 +145,7 @@ func TestGzip(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	h, _ := viewed("")
 	got := request(h, "GET", "/dashboard").Header().Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "connect-src 'self'", "require-trusted-types-for 'script'"} {
+	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "connect-src 'self'", "require-trusted-types-for 'script'"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got policy %q, want %s in it", got, want)
 		}

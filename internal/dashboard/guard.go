@@ -14,6 +14,7 @@ type guard struct {
 	token  [sha256.Size]byte // hashed, so that comparing it tells neither its bytes nor its length
 	name   string            // of the cookie
 	cookie string            // what it holds
+	codes  codes
 }
 
 // newGuard makes the cookie from the token, so that it outlives a restart as the
@@ -39,13 +40,19 @@ func (g *guard) knows(token string) bool {
 	return g.open || hmac.Equal(have[:], g.token[:])
 }
 
+// bears reports whether the request has the token with it.
+func (g *guard) bears(r *http.Request) bool {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return ok && strings.EqualFold(scheme, "Bearer") && g.knows(token)
+}
+
 // admits reports whether the request may look.
 func (g *guard) admits(r *http.Request) bool {
 	if g.open {
 		return true
 	}
-	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return g.knows(token)
+	if r.Header.Get("Authorization") != "" {
+		return g.bears(r)
 	}
 	for _, c := range r.CookiesNamed(g.name) {
 		if hmac.Equal([]byte(c.Value), []byte(g.cookie)) {
@@ -55,8 +62,8 @@ func (g *guard) admits(r *http.Request) bool {
 	return false
 }
 
-// admit lets a browser that named the token look until it is closed, and sends it on
-// to an address that may be seen by others.
+// admit lets a browser that had a code look until it is closed, and sends it on to
+// the address without.
 func (g *guard) admit(w http.ResponseWriter) {
 	if !g.open {
 		http.SetCookie(w, &http.Cookie{

@@ -39,7 +39,7 @@ func newPage(title string) *document {
 	return newDocument(read("page.html"), title, script.String()+"})();\n")
 }
 
-// newDoor is the page that asks for the token. It says why.
+// newDoor is the page for a browser that may not look. It says why, and what lets it in.
 func newDoor(title, why string) *document {
 	return newDocument(strings.ReplaceAll(read("door.html"), "{{why}}", why), title, "")
 }
@@ -50,7 +50,7 @@ func newDoor(title, why string) *document {
 func newDocument(text, title, script string) *document {
 	style := read("style.css")
 	text = strings.NewReplacer("{{title}}", html.EscapeString(title), "{{style}}", style, "{{script}}", script).Replace(text)
-	policy := nothing + "; base-uri 'none'; form-action 'self'; img-src data:; style-src " + hash(style)
+	policy := nothing + "; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(style)
 	if script != "" {
 		policy += "; script-src " + hash(script) + "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 	}
@@ -62,8 +62,8 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, code int) {
 	send(w, r, code, "text/html; charset=utf-8", d.plain, func() []byte { return d.zipped })
 }
 
-// writeView writes what there is to see.
-func writeView(w http.ResponseWriter, r *http.Request, v shown) {
+// writeJSON writes what there is to see, or how to get there.
+func writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 	body, err := json.Marshal(v)
 	if err != nil { // a figure that is no number
 		http.Error(w, err.Error(), http.StatusInternalServerError)
