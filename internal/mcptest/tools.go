@@ -87,7 +87,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 			r.send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"wrong":true}}`))
 		}
 	case "broken": // answers with what is no JSON
-		r.send([]byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"result":{"content":[{"type":"text","text":"` + "\xff" + `"}]}}`))
+		r.send([]byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"result":{"content":[{"type":"text","text":"` + "\x01" + `"}]}}`))
 		return nil, nil
 	case "big":
 		return []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", a.N) + `"}]}`), nil
