@@ -138,7 +138,9 @@ func TestHarmCrowd(t *testing.T) {
 					v.sleeps(700 * time.Millisecond)
 					return reply{result: v.told()}
 				})
-				d := beset(t, f, test.make(defaults(t, listing(t)...)))
+				o := test.make(defaults(t, listing(t)...))
+				o.HTTP.MaxSessions = 4 * test.sessions // all are of one principal
+				d := beset(t, f, o)
 				var all sync.WaitGroup
 				for i := range test.sessions {
 					r := rand.New(rand.NewPCG(uint64(i), 200))
