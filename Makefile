@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test test-race test-calm soak check bench stall conformance clients fresh plan dashboard lines clean
+.PHONY: build demo test test-race test-calm soak check bench stall conformance clients claude fresh plan dashboard lines clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; the tag leaves out a debugging page that nobody serves, and 3 MiB with it
 	go build -tags grpcnotrace -o $(BIN) ./cmd/mcpschedd
@@ -64,6 +64,9 @@ conformance: build ## the MCP conformance suites through the proxy (needs npm)
 
 clients: build ## real servers and real clients through the proxy (needs npm)
 	sh tools/clients/clients.sh
+
+claude: build ## a real Claude Code calls through the proxy and ends it, 20 times on each transport (needs npm, 356 MB)
+	sh tools/clients/claude.sh
 
 fresh: build ## writes and reads through the proxy, real servers and Postgres (needs npm)
 	sh tools/fresh/fresh.sh
