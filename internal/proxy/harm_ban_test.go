@@ -55,6 +55,7 @@ func (b *bouncer) bounces(v *visit) bool {
 // those of forty sessions do, where nothing is said about bans. Where the user says
 // what the host bears, guesses leave half of it free, and real calls wait.
 func TestHarmBan(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		sessions int
@@ -119,6 +120,7 @@ func (g *guest) wanders(r *rand.Rand, from, pages int) {
 // what is no use loses its levels. Only the user can see to it that it does not
 // begin.
 func TestHarmBanOfMany(t *testing.T) {
+	t.Parallel()
 	const pages = 20
 	for _, test := range []struct {
 		name  string
@@ -174,6 +176,7 @@ func (g *guest) bursts(pages int) (all []answered) {
 // Where calls are worked on side by side none waits for another, and no harm is
 // counted.
 func TestHarmNone(t *testing.T) {
+	t.Parallel()
 	const takes = 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {

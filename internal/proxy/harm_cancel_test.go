@@ -19,6 +19,7 @@ func shared(o proxy.Options) proxy.Options {
 // A client that cancels everything at any time leaves nothing behind, and takes
 // nothing from another that asks for the same.
 func TestHarmCancel(t *testing.T) {
+	t.Parallel()
 	const takes = 400 * time.Millisecond
 	for _, name := range []string{"each for itself", "one principal"} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +86,7 @@ func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 // A client that goes away in the middle of its calls: what was made early for it
 // ends with it, at once.
 func TestHarmGone(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(soak(10)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
@@ -115,6 +117,7 @@ func TestHarmGone(t *testing.T) {
 
 // A client that does not read what it is sent.
 func TestHarmNeverReads(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			v.sleeps(400 * time.Millisecond)

@@ -49,6 +49,7 @@ const session = 3
 // with what is asked for. What differs bars the tool: no guess comes after that, and
 // none is ever served.
 func TestHarmLiar(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newLiar(false)
 		d := beset(t, f, trusting(t))
@@ -93,6 +94,7 @@ func unproven(t *testing.T, ledger []visit) {
 
 // Of many sessions, too.
 func TestHarmLiarAmongMany(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newLiar(false)
 		d := beset(t, f, trusting(t))
@@ -116,6 +118,7 @@ func TestHarmLiarAmongMany(t *testing.T) {
 // A tool that does what its server says is served from the comparison on that makes
 // as many as it needs, and no sooner.
 func TestHarmHonest(t *testing.T) {
+	t.Parallel()
 	const comparisons = 5
 	synctest.Test(t, func(t *testing.T) {
 		f := newLiar(true)
@@ -150,6 +153,7 @@ func (k *kept) learned(merge func([]byte) ([]byte, error)) error {
 
 // What was found to lie stays barred: in the next process, and after a reload.
 func TestHarmLiarStaysBarred(t *testing.T) {
+	t.Parallel()
 	t.Run("in the next process", func(t *testing.T) {
 		var k kept
 		o := trusting(t)

@@ -34,6 +34,7 @@ func (q *quota) takes(now time.Time) bool {
 // a guess, and of a real call soon after one, is counted and costs a level, of which
 // there are three; and real calls are sent as ever.
 func TestHarmLimited(t *testing.T) {
+	t.Parallel()
 	const takes = 400 * time.Millisecond
 	for _, test := range []struct {
 		name    string
@@ -92,6 +93,7 @@ func TestHarmLimited(t *testing.T) {
 // A server that refuses a call now and then, and is well before and after: it is left
 // alone all the same.
 func TestHarmLimitedAtTimes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f *foe
 		calls := 0
@@ -122,6 +124,7 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 // When a host may have guesses again a real call finds out: one that began after it
 // was to be left alone.
 func TestHarmHalfOpen(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refuses := true
 		f := newFoe(func(v *visit) reply {
@@ -154,6 +157,7 @@ func TestHarmHalfOpen(t *testing.T) {
 
 // No host gets more guesses in an hour than it may, whatever it bears.
 func TestHarmQuota(t *testing.T) {
+	t.Parallel()
 	const most = 20
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {

@@ -26,6 +26,7 @@ const (
 // question comes with the guess. The client never hears of it, the guess is
 // dropped, and its tool is not guessed at again; who makes the call is asked.
 func TestHarmQuestion(t *testing.T) {
+	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,6 +67,7 @@ func TestHarmQuestion(t *testing.T) {
 // Over stdio a server does not say for which call it asks. If nothing but guesses is
 // under way it is for one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {
+	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples} {
 		t.Run(name, func(t *testing.T) {
 			asker := newAsker(question)
@@ -97,6 +99,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 // While a real call is open too it may be for that one, which must not suffer: the
 // guess is dropped, and the call gets its answer.
 func TestHarmQuestionBesideACall(t *testing.T) {
+	t.Parallel()
 	asker := newAsker(elicits)
 	s := start(t, asker.options(t))
 	c := connect(t, s, handshake)
@@ -119,6 +122,7 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 // A process that several sessions share can ask none of them. What it asked for is
 // not guessed at again all the same.
 func TestHarmQuestionOfASharedProcess(t *testing.T) {
+	t.Parallel()
 	asker := newAsker(elicits)
 	close(asker.ask)
 	o := asker.options(t)

@@ -19,6 +19,7 @@ import (
 // A server that does not want guesses, which it is told of so that it may refuse
 // them. In whatever way it does, real calls are answered as ever.
 func TestHarmRefused(t *testing.T) {
+	t.Parallel()
 	const takes = 400 * time.Millisecond
 	refusals := map[string]reply{
 		"in text":        {result: complained("no prefetching, please")},
@@ -57,6 +58,7 @@ func TestHarmRefused(t *testing.T) {
 // A process that dies of a guess takes every other call with it that it has, and is
 // away for a while: one such death is enough to end guesses at that tool.
 func TestHarmDies(t *testing.T) {
+	t.Parallel()
 	var deaths atomic.Int64
 	up := mortal(t, func(v jsonrpc.Message) bool {
 		dies := tool(v) == "get" && strings.Contains(string(v.Params), `"mcpschedd/purpose":"prefetch"`)

@@ -34,6 +34,7 @@ func after(ledger []visit, at time.Time) (all []visit) {
 // What is switched off begins no guess any more: neither one that waits for a slot,
 // nor one that waits for its host, nor one that follows from another.
 func TestHarmSwitchedOff(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"off", "shadow"} {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,6 +63,7 @@ func TestHarmSwitchedOff(t *testing.T) {
 // What the operator no longer allows to be guessed at is not: neither a guess that
 // still waits, nor one that would be made later.
 func TestHarmRejudged(t *testing.T) {
+	t.Parallel()
 	for name, layer := range map[string]valuemodel.Layer{
 		"it writes":               {Class: valuemodel.MutatesExternal},
 		"it is not to be guessed": {Class: valuemodel.ReadOnly, Speculate: new(false)},
@@ -101,6 +103,7 @@ func TestHarmRejudged(t *testing.T) {
 // A call that a client has made says so, also where it joins a guess that has not
 // been sent yet.
 func TestHarmPromoted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			if v.early {

@@ -64,6 +64,7 @@ type wait struct{ counted, really time.Duration }
 // a call's usual time may be taken for nothing. It comes to an end: each wait that is found costs a level, of which there
 // are three, and 16 guesses that would have been right lead back to the lowest.
 func TestHarmSerial(t *testing.T) {
+	t.Parallel()
 	const takes = time.Second
 	for name, heeds := range map[string]bool{"goes on with what is cancelled": false, "gives up what is cancelled": true} {
 		t.Run(name, func(t *testing.T) {
@@ -135,6 +136,7 @@ func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []
 // it has done with a guess, there are no guesses: nine of ten must fit into all but
 // the shortest tenth of the leads.
 func TestHarmSerialHurried(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(time.Second, false)
 		d := beset(t, q.foe, defaults(t, listing(t)...))

@@ -12,6 +12,7 @@ import (
 // Before it has its labels nothing is made early of what is only learned, or of what
 // only its server says to read; in shadow mode nothing is ever.
 func TestHarmShadow(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		options func(t testing.TB) proxy.Options
@@ -60,6 +61,7 @@ func TestHarmShadow(t *testing.T) {
 // What the session does next tells once whether a call was right to foresee, however
 // often that was thought of before.
 func TestHarmOneCallIsOneLabel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(nil, hinted("list", "get", "other")...)
 		d := beset(t, f, trusting(t))

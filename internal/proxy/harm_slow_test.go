@@ -50,6 +50,7 @@ func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit
 
 // A slow server is no slower for what is made early.
 func TestHarmSlow(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		takes func(v *visit) time.Duration
@@ -81,6 +82,7 @@ func TestHarmSlow(t *testing.T) {
 
 // Guesses that hang hold their slots for 30 s and no longer; others begin then.
 func TestHarmHang(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			if v.tool == "get" {
@@ -139,6 +141,7 @@ func noSlower(t *testing.T, on, off []answered, more time.Duration) (seen map[st
 // calls take there, or, while that is not known, than the model of the tool says;
 // then it is made. What it has waited is counted as harm.
 func TestHarmSlowForGuessesOnly(t *testing.T) {
+	t.Parallel()
 	const quick, patient = 400 * time.Millisecond, 1800 * time.Millisecond
 	for _, test := range []struct {
 		name         string
@@ -177,6 +180,7 @@ func TestHarmSlowForGuessesOnly(t *testing.T) {
 // What is delivered beside an answer holds it up no longer than the configuration
 // allows, however long the guesses take.
 func TestHarmSlowDelivery(t *testing.T) {
+	t.Parallel()
 	serve := func(v *visit) reply {
 		v.sleeps(2 * time.Second)
 		return reply{result: v.told()}

@@ -27,6 +27,7 @@ const reads = 3 // of the commands; of the statements one less
 // that has a price or is not to be made early comes before it is asked for, and of
 // tools whose calls are told apart by their arguments only those that read.
 func TestHarmNeverWrites(t *testing.T) {
+	t.Parallel()
 	seen := make(map[string]int)
 	for seed := range uint64(soak(3)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -74,6 +74,7 @@ func someSteps(r *rand.Rand) string {
 // away at any time, before a server that does whatever servers do: nothing of it is
 // left, and no plan stays without its answer.
 func TestPlanChaos(t *testing.T) {
+	t.Parallel()
 	var seen tally
 	for seed := range uint64(slice(4, 400)) {
 		synctest.Test(t, func(t *testing.T) {

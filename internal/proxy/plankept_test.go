@@ -107,6 +107,7 @@ func (p *planner) text(handle, pointer string) []byte {
 // What did not fit can be read until nothing is missing: texts with marks of several
 // bytes, arrays, objects, and one in the other.
 func TestPlanResultsReassembled(t *testing.T) {
+	t.Parallel()
 	long := func(n int) string {
 		if n >= 500 {
 			n = slice(n/2, n)
@@ -308,6 +309,7 @@ func TestPlanKeepsWithinBounds(t *testing.T) {
 // However a result is made, no answer is longer than clients take, what it says of
 // the rest and the marks that JSON needs included.
 func TestPlanExcerptsFit(t *testing.T) {
+	t.Parallel()
 	const most, tokens = 48_000, 10_000
 	fields := func(n, name int) string {
 		var all []string

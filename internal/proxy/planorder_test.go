@@ -96,6 +96,7 @@ func draws(r *rand.Rand, serial func() int) (steps []planStep, text string) {
 // the plan, or that had ended when the plan began, whatever is stored, joined or made
 // early; nor does an ordinary call after the plan.
 func TestPlanReadsItsWrites(t *testing.T) {
+	t.Parallel()
 	seen := make(map[string]int)
 	for seed := range uint64(slice(4, 600)) {
 		synctest.Test(t, func(t *testing.T) {

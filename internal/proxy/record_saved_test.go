@@ -93,6 +93,7 @@ func stubborn() func(*visit) reply {
 // early beside it nobody can know how long one call would have taken: there it holds of
 // all calls of a session together.
 func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
+	t.Parallel()
 	oneAtATime := func() func(*visit) reply {
 		one := make(chan struct{}, 1)
 		return func(v *visit) reply {
