@@ -231,10 +231,14 @@ if [ -d /proc/self ]; then # all that came of this script have its HOME
 else
 	left=$(pgrep -f "$work" || :)
 fi
-if [ -z "$left" ]; then
+running= # one that has ended, and that init has not yet taken note of, is not left
+for pid in $left; do
+	case $(ps -o stat= -p "$pid" || :) in '' | Z*) ;; *) running="$running $pid" ;; esac
+done
+if [ -z "$running" ]; then
 	ok "no process is left"
 else
-	fail "processes are left: $(ps -o pid= -o args= -p "$(echo $left | tr ' ' ,)" | head -n 5)"
+	fail "processes are left: $(ps -o pid= -o args= -p "$(echo $running | tr ' ' ,)" | head -n 5)"
 fi
 
 printf '%s ok, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"

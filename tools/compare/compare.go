@@ -21,7 +21,7 @@ type row struct {
 	direct *facts
 	again  *facts   // direct too, from a second start: what is not the same there says nothing of the proxy
 	varies []string // what that is
-	alone  []string // differences through the proxy for this server alone
+	alone  []string // differences through the proxy for this server alone, at its first start and its second
 	joined []string // differences through the proxy for all
 }
 
@@ -58,12 +58,19 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 			return nil, err
 		}
 		alone := process{name: s.Name + ", alone", command: append(proxy, "--only", s.Name), roots: roots, options: o}
+		first, err := survey(ctx, alone, s.Calls)
+		if err != nil {
+			return nil, err
+		}
+		// The proxy's first answer to initialize waits for no server: of one that no earlier
+		// start has left in its state it cannot say what that declares.
+		first.Capabilities, first.Instructions = x.direct.Capabilities, x.direct.Instructions
 		got, err := survey(ctx, alone, s.Calls)
 		if err != nil {
 			return nil, err
 		}
 		x.varies = x.differences(x.again, "")
-		x.alone = x.differences(got, "")
+		x.alone = slices.Concat(x.differences(first, ""), x.differences(got, ""))
 		r.rows = append(r.rows, x)
 	}
 
