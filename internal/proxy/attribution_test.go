@@ -187,46 +187,60 @@ func TestNobodyHearsOfATaskWhoseSessionHasEnded(t *testing.T) {
 }
 
 // Stateless clients over HTTP that say the same of themselves share one session:
-// what could be about a call that one has given up is for none of the others.
-func TestNobodyHearsWhatIsOfAnotherClientOfAPool(t *testing.T) {
-	p, up := puppet(t, "stdio")
-	up.Spec.Shared = false
-	f := serveTCP(t, options(up))
-	work := func(token string) (end func(), answer chan string) { // a call of a client of its own
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(toolCall("work", `{"token":"`+token+`"}`), able, "debug"))
-		ctx, cancel := context.WithCancel(t.Context())
-		r := f.request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
-		answer = make(chan string, 1)
-		go func() {
-			response, err := f.client.Do(r)
-			if err != nil {
-				return // it was cancelled
+// what could be about a call that one has given up, or about a task of one, is for
+// none of the others.
+func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
+	for how, before := range map[string]func(t *testing.T, p *mcptest.Puppet, call func(arguments string) (end func(), answer chan string)){
+		"a call given up": func(t *testing.T, p *mcptest.Puppet, call func(string) (func(), chan string)) {
+			end, _ := call(`"arguments":{}`)
+			await(t, p.Calls)
+			end()
+			await(t, p.Ended)
+		},
+		"a task": func(t *testing.T, p *mcptest.Puppet, call func(string) (func(), chan string)) {
+			_, answer := call(`"arguments":{},"task":{}`)
+			p.Answer(await(t, p.Calls).ID, []byte(`{"task":{"taskId":"1","status":"working"}}`))
+			await(t, answer)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			p, up := puppet(t, "stdio")
+			up.Spec.Shared = false
+			f := serveTCP(t, options(up))
+			call := func(params string) (end func(), answer chan string) { // of a client of its own
+				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(`{"name":"work",`+params+`}`, able, "debug"))
+				ctx, cancel := context.WithCancel(t.Context())
+				r := f.request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
+				answer = make(chan string, 1)
+				go func() {
+					response, err := f.client.Do(r)
+					if err != nil {
+						return // it was cancelled
+					}
+					defer response.Body.Close()
+					said, _ := io.ReadAll(response.Body) // likewise
+					answer <- string(said)
+				}()
+				return cancel, answer
 			}
-			defer response.Body.Close()
-			said, _ := io.ReadAll(response.Body) // likewise
-			answer <- string(said)
-		}()
-		return cancel, answer
-	}
-	end, _ := work("secret")
-	await(t, p.Calls)
-	end()
-	await(t, p.Ended)
-	_, answer := work("other")
-	call := await(t, p.Calls)
-	p.Log("info", "secret")
-	p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"secret"}}`)
-	select {
-	case m := <-p.Replies:
-		if m.Error == nil {
-			t.Errorf("got %s", m.Raw)
-		}
-	case got := <-answer:
-		t.Fatalf("another client was asked: %s", got)
-	}
-	p.Answer(call.ID, []byte(`{"content":[{"type":"text","text":"done"}]}`))
-	if got := await(t, answer); strings.Contains(got, "secret") || !strings.Contains(got, "done") {
-		t.Errorf("got %s", got)
+			before(t, p, call)
+			_, answer := call(`"arguments":{}`)
+			other := await(t, p.Calls)
+			p.Log("info", "secret")
+			p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"secret"}}`)
+			select {
+			case m := <-p.Replies:
+				if m.Error == nil {
+					t.Errorf("got %s", m.Raw)
+				}
+			case got := <-answer:
+				t.Fatalf("another client was asked: %s", got)
+			}
+			p.Answer(other.ID, []byte(`{"content":[{"type":"text","text":"done"}]}`))
+			if got := await(t, answer); strings.Contains(got, "secret") || !strings.Contains(got, "done") {
+				t.Errorf("got %s", got)
+			}
+		})
 	}
 }
 

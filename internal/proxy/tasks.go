@@ -77,6 +77,7 @@ func (s *session) heardOfTask(l *leased, id, status []byte) {
 		s.tasks[t] = running{nil, r.nth}
 	default:
 		r.passage.Doubt()
+		l.Outlasts()
 	}
 }
 

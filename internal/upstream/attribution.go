@@ -135,19 +135,20 @@ func (in *instance) whose(c *conn, p *pending) *Lease {
 }
 
 // Outlasts notes that something the session asked for goes on after its answer,
-// as a task does: the server may speak about it when the session has ended.
+// as a task does: the server may speak about it when the session has ended, or
+// while another of the clients behind a pooled session makes a call.
 func (l *Lease) Outlasts() {
 	l.in.mu.Lock()
 	gone := l.gone
 	l.outlasts = true
 	l.in.mu.Unlock()
-	if gone {
+	if gone || l.listener.Pooled {
 		l.leaveBehind()
 	}
 }
 
-// leaveBehind notes that the server goes on with something of a session that has
-// ended.
+// leaveBehind notes that the server goes on with something that no request of the
+// session waits for.
 func (l *Lease) leaveBehind() {
 	if c := l.in.live.Load(); c != nil {
 		c.mu.Lock()
