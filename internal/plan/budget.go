@@ -25,10 +25,14 @@ type optional struct {
 	priced  bool // it does not for what it costs, or for what the one does that refers to it
 	useful  bool // it comes back, or something that does refers to it
 	patient bool // no step that must run waits for it, so it may be decided last
+	decided bool // whether it runs was decided before the first call: third parties see that
 }
 
 // waived reports whether a step is left out, as things stand.
 func (g *stage) waived() bool { return g.Optional && !g.chosen }
+
+// excluded reports whether a step was left out before the first call, for good.
+func (g *stage) excluded() bool { return g.decided && !g.chosen }
 
 // begun reports whether a step is under way.
 func (g *stage) begun() bool { return g.open > 0 || g.items != nil }
@@ -88,6 +92,20 @@ func (x *execution) classify() {
 	}
 }
 
+// decideDisclosing decides, before the first call, which of the optional steps run
+// whose calls third parties see. Later the sizes of results would have a say in it, and
+// third parties would learn from a call, or from none, how much another step has read.
+func (x *execution) decideDisclosing() {
+	disclosing := func(g *stage) bool { return g.Optional && g.Tool.discloses() }
+	if !slices.ContainsFunc(x.stages, disclosing) {
+		return
+	}
+	x.pick()
+	for _, g := range x.stages {
+		g.decided = disclosing(g)
+	}
+}
+
 func (g *stage) sources() []int { return g.Needs }
 func (g *stage) waits() []int   { return g.After }
 
@@ -133,7 +151,7 @@ func (x *execution) choose() {
 	}
 	x.pick()
 	for _, g := range x.stages {
-		if g.gate > 0 && x.ready(g) && (g.chosen || !g.patient || x.doomed(g)) {
+		if g.gate > 0 && x.ready(g) && (g.chosen || g.decided || !g.patient || x.doomed(g)) {
 			x.pass(g)
 		}
 	}
@@ -193,10 +211,11 @@ func (x *execution) pick() {
 		}
 	}
 	for _, g := range x.stages {
-		if g.Optional || !g.useful {
+		runs := !g.Optional && g.useful || g.decided && g.chosen
+		if !runs {
 			continue
 		}
-		for _, i := range g.Needs { // each with a default, or it would not be optional
+		for _, i := range g.Needs { // of one that is required, each with a default, or it would not be optional
 			x.reach(x.stages[i], (*stage).sources, (*stage).choose)
 		}
 	}
@@ -260,9 +279,9 @@ func (x *execution) candidates() (open []*stage) {
 			continue
 		}
 		why, void := x.barred(g)
-		g.lost = why != ""
+		g.lost = why != "" || g.excluded()
 		lost = lost || g.lost
-		if g.Optional {
+		if g.Optional && !g.decided {
 			g.chosen = false
 			g.priced = g.priced && void // else the reason stands: what kept it from running was left out for its sake
 		}
@@ -276,7 +295,7 @@ func (x *execution) candidates() (open []*stage) {
 		}
 	}
 	for _, g := range x.stages {
-		if g.Optional && g.useful && !g.lost && !g.done() && !g.begun() {
+		if g.Optional && g.useful && !g.lost && !g.done() && !g.begun() && !g.decided {
 			open = append(open, g)
 		}
 	}
@@ -285,12 +304,13 @@ func (x *execution) candidates() (open []*stage) {
 
 // lostWith reports whether a step is skipped for certain if another one is.
 func (g *stage) lostWith(d *stage) bool {
-	return d.lost && d.OnError != Default && d.OnError != Continue && !g.defaults(d)
+	goesOn := !d.excluded() && (d.OnError == Default || d.OnError == Continue)
+	return d.lost && !goesOn && !g.defaults(d)
 }
 
 // choose marks a step that runs, and says whether it was not marked before.
 func (g *stage) choose() bool {
-	if !g.Optional || g.chosen {
+	if !g.Optional || g.chosen || g.decided {
 		return false
 	}
 	g.chosen = true
@@ -319,7 +339,7 @@ func (x *execution) room() int {
 		case !g.output:
 		case g.done():
 			room -= g.bounded(g.status.Tokens)
-		case (!g.Optional || g.begun()) && !x.doomed(g):
+		case (!g.Optional || g.begun() || g.decided && g.chosen) && !x.doomed(g):
 			room -= g.expected()
 		}
 	}

@@ -65,20 +65,25 @@ type Step struct {
 // failure would keep it from being run. There are none if the step's tool tells third
 // parties nothing, or the step says only what the plan's author wrote.
 func (p *Plan) Discloses(s *Step) []*Step {
-	if s.Tool.Discloses == nil || !s.Tool.Discloses() {
+	if !s.Tool.discloses() {
 		return nil
 	}
 	var told []*Step
-	for _, i := range s.After {
-		to := p.Steps[i]
+	for i, to := range p.Steps {
 		_, needed := slices.BinarySearch(s.Needs, i)
+		_, waits := slices.BinarySearch(s.After, i)
 		_, ordered := slices.BinarySearch(s.Order, i)
-		if needed || !ordered && to.OnError == Fail {
+		required := waits && !ordered && to.OnError == Fail
+		stops := s.Writes && to.stopsWrites() && (i < s.Index || waits) // see execution.after
+		if needed || required || stops {
 			told = append(told, to)
 		}
 	}
 	return told
 }
+
+// stopsWrites reports whether a failure of the step keeps later writes from being run.
+func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 
 // OnError is what becomes of those who wait for a step that failed.
 type OnError string
@@ -107,6 +112,9 @@ type Tool struct {
 	Discloses    func() bool            // whether it sends its arguments to third parties that they name; nil: it does not
 	Unclassified bool                   // nothing says whether its calls change something
 }
+
+// discloses reports whether third parties see the tool's calls.
+func (t *Tool) discloses() bool { return t != nil && t.Discloses != nil && t.Discloses() }
 
 // Limits bound plans.
 type Limits struct {

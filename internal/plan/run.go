@@ -133,6 +133,7 @@ func newExecution(r *Runner, p *Plan) *execution {
 		}
 	}
 	x.classify()
+	x.decideDisclosing()
 	x.enqueue()
 	return x
 }

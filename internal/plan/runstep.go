@@ -97,7 +97,7 @@ func (x *execution) after(g *stage) string {
 }
 
 // broke reports whether a step may have left half a change behind.
-func (g *stage) broke() bool { return g.status.State == Failed && g.Writes && g.OnError != Continue }
+func (g *stage) broke() bool { return g.status.State == Failed && g.stopsWrites() }
 
 // needs reports whether a step refers to the result of another.
 func (g *stage) needs(d *stage) bool {

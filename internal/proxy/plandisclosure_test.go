@@ -98,6 +98,60 @@ func TestPlanTellsOthers(t *testing.T) {
 	}
 }
 
+// Whether a step runs whose calls third parties see does not depend on how much other
+// steps have read: what of a plan is optional is decided before its first call, be it
+// that another optional step, for which there is room after all, refers to it.
+func TestPlanTellsOthersNoSizes(t *testing.T) {
+	for _, rest := range []string{
+		`{"id":"b","tool":"fetch","optional":true,"depends_on":["a"]}`,
+		`{"id":"b","tool":"fetch","optional":true,"depends_on":["a"]},{"id":"c","tool":"get","optional":true,"value":9,"arguments":{"x":{"$ref":"b#"}}}`,
+		`{"id":"b","tool":"fetch","optional":true,"depends_on":["a"],"on_error":"continue"},{"id":"c","tool":"get","optional":true,"value":9,"arguments":{"x":{"$ref":"b#"}}}`,
+		`{"id":"b","tool":"fetch","optional":true,"depends_on":["a"]},{"id":"c","tool":"get","optional":true,"arguments":{"x":{"$ref":"b#","default":1}}},{"id":"d","tool":"get"}`,
+	} {
+		for _, budget := range []int{1200, 3000} {
+			var fetched []int
+			for _, size := range []int{1, 500, 8000} {
+				s := &shop{}
+				c := attach(t, disclosing(t, s, "deny"), handshake)
+				c.ableTo(able, "execute_tool_plan", fmt.Sprintf(`{"budget_tokens":%d,"steps":[{"id":"a","tool":"get","arguments":{"x":%q},"on_error":"continue"},%s]}`,
+					budget, strings.Repeat("secret ", size), rest))
+				fetched = append(fetched, strings.Count(s.called(), "fetch"))
+				c.hangUp()
+			}
+			if slices.Max(fetched) != slices.Min(fetched) {
+				t.Errorf("%d tokens, %s: got %v calls of fetch by the size of what was read", budget, rest, fetched)
+			}
+		}
+	}
+}
+
+// A change that fails keeps later ones from being made, whatever else they wait for: so
+// one that third parties see tells them of it.
+func TestPlanTellsOthersOfFailedWrites(t *testing.T) {
+	for steps, told := range map[string]string{
+		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}},{"id":"p","tool":"post"}`:                       `what came of "w"`,
+		`{"id":"w","tool":"put","when":{"$ref":"a#"},"on_error":"skip"},{"id":"p","tool":"post"}`:                `what came of "w"`,
+		`{"id":"p","tool":"post","depends_on":["w"]},{"id":"w","tool":"put","on_error":"default","default":1}`:   `what came of "w"`,
+		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}},"on_error":"continue"},{"id":"p","tool":"post"}`: "",
+		`{"id":"p","tool":"post","independent":true},{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}}`:    "",
+		`{"id":"p","tool":"post"},{"id":"g","tool":"get","depends_on":["a"]}`:                                    "",
+	} {
+		s := &shop{}
+		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("post")...), Answer: s.answer})
+		post := writesAll("shop/post")
+		post.Layer.Disclosure = valuemodel.ThirdParty
+		o := stored(t, []valuemodel.Rule{reading("shop/find", 0), reading("shop/get", 0), writesAll("shop/put"), post}, up)
+		o.Plans = proxy.Plans{Enabled: true, Mutations: "allow"}
+		message, _ := consent(t, start(t, o), "execute_tool_plan", `{"steps":[{"id":"a","tool":"find"},`+steps+`]}`, "decline")
+		switch {
+		case told == "" && (message != "" || !strings.Contains(s.called(), "post")):
+			t.Errorf("%s: asked %q, called %s", steps, message, s.called())
+		case told != "" && (!strings.Contains(message, "tells third parties "+told) || s.called() != ""):
+			t.Errorf("%s: asked %q, called %s", steps, message, s.called())
+		}
+	}
+}
+
 // A refusal says of each step why it has to be confirmed, and what would do instead.
 func TestPlanRefusalNamesReasons(t *testing.T) {
 	const plan = `{"steps":[{"id":"a","tool":"fetch","arguments":{"url":"https://good.example/"}},{"id":"b","tool":"get","arguments":{"x":{"$ref":"a#/did"}}},
