@@ -18,6 +18,9 @@ const (
 
 	switchedOff = "off" // the proxy, with nothing but passing through
 	switchedOn  = "on"  // the proxy as it is delivered, and the tools known to it
+
+	older = "old" // the proxy of -old
+	newer = "new" // the proxy of -bin, beside it
 )
 
 // The upstreams, which are roles of this program too.
@@ -52,6 +55,14 @@ func newLab(o options, dir string, progress io.Writer) (*lab, error) {
 		}
 		if _, err := os.Stat(o.bin); err != nil {
 			return nil, fmt.Errorf("%w (build it first, or -bin \"\" for direct and relay only)", err)
+		}
+	}
+	if o.old != "" {
+		if o.old, err = filepath.Abs(o.old); err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(o.old); err != nil {
+			return nil, fmt.Errorf("-old: %w", err)
 		}
 	}
 	return &lab{options: o, self: self, dir: dir, progress: progress, report: newReport(o)}, nil
@@ -130,7 +141,11 @@ args = [%s]
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	return append([]string{l.bin, "serve", "--config", file}, flags...), nil
+	bin := l.bin
+	if strings.HasSuffix(name, older) {
+		bin = l.old
+	}
+	return append([]string{bin, "serve", "--config", file}, flags...), nil
 }
 
 // compared are the names of what is measured behind a front. Over HTTP nothing is
@@ -143,6 +158,8 @@ func (l *lab) compared(front string) []string {
 	switch {
 	case l.mode == "enrich" || l.mode == "record":
 		return []string{switchedOff, switchedOn}
+	case l.mode == "versions":
+		return []string{older, newer}
 	case l.bin == "":
 		return names[:len(names)-1]
 	}

@@ -28,11 +28,12 @@ import (
 	"time"
 )
 
-const usage = `usage: bench [-mode speed|enrich|record|stall|memory|start|plan] [flags]
+const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|start|plan] [flags]
 
   -mode speed    p50, p99, calls per second, CPU per call: direct, relay, proxy
   -mode enrich   the same of the proxy with everything on beside everything off
   -mode record   the same of the proxy with the event log on beside it off
+  -mode versions the same of the proxy of -bin beside an earlier build of it
   -mode stall    20,000 calls of 100 KB, none may take over 5 s
   -mode memory   resident memory, idle and after 10,000 calls of 100 KB
   -mode start    from start to the answer to initialize, with a last-known copy
@@ -41,6 +42,7 @@ const usage = `usage: bench [-mode speed|enrich|record|stall|memory|start|plan] 
 
   -bin FILE      the mcpschedd to measure (default ../bin/mcpschedd; "" measures
                  direct and relay only)
+  -old FILE      versions: the earlier build
   -quick         about a minute and a half instead of six (speed), fewer calls elsewhere
   -only TEXT     speed: only cells whose name contains TEXT, as in stdio/1KB/32
   -upstream KIND speed, plan: sdk (a server built with mcp-go, which the targets were
@@ -52,8 +54,9 @@ const usage = `usage: bench [-mode speed|enrich|record|stall|memory|start|plan] 
 
 // options are the flags of one run.
 type options struct {
-	mode  string // speed, enrich, record, stall, memory, start or plan
+	mode  string // speed, enrich, record, versions, stall, memory, start or plan
 	bin   string // the proxy's file; "" leaves it out
+	old   string // of an earlier build of it, for versions
 	only  string // part of the names of the cells to measure; "" is all
 	kind  string // of the upstream: raw, sdk or both
 	quick bool   // shorter, with wider spreads
@@ -122,6 +125,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.Usage = func() { fmt.Fprint(stderr, usage) }
 	fs.StringVar(&o.mode, "mode", "speed", "")
 	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "")
+	fs.StringVar(&o.old, "old", "", "")
 	fs.StringVar(&o.only, "only", "", "")
 	fs.StringVar(&o.kind, "upstream", "both", "")
 	fs.BoolVar(&o.quick, "quick", false, "")
@@ -131,7 +135,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	_, known := modes[o.mode]
-	if !known || o.upstreams() == nil || fs.NArg() > 0 {
+	if !known || o.upstreams() == nil || fs.NArg() > 0 || (o.old != "") != (o.mode == "versions") {
 		fs.Usage()
 		return o, errors.New("usage")
 	}
@@ -150,13 +154,14 @@ func (o options) upstreams() []string {
 }
 
 var modes = map[string]func(context.Context, *lab) error{
-	"speed":  speed,
-	"enrich": speed,
-	"record": speed,
-	"stall":  stall,
-	"memory": memory,
-	"start":  start,
-	"plan":   plan,
+	"speed":    speed,
+	"enrich":   speed,
+	"record":   speed,
+	"versions": speed,
+	"stall":    stall,
+	"memory":   memory,
+	"start":    start,
+	"plan":     plan,
 }
 
 // measure runs one mode in a folder of its own and returns its report.

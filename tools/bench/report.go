@@ -37,8 +37,8 @@ type row struct {
 	Size       int      `json:"size_bytes"`
 	Window     int      `json:"in_flight"`
 	Columns    []column `json:"columns"`
-	Latency    *spread  `json:"p50_proxy_to_relay,omitempty"`  // quotient of the medians of each round
-	Throughput *spread  `json:"rate_proxy_to_relay,omitempty"` // quotient of the calls per second of each round
+	Latency    *spread  `json:"p50_to_base,omitempty"`  // quotient of the medians of each round
+	Throughput *spread  `json:"rate_to_base,omitempty"` // quotient of the calls per second of each round
 }
 
 // column is one target in a cell.
@@ -77,6 +77,9 @@ func newReport(o options) *report {
 	}
 }
 
+// bases says what each column that is judged is held against.
+var bases = map[string]string{proxied: relayed, switchedOn: switchedOff, newer: older}
+
 func newRow(c cell, runners []*runner) row {
 	r := row{Cell: c.String(), Upstream: c.upstream, Front: c.front, Size: c.size, Window: c.window}
 	byName := make(map[string]*runner)
@@ -96,14 +99,12 @@ func newRow(c cell, runners []*runner) row {
 		}
 		r.Columns = append(r.Columns, col)
 	}
-	p, f := byName[proxied], byName[relayed]
-	if p == nil {
-		p, f = byName[switchedOn], byName[switchedOff]
-	}
-	if p != nil && f != nil {
-		latency := spreadOf(ratios(p.medians, f.medians))
-		throughput := spreadOf(ratios(p.rates, f.rates))
-		r.Latency, r.Throughput = &latency, &throughput
+	for judged, base := range bases {
+		if p, b := byName[judged], byName[base]; p != nil && b != nil {
+			latency := spreadOf(ratios(p.medians, b.medians))
+			throughput := spreadOf(ratios(p.rates, b.rates))
+			r.Latency, r.Throughput = &latency, &throughput
+		}
 	}
 	return r
 }
@@ -156,6 +157,14 @@ func (r *report) addCell(c row) {
 		}
 		return
 	}
+	if r.Mode == "versions" {
+		if c.Window == 1 {
+			r.atMost(c.Cell+" p50, new / old", c.Latency.Median, 1.05, "")
+		} else {
+			r.atLeast(c.Cell+" calls/s, new / old", c.Throughput.Median, 0.95, "")
+		}
+		return
+	}
 	if c.Latency == nil || c.Upstream != sdkUpstream {
 		return
 	}
@@ -177,7 +186,7 @@ func (r *report) addCell(c row) {
 
 func (r *report) addSleepers(cells, target string, took time.Duration) {
 	name := fmt.Sprintf("%s %s, 16 calls of 300 ms at once", cells, target)
-	if target == proxied || target == switchedOn {
+	if bases[target] != "" {
 		r.atMost(name, took.Seconds(), 0.4, "s")
 		return
 	}
@@ -198,7 +207,8 @@ func (r *report) writeJSON(w io.Writer) error {
 const caption = `Cells are upstream/front/size/calls in flight. sdk is a server built with mcp-go,
 the kind that the targets were stated with: these rows are judged. raw answers
 from memory faster than any server in the field: its rows show the proxy's own
-cost at its plainest, and are told without a verdict.
+cost at its plainest, and are told without a verdict. What "base" means: the relay,
+the proxy with everything off, or the earlier build.
 `
 
 func (r *report) writeTable(w io.Writer) error {
@@ -207,7 +217,7 @@ func (r *report) writeTable(w io.Writer) error {
 		if _, err := io.WriteString(w, caption); err != nil {
 			return err
 		}
-		fmt.Fprintln(t, "cell\t\tp50\tp99\tcalls/s\tcpu/call\tcalls\tp50 to relay (quartiles)\tcalls/s to relay\t")
+		fmt.Fprintln(t, "cell\t\tp50\tp99\tcalls/s\tcpu/call\tcalls\tp50 to base (quartiles)\tcalls/s to base\t")
 	}
 	for _, c := range r.Cells {
 		for i, col := range c.Columns {
@@ -218,7 +228,7 @@ func (r *report) writeTable(w io.Writer) error {
 			if col.CPU != nil {
 				cpu = duration(*col.CPU)
 			}
-			if (col.Name == proxied || col.Name == switchedOn) && c.Latency != nil {
+			if bases[col.Name] != "" && c.Latency != nil {
 				latency, throughput = c.Latency.String(), c.Throughput.String()
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%s\t%d\t%s\t%s\t\n", cellName, col.Name, duration(col.P50), duration(col.P99), col.Rate, cpu, col.Calls, latency, throughput)

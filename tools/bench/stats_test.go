@@ -142,9 +142,9 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := caption + strings.TrimPrefix(`
-             cell           p50    p99  calls/s  cpu/call  calls  p50 to relay (quartiles)  calls/s to relay
-  sdk/stdio/1KB/1  relay  100µs  100µs     1000      50µs      1                                            
-                   proxy  150µs  150µs      500                1          1.50 (1.50–1.50)  0.50 (0.50–0.50)
+             cell           p50    p99  calls/s  cpu/call  calls  p50 to base (quartiles)   calls/s to base
+  sdk/stdio/1KB/1  relay  100µs  100µs     1000      50µs      1                                           
+                   proxy  150µs  150µs      500                1         1.50 (1.50–1.50)  0.50 (0.50–0.50)
 stdio relay, 16 calls of 300 ms at once  0.301 s
 calls                                    20000 calls
 sdk/stdio/1KB/1 p50, proxy / relay       1.5   (target ≤ 1.2)  MISSED
@@ -152,5 +152,27 @@ go1 os/arch, 2 CPUs, 3 s
 `, "\n")
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Errorf("table (-want +got):\n%s", d)
+	}
+}
+
+func TestVersionsTarget(t *testing.T) {
+	for _, tc := range []struct {
+		window  int
+		p50     time.Duration
+		rate    float64
+		reached bool
+	}{
+		{1, 104 * time.Microsecond, 1, true},
+		{1, 106 * time.Microsecond, 2000, false},
+		{32, time.Second, 960, true},
+		{32, time.Microsecond, 940, false},
+	} {
+		r := newReport(options{mode: "versions", bin: "x"})
+		before := &runner{target: &target{name: older}, medians: []float64{100e-6}, rates: []float64{1000}}
+		now := &runner{target: &target{name: newer}, medians: []float64{tc.p50.Seconds()}, rates: []float64{tc.rate}}
+		r.addCell(newRow(cell{rawUpstream, stdio, 1 << 10, tc.window}, []*runner{before, now}))
+		if len(r.Targets) != 1 || r.passed() != tc.reached {
+			t.Errorf("%d at once, %v, %g calls/s: got %+v, want reached %t", tc.window, tc.p50, tc.rate, r.Targets, tc.reached)
+		}
 	}
 }
