@@ -39,6 +39,9 @@ func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Han
 				w.WriteHeader(http.StatusNoContent)
 				return
 			}
+		} else if foreignPage(r) && !asks(r) {
+			http.Error(w, "a page of another origin may not ask for this", http.StatusForbidden)
+			return
 		}
 		if f.Token != "" && !asks(r) && !carries(r.Header.Get("Authorization"), want) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -108,7 +111,18 @@ func (f *front) allowsOrigin(origin, host string) bool {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return false
 	}
-	return strings.EqualFold(u.Host, host) || f.Token != "" && loopback(u.Hostname())
+	if f.Token == "" {
+		return u.Scheme == "http" && strings.EqualFold(u.Host, host) // https is served by another
+	}
+	return strings.EqualFold(u.Host, host) || loopback(u.Hostname())
+}
+
+// foreignPage reports whether a browser says of a request without an Origin that a page
+// of another origin had it made: images, scripts, frames and links need no permission,
+// and a GET of /sse begins a session. Old browsers do not say it.
+func foreignPage(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
 }
 
 // share says in h that the page may read the response, and reports whether the

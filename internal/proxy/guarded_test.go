@@ -44,6 +44,12 @@ func TestGuard(t *testing.T) {
 		{name: "page of another port, no token asked", host: "localhost:7777", header: http.Header{"Origin": {"http://localhost:7778"}}, want: http.StatusForbidden},
 		{name: "page of another local name, no token asked", host: "localhost:7777", header: http.Header{"Origin": {"http://127.0.0.1:7777"}}, want: http.StatusForbidden},
 		{name: "own page, no token asked", host: "localhost:7777", header: http.Header{"Origin": {"http://localhost:7777"}}, want: ping},
+		{name: "own page by another scheme, no token asked", host: "localhost", header: http.Header{"Origin": {"https://localhost"}}, want: http.StatusForbidden},
+		{name: "image on a page of a stranger", path: "/sse", host: "localhost", header: http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"no-cors"}}, want: http.StatusForbidden},
+		{name: "frame on a page of another port", path: "/sse", host: "localhost", header: http.Header{"Sec-Fetch-Site": {"same-site"}, "Sec-Fetch-Mode": {"navigate"}}, want: http.StatusForbidden},
+		{name: "request of the own page", host: "localhost", header: http.Header{"Sec-Fetch-Site": {"same-origin"}}, want: ping},
+		{name: "address typed in", host: "localhost", header: http.Header{"Sec-Fetch-Site": {"none"}, "Sec-Fetch-Mode": {"navigate"}}, want: ping},
+		{name: "request of an allowed page", options: open, host: "localhost", header: http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://app.example"}}, want: ping},
 		{name: "page of this machine without the token", options: token, host: "localhost", header: local, want: http.StatusUnauthorized},
 		{name: "page of this machine with the token", options: token, host: "localhost", header: http.Header{"Origin": {"http://localhost:5173"}, "Authorization": {"Bearer s3cret"}}, want: ping},
 		{name: "preflight of this machine, no token asked", host: "localhost",
@@ -81,7 +87,9 @@ func TestGuard(t *testing.T) {
 			if path == "" {
 				path = "/mcp"
 			}
-			r := httptest.NewRequest(method, "http://localhost/", nil)
+			gone, cancel := context.WithCancel(t.Context())
+			cancel() // a stream would not end
+			r := httptest.NewRequestWithContext(gone, method, "http://localhost/", nil)
 			r.URL.Path, r.Host = path, test.host
 			maps.Copy(r.Header, test.header)
 			if test.local != "" {
