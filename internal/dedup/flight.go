@@ -31,6 +31,7 @@ type Flight struct {
 	joined    bool          // somebody has asked for the guess
 	first     age.Moment    // when
 	sent      age.Moment    // when its fetch really began, as far as it was said
+	departed  bool          // that was said
 	worth     time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
 	tainted   bool          // the answer is one client's own
 	abandoned bool          // nobody wanted it any more
@@ -176,12 +177,21 @@ func (f *Flight) abandonLocked(why cause, err error) {
 	f.cancel(err)                      // under the mutex: it runs nothing of anybody's, but in goroutines of its own
 }
 
-// Sent notes that the request leaves now: it may have waited for its turn, and that
-// hides nothing from anybody. Who does not call it had no wait.
+// Sent notes that the request of a guess has been sent: it may have waited for its
+// host, and that hides nothing from anybody. A second time it does nothing.
 func (f *Flight) Sent() {
 	f.store.mu.Lock()
-	defer f.store.mu.Unlock()
-	f.sent = f.store.clock()
+	var waiters []*Waiter
+	if !f.departed {
+		f.departed, f.sent = true, f.store.clock()
+		waiters = slices.Clone(f.waiters)
+	}
+	f.store.mu.Unlock()
+	for _, w := range waiters {
+		if w.Sent != nil {
+			w.Sent()
+		}
+	}
 }
 
 // Worth says, before the flight is settled, how long the fetch would have taken had

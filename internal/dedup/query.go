@@ -112,6 +112,7 @@ type Outcome struct {
 type Waiter struct {
 	Done   func(Outcome)                      // called once, under no lock; maybe before Do returns, on its goroutine
 	Notify func(method string, params []byte) // what the server says on the way; nil: not of interest
+	Sent   func()                             // the guess that it waits for has been sent, where [Store.Do] says that it waits for that; nil: not of interest
 
 	query  Query
 	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it

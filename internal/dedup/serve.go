@@ -11,8 +11,9 @@ import (
 // of its own, for which fetch is called before Do returns. fetch must see to it
 // that [Flight.Settle] is called once, on any goroutine; its context ends when
 // nobody waits any more. If ctx ends first, the waiter is told so, and whoever
-// else waits is not concerned.
-func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) {
+// else waits is not concerned. unsent says that q waits for a guess that has not been
+// sent yet.
+func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
 	var file fileState
 	if q.Use.File != "" {
 		file = look(q.Use.File) // before sending, and before what is stored is looked at
@@ -24,14 +25,15 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 		o := s.hitLocked(&q, e, backedOff, now)
 		s.mu.Unlock()
 		w.Done(o)
-		return
+		return false
 	}
 	w.query = q
 	on := s.joinableLocked(&q, file, now)
 	if on != nil && !q.tries(on.guess) {
 		on.joinLocked(ctx, w, now)
+		unsent = on.guess != nil && !on.departed
 		s.mu.Unlock()
-		return
+		return unsent
 	}
 	tried := s.tryLocked(&q, e, on)
 	f, fetching := s.beginLocked(ctx, &q, file, now)
@@ -41,6 +43,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	f.waitLocked(ctx, w)
 	s.mu.Unlock()
 	f.fetch(fetching, fetch)
+	return false
 }
 
 // storedLocked returns the answer in the store that may stand for a new one, and

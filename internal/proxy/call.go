@@ -184,33 +184,39 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 	leads := false
 	joining, patience, tire := x.s.srv.foresight.joining(ctx, x.query.Key)
 	alone := func() {
-		answer, err := x.run(ctx, x.lease, x.lease.Turn(), req)
-		done(answer, source{}, err)
+		turn := turn.Again()
+		x.s.srv.work.Go(func() {
+			answer, err := x.run(ctx, x.lease, turn, req)
+			done(answer, source{}, err)
+		})
 	}
 	hear := func(method string, params []byte) {
 		if leads || method == "notifications/progress" { // logs are for who made the call
 			req.Notify(method, params)
 		}
 	}
-	w := &dedup.Waiter{Notify: hear, Done: func(o dedup.Outcome) {
+	w := &dedup.Waiter{Notify: hear, Sent: turn.Leave, Done: func(o dedup.Outcome) {
 		defer tire(nil)
+		if o.Err != errTired && !o.Alone {
+			turn.Leave()
+		}
 		switch {
 		case o.Err == errTired:
 			x.tired()
-			x.s.srv.work.Go(alone)
+			alone()
 		case o.Err != nil:
 			done(upstream.Answer{}, source{}, o.Err)
 		case o.How == dedup.Fetched:
 			x.s.srv.foresight.compared(x.lease, x.tool, o.Trial)
 			done(x.noted(own.answer, o), source{}, own.err)
 		case o.Alone:
-			x.s.srv.work.Go(alone)
+			alone()
 		default:
 			answer, from := x.stored(o)
 			done(answer, from, nil)
 		}
 	}}
-	x.s.srv.store.Do(joining, x.query, w, func(ctx context.Context, f *dedup.Flight) {
+	unsent := x.s.srv.store.Do(joining, x.query, w, func(ctx context.Context, f *dedup.Flight) {
 		leads = true
 		turn.Hold() // its client may give up, and others wait for the flight
 		lead := x.shared(req, f)
@@ -225,11 +231,16 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 			x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, turn, lead)) })
 		}
 	})
-	if !leads {
-		turn.Leave() // nothing of it goes upstream
-		x.drop()
-		patience()
+	if leads {
+		return
 	}
+	if unsent {
+		turn.Follow(x.hostOn(x.lease)) // until the prefetch that it waits for has been sent
+	} else {
+		turn.Leave() // nothing of it goes upstream
+	}
+	x.drop()
+	patience()
 }
 
 // shared is the request as the flight makes it: what is said on the way goes to

@@ -274,6 +274,59 @@ func TestOrderOfAFlight(t *testing.T) {
 	})
 }
 
+// A call that waits for a prefetch keeps its place until that has been sent: what
+// is behind it is not sent before.
+func TestOrderOfAPrefetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 10 * time.Second
+		f := newFoe(func(v *visit) reply {
+			if v.arguments == thing(2, 0) {
+				v.sleeps(takes)
+			}
+			return reply{result: v.told()}
+		}, `{"name":"list","inputSchema":{"type":"object"}}`, `{"name":"get","inputSchema":{"type":"object"}}`,
+			`{"name":"write","inputSchema":{"type":"object"}}`, `{"name":"look","inputSchema":{"type":"object"}}`)
+		rules := listing(t)
+		rules[0].Layer.Host = "single"
+		for tool, class := range map[string]valuemodel.Class{"write": valuemodel.MutatesExternal, "look": valuemodel.ReadOnly} {
+			rules = append(rules, valuemodel.Rule{Pattern: "foe/" + tool, Source: "test", Layer: valuemodel.Layer{Class: class, Host: "free"}})
+		}
+		o := defaults(t, rules...)
+		o.Limits = orderLimits
+		d := beset(t, f, o)
+		began := time.Now()
+		other := d.enter().begin("get", thing(2, 0)) // holds the only slot of the host
+		g := d.enter()
+		g.call("list", page(1))
+		time.Sleep(time.Second)
+		if s := d.proxy.Stats().Prefetch; s.Issued != 1 || len(early(f.ledger())) > 0 {
+			t.Fatalf("%d prefetches were begun, %d sent; want 1 that waits for its host", s.Issued, len(early(f.ledger())))
+		}
+		joined := g.begin("get", thing(1, 0))
+		synctest.Wait()
+		read := g.begin("look", `{}`)
+		write := g.begin("write", `{}`)
+		behind := g.begin("look", `{"behind":true}`)
+		for _, s := range []sent{other, joined, read, write, behind} {
+			s.wait()
+		}
+		came := make(map[string]time.Duration)
+		for _, v := range f.ledger() {
+			came[v.tool+v.arguments] = v.came.Sub(began).Round(time.Second)
+		}
+		want := map[string]time.Duration{
+			"get" + thing(2, 0): 0, "list" + page(1): 0, "get" + thing(1, 0): takes,
+			"look{}": time.Second, "write{}": takes, `look{"behind":true}`: takes,
+		}
+		if diff := cmp.Diff(want, came); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+		if s := d.proxy.Stats().Prefetch; s.Used != 1 {
+			t.Errorf("%d prefetches were used, want the one that was waited for", s.Used)
+		}
+	})
+}
+
 // Clients make calls as they like, to hosts with tight limits, of a server that may
 // take its time to start, and cancel some. What is sent when is held against the
 // rule.

@@ -217,7 +217,7 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 	w := j.s.srv.foresight
 	j.late = j.s.guessing.begin(l.Instance(), j.tool)
 	req := &upstream.Request{
-		Method: "tools/call", Params: params, Token: true, Alone: true, Timeout: l.member.Timeout, Notify: f.Notify,
+		Method: "tools/call", Params: params, Token: true, Alone: true, Timeout: l.member.Timeout, Notify: f.Notify, Sent: f.Sent,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			f.Taint()
@@ -239,7 +239,6 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 		if joined(f) {
 			req.Params = j.params // a client has made the call meanwhile
 		}
-		f.Sent()
 		w.lately.note(j.hostOn(l), time.Now())
 		j.due.begin()
 		return slot, nil

@@ -46,6 +46,9 @@ func (l *Lease) Begin(ctx context.Context, turn Turn, req *Request, done func(An
 		}()
 	})
 	if sent {
+		if req.Sent != nil {
+			req.Sent()
+		}
 		turn.leave(true)
 	}
 	return sent

@@ -109,6 +109,38 @@ func (t Turn) waits(yields bool) {
 	p.lane.turnLocked()
 }
 
+// Follow says that the request, a read, is to be answered by another that waits for
+// the limit of a host and stands in no lane: its place is kept until that has been
+// sent, and reads for other hosts are sent meanwhile.
+func (t Turn) Follow(host string) {
+	p := t.place
+	if p == nil {
+		return
+	}
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	p.reads, p.host, p.yields = true, host, true
+	p.lane.turnLocked()
+}
+
+// Again returns the turn of a request that another was to answer and that is sent
+// after all: its own if it has kept that, held, else the next. The zero Turn has no
+// other.
+func (t Turn) Again() Turn {
+	p := t.place
+	if p == nil {
+		return t
+	}
+	p.lane.mu.Lock()
+	left := p.left
+	p.held = true
+	p.lane.mu.Unlock()
+	if left {
+		return p.lane.take()
+	}
+	return t
+}
+
 // Hold keeps the place for a request that will be sent in it and may outlive its
 // caller: Leave does nothing any more.
 func (t Turn) Hold() {

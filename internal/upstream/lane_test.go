@@ -259,3 +259,32 @@ func TestLaneTurns(t *testing.T) {
 		t.Error("the last has to wait, or who has no place in line")
 	}
 }
+
+// A read that another answers keeps its place until that has been sent, and sends
+// itself if it is not answered after all: in its own place if it still has that.
+func TestLaneFollow(t *testing.T) {
+	now := func(turned <-chan struct{}) bool { return turned == nil }
+	var l lane
+	read := &Request{Reads: true, Host: "a"}
+	first, second, third := l.take(), l.take(), l.take()
+	first.Follow("a")
+	if now(second.ask(read)) || !now(third.ask(&Request{Reads: true, Host: "b"})) {
+		t.Error("reads of another host, and only those, are to be sent meanwhile")
+	}
+	third.Leave()
+	again := first.Again()
+	first.Leave() // what it waited for is sent too late
+	if again != first || now(second.ask(read)) || !now(again.ask(read)) {
+		t.Error("it has lost its place")
+	}
+	again.leave(true)
+	second.Follow("a")
+	second.Leave()
+	behind := l.take()
+	if again = second.Again(); again == second || !now(behind.ask(read)) || now(again.ask(read)) {
+		t.Error("what has left its place is not the last in line")
+	}
+	if (Turn{}).Again() != (Turn{}) {
+		t.Error("what stands in no line has a place")
+	}
+}

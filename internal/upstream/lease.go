@@ -96,8 +96,13 @@ const sendings = 3
 // may have been run. Where it certainly has not been, the answer says so beside
 // the error. A request that is given up or times out before it is sent never is.
 func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, error) {
-	leave := func() { turn.leave(true) }
-	defer leave()
+	defer turn.leave(true)
+	sent := func() {
+		if req.Sent != nil {
+			req.Sent()
+		}
+		turn.leave(true)
+	}
 	requests := 0
 	for try := 1; ; try++ {
 		c, by, err := l.await(ctx, turn, req)
@@ -110,9 +115,9 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (Answer, erro
 			}
 		}
 		if c.http {
-			leave() // HTTP keeps no order between requests
+			sent() // HTTP keeps no order between requests
 		}
-		a := c.call(ctx, l, req, leave)
+		a := c.call(ctx, l, req, sent)
 		if !a.unsent || errors.Is(a.err, errSessionLost) { // which it has read and not run
 			requests++
 		}

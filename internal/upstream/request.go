@@ -32,6 +32,9 @@ type Request struct {
 	// nil: at once.
 	TryPace func() bool
 	Pace    func(context.Context) error
+	// Sent is called when the request has been handed to the server, before what is
+	// behind it in its lane is, once or more often; nil: not of interest.
+	Sent func()
 	// Alone is a request that may be refused for what it is: neither its credentials
 	// nor its session count as refused with it, and it is not sent again.
 	Alone bool
