@@ -115,6 +115,7 @@ type said struct {
 	unnamed map[string]bool             // upstreams of which something was judged before that
 	turned  map[string]bool             // upstreams whose server later called itself something else
 	hints   map[target]valuemodel.Hints // the most restrictive there were
+	room    map[string]int              // upstream → bytes that the names in hints take, at most mostNames
 }
 
 // server returns what an upstream's server first called itself; "" if nothing is
@@ -142,7 +143,7 @@ func (s *said) hear(t target, m made) heard {
 	defer s.mu.Unlock()
 	if s.servers == nil {
 		s.servers, s.unnamed, s.turned = make(map[string]string), make(map[string]bool), make(map[string]bool)
-		s.hints = make(map[target]valuemodel.Hints)
+		s.hints, s.room = make(map[target]valuemodel.Hints), make(map[string]int)
 	}
 	var h heard
 	if m.server == nil {
@@ -168,12 +169,15 @@ func (s *said) hear(t target, m made) heard {
 		return h
 	}
 	_, known := s.hints[t]
+	size := len(t.name) + bindingOf
 	switch h.hints = hints(m.item); {
 	case known:
 		h.hints = tighter(h.before, h.hints)
-	case len(s.hints) >= modelsKept:
+	case s.room[t.upstream]+size > mostNames:
 		h.hints.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
 		return h
+	default:
+		s.room[t.upstream] += size
 	}
 	s.hints[t] = h.hints
 	return h

@@ -2,6 +2,8 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +39,33 @@ func TestReloadToMuteServer(t *testing.T) {
 		s.Apply(stored(t, rules, next))
 		c.broken("echo", `{}`)
 		c.request("ping", "")
+	}
+}
+
+// What tools say of themselves is remembered as far as there is room for the names of
+// each server: those beyond are not believed, and other servers lose nothing by it.
+func TestHintsOfManyTools(t *testing.T) {
+	claiming := func(name string, tools int, longer string) proxy.Upstream {
+		var all []string
+		for i := range tools {
+			all = append(all, fmt.Sprintf(`{"name":"t%d%s","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, i, longer))
+		}
+		_, up := remote(t, mcptest.Options{Name: name, Tools: all})
+		up.Model.Trust = true
+		return up
+	}
+	o := options(claiming("long", 60, strings.Repeat("x", 100_000)), claiming("many", 9000, ""), claiming("small", 1, ""))
+	for i := range o.Upstreams {
+		o.Upstreams[i].Model.Name = o.Upstreams[i].Spec.Name
+	}
+	believed := make(map[string]int)
+	for _, one := range start(t, o).Survey(t.Context(), io.Discard).Tools {
+		if one.Model.Class.Reads() {
+			believed[one.Model.Upstream]++
+		}
+	}
+	if believed["long"] > 20 || believed["many"] != 9000 || believed["small"] != 1 {
+		t.Errorf("got %v tools believed, want at most 20 of the 2 MiB of long names, and all the others", believed)
 	}
 }
 
