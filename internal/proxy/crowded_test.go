@@ -99,6 +99,34 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	}
 }
 
+// A session makes no room for another while a task of it runs, which its client only
+// asks about from time to time; once the task has ended it does.
+func TestSessionWithATaskIsKept(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "a"})
+	o := options(up)
+	o.HTTP.MaxSessions = 8
+	f := serveTCP(t, o)
+	working := f.open("/mcp", handshake)
+	_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", working)
+	if !strings.Contains(answer, `"taskId":"a-0"`) {
+		t.Fatalf("got %s, want a task", answer)
+	}
+	idle := f.open("/mcp", handshake)
+	f.open("/mcp", handshake)
+	if got := f.status(idle); got != 404 {
+		t.Errorf("the idle session: got %d, want 404", got)
+	}
+	_, answer = f.post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"a-0"}}`, "Mcp-Session-Id", working)
+	if !strings.Contains(answer, "tasks/result") {
+		t.Errorf("the session with a task: got %s, want its result", answer)
+	}
+	f.open("/mcp", handshake) // the one before is idle for longest
+	f.open("/mcp", handshake)
+	if got := f.status(working); got != 404 {
+		t.Errorf("the session whose task has ended: got %d, want 404", got)
+	}
+}
+
 // Sessions with a call in flight, or an open stream, are kept. Where all are, a
 // new one is refused, of whatever transport.
 func TestBusySessionsAreKept(t *testing.T) {

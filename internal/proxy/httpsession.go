@@ -216,12 +216,14 @@ func (h *httpSession) leave() {
 	}
 }
 
-// state says whether the session is idle, and how long no request or stream has
-// been open, or whether it is over.
+// state says whether the session may make room for another, and how long no request
+// or stream has been open, or whether it is over. One with a task that runs makes no
+// room, although nothing of it is open between two questions about the task: it ends
+// only when it has been idle for long.
 func (h *httpSession) state(now age.Moment) (idle bool, unused time.Duration, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.idleLocked(), now.Since(h.left), h.over || h.ctx.Err() != nil
+	return h.idleLocked() && !h.runsTask(), now.Since(h.left), h.over || h.ctx.Err() != nil
 }
 
 // idleLocked reports whether no request and no stream is open. A call that waits

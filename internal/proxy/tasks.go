@@ -62,6 +62,18 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 	return true
 }
 
+// runsTask reports whether a task of the session is not known to have ended.
+func (s *session) runsTask() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.tasks {
+		if r.passage != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // heardOfTask notes what a server says of a task: its effect has landed when it
 // has ended, and is to be reckoned with while it goes on.
 func (s *session) heardOfTask(l *leased, id, status []byte) {
