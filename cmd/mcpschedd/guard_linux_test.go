@@ -48,6 +48,30 @@ func TestGuardIsSmall(t *testing.T) {
 	}
 }
 
+// A small program that ends at once is not started again: the proxy's own takes its
+// place, and ends what a killed proxy leaves.
+func TestGuardOutlivesADamagedSmallOne(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, guard.Program), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "mcpschedd")
+	copyFile(t, program, os.Args[0])
+
+	beacon := mcptest.NewGate(t)
+	p := startProgramAt(t, program, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true}))
+	p.ask(t, hello)
+	family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
+	pid := guardOf(t, p.cmd.Process.Pid)
+	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != program {
+		t.Errorf("the guard is %q, %v, want %s", exe, err, program)
+	}
+	p.cmd.Process.Kill()
+	for _, v := range family {
+		v.Gone()
+	}
+}
+
 func copyFile(t *testing.T, to, from string) {
 	t.Helper()
 	r, err := os.Open(from)

@@ -106,7 +106,8 @@ func (g *Guard) startLocked() {
 	for pgid := range g.groups {
 		g.tellLocked("+%d\n", pgid)
 	}
-	g.work.Go(func() { g.run(ctx, r) })
+	again := g.starts > 1
+	g.work.Go(func() { g.run(ctx, r, again) })
 }
 
 // tellLocked writes one line to the guard process; the pipe's buffer takes it
@@ -122,8 +123,8 @@ func (g *Guard) tellLocked(format string, pgid int) {
 }
 
 // run is the life of one guard process, which reads r until ctx ends it.
-func (g *Guard) run(ctx context.Context, r *os.File) {
-	err := runGuardProcess(ctx, r)
+func (g *Guard) run(ctx context.Context, r *os.File, again bool) {
+	err := runGuardProcess(ctx, r, again)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.kill()
@@ -139,8 +140,10 @@ func (g *Guard) run(ctx context.Context, r *os.File) {
 	}
 }
 
-// runGuardProcess starts the guard process and waits for its end.
-func runGuardProcess(ctx context.Context, stdin *os.File) error {
+// runGuardProcess starts the guard process and waits for its end. again: one has ended
+// before its time, so this one is the proxy's own program: the small one may be damaged,
+// or of another version.
+func runGuardProcess(ctx context.Context, stdin *os.File, again bool) error {
 	defer stdin.Close()
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
 		return errors.New("a guard has no guard")
@@ -150,7 +153,7 @@ func runGuardProcess(ctx context.Context, stdin *os.File) error {
 		return err
 	}
 	cmd := guardProcess(ctx, filepath.Join(filepath.Dir(self), guard.Program), stdin)
-	if cmd.Start() != nil { // it is not there, or not for this system
+	if again || cmd.Start() != nil { // it is not there, or not for this system
 		cmd = guardProcess(ctx, self, stdin)
 		err = cmd.Start()
 	}
