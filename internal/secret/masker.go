@@ -16,8 +16,8 @@ const (
 )
 
 // Masker takes known values out of texts, and then what looks like a secret by
-// itself. It finds a value as it is, percent-encoded, escaped as in JSON and in
-// base64. A nil Masker knows no values. It is never changed, so that any number of
+// itself. It finds a value as it is, percent-encoded (once or twice), escaped as in
+// JSON or HTML, and in base64. A nil Masker knows no values. It is never changed, so that any number of
 // goroutines may use it.
 //
 //	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x")

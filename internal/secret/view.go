@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"html"
 	"iter"
 	"strconv"
 	"strings"
@@ -43,6 +44,8 @@ func (m *Masker) views(s string) iter.Seq[view] {
 		for range levels + 1 {
 			if !yield(v) ||
 				strings.Contains(v.text, "%") && !yield(v.decoded(percent)) ||
+				strings.Contains(v.text, "%25") && !yield(v.decoded(percent).decoded(percent)) ||
+				strings.Contains(v.text, "&") && !yield(v.decoded(entity)) ||
 				m.spaced && strings.Contains(v.text, "+") && !yield(v.decoded(form)) ||
 				!strings.Contains(v.text, `\`) {
 				return
@@ -79,6 +82,24 @@ func percent(s string, i int) (string, int) {
 		if c, ok := number(s, i+1, 2); ok {
 			return string([]byte{byte(c)}), 3
 		}
+	}
+	return "", 0
+}
+
+// longestEntity is how many bytes one may have: &#x10ffff; is long, &quot; usual.
+const longestEntity = 10
+
+// entity decodes what pages of HTML have for characters: &amp; and &#43;.
+func entity(s string, i int) (string, int) {
+	if s[i] != '&' {
+		return "", 0
+	}
+	n := strings.IndexByte(s[i:min(len(s), i+longestEntity)], ';') + 1
+	if n == 0 {
+		return "", 0
+	}
+	if plain := html.UnescapeString(s[i : i+n]); plain != s[i:i+n] {
+		return plain, n
 	}
 	return "", 0
 }
