@@ -70,8 +70,8 @@ var allowed = map[string][]string{
 	"internal/config":             {"internal/nearest"},
 	"internal/state":              {},
 	"internal/demo":               {},
-	"internal/dashboard/dashtest": {"internal/events", "internal/telemetry"}, // made-up sessions for tests of the page; nobody may import it outside them
-	"internal/mcptest":            {"internal/jsonrpc"},                      // real small MCP servers for tests; nobody may import it outside them
+	"internal/dashboard/dashtest": {"internal/events", "internal/telemetry"}, // made-up sessions for tests of the page; it is not imported outside them
+	"internal/mcptest":            {"internal/jsonrpc"},                      // real small MCP servers for tests; it is not imported outside them
 }
 
 // fixed are the names that the program was ordered with.

@@ -92,7 +92,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
 	}
 	srv = proxy.New(o, guard)
-	return outlast(ctx, log, srv, func() error {
+	return runUntilSignal(ctx, log, srv, func() error {
 		defer guard.Close()
 		defer tracer.Close(context.WithoutCancel(ctx))
 		defer srv.Close()
@@ -123,9 +123,9 @@ const (
 	keepWithin = 100 * time.Millisecond // and then, until what is left to keep is on disk or lost
 )
 
-// outlast returns what run does or, soon after ctx has ended, without it: what was
+// runUntilSignal returns what run does or, soon after ctx has ended, without it: what was
 // learned and recorded is on disk then, and processes that are left are the guard's.
-func outlast(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func() error) error {
+func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
 	select {
@@ -135,7 +135,7 @@ func outlast(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func(
 	}
 	late := time.NewTimer(endWithin)
 	defer late.Stop()
-	go srv.Hurry()
+	go srv.PrepareStop()
 	select {
 	case err := <-ended:
 		return err
@@ -144,7 +144,7 @@ func outlast(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func(
 	log.Warn("not everything has ended in time; upstream processes that are left are ended by the guard", "dur", endWithin)
 	kept := make(chan struct{})
 	go func() {
-		srv.Leave()
+		srv.SaveAll()
 		close(kept)
 	}()
 	late.Reset(keepWithin)

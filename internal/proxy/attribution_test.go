@@ -76,7 +76,7 @@ var leaving = map[string]func(a *caller, p pending){
 
 // What a server says for a call of a session that has ended, or asks, reaches no
 // other, whether it was there before or came afterwards.
-func TestNobodyHearsWhatIsOfASessionThatHasEnded(t *testing.T) {
+func TestMessagesForAnEndedSessionAreDropped(t *testing.T) {
 	for _, transport := range loose {
 		for how, leave := range leaving {
 			t.Run(transport+", "+how, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestNobodyHearsWhatIsOfASessionThatHasEnded(t *testing.T) {
 }
 
 // A question that is open when its session ends is answered with an error, and
-// nobody else is asked it.
+// no other client is asked it.
 func TestQuestionThatIsOpenWhenItsSessionEnds(t *testing.T) {
 	for _, transport := range loose {
 		t.Run(transport, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestQuestionThatIsOpenWhenItsSessionEnds(t *testing.T) {
 }
 
 // A task goes on after the answer that names it.
-func TestNobodyHearsOfATaskWhoseSessionHasEnded(t *testing.T) {
+func TestMessagesForTheTaskOfAnEndedSessionAreDropped(t *testing.T) {
 	p, up := puppet(t, "stdio")
 	o := options(up)
 	s := start(t, o)

@@ -46,8 +46,8 @@ func (x *exchange) locate() bool {
 	return true
 }
 
-// candidates returns who may answer a request that is routed by a resource, by a
-// task, or by nothing; nil without an error: nobody, or the proxy itself.
+// candidates returns the upstreams that may answer a request that is routed by a
+// resource, by a task, or by nothing; nil without an error: none, or the proxy itself.
 func (x *exchange) candidates() ([]*leased, *jsonrpc.Error) {
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":

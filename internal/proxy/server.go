@@ -72,17 +72,17 @@ type Upstream struct {
 
 // Server is one running proxy.
 type Server struct {
-	log    *slog.Logger
-	guard  *upstream.Guard
-	hurry  chan struct{} // closed by Hurry
-	rush   sync.Once     // closes it
-	policy atomic.Pointer[policy]
-	http   HTTPOptions
-	store  *dedup.Store
-	limits *limit.Hosts
-	said   said
-	events *events.Log
-	tally  *telemetry.Tally
+	log      *slog.Logger
+	guard    *upstream.Guard
+	stopFast chan struct{} // closed by PrepareStop
+	stopOnce sync.Once     // closes it
+	policy   atomic.Pointer[policy]
+	http     HTTPOptions
+	store    *dedup.Store
+	limits   *limit.Hosts
+	said     said
+	events   *events.Log
+	tally    *telemetry.Tally
 
 	pages     []page // served beside MCP
 	observer  observer
@@ -141,7 +141,7 @@ func (m *member) close() {
 func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	s := &Server{
-		log: o.Log, guard: guard, hurry: make(chan struct{}), http: o.HTTP,
+		log: o.Log, guard: guard, stopFast: make(chan struct{}), http: o.HTTP,
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits), began: time.Now(), clock: age.Now,
 		sessions: make(map[*session]struct{}),
 		views:    make(map[string]*view),
@@ -197,7 +197,7 @@ func (s *Server) build(o Options, old *policy) *policy {
 				after = same.gone
 			}
 			m.up = upstream.New(u.Spec, upstream.Options{
-				Log: s.log, Guard: s.guard, Hurry: s.hurry, Store: u.Store, After: after,
+				Log: s.log, Guard: s.guard, StopFast: s.stopFast, Store: u.Store, After: after,
 				Stirred: func(string) { s.stirred(m.up, u.Spec.Name) },
 				Asked:   s.asks,
 				Settle:  func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
@@ -292,19 +292,19 @@ func (s *Server) all() (sessions []*session, closed bool) {
 	return slices.Collect(maps.Keys(s.sessions)), s.closed
 }
 
-// Hurry is what a signal asks for: what was learned and recorded so far is on disk
+// PrepareStop is what a signal asks for: what was learned and recorded so far is on disk
 // when it returns, unless the disk does not answer, and the ends of processes, under
 // way or to come, take no longer than they must. It ends nothing itself, and may be
 // called again.
-func (s *Server) Hurry() {
-	s.rush.Do(func() { close(s.hurry) })
+func (s *Server) PrepareStop() {
+	s.stopOnce.Do(func() { close(s.stopFast) })
 	s.foresight.save()
 	s.events.Flush()
 }
 
-// Leave is for a program that can wait no longer for Close: what was learned and
+// SaveAll is for a program that can wait no longer for Close: what was learned and
 // recorded is on disk when it returns, and nothing more will be.
-func (s *Server) Leave() {
+func (s *Server) SaveAll() {
 	sessions, _ := s.all()
 	for _, session := range sessions {
 		s.foresight.last(session)

@@ -32,23 +32,23 @@ type outlet interface {
 // session is one client: the stdio process, an HTTP session, or, stateless
 // over HTTP, all requests of one principal with the same capabilities.
 type session struct {
-	srv        *Server
-	view       *view
-	id         string           // of an HTTP session; "" otherwise
-	scope      string           // whose answers it stores; "": nobody knows, and nothing is stored
-	delivered  *dedup.Delivered // what the client was given; nil: it is several
-	ctx        context.Context
-	cancel     context.CancelCauseFunc
-	out        outlet       // for what belongs to no request; nil: the client listens to nothing else
-	pooled     bool         // its requests come from clients that know nothing of each other: ids may clash
-	recordName string       // its name in the record
-	learnedAs  uint64       // its name where it is learned which session said what: none that stands anywhere else
-	unforeseen atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
-	numbered   atomic.Int64 // calls and guesses so far
-	turns      turns
-	guessing   guessing
-	others     *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
-	work       sync.WaitGroup // requests being served, and what the session itself started
+	srv           *Server
+	view          *view
+	id            string           // of an HTTP session; "" otherwise
+	scope         string           // whose answers it stores; "": nobody knows, and nothing is stored
+	delivered     *dedup.Delivered // what the client was given; nil: it is several
+	ctx           context.Context
+	cancel        context.CancelCauseFunc
+	out           outlet       // for what belongs to no request; nil: the client listens to nothing else
+	pooled        bool         // its requests come from clients that know nothing of each other: ids may clash
+	recordName    string       // its name in the record
+	learnedAs     uint64       // its name where it is learned which session said what: none that stands anywhere else
+	predictionOff atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
+	numbered      atomic.Int64 // calls and guesses so far
+	turns         turns
+	guessing      guessing
+	others        *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
+	work          sync.WaitGroup // requests being served, and what the session itself started
 
 	opening   sync.Once
 	ended     chan struct{} // closed when end has done its work

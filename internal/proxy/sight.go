@@ -74,7 +74,7 @@ type callSeen struct {
 func (x *exchange) sight() {
 	srv := x.s.srv
 	p := srv.policy.Load()
-	if p.Enrichment.off() || x.lease.dull() || x.s.unforeseen.Load() || x.stateless && jsonrpc.Get(x.msg.Params, "requestState") != nil {
+	if p.Enrichment.off() || x.lease.dull() || x.s.predictionOff.Load() || x.stateless && jsonrpc.Get(x.msg.Params, "requestState") != nil {
 		return // the last: it goes on with a call that was seen
 	}
 	now := time.Now()

@@ -25,7 +25,7 @@ func (l *laptop) clock() age.Moment {
 
 // After a night neither what was answered in the evening is served, nor what was
 // fetched ahead then.
-func TestAfterANight(t *testing.T) {
+func TestStoredAnswersAgeInSleep(t *testing.T) {
 	var l laptop
 	o := foreseeing(t, mcptest.Options{Name: "one"}, valuemodel.Rule{
 		Pattern: "one/start", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Hour}},

@@ -19,7 +19,7 @@ func (w *foresight) attempt(what func(*foresight)) {
 	if w.survive(func() { what(w) }) || w.of == nil {
 		return
 	}
-	w.of.unforeseen.Store(true)
+	w.of.predictionOff.Store(true)
 	if v := w.watched[w.of]; v != nil {
 		w.survive(func() { w.unwatch(v) })
 	}

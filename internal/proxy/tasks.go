@@ -50,7 +50,7 @@ func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) b
 	if !ok {
 		return false
 	}
-	l.Outlasts()
+	l.TaskStarted()
 	passage.Doubt()
 	j.s.mu.Lock()
 	if len(j.s.tasks) >= tasksKnown {
@@ -89,7 +89,7 @@ func (s *session) heardOfTask(l *leased, id, status []byte) {
 		s.tasks[t] = running{nil, r.nth}
 	default:
 		r.passage.Doubt()
-		l.Outlasts()
+		l.TaskStarted()
 	}
 }
 

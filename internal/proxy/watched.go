@@ -45,7 +45,7 @@ const (
 // panicked over it.
 func (w *foresight) watch(s *session) *watched {
 	v := w.watched[s]
-	if v == nil && s.ctx.Err() == nil && !s.unforeseen.Load() {
+	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
 		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]*leased)}
 		w.watched[s] = v
 		w.srv.observer.named(v.desk.Number(), s.recordName)

@@ -19,10 +19,10 @@ const (
 
 // account is what one lease has under way over one connection.
 type account struct {
-	open  int       // requests that are waited for
-	given int       // requests given up, without answer so far
-	until time.Time // when those given up count no more
-	tail  time.Time // until then more may come about a request that was answered
+	open       int       // requests that are waited for
+	unfinished int       // requests given up, without answer so far, and tasks
+	until      time.Time // when those given up count no more
+	tail       time.Time // until then more may come about a request that was answered
 }
 
 // busy reports whether the server may still speak about a request of the lease.
@@ -31,7 +31,7 @@ func (a *account) busy(now time.Time) bool {
 }
 
 // abandoned reports whether the server may still work on a request given up.
-func (a *account) abandoned(now time.Time) bool { return a.given > 0 && now.Before(a.until) }
+func (a *account) abandoned(now time.Time) bool { return a.unfinished > 0 && now.Before(a.until) }
 
 // accountLocked returns the account of a lease, nil if all messages are its
 // session's anyway.
@@ -73,28 +73,28 @@ func (c *conn) leaveLocked(p *pending) {
 	}
 }
 
-// doubtLocked notes that the server may go on with a request that does not wait
+// noteUnfinishedLocked notes that the server may go on with a request that does not wait
 // any more.
-func (c *conn) doubtLocked(a *account) {
+func (c *conn) noteUnfinishedLocked(a *account) {
 	if a == nil {
 		return
 	}
-	a.given++
+	a.unfinished++
 	a.until = time.Now().Add(c.settle())
 }
 
 // answered notes that the answer to a request given up has come.
 func (a *account) answered() {
 	if a != nil {
-		a.given--
+		a.unfinished--
 		a.tail = time.Now().Add(trailing)
 	}
 }
 
-// others reports whether a message may be about a request of another lease, or,
+// ambiguous reports whether a message may be about a request of another lease, or,
 // where the clients behind the lease know nothing of each other, about one that
 // its client has given up.
-func (c *conn) others(l *Lease) bool {
+func (c *conn) ambiguous(l *Lease) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -116,9 +116,9 @@ func (c *conn) touch(l *Lease) {
 	}
 }
 
-// whose returns the one lease that a message can be for, nil if that cannot be
+// attribute returns the one lease that a message can be for, nil if that cannot be
 // told. p is the request on whose stream it came; nil: none that has no answer.
-func (in *instance) whose(c *conn, p *pending) *Lease {
+func (in *instance) attribute(c *conn, p *pending) *Lease {
 	if p != nil && p.of != nil {
 		if p.of.listener.Pooled {
 			return nil // it is for one of its clients
@@ -128,31 +128,31 @@ func (in *instance) whose(c *conn, p *pending) *Lease {
 	in.mu.Lock()
 	leases := in.leases
 	in.mu.Unlock()
-	if len(leases) != 1 || leases[0].mixed && c.others(leases[0]) {
+	if len(leases) != 1 || leases[0].mixed && c.ambiguous(leases[0]) {
 		return nil
 	}
 	return leases[0]
 }
 
-// Outlasts notes that something the session asked for goes on after its answer,
+// TaskStarted notes that something the session asked for goes on after its answer,
 // as a task does: the server may speak about it when the session has ended, or
 // while another of the clients behind a pooled session makes a call.
-func (l *Lease) Outlasts() {
+func (l *Lease) TaskStarted() {
 	l.in.mu.Lock()
 	gone := l.gone
-	l.outlasts = true
+	l.hasTasks = true
 	l.in.mu.Unlock()
 	if gone || l.listener.Pooled {
-		l.leaveBehind()
+		l.noteUnfinished()
 	}
 }
 
-// leaveBehind notes that the server goes on with something that no request of the
+// noteUnfinished notes that the server goes on with something that no request of the
 // session waits for.
-func (l *Lease) leaveBehind() {
+func (l *Lease) noteUnfinished() {
 	if c := l.in.live.Load(); c != nil {
 		c.mu.Lock()
-		c.doubtLocked(c.accountLocked(l))
+		c.noteUnfinishedLocked(c.accountLocked(l))
 		c.mu.Unlock()
 	}
 }

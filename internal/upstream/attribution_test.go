@@ -34,7 +34,7 @@ func visit(u *Upstream, name string) guest {
 }
 
 // speak has the server say something that it does not say what it is about, and ask;
-// it returns who answered.
+// it returns the name of the session that answered.
 func speak(p *mcptest.Puppet) string {
 	p.Log("info", "something")
 	p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
@@ -45,7 +45,7 @@ func speak(p *mcptest.Puppet) string {
 // The next session is told and asked again once the server can no longer mean a
 // request of one that has ended: its answer has come, with a little time for what
 // trails behind it, or the time is over for which such a request is reckoned with.
-func TestEndedSessionIsRememberedAsLongAsItMayBeMeant(t *testing.T) {
+func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	const settle = 10 * time.Minute
 	for _, test := range []struct {
 		name    string
@@ -88,7 +88,7 @@ func TestEndedSessionIsRememberedAsLongAsItMayBeMeant(t *testing.T) {
 		{"answered, and it goes on", true, func(p *mcptest.Puppet, l *Lease, cancel func()) {
 			p.Answer((<-p.Calls).ID, []byte(`{}`))
 			synctest.Wait()
-			l.Outlasts()
+			l.TaskStarted()
 			time.Sleep(time.Hour)
 			l.Close()
 		}, settle, []time.Duration{0, time.Minute, settle - 1}},

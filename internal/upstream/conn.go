@@ -228,7 +228,7 @@ func (c *conn) lost(id int64, err error) {
 	if p := c.take(id); p != nil {
 		if c.http && !neverRun(err) {
 			c.mu.Lock()
-			c.doubtLocked(p.account)
+			c.noteUnfinishedLocked(p.account)
 			c.mu.Unlock()
 		}
 		p.settle(answer{err: err, unsent: neverRun(err)})

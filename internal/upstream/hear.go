@@ -23,7 +23,7 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 		}
 		return
 	}
-	if l := in.whose(c, p); l != nil {
+	if l := in.attribute(c, p); l != nil {
 		l.hear(method, params)
 	} else {
 		in.up.counts.dropped.Add(1)
@@ -72,7 +72,7 @@ func Covers(subscribed, uri string) bool {
 // as the answer to the request that it is about, must not change it.
 func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	var ask askFunc
-	if l := in.whose(c, p); l != nil && l.listener.Ask != nil {
+	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil {
 		ask = l.listener.Ask(method)
 	}
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {

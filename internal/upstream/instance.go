@@ -102,9 +102,9 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	return in
 }
 
-// meet says which client the instance is for, once: what was last offered to such a
+// setClient says which client the instance is for, once: what was last offered to such a
 // client is offered to this one until the server has said what it has now.
-func (in *instance) meet(client Client) {
+func (in *instance) setClient(client Client) {
 	known := in.up.known.to(client)
 	in.offer.Store(known)
 	in.mu.Lock()
@@ -135,7 +135,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			continue
 		}
 		if lived == 0 && in.up.permanent(err) {
-			in.up.log.Error("upstream cannot be used", in.up.because(err)...)
+			in.up.log.Error("upstream cannot be used", in.up.logAttrs(err)...)
 			in.set(state{away: err})
 			<-ctx.Done()
 			return
@@ -146,12 +146,12 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		}
 		if first {
 			first = false
-			in.up.log.Warn("upstream ended; starting it again", in.up.because(err)...)
+			in.up.log.Warn("upstream ended; starting it again", in.up.logAttrs(err)...)
 			in.set(state{stderr: lines})
 			continue
 		}
 		wait := pause.NextBackOff()
-		in.up.log.Warn("upstream ended again; waiting before the next start", append(in.up.because(err), "dur", wait)...)
+		in.up.log.Warn("upstream ended again; waiting before the next start", append(in.up.logAttrs(err), "dur", wait)...)
 		in.set(state{away: err, stderr: lines})
 		select {
 		case <-time.After(wait):
@@ -162,10 +162,10 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	}
 }
 
-// because is what the log has of an error with which a life ended. Where a command
+// logAttrs is what the log has of an error with which a life ended. Where a command
 // was looked for is for the log alone: it tells a model nothing but how the machine
 // is laid out.
-func (u *Upstream) because(err error) []any {
+func (u *Upstream) logAttrs(err error) []any {
 	attrs := []any{"upstream", u.spec.Name, "err", err}
 	if missing, ok := errors.AsType[*notFound](err); ok {
 		attrs = append(attrs, "path", missing.path)

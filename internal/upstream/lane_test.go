@@ -137,7 +137,7 @@ func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *p
 	})
 }
 
-// Whatever a server's connection and the limits of hosts do, and whoever gives up:
+// Whatever a server's connection and the limits of hosts do, and whichever caller gives up:
 // requests go out in the order of their turns, but that reads pass reads for other
 // hosts that wait for those.
 func TestLane(t *testing.T) {

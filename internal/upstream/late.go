@@ -22,7 +22,7 @@ func (c *conn) abandon(p *pending) bool {
 		return false
 	}
 	c.leaveLocked(p)
-	c.doubtLocked(p.account)
+	c.noteUnfinishedLocked(p.account)
 	if p.req.Late == nil && p.account == nil || c.http && c.stateless() {
 		return true
 	}

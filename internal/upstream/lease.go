@@ -23,7 +23,7 @@ type Lease struct {
 	// Guarded by in.mu.
 	uris     map[string]bool // subscribed by this lease
 	level    string          // log level its client wants; "": it did not say
-	outlasts bool            // something goes on after its answer
+	hasTasks bool            // a task was started, which goes on after its answer
 	gone     bool            // it was closed
 }
 
@@ -251,11 +251,11 @@ func (l *Lease) Close() {
 	in := l.in
 	in.mu.Lock()
 	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(m *Lease) bool { return m == l })
-	shared, outlasts := len(in.leases) > 0, l.outlasts
+	shared, hasTasks := len(in.leases) > 0, l.hasTasks
 	l.gone = true
 	in.mu.Unlock()
-	if outlasts {
-		l.leaveBehind()
+	if hasTasks {
+		l.noteUnfinished()
 	}
 	if in.up.spec.Shared {
 		in.tellLevel()

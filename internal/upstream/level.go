@@ -8,9 +8,9 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// unsaid is the log level of a session that named none on an instance whose level
+// defaultLevel is the log level of a session that named none on an instance whose level
 // another has changed: what the server's own was cannot be asked.
-const unsaid = "info"
+const defaultLevel = "info"
 
 // KnownLevel reports whether a log level is one of MCP's.
 func KnownLevel(level string) bool {
@@ -41,7 +41,7 @@ func (l *Lease) SetLevel(level string) {
 }
 
 // Admits reports whether a log message with these params is for a client that wants
-// those from level on; "": what it last set. A server that tells nobody else is taken
+// those from level on; "": what it last set. The server of a single session is taken
 // at its word, and nothing is kept back for a level that is none of MCP's.
 func (l *Lease) Admits(level string, params []byte) bool {
 	if !l.mixed {
@@ -56,7 +56,7 @@ func (l *Lease) Admits(level string, params []byte) bool {
 		if c := l.in.live.Load(); c == nil || c.told.Load() == nil {
 			return true
 		}
-		level = unsaid
+		level = defaultLevel
 	}
 	own := text(jsonrpc.Get(params, "level"))
 	return !KnownLevel(own) || !KnownLevel(level) || mcp.LoggingLevel(own).ShouldSendTo(mcp.LoggingLevel(level))
@@ -73,14 +73,14 @@ func (in *instance) level(changed bool) string {
 			changed = true
 			wanted = append(wanted, l.level)
 		} else if !l.mute {
-			wanted = append(wanted, unsaid)
+			wanted = append(wanted, defaultLevel)
 		}
 	}
 	switch {
 	case !changed:
 		return ""
 	case len(wanted) == 0:
-		return unsaid
+		return defaultLevel
 	}
 	return MostVerbose(wanted...)
 }
@@ -121,7 +121,7 @@ func (in *instance) tellLevelTo(c *conn) {
 
 // tell sends a request of a lease, nil for none, whose answer changes nothing here,
 // before it returns: what the session sends next must come after it. answered is
-// called when the answer has come or nobody waits for it any more.
+// called when the answer has come or is waited for no longer.
 func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
 	p, err := c.start(ctx, of, &Request{Method: method, Params: params}, nil)

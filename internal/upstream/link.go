@@ -12,8 +12,8 @@ import (
 // messages mean; [conn] pairs answers with requests.
 type link interface {
 	// send hands one message to the server. It never waits for the answer nor
-	// for a server that does not read. ctx ends when nobody waits for the
-	// answer any more, or for the message to be taken. An error means that the
+	// for a server that does not read. ctx ends when the answer, or that the
+	// message is taken, is waited for no longer. An error means that the
 	// message has certainly not reached the server.
 	send(ctx context.Context, m outgoing) error
 	// close ends the link and returns when everything it started has ended.
@@ -23,7 +23,7 @@ type link interface {
 // outgoing is one message on its way to a server.
 type outgoing struct {
 	line   []byte      // the message, without line end; not changed or kept by the sender afterwards
-	taken  func()      // called once if it was sent, when the server has taken it or is not waited for any more; nil: nobody wants to know
+	taken  func()      // called once if it was sent, when the server has taken it or is not waited for any more; nil: not of interest
 	id     int64       // the request's id; 0 for a notification or an answer
 	alone  bool        // how it is refused says nothing of the others
 	header http.Header // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP

@@ -48,17 +48,17 @@ type Command struct {
 // run owns it. The process and what it has started form a group that ends as
 // one: when the process exits, when it closes its output, or by close.
 type process struct {
-	cmd    *exec.Cmd
-	group  *group
-	guard  *Guard
-	in     sink
-	out    *jsonrpc.Writer // to its stdin
-	stdout *outlet
-	errs   *outlet
-	last   tail // of its stderr
-	max    int  // bytes; Command.MaxMessage
-	grace  time.Duration
-	hurry  <-chan struct{} // Options.Hurry
+	cmd      *exec.Cmd
+	group    *group
+	guard    *Guard
+	in       sink
+	out      *jsonrpc.Writer // to its stdin
+	stdout   *outlet
+	errs     *outlet
+	last     tail // of its stderr
+	max      int  // bytes; Command.MaxMessage
+	grace    time.Duration
+	stopFast <-chan struct{} // Options.StopFast
 
 	stopping chan struct{} // closed by stop
 	stop     func()        // asks for the end; may be called often
@@ -72,8 +72,8 @@ type process struct {
 }
 
 // startProcess starts the command in a group of its own and reads it into in.
-// An error means that in is never called. For hurry see Options.
-func startProcess(c Command, guard *Guard, hurry <-chan struct{}, in sink) (*process, error) {
+// An error means that in is never called. For stopFast see Options.
+func startProcess(c Command, guard *Guard, stopFast <-chan struct{}, in sink) (*process, error) {
 	path, err := c.resolve()
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func startProcess(c Command, guard *Guard, hurry <-chan struct{}, in sink) (*pro
 		cmd: cmd, group: newGroup(cmd.Process), guard: guard, in: in,
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
 		stdout: newOutlet(stdout.r), errs: newOutlet(stderr.r),
-		max: c.MaxMessage, grace: c.StopGrace, hurry: hurry,
+		max: c.MaxMessage, grace: c.StopGrace, stopFast: stopFast,
 		stopping: make(chan struct{}),
 		silent:   make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -215,7 +215,7 @@ func (p *process) exits() bool {
 		return true
 	case <-late.C:
 		return false
-	case <-p.hurry:
+	case <-p.stopFast:
 	}
 	late.Reset(min(p.grace, lastGrace))
 	select {

@@ -39,7 +39,7 @@ type Spec struct {
 	Shared       bool          // one instance for all sessions
 	StartTimeout time.Duration // how long a call waits for a starting server
 	MaxMessage   int           // bytes
-	Secrets      []string      // values that may be shown to nobody, beside what Header and URL hold: of its environment
+	Secrets      []string      // values that must never be shown, beside what Header and URL hold: of its environment
 	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
 }
 
@@ -51,9 +51,9 @@ type Options struct {
 	// After is closed once its predecessor of the same name has ended: nothing is
 	// started before, for two servers of one name may want the same port or lock.
 	After <-chan struct{}
-	// Hurry is closed when the ends of processes, under way or to come, must take no
+	// StopFast is closed when the ends of processes, under way or to come, must take no
 	// longer than it needs to ask each once.
-	Hurry <-chan struct{}
+	StopFast <-chan struct{}
 	// Stirred hears that what the server answers may have changed by something
 	// else than a request sent through here: before anything that comes later on
 	// the same connection is acted on, and before a session can see it. The cause
@@ -71,7 +71,7 @@ type Options struct {
 
 // counts are those of an upstream.
 type counts struct {
-	dropped    atomic.Int64 // notifications of which nobody can tell for which session they are
+	dropped    atomic.Int64 // notifications that could not be attributed to a session
 	refused    atomic.Int64 // questions likewise
 	repaired   atomic.Int64 // messages with invalid UTF-8 in them
 	unanswered atomic.Int64 // pings and questions without any reply: too many replies had not been taken
@@ -92,19 +92,19 @@ func (u *Upstream) Stats() Stats {
 
 // Upstream is one configured server.
 type Upstream struct {
-	spec    Spec
-	mask    *secret.Masker // of all that is said of it
-	log     *slog.Logger   // masked
-	guard   *Guard
-	hurry   <-chan struct{}                      // Options.Hurry
-	stirred func(cause string)                   // never nil
-	asked   func(instance uint64, method string) // never nil
-	settle  func() time.Duration                 // never nil
-	counts  counts
-	client  *http.Transport // for a server over HTTP
-	sse     atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
-	known   known
-	after   <-chan struct{} // Options.After
+	spec     Spec
+	mask     *secret.Masker // of all that is said of it
+	log      *slog.Logger   // masked
+	guard    *Guard
+	stopFast <-chan struct{}                      // Options.StopFast
+	stirred  func(cause string)                   // never nil
+	asked    func(instance uint64, method string) // never nil
+	settle   func() time.Duration                 // never nil
+	counts   counts
+	client   *http.Transport // for a server over HTTP
+	sse      atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
+	known    known
+	after    <-chan struct{} // Options.After
 
 	mu        sync.Mutex
 	closed    bool
@@ -126,7 +126,7 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	mask := spec.masker()
 	u := &Upstream{
-		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, hurry: o.Hurry, known: known{store: o.Store}, after: o.After, stirred: o.Stirred, asked: o.Asked,
+		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, stopFast: o.StopFast, known: known{store: o.Store}, after: o.After, stirred: o.Stirred, asked: o.Asked,
 		settle: func() time.Duration {
 			if o.Settle != nil {
 				if d := o.Settle(); d > 0 {
@@ -186,7 +186,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		if in == nil {
 			in = u.start()
 		}
-		in.meet(client)
+		in.setClient(client)
 		if u.spec.Shared {
 			u.shared = in
 		}
@@ -262,7 +262,7 @@ func (u *Upstream) dial(c *conn) (stderr func() []string, err error) {
 		c.open(u.dialHTTP(c.sink()))
 		return func() []string { return nil }, nil
 	}
-	p, err := startProcess(u.spec.Command, u.guard, u.hurry, c.sink())
+	p, err := startProcess(u.spec.Command, u.guard, u.stopFast, c.sink())
 	if err != nil {
 		return nil, err
 	}
