@@ -49,7 +49,7 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		return err
 	}
 	if f.http != "" {
-		return f.invite(ctx, stdout)
+		return f.printLink(ctx, stdout)
 	}
 	o, err := f.options(ctx, stderr)
 	if ctx.Err() != nil {
@@ -62,7 +62,7 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	o.Token = rand.Text() // nobody is told: all come with a code
+	o.Token = rand.Text() // never shown: browsers come with a code
 	page := dashboard.Handler(o)
 	if _, err := fmt.Fprintf(stdout, "http://%s%s\n", l.Addr(), page.Address()); err != nil {
 		l.Close()
@@ -72,22 +72,22 @@ func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	return serveUntil(ctx, l, ownHostOnly(page))
 }
 
-// invite asks a proxy that serves HTTP for an address of its page.
-func (f *dashboardFlags) invite(ctx context.Context, stdout io.Writer) error {
+// printLink asks a proxy that serves HTTP for an address of its page.
+func (f *dashboardFlags) printLink(ctx context.Context, stdout io.Writer) error {
 	d, err := (&statsFlags{config: f.config, http: f.http}).daemon()
 	if err != nil {
 		return err
 	}
 	base := strings.TrimSuffix(d.url, "/stats")
 	d.url = base + dashboard.CodePath
-	var in dashboard.Invitation
+	var in dashboard.Link
 	if err := d.ask(ctx, http.MethodPost, &in); err != nil {
 		return err
 	}
 	if !strings.HasPrefix(in.Address, "/dashboard") {
 		return fmt.Errorf("%s: no address of a dashboard; something else answers there", d.url)
 	}
-	_, err = fmt.Fprintln(stdout, base+in.Address)
+	_, err = fmt.Fprintln(stdout, base+plain(in.Address))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -186,5 +187,21 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 	t.Setenv("MCPSCHEDD_TOKEN", "another-token-of-many-letters")
 	if err := runDashboard(t.Context(), []string{"--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "does not take this token") {
 		t.Errorf("with a wrong token: got %v", err)
+	}
+}
+
+// What answers in place of a proxy prints nothing on the terminal but text.
+func TestDashboardAddressIsText(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"address":"/dashboard?code=\u001b]0;x\u0007\nrun this"}`)
+	}))
+	defer other.Close()
+	t.Setenv("MCPSCHEDD_TOKEN", "a-token-of-many-letters")
+	var stdout bytes.Buffer
+	if err := runDashboard(t.Context(), []string{"--http", other.URL}, &stdout, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if got := stdout.String(); strings.ContainsAny(got, "\x1b\a") || strings.Count(got, "\n") != 1 {
+		t.Errorf("got %q", got)
 	}
 }

@@ -179,7 +179,7 @@ func shown(s string) string {
 	return OneLine(hidden.plain())
 }
 
-// OneLine is a text of somebody else, such as the name of a file or of a server, as it
+// OneLine is a foreign text, such as the name of a file or of a server, as it
 // may stand in a comment or on a line of output: what ends a line, moves the cursor or
 // does not print is a question mark.
 func OneLine(s string) string {

@@ -14,7 +14,7 @@ import (
 // Of codes that let a browser in.
 const (
 	codeLife  = 5 * time.Minute
-	codesKept = 16 // that nobody has used yet; the oldest goes first
+	codesKept = 16 // unused ones; the oldest is dropped first
 )
 
 // codes are those that may still be used. An address holds one and not the token:

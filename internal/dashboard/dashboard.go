@@ -24,7 +24,7 @@ import (
 // Options say what is shown, and to whom.
 type Options struct {
 	View  func() telemetry.View // what there is to see now; called from several goroutines
-	Token string                // asked of who looks, or a code in its place; "": everyone may look
+	Token string                // what a request must bear, or a code in its place; "": none is asked for
 	Title string                // of the page; default "mcpschedd"
 
 	From, To time.Time // of recorded events, which the view is of; zero: it goes on, and is asked for again
@@ -53,18 +53,18 @@ func (p *Page) Address() string {
 	return pagePath + "?code=" + p.guard.codes.issue()
 }
 
-// Invitation is the answer to a POST of [CodePath].
-type Invitation struct {
+// Link is the answer to a POST of [CodePath].
+type Link struct {
 	Address string `json:"address"` // path and query, as from [Page.Address]
 }
 
 // Handler serves the page under /dashboard, what it shows under
 // /dashboard/view.json, a [telemetry.View] as JSON, and under /dashboard/code an
-// [Invitation] for a POST that bears the token; all else is not found.
+// [Link] for a POST that bears the token; all else is not found.
 //
-// Who looks bears the token ("Authorization: Bearer TOKEN"), or comes with a code,
-// /dashboard?code=CODE, which leaves a cookie and goes on to the address without.
-// The token is never part of an address: those are kept, and told to others.
+// A request bears the token ("Authorization: Bearer TOKEN"), or is a browser's with a
+// code, /dashboard?code=CODE, which sets a cookie and redirects to the address without.
+// The token is never part of an address: browsers keep addresses and send them on.
 func Handler(o Options) *Page {
 	if o.Title == "" {
 		o.Title = "mcpschedd"
@@ -99,8 +99,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.guard.admit(w)
 	case asked:
 		p.used.serve(w, r, http.StatusUnauthorized)
-	case r.URL.Path == CodePath && (p.guard.open || p.guard.bears(r)): // a cookie lets nobody else in
-		writeJSON(w, r, Invitation{p.Address()})
+	case r.URL.Path == CodePath && (p.guard.open || p.guard.bears(r)): // a cookie is not enough to make a code
+		writeJSON(w, r, Link{p.Address()})
 	case r.URL.Path == viewPath && p.guard.admits(r):
 		writeJSON(w, r, p.o.shown())
 	case r.URL.Path == pagePath && p.guard.admits(r):

@@ -177,7 +177,7 @@ func TestCodeForTheToken(t *testing.T) {
 		if got.Code != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got.Code, c.want)
 		}
-		var in dashboard.Invitation
+		var in dashboard.Link
 		if got.Code != 200 {
 			continue
 		}

@@ -34,7 +34,7 @@ func Run(r io.Reader) {
 }
 
 // heed adds or removes the group of one line. 0 and 1 are none: to signal -0 or -1
-// is to signal oneself, or everybody.
+// is to signal the guard's own group, or every process.
 func heed(groups map[int]struct{}, line string) {
 	n, err := strconv.Atoi(line)
 	switch {

@@ -209,7 +209,7 @@ func (w *foresight) run() {
 		w.mu.Unlock()
 		for _, t := range todo {
 			began := time.Now()
-			w.attempt(t.what)
+			w.runTask(t.what)
 			w.mu.Lock()
 			w.bytes -= t.bytes
 			w.effort.left = max(w.effort.left-time.Since(began)+w.pardon, -mostEffort)

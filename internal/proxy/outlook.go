@@ -46,7 +46,7 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 		for _, v := range w.watched {
 			delete(v.sides, l.member.known)
 		}
-		w.survive(func() { w.handDown(l.member.known, old, o) })
+		w.recovering(func() { w.handDown(l.member.known, old, o) })
 	}
 	w.outlooks[l.member.known] = o
 	if p.Enrichment.Delivery == "inline" {
@@ -183,7 +183,7 @@ func (w *foresight) keepOne(name string, o *outlook) {
 			w.srv.log.Warn("learned state not kept", "upstream", o.at.Name(), "err", err)
 		}
 	}
-	if !w.survive(joined) {
+	if !w.recovering(joined) {
 		o.keep = nil // what was learned, its bars above all, still counts in this process
 	}
 }

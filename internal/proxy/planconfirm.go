@@ -46,7 +46,7 @@ func (r *planRun) confirm() error {
 	}
 	message, whole := r.request(risks)
 	if !whole {
-		return fmt.Errorf("the plan was not run: what has to be confirmed takes more than %d characters to show, so nobody could confirm it; send it in parts", mostShown)
+		return fmt.Errorf("the plan was not run: what has to be confirmed takes more than %d characters to show, which is more than a user is asked to read; send it in parts", mostShown)
 	}
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))

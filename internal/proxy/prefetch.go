@@ -170,7 +170,7 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(u
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
 			f.Worth(j.worth(l))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			s.srv.foresight.survive(func() { landed(answer, err) })
+			s.srv.foresight.recovering(func() { landed(answer, err) })
 		})
 	})
 	return g, why
@@ -231,7 +231,7 @@ func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []by
 			return nil, err
 		}
 		stands := false
-		w.survive(func() { stands = joined(f) || j.stands(l) })
+		w.recovering(func() { stands = joined(f) || j.stands(l) })
 		if !stands {
 			slot.Leave(notSent)
 			return nil, errForbidden

@@ -11,34 +11,34 @@ import (
 // counted, logged once for each place in the code, and costs the session it happened
 // over its predictions.
 
-// attempt does one thing that the worker was told of. If that panics, the session it
+// runTask does one thing that the worker was told of. If that panics, the session it
 // was done for is not looked at any more: what is known of it may be half of what it
 // should be.
-func (w *foresight) attempt(what func(*foresight)) {
+func (w *foresight) runTask(what func(*foresight)) {
 	defer func() { w.of = nil }()
-	if w.survive(func() { what(w) }) || w.of == nil {
+	if w.recovering(func() { what(w) }) || w.of == nil {
 		return
 	}
 	w.of.predictionOff.Store(true)
 	if v := w.watched[w.of]; v != nil {
-		w.survive(func() { w.unwatch(v) })
+		w.recovering(func() { w.unwatch(v) })
 	}
 }
 
-// survive does something that is optional, on any goroutine, and reports whether it
+// recovering does something that is optional, on any goroutine, and reports whether it
 // came to its end.
-func (w *foresight) survive(what func()) (ok bool) {
+func (w *foresight) recovering(what func()) (ok bool) {
 	defer func() {
 		if !ok {
-			w.panicked(recover())
+			w.recordPanic(recover())
 		}
 	}()
 	what()
 	return true
 }
 
-// panicked notes a panic, on the goroutine and the stack that it happened on.
-func (w *foresight) panicked(why any) {
+// recordPanic notes a panic, on the goroutine and the stack that it happened on.
+func (w *foresight) recordPanic(why any) {
 	site := panicSite()
 	w.mu.Lock()
 	w.panics++
