@@ -1,10 +1,14 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,13 +170,28 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
-		u, _ := bubbledWith(t, p.Streamable(), Spec{Shared: true, StartTimeout: time.Minute}, Options{})
+		handler, release := p.Streamable(), make(chan struct{})
+		var came atomic.Int32
+		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // the client may be gone
+			if bytes.Contains(body, []byte("logging/setLevel")) {
+				came.Add(1)
+				<-release // however fast the test's machine is
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			handler.ServeHTTP(w, r)
+		}), Spec{Shared: true, StartTimeout: time.Minute}, Options{})
 		a, b := visit(u, "a"), visit(u, "b")
 		a.Settled(t.Context())
 		for _, level := range strings.Fields("error debug warning notice error alert debug") {
 			a.SetLevel(level)
 			b.SetLevel("emergency")
 		}
+		synctest.Wait()
+		if n := came.Load(); n != 1 {
+			t.Errorf("%d levels came before the first had an answer", n)
+		}
+		close(release)
 		synctest.Wait()
 		if got := p.Levels(); !slices.Equal(got, []string{"info", "debug"}) { // b had named none when the first was sent
 			t.Errorf("got %v, want the first and the last", got)
