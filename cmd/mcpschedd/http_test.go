@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -203,5 +204,36 @@ func TestDashboardAddressIsText(t *testing.T) {
 	}
 	if got := stdout.String(); strings.ContainsAny(got, "\x1b\a") || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A flag in place of a line of the configuration is no change of the file: a reload does
+// not ask for a restart because of it.
+func TestReloadUnderAFlag(t *testing.T) {
+	serveOver(t, "127.0.0.1", "", "--auth", "none")
+	home := os.Getenv("HOME")
+	log, file := filepath.Join(home, "log"), filepath.Join(home, "conf.toml")
+	if err := os.WriteFile(file+".new", fmt.Appendf(nil, "[log]\nfile = %q\n", log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(time.Minute)
+	for {
+		said, _ := os.ReadFile(log)
+		if strings.Contains(string(said), "configuration reloaded") {
+			if strings.Contains(string(said), "needs a restart") {
+				t.Errorf("got %s", said)
+			}
+			return
+		}
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("not reloaded: %s", said)
+		}
 	}
 }

@@ -63,6 +63,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	written := *c // as the file has it, with which later contents are compared
 	if *auth != "" {
 		c.HTTP.Auth = *auth
 	}
@@ -101,7 +102,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		var watching sync.WaitGroup
-		watching.Go(func() { watch(ctx, c, dir, log, output, srv) })
+		watching.Go(func() { watch(ctx, &written, dir, log, output, srv) })
 		watching.Go(func() {
 			o.Models.Ready()
 			debug.FreeOSMemory() // that leaves six megabytes of garbage
