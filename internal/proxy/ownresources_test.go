@@ -51,6 +51,7 @@ func TestStatsResource(t *testing.T) {
 			o.ConfigPath = "/home/me/pipeline_config.toml"
 			s := start(t, o)
 			c := connect(t, s, era)
+			c.tools() // both servers have started: one that does so later makes answers stale
 			for range 3 {
 				c.call("one__echo", `{"text":"a secret of mine"}`)
 			}

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -116,9 +115,7 @@ func TestPanicInKeeping(t *testing.T) {
 		if _, err := merge(nil); err != nil {
 			return err
 		}
-		var of map[string]error
-		of["a fault of prediction"] = errors.New("a map that nobody made")
-		return nil
+		panic("a fault of prediction")
 	}
 	s := start(t, o)
 	for nth := range int64(3) {
