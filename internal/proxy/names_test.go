@@ -307,7 +307,7 @@ func TestNamesThatKeepChanging(t *testing.T) {
 	c := connect(t, s, handshake)
 	ever := make(map[string]bool)
 	list := func() (listed int) {
-		for _, name := range strings.Fields(c.tools()) {
+		for name := range strings.FieldsSeq(c.tools()) {
 			if ever[name] = true; strings.HasPrefix(name, "a__g") {
 				listed++
 			}

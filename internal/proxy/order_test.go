@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -210,9 +211,7 @@ func TestOrder(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := lineUp(t, func(o *proxy.Options) {
 					o.Limits = map[string]limit.Rule{"slow": {Rate: 1.0 / 45, Burst: 1}}
-					for host, rule := range orderLimits {
-						o.Limits[host] = rule
-					}
+					maps.Copy(o.Limits, orderLimits)
 					models, problems := valuemodel.Compile([]valuemodel.Rule{
 						{Pattern: "foe/*_read", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}},
 						{Pattern: "foe/*_write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},

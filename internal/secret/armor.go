@@ -17,8 +17,8 @@ const (
 // Body reports whether a line belongs to a private key that began on an earlier one.
 // It must be given every line.
 func (a *Armor) Body(line []byte) bool {
-	if begin := bytes.Index(line, []byte(armorBegin)); begin >= 0 {
-		kind, rest, closed := bytes.Cut(line[begin+len(armorBegin):], []byte("-----"))
+	if _, after, ok := bytes.Cut(line, []byte(armorBegin)); ok {
+		kind, rest, closed := bytes.Cut(after, []byte("-----"))
 		a.left = 0
 		if closed && bytes.Contains(kind, []byte("PRIVATE KEY")) && len(bytes.Trim(rest, " \t\r\n\"'")) == 0 {
 			a.left = mostArmored

@@ -183,7 +183,7 @@ func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 		}), Spec{Shared: true, StartTimeout: time.Minute}, Options{})
 		a, b := visit(u, "a"), visit(u, "b")
 		a.Settled(t.Context())
-		for _, level := range strings.Fields("error debug warning notice error alert debug") {
+		for level := range strings.FieldsSeq("error debug warning notice error alert debug") {
 			a.SetLevel(level)
 			b.SetLevel("emergency")
 		}
