@@ -78,7 +78,7 @@ type Store struct {
 	ids      uint64                         // of the last flight
 	reforms  uint64                         // how often everything was put into the air
 	passages int                            // that have not ended
-	doubtful map[*Passage]struct{}          // those of unknown outcome
+	doubtful map[*PendingWrite]struct{}          // those of unknown outcome
 	closed   bool
 	counts   counts
 }
@@ -118,7 +118,7 @@ func New(o Options) *Store {
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
 		scopes:   make(map[string]map[*entry]struct{}),
-		doubtful: make(map[*Passage]struct{}),
+		doubtful: make(map[*PendingWrite]struct{}),
 	}
 }
 

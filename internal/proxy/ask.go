@@ -166,10 +166,10 @@ func sameRun(a, b *planRun) bool { return a != nil && a == b }
 
 // only returns the session's only open request to l, any of them if they are all of
 // one plan, nil if there are none or several.
-func (s *session) only(l *leased) *exchange {
+func (s *session) only(l *leased) *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found *exchange
+	var found *request
 	for _, x := range s.inflight {
 		if x.lease == nil || x.lease.Lease != l.Lease || x.isAnswered() {
 			continue
@@ -183,8 +183,8 @@ func (s *session) only(l *leased) *exchange {
 }
 
 // isAnswered reports whether the request has its answer: its client may know that
-// before the exchange has left.
-func (x *exchange) isAnswered() bool {
+// before the request has left.
+func (x *request) isAnswered() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.answered

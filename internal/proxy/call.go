@@ -15,7 +15,7 @@ import (
 
 // route finds the one upstream a request is for and takes its turn there. It
 // runs on the reader, so that requests leave in the order they came in.
-func (x *exchange) route() *jsonrpc.Error {
+func (x *request) route() *jsonrpc.Error {
 	switch x.msg.Method {
 	case "tools/call":
 		return x.routeName(upstream.Tools)
@@ -35,7 +35,7 @@ func (x *exchange) route() *jsonrpc.Error {
 }
 
 // routeName routes by params.name.
-func (x *exchange) routeName(l upstream.List) *jsonrpc.Error {
+func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	raw, err := routing(x.msg.Params, "name")
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func routing(params []byte, member string) ([]byte, *jsonrpc.Error) {
 }
 
 // call carries the request to its upstream and the answer back.
-func (x *exchange) call() {
+func (x *request) call() {
 	if x.resume() {
 		return
 	}
@@ -116,11 +116,11 @@ func (x *exchange) call() {
 
 // begin answers a request at once, or sends it, if nothing has to be waited for
 // first, and says whether it did: whoever brings the answer then writes it.
-func (x *exchange) begin() bool {
+func (x *request) begin() bool {
 	if x.lease == nil || x.subscribes() || x.sighting.announce || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
 		return false
 	}
-	req := x.request()
+	req := x.upstreamRequest()
 	done := func(answer upstream.Answer, err error) {
 		if err == nil && answer.Stateless != x.stateless { // another server has just taken its place
 			go func() { // x.leave is waited for
@@ -148,11 +148,11 @@ func (x *exchange) begin() bool {
 // ask sends the request and waits until its answer is complete. What stands in
 // the way of that is the difference of eras: a server of the one asks its
 // client by requests, of the other by a result.
-func (x *exchange) ask() (upstream.Answer, error) {
+func (x *request) ask() (upstream.Answer, error) {
 	if x.watched() {
 		return upstream.Answer{Result: []byte("{}")}, nil
 	}
-	req := x.request()
+	req := x.upstreamRequest()
 	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
 		return x.askAcross(req)
 	}
@@ -167,7 +167,7 @@ func (x *exchange) ask() (upstream.Answer, error) {
 
 // fetch answers the request from the store, from another call's flight, or by
 // its upstream, and waits for the answer.
-func (x *exchange) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request) outcome {
+func (x *request) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request) outcome {
 	if !x.storable() {
 		answer, err := x.run(ctx, x.lease, turn, req)
 		return outcome{answer: answer, err: err}
@@ -179,7 +179,7 @@ func (x *exchange) fetch(ctx context.Context, turn upstream.Turn, req *upstream.
 
 // obtain answers a storable request from the store, from another call's flight,
 // or by its upstream. It does not wait for any of them; done is called once.
-func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, source, error)) {
+func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, source, error)) {
 	var own outcome // of the flight that this call began, if it did
 	leads := false
 	joining, patience, tire := x.s.srv.foresight.joining(ctx, x.query.Key)
@@ -245,7 +245,7 @@ func (x *exchange) obtain(ctx context.Context, turn upstream.Turn, req *upstream
 
 // shared is the request as the flight makes it: what is said on the way goes to
 // all who wait, and a question to this client makes the answer its own.
-func (x *exchange) shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
+func (x *request) shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	lead := *req
 	lead.Notify = f.Notify
 	if req.Ask != nil {
@@ -281,7 +281,7 @@ func shareable(answer upstream.Answer) bool {
 }
 
 // request is what the upstream is asked.
-func (x *exchange) request() *upstream.Request {
+func (x *request) upstreamRequest() *upstream.Request {
 	x.token = revision.Token(x.msg.Params)
 	req := &upstream.Request{
 		Method: x.msg.Method, Params: x.traced(x.msg.Params), Target: x.name, Hop: x.hop,
@@ -296,7 +296,7 @@ func (x *exchange) request() *upstream.Request {
 
 // complete asks the client, and the server again, as long as its answer wants
 // that.
-func (x *exchange) complete(req *upstream.Request, answer upstream.Answer) (upstream.Answer, error) {
+func (x *request) complete(req *upstream.Request, answer upstream.Answer) (upstream.Answer, error) {
 	if answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
 		return x.fulfil(req, answer.Result)
 	}
@@ -305,7 +305,7 @@ func (x *exchange) complete(req *upstream.Request, answer upstream.Answer) (upst
 
 // hear passes on what the upstream says while it works on the request; nothing
 // once that has been answered.
-func (x *exchange) hear(method string, params []byte) {
+func (x *request) hear(method string, params []byte) {
 	switch method {
 	case "notifications/progress":
 		if x.token == nil {
@@ -333,7 +333,7 @@ func (x *exchange) hear(method string, params []byte) {
 }
 
 // answer writes what came back.
-func (x *exchange) answer(answer upstream.Answer, err error) {
+func (x *request) answer(answer upstream.Answer, err error) {
 	x.back.Store(true)
 	x.weigh(answer, err)
 	if x.sighting.announce && err == nil && deliver.Plain(answer.Result) {
@@ -357,7 +357,7 @@ func (x *exchange) answer(answer upstream.Answer, err error) {
 // failed turns an error of ours into what MCP has for it: a tool that could
 // not be run is a result with isError, so that the model reads why; anything
 // else is a JSON-RPC error.
-func (x *exchange) failed(err error) {
+func (x *request) failed(err error) {
 	// Not one that err wraps: that was said to the proxy, or of a server's line.
 	if refused, ok := err.(*jsonrpc.Error); ok {
 		x.fail(refused)
@@ -384,6 +384,6 @@ func (x *exchange) failed(err error) {
 
 // question puts a server's question, asked while it works on this request, to
 // the client on the request's own stream.
-func (x *exchange) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+func (x *request) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 	return x.s.put(ctx, x.to, method, params)
 }

@@ -71,7 +71,7 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 	if f.round != nil {
 		f.round.slots = max(f.round.slots, opt.Slots)
 	}
-	jobs := make(map[exact]*job)
+	jobs := make(map[exact]*upstreamCall)
 	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, jobs) }, opt)
 	for i := range picked.Declined {
 		d := &picked.Declined[i]
@@ -99,14 +99,14 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 }
 
 // world is what stands in the way of one guess, beyond what was foreseen.
-func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[exact]*job) forecast.World {
+func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
 	p := w.srv.policy.Load()
 	m := w.srv.model(p, o.at, g.Tool)
 	j := guessed(v.s, g.Tool, []byte(g.Arguments))
 	j.early = true
-	j.judgement = j.judgeCall(p, o.at, m)
+	j.callClass = j.classifyCall(p, o.at, m)
 	out := forecast.World{Key: j.query.Key}
-	if !steady(o.at, m, &j.judgement) && j.storable() {
+	if !steady(o.at, m, &j.callClass) && j.storable() {
 		out.Reason = enrich.Unsteady
 		return out
 	}
@@ -155,7 +155,7 @@ func (w *foresight) inTheWay(o *outlook, g *forecast.Guess) bool {
 
 // steady reports whether what the call reads changes only through this proxy, or
 // in ways that are noticed: on this machine anybody may change a file.
-func steady(l *leased, m *valuemodel.Model, j *judgement) bool {
+func steady(l *leased, m *valuemodel.Model, j *callClass) bool {
 	if l.member.Exclusive || j.query.Use.File != "" || j.query.Use.Pure {
 		return true
 	}

@@ -15,7 +15,7 @@ const decisionTime = 50 * time.Millisecond
 
 // announces reports whether the answer to this request may say what is run early
 // because of it: then it cannot be written by whoever brings it.
-func (x *exchange) announces(p *policy) bool {
+func (x *request) announces(p *policy) bool {
 	e := &p.Enrichment
 	return !x.stateless && x.delivered() != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !x.lease.structured(x.tool)
@@ -33,7 +33,7 @@ func (l *leased) structured(tool string) bool {
 }
 
 // called is the name by which the client calls a tool of the same upstream.
-func (x *exchange) called(tool string) string {
+func (x *request) called(tool string) string {
 	return x.s.view.show(x.s.srv.policy.Load(), upstream.Tools, target{x.lease.Name(), tool})
 }
 
@@ -45,7 +45,7 @@ type announcement struct {
 
 // accompanied is the answer with what delivery adds to it: a line that names the
 // calls that have been begun, or their answers.
-func (x *exchange) accompanied(answer upstream.Answer) upstream.Answer {
+func (x *request) accompanied(answer upstream.Answer) upstream.Answer {
 	e := x.s.srv.policy.Load().Enrichment
 	ctx, cancel := context.WithTimeout(x.ctx, decisionTime)
 	defer cancel()
@@ -67,7 +67,7 @@ func (x *exchange) accompanied(answer upstream.Answer) upstream.Answer {
 	return answer
 }
 
-func (x *exchange) hint(result []byte, begun []started) []byte {
+func (x *request) hint(result []byte, begun []started) []byte {
 	var names []string
 	for _, b := range begun {
 		if tool := x.called(b.Tool); tool != "" && !b.j.query.Use.Trial { // what is tried is not served
@@ -82,11 +82,11 @@ func (x *exchange) hint(result []byte, begun []started) []byte {
 
 // inlined adds the answers of the guesses that are near certain, as far as they
 // come in time.
-func (x *exchange) inlined(result []byte, a announcement, e *Enrichment) []byte {
+func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
 	ctx, cancel := context.WithTimeout(x.ctx, e.Wait) // one deadline, whatever is waited for
 	defer cancel()
 	var add []deliver.Addition
-	var of []*job
+	var of []*upstreamCall
 	for i := range a.begun {
 		b := &a.begun[i]
 		tool := x.called(b.Tool)

@@ -15,9 +15,9 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// exchange is one request of a client while it is served.
-type exchange struct {
-	job
+// request is one request of a client while it is served.
+type request struct {
+	upstreamCall
 	msg       jsonrpc.Message
 	key       string // what tells it from the session's other requests: its raw id, made unique where ids may clash
 	to        outlet
@@ -35,7 +35,7 @@ type exchange struct {
 	span  span
 	entry entry      // what the record will say of it
 	asked bool       // its answer was questions: its call goes on, and whichever request brings the answers tells of it
-	began *exchange  // the request that began the call, where this one brings answers; nil: this one
+	began *request  // the request that began the call, where this one brings answers; nil: this one
 	makes *plan.Step // whose call it is; nil: of no plan
 
 	back     atomic.Bool // its upstream has answered
@@ -69,14 +69,14 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 		s.noted(m)
 		return nil
 	}
-	x := &exchange{job: job{s: s, method: m.Method, params: m.Params}, msg: m, to: to}
+	x := &request{upstreamCall: upstreamCall{s: s, method: m.Method, params: m.Params}, msg: m, to: to}
 	x.hop, x.stateless = revision.ReadHop(m.Params)
 	if err := x.admit(ctx); err != nil {
 		x.refusedCall()
 		x.fail(err)
 		return nil
 	}
-	s.work.Add(1) // the exchange may end while begin still begins it
+	s.work.Add(1) // the request may end while begin still begins it
 	defer s.work.Done()
 	if _, ok := to.(lineOutlet); ok && x.begin() {
 		return nil
@@ -89,7 +89,7 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 
 // admit checks the request against its session, opens the session with the
 // first one, and takes the request's place in the order of its upstream.
-func (x *exchange) admit(ctx context.Context) *jsonrpc.Error {
+func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	s := x.s
 	if x.stateless {
 		if err := x.checkHop(); err != nil {
@@ -156,7 +156,7 @@ func (s *session) fullLocked() bool {
 }
 
 // checkHop refuses what a stateless request must not be.
-func (x *exchange) checkHop() *jsonrpc.Error {
+func (x *request) checkHop() *jsonrpc.Error {
 	if !revision.Supported(x.hop.Version) || !revision.Stateless(x.hop.Version) {
 		return unsupported(x.hop.Version)
 	}
@@ -187,7 +187,7 @@ const mostOfClient = 2 << 20
 
 var largeClient = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "clientInfo and capabilities: want at most 2 MiB"}
 
-func (x *exchange) openHandshake() *jsonrpc.Error {
+func (x *request) openHandshake() *jsonrpc.Error {
 	params := x.msg.Params
 	info, capabilities := object(jsonrpc.Get(params, "clientInfo")), object(jsonrpc.Get(params, "capabilities"))
 	if len(info)+len(capabilities) > mostOfClient {
@@ -214,10 +214,10 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// bind says which upstream the exchange is for, and takes its turn there.
+// bind says which upstream the request is for, and takes its turn there.
 // A step of a plan has none: it begins when what it needs is there, and must not
 // keep the session's other calls waiting while its host has no slot for it.
-func (x *exchange) bind(l *leased) {
+func (x *request) bind(l *leased) {
 	var turn upstream.Turn
 	if !x.step {
 		turn = l.Turn()
@@ -227,8 +227,8 @@ func (x *exchange) bind(l *leased) {
 	x.s.mu.Unlock()
 }
 
-// leave ends the exchange: its place in the order is free, its id too.
-func (x *exchange) leave() {
+// leave ends the request: its place in the order is free, its id too.
+func (x *request) leave() {
 	if !x.gone {
 		x.drop()
 	}
@@ -244,7 +244,7 @@ func (x *exchange) leave() {
 }
 
 // freeID lets the client use the request's id again.
-func (x *exchange) freeID() {
+func (x *request) freeID() {
 	s := x.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,13 +254,13 @@ func (x *exchange) freeID() {
 }
 
 // isWithdrawn reports whether the client wants no answer any more: none will come.
-func (x *exchange) isWithdrawn() bool {
+func (x *request) isWithdrawn() bool {
 	_, gone := errors.AsType[withdrawn](context.Cause(x.ctx))
 	return gone
 }
 
 // serve answers the request.
-func (x *exchange) serve() {
+func (x *request) serve() {
 	if x.own != nil {
 		x.own.serve(x)
 		return
@@ -293,7 +293,7 @@ func (x *exchange) serve() {
 
 // setLevel passes the log level to every upstream that logs, on the reader:
 // what the client calls next must be run with it.
-func (x *exchange) setLevel() *jsonrpc.Error {
+func (x *request) setLevel() *jsonrpc.Error {
 	level, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "level"))
 	if !ok || !upstream.KnownLevel(level) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
@@ -321,7 +321,7 @@ func (s *session) noted(m jsonrpc.Message) {
 		}
 	default: // roots/list_changed, what later revisions add
 		leases := s.current()
-		_, passage := (&job{s: s, method: m.Method, params: m.Params}).note(leases)
+		_, passage := (&upstreamCall{s: s, method: m.Method, params: m.Params}).note(leases)
 		for _, l := range leases {
 			l.Notify(m.Method, m.Params)
 		}
@@ -340,7 +340,7 @@ func (s *session) withdraw(id []byte, why error) {
 }
 
 // finish answers with a result of the proxy's own.
-func (x *exchange) finish(result []byte) {
+func (x *request) finish(result []byte) {
 	if x.stateless {
 		result = revision.Complete(result, revision.Cacheable(x.msg.Method))
 	}
@@ -348,18 +348,18 @@ func (x *exchange) finish(result []byte) {
 }
 
 // fail answers with an error of the proxy's own.
-func (x *exchange) fail(err *jsonrpc.Error) {
+func (x *request) fail(err *jsonrpc.Error) {
 	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
 }
 
 // lost notes that the client did not get its answer.
-func (x *exchange) lost() {
+func (x *request) lost() {
 	if x.storable() {
 		x.s.delivered.Lost(x.query.Key)
 	}
 }
 
-func (x *exchange) write(line []byte) {
+func (x *request) write(line []byte) {
 	if x.ctx != nil && x.isWithdrawn() {
 		x.lost()
 		return

@@ -32,7 +32,7 @@ type thought struct {
 	exact
 	p      float64
 	reason string
-	j      *job // of a guess that was begun; nil: it was not
+	j      *upstreamCall // of a guess that was begun; nil: it was not
 	value  float64
 	tokens int
 
@@ -61,7 +61,7 @@ func (f *side) begin(now time.Time, after int64, n int, e *Enrichment, maxAge ti
 }
 
 // consider notes what has become of one candidate of the newest round.
-func (f *side) consider(g *forecast.Guess, why enrich.Reason, j *job, whole int) {
+func (f *side) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCall, whole int) {
 	r := f.round
 	if r == nil {
 		return

@@ -67,7 +67,7 @@ func checkHeaders(h http.Header, m jsonrpc.Message, hop revision.Hop) *jsonrpc.E
 	case version != hop.Version:
 		return mismatch(headerVersion + ": " + strconv.Quote(version) + ", but the body says " + strconv.Quote(hop.Version))
 	}
-	if bad := (&exchange{msg: m, hop: hop}).checkHop(); bad != nil {
+	if bad := (&request{msg: m, hop: hop}).checkHop(); bad != nil {
 		return bad
 	}
 	if err := mcp.ValidateStandardHeaders(h.Get, hop.Version, mcp.MCPMethod(m.Method), named(m)); err != nil {

@@ -26,7 +26,7 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 		return false, "away"
 	}
 	j := guessed(n, tool, []byte(arguments))
-	j.judgement = j.judgeCall(s.policy.Load(), l, s.model(s.policy.Load(), l, tool))
+	j.callClass = j.classifyCall(s.policy.Load(), l, s.model(s.policy.Load(), l, tool))
 	g, why := n.prefetch(n.ctx, l, j, func(upstream.Answer, error) {})
 	return g != nil, why
 }

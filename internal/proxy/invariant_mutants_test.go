@@ -37,10 +37,10 @@ var mutants = []mutant{
 	{"write in the air", "dedup/epoch.go", []string{
 		"	if m.air != 0 { // a change under way", "	if m.air < 0 { // a change under way",
 	}},
-	{"scope", "proxy/judge.go", []string{
+	{"scope", "proxy/classify.go", []string{
 		"	scope := j.s.scope\n", "	scope := everyone\n",
 	}},
-	{"unknown outcome", "proxy/job.go", []string{
+	{"unknown outcome", "proxy/upstreamcall.go", []string{
 		"		passage.Doubt()\n", "		passage.End()\n",
 	}},
 	{"task under way", "proxy/tasks.go", []string{

@@ -14,7 +14,7 @@ import (
 
 // listening is an open subscriptions/listen request of a stateless client.
 type listening struct {
-	x     *exchange
+	x     *request
 	lists [upstream.Lists]bool
 	uris  []string
 	at    []watch                // what the upstreams were asked to watch for it
@@ -29,7 +29,7 @@ type watch struct {
 
 // listen answers subscriptions/listen: the request stays open, and what the
 // client asked to hear goes out on its stream, until either side ends it.
-func (x *exchange) listen() {
+func (x *request) listen() {
 	if !x.stateless {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
 		return

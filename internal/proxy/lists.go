@@ -10,7 +10,7 @@ import (
 )
 
 // list answers one of the four list requests.
-func (x *exchange) list(l upstream.List) {
+func (x *request) list(l upstream.List) {
 	if cursor := jsonrpc.Get(x.msg.Params, "cursor"); cursor != nil && string(cursor) != "null" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return

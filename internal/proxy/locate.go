@@ -14,7 +14,7 @@ import (
 // locate finds the upstream of a request that is routed by something else
 // than a tool's or prompt's name. It answers the request itself, and reports
 // false, where there is none.
-func (x *exchange) locate() bool {
+func (x *request) locate() bool {
 	var candidates []*leased
 	var err *jsonrpc.Error
 	if x.msg.Method == "completion/complete" {
@@ -48,7 +48,7 @@ func (x *exchange) locate() bool {
 
 // candidates returns the upstreams that may answer a request that is routed by a
 // resource, by a task, or by nothing; nil without an error: none, or the proxy itself.
-func (x *exchange) candidates() ([]*leased, *jsonrpc.Error) {
+func (x *request) candidates() ([]*leased, *jsonrpc.Error) {
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		raw, err := routing(x.msg.Params, "uri")
@@ -80,7 +80,7 @@ func (x *exchange) candidates() ([]*leased, *jsonrpc.Error) {
 }
 
 // ownURI is the resource of the proxy's own that the request is about; "": none.
-func (x *exchange) ownURI() string {
+func (x *request) ownURI() string {
 	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
 	if !strings.HasPrefix(x.msg.Method, "resources/") || !isOwn(uri) || !x.s.tellsOfItself() {
 		return ""
@@ -90,7 +90,7 @@ func (x *exchange) ownURI() string {
 
 // evident returns the upstream that a request is for where only one can be, nil
 // where that takes asking, or there is something to say against the request.
-func (x *exchange) evident() *leased {
+func (x *request) evident() *leased {
 	if found, err := x.candidates(); err == nil && len(found) == 1 {
 		return found[0]
 	}
@@ -98,14 +98,14 @@ func (x *exchange) evident() *leased {
 }
 
 // subscribes reports whether the request changes the session's subscriptions.
-func (x *exchange) subscribes() bool {
+func (x *request) subscribes() bool {
 	return x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe"
 }
 
 // watched notes what a request changes about the session's subscriptions, which
 // outlive the server's process, and reports whether the server need not be
 // told.
-func (x *exchange) watched() bool {
+func (x *request) watched() bool {
 	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
 	switch x.msg.Method {
 	case "resources/subscribe":
@@ -119,7 +119,7 @@ func (x *exchange) watched() bool {
 
 // watching settles a subscription by the server's answer: a stateless one knows
 // no such request, and was told with the listen request.
-func (x *exchange) watching(answer upstream.Answer, err error) (upstream.Answer, error) {
+func (x *request) watching(answer upstream.Answer, err error) (upstream.Answer, error) {
 	switch {
 	case !x.subscribes():
 	case err == nil && answer.Stateless:
@@ -133,7 +133,7 @@ func (x *exchange) watching(answer upstream.Answer, err error) (upstream.Answer,
 
 // askEach asks one upstream after the other, those that are up first, until
 // one knows what is asked for. Only requests that change nothing are asked so.
-func (x *exchange) askEach(candidates []*leased) {
+func (x *request) askEach(candidates []*leased) {
 	slices.SortStableFunc(candidates, func(a, b *leased) int { return up(b) - up(a) })
 	var said upstream.Answer
 	var failed error
@@ -235,7 +235,7 @@ func fitsTemplate(template, uri string) bool {
 
 // referenced returns who may complete a reference, and renames the reference
 // as its upstream knows it. nil: the request has been answered.
-func (x *exchange) referenced() []*leased {
+func (x *request) referenced() []*leased {
 	ref := jsonrpc.Get(x.msg.Params, "ref")
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
 		t, known := x.s.view.resolve(x.s.srv.policy.Load(), upstream.Prompts, name)
@@ -296,7 +296,7 @@ func (s *session) runners(id []byte) []*leased {
 }
 
 // listTasks joins the tasks of every upstream that has some.
-func (x *exchange) listTasks() {
+func (x *request) listTasks() {
 	out := []byte(`{"tasks":[`)
 	for _, l := range having(x.s.current(), "tasks") {
 		if !l.Live() {

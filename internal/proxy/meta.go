@@ -19,7 +19,7 @@ const (
 )
 
 // stored is the answer that came from the store or another call's flight.
-func (x *exchange) stored(o dedup.Outcome) (upstream.Answer, source) {
+func (x *request) stored(o dedup.Outcome) (upstream.Answer, source) {
 	from := source{
 		how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First, size: len(o.Body),
 	}
@@ -37,7 +37,7 @@ func (x *exchange) stored(o dedup.Outcome) (upstream.Answer, source) {
 
 // noted is the answer that this call fetched, as the server wrote it unless there
 // is something to say of it.
-func (x *exchange) noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
+func (x *request) noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 	if o.BackOff == 0 || answer.Result == nil {
 		return answer
 	}
@@ -60,7 +60,7 @@ func milliseconds(d time.Duration) []byte {
 // mayRefer reports whether a note may stand for an answer that the client already
 // holds: the operator wants it, one id stands for one conversation, and no
 // schema is promised.
-func (x *exchange) mayRefer() bool {
+func (x *request) mayRefer() bool {
 	if x.s.srv.policy.Load().Repeat != "reference" || x.s.id == "" || x.step {
 		return false
 	}

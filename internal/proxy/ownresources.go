@@ -35,7 +35,7 @@ func isOwn(uri string) bool {
 }
 
 // serveOwn answers a request about a resource of the proxy's own.
-func (x *exchange) serveOwn(uri string) {
+func (x *request) serveOwn(uri string) {
 	switch {
 	case x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe":
 		x.s.watchStats(uri, x.msg.Method == "resources/subscribe")
@@ -58,7 +58,7 @@ func (x *exchange) serveOwn(uri string) {
 }
 
 // give answers with one resource.
-func (x *exchange) give(uri, mimeType, text string) {
+func (x *request) give(uri, mimeType, text string) {
 	out := jsonrpc.AppendString([]byte(`{"contents":[{"uri":`), uri)
 	out = jsonrpc.AppendString(append(out, `,"mimeType":`...), mimeType)
 	out = jsonrpc.AppendString(append(out, `,"text":`...), text)
@@ -66,7 +66,7 @@ func (x *exchange) give(uri, mimeType, text string) {
 }
 
 // giveModel answers with what is known of a tool.
-func (x *exchange) giveModel(uri string) {
+func (x *request) giveModel(uri string) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
 	p := x.s.srv.policy.Load()
 	t, l := x.s.configured(name)

@@ -14,7 +14,7 @@ import (
 type ownTool struct {
 	name  string
 	item  []byte // as it is listed
-	serve func(*exchange)
+	serve func(*request)
 }
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
@@ -35,16 +35,16 @@ func ownTools(p *Plans) []*ownTool {
 		runs = `{"readOnlyHint":true,"openWorldHint":true}` // what a step tells third parties of another is confirmed all the same
 	}
 	out := []*ownTool{
-		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), (*exchange).servePlan},
-		{scheduleTool, ownItem(scheduleTool, scheduleDescription, plan.ScheduleSchema(), nil, reads), (*exchange).serveSchedule},
-		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), (*exchange).serveRead},
+		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), (*request).servePlan},
+		{scheduleTool, ownItem(scheduleTool, scheduleDescription, plan.ScheduleSchema(), nil, reads), (*request).serveSchedule},
+		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), (*request).serveRead},
 	}
 	for i := range p.Named {
 		n := &p.Named[i]
 		out = append(out, &ownTool{
 			planPrefix + n.Name,
 			ownItem(planPrefix+n.Name, n.Description, n.inputSchema(), plan.OutputSchema(), runs),
-			func(x *exchange) { x.serveNamed(n) },
+			func(x *request) { x.serveNamed(n) },
 		})
 	}
 	return out
@@ -98,7 +98,7 @@ func (s *session) appendOwn(out []byte, p *policy) []byte {
 }
 
 // ownArguments are the arguments of a call of one of these tools.
-func (x *exchange) ownArguments() ([]byte, error) {
+func (x *request) ownArguments() ([]byte, error) {
 	raw := jsonrpc.Get(x.msg.Params, "arguments")
 	if raw == nil || bytes.Equal(raw, []byte("null")) {
 		return noArguments, nil
@@ -110,7 +110,7 @@ func (x *exchange) ownArguments() ([]byte, error) {
 }
 
 // told answers with a text, or with why there is none.
-func (x *exchange) told(text string, err error) {
+func (x *request) told(text string, err error) {
 	failed := ""
 	if err != nil {
 		text, failed = err.Error(), `,"isError":true`
@@ -121,7 +121,7 @@ func (x *exchange) told(text string, err error) {
 
 // shown answers with what has a structure, and with its text for those who read
 // no other.
-func (x *exchange) shown(structured []byte, blocks [][]byte, failed bool) {
+func (x *request) shown(structured []byte, blocks [][]byte, failed bool) {
 	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), string(structured))
 	out = append(out, '}')
 	for _, b := range blocks {
@@ -135,7 +135,7 @@ func (x *exchange) shown(structured []byte, blocks [][]byte, failed bool) {
 }
 
 // serveSchedule answers a call of mcpschedd_schedule.
-func (x *exchange) serveSchedule() {
+func (x *request) serveSchedule() {
 	raw, err := x.ownArguments()
 	if err != nil {
 		x.told("", err)
@@ -151,7 +151,7 @@ func (x *exchange) serveSchedule() {
 }
 
 // serveRead answers a call of mcpschedd_read_result.
-func (x *exchange) serveRead() {
+func (x *request) serveRead() {
 	raw, err := x.ownArguments()
 	if err != nil {
 		x.told("", err)

@@ -74,7 +74,7 @@ func (w *foresight) joining(ctx context.Context, k call.Key) (joining context.Co
 }
 
 // tired holds against the guesses at a tool that a call waited for one in vain.
-func (x *exchange) tired() {
+func (x *request) tired() {
 	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.entry.came)
 	s.srv.foresight.insist(func(w *foresight) {
 		w.outlookOn(l).forecast.Harm(tool)

@@ -163,7 +163,7 @@ func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *j
 // shelvePlan answers the request with the open questions and puts the plan away
 // under a new single-use handle. It is false if there are none any more, or nobody
 // who would answer them.
-func (x *exchange) shelvePlan(r *planRun) bool {
+func (x *request) shelvePlan(r *planRun) bool {
 	if x.ctx.Err() != nil {
 		return false
 	}
@@ -259,7 +259,7 @@ func (s *session) takePlan(handle string) *planRun {
 
 // resumePlan takes up a plan with the answers its client has fetched, and reports
 // whether the request was about one.
-func (x *exchange) resumePlan(arguments []byte) bool {
+func (x *request) resumePlan(arguments []byte) bool {
 	handle, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "requestState"))
 	if !ok || !x.stateless {
 		return false

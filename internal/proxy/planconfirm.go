@@ -44,7 +44,7 @@ func (r *planRun) confirm() error {
 	if !r.canElicit() {
 		return errors.New(r.unasked(risks))
 	}
-	message, whole := r.request(risks)
+	message, whole := r.confirmation(risks)
 	if !whole {
 		return fmt.Errorf("the plan was not run: what has to be confirmed takes more than %d characters to show, which is more than a user is asked to read; send it in parts", mostShown)
 	}
@@ -139,10 +139,10 @@ func (r *planRun) canElicit() bool {
 // run at all: what is cut off could be what matters.
 const mostShown = 6000
 
-// request is what the user is asked; false if it is not all of it. It shows all that
+// confirmation is what the user is asked; false if it is not all of it. It shows all that
 // the plan itself says of these steps, where what they tell comes from, and what it
 // hands them in place of a result.
-func (r *planRun) request(risks []risk) (message string, whole bool) {
+func (r *planRun) confirmation(risks []risk) (message string, whole bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risks), len(r.plan.Steps))
 	if r.plan.Params != nil {

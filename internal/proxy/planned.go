@@ -19,7 +19,7 @@ import (
 )
 
 // servePlan answers a call of execute_tool_plan.
-func (x *exchange) servePlan() {
+func (x *request) servePlan() {
 	raw, err := x.ownArguments()
 	if err != nil {
 		x.told("", err)
@@ -29,7 +29,7 @@ func (x *exchange) servePlan() {
 }
 
 // serveNamed answers a call of a plan that the operator wrote.
-func (x *exchange) serveNamed(n *NamedPlan) {
+func (x *request) serveNamed(n *NamedPlan) {
 	raw, err := x.ownArguments()
 	if err == nil {
 		if params, fillErr := n.filled(raw); fillErr == nil {
@@ -43,7 +43,7 @@ func (x *exchange) serveNamed(n *NamedPlan) {
 }
 
 // plan checks a plan and runs it, or takes up one that its client has answers for.
-func (x *exchange) plan(arguments, body, params []byte) {
+func (x *request) plan(arguments, body, params []byte) {
 	if x.resumePlan(arguments) {
 		return
 	}
@@ -65,7 +65,7 @@ func (x *exchange) plan(arguments, body, params []byte) {
 // is stateless and is asked something: then that answers with the questions, and
 // the client's next request takes the plan up.
 //
-//	plan ──► run: confirm, plan.Runner ──► call: an exchange for each step
+//	plan ──► run: confirm, plan.Runner ──► call: a request for each step
 //	  │                                       │ ask: nothing goes on without the client
 //	  └─► attend ◄── done ── asking ◄─────────┘
 type planRun struct {
@@ -96,7 +96,7 @@ type planRun struct {
 	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
 
 	mu        sync.Mutex
-	x         *exchange        // the request that is to be answered; nil: its client fetches answers
+	x         *request        // the request that is to be answered; nil: its client fetches answers
 	back      chan struct{}    // closed when it has come back with them
 	calls     int              // so far
 	running   int              // calls under way
@@ -107,7 +107,7 @@ type planRun struct {
 	expiry    *time.Timer      // while the client fetches answers
 }
 
-func (s *session) newPlanRun(x *exchange, p *plan.Plan, arguments, body []byte) *planRun {
+func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
 	r := &planRun{
 		s: s, plan: p, own: x.own, stateless: x.stateless, hop: x.hop,
 		arguments: digest(arguments), body: bytes.Clone(body),
@@ -150,7 +150,7 @@ func (r *planRun) run() {
 
 // attend waits until the plan has ended or cannot go on without its client, and
 // answers the request with what there is.
-func (x *exchange) attend(r *planRun) {
+func (x *request) attend(r *planRun) {
 	for {
 		select {
 		case <-r.done:
@@ -171,7 +171,7 @@ func (x *exchange) attend(r *planRun) {
 
 // finishPlan answers with what became of the plan. If nobody reads the answer, it
 // can be read for a while: the client must be able to learn what was written.
-func (x *exchange) finishPlan(r *planRun) {
+func (x *request) finishPlan(r *planRun) {
 	r.cancel(nil)
 	if r.refuse != nil {
 		x.told("", r.refuse)
@@ -270,7 +270,7 @@ func (r *planRun) item(st *plan.Step, done, of int) {
 
 // progress tells the client that the plan has got further; never that it has got less
 // far, as when another step begins its items.
-func (r *planRun) progress(x *exchange, to float64, what string) {
+func (r *planRun) progress(x *request, to float64, what string) {
 	if to <= r.reached {
 		return
 	}
@@ -280,7 +280,7 @@ func (r *planRun) progress(x *exchange, to float64, what string) {
 }
 
 // current is the request that the plan is served for at this moment; nil: none.
-func (r *planRun) current() *exchange {
+func (r *planRun) current() *request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.x

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// call makes one call of a plan, the way a client's call is made: it is an exchange
+// call makes one call of a plan, the way a client's call is made: it is a request
 // of its own, so that it is judged, stored, limited, counted and learned from as any
 // other.
 func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
@@ -33,7 +33,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	asked := params
 	var last []byte // result that asked for input
 	for range maxRounds {
-		result, doubtful, again := r.exchange(ctx, c.Step, asked, g)
+		result, doubtful, again := r.makeCall(ctx, c.Step, asked, g)
 		doubt = doubt || doubtful
 		if again == nil {
 			result.Doubt = result.Err != "" && doubt
@@ -100,15 +100,15 @@ func (s *session) serverOf(tool string) string {
 	return l.member.known
 }
 
-// exchange makes the call once. again is a result that asks for input.
-func (r *planRun) exchange(ctx context.Context, step *plan.Step, params []byte, g *gate) (result plan.Result, doubt bool, again []byte) {
+// makeCall makes the call once. again is a result that asks for input.
+func (r *planRun) makeCall(ctx context.Context, step *plan.Step, params []byte, g *gate) (result plan.Result, doubt bool, again []byte) {
 	r.mu.Lock()
 	r.calls++
 	key := fmt.Sprintf("plan %d call %d", r.number, r.calls) // no id of a client's looks like that
 	r.mu.Unlock()
 	to := &stepOutlet{r: r}
-	x := &exchange{
-		job: job{s: r.s, method: "tools/call", params: params, step: true, gate: g},
+	x := &request{
+		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: params, step: true, gate: g},
 		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r, makes: step,
 		stateless: r.stateless, hop: r.hop,
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // planOptions are what a plan of this session is checked against.
-func (x *exchange) planOptions(params []byte) plan.Options {
+func (x *request) planOptions(params []byte) plan.Options {
 	p := x.s.srv.policy.Load()
 	known := make(map[string]*plan.Tool) // of one plan
 	return plan.Options{

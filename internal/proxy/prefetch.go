@@ -22,26 +22,26 @@ import (
 const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
 // guessed is a call that nobody has made.
-func guessed(s *session, tool string, arguments []byte) *job {
+func guessed(s *session, tool string, arguments []byte) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, tool)), "arguments", arguments)
-	return &job{s: s, method: "tools/call", tool: tool, params: params}
+	return &upstreamCall{s: s, method: "tools/call", tool: tool, params: params}
 }
 
 // started is a guess that has been begun.
 type started struct {
 	forecast.Guess
-	j     *job
+	j     *upstreamCall
 	ended <-chan struct{} // closed when its answer is there, or will not be
 }
 
 // start begins a guess that was chosen, or says why not. It ends with its session,
 // unless a real call waits for it.
-func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *job, now time.Time) (s started, refused string) {
+func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
 	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g, w.srv.clock)
 	j.number = v.s.next()
-	rec := &guessEntry{job: j}
+	rec := &guessEntry{upstreamCall: j}
 	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{
 		Key: key, Host: j.hostOn(l), P: g.P,
 		Begin: func(ctx context.Context) (func() call.Fate, string) {
@@ -71,7 +71,7 @@ func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *
 }
 
 // event is what the record says of a guess that has been begun.
-func (f *side) event(l *leased, g *forecast.Guess, j *job, now time.Time) events.Event {
+func (f *side) event(l *leased, g *forecast.Guess, j *upstreamCall, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: j.number.Session, Seq: j.number.Seq,
 		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(j.class), Host: j.hostOn(l),
@@ -86,7 +86,7 @@ func (f *side) event(l *leased, g *forecast.Guess, j *job, now time.Time) events
 
 // landed tells of the answer to a guess, on the goroutine that fetched it: what
 // it says may make a further call likely.
-func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *job, answer upstream.Answer, err error) {
+func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *upstreamCall, answer upstream.Answer, err error) {
 	switch {
 	case verdict(answer, err).Limited:
 		w.desk.Harm(j.hostOn(l), v.desk, speculate.RateLimited, 0)
@@ -108,7 +108,7 @@ func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *job, answ
 
 // onward goes on once a guess is back: with what waits for a slot, and what
 // follows from its answer, if that is to be looked at.
-func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *job, result []byte, size int) {
+func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *upstreamCall, result []byte, size int) {
 	now := time.Now()
 	if w.watched[v.s] != v { // its session has ended
 		w.feed(now)
@@ -149,7 +149,7 @@ func goesOn(result []byte) bool {
 // the client only if that makes the same call. It returns at once, and says why
 // if nothing was begun; else landed hears the outcome. The guess lives while ctx
 // does, or while a real call waits for it.
-func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(upstream.Answer, error)) (g *dedup.Guess, why string) {
+func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, landed func(upstream.Answer, error)) (g *dedup.Guess, why string) {
 	if s.srv.limits.MayGuess(j.hostOn(l)) != nil {
 		return nil, "rate_limited"
 	}
@@ -179,20 +179,20 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *job, landed func(u
 // forbids reports whether a call may not be made on a guess, whatever it is worth.
 // It is asked when guesses are chosen, when one is begun, and once more when it has
 // waited for its host, for the rules may have changed.
-func (w *foresight) forbids(p *policy, l *leased, j *job) bool {
+func (w *foresight) forbids(p *policy, l *leased, j *upstreamCall) bool {
 	m := w.srv.model(p, l, j.tool)
 	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || w.isBarred(l, j.tool) ||
 		m.Speculate == nil || !*m.Speculate || m.Volatile != nil && *m.Volatile ||
 		m.Cost.Dollars > p.Enrichment.Dollars && (j.id != 0 || !j.early) || // when it is chosen, what is spent counts too
-		j.early && (p.Enrichment.Mode != "on" && p.Enrichment.Mode != "shadow" || !steady(l, m, &j.judgement)) ||
+		j.early && (p.Enrichment.Mode != "on" && p.Enrichment.Mode != "shadow" || !steady(l, m, &j.callClass)) ||
 		j.early && j.id != 0 && (p.Enrichment.Mode != "on" || m.Disclosure != valuemodel.SameService && !j.free)
 }
 
 // stands reports whether the guess may still be made as it was chosen.
-func (j *job) stands(l *leased) bool {
+func (j *upstreamCall) stands(l *leased) bool {
 	p, w := j.s.srv.policy.Load(), j.s.srv.foresight
-	now := &job{s: j.s, method: j.method, tool: j.tool, params: j.params, id: j.id, early: j.early, free: j.free}
-	now.judgement = now.judgeCall(p, l, j.s.srv.model(p, l, j.tool))
+	now := &upstreamCall{s: j.s, method: j.method, tool: j.tool, params: j.params, id: j.id, early: j.early, free: j.free}
+	now.callClass = now.classifyCall(p, l, j.s.srv.model(p, l, j.tool))
 	return now.query.Key == j.query.Key && !w.forbids(p, l, now)
 }
 
@@ -210,7 +210,7 @@ func joined(f *dedup.Flight) bool {
 
 // guess asks the upstream behind every real call. It takes no turn: nothing may
 // wait for it, and what it could overtake keeps it from being stored.
-func (j *job) guess(ctx context.Context, l *leased, f *dedup.Flight, params []byte) (upstream.Answer, error) {
+func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, params []byte) (upstream.Answer, error) {
 	j.s.mu.Lock()
 	client := j.s.client
 	j.s.mu.Unlock()

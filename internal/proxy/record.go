@@ -105,7 +105,7 @@ func (s *session) next() call.Number {
 }
 
 // enter notes that a tools/call has arrived, on the reader of its session.
-func (x *exchange) enter() {
+func (x *request) enter() {
 	x.number, x.over = x.s.next(), &x.entry.over
 	x.entry.came = time.Now()
 	x.entry.turn = x.s.turns.begin(x.entry.came)
@@ -113,7 +113,7 @@ func (x *exchange) enter() {
 }
 
 // weigh notes what the answer is like, before anything is added to it.
-func (x *exchange) weigh(answer upstream.Answer, err error) {
+func (x *request) weigh(answer upstream.Answer, err error) {
 	if x.entry.came.IsZero() || err != nil || x.asked {
 		return
 	}
@@ -131,7 +131,7 @@ func (x *exchange) weigh(answer upstream.Answer, err error) {
 func sum(result []byte) uint64 { return xxhash.Sum64(result) | 1 }
 
 // record tells the log of a tools/call, once, unless it goes on after this answer.
-func (x *exchange) record(answer upstream.Answer, err error) {
+func (x *request) record(answer upstream.Answer, err error) {
 	if !x.asked {
 		x.tell(answer, err)
 	}
@@ -139,7 +139,7 @@ func (x *exchange) record(answer upstream.Answer, err error) {
 
 // tell tells the log how a tools/call ended, once. A call whose client was asked
 // something on the way is one, from the arrival of the request that began it.
-func (x *exchange) tell(answer upstream.Answer, err error) {
+func (x *request) tell(answer upstream.Answer, err error) {
 	began := cmp.Or(x.began, x)
 	r := &x.entry
 	if r.came.IsZero() || began.entry.over.Swap(true) {
@@ -192,7 +192,7 @@ func elsewhere(n, here call.Number) string {
 
 // argumentsToRecord are the arguments as far as the record may need them: longer ones
 // than a key may have are not kept.
-func (x *exchange) argumentsToRecord() []byte {
+func (x *request) argumentsToRecord() []byte {
 	if x.query.Key.Arguments != "" {
 		return []byte(x.query.Key.Arguments)
 	}
@@ -207,7 +207,7 @@ func (x *exchange) argumentsToRecord() []byte {
 // far as that is known: not the time in which others were there, unless the server
 // works on several at once; then as long as its calls usually take. 0: it was not
 // answered.
-func (j *job) worth(l *leased) time.Duration {
+func (j *upstreamCall) worth(l *leased) time.Duration {
 	took, shared := time.Duration(j.took.Load()), time.Duration(j.shared.Load())
 	if shared <= 0 || took == 0 {
 		return took
@@ -222,7 +222,7 @@ func (j *job) worth(l *leased) time.Duration {
 
 // wentOut counts requests that really went to an upstream. If their call has been told
 // of already, they are told of by themselves.
-func (j *job) wentOut(l *leased, requests int) {
+func (j *upstreamCall) wentOut(l *leased, requests int) {
 	j.sends.Add(int32(requests))
 	if j.over == nil { // of a guess: long before its fate
 		j.tellSent(l, requests)
@@ -232,7 +232,7 @@ func (j *job) wentOut(l *leased, requests int) {
 }
 
 // tellSent tells of requests that are not in the line of their call.
-func (j *job) tellSent(l *leased, n int) {
+func (j *upstreamCall) tellSent(l *leased, n int) {
 	if n > 0 {
 		j.s.srv.events.Add(events.Event{
 			Kind: events.Sent, At: time.Now(), Session: j.number.Session, Seq: j.number.Seq,
@@ -263,7 +263,7 @@ func reasonFor(err error, gone bool) string {
 
 // refusedCall records a tools/call that was answered before anybody was asked: of what no
 // upstream has, or not put as it should be.
-func (x *exchange) refusedCall() {
+func (x *request) refusedCall() {
 	if x.msg.Method != "tools/call" || !x.entry.came.IsZero() {
 		return
 	}
@@ -283,7 +283,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // guessEntry is what the record is going to say of a guess.
 type guessEntry struct {
 	guess  *dedup.Guess
-	job    *job
+	upstreamCall    *upstreamCall
 	landed atomic.Bool // the three are there:
 	failed bool
 	size   int
@@ -323,10 +323,10 @@ func (g *guessEntry) known(e *events.Event) bool {
 		}
 		e.UsedBy, e.BySession = by.Seq, elsewhere(by, call.Number{Session: e.Session})
 	}
-	if sent := g.job.sentAt.Load(); sent != 0 {
+	if sent := g.upstreamCall.sentAt.Load(); sent != 0 {
 		e.At = time.Unix(0, sent)
 	}
-	e.LatencyMS, e.Sent = ms(time.Duration(g.job.took.Load())), int(g.job.sends.Swap(0))
+	e.LatencyMS, e.Sent = ms(time.Duration(g.upstreamCall.took.Load())), int(g.upstreamCall.sends.Swap(0))
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = g.failed, int64(g.size), estimate(g.size), g.sum
 	return true
 }

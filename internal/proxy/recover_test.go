@@ -58,7 +58,7 @@ func TestPanicInPrediction(t *testing.T) {
 		{"(*foresight).answered", true, 1},
 		{"(*foresight).choose", true, 1},
 		{"(*session).prefetch", false, 0}, // refused, and counted so
-		{"(*job).stands", false, 1},
+		{"(*upstreamCall).stands", false, 1},
 		{"(*foresight).onward", true, 1},
 	} {
 		t.Run(tt.in, func(t *testing.T) {

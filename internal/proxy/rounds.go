@@ -33,7 +33,7 @@ func interruptible(method string) bool {
 // fulfil puts the questions of a stateless server's result to a client of the
 // handshake era and makes the call again with the answers, until the result is
 // complete.
-func (x *exchange) fulfil(req *upstream.Request, result []byte) (upstream.Answer, error) {
+func (x *request) fulfil(req *upstream.Request, result []byte) (upstream.Answer, error) {
 	params := req.Params
 	if params == nil {
 		params = []byte("{}")
@@ -62,7 +62,7 @@ func (x *exchange) fulfil(req *upstream.Request, result []byte) (upstream.Answer
 
 // putAll asks the client everything at once and returns the answers as one
 // object, nil if nothing was asked.
-func (x *exchange) putAll(requests []byte) ([]byte, error) {
+func (x *request) putAll(requests []byte) ([]byte, error) {
 	type asked struct {
 		key, result []byte
 		err         *jsonrpc.Error
@@ -130,8 +130,8 @@ const parkedFor = 10 * time.Minute
 
 // parked is a call that goes on upstream while its client fetches answers.
 type parked struct {
-	x      *exchange // the request that stands for it; nil: its client fetches answers
-	began  *exchange // the request that began it
+	x      *request // the request that stands for it; nil: its client fetches answers
+	began  *request // the request that began it
 	of     *planRun  // whose step it is; nil: nobody's
 	lease  *leased
 	method string
@@ -151,9 +151,9 @@ type outcome struct {
 }
 
 // askAcross sends the request to a server of the handshake era on behalf of a
-// stateless client. The call outlives this exchange if the server has
+// stateless client. The call outlives this request if the server has
 // questions.
-func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
+func (x *request) askAcross(req *upstream.Request) (upstream.Answer, error) {
 	call, cancel := context.WithCancelCause(x.s.ctx)
 	p := &parked{
 		lease: x.lease, method: x.msg.Method, target: x.target(),
@@ -175,7 +175,7 @@ func (x *exchange) askAcross(req *upstream.Request) (upstream.Answer, error) {
 		x.lease.SetLevel(x.s.levelAcross(x.lease))
 	}
 	turn := x.turn
-	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the exchange
+	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the request
 	x.s.work.Go(func() {
 		defer turn.Leave()
 		defer x.drop()
@@ -213,7 +213,7 @@ func (p *parked) hear(s *session, method string, params []byte) {
 }
 
 // target is what the request is about, for comparing a later one with it.
-func (x *exchange) target() string {
+func (x *request) target() string {
 	for _, member := range []string{"name", "uri"} {
 		if raw := jsonrpc.Get(x.msg.Params, member); raw != nil {
 			return string(raw)
@@ -224,7 +224,7 @@ func (x *exchange) target() string {
 
 // await waits for the call to end or to ask. With a question it answers the
 // client with what is asked, and parks the call.
-func (x *exchange) await(p *parked) (upstream.Answer, error) {
+func (x *request) await(p *parked) (upstream.Answer, error) {
 	select {
 	case o := <-p.done:
 		x.entry.from = o.from
@@ -241,7 +241,7 @@ func (x *exchange) await(p *parked) (upstream.Answer, error) {
 
 // park keeps the call for the client's next request and returns the result
 // that asks. Questions the client said it cannot answer are refused here.
-func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
+func (x *request) park(p *parked, q *question) (upstream.Answer, error) {
 	for more := true; more; {
 		if needs := capabilityFor(q.method); needs != "" && jsonrpc.Get(x.hop.Capabilities, needs) == nil {
 			q.reply <- reply{err: cannotBeAsked(q.method)}
@@ -267,7 +267,7 @@ func (x *exchange) park(p *parked, q *question) (upstream.Answer, error) {
 
 // shelve puts the call away under a new single-use handle and returns the
 // result that asks its open questions; an error if nobody would answer them.
-func (x *exchange) shelve(p *parked) (upstream.Answer, error) {
+func (x *request) shelve(p *parked) (upstream.Answer, error) {
 	s, handle := x.s, rand.Text()
 	s.mu.Lock()
 	if s.closed || s.deaf() {
@@ -344,7 +344,7 @@ func capabilityFor(method string) string {
 // resume takes up a parked call with the answers its client has fetched, and
 // reports whether x was such a request. A handle that is not ours may be the
 // upstream's own.
-func (x *exchange) resume() bool {
+func (x *request) resume() bool {
 	handle, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "requestState"))
 	if !ok || !x.stateless {
 		return false

@@ -67,11 +67,11 @@ type session struct {
 	level      string // log level the client wants; "" : it did not say
 	version    string // negotiated in a handshake; "" before, and in the stateless era
 	leases     []*leased
-	inflight   map[string]*exchange            // exchange.key → the request being served
+	inflight   map[string]*request            // request.key → the request being served
 	admitted   uint64                          // requests so far; of a pooled session
 	asked      map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
 	asks       int                             // how many requests were made of the client
-	listens    map[string]*listening           // exchange.key of subscriptions/listen → the open stream
+	listens    map[string]*listening           // request.key of subscriptions/listen → the open stream
 	across     map[*parked]struct{}            // calls to servers of the other era that may have questions
 	parked     map[string]*parked              // handle → a call that waits for the client's input
 	plans      map[string]*planRun             // handle → a plan that does
@@ -101,7 +101,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
 		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
 		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
-		inflight: make(map[string]*exchange),
+		inflight: make(map[string]*request),
 		asked:    make(map[string]chan jsonrpc.Message),
 		listens:  make(map[string]*listening),
 		across:   make(map[*parked]struct{}),

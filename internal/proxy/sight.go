@@ -71,7 +71,7 @@ type callSeen struct {
 }
 
 // sight tells of a tools/call that has arrived, on the reader of its session.
-func (x *exchange) sight() {
+func (x *request) sight() {
 	srv := x.s.srv
 	p := srv.policy.Load()
 	if p.Enrichment.off() || x.lease.dull() || x.s.predictionOff.Load() || x.stateless && jsonrpc.Get(x.msg.Params, "requestState") != nil {
@@ -93,7 +93,7 @@ func (x *exchange) sight() {
 		c.arguments = bytes.Clone(raw)
 	}
 	c.id, c.turn, c.seq = srv.foresight.ids.Add(1), x.entry.turn, x.number.Seq
-	x.job.id, x.sighting.at = c.id, now
+	x.upstreamCall.id, x.sighting.at = c.id, now
 	x.sighting.announce = x.announces(p)
 	srv.foresight.tell(len(c.arguments), func(w *foresight) { w.called(&c) })
 }
@@ -116,13 +116,13 @@ type answerSeen struct {
 
 // sightEnd tells of the answer to a call, once. It is copied, as its buffer is
 // given back when it has been written.
-func (x *exchange) sightEnd(answer upstream.Answer, err error, reply chan<- announcement) (told bool) {
-	if x.job.id == 0 || x.sighting.over.Swap(true) {
+func (x *request) sightEnd(answer upstream.Answer, err error, reply chan<- announcement) (told bool) {
+	if x.upstreamCall.id == 0 || x.sighting.over.Swap(true) {
 		return false
 	}
 	w := x.s.srv.foresight
 	h := answerSeen{
-		s: x.s, l: x.lease, id: x.job.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
+		s: x.s, l: x.lease, id: x.upstreamCall.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
 		came: x.sighting.at, took: time.Duration(x.took.Load()), reply: reply,
 		failed: err != nil || !shareable(answer),
 	}

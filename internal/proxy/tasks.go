@@ -18,7 +18,7 @@ type task struct {
 
 // running is what is known of a task.
 type running struct {
-	passage *dedup.Passage // nil: it has come to its end
+	passage *dedup.PendingWrite // nil: it has come to its end
 	nth     int            // of the session's tasks
 }
 
@@ -35,7 +35,7 @@ func (r running) before(q running) bool {
 // questions about it find their way, and holds the passage until its end. It is
 // false if there is none: the client asked for one, or, in the stateless era, the
 // server made one of the call.
-func (j *job) began(l *leased, passage *dedup.Passage, answer upstream.Answer) bool {
+func (j *upstreamCall) began(l *leased, passage *dedup.PendingWrite, answer upstream.Answer) bool {
 	result := answer.Result
 	switch {
 	case result == nil:
@@ -103,7 +103,7 @@ func ended(status []byte) bool {
 }
 
 // noteTask notes what the answer to a question about a task says of it.
-func (x *exchange) noteTask(answer upstream.Answer) {
+func (x *request) noteTask(answer upstream.Answer) {
 	id := jsonrpc.Get(x.msg.Params, "taskId")
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":

@@ -19,7 +19,7 @@ type span struct {
 }
 
 // trace begins the call's span, if anything is traced.
-func (x *exchange) trace() {
+func (x *request) trace() {
 	begin := x.s.srv.policy.Load().Trace
 	if begin == nil {
 		return
@@ -31,7 +31,7 @@ func (x *exchange) trace() {
 }
 
 // traced are the params with the trace context that goes upstream.
-func (x *exchange) traced(params []byte) []byte {
+func (x *request) traced(params []byte) []byte {
 	if x.span.parent == "" {
 		return params
 	}

@@ -91,7 +91,7 @@ type seat struct {
 	dollars   float64       // spent
 
 	flights  map[*made]*dedup.Flight // of calls under way, that they fetch for themselves
-	passages map[*made]*dedup.Passage
+	passages map[*made]*dedup.PendingWrite
 	sent     map[sending]uint64 // when what was not guessed was asked for
 	guesses  map[uint64]*guess  // by the moment at which they were sent
 	flying   []*guess           // those whose call has not returned, in the order in which it will
@@ -110,7 +110,7 @@ func (a *arm) seat(t *table) *seat {
 	s := &seat{
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), desk: a.desk.Session(),
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
-		flights: make(map[*made]*dedup.Flight), passages: make(map[*made]*dedup.Passage),
+		flights: make(map[*made]*dedup.Flight), passages: make(map[*made]*dedup.PendingWrite),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
 		offer: forecast.NewOffer(nil, 0), rooms: make(map[string]room),
 	}

@@ -33,28 +33,28 @@ func TestInTheAir(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		effect call.Effect
-		act    func(p *dedup.Passage)
+		act    func(p *dedup.PendingWrite)
 		air    bool
 	}{
-		{"arrived", changes(local), func(*dedup.Passage) {}, true},
-		{"ended", changes(local), (*dedup.Passage).End, false},
-		{"ended twice", changes(local), func(p *dedup.Passage) { p.End(); p.End() }, false},
-		{"one place named twice", changes(local, local), (*dedup.Passage).End, false},
-		{"in doubt", changes(local), (*dedup.Passage).Doubt, true},
-		{"in doubt for long", changes(local), func(p *dedup.Passage) { p.Doubt(); time.Sleep(writeSettle - 1) }, true},
-		{"in doubt for too long", changes(local), func(p *dedup.Passage) { p.Doubt(); time.Sleep(writeSettle + 1) }, false},
-		{"in doubt, then ended", changes(local), func(p *dedup.Passage) { p.Doubt(); p.End() }, false},
-		{"ended, then in doubt", changes(local), func(p *dedup.Passage) { p.End(); p.Doubt() }, false},
-		{"in doubt again", changes(local), func(p *dedup.Passage) {
+		{"arrived", changes(local), func(*dedup.PendingWrite) {}, true},
+		{"ended", changes(local), (*dedup.PendingWrite).End, false},
+		{"ended twice", changes(local), func(p *dedup.PendingWrite) { p.End(); p.End() }, false},
+		{"one place named twice", changes(local, local), (*dedup.PendingWrite).End, false},
+		{"in doubt", changes(local), (*dedup.PendingWrite).Doubt, true},
+		{"in doubt for long", changes(local), func(p *dedup.PendingWrite) { p.Doubt(); time.Sleep(writeSettle - 1) }, true},
+		{"in doubt for too long", changes(local), func(p *dedup.PendingWrite) { p.Doubt(); time.Sleep(writeSettle + 1) }, false},
+		{"in doubt, then ended", changes(local), func(p *dedup.PendingWrite) { p.Doubt(); p.End() }, false},
+		{"ended, then in doubt", changes(local), func(p *dedup.PendingWrite) { p.End(); p.Doubt() }, false},
+		{"in doubt again", changes(local), func(p *dedup.PendingWrite) {
 			for range 3 {
 				p.Doubt()
 				time.Sleep(writeSettle - 1)
 			}
 		}, true},
-		{"arrived long ago", changes(local), func(*dedup.Passage) { time.Sleep(24 * time.Hour) }, true},
-		{"edge", changes(edge), func(*dedup.Passage) {}, true},
-		{"read", changes(), func(*dedup.Passage) {}, false},
-		{"read in doubt", changes(), (*dedup.Passage).Doubt, false},
+		{"arrived long ago", changes(local), func(*dedup.PendingWrite) { time.Sleep(24 * time.Hour) }, true},
+		{"edge", changes(edge), func(*dedup.PendingWrite) {}, true},
+		{"read", changes(), func(*dedup.PendingWrite) {}, false},
+		{"read in doubt", changes(), (*dedup.PendingWrite).Doubt, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestFetchBesideWrite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t)
-				var p *dedup.Passage
+				var p *dedup.PendingWrite
 				var x *waiting
 				for _, step := range tt.order {
 					switch step {

@@ -6,9 +6,9 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Passage is one call on its way to its upstream, from its arrival until its
+// PendingWrite is one call on its way to its upstream, from its arrival until its
 // outcome is known.
-type Passage struct {
+type PendingWrite struct {
 	store   *Store
 	effect  call.Effect
 	reforms uint64        // how many there had been when it arrived
@@ -20,8 +20,8 @@ type Passage struct {
 // Arrive notes a call that has come in and goes upstream, one that only reads
 // too: rules that come later may say otherwise. Before Arrive returns, what the
 // call may change has changed and is in the air.
-func (s *Store) Arrive(e call.Effect) *Passage {
-	p := &Passage{store: s, effect: e}
+func (s *Store) Arrive(e call.Effect) *PendingWrite {
+	p := &PendingWrite{store: s, effect: e}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.reforms = s.reforms
@@ -48,13 +48,13 @@ func (s *Store) land(m *mark) {
 // End notes that the outcome is known, whatever it is. What the call may change
 // has changed once more and is no longer in the air. A second time it does
 // nothing.
-func (p *Passage) End() {
+func (p *PendingWrite) End() {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()
 	p.endLocked()
 }
 
-func (p *Passage) endLocked() {
+func (p *PendingWrite) endLocked() {
 	if p.over {
 		return
 	}
@@ -75,7 +75,7 @@ func (p *Passage) endLocked() {
 }
 
 // landLocked ends a change.
-func (p *Passage) landLocked() {
+func (p *PendingWrite) landLocked() {
 	s := p.store
 	var settled time.Duration
 	if p.effect.Remote {
@@ -97,7 +97,7 @@ func (s *Store) awakeLocked() time.Duration { return s.clock().Awake(s.start) }
 // Doubt notes that the outcome is not known: the call was cancelled, timed out,
 // lost its connection, or goes on as a task. It stays in the air until End, or
 // until the time for that is over, which starts again with each Doubt.
-func (p *Passage) Doubt() {
+func (p *PendingWrite) Doubt() {
 	s := p.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *Passage) Doubt() {
 
 // expire ends a passage whose time is over. If that has just started again, or the
 // store's clock is behind the timer's, it looks again later.
-func (p *Passage) expire() {
+func (p *PendingWrite) expire() {
 	s := p.store
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// judgement is what a policy says of a request.
-type judgement struct {
+// callClass is what a policy says of a request.
+type callClass struct {
 	effect call.Effect
 	query  dedup.Query      // with an empty scope only the upstream may answer
 	host   string           // whose limits count; "": the upstream's own
@@ -21,11 +21,11 @@ type judgement struct {
 
 // judge says what a request may change, and whether it may be answered by
 // anything but its upstream.
-func (j *job) judge(p *policy, leases []*leased) judgement {
+func (j *upstreamCall) classify(p *policy, leases []*leased) callClass {
 	if j.method == "tools/call" {
-		return j.judgeCall(p, leases[0], j.s.srv.model(p, leases[0], j.tool))
+		return j.classifyCall(p, leases[0], j.s.srv.model(p, leases[0], j.tool))
 	}
-	var out judgement
+	var out callClass
 	if reads(j.method) {
 		return out
 	}
@@ -41,9 +41,9 @@ func (j *job) judge(p *policy, leases []*leased) judgement {
 // one that comes again.
 const longest = 16 << 10
 
-// judgeCall is judge for a tools/call.
-func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
-	out := judgement{host: m.Host, task: jsonrpc.Get(j.params, "task") != nil}
+// classifyCall is judge for a tools/call.
+func (j *upstreamCall) classifyCall(p *policy, l *leased, m *valuemodel.Model) callClass {
+	out := callClass{host: m.Host, task: jsonrpc.Get(j.params, "task") != nil}
 	if !m.Asks() { // a write, whatever its arguments
 		out.effect, out.class = m.Writes(unknown), m.Class
 		return out
@@ -79,7 +79,7 @@ func (j *job) judgeCall(p *policy, l *leased, m *valuemodel.Model) judgement {
 
 // delivered is where what the client is given is noted; nil: it is not given the
 // answer as it is.
-func (j *job) delivered() *dedup.Delivered {
+func (j *upstreamCall) delivered() *dedup.Delivered {
 	if j.step {
 		return nil
 	}
@@ -99,7 +99,7 @@ func namesOf(object []byte) iter.Seq[string] {
 
 // key says which call it is; false if its answers are nobody's, or its arguments
 // not such that an equal call can be told.
-func (j *job) key(l *leased, raw []byte) (call.Key, bool) {
+func (j *upstreamCall) key(l *leased, raw []byte) (call.Key, bool) {
 	scope := j.s.scope
 	if l.member.SharedIdentity && l.Shared() {
 		scope = everyone
@@ -115,7 +115,7 @@ func (j *job) key(l *leased, raw []byte) (call.Key, bool) {
 }
 
 // capabilities are what the server is told that the client can do.
-func (j *job) capabilities() []byte {
+func (j *upstreamCall) capabilities() []byte {
 	if hop, ok := revision.ReadHop(j.params); ok {
 		return hop.Capabilities
 	}

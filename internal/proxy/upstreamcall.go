@@ -14,16 +14,16 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// job is one request for an upstream as the policy sees it: what it may change,
+// upstreamCall is one request for an upstream as the policy sees it: what it may change,
 // and whether anything but the upstream may answer it.
-type job struct {
+type upstreamCall struct {
 	s      *session
 	method string // tools/call, or another
 	tool   string // of a tools/call, as its upstream names it
 	params []byte
 	leases []*leased  // that it was judged for
 	one    [1]*leased // where they stand if they are one
-	judgement
+	callClass
 
 	number call.Number          // in the record; zero: it is not recorded
 	sends  atomic.Int32         // tools/call requests that went upstream, and were not told of yet
@@ -43,34 +43,34 @@ type job struct {
 
 	// passage is taken on arrival and goes with the first sending; a request that
 	// is sent again takes another one.
-	passage atomic.Pointer[dedup.Passage]
+	passage atomic.Pointer[dedup.PendingWrite]
 }
 
 // storable reports whether the answer may be stored or shared, and come from
 // the store or from another call's flight.
-func (j *job) storable() bool { return j.query.Key.Scope != "" }
+func (j *upstreamCall) storable() bool { return j.query.Key.Scope != "" }
 
 // arrive judges the request and notes it with the store: on the reader of its
 // session, before the next message is read.
-func (j *job) arrive(leases []*leased) {
+func (j *upstreamCall) arrive(leases []*leased) {
 	if j.method != "tools/call" && reads(j.method) {
 		return
 	}
 	j.leases = leases
-	var p *dedup.Passage
-	j.judgement, p = j.note(leases)
+	var p *dedup.PendingWrite
+	j.callClass, p = j.note(leases)
 	j.passage.Store(p)
 }
 
 // note judges the request by the policy of the moment and notes it with the
 // store. If the policy has changed meanwhile, it is judged again: either the
 // change has seen the passage, or the passage the change.
-func (j *job) note(leases []*leased) (judgement, *dedup.Passage) {
+func (j *upstreamCall) note(leases []*leased) (callClass, *dedup.PendingWrite) {
 	srv := j.s.srv
 	for {
 		p := srv.policy.Load()
 		said := srv.said.version.Load()
-		judged := j.judge(p, leases)
+		judged := j.classify(p, leases)
 		passage := srv.store.Arrive(judged.effect)
 		if p == srv.policy.Load() && said == srv.said.version.Load() {
 			return judged, passage
@@ -80,7 +80,7 @@ func (j *job) note(leases []*leased) (judgement, *dedup.Passage) {
 }
 
 // take returns the passage that the next sending goes under.
-func (j *job) take(l *leased) *dedup.Passage {
+func (j *upstreamCall) take(l *leased) *dedup.PendingWrite {
 	p := j.passage.Swap(nil)
 	if p != nil && slices.ContainsFunc(j.leases, func(k *leased) bool { return k.Lease == l.Lease }) {
 		return p
@@ -93,7 +93,7 @@ func (j *job) take(l *leased) *dedup.Passage {
 }
 
 // drop ends the passage of a request that was not sent.
-func (j *job) drop() {
+func (j *upstreamCall) drop() {
 	if p := j.passage.Swap(nil); p != nil {
 		p.End()
 	}
@@ -101,7 +101,7 @@ func (j *job) drop() {
 
 // send hands the request to its upstream if nothing has to be waited for, and
 // says whether it did: done then hears the outcome, once.
-func (j *job) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) bool {
+func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) bool {
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = passage.End
 	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
@@ -142,7 +142,7 @@ func answerMayCome(err error) bool {
 }
 
 // sent notes that a tools/call goes to its upstream now.
-func (j *job) sent(l *leased) {
+func (j *upstreamCall) sent(l *leased) {
 	if j.method != "tools/call" {
 		return
 	}
@@ -156,7 +156,7 @@ func (j *job) sent(l *leased) {
 
 // returned notes that the call has come back. How long it took says nothing if it
 // was cut short.
-func (j *job) returned(l *leased, err error) {
+func (j *upstreamCall) returned(l *leased, err error) {
 	if j.method != "tools/call" {
 		return
 	}
@@ -182,7 +182,7 @@ func (j *job) returned(l *leased, err error) {
 
 // blamed holds it against the guesses at a host, if there were any of late, that it
 // refuses a call as one too many.
-func (j *job) blamed(l *leased, v limit.Verdict) {
+func (j *upstreamCall) blamed(l *leased, v limit.Verdict) {
 	if w := j.s.srv.foresight; v.Limited && j.id != 0 && !j.early && w.lately.take(j.hostOn(l)) {
 		w.desk.Harm(j.hostOn(l), nil, speculate.RateLimited, 0)
 	}
@@ -193,7 +193,7 @@ var notSent = limit.Verdict{Failed: true}
 
 // run hands the request to its upstream, within the limits of its host, and
 // waits for the outcome.
-func (j *job) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
+func (j *upstreamCall) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
 	return j.paced(ctx, l, turn, req, func(ctx context.Context) (*limit.Slot, error) {
 		if slot, ok := j.s.srv.limits.TryEnter(req.Host); ok {
 			return slot, nil
@@ -205,7 +205,7 @@ func (j *job) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstr
 
 // paced hands the request to its upstream once enter has found it a slot there,
 // and waits for the outcome.
-func (j *job) paced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter func(context.Context) (*limit.Slot, error)) (upstream.Answer, error) {
+func (j *upstreamCall) paced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter func(context.Context) (*limit.Slot, error)) (upstream.Answer, error) {
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = func() {
 		passage.End()
@@ -268,7 +268,7 @@ func (g *gate) enter(ctx context.Context, enter func(context.Context) (*limit.Sl
 
 // onlyReads reports whether the request changes nothing that another of its session
 // may depend on.
-func (j *job) onlyReads() bool {
+func (j *upstreamCall) onlyReads() bool {
 	if j.method == "tools/call" {
 		return j.class.Reads()
 	}
@@ -276,7 +276,7 @@ func (j *job) onlyReads() bool {
 }
 
 // hostOn is the host whose limits count.
-func (j *job) hostOn(l *leased) string {
+func (j *upstreamCall) hostOn(l *leased) string {
 	if j.host != "" {
 		return j.host
 	}
@@ -285,7 +285,7 @@ func (j *job) hostOn(l *leased) string {
 
 // settle ends a passage with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
-func (j *job) settle(l *leased, passage *dedup.Passage, answer upstream.Answer, err error) {
+func (j *upstreamCall) settle(l *leased, passage *dedup.PendingWrite, answer upstream.Answer, err error) {
 	if j.tool != "" && answer.Requests > 0 {
 		j.wentOut(l, answer.Requests)
 	}
