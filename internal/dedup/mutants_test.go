@@ -19,12 +19,12 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		name: "change at arrival", file: "passage.go",
+		name: "change at arrival", file: "pending.go",
 		old: "		s.depart(s.epochs.at(place)) // the change at arrival\n",
 		new: "		_ = place\n",
 	},
 	{
-		name: "change at the end", file: "passage.go",
+		name: "change at the end", file: "pending.go",
 		old: "	s.epochs.bump(m) // the change at the end\n",
 		new: "",
 	},
@@ -54,7 +54,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "unknown outcome", file: "passage.go",
+		name: "unknown outcome", file: "pending.go",
 		old: "	wait := s.options.WriteSettle\n",
 		new: "	wait := s.options.WriteSettle / 2\n",
 	},

@@ -78,7 +78,7 @@ type Store struct {
 	ids      uint64                         // of the last flight
 	reforms  uint64                         // how often everything was put into the air
 	passages int                            // that have not ended
-	doubtful map[*PendingWrite]struct{}          // those of unknown outcome
+	doubtful map[*PendingWrite]struct{}     // those of unknown outcome
 	closed   bool
 	counts   counts
 }

@@ -35,7 +35,7 @@ type request struct {
 	span  span
 	entry entry      // what the record will say of it
 	asked bool       // its answer was questions: its call goes on, and whichever request brings the answers tells of it
-	began *request  // the request that began the call, where this one brings answers; nil: this one
+	began *request   // the request that began the call, where this one brings answers; nil: this one
 	makes *plan.Step // whose call it is; nil: of no plan
 
 	back     atomic.Bool // its upstream has answered

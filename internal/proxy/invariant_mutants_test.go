@@ -21,11 +21,11 @@ var mutants = []mutant{
 	// The bump alone would not be missed at arrival, for what is in the air is not
 	// served; nor would that be at the same time. Without both, a write does not
 	// show before its end.
-	{"bump at arrival", "dedup/passage.go", []string{
+	{"bump at arrival", "dedup/pending.go", []string{
 		"		s.depart(s.epochs.at(place)) // the change at arrival\n", "		_ = place\n",
 		"		s.land(m)\n", "		s.epochs.bump(m)\n",
 	}},
-	{"bump at the end", "dedup/passage.go", []string{
+	{"bump at the end", "dedup/pending.go", []string{
 		"	s.epochs.bump(m) // the change at the end\n", "",
 	}},
 	{"check when served", "dedup/serve.go", []string{

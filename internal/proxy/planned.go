@@ -96,7 +96,7 @@ type planRun struct {
 	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
 
 	mu        sync.Mutex
-	x         *request        // the request that is to be answered; nil: its client fetches answers
+	x         *request         // the request that is to be answered; nil: its client fetches answers
 	back      chan struct{}    // closed when it has come back with them
 	calls     int              // so far
 	running   int              // calls under way

@@ -109,7 +109,7 @@ func (r *planRun) makeCall(ctx context.Context, step *plan.Step, params []byte, 
 	to := &stepOutlet{r: r}
 	x := &request{
 		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: params, step: true, gate: g},
-		msg: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r, makes: step,
+		msg:          jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r, makes: step,
 		stateless: r.stateless, hop: r.hop,
 	}
 	if err := x.admit(ctx); err != nil {

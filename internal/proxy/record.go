@@ -282,12 +282,12 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // guessEntry is what the record is going to say of a guess.
 type guessEntry struct {
-	guess  *dedup.Guess
-	upstreamCall    *upstreamCall
-	landed atomic.Bool // the three are there:
-	failed bool
-	size   int
-	sum    uint64
+	guess        *dedup.Guess
+	upstreamCall *upstreamCall
+	landed       atomic.Bool // the three are there:
+	failed       bool
+	size         int
+	sum          uint64
 }
 
 // land notes how the fetch of a guess has ended.

@@ -132,7 +132,7 @@ const parkedFor = 10 * time.Minute
 type parked struct {
 	x      *request // the request that stands for it; nil: its client fetches answers
 	began  *request // the request that began it
-	of     *planRun  // whose step it is; nil: nobody's
+	of     *planRun // whose step it is; nil: nobody's
 	lease  *leased
 	method string
 	target string // the tool, prompt or URI: another request may not take it up

@@ -67,7 +67,7 @@ type session struct {
 	level      string // log level the client wants; "" : it did not say
 	version    string // negotiated in a handshake; "" before, and in the stateless era
 	leases     []*leased
-	inflight   map[string]*request            // request.key → the request being served
+	inflight   map[string]*request             // request.key → the request being served
 	admitted   uint64                          // requests so far; of a pooled session
 	asked      map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
 	asks       int                             // how many requests were made of the client

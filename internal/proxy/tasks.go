@@ -19,7 +19,7 @@ type task struct {
 // running is what is known of a task.
 type running struct {
 	passage *dedup.PendingWrite // nil: it has come to its end
-	nth     int            // of the session's tasks
+	nth     int                 // of the session's tasks
 }
 
 // before reports whether r is rather meant than q, of two tasks with one id: one
