@@ -323,7 +323,7 @@ func (x *request) hear(method string, params []byte) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":
-		x.s.heardOfTask(x.lease, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		x.s.tasks.noteStatus(x.lease, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

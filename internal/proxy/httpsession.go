@@ -223,7 +223,7 @@ func (h *httpSession) leave() {
 func (h *httpSession) state(now age.Moment) (idle bool, unused time.Duration, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.idleLocked() && !h.runsTask(), now.Since(h.left), h.over || h.ctx.Err() != nil
+	return h.idleLocked() && !h.tasks.running(), now.Since(h.left), h.over || h.ctx.Err() != nil
 }
 
 // idleLocked reports whether no request and no stream is open. A call that waits

@@ -44,7 +44,7 @@ var mutants = []mutant{
 		"		passage.Doubt()\n", "		passage.End()\n",
 	}},
 	{"task under way", "proxy/tasks.go", []string{
-		"	passage.Doubt()\n	j.s.mu.Lock()\n", "	passage.End()\n	j.s.mu.Lock()\n",
+		"	write.Doubt()\n	t.mu.Lock()\n", "	write.End()\n	t.mu.Lock()\n",
 	}},
 }
 

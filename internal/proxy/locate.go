@@ -66,7 +66,7 @@ func (x *request) candidates() ([]*leased, *jsonrpc.Error) {
 		}
 		return x.s.holders(uri), nil
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-		found := x.s.runners(jsonrpc.Get(x.msg.Params, "taskId"))
+		found := x.s.taskHolders(jsonrpc.Get(x.msg.Params, "taskId"))
 		if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(found) > 1 {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
 		}
@@ -275,24 +275,15 @@ func completing(leases []*leased) []*leased {
 	})
 }
 
-// runners returns who may know a task: who runs it for this session, else everyone with
-// tasks.
-func (s *session) runners(id []byte) []*leased {
-	name, _ := jsonrpc.String(id)
-	var best *leased // two servers may call theirs the same
-	var of running
-	for _, l := range s.current() {
-		s.mu.Lock()
-		r, known := s.tasks[task{l.Instance(), name}]
-		s.mu.Unlock()
-		if known && (best == nil || r.before(of)) {
-			best, of = l, r
-		}
+// taskHolders returns the leases on upstreams that may know a task: the one that runs it for
+// this session, else all that have tasks.
+func (s *session) taskHolders(rawID []byte) []*leased {
+	id, _ := jsonrpc.String(rawID)
+	leases := s.current()
+	if l := s.tasks.runner(leases, id); l != nil {
+		return []*leased{l}
 	}
-	if best != nil {
-		return []*leased{best}
-	}
-	return having(s.current(), "tasks")
+	return having(leases, "tasks")
 }
 
 // listTasks joins the tasks of every upstream that has some.

@@ -49,6 +49,7 @@ type session struct {
 	guessing      guessing
 	others        *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
 	work          sync.WaitGroup // requests being served, and what the session itself started
+	tasks         tasks
 
 	opening   sync.Once
 	ended     chan struct{} // closed when end has done its work
@@ -76,8 +77,6 @@ type session struct {
 	parked     map[string]*parked              // handle → a call that waits for the client's input
 	plans      map[string]*planRun             // handle → a plan that does
 	plansBegun int                             // so far
-	tasks      map[task]running                // task → what it may still change
-	tasksBegun int                             // so far
 	listed     [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
 	told       map[string]*notice              // method → the list_changed sent or due
 	ownWatched []string                        // resources of the proxy's own that it subscribed to
@@ -108,7 +107,6 @@ func (s *Server) newSession(only string, out outlet) *session {
 		parked:   make(map[string]*parked),
 		plans:    make(map[string]*planRun),
 		told:     make(map[string]*notice),
-		tasks:    make(map[task]running),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +252,7 @@ func (s *session) settle(ctx context.Context) {
 // request.
 func (s *session) hear(l *leased, method string, params []byte) {
 	if method == "notifications/tasks/status" || method == "notifications/tasks" {
-		s.heardOfTask(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	switch {
 	case method == "notifications/message" && len(s.guessing.at(l.Instance())) > 0 && !s.asking(l):

@@ -1,105 +1,129 @@
 package proxy
 
 import (
+	"sync"
+
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
 
-// tasksKnown bounds how many tasks a session remembers the upstream of.
-const tasksKnown = 4096
+// maxTasks bounds how many tasks a session remembers the upstream of.
+const maxTasks = 4096
 
-// task names a request that goes on after its answer. Its id is its server's own:
-// another may have the same.
-type task struct {
+// tasks are the tasks of one session: requests that go on after their answer. It owns
+// which upstream runs each of them, and the write that stays pending until its end.
+type tasks struct {
+	mu    sync.Mutex
+	known map[taskKey]taskState
+	begun int // so far
+}
+
+// taskKey names a task. Its id is its server's own: another server may have the same.
+type taskKey struct {
 	instance uint64 // of the upstream
 	id       string
 }
 
-// running is what is known of a task.
-type running struct {
-	passage *dedup.PendingWrite // nil: it has come to its end
-	nth     int                 // of the session's tasks
+// taskState is what is known of a task.
+type taskState struct {
+	write *dedup.PendingWrite // nil: the task has ended
+	nth   int                 // of the session's tasks
 }
 
-// before reports whether r is rather meant than q, of two tasks with one id: one
-// that still runs, and of those the later one.
-func (r running) before(q running) bool {
-	if (r.passage == nil) != (q.passage == nil) {
-		return r.passage != nil
+// preferredTo reports whether a request about a task more likely means r than q, where both
+// have the same id: one that still runs, and of two such the later one.
+func (r taskState) preferredTo(q taskState) bool {
+	if (r.write == nil) != (q.write == nil) {
+		return r.write != nil
 	}
 	return r.nth > q.nth
 }
 
-// began remembers who runs the task that an answer says has begun, so that later
-// questions about it find their way, and holds the passage until its end. It is
-// false if there is none: the client asked for one, or, in the stateless era, the
-// server made one of the call.
-func (j *upstreamCall) began(l *leased, passage *dedup.PendingWrite, answer upstream.Answer) bool {
-	result := answer.Result
-	switch {
-	case result == nil:
-		return false
-	case answer.Stateless && string(jsonrpc.Get(result, "resultType")) == `"task"`:
-	case j.task:
-		result = jsonrpc.Get(result, "task")
-	default:
-		return false
-	}
-	id, ok := jsonrpc.String(jsonrpc.Get(result, "taskId"))
-	if !ok {
-		return false
-	}
+// begin notes that the upstream of a lease runs a task, and keeps its write pending.
+func (t *tasks) begin(l *leased, id string, write *dedup.PendingWrite) {
 	l.TaskStarted()
-	passage.Doubt()
-	j.s.mu.Lock()
-	if len(j.s.tasks) >= tasksKnown {
-		clear(j.s.tasks) // who runs a task can still be found by asking
+	write.Doubt()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= maxTasks {
+		t.known = make(map[taskKey]taskState) // which upstream runs a task can still be found by asking each
 	}
-	j.s.tasksBegun++
-	j.s.tasks[task{l.Instance(), id}] = running{passage, j.s.tasksBegun}
-	j.s.mu.Unlock()
-	return true
+	t.begun++
+	t.known[taskKey{l.Instance(), id}] = taskState{write, t.begun}
 }
 
-// runsTask reports whether a task of the session is not known to have ended.
-func (s *session) runsTask() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.tasks {
-		if r.passage != nil {
+// running reports whether a task is not known to have ended.
+func (t *tasks) running() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, state := range t.known {
+		if state.write != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// heardOfTask notes what a server says of a task: its effect has landed when it
-// has ended, and is to be reckoned with while it goes on.
-func (s *session) heardOfTask(l *leased, id, status []byte) {
-	name, _ := jsonrpc.String(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := task{l.Instance(), name}
-	r := s.tasks[t]
+// runner is the lease, of those given, whose upstream runs a task; nil: none is known to.
+func (t *tasks) runner(leases []*leased, id string) *leased {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var runner *leased // two servers may have given the same id
+	var best taskState
+	for _, l := range leases {
+		state, known := t.known[taskKey{l.Instance(), id}]
+		if known && (runner == nil || state.preferredTo(best)) {
+			runner, best = l, state
+		}
+	}
+	return runner
+}
+
+// noteStatus notes what a server says of a task, by its raw id and status: its effect has
+// landed when it has ended, and may still land while it goes on.
+func (t *tasks) noteStatus(l *leased, rawID, status []byte) {
+	id, _ := jsonrpc.String(rawID)
+	key, ended := taskKey{l.Instance(), id}, endsTask(status)
+	t.mu.Lock()
+	state := t.known[key]
+	if state.write != nil && ended {
+		t.known[key] = taskState{nil, state.nth}
+	}
+	t.mu.Unlock()
 	switch {
-	case r.passage == nil:
-	case ended(status):
-		r.passage.End()
-		s.tasks[t] = running{nil, r.nth}
+	case state.write == nil:
+	case ended:
+		state.write.End()
 	default:
-		r.passage.Doubt()
+		state.write.Doubt()
 		l.TaskStarted()
 	}
 }
 
-// ended reports whether a task of that raw status has come to its end.
-func ended(status []byte) bool {
+// endsTask reports whether a task of that raw status has come to its end.
+func endsTask(status []byte) bool {
 	switch string(status) {
 	case `"completed"`, `"failed"`, `"cancelled"`:
 		return true
 	}
 	return false
+}
+
+// taskBegun is the task that an answer says has begun; false: there is none. The client
+// asked for one, or, in the stateless era, the server made one of the call.
+func taskBegun(answer upstream.Answer, askedFor bool) (id string, ok bool) {
+	result := answer.Result
+	switch {
+	case result == nil:
+		return "", false
+	case answer.Stateless && string(jsonrpc.Get(result, "resultType")) == `"task"`:
+	case askedFor:
+		result = jsonrpc.Get(result, "task")
+	default:
+		return "", false
+	}
+	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
 
 // noteTask notes what the answer to a question about a task says of it.
@@ -108,9 +132,9 @@ func (x *request) noteTask(answer upstream.Answer) {
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
 		if status := jsonrpc.Get(answer.Result, "status"); status != nil {
-			x.s.heardOfTask(x.lease, id, status)
+			x.s.tasks.noteStatus(x.lease, id, status)
 		}
 	case "tasks/result": // answered when it has ended
-		x.s.heardOfTask(x.lease, id, []byte(`"completed"`))
+		x.s.tasks.noteStatus(x.lease, id, []byte(`"completed"`))
 	}
 }

@@ -289,12 +289,16 @@ func (j *upstreamCall) settle(l *leased, passage *dedup.PendingWrite, answer ups
 	if j.tool != "" && answer.Requests > 0 {
 		j.wentOut(l, answer.Requests)
 	}
-	switch {
-	case err != nil && answer.Sent && !answer.Limited:
+	if err != nil && answer.Sent && !answer.Limited {
 		passage.Doubt()
 		j.doubt.Store(true)
-	case err == nil && j.began(l, passage, answer):
-	default:
-		passage.End()
+		return
 	}
+	if err == nil {
+		if id, ok := taskBegun(answer, j.task); ok {
+			j.s.tasks.begin(l, id, passage)
+			return
+		}
+	}
+	passage.End()
 }
