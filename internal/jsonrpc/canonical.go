@@ -261,20 +261,8 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// Unambiguous reports whether every server reads the same members in an object:
-// no name is there twice, whatever the case of its letters. Their values are not
-// looked at.
+// Unambiguous is [Index.Unambiguous] for an object that is asked nothing else.
 func Unambiguous(obj []byte) bool {
-	var few [16][]byte
-	names := few[:0]
-	for m := range Members(obj) {
-		names = append(names, m.Name)
-	}
-	slices.SortFunc(names, compareFolded)
-	for i := 1; i < len(names); i++ {
-		if compareFolded(names[i-1], names[i]) == 0 {
-			return false
-		}
-	}
-	return true
+	x := NewIndex(obj)
+	return x.Unambiguous()
 }

@@ -19,12 +19,7 @@ func Members(obj []byte) iter.Seq[Member] {
 
 func eachMember(obj []byte, yield func(Member) bool) {
 	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
-		m := Member{
-			Name:  p.name(obj),
-			Value: obj[p.value:p.valueEnd:p.valueEnd],
-			Raw:   obj[p.key:p.valueEnd:p.valueEnd],
-		}
-		if !yield(m) {
+		if !yield(p.member(obj)) {
 			return
 		}
 	}
@@ -179,6 +174,14 @@ func memberAfter(obj []byte, i int) (place, bool) {
 	p.valueEnd = skipValue(obj, p.value)
 	p.after = space(obj, p.valueEnd)
 	return p, p.valueEnd > p.value
+}
+
+func (p place) member(obj []byte) Member {
+	return Member{
+		Name:  p.name(obj),
+		Value: obj[p.value:p.valueEnd:p.valueEnd],
+		Raw:   obj[p.key:p.valueEnd:p.valueEnd],
+	}
 }
 
 // name returns the unescaped key.

@@ -13,8 +13,8 @@
 //	}
 //
 // [Members], [Elements], [Get], [Set] and [Delete] work on the parts of a parsed
-// message and trust them to be valid. [Reader] and [Writer] carry messages as
-// lines.
+// message and trust them to be valid; an [Index] answers several questions about
+// one part from a single walk. [Reader] and [Writer] carry messages as lines.
 //
 // It leaves out what messages mean: pairing answers with requests, MCP's methods
 // and revisions, and batches (an array of messages is split with [Elements]).

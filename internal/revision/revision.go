@@ -5,9 +5,12 @@
 //
 // The idea: a message is changed only where its two hops differ, by cutting
 // and joining bytes; what is not named here travels as it came. Everything is
-// a pure function:
+// a pure function. What is asked of the params of one request at several places is
+// asked of [Params], which walks over their bytes once:
 //
-//	params = revision.Params(params, revision.Change{Name: tool, Token: id, Hop: hop})
+//	params := revision.NewParams(m.Params)
+//	hop, stateless := params.Hop()
+//	next := params.Translate(revision.Change{Member: "name", Target: tool, Token: id, Hop: &hop})
 //
 // It knows neither connections nor sessions.
 package revision
@@ -100,24 +103,6 @@ func OfHop(name string) bool {
 
 func hopKey(name []byte) bool { return OfHop(string(name)) }
 
-// ReadHop reads what a request says of its client. ok is false where the
-// request names no protocol version: it belongs to the handshake era.
-func ReadHop(params []byte) (hop Hop, ok bool) {
-	for m := range jsonrpc.Members(jsonrpc.Get(params, "_meta")) {
-		switch string(m.Name) {
-		case keyVersion:
-			hop.Version, ok = jsonrpc.String(m.Value)
-		case keyInfo:
-			hop.Info = json.RawMessage(m.Value)
-		case keyCapabilities:
-			hop.Capabilities = json.RawMessage(m.Value)
-		case keyLogLevel:
-			hop.LogLevel, _ = jsonrpc.String(m.Value)
-		}
-	}
-	return hop, ok
-}
-
 // Subscription returns the raw id of the listen request that a notification
 // belongs to, nil if it names none.
 func Subscription(params []byte) []byte {
@@ -131,11 +116,6 @@ func WithSubscription(params, id []byte) []byte {
 	}
 	meta := jsonrpc.Delete(jsonrpc.Get(params, "_meta"), hopKey)
 	return jsonrpc.Set(params, "_meta", jsonrpc.Set(meta, keySubscription, id))
-}
-
-// Token returns the raw progress token of a request's params, nil if none.
-func Token(params []byte) []byte {
-	return jsonrpc.Get(jsonrpc.Get(params, "_meta"), keyToken)
 }
 
 // ServerInfo returns what the server of a stateless hop says of itself in a

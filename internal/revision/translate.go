@@ -15,18 +15,17 @@ type Change struct {
 	Arguments bool   // an absent or null "arguments" becomes {}
 }
 
-// Params returns params as the next hop wants them. Where nothing differs it
-// returns params itself.
-func Params(params []byte, c Change) []byte {
-	meta := jsonrpc.Get(params, "_meta")
-	if same(params, meta, c) {
-		return params
+// Translate returns the params as the next hop wants them, and the bytes that they
+// were made from where nothing differs.
+func (p *Params) Translate(c Change) []byte {
+	if p.same(c) {
+		return p.Raw()
 	}
-	next := appendMeta(nil, meta, c)
-	out := make([]byte, 0, len(params)+len(next)+len(c.Target)+32)
+	next := appendMeta(nil, &p.Meta, c)
+	out := make([]byte, 0, len(p.Raw())+len(next)+len(c.Target)+32)
 	out = append(out, '{')
 	arguments := !c.Arguments
-	for m := range jsonrpc.Members(params) {
+	for m := range p.All() {
 		switch {
 		case string(m.Name) == "_meta":
 			continue
@@ -52,65 +51,73 @@ func Params(params []byte, c Change) []byte {
 	return closeObject(out)
 }
 
+// Translate is [Params.Translate] for params that are asked nothing else.
+func Translate(params []byte, c Change) []byte {
+	p := NewParams(params)
+	return p.Translate(c)
+}
+
 // same reports whether c changes nothing.
-func same(params, meta []byte, c Change) bool {
+func (p *Params) same(c Change) bool {
 	if c.Hop != nil || c.Token != nil || c.Target != nil {
 		return false
 	}
-	if params == nil {
+	if p.Raw() == nil {
 		return !c.Arguments
 	}
-	for m := range jsonrpc.Members(meta) {
-		if hopKey(m.Name) || string(m.Name) == keyToken {
+	for m := range p.Meta.All() {
+		if ofThisHop(m.Name) {
 			return false
 		}
 	}
-	metas := 0
-	for m := range jsonrpc.Members(params) {
-		if string(m.Name) == "_meta" {
-			metas++ // of two the server might read the other
-		}
-	}
-	if metas > 1 {
-		return false
+	if p.Repeated("_meta") {
+		return false // the server might read the other
 	}
 	if c.Arguments {
-		arguments := jsonrpc.Get(params, "arguments")
+		arguments := p.Get("arguments")
 		return arguments != nil && string(arguments) != "null"
 	}
 	return true
 }
 
+// ofThisHop reports whether a key of a request's _meta is not passed on.
+func ofThisHop(name []byte) bool { return hopKey(name) || string(name) == keyToken }
+
 // appendMeta returns the next hop's _meta, nil if it would be empty.
-func appendMeta(out, meta []byte, c Change) []byte {
+func appendMeta(out []byte, meta *jsonrpc.Index, c Change) []byte {
 	out = append(out, '{')
-	for m := range jsonrpc.Members(meta) {
-		if hopKey(m.Name) || string(m.Name) == keyToken {
-			continue
+	for m := range meta.All() {
+		if !ofThisHop(m.Name) {
+			out = append(append(out, m.Raw...), ',')
 		}
-		out = append(append(out, m.Raw...), ',')
 	}
 	if c.Token != nil {
 		out = appendMember(out, keyToken, c.Token)
 	}
 	if c.Hop != nil {
-		out = appendMember(out, keyVersion, jsonrpc.AppendString(nil, c.Hop.Version))
-		if c.Hop.Info != nil {
-			out = appendMember(out, keyInfo, c.Hop.Info)
-		}
-		capabilities := []byte(c.Hop.Capabilities)
-		if capabilities == nil {
-			capabilities = []byte("{}")
-		}
-		out = appendMember(out, keyCapabilities, capabilities)
-		if c.Hop.LogLevel != "" {
-			out = appendMember(out, keyLogLevel, jsonrpc.AppendString(nil, c.Hop.LogLevel))
-		}
+		out = appendHop(out, c.Hop)
 	}
 	if len(out) == 1 {
 		return nil
 	}
 	return closeObject(out)
+}
+
+// appendHop appends the members that tell a stateless server of its client.
+func appendHop(out []byte, h *Hop) []byte {
+	out = appendMember(out, keyVersion, jsonrpc.AppendString(nil, h.Version))
+	if h.Info != nil {
+		out = appendMember(out, keyInfo, h.Info)
+	}
+	capabilities := []byte(h.Capabilities)
+	if capabilities == nil {
+		capabilities = []byte("{}")
+	}
+	out = appendMember(out, keyCapabilities, capabilities)
+	if h.LogLevel != "" {
+		out = appendMember(out, keyLogLevel, jsonrpc.AppendString(nil, h.LogLevel))
+	}
+	return out
 }
 
 func appendMember(out []byte, name string, value []byte) []byte {

@@ -36,7 +36,7 @@ func TestParams(t *testing.T) {
 			if c.in != "" {
 				in = []byte(c.in)
 			}
-			if diff := cmp.Diff(c.want, string(revision.Params(in, c.change))); diff != "" {
+			if diff := cmp.Diff(c.want, string(revision.Translate(in, c.change))); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -108,7 +108,7 @@ func FuzzParams(f *testing.F) {
 		if hop {
 			change.Hop = &revision.Hop{Version: revision.Latest}
 		}
-		out := revision.Params([]byte(params), change)
+		out := revision.Translate([]byte(params), change)
 		if !json.Valid(out) {
 			t.Fatalf("got %s from %s", out, params)
 		}

@@ -140,5 +140,5 @@ func stripped(params []byte) []byte {
 	if revision.Subscription(params) == nil {
 		return params
 	}
-	return revision.Params(params, revision.Change{})
+	return revision.Translate(params, revision.Change{})
 }

@@ -186,7 +186,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 		hop.Version = version
 		change.Hop = &hop
 	}
-	params := revision.Params(req.Params, change)
+	params := revision.Translate(req.Params, change)
 	if c.http && revision.Stateless(version) {
 		out.header = c.headers(version, req.Method, params)
 	}

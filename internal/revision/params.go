@@ -1,0 +1,54 @@
+package revision
+
+import (
+	"encoding/json"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Params are the params of one request, with their _meta: each an index that is
+// made once and then serves all that is asked of the request.
+type Params struct {
+	jsonrpc.Index               // of the params
+	Meta          jsonrpc.Index // of their _meta; without members if they have none
+}
+
+// NewParams indexes the params of a parsed message; nil are without members.
+func NewParams(raw []byte) Params {
+	p := Params{Index: jsonrpc.NewIndex(raw)}
+	p.Meta = jsonrpc.NewIndex(p.Get("_meta"))
+	return p
+}
+
+// Hop is what the request says of its client. ok is false where it names no
+// protocol version: the request belongs to the handshake era.
+func (p *Params) Hop() (hop Hop, ok bool) {
+	for m := range p.Meta.All() {
+		switch string(m.Name) {
+		case keyVersion:
+			hop.Version, ok = jsonrpc.String(m.Value)
+		case keyInfo:
+			hop.Info = json.RawMessage(m.Value)
+		case keyCapabilities:
+			hop.Capabilities = json.RawMessage(m.Value)
+		case keyLogLevel:
+			hop.LogLevel, _ = jsonrpc.String(m.Value)
+		}
+	}
+	return hop, ok
+}
+
+// Token is the raw progress token of the request, nil if it has none.
+func (p *Params) Token() []byte { return p.Meta.Get(keyToken) }
+
+// ReadHop is [Params.Hop] for params that are asked nothing else.
+func ReadHop(params []byte) (hop Hop, ok bool) {
+	p := NewParams(params)
+	return p.Hop()
+}
+
+// Token is [Params.Token] for params that are asked nothing else.
+func Token(params []byte) []byte {
+	p := NewParams(params)
+	return p.Token()
+}
