@@ -182,7 +182,7 @@ func (x *request) fetch(ctx context.Context, turn upstream.Turn, req *upstream.R
 func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, source, error)) {
 	var own outcome // of the flight that this call began, if it did
 	leads := false
-	joining, patience, tire := x.s.srv.foresight.joining(ctx, x.query.Key)
+	joining, patience, tire := x.s.srv.prefetcher.joining(ctx, x.query.Key)
 	alone := func() {
 		turn := turn.Again()
 		x.s.srv.work.Go(func() {
@@ -207,7 +207,7 @@ func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.
 		case o.Err != nil:
 			done(upstream.Answer{}, source{}, o.Err)
 		case o.How == dedup.Fetched:
-			x.s.srv.foresight.compared(x.lease, x.tool, o.Trial)
+			x.s.srv.prefetcher.compared(x.lease, x.tool, o.Trial)
 			done(x.noted(own.answer, o), source{}, own.err)
 		case o.Alone:
 			alone()

@@ -24,7 +24,7 @@ func LineOf(s *Server, name string) speculate.Line {
 	sessions, _ := s.all()
 	for _, n := range sessions {
 		if l := n.find(name); l != nil {
-			return s.foresight.desk.Serial(l.Instance())
+			return s.prefetcher.desk.Serial(l.Instance())
 		}
 	}
 	return speculate.Unknown
@@ -35,20 +35,20 @@ func LineOf(s *Server, name string) speculate.Line {
 func Kept(s *Server) map[string]int {
 	kept := make(map[string]int)
 	done := make(chan struct{})
-	s.foresight.insist(func(w *foresight) {
+	s.prefetcher.insist(func(w *prefetcher) {
 		defer close(done)
-		kept["watched sessions"] = len(w.watched)
-		for _, v := range w.watched {
-			for _, f := range v.sides {
+		kept["watched sessions"] = len(w.sessions)
+		for _, v := range w.sessions {
+			for _, f := range v.pairs {
 				kept["guesses that wait for a slot"] += f.offer.Open()
 				kept["guesses that follow from guesses"] += len(f.chained)
 			}
 		}
 	})
 	<-done
-	s.foresight.mu.Lock()
-	kept["bytes in the queue"] = s.foresight.bytes
-	s.foresight.mu.Unlock()
+	s.prefetcher.mu.Lock()
+	kept["bytes in the queue"] = s.prefetcher.bytes
+	s.prefetcher.mu.Unlock()
 	sessions, _ := s.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {

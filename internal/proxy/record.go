@@ -66,7 +66,7 @@ func clientName(info []byte) string {
 
 // last has the worker leave a session that has ended, and records its end after what
 // the worker had to say of it.
-func (w *foresight) last(s *session) {
+func (w *prefetcher) last(s *session) {
 	s.mu.Lock()
 	opened := !s.opened.IsZero()
 	s.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *foresight) last(s *session) {
 			w.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recordName})
 		}
 	}
-	if !w.insist(func(w *foresight) {
+	if !w.insist(func(w *prefetcher) {
 		defer end() // whatever becomes of the worker's part
 		w.leave(s)
 	}) {
@@ -212,8 +212,8 @@ func (j *upstreamCall) worth(l *leased) time.Duration {
 	if shared <= 0 || took == 0 {
 		return took
 	}
-	if j.s.srv.foresight.desk.Serial(l.Instance()) == speculate.Parallel {
-		if u, ok := j.s.srv.foresight.usual.Load(target{l.member.known, j.tool}); ok {
+	if j.s.srv.prefetcher.desk.Serial(l.Instance()) == speculate.Parallel {
+		if u, ok := j.s.srv.prefetcher.usual.Load(target{l.member.known, j.tool}); ok {
 			return min(took, u.(forecast.Usual).Latency.P50)
 		}
 	}

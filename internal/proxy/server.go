@@ -94,9 +94,9 @@ type Server struct {
 	work      sync.WaitGroup    // flights, which belong to no session
 	scopes    atomic.Uint64     // sessions so far
 
-	foresight *foresight
-	schemas   *schemas
-	kept      *kept // results of plans, for reading what did not come back
+	prefetcher *prefetcher
+	schemas    *schemas
+	kept       *kept // results of plans, for reading what did not come back
 
 	vocabulary sync.Once // loads the tokenizer for plans
 
@@ -161,7 +161,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	}
 	s.events = events.Open(record)
 	s.events.Reconfigure(record.Full, !o.Unrecorded)
-	s.foresight = newForesight(s, o.Enrichment.slots())
+	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
 	s.schemas, s.kept = newSchemas(o.Log), newKept()
 	s.policy.Store(s.build(o, nil))
 	return s
@@ -265,7 +265,7 @@ func (s *Server) Apply(o Options) {
 	}
 	s.store.Configure(o.Dedup)
 	s.limits.Configure(o.Limits)
-	s.foresight.desk.Configure(o.Enrichment.slots())
+	s.prefetcher.desk.Configure(o.Enrichment.slots())
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
@@ -282,7 +282,7 @@ func (s *Server) Apply(o Options) {
 		session.adopt()
 	}
 	ending.Wait()
-	s.foresight.insist((*foresight).forget)
+	s.prefetcher.insist((*prefetcher).forget)
 }
 
 // all returns the sessions there are.
@@ -298,7 +298,7 @@ func (s *Server) all() (sessions []*session, closed bool) {
 // called again.
 func (s *Server) PrepareStop() {
 	s.stopOnce.Do(func() { close(s.stopFast) })
-	s.foresight.save()
+	s.prefetcher.save()
 	s.events.Flush()
 }
 
@@ -307,9 +307,9 @@ func (s *Server) PrepareStop() {
 func (s *Server) SaveAll() {
 	sessions, _ := s.all()
 	for _, session := range sessions {
-		s.foresight.last(session)
+		s.prefetcher.last(session)
 	}
-	s.foresight.close()
+	s.prefetcher.close()
 	s.events.Close()
 }
 
@@ -331,7 +331,7 @@ func (s *Server) Close() {
 	}
 	s.store.Close()
 	wg.Wait()
-	s.foresight.close() // nothing begins a guess any more
+	s.prefetcher.close() // nothing begins a guess any more
 	s.work.Wait()
 	s.observe(true)
 	s.news.stop()

@@ -338,7 +338,7 @@ func (s *session) end(why error) {
 		}
 	}
 	s.srv.kept.drop(s)
-	s.srv.foresight.last(s) // after all its guesses have met their fate
+	s.srv.prefetcher.last(s) // after all its guesses have met their fate
 	s.srv.mu.Lock()
 	delete(s.srv.sessions, s) // not before: the server's Close waits for what is in it
 	s.srv.mu.Unlock()

@@ -78,7 +78,7 @@ func (s *Server) Latencies(bounds []float64) map[string]telemetry.Histogram {
 // are its own, and may be ahead of the record.
 type Stats struct {
 	Sessions int               `json:"sessions"`
-	Prefetch Foreseen          `json:"prefetch"`
+	Prefetch PrefetchStats     `json:"prefetch"`
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
 
@@ -94,7 +94,7 @@ func (s *Server) Stats() Stats {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
 	out.Unlisted = s.unlisted()
-	out.Prefetch = s.foresight.stats(out.Store.Prefetch)
+	out.Prefetch = s.prefetcher.stats(out.Store.Prefetch)
 	return out
 }
 

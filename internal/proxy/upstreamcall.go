@@ -150,7 +150,7 @@ func (j *upstreamCall) sent(l *leased) {
 	j.sentAt.Store(now.UnixNano())
 	j.stay.Store(j.s.srv.companies.of(l.Instance()).enter(now))
 	if j.id != 0 {
-		j.s.srv.foresight.desk.Began(l.Instance(), j.id, j.tool, j.early, now)
+		j.s.srv.prefetcher.desk.Began(l.Instance(), j.id, j.tool, j.early, now)
 	}
 }
 
@@ -173,7 +173,7 @@ func (j *upstreamCall) returned(l *leased, err error) {
 	if j.id == 0 {
 		return
 	}
-	w := j.s.srv.foresight
+	w := j.s.srv.prefetcher
 	if err != nil {
 		w.desk.Cut(l.Instance(), j.id)
 	}
@@ -183,7 +183,7 @@ func (j *upstreamCall) returned(l *leased, err error) {
 // blamed holds it against the guesses at a host, if there were any of late, that it
 // refuses a call as one too many.
 func (j *upstreamCall) blamed(l *leased, v limit.Verdict) {
-	if w := j.s.srv.foresight; v.Limited && j.id != 0 && !j.early && w.lately.take(j.hostOn(l)) {
+	if w := j.s.srv.prefetcher; v.Limited && j.id != 0 && !j.early && w.lately.take(j.hostOn(l)) {
 		w.desk.Harm(j.hostOn(l), nil, speculate.RateLimited, 0)
 	}
 }

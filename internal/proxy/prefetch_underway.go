@@ -56,11 +56,11 @@ func (s *session) asksForAGuess(l *leased, method string) bool {
 	if len(tools) == 0 || method == "roots/list" {
 		return false
 	}
-	w := s.srv.foresight
+	w := s.srv.prefetcher
 	if s.asking(l) {
 		// It may be about the real call. The store drops the guesses; whose question
 		// it was nobody can say.
-		w.insist(func(w *foresight) { w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0) })
+		w.insist(func(w *prefetcher) { w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0) })
 		return false
 	}
 	for _, tool := range tools {
@@ -117,9 +117,9 @@ func (s *session) asking(l *leased) bool {
 }
 
 // bar sees to it that a tool is never run early again.
-func (w *foresight) bar(s *session, l *leased, tool, why string) {
-	w.insist(func(w *foresight) {
-		o := w.outlookOn(l)
+func (w *prefetcher) bar(s *session, l *leased, tool, why string) {
+	w.insist(func(w *prefetcher) {
+		o := w.upstreamOn(l)
 		o.forecast.Bar(tool, why)
 		w.prove(o, tool)
 		w.keepOne(l.member.known, o) // at once: it must not be lost
@@ -129,13 +129,13 @@ func (w *foresight) bar(s *session, l *leased, tool, why string) {
 }
 
 // hostOf is the host of an upstream's calls in general.
-func (w *foresight) hostOf(l *leased) string {
+func (w *prefetcher) hostOf(l *leased) string {
 	return w.srv.model(w.srv.policy.Load(), l, "").Host
 }
 
 // deskOf is the throttle of a session; nil if it has ended.
-func (w *foresight) deskOf(s *session) *speculate.Session {
-	if v := w.watched[s]; v != nil {
+func (w *prefetcher) deskOf(s *session) *speculate.Session {
+	if v := w.sessions[s]; v != nil {
 		return v.desk
 	}
 	return nil

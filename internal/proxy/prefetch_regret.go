@@ -51,7 +51,7 @@ const (
 )
 
 // begin opens a round for what an answer makes likely.
-func (f *side) begin(now time.Time, after int64, n int, e *Enrichment, maxAge time.Duration) {
+func (f *pairState) begin(now time.Time, after int64, n int, e *Enrichment, maxAge time.Duration) {
 	f.round = nil
 	if n == 0 {
 		return
@@ -61,7 +61,7 @@ func (f *side) begin(now time.Time, after int64, n int, e *Enrichment, maxAge ti
 }
 
 // consider notes what has become of one candidate of the newest round.
-func (f *side) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCall, whole int) {
+func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCall, whole int) {
 	r := f.round
 	if r == nil {
 		return
@@ -106,7 +106,7 @@ func (f *side) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCall, w
 
 // came notes a call: of the rounds that thought of it the one that had it begun, else
 // the newest, is told. It returns who is to hear how long it took.
-func (f *side) came(tool, arguments string, at time.Time) *thought {
+func (f *pairState) came(tool, arguments string, at time.Time) *thought {
 	var best *thought
 	for _, r := range slices.Backward(f.rounds) {
 		for _, t := range r.thoughts {
@@ -126,7 +126,7 @@ func (f *side) came(tool, arguments string, at time.Time) *thought {
 }
 
 // void takes back what a write makes stale.
-func (f *side) void(stale func(tool, arguments string) bool) {
+func (f *pairState) void(stale func(tool, arguments string) bool) {
 	for _, r := range f.rounds {
 		for _, t := range r.thoughts {
 			t.void = t.void || !t.called && stale(t.tool, t.arguments)
@@ -147,7 +147,7 @@ func (r *round) open() time.Time {
 
 // judge records the rounds of which everything is known, the oldest first; all if the
 // session has ended.
-func (f *side) judge(v *watched, now time.Time, all bool) {
+func (f *pairState) judge(v *sessionState, now time.Time, all bool) {
 	n := 0
 	for _, r := range f.rounds {
 		if !all && now.Before(r.open()) && len(f.rounds)-n <= keepRounds {

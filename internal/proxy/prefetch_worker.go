@@ -10,9 +10,9 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// foresight decides which calls to make early. One goroutine does all of it, in
+// prefetcher decides which calls to make early. One goroutine does all of it, in
 // the order in which things were seen; nothing on the path of a call waits for it.
-type foresight struct {
+type prefetcher struct {
 	srv  *Server
 	desk *speculate.Desk
 	ids  atomic.Uint64 // of the calls seen
@@ -30,13 +30,13 @@ type foresight struct {
 	sites   map[string]bool // where in the code they were, for each is logged once
 
 	// The worker's own.
-	of        *session                  // for which it does what it does now; nil: for no one session
-	pardon    time.Duration             // of what it does now: spent waiting for others
-	outlooks  map[string]*outlook       // member.known → what is known of that upstream
-	watched   map[*session]*watched     // sessions that made calls
-	lines     map[string]speculate.Line // member.known → how its last instance works on several calls
-	hungry    []hungry                  // sessions with guesses that lack a slot, in turn
-	displaced int64                     // answers that guesses displaced, as far as that was held against them
+	of        *session                   // for which it does what it does now; nil: for no one session
+	pardon    time.Duration              // of what it does now: spent waiting for others
+	upstreams map[string]*upstreamState  // member.known → what is known of that upstream
+	sessions  map[*session]*sessionState // sessions that made calls
+	lines     map[string]speculate.Line  // member.known → how its last instance works on several calls
+	hungry    []hungry                   // sessions with guesses that lack a slot, in turn
+	displaced int64                      // answers that guesses displaced, as far as that was held against them
 
 	harm map[string]time.Duration // host → what its calls waited for guesses, as far as that was held against them
 
@@ -52,7 +52,7 @@ type foresight struct {
 // sighted is something the worker is told.
 type sighted struct {
 	bytes int // that it holds
-	what  func(*foresight)
+	what  func(*prefetcher)
 }
 
 // Bounds of the queue: what is in it is only worth something while it is fresh.
@@ -90,16 +90,16 @@ type drops struct {
 	Results int64 `json:"results"` // seen, and not read
 }
 
-func newForesight(srv *Server, o speculate.Options) *foresight {
-	return &foresight{
+func newPrefetcher(srv *Server, o speculate.Options) *prefetcher {
+	return &prefetcher{
 		srv: srv, desk: speculate.New(o), wake: make(chan struct{}, 1),
-		outlooks: make(map[string]*outlook), watched: make(map[*session]*watched), harm: make(map[string]time.Duration), lines: make(map[string]speculate.Line),
+		upstreams: make(map[string]*upstreamState), sessions: make(map[*session]*sessionState), harm: make(map[string]time.Duration), lines: make(map[string]speculate.Line),
 	}
 }
 
 // awake reports whether the worker has time for one more call, and counts one that
 // it has not.
-func (w *foresight) awake(now time.Time) bool {
+func (w *prefetcher) awake(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) < mostWaiting && w.effort.any(now) {
@@ -111,7 +111,7 @@ func (w *foresight) awake(now time.Time) bool {
 
 // room reports whether n bytes of an answer may wait to be read, and counts one
 // that may not.
-func (w *foresight) room(n int) bool {
+func (w *prefetcher) room(n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bytes+n <= mostWaitingBytes {
@@ -123,7 +123,7 @@ func (w *foresight) room(n int) bool {
 
 // tell hands the worker something it may leave out, which has so many bytes. It
 // never waits, and says whether the worker will get to it.
-func (w *foresight) tell(bytes int, what func(*foresight)) bool {
+func (w *prefetcher) tell(bytes int, what func(*prefetcher)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) >= 2*mostWaiting { // the answers to those that were seen still find room
@@ -134,7 +134,7 @@ func (w *foresight) tell(bytes int, what func(*foresight)) bool {
 }
 
 // hurry is tell for what somebody waits for.
-func (w *foresight) hurry(bytes int, what func(*foresight)) bool {
+func (w *prefetcher) hurry(bytes int, what func(*prefetcher)) bool {
 	w.mu.Lock()
 	w.urgent = true
 	w.mu.Unlock()
@@ -142,13 +142,13 @@ func (w *foresight) hurry(bytes int, what func(*foresight)) bool {
 }
 
 // insist is tell for what must not be left out; false: the worker has ended.
-func (w *foresight) insist(what func(*foresight)) bool {
+func (w *prefetcher) insist(what func(*prefetcher)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.addLocked(0, what)
 }
 
-func (w *foresight) addLocked(bytes int, what func(*foresight)) bool {
+func (w *prefetcher) addLocked(bytes int, what func(*prefetcher)) bool {
 	if w.ended {
 		return false
 	}
@@ -178,7 +178,7 @@ const (
 
 // await waits until there is something to do and nothing more comes for a moment,
 // or somebody waits for it.
-func (w *foresight) await(keep <-chan time.Time) {
+func (w *prefetcher) await(keep <-chan time.Time) {
 	select {
 	case <-w.wake:
 	case <-keep:
@@ -198,7 +198,7 @@ func (w *foresight) await(keep <-chan time.Time) {
 }
 
 // run is the worker.
-func (w *foresight) run() {
+func (w *prefetcher) run() {
 	defer close(w.done)
 	keep := time.NewTicker(mergeEvery)
 	defer keep.Stop()
@@ -228,13 +228,13 @@ func (w *foresight) run() {
 }
 
 // save keeps what was learned so far, and returns when that is done.
-func (w *foresight) save() {
+func (w *prefetcher) save() {
 	saved := make(chan struct{})
 	w.mu.Lock()
 	done := w.done
 	if done != nil {
 		w.urgent = true
-		w.addLocked(0, func(w *foresight) { // one that has ended keeps all by itself
+		w.addLocked(0, func(w *prefetcher) { // one that has ended keeps all by itself
 			w.keepAll()
 			close(saved)
 		})
@@ -254,7 +254,7 @@ func (w *foresight) save() {
 const lastWait = 10 * time.Second
 
 // close ends the worker once it has seen what is left, and keeps what was learned.
-func (w *foresight) close() {
+func (w *prefetcher) close() {
 	w.mu.Lock()
 	w.ended = true
 	done := w.done
@@ -299,7 +299,7 @@ func (t *tally) decline(why enrich.Reason) {
 }
 
 // learn copies out, once a second at most, what there is to say of an upstream.
-func (t *tally) learn(o *outlook, now time.Time) {
+func (t *tally) learn(o *upstreamState, now time.Time) {
 	if now.Sub(o.told) < time.Second {
 		return
 	}

@@ -52,7 +52,7 @@ func (d *due) left() time.Duration {
 
 // joining is a context for a call that may join a guess: if it does, patience ends
 // it when the guess is overdue. Where none is under way it is ctx itself.
-func (w *foresight) joining(ctx context.Context, k call.Key) (joining context.Context, patience func(), tire context.CancelCauseFunc) {
+func (w *prefetcher) joining(ctx context.Context, k call.Key) (joining context.Context, patience func(), tire context.CancelCauseFunc) {
 	value, ok := w.overdue.Load(k)
 	if !ok {
 		return ctx, func() {}, func(error) {}
@@ -76,8 +76,8 @@ func (w *foresight) joining(ctx context.Context, k call.Key) (joining context.Co
 // tired holds against the guesses at a tool that a call waited for one in vain.
 func (x *request) tired() {
 	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.entry.came)
-	s.srv.foresight.insist(func(w *foresight) {
-		w.outlookOn(l).forecast.Harm(tool)
+	s.srv.prefetcher.insist(func(w *prefetcher) {
+		w.upstreamOn(l).forecast.Harm(tool)
 		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.ForegroundWait, waited)
 	})
 }

@@ -12,18 +12,18 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// watched is a session as the worker sees it.
-type watched struct {
+// sessionState is a session as the worker sees it.
+type sessionState struct {
 	s         *session
 	desk      *speculate.Session
-	sides     map[string]*side   // member.known → what it has with that upstream
-	instances map[uint64]*leased // upstream instances it has called
-	intent    []string           // the latest arguments, which say what the model is after
-	dollars   float64            // what its guesses cost so far
+	pairs     map[string]*pairState // member.known → what it has with that upstream
+	instances map[uint64]*leased    // upstream instances it has called
+	intent    []string              // the latest arguments, which say what the model is after
+	dollars   float64               // what its guesses cost so far
 }
 
-// side is what a session has with one upstream.
-type side struct {
+// pairState is what a session has with one upstream.
+type pairState struct {
 	*forecast.Session
 	at      *leased           // its lease, as of its last call
 	queued  bool              // it waits for a slot
@@ -43,26 +43,26 @@ const (
 
 // watch finds a session, or begins to watch it; nil if it has ended, or something
 // panicked over it.
-func (w *foresight) watch(s *session) *watched {
-	v := w.watched[s]
+func (w *prefetcher) watch(s *session) *sessionState {
+	v := w.sessions[s]
 	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
-		v = &watched{s: s, desk: w.desk.Session(), sides: make(map[string]*side), instances: make(map[uint64]*leased)}
-		w.watched[s] = v
+		v = &sessionState{s: s, desk: w.desk.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
+		w.sessions[s] = v
 		w.srv.observer.named(v.desk.Number(), s.recordName)
 	}
 	return v
 }
 
-// on is the session's side of an upstream.
-func (v *watched) on(o *outlook) *side {
+// on is what the session has with an upstream.
+func (v *sessionState) on(o *upstreamState) *pairState {
 	known := o.at.member.known
-	f := v.sides[known]
+	f := v.pairs[known]
 	if f == nil {
-		f = &side{
+		f = &pairState{
 			Session: o.forecast.Begin(v.s.learnedAs, v.s.delivered == nil), // several clients: none can be told from another
 			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
 		}
-		v.sides[known] = f
+		v.pairs[known] = f
 		o.look()
 	}
 	f.at = o.at
@@ -71,7 +71,7 @@ func (v *watched) on(o *outlook) *side {
 
 // meet notes which instance of an upstream the session calls. How it works on
 // several calls at once is taken to be as it was with the last one.
-func (w *foresight) meet(v *watched, l *leased) {
+func (w *prefetcher) meet(v *sessionState, l *leased) {
 	instance := l.Instance()
 	if v.instances[instance] == nil {
 		w.desk.Presume(instance, w.lines[l.member.known])
@@ -80,7 +80,7 @@ func (w *foresight) meet(v *watched, l *leased) {
 }
 
 // means adds the words of a call's arguments to what the model is after.
-func (v *watched) means(arguments string) {
+func (v *sessionState) means(arguments string) {
 	var said strings.Builder
 	for m := range jsonrpc.Members([]byte(arguments)) {
 		if text, ok := jsonrpc.String(m.Value); ok && said.Len() < intentBytes {
@@ -94,13 +94,13 @@ func (v *watched) means(arguments string) {
 }
 
 // called sees a call that a client made.
-func (w *foresight) called(c *callSeen) {
+func (w *prefetcher) called(c *callSeen) {
 	w.of = c.s
 	v := w.watch(c.s)
 	if v == nil {
 		return
 	}
-	o := w.outlookOn(c.l)
+	o := w.upstreamOn(c.l)
 	o.news = true
 	w.meet(v, c.l)
 	arguments := c.key.Arguments
@@ -123,9 +123,9 @@ func (w *foresight) called(c *callSeen) {
 
 // changed takes back what was foreseen of answers that a write makes stale, of
 // whatever upstream.
-func (w *foresight) changed(v *watched, e call.Effect) {
+func (w *prefetcher) changed(v *sessionState, e call.Effect) {
 	p := w.srv.policy.Load()
-	for _, f := range v.sides {
+	for _, f := range v.pairs {
 		stale := func(tool, arguments string) bool {
 			args := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
 			reads := w.srv.model(p, f.at, tool).Reads(args)
@@ -139,16 +139,16 @@ func (w *foresight) changed(v *watched, e call.Effect) {
 }
 
 // answered sees the answer to a call, and decides what to run early.
-func (w *foresight) answered(h *answerSeen) {
+func (w *prefetcher) answered(h *answerSeen) {
 	if h.reply != nil {
 		defer close(h.reply)
 	}
 	w.of = h.s
-	v := w.watched[h.s]
+	v := w.sessions[h.s]
 	if v == nil {
 		return
 	}
-	o := w.outlookOn(h.l)
+	o := w.upstreamOn(h.l)
 	r := read(h.result, h.size)
 	r.ID, r.Failed = h.id, h.failed
 	if h.took > 0 && !h.failed { // what was served, or cut short, took as long as no call does
@@ -173,7 +173,7 @@ func (w *foresight) answered(h *answerSeen) {
 }
 
 // foresee thinks of what comes next, and begins what is worth it.
-func (w *foresight) foresee(v *watched, o *outlook, f *side, after int64) []started {
+func (w *prefetcher) foresee(v *sessionState, o *upstreamState, f *pairState, after int64) []started {
 	now, instance := time.Now(), o.at.Instance()
 	e := &w.srv.policy.Load().Enrichment
 	guesses := f.Guesses(now)
@@ -200,21 +200,21 @@ func read(result []byte, size int) forecast.Result {
 }
 
 // leave forgets a session that has ended.
-func (w *foresight) leave(s *session) {
+func (w *prefetcher) leave(s *session) {
 	w.of = s
-	v := w.watched[s]
+	v := w.sessions[s]
 	if v == nil {
 		return
 	}
 	v.desk.Review(time.Now())
 	v.desk.End()
-	for known, f := range v.sides {
+	for known, f := range v.pairs {
 		for range f.offer.Open() {
 			w.tally.decline(enrich.Cap)
 		}
 		f.judge(v, time.Now(), true)
 		f.End()
-		if o := w.outlooks[known]; o != nil && time.Since(o.kept) > keepAtMost {
+		if o := w.upstreams[known]; o != nil && time.Since(o.kept) > keepAtMost {
 			w.keepOne(known, o)
 		}
 	}
@@ -222,8 +222,8 @@ func (w *foresight) leave(s *session) {
 }
 
 // unwatch takes from a session all that it holds.
-func (w *foresight) unwatch(v *watched) {
-	delete(w.watched, v.s)
+func (w *prefetcher) unwatch(v *sessionState) {
+	delete(w.sessions, v.s)
 	v.desk.End()
 	for instance, l := range v.instances {
 		w.lines[l.member.known] = w.desk.Serial(instance)

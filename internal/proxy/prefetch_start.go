@@ -36,7 +36,7 @@ type started struct {
 
 // start begins a guess that was chosen, or says why not. It ends with its session,
 // unless a real call waits for it.
-func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
+func (w *prefetcher) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
 	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g, w.srv.clock)
@@ -71,7 +71,7 @@ func (w *foresight) start(v *watched, o *outlook, f *side, g forecast.Guess, j *
 }
 
 // event is what the record says of a guess that has been begun.
-func (f *side) event(l *leased, g *forecast.Guess, j *upstreamCall, now time.Time) events.Event {
+func (f *pairState) event(l *leased, g *forecast.Guess, j *upstreamCall, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: j.number.Session, Seq: j.number.Seq,
 		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(j.class), Host: j.hostOn(l),
@@ -86,7 +86,7 @@ func (f *side) event(l *leased, g *forecast.Guess, j *upstreamCall, now time.Tim
 
 // landed tells of the answer to a guess, on the goroutine that fetched it: what
 // it says may make a further call likely.
-func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *upstreamCall, answer upstream.Answer, err error) {
+func (w *prefetcher) landed(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, answer upstream.Answer, err error) {
 	switch {
 	case verdict(answer, err).Limited:
 		w.desk.Harm(j.hostOn(l), v.desk, speculate.RateLimited, 0)
@@ -103,19 +103,19 @@ func (w *foresight) landed(v *watched, l *leased, g forecast.Guess, j *upstreamC
 	if n := min(size, mostRead); g.Depth == 0 && err == nil && shareable(answer) && w.room(n) {
 		result = bytes.Clone(answer.Result[:n])
 	}
-	w.tell(len(result), func(w *foresight) { w.onward(v, l, g, j, result, size) })
+	w.tell(len(result), func(w *prefetcher) { w.onward(v, l, g, j, result, size) })
 }
 
 // onward goes on once a guess is back: with what waits for a slot, and what
 // follows from its answer, if that is to be looked at.
-func (w *foresight) onward(v *watched, l *leased, g forecast.Guess, j *upstreamCall, result []byte, size int) {
+func (w *prefetcher) onward(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, result []byte, size int) {
 	now := time.Now()
-	if w.watched[v.s] != v { // its session has ended
+	if w.sessions[v.s] != v { // its session has ended
 		w.feed(now)
 		return
 	}
 	w.of = v.s
-	o := w.outlookOn(l)
+	o := w.upstreamOn(l)
 	f := v.on(o)
 	delete(f.chained, j.query.Key)
 	if result != nil {
@@ -159,18 +159,18 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, land
 			j.drop()
 		}
 	}()
-	if s.srv.foresight.forbids(s.srv.policy.Load(), l, j) {
+	if s.srv.prefetcher.forbids(s.srv.policy.Load(), l, j) {
 		return nil, "not_speculatable"
 	}
 	g, why = s.srv.store.Prefetch(ctx, j.query, func(ctx context.Context, f *dedup.Flight) {
 		if j.due != nil {
-			s.srv.foresight.overdue.Store(j.query.Key, j.due)
+			s.srv.prefetcher.overdue.Store(j.query.Key, j.due)
 		}
 		s.srv.work.Go(func() {
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
 			f.Worth(j.worth(l))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			s.srv.foresight.recovering(func() { landed(answer, err) })
+			s.srv.prefetcher.recovering(func() { landed(answer, err) })
 		})
 	})
 	return g, why
@@ -179,7 +179,7 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, land
 // forbids reports whether a call may not be made on a guess, whatever it is worth.
 // It is asked when guesses are chosen, when one is begun, and once more when it has
 // waited for its host, for the rules may have changed.
-func (w *foresight) forbids(p *policy, l *leased, j *upstreamCall) bool {
+func (w *prefetcher) forbids(p *policy, l *leased, j *upstreamCall) bool {
 	m := w.srv.model(p, l, j.tool)
 	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || w.isBarred(l, j.tool) ||
 		m.Speculate == nil || !*m.Speculate || m.Volatile != nil && *m.Volatile ||
@@ -190,7 +190,7 @@ func (w *foresight) forbids(p *policy, l *leased, j *upstreamCall) bool {
 
 // stands reports whether the guess may still be made as it was chosen.
 func (j *upstreamCall) stands(l *leased) bool {
-	p, w := j.s.srv.policy.Load(), j.s.srv.foresight
+	p, w := j.s.srv.policy.Load(), j.s.srv.prefetcher
 	now := &upstreamCall{s: j.s, method: j.method, tool: j.tool, params: j.params, id: j.id, early: j.early, free: j.free}
 	now.callClass = now.classifyCall(p, l, j.s.srv.model(p, l, j.tool))
 	return now.query.Key == j.query.Key && !w.forbids(p, l, now)
@@ -214,7 +214,7 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 	j.s.mu.Lock()
 	client := j.s.client
 	j.s.mu.Unlock()
-	w := j.s.srv.foresight
+	w := j.s.srv.prefetcher
 	j.late = j.s.guessing.begin(l.Instance(), j.tool)
 	req := &upstream.Request{
 		Method: "tools/call", Params: params, Token: true, Alone: true, Timeout: l.member.Timeout, Notify: f.Notify, Sent: f.Sent,

@@ -15,8 +15,8 @@ import (
 // and returns what is to be stored instead; other processes wait meanwhile.
 type Learned func(merge func(stored []byte) ([]byte, error)) error
 
-// outlook is what is known of the calls to one upstream. The worker owns it.
-type outlook struct {
+// upstreamState is what is known of the calls to one upstream. The worker owns it.
+type upstreamState struct {
 	srv      *Server
 	forecast *forecast.Forecast
 	made     Enrichment // it was made under
@@ -28,27 +28,27 @@ type outlook struct {
 	at       *leased   // the lease of the session that is looked at
 }
 
-// outlookOn returns what is known of an upstream, read from where it is kept when
+// upstreamOn returns what is known of an upstream, read from where it is kept when
 // it is first needed.
-func (w *foresight) outlookOn(l *leased) *outlook {
+func (w *prefetcher) upstreamOn(l *leased) *upstreamState {
 	p := w.srv.policy.Load()
-	o := w.outlooks[l.member.known]
+	o := w.upstreams[l.member.known]
 	if o != nil && o.made == p.Enrichment && o.maxAge == p.MaxAge {
 		o.at = l
 		return o
 	}
 	old := o
-	o = &outlook{srv: w.srv, made: p.Enrichment, maxAge: p.MaxAge, keep: l.member.Learned, at: l}
+	o = &upstreamState{srv: w.srv, made: p.Enrichment, maxAge: p.MaxAge, keep: l.member.Learned, at: l}
 	o.forecast = forecast.New(forecast.Options{
 		Tool: o.tool, Learn: p.Enrichment.Learn, ShadowLabels: p.Enrichment.ShadowLabels, MaxAge: p.MaxAge,
 	})
 	if old != nil { // its rules have changed; sessions begin anew under the next ones
-		for _, v := range w.watched {
-			delete(v.sides, l.member.known)
+		for _, v := range w.sessions {
+			delete(v.pairs, l.member.known)
 		}
 		w.recovering(func() { w.handDown(l.member.known, old, o) })
 	}
-	w.outlooks[l.member.known] = o
+	w.upstreams[l.member.known] = o
 	if p.Enrichment.Delivery == "inline" {
 		w.srv.work.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
 	}
@@ -62,7 +62,7 @@ func (w *foresight) outlookOn(l *leased) *outlook {
 
 // publish lets those who plan know what was learned of a tool's calls. What the
 // forecast has no room for is not known here either.
-func (w *foresight) publish(o *outlook, tool string) {
+func (w *prefetcher) publish(o *upstreamState, tool string) {
 	if u := o.forecast.Usual(tool); u.Latency.P50 > 0 {
 		w.usual.Store(target{o.at.member.known, tool}, u)
 	}
@@ -70,7 +70,7 @@ func (w *foresight) publish(o *outlook, tool string) {
 
 // handDown hands on what was learned under other rules: by where it is kept, or, if
 // it is not, by itself.
-func (w *foresight) handDown(name string, old, next *outlook) {
+func (w *prefetcher) handDown(name string, old, next *upstreamState) {
 	if old.keep != nil {
 		w.keepOne(name, old)
 		return
@@ -85,7 +85,7 @@ func (w *foresight) handDown(name string, old, next *outlook) {
 }
 
 // tool is what is known of a tool at this moment.
-func (o *outlook) tool(name string) forecast.Tool {
+func (o *upstreamState) tool(name string) forecast.Tool {
 	offer := o.at.Offer()
 	if offer == nil {
 		return forecast.Tool{}
@@ -104,7 +104,7 @@ func (o *outlook) tool(name string) forecast.Tool {
 
 // look says whether the upstream offers anything that may be run early, and has
 // its calls left alone from now on if it does not.
-func (o *outlook) look() {
+func (o *upstreamState) look() {
 	offer := o.at.Offer()
 	if offer == nil {
 		return
@@ -124,15 +124,15 @@ func (o *outlook) look() {
 const keepAtMost = 30 * time.Second
 
 // forget drops what is known of upstreams that are there no more.
-func (w *foresight) forget() {
+func (w *prefetcher) forget() {
 	p := w.srv.policy.Load()
 	gone := func(known string) bool {
 		return !slices.ContainsFunc(p.members, func(m *member) bool { return m.known == known })
 	}
-	for known, o := range w.outlooks {
+	for known, o := range w.upstreams {
 		if gone(known) {
 			w.keepOne(known, o)
-			delete(w.outlooks, known)
+			delete(w.upstreams, known)
 			delete(w.lines, known)
 			continue
 		}
@@ -151,8 +151,8 @@ func (w *foresight) forget() {
 }
 
 // keepAll keeps what was learned of every upstream.
-func (w *foresight) keepAll() {
-	for name, o := range w.outlooks {
+func (w *prefetcher) keepAll() {
+	for name, o := range w.upstreams {
 		if o.news {
 			w.keepOne(name, o)
 		}
@@ -161,7 +161,7 @@ func (w *foresight) keepAll() {
 
 // keepOne joins what was learned with what is stored, which other processes may
 // have added to. What cannot be read or written is no reason to stop learning.
-func (w *foresight) keepOne(name string, o *outlook) {
+func (w *prefetcher) keepOne(name string, o *upstreamState) {
 	o.news, o.kept = false, time.Now()
 	if o.keep == nil {
 		return

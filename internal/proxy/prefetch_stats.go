@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Foreseen is what came of running calls early.
-type Foreseen struct {
+// PrefetchStats is what came of running calls early.
+type PrefetchStats struct {
 	Candidates int64                   `json:"candidates"`
 	Declined   map[enrich.Reason]int64 `json:"declined"` // by reason
 	dedup.PrefetchStats
@@ -23,8 +23,8 @@ type Foreseen struct {
 	Learned map[string]forecast.Stats `json:"learned"` // by upstream
 }
 
-func (w *foresight) stats(p dedup.PrefetchStats) Foreseen {
-	out := Foreseen{PrefetchStats: p, Desk: w.desk.Stats(), Learned: make(map[string]forecast.Stats)}
+func (w *prefetcher) stats(p dedup.PrefetchStats) PrefetchStats {
+	out := PrefetchStats{PrefetchStats: p, Desk: w.desk.Stats(), Learned: make(map[string]forecast.Stats)}
 	w.tally.mu.Lock()
 	out.Candidates, out.Declined = w.tally.candidates, maps.Clone(w.tally.declined)
 	maps.Copy(out.Learned, w.tally.learned)

@@ -14,20 +14,20 @@ import (
 // runTask does one thing that the worker was told of. If that panics, the session it
 // was done for is not looked at any more: what is known of it may be half of what it
 // should be.
-func (w *foresight) runTask(what func(*foresight)) {
+func (w *prefetcher) runTask(what func(*prefetcher)) {
 	defer func() { w.of = nil }()
 	if w.recovering(func() { what(w) }) || w.of == nil {
 		return
 	}
 	w.of.predictionOff.Store(true)
-	if v := w.watched[w.of]; v != nil {
+	if v := w.sessions[w.of]; v != nil {
 		w.recovering(func() { w.unwatch(v) })
 	}
 }
 
 // recovering does something that is optional, on any goroutine, and reports whether it
 // came to its end.
-func (w *foresight) recovering(what func()) (ok bool) {
+func (w *prefetcher) recovering(what func()) (ok bool) {
 	defer func() {
 		if !ok {
 			w.recordPanic(recover())
@@ -38,7 +38,7 @@ func (w *foresight) recovering(what func()) (ok bool) {
 }
 
 // recordPanic notes a panic, on the goroutine and the stack that it happened on.
-func (w *foresight) recordPanic(why any) {
+func (w *prefetcher) recordPanic(why any) {
 	site := panicSite()
 	w.mu.Lock()
 	w.panics++

@@ -78,7 +78,7 @@ func (x *request) sight() {
 		return // the last: it goes on with a call that was seen
 	}
 	now := time.Now()
-	if !srv.foresight.awake(now) {
+	if !srv.prefetcher.awake(now) {
 		return
 	}
 	c := callSeen{
@@ -92,10 +92,10 @@ func (x *request) sight() {
 		}
 		c.arguments = bytes.Clone(raw)
 	}
-	c.id, c.turn, c.seq = srv.foresight.ids.Add(1), x.entry.turn, x.number.Seq
+	c.id, c.turn, c.seq = srv.prefetcher.ids.Add(1), x.entry.turn, x.number.Seq
 	x.upstreamCall.id, x.sighting.at = c.id, now
 	x.sighting.announce = x.announces(p)
-	srv.foresight.tell(len(c.arguments), func(w *foresight) { w.called(&c) })
+	srv.prefetcher.tell(len(c.arguments), func(w *prefetcher) { w.called(&c) })
 }
 
 // answerSeen is an answer as the worker is told of it.
@@ -120,7 +120,7 @@ func (x *request) sightEnd(answer upstream.Answer, err error, reply chan<- annou
 	if x.upstreamCall.id == 0 || x.sighting.over.Swap(true) {
 		return false
 	}
-	w := x.s.srv.foresight
+	w := x.s.srv.prefetcher
 	h := answerSeen{
 		s: x.s, l: x.lease, id: x.upstreamCall.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
 		came: x.sighting.at, took: time.Duration(x.took.Load()), reply: reply,
@@ -133,7 +133,7 @@ func (x *request) sightEnd(answer upstream.Answer, err error, reply chan<- annou
 	if reply != nil {
 		tell = w.hurry
 	}
-	return tell(len(h.result), func(w *foresight) { w.answered(&h) })
+	return tell(len(h.result), func(w *prefetcher) { w.answered(&h) })
 }
 
 // dull reports whether the upstream is known to offer nothing that may ever be

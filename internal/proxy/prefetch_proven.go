@@ -30,14 +30,14 @@ func alike(a, b []byte) bool {
 
 // isProven reports whether enough comparisons agreed. It may be asked on any
 // goroutine.
-func (w *foresight) isProven(l *leased, tool string) bool {
+func (w *prefetcher) isProven(l *leased, tool string) bool {
 	_, ok := w.proven.Load(target{l.member.known, tool})
 	return ok
 }
 
 // isBarred reports whether a tool is never run early. It may be asked on any
 // goroutine.
-func (w *foresight) isBarred(l *leased, tool string) bool {
+func (w *prefetcher) isBarred(l *leased, tool string) bool {
 	t := target{l.member.known, tool}
 	_, barred := w.barred.Load(t)
 	_, deadly := w.deadly.Load(t)
@@ -46,12 +46,12 @@ func (w *foresight) isBarred(l *leased, tool string) bool {
 
 // compared takes note of a comparison, also of a call that was not looked at
 // otherwise: it may be what gives a tool away.
-func (w *foresight) compared(l *leased, tool string, t dedup.Trial) {
+func (w *prefetcher) compared(l *leased, tool string, t dedup.Trial) {
 	if t == dedup.NotTried {
 		return
 	}
-	w.insist(func(w *foresight) {
-		o := w.outlookOn(l)
+	w.insist(func(w *prefetcher) {
+		o := w.upstreamOn(l)
 		o.forecast.Trial(tool, t == dedup.Same)
 		o.news = true
 		w.prove(o, tool)
@@ -63,7 +63,7 @@ func (w *foresight) compared(l *leased, tool string, t dedup.Trial) {
 }
 
 // prove says for all goroutines what is known of a tool.
-func (w *foresight) prove(o *outlook, tool string) {
+func (w *prefetcher) prove(o *upstreamState, tool string) {
 	t := target{o.at.member.known, tool}
 	if o.forecast.Barred(tool) != "" {
 		w.barred.Store(t, true)
@@ -79,7 +79,7 @@ func (w *foresight) prove(o *outlook, tool string) {
 
 // proveAll does so for every tool of an upstream, when what was learned of it has
 // been read.
-func (w *foresight) proveAll(o *outlook) {
+func (w *prefetcher) proveAll(o *upstreamState) {
 	offer := o.at.Offer()
 	if offer == nil {
 		return

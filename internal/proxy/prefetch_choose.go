@@ -12,22 +12,22 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// hungry is a session's side of an upstream where guesses wait for a slot.
+// hungry is a session with an upstream where guesses wait for a slot.
 type hungry struct {
-	v *watched
-	f *side
+	v *sessionState
+	f *pairState
 }
 
 // feed gives a slot that has become free to the next session that waits for one.
-func (w *foresight) feed(now time.Time) {
+func (w *prefetcher) feed(now time.Time) {
 	for range min(len(w.hungry), mostFed) {
 		next := w.hungry[0]
 		w.hungry = w.hungry[1:]
 		next.f.queued = false
-		if w.watched[next.v.s] != next.v || next.f.offer.Open() == 0 {
+		if w.sessions[next.v.s] != next.v || next.f.offer.Open() == 0 {
 			continue
 		}
-		if begun := w.choose(next.v, w.outlookOn(next.f.at), next.f, now); len(begun) > 0 {
+		if begun := w.choose(next.v, w.upstreamOn(next.f.at), next.f, now); len(begun) > 0 {
 			return
 		}
 	}
@@ -37,7 +37,7 @@ func (w *foresight) feed(now time.Time) {
 const mostFed = 8
 
 // lineUp has what lacks a slot wait for one.
-func (w *foresight) lineUp(v *watched, f *side) {
+func (w *prefetcher) lineUp(v *sessionState, f *pairState) {
 	if f.offer.Open() > 0 && !f.queued {
 		f.queued = true
 		w.hungry = append(w.hungry, hungry{v, f})
@@ -49,7 +49,7 @@ type exact struct{ tool, arguments string }
 
 // choose picks from what the last answer made likely, and begins it. What only
 // lacks a slot waits in the offer until a guess comes back.
-func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []started {
+func (w *prefetcher) choose(v *sessionState, o *upstreamState, f *pairState, now time.Time) []started {
 	w.of = v.s
 	p := w.srv.policy.Load()
 	if p.Enrichment.off() {
@@ -99,7 +99,7 @@ func (w *foresight) choose(v *watched, o *outlook, f *side, now time.Time) []sta
 }
 
 // world is what stands in the way of one guess, beyond what was foreseen.
-func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
+func (w *prefetcher) world(v *sessionState, o *upstreamState, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
 	p := w.srv.policy.Load()
 	m := w.srv.model(p, o.at, g.Tool)
 	j := guessed(v.s, g.Tool, []byte(g.Arguments))
@@ -141,7 +141,7 @@ func (w *foresight) world(v *watched, o *outlook, g *forecast.Guess, jobs map[ex
 // inTheWay reports whether the guess may still be under way when the next call comes
 // to an upstream that works on one at a time. A process may do so for all that is
 // known; who serves HTTP hardly does.
-func (w *foresight) inTheWay(o *outlook, g *forecast.Guess) bool {
+func (w *prefetcher) inTheWay(o *upstreamState, g *forecast.Guess) bool {
 	switch w.desk.Serial(o.at.Instance()) {
 	case speculate.Parallel:
 		return false
@@ -164,7 +164,7 @@ func steady(l *leased, m *valuemodel.Model, j *callClass) bool {
 
 // blame holds against a session's guesses what they did to others since it was
 // last looked.
-func (w *foresight) blame(v *watched, host string) {
+func (w *prefetcher) blame(v *sessionState, host string) {
 	if displaced := w.srv.store.Stats().Prefetch.Displaced; displaced > w.displaced {
 		w.displaced = displaced
 		w.desk.Harm(host, v.desk, speculate.Eviction, 0)
