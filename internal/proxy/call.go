@@ -385,5 +385,5 @@ func (x *request) failed(err error) {
 // question puts a server's question, asked while it works on this request, to
 // the client on the request's own stream.
 func (x *request) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	return x.s.put(ctx, x.to, method, params)
+	return x.s.questions.ask(ctx, x.to, method, params)
 }

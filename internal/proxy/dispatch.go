@@ -63,7 +63,7 @@ func (w withdrawn) Error() string {
 func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (serve func()) {
 	switch {
 	case m.IsResponse():
-		s.answered(m)
+		s.questions.answered(m)
 		return nil
 	case m.IsNotification():
 		s.noted(m)
@@ -102,7 +102,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		}
 	} else if x.msg.Method != "ping" {
 		s.open(upstream.Client{})
-		s.nowReady() // a client that makes requests takes messages too
+		s.questions.setReady() // a client that makes requests takes messages too
 	}
 	s.mu.Lock()
 	if x.key == "" {
@@ -314,7 +314,7 @@ func (s *session) noted(m jsonrpc.Message) {
 		reason, _ := jsonrpc.String(jsonrpc.Get(m.Params, "reason"))
 		s.withdraw(jsonrpc.Get(m.Params, "requestId"), withdrawn{reason})
 	case "notifications/initialized":
-		s.nowReady()
+		s.questions.setReady()
 	case "notifications/progress": // of a question; its token is one upstream's own
 		if leases := s.current(); len(leases) == 1 {
 			leases[0].Notify(m.Method, m.Params)

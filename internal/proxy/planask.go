@@ -109,7 +109,7 @@ func (r *planRun) ask(ctx context.Context, questions []asked) ([][]byte, *jsonrp
 	}
 	answers := make([][]byte, len(questions))
 	for i, q := range questions {
-		answer, err := r.s.put(ctx, &stepOutlet{r: r}, q.method, q.params)
+		answer, err := r.s.questions.ask(ctx, &stepOutlet{r: r}, q.method, q.params)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (r *planRun) ask(ctx context.Context, questions []asked) ([][]byte, *jsonrp
 // request, once nothing is under way any more that could add to them, or in a while.
 func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *jsonrpc.Error) {
 	for _, q := range questions {
-		if needs := capabilityFor(q.method); needs != "" && jsonrpc.Get(r.hop.Capabilities, needs) == nil {
+		if !capable(r.hop.Capabilities, q.method) {
 			return nil, cannotBeAsked(q.method)
 		}
 	}
@@ -154,7 +154,7 @@ func (r *planRun) askLater(ctx context.Context, questions []asked) ([][]byte, *j
 			}
 			answers[i] = a.result
 		case <-ctx.Done():
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+			return nil, errQuestionWithdrawn
 		}
 	}
 	return answers, nil

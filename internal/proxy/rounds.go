@@ -74,7 +74,7 @@ func (x *request) putAll(requests []byte) ([]byte, error) {
 		all = append(all, a)
 		method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
 		params := jsonrpc.Get(m.Value, "params")
-		wg.Go(func() { a.result, a.err = x.s.put(x.ctx, x.to, method, params) })
+		wg.Go(func() { a.result, a.err = x.s.questions.ask(x.ctx, x.to, method, params) })
 	}
 	wg.Wait()
 	if all == nil {
@@ -100,28 +100,23 @@ type question struct {
 	reply  chan reply // capacity 1
 }
 
-type reply struct {
-	result []byte
-	err    *jsonrpc.Error
-}
-
 // hold waits until a call to the same upstream takes q to the client, and for
 // the client's answer.
 func (s *session) hold(ctx context.Context, to chan<- *question, q *question) ([]byte, *jsonrpc.Error) {
 	select {
 	case to <- q:
 	case <-ctx.Done():
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+		return nil, errQuestionWithdrawn
 	case <-s.ctx.Done():
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+		return nil, errClientGone
 	}
 	select {
 	case r := <-q.reply:
 		return r.result, r.err
 	case <-ctx.Done():
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+		return nil, errQuestionWithdrawn
 	case <-s.ctx.Done():
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+		return nil, errClientGone
 	}
 }
 
@@ -243,7 +238,7 @@ func (x *request) await(p *parked) (upstream.Answer, error) {
 // that asks. Questions the client said it cannot answer are refused here.
 func (x *request) park(p *parked, q *question) (upstream.Answer, error) {
 	for more := true; more; {
-		if needs := capabilityFor(q.method); needs != "" && jsonrpc.Get(x.hop.Capabilities, needs) == nil {
+		if !capable(x.hop.Capabilities, q.method) {
 			q.reply <- reply{err: cannotBeAsked(q.method)}
 		} else {
 			p.open[fmt.Sprintf("q%d", len(p.open)+1)] = q
@@ -326,19 +321,6 @@ func (p *parked) end(why error) {
 		q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why.Error()}}
 	}
 	p.cancel(why)
-}
-
-// capabilityFor names the client capability a question needs; "" for none.
-func capabilityFor(method string) string {
-	switch method {
-	case "elicitation/create":
-		return "elicitation"
-	case "sampling/createMessage":
-		return "sampling"
-	case "roots/list":
-		return "roots"
-	}
-	return ""
 }
 
 // resume takes up a parked call with the answers its client has fetched, and

@@ -50,6 +50,7 @@ type session struct {
 	others        *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
 	work          sync.WaitGroup // requests being served, and what the session itself started
 	tasks         tasks
+	questions     clientQuestions
 
 	opening   sync.Once
 	ended     chan struct{} // closed when end has done its work
@@ -58,8 +59,6 @@ type session struct {
 
 	listing    sync.Mutex // held while a list is joined and compared with what was shown
 	subscribed sync.Mutex // held while the upstreams are told what to watch
-	readyOnce  sync.Once
-	ready      chan struct{} // closed once the client may be asked and told things
 
 	mu         sync.Mutex
 	closed     bool
@@ -68,18 +67,16 @@ type session struct {
 	level      string // log level the client wants; "" : it did not say
 	version    string // negotiated in a handshake; "" before, and in the stateless era
 	leases     []*leased
-	inflight   map[string]*request             // request.key → the request being served
-	admitted   uint64                          // requests so far; of a pooled session
-	asked      map[string]chan jsonrpc.Message // raw id of our request → where its answer goes
-	asks       int                             // how many requests were made of the client
-	listens    map[string]*listening           // request.key of subscriptions/listen → the open stream
-	across     map[*parked]struct{}            // calls to servers of the other era that may have questions
-	parked     map[string]*parked              // handle → a call that waits for the client's input
-	plans      map[string]*planRun             // handle → a plan that does
-	plansBegun int                             // so far
-	listed     [upstream.Lists][]byte          // the lists as last shown to this client; nil: never
-	told       map[string]*notice              // method → the list_changed sent or due
-	ownWatched []string                        // resources of the proxy's own that it subscribed to
+	inflight   map[string]*request    // request.key → the request being served
+	admitted   uint64                 // requests so far; of a pooled session
+	listens    map[string]*listening  // request.key of subscriptions/listen → the open stream
+	across     map[*parked]struct{}   // calls to servers of the other era that may have questions
+	parked     map[string]*parked     // handle → a call that waits for the client's input
+	plans      map[string]*planRun    // handle → a plan that does
+	plansBegun int                    // so far
+	listed     [upstream.Lists][]byte // the lists as last shown to this client; nil: never
+	told       map[string]*notice     // method → the list_changed sent or due
+	ownWatched []string               // resources of the proxy's own that it subscribed to
 }
 
 // leased is a session's lease on one upstream.
@@ -99,14 +96,21 @@ func (s *Server) newSession(only string, out outlet) *session {
 	n := &session{
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
 		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
-		draining: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{}),
+		draining: make(chan struct{}), ended: make(chan struct{}),
 		inflight: make(map[string]*request),
-		asked:    make(map[string]chan jsonrpc.Message),
 		listens:  make(map[string]*listening),
 		across:   make(map[*parked]struct{}),
 		parked:   make(map[string]*parked),
 		plans:    make(map[string]*planRun),
 		told:     make(map[string]*notice),
+	}
+	n.questions = clientQuestions{
+		log: s.log, out: out, ended: ctx.Done(), ready: make(chan struct{}),
+		capabilities: func() []byte {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.client.Capabilities
+		},
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,13 +275,8 @@ func (s *session) hear(l *leased, method string, params []byte) {
 // tell sends a notification to a client of the handshake era that is ready for
 // some.
 func (s *session) tell(method string, params []byte) {
-	if s.out == nil || s.statelessOnly() {
-		return
-	}
-	select {
-	case <-s.ready:
+	if s.out != nil && !s.statelessOnly() && s.questions.isReady() {
 		s.send(s.out, method, params)
-	default:
 	}
 }
 
@@ -291,9 +290,6 @@ func (s *session) send(to outlet, method string, params []byte) {
 		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
 	}
 }
-
-// nowReady lets the upstreams' messages through to the client.
-func (s *session) nowReady() { s.readyOnce.Do(func() { close(s.ready) }) }
 
 func (s *session) statelessOnly() bool {
 	s.mu.Lock()

@@ -136,9 +136,9 @@ func (s *session) misread(m jsonrpc.Message, line []byte, bad *jsonrpc.Error, to
 	if m.ID == nil && bad.Code == jsonrpc.CodeParse {
 		m.ID = jsonrpc.SalvageID(line)
 	}
-	if m.Method == "" && (m.Result != nil || m.Error != nil || s.awaits(m.ID)) {
+	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.awaits(m.ID)) {
 		s.srv.log.Warn("client answer not understood", "err", bad.Message)
-		s.answered(jsonrpc.Message{ID: m.ID, Error: bad.Append(nil)})
+		s.questions.answered(jsonrpc.Message{ID: m.ID, Error: bad.Append(nil)})
 		return
 	}
 	s.refuse(to, m.ID, bad)
