@@ -35,7 +35,7 @@ const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|sta
   -mode record   the same of the proxy with the event log on beside it off
   -mode versions the same of the proxy of -bin beside an earlier build of it
   -mode stall    20,000 calls of 100 KB, none may take over 5 s
-  -mode memory   resident memory, idle and after 10,000 calls of 100 KB
+  -mode memory   resident memory with the guard's, idle and after 10,000 calls of 100 KB
   -mode start    from start to the answer to initialize, with a last-known copy
   -mode plan     a plan of 100 steps beside a client that makes the same calls in
                  the same order, and the memory that 10,000 items of one take

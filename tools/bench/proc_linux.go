@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
+
+	"mcpschedd/internal/guard"
 )
 
 // tick is the unit of the times in /proc/PID/stat; Linux reports hundredths of
@@ -28,6 +31,32 @@ func cpuTime(pid int) (used time.Duration, ok bool) {
 	user, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
 	system, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
 	return time.Duration(user+system) * tick, err1 == nil && err2 == nil
+}
+
+// guardOf returns the process that a proxy has started as its guard; 0: none is
+// there.
+func guardOf(pid int) int {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0
+	}
+	for _, list := range lists {
+		children, err := os.ReadFile(list)
+		if err != nil {
+			continue
+		}
+		for field := range bytes.FieldsSeq(children) {
+			child, err := strconv.Atoi(string(field))
+			if err != nil {
+				continue
+			}
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			if args := bytes.Split(line, []byte{0}); err == nil && len(args) > 1 && string(args[1]) == guard.Command {
+				return child
+			}
+		}
+	}
+	return 0
 }
 
 // resident returns the resident memory of the process pid and its highest
