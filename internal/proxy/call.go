@@ -133,7 +133,8 @@ func (x *request) begin() bool {
 		x.answer(answer, err)
 	}
 	if !x.storable() {
-		return x.send(x.ctx, x.lease, x.turn, req, done)
+		x.send(x.ctx, x.lease, x.turn, req, done)
+		return true
 	}
 	if x.query.Use.File != "" {
 		return false // the file may be slow to look at
@@ -184,11 +185,7 @@ func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.
 	leads := false
 	joining, patience, tire := x.s.srv.prefetcher.joining(ctx, x.query.Key)
 	alone := func() {
-		turn := turn.Again()
-		x.s.srv.work.Go(func() {
-			answer, err := x.run(ctx, x.lease, turn, req)
-			done(answer, source{}, err)
-		})
+		x.send(ctx, x.lease, turn.Again(), req, func(answer upstream.Answer, err error) { done(answer, source{}, err) })
 	}
 	hear := func(method string, params []byte) {
 		if leads || method == "notifications/progress" { // logs are for who made the call
@@ -225,11 +222,12 @@ func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.
 			f.Worth(x.worth(x.lease))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 		}
-		// A file may be slow to look at, and the answer of what send has sent is
-		// settled on the server's reader.
-		if x.query.Use.File != "" || !x.send(ctx, x.lease, turn, lead, settle) {
-			x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, turn, lead)) })
+		if x.query.Use.File == "" {
+			x.send(ctx, x.lease, turn, lead, settle)
+			return
 		}
+		// The file may be slow to look at, which must not hold up the server's reader.
+		x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, turn, lead)) })
 	})
 	if leads {
 		return

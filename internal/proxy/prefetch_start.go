@@ -225,7 +225,11 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	answer, err := j.paced(ctx, l, upstream.Turn{}, req, func(ctx context.Context) (*limit.Slot, error) {
+	done := make(chan outcome, 1)
+	j.sendPaced(ctx, l, upstream.Turn{}, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
+		if !wait {
+			return nil, nil
+		}
 		slot, err := j.s.srv.limits.Guess(ctx, j.hostOn(l), f.Promoted())
 		if err != nil {
 			return nil, err
@@ -242,7 +246,9 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 		w.lately.note(j.hostOn(l), time.Now())
 		j.due.begin()
 		return slot, nil
-	})
+	}, func(answer upstream.Answer, err error) { done <- outcome{answer: answer, err: err} })
+	o := <-done
+	answer, err := o.answer, o.err
 	if err != nil && answer.Sent && l.Live() {
 		time.AfterFunc(aWhile, j.late) // its server may still be at it
 	} else {

@@ -99,46 +99,68 @@ func (j *upstreamCall) drop() {
 	}
 }
 
-// send hands the request to its upstream if nothing has to be waited for, and
-// says whether it did: done then hears the outcome, once.
-func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) bool {
-	passage, slot := j.take(l), (*limit.Slot)(nil)
-	req.Late = passage.End
-	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
-	req.TryPace = func() (may bool) {
-		if j.gate != nil {
-			return false
+// send hands the request to its upstream, within the limits of its host, and waits
+// for nothing: done hears the outcome, once.
+func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) {
+	limits := j.s.srv.limits
+	j.sendPaced(ctx, l, turn, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
+		if wait {
+			return limits.Enter(ctx, req.Host)
 		}
-		if slot, may = j.s.srv.limits.TryEnter(req.Host); may {
-			j.sent(l)
-		}
-		return may
-	}
-	if l.Begin(ctx, turn, req, func(answer upstream.Answer, err error) {
-		j.returned(l, err)
-		v := verdict(answer, err)
-		j.blamed(l, v)
-		slot.Leave(v)
-		j.settle(l, passage, answer, err)
-		done(answer, err)
-	}) {
-		return true
-	}
-	if slot != nil {
-		j.returned(l, errNotSent)
-		slot.Leave(notSent)
-	}
-	j.passage.Store(passage)
-	return false
+		slot, _ := limits.TryEnter(req.Host)
+		return slot, nil
+	}, done)
 }
 
-var errNotSent = errors.New("not sent")
+// sendPaced is send once enter has found the request a slot. Where enter must not
+// wait and there is none, it returns nil.
+func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(upstream.Answer, error)) {
+	passage, slot := j.take(l), (*limit.Slot)(nil)
+	req.Late = func() {
+		passage.End()
+		if stay := j.stay.Load(); stay != nil {
+			stay.leave(time.Now())
+		}
+		if j.late != nil {
+			j.late()
+		}
+	}
+	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
+	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
+		if slot, err = j.gate.enter(ctx, wait, enter); slot == nil {
+			return false, err
+		}
+		j.sent(l)
+		return true, nil
+	}
+	l.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
+		if slot != nil {
+			j.returned(l, err)
+			v := verdict(answer, err)
+			j.blamed(l, v)
+			slot.Leave(v)
+		}
+		j.settle(l, passage, answer, err)
+		done(answer, err)
+	})
+}
+
+// enterFunc finds a request a slot at its host, waiting for it or not.
+type enterFunc = func(ctx context.Context, wait bool) (*limit.Slot, error)
+
+// run is send for a caller that waits for the outcome.
+func (j *upstreamCall) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
+	done := make(chan outcome, 1)
+	j.send(ctx, l, turn, req, func(answer upstream.Answer, err error) { done <- outcome{answer: answer, err: err} })
+	o := <-done
+	return o.answer, o.err
+}
 
 // answerMayCome reports whether a server may still be at a call that ended so: nobody
 // waits for it any more.
 func answerMayCome(err error) bool {
 	var away *upstream.Unavailable
-	return err != errNotSent && !errors.As(err, &away)
+	return !errors.As(err, &away)
 }
 
 // sent notes that a tools/call goes to its upstream now.
@@ -191,49 +213,6 @@ func (j *upstreamCall) blamed(l *leased, v limit.Verdict) {
 // notSent is the verdict on a request that tells nothing of its host.
 var notSent = limit.Verdict{Failed: true}
 
-// run hands the request to its upstream, within the limits of its host, and
-// waits for the outcome.
-func (j *upstreamCall) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
-	return j.paced(ctx, l, turn, req, func(ctx context.Context) (*limit.Slot, error) {
-		if slot, ok := j.s.srv.limits.TryEnter(req.Host); ok {
-			return slot, nil
-		}
-		turn.Yield()
-		return j.s.srv.limits.Enter(ctx, req.Host)
-	})
-}
-
-// paced hands the request to its upstream once enter has found it a slot there,
-// and waits for the outcome.
-func (j *upstreamCall) paced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter func(context.Context) (*limit.Slot, error)) (upstream.Answer, error) {
-	passage, slot := j.take(l), (*limit.Slot)(nil)
-	req.Late = func() {
-		passage.End()
-		if stay := j.stay.Load(); stay != nil {
-			stay.leave(time.Now())
-		}
-		if j.late != nil {
-			j.late()
-		}
-	}
-	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
-	req.Pace = func(ctx context.Context) (err error) {
-		if slot, err = j.gate.enter(ctx, enter); err == nil {
-			j.sent(l)
-		}
-		return err
-	}
-	answer, err := l.Call(ctx, turn, req)
-	if slot != nil {
-		j.returned(l, err)
-		v := verdict(answer, err)
-		j.blamed(l, v)
-		slot.Leave(v)
-	}
-	j.settle(l, passage, answer, err)
-	return answer, err
-}
-
 // gate is asked whether a call may be sent, when there is a slot for it: it may have
 // waited long for that.
 type gate struct {
@@ -241,10 +220,14 @@ type gate struct {
 	may  func() error           // why the call may not be sent
 }
 
-// enter finds the call a slot with which it may be sent.
-func (g *gate) enter(ctx context.Context, enter func(context.Context) (*limit.Slot, error)) (*limit.Slot, error) {
+// enter finds the call a slot with which it may be sent. A call with a gate waits for
+// that.
+func (g *gate) enter(ctx context.Context, wait bool, enter enterFunc) (*limit.Slot, error) {
+	if g != nil && !wait {
+		return nil, nil
+	}
 	for {
-		slot, err := enter(ctx)
+		slot, err := enter(ctx, wait)
 		if err != nil || g == nil {
 			return slot, err
 		}

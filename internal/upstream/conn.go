@@ -164,7 +164,7 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 		if m.Error == nil && m.Result[0] != '{' {
 			a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
 		}
-		p.settle(a)
+		p.finish(a)
 	case m.IsRequest():
 		c.question(m, stream)
 	case m.Method == "notifications/progress":
@@ -231,7 +231,7 @@ func (c *conn) lost(id int64, err error) {
 			c.noteUnfinishedLocked(p.account)
 			c.mu.Unlock()
 		}
-		p.settle(answer{err: err, unsent: neverRun(err)})
+		p.finish(answer{err: err, unsent: neverRun(err)})
 	} else if !c.http {
 		c.overdue(id) // it came, and cannot be read
 	}
@@ -295,7 +295,7 @@ func (c *conn) closed(err error) {
 	for _, p := range waiting {
 		// Not wrapped: what ended the connection may say "not run", and these
 		// may have been.
-		p.settle(answer{err: fmt.Errorf("%w: %v", errEnded, err)})
+		p.finish(answer{err: fmt.Errorf("%w: %v", errEnded, err)})
 	}
 }
 

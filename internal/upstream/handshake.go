@@ -161,7 +161,7 @@ func (c *conn) speak(version string) {
 
 // ask sends a request of the proxy's own and returns its result.
 func (c *conn) ask(ctx context.Context, req *Request) ([]byte, error) {
-	a := c.call(ctx, nil, req, func() {})
+	a := c.call(ctx, req, func() {})
 	if a.err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, a.err)
 	}

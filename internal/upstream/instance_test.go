@@ -221,8 +221,11 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 func TestEndIsKnownBeforeItsCallsHearOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
-		p := &pending{id: 1, answer: make(chan answer)} // nobody takes its answer yet
-		c.waiting[p.id] = p
+		outcome := make(chan answer) // not taken yet
+		wireTo(c)
+		if err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, func() {}, func(a answer) { outcome <- a }); err != nil {
+			t.Fatal(err)
+		}
 		go c.closed(errors.New("exited with status 3"))
 		synctest.Wait()
 		select {
@@ -230,7 +233,7 @@ func TestEndIsKnownBeforeItsCallsHearOfIt(t *testing.T) {
 		default:
 			t.Error("a call is told before the connection has ended")
 		}
-		if a := <-p.answer; !errors.Is(a.err, errEnded) {
+		if a := <-outcome; !errors.Is(a.err, errEnded) {
 			t.Errorf("got %v", a.err)
 		}
 	})

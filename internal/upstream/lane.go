@@ -93,11 +93,8 @@ func (t Turn) ask(req *Request) <-chan struct{} {
 	return p.turned
 }
 
-// Yield says that the request, whose turn has come, waits for the limit of its
+// waits notes whether the request, whose turn has come, waits for the limit of its
 // host. If it is a read, reads for other hosts are sent meanwhile.
-func (t Turn) Yield() { t.waits(true) }
-
-// waits notes whether the request waits for the limit of its host.
 func (t Turn) waits(yields bool) {
 	p := t.place
 	if p == nil {

@@ -105,35 +105,27 @@ type placed struct {
 	err   error
 }
 
-// send sends a request the way the proxy does, and waits for its answer.
+// send sends a request the way the proxy does.
 func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *placed) {
-	turn := j.lease.Turn()
 	var slot *limit.Slot
-	done := func() {
+	req := &Request{
+		Method: "tools/call", Params: fmt.Appendf(nil, `{"number":%d}`, number), Reads: p.reads, Host: p.host,
+		Admit: func(ctx context.Context, wait bool) (ok bool, err error) {
+			if wait {
+				slot, err = hosts.Enter(ctx, p.host)
+				return err == nil, err
+			}
+			slot, ok = hosts.TryEnter(p.host)
+			return ok, nil
+		},
+	}
+	j.work.Add(1)
+	j.lease.Start(ctx, j.lease.Turn(), req, func(_ Answer, err error) {
+		defer j.work.Done()
+		p.err = err
 		if slot != nil {
 			slot.Leave(limit.Verdict{})
 		}
-	}
-	req := &Request{
-		Method: "tools/call", Params: fmt.Appendf(nil, `{"number":%d}`, number), Reads: p.reads, Host: p.host,
-		TryPace: func() (may bool) { slot, may = hosts.TryEnter(p.host); return may },
-		Pace: func(ctx context.Context) (err error) {
-			var may bool
-			if slot, may = hosts.TryEnter(p.host); !may {
-				turn.Yield()
-				slot, err = hosts.Enter(ctx, p.host)
-			}
-			return err
-		},
-	}
-	if j.lease.Begin(ctx, turn, req, func(_ Answer, err error) { p.err = err; done() }) {
-		return
-	}
-	done()
-	slot = nil
-	j.work.Go(func() {
-		_, p.err = j.lease.Call(ctx, turn, req)
-		done()
 	})
 }
 
@@ -230,7 +222,7 @@ func TestLaneTurns(t *testing.T) {
 	if !may(first.ask(read("a"))) {
 		t.Error("the first has to wait")
 	}
-	first.Yield()
+	first.waits(true)
 	turned := third.ask(read("b"))
 	if may(turned) {
 		t.Error("a read passes what is not known")

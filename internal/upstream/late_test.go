@@ -38,42 +38,26 @@ const (
 
 func wired() (*conn, *wire) {
 	c := newConn("wired", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
-	w := &wire{in: c.sink()}
-	c.open(w)
-	return c, w
+	return c, wireTo(c)
 }
 
-// given makes a request and gives it up, in one of four ways.
+func wireTo(c *conn) *wire {
+	w := &wire{in: c.sink()}
+	c.open(w)
+	return w
+}
+
+// given makes a request and gives it up, in one of two ways.
 var given = map[string]func(t *testing.T, c *conn, late func()){
 	"a call's context ends": func(t *testing.T, c *conn, late func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if a := c.call(ctx, nil, &Request{Method: "tools/call", Late: late}, func() {}); !errors.Is(a.err, context.Canceled) || a.unsent {
+		if a := c.call(ctx, &Request{Method: "tools/call", Late: late}, func() {}); !errors.Is(a.err, context.Canceled) || a.unsent {
 			t.Errorf("got %v, unsent %v", a.err, a.unsent)
 		}
 	},
 	"a call's time is up": func(t *testing.T, c *conn, late func()) {
-		if a := c.call(t.Context(), nil, &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func() {}); !errors.Is(a.err, ErrTimeout) || a.unsent {
-			t.Errorf("got %v, unsent %v", a.err, a.unsent)
-		}
-	},
-	"the context of what was begun ends": func(t *testing.T, c *conn, late func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		heard := make(chan answer, 1)
-		if !c.begin(ctx, nil, &Request{Method: "tools/call", Late: late}, func(a answer) { heard <- a }) {
-			t.Fatal("not begun")
-		}
-		cancel()
-		if a := <-heard; !errors.Is(a.err, context.Canceled) || a.unsent {
-			t.Errorf("got %v, unsent %v", a.err, a.unsent)
-		}
-	},
-	"the time of what was begun is up": func(t *testing.T, c *conn, late func()) {
-		heard := make(chan answer, 1)
-		if !c.begin(t.Context(), nil, &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func(a answer) { heard <- a }) {
-			t.Fatal("not begun")
-		}
-		if a := <-heard; !errors.Is(a.err, ErrTimeout) || a.unsent {
+		if a := c.call(t.Context(), &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func() {}); !errors.Is(a.err, ErrTimeout) || a.unsent {
 			t.Errorf("got %v, unsent %v", a.err, a.unsent)
 		}
 	},
@@ -120,13 +104,14 @@ func TestAnswerInTime(t *testing.T) {
 		c, w := wired()
 		for id := range int64(100) { // select picks at random
 			ctx, cancel := context.WithCancel(t.Context())
-			p, err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { t.Error("late") }}, nil)
+			outcome := make(chan answer, 1)
+			err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { t.Error("late") }}, func() {}, func(a answer) { outcome <- a })
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.answer(t, goodAnswer, id+1)
 			cancel()
-			if a := c.wait(ctx, p); a.err != nil || a.msg.Result == nil {
+			if a := <-outcome; a.err != nil || a.msg.Result == nil {
 				t.Fatalf("got %+v, want the answer that had come", a)
 			}
 		}
@@ -139,15 +124,17 @@ func TestAnswerInTime(t *testing.T) {
 // A server that never answers what was given up costs a bounded memory.
 func TestLateIsBounded(t *testing.T) {
 	c, w := wired()
-	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(map[int]bool)
 	for i := range lateKept + 1 {
-		p, err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { heard[i] = true }}, nil)
-		if err != nil || !c.abandon(p) {
+		ctx, cancel := context.WithCancel(t.Context())
+		given := make(chan answer, 1)
+		err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { heard[i] = true }}, func() {}, func(a answer) { given <- a })
+		if err != nil {
 			t.Fatal(err)
 		}
+		cancel()
+		<-given
 	}
-	cancel()
 	for i := range int64(lateKept + 1) {
 		w.answer(t, goodAnswer, i+1)
 	}

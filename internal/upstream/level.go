@@ -124,18 +124,17 @@ func (in *instance) tellLevelTo(c *conn) {
 // called when the answer has come or is waited for no longer.
 func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
-	p, err := c.start(ctx, of, &Request{Method: method, Params: params}, nil)
-	if err != nil || !c.spawn(func() {
-		defer answered()
-		defer cancel()
-		a := c.wait(ctx, p)
+	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a answer) {
+		cancel()
 		if a.err == nil && a.msg.Error != nil {
 			a.err = readError(a.msg.Error)
 		}
 		if a.err != nil {
 			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", a.err)
 		}
-	}) {
+		answered()
+	})
+	if err != nil {
 		cancel() // the connection has ended
 	}
 }

@@ -106,7 +106,7 @@ func (c *conn) keepListening(ctx context.Context, req *Request, sent func()) {
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
-		a := c.call(ctx, nil, req, sent)
+		a := c.call(ctx, req, sent)
 		sent()
 		if ctx.Err() != nil || a.msg.Error != nil && readError(a.msg.Error).Code == jsonrpc.CodeMethodNotFound {
 			return

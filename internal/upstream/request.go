@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -26,12 +27,11 @@ type Request struct {
 	// reads for one host may be sent while those for another wait for its limit.
 	Reads bool
 	Host  string
-	// TryPace and Pace let the request go, once its turn has come and its server is
-	// there: TryPace, of Begin, says whether it may at once, Pace, of Call, waits
-	// until it may, and yields its turn for that time. Each is called at most once;
-	// nil: at once.
-	TryPace func() bool
-	Pace    func(context.Context) error
+	// Admit lets the request go, once its turn has come and its server is there. Without
+	// wait it answers at once; where it says no, it is called again, with wait, to return
+	// once the request may go or with an error. Of reads, those behind may pass this one
+	// meanwhile if they are for another host. Nil: it may go.
+	Admit func(ctx context.Context, wait bool) (ok bool, err error)
 	// Sent is called when the request has been handed to the server, before what is
 	// behind it in its lane is, once or more often; nil: not of interest.
 	Sent func()
@@ -53,15 +53,19 @@ type Request struct {
 // pending is a request without its answer.
 type pending struct {
 	id      int64
-	of      *Lease // whose it is; nil: the proxy's own
+	of      *Lease // nil: it is the proxy's own
 	req     *Request
-	answer  chan answer // capacity 1; nil if begun
-	timer   *time.Timer // nil without a timeout
-	begun   *begun      // nil: somebody waits for answer
-	account *account    // where it is counted while it has no answer; nil: nowhere
+	done    func(answer)            // called once if the request was sent, else never
+	timer   *time.Timer             // nil without a timeout
+	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
+	account *account                // where it is counted while it has no answer; nil: nowhere
 
 	limited    bool   // the answer's HTTP status said so; guarded by conn.mu while it waits
 	retryAfter string // the header beside it
+
+	sending sync.Mutex  // held while the request is sent: its outcome is told after that
+	sent    bool        // it was; guarded by sending
+	unwatch func() bool // ends the watch over the request's context
 }
 
 type answer struct {
@@ -72,52 +76,100 @@ type answer struct {
 	retryAfter string
 }
 
-// call sends a request of a lease, nil for the proxy's own, and waits for its
-// answer. An error that wraps errClosed or errSessionLost means that the server
-// has not run it.
-func (c *conn) call(ctx context.Context, of *Lease, req *Request, sent func()) answer {
-	var expire context.CancelCauseFunc
-	if req.Timeout > 0 {
-		ctx, expire = context.WithCancelCause(ctx)
-		defer expire(nil)
-	}
-	p, err := c.start(ctx, of, req, expire)
-	if err != nil { // it keeps its turn: it may be sent over the next connection
-		return answer{err: c.unsent(ctx, err), unsent: true}
-	}
-	sent()
-	if p.timer != nil {
-		defer p.timer.Stop()
-	}
-	return c.wait(ctx, p)
-}
-
-// start sends a request; the caller must wait for its answer. expire is called
-// when the request's timeout has passed.
-func (c *conn) start(ctx context.Context, of *Lease, req *Request, expire context.CancelCauseFunc) (*pending, error) {
-	p := &pending{id: c.next.Add(1), of: of, req: req, answer: make(chan answer, 1)}
+// start sends a request of a lease, nil for the proxy's own, and does not wait for
+// its answer. sent is called when it has been handed to the link, then done, once,
+// with its outcome: an answer on the connection's reader, the end of ctx or of its
+// time on a goroutine of its own. An error says that it was not sent: neither is
+// called.
+func (c *conn) start(ctx context.Context, of *Lease, req *Request, sent func(), done func(answer)) error {
+	p := &pending{id: c.next.Add(1), of: of, req: req, done: done}
+	p.sending.Lock()
+	defer p.sending.Unlock()
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
-		return nil, errClosed
+		return errClosed
 	}
 	c.enterLocked(p)
-	if expire != nil {
-		p.timer = time.AfterFunc(req.Timeout, func() { c.expired(p, expire) })
+	if req.Timeout > 0 {
+		p.timer = time.AfterFunc(req.Timeout, func() { c.expired(p) })
 	}
 	c.mu.Unlock()
-	err := context.Cause(ctx) // nobody may be waiting any more
+	if req.Timeout > 0 && c.http {
+		ctx, p.drop = context.WithCancelCause(ctx)
+	}
+	err := context.Cause(ctx) // it may have been given up already
 	if err == nil {
 		err = c.link.send(ctx, c.frame(p.id, req))
 	}
-	if err == nil {
-		return p, nil
+	if err != nil {
+		c.take(p.id)
+		p.release(err)
+		return err
 	}
-	c.take(p.id)
+	p.sent = true
+	sent()
+	p.unwatch = context.AfterFunc(ctx, func() { c.giveUp(p, context.Cause(ctx)) })
+	return nil
+}
+
+// release frees what a request holds that waits no more.
+func (p *pending) release(why error) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	return nil, err
+	if p.drop != nil {
+		p.drop(why)
+	}
+}
+
+// finish tells the outcome of a request that waits no more.
+func (p *pending) finish(a answer) {
+	p.sending.Lock()
+	sent := p.sent
+	p.sending.Unlock()
+	if !sent {
+		return // start says so
+	}
+	p.unwatch()
+	p.release(a.err)
+	a.limited, a.retryAfter = p.limited, p.retryAfter
+	p.done(a)
+}
+
+// giveUp ends a request that has no answer yet.
+func (c *conn) giveUp(p *pending, why error) {
+	p.sending.Lock() // it is told to the server after the request
+	sent := p.sent
+	p.sending.Unlock()
+	if sent && c.abandon(p) {
+		c.cancelled(p, why)
+		p.finish(answer{err: why})
+	}
+}
+
+// expired gives up a request whose timeout has passed, unless the server waits for
+// its client: a person may take as long as they like.
+func (c *conn) expired(p *pending) {
+	c.mu.Lock()
+	for _, q := range c.asked {
+		if p.id <= q.after {
+			p.timer.Reset(p.req.Timeout)
+			c.mu.Unlock()
+			return
+		}
+	}
+	c.mu.Unlock()
+	c.giveUp(p, ErrTimeout)
+}
+
+// call sends a request of the proxy's own and waits for its answer.
+func (c *conn) call(ctx context.Context, req *Request, sent func()) answer {
+	outcome := make(chan answer, 1)
+	if err := c.start(ctx, nil, req, sent, func(a answer) { outcome <- a }); err != nil {
+		return answer{err: c.unsent(ctx, err), unsent: true}
+	}
+	return <-outcome
 }
 
 // endNoticed is how long a connection whose link refused a message may take to
@@ -140,34 +192,6 @@ func (c *conn) unsent(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case <-notice.C:
 		return err
-	}
-}
-
-// expired ends a request whose timeout has passed, unless the server waits for
-// its client: a person may take as long as they like.
-func (c *conn) expired(p *pending, expire context.CancelCauseFunc) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range c.asked {
-		if p.id <= q.after {
-			p.timer.Reset(p.req.Timeout)
-			return
-		}
-	}
-	expire(ErrTimeout)
-}
-
-// wait returns the answer to a request that start sent.
-func (c *conn) wait(ctx context.Context, p *pending) answer {
-	select {
-	case a := <-p.answer:
-		return a
-	case <-ctx.Done():
-		if !c.abandon(p) {
-			return <-p.answer // it came at the same time
-		}
-		c.cancelled(p, context.Cause(ctx))
-		return answer{err: context.Cause(ctx)}
 	}
 }
 

@@ -112,12 +112,12 @@ func TestLost(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c, w := wired()
-		p, err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, nil)
-		if err != nil {
+		outcome := make(chan answer, 1)
+		if err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, func() {}, func(a answer) { outcome <- a }); err != nil {
 			t.Fatal(err)
 		}
-		w.in.lost(p.id, tt.err)
-		if a := c.wait(t.Context(), p); !errors.Is(a.err, tt.err) || a.unsent != tt.unsent {
+		w.in.lost(1, tt.err)
+		if a := <-outcome; !errors.Is(a.err, tt.err) || a.unsent != tt.unsent {
 			t.Errorf("%v: got %v, unsent %v, want %v", tt.err, a.err, a.unsent, tt.unsent)
 		}
 	}

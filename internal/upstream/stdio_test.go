@@ -445,22 +445,6 @@ func TestSentToAProcess(t *testing.T) {
 	if got := heard.turn(); len(got) == 0 || got[0] != "exit" {
 		t.Errorf("got %q, want the exit", got)
 	}
-
-	type outcome struct {
-		answer Answer
-		err    error
-	}
-	done := make(chan outcome, 1)
-	l.Settled(t.Context())
-	if _, err := callEcho(t.Context(), l); err != nil { // it is there again
-		t.Fatal(err)
-	}
-	if !l.Begin(t.Context(), l.Turn(), die, func(answer Answer, err error) { done <- outcome{answer, err} }) {
-		t.Fatal("not begun")
-	}
-	if o := <-done; !errors.Is(o.err, errEnded) || !o.answer.Sent {
-		t.Errorf("begun: got sent %v beside %v", o.answer.Sent, o.err)
-	}
 }
 
 func TestNoProcessIsSentNothing(t *testing.T) {

@@ -175,12 +175,15 @@ func TestEndStirsBeforeItsCallsHearOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard diary
 		c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, heard.write)
-		p := &pending{id: 1, req: &Request{}, answer: make(chan answer)} // nobody takes its answer yet
-		c.waiting[p.id] = p
+		outcome := make(chan answer) // not taken yet
+		wireTo(c)
+		if err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, func() {}, func(a answer) { outcome <- a }); err != nil {
+			t.Fatal(err)
+		}
 		go c.closed(errors.New("exited with status 3"))
 		synctest.Wait()
 		heard.want(t, "exit")
-		<-p.answer
+		<-outcome
 	})
 }
 
