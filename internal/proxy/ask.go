@@ -16,7 +16,7 @@ func (s *session) question(l *leased) func(context.Context, string, []byte) ([]b
 		if s.asksForAGuess(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
-		if !s.statelessOnly() {
+		if s.client.facts().handshake() {
 			return s.questions.ask(ctx, s.streamOf(l), method, params)
 		}
 		if p != nil && p.of != nil { // whichever of its calls it is about, the plan's client is to answer

@@ -119,9 +119,7 @@ func (j *upstreamCall) capabilities() []byte {
 	if hop, ok := revision.ReadHop(j.params); ok {
 		return hop.Capabilities
 	}
-	j.s.mu.Lock()
-	defer j.s.mu.Unlock()
-	return j.s.client.Capabilities
+	return j.s.client.facts().Capabilities
 }
 
 // everyone is the scope of an upstream that takes all sessions for one

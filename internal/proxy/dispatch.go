@@ -121,10 +121,10 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		s.inflight[x.key] = x
 		s.work.Add(1)
 	}
-	if !x.stateless {
-		x.hop = revision.Hop{Version: revision.Latest, Info: s.client.Info, Capabilities: s.client.Capabilities, LogLevel: s.level}
-	}
 	s.mu.Unlock()
+	if !x.stateless {
+		x.hop = s.client.facts().hop()
+	}
 	switch {
 	case ended:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
@@ -195,9 +195,7 @@ func (x *request) openHandshake() *jsonrpc.Error {
 	}
 	asked, _ := jsonrpc.String(jsonrpc.Get(params, "protocolVersion"))
 	version := revision.Negotiate(asked)
-	x.s.mu.Lock()
-	x.s.version = version // before the upstreams start: they may speak at once
-	x.s.mu.Unlock()
+	x.s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
 	x.s.open(upstream.Client{
 		Version:      version,
 		Info:         info,
@@ -298,9 +296,7 @@ func (x *request) setLevel() *jsonrpc.Error {
 	if !ok || !upstream.KnownLevel(level) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
-	x.s.mu.Lock()
-	x.s.level = level
-	x.s.mu.Unlock()
+	x.s.client.update(func(f *clientFacts) { f.level = level })
 	for _, l := range x.s.current() {
 		l.SetLevel(level)
 	}

@@ -120,7 +120,7 @@ func (f *front) batch(w http.ResponseWriter, r *http.Request, body []byte, only 
 		return
 	}
 	defer h.leave()
-	if !h.batches() {
+	if !h.client.facts().batches() {
 		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is an object; batches belong to " + revision.Batches})
 		return
 	}

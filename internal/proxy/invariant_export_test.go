@@ -11,11 +11,7 @@ import (
 // counts them from the oldest, round and round.
 func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
 	sessions, _ := s.all()
-	age := func(n *session) int64 {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return n.opened.UnixNano()
-	}
+	age := func(n *session) int64 { return n.client.facts().opened.UnixNano() }
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })
 	if len(sessions) == 0 {
 		return false, "no session"

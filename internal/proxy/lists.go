@@ -140,10 +140,7 @@ func (s *session) notice(method string, n *notice) {
 // initializeResult answers a client of the handshake era, at once: servers that are
 // not known yet are waited for with the lists.
 func (s *session) initializeResult(client []byte) []byte {
-	s.mu.Lock()
-	version := s.version
-	s.mu.Unlock()
-	out := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
+	out := jsonrpc.AppendString([]byte(`{"protocolVersion":`), s.client.facts().negotiated)
 	out = append(append(out, `,"capabilities":`...), s.capabilities()...)
 	out = append(append(out, `,"serverInfo":`...), s.srv.info()...)
 	return append(s.appendInstructions(out, client), '}')

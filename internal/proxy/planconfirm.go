@@ -126,9 +126,7 @@ func (r *planRun) lines(k risk) (lines []string) {
 func (r *planRun) canElicit() bool {
 	capabilities := r.hop.Capabilities
 	if !r.stateless {
-		r.s.mu.Lock()
-		capabilities = r.s.client.Capabilities
-		r.s.mu.Unlock()
+		capabilities = r.s.client.facts().Capabilities
 	}
 	elicitation := object(jsonrpc.Get(capabilities, "elicitation"))
 	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil

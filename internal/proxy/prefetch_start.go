@@ -211,9 +211,7 @@ func joined(f *dedup.Flight) bool {
 // guess asks the upstream behind every real call. It takes no turn: nothing may
 // wait for it, and what it could overtake keeps it from being stored.
 func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, params []byte) (upstream.Answer, error) {
-	j.s.mu.Lock()
-	client := j.s.client
-	j.s.mu.Unlock()
+	client := j.s.client.facts()
 	w := j.s.srv.prefetcher
 	j.late = j.s.guessing.begin(l.Instance(), j.tool)
 	req := &upstream.Request{

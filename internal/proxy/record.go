@@ -67,9 +67,7 @@ func clientName(info []byte) string {
 // last has the worker leave a session that has ended, and records its end after what
 // the worker had to say of it.
 func (w *prefetcher) last(s *session) {
-	s.mu.Lock()
-	opened := !s.opened.IsZero()
-	s.mu.Unlock()
+	opened := !s.client.facts().opened.IsZero()
 	end := func() {
 		w.srv.events.Ask() // its guesses come before it
 		if opened {

@@ -49,6 +49,7 @@ type session struct {
 	guessing      guessing
 	others        *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
 	work          sync.WaitGroup // requests being served, and what the session itself started
+	client        clientState
 	tasks         tasks
 	questions     clientQuestions
 
@@ -62,10 +63,6 @@ type session struct {
 
 	mu         sync.Mutex
 	closed     bool
-	opened     time.Time // zero: not yet
-	client     upstream.Client
-	level      string // log level the client wants; "" : it did not say
-	version    string // negotiated in a handshake; "" before, and in the stateless era
 	leases     []*leased
 	inflight   map[string]*request    // request.key → the request being served
 	admitted   uint64                 // requests so far; of a pooled session
@@ -106,11 +103,7 @@ func (s *Server) newSession(only string, out outlet) *session {
 	}
 	n.questions = clientQuestions{
 		log: s.log, out: out, ended: ctx.Done(), ready: make(chan struct{}),
-		capabilities: func() []byte {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return n.client.Capabilities
-		},
+		capabilities: func() []byte { return n.client.facts().Capabilities },
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,16 +120,12 @@ func (s *Server) newSession(only string, out outlet) *session {
 func (s *session) open(client upstream.Client) {
 	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request
 	s.opening.Do(func() {
-		s.mu.Lock()
-		s.client, s.opened = client, time.Now()
-		s.mu.Unlock()
+		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
 		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recordName, Client: clientName(client.Info)})
 		s.adopt()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {
-		s.mu.Lock()
-		s.client = client
-		s.mu.Unlock()
+		s.client.update(func(f *clientFacts) { f.Client = client })
 	}
 }
 
@@ -144,7 +133,7 @@ func (s *session) open(client upstream.Client) {
 func (s *session) adopt() {
 	s.mu.Lock()
 	p := s.srv.policy.Load()
-	if s.opened.IsZero() || s.closed {
+	if s.client.facts().opened.IsZero() || s.closed {
 		s.mu.Unlock()
 		return
 	}
@@ -163,9 +152,8 @@ func (s *session) adopt() {
 		next = append(next, s.lease(m))
 	}
 	s.leases = next
-	level := s.level
 	s.mu.Unlock()
-	if level != "" {
+	if level := s.client.facts().level; level != "" { // one that is set from now on reaches the leases by itself
 		for _, l := range next {
 			l.SetLevel(level)
 		}
@@ -210,7 +198,7 @@ func (s *session) handOver(old *leased) {
 // lease attaches the session to one upstream.
 func (s *session) lease(m *member) *leased {
 	l := &leased{member: m, questions: make(chan *question)}
-	l.Lease = m.up.Attach(s.client, upstream.Listener{
+	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
 		Notify: func(method string, params []byte) { s.hear(l, method, params) },
 		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			return s.question(l)
@@ -242,10 +230,7 @@ func (s *session) find(name string) *leased {
 // after the session opened.
 func (s *session) settle(ctx context.Context) {
 	p := s.srv.policy.Load()
-	s.mu.Lock()
-	deadline := s.opened.Add(p.StartupWait)
-	s.mu.Unlock()
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	ctx, cancel := context.WithDeadline(ctx, s.client.facts().opened.Add(p.StartupWait))
 	defer cancel()
 	for _, l := range s.current() {
 		l.Settled(ctx)
@@ -261,9 +246,9 @@ func (s *session) hear(l *leased, method string, params []byte) {
 	switch {
 	case method == "notifications/message" && len(s.guessing.at(l.Instance())) > 0 && !s.asking(l):
 		// of a guess, which is nobody's
-	case method == "notifications/message" && !s.statelessOnly() && !l.Admits("", params):
+	case method == "notifications/message" && s.client.facts().handshake() && !l.Admits("", params):
 	case method == "notifications/resources/updated" && s.publish(method, params):
-	case s.statelessOnly():
+	case !s.client.facts().handshake():
 		if x := s.only(l); x != nil && method == "notifications/message" {
 			x.hear(method, params) // a stateless client gets logs with the request that asked for them
 		}
@@ -275,7 +260,7 @@ func (s *session) hear(l *leased, method string, params []byte) {
 // tell sends a notification to a client of the handshake era that is ready for
 // some.
 func (s *session) tell(method string, params []byte) {
-	if s.out != nil && !s.statelessOnly() && s.questions.isReady() {
+	if s.out != nil && s.client.facts().handshake() && s.questions.isReady() {
 		s.send(s.out, method, params)
 	}
 }
@@ -289,12 +274,6 @@ func (s *session) send(to outlet, method string, params []byte) {
 	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
 		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
 	}
-}
-
-func (s *session) statelessOnly() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version == ""
 }
 
 // close ends the session: what it waits for is cancelled, its leases are given

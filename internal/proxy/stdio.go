@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/revision"
 )
 
 // backlog is how many bytes may wait for a client that does not read before
@@ -104,7 +103,7 @@ func (s *session) readLines(r *jsonrpc.Reader, w *jsonrpc.Writer) error {
 
 // take takes the message of a line, or each of a batch; run has requests served.
 func (s *session) take(line []byte, to outlet, run func(serve func())) {
-	if line[0] == '[' && s.batches() && jsonrpc.Valid(line) {
+	if line[0] == '[' && s.client.facts().batches() && jsonrpc.Valid(line) {
 		empty := true
 		for raw := range jsonrpc.Elements(line) {
 			empty = false
@@ -142,13 +141,6 @@ func (s *session) misread(m jsonrpc.Message, line []byte, bad *jsonrpc.Error, to
 		return
 	}
 	s.refuse(to, m.ID, bad)
-}
-
-// batches reports whether the client may send arrays of messages.
-func (s *session) batches() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version == revision.Batches
 }
 
 // refuse answers a message that could not be taken.
