@@ -71,13 +71,8 @@ func sameRun(a, b *planRun) bool { return a != nil && a == b }
 // only returns the session's only open request to l, any of them if they are all of
 // one plan, nil if there are none or several.
 func (s *session) only(l *leased) *request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var found *request
-	for _, x := range s.inflight {
-		if x.lease == nil || x.lease.Lease != l.Lease || x.isAnswered() {
-			continue
-		}
+	for _, x := range s.requests.at(l) {
 		if found != nil && !sameRun(found.of, x.of) {
 			return nil
 		}

@@ -69,7 +69,7 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 		s.noted(m)
 		return nil
 	}
-	x := &request{upstreamCall: upstreamCall{s: s, method: m.Method, params: m.Params}, msg: m, to: to}
+	x := &request{upstreamCall: upstreamCall{s: s, method: m.Method, params: m.Params}, msg: m, key: string(m.ID), to: to}
 	x.hop, x.stateless = revision.ReadHop(m.Params)
 	if err := x.admit(ctx); err != nil {
 		x.refusedCall()
@@ -104,55 +104,19 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		s.open(upstream.Client{})
 		s.questions.setReady() // a client that makes requests takes messages too
 	}
-	s.mu.Lock()
-	if x.key == "" {
-		x.key = string(x.msg.ID)
-	}
-	if s.pooled {
-		s.admitted++
-		x.key = fmt.Sprintf("%s %d", x.key, s.admitted)
-	}
-	other := s.inflight[x.key]
-	twice := other != nil && !other.isWithdrawn()
-	ended := s.closed
-	full := !twice && !ended && !x.step && s.fullLocked()
-	if !twice && !ended && !full {
-		x.ctx, x.cancel = context.WithCancelCause(ctx)
-		s.inflight[x.key] = x
-		s.work.Add(1)
-	}
-	s.mu.Unlock()
 	if !x.stateless {
 		x.hop = s.client.facts().hop()
 	}
-	switch {
-	case ended:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
-	case twice:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
-	case full:
-		return manyRequests
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	if err := s.requests.add(x, s.pooled); err != nil {
+		x.cancel(nil)
+		return err
 	}
 	if err := x.route(); err != nil {
 		x.leave()
 		return err
 	}
 	return nil
-}
-
-// fullLocked counts a request among those in flight over HTTP, or reports that
-// there are too many. Steps of a plan count as the plan's own request.
-func (s *session) fullLocked() bool {
-	switch {
-	case s.others == nil:
-		return false
-	case len(s.inflight) >= mostRequests:
-		return true
-	case s.others.Add(1) > mostOfAll:
-		s.others.Add(-1)
-		return true
-	}
-	return false
 }
 
 // checkHop refuses what a stateless request must not be.
@@ -220,9 +184,8 @@ func (x *request) bind(l *leased) {
 	if !x.step {
 		turn = l.Turn()
 	}
-	x.s.mu.Lock() // others look for who is asking what
-	x.lease, x.turn = l, turn
-	x.s.mu.Unlock()
+	x.turn = turn
+	x.s.requests.bind(x, l)
 }
 
 // leave ends the request: its place in the order is free, its id too.
@@ -234,21 +197,7 @@ func (x *request) leave() {
 	x.record(upstream.Answer{}, errUnanswered) // unless it was answered
 	x.sightEnd(upstream.Answer{}, errUnanswered, nil)
 	x.cancel(nil)
-	x.freeID()
-	if x.s.others != nil && !x.step {
-		x.s.others.Add(-1)
-	}
-	x.s.work.Done()
-}
-
-// freeID lets the client use the request's id again.
-func (x *request) freeID() {
-	s := x.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inflight[x.key] == x {
-		delete(s.inflight, x.key)
-	}
+	x.s.requests.done(x)
 }
 
 // isWithdrawn reports whether the client wants no answer any more: none will come.
@@ -327,10 +276,7 @@ func (s *session) noted(m jsonrpc.Message) {
 
 // withdraw cancels the request of that raw id; the client wants no answer.
 func (s *session) withdraw(id []byte, why error) {
-	s.mu.Lock()
-	x := s.inflight[string(id)]
-	s.mu.Unlock()
-	if x != nil && x.msg.Method != "initialize" {
+	if x := s.requests.find(string(id)); x != nil && x.msg.Method != "initialize" {
 		x.cancel(why)
 	}
 }
@@ -363,7 +309,7 @@ func (x *request) write(line []byte) {
 	x.mu.Lock()
 	x.answered = true
 	x.mu.Unlock()
-	x.freeID() // before the client can read the answer
+	x.s.requests.forget(x) // before the client can read the answer
 	if err := x.to.Answer(line); err != nil {
 		x.lost()
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)

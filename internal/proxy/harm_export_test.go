@@ -55,9 +55,7 @@ func Kept(s *Server) map[string]int {
 		n.guessing.mu.Lock()
 		kept["guesses with an upstream"] += len(n.guessing.tools)
 		n.guessing.mu.Unlock()
-		n.mu.Lock()
-		kept["requests"] += len(n.inflight)
-		n.mu.Unlock()
+		kept["requests"] += n.requests.count()
 	}
 	return kept
 }

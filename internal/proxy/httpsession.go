@@ -120,7 +120,7 @@ func (f *front) make(t transport, only string, stream *queue) *httpSession {
 	} else {
 		h.session = f.srv.newSession(only, stream)
 	}
-	h.others = &f.requests
+	h.requests.all = &f.requests
 	h.timer = time.AfterFunc(h.idle, h.expire)
 	return h
 }

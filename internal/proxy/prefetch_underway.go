@@ -106,14 +106,7 @@ func (s *session) leaseOn(instance uint64) *leased {
 
 // asking reports whether the session has a request of its own with that upstream.
 func (s *session) asking(l *leased) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.inflight {
-		if x.lease != nil && x.lease.Lease == l.Lease && !x.isAnswered() && !x.back.Load() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.requests.at(l), func(x *request) bool { return !x.back.Load() })
 }
 
 // bar sees to it that a tool is never run early again.

@@ -347,8 +347,9 @@ func (x *request) resume() bool {
 	}
 	x.token = revision.Token(x.msg.Params)
 	x.s.mu.Lock()
-	p.x, x.lease, x.began = x, p.lease, p.began
+	p.x, x.began = x, p.began
 	x.s.mu.Unlock()
+	x.s.requests.bind(x, p.lease)
 	responses := jsonrpc.Get(x.msg.Params, "inputResponses")
 	for key, q := range p.open {
 		if result := jsonrpc.Get(responses, key); result != nil {

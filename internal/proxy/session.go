@@ -47,7 +47,7 @@ type session struct {
 	numbered      atomic.Int64 // calls and guesses so far
 	turns         turns
 	guessing      guessing
-	others        *atomic.Int64  // requests in flight of all sessions over HTTP; nil: it is none of them
+	requests      requests
 	work          sync.WaitGroup // requests being served, and what the session itself started
 	client        clientState
 	tasks         tasks
@@ -64,8 +64,6 @@ type session struct {
 	mu         sync.Mutex
 	closed     bool
 	leases     []*leased
-	inflight   map[string]*request    // request.key → the request being served
-	admitted   uint64                 // requests so far; of a pooled session
 	listens    map[string]*listening  // request.key of subscriptions/listen → the open stream
 	across     map[*parked]struct{}   // calls to servers of the other era that may have questions
 	parked     map[string]*parked     // handle → a call that waits for the client's input
@@ -94,17 +92,17 @@ func (s *Server) newSession(only string, out outlet) *session {
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
 		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
 		draining: make(chan struct{}), ended: make(chan struct{}),
-		inflight: make(map[string]*request),
-		listens:  make(map[string]*listening),
-		across:   make(map[*parked]struct{}),
-		parked:   make(map[string]*parked),
-		plans:    make(map[string]*planRun),
-		told:     make(map[string]*notice),
+		listens: make(map[string]*listening),
+		across:  make(map[*parked]struct{}),
+		parked:  make(map[string]*parked),
+		plans:   make(map[string]*planRun),
+		told:    make(map[string]*notice),
 	}
 	n.questions = clientQuestions{
 		log: s.log, out: out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },
 	}
+	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -281,6 +279,7 @@ func (s *session) send(to outlet, method string, params []byte) {
 func (s *session) close() { s.end(errSessionEnded) }
 
 func (s *session) end(why error) {
+	s.requests.close()
 	s.mu.Lock()
 	done := s.closed
 	s.closed = true
@@ -365,8 +364,6 @@ func (s *session) drain(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-late.C:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return fmt.Errorf("%d calls still open after %v", len(s.inflight), d)
+		return fmt.Errorf("%d calls still open after %v", s.requests.count(), d)
 	}
 }

@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// requests are the requests of a session that are being served. Each has a key that
+// no other has as long as its client may wait for its answer.
+type requests struct {
+	all     *atomic.Int64   // requests in flight of all sessions over HTTP; nil: the session is none of them
+	serving *sync.WaitGroup // the session's: it ends after its requests
+
+	mu     sync.Mutex
+	open   map[string]*request // request.key → the request
+	nth    uint64              // requests so far, of clients whose ids may clash
+	closed bool                // no more are taken
+}
+
+// add takes in a request, or says why not. unique: its id may be another client's
+// too. Steps of a plan are bounded with the plan, and count as its request.
+func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if unique {
+		r.nth++
+		x.key = fmt.Sprintf("%s %d", x.key, r.nth)
+	}
+	switch other := r.open[x.key]; {
+	case other != nil && !other.isWithdrawn():
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
+	case r.closed:
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+	case !x.step && r.fullLocked():
+		return manyRequests
+	}
+	r.open[x.key] = x
+	r.serving.Add(1)
+	return nil
+}
+
+// fullLocked counts a request among those in flight over HTTP, or reports that
+// there are too many.
+func (r *requests) fullLocked() bool {
+	switch {
+	case r.all == nil:
+		return false
+	case len(r.open) >= mostRequests:
+		return true
+	case r.all.Add(1) > mostOfAll:
+		r.all.Add(-1)
+		return true
+	}
+	return false
+}
+
+// forget lets the client use the request's id again.
+func (r *requests) forget(x *request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open[x.key] == x { // else another request has its id by now
+		delete(r.open, x.key)
+	}
+}
+
+// done is the end of a request that add took in.
+func (r *requests) done(x *request) {
+	r.forget(x)
+	if r.all != nil && !x.step {
+		r.all.Add(-1)
+	}
+	r.serving.Done()
+}
+
+// find returns the request with a key, nil if there is none.
+func (r *requests) find(key string) *request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[key]
+}
+
+// bind says which upstream a request is for.
+func (r *requests) bind(x *request, l *leased) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.lease = l
+}
+
+// at returns the requests for an upstream that have no answer yet.
+func (r *requests) at(l *leased) (found []*request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.open {
+		if x.lease != nil && x.lease.Lease == l.Lease && !x.isAnswered() {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// close takes no more requests.
+func (r *requests) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+func (r *requests) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
+}
