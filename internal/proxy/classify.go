@@ -71,7 +71,7 @@ func (j *upstreamCall) classifyCall(p *policy, l *leased, m *valuemodel.Model) c
 		Use: dedup.Use{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff,
-			Trial: hearsay(m) && !j.s.srv.prefetcher.isProven(l, j.tool), Alike: alike,
+			Trial: hearsay(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven, Alike: alike,
 		},
 	}
 	return out

@@ -24,7 +24,7 @@ func LineOf(s *Server, name string) speculate.Line {
 	sessions, _ := s.all()
 	for _, n := range sessions {
 		if l := n.find(name); l != nil {
-			return s.prefetcher.desk.Serial(l.Instance())
+			return s.prefetcher.scheduler.Serial(l.Instance())
 		}
 	}
 	return speculate.Unknown
@@ -35,7 +35,8 @@ func LineOf(s *Server, name string) speculate.Line {
 func Kept(s *Server) map[string]int {
 	kept := make(map[string]int)
 	done := make(chan struct{})
-	s.prefetcher.insist(func(w *prefetcher) {
+	w := s.prefetcher.worker
+	s.prefetcher.queue.enqueueAlways(func() {
 		defer close(done)
 		kept["watched sessions"] = len(w.sessions)
 		for _, v := range w.sessions {
@@ -46,9 +47,9 @@ func Kept(s *Server) map[string]int {
 		}
 	})
 	<-done
-	s.prefetcher.mu.Lock()
-	kept["bytes in the queue"] = s.prefetcher.bytes
-	s.prefetcher.mu.Unlock()
+	s.prefetcher.queue.mu.Lock()
+	kept["bytes in the queue"] = s.prefetcher.queue.bytes
+	s.prefetcher.queue.mu.Unlock()
 	sessions, _ := s.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {

@@ -76,8 +76,9 @@ func (w *prefetcher) joining(ctx context.Context, k call.Key) (joining context.C
 // tired holds against the guesses at a tool that a call waited for one in vain.
 func (x *request) tired() {
 	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.entry.came)
-	s.srv.prefetcher.insist(func(w *prefetcher) {
+	w := s.srv.prefetcher.worker
+	s.srv.prefetcher.queue.enqueueAlways(func() {
 		w.upstreamOn(l).forecast.Harm(tool)
-		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.ForegroundWait, waited)
+		w.scheduler.Harm(w.hostOf(l), w.deskOf(s), speculate.ForegroundWait, waited)
 	})
 }

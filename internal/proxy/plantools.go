@@ -95,7 +95,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 		out.Input, out.Output = s.srv.schemas.of(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
 	}
 	out.Domains = touched(m)
-	s.srv.prefetcher.expect(out, target{l.member.known, t.name}, m)
+	expect(out, s.srv.prefetcher.learned.tool(l, t.name).usual, m)
 	return out
 }
 
@@ -111,10 +111,9 @@ func (s *session) configured(name string) (target, *leased) {
 
 // expect says what a call of a tool is expected to take and to bring: by what was
 // learned, else by its model.
-func (w *prefetcher) expect(t *plan.Tool, at target, m *valuemodel.Model) {
+func expect(t *plan.Tool, u forecast.Usual, m *valuemodel.Model) {
 	spread, bytes := enrich.Point(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
-	if known, ok := w.usual.Load(at); ok {
-		u := known.(forecast.Usual)
+	if u.Latency.P50 > 0 {
 		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful
 	}
 	t.Mean, t.P90, t.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken

@@ -19,7 +19,7 @@ type hungry struct {
 }
 
 // feed gives a slot that has become free to the next session that waits for one.
-func (w *prefetcher) feed(now time.Time) {
+func (w *prefetchWorker) feed(now time.Time) {
 	for range min(len(w.hungry), mostFed) {
 		next := w.hungry[0]
 		w.hungry = w.hungry[1:]
@@ -37,7 +37,7 @@ func (w *prefetcher) feed(now time.Time) {
 const mostFed = 8
 
 // lineUp has what lacks a slot wait for one.
-func (w *prefetcher) lineUp(v *sessionState, f *pairState) {
+func (w *prefetchWorker) lineUp(v *sessionState, f *pairState) {
 	if f.offer.Open() > 0 && !f.queued {
 		f.queued = true
 		w.hungry = append(w.hungry, hungry{v, f})
@@ -49,7 +49,7 @@ type exact struct{ tool, arguments string }
 
 // choose picks from what the last answer made likely, and begins it. What only
 // lacks a slot waits in the offer until a guess comes back.
-func (w *prefetcher) choose(v *sessionState, o *upstreamState, f *pairState, now time.Time) []started {
+func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState, now time.Time) []started {
 	w.of = v.s
 	p := w.srv.policy.Load()
 	if p.Enrichment.off() {
@@ -75,7 +75,7 @@ func (w *prefetcher) choose(v *sessionState, o *upstreamState, f *pairState, now
 	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, jobs) }, opt)
 	for i := range picked.Declined {
 		d := &picked.Declined[i]
-		w.tally.decline(d.Why)
+		w.p.tally.decline(d.Why)
 		f.consider(&d.Guess, d.Why, nil, opt.Whole)
 	}
 	for _, g := range picked.Watch {
@@ -87,7 +87,7 @@ func (w *prefetcher) choose(v *sessionState, o *upstreamState, f *pairState, now
 	for _, g := range picked.Start {
 		b, refused := w.start(v, o, f, g, jobs[exact{g.Tool, g.Arguments}], now)
 		if refused != "" {
-			w.tally.decline(enrich.Reason(refused))
+			w.p.tally.decline(enrich.Reason(refused))
 			f.consider(&g, enrich.Reason(refused), nil, opt.Whole)
 			continue
 		}
@@ -99,7 +99,7 @@ func (w *prefetcher) choose(v *sessionState, o *upstreamState, f *pairState, now
 }
 
 // world is what stands in the way of one guess, beyond what was foreseen.
-func (w *prefetcher) world(v *sessionState, o *upstreamState, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
+func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
 	p := w.srv.policy.Load()
 	m := w.srv.model(p, o.at, g.Tool)
 	j := guessed(v.s, g.Tool, []byte(g.Arguments))
@@ -110,7 +110,7 @@ func (w *prefetcher) world(v *sessionState, o *upstreamState, g *forecast.Guess,
 		out.Reason = enrich.Unsteady
 		return out
 	}
-	if w.forbids(p, o.at, j) {
+	if w.p.forbids(p, o.at, j) {
 		out.Reason = enrich.NotSpeculatable
 		return out
 	}
@@ -141,8 +141,8 @@ func (w *prefetcher) world(v *sessionState, o *upstreamState, g *forecast.Guess,
 // inTheWay reports whether the guess may still be under way when the next call comes
 // to an upstream that works on one at a time. A process may do so for all that is
 // known; who serves HTTP hardly does.
-func (w *prefetcher) inTheWay(o *upstreamState, g *forecast.Guess) bool {
-	switch w.desk.Serial(o.at.Instance()) {
+func (w *prefetchWorker) inTheWay(o *upstreamState, g *forecast.Guess) bool {
+	switch w.scheduler.Serial(o.at.Instance()) {
 	case speculate.Parallel:
 		return false
 	case speculate.Unknown:
@@ -164,14 +164,14 @@ func steady(l *leased, m *valuemodel.Model, j *callClass) bool {
 
 // blame holds against a session's guesses what they did to others since it was
 // last looked.
-func (w *prefetcher) blame(v *sessionState, host string) {
+func (w *prefetchWorker) blame(v *sessionState, host string) {
 	if displaced := w.srv.store.Stats().Prefetch.Displaced; displaced > w.displaced {
 		w.displaced = displaced
-		w.desk.Harm(host, v.desk, speculate.Eviction, 0)
+		w.scheduler.Harm(host, v.desk, speculate.Eviction, 0)
 	}
 	if harm := w.srv.limits.Harm(host); harm != w.harm[host] {
 		if harm > w.harm[host] { // else the host was forgotten in between
-			w.desk.Harm(host, v.desk, speculate.ForegroundWait, harm-w.harm[host])
+			w.scheduler.Harm(host, v.desk, speculate.ForegroundWait, harm-w.harm[host])
 		}
 		w.harm[host] = harm
 	}

@@ -78,7 +78,7 @@ func (x *request) sight() {
 		return // the last: it goes on with a call that was seen
 	}
 	now := time.Now()
-	if !srv.prefetcher.awake(now) {
+	if !srv.prefetcher.queue.hasTime(now) {
 		return
 	}
 	c := callSeen{
@@ -95,7 +95,7 @@ func (x *request) sight() {
 	c.id, c.turn, c.seq = srv.prefetcher.ids.Add(1), x.entry.turn, x.number.Seq
 	x.upstreamCall.id, x.sighting.at = c.id, now
 	x.sighting.announce = x.announces(p)
-	srv.prefetcher.tell(len(c.arguments), func(w *prefetcher) { w.called(&c) })
+	srv.prefetcher.queue.enqueue(len(c.arguments), func() { srv.prefetcher.worker.called(&c) })
 }
 
 // answerSeen is an answer as the worker is told of it.
@@ -120,20 +120,20 @@ func (x *request) sightEnd(answer upstream.Answer, err error, reply chan<- annou
 	if x.upstreamCall.id == 0 || x.sighting.over.Swap(true) {
 		return false
 	}
-	w := x.s.srv.prefetcher
+	p := x.s.srv.prefetcher
 	h := answerSeen{
 		s: x.s, l: x.lease, id: x.upstreamCall.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
 		came: x.sighting.at, took: time.Duration(x.took.Load()), reply: reply,
 		failed: err != nil || !shareable(answer),
 	}
-	if n := min(h.size, mostRead); !h.failed && w.room(n) {
+	if n := min(h.size, mostRead); !h.failed && p.queue.hasRoom(n) {
 		h.result = bytes.Clone(answer.Result[:n])
 	}
-	tell := w.tell
+	enqueue := p.queue.enqueue
 	if reply != nil {
-		tell = w.hurry
+		enqueue = p.queue.enqueueUrgent
 	}
-	return tell(len(h.result), func(w *prefetcher) { w.answered(&h) })
+	return enqueue(len(h.result), func() { p.worker.answered(&h) })
 }
 
 // dull reports whether the upstream is known to offer nothing that may ever be

@@ -28,29 +28,14 @@ func alike(a, b []byte) bool {
 	return true
 }
 
-// isProven reports whether enough comparisons agreed. It may be asked on any
-// goroutine.
-func (w *prefetcher) isProven(l *leased, tool string) bool {
-	_, ok := w.proven.Load(target{l.member.known, tool})
-	return ok
-}
-
-// isBarred reports whether a tool is never run early. It may be asked on any
-// goroutine.
-func (w *prefetcher) isBarred(l *leased, tool string) bool {
-	t := target{l.member.known, tool}
-	_, barred := w.barred.Load(t)
-	_, deadly := w.deadly.Load(t)
-	return barred || deadly
-}
-
 // compared takes note of a comparison, also of a call that was not looked at
 // otherwise: it may be what gives a tool away.
-func (w *prefetcher) compared(l *leased, tool string, t dedup.Trial) {
+func (p *prefetcher) compared(l *leased, tool string, t dedup.Trial) {
 	if t == dedup.NotTried {
 		return
 	}
-	w.insist(func(w *prefetcher) {
+	w := p.worker
+	p.queue.enqueueAlways(func() {
 		o := w.upstreamOn(l)
 		o.forecast.Trial(tool, t == dedup.Same)
 		o.news = true
@@ -63,23 +48,15 @@ func (w *prefetcher) compared(l *leased, tool string, t dedup.Trial) {
 }
 
 // prove says for all goroutines what is known of a tool.
-func (w *prefetcher) prove(o *upstreamState, tool string) {
-	t := target{o.at.member.known, tool}
-	if o.forecast.Barred(tool) != "" {
-		w.barred.Store(t, true)
-	} else {
-		w.barred.Delete(t)
-	}
-	if o.forecast.Tried(tool) {
-		w.proven.Store(t, true)
-	} else {
-		w.proven.Delete(t)
-	}
+func (w *prefetchWorker) prove(o *upstreamState, tool string) {
+	w.p.learned.update(o.at, tool, func(t *learnedTool) {
+		t.barred, t.proven = o.forecast.Barred(tool) != "", o.forecast.Tried(tool)
+	})
 }
 
 // proveAll does so for every tool of an upstream, when what was learned of it has
 // been read.
-func (w *prefetcher) proveAll(o *upstreamState) {
+func (w *prefetchWorker) proveAll(o *upstreamState) {
 	offer := o.at.Offer()
 	if offer == nil {
 		return

@@ -54,12 +54,12 @@ func TestPanicInPrediction(t *testing.T) {
 		gone   bool   // and ends the predictions of that session
 		panics int64
 	}{
-		{"(*prefetcher).called", true, 1},
-		{"(*prefetcher).answered", true, 1},
-		{"(*prefetcher).choose", true, 1},
+		{"(*prefetchWorker).called", true, 1},
+		{"(*prefetchWorker).answered", true, 1},
+		{"(*prefetchWorker).choose", true, 1},
 		{"(*session).prefetch", false, 0}, // refused, and counted so
 		{"(*upstreamCall).stands", false, 1},
-		{"(*prefetcher).onward", true, 1},
+		{"(*prefetchWorker).onward", true, 1},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
 			var armed atomic.Bool

@@ -43,10 +43,10 @@ const (
 
 // watch finds a session, or begins to watch it; nil if it has ended, or something
 // panicked over it.
-func (w *prefetcher) watch(s *session) *sessionState {
+func (w *prefetchWorker) watch(s *session) *sessionState {
 	v := w.sessions[s]
 	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
-		v = &sessionState{s: s, desk: w.desk.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
+		v = &sessionState{s: s, desk: w.scheduler.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
 		w.sessions[s] = v
 		w.srv.observer.named(v.desk.Number(), s.recordName)
 	}
@@ -71,10 +71,10 @@ func (v *sessionState) on(o *upstreamState) *pairState {
 
 // meet notes which instance of an upstream the session calls. How it works on
 // several calls at once is taken to be as it was with the last one.
-func (w *prefetcher) meet(v *sessionState, l *leased) {
+func (w *prefetchWorker) meet(v *sessionState, l *leased) {
 	instance := l.Instance()
 	if v.instances[instance] == nil {
-		w.desk.Presume(instance, w.lines[l.member.known])
+		w.scheduler.Presume(instance, w.lines[l.member.known])
 	}
 	v.instances[instance] = l
 }
@@ -94,7 +94,7 @@ func (v *sessionState) means(arguments string) {
 }
 
 // called sees a call that a client made.
-func (w *prefetcher) called(c *callSeen) {
+func (w *prefetchWorker) called(c *callSeen) {
 	w.of = c.s
 	v := w.watch(c.s)
 	if v == nil {
@@ -123,7 +123,7 @@ func (w *prefetcher) called(c *callSeen) {
 
 // changed takes back what was foreseen of answers that a write makes stale, of
 // whatever upstream.
-func (w *prefetcher) changed(v *sessionState, e call.Effect) {
+func (w *prefetchWorker) changed(v *sessionState, e call.Effect) {
 	p := w.srv.policy.Load()
 	for _, f := range v.pairs {
 		stale := func(tool, arguments string) bool {
@@ -139,7 +139,7 @@ func (w *prefetcher) changed(v *sessionState, e call.Effect) {
 }
 
 // answered sees the answer to a call, and decides what to run early.
-func (w *prefetcher) answered(h *answerSeen) {
+func (w *prefetchWorker) answered(h *answerSeen) {
 	if h.reply != nil {
 		defer close(h.reply)
 	}
@@ -162,7 +162,7 @@ func (w *prefetcher) answered(h *answerSeen) {
 	}
 	f.judge(v, h.at, false)
 	w.publish(o, h.tool)
-	w.tally.learn(o, h.at)
+	w.p.tally.learn(o, h.at)
 	if o.at.dull() {
 		return
 	}
@@ -173,17 +173,17 @@ func (w *prefetcher) answered(h *answerSeen) {
 }
 
 // foresee thinks of what comes next, and begins what is worth it.
-func (w *prefetcher) foresee(v *sessionState, o *upstreamState, f *pairState, after int64) []started {
+func (w *prefetchWorker) foresee(v *sessionState, o *upstreamState, f *pairState, after int64) []started {
 	now, instance := time.Now(), o.at.Instance()
 	e := &w.srv.policy.Load().Enrichment
 	guesses := f.Guesses(now)
-	w.tally.found(len(guesses))
+	w.p.tally.found(len(guesses))
 	likely := forecast.Likely(guesses, e.MinProbability)
 	v.desk.Reprice(now, func(k call.Key) bool {
 		return k.Upstream != instance || f.chained[k] || likely(k.Tool, k.Arguments)
 	})
 	for range f.offer.Open() { // it was thought of before this answer
-		w.tally.decline(enrich.Cap)
+		w.p.tally.decline(enrich.Cap)
 	}
 	f.offer = f.Offer(guesses, e.Budget)
 	f.begin(now, after, len(guesses), e, w.srv.policy.Load().MaxAge)
@@ -200,7 +200,7 @@ func read(result []byte, size int) forecast.Result {
 }
 
 // leave forgets a session that has ended.
-func (w *prefetcher) leave(s *session) {
+func (w *prefetchWorker) leave(s *session) {
 	w.of = s
 	v := w.sessions[s]
 	if v == nil {
@@ -210,7 +210,7 @@ func (w *prefetcher) leave(s *session) {
 	v.desk.End()
 	for known, f := range v.pairs {
 		for range f.offer.Open() {
-			w.tally.decline(enrich.Cap)
+			w.p.tally.decline(enrich.Cap)
 		}
 		f.judge(v, time.Now(), true)
 		f.End()
@@ -222,13 +222,13 @@ func (w *prefetcher) leave(s *session) {
 }
 
 // unwatch takes from a session all that it holds.
-func (w *prefetcher) unwatch(v *sessionState) {
+func (w *prefetchWorker) unwatch(v *sessionState) {
 	delete(w.sessions, v.s)
 	v.desk.End()
 	for instance, l := range v.instances {
-		w.lines[l.member.known] = w.desk.Serial(instance)
+		w.lines[l.member.known] = w.scheduler.Serial(instance)
 		if !l.Shared() {
-			w.desk.Gone(instance)
+			w.scheduler.Gone(instance)
 		}
 	}
 	w.srv.observe(false)

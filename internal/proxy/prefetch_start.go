@@ -36,10 +36,10 @@ type started struct {
 
 // start begins a guess that was chosen, or says why not. It ends with its session,
 // unless a real call waits for it.
-func (w *prefetcher) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
+func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
-	j.id, j.free, j.due = w.ids.Add(1), g.Free(), newDue(&g, w.srv.clock)
+	j.id, j.free, j.due = w.p.ids.Add(1), g.Free(), newDue(&g, w.srv.clock)
 	j.number = v.s.next()
 	rec := &guessEntry{upstreamCall: j}
 	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{
@@ -48,7 +48,7 @@ func (w *prefetcher) start(v *sessionState, o *upstreamState, f *pairState, g fo
 			fate, why := v.s.prefetch(ctx, l, j, func(answer upstream.Answer, err error) {
 				defer close(ended)
 				rec.land(answer, err)
-				w.overdue.CompareAndDelete(key, j.due)
+				w.p.overdue.CompareAndDelete(key, j.due)
 				v.desk.Done(key, time.Now())
 				w.landed(v, l, g, j, answer, err)
 			})
@@ -86,29 +86,29 @@ func (f *pairState) event(l *leased, g *forecast.Guess, j *upstreamCall, now tim
 
 // landed tells of the answer to a guess, on the goroutine that fetched it: what
 // it says may make a further call likely.
-func (w *prefetcher) landed(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, answer upstream.Answer, err error) {
+func (w *prefetchWorker) landed(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, answer upstream.Answer, err error) {
 	switch {
 	case verdict(answer, err).Limited:
-		w.desk.Harm(j.hostOn(l), v.desk, speculate.RateLimited, 0)
+		w.scheduler.Harm(j.hostOn(l), v.desk, speculate.RateLimited, 0)
 	case answer.Stateless && revision.InputRequired(answer.Result):
-		w.bar(v.s, l, g.Tool, "it asked the client when it was run early")
+		w.p.bar(v.s, l, g.Tool, "it asked the client when it was run early")
 	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
-		w.deadly.Store(target{l.member.known, g.Tool}, true) // while this process lives
+		w.p.learned.update(l, g.Tool, func(t *learnedTool) { t.crashesServer = true })
 		w.srv.log.Warn("server ended while a guess was with it; its tool is not guessed at any more", "upstream", l.Name(), "tool", g.Tool)
 	case err == nil && goesOn(answer.Result):
-		w.bar(v.s, l, g.Tool, "it made a task of a call that was run early")
+		w.p.bar(v.s, l, g.Tool, "it made a task of a call that was run early")
 	}
 	var result []byte
 	size := len(answer.Result)
-	if n := min(size, mostRead); g.Depth == 0 && err == nil && shareable(answer) && w.room(n) {
+	if n := min(size, mostRead); g.Depth == 0 && err == nil && shareable(answer) && w.p.queue.hasRoom(n) {
 		result = bytes.Clone(answer.Result[:n])
 	}
-	w.tell(len(result), func(w *prefetcher) { w.onward(v, l, g, j, result, size) })
+	w.p.queue.enqueue(len(result), func() { w.onward(v, l, g, j, result, size) })
 }
 
 // onward goes on once a guess is back: with what waits for a slot, and what
 // follows from its answer, if that is to be looked at.
-func (w *prefetcher) onward(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, result []byte, size int) {
+func (w *prefetchWorker) onward(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, result []byte, size int) {
 	now := time.Now()
 	if w.sessions[v.s] != v { // its session has ended
 		w.feed(now)
@@ -122,7 +122,7 @@ func (w *prefetcher) onward(v *sessionState, l *leased, g forecast.Guess, j *ups
 		r := read(result, size)
 		r.At = now
 		follows := f.Suppose(g, r, now)
-		w.tally.found(len(follows))
+		w.p.tally.found(len(follows))
 		f.offer.Add(follows)
 		if f.round != nil {
 			f.round.count += len(follows)
@@ -170,7 +170,7 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, land
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
 			f.Worth(j.worth(l))
 			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			s.srv.prefetcher.recovering(func() { landed(answer, err) })
+			s.srv.prefetcher.faults.recovering(func() { landed(answer, err) })
 		})
 	})
 	return g, why
@@ -180,8 +180,8 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, land
 // It is asked when guesses are chosen, when one is begun, and once more when it has
 // waited for its host, for the rules may have changed.
 func (w *prefetcher) forbids(p *policy, l *leased, j *upstreamCall) bool {
-	m := w.srv.model(p, l, j.tool)
-	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || w.isBarred(l, j.tool) ||
+	m, learned := w.srv.model(p, l, j.tool), w.learned.tool(l, j.tool)
+	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || learned.barred || learned.crashesServer ||
 		m.Speculate == nil || !*m.Speculate || m.Volatile != nil && *m.Volatile ||
 		m.Cost.Dollars > p.Enrichment.Dollars && (j.id != 0 || !j.early) || // when it is chosen, what is spent counts too
 		j.early && (p.Enrichment.Mode != "on" && p.Enrichment.Mode != "shadow" || !steady(l, m, &j.callClass)) ||
@@ -233,7 +233,7 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 			return nil, err
 		}
 		stands := false
-		w.recovering(func() { stands = joined(f) || j.stands(l) })
+		w.faults.recovering(func() { stands = joined(f) || j.stands(l) })
 		if !stands {
 			slot.Leave(notSent)
 			return nil, errForbidden

@@ -23,20 +23,21 @@ type PrefetchStats struct {
 	Learned map[string]forecast.Stats `json:"learned"` // by upstream
 }
 
-func (w *prefetcher) stats(p dedup.PrefetchStats) PrefetchStats {
-	out := PrefetchStats{PrefetchStats: p, Desk: w.desk.Stats(), Learned: make(map[string]forecast.Stats)}
-	w.tally.mu.Lock()
-	out.Candidates, out.Declined = w.tally.candidates, maps.Clone(w.tally.declined)
-	maps.Copy(out.Learned, w.tally.learned)
-	w.tally.mu.Unlock()
-	w.mu.Lock()
-	out.Dropped, out.Panics = w.dropped, w.panics
-	w.mu.Unlock()
-	if p.Issued > 0 {
-		out.Accuracy = float64(p.Used) / float64(p.Issued)
+// stats adds to what the store counts what the prefetcher does.
+func (p *prefetcher) stats(store dedup.PrefetchStats) PrefetchStats {
+	out := PrefetchStats{
+		PrefetchStats: store, Desk: p.scheduler.Stats(), Learned: make(map[string]forecast.Stats),
+		Dropped: p.queue.drops(), Panics: p.faults.count(),
 	}
-	if p.Used > 0 {
-		out.Timeliness = float64(p.Used-p.Late) / float64(p.Used)
+	p.tally.mu.Lock()
+	out.Candidates, out.Declined = p.tally.candidates, maps.Clone(p.tally.declined)
+	maps.Copy(out.Learned, p.tally.learned)
+	p.tally.mu.Unlock()
+	if store.Issued > 0 {
+		out.Accuracy = float64(store.Used) / float64(store.Issued)
+	}
+	if store.Used > 0 {
+		out.Timeliness = float64(store.Used-store.Late) / float64(store.Used)
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func (s *session) asksForAGuess(l *leased, method string) bool {
 	if s.asking(l) {
 		// It may be about the real call. The store drops the guesses; whose question
 		// it was nobody can say.
-		w.insist(func(w *prefetcher) { w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0) })
+		w.queue.enqueueAlways(func() { w.scheduler.Harm(w.worker.hostOf(l), w.worker.deskOf(s), speculate.Question, 0) })
 		return false
 	}
 	for _, tool := range tools {
@@ -110,24 +110,25 @@ func (s *session) asking(l *leased) bool {
 }
 
 // bar sees to it that a tool is never run early again.
-func (w *prefetcher) bar(s *session, l *leased, tool, why string) {
-	w.insist(func(w *prefetcher) {
+func (p *prefetcher) bar(s *session, l *leased, tool, why string) {
+	w := p.worker
+	p.queue.enqueueAlways(func() {
 		o := w.upstreamOn(l)
 		o.forecast.Bar(tool, why)
 		w.prove(o, tool)
 		w.keepOne(l.member.known, o) // at once: it must not be lost
-		w.desk.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0)
+		w.scheduler.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0)
 		w.srv.log.Warn("tool barred from being run early", "upstream", l.Name(), "tool", tool, "reason", why)
 	})
 }
 
 // hostOf is the host of an upstream's calls in general.
-func (w *prefetcher) hostOf(l *leased) string {
+func (w *prefetchWorker) hostOf(l *leased) string {
 	return w.srv.model(w.srv.policy.Load(), l, "").Host
 }
 
 // deskOf is the throttle of a session; nil if it has ended.
-func (w *prefetcher) deskOf(s *session) *speculate.Session {
+func (w *prefetchWorker) deskOf(s *session) *speculate.Session {
 	if v := w.sessions[s]; v != nil {
 		return v.desk
 	}

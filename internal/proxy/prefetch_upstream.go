@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"mcpschedd/internal/deliver"
@@ -30,7 +28,7 @@ type upstreamState struct {
 
 // upstreamOn returns what is known of an upstream, read from where it is kept when
 // it is first needed.
-func (w *prefetcher) upstreamOn(l *leased) *upstreamState {
+func (w *prefetchWorker) upstreamOn(l *leased) *upstreamState {
 	p := w.srv.policy.Load()
 	o := w.upstreams[l.member.known]
 	if o != nil && o.made == p.Enrichment && o.maxAge == p.MaxAge {
@@ -46,7 +44,7 @@ func (w *prefetcher) upstreamOn(l *leased) *upstreamState {
 		for _, v := range w.sessions {
 			delete(v.pairs, l.member.known)
 		}
-		w.recovering(func() { w.handDown(l.member.known, old, o) })
+		w.p.faults.recovering(func() { w.handDown(l.member.known, old, o) })
 	}
 	w.upstreams[l.member.known] = o
 	if p.Enrichment.Delivery == "inline" {
@@ -62,15 +60,15 @@ func (w *prefetcher) upstreamOn(l *leased) *upstreamState {
 
 // publish lets those who plan know what was learned of a tool's calls. What the
 // forecast has no room for is not known here either.
-func (w *prefetcher) publish(o *upstreamState, tool string) {
+func (w *prefetchWorker) publish(o *upstreamState, tool string) {
 	if u := o.forecast.Usual(tool); u.Latency.P50 > 0 {
-		w.usual.Store(target{o.at.member.known, tool}, u)
+		w.p.learned.update(o.at, tool, func(t *learnedTool) { t.usual = u })
 	}
 }
 
 // handDown hands on what was learned under other rules: by where it is kept, or, if
 // it is not, by itself.
-func (w *prefetcher) handDown(name string, old, next *upstreamState) {
+func (w *prefetchWorker) handDown(name string, old, next *upstreamState) {
 	if old.keep != nil {
 		w.keepOne(name, old)
 		return
@@ -124,7 +122,7 @@ func (o *upstreamState) look() {
 const keepAtMost = 30 * time.Second
 
 // forget drops what is known of upstreams that are there no more.
-func (w *prefetcher) forget() {
+func (w *prefetchWorker) forget() {
 	p := w.srv.policy.Load()
 	gone := func(known string) bool {
 		return !slices.ContainsFunc(p.members, func(m *member) bool { return m.known == known })
@@ -138,20 +136,12 @@ func (w *prefetcher) forget() {
 		}
 		w.proveAll(o) // the operator may have given their word for a tool
 	}
-	for _, of := range []*sync.Map{&w.proven, &w.barred, &w.deadly, &w.usual} {
-		for t := range of.Range {
-			if gone(t.(target).upstream) {
-				of.Delete(t)
-			}
-		}
-	}
-	w.tally.mu.Lock()
-	defer w.tally.mu.Unlock()
-	maps.DeleteFunc(w.tally.learned, func(name string, _ forecast.Stats) bool { return p.find(name) == nil })
+	w.p.learned.forget(gone)
+	w.p.tally.forget(func(name string) bool { return p.find(name) == nil })
 }
 
 // keepAll keeps what was learned of every upstream.
-func (w *prefetcher) keepAll() {
+func (w *prefetchWorker) keepAll() {
 	for name, o := range w.upstreams {
 		if o.news {
 			w.keepOne(name, o)
@@ -161,13 +151,13 @@ func (w *prefetcher) keepAll() {
 
 // keepOne joins what was learned with what is stored, which other processes may
 // have added to. What cannot be read or written is no reason to stop learning.
-func (w *prefetcher) keepOne(name string, o *upstreamState) {
+func (w *prefetchWorker) keepOne(name string, o *upstreamState) {
 	o.news, o.kept = false, time.Now()
 	if o.keep == nil {
 		return
 	}
 	began := time.Now()
-	defer func() { w.pardon += time.Since(began) }() // other processes may hold it up
+	defer func() { w.p.queue.excuse(time.Since(began)) }() // other processes may hold it up
 	joined := func() {
 		commit := func() {}
 		err := o.keep(func(stored []byte) (next []byte, err error) {
@@ -183,7 +173,7 @@ func (w *prefetcher) keepOne(name string, o *upstreamState) {
 			w.srv.log.Warn("learned state not kept", "upstream", o.at.Name(), "err", err)
 		}
 	}
-	if !w.recovering(joined) {
+	if !w.p.faults.recovering(joined) {
 		o.keep = nil // what was learned, its bars above all, still counts in this process
 	}
 }

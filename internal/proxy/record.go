@@ -17,7 +17,6 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
-	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -66,17 +65,17 @@ func clientName(info []byte) string {
 
 // last has the worker leave a session that has ended, and records its end after what
 // the worker had to say of it.
-func (w *prefetcher) last(s *session) {
+func (p *prefetcher) last(s *session) {
 	opened := !s.client.facts().opened.IsZero()
 	end := func() {
-		w.srv.events.Ask() // its guesses come before it
+		p.srv.events.Ask() // its guesses come before it
 		if opened {
-			w.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recordName})
+			p.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recordName})
 		}
 	}
-	if !w.insist(func(w *prefetcher) {
+	if !p.queue.enqueueAlways(func() {
 		defer end() // whatever becomes of the worker's part
-		w.leave(s)
+		p.worker.leave(s)
 	}) {
 		end()
 	}
@@ -210,9 +209,9 @@ func (j *upstreamCall) worth(l *leased) time.Duration {
 	if shared <= 0 || took == 0 {
 		return took
 	}
-	if j.s.srv.prefetcher.desk.Serial(l.Instance()) == speculate.Parallel {
-		if u, ok := j.s.srv.prefetcher.usual.Load(target{l.member.known, j.tool}); ok {
-			return min(took, u.(forecast.Usual).Latency.P50)
+	if j.s.srv.prefetcher.scheduler.Serial(l.Instance()) == speculate.Parallel {
+		if usual := j.s.srv.prefetcher.learned.tool(l, j.tool).usual.Latency.P50; usual > 0 {
+			return min(took, usual)
 		}
 	}
 	return max(1, took-shared)

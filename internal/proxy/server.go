@@ -265,7 +265,7 @@ func (s *Server) Apply(o Options) {
 	}
 	s.store.Configure(o.Dedup)
 	s.limits.Configure(o.Limits)
-	s.prefetcher.desk.Configure(o.Enrichment.slots())
+	s.prefetcher.scheduler.Configure(o.Enrichment.slots())
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
@@ -282,7 +282,7 @@ func (s *Server) Apply(o Options) {
 		session.adopt()
 	}
 	ending.Wait()
-	s.prefetcher.insist((*prefetcher).forget)
+	s.prefetcher.queue.enqueueAlways(s.prefetcher.worker.forget)
 }
 
 // all returns the sessions there are.
@@ -298,7 +298,7 @@ func (s *Server) all() (sessions []*session, closed bool) {
 // called again.
 func (s *Server) PrepareStop() {
 	s.stopOnce.Do(func() { close(s.stopFast) })
-	s.prefetcher.save()
+	s.prefetcher.queue.save()
 	s.events.Flush()
 }
 

@@ -172,7 +172,7 @@ func (j *upstreamCall) sent(l *leased) {
 	j.sentAt.Store(now.UnixNano())
 	j.stay.Store(j.s.srv.companies.of(l.Instance()).enter(now))
 	if j.id != 0 {
-		j.s.srv.prefetcher.desk.Began(l.Instance(), j.id, j.tool, j.early, now)
+		j.s.srv.prefetcher.scheduler.Began(l.Instance(), j.id, j.tool, j.early, now)
 	}
 }
 
@@ -197,16 +197,16 @@ func (j *upstreamCall) returned(l *leased, err error) {
 	}
 	w := j.s.srv.prefetcher
 	if err != nil {
-		w.desk.Cut(l.Instance(), j.id)
+		w.scheduler.Cut(l.Instance(), j.id)
 	}
-	w.desk.Ended(l.Instance(), j.id, now)
+	w.scheduler.Ended(l.Instance(), j.id, now)
 }
 
 // blamed holds it against the guesses at a host, if there were any of late, that it
 // refuses a call as one too many.
 func (j *upstreamCall) blamed(l *leased, v limit.Verdict) {
 	if w := j.s.srv.prefetcher; v.Limited && j.id != 0 && !j.early && w.lately.take(j.hostOn(l)) {
-		w.desk.Harm(j.hostOn(l), nil, speculate.RateLimited, 0)
+		w.scheduler.Harm(j.hostOn(l), nil, speculate.RateLimited, 0)
 	}
 }
 
