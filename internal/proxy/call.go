@@ -326,7 +326,7 @@ func (x *request) hear(method string, params []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.answered && x.ctx.Err() == nil {
-		x.s.send(x.to, method, params)
+		x.s.sendNotification(x.to, method, params)
 	}
 }
 

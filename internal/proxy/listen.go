@@ -81,7 +81,7 @@ func (l *listening) send(method string, params []byte) {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
 	if !l.x.answered {
-		l.x.s.send(l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
+		l.x.s.sendNotification(l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
 	}
 }
 

@@ -15,7 +15,7 @@ func (x *request) list(l upstream.List) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return
 	}
-	x.s.settle(x.ctx)
+	x.s.awaitOffers(x.ctx)
 	x.s.listing.Lock()
 	items := x.s.joined(l)
 	x.s.listed[l] = items
@@ -35,7 +35,7 @@ func (s *session) joined(l upstream.List) []byte {
 	if l == upstream.Tools {
 		out = s.appendOwn(out, p)
 	}
-	for _, lease := range s.current() {
+	for _, lease := range s.leases.current() {
 		offer := lease.Offer()
 		if offer == nil {
 			continue
@@ -133,7 +133,7 @@ func (s *session) notice(method string, n *notice) {
 		s.publishList(l, items)
 	}
 	if changed {
-		s.tell(method, nil)
+		s.notify(method, nil)
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *Server) info() []byte {
 // appendInstructions adds what the known upstreams say to the model; client is what
 // the client says of itself.
 func (s *session) appendInstructions(out, client []byte) []byte {
-	leases := s.current()
+	leases := s.leases.current()
 	var all []instruction
 	for _, l := range leases {
 		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
@@ -196,7 +196,7 @@ func (s *session) capabilities() []byte {
 	if s.tellsOfItself() {
 		out = jsonrpc.Set([]byte(honoured), "tools", []byte(`{"listChanged":true}`))
 	}
-	for _, l := range s.current() {
+	for _, l := range s.leases.current() {
 		offer := l.Offer()
 		if offer == nil {
 			offer = &upstream.Offer{Capabilities: []byte(honoured)}

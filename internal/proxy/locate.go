@@ -18,7 +18,7 @@ func (x *request) locate() bool {
 	var candidates []*leased
 	var err *jsonrpc.Error
 	if x.msg.Method == "completion/complete" {
-		if len(completing(x.s.current())) > 0 {
+		if len(completing(x.s.leases.current())) > 0 {
 			if candidates = x.referenced(); candidates == nil {
 				return false
 			}
@@ -72,7 +72,7 @@ func (x *request) candidates() ([]*leased, *jsonrpc.Error) {
 		}
 		return found, nil
 	}
-	found := x.s.current()
+	found := x.s.leases.current()
 	if len(found) != 1 {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)}
 	}
@@ -166,7 +166,7 @@ func up(l *leased) int {
 
 // offered looks a name up in what the upstreams offer.
 func (s *session) offered(l upstream.List, name string) (target, bool) {
-	for _, lease := range s.current() {
+	for _, lease := range s.leases.current() {
 		if offer := lease.Offer(); offer != nil {
 			if _, ok := offer.Find(l, name); ok {
 				return target{lease.Name(), name}, true
@@ -180,7 +180,7 @@ func (s *session) offered(l upstream.List, name string) (target, bool) {
 // whose template it fits, else every upstream with resources, to be asked in
 // turn.
 func (s *session) holders(uri string) []*leased {
-	leases := s.current()
+	leases := s.leases.current()
 	if len(leases) == 1 {
 		return leases
 	}
@@ -202,7 +202,7 @@ func (s *session) holders(uri string) []*leased {
 // watching returns the leases that are subscribed to a resource, nil if none is.
 func (s *session) watching(uri string) []*leased {
 	var out []*leased
-	for _, l := range s.current() {
+	for _, l := range s.leases.current() {
 		if slices.Contains(l.Watches(), uri) {
 			out = append(out, l)
 		}
@@ -242,7 +242,7 @@ func (x *request) referenced() []*leased {
 		if !known {
 			t, known = x.s.offered(upstream.Prompts, name)
 		}
-		l := x.s.find(t.upstream)
+		l := x.s.leases.find(t.upstream)
 		if !known || l == nil {
 			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)})
 			return nil
@@ -257,7 +257,7 @@ func (x *request) referenced() []*leased {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"})
 		return nil
 	}
-	for _, l := range x.s.current() {
+	for _, l := range x.s.leases.current() {
 		if offer := l.Offer(); offer != nil {
 			if _, ok := offer.Find(upstream.Templates, uri); ok {
 				return []*leased{l}
@@ -279,7 +279,7 @@ func completing(leases []*leased) []*leased {
 // this session, else all that have tasks.
 func (s *session) taskHolders(rawID []byte) []*leased {
 	id, _ := jsonrpc.String(rawID)
-	leases := s.current()
+	leases := s.leases.current()
 	if l := s.tasks.runner(leases, id); l != nil {
 		return []*leased{l}
 	}
@@ -289,7 +289,7 @@ func (s *session) taskHolders(rawID []byte) []*leased {
 // listTasks joins the tasks of every upstream that has some.
 func (x *request) listTasks() {
 	out := []byte(`{"tasks":[`)
-	for _, l := range having(x.s.current(), "tasks") {
+	for _, l := range having(x.s.leases.current(), "tasks") {
 		if !l.Live() {
 			continue // a server that is starting has no tasks yet
 		}

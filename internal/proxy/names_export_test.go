@@ -38,7 +38,7 @@ func Hear(s *Server, upstream, method, params string) {
 	sessions, _ := s.all()
 	for _, n := range sessions {
 		if l := n.find(upstream); l != nil {
-			n.hear(l, method, []byte(params))
+			n.relay(l, method, []byte(params))
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (s *session) tellOfStats(uri string) {
 	watches := slices.Contains(s.ownWatched, uri)
 	s.mu.Unlock()
 	if watches {
-		s.tell(updated, params)
+		s.notify(updated, params)
 	}
 }
 

@@ -141,7 +141,7 @@ func (x *request) serveSchedule() {
 		x.told("", err)
 		return
 	}
-	x.s.settle(x.ctx)
+	x.s.awaitOffers(x.ctx)
 	out, defects := plan.Schedule(raw, x.planOptions(nil))
 	if len(defects) > 0 {
 		x.told("", defects)

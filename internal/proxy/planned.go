@@ -47,7 +47,7 @@ func (x *request) plan(arguments, body, params []byte) {
 	if x.resumePlan(arguments) {
 		return
 	}
-	x.s.settle(x.ctx)
+	x.s.awaitOffers(x.ctx)
 	p, defects := plan.Parse(body, x.planOptions(params))
 	switch {
 	case len(defects) > 0:

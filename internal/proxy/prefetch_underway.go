@@ -78,7 +78,7 @@ func (s *Server) asks(instance uint64, method string) {
 	sessions, _ := s.all()
 	var guessing []*session
 	for _, n := range sessions {
-		l := n.leaseOn(instance)
+		l := n.leases.on(instance)
 		if l == nil {
 			continue
 		}
@@ -90,18 +90,8 @@ func (s *Server) asks(instance uint64, method string) {
 		}
 	}
 	for _, n := range guessing {
-		n.asksForAGuess(n.leaseOn(instance), method)
+		n.asksForAGuess(n.leases.on(instance), method)
 	}
-}
-
-// leaseOn is the session's lease on an instance; nil if it has none.
-func (s *session) leaseOn(instance uint64) *leased {
-	for _, l := range s.current() {
-		if l.Instance() == instance {
-			return l
-		}
-	}
-	return nil
 }
 
 // asking reports whether the session has a request of its own with that upstream.

@@ -279,7 +279,7 @@ func (s *Server) Apply(o Options) {
 		}
 	}
 	for _, session := range sessions {
-		session.adopt()
+		session.adoptPolicy()
 	}
 	ending.Wait()
 	s.prefetcher.queue.enqueueAlways(s.prefetcher.worker.forget)

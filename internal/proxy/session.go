@@ -15,7 +15,6 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -50,6 +49,7 @@ type session struct {
 	requests      requests
 	work          sync.WaitGroup // requests being served, and what the session itself started
 	client        clientState
+	leases        leases
 	tasks         tasks
 	questions     clientQuestions
 
@@ -63,7 +63,6 @@ type session struct {
 
 	mu         sync.Mutex
 	closed     bool
-	leases     []*leased
 	listens    map[string]*listening  // request.key of subscriptions/listen → the open stream
 	across     map[*parked]struct{}   // calls to servers of the other era that may have questions
 	parked     map[string]*parked     // handle → a call that waits for the client's input
@@ -72,13 +71,6 @@ type session struct {
 	listed     [upstream.Lists][]byte // the lists as last shown to this client; nil: never
 	told       map[string]*notice     // method → the list_changed sent or due
 	ownWatched []string               // resources of the proxy's own that it subscribed to
-}
-
-// leased is a session's lease on one upstream.
-type leased struct {
-	*upstream.Lease
-	member    *member
-	questions chan *question // from a server of the handshake era to a stateless client
 }
 
 var (
@@ -120,159 +112,16 @@ func (s *session) open(client upstream.Client) {
 	s.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
 		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.recordName, Client: clientName(client.Info)})
-		s.adopt()
+		s.adoptPolicy()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {
 		s.client.update(func(f *clientFacts) { f.Client = client })
 	}
 }
 
-// adopt makes the session's leases those of the current policy.
-func (s *session) adopt() {
-	s.mu.Lock()
-	p := s.srv.policy.Load()
-	if s.client.facts().opened.IsZero() || s.closed {
-		s.mu.Unlock()
-		return
-	}
-	old := s.leases
-	var next []*leased
-	for _, m := range p.members {
-		if !s.view.sees(m.Spec.Name) {
-			continue
-		}
-		if i := slices.IndexFunc(old, func(l *leased) bool { return l.member.up == m.up }); i >= 0 {
-			kept := *old[i]
-			kept.member = m
-			next = append(next, &kept)
-			continue
-		}
-		next = append(next, s.lease(m))
-	}
-	s.leases = next
-	s.mu.Unlock()
-	if level := s.client.facts().level; level != "" { // one that is set from now on reaches the leases by itself
-		for _, l := range next {
-			l.SetLevel(level)
-		}
-	}
-	for _, l := range old {
-		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
-			s.handOver(l)
-			if !l.Shared() {
-				s.srv.companies.forget(l.Instance())
-			}
-			l.Close()
-		}
-	}
-	if old != nil {
-		for l := range upstream.Lists {
-			s.listChanged(l)
-		}
-	}
-}
+func (s *session) current() []*leased { return s.leases.current() }
 
-// handOver tells the successor of an upstream, if it has one, what the session
-// had told the old one.
-func (s *session) handOver(old *leased) {
-	next := s.find(old.member.Spec.Name)
-	if next == nil {
-		return
-	}
-	s.subscribed.Lock()
-	defer s.subscribed.Unlock()
-	for _, uri := range old.Watches() {
-		next.Watch(uri)
-	}
-	for _, l := range s.listeners() {
-		for i := range l.at {
-			if l.at[i].lease.Lease == old.Lease {
-				l.at[i].lease = next
-			}
-		}
-	}
-}
-
-// lease attaches the session to one upstream.
-func (s *session) lease(m *member) *leased {
-	l := &leased{member: m, questions: make(chan *question)}
-	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
-		Notify: func(method string, params []byte) { s.hear(l, method, params) },
-		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
-			return s.question(l)
-		},
-		Changed: s.listChanged,
-		Pooled:  s.pooled,
-	})
-	return l
-}
-
-// current returns the session's leases; the slice is not changed afterwards.
-func (s *session) current() []*leased {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leases
-}
-
-// find returns the lease on the upstream so named, nil if there is none.
-func (s *session) find(name string) *leased {
-	for _, l := range s.current() {
-		if l.member.Spec.Name == name {
-			return l
-		}
-	}
-	return nil
-}
-
-// settle waits for upstreams that were never seen before, until startup_wait
-// after the session opened.
-func (s *session) settle(ctx context.Context) {
-	p := s.srv.policy.Load()
-	ctx, cancel := context.WithDeadline(ctx, s.client.facts().opened.Add(p.StartupWait))
-	defer cancel()
-	for _, l := range s.current() {
-		l.Settled(ctx)
-	}
-}
-
-// hear passes a notification of an upstream that its transport ties to no
-// request.
-func (s *session) hear(l *leased, method string, params []byte) {
-	if method == "notifications/tasks/status" || method == "notifications/tasks" {
-		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
-	}
-	switch {
-	case method == "notifications/message" && len(s.guessing.at(l.Instance())) > 0 && !s.asking(l):
-		// of a guess, which is nobody's
-	case method == "notifications/message" && s.client.facts().handshake() && !l.Admits("", params):
-	case method == "notifications/resources/updated" && s.publish(method, params):
-	case !s.client.facts().handshake():
-		if x := s.only(l); x != nil && method == "notifications/message" {
-			x.hear(method, params) // a stateless client gets logs with the request that asked for them
-		}
-	default:
-		s.tell(method, params)
-	}
-}
-
-// tell sends a notification to a client of the handshake era that is ready for
-// some.
-func (s *session) tell(method string, params []byte) {
-	if s.out != nil && s.client.facts().handshake() && s.questions.isReady() {
-		s.send(s.out, method, params)
-	}
-}
-
-// send sends a notification, unless the client is so far behind with reading
-// that more would only cost memory.
-func (s *session) send(to outlet, method string, params []byte) {
-	if o, ok := to.(interface{ behind() bool }); ok && o.behind() {
-		return
-	}
-	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
-		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
-	}
-}
+func (s *session) find(name string) *leased { return s.leases.find(name) }
 
 // close ends the session: what it waits for is cancelled, its leases are given
 // back. It returns when its goroutines have ended.
@@ -283,8 +132,6 @@ func (s *session) end(why error) {
 	s.mu.Lock()
 	done := s.closed
 	s.closed = true
-	leases := s.leases
-	s.leases = nil
 	s.srv.news.watchers.Add(-int64(len(s.ownWatched)))
 	s.ownWatched = nil
 	for _, n := range s.told {
@@ -300,17 +147,16 @@ func (s *session) end(why error) {
 	defer close(s.ended)
 	s.abandon(why)
 	var wg sync.WaitGroup
+	leases := s.leases.close()
 	for _, l := range leases {
 		wg.Go(l.Close)
 	}
 	wg.Wait()
 	s.work.Wait()
-	s.srv.store.Drop(s.scope)
 	for _, l := range leases {
-		if !l.Shared() {
-			s.srv.companies.forget(l.Instance())
-		}
+		s.forgetInstance(l)
 	}
+	s.srv.store.Drop(s.scope)
 	s.srv.kept.drop(s)
 	s.srv.prefetcher.last(s) // after all its guesses have met their fate
 	s.srv.mu.Lock()

@@ -53,7 +53,7 @@ func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 	n.open(upstream.Client{})
 	var found Surveyed
 	tools := 0
-	for _, l := range n.current() {
+	for _, l := range n.leases.current() {
 		began := time.Now()
 		l.Settled(ctx)
 		offer, problem := l.Offer(), l.Problem()

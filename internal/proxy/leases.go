@@ -1,0 +1,175 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+)
+
+// leased is a session's lease on one upstream.
+type leased struct {
+	*upstream.Lease
+	member    *member
+	questions chan *question // from a server of the handshake era to a stateless client
+}
+
+// leases owns a session's leases on the upstreams that it sees. They are replaced as a
+// whole when the session opens and when a new policy comes into force.
+type leases struct {
+	mu     sync.Mutex // held while now is replaced
+	closed bool
+	now    atomic.Pointer[[]*leased] // nil: none were taken yet
+}
+
+// current returns the leases in the order of the configuration. The slice is not changed
+// afterwards.
+func (ls *leases) current() []*leased {
+	if now := ls.now.Load(); now != nil {
+		return *now
+	}
+	return nil
+}
+
+// find returns the lease on the upstream so named, nil if there is none.
+func (ls *leases) find(name string) *leased {
+	return leaseWhere(ls.current(), func(l *leased) bool { return l.member.Spec.Name == name })
+}
+
+// on returns the lease on an instance, nil if there is none.
+func (ls *leases) on(instance uint64) *leased {
+	return leaseWhere(ls.current(), func(l *leased) bool { return l.Instance() == instance })
+}
+
+// leaseWhere returns the first of the leases that fits, nil if none does.
+func leaseWhere(all []*leased, fits func(*leased) bool) *leased {
+	if i := slices.IndexFunc(all, fits); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// replace makes the leases those on the members that seen returns: one on an upstream
+// that had one is kept, for any other attach takes one. It returns the leases from before
+// (nil: never any) and from now on; false: they have been closed.
+func (ls *leases) replace(seen func() []*member, attach func(*member) *leased) (old, next []*leased, ok bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.closed {
+		return nil, nil, false
+	}
+	old, next = ls.current(), []*leased{}
+	for _, m := range seen() {
+		l := leaseWhere(old, func(l *leased) bool { return l.member.up == m.up })
+		if l == nil {
+			l = attach(m)
+		} else {
+			kept := *l
+			kept.member = m
+			l = &kept
+		}
+		next = append(next, l)
+	}
+	ls.now.Store(&next)
+	return old, next, true
+}
+
+// close lets no more leases be taken, and returns those there were for the caller to
+// give back.
+func (ls *leases) close() []*leased {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.closed = true
+	last := ls.current()
+	ls.now.Store(new([]*leased))
+	return last
+}
+
+// adoptPolicy makes the session's leases those of the current policy.
+func (s *session) adoptPolicy() {
+	if s.client.facts().opened.IsZero() {
+		return
+	}
+	old, next, ok := s.leases.replace(s.seen, s.attach)
+	if !ok {
+		return
+	}
+	if level := s.client.facts().level; level != "" { // one that is set from now on reaches the leases by itself
+		for _, l := range next {
+			l.SetLevel(level)
+		}
+	}
+	for _, l := range old {
+		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
+			s.handOver(l)
+			s.forgetInstance(l)
+			l.Close()
+		}
+	}
+	if old != nil { // else nothing was shown yet
+		for l := range upstream.Lists {
+			s.listChanged(l)
+		}
+	}
+}
+
+// seen are the upstreams of the current policy that the session sees.
+func (s *session) seen() []*member {
+	return slices.DeleteFunc(slices.Clone(s.srv.policy.Load().members), func(m *member) bool { return !s.view.sees(m.Spec.Name) })
+}
+
+// attach leases one upstream.
+func (s *session) attach(m *member) *leased {
+	l := &leased{member: m, questions: make(chan *question)}
+	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
+		Notify: func(method string, params []byte) { s.relay(l, method, params) },
+		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+			return s.question(l)
+		},
+		Changed: s.listChanged,
+		Pooled:  s.pooled,
+	})
+	return l
+}
+
+// handOver has the successor of an upstream, if it has one, watch the resources that the
+// session has the old one watch.
+func (s *session) handOver(old *leased) {
+	next := s.leases.find(old.member.Spec.Name)
+	if next == nil {
+		return
+	}
+	s.subscribed.Lock()
+	defer s.subscribed.Unlock()
+	for _, uri := range old.Watches() {
+		next.Watch(uri)
+	}
+	for _, l := range s.listeners() {
+		for i := range l.at {
+			if l.at[i].lease.Lease == old.Lease {
+				l.at[i].lease = next
+			}
+		}
+	}
+}
+
+// forgetInstance drops what is kept of the instance of a lease that ends, if it ends too.
+func (s *session) forgetInstance(l *leased) {
+	if !l.Shared() {
+		s.srv.companies.forget(l.Instance())
+	}
+}
+
+// awaitOffers waits until each upstream that was never seen before has said what it
+// offers, at most until startup_wait after the session opened.
+func (s *session) awaitOffers(ctx context.Context) {
+	deadline := s.client.facts().opened.Add(s.srv.policy.Load().StartupWait)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	for _, l := range s.leases.current() {
+		l.Settled(ctx)
+	}
+}

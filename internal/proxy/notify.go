@@ -1,0 +1,49 @@
+package proxy
+
+import "mcpschedd/internal/jsonrpc"
+
+// relay passes on a notification of an upstream that its transport ties to no request.
+func (s *session) relay(l *leased, method string, params []byte) {
+	handshake := s.client.facts().handshake()
+	switch method {
+	case "notifications/tasks/status", "notifications/tasks":
+		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+	case "notifications/message":
+		switch {
+		case len(s.guessing.at(l.Instance())) > 0 && !s.asking(l): // of a prefetch, which has no client
+			return
+		case handshake && !l.Admits("", params):
+			return
+		case handshake: // sent below
+		default: // a stateless client gets logs with the request that asked for them
+			if x := s.only(l); x != nil {
+				x.hear(method, params)
+			}
+			return
+		}
+	case "notifications/resources/updated":
+		if s.publish(method, params) {
+			return
+		}
+	}
+	s.notify(method, params)
+}
+
+// notify sends a notification that belongs to no request to a client of the handshake
+// era, if that takes some by now.
+func (s *session) notify(method string, params []byte) {
+	if s.out != nil && s.client.facts().handshake() && s.questions.isReady() {
+		s.sendNotification(s.out, method, params)
+	}
+}
+
+// sendNotification sends a notification, unless the client is so far behind with reading
+// that more would only cost memory.
+func (s *session) sendNotification(to outlet, method string, params []byte) {
+	if o, ok := to.(interface{ behind() bool }); ok && o.behind() {
+		return
+	}
+	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
+		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
+	}
+}
