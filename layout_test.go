@@ -23,17 +23,18 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/guard", "internal/limit",
+		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/front", "internal/guard", "internal/limit",
 		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/telemetry", "internal/tracing", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
 	"cmd/mcpschedd-small": {"internal/guard"},
 	"internal/proxy": {
-		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/forecast",
+		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/forecast", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/telemetry",
 		"internal/upstream", "internal/valuemodel",
 	},
-	"internal/age":       {}, // how old something is by both clocks: the one place that minds that a machine sleeps
+	"internal/age":       {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
+	"internal/front":     {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":     {"internal/age", "internal/call"},
 	"internal/speculate": {"internal/call"},
 	"internal/forecast":  {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},

@@ -17,6 +17,7 @@ import (
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/secret"
 	"mcpschedd/internal/state"
@@ -34,7 +35,7 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		DrainTimeout: time.Duration(c.Server.DrainTimeout),
 		MaxMessage:   int(c.Server.MaxMessageBytes),
 		Log:          log,
-		HTTP: proxy.HTTPOptions{
+		HTTP: front.HTTPOptions{
 			AllowedOrigins: c.HTTP.AllowedOrigins,
 			Hosts:          c.HTTP.AllowedHosts,
 			SessionIdle:    cmp.Or(time.Duration(c.HTTP.SessionIdle), math.MaxInt64), // 0: never

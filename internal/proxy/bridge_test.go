@@ -249,7 +249,7 @@ func TestQuestionsOfPooledClientsNeverCross(t *testing.T) {
 // askAlone makes a stateless call that asks for its own tag. On stdio nothing
 // ties a question to its call: with several open it must be refused, not
 // guessed.
-func (f *front) askAlone(tag string, mayRefuse bool) {
+func (f *httpClient) askAlone(tag string, mayRefuse bool) {
 	params := fmt.Sprintf(`"name":"ask","arguments":{"asks":[{"method":"roots/list","params":{"tag":%q}}]}`, tag)
 	for rounds := 0; ; rounds++ {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta("{"+params+"}", able, ""))

@@ -45,9 +45,6 @@ func (c *clientState) update(change func(*clientFacts)) {
 // has not, or has not yet, is sent nothing but what its requests ask for.
 func (f *clientFacts) handshake() bool { return f.negotiated != "" }
 
-// batches reports whether the client may send arrays of messages.
-func (f *clientFacts) batches() bool { return f.negotiated == revision.Batches }
-
 // hop is what the facts say for a request that does not say it itself.
 func (f *clientFacts) hop() revision.Hop {
 	return revision.Hop{Version: revision.Latest, Info: f.Info, Capabilities: f.Capabilities, LogLevel: f.level}

@@ -22,14 +22,14 @@ import (
 )
 
 // status is that of a ping in a session.
-func (f *front) status(id string) int {
+func (f *httpClient) status(id string) int {
 	f.t.Helper()
 	status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
 	return status
 }
 
 // initialize tries to begin a session.
-func (f *front) initialize() (id string, status int, answer string) {
+func (f *httpClient) initialize() (id string, status int, answer string) {
 	f.t.Helper()
 	r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`))
 	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, text(f.t, r)
@@ -182,7 +182,7 @@ func TestBusySessionsAreKept(t *testing.T) {
 }
 
 // ableTo makes a stateless request of a client with these capabilities.
-func (f *front) ableTo(capabilities string) (status int, answer string) {
+func (f *httpClient) ableTo(capabilities string) (status int, answer string) {
 	f.t.Helper()
 	body, header := modern("1", "tools/list", "", "")
 	return f.post("/mcp", strings.Replace(body, `Capabilities":{}`, `Capabilities":`+capabilities, 1), header...)
@@ -226,7 +226,7 @@ func TestSessionsChurn(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	s := proxy.New(o, nil)
 	web := httptest.NewServer(s.Handler())
-	f := &front{t: t, url: web.URL, client: web.Client()}
+	f := &httpClient{t: t, url: web.URL, client: web.Client()}
 	var ended, refused atomic.Int64
 	var all sync.WaitGroup
 	for client := range 8 {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
@@ -56,32 +56,44 @@ func (w withdrawn) Error() string {
 	return w.reason
 }
 
-// accept takes one message from the client, on its reader: what must keep the
+// Accept takes one message from the client, on its reader: what must keep the
 // order of arrival is done before it returns. A request is served by running
 // the function returned, which writes the answer to to; nil means there is
 // nothing left to do.
-func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (serve func()) {
+func (s *session) Accept(ctx context.Context, m *front.Message, to outlet) (serve func()) {
 	switch {
 	case m.IsResponse():
-		s.questions.answered(m)
+		s.questions.answered(m.Message)
 		return nil
 	case m.IsNotification():
-		s.noted(m)
+		s.noted(m.Message)
 		return nil
 	}
-	x := &request{upstreamCall: upstreamCall{s: s, method: m.Method, params: m.Params}, msg: m, key: string(m.ID), to: to}
-	x.hop, x.stateless = revision.ReadHop(m.Params)
-	if err := x.admit(ctx); err != nil {
+	x := &request{
+		upstreamCall: upstreamCall{s: s, method: m.Method, params: m.Params}, msg: m.Message, key: string(m.ID), to: to,
+		hop: m.Hop, stateless: m.Stateless,
+	}
+	base := s.ctx
+	if m.Method == "subscriptions/listen" {
+		base = context.Background() // it hears of the session's end by itself, and says so
+	}
+	err := x.checkHeader(m.Header)
+	if err == nil {
+		err = x.admit(base)
+	}
+	if err != nil {
 		x.refusedCall()
 		x.fail(err)
 		return nil
 	}
 	s.work.Add(1) // the request may end while begin still begins it
 	defer s.work.Done()
-	if _, ok := to.(lineOutlet); ok && x.begin() {
+	if s.unblocked && x.begin() {
 		return nil
 	}
+	stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
 	return func() {
+		defer stop()
 		defer x.leave()
 		x.serve()
 	}
@@ -92,14 +104,9 @@ func (s *session) accept(ctx context.Context, m jsonrpc.Message, to outlet) (ser
 func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	s := x.s
 	if x.stateless {
-		if err := x.checkHop(); err != nil {
-			return err
-		}
 		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
 	} else if x.msg.Method == "initialize" {
-		if err := x.openHandshake(); err != nil {
-			return err
-		}
+		x.openHandshake()
 	} else if x.msg.Method != "ping" {
 		s.open(upstream.Client{})
 		s.questions.setReady() // a client that makes requests takes messages too
@@ -119,53 +126,16 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	return nil
 }
 
-// checkHop refuses what a stateless request must not be.
-func (x *request) checkHop() *jsonrpc.Error {
-	if !revision.Supported(x.hop.Version) || !revision.Stateless(x.hop.Version) {
-		return unsupported(x.hop.Version)
-	}
-	if x.hop.Capabilities == nil || !bytes.HasPrefix(x.hop.Capabilities, []byte("{")) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
-	}
-	if len(x.hop.Info)+len(x.hop.Capabilities) > mostOfClient {
-		return largeClient
-	}
-	switch x.msg.Method {
-	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":
-		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": not part of " + x.hop.Version}
-	}
-	return nil
-}
-
-func unsupported(version string) *jsonrpc.Error {
-	data, err := json.Marshal(map[string]any{"supported": revision.SupportedVersions(), "requested": version})
-	if err != nil {
-		data = nil // strings always marshal
-	}
-	return &jsonrpc.Error{Code: revision.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
-}
-
-// mostOfClient is how many bytes a client may say of itself: they are kept as
-// long as its session, and told to its upstreams.
-const mostOfClient = 2 << 20
-
-var largeClient = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "clientInfo and capabilities: want at most 2 MiB"}
-
-func (x *request) openHandshake() *jsonrpc.Error {
+func (x *request) openHandshake() {
 	params := x.msg.Params
-	info, capabilities := object(jsonrpc.Get(params, "clientInfo")), object(jsonrpc.Get(params, "capabilities"))
-	if len(info)+len(capabilities) > mostOfClient {
-		return largeClient
-	}
 	asked, _ := jsonrpc.String(jsonrpc.Get(params, "protocolVersion"))
 	version := revision.Negotiate(asked)
 	x.s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
 	x.s.open(upstream.Client{
 		Version:      version,
-		Info:         info,
-		Capabilities: capabilities,
+		Info:         object(jsonrpc.Get(params, "clientInfo")),
+		Capabilities: object(jsonrpc.Get(params, "capabilities")),
 	})
-	return nil
 }
 
 // object returns raw if it is an object, else nil.

@@ -8,18 +8,19 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 )
 
 func TestGuard(t *testing.T) {
 	const ping = http.StatusMethodNotAllowed // what GET /mcp is answered behind the guard
-	open := proxy.HTTPOptions{Hosts: []string{"box.example"}, AllowedOrigins: []string{"https://app.example", "null"}}
-	token := proxy.HTTPOptions{Token: "s3cret"}
-	everywhere := proxy.HTTPOptions{Token: "s3cret", Hosts: []string{"box.example", "0.0.0.0"}}
+	open := front.HTTPOptions{Hosts: []string{"box.example"}, AllowedOrigins: []string{"https://app.example", "null"}}
+	token := front.HTTPOptions{Token: "s3cret"}
+	everywhere := front.HTTPOptions{Token: "s3cret", Hosts: []string{"box.example", "0.0.0.0"}}
 	local := http.Header{"Origin": {"http://localhost:5173"}}
 	tests := []struct {
 		name    string
-		options proxy.HTTPOptions
+		options front.HTTPOptions
 		path    string // "" as /mcp
 		host    string
 		local   string // address of the connection
@@ -70,7 +71,7 @@ func TestGuard(t *testing.T) {
 		{name: "token guards what is not there", options: token, path: "/nothing", host: "localhost", want: http.StatusUnauthorized},
 		{name: "health", options: token, path: "/healthz", host: "evil.example", want: http.StatusOK},
 		{name: "a path that is cleaned to health", options: token, path: "/x/../healthz", host: "localhost", want: http.StatusUnauthorized},
-		{name: "preflight", options: proxy.HTTPOptions{Token: "s3cret", AllowedOrigins: open.AllowedOrigins}, host: "localhost",
+		{name: "preflight", options: front.HTTPOptions{Token: "s3cret", AllowedOrigins: open.AllowedOrigins}, host: "localhost",
 			header: http.Header{"Origin": {"https://app.example"}, "Access-Control-Request-Method": {"POST"}}, want: http.StatusNoContent},
 		{name: "preflight of a stranger", options: open, host: "localhost",
 			header: http.Header{"Origin": {"https://evil.example"}, "Access-Control-Request-Method": {"POST"}}, want: http.StatusForbidden},
@@ -115,7 +116,7 @@ func TestGuard(t *testing.T) {
 }
 
 func TestPreflightAllowsWhatIsAsked(t *testing.T) {
-	s := proxy.New(proxy.Options{HTTP: proxy.HTTPOptions{AllowedOrigins: []string{"https://app.example"}}}, nil)
+	s := proxy.New(proxy.Options{HTTP: front.HTTPOptions{AllowedOrigins: []string{"https://app.example"}}}, nil)
 	defer s.Close()
 	r := httptest.NewRequest(http.MethodOptions, "http://localhost/mcp", nil)
 	r.Header.Set("Origin", "https://app.example")

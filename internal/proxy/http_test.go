@@ -26,21 +26,21 @@ const (
 	stateless = "2026-07-28"
 )
 
-// front is a server over HTTP and a client that writes its requests by hand.
-type front struct {
+// httpClient is a server over HTTP and a client that writes its requests by hand.
+type httpClient struct {
 	t      *testing.T
 	url    string
 	client *http.Client
 }
 
 // serveTCP serves o on loopback.
-func serveTCP(t *testing.T, o proxy.Options) *front {
+func serveTCP(t *testing.T, o proxy.Options) *httpClient {
 	t.Helper()
 	s := proxy.New(o, nil)
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)
-	return &front{t: t, url: web.URL, client: web.Client()}
+	return &httpClient{t: t, url: web.URL, client: web.Client()}
 }
 
 // pipes is a listener whose connections have no buffer: a peer that does not
@@ -77,7 +77,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 
 // servePipes serves o on pipes, for use in a bubble. stop ends the server as
 // a signal would, and returns when it has ended.
-func servePipes(t *testing.T, o proxy.Options) (f *front, ln *pipes, stop func()) {
+func servePipes(t *testing.T, o proxy.Options) (f *httpClient, ln *pipes, stop func()) {
 	t.Helper()
 	s := proxy.New(o, nil)
 	ln = newPipes()
@@ -85,7 +85,7 @@ func servePipes(t *testing.T, o proxy.Options) (f *front, ln *pipes, stop func()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeListener(ctx, ln) }()
 	transport := &http.Transport{DialContext: ln.dial}
-	f = &front{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
+	f = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
@@ -98,7 +98,7 @@ func servePipes(t *testing.T, o proxy.Options) (f *front, ln *pipes, stop func()
 }
 
 // request makes a request with what every client of MCP sends.
-func (f *front) request(method, path, body string, header ...string) *http.Request {
+func (f *httpClient) request(method, path, body string, header ...string) *http.Request {
 	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
 	if err != nil {
 		f.t.Fatal(err)
@@ -113,7 +113,7 @@ func (f *front) request(method, path, body string, header ...string) *http.Reque
 	return r
 }
 
-func (f *front) do(r *http.Request) *http.Response {
+func (f *httpClient) do(r *http.Request) *http.Response {
 	f.t.Helper()
 	answer, err := f.client.Do(r)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *front) do(r *http.Request) *http.Response {
 }
 
 // post sends one message and returns the whole answer.
-func (f *front) post(path, body string, header ...string) (status int, answer string) {
+func (f *httpClient) post(path, body string, header ...string) (status int, answer string) {
 	f.t.Helper()
 	r := f.do(f.request(http.MethodPost, path, body, header...))
 	return r.StatusCode, text(f.t, r)
@@ -140,7 +140,7 @@ func text(t *testing.T, r *http.Response) string {
 }
 
 // open begins a session that has seen the tools, and returns its id.
-func (f *front) open(path, version string) string {
+func (f *httpClient) open(path, version string) string {
 	f.t.Helper()
 	r := f.do(f.request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
 	body := text(f.t, r)
@@ -166,7 +166,7 @@ func modern(id, method, name, params string) (body string, header []string) {
 	return body, header
 }
 
-func (f *front) modern(path, id, method, name, params string) (status int, answer string) {
+func (f *httpClient) modern(path, id, method, name, params string) (status int, answer string) {
 	f.t.Helper()
 	body, header := modern(id, method, name, params)
 	return f.post(path, body, header...)

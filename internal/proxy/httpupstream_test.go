@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 )
@@ -78,7 +79,7 @@ func TestClientsOfMcpGo(t *testing.T) {
 }
 
 // progress calls "steps" and returns the events of the answer.
-func (f *front) progress(id string, header ...string) []string {
+func (f *httpClient) progress(id string, header ...string) []string {
 	f.t.Helper()
 	body, head := modern(id, "tools/call", "steps", `"name":"steps"`)
 	if header != nil {
@@ -265,7 +266,7 @@ func TestNothingOfTheRequestTravelsButItsBody(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	f := serveTCP(t, proxy.Options{
-		HTTP:        proxy.HTTPOptions{Token: "s3cret"},
+		HTTP:        front.HTTPOptions{Token: "s3cret"},
 		Upstreams:   []proxy.Upstream{{Fingerprint: "seen", Spec: upstream.Spec{Name: "seen", URL: web.URL, Shared: true, StartTimeout: patience, MaxMessage: 1 << 20}}},
 		StartupWait: patience,
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -36,7 +37,7 @@ type arena struct {
 	world   *world
 	options proxy.Options // as the operator wrote them first
 	proxy   *proxy.Server
-	front   *front
+	front   *httpClient
 	seats   []*seat // the last one is for events
 	shared  map[string]*mcptest.Server
 	ending  []func() // of the clients on stdio
@@ -73,12 +74,12 @@ func newArena(t *testing.T) *arena {
 		NameStyle: "always", StartupWait: patience, DrainTimeout: patience, MaxAge: 10 * time.Second,
 		Upstreams: []proxy.Upstream{a.processes("A"), a.remote("B"), a.remote("C")},
 		Dedup:     dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
-		HTTP:      proxy.HTTPOptions{Token: token},
+		HTTP:      front.HTTPOptions{Token: token},
 	}
 	a.options.Upstreams[2].SharedIdentity = true
 	a.proxy = proxy.New(a.ruled(0), nil)
 	web := httptest.NewServer(a.proxy.Handler())
-	a.front = &front{t: t, url: web.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	a.front = &httpClient{t: t, url: web.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	for i, era := range [bursting]string{handshake, handshake, stateless, handshake, handshake} {
 		a.pipes(fmt.Sprintf("stdio %d", i), era)
 	}

@@ -273,7 +273,7 @@ func TestListChangedIsCoalesced(t *testing.T) {
 }
 
 // servePipesOf is servePipes that gives out the server too.
-func servePipesOf(t *testing.T, o proxy.Options) (f *front, s *proxy.Server, stop func()) {
+func servePipesOf(t *testing.T, o proxy.Options) (f *httpClient, s *proxy.Server, stop func()) {
 	t.Helper()
 	s = proxy.New(o, nil)
 	ln := newPipes()
@@ -281,7 +281,7 @@ func servePipesOf(t *testing.T, o proxy.Options) (f *front, s *proxy.Server, sto
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ln) }()
 	transport := &http.Transport{DialContext: ln.dial}
-	f = &front{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
+	f = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
 	return f, s, func() {
 		s.Close()
 		transport.CloseIdleConnections()

@@ -37,12 +37,8 @@ func (s *session) notify(method string, params []byte) {
 	}
 }
 
-// sendNotification sends a notification, unless the client is so far behind with reading
-// that more would only cost memory.
+// sendNotification sends a notification. One that is not delivered is lost.
 func (s *session) sendNotification(to outlet, method string, params []byte) {
-	if o, ok := to.(interface{ behind() bool }); ok && o.behind() {
-		return
-	}
 	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
 		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
 	}

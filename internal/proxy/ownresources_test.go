@@ -13,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -160,7 +161,7 @@ func TestStatsListened(t *testing.T) {
 // What is served beside MCP needs the token as everything does, unless it asks for it
 // itself; then no other path gets through with it.
 func TestPages(t *testing.T) {
-	s := proxy.New(proxy.Options{HTTP: proxy.HTTPOptions{Token: "s3cret"}}, nil)
+	s := proxy.New(proxy.Options{HTTP: front.HTTPOptions{Token: "s3cret"}}, nil)
 	defer s.Close()
 	said := func(text string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) })

@@ -35,7 +35,7 @@ func serves(t *testing.T, f *foe) (dial func(ctx context.Context, network, addre
 
 // process is a proxy over HTTP in front of a process of the handshake era, which
 // does not say for which of its calls it asks.
-func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte) *front {
+func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte) *httpClient {
 	t.Helper()
 	o := mcptest.Options{Name: "one", Era: "handshake", Tools: tools("ask", "hold"), Answer: answer}
 	opt := stored(t, []valuemodel.Rule{reading("one/*", 0)}, child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))}))
@@ -96,7 +96,7 @@ func TestPlanQuestionOnItsOwnStream(t *testing.T) {
 
 // resumed makes one request of a stateless plan over HTTP, and returns its result and,
 // if that asks something, what goes on with it once somebody has answered.
-func (f *front) resumed(params, who string) (m jsonrpc.Message, again string) {
+func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
@@ -114,7 +114,7 @@ func (f *front) resumed(params, who string) (m jsonrpc.Message, again string) {
 }
 
 // asksFor runs a stateless plan over HTTP for who answers what it asks.
-func (f *front) asksFor(who, steps string) (m jsonrpc.Message) {
+func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
 	f.t.Helper()
 	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
 	for again != "" {

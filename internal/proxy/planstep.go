@@ -176,17 +176,6 @@ func (o *stepOutlet) Send(line []byte) error {
 	return x.to.Send(line)
 }
 
-// behind reports whether the client is so far behind with reading that only what
-// must be said is.
-func (o *stepOutlet) behind() bool {
-	x := o.r.current()
-	if x == nil {
-		return true
-	}
-	to, ok := x.to.(interface{ behind() bool })
-	return ok && to.behind()
-}
-
 func (o *stepOutlet) Answer(line []byte) error {
 	o.line = bytes.Clone(line)
 	return nil

@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -11,7 +10,6 @@ import (
 // requests are the requests of a session that are being served. Each has a key that
 // no other has as long as its client may wait for its answer.
 type requests struct {
-	all     *atomic.Int64   // requests in flight of all sessions over HTTP; nil: the session is none of them
 	serving *sync.WaitGroup // the session's: it ends after its requests
 
 	mu     sync.Mutex
@@ -21,7 +19,7 @@ type requests struct {
 }
 
 // add takes in a request, or says why not. unique: its id may be another client's
-// too. Steps of a plan are bounded with the plan, and count as its request.
+// too.
 func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,27 +32,10 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case r.closed:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
-	case !x.step && r.fullLocked():
-		return manyRequests
 	}
 	r.open[x.key] = x
 	r.serving.Add(1)
 	return nil
-}
-
-// fullLocked counts a request among those in flight over HTTP, or reports that
-// there are too many.
-func (r *requests) fullLocked() bool {
-	switch {
-	case r.all == nil:
-		return false
-	case len(r.open) >= mostRequests:
-		return true
-	case r.all.Add(1) > mostOfAll:
-		r.all.Add(-1)
-		return true
-	}
-	return false
 }
 
 // forget lets the client use the request's id again.
@@ -69,9 +50,6 @@ func (r *requests) forget(x *request) {
 // done is the end of a request that add took in.
 func (r *requests) done(x *request) {
 	r.forget(x)
-	if r.all != nil && !x.step {
-		r.all.Add(-1)
-	}
 	r.serving.Done()
 }
 

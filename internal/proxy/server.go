@@ -24,6 +24,7 @@ import (
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/telemetry"
 	"mcpschedd/internal/upstream"
@@ -39,7 +40,7 @@ type Options struct {
 	DrainTimeout time.Duration // how long calls may go on after the client has closed its end
 	MaxMessage   int           // bytes of one message; 0: 64 MiB
 	Log          *slog.Logger  // nil: discards
-	HTTP         HTTPOptions
+	HTTP         front.HTTPOptions
 
 	Models *valuemodel.Models    // the operator's layers; nil: none
 	Dedup  dedup.Options         // bounds of the store
@@ -77,14 +78,14 @@ type Server struct {
 	stopFast chan struct{} // closed by PrepareStop
 	stopOnce sync.Once     // closes it
 	policy   atomic.Pointer[policy]
-	http     HTTPOptions
+	http     front.HTTPOptions
 	store    *dedup.Store
 	limits   *limit.Hosts
 	said     said
 	events   *events.Log
 	tally    *telemetry.Tally
 
-	pages     []page // served beside MCP
+	pages     []front.Page // served beside MCP
 	observer  observer
 	companies companies
 	news      statsNews

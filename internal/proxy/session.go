@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,31 +14,27 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
-// outlet is where messages to a client go: its stdout, the response to one
-// POST, or a stream it keeps open.
-type outlet interface {
-	// Send writes a message that is not the answer to the request at hand.
-	Send(line []byte) error
-	// Answer writes the answer, which may end the outlet. It does not keep line.
-	Answer(line []byte) error
-}
+// outlet is where messages to a client go.
+type outlet = front.Outlet
 
 // session is one client: the stdio process, an HTTP session, or, stateless
 // over HTTP, all requests of one principal with the same capabilities.
 type session struct {
 	srv           *Server
 	view          *view
-	id            string           // of an HTTP session; "" otherwise
+	id            string           // by which its client finds it again on another connection; "": it cannot
 	scope         string           // whose answers it stores; "": nobody knows, and nothing is stored
 	delivered     *dedup.Delivered // what the client was given; nil: it is several
 	ctx           context.Context
 	cancel        context.CancelCauseFunc
 	out           outlet       // for what belongs to no request; nil: the client listens to nothing else
 	pooled        bool         // its requests come from clients that know nothing of each other: ids may clash
+	unblocked     bool         // answers never wait for the client: any goroutine may write them
 	recordName    string       // its name in the record
 	learnedAs     uint64       // its name where it is learned which session said what: none that stands anywhere else
 	predictionOff atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
@@ -74,15 +69,16 @@ type session struct {
 }
 
 var (
-	errSessionEnded = errors.New("session ended")
-	errShutdown     = errors.New("mcpschedd is shutting down")
+	errSessionEnded = front.ErrEnded
+	errShutdown     = front.ErrShutdown
 )
 
-func (s *Server) newSession(only string, out outlet) *session {
+func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
 		scope: "session " + strconv.FormatUint(s.scopes.Add(1), 10), delivered: dedup.NewDelivered(),
-		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(only), ctx: ctx, cancel: cancel, out: out,
+		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(c.Only), ctx: ctx, cancel: cancel,
+		id: c.ID, pooled: c.Pool, unblocked: c.Unblocked, out: c.Out,
 		draining: make(chan struct{}), ended: make(chan struct{}),
 		listens: make(map[string]*listening),
 		across:  make(map[*parked]struct{}),
@@ -91,10 +87,16 @@ func (s *Server) newSession(only string, out outlet) *session {
 		told:    make(map[string]*notice),
 	}
 	n.questions = clientQuestions{
-		log: s.log, out: out, ended: ctx.Done(), ready: make(chan struct{}),
+		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },
 	}
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
+	if c.Pool {
+		n.delivered = nil // its requests come from any number of conversations
+		if c.Anonymous {
+			n.scope = "" // and from any number of people
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -125,9 +127,22 @@ func (s *session) find(name string) *leased { return s.leases.find(name) }
 
 // close ends the session: what it waits for is cancelled, its leases are given
 // back. It returns when its goroutines have ended.
-func (s *session) close() { s.end(errSessionEnded) }
+func (s *session) close() { s.End(errSessionEnded) }
 
-func (s *session) end(why error) {
+// Context ends with the session.
+func (s *session) Context() context.Context { return s.ctx }
+
+// Pending reports whether a call or a plan waits for the client's answer, and whether
+// a task runs.
+func (s *session) Pending() (suspended, task bool) {
+	s.mu.Lock()
+	suspended = len(s.parked)+len(s.plans) > 0
+	s.mu.Unlock()
+	return suspended, s.tasks.running()
+}
+
+// End ends the session, for the reason that its open requests are told.
+func (s *session) End(why error) {
 	s.requests.close()
 	s.mu.Lock()
 	done := s.closed
@@ -193,8 +208,8 @@ func (s *session) deaf() bool {
 
 func (s *session) stopListening() { s.drainOnce.Do(func() { close(s.draining) }) }
 
-// drain waits until no request is being served, at most d or until ctx ends.
-func (s *session) drain(ctx context.Context, d time.Duration) error {
+// Drain waits until no request is being served, at most d or until ctx ends.
+func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.stopListening()
 	s.abandon(errSessionEnded)
 	idle := make(chan struct{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -55,7 +56,7 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 func TestIdleSessionEndsInSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l laptop
-		o := proxy.Options{HTTP: proxy.HTTPOptions{SessionIdle: time.Hour}}
+		o := proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}}
 		o.Dedup.Clock = l.clock
 		f, s, stop := servePipesOf(t, o)
 		defer stop()

@@ -1,87 +1,18 @@
 package proxy_test
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 )
-
-func TestQueueDropsOldestNotifications(t *testing.T) {
-	const note = `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"fill":%q}}`
-	tests := []struct {
-		name       string
-		sent, fill int
-		first      int // the oldest notification that is kept
-	}{
-		{"few", 256, 0, 0},
-		{"too many", 300, 0, 44},
-		{"too large", 40, 100 << 10, 30},
-		{"one that is too large alone", 2, 2 << 20, 1},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			var log bytes.Buffer
-			q := proxy.NewQueue(slog.New(slog.NewTextHandler(&log, nil)))
-			const question = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
-			if err := q.Send([]byte(question)); err != nil {
-				t.Fatal(err)
-			}
-			for i := range test.sent {
-				if err := q.Send(fmt.Appendf(nil, note, i, large(test.fill))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w := httptest.NewRecorder()
-			if err := q.Drain(w); err != nil {
-				t.Fatal(err)
-			}
-			next := eventReader(w.Body)
-			if got, err := next(); err != nil || got != question {
-				t.Fatalf("got %.80s (%v), want the question first", got, err)
-			}
-			for i := test.first; i < test.sent; i++ {
-				want := fmt.Sprintf(`"params":{"i":%d,`, i)
-				if got, err := next(); err != nil || !strings.Contains(got, want) {
-					t.Fatalf("got %.80s (%v), want %s", got, err, want)
-				}
-			}
-			if got, err := next(); err == nil {
-				t.Errorf("got %.80s, want the end", got)
-			}
-			if got, want := strings.Count(log.String(), "dropped"), min(test.first, 1); got != want {
-				t.Errorf("logged %d times, want %d", got, want)
-			}
-			if err := q.Send([]byte(question)); err == nil {
-				t.Error("a closed queue took a message")
-			}
-		})
-	}
-}
-
-func TestQueueRefusesQuestionsNobodyReads(t *testing.T) {
-	q := proxy.NewQueue(slog.New(slog.DiscardHandler))
-	question := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"fill":%q}}`, large(1<<20))
-	for i := range 20 {
-		if err := q.Send(question); err != nil {
-			if i < 8 {
-				t.Errorf("refused after %d MiB: %v", i, err)
-			}
-			return
-		}
-	}
-	t.Error("20 MiB of questions wait and no end")
-}
 
 func TestSlowClientIsCutOff(t *testing.T) {
 	const host = " HTTP/1.1\r\nHost: localhost\r\n"
@@ -173,7 +104,7 @@ func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
 
 func TestIdleSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _, stop := servePipes(t, proxy.Options{HTTP: proxy.HTTPOptions{SessionIdle: time.Hour}})
+		f, _, stop := servePipes(t, proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}})
 		defer stop()
 		used, unused, streaming := f.open("/mcp", handshake), f.open("/mcp", handshake), f.open("/mcp", handshake)
 		stream := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", streaming))
@@ -220,7 +151,7 @@ func TestThousandSessionsLeaveNothing(t *testing.T) {
 // No deadline of one read or write may end what takes longer.
 func TestListenLastsAsLongAsItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _, stop := servePipes(t, proxy.Options{HTTP: proxy.HTTPOptions{SessionIdle: time.Minute}})
+		f, _, stop := servePipes(t, proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Minute}})
 		defer stop()
 		body, header := modern("5", "subscriptions/listen", "", "")
 		listen := f.do(f.request(http.MethodPost, "/mcp", body, header...))

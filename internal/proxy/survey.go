@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -48,7 +49,7 @@ func (t SurveyedTool) Unclassified() bool {
 // Survey starts every upstream and writes what each offers and what clients may
 // not take.
 func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
-	n := s.newSession("", nil)
+	n := s.newSession(front.Client{})
 	defer n.close()
 	n.open(upstream.Client{})
 	var found Surveyed

@@ -1,4 +1,4 @@
-package proxy
+package front
 
 import (
 	"errors"
@@ -24,16 +24,16 @@ const (
 // when the request has been served: many clients that send slowly, or whose
 // calls take long, cannot fill the memory.
 type body struct {
-	front *front
-	data  []byte
-	held  int64 // of the front's bodies
+	of   *HTTP
+	data []byte
+	held int64 // of the bytes of all bodies
 }
 
 // grow makes the buffer larger; false: the bodies in memory are too many for that.
 func (b *body) grow(size int) bool {
 	held := max(int64(size), bodyCost)
-	if b.front.bodies.Add(held-b.held) > b.front.mostBodies {
-		b.front.bodies.Add(b.held - held)
+	if b.of.bodies.Add(held-b.held) > b.of.mostBodies {
+		b.of.bodies.Add(b.held - held)
 		return false
 	}
 	b.held = held
@@ -41,17 +41,17 @@ func (b *body) grow(size int) bool {
 	return true
 }
 
-func (b *body) release() { b.front.bodies.Add(-b.held) }
+func (b *body) release() { b.of.bodies.Add(-b.held) }
 
 // read reads the whole body of a request, no slower than patience a piece and
 // bodyRate in all; the caller releases it. Where it cannot, it answers the
 // request itself.
-func (f *front) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
+func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Content-Type: want application/json"})
 		return nil, false
 	}
-	limit := f.srv.policy.Load().MaxMessage
+	limit := h.MaxMessage
 	if r.ContentLength > int64(limit) {
 		refuseLength(w, limit)
 		return nil, false
@@ -60,7 +60,7 @@ func (f *front) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	if most < 0 {
 		most, next = limit+1, unsaidBuffer
 	}
-	b, whole := &body{front: f}, false
+	b, whole := &body{of: h}, false
 	defer func() {
 		if !whole {
 			b.release()

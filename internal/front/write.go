@@ -1,11 +1,9 @@
-package proxy
+package front
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -96,77 +94,6 @@ func writeAll(w io.Writer, rc *http.ResponseController, b []byte) error {
 	return nil
 }
 
-// openSSE serves GET /sse, the transport of 2024-11-05: the session lasts as
-// long as this stream, which carries every message to the client.
-func (f *front) openSSE(w http.ResponseWriter, r *http.Request) {
-	if !accepts(r.Header, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
-		return
-	}
-	h, bad := f.begin(legacySSE, "")
-	if bad != nil {
-		refuse(w, http.StatusServiceUnavailable, nil, bad)
-		return
-	}
-	defer h.close()
-	defer h.leave()
-	e := newSSEWriter(w)
-	err := e.open()
-	if err == nil {
-		err = e.event("endpoint", []byte("/message?sessionId="+h.id))
-	}
-	if err == nil {
-		err = h.stream.pump(e, r.Context().Done())
-	}
-	if err != nil {
-		f.srv.log.Debug("client stream broken", "session", h.id, "err", err)
-	}
-}
-
-// postSSE serves POST /message: the answer goes out on the session's stream.
-func (f *front) postSSE(w http.ResponseWriter, r *http.Request) {
-	h := f.find(legacySSE, r.URL.Query().Get("sessionId"), "")
-	if h == nil {
-		refuse(w, http.StatusNotFound, nil, noSession)
-		return
-	}
-	defer h.leave()
-	b, ok := f.read(w, r)
-	if !ok {
-		return
-	}
-	var open atomic.Int64 // what still reads the body: this, and each request in it
-	open.Add(1)
-	done := func() {
-		if open.Add(-1) == 0 {
-			b.release()
-		}
-	}
-	defer done()
-	body := bytes.TrimSpace(b.data)
-	if !jsonrpc.Valid(body) {
-		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"})
-		return
-	}
-	jsonrpc.Flatten(body)
-	if room := h.stream.full(); room != nil {
-		select {
-		case <-room:
-		case <-h.ctx.Done():
-		case <-r.Context().Done():
-			return
-		}
-	}
-	h.take(body, h.stream, func(serve func()) {
-		open.Add(1)
-		h.work.Go(func() {
-			defer done()
-			serve()
-		})
-	})
-	finish(w, http.StatusAccepted)
-}
-
 // finish answers with a status alone.
 func finish(w http.ResponseWriter, status int) {
 	writeWithin(http.NewResponseController(w))
@@ -180,4 +107,10 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status) // goes out with the body
 	return writeAll(w, http.NewResponseController(w), body)
+}
+
+// refuse answers with a JSON-RPC error. That it could not be written concerns only
+// the client, which has gone.
+func refuse(w http.ResponseWriter, status int, id []byte, bad *jsonrpc.Error) {
+	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, bad.Append(nil)))
 }

@@ -1,4 +1,4 @@
-package proxy
+package front
 
 import (
 	"crypto/sha256"
@@ -11,27 +11,28 @@ import (
 	"strings"
 )
 
-// guard lets a request through to next that is neither a web page's reaching
-// for a local server nor a stranger's: the host it names is ours, the page it
-// comes from is allowed, and it carries the token, or is for what asks for that itself.
-func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Handler {
-	want := sha256.Sum256([]byte(f.Token))
+// guard passes to next what comes neither from a web page that reaches for a local
+// server nor from a client without the token: the host that a request names is ours,
+// the page it comes from is allowed, and it bears the token, unless its page asks for
+// that itself.
+func (o *HTTPOptions) guard(next http.Handler, asks func(*http.Request) bool) http.Handler {
+	want := sha256.Sum256([]byte(o.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
 		writeWithin(rc) // the deadline of the last response on this connection may have passed
 		if r.ContentLength != 0 {
-			readWithin(rc) // also for a body that nobody will want
+			readWithin(rc) // also for a body that is not wanted
 		}
 		if r.URL.Path == "/healthz" {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if !f.ownHost(r) {
+		if !o.ownHost(r) {
 			http.Error(w, "the Host header names another server; allowed_hosts in [http] lists the names of this one", http.StatusForbidden)
 			return
 		}
 		if origins := r.Header["Origin"]; len(origins) > 0 {
-			if len(origins) > 1 || !f.allowsOrigin(origins[0], r.Host) {
+			if len(origins) > 1 || !o.allowsOrigin(origins[0], r.Host) {
 				http.Error(w, "this origin is not allowed; allowed_origins in [http] lists those that are", http.StatusForbidden)
 				return
 			}
@@ -43,7 +44,7 @@ func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Han
 			http.Error(w, "a page of another origin may not ask for this", http.StatusForbidden)
 			return
 		}
-		if f.Token != "" && !asks(r) && !carries(r.Header.Get("Authorization"), want) {
+		if o.Token != "" && !carries(r.Header.Get("Authorization"), want) && !asks(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a bearer token is required", http.StatusUnauthorized)
 			return
@@ -57,16 +58,16 @@ func (f *front) guard(next http.Handler, asks func(*http.Request) bool) http.Han
 // listener of every address every address passes: behind a port mapping the
 // connection does not show the one that the client used, and no DNS can make an
 // address point elsewhere.
-func (f *front) ownHost(r *http.Request) bool {
+func (o *HTTPOptions) ownHost(r *http.Request) bool {
 	host := hostOf(r.Host)
-	if loopback(host) || slices.ContainsFunc(f.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+	if loopback(host) || slices.ContainsFunc(o.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
 		return true
 	}
 	asked, err := netip.ParseAddr(host)
 	if err != nil {
 		return false
 	}
-	if slices.ContainsFunc(f.Hosts, unspecified) {
+	if slices.ContainsFunc(o.Hosts, unspecified) {
 		return true
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -103,15 +104,15 @@ func loopback(host string) bool {
 // that is configured, or one this server itself gave out. Another page of this
 // machine may if it has the token to show; where no token is asked for, a page
 // of any local port could call tools.
-func (f *front) allowsOrigin(origin, host string) bool {
-	if slices.Contains(f.AllowedOrigins, origin) {
+func (o *HTTPOptions) allowsOrigin(origin, host string) bool {
+	if slices.Contains(o.AllowedOrigins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return false
 	}
-	if f.Token == "" {
+	if o.Token == "" {
 		return u.Scheme == "http" && strings.EqualFold(u.Host, host) // https is served by another
 	}
 	return strings.EqualFold(u.Host, host) || loopback(u.Hostname())

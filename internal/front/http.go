@@ -1,9 +1,8 @@
-package proxy
+package front
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -38,125 +37,121 @@ const (
 var (
 	notAcceptable = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Accept: want both application/json and text/event-stream for POST, text/event-stream for GET"}
 	noSession     = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session unknown or ended; begin anew with initialize"}
-	shuttingDown  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errShutdown.Error()}
+	notJSON       = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"}
+	shuttingDown  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
 	allBusy       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "every session there may be is in use; end one, or raise max_sessions in [http]"}
 	stillEnding   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
 	manyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
-	manyRequests  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", mostRequests, mostOfAll)}
 	manyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many bytes of requests are in memory; try again soon"}
 )
 
-// front is the side of a server that faces HTTP clients.
-type front struct {
-	HTTPOptions
-	srv *Server
-
-	mu       sync.Mutex
-	closed   bool
-	sessions map[string]*httpSession // id → session of the handshake era
-	pools    map[string]*httpSession // view and capabilities → session of stateless requests
-	ending   sync.WaitGroup          // sessions that made room for others
-
-	requests   atomic.Int64 // in flight, of all sessions
-	bodies     atomic.Int64 // bytes of bodies that are in memory
-	mostBodies int64
-}
-
-func (s *Server) newFront() *front {
-	f := &front{
-		HTTPOptions: s.http, srv: s,
-		sessions: make(map[string]*httpSession),
-		pools:    make(map[string]*httpSession),
-	}
-	if f.SessionIdle == 0 {
-		f.SessionIdle = defaultIdle
-	}
-	f.mostBodies = max(bodiesLeast, 4*int64(s.policy.Load().MaxMessage))
-	if f.MaxSessions == 0 {
-		f.MaxSessions = defaultSessions
-	}
-	return f
-}
-
-// Handler serves MCP over HTTP in every revision:
+// HTTP serves MCP over HTTP in every revision:
 //
 //	/mcp              all upstreams, streamable HTTP and stateless
 //	/mcp/NAME         one upstream under its own names
 //	/sse, /message    the transport of 2024-11-05
 //	/healthz          says "ok" to anybody
 //
-// Its sessions end when they have been idle, or with the server.
-func (s *Server) Handler() http.Handler { return s.newFront().handler() }
+// Its sessions end when they have been idle, or with it.
+type HTTP struct {
+	Options
+	handler http.Handler
 
-func (f *front) handler() http.Handler {
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*httpSession // its id, or what the clients of a pool say of themselves → session
+	alive    int                     // sessions, those included that are ending
+	evicting sync.WaitGroup          // the ends of sessions that made room for others
+
+	requests   atomic.Int64 // in flight, of all sessions
+	bodies     atomic.Int64 // bytes of bodies that are in memory
+	mostBodies int64
+}
+
+// NewHTTP makes a front that serves what it is asked.
+func NewHTTP(o Options) *HTTP {
+	h := &HTTP{Options: o.withDefaults(), sessions: make(map[string]*httpSession)}
+	if h.HTTP.SessionIdle == 0 {
+		h.HTTP.SessionIdle = defaultIdle
+	}
+	if h.HTTP.MaxSessions == 0 {
+		h.HTTP.MaxSessions = defaultSessions
+	}
+	h.mostBodies = max(bodiesLeast, 4*int64(h.MaxMessage))
+	h.handler = h.routes()
+	return h
+}
+
+func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handler.ServeHTTP(w, r) }
+
+func (h *HTTP) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := io.WriteString(w, "ok\n"); err != nil {
-			f.srv.log.Debug("answer not delivered", "err", err)
+			h.Log.Debug("answer not delivered", "err", err)
 		}
 	})
-	for _, p := range f.srv.pages {
-		mux.Handle(p.pattern, p.handler)
+	for _, p := range h.Pages {
+		mux.Handle(p.Pattern, p.Handler)
 	}
-	mux.HandleFunc("GET /sse", f.openSSE)
-	mux.HandleFunc("POST /message", f.postSSE)
-	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) { f.endpoint(w, r, "") })
+	mux.HandleFunc("GET /sse", h.openSSE)
+	mux.HandleFunc("POST /message", h.postSSE)
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) { h.endpoint(w, r, "") })
 	mux.HandleFunc("/mcp/{name}", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		if !f.srv.Has(name) {
+		if !h.Has(name) {
 			refuse(w, http.StatusNotFound, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no upstream is named " + name})
 			return
 		}
-		f.endpoint(w, r, name)
+		h.endpoint(w, r, name)
 	})
-	return f.guard(mux, func(r *http.Request) bool {
+	return h.HTTP.guard(mux, func(r *http.Request) bool {
 		_, pattern := mux.Handler(r)
-		return slices.ContainsFunc(f.srv.pages, func(p page) bool { return p.asks && p.pattern == pattern })
+		return slices.ContainsFunc(h.Pages, func(p Page) bool { return p.Asks && p.Pattern == pattern })
 	})
 }
 
 // endpoint serves one MCP endpoint. GET and DELETE exist in sessions only.
-func (f *front) endpoint(w http.ResponseWriter, r *http.Request, only string) {
+func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
 	inSession := r.Header.Get(headerSession) != ""
 	switch {
 	case r.Method == http.MethodPost:
-		f.post(w, r, only)
+		h.post(w, r, only)
 	case r.Method == http.MethodGet && inSession:
-		f.getStream(w, r, only)
+		h.getStream(w, r, only)
 	case r.Method == http.MethodDelete && inSession:
-		f.deleteSession(w, r, only)
+		h.deleteSession(w, r, only)
 	default:
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	}
 }
 
-// ServeListener serves HTTP on ln until ctx ends; then every session ends, open
-// requests and streams get their last answer, and ln is closed.
-func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
-	f := s.newFront()
+// Serve serves HTTP on ln until ctx ends; then every session ends, open requests
+// and streams get their last answer, and ln is closed.
+func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
-		Handler:           f.handler(),
+		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ln) }()
 	select {
 	case err := <-ended:
-		f.end(errShutdown)
+		h.end(ErrShutdown)
 		return err
 	case <-ctx.Done():
 	}
 	var sessions sync.WaitGroup
-	sessions.Go(func() { f.end(errShutdown) })
+	sessions.Go(func() { h.end(ErrShutdown) })
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := server.Shutdown(bounded)
 	if err != nil {
-		s.log.Warn("clients cut off", "err", err)
+		h.Log.Warn("clients cut off", "err", err)
 		err = server.Close()
 	}
 	sessions.Wait()
@@ -186,10 +181,4 @@ func accepts(h http.Header, want string) bool {
 		}
 	}
 	return false
-}
-
-// refuse answers with a JSON-RPC error. A client that does not read it is none
-// to tell about.
-func refuse(w http.ResponseWriter, status int, id []byte, bad *jsonrpc.Error) {
-	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, bad.Append(nil)))
 }

@@ -1,0 +1,128 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+// post serves POST to an MCP endpoint. Which era a message belongs to shows in
+// the message, or in the header that must say the same.
+func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
+	if !accepts(r.Header, "application/json") || !accepts(r.Header, "text/event-stream") {
+		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
+		return
+	}
+	b, ok := h.read(w, r)
+	if !ok {
+		return
+	}
+	defer b.release()
+	data := bytes.TrimLeft(b.data, " \t\r\n")
+	if len(data) > 0 && data[0] == '[' {
+		h.batch(w, r, data, only)
+		return
+	}
+	m, bad := parse(data)
+	if bad != nil {
+		refuse(w, http.StatusBadRequest, m.ID, bad)
+		return
+	}
+	jsonrpc.Flatten(data)
+	version := r.Header.Get(headerVersion)
+	switch {
+	case version != "" && !revision.Supported(version):
+		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
+	case m.Stateless || revision.Stateless(version):
+		h.stateless(w, r, m, only)
+	case m.Method == "initialize" && m.IsRequest():
+		h.initialize(w, m, only)
+	default:
+		h.inSession(w, r, m, only)
+	}
+}
+
+// initialize begins a session. If its client has gone before it could learn the
+// session's id, the session ends at once.
+func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
+	s, bad := h.begin(streamable, only)
+	if bad != nil {
+		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
+		return
+	}
+	defer s.leave()
+	w.Header().Set(headerSession, s.id)
+	if err := s.serve(context.Background(), w, m); err != nil {
+		s.End(ErrEnded)
+	}
+}
+
+// inSession serves a message of the handshake era. A client that goes away has
+// not cancelled its request: the call goes on, and its answer is lost.
+func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, only string) {
+	s := h.enterSession(w, r, m.ID, only)
+	if s == nil {
+		return
+	}
+	defer s.leave()
+	if !m.IsRequest() {
+		s.accept(context.Background(), m, nil)
+		finish(w, http.StatusAccepted)
+		return
+	}
+	_ = s.serve(context.Background(), w, m) // logged where it was written
+}
+
+// enterSession finds the session a request names, or refuses the request.
+func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, only string) *httpSession {
+	name := r.Header.Get(headerSession)
+	if name == "" {
+		refuse(w, http.StatusBadRequest, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: headerSession + ": missing; a session begins with initialize"})
+		return nil
+	}
+	s := h.find(streamable, name, only)
+	if s == nil {
+		refuse(w, http.StatusNotFound, id, noSession)
+	}
+	return s
+}
+
+// serve runs one request on this goroutine and returns how its answer was
+// delivered.
+func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) error {
+	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless}
+	defer out.finish()
+	if serve := s.accept(ctx, m, out); serve != nil {
+		serve()
+	}
+	return out.failed
+}
+
+// batch serves an array of messages, which only sessions of one revision may
+// send. The answers go out on one stream, each as soon as it is there.
+func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only string) {
+	if !jsonrpc.Valid(data) {
+		refuse(w, http.StatusBadRequest, nil, notJSON)
+		return
+	}
+	jsonrpc.Flatten(data)
+	s := h.enterSession(w, r, nil, only)
+	if s == nil {
+		return
+	}
+	defer s.leave()
+	if !s.batches.Load() {
+		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is an object; batches belong to " + revision.Batches})
+		return
+	}
+	out := &response{w: w, log: s.log}
+	defer out.finish()
+	var serving sync.WaitGroup
+	s.take(data, part{out}, serving.Go)
+	serving.Wait()
+	out.accepted()
+}

@@ -1,0 +1,112 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// lineOutlet sends messages as lines.
+type lineOutlet struct{ *jsonrpc.Writer }
+
+// Send gives up a notification where the client is so far behind with reading that
+// more would only cost memory.
+func (o lineOutlet) Send(line []byte) error {
+	if o.Queued() > backlog && jsonrpc.Get(line, "id") == nil {
+		return errNotReading
+	}
+	return o.Writer.Send(line)
+}
+
+func (o lineOutlet) Answer(line []byte) error { return o.Writer.Send(line) }
+
+// ServeStdio serves one client on a pair of streams until in ends, then lets
+// open requests finish for DrainTimeout, or until ctx ends. only limits the view
+// to one upstream under its own names; "" shows all.
+func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o Options) error {
+	o = o.withDefaults()
+	if own := reopened(in); own != nil {
+		in = own
+		defer own.Close()
+	}
+	if own := reopened(out); own != nil {
+		defer out.(*os.File).Close()
+		out = own
+	}
+	w := jsonrpc.NewWriter(out)
+	defer w.Close()
+	l := &lines{to: lineOutlet{w}}
+	l.intake = intake{log: o.Log, Session: o.Handler(Client{Only: only, Unblocked: true, Out: l.to})}
+	defer l.serving.Wait()
+	defer l.End(ErrEnded)
+	ended := make(chan error, 1)
+	go func() { ended <- l.read(jsonrpc.NewReader(in, o.MaxMessage)) }()
+	select {
+	case err := <-ended:
+		if drainErr := l.Drain(ctx, o.DrainTimeout); drainErr != nil {
+			o.Log.Warn("calls cut off", "err", drainErr)
+		}
+		if ctx.Err() == nil {
+			flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
+			defer cancel()
+			return errors.Join(err, w.Flush(flush))
+		}
+	case <-ctx.Done(): // the reader ends with the process
+	}
+	l.End(ErrShutdown)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if err := w.Flush(last); err != nil {
+		o.Log.Debug("last answers not delivered", "err", err)
+	}
+	return nil
+}
+
+// reopened returns a pipe as one that is not shared, nil if it is none.
+func reopened(stream any) *jsonrpc.Pipe {
+	if file, ok := stream.(*os.File); ok {
+		return jsonrpc.Reopen(file)
+	}
+	return nil
+}
+
+// lines is a client on a pair of streams.
+type lines struct {
+	intake
+	to      lineOutlet
+	serving sync.WaitGroup
+}
+
+// read takes messages until the stream ends.
+func (l *lines) read(r *jsonrpc.Reader) error {
+	for {
+		line, err := r.Next()
+		switch long, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); {
+		case tooLong:
+			l.refuse(unread(long.ID()), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, l.to)
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			l.refuse(unread(nil), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
+			return nil
+		case err != nil:
+			return err
+		}
+		l.take(line, l.to, l.serving.Go)
+		if l.to.Queued() > backlog {
+			select {
+			case <-l.to.Drained(backlog):
+			case <-l.Context().Done():
+				return nil
+			}
+		}
+	}
+}
+
+// unread is a message of which at most the id is known.
+func unread(id []byte) *Message { return &Message{Message: jsonrpc.Message{ID: id}} }
