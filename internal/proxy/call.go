@@ -105,10 +105,14 @@ func routing(params []byte, member string) ([]byte, *jsonrpc.Error) {
 
 // call carries the request to its upstream and the answer back.
 func (x *request) call() {
-	if x.resume() {
+	if x.resume(nil) {
 		return
 	}
 	if x.lease == nil && !x.locate() {
+		return
+	}
+	if x.part == nil && x.goesAcross() { // a plan outlives its steps
+		x.askAcross()
 		return
 	}
 	x.answer(x.ask())
@@ -154,10 +158,11 @@ func (x *request) ask() (upstream.Answer, error) {
 		return upstream.Answer{Result: []byte("{}")}, nil
 	}
 	req := x.upstreamRequest()
-	if x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method) {
-		return x.askAcross(req)
+	fetch := x.fetch
+	if x.goesAcross() {
+		fetch = x.fetchAcross
 	}
-	o := x.fetch(x.ctx, x.turn, req)
+	o := fetch(x.ctx, x.turn, req)
 	x.entry.from = o.from
 	answer, err := x.watching(o.answer, o.err)
 	if err != nil {
@@ -295,7 +300,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 // complete asks the client, and the server again, as long as its answer wants
 // that.
 func (x *request) complete(req *upstream.Request, answer upstream.Answer) (upstream.Answer, error) {
-	if answer.Stateless && !x.stateless && revision.InputRequired(answer.Result) {
+	if answer.Stateless && (!x.stateless || x.part != nil) && revision.InputRequired(answer.Result) {
 		return x.fulfil(req, answer.Result)
 	}
 	return answer, nil
@@ -383,5 +388,5 @@ func (x *request) failed(err error) {
 // question puts a server's question, asked while it works on this request, to
 // the client on the request's own stream.
 func (x *request) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	return x.s.questions.ask(ctx, x.to, method, params)
+	return first(x.askClient(ctx, newQuestion(method, params)))
 }

@@ -63,6 +63,25 @@ func (c *clientQuestions) isReady() bool {
 	}
 }
 
+// askAll makes requests of the client, all at once, and returns the answers in their
+// order.
+func (c *clientQuestions) askAll(ctx context.Context, to outlet, questions []*question) ([][]byte, *jsonrpc.Error) {
+	var all sync.WaitGroup
+	replies := make([]reply, len(questions))
+	for i, q := range questions {
+		all.Go(func() { replies[i].result, replies[i].err = c.ask(ctx, to, q.method, q.params) })
+	}
+	all.Wait()
+	answers := make([][]byte, len(questions))
+	for i, r := range replies {
+		if r.err != nil {
+			return nil, r.err
+		}
+		answers[i] = r.result
+	}
+	return answers, nil
+}
+
 // ask makes a request of the client, once that is ready, and waits for its answer. The
 // request goes out on to, the stream of the client's request that it belongs to, or,
 // where to is nil, on the session's own.

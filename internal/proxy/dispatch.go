@@ -10,7 +10,6 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -28,15 +27,14 @@ type request struct {
 
 	lease *leased  // whom it is for; nil: the proxy itself, or not known yet
 	own   *ownTool // the tool of the proxy's own that is called; nil: another's
-	of    *planRun // whose step it is; nil: nobody's
 	turn  upstream.Turn
 	name  []byte // raw; the target's own name where it differs from the one the client used
 	gone  bool   // its call goes on without it, and has its passage and turn
 	span  span
-	entry entry      // what the record will say of it
-	asked bool       // its answer was questions: its call goes on, and whichever request brings the answers tells of it
-	began *request   // the request that began the call, where this one brings answers; nil: this one
-	makes *plan.Step // whose call it is; nil: of no plan
+	entry entry     // what the record will say of it
+	asked bool      // its answer was questions: its call goes on, and whichever request brings the answers tells of it
+	work  *work     // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
+	part  *planPart // of a plan; nil: it is a client's own request
 
 	back     atomic.Bool // its upstream has answered
 	token    []byte      // of its progress, raw; nil: it has none, or nobody has looked yet

@@ -13,8 +13,7 @@ import (
 // leased is a session's lease on one upstream.
 type leased struct {
 	*upstream.Lease
-	member    *member
-	questions chan *question // from a server of the handshake era to a stateless client
+	member *member
 }
 
 // leases owns a session's leases on the upstreams that it sees. They are replaced as a
@@ -123,7 +122,7 @@ func (s *session) seen() []*member {
 
 // attach leases one upstream.
 func (s *session) attach(m *member) *leased {
-	l := &leased{member: m, questions: make(chan *question)}
+	l := &leased{member: m}
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
 		Notify: func(method string, params []byte) { s.relay(l, method, params) },
 		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {

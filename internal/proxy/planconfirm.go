@@ -50,12 +50,12 @@ func (r *planRun) confirm() error {
 	}
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	r.idle(1) // nothing else is under way
-	answers, err := r.ask(r.ctx, []asked{{"confirm", "elicitation/create", params}})
+	q := newQuestion("elicitation/create", params)
+	answer, err := first(r.s.ask(r.work.ctx, &stepOutlet{work: r.work}, r.work, "confirm.", q))
 	if err != nil {
 		return fmt.Errorf("the plan was not run: it could not be confirmed: %s", err.Message)
 	}
-	if action, _ := jsonrpc.String(jsonrpc.Get(answers[0], "action")); action != "accept" {
+	if action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action != "accept" {
 		return errors.New("the plan was not run: the user did not confirm it; nothing was called")
 	}
 	r.confirmed = make(map[*plan.Step]risk)
@@ -124,8 +124,8 @@ func (r *planRun) lines(k risk) (lines []string) {
 // canElicit reports whether the client said that it can ask its user. One that says
 // no more of it than that it can, can by a form.
 func (r *planRun) canElicit() bool {
-	capabilities := r.hop.Capabilities
-	if !r.stateless {
+	capabilities := r.work.began.hop.Capabilities
+	if !r.work.began.stateless {
 		capabilities = r.s.client.facts().Capabilities
 	}
 	elicitation := object(jsonrpc.Get(capabilities, "elicitation"))

@@ -2,12 +2,8 @@ package proxy
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +40,7 @@ func (x *request) serveNamed(n *NamedPlan) {
 
 // plan checks a plan and runs it, or takes up one that its client has answers for.
 func (x *request) plan(arguments, body, params []byte) {
-	if x.resumePlan(arguments) {
+	if x.resume(arguments) {
 		return
 	}
 	x.s.awaitOffers(x.ctx)
@@ -57,62 +53,38 @@ func (x *request) plan(arguments, body, params []byte) {
 	default:
 		r := x.s.newPlanRun(x, p, arguments, body)
 		x.s.work.Go(r.run)
-		x.attend(r)
+		x.attend()
 	}
 }
 
-// planRun is a plan under way. It outlives the request that began it if its client
-// is stateless and is asked something: then that answers with the questions, and
-// the client's next request takes the plan up.
+// planRun is a plan under way. Its work is suspended when the client is asked something
+// and can be asked only by an answer.
 //
 //	plan ──► run: confirm, plan.Runner ──► call: a request for each step
-//	  │                                       │ ask: nothing goes on without the client
-//	  └─► attend ◄── done ── asking ◄─────────┘
+//	  │                                       │ questions
+//	  └─► attend ◄─────────── work ◄──────────┘
 type planRun struct {
-	s         *session
-	plan      *plan.Plan
-	number    int               // of the session's plans
-	own       *ownTool          // that it was called by
-	arguments [sha256.Size]byte // digest of what it was called with
-	body      []byte            // the plan as it was written
-	servers   map[string]string // tool → whose it was when the plan began, as member.known
-	stateless bool
-	hop       revision.Hop
-	meta      []byte // trace context of the request that began it, for its calls; nil: it has none
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
+	s      *session
+	work   *work
+	plan   *plan.Plan
+	number int    // of the session's plans
+	tool   string // that it was called by
+	body   []byte // the plan as it was written
+	meta   []byte // trace context of the request that began it, for its calls; nil: it has none
 
-	asking chan struct{} // capacity 1: all calls under way wait for the client
-	done   chan struct{} // closed when one of these is there:
-	report *plan.Report
-	refuse error // why it was not run
-
-	recorded atomic.Bool // what became of it
-
-	over    int       // steps that have ended; with the next two of the runner's goroutine alone
-	reached float64   // of the steps, as last told
-	told    time.Time // when something was last told of items
-
+	servers   map[string]string   // tool → whose it was when the plan began, as member.known
 	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
+	calls     atomic.Int32        // so far
 
-	mu        sync.Mutex
-	x         *request         // the request that is to be answered; nil: its client fetches answers
-	back      chan struct{}    // closed when it has come back with them
-	calls     int              // so far
-	running   int              // calls under way
-	blocked   int              // of those: wait for the client
-	open      map[string]*held // key in inputRequests → question
-	gathering bool             // it is waited for further ones
-	asked     int              // questions so far
-	expiry    *time.Timer      // while the client fetches answers
+	report   *plan.Report // once it has been run
+	refuse   error        // why it was not run
+	recorded atomic.Bool  // what became of it
 }
 
 func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
 	r := &planRun{
-		s: s, plan: p, own: x.own, stateless: x.stateless, hop: x.hop,
-		arguments: digest(arguments), body: bytes.Clone(body),
-		asking: make(chan struct{}, 1), done: make(chan struct{}),
-		x: x, open: make(map[string]*held), servers: make(map[string]string),
+		s: s, plan: p, number: int(s.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
+		servers: make(map[string]string),
 	}
 	x.token = revision.Token(x.msg.Params)
 	for _, name := range []string{"traceparent", "tracestate"} {
@@ -123,56 +95,31 @@ func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *
 	for _, st := range p.Steps {
 		r.servers[st.Tool.Name] = s.serverOf(st.Tool.Name)
 	}
-	r.ctx, r.cancel = context.WithCancelCause(s.ctx)
-	s.mu.Lock()
-	s.plansBegun++
-	r.number = s.plansBegun
-	s.mu.Unlock()
+	r.work = s.suspended.begin(x, arguments, r)
 	return r
 }
 
 // run runs the plan, once it may be.
 func (r *planRun) run() {
-	defer close(r.done)
+	defer r.work.end()
 	r.s.srv.work.Go(loadVocabulary) // meanwhile, if no list has had it loaded yet
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return
 	}
+	told := &planProgress{work: r.work, steps: len(r.plan.Steps)}
 	runner := plan.Runner{
 		Limits: r.s.srv.policy.Load().Plans.Limits,
-		Call:   r.call, Ended: r.ended, Item: r.item, Idle: r.idle, Tokens: tokens,
+		Call:   r.call, Ended: told.ended, Item: told.item, Idle: r.work.runs, Tokens: tokens,
 	}
-	r.report = runner.Run(r.ctx, r.plan)
-	if r.current() == nil { // its client was asked something, and has not come back
+	r.report = runner.Run(r.work.ctx, r.plan)
+	if r.work.current() == nil { // its client was asked something, and has not come back
 		r.tell(nil, nil, true)
 	}
 }
 
-// attend waits until the plan has ended or cannot go on without its client, and
-// answers the request with what there is.
-func (x *request) attend(r *planRun) {
-	for {
-		select {
-		case <-r.done:
-			x.finishPlan(r)
-			return
-		case <-r.asking:
-			if x.shelvePlan(r) {
-				return
-			}
-		case <-x.ctx.Done():
-			r.cancel(context.Cause(x.ctx))
-			<-r.done
-			x.finishPlan(r)
-			return
-		}
-	}
-}
-
-// finishPlan answers with what became of the plan. If nobody reads the answer, it
-// can be read for a while: the client must be able to learn what was written.
-func (x *request) finishPlan(r *planRun) {
-	r.cancel(nil)
+// finish answers the request with what became of the plan. If nobody reads the answer,
+// it can be read for a while: the client must be able to learn what was written.
+func (r *planRun) finish(x *request) {
 	if r.refuse != nil {
 		x.told("", r.refuse)
 		return
@@ -188,13 +135,21 @@ func (x *request) finishPlan(r *planRun) {
 	}
 }
 
+// abandoned keeps the answer of a plan that its client did not come back for.
+func (r *planRun) abandoned(error) {
+	if r.report != nil {
+		structured, _ := r.answer()
+		r.keepAnswer("which was cancelled", structured)
+	}
+}
+
 // tell records what became of the plan, once.
 func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	if r.recorded.Swap(true) {
 		return
 	}
 	e := events.Event{
-		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recordName, Plan: r.number, Tool: r.own.name,
+		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recordName, Plan: r.number, Tool: r.tool,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {
@@ -241,47 +196,4 @@ func (r *planRun) keepAnswer(why string, structured []byte) {
 func (r *planRun) keep(of string, value []byte) (handle string) {
 	srv := r.s.srv
 	return srv.kept.add(r.s, of, value, time.Now(), srv.policy.Load().Plans.KeepFor)
-}
-
-// ended tells the client how far the plan has come, if it wants to know.
-func (r *planRun) ended(st *plan.Status, ended, _ int) {
-	r.over = ended
-	x := r.current()
-	if x == nil || x.token == nil {
-		return
-	}
-	text := fmt.Sprintf("%s: %s", st.Step.ID, st.State)
-	if st.Calls > 0 {
-		text += fmt.Sprintf(" (%d ms)", st.Took.Milliseconds())
-	}
-	r.progress(x, float64(ended), text)
-}
-
-// item tells the client how far a step with many items is, once a second at most.
-func (r *planRun) item(st *plan.Step, done, of int) {
-	now := time.Now()
-	x := r.current()
-	if x == nil || x.token == nil || now.Sub(r.told) < time.Second {
-		return
-	}
-	r.told = now
-	r.progress(x, float64(r.over)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", st.ID, done, of))
-}
-
-// progress tells the client that the plan has got further; never that it has got less
-// far, as when another step begins its items.
-func (r *planRun) progress(x *request, to float64, what string) {
-	if to <= r.reached {
-		return
-	}
-	r.reached = to
-	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(to, 'f', -1, 64), len(r.plan.Steps))
-	x.hear("notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
-}
-
-// current is the request that the plan is served for at this moment; nil: none.
-func (r *planRun) current() *request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.x
 }

@@ -9,9 +9,18 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
+
+// planPart says which call of a plan a request is.
+type planPart struct {
+	plan  int    // its number
+	step  string // its id
+	needs []string
+}
+
+// samePlan reports whether two requests are of one plan: then one client waits for both.
+func (p *planPart) samePlan(q *planPart) bool { return p != nil && q != nil && p.plan == q.plan }
 
 // call makes one call of a plan, the way a client's call is made: it is a request
 // of its own, so that it is judged, stored, limited, counted and learned from as any
@@ -20,51 +29,30 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	if err := r.may(c); err != nil {
 		return plan.Result{Err: err.Error()}
 	}
-	var g *gate
-	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
-		g = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
-	}
 	params := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Step.Tool.Name))
 	params = jsonrpc.Set(params, "arguments", c.Arguments)
 	if r.meta != nil {
 		params = jsonrpc.Set(params, "_meta", r.meta)
 	}
-	doubt := false // of what was sent before
-	asked := params
-	var last []byte // result that asked for input
-	for range maxRounds {
-		result, doubtful, again := r.makeCall(ctx, c.Step, asked, g)
-		doubt = doubt || doubtful
-		if again == nil {
-			result.Doubt = result.Err != "" && doubt
-			return result
-		}
-		last = again
-		responses, err := r.inputs(ctx, c.Step.ID, jsonrpc.Get(again, "inputRequests"))
-		if err != nil {
-			r.giveUp(again, errors.New(err.Message))
-			return plan.Result{Err: err.Message, Doubt: true}
-		}
-		doubt = true // it may have begun before it asked
-		asked = params
-		if responses != nil {
-			asked = jsonrpc.Set(asked, "inputResponses", responses)
-		}
-		if state := jsonrpc.Get(again, "requestState"); state != nil {
-			asked = jsonrpc.Set(asked, "requestState", state)
-		}
+	to := &stepOutlet{work: r.work}
+	x := &request{
+		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: params, step: true},
+		msg:          jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params},
+		key:          fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
+		to:           to, stateless: r.work.began.stateless, hop: r.work.began.hop,
+		work: r.work, part: &planPart{r.number, c.Step.ID, r.needs(c.Step)},
 	}
-	r.giveUp(last, fmt.Errorf("asked for input %d times", maxRounds))
-	return plan.Result{Err: fmt.Sprintf("the tool asked for input %d times", maxRounds), Doubt: true}
-}
-
-// giveUp ends a call that goes on upstream, after it has asked, if it does.
-func (r *planRun) giveUp(result []byte, why error) {
-	if handle, ok := jsonrpc.String(jsonrpc.Get(result, "requestState")); ok {
-		if p := r.s.unshelve(handle); p != nil {
-			p.abandon(why)
-		}
+	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
+		x.gate = &gate{shut: r.work.unattended, may: func() error { return r.may(c) }}
 	}
+	if err := x.admit(ctx); err != nil {
+		return plan.Result{Err: err.Message}
+	}
+	func() {
+		defer x.leave()
+		x.serve()
+	}()
+	return to.result(ctx, x.doubt.Load())
 }
 
 // may refuses a call that may change something or tells third parties what others
@@ -100,76 +88,35 @@ func (s *session) serverOf(tool string) string {
 	return l.member.known
 }
 
-// makeCall makes the call once. again is a result that asks for input.
-func (r *planRun) makeCall(ctx context.Context, step *plan.Step, params []byte, g *gate) (result plan.Result, doubt bool, again []byte) {
-	r.mu.Lock()
-	r.calls++
-	key := fmt.Sprintf("plan %d call %d", r.number, r.calls) // no id of a client's looks like that
-	r.mu.Unlock()
-	to := &stepOutlet{r: r}
-	x := &request{
-		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: params, step: true, gate: g},
-		msg:          jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, key: key, to: to, of: r, makes: step,
-		stateless: r.stateless, hop: r.hop,
+// result is what a plan makes of the answer. doubt: the call may have been run although
+// it failed.
+func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
+	if o.line == nil {
+		return plan.Result{Err: context.Cause(ctx).Error(), Doubt: doubt}
 	}
-	if err := x.admit(ctx); err != nil {
-		return plan.Result{Err: err.Message}, false, nil
-	}
-	func() {
-		defer x.leave()
-		x.serve()
-	}()
-	doubt = x.doubt.Load()
-	if to.line == nil {
-		return plan.Result{Err: context.Cause(ctx).Error()}, doubt, nil
-	}
-	m, err := jsonrpc.Parse(to.line)
+	m, err := jsonrpc.Parse(o.line)
 	switch {
 	case err != nil:
-		return plan.Result{Err: err.Error()}, true, nil
+		return plan.Result{Err: err.Error(), Doubt: true}
 	case m.Error != nil:
-		return plan.Result{Err: message(m.Error)}, doubt, nil
-	case revision.InputRequired(m.Result):
-		return plan.Result{}, doubt, m.Result
+		return plan.Result{Err: message(m.Error), Doubt: doubt}
 	}
-	result = stepResult(m.Result)
-	return result, doubt || goesOn(m.Result) || hollow(m.Result), nil
-}
-
-// inputs asks the client for what a server wants to know; nil if that is nothing.
-func (r *planRun) inputs(ctx context.Context, step string, requests []byte) ([]byte, *jsonrpc.Error) {
-	var questions []asked
-	var names []string
-	for m := range jsonrpc.Members(requests) {
-		method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
-		questions = append(questions, asked{step, method, jsonrpc.Get(m.Value, "params")})
-		names = append(names, string(m.Name))
-	}
-	if questions == nil {
-		return nil, nil
-	}
-	answers, err := r.ask(ctx, questions)
-	if err != nil {
-		return nil, err
-	}
-	var out []byte
-	for i, answer := range answers {
-		out = jsonrpc.Set(out, names[i], answer)
-	}
-	return out, nil
+	out := stepResult(m.Result)
+	out.Doubt = out.Err != "" && (doubt || goesOn(m.Result) || hollow(m.Result))
+	return out
 }
 
 // stepOutlet is where the answer to one call of a plan goes. What is said besides
 // goes to the client, with the request that the plan is served for.
 type stepOutlet struct {
-	r    *planRun
+	work *work
 	line []byte // the answer; nil: there was none
 }
 
 var errNobody = errors.New("the client has no request open for its plan")
 
 func (o *stepOutlet) Send(line []byte) error {
-	x := o.r.current()
+	x := o.work.current()
 	if x == nil || x.isAnswered() {
 		return errNobody
 	}

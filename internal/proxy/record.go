@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -137,7 +136,7 @@ func (x *request) record(answer upstream.Answer, err error) {
 // tell tells the log how a tools/call ended, once. A call whose client was asked
 // something on the way is one, from the arrival of the request that began it.
 func (x *request) tell(answer upstream.Answer, err error) {
-	began := cmp.Or(x.began, x)
+	began := x.first()
 	r := &x.entry
 	if r.came.IsZero() || began.entry.over.Swap(true) {
 		return
@@ -151,8 +150,8 @@ func (x *request) tell(answer upstream.Answer, err error) {
 		Disposition: events.Fetched, Bytes: int64(r.size), Tokens: estimate(r.size), ResultSum: r.sum,
 		Inlined: r.inlined, RawArguments: x.argumentsToRecord(),
 	}
-	if x.of != nil {
-		e.Plan, e.Step, e.Needs = x.of.number, x.makes.ID, x.of.needs(x.makes)
+	if p := x.part; p != nil {
+		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
 	}
 	if from := &r.from; from.how != "" {
 		e.Disposition = events.Disposition(from.how)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -47,6 +45,8 @@ type session struct {
 	leases        leases
 	tasks         tasks
 	questions     clientQuestions
+	suspended     suspended
+	plans         atomic.Int32 // so far
 
 	opening   sync.Once
 	ended     chan struct{} // closed when end has done its work
@@ -59,10 +59,6 @@ type session struct {
 	mu         sync.Mutex
 	closed     bool
 	listens    map[string]*listening  // request.key of subscriptions/listen → the open stream
-	across     map[*parked]struct{}   // calls to servers of the other era that may have questions
-	parked     map[string]*parked     // handle → a call that waits for the client's input
-	plans      map[string]*planRun    // handle → a plan that does
-	plansBegun int                    // so far
 	listed     [upstream.Lists][]byte // the lists as last shown to this client; nil: never
 	told       map[string]*notice     // method → the list_changed sent or due
 	ownWatched []string               // resources of the proxy's own that it subscribed to
@@ -81,15 +77,13 @@ func (s *Server) newSession(c front.Client) *session {
 		id: c.ID, pooled: c.Pool, unblocked: c.Unblocked, out: c.Out,
 		draining: make(chan struct{}), ended: make(chan struct{}),
 		listens: make(map[string]*listening),
-		across:  make(map[*parked]struct{}),
-		parked:  make(map[string]*parked),
-		plans:   make(map[string]*planRun),
 		told:    make(map[string]*notice),
 	}
 	n.questions = clientQuestions{
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },
 	}
+	n.suspended.start = n.work.Go
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
 	if c.Pool {
 		n.delivered = nil // its requests come from any number of conversations
@@ -135,10 +129,7 @@ func (s *session) Context() context.Context { return s.ctx }
 // Pending reports whether a call or a plan waits for the client's answer, and whether
 // a task runs.
 func (s *session) Pending() (suspended, task bool) {
-	s.mu.Lock()
-	suspended = len(s.parked)+len(s.plans) > 0
-	s.mu.Unlock()
-	return suspended, s.tasks.running()
+	return s.suspended.any(), s.tasks.running()
 }
 
 // End ends the session, for the reason that its open requests are told.
@@ -160,7 +151,7 @@ func (s *session) End(why error) {
 		return
 	}
 	defer close(s.ended)
-	s.abandon(why)
+	s.suspended.end(why)
 	var wg sync.WaitGroup
 	leases := s.leases.close()
 	for _, l := range leases {
@@ -179,39 +170,12 @@ func (s *session) End(why error) {
 	s.srv.mu.Unlock()
 }
 
-// abandon ends what waits for a client that will not come back.
-func (s *session) abandon(why error) {
-	s.mu.Lock()
-	calls, plans := slices.Collect(maps.Keys(s.parked)), slices.Collect(maps.Keys(s.plans))
-	s.mu.Unlock()
-	for _, handle := range calls {
-		if p := s.unshelve(handle); p != nil {
-			p.abandon(why)
-		}
-	}
-	for _, handle := range plans {
-		if r := s.takePlan(handle); r != nil {
-			r.cancel(why)
-		}
-	}
-}
-
-// deaf reports whether no more requests come from the client.
-func (s *session) deaf() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
-}
-
 func (s *session) stopListening() { s.drainOnce.Do(func() { close(s.draining) }) }
 
 // Drain waits until no request is being served, at most d or until ctx ends.
 func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.stopListening()
-	s.abandon(errSessionEnded)
+	s.suspended.end(errSessionEnded)
 	idle := make(chan struct{})
 	go func() {
 		s.work.Wait()
