@@ -107,6 +107,7 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 // joinLocked is waitLocked for a call that did not begin the flight.
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
+	f.boundLocked(w, now)
 	w.joined = now
 	if f.guess != nil && !f.joined {
 		close(f.promoted)

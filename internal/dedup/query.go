@@ -29,6 +29,8 @@ type Use struct {
 	BackOff   bool                   // and the next identical call within that time is served the stored one
 	Trial     bool                   // what was guessed does not answer the call, but is compared with what that fetches
 	Alike     func(a, b []byte) bool // whether two answers that differ say the same; nil: they do not
+
+	JoinTimeout time.Duration // of a prefetch: how long from its sending a call waits for it, before it is told [ErrJoinTimeout]; 0: for ever
 }
 
 // tries reports whether the call is not answered by what was guessed.
@@ -117,5 +119,5 @@ type Waiter struct {
 	query  Query
 	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it
 	joined age.Moment  // when, if it waits for another one's fetch
-	stop   func() bool // stops watching its context
+	stop   func() bool // stops watching its context and its join timeout
 }

@@ -188,7 +188,6 @@ func (x *request) fetch(ctx context.Context, turn upstream.Turn, req *upstream.R
 func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, source, error)) {
 	var own outcome // of the flight that this call began, if it did
 	leads := false
-	joining, patience, tire := x.s.srv.prefetcher.joining(ctx, x.query.Key)
 	alone := func() {
 		x.send(ctx, x.lease, turn.Again(), req, func(answer upstream.Answer, err error) { done(answer, source{}, err) })
 	}
@@ -198,13 +197,12 @@ func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.
 		}
 	}
 	w := &dedup.Waiter{Notify: hear, Sent: turn.Leave, Done: func(o dedup.Outcome) {
-		defer tire(nil)
-		if o.Err != errTired && !o.Alone {
+		if o.Err != dedup.ErrJoinTimeout && !o.Alone {
 			turn.Leave()
 		}
 		switch {
-		case o.Err == errTired:
-			x.tired()
+		case o.Err == dedup.ErrJoinTimeout:
+			x.joinTimedOut()
 			alone()
 		case o.Err != nil:
 			done(upstream.Answer{}, source{}, o.Err)
@@ -218,7 +216,7 @@ func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.
 			done(answer, from, nil)
 		}
 	}}
-	unsent := x.s.srv.store.Do(joining, x.query, w, func(ctx context.Context, f *dedup.Flight) {
+	unsent := x.s.srv.store.Do(ctx, x.query, w, func(ctx context.Context, f *dedup.Flight) {
 		leads = true
 		turn.Hold() // its client may give up, and others wait for the flight
 		lead := x.shared(req, f)
@@ -243,7 +241,6 @@ func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.
 		turn.Leave() // nothing of it goes upstream
 	}
 	x.drop()
-	patience()
 }
 
 // shared is the request as the flight makes it: what is said on the way goes to

@@ -24,7 +24,7 @@ func LineOf(s *Server, name string) speculate.Line {
 	sessions, _ := s.all()
 	for _, n := range sessions {
 		if l := n.find(name); l != nil {
-			return s.prefetcher.scheduler.Serial(l.Instance())
+			return s.prefetcher.traffic.read().Serial(l.Instance())
 		}
 	}
 	return speculate.Unknown

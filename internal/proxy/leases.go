@@ -158,7 +158,7 @@ func (s *session) handOver(old *leased) {
 // forgetInstance drops what is kept of the instance of a lease that ends, if it ends too.
 func (s *session) forgetInstance(l *leased) {
 	if !l.Shared() {
-		s.srv.companies.forget(l.Instance())
+		s.srv.occupancies.forget(l.Instance())
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *Server) observe(state bool) {
 
 // observed is what there is to tell.
 func (s *Server) observed(now time.Time, state bool) (all []events.Event) {
-	o, desk := &s.observer, s.prefetcher.scheduler
+	o, desk := &s.observer, s.prefetcher.traffic.read()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range desk.Changes() {
@@ -117,7 +117,7 @@ func moreHarm(told, now speculate.HarmStats, at time.Time) (all []events.Event) 
 
 // hosts says what every host allows at the moment.
 func (s *Server) hosts() map[string]telemetry.Host {
-	p, levels, now := s.policy.Load(), s.prefetcher.scheduler.Stats().Hosts, time.Now()
+	p, levels, now := s.policy.Load(), s.prefetcher.traffic.read().Stats().Hosts, time.Now()
 	out := make(map[string]telemetry.Host)
 	for _, h := range s.limits.Stats() {
 		out[h.Host] = hostNow(h, p.rule(h.Host), now)

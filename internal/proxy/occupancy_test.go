@@ -7,15 +7,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// visit is one call at an instance, as a history has it; in milliseconds.
-type visit struct {
-	stay       *stay
+// stay is one call at an instance, as a history has it; in milliseconds.
+type stay struct {
+	visit      *visit
 	came, went int // went < 0: it is there
 }
 
-// sharedBy is in how many of the milliseconds before now somebody else was there too.
-func sharedBy(all []visit, which, now int) (n int) {
-	there := func(v visit, at int) bool { return v.came <= at && (v.went < 0 || at < v.went) }
+// sharedBy is in how many of the milliseconds before now another call was there too.
+func sharedBy(all []stay, which, now int) (n int) {
+	there := func(v stay, at int) bool { return v.came <= at && (v.went < 0 || at < v.went) }
 	for at := all[which].came; at < now; at++ {
 		for i, other := range all {
 			if i != which && there(other, at) {
@@ -28,11 +28,11 @@ func sharedBy(all []visit, which, now int) (n int) {
 }
 
 // Of any calls that come and go the shared time is what counting every millisecond
-// gives; who leaves twice has left once.
+// gives; a call that leaves twice has left once.
 func TestSharedTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all []visit
-		var own company
+		var all []stay
+		var own occupancy
 		began := time.Unix(1e9, 0)
 		now := 0
 		at := func() time.Time { return began.Add(time.Duration(now) * time.Millisecond) }
@@ -40,18 +40,18 @@ func TestSharedTime(t *testing.T) {
 			now += rapid.IntRange(0, 5).Draw(t, "ms")
 			which := rapid.IntRange(0, len(all)).Draw(t, "which")
 			if which == len(all) {
-				all = append(all, visit{own.enter(at()), now, -1})
+				all = append(all, stay{own.enter(at()), now, -1})
 				continue
 			}
 			v := &all[which]
 			if v.went < 0 {
 				want := time.Duration(sharedBy(all, which, now)) * time.Millisecond
-				if got := v.stay.shared(at()); got != want {
+				if got := v.visit.shared(at()); got != want {
 					t.Fatalf("call %d, there since %d: at %d got %v, want %v", which, v.came, now, got, want)
 				}
 			}
 			if rapid.Bool().Draw(t, "leaves") {
-				v.stay.leave(at())
+				v.visit.leave(at())
 				if v.went < 0 {
 					v.went = now
 				}
@@ -60,9 +60,9 @@ func TestSharedTime(t *testing.T) {
 	})
 }
 
-// Each instance has a company of its own, which is forgotten with it.
-func TestCompanies(t *testing.T) {
-	var c companies
+// Each instance has an occupancy of its own, which is forgotten with it.
+func TestOccupancies(t *testing.T) {
+	var c occupancies
 	one, two, now := c.of(1), c.of(2), time.Unix(1e9, 0)
 	s := one.enter(now)
 	two.enter(now)

@@ -51,6 +51,7 @@ type exact struct{ tool, arguments string }
 // lacks a slot waits in the offer until a guess comes back.
 func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState, now time.Time) []started {
 	w.of = v.s
+	w.p.traffic.read()
 	p := w.srv.policy.Load()
 	if p.Enrichment.off() {
 		f.offer = forecast.NewOffer(nil, 0)

@@ -9,6 +9,7 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -56,6 +57,16 @@ func (t *turns) end(now time.Time) {
 
 var errUnanswered = errors.New("not answered")
 
+// callFacts is what the prefetcher goes by to tell how servers work on their calls. It
+// does not change.
+type callFacts struct {
+	instance uint64 // of its upstream
+	id       uint64 // tells it from all others
+	tool     string
+	host     string
+	early    bool // it is a prefetch
+}
+
 // callSeen is a call as the worker is told of it.
 type callSeen struct {
 	s         *session
@@ -93,7 +104,7 @@ func (x *request) sight() {
 		c.arguments = bytes.Clone(raw)
 	}
 	c.id, c.turn, c.seq = srv.prefetcher.ids.Add(1), x.entry.turn, x.number.Seq
-	x.upstreamCall.id, x.sighting.at = c.id, now
+	x.observed, x.sighting.at = &callFacts{instance: x.lease.Instance(), id: c.id, tool: x.tool, host: x.hostOn(x.lease)}, now
 	x.sighting.announce = x.announces(p)
 	srv.prefetcher.queue.enqueue(len(c.arguments), func() { srv.prefetcher.worker.called(&c) })
 }
@@ -117,13 +128,13 @@ type answerSeen struct {
 // sightEnd tells of the answer to a call, once. It is copied, as its buffer is
 // given back when it has been written.
 func (x *request) sightEnd(answer upstream.Answer, err error, reply chan<- announcement) (told bool) {
-	if x.upstreamCall.id == 0 || x.sighting.over.Swap(true) {
+	if x.observed == nil || x.sighting.over.Swap(true) {
 		return false
 	}
 	p := x.s.srv.prefetcher
 	h := answerSeen{
-		s: x.s, l: x.lease, id: x.upstreamCall.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
-		came: x.sighting.at, took: time.Duration(x.took.Load()), reply: reply,
+		s: x.s, l: x.lease, id: x.observed.id, seq: x.number.Seq, tool: x.tool, size: len(answer.Result), at: time.Now(),
+		came: x.sighting.at, took: x.timing.upstream(), reply: reply,
 		failed: err != nil || !shareable(answer),
 	}
 	if n := min(h.size, mostRead); !h.failed && p.queue.hasRoom(n) {
@@ -141,4 +152,15 @@ func (x *request) sightEnd(answer upstream.Answer, err error, reply chan<- annou
 func (l *leased) dull() bool {
 	offer := l.member.dull.Load()
 	return offer != nil && offer == l.Offer()
+}
+
+// joinTimedOut holds against the prefetches of a tool that a call waited for one in
+// vain.
+func (x *request) joinTimedOut() {
+	s, l, tool, waited := x.s, x.lease, x.tool, time.Since(x.entry.came)
+	w := s.srv.prefetcher.worker
+	s.srv.prefetcher.queue.enqueueAlways(func() {
+		w.upstreamOn(l).forecast.Harm(tool)
+		w.scheduler.Harm(w.hostOf(l), w.deskOf(s), speculate.ForegroundWait, waited)
+	})
 }

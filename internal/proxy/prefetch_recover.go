@@ -59,6 +59,7 @@ func (f *faults) count() int64 {
 // not observed any more: what is known of it may be half of what it should be.
 func (w *prefetchWorker) runTask(do func()) {
 	defer func() { w.of = nil }()
+	w.p.traffic.read()
 	if w.p.faults.recovering(do) || w.of == nil {
 		return
 	}

@@ -206,7 +206,7 @@ func (r *round) top() (top []events.Decision) {
 func (t *thought) seen(key int) enrich.Seen {
 	took := t.took
 	if t.j != nil {
-		took = time.Duration(t.j.took.Load())
+		took = t.j.timing.upstream()
 	}
 	return enrich.Seen{
 		Key: key, HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,

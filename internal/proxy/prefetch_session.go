@@ -75,6 +75,7 @@ func (w *prefetchWorker) meet(v *sessionState, l *leased) {
 	instance := l.Instance()
 	if v.instances[instance] == nil {
 		w.scheduler.Presume(instance, w.lines[l.member.known])
+		w.p.traffic.publish(instance)
 	}
 	v.instances[instance] = l
 }

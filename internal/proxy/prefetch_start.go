@@ -27,6 +27,15 @@ func guessed(s *session, tool string, arguments []byte) *upstreamCall {
 	return &upstreamCall{s: s, method: "tools/call", tool: tool, params: params}
 }
 
+// joinTimeout is how long a call waits for a guess: what nine calls of ten take, and
+// some more, as far as that is known.
+func joinTimeout(g *forecast.Guess) time.Duration {
+	if p90 := g.Latency.P90; p90 > 0 {
+		return p90 + p90/4 + 100*time.Millisecond
+	}
+	return 4 * g.Model.Cost.Latency
+}
+
 // started is a guess that has been begun.
 type started struct {
 	forecast.Guess
@@ -39,7 +48,8 @@ type started struct {
 func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
-	j.id, j.free, j.due = w.p.ids.Add(1), g.Free(), newDue(&g, w.srv.clock)
+	j.observed = &callFacts{instance: l.Instance(), id: w.p.ids.Add(1), tool: g.Tool, host: j.hostOn(l), early: true}
+	j.free, j.joinTimeout = g.Free(), joinTimeout(&g)
 	j.number = v.s.next()
 	rec := &guessEntry{upstreamCall: j}
 	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{
@@ -48,7 +58,6 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 			fate, why := v.s.prefetch(ctx, l, j, func(answer upstream.Answer, err error) {
 				defer close(ended)
 				rec.land(answer, err)
-				w.p.overdue.CompareAndDelete(key, j.due)
 				v.desk.Done(key, time.Now())
 				w.landed(v, l, g, j, answer, err)
 			})
@@ -159,13 +168,11 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, land
 			j.drop()
 		}
 	}()
+	j.query.Use.JoinTimeout = j.joinTimeout
 	if s.srv.prefetcher.forbids(s.srv.policy.Load(), l, j) {
 		return nil, "not_speculatable"
 	}
 	g, why = s.srv.store.Prefetch(ctx, j.query, func(ctx context.Context, f *dedup.Flight) {
-		if j.due != nil {
-			s.srv.prefetcher.overdue.Store(j.query.Key, j.due)
-		}
 		s.srv.work.Go(func() {
 			answer, err := j.guess(ctx, l, f, jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)))
 			f.Worth(j.worth(l))
@@ -183,15 +190,15 @@ func (w *prefetcher) forbids(p *policy, l *leased, j *upstreamCall) bool {
 	m, learned := w.srv.model(p, l, j.tool), w.learned.tool(l, j.tool)
 	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || learned.barred || learned.crashesServer ||
 		m.Speculate == nil || !*m.Speculate || m.Volatile != nil && *m.Volatile ||
-		m.Cost.Dollars > p.Enrichment.Dollars && (j.id != 0 || !j.early) || // when it is chosen, what is spent counts too
+		m.Cost.Dollars > p.Enrichment.Dollars && (j.observed != nil || !j.early) || // when it is chosen, what is spent counts too
 		j.early && (p.Enrichment.Mode != "on" && p.Enrichment.Mode != "shadow" || !steady(l, m, &j.callClass)) ||
-		j.early && j.id != 0 && (p.Enrichment.Mode != "on" || m.Disclosure != valuemodel.SameService && !j.free)
+		j.early && j.observed != nil && (p.Enrichment.Mode != "on" || m.Disclosure != valuemodel.SameService && !j.free)
 }
 
 // stands reports whether the guess may still be made as it was chosen.
 func (j *upstreamCall) stands(l *leased) bool {
 	p, w := j.s.srv.policy.Load(), j.s.srv.prefetcher
-	now := &upstreamCall{s: j.s, method: j.method, tool: j.tool, params: j.params, id: j.id, early: j.early, free: j.free}
+	now := &upstreamCall{s: j.s, method: j.method, tool: j.tool, params: j.params, observed: j.observed, early: j.early, free: j.free}
 	now.callClass = now.classifyCall(p, l, j.s.srv.model(p, l, j.tool))
 	return now.query.Key == j.query.Key && !w.forbids(p, l, now)
 }
@@ -241,8 +248,6 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 		if joined(f) {
 			req.Params = j.params // a client has made the call meanwhile
 		}
-		w.lately.note(j.hostOn(l), time.Now())
-		j.due.begin()
 		return slot, nil
 	}, func(answer upstream.Answer, err error) { done <- outcome{answer: answer, err: err} })
 	o := <-done

@@ -26,7 +26,7 @@ type PrefetchStats struct {
 // stats adds to what the store counts what the prefetcher does.
 func (p *prefetcher) stats(store dedup.PrefetchStats) PrefetchStats {
 	out := PrefetchStats{
-		PrefetchStats: store, Desk: p.scheduler.Stats(), Learned: make(map[string]forecast.Stats),
+		PrefetchStats: store, Desk: p.traffic.read().Stats(), Learned: make(map[string]forecast.Stats),
 		Dropped: p.queue.drops(), Panics: p.faults.count(),
 	}
 	p.tally.mu.Lock()

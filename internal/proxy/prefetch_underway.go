@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"mcpschedd/internal/speculate"
 )
@@ -123,35 +122,4 @@ func (w *prefetchWorker) deskOf(s *session) *speculate.Session {
 		return v.desk
 	}
 	return nil
-}
-
-// lately is when guesses at hosts were begun.
-type lately struct {
-	mu sync.Mutex
-	at map[string]time.Time // host → the last one
-}
-
-// Bounds of what is remembered, of which names of hosts come from arguments.
-const (
-	aWhile    = time.Minute // for how long a guess may be what made a host refuse a call
-	mostHosts = 1024
-)
-
-func (g *lately) note(host string, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.at == nil || len(g.at) >= mostHosts {
-		g.at = make(map[string]time.Time)
-	}
-	g.at[host] = now
-}
-
-// take reports, once for each guess, whether one at that host was begun within the
-// last minute.
-func (g *lately) take(host string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, ok := g.at[host]
-	delete(g.at, host)
-	return ok && time.Since(at) < aWhile
 }

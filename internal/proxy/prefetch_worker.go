@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,14 +12,13 @@ import (
 type prefetcher struct {
 	srv       *Server
 	scheduler *speculate.Desk
+	traffic   traffic
 	ids       atomic.Uint64 // of the calls observed
 	queue     prefetchQueue
 	worker    *prefetchWorker
 	faults    faults
 	tally     tally
 	learned   learnedTools
-	overdue   sync.Map // call.Key of a guess under way → its *due
-	lately    lately
 }
 
 // prefetchWorker is what belongs to the one goroutine that works off the queue, in the
@@ -47,6 +45,7 @@ func newPrefetcher(srv *Server, o speculate.Options) *prefetcher {
 		lines: make(map[string]speculate.Line), harm: make(map[string]time.Duration),
 	}
 	p.worker = w
+	p.traffic = traffic{scheduler: p.scheduler, occupancies: &srv.occupancies}
 	p.queue = prefetchQueue{work: w.runTask, keep: w.keepAll, wake: make(chan struct{}, 1)}
 	return p
 }

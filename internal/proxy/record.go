@@ -17,7 +17,6 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -146,7 +145,7 @@ func (x *request) tell(answer upstream.Answer, err error) {
 	e := events.Event{
 		Kind: events.Call, At: came, Session: began.number.Session, Seq: began.number.Seq,
 		Upstream: x.lease.Name(), Tool: clipped(x.tool), Class: string(x.class), Turn: began.entry.turn + 1, Host: x.hostOn(x.lease),
-		LatencyMS: ms(now.Sub(came)), UpstreamMS: ms(time.Duration(began.took.Load())), Sent: int(began.sends.Swap(0)),
+		LatencyMS: ms(now.Sub(came)), UpstreamMS: ms(began.timing.upstream()), Sent: int(began.sends.Swap(0)),
 		Disposition: events.Fetched, Bytes: int64(r.size), Tokens: estimate(r.size), ResultSum: r.sum,
 		Inlined: r.inlined, RawArguments: x.argumentsToRecord(),
 	}
@@ -200,20 +199,10 @@ func (x *request) argumentsToRecord() []byte {
 }
 
 // worth is how long the call would have taken had it been alone with its server, as
-// far as that is known: not the time in which others were there, unless the server
-// works on several at once; then as long as its calls usually take. 0: it was not
-// answered.
+// far as that is known. 0: it was not answered.
 func (j *upstreamCall) worth(l *leased) time.Duration {
-	took, shared := time.Duration(j.took.Load()), time.Duration(j.shared.Load())
-	if shared <= 0 || took == 0 {
-		return took
-	}
-	if j.s.srv.prefetcher.scheduler.Serial(l.Instance()) == speculate.Parallel {
-		if usual := j.s.srv.prefetcher.learned.tool(l, j.tool).usual.Latency.P50; usual > 0 {
-			return min(took, usual)
-		}
-	}
-	return max(1, took-shared)
+	parallel := j.s.srv.occupancies.of(l.Instance()).parallel.Load()
+	return j.timing.alone(parallel, j.s.srv.prefetcher.learned.tool(l, j.tool).usual.Latency.P50)
 }
 
 // wentOut counts requests that really went to an upstream. If their call has been told
@@ -319,10 +308,10 @@ func (g *guessEntry) known(e *events.Event) bool {
 		}
 		e.UsedBy, e.BySession = by.Seq, elsewhere(by, call.Number{Session: e.Session})
 	}
-	if sent := g.upstreamCall.sentAt.Load(); sent != 0 {
-		e.At = time.Unix(0, sent)
+	if at := g.upstreamCall.timing.at(); !at.IsZero() {
+		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(time.Duration(g.upstreamCall.took.Load())), int(g.upstreamCall.sends.Swap(0))
+	e.LatencyMS, e.Sent = ms(g.upstreamCall.timing.upstream()), int(g.upstreamCall.sends.Swap(0))
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = g.failed, int64(g.size), estimate(g.size), g.sum
 	return true
 }

@@ -85,15 +85,15 @@ type Server struct {
 	events   *events.Log
 	tally    *telemetry.Tally
 
-	pages     []front.Page // served beside MCP
-	observer  observer
-	companies companies
-	news      statsNews
-	rejected  atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
-	began     time.Time
-	clock     func() age.Moment // what ages go by
-	work      sync.WaitGroup    // flights, which belong to no session
-	scopes    atomic.Uint64     // sessions so far
+	pages       []front.Page // served beside MCP
+	observer    observer
+	occupancies occupancies
+	news        statsNews
+	rejected    atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
+	began       time.Time
+	clock       func() age.Moment // what ages go by
+	work        sync.WaitGroup    // flights, which belong to no session
+	scopes      atomic.Uint64     // sessions so far
 
 	prefetcher *prefetcher
 	schemas    *schemas

@@ -10,7 +10,6 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -25,21 +24,18 @@ type upstreamCall struct {
 	one    [1]*leased // where they stand if they are one
 	callClass
 
-	number call.Number          // in the record; zero: it is not recorded
-	sends  atomic.Int32         // tools/call requests that went upstream, and were not told of yet
-	over   *atomic.Bool         // its call was told of; nil: a guess, which is told of later
-	id     uint64               // of a call that is watched; 0: it is not
-	sentAt atomic.Int64         // when, in Unix ns
-	took   atomic.Int64         // ns from its sending to its answer; 0: there was none
-	shared atomic.Int64         // ns of that in which its server had other calls too
-	stay   atomic.Pointer[stay] // with its server; nil: it was not sent
-	early  bool                 // nobody has made it yet
-	step   bool                 // it is a step of a plan: the client is not given its answer as it is
-	gate   *gate                // of a step that asks whether it may be sent; nil: nobody need be asked
-	doubt  atomic.Bool          // it failed, and may have been run
-	free   bool                 // of a guess: no argument was read off a result or learned
-	due    *due                 // of a guess: until when a call waits for it; nil: for ever
-	late   func()               // of a guess: called when its server has answered after all; nil: nobody cares
+	number      call.Number  // in the record; zero: it is not recorded
+	sends       atomic.Int32 // tools/call requests that went upstream, and were not told of yet
+	over        *atomic.Bool // its call was told of; nil: a guess, which is told of later
+	observed    *callFacts   // as the prefetcher knows it; nil: it does not observe the call
+	timing      timing
+	early       bool          // nobody has made it yet
+	step        bool          // it is a step of a plan: the client is not given its answer as it is
+	gate        *gate         // of a step that asks whether it may be sent; nil: nobody need be asked
+	doubt       atomic.Bool   // it failed, and may have been run
+	free        bool          // of a guess: no argument was read off a result or learned
+	joinTimeout time.Duration // of a guess: how long a call waits for it
+	late        func()        // of a guess: called when its server has answered after all; nil: nobody cares
 
 	// passage is taken on arrival and goes with the first sending; a request that
 	// is sent again takes another one.
@@ -118,9 +114,7 @@ func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.T
 	passage, slot := j.take(l), (*limit.Slot)(nil)
 	req.Late = func() {
 		passage.End()
-		if stay := j.stay.Load(); stay != nil {
-			stay.leave(time.Now())
-		}
+		j.timing.late()
 		if j.late != nil {
 			j.late()
 		}
@@ -135,9 +129,8 @@ func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.T
 	}
 	l.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
 		if slot != nil {
-			j.returned(l, err)
 			v := verdict(answer, err)
-			j.blamed(l, v)
+			j.returned(err, v)
 			slot.Leave(v)
 		}
 		j.settle(l, passage, answer, err)
@@ -169,45 +162,23 @@ func (j *upstreamCall) sent(l *leased) {
 		return
 	}
 	now := time.Now()
-	j.sentAt.Store(now.UnixNano())
-	j.stay.Store(j.s.srv.companies.of(l.Instance()).enter(now))
-	if j.id != 0 {
-		j.s.srv.prefetcher.scheduler.Began(l.Instance(), j.id, j.tool, j.early, now)
-	}
+	j.timing.sent(j.s.srv.occupancies.of(l.Instance()), now)
+	j.s.srv.prefetcher.traffic.add(trafficEvent{call: j.observed, what: callSent, at: now})
 }
 
-// returned notes that the call has come back. How long it took says nothing if it
-// was cut short.
-func (j *upstreamCall) returned(l *leased, err error) {
+// returned notes that the call has come back.
+func (j *upstreamCall) returned(err error, v limit.Verdict) {
 	if j.method != "tools/call" {
 		return
 	}
-	now := time.Now()
-	if stay := j.stay.Load(); err == nil {
-		j.took.Store(max(now.UnixNano()-j.sentAt.Load(), 1))
-		j.shared.Store(int64(stay.shared(now)))
-		stay.leave(now)
-	} else if answerMayCome(err) {
-		time.AfterFunc(lingers, func() { stay.leave(time.Now()) })
+	e := trafficEvent{call: j.observed, what: callReturned, limited: v.Limited, at: time.Now()}
+	if err == nil {
+		j.timing.answered(e.at)
 	} else {
-		stay.leave(now)
+		e.what = callGivenUp
+		j.timing.failed(e.at, answerMayCome(err))
 	}
-	if j.id == 0 {
-		return
-	}
-	w := j.s.srv.prefetcher
-	if err != nil {
-		w.scheduler.Cut(l.Instance(), j.id)
-	}
-	w.scheduler.Ended(l.Instance(), j.id, now)
-}
-
-// blamed holds it against the guesses at a host, if there were any of late, that it
-// refuses a call as one too many.
-func (j *upstreamCall) blamed(l *leased, v limit.Verdict) {
-	if w := j.s.srv.prefetcher; v.Limited && j.id != 0 && !j.early && w.lately.take(j.hostOn(l)) {
-		w.scheduler.Harm(j.hostOn(l), nil, speculate.RateLimited, 0)
-	}
+	j.s.srv.prefetcher.traffic.add(e)
 }
 
 // notSent is the verdict on a request that tells nothing of its host.

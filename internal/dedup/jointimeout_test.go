@@ -1,0 +1,57 @@
+package dedup_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/dedup"
+)
+
+// A call waits for a prefetch as long as its join timeout, from the sending of the
+// prefetch on; what else waits is not concerned, and what is served in time is never
+// told.
+func TestJoinTimeout(t *testing.T) {
+	const timeout, sent = 3 * time.Second, 5 * time.Second
+	for _, tt := range []struct {
+		name    string
+		settles time.Duration // after its sending
+		joins   time.Duration // before or after its sending
+		want    time.Duration // after its sending, until the call is told
+		late    bool
+	}{
+		{"joined before it was sent", 10 * time.Second, -4 * time.Second, timeout, true},
+		{"joined after it was sent", 10 * time.Second, time.Second, timeout, true},
+		{"joined when it was overdue", 10 * time.Second, 4 * time.Second, 4 * time.Second, true},
+		{"answered in time", 2 * time.Second, time.Second, 2 * time.Second, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				q := query(dedup.Use{Pure: true})
+				ahead := q
+				ahead.Use.JoinTimeout = timeout
+				var flight *dedup.Flight
+				if _, why := s.Prefetch(t.Context(), ahead, func(_ context.Context, f *dedup.Flight) { flight = f }); why != "" {
+					t.Fatal(why)
+				}
+				began := time.Now()
+				at := func(after time.Duration, what func()) { time.AfterFunc(sent+after, what) }
+				at(0, flight.Sent)
+				at(tt.settles, func() { flight.Settle([]byte("1"), false, true) })
+				var told time.Duration
+				var got dedup.Outcome
+				at(tt.joins, func() {
+					w := &dedup.Waiter{Done: func(o dedup.Outcome) { got, told = o, time.Since(began)-sent }}
+					s.Do(t.Context(), q, w, func(context.Context, *dedup.Flight) { t.Error("it did not join") })
+				})
+				time.Sleep(sent + tt.settles + time.Minute)
+				synctest.Wait()
+				if late := got.Err == dedup.ErrJoinTimeout; late != tt.late || told != tt.want {
+					t.Errorf("told %v after %v, want a timeout %v after %v", got.Err, told, tt.late, tt.want)
+				}
+			})
+		})
+	}
+}
