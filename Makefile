@@ -14,9 +14,9 @@ demo: build ## a short agent session, direct and through the proxy
 # TestXxxAtOnce. CALM are tests of other packages that work long on one goroutine.
 # layout_test.go sees to both. A program under the detector need not wait a second at its
 # end; make check vets the tests.
-SEQUENTIAL := $(addprefix ./internal/,clients deliver enrich excerpt forecast metrics nearest predict revision schedule schema secret telemetry tune valuemodel)
+SEQUENTIAL := $(addprefix ./internal/,clients deliver enrich excerpt forecast metrics mutant nearest predict revision schedule schema secret telemetry tune valuemodel)
 AT_ONCE = $(sort $(dir $(shell grep -l '^func Test.*AtOnce' $(addsuffix /*_test.go,$(SEQUENTIAL)))))
-CALM := TestMemory TestReaderMemoryTooLong TestReaderMemoryAfterwards TestOutputMayHold TestCyclesAreFound TestOrderOfDomainsInAnyOrder TestDefaultsAreBounded TestStarsWithinStars TestDefectsBounded TestParseManyReferences TestPlanKeepsWithinBounds TestLine TestLineShadowed TestThrottleModel
+CALM := TestMemory TestReaderMemoryTooLong TestReaderMemoryAfterwards TestOutputMayHold TestCyclesAreFound TestOrderOfDomainsInAnyOrder TestDefaultsAreBounded TestStarsWithinStars TestDefectsBounded TestParseManyReferences TestPlanKeepsWithinBounds TestLine TestLineShadowed TestMutants TestThrottleModel
 CALM_IN := ./cmd/mcpschedd ./internal/dedup ./internal/jsonrpc ./internal/plan ./internal/proxy ./internal/speculate
 space := $() $()
 CALM_NAMES := ^($(subst $(space),|,$(CALM)))$$|TestScripts/(explain|import|replay|stats|tune)

@@ -2,138 +2,66 @@ package dedup_test
 
 import (
 	"cmp"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcpschedd/internal/mutant"
 )
 
-// mutant is a rule of the store taken out of the code.
-type mutant struct {
-	name, file string
-	old, new   string
-	says       string // what TestModel says without it; "": that an answer is stale
+// mutants are the rules of the store that are taken out one by one. Without each of
+// them TestModel says that an answer is stale, or what the mutant says.
+var mutants = []mutant.Mutant{
+	{Name: "change at arrival", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.Arrive"}, Becomes: mutant.Nothing},
+		{In: "dedup", Compare: "mark.air", Under: []string{"mark.since"}, Becomes: mutant.False},
+	}},
+	{Name: "change at the end", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "write in the air", Cuts: []mutant.Cut{
+		{In: "dedup", Compare: "mark.air", Under: []string{"mark.since"}, Becomes: mutant.False},
+	}},
+	{Name: "check when served", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.current", With: "entry.epoch", Under: []string{"Store.Do"}, Becomes: mutant.True},
+	}},
+	{Name: "check when joined", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.current", With: "Flight.epoch", Under: []string{"Store.joinableLocked"}, Becomes: mutant.True},
+	}},
+	{Name: "scope", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "Store.storedLocked", Under: []string{"Store.Do"}, Becomes: `func() (*entry, bool) { ($1).Key.Scope = "*"; return $& }()`},
+	}},
+	{Name: "reform", Cuts: []mutant.Cut{
+		{In: "dedup", Set: "mark.air", Under: []string{"Store.Reform"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "unknown outcome", Cuts: []mutant.Cut{
+		{In: "dedup", Read: "Options.WriteSettle", Under: []string{"PendingWrite.Doubt"}, Becomes: "($& / 2)"},
+	}},
+	{Name: "trial not served", Says: "a trial is served", Cuts: []mutant.Cut{
+		{In: "dedup", Read: "Use.Trial", Becomes: mutant.False},
+	}},
+	{Name: "trial of what has not changed", Says: "a false accusation", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.current", Under: []string{"Flight.tellsLocked"}, Becomes: mutant.True},
+	}},
+	{Name: "invalidated is wasted", Says: "wrong fate", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "Store.wastedLocked", With: "entry.guess", Becomes: "if $2 == invalidated { $x.usedLocked(&Outcome{}, $1, call.Ready, 0) }; $&"},
+	}},
+	{Name: "wasted in flight", Says: "open ends", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "Store.wastedLocked", With: "Flight.guess", Under: []string{"Flight.abandonLocked"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "ended scope", Says: "open ends", Cuts: []mutant.Cut{
+		{In: "dedup", Set: "Flight.held", Under: []string{"Flight.endLocked"}, Becomes: "{ held := $x.held; $&; $x.held = held }"},
+	}},
 }
 
-var mutants = []mutant{
-	{
-		name: "change at arrival", file: "pending.go",
-		old: "		s.depart(s.epochs.at(place)) // the change at arrival\n",
-		new: "		_ = place\n",
-	},
-	{
-		name: "change at the end", file: "pending.go",
-		old: "	s.epochs.bump(m) // the change at the end\n",
-		new: "",
-	},
-	{
-		name: "check when served", file: "serve.go",
-		old: "	current := s.epochs.current(e.epoch, e.places, q.Places) // the check when served\n",
-		new: "	current := true\n",
-	},
-	{
-		name: "check when joined", file: "serve.go",
-		old: "	current := s.epochs.current(f.epoch, f.query.Places, q.Places) // the check when joined\n",
-		new: "	current := true\n",
-	},
-	{
-		name: "write in the air", file: "epoch.go",
-		old: "	if m.air != 0 {",
-		new: "	if false {",
-	},
-	{
-		name: "scope", file: "serve.go",
-		old: "	now := s.clock()\n	e, backedOff :=",
-		new: "	now := s.clock()\n	q.Key.Scope = \"*\"\n	e, backedOff :=",
-	},
-	{
-		name: "reform", file: "epoch.go",
-		old: "	s.epochs.world.air = s.passages // those from before the last reform included\n",
-		new: "",
-	},
-	{
-		name: "unknown outcome", file: "pending.go",
-		old: "	wait := s.options.WriteSettle\n",
-		new: "	wait := s.options.WriteSettle / 2\n",
-	},
-	{
-		name: "trial not served", file: "query.go",
-		old: "	return g != nil && q.Use.Trial // the trial rule\n", new: "	return false\n",
-		says: "a trial is served",
-	},
-	{
-		name: "trial of what has not changed", file: "trial.go",
-		old: "	current := s.epochs.current(l.guessed.epoch, l.guessed.places, f.query.Places) // the check when compared\n",
-		new: "	current := true\n", says: "a false accusation",
-	},
-	{
-		name: "invalidated is wasted", file: "store.go",
-		old:  "	s.wastedLocked(e.guess, why) // of what was stored\n",
-		new:  "	if why == invalidated {\n		s.usedLocked(&Outcome{}, e.guess, call.Ready, 0)\n	}\n	s.wastedLocked(e.guess, why)\n",
-		says: "wrong fate",
-	},
-	{
-		name: "wasted in flight", file: "flight.go",
-		old: "	f.store.wastedLocked(f.guess, why) // of what was in flight\n", new: "",
-		says: "open ends",
-	},
-	{
-		name: "ended scope", file: "flight.go",
-		old: "	f.unkept, f.held = neverAsked, false // the end of a scope\n", new: "	f.unkept = neverAsked\n",
-		says: "open ends",
-	},
-}
-
-// TestMutants shows that TestModel can fail: without any one of the rules it
-// does, and says why. That the rules stand where they are taken out is looked at
-// in every run.
+// TestMutants shows that TestModel can fail: without any one of the rules it does, and
+// says why. That the rules are there is looked at in every run.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-			overlay := m.overlay(t)
-			if os.Getenv("MCPSCHEDD_SOAK") != "1" {
-				return
-			}
-			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-run", "^TestModel$", "-count", "1",
-				".", "-rapid.checks", "5000", "-rapid.shrinktime", "1s", "-rapid.nofailfile")
-			says := cmp.Or(m.says, "stale answer")
-			run.Env = append(os.Environ(), "MCPSCHEDD_SOAK=", onlyBlame+"="+says)
-			out, err := run.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), says) {
-				t.Errorf("without %q TestModel does not say %q (%v):\n%s", m.name, says, err, out)
-			}
+		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
+			m.Test, m.Says = "TestModel", cmp.Or(m.Says, "stale answer")
+			m.Args = []string{"-rapid.checks", "5000", "-rapid.shrinktime", "1s", "-rapid.nofailfile"}
+			m.Env = []string{onlyBlame + "=" + m.Says}
+			m.Check(t)
 		})
 	}
-}
-
-// overlay makes the mutant, and returns the file that puts it in the place of
-// the code.
-func (m mutant) overlay(t *testing.T) string {
-	t.Helper()
-	path, err := filepath.Abs(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(code), m.old); n != 1 {
-		t.Fatalf("%s: found %d times, want once, for the code has moved on:\n%s", m.file, n, m.old)
-	}
-	dir := t.TempDir()
-	mutated, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(mutated, []byte(strings.Replace(string(code), m.old, m.new, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return overlay
 }
