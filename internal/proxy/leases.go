@@ -103,7 +103,9 @@ func (s *session) adoptPolicy() {
 	}
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
-			s.handOver(l)
+			if successor := s.leases.find(l.member.Spec.Name); successor != nil {
+				s.subscriptions.handOver(l, successor)
+			}
 			s.forgetInstance(l)
 			l.Close()
 		}
@@ -132,27 +134,6 @@ func (s *session) attach(m *member) *leased {
 		Pooled:  s.pooled,
 	})
 	return l
-}
-
-// handOver has the successor of an upstream, if it has one, watch the resources that the
-// session has the old one watch.
-func (s *session) handOver(old *leased) {
-	next := s.leases.find(old.member.Spec.Name)
-	if next == nil {
-		return
-	}
-	s.subscribed.Lock()
-	defer s.subscribed.Unlock()
-	for _, uri := range old.Watches() {
-		next.Watch(uri)
-	}
-	for _, l := range s.listeners() {
-		for i := range l.at {
-			if l.at[i].lease.Lease == old.Lease {
-				l.at[i].lease = next
-			}
-		}
-	}
 }
 
 // forgetInstance drops what is kept of the instance of a lease that ends, if it ends too.

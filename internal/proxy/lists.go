@@ -2,12 +2,97 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
+	"sync"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
+
+// listInterval is the least time between two list_changed of one kind: each voids a
+// model's prompt cache.
+const listInterval = 500 * time.Millisecond
+
+// shownLists owns what of the joined lists was shown last, to the client in answer to
+// its requests and on each of its listen requests, and when it is told of changes.
+type shownLists struct {
+	changed map[string]*throttle // method of list_changed → what sends it
+
+	mu    sync.Mutex // held while a list is joined and compared with what was shown
+	shown snapshot   // to the client
+}
+
+// snapshot is the lists as they were once; nil: not looked at.
+type snapshot [upstream.Lists][]byte
+
+// replace puts in the list as it is now, and reports whether it was there and was not the
+// same to the byte.
+func (s *snapshot) replace(l upstream.List, now []byte) bool {
+	if s[l] == nil || bytes.Equal(s[l], now) {
+		return false
+	}
+	s[l] = now
+	return true
+}
+
+// newShownLists makes announce, given the method, send the notices that lists have changed.
+func newShownLists(announce func(method string)) *shownLists {
+	s := &shownLists{changed: make(map[string]*throttle)}
+	for l := range upstream.Lists {
+		if method := l.Changed(); s.changed[method] == nil {
+			s.changed[method] = &throttle{interval: listInterval, call: func() { announce(method) }}
+		}
+	}
+	return s
+}
+
+// listChanged notes that an upstream's list is not what it was.
+func (s *session) listChanged(l upstream.List) { s.lists.changed[l.Changed()].trigger() }
+
+// stop ends the notices.
+func (s *shownLists) stop() {
+	for _, t := range s.changed {
+		t.stop()
+	}
+}
+
+// announce tells the client that lists have changed, where it has seen others: on its
+// stream, and on the listen requests that asked for them.
+func (s *session) announce(method string) {
+	changed := false
+	streams := make(map[*listening]bool)
+	s.lists.mu.Lock()
+	for l := range upstream.Lists {
+		if l.Changed() != method {
+			continue
+		}
+		now := s.joined(l)
+		changed = s.lists.shown.replace(l, now) || changed
+		for _, stream := range s.subscriptions.listeners() {
+			if stream.seen.replace(l, now) {
+				streams[stream] = true
+			}
+		}
+	}
+	s.lists.mu.Unlock()
+	if changed {
+		s.notify(method, nil)
+	}
+	for stream := range streams {
+		stream.send(method, nil)
+	}
+}
+
+// noteLists takes note of what the lists are of which a listen request is to hear when
+// they change.
+func (s *session) noteLists(stream *listening, lists []upstream.List) {
+	s.lists.mu.Lock()
+	defer s.lists.mu.Unlock()
+	for _, l := range lists {
+		stream.seen[l] = s.joined(l)
+	}
+}
 
 // list answers one of the four list requests.
 func (x *request) list(l upstream.List) {
@@ -16,214 +101,84 @@ func (x *request) list(l upstream.List) {
 		return
 	}
 	x.s.awaitOffers(x.ctx)
-	x.s.listing.Lock()
+	x.s.lists.mu.Lock()
 	items := x.s.joined(l)
-	x.s.listed[l] = items
-	x.s.listing.Unlock()
+	x.s.lists.shown[l] = items
+	x.s.lists.mu.Unlock()
 	result := make([]byte, 0, len(items)+96)
 	result = append(append(result, `{"`...), l.Member()...)
 	result = append(append(append(result, `":[`...), items...), "]}"...)
 	x.finish(result)
 }
 
-// joined writes the items that all upstreams offer, in configuration order, as
-// the inside of an array. It is never nil.
+// joined is one list as the client is to see it now, as the inside of an array: what all
+// upstreams offer, in configuration order, and what the proxy itself offers. It is never
+// nil.
 func (s *session) joined(l upstream.List) []byte {
 	p := s.srv.policy.Load()
-	out := []byte{}
-	seen := make(map[string]bool)
-	if l == upstream.Tools {
-		out = s.appendOwn(out, p)
+	var first, last [][]byte // the proxy's own
+	switch {
+	case !s.offersOwn():
+	case l == upstream.Tools:
+		first = s.ownToolItems(p) // before the others are named: they claim theirs first
+	default:
+		last = ownItems(l)
 	}
-	for _, lease := range s.leases.current() {
-		offer := lease.Offer()
-		if offer == nil {
-			continue
-		}
-		for _, item := range offer.Lists[l] {
-			if l == upstream.Tools && !lease.member.allows(item.Name) {
-				continue
-			}
-			raw := item.Raw
-			name := item.Name
-			if l == upstream.Tools || l == upstream.Prompts {
-				name = s.view.show(p, l, target{lease.Name(), item.Name})
-				if name != item.Name {
-					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
-				}
-			}
-			if name == "" || seen[name] {
-				s.srv.log.Debug("left out of the list: another upstream has the same name, or it had no room for another", "upstream", lease.Name(), "list", l.Method(), "name", item.Name)
-				continue
-			}
-			seen[name] = true
-			if len(out) > 0 {
-				out = append(out, ',')
-			}
-			out = append(out, raw...)
-		}
+	items, left := joinItems(offersOf(s.leases.current()), l, func(t target) string { return s.view.show(p, l, t) })
+	for _, t := range left {
+		s.srv.log.Debug("left out of the list: another upstream has the same name, or it had no room for another", "upstream", t.upstream, "list", l.Method(), "name", t.name)
 	}
-	if own := map[upstream.List]string{upstream.Resources: ownResources, upstream.Templates: ownTemplates}[l]; own != "" && s.tellsOfItself() {
-		if len(out) > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, own...)
+	return bytes.Join(slices.Concat(first, items, last), []byte(","))
+}
+
+// offered is what one upstream offers.
+type offered struct {
+	*leased
+	offer *upstream.Offer // nil: nothing is known of it yet
+}
+
+// offersOf is what the upstreams of leases offer now.
+func offersOf(leases []*leased) []offered {
+	out := make([]offered, len(leases))
+	for i, l := range leases {
+		out[i] = offered{l, l.Offer()}
 	}
 	return out
 }
 
-// quiet is the least time between two list_changed of one kind: each voids a
-// model's prompt cache.
-const quiet = 500 * time.Millisecond
-
-// notice is a list_changed that was sent, or is due when its timer fires.
-type notice struct {
-	due   bool
-	timer *time.Timer // ends the quiet after the last one
+// items are those of one list that a client may see.
+func (o *offered) items(l upstream.List) []upstream.Item {
+	if o.offer == nil {
+		return nil
+	}
+	items := o.offer.Lists[l]
+	if l == upstream.Tools && o.member.Allows != nil {
+		items = slices.DeleteFunc(slices.Clone(items), func(item upstream.Item) bool { return !o.member.Allows(item.Name) })
+	}
+	return items
 }
 
-// listChanged takes note that an upstream's list is not what it was, and tells
-// the client now or, after a notice not long ago, when the quiet is over.
-func (s *session) listChanged(l upstream.List) {
-	method := l.Changed()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
-	n := s.told[method]
-	switch {
-	case n == nil:
-		n = &notice{}
-		n.timer = time.AfterFunc(0, func() { s.notice(method, n) })
-		s.told[method] = n
-	case n.due:
-		return
-	case n.timer.Reset(quiet): // it was running: the quiet goes on
-	default:
-		n.timer.Reset(0)
-	}
-	n.due = true
-}
-
-// notice tells whoever has seen a list that is no longer the same to the byte.
-func (s *session) notice(method string, n *notice) {
-	s.mu.Lock()
-	due := n.due && !s.closed
-	n.due = false
-	if due {
-		n.timer.Reset(quiet)
-	}
-	s.mu.Unlock()
-	if !due {
-		return
-	}
-	s.listing.Lock()
-	defer s.listing.Unlock()
-	changed := false
-	for l := range upstream.Lists {
-		if l.Changed() != method {
-			continue
-		}
-		items := s.joined(l)
-		if seen := s.listed[l]; seen != nil && !bytes.Equal(items, seen) {
-			s.listed[l] = items
-			changed = true
-		}
-		s.publishList(l, items)
-	}
-	if changed {
-		s.notify(method, nil)
-	}
-}
-
-// initializeResult answers a client of the handshake era, at once: servers that are
-// not known yet are waited for with the lists.
-func (s *session) initializeResult(client []byte) []byte {
-	out := jsonrpc.AppendString([]byte(`{"protocolVersion":`), s.client.facts().negotiated)
-	out = append(append(out, `,"capabilities":`...), s.capabilities()...)
-	out = append(append(out, `,"serverInfo":`...), s.srv.info()...)
-	return append(s.appendInstructions(out, client), '}')
-}
-
-// discoverResult answers a stateless client, at once as well.
-func (s *session) discoverResult(client []byte) []byte {
-	out := []byte(`{"resultType":"complete","supportedVersions":[`)
-	for i, v := range revision.SupportedVersions() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = jsonrpc.AppendString(out, v)
-	}
-	out = append(append(out, `],"capabilities":`...), s.capabilities()...)
-	out = s.appendInstructions(out, client)
-	out = append(append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...), s.srv.info()...)
-	return append(out, `}}`...)
-}
-
-// info is what the proxy says of itself.
-func (s *Server) info() []byte {
-	version := s.policy.Load().Version
-	return append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}')
-}
-
-// appendInstructions adds what the known upstreams say to the model; client is what
-// the client says of itself.
-func (s *session) appendInstructions(out, client []byte) []byte {
-	leases := s.leases.current()
-	var all []instruction
-	for _, l := range leases {
-		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
-			all = append(all, instruction{l.Name(), offer.Instructions})
+// joinItems are the items of one list in the order of the upstreams. Tools and prompts
+// are listed under the names that show gives them. Of two items with one name the first
+// counts; the other is left out, as is one that show gives no name.
+func joinItems(offers []offered, l upstream.List, show func(target) string) (items [][]byte, left []target) {
+	seen := make(map[string]bool)
+	for _, o := range offers {
+		for _, item := range o.items(l) {
+			t := target{o.member.Spec.Name, item.Name}
+			raw, name := item.Raw, item.Name
+			if l == upstream.Tools || l == upstream.Prompts {
+				if name = show(t); name != item.Name {
+					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
+				}
+			}
+			if name == "" || seen[name] {
+				left = append(left, t)
+				continue
+			}
+			seen[name] = true
+			items = append(items, raw)
 		}
 	}
-	if len(all) == 0 {
-		return out
-	}
-	return jsonrpc.AppendString(append(out, `,"instructions":`...), joinInstructions(all, len(leases) > 1, allowance(client)))
-}
-
-// honoured are the capabilities that can be honoured empty: lists without items,
-// completion without values, a log without messages.
-const honoured = `{"prompts":{},"resources":{"subscribe":true},"logging":{},"completions":{}}`
-
-// capabilities joins what the upstreams can do. A client asks once and does not ask
-// for what is not declared, but a server may come later, or have more than it last
-// had: so all that can be honoured empty is declared, unless only one known server
-// is seen.
-func (s *session) capabilities() []byte {
-	out := []byte(`{"tools":{"listChanged":true}}`)
-	if s.tellsOfItself() {
-		out = jsonrpc.Set([]byte(honoured), "tools", []byte(`{"listChanged":true}`))
-	}
-	for _, l := range s.leases.current() {
-		offer := l.Offer()
-		if offer == nil {
-			offer = &upstream.Offer{Capabilities: []byte(honoured)}
-		}
-		for m := range jsonrpc.Members(offer.Capabilities) {
-			out = jsonrpc.Set(out, string(m.Name), merged(jsonrpc.Get(out, string(m.Name)), m.Value))
-		}
-	}
-	for _, name := range []string{"prompts", "resources"} {
-		if have := jsonrpc.Get(out, name); have != nil {
-			out = jsonrpc.Set(out, name, jsonrpc.Set(have, "listChanged", []byte("true")))
-		}
-	}
-	return jsonrpc.Set(out, "tools", []byte(`{"listChanged":true}`))
-}
-
-// merged joins two values of one capability: objects member by member, true
-// over false, else the first.
-func merged(a, b []byte) []byte {
-	switch {
-	case a == nil || string(a) == "false":
-		return b
-	case b == nil || a[0] != '{' || b[0] != '{':
-		return a
-	}
-	for m := range jsonrpc.Members(b) {
-		a = jsonrpc.Set(a, string(m.Name), merged(jsonrpc.Get(a, string(m.Name)), m.Value))
-	}
-	return a
+	return items, left
 }

@@ -79,15 +79,6 @@ func (x *request) candidates() ([]*leased, *jsonrpc.Error) {
 	return found, nil
 }
 
-// ownURI is the resource of the proxy's own that the request is about; "": none.
-func (x *request) ownURI() string {
-	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
-	if !strings.HasPrefix(x.msg.Method, "resources/") || !isOwn(uri) || !x.s.tellsOfItself() {
-		return ""
-	}
-	return uri
-}
-
 // evident returns the upstream that a request is for where only one can be, nil
 // where that takes asking, or there is something to say against the request.
 func (x *request) evident() *leased {

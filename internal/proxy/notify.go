@@ -22,7 +22,8 @@ func (s *session) relay(l *leased, method string, params []byte) {
 			return
 		}
 	case "notifications/resources/updated":
-		if s.publish(method, params) {
+		uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
+		if s.subscriptions.publish(method, uri, params) {
 			return
 		}
 	}

@@ -2,10 +2,9 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,72 +16,125 @@ import (
 // The proxy tells of itself in resources. They are offered beside those of the
 // upstreams, not where a session sees one upstream alone.
 const (
-	statsURI   = "mcpschedd://stats"         // JSON: see telemetry.Stats
-	summaryURI = "mcpschedd://stats/summary" // text: the same at a glance
-	modelsURI  = "mcpschedd://models/"       // JSON: followed by upstream/tool, what is known of it, and who says so
-
-	ownResources = `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, what was answered ahead, waiting hidden, harm, limits. Can be subscribed to.","mimeType":"application/json"},` +
-		`{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same as a line and a table.","mimeType":"text/plain"}`
-	ownTemplates = `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`
+	statsURI   = "mcpschedd://stats"
+	summaryURI = "mcpschedd://stats/summary"
+	modelsURI  = "mcpschedd://models/" // followed by upstream/tool
 )
 
-// tellsOfItself reports whether the session sees the proxy's own resources.
-func (s *session) tellsOfItself() bool { return s.view.only == "" }
+// ownResource is a resource of the proxy's own, or a template of some.
+type ownResource struct {
+	uri      string // of a template: what its resources' begin with
+	list     upstream.List
+	item     string // as it is listed
+	mimeType string
+	read     func(s *session, uri string) (string, error)
+}
 
-// isOwn reports whether a resource is the proxy's.
-func isOwn(uri string) bool {
-	return uri == statsURI || uri == summaryURI || strings.HasPrefix(uri, modelsURI)
+// ownResources are those there are.
+func ownResources() []ownResource {
+	return []ownResource{
+		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, what was answered ahead, waiting hidden, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
+			"application/json", (*session).readStats},
+		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same as a line and a table.","mimeType":"text/plain"}`,
+			"text/plain", (*session).readSummary},
+		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`,
+			"application/json", (*session).readModel},
+	}
+}
+
+// offersOwn reports whether the session sees the proxy's own tools and resources.
+func (s *session) offersOwn() bool { return s.view.only == "" }
+
+// ownResource finds the resource of the proxy's own that a URI names in this session.
+func (s *session) ownResource(uri string) (r ownResource, ok bool) {
+	if !s.offersOwn() {
+		return ownResource{}, false
+	}
+	for _, r := range ownResources() {
+		if r.uri == uri || r.list == upstream.Templates && strings.HasPrefix(uri, r.uri) {
+			return r, true
+		}
+	}
+	return ownResource{}, false
+}
+
+// ownItems are the resources or templates of the proxy's own as they are listed.
+func ownItems(l upstream.List) (items [][]byte) {
+	for _, r := range ownResources() {
+		if r.list == l {
+			items = append(items, []byte(r.item))
+		}
+	}
+	return items
+}
+
+// ownURI is the resource of the proxy's own that the request is about; "": none.
+func (x *request) ownURI() string {
+	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+	if _, own := x.s.ownResource(uri); own && strings.HasPrefix(x.msg.Method, "resources/") {
+		return uri
+	}
+	return ""
 }
 
 // serveOwn answers a request about a resource of the proxy's own.
 func (x *request) serveOwn(uri string) {
-	switch {
-	case x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe":
-		x.s.watchStats(uri, x.msg.Method == "resources/subscribe")
+	switch x.msg.Method {
+	case "resources/subscribe":
+		x.s.subscriptions.watchOwn(uri)
 		x.finish([]byte("{}"))
-	case uri == statsURI:
-		text, err := json.MarshalIndent(x.s.srv.Report(), "", "  ")
-		if err != nil {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: statsURI + ": " + err.Error()})
-			return
-		}
-		x.give(uri, "application/json", string(text))
-	case uri == summaryURI:
-		var text strings.Builder
-		report := x.s.srv.Report()
-		_, _ = report.WriteTo(&text) // never fails
-		x.give(uri, "text/plain", text.String())
-	default:
-		x.giveModel(uri)
+		return
+	case "resources/unsubscribe":
+		x.s.subscriptions.unwatchOwn(uri)
+		x.finish([]byte("{}"))
+		return
 	}
-}
-
-// give answers with one resource.
-func (x *request) give(uri, mimeType, text string) {
+	own, _ := x.s.ownResource(uri)
+	text, err := own.read(x.s, uri)
+	if err != nil {
+		code := jsonrpc.CodeInternal
+		if errors.Is(err, errNoModel) {
+			code = jsonrpc.CodeInvalidParams
+		}
+		x.fail(&jsonrpc.Error{Code: code, Message: uri + ": " + err.Error()})
+		return
+	}
 	out := jsonrpc.AppendString([]byte(`{"contents":[{"uri":`), uri)
-	out = jsonrpc.AppendString(append(out, `,"mimeType":`...), mimeType)
+	out = jsonrpc.AppendString(append(out, `,"mimeType":`...), own.mimeType)
 	out = jsonrpc.AppendString(append(out, `,"text":`...), text)
 	x.finish(append(out, "}]}"...))
 }
 
-// giveModel answers with what is known of a tool.
-func (x *request) giveModel(uri string) {
+// readStats is telemetry.Stats as JSON.
+func (s *session) readStats(string) (string, error) { return indented(s.srv.Report()) }
+
+// readSummary is the same as a line and a table.
+func (s *session) readSummary(string) (string, error) {
+	var text strings.Builder
+	report := s.srv.Report()
+	_, err := report.WriteTo(&text)
+	return text.String(), err
+}
+
+var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")
+
+// readModel is what is known of a tool, and which layer says so.
+func (s *session) readModel(uri string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
-	p := x.s.srv.policy.Load()
-	t, l := x.s.configured(name)
+	p := s.srv.policy.Load()
+	t, l := s.configured(name)
 	if l == nil {
-		t, l = x.s.named(p, upstream.Tools, name)
+		t, l = s.named(p, upstream.Tools, name)
 	}
 	if err != nil || l == nil || !l.has(t.name) {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: uri + ": want " + modelsURI + "upstream/tool; no tool is named so"})
-		return
+		return "", errNoModel
 	}
-	text, err := json.MarshalIndent(x.s.srv.model(p, l, t.name), "", "  ")
-	if err != nil {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: uri + ": " + err.Error()})
-		return
-	}
-	x.give(uri, "application/json", string(text))
+	return indented(s.srv.model(p, l, t.name))
+}
+
+func indented(v any) (string, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	return string(text), err
 }
 
 // has reports whether the session may call a tool that the upstream is known to have.
@@ -95,93 +147,43 @@ func (l *leased) has(tool string) bool {
 	return ok
 }
 
-// statsEvery is the least time between two notices that the stats have changed.
-const statsEvery = time.Second
+// statsInterval is the least time between two notices that the stats have changed.
+const statsInterval = time.Second
 
-// statsNews tells who subscribed to the stats that they have changed.
-type statsNews struct {
-	watchers atomic.Int64
-
-	mu    sync.Mutex
-	timer *time.Timer // that is going to tell them; nil: nothing new
-	last  time.Time
-	ended bool
-	open  sync.WaitGroup // that will tell them, or do
+// statsNotices are the notices to clients that subscribed to the stats that those have
+// changed.
+type statsNotices struct {
+	watchers atomic.Int64 // of all sessions: each resource and stream counts
+	throttle
 }
 
-// happened has the watchers told, now or when the last notice is long enough ago. That
-// somebody looked is no news.
-func (s *Server) happened(e *events.Event) {
-	n := &s.news
-	if n.watchers.Load() == 0 || e.Kind == events.Begin || e.Kind == events.State {
-		return
+// recorded has the notices sent if the event changes the stats. Reading the resource
+// changes nothing.
+func (n *statsNotices) recorded(e *events.Event) {
+	if n.watchers.Load() > 0 && e.Kind != events.Begin && e.Kind != events.State {
+		n.trigger()
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.timer != nil || n.ended {
-		return
-	}
-	n.open.Add(1)
-	n.timer = time.AfterFunc(max(0, statsEvery-time.Since(n.last)), s.tellWatchers)
 }
 
-func (s *Server) tellWatchers() {
-	n := &s.news
-	defer n.open.Done()
-	n.mu.Lock()
-	n.timer, n.last = nil, time.Now()
-	n.mu.Unlock()
+// announceStats tells the clients that subscribed to the stats that they have changed.
+func (s *Server) announceStats() {
 	sessions, _ := s.all()
 	for _, session := range sessions {
-		if session.tellsOfItself() {
-			session.tellOfStats(statsURI)
-			session.tellOfStats(summaryURI)
-		}
+		session.announceOwn(statsURI)
+		session.announceOwn(summaryURI)
 	}
 }
 
-// tellOfStats tells a client that subscribed to a resource of the proxy's own that it
-// has changed.
-func (s *session) tellOfStats(uri string) {
+// announceOwn tells a client that a resource of the proxy's own has changed, if it
+// subscribed to that.
+func (s *session) announceOwn(uri string) {
 	const updated = "notifications/resources/updated"
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-	for _, l := range s.listeners() {
-		if slices.Contains(l.uris, uri) {
-			l.send(updated, params)
-		}
+	streams, client := s.subscriptions.watchersOfOwn(uri)
+	for _, l := range streams {
+		l.send(updated, params)
 	}
-	s.mu.Lock()
-	watches := slices.Contains(s.ownWatched, uri)
-	s.mu.Unlock()
-	if watches {
+	if client {
 		s.notify(updated, params)
 	}
-}
-
-// stop ends the notices.
-func (n *statsNews) stop() {
-	n.mu.Lock()
-	n.ended = true
-	if n.timer != nil && n.timer.Stop() {
-		n.open.Done()
-	}
-	n.mu.Unlock()
-	n.open.Wait()
-}
-
-// watchStats notes that a client of the handshake era wants to be told of changes, or
-// no longer does. What never changes by itself is not told of.
-func (s *session) watchStats(uri string, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || on == slices.Contains(s.ownWatched, uri) || uri != statsURI && uri != summaryURI {
-		return
-	}
-	if on {
-		s.ownWatched = append(s.ownWatched, uri)
-		s.srv.news.watchers.Add(1)
-		return
-	}
-	s.ownWatched = slices.DeleteFunc(s.ownWatched, func(u string) bool { return u == uri })
-	s.srv.news.watchers.Add(-1)
 }

@@ -66,9 +66,9 @@ func ownItem(name, description string, input, output []byte, annotations string)
 }
 
 // ownTool is the tool of the proxy's own that bears the name in this session; nil
-// if none does. Who sees one upstream alone sees nothing else.
+// if none does. A session that sees one upstream alone sees nothing else.
 func (s *session) ownTool(p *policy, name string) *ownTool {
-	if s.view.only != "" {
+	if !s.offersOwn() {
 		return nil
 	}
 	for _, t := range p.own {
@@ -79,22 +79,19 @@ func (s *session) ownTool(p *policy, name string) *ownTool {
 	return nil
 }
 
-// appendOwn lists the proxy's own tools.
-func (s *session) appendOwn(out []byte, p *policy) []byte {
+// ownToolItems are the proxy's own tools as they are listed.
+func (s *session) ownToolItems(p *policy) (items [][]byte) {
 	if len(p.own) > 0 {
 		s.srv.vocabulary.Do(func() { s.srv.work.Go(loadVocabulary) }) // for which no plan should wait
 	}
 	for _, t := range p.own {
-		if s.ownTool(p, t.name) == nil {
+		if !s.view.claim(t.name) {
 			s.srv.log.Debug("left out of the list: an upstream's tool had the name before", "name", t.name)
 			continue
 		}
-		if len(out) > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, t.item...)
+		items = append(items, t.item)
 	}
-	return out
+	return items
 }
 
 // ownArguments are the arguments of a call of one of these tools.

@@ -85,15 +85,15 @@ type Server struct {
 	events   *events.Log
 	tally    *telemetry.Tally
 
-	pages       []front.Page // served beside MCP
-	observer    observer
-	occupancies occupancies
-	news        statsNews
-	rejected    atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
-	began       time.Time
-	clock       func() age.Moment // what ages go by
-	work        sync.WaitGroup    // flights, which belong to no session
-	scopes      atomic.Uint64     // sessions so far
+	pages        []front.Page // served beside MCP
+	observer     observer
+	occupancies  occupancies
+	statsNotices statsNotices
+	rejected     atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
+	began        time.Time
+	clock        func() age.Moment // what ages go by
+	work         sync.WaitGroup    // flights, which belong to no session
+	scopes       atomic.Uint64     // sessions so far
 
 	prefetcher *prefetcher
 	schemas    *schemas
@@ -150,12 +150,13 @@ func New(o Options, guard *upstream.Guard) *Server {
 	if o.Dedup.Clock != nil {
 		s.clock = o.Dedup.Clock
 	}
+	s.statsNotices.interval, s.statsNotices.call = statsInterval, s.announceStats
 	s.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.events.Lost() }})
 	record := o.Record
 	record.Log = o.Log
 	record.Each = func(e *events.Event) {
 		s.tally.Add(e)
-		s.happened(e)
+		s.statsNotices.recorded(e)
 		if o.Record.Each != nil {
 			o.Record.Each(e)
 		}
@@ -335,6 +336,6 @@ func (s *Server) Close() {
 	s.prefetcher.close() // nothing begins a guess any more
 	s.work.Wait()
 	s.observe(true)
-	s.news.stop()
+	s.statsNotices.stop()
 	s.events.Close()
 }

@@ -43,6 +43,8 @@ type session struct {
 	work          sync.WaitGroup // requests being served, and what the session itself started
 	client        clientState
 	leases        leases
+	lists         *shownLists
+	subscriptions subscriptions
 	tasks         tasks
 	questions     clientQuestions
 	suspended     suspended
@@ -53,15 +55,8 @@ type session struct {
 	drainOnce sync.Once
 	draining  chan struct{} // closed when no more requests come: what waits for nothing but changes ends
 
-	listing    sync.Mutex // held while a list is joined and compared with what was shown
-	subscribed sync.Mutex // held while the upstreams are told what to watch
-
-	mu         sync.Mutex
-	closed     bool
-	listens    map[string]*listening  // request.key of subscriptions/listen → the open stream
-	listed     [upstream.Lists][]byte // the lists as last shown to this client; nil: never
-	told       map[string]*notice     // method → the list_changed sent or due
-	ownWatched []string               // resources of the proxy's own that it subscribed to
+	mu     sync.Mutex
+	closed bool
 }
 
 var (
@@ -76,9 +71,8 @@ func (s *Server) newSession(c front.Client) *session {
 		recordName: recordID(), learnedAs: rand.Uint64(), srv: s, view: s.view(c.Only), ctx: ctx, cancel: cancel,
 		id: c.ID, pooled: c.Pool, unblocked: c.Unblocked, out: c.Out,
 		draining: make(chan struct{}), ended: make(chan struct{}),
-		listens: make(map[string]*listening),
-		told:    make(map[string]*notice),
 	}
+	n.lists, n.subscriptions.watchers = newShownLists(n.announce), &s.statsNotices.watchers
 	n.questions = clientQuestions{
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },
@@ -138,11 +132,6 @@ func (s *session) End(why error) {
 	s.mu.Lock()
 	done := s.closed
 	s.closed = true
-	s.srv.news.watchers.Add(-int64(len(s.ownWatched)))
-	s.ownWatched = nil
-	for _, n := range s.told {
-		n.timer.Stop()
-	}
 	s.mu.Unlock()
 	s.stopListening()
 	s.cancel(why)
@@ -151,6 +140,8 @@ func (s *session) End(why error) {
 		return
 	}
 	defer close(s.ended)
+	s.subscriptions.close()
+	s.lists.stop()
 	s.suspended.end(why)
 	var wg sync.WaitGroup
 	leases := s.leases.close()
