@@ -36,8 +36,8 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func parseError(at int) *Error {
-	return &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(at)}
+func notJSON(why string) *Error {
+	return &Error{Code: CodeParse, Message: "parse error: not JSON " + why}
 }
 
 func invalid(cause string) *Error {

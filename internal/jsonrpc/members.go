@@ -13,14 +13,10 @@ type Member struct {
 // be valid JSON, such as a part of a parsed [Message].
 func Members(obj []byte) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
-		eachMember(obj, yield)
-	}
-}
-
-func eachMember(obj []byte, yield func(Member) bool) {
-	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
-		if !yield(p.member(obj)) {
-			return
+		for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
+			if !yield(p.member(obj)) {
+				return
+			}
 		}
 	}
 }
@@ -29,33 +25,30 @@ func eachMember(obj []byte, yield func(Member) bool) {
 // none if arr is no array. arr must be valid JSON.
 func Elements(arr []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		eachElement(arr, yield)
-	}
-}
-
-func eachElement(arr []byte, yield func([]byte) bool) {
-	i := space(arr, 0)
-	if i >= len(arr) || arr[i] != '[' {
-		return
-	}
-	for {
-		i = space(arr, i+1)
-		end := skipValue(arr, i)
-		if end == i || !yield(arr[i:end:end]) {
+		i := space(arr, 0)
+		if i >= len(arr) || arr[i] != '[' {
 			return
 		}
-		if i = space(arr, end); i >= len(arr) || arr[i] != ',' {
-			return
+		for {
+			i = space(arr, i+1)
+			end := skipValue(arr, i)
+			if end == i || !yield(arr[i:end:end]) {
+				return
+			}
+			if i = space(arr, end); i >= len(arr) || arr[i] != ',' {
+				return
+			}
 		}
 	}
 }
 
 // Get returns the value of the first member of obj that is called name; nil if
-// there is none or obj is no object. obj must be valid JSON.
+// there is none or obj is no object. obj must be valid JSON. An [Index] answers
+// several questions about the same object in one walk.
 func Get(obj []byte, name string) []byte {
 	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
 		if p.named(obj, name) {
-			return obj[p.value:p.valueEnd:p.valueEnd]
+			return p.of(obj)
 		}
 	}
 	return nil
@@ -66,82 +59,79 @@ func Get(obj []byte, name string) []byte {
 // as they were, except that a repetition of the member goes. obj must be valid
 // JSON; what is no object (nil, null) counts as an empty one.
 func Set(obj []byte, name string, value []byte) []byte {
-	out := make([]byte, 0, len(obj)+len(name)+len(value)+len(`{"":,}`))
-	last, found := place{}, false
-	done := 0 // obj[:done] is in out
-	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
+	if i := space(obj, 0); i >= len(obj) || obj[i] != '{' {
+		obj = []byte("{}")
+	}
+	found := false
+	out, rest := rewrite(obj, len(name)+len(value)+len(`,"":`), func(m Member) []byte {
 		switch {
-		case !p.named(obj, name):
-		case !found:
-			out = append(out, obj[done:p.value]...)
-			out = append(out, value...)
-			done, found = p.valueEnd, true
-		default:
-			out = append(out, obj[done:last.valueEnd]...)
-			done = p.valueEnd
+		case string(m.Name) != name:
+			return m.Value
+		case found:
+			return nil
 		}
-		last = p
+		found = true
+		return value
+	})
+	if !found {
+		if _, ok := firstMember(obj); ok {
+			out = append(out, ',')
+		}
+		out = append(AppendString(out, name), ':')
+		out = append(out, value...)
 	}
-	if found {
-		return append(out, obj[done:]...)
-	}
-
-	i := space(obj, 0)
-	switch {
-	case last.valueEnd > 0:
-		done = last.valueEnd
-		out = append(out, obj[:done]...)
-		out = append(out, ',')
-	case i < len(obj) && obj[i] == '{':
-		done = i + 1
-		out = append(out, obj[:done]...)
-	default:
-		obj = []byte("}")
-		out = append(out, '{')
-	}
-	out = AppendString(out, name)
-	out = append(out, ':')
-	out = append(out, value...)
-	return append(out, obj[done:]...)
+	return append(out, rest...)
 }
 
 // Delete returns obj without the members whose unescaped name matches, and obj
 // itself if there are none. Other members keep their bytes. obj must be valid
 // JSON.
 func Delete(obj []byte, match func(name []byte) bool) []byte {
-	var out []byte // nil until something is left out
-	kept, end := 0, 0
-	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
-		end = p.after
-		switch gone := match(p.name(obj)); {
-		case gone && out == nil:
-			out = append(make([]byte, 0, len(obj)), obj[:p.before]...)
-			if kept == 0 {
-				out = append(out, '{')
+	for m := range Members(obj) {
+		if !match(m.Name) {
+			continue
+		}
+		out, rest := rewrite(obj, 0, func(m Member) []byte {
+			if match(m.Name) {
+				return nil
 			}
-		case gone:
-		case out == nil:
-			kept++
-		default:
-			if kept > 0 {
+			return m.Value
+		})
+		return append(out, rest...)
+	}
+	return obj
+}
+
+// rewrite copies the object up to its closing brace, with the values that are
+// returned for its members; a member for which that is nil is left out. rest is what
+// of the object remains to be appended to the copy, which has room for more bytes
+// than that.
+func rewrite(obj []byte, more int, value func(Member) []byte) (out, rest []byte) {
+	at := space(obj, 0) // the brace or comma before a member
+	out = append(make([]byte, 0, len(obj)+more), obj[:at+1]...)
+	kept := 0
+	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
+		behind := space(obj, p.valueEnd)
+		if v := value(p.member(obj)); v != nil {
+			if kept++; kept > 1 {
 				out = append(out, ',')
 			}
-			out = append(out, obj[p.before+1:p.after]...)
-			kept++
+			out = append(out, obj[at+1:p.value]...)
+			out = append(out, v...)
+			out = append(out, obj[p.valueEnd:behind]...)
 		}
+		at = behind
 	}
-	if out == nil {
-		return obj
+	if at < len(obj) && obj[at] == '{' {
+		at++ // there was no member
 	}
-	return append(out, obj[end:]...)
+	return out, obj[at:]
 }
 
 // place says where a member stands in its object.
 type place struct {
-	before          int // the brace or comma before it
 	key, keyEnd     int // with the quotes
 	value, valueEnd int
-	after           int // the comma or brace behind it
 }
 
 func firstMember(obj []byte) (place, bool) {
@@ -149,40 +139,39 @@ func firstMember(obj []byte) (place, bool) {
 	if i >= len(obj) || obj[i] != '{' {
 		return place{}, false
 	}
-	return memberAfter(obj, i)
+	return memberAt(obj, space(obj, i+1))
 }
 
 func nextMember(obj []byte, p place) (place, bool) {
-	if p.after >= len(obj) || obj[p.after] != ',' {
+	i := space(obj, p.valueEnd)
+	if i >= len(obj) || obj[i] != ',' {
 		return place{}, false
 	}
-	return memberAfter(obj, p.after)
+	return memberAt(obj, space(obj, i+1))
 }
 
-// memberAfter finds the member behind the brace or comma at obj[i].
-func memberAfter(obj []byte, i int) (place, bool) {
-	p := place{before: i}
-	p.key = space(obj, i+1)
-	if p.key >= len(obj) || obj[p.key] != '"' {
+// memberAt finds the member whose key is at obj[i]; false if there is none.
+func memberAt(obj []byte, i int) (place, bool) {
+	p := place{key: i}
+	if i >= len(obj) || obj[i] != '"' {
 		return p, false
 	}
-	p.keyEnd = skipString(obj, p.key)
-	if i = space(obj, p.keyEnd); i >= len(obj) {
+	p.keyEnd = skipString(obj, i)
+	colon := space(obj, p.keyEnd)
+	if colon >= len(obj) {
 		return p, false
 	}
-	p.value = space(obj, i+1)
+	p.value = space(obj, colon+1)
 	p.valueEnd = skipValue(obj, p.value)
-	p.after = space(obj, p.valueEnd)
 	return p, p.valueEnd > p.value
 }
 
 func (p place) member(obj []byte) Member {
-	return Member{
-		Name:  p.name(obj),
-		Value: obj[p.value:p.valueEnd:p.valueEnd],
-		Raw:   obj[p.key:p.valueEnd:p.valueEnd],
-	}
+	return Member{Name: p.name(obj), Value: p.of(obj), Raw: obj[p.key:p.valueEnd:p.valueEnd]}
 }
+
+// of returns the value.
+func (p place) of(obj []byte) []byte { return obj[p.value:p.valueEnd:p.valueEnd] }
 
 // name returns the unescaped key.
 func (p place) name(obj []byte) []byte {
@@ -190,13 +179,8 @@ func (p place) name(obj []byte) []byte {
 	if !escaped(raw) {
 		return raw
 	}
-	return appendUnescaped(nil, raw)
+	name, _ := unescape(nil, raw)
+	return name
 }
 
-func (p place) named(obj []byte, name string) bool {
-	raw := obj[p.key+1 : p.keyEnd-1]
-	if !escaped(raw) {
-		return string(raw) == name
-	}
-	return string(appendUnescaped(nil, raw)) == name
-}
+func (p place) named(obj []byte, name string) bool { return string(p.name(obj)) == name }

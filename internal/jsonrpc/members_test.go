@@ -102,7 +102,7 @@ func TestSet(t *testing.T) {
 		{"empty", "{}", `{"a":9}`},
 		{"empty with space", " { } ", ` {"a":9 } `},
 		{"append", `{"b":1}`, `{"b":1,"a":9}`},
-		{"append before space", "{\n  \"b\": 1\n}\n", "{\n  \"b\": 1,\"a\":9\n}\n"},
+		{"append behind space", "{\n  \"b\": 1\n}\n", "{\n  \"b\": 1\n,\"a\":9}\n"},
 		{"replace the only one", `{ "a" : "x" }`, `{ "a" : 9 }`},
 		{"replace the first", `{"a":{"a":1},"b":2}`, `{"a":9,"b":2}`},
 		{"replace the last", `{"b":{"a":1},"a":[1,2]}`, `{"b":{"a":1},"a":9}`},

