@@ -14,7 +14,7 @@ import (
 // before the first session.
 func DialWith(s *Server, name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	up := reflect.ValueOf(s.policy.Load().find(name).up).Elem()
-	transport := (*http.Transport)(up.FieldByName("client").UnsafePointer())
+	transport := (*http.Transport)(up.FieldByName("transport").UnsafePointer())
 	transport.Proxy, transport.DialContext = nil, dial
 }
 

@@ -150,6 +150,6 @@ func (s *session) awaitOffers(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for _, l := range s.leases.current() {
-		l.Settled(ctx)
+		l.AwaitOffer(ctx)
 	}
 }

@@ -71,7 +71,7 @@ func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.T
 // has none such.
 func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
 	if l.Offer() == nil {
-		l.Settled(ctx)
+		l.AwaitOffer(ctx)
 	}
 	m := s.srv.model(p, l, t.name)
 	model := func() *valuemodel.Model { // of the moment: a reload may have put another server there

@@ -200,9 +200,9 @@ func (s *Server) build(o Options, old *policy) *policy {
 			}
 			m.up = upstream.New(u.Spec, upstream.Options{
 				Log: s.log, Guard: s.guard, StopFast: s.stopFast, Store: u.Store, After: after,
-				Stirred: func(string) { s.stirred(m.up, u.Spec.Name) },
-				Asked:   s.asks,
-				Settle:  func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
+				Invalidated: func(string) { s.stirred(m.up, u.Spec.Name) },
+				Asked:       s.asks,
+				WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
 			})
 		}
 		p.members = append(p.members, m)

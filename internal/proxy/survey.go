@@ -56,7 +56,7 @@ func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 	tools := 0
 	for _, l := range n.leases.current() {
 		began := time.Now()
-		l.Settled(ctx)
+		l.AwaitOffer(ctx)
 		offer, problem := l.Offer(), l.Problem()
 		if offer == nil {
 			found.Failed = append(found.Failed, l.Name())

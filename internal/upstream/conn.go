@@ -9,48 +9,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/secret"
 )
 
-// Listener hears what a server sends beside answers. Its functions are called
-// from the connection's reader and must not block it. A nil function hears
-// nothing; a nil Ask refuses.
-type Listener struct {
-	Notify func(method string, params []byte)
-	// Ask says on the reader which client is meant by a question that came just
-	// now; what it returns puts the question, runs on a goroutine of its own, and
-	// may wait.
-	Ask func(method string) askFunc
-	// Changed says that a list of the offer is not what it was.
-	Changed func(l List)
-	// Pooled: the session's requests are of clients that know nothing of each
-	// other, so that what could be about a request given up is for none of them.
-	Pooled bool
-}
-
-// askFunc puts a question of a server to a client and waits for the answer.
-type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
-
-// unbound hears what a connection's server sends on no stream of a request that
-// wants it. Both are called from the reader; nil hears nothing, or refuses. p is
-// the request on whose stream it came, nil if none is known.
-type unbound struct {
-	notify func(p *pending, method string, params []byte)
-	asker  func(p *pending, method string) askFunc
-}
-
-// rubbishShown is how many messages of one connection that are none are logged
-// as warnings; the rest would drown what matters.
-const rubbishShown = 5
-
-// garbageShown is how many bytes of each stand in the log.
-const garbageShown = 200
+const (
+	garbageLogged = 5   // messages of one connection that are none and are logged as warnings; the rest would drown what matters
+	garbageShown  = 200 // bytes of each in the log
+)
 
 var (
 	// errClosed: the connection ended before the request was sent.
@@ -61,67 +28,48 @@ var (
 	ErrTimeout = errors.New("no answer within the timeout")
 )
 
-// conn is one live connection to a server: it numbers requests, pairs answers
-// with them, routes progress by its token, and answers pings.
+// conn is one live connection of an instance to its server. It says what each message
+// of the server is, and hands it to the request it answers, to the questions of the
+// server, or to the instance.
 type conn struct {
-	name    string
-	log     *slog.Logger
-	mask    *secret.Masker
+	in      *instance
 	link    link
-	http    bool    // over HTTP: headers, and a stateless request is cancelled by dropping its stream
-	unbound unbound // the instance's
-	offer   func() *Offer
-	stirred func(cause string)   // Options.Stirred
-	settle  func() time.Duration // Options.Settle
-	counts  *counts              // the upstream's
-	started chan struct{}        // closed once link is set: a server may speak first
-	done    chan struct{}        // closed once the link has ended
-
+	http    bool                   // over HTTP: headers, and a stateless request is cancelled by dropping its stream
+	opened  chan struct{}          // closed once link is set: a server may speak first
+	done    chan struct{}          // closed once the link has ended
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
-	told    atomic.Pointer[string] // the log level the server was told last; nil: none
-	telling bool                   // over HTTP: it has not answered that; guarded by instance.levelling
-	next    atomic.Int64
-	rubbish atomic.Int64 // messages that were none
+	garbled atomic.Int64           // messages that were none
 
-	mu       sync.Mutex
-	waiting  map[int64]*pending
-	late     *simplelru.LRU[int64, abandoned] // id of a request given up → what its answer means; nil: none was
-	accounts map[uint64]*account              // Lease.number → what it has under way
-	asked    map[string]asked                 // raw id of a server's question → the question
-	replies  replies
-	unlisten context.CancelFunc // ends the open listen request; nil: none
-	err      error              // why the link ended; set before done closes
+	requests  requests
+	activity  activity
+	questions questions
+	level     toldLevel
+	listening listening
 
-	work sync.WaitGroup // the connection's own goroutines
+	mu   sync.Mutex
+	err  error          // why the link ended; set before done closes
+	work sync.WaitGroup // the connection's own goroutines, begun under mu
 }
 
-// newConn makes a connection; its link is started with sink() and given to
-// open.
-func newConn(name string, log *slog.Logger, mask *secret.Masker, offer func() *Offer, stirred func(string)) *conn {
-	return &conn{
-		name: name, log: log, mask: mask, offer: offer, stirred: stirred,
-		settle: func() time.Duration { return writeSettle }, counts: new(counts),
-		started: make(chan struct{}),
-		done:    make(chan struct{}),
-		waiting: make(map[int64]*pending),
-		asked:   make(map[string]asked),
-	}
+// newConn makes a connection; its link is started with sink() and given to open.
+func newConn(in *instance) *conn {
+	c := &conn{in: in, opened: make(chan struct{}), done: make(chan struct{})}
+	c.questions.c, c.questions.replies.c, c.listening.c = c, c, c
+	c.activity.settle = in.up.writeSettle
+	return c
 }
 
 func (c *conn) sink() sink {
-	message := func(m jsonrpc.Message, stream int64) {
-		<-c.started
-		c.message(m, stream)
-	}
 	return sink{
-		message: message, lost: c.lost, repaired: c.noteRepair, garbage: c.garbage,
-		limited: c.limited, gap: c.gap, forgot: c.forgot, closed: c.closed,
+		message: c.message, lost: c.lost, repaired: c.in.up.noteRepair, garbage: c.garbage,
+		limited: c.requests.limited, gap: c.gap, closed: c.closed,
+		forgot: func() { c.in.up.o.Invalidated("session") },
 	}
 }
 
 func (c *conn) open(l link) {
 	c.link = l
-	close(c.started)
+	close(c.opened)
 }
 
 // spawn runs f on a goroutine that close waits for; false if the connection
@@ -146,57 +94,76 @@ func (c *conn) revision() string {
 
 func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
+// speak sets the revision of all later messages.
+func (c *conn) speak(version string) {
+	c.version.Store(&version)
+	if l, ok := c.link.(interface{ setVersion(string) }); ok {
+		l.setVersion(version)
+	}
+}
+
 // message takes one message from the link.
 func (c *conn) message(m jsonrpc.Message, stream int64) {
+	<-c.opened
 	switch {
 	case m.IsResponse():
-		id, err := strconv.ParseInt(string(m.ID), 10, 64)
-		if err != nil || id <= 0 || id > c.next.Load() {
-			c.garbage(m.Raw, errors.New("answer to a request that was never made"))
-			return
-		}
-		p := c.take(id)
-		if p == nil {
-			c.overdue(id)
-			return
-		}
-		a := answer{msg: m}
-		if m.Error == nil && m.Result[0] != '{' {
-			a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
-		}
-		p.finish(a)
+		c.response(m)
 	case m.IsRequest():
-		c.question(m, stream)
+		c.questions.take(m, c.requests.find(stream))
 	case m.Method == "notifications/progress":
 		c.progress(m.Params)
 	case m.Method == "notifications/cancelled":
-		c.withdraw(m.Params)
+		c.withdrawn(m.Params)
 	default:
-		if cause := stirring(m.Method); cause != "" {
-			c.stirred(cause)
-		}
-		if p := c.peek(stream); p != nil && p.req.Notify != nil && !listNotification(m.Method) {
-			p.req.Notify(m.Method, m.Params)
-		} else if c.unbound.notify != nil {
-			c.unbound.notify(p, m.Method, m.Params)
-		}
+		c.notification(m, c.requests.find(stream))
 	}
 }
 
-// listNotification reports whether a notification is about what the server
-// has, whatever stream it came on.
-func listNotification(method string) bool {
-	switch method {
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed",
-		"notifications/resources/list_changed", "notifications/resources/updated":
-		return true
+func (c *conn) response(m jsonrpc.Message) {
+	id, err := strconv.ParseInt(string(m.ID), 10, 64)
+	if err != nil || !c.requests.made(id) {
+		c.garbage(m.Raw, errors.New("answer to a request that was never made"))
+		return
 	}
-	return false
+	p := c.requests.take(id)
+	if p == nil {
+		c.late(id)
+		return
+	}
+	a := answer{msg: m}
+	if m.Error == nil && m.Result[0] != '{' {
+		a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
+	}
+	c.activity.answered(p.account)
+	p.finish(a)
 }
 
-// stirring names the cause where a notification says that what the server answers
+// late takes the answer to a request that was given up.
+func (c *conn) late(id int64) {
+	a := c.requests.takeAbandoned(id)
+	c.activity.late(a.account)
+	if a.late != nil {
+		a.late()
+	}
+}
+
+// notification passes on what the server says. p is the request on whose stream it
+// came, nil if there is none: what is about the server's lists is not for that.
+func (c *conn) notification(m jsonrpc.Message, p *pending) {
+	cause := invalidates(m.Method)
+	if cause != "" {
+		c.in.up.o.Invalidated(cause)
+	}
+	if p != nil && p.req.Notify != nil && cause == "" {
+		p.req.Notify(m.Method, m.Params)
+	} else {
+		c.in.notify(c, p, m.Method, m.Params)
+	}
+}
+
+// invalidates names the cause where a notification says that what the server answers
 // may have changed, "" where it does not.
-func stirring(method string) (cause string) {
+func invalidates(method string) (cause string) {
 	switch {
 	case method == "notifications/resources/updated":
 		return "resources/updated"
@@ -212,7 +179,7 @@ func (c *conn) progress(params []byte) {
 	if err != nil {
 		return
 	}
-	p := c.peek(id)
+	p := c.requests.find(id)
 	if p == nil {
 		return // after its answer: the specification forbids it
 	}
@@ -224,55 +191,54 @@ func (c *conn) progress(params []byte) {
 	}
 }
 
-func (c *conn) lost(id int64, err error) {
-	if p := c.take(id); p != nil {
-		if c.http && !neverRun(err) {
-			c.mu.Lock()
-			c.noteUnfinishedLocked(p.account)
-			c.mu.Unlock()
+// withdrawn ends a question that the server no longer wants answered, or, in the
+// stateless era, our listen request.
+func (c *conn) withdrawn(params []byte) {
+	id := string(jsonrpc.Get(params, "requestId"))
+	if c.questions.withdraw(id) {
+		return
+	}
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+		if p := c.requests.find(n); p != nil && p.req.Method == "subscriptions/listen" {
+			c.lost(n, errors.New("ended by the server"))
 		}
-		p.finish(answer{err: err, unsent: neverRun(err)})
-	} else if !c.http {
-		c.overdue(id) // it came, and cannot be read
 	}
 }
 
-// limited notes on a request what its HTTP status said.
-func (c *conn) limited(id int64, retryAfter string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.waiting[id]; p != nil {
-		p.limited, p.retryAfter = true, retryAfter
+// lost ends a request that will not be answered.
+func (c *conn) lost(id int64, err error) {
+	p := c.requests.take(id)
+	switch {
+	case p == nil && !c.http:
+		c.late(id) // its answer came, and cannot be read
+		return
+	case p == nil:
+		return
+	case c.http && !neverRun(err):
+		c.activity.givenUp(p.account) // its server may go on with it
+	default:
+		c.activity.answered(p.account)
 	}
+	p.finish(answer{err: err, unsent: neverRun(err)})
 }
 
-// forgot: the server began anew without a word.
-func (c *conn) forgot() { c.stirred("session") }
-
-// noteRepair counts a message that was repaired.
-func (c *conn) noteRepair() {
-	if c.counts.repaired.Add(1) == 1 {
-		c.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", c.name)
-	}
-}
-
+// garbage logs what was no message.
 func (c *conn) garbage(head []byte, err error) {
 	level := slog.LevelWarn
-	if c.rubbish.Add(1) > rubbishShown {
+	if c.garbled.Add(1) > garbageLogged {
 		level = slog.LevelDebug
 	}
-	if c.log.Enabled(context.Background(), level) {
-		c.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", c.name, "err", err, "head", c.mask.Head(head, garbageShown))
+	up := c.in.up
+	if up.log.Enabled(context.Background(), level) {
+		up.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, garbageShown))
 	}
 }
 
 // gap: notifications may have been missed, so every list may have changed.
 func (c *conn) gap() {
-	c.stirred("gap")
-	if c.unbound.notify != nil {
-		for _, l := range []List{Tools, Prompts, Resources} {
-			c.unbound.notify(nil, l.Changed(), nil)
-		}
+	c.in.up.o.Invalidated("gap")
+	for l := range Lists {
+		c.in.offered.refresh(l)
 	}
 }
 
@@ -281,17 +247,13 @@ func (c *conn) closed(err error) {
 	if err == nil {
 		err = errEnded
 	}
-	c.stirred("exit")
+	c.in.up.o.Invalidated("exit")
 	c.mu.Lock()
 	c.err = err
-	c.late = nil
-	waiting := c.waiting
-	c.waiting = make(map[int64]*pending)
-	for _, q := range c.asked {
-		q.cancel()
-	}
 	c.mu.Unlock()
-	close(c.done) // first: who hears of the end asks what stderr said
+	waiting := c.requests.close()
+	c.questions.close()
+	close(c.done) // first: what stderr said last is asked for when a request fails
 	for _, p := range waiting {
 		// Not wrapped: what ended the connection may say "not run", and these
 		// may have been.
@@ -304,4 +266,12 @@ func (c *conn) close() {
 	c.link.close()
 	<-c.done
 	c.work.Wait()
+}
+
+// stderr returns the last lines that the server's process wrote there.
+func (c *conn) stderr() []string {
+	if p, ok := c.link.(*process); ok {
+		return p.stderr(c.in.up.mask)
+	}
+	return nil
 }

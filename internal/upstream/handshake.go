@@ -42,22 +42,28 @@ func (c Client) capabilities() json.RawMessage {
 // ignore what comes before its handshake.
 const discoverTimeout = 5 * time.Second
 
-// handshake agrees on a revision with the server and returns what it says of
+// greeting is a handshake with a server.
+type greeting struct {
+	c      *conn
+	client Client
+}
+
+// agree agrees on a revision with the server and returns what it says of
 // itself, lists aside. A client of one era is matched with a server's same era
 // where it has both, so that nothing needs translating. legacy says that the
 // server is known to have no stateless revision, or to end when asked for it.
-func (c *conn) handshake(ctx context.Context, client Client, legacy bool) (*Offer, error) {
+func (g greeting) agree(ctx context.Context, legacy bool) (*Offer, error) {
 	var probe error // why discover failed; nil if it was not tried
-	if revision.Stateless(client.Version) && !legacy {
+	if revision.Stateless(g.client.Version) && !legacy {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
-		offer, err := c.discover(quick, client)
+		offer, err := g.discover(quick)
 		if err == nil || fatal(err) || ctx.Err() != nil {
 			return offer, err
 		}
 		probe = err
 	}
-	offer, err := c.initialize(ctx, client)
+	offer, err := g.initialize(ctx)
 	if err == nil {
 		offer.Legacy = legacy || refused(probe)
 		return offer, nil
@@ -65,7 +71,7 @@ func (c *conn) handshake(ctx context.Context, client Client, legacy bool) (*Offe
 	if !refused(err) || refused(probe) {
 		return nil, errors.Join(err, probe)
 	}
-	if offer, again := c.discover(ctx, client); again == nil {
+	if offer, again := g.discover(ctx); again == nil {
 		return offer, nil // it has no handshake, and was slow to say so
 	}
 	return nil, errors.Join(err, probe)
@@ -91,11 +97,11 @@ func fatal(err error) bool {
 }
 
 // discover asks a server of the stateless era what it is.
-func (c *conn) discover(ctx context.Context, client Client) (*Offer, error) {
-	c.speak(revision.Latest)
-	result, err := c.ask(ctx, &Request{Method: "server/discover", Hop: client.hop()})
+func (g greeting) discover(ctx context.Context) (*Offer, error) {
+	g.c.speak(revision.Latest)
+	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()})
 	if err != nil {
-		c.speak("")
+		g.c.speak("")
 		return nil, err
 	}
 	var versions []string
@@ -105,7 +111,7 @@ func (c *conn) discover(ctx context.Context, client Client) (*Offer, error) {
 		}
 	}
 	if !slices.Contains(versions, revision.Latest) {
-		c.speak("")
+		g.c.speak("")
 		return nil, fmt.Errorf("server/discover: speaks %q, none of which is known here", versions)
 	}
 	return bounded(&Offer{
@@ -128,12 +134,12 @@ func bounded(o *Offer) (*Offer, error) {
 }
 
 // initialize opens a session with a server of the handshake era.
-func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
-	version := revision.Negotiate(client.Version)
+func (g greeting) initialize(ctx context.Context) (*Offer, error) {
+	version := revision.Negotiate(g.client.Version)
 	params := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
-	params = append(append(params, `,"capabilities":`...), client.capabilities()...)
-	params = append(append(params, `,"clientInfo":`...), client.info()...)
-	result, err := c.ask(ctx, &Request{Method: "initialize", Params: append(params, '}')})
+	params = append(append(params, `,"capabilities":`...), g.client.capabilities()...)
+	params = append(append(params, `,"clientInfo":`...), g.client.info()...)
+	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: append(params, '}')})
 	if err != nil {
 		return nil, err
 	}
@@ -141,60 +147,14 @@ func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	if !revision.Supported(version) || revision.Stateless(version) {
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
 	}
-	c.speak(version)
-	c.notify("notifications/initialized", nil)
+	g.c.speak(version)
+	g.c.notify("notifications/initialized", nil)
 	return bounded(&Offer{
 		Version:      version,
 		Server:       json.RawMessage(jsonrpc.Get(result, "serverInfo")),
 		Capabilities: json.RawMessage(jsonrpc.Get(result, "capabilities")),
 		Instructions: text(jsonrpc.Get(result, "instructions")),
 	})
-}
-
-// speak sets the revision of all later messages.
-func (c *conn) speak(version string) {
-	c.version.Store(&version)
-	if l, ok := c.link.(interface{ setVersion(string) }); ok {
-		l.setVersion(version)
-	}
-}
-
-// ask sends a request of the proxy's own and returns its result.
-func (c *conn) ask(ctx context.Context, req *Request) ([]byte, error) {
-	a := c.call(ctx, req, func() {})
-	if a.err != nil {
-		return nil, fmt.Errorf("%s: %w", req.Method, a.err)
-	}
-	if a.msg.Error != nil {
-		return nil, fmt.Errorf("%s: %w", req.Method, readError(a.msg.Error))
-	}
-	return a.msg.Result, nil
-}
-
-// maxPages bounds how many pages of one list are read.
-const maxPages = 1000
-
-// list reads all pages of one list.
-func (c *conn) list(ctx context.Context, l List, hop revision.Hop) ([]Item, error) {
-	var all []Item
-	var params []byte
-	for range maxPages {
-		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Hop: hop})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, items(l, jsonrpc.Get(result, l.Member()))...)
-		cursor := jsonrpc.Get(result, "nextCursor")
-		if cursor == nil || string(cursor) == "null" {
-			return all, nil
-		}
-		next := append(append([]byte(`{"cursor":`), cursor...), '}')
-		if string(next) == string(params) {
-			return nil, fmt.Errorf("%s: the same cursor %s came twice", l.Method(), cursor)
-		}
-		params = next
-	}
-	return nil, fmt.Errorf("%s: more than %d pages", l.Method(), maxPages)
 }
 
 // readError reads a raw error object, for errors that stay inside the proxy.

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -30,9 +29,9 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 	began := time.Now()
 	spec.Name, spec.URL, spec.MaxMessage = "web", "http://web.test/mcp", 1<<20
 	u = New(spec, o)
-	u.client.Proxy = nil
+	u.transport.Proxy = nil
 	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	u.client.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	u.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		mu.Lock()
 		at = append(at, time.Since(began))
 		mu.Unlock()
@@ -178,7 +177,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 			}
 		}})
 		defer l.Close()
-		l.Settled(t.Context())
+		l.AwaitOffer(t.Context())
 		time.Sleep(time.Minute) // whatever the start brought with it is over
 		reads := func() (n int) {
 			for _, m := range server.Seen() {
@@ -216,29 +215,6 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 	})
 }
 
-// Whoever hears of a connection's end asks for the last words at once: they
-// are there only when the connection is known to have ended.
-func TestEndIsKnownBeforeItsCallsHearOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
-		outcome := make(chan answer) // not taken yet
-		wireTo(c)
-		if err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, func() {}, func(a answer) { outcome <- a }); err != nil {
-			t.Fatal(err)
-		}
-		go c.closed(errors.New("exited with status 3"))
-		synctest.Wait()
-		select {
-		case <-c.done:
-		default:
-			t.Error("a call is told before the connection has ended")
-		}
-		if a := <-outcome; !errors.Is(a.err, errEnded) {
-			t.Errorf("got %v", a.err)
-		}
-	})
-}
-
 // Refused credentials end the connection; its listen request, which has no
 // answer to wait for, must not keep the next call from the next connection.
 func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
@@ -247,7 +223,7 @@ func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 		u, _ := bubbled(t, server.Handler(), 10*time.Second)
 		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
-		l.Settled(t.Context())
+		l.AwaitOffer(t.Context())
 		synctest.Wait() // it listens
 		began := time.Now()
 		denied := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}

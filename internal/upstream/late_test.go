@@ -4,93 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 )
 
-// wire is a link whose other end is the test.
-type wire struct {
-	in   sink
-	sent int
-}
-
-func (w *wire) send(context.Context, outgoing) error { w.sent++; return nil }
-func (w *wire) close()                               { w.in.closed(nil) }
-
-// answer answers request id.
-func (w *wire) answer(t *testing.T, line string, id int64) {
-	t.Helper()
-	m, err := jsonrpc.Parse(fmt.Appendf(nil, line, id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.in.message(m, 0)
-}
-
-const (
-	goodAnswer = `{"jsonrpc":"2.0","id":%d,"result":{}}`
-	badAnswer  = `{"jsonrpc":"2.0","id":%d,"error":{"code":1,"message":"no"}}`
-)
-
-func wired() (*conn, *wire) {
-	c := newConn("wired", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
-	return c, wireTo(c)
-}
-
-func wireTo(c *conn) *wire {
-	w := &wire{in: c.sink()}
-	c.open(w)
-	return w
-}
-
-// given makes a request and gives it up, in one of two ways.
-var given = map[string]func(t *testing.T, c *conn, late func()){
-	"a call's context ends": func(t *testing.T, c *conn, late func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		if a := c.call(ctx, &Request{Method: "tools/call", Late: late}, func() {}); !errors.Is(a.err, context.Canceled) || a.unsent {
-			t.Errorf("got %v, unsent %v", a.err, a.unsent)
-		}
-	},
-	"a call's time is up": func(t *testing.T, c *conn, late func()) {
-		if a := c.call(t.Context(), &Request{Method: "tools/call", Late: late, Timeout: time.Second}, func() {}); !errors.Is(a.err, ErrTimeout) || a.unsent {
-			t.Errorf("got %v, unsent %v", a.err, a.unsent)
-		}
-	},
-}
-
+// The answer to a request that was given up is told of once, however it was given up
+// and whatever the answer is.
 func TestLate(t *testing.T) {
-	outcomes := []struct {
-		name   string
-		happen func(t *testing.T, c *conn, w *wire)
-		want   int
-	}{
-		{"a result", func(t *testing.T, _ *conn, w *wire) { w.answer(t, goodAnswer, 1) }, 1},
-		{"an error", func(t *testing.T, _ *conn, w *wire) { w.answer(t, badAnswer, 1) }, 1},
-		{"what cannot be read", func(_ *testing.T, _ *conn, w *wire) { w.in.lost(1, errors.New("not JSON")) }, 1},
-		{"two answers", func(t *testing.T, _ *conn, w *wire) { w.answer(t, goodAnswer, 1); w.answer(t, goodAnswer, 1) }, 1},
-		{"another's answer", func(t *testing.T, _ *conn, w *wire) { w.answer(t, goodAnswer, 2) }, 0},
-		{"nothing", func(*testing.T, *conn, *wire) {}, 0},
-		{"the end", func(t *testing.T, c *conn, w *wire) { c.close(); c.overdue(1) }, 0},
-		{"a POST that was dropped", func(_ *testing.T, c *conn, w *wire) { c.http = true; w.in.lost(1, context.Canceled) }, 0},
+	givenUp := map[string]func(ctx context.Context, cancel func(), req *Request) (why error){
+		"its context ended": func(_ context.Context, cancel func(), _ *Request) error {
+			time.AfterFunc(time.Second, cancel)
+			return context.Canceled
+		},
+		"its time was up": func(_ context.Context, _ func(), req *Request) error {
+			req.Timeout = time.Second
+			return ErrTimeout
+		},
 	}
-	for _, o := range outcomes {
-		for how, give := range given {
-			t.Run(o.name+" after "+how, func(t *testing.T) {
+	result := func(id []byte) string { return string(jsonrpc.AppendResult(nil, id, []byte("{}"))) }
+	for _, outcome := range []struct {
+		name string
+		say  func(p *mcptest.Puppet, id []byte)
+		want int32
+	}{
+		{"a result", func(p *mcptest.Puppet, id []byte) { p.Say(result(id)) }, 1},
+		{"an error", func(p *mcptest.Puppet, id []byte) {
+			p.Say(string(jsonrpc.AppendError(nil, id, []byte(`{"code":1,"message":"no"}`))))
+		}, 1},
+		{"two answers", func(p *mcptest.Puppet, id []byte) { p.Say(result(id)); p.Say(result(id)) }, 1},
+		{"the answer to another", func(p *mcptest.Puppet, id []byte) { p.Say(result([]byte("1"))) }, 0},
+		{"nothing", func(*mcptest.Puppet, []byte) {}, 0},
+	} {
+		for how, giveUp := range givenUp {
+			t.Run(outcome.name+" after "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, w := wired()
-					late := 0
-					give(t, c, func() { late++ })
-					if late != 0 {
+					p := mcptest.NewPuppet()
+					u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
+					l := u.Attach(Client{}, Listener{})
+					defer l.Close()
+					var late atomic.Int32
+					req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { late.Add(1) }}
+					l.AwaitOffer(t.Context())
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					why := giveUp(ctx, cancel, req)
+					if answer, err := l.Call(ctx, l.Turn(), req); !errors.Is(err, why) || !answer.Sent {
+						t.Errorf("got %+v, %v, want %v", answer, err, why)
+					}
+					if late.Load() != 0 {
 						t.Error("called before the answer")
 					}
-					o.happen(t, c, w)
-					if late != o.want {
-						t.Errorf("called %d times, want %d", late, o.want)
+					outcome.say(p, (<-p.Calls).ID)
+					synctest.Wait()
+					if got := late.Load(); got != outcome.want {
+						t.Errorf("called %d times, want %d", got, outcome.want)
 					}
 				})
 			})
@@ -98,61 +71,82 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// What came before the caller gave up is the answer, and late to nobody.
+// What came before the caller gave up is the answer, and not late; the server is not
+// told that it is not wanted any more.
 func TestAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, w := wired()
-		for id := range int64(100) { // select picks at random
+		p := mcptest.NewPuppet()
+		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
-			outcome := make(chan answer, 1)
-			err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { t.Error("late") }}, func() {}, func(a answer) { outcome <- a })
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.answer(t, goodAnswer, id+1)
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { t.Error("late") }}
+			outcome := make(chan error, 2)
+			l.Start(ctx, l.Turn(), req, func(_ Answer, err error) { outcome <- err })
+			p.Answer((<-p.Calls).ID, []byte(`{}`))
+			synctest.Wait()
 			cancel()
-			if a := <-outcome; a.err != nil || a.msg.Result == nil {
-				t.Fatalf("got %+v, want the answer that had come", a)
+			synctest.Wait()
+			if err := <-outcome; err != nil || len(outcome) > 0 {
+				t.Fatalf("got %v and %d more, want the answer that had come", err, len(outcome))
 			}
 		}
-		if w.sent != 100 {
-			t.Errorf("sent %d messages, want the 100 requests and nothing about them", w.sent)
+		if n := len(p.Ended); n > 0 {
+			t.Errorf("%d requests were cancelled", n)
 		}
 	})
 }
 
 // A server that never answers what was given up costs a bounded memory.
-func TestLateIsBounded(t *testing.T) {
-	c, w := wired()
-	heard := make(map[int]bool)
-	for i := range lateKept + 1 {
-		ctx, cancel := context.WithCancel(t.Context())
-		given := make(chan answer, 1)
-		err := c.start(ctx, nil, &Request{Method: "tools/call", Late: func() { heard[i] = true }}, func() {}, func(a answer) { given <- a })
-		if err != nil {
-			t.Fatal(err)
+func TestAbandonedRequestsAreBounded(t *testing.T) {
+	var r requests
+	for range abandonedKept + 1 {
+		p := &pending{req: &Request{Late: func() {}}}
+		if !r.add(p) || !r.abandon(p, true) {
+			t.Fatal("not abandoned")
 		}
-		cancel()
-		<-given
 	}
-	for i := range int64(lateKept + 1) {
-		w.answer(t, goodAnswer, i+1)
-	}
-	if len(heard) != lateKept || heard[0] {
-		t.Errorf("heard of %d, of the oldest %v; want %d without the oldest", len(heard), heard[0], lateKept)
+	for id := range int64(abandonedKept + 1) {
+		a := r.takeAbandoned(id + 1)
+		if (a.late == nil) != (id == 0) {
+			t.Fatalf("of request %d: got %v, want that the oldest is forgotten", id+1, a)
+		}
 	}
 }
 
-// Over HTTP a stateless request is cancelled by dropping its response.
-func TestNothingIsLateOverStatelessHTTP(t *testing.T) {
-	c, w := wired()
-	c.http = true
-	c.speak("2026-07-28")
-	p := &pending{id: 1, req: &Request{Late: func() { t.Error("late") }}}
-	c.next.Store(1)
-	c.waiting[1] = p
-	if !c.abandon(p) || c.late != nil {
-		t.Error("remembered for an answer that cannot come")
-	}
-	w.answer(t, goodAnswer, 1)
+// The end of a connection is known before its requests hear of it.
+func TestEndIsKnownFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		handler := p.SSE()
+		var heard diary
+		stream, cut := context.WithCancel(t.Context())
+		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				r = r.WithContext(stream)
+			}
+			handler.ServeHTTP(w, r)
+		}), Spec{SSE: true, StartTimeout: time.Minute}, Options{Invalidated: heard.write})
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		heard.turn()
+		for i := range 3 {
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}
+			l.Start(t.Context(), l.Turn(), req, func(answer Answer, err error) {
+				if !errors.Is(err, errEnded) || !answer.Sent {
+					t.Errorf("got %+v, %v", answer, err)
+				}
+				heard.write(fmt.Sprint("failed ", i))
+			})
+		}
+		synctest.Wait()
+		cut()
+		synctest.Wait()
+		if got := heard.turn(); len(got) < 4 || got[0] != "exit" {
+			t.Errorf("got %q, want the end and then three requests that failed", got)
+		}
+	})
 }

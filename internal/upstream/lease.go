@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"slices"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -12,26 +11,21 @@ import (
 type Lease struct {
 	in       *instance
 	listener Listener
-	lane     lane
+	queue    queue
 	number   uint64 // of the instance's leases
 	mixed    bool   // what the server says may be for others than this lease's client
 	mute     bool   // its client gets log messages only with requests that ask for them
-
-	// Guarded by in.mu.
-	uris     map[string]bool // subscribed by this lease
-	level    string          // log level its client wants; "": it did not say
-	hasTasks bool            // a task was started, which goes on after its answer
-	gone     bool            // it was closed
+	wishes   wishes
 }
 
 // Name is the upstream's.
 func (l *Lease) Name() string { return l.in.up.spec.Name }
 
 // Offer is what the server was last known to have; nil if it never answered.
-func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
+func (l *Lease) Offer() *Offer { return l.in.offered.latest.Load() }
 
-// Settled waits until the offer is known or the server is known to be away.
-func (l *Lease) Settled(ctx context.Context) { l.in.settled(ctx) }
+// AwaitOffer waits until the offer is known or the server is known to be away.
+func (l *Lease) AwaitOffer(ctx context.Context) { l.in.awaitOffer(ctx) }
 
 // Instance identifies what the lease is on. No other instance of any upstream
 // ever has the same number, the first of which is 1; a restart keeps it.
@@ -41,12 +35,12 @@ func (l *Lease) Instance() uint64 { return l.in.id }
 func (l *Lease) Shared() bool { return l.in.up.spec.Shared }
 
 // Live reports whether the server can be asked at once.
-func (l *Lease) Live() bool { return l.in.live.Load() != nil }
+func (l *Lease) Live() bool { return l.in.live() != nil }
 
 // Stateless reports whether the live connection, or else the last one, speaks
 // a stateless revision.
 func (l *Lease) Stateless() bool {
-	if c := l.in.live.Load(); c != nil {
+	if c := l.in.live(); c != nil {
 		return c.stateless()
 	}
 	offer := l.Offer()
@@ -55,18 +49,17 @@ func (l *Lease) Stateless() bool {
 
 // Problem says why the server cannot be asked now, nil if it can or is starting.
 func (l *Lease) Problem() error {
-	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	if l.in.state.away == nil {
+	_, at, _ := l.in.status.now()
+	if at.away == nil {
 		return nil
 	}
-	return l.in.unavailable(l.in.state.away, l.in.state.stderr)
+	return l.in.up.unavailable(at.away, at.stderr)
 }
 
 // Turn takes the next place in the order in which this session's requests are
 // sent to this server. It is taken before the next message of the session is
 // read, and must be handed to Start.
-func (l *Lease) Turn() Turn { return l.lane.take() }
+func (l *Lease) Turn() Turn { return l.queue.take() }
 
 // Answer is what a server said to a request. Beside an error, only what it says
 // of the sending counts.
@@ -85,28 +78,41 @@ type Answer struct {
 
 // Notify sends a notification to the server if it is there.
 func (l *Lease) Notify(method string, params []byte) {
-	if c := l.in.live.Load(); c != nil && !c.stateless() {
-		c.touch(l)
+	if c := l.in.live(); c != nil && !c.stateless() {
+		c.activity.notified(l)
 		c.notify(method, params)
 	}
 }
 
+// TaskStarted notes that something the session asked for goes on after its answer,
+// as a task does: the server may speak about it when the session has ended, or
+// while another of the clients behind a pooled session makes a call.
+func (l *Lease) TaskStarted() {
+	if l.in.leases.taskStarted(l) || l.listener.Pooled {
+		l.goesOn()
+	}
+}
+
+// goesOn notes that the server goes on with something that no request of the
+// session waits for.
+func (l *Lease) goesOn() {
+	if c := l.in.live(); c != nil {
+		c.activity.goesOn(l)
+	}
+}
+
 // Close gives the lease back; a private instance ends with it, a shared one is
-// told what nobody watches any more.
+// told what no session watches any more.
 func (l *Lease) Close() {
 	in := l.in
-	in.mu.Lock()
-	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(m *Lease) bool { return m == l })
-	shared, hasTasks := len(in.leases) > 0, l.hasTasks
-	l.gone = true
-	in.mu.Unlock()
+	others, hasTasks := in.leases.remove(l)
 	if hasTasks {
-		l.noteUnfinished()
+		l.goesOn()
 	}
 	if in.up.spec.Shared {
-		in.tellLevel()
+		in.levelChanged()
 	}
-	if shared {
+	if others > 0 {
 		for _, uri := range l.Watches() {
 			l.Unwatch(uri)
 		}

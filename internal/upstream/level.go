@@ -1,7 +1,8 @@
 package upstream
 
 import (
-	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -34,10 +35,8 @@ func (l *Lease) SetLevel(level string) {
 	if !KnownLevel(level) {
 		return
 	}
-	l.in.mu.Lock()
-	l.level = level
-	l.in.mu.Unlock()
-	l.in.tellLevel()
+	l.in.leases.setLevel(l, level)
+	l.in.levelChanged()
 }
 
 // Admits reports whether a log message with these params is for a client that wants
@@ -48,12 +47,10 @@ func (l *Lease) Admits(level string, params []byte) bool {
 		return true
 	}
 	if level == "" {
-		l.in.mu.Lock()
-		level = l.level
-		l.in.mu.Unlock()
+		level = l.in.leases.levelOf(l)
 	}
 	if level == "" {
-		if c := l.in.live.Load(); c == nil || c.told.Load() == nil {
+		if c := l.in.live(); c == nil || c.level.told.Load() == nil {
 			return true
 		}
 		level = defaultLevel
@@ -62,79 +59,43 @@ func (l *Lease) Admits(level string, params []byte) bool {
 	return !KnownLevel(own) || !KnownLevel(level) || mcp.LoggingLevel(own).ShouldSendTo(mcp.LoggingLevel(level))
 }
 
-// level returns the level to tell a server, "" to leave it as it is. changed says
-// that it was told one before.
-func (in *instance) level(changed bool) string {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	var wanted []string
-	for _, l := range in.leases {
-		if l.level != "" {
-			changed = true
-			wanted = append(wanted, l.level)
-		} else if !l.mute {
-			wanted = append(wanted, defaultLevel)
-		}
-	}
-	switch {
-	case !changed:
-		return ""
-	case len(wanted) == 0:
-		return defaultLevel
-	}
-	return MostVerbose(wanted...)
+// toldLevel is the log level that a server was told over one connection.
+type toldLevel struct {
+	told atomic.Pointer[string] // the last one; nil: none
+
+	mu      sync.Mutex // held while one is told
+	telling bool       // over HTTP: it has not answered that
 }
 
-// tellLevel tells the live connection the level.
-func (in *instance) tellLevel() {
-	if c := in.live.Load(); c != nil {
-		in.tellLevelTo(c)
+// levelChanged tells the live connection the level that the sessions want now.
+func (in *instance) levelChanged() {
+	if c := in.live(); c != nil {
+		in.tellLevel(c)
 	}
 }
 
-// tellLevelTo tells a server the log level, if it is not the one it was told last.
+// tellLevel tells a server the log level, if it is not the one it was told last.
 // Over HTTP a later request may arrive earlier: there the next one waits for the
 // answer.
-func (in *instance) tellLevelTo(c *conn) {
-	if offer := in.offer.Load(); c.stateless() || offer == nil || !offer.Has("logging") {
+func (in *instance) tellLevel(c *conn) {
+	if offer := in.offered.latest.Load(); c.stateless() || offer == nil || !offer.Has("logging") {
 		return
 	}
-	in.levelling.Lock()
-	defer in.levelling.Unlock()
-	told := c.told.Load()
-	level := in.level(told != nil)
-	if level == "" || told != nil && *told == level || c.telling {
+	c.level.mu.Lock()
+	defer c.level.mu.Unlock()
+	told := c.level.told.Load()
+	level := in.leases.level(told != nil)
+	if level == "" || told != nil && *told == level || c.level.telling {
 		return
 	}
-	c.told.Store(&level)
-	c.telling = c.http
+	c.level.told.Store(&level)
+	c.level.telling = c.http
 	in.tell(c, nil, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'), func() {
-		if !c.http {
-			return
+		if c.http {
+			c.level.mu.Lock()
+			c.level.telling = false
+			c.level.mu.Unlock()
+			in.tellLevel(c)
 		}
-		in.levelling.Lock()
-		c.telling = false
-		in.levelling.Unlock()
-		in.tellLevelTo(c)
 	})
-}
-
-// tell sends a request of a lease, nil for none, whose answer changes nothing here,
-// before it returns: what the session sends next must come after it. answered is
-// called when the answer has come or is waited for no longer.
-func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
-	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a answer) {
-		cancel()
-		if a.err == nil && a.msg.Error != nil {
-			a.err = readError(a.msg.Error)
-		}
-		if a.err != nil {
-			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", a.err)
-		}
-		answered()
-	})
-	if err != nil {
-		cancel() // the connection has ended
-	}
 }

@@ -68,7 +68,7 @@ func TestSent(t *testing.T) {
 		{"no connection", func(s *sending) {
 			s.tool("echo", "{}")
 			s.away.Store(true)
-			s.lease.in.up.client.CloseIdleConnections()
+			s.lease.in.up.transport.CloseIdleConnections()
 		}, true, false},
 	}
 	for _, tt := range tests {
@@ -76,8 +76,8 @@ func TestSent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u, _ := bubbled(t, mcptest.New(mcptest.Options{Name: "web"}).Handler(), time.Minute)
 				s := &sending{ctx: t.Context()}
-				connect := u.client.DialContext
-				u.client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				connect := u.transport.DialContext
+				u.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 					if s.away.Load() {
 						return nil, errors.New("connection refused")
 					}
@@ -85,7 +85,7 @@ func TestSent(t *testing.T) {
 				}
 				s.lease = u.Attach(Client{}, Listener{})
 				defer s.lease.Close()
-				s.lease.Settled(t.Context())
+				s.lease.AwaitOffer(t.Context())
 				time.Sleep(time.Minute) // its connections are idle
 				tt.prepare(s)
 				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
@@ -95,31 +95,6 @@ func TestSent(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// What a link says of a request that is lost tells whether it may have been run.
-func TestLost(t *testing.T) {
-	tests := []struct {
-		err    error
-		unsent bool
-	}{
-		{errSessionLost, true},
-		{&unsentError{errors.New("connection refused")}, true},
-		{errors.New("stream ended before its answer"), false},
-		{&statusError{status: 500}, false},
-		{&authRequired{}, false},
-	}
-	for _, tt := range tests {
-		c, w := wired()
-		outcome := make(chan answer, 1)
-		if err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, func() {}, func(a answer) { outcome <- a }); err != nil {
-			t.Fatal(err)
-		}
-		w.in.lost(1, tt.err)
-		if a := <-outcome; !errors.Is(a.err, tt.err) || a.unsent != tt.unsent {
-			t.Errorf("%v: got %v, unsent %v, want %v", tt.err, a.err, a.unsent, tt.unsent)
-		}
 	}
 }
 

@@ -38,7 +38,7 @@ type outbound struct {
 // the change from the goroutine that reads to one that waits, once each way.
 func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) {
 	s := &outbound{lease: l, ctx: ctx, turn: turn, req: req, done: done}
-	if c := l.in.live.Load(); c != nil && turn.ask(req) == nil && s.admittedNow() {
+	if c := l.in.live(); c != nil && turn.ask(req) == nil && s.admittedNow() {
 		s.send(c)
 		return
 	}
@@ -85,7 +85,7 @@ func (s *outbound) send(c *conn) {
 		go s.failed(c, a)
 	})
 	if err != nil { // it keeps its turn: it may be sent over the next connection
-		go func() { s.failed(c, answer{err: c.unsent(s.ctx, err), unsent: true}) }()
+		go func() { s.failed(c, answer{err: c.refused(s.ctx, err), unsent: true}) }()
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *outbound) await() (c *conn, by time.Time, err error) {
 	in := s.lease.in
 	for came := time.Now(); ; {
 		turned := s.turn.ask(s.req)
-		c, state, changed := in.now()
+		c, state, changed := in.status.now()
 		by = time.Time{}
 		bound := in.up.spec.StartTimeout
 		if c != nil {
@@ -171,7 +171,7 @@ func (s *outbound) await() (c *conn, by time.Time, err error) {
 			return c, by, nil
 		}
 		if c == nil && state.away != nil {
-			return nil, by, in.unavailable(state.away, state.stderr)
+			return nil, by, in.up.unavailable(state.away, state.stderr)
 		}
 		waiting, cancel := s.ctx, context.CancelFunc(func() {})
 		if bound > 0 {
@@ -185,7 +185,7 @@ func (s *outbound) await() (c *conn, by time.Time, err error) {
 			if err == nil && c != nil {
 				err = unsent(s.req)
 			} else if err == nil {
-				err = in.unavailable(fmt.Errorf("%w after %v", errStarting, bound), state.stderr)
+				err = in.up.unavailable(fmt.Errorf("%w after %v", errStarting, bound), state.stderr)
 			}
 		}
 		cancel()
@@ -230,18 +230,18 @@ func (s *outbound) admit(by time.Time) error {
 func (in *instance) over(ctx context.Context, c *conn) {
 	select {
 	case <-c.done:
-		in.lost(c)
+		in.status.disconnected(c)
 	case <-ctx.Done():
 	}
 }
 
 // broke words the end of a connection under a request.
 func (in *instance) broke(c *conn, err error) error {
-	var lines []string
+	var stderr []string
 	select {
 	case <-c.done:
-		lines = in.up.lines(c)
+		stderr = c.stderr()
 	default: // one request failed, over HTTP: the connection lives
 	}
-	return in.unavailable(err, lines)
+	return in.up.unavailable(err, stderr)
 }

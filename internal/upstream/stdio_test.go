@@ -427,10 +427,10 @@ func TestOutletTakesWhatIsBuffered(t *testing.T) {
 func TestSentToAProcess(t *testing.T) {
 	spec := Spec{Name: "frail", Command: Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, StartTimeout: processPatience}
 	var heard diary
-	u := New(spec, Options{Stirred: heard.write})
+	u := New(spec, Options{Invalidated: heard.write})
 	defer u.Close()
 	l := u.Attach(Client{}, Listener{})
-	l.Settled(t.Context())
+	l.AwaitOffer(t.Context())
 	heard.turn()
 
 	change := &Request{Method: "tools/call", Params: []byte(`{"name":"change","arguments":{}}`)}

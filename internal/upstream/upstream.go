@@ -54,18 +54,18 @@ type Options struct {
 	// StopFast is closed when the ends of processes, under way or to come, must take no
 	// longer than it needs to ask each once.
 	StopFast <-chan struct{}
-	// Stirred hears that what the server answers may have changed by something
+	// Invalidated hears that what the server answers may have changed by something
 	// else than a request sent through here: before anything that comes later on
 	// the same connection is acted on, and before a session can see it. The cause
 	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
 	// "list_changed" or "resources/updated". It is called from any goroutine and
 	// must not block.
-	Stirred func(cause string)
-	// Settle is for how long after a request was given up, or its session has
+	Invalidated func(cause string)
+	// WriteSettle is for how long after a request was given up, or its session has
 	// ended, the server may still speak about it; nil and 0: a minute.
-	Settle func() time.Duration
+	WriteSettle func() time.Duration
 	// Asked hears that an instance's server asks its client something, before it
-	// is done; for which call, the server does not say. As Stirred.
+	// is done; for which call, the server does not say. As Invalidated.
 	Asked func(instance uint64, method string)
 }
 
@@ -92,19 +92,14 @@ func (u *Upstream) Stats() Stats {
 
 // Upstream is one configured server.
 type Upstream struct {
-	spec     Spec
-	mask     *secret.Masker // of all that is said of it
-	log      *slog.Logger   // masked
-	guard    *Guard
-	stopFast <-chan struct{}                      // Options.StopFast
-	stirred  func(cause string)                   // never nil
-	asked    func(instance uint64, method string) // never nil
-	settle   func() time.Duration                 // never nil
-	counts   counts
-	client   *http.Transport // for a server over HTTP
-	sse      atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
-	known    known
-	after    <-chan struct{} // Options.After
+	spec      Spec
+	o         Options        // Invalidated and Asked are never nil
+	log       *slog.Logger   // Options.Log, masked
+	mask      *secret.Masker // of all that is said of it
+	counts    counts
+	transport *http.Transport // for a server over HTTP
+	sse       atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
+	known     known
 
 	mu        sync.Mutex
 	closed    bool
@@ -118,27 +113,19 @@ func New(spec Spec, o Options) *Upstream {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Stirred == nil {
-		o.Stirred = func(string) {}
+	if o.Invalidated == nil {
+		o.Invalidated = func(string) {}
 	}
 	if o.Asked == nil {
 		o.Asked = func(uint64, string) {}
 	}
 	mask := spec.masker()
 	u := &Upstream{
-		spec: spec, mask: mask, log: slog.New(mask.Handler(o.Log.Handler())), guard: o.Guard, stopFast: o.StopFast, known: known{store: o.Store}, after: o.After, stirred: o.Stirred, asked: o.Asked,
-		settle: func() time.Duration {
-			if o.Settle != nil {
-				if d := o.Settle(); d > 0 {
-					return d
-				}
-			}
-			return writeSettle
-		},
-		instances: make(map[*instance]struct{}),
+		spec: spec, o: o, log: slog.New(mask.Handler(o.Log.Handler())), mask: mask,
+		known: known{store: o.Store}, instances: make(map[*instance]struct{}),
 	}
 	if spec.URL != "" {
-		u.client = newTransport()
+		u.transport = newTransport()
 		u.sse.Store(spec.SSE)
 	}
 	switch kept, err := o.Store.load(); {
@@ -192,21 +179,17 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		}
 	}
 	l := &Lease{
-		in: in, listener: listener, uris: make(map[string]bool),
+		in: in, listener: listener, wishes: wishes{uris: make(map[string]bool)},
 		mixed: u.spec.Shared || listener.Pooled, mute: revision.Stateless(client.Version),
 	}
-	in.mu.Lock()
-	in.leased++
-	l.number = in.leased
-	in.leases = append(in.leases[:len(in.leases):len(in.leases)], l)
-	in.mu.Unlock()
-	in.tellLevel() // what another wants may leave out what this session may see
+	in.leases.add(l)
+	in.levelChanged() // what another wants may leave out what this session may see
 	return l
 }
 
 // start runs a new instance. u.mu is held.
 func (u *Upstream) start() *instance {
-	in := newInstance(u, u.after)
+	in := newInstance(u, u.o.After)
 	if u.closed {
 		in.cancel()
 	}
@@ -217,9 +200,7 @@ func (u *Upstream) start() *instance {
 // release ends an instance that no session holds any more.
 func (u *Upstream) release(in *instance) {
 	u.mu.Lock()
-	in.mu.Lock()
-	idle := len(in.leases) == 0 && in != u.shared
-	in.mu.Unlock()
+	idle := len(in.leases.list()) == 0 && in != u.shared
 	u.mu.Unlock()
 	if !idle {
 		return
@@ -240,8 +221,8 @@ func (u *Upstream) Close() {
 	}
 	u.mu.Unlock()
 	wg.Wait()
-	if u.client != nil {
-		u.client.CloseIdleConnections()
+	if u.transport != nil {
+		u.transport.CloseIdleConnections()
 	}
 }
 
@@ -252,26 +233,42 @@ func (u *Upstream) remember(client Client, offer *Offer) {
 	}
 }
 
-// dial starts the link of c and returns what reads the server's stderr.
-func (u *Upstream) dial(c *conn) (stderr func() []string, err error) {
+// writeSettle is Options.WriteSettle.
+func (u *Upstream) writeSettle() time.Duration {
+	if u.o.WriteSettle != nil {
+		if d := u.o.WriteSettle(); d > 0 {
+			return d
+		}
+	}
+	return writeSettle
+}
+
+// noteRepair counts a message that was repaired.
+func (u *Upstream) noteRepair() {
+	if u.counts.repaired.Add(1) == 1 {
+		u.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", u.spec.Name)
+	}
+}
+
+// dial starts the link of c.
+func (u *Upstream) dial(c *conn) error {
 	if u.spec.Unusable != nil {
-		return nil, u.spec.Unusable
+		return u.spec.Unusable
 	}
 	if u.spec.URL != "" {
 		c.http = true
 		c.open(u.dialHTTP(c.sink()))
-		return func() []string { return nil }, nil
+		return nil
 	}
-	p, err := startProcess(u.spec.Command, u.guard, u.stopFast, c.sink())
-	if err != nil {
-		return nil, err
+	p, err := startProcess(u.spec.Command, u.o.Guard, u.o.StopFast, c.sink())
+	if err == nil {
+		c.open(p)
 	}
-	c.open(p)
-	return func() []string { return p.stderr(u.mask) }, nil
+	return err
 }
 
 func (u *Upstream) dialHTTP(in sink) link {
-	opts := httpOptions{url: u.spec.URL, header: u.spec.Header, mask: u.mask, transport: u.client, maxMessage: u.spec.MaxMessage}
+	opts := httpOptions{url: u.spec.URL, header: u.spec.Header, mask: u.mask, transport: u.transport, maxMessage: u.spec.MaxMessage}
 	if u.sse.Load() {
 		return dialSSE(opts, in)
 	}
@@ -287,17 +284,20 @@ func (u *Upstream) otherTransport(err error) bool {
 	return true
 }
 
-// lines returns the last stderr lines behind a connection that has ended.
-func (u *Upstream) lines(c *conn) []string {
-	if p, ok := c.link.(*process); ok {
-		return p.stderr(u.mask)
-	}
-	return nil
-}
-
 // permanent reports whether trying again can change nothing: what is missing
 // must come from a person.
 func (u *Upstream) permanent(err error) bool {
 	_, auth := errors.AsType[*authRequired](err)
 	return auth || u.spec.Unusable != nil
+}
+
+// logAttrs is what the log has of an error with which a life ended. Where a command
+// was looked for is for the log alone: it tells a model nothing but how the machine
+// is laid out.
+func (u *Upstream) logAttrs(err error) []any {
+	attrs := []any{"upstream", u.spec.Name, "err", err}
+	if missing, ok := errors.AsType[*notFound](err); ok {
+		attrs = append(attrs, "path", missing.path)
+	}
+	return attrs
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -58,7 +57,7 @@ func (k *journalLink) send(_ context.Context, out outgoing) error {
 	k.mu.Lock()
 	k.came = append(k.came, arrival{number, time.Now()})
 	k.mu.Unlock()
-	answer, err := jsonrpc.Parse(fmt.Appendf(nil, goodAnswer, out.id))
+	answer, err := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, out.id))
 	if err != nil {
 		return err
 	}
@@ -87,15 +86,15 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 	for range lives {
 		time.Sleep(time.Duration(r.Int64N(int64(40 * time.Second))))
 		k := &journalLink{journal: j, dead: make(chan struct{})}
-		c := newConn("journal", slog.New(slog.DiscardHandler), nil, nil, func(string) {})
+		c := newConn(in)
 		k.in = c.sink()
 		c.open(k)
-		in.adopted(c)
+		in.status.connected(c)
 		time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 		k.close()
-		in.lost(c)
+		in.status.disconnected(c)
 	}
-	in.set(state{away: errGone})
+	in.status.set(state{away: errGone})
 }
 
 // placed is a request of the session.
@@ -132,14 +131,15 @@ func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *p
 // Whatever a server's connection and the limits of hosts do, and whichever caller gives up:
 // requests go out in the order of their turns, but that reads pass reads for other
 // hosts that wait for those.
-func TestLane(t *testing.T) {
+func TestOrderOfSending(t *testing.T) {
 	limits := map[string]limit.Rule{"paced": {Rate: 0.2, Burst: 1}, "single": {Concurrency: 1}, "free": {}}
 	names := []string{"paced", "single", "free"}
 	sent, passed := 0, 0
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
-			in := &instance{up: &Upstream{spec: Spec{Name: "journal", StartTimeout: 30 * time.Second}}, changed: make(chan struct{})}
+			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
+			in := &instance{up: up, status: status{changed: make(chan struct{})}}
 			j := &journal{lease: &Lease{in: in}}
 			hosts := limit.New(limits)
 			lives := rand.New(rand.NewPCG(seed, 9))
@@ -185,8 +185,8 @@ func TestLane(t *testing.T) {
 					}
 				}
 			}
-			if len(j.lease.lane.line) > 0 {
-				t.Errorf("seed %d: %d places are left in line", seed, len(j.lease.lane.line))
+			if len(j.lease.queue.places) > 0 {
+				t.Errorf("seed %d: %d places are left in line", seed, len(j.lease.queue.places))
 			}
 			for name := range limits {
 				slot, free := hosts.TryEnter(name)
@@ -206,11 +206,11 @@ func TestLane(t *testing.T) {
 
 // What is known of one request may let another go, and what is yielded is for other
 // hosts alone.
-func TestLaneTurns(t *testing.T) {
-	var l lane
+func TestTurns(t *testing.T) {
+	var q queue
 	read := func(host string) *Request { return &Request{Reads: true, Host: host} }
 	write := &Request{Host: "a"}
-	first, second, third, fourth := l.take(), l.take(), l.take(), l.take()
+	first, second, third, fourth := q.take(), q.take(), q.take(), q.take()
 	may := func(turned <-chan struct{}) bool {
 		select {
 		case <-turned:
@@ -254,11 +254,11 @@ func TestLaneTurns(t *testing.T) {
 
 // A read that another answers keeps its place until that has been sent, and sends
 // itself if it is not answered after all: in its own place if it still has that.
-func TestLaneFollow(t *testing.T) {
+func TestFollow(t *testing.T) {
 	now := func(turned <-chan struct{}) bool { return turned == nil }
-	var l lane
+	var q queue
 	read := &Request{Reads: true, Host: "a"}
-	first, second, third := l.take(), l.take(), l.take()
+	first, second, third := q.take(), q.take(), q.take()
 	first.Follow("a")
 	if now(second.ask(read)) || !now(third.ask(&Request{Reads: true, Host: "b"})) {
 		t.Error("reads of another host, and only those, are to be sent meanwhile")
@@ -272,7 +272,7 @@ func TestLaneFollow(t *testing.T) {
 	again.leave(true)
 	second.Follow("a")
 	second.Leave()
-	behind := l.take()
+	behind := q.take()
 	if again = second.Again(); again == second || !now(behind.ask(read)) || now(again.ask(read)) {
 		t.Error("what has left its place is not the last in line")
 	}

@@ -2,8 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,13 +46,13 @@ func (d *diary) want(t *testing.T, lines ...string) {
 }
 
 // A handshake is known before anybody can see what it brought, or send anything.
-func TestHandshakeStirs(t *testing.T) {
+func TestHandshakeInvalidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lease atomic.Pointer[Lease]
 		attached := make(chan struct{})
 		var heard diary
 		server := mcptest.New(mcptest.Options{Name: "web"})
-		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{After: attached, Stirred: func(cause string) {
+		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{After: attached, Invalidated: func(cause string) {
 			l := lease.Load()
 			if l.Live() || l.Offer() != nil {
 				cause += ", too late"
@@ -65,7 +63,7 @@ func TestHandshakeStirs(t *testing.T) {
 		defer l.Close()
 		lease.Store(l)
 		close(attached)
-		l.Settled(t.Context())
+		l.AwaitOffer(t.Context())
 		synctest.Wait()
 		heard.want(t, "handshake")
 	})
@@ -73,13 +71,13 @@ func TestHandshakeStirs(t *testing.T) {
 
 // What a server says of changes is known before its sessions hear of it, whether
 // they asked for it or not, and whether anything is different or not.
-func TestNotificationsStir(t *testing.T) {
+func TestNotificationsInvalidate(t *testing.T) {
 	for _, era := range []string{"handshake", "stateless"} {
 		t.Run(era, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var heard diary
 				server := mcptest.New(mcptest.Options{Name: "web", Era: era})
-				u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+				u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
 				version := ""
 				if era == "stateless" {
 					version = "2026-07-28"
@@ -89,7 +87,7 @@ func TestNotificationsStir(t *testing.T) {
 					Changed: func(list List) { heard.write("changed " + list.Method()) },
 				})
 				defer l.Close()
-				l.Settled(t.Context())
+				l.AwaitOffer(t.Context())
 				l.Watch("web://a")
 				time.Sleep(time.Minute)
 				heard.turn()
@@ -114,14 +112,14 @@ func TestNotificationsStir(t *testing.T) {
 
 // A server that was started anew knows nothing of the session: that is known
 // before the call that found out goes on.
-func TestLostSessionStirs(t *testing.T) {
+func TestLostSessionInvalidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard diary
 		server := mcptest.New(mcptest.Options{Name: "web"})
-		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
 		l := u.Attach(Client{}, Listener{})
 		defer l.Close()
-		l.Settled(t.Context())
+		l.AwaitOffer(t.Context())
 		time.Sleep(time.Minute)
 		heard.want(t, "handshake")
 		server.Forget()
@@ -134,7 +132,7 @@ func TestLostSessionStirs(t *testing.T) {
 
 // The same before an answer that was on its way, not only at the end that waits
 // for it.
-func TestLostSessionStirsBeforeTheEnd(t *testing.T) {
+func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard diary
 		hold := make(chan struct{})
@@ -144,10 +142,10 @@ func TestLostSessionStirsBeforeTheEnd(t *testing.T) {
 			}
 			return nil
 		}})
-		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
 		l := u.Attach(Client{}, Listener{})
 		defer l.Close()
-		l.Settled(t.Context())
+		l.AwaitOffer(t.Context())
 		time.Sleep(time.Minute)
 		heard.turn()
 		answered := make(chan error)
@@ -170,51 +168,8 @@ func TestLostSessionStirsBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// A connection has ended before its calls hear of it.
-func TestEndStirsBeforeItsCallsHearOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var heard diary
-		c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, heard.write)
-		outcome := make(chan answer) // not taken yet
-		wireTo(c)
-		if err := c.start(t.Context(), nil, &Request{Method: "tools/call"}, func() {}, func(a answer) { outcome <- a }); err != nil {
-			t.Fatal(err)
-		}
-		go c.closed(errors.New("exited with status 3"))
-		synctest.Wait()
-		heard.want(t, "exit")
-		<-outcome
-	})
-}
-
-// The end is known before anything else can tell of it.
-func TestEndStirsFirst(t *testing.T) {
-	var c *conn
-	c = newConn("frail", slog.New(slog.DiscardHandler), nil, nil, func(cause string) {
-		select {
-		case <-c.done:
-			t.Errorf("%s: too late", cause)
-		default:
-		}
-		c.mu.Lock() // no lock is held
-		defer c.mu.Unlock()
-		if c.err != nil {
-			t.Errorf("%s: too late", cause)
-		}
-	})
-	c.closed(nil)
-}
-
-func TestGapStirs(t *testing.T) {
-	var heard diary
-	c := newConn("frail", slog.New(slog.DiscardHandler), nil, nil, heard.write)
-	c.unbound.notify = func(_ *pending, method string, _ []byte) { heard.write(method) }
-	c.gap()
-	heard.want(t, "gap", Tools.Changed(), Prompts.Changed(), Resources.Changed())
-}
-
 // A listen request that ends is a gap, from its end until the next one is heard.
-func TestEndedListenRequestStirs(t *testing.T) {
+func TestEndedListenRequestInvalidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard diary
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"}).Handler()
@@ -226,10 +181,10 @@ func TestEndedListenRequestStirs(t *testing.T) {
 				r = r.WithContext(ctx)
 			}
 			server.ServeHTTP(w, r)
-		}), Spec{StartTimeout: time.Minute}, Options{Stirred: heard.write})
+		}), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
 		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
-		l.Settled(t.Context())
+		l.AwaitOffer(t.Context())
 		time.Sleep(time.Minute)
 		heard.want(t, "handshake", "gap")
 		(*cut.Load())()

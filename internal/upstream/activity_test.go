@@ -109,7 +109,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 				if test.sse {
 					handler = p.SSE()
 				}
-				u, _ := bubbledWith(t, handler, Spec{Shared: true, SSE: test.sse, StartTimeout: time.Minute}, Options{Settle: func() time.Duration { return settle }})
+				u, _ := bubbledWith(t, handler, Spec{Shared: true, SSE: test.sse, StartTimeout: time.Minute}, Options{WriteSettle: func() time.Duration { return settle }})
 				a, b := visit(u, "a"), visit(u, "b")
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -158,8 +158,8 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 			synctest.Wait()
 			a.Close()
 			time.Sleep(writeSettle / 2)
-			if c := u.shared.live.Load(); len(c.accounts) > 3 {
-				t.Fatalf("%d accounts after %d sessions", len(c.accounts), i+1)
+			if c := u.shared.live(); len(c.activity.accounts) > 3 {
+				t.Fatalf("%d accounts after %d sessions", len(c.activity.accounts), i+1)
 			}
 		}
 	})
@@ -182,7 +182,7 @@ func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 			handler.ServeHTTP(w, r)
 		}), Spec{Shared: true, StartTimeout: time.Minute}, Options{})
 		a, b := visit(u, "a"), visit(u, "b")
-		a.Settled(t.Context())
+		a.AwaitOffer(t.Context())
 		for level := range strings.FieldsSeq("error debug warning notice error alert debug") {
 			a.SetLevel(level)
 			b.SetLevel("emergency")
@@ -216,7 +216,7 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 			}
 			u, _ := bubbledWith(t, handler, Spec{Shared: true, SSE: sse, StartTimeout: time.Minute}, Options{})
 			a := visit(u, "a")
-			a.Settled(t.Context())
+			a.AwaitOffer(t.Context())
 			release := p.Hold()
 			defer release()
 			ping := func(n int) {

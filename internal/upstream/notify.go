@@ -1,0 +1,82 @@
+package upstream
+
+import (
+	"context"
+	"strings"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+// Listener hears what a server sends beside answers. Its functions are called
+// from the connection's reader and must not block it. A nil function hears
+// nothing; a nil Ask refuses.
+type Listener struct {
+	Notify func(method string, params []byte)
+	// Ask says on the reader which client is meant by a question that came just
+	// now; what it returns puts the question, runs on a goroutine of its own, and
+	// may wait.
+	Ask func(method string) askFunc
+	// Changed says that a list of the offer is not what it was.
+	Changed func(l List)
+	// Pooled: the session's requests are of clients that know nothing of each
+	// other, so that what could be about a request given up is for none of them.
+	Pooled bool
+}
+
+// askFunc puts a question of a server to a client and waits for the answer.
+type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
+
+// notify passes on what the server says on no stream of a request that wants it: to
+// the sessions that it is for. p is the request on whose stream it came; nil: none.
+func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
+	if strings.HasSuffix(method, "/list_changed") {
+		for l := range Lists {
+			if l.Changed() == method {
+				in.offered.refresh(l)
+			}
+		}
+		return
+	}
+	if method == "notifications/resources/updated" {
+		for _, l := range in.leases.watching(text(jsonrpc.Get(params, "uri"))) {
+			l.notify(method, params)
+		}
+		return
+	}
+	if l := in.attribute(c, p); l != nil {
+		l.notify(method, params)
+	} else {
+		in.up.counts.dropped.Add(1)
+	}
+}
+
+// notify tells the lease's client, without the id of our listen request, which means
+// nothing to it.
+func (l *Lease) notify(method string, params []byte) {
+	if l.listener.Notify == nil {
+		return
+	}
+	if revision.Subscription(params) != nil {
+		params = revision.Translate(params, revision.Change{})
+	}
+	l.listener.Notify(method, params)
+}
+
+// asker returns what passes a question of the server to the one session that can
+// be meant. That is found out on the reader: what comes after the question, such
+// as the answer to the request that it is about, must not change it.
+func (in *instance) asker(c *conn, p *pending, method string) askFunc {
+	var ask askFunc
+	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil {
+		ask = l.listener.Ask(method)
+	}
+	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		in.up.o.Asked(in.id, method)
+		if ask == nil {
+			in.up.counts.refused.Add(1)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, and which of them is meant cannot be told"}
+		}
+		return ask(ctx, method, params)
+	}
+}

@@ -1,0 +1,193 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// pending is a request without its answer.
+type pending struct {
+	c       *conn
+	id      int64
+	req     *Request
+	lease   *Lease                  // nil: it is the proxy's own
+	account *account                // where it is counted; nil: nowhere
+	done    func(answer)            // called once if the request was sent, else never
+	timer   *time.Timer             // nil without a timeout
+	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
+
+	limited    bool   // the answer's HTTP status said so; guarded by requests.mu while it waits
+	retryAfter string // the header beside it
+
+	sending sync.Mutex  // held while the request is sent: its outcome is told after that
+	sent    bool        // it was; guarded by sending
+	unwatch func() bool // ends the watch over the request's context
+}
+
+// answer is the outcome of a request over one connection.
+type answer struct {
+	msg        jsonrpc.Message
+	err        error
+	unsent     bool // with err: the server has certainly not run it
+	limited    bool // see pending
+	retryAfter string
+}
+
+// start sends a request of a lease, nil for the proxy's own, and does not wait for
+// its answer. sent is called when it has been handed to the link, then done, once,
+// with its outcome: an answer on the connection's reader, the end of ctx or of its
+// time on a goroutine of its own. An error says that it was not sent: neither is
+// called.
+func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(), done func(answer)) error {
+	p := &pending{c: c, lease: lease, req: req, done: done}
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	if req.Timeout > 0 {
+		p.timer = time.AfterFunc(req.Timeout, p.expired)
+		if c.http {
+			ctx, p.drop = context.WithCancelCause(ctx)
+		}
+	}
+	p.account = c.activity.begun(lease)
+	err := errClosed
+	if c.requests.add(p) {
+		if err = context.Cause(ctx); err == nil { // else it has been given up already
+			err = c.link.send(ctx, c.frame(p.id, req))
+		}
+	}
+	if err != nil {
+		c.requests.take(p.id)
+		c.activity.answered(p.account)
+		p.release(err)
+		return err
+	}
+	p.sent = true
+	sent()
+	p.unwatch = context.AfterFunc(ctx, func() { p.giveUp(context.Cause(ctx)) })
+	return nil
+}
+
+// wasSent waits until the request has been sent, and reports whether it was.
+func (p *pending) wasSent() bool {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	return p.sent
+}
+
+// release frees what a request holds that waits no more.
+func (p *pending) release(why error) {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	if p.drop != nil {
+		p.drop(why)
+	}
+}
+
+// finish tells the outcome of a request that waits no more.
+func (p *pending) finish(a answer) {
+	if !p.wasSent() {
+		return // start says so
+	}
+	p.unwatch()
+	p.release(a.err)
+	a.limited, a.retryAfter = p.limited, p.retryAfter
+	p.done(a)
+}
+
+// giveUp ends a request that has no answer yet.
+func (p *pending) giveUp(why error) {
+	c := p.c
+	if !p.wasSent() || !c.requests.abandon(p, !c.http || !c.stateless()) {
+		return
+	}
+	c.activity.givenUp(p.account)
+	p.tellCancelled(why)
+	p.finish(answer{err: why})
+}
+
+// expired gives up a request whose timeout has passed, unless the server waits for
+// its client: a person may take as long as they like.
+func (p *pending) expired() {
+	switch {
+	case !p.wasSent():
+	case p.c.questions.mayConcern(p.id):
+		p.timer.Reset(p.req.Timeout)
+	default:
+		p.giveUp(ErrTimeout)
+	}
+}
+
+// tellCancelled tells the server that the answer to a request is not waited for any
+// more.
+func (p *pending) tellCancelled(why error) {
+	if p.req.Method == "initialize" || p.req.Method == "server/discover" {
+		return // the specification forbids it, and older servers choke on it
+	}
+	if p.c.http && p.c.stateless() {
+		return // its response stream is dropped, which says it
+	}
+	params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
+	if why != nil {
+		params = jsonrpc.AppendString(append(params, `,"reason":`...), why.Error())
+	}
+	p.c.notify("notifications/cancelled", append(params, '}'))
+}
+
+// call sends a request of the proxy's own and waits for its answer.
+func (c *conn) call(ctx context.Context, req *Request, sent func()) answer {
+	outcome := make(chan answer, 1)
+	if err := c.start(ctx, nil, req, sent, func(a answer) { outcome <- a }); err != nil {
+		return answer{err: c.refused(ctx, err), unsent: true}
+	}
+	return <-outcome
+}
+
+// ask is call for its result alone.
+func (c *conn) ask(ctx context.Context, req *Request) ([]byte, error) {
+	a := c.call(ctx, req, func() {})
+	if a.err == nil && a.msg.Error != nil {
+		a.err = readError(a.msg.Error)
+	}
+	if a.err != nil {
+		return nil, fmt.Errorf("%s: %w", req.Method, a.err)
+	}
+	return a.msg.Result, nil
+}
+
+// endNoticed is how long a connection whose link refused a message may take to
+// say that it has ended: longer than it waits for late answers, or for a
+// process to end by itself.
+const endNoticed = 2*lateAnswers + 2*stopGrace
+
+// refused words why a link did not take a request: with the connection's end it may
+// be sent over the next one.
+func (c *conn) refused(ctx context.Context, err error) error {
+	if errors.Is(err, errNotReading) {
+		return err // it lives, and will not end by that
+	}
+	notice := time.NewTimer(endNoticed)
+	defer notice.Stop()
+	select {
+	case <-c.done:
+		return errClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-notice.C:
+		return err
+	}
+}
+
+// notify sends a notification; a server that is gone does not hear it.
+func (c *conn) notify(method string, params []byte) {
+	line := jsonrpc.AppendNotification(nil, method, params)
+	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {
+		c.in.up.log.Debug("notification not sent", "upstream", c.in.up.spec.Name, "method", method, "err", err)
+	}
+}

@@ -1,0 +1,142 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// mostQuestions bounds how many questions of one server may be open at once, those
+// included whose answer is on its way: over HTTP each answer is a POST, and a server
+// may ask faster than it takes them.
+const mostQuestions = 64
+
+// questions are the requests of a server over one connection that have no answer yet.
+type questions struct {
+	c       *conn
+	replies replies // of the proxy's own
+
+	mu     sync.Mutex
+	closed bool
+	open   map[string]question // raw id of the server's → the question
+	sent   int                 // answers that the server has not taken so far
+}
+
+type question struct {
+	cancel context.CancelFunc
+	after  int64 // the last request sent before it came: later ones have nothing to do with it
+}
+
+// take answers a request of the server on a goroutine of its own. p is the request
+// on whose stream it came, nil if there is none.
+func (q *questions) take(m jsonrpc.Message, p *pending) {
+	if m.Method == "ping" {
+		q.replies.send(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+		return
+	}
+	var ask askFunc
+	if p != nil && p.req.Ask != nil {
+		ask = p.req.Ask
+	} else {
+		ask = q.c.in.asker(q.c, p, m.Method)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	switch known, full := q.add(string(m.ID), cancel); {
+	case known: // a refusal would answer the first
+		cancel()
+		q.c.in.up.counts.unanswered.Add(1)
+		return
+	case full:
+		cancel()
+		err := &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many open requests to the client"}
+		q.replies.send(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
+		return
+	}
+	q.c.spawn(func() {
+		defer cancel()
+		result, err := ask(ctx, m.Method, m.Params)
+		q.remove(string(m.ID))
+		switch {
+		case ctx.Err() != nil: // a withdrawn question wants no answer
+			q.taken()
+		case err != nil:
+			q.answer(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
+		default:
+			q.answer(jsonrpc.AppendResult(nil, m.ID, result))
+		}
+	})
+}
+
+// add notes a question, unless there is one of that id or there are too many.
+func (q *questions) add(id string, cancel context.CancelFunc) (known, full bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, known = q.open[id]
+	full = len(q.open)+q.sent >= mostQuestions || q.closed
+	if known || full {
+		return known, full
+	}
+	if q.open == nil {
+		q.open = make(map[string]question)
+	}
+	q.open[id] = question{cancel, q.c.requests.last.Load()}
+	return false, false
+}
+
+// remove notes that a question has its answer, which is to be sent.
+func (q *questions) remove(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.open, id)
+	q.sent++
+}
+
+// answer sends a client's answer.
+func (q *questions) answer(line []byte) {
+	if err := q.c.link.send(context.Background(), outgoing{line: line, taken: q.taken}); err != nil {
+		q.taken()
+		q.c.in.up.log.Debug("answer not sent", "upstream", q.c.in.up.spec.Name, "err", err)
+	}
+}
+
+// taken notes that the server has taken an answer, or will not.
+func (q *questions) taken() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sent--
+}
+
+// withdraw ends a question; false if there is none of that id.
+func (q *questions) withdraw(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	open, ok := q.open[id]
+	if ok {
+		open.cancel()
+	}
+	return ok
+}
+
+// mayConcern reports whether the server waits for a client that it may ask because
+// of a request.
+func (q *questions) mayConcern(request int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, open := range q.open {
+		if request <= open.after {
+			return true
+		}
+	}
+	return false
+}
+
+// close ends all questions, after which there are no others.
+func (q *questions) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, open := range q.open {
+		open.cancel()
+	}
+}

@@ -1,0 +1,216 @@
+package upstream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Subscribe asks for updates of a resource, now and after a restart.
+func (l *Lease) Subscribe(uri string) {
+	fresh := l.in.leases.watch(l, uri)
+	if c := l.in.live(); c != nil && fresh && c.stateless() {
+		l.in.listen(c)
+	}
+}
+
+// Unsubscribe ends what Subscribe asked for and reports whether the server
+// need not send updates any more.
+func (l *Lease) Unsubscribe(uri string) (last bool) {
+	last = l.in.leases.unwatch(l, uri)
+	if c := l.in.live(); c != nil && last && c.stateless() {
+		l.in.listen(c)
+	}
+	return last
+}
+
+// Watch is Subscribe for a session that has no request of its own to make: the
+// server is asked as its revision has it.
+func (l *Lease) Watch(uri string) {
+	l.Subscribe(uri)
+	if c := l.in.live(); c != nil && !c.stateless() {
+		l.in.tell(c, l, "resources/subscribe", uriParams(uri), func() {})
+	}
+}
+
+// Unwatch ends what Watch asked for.
+func (l *Lease) Unwatch(uri string) {
+	last := l.Unsubscribe(uri)
+	if c := l.in.live(); c != nil && last && !c.stateless() {
+		l.in.tell(c, l, "resources/unsubscribe", uriParams(uri), func() {})
+	}
+}
+
+// Watches returns the URIs that the lease subscribed to.
+func (l *Lease) Watches() []string { return l.in.leases.watchedBy(l) }
+
+func uriParams(uri string) []byte {
+	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
+}
+
+// restore tells a server that was started anew what the old one knew and it was
+// not told before, and returns the resources that it watches now.
+func (in *instance) restore(c *conn, told []string) (now []string) {
+	now = in.leases.watchedBy(nil)
+	in.tellLevel(c)
+	if c.stateless() {
+		return now // its listen request carries the subscriptions
+	}
+	for _, uri := range now {
+		if !slices.Contains(told, uri) {
+			in.tell(c, nil, "resources/subscribe", uriParams(uri), func() {})
+		}
+	}
+	return now
+}
+
+// tell sends a request of a lease, nil for none, whose answer changes nothing here,
+// before it returns: what the session sends next must come after it. answered is
+// called when the answer has come or is waited for no longer.
+func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
+	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a answer) {
+		cancel()
+		if a.err == nil && a.msg.Error != nil {
+			a.err = readError(a.msg.Error)
+		}
+		if a.err != nil {
+			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", a.err)
+		}
+		answered()
+	})
+	if err != nil {
+		cancel() // the connection has ended
+	}
+}
+
+// listening is the request by which a stateless server is asked for what changes.
+type listening struct {
+	c    *conn
+	mu   sync.Mutex         // held while the request is replaced: of two changes the later must win
+	stop context.CancelFunc // ends the open one; nil: none
+}
+
+// listen opens what brings changes beside answers: for a stateless server a
+// subscriptions/listen request, again whenever what is subscribed changes; for
+// an older one over HTTP its GET stream.
+func (in *instance) listen(c *conn) {
+	if c.stateless() {
+		c.listening.replace()
+	} else if l, ok := c.link.(interface{ listen() }); ok {
+		l.listen()
+	}
+}
+
+// replace makes the listen request for what is wanted now. The new one is sent before
+// the old one ends, so that nothing is missed between them.
+func (n *listening) replace() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := n.stop
+	n.stop = nil
+	if params := n.c.in.wanted(); params != nil {
+		n.stop = n.open(params)
+	}
+	if old != nil {
+		old()
+	}
+}
+
+// wanted returns the params of a listen request, nil if there is nothing to listen
+// for: it would end at once, and be made again and again.
+func (in *instance) wanted() []byte {
+	params := []byte(`{"notifications":{`)
+	empty := len(params)
+	offer := in.offered.latest.Load()
+	for _, l := range []List{Tools, Prompts, Resources} {
+		if string(jsonrpc.Get(jsonrpc.Get(offer.Capabilities, l.Capability()), "listChanged")) == "true" {
+			params = append(params, `"`+l.Capability()+`ListChanged":true,`...)
+		}
+	}
+	if uris := in.leases.watchedBy(nil); len(uris) > 0 {
+		params = append(params, `"resourceSubscriptions":[`...)
+		for _, uri := range uris {
+			params = append(jsonrpc.AppendString(params, uri), ',')
+		}
+		params = append(params[:len(params)-1], "],"...)
+	}
+	if len(params) == empty {
+		return nil
+	}
+	return append(params[:len(params)-1], "}}"...)
+}
+
+// open makes the listen request, which goes on until stop is called or the connection
+// ends, and returns once it has been sent.
+func (n *listening) open(params []byte) (stop context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	sent := make(chan struct{})
+	once := sync.OnceFunc(func() { close(sent) })
+	in := n.c.in
+	req := &Request{
+		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(),
+		Notify: func(method string, params []byte) {
+			if method == "notifications/subscriptions/acknowledged" {
+				in.up.o.Invalidated("gap") // only from here on is nothing missed
+				return
+			}
+			in.notify(n.c, nil, method, params)
+		},
+	}
+	if !n.c.spawn(func() {
+		defer cancel()
+		defer once()
+		n.keep(ctx, req, once)
+	}) {
+		cancel()
+		return nil
+	}
+	<-sent
+	return cancel
+}
+
+// listenRefusals is how often in a row a server may refuse the listen request
+// before it is left in peace.
+const listenRefusals = 5
+
+// keep makes the listen request again whenever it ends, after a growing wait, until
+// ctx or the connection does, or the server will not have it. What happened between
+// two streams may have been missed.
+func (n *listening) keep(ctx context.Context, req *Request, sent func()) {
+	up := n.c.in.up
+	pause := backoff.NewExponentialBackOff()
+	for refused := 0; refused < listenRefusals; {
+		began := time.Now()
+		a := n.c.call(ctx, req, sent)
+		sent()
+		if ctx.Err() != nil || a.msg.Error != nil && readError(a.msg.Error).Code == jsonrpc.CodeMethodNotFound {
+			return
+		}
+		up.log.Debug("listen request ended", "upstream", up.spec.Name, "err", a.err)
+		if a.msg.Error != nil {
+			refused++
+		} else {
+			refused = 0
+			up.o.Invalidated("gap")
+		}
+		if time.Since(began) >= steady {
+			pause.Reset()
+		}
+		select {
+		case <-time.After(pause.NextBackOff()):
+		case <-n.c.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+		if refused == 0 {
+			n.c.gap()
+		}
+	}
+}
