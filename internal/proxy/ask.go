@@ -39,9 +39,9 @@ func (s *session) question(l *leased) func(context.Context, string, []byte) ([]b
 			return nil, cannotBeAsked("a prefetch")
 		case s.client.facts().handshake():
 			return first(s.ask(ctx, s.streamOf(l), nil, "", q))
-		case w != nil && (s.pooled || w.isPlan()): // whichever of a plan's calls it is about
+		case w != nil && (s.identity.pooled || w.isPlan()): // whichever of a plan's calls it is about
 			return first(s.ask(ctx, nil, w, l.Name()+".", q))
-		case s.pooled: // of several clients, none may see another's question
+		case s.identity.pooled: // of several clients, none may see another's question
 			return nil, cannotBeAsked(method)
 		default:
 			return s.suspended.askStray(ctx, s.ctx.Done(), l, q)

@@ -73,7 +73,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 // named finds what a tool or prompt of that name stands for; nil: nothing that the
 // session may use.
 func (s *session) named(p *policy, l upstream.List, name string) (target, *leased) {
-	t, ok := s.view.resolve(p, l, name)
+	t, ok := s.identity.view.resolve(p, l, name)
 	if !ok {
 		t, ok = s.offered(l, name)
 	}

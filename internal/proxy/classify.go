@@ -83,7 +83,7 @@ func (j *upstreamCall) delivered() *dedup.Delivered {
 	if j.step {
 		return nil
 	}
-	return j.s.delivered
+	return j.s.identity.delivered
 }
 
 // namesOf yields the names of an object's members.
@@ -100,7 +100,7 @@ func namesOf(object []byte) iter.Seq[string] {
 // key says which call it is; false if its answers are nobody's, or its arguments
 // not such that an equal call can be told.
 func (j *upstreamCall) key(l *leased, raw []byte) (call.Key, bool) {
-	scope := j.s.scope
+	scope := j.s.identity.scope
 	if l.member.SharedIdentity && l.Shared() {
 		scope = everyone
 		if l.Stateless() { // such a server is told with each call what its client can do

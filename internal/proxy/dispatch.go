@@ -86,7 +86,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to outlet) (serv
 	}
 	s.work.Add(1) // the request may end while begin still begins it
 	defer s.work.Done()
-	if s.unblocked && x.begin() {
+	if s.identity.unblocked && x.begin() {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
@@ -113,7 +113,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		x.hop = s.client.facts().hop()
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if err := s.requests.add(x, s.pooled); err != nil {
+	if err := s.requests.add(x, s.identity.pooled); err != nil {
 		x.cancel(nil)
 		return err
 	}
@@ -265,7 +265,7 @@ func (x *request) fail(err *jsonrpc.Error) {
 // lost notes that the client did not get its answer.
 func (x *request) lost() {
 	if x.storable() {
-		x.s.delivered.Lost(x.query.Key)
+		x.s.identity.delivered.Lost(x.query.Key)
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *session) adoptPolicy() {
 
 // seen are the upstreams of the current policy that the session sees.
 func (s *session) seen() []*member {
-	return slices.DeleteFunc(slices.Clone(s.srv.policy.Load().members), func(m *member) bool { return !s.view.sees(m.Spec.Name) })
+	return slices.DeleteFunc(slices.Clone(s.srv.policy.Load().members), func(m *member) bool { return !s.identity.view.sees(m.Spec.Name) })
 }
 
 // attach leases one upstream.
@@ -131,7 +131,7 @@ func (s *session) attach(m *member) *leased {
 			return s.question(l)
 		},
 		Changed: s.listChanged,
-		Pooled:  s.pooled,
+		Pooled:  s.identity.pooled,
 	})
 	return l
 }

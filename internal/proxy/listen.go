@@ -31,7 +31,7 @@ func (x *request) listen() {
 	x.s.subscriptions.watch(l, x.s.holders)
 	select {
 	case <-x.ctx.Done():
-	case <-x.s.draining:
+	case <-x.s.life.draining:
 	}
 	x.s.subscriptions.remove(l)
 	x.s.subscriptions.unwatch(l)

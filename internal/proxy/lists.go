@@ -124,7 +124,7 @@ func (s *session) joined(l upstream.List) []byte {
 	default:
 		last = ownItems(l)
 	}
-	items, left := joinItems(offersOf(s.leases.current()), l, func(t target) string { return s.view.show(p, l, t) })
+	items, left := joinItems(offersOf(s.leases.current()), l, func(t target) string { return s.identity.view.show(p, l, t) })
 	for _, t := range left {
 		s.srv.log.Debug("left out of the list: another upstream has the same name, or it had no room for another", "upstream", t.upstream, "list", l.Method(), "name", t.name)
 	}

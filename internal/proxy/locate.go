@@ -229,7 +229,7 @@ func fitsTemplate(template, uri string) bool {
 func (x *request) referenced() []*leased {
 	ref := jsonrpc.Get(x.msg.Params, "ref")
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
-		t, known := x.s.view.resolve(x.s.srv.policy.Load(), upstream.Prompts, name)
+		t, known := x.s.identity.view.resolve(x.s.srv.policy.Load(), upstream.Prompts, name)
 		if !known {
 			t, known = x.s.offered(upstream.Prompts, name)
 		}

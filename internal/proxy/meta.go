@@ -25,7 +25,7 @@ func (x *request) stored(o dedup.Outcome) (upstream.Answer, source) {
 	}
 	how, body := string(o.How), o.Body
 	if o.Same && x.mayRefer() {
-		x.s.delivered.Referenced(x.query.Key)
+		x.s.identity.delivered.Referenced(x.query.Key)
 		how, body = "reference", reference(o.Age)
 		from.spared = max(0, len(o.Body)-len(body))
 	}
@@ -61,7 +61,7 @@ func milliseconds(d time.Duration) []byte {
 // holds: the operator wants it, one id stands for one conversation, and no
 // schema is promised.
 func (x *request) mayRefer() bool {
-	if x.s.srv.policy.Load().Repeat != "reference" || x.s.id == "" || x.step {
+	if x.s.srv.policy.Load().Repeat != "reference" || x.s.identity.id == "" || x.step {
 		return false
 	}
 	offer := x.lease.Offer()

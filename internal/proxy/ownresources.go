@@ -43,7 +43,7 @@ func ownResources() []ownResource {
 }
 
 // offersOwn reports whether the session sees the proxy's own tools and resources.
-func (s *session) offersOwn() bool { return s.view.only == "" }
+func (s *session) offersOwn() bool { return s.identity.view.only == "" }
 
 // ownResource finds the resource of the proxy's own that a URI names in this session.
 func (s *session) ownResource(uri string) (r ownResource, ok bool) {

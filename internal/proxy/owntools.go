@@ -72,7 +72,7 @@ func (s *session) ownTool(p *policy, name string) *ownTool {
 		return nil
 	}
 	for _, t := range p.own {
-		if t.name == name && s.view.claim(name) {
+		if t.name == name && s.identity.view.claim(name) {
 			return t
 		}
 	}
@@ -85,7 +85,7 @@ func (s *session) ownToolItems(p *policy) (items [][]byte) {
 		s.srv.vocabulary.Do(func() { s.srv.work.Go(loadVocabulary) }) // for which no plan should wait
 	}
 	for _, t := range p.own {
-		if !s.view.claim(t.name) {
+		if !s.identity.view.claim(t.name) {
 			s.srv.log.Debug("left out of the list: an upstream's tool had the name before", "name", t.name)
 			continue
 		}
@@ -161,7 +161,7 @@ func (x *request) serveRead() {
 	}
 	p := x.s.srv.policy.Load()
 	if q.handle == "" {
-		if x.s.scope == "" {
+		if x.s.identity.scope == "" {
 			x.told("", errors.New("handle: missing"))
 			return
 		}

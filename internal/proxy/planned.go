@@ -130,7 +130,7 @@ func (r *planRun) finish(x *request) {
 	switch {
 	case x.ctx.Err() != nil:
 		r.keepAnswer("which was cancelled", structured)
-	case x.s.id != "" && r.wrote(): // a client that has lost its connection comes back, and asks
+	case x.s.identity.id != "" && r.wrote(): // a client that has lost its connection comes back, and asks
 		r.keepAnswer("whose answer may have been lost", structured)
 	}
 }
@@ -149,7 +149,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 		return
 	}
 	e := events.Event{
-		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.recordName, Plan: r.number, Tool: r.tool,
+		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.identity.recordName, Plan: r.number, Tool: r.tool,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {

@@ -55,7 +55,7 @@ func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.T
 	case known == nil:
 		return nil
 	case l.Offer() != nil: // else nobody knows whether there is one to bear a name
-		known.Name = s.view.show(p, upstream.Tools, t)
+		known.Name = s.identity.view.show(p, upstream.Tools, t)
 	case p.prefix:
 		known.Name = t.upstream + separator + t.name
 	default:
@@ -156,7 +156,7 @@ func (s *session) plannables(p *policy) []string {
 			if !l.member.allows(item.Name) {
 				continue
 			}
-			if name := s.view.show(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
+			if name := s.identity.view.show(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
 				out = append(out, name)
 			}
 		}

@@ -153,7 +153,7 @@ func (f *pairState) judge(v *sessionState, now time.Time, all bool) {
 		if !all && now.Before(r.open()) && len(f.rounds)-n <= keepRounds {
 			break
 		}
-		v.s.srv.events.Add(r.event(v.s.recordName, f.at.Name(), now))
+		v.s.srv.events.Add(r.event(v.s.identity.recordName, f.at.Name(), now))
 		for id, t := range f.called {
 			if slices.Contains(r.thoughts, t) {
 				delete(f.called, id) // its answer was not seen

@@ -48,7 +48,7 @@ func (w *prefetchWorker) watch(s *session) *sessionState {
 	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
 		v = &sessionState{s: s, desk: w.scheduler.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
 		w.sessions[s] = v
-		w.srv.observer.named(v.desk.Number(), s.recordName)
+		w.srv.observer.named(v.desk.Number(), s.identity.recordName)
 	}
 	return v
 }
@@ -59,7 +59,7 @@ func (v *sessionState) on(o *upstreamState) *pairState {
 	f := v.pairs[known]
 	if f == nil {
 		f = &pairState{
-			Session: o.forecast.Begin(v.s.learnedAs, v.s.delivered == nil), // several clients: none can be told from another
+			Session: o.forecast.Begin(v.s.identity.learnedAs, v.s.identity.delivered == nil), // several clients: none can be told from another
 			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
 		}
 		v.pairs[known] = f

@@ -68,7 +68,7 @@ func (p *prefetcher) last(s *session) {
 	end := func() {
 		p.srv.events.Ask() // its guesses come before it
 		if opened {
-			p.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.recordName})
+			p.srv.events.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.identity.recordName})
 		}
 	}
 	if !p.queue.enqueueAlways(func() {
@@ -96,7 +96,7 @@ func clipped(name string) string {
 
 // next numbers a call or a guess of the session.
 func (s *session) next() call.Number {
-	return call.Number{Session: s.recordName, Seq: s.numbered.Add(1)}
+	return call.Number{Session: s.identity.recordName, Seq: s.numbered.Add(1)}
 }
 
 // enter notes that a tools/call has arrived, on the reader of its session.

@@ -294,6 +294,13 @@ func (s *Server) all() (sessions []*session, closed bool) {
 	return slices.Collect(maps.Keys(s.sessions)), s.closed
 }
 
+// forget drops a session that has ended; not before: Close waits for what there is.
+func (s *Server) forget(n *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, n)
+}
+
 // PrepareStop is what a signal asks for: what was learned and recorded so far is on disk
 // when it returns, unless the disk does not answer, and the ends of processes, under
 // way or to come, take no longer than they must. It ends nothing itself, and may be
@@ -324,7 +331,7 @@ func (s *Server) Close() {
 	sessions, _ := s.all()
 	var wg sync.WaitGroup
 	for _, session := range sessions {
-		wg.Go(session.close)
+		wg.Go(func() { session.End(errSessionEnded) })
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()

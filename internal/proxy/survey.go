@@ -50,7 +50,7 @@ func (t SurveyedTool) Unclassified() bool {
 // not take.
 func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 	n := s.newSession(front.Client{})
-	defer n.close()
+	defer n.End(errSessionEnded)
 	n.open(upstream.Client{})
 	var found Surveyed
 	tools := 0
@@ -100,9 +100,9 @@ func (s *Server) surveyTools(w io.Writer, n *session, l *leased, offer *upstream
 		if !l.member.allows(item.Name) {
 			continue
 		}
-		name := n.view.show(p, upstream.Tools, target{l.Name(), item.Name})
+		name := n.identity.view.show(p, upstream.Tools, target{l.Name(), item.Name})
 		switch {
-		case name == "" && slices.Contains(n.view.filled(), l.Name()):
+		case name == "" && slices.Contains(n.identity.view.filled(), l.Name()):
 			fmt.Fprintf(w, "  warning: tool %q is left out: the names before it take all the room that there is for those of an upstream\n", item.Name)
 			continue
 		case name == "":
