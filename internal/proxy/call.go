@@ -13,25 +13,40 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// route finds the one upstream a request is for and takes its turn there. It
-// runs on the reader, so that requests leave in the order they came in.
+// route says what answers a request: the proxy itself, or an upstream, where it takes
+// the request's turn. It runs on the reader, so that requests leave in the order they
+// came in.
 func (x *request) route() *jsonrpc.Error {
-	switch x.msg.Method {
+	switch method := x.msg.Method; method {
 	case "tools/call":
 		return x.routeName(upstream.Tools)
 	case "prompts/get":
 		return x.routeName(upstream.Prompts)
 	case "logging/setLevel":
+		x.local = func() { x.finish([]byte("{}")) }
 		return x.setLevel()
+	case "ping":
+		x.local = func() { x.finish([]byte("{}")) }
+	case "initialize":
+		x.local = func() { x.finish(x.s.initializeResult(x.hop.Info)) }
+	case "server/discover":
+		x.local = func() { x.finish(x.s.discoverResult(x.hop.Info)) }
+	case "tools/list":
+		x.local = func() { x.list(upstream.Tools) }
+	case "prompts/list":
+		x.local = func() { x.list(upstream.Prompts) }
+	case "resources/list":
+		x.local = func() { x.list(upstream.Resources) }
+	case "resources/templates/list":
+		x.local = func() { x.list(upstream.Templates) }
+	case "subscriptions/listen":
+		x.local = x.listen
+	case "tasks/list":
+		x.local = x.listTasks
+	default:
+		return x.locate()
 	}
-	x.arrive(x.s.current())
-	switch x.msg.Method {
-	case "resources/read", "resources/subscribe", "resources/unsubscribe", "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-		if lease := x.evident(); lease != nil {
-			x.bind(lease)
-		}
-	}
-	return nil // what is not known yet is found when served, for it may take asking
+	return nil
 }
 
 // routeName routes by params.name.
@@ -47,6 +62,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	p := x.s.srv.policy.Load()
 	if l == upstream.Tools && !x.step {
 		if x.own = x.s.ownTool(p, name); x.own != nil {
+			x.local = func() { x.own.serve(x) }
 			return nil
 		}
 	}
@@ -57,16 +73,14 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if t.name != name {
 		x.name = jsonrpc.AppendString(nil, t.name)
 	}
+	if l != upstream.Tools {
+		x.bind(lease)
+		return nil
+	}
+	x.tool = t.name
+	x.enter()
 	x.bind(lease)
-	if l == upstream.Tools {
-		x.tool = t.name
-		x.enter()
-	}
-	x.one[0] = lease
-	x.arrive(x.one[:])
-	if l == upstream.Tools {
-		x.sight()
-	}
+	x.sight()
 	return nil
 }
 
@@ -103,144 +117,171 @@ func routing(params []byte, member string) ([]byte, *jsonrpc.Error) {
 	return value, nil
 }
 
-// call carries the request to its upstream and the answer back.
-func (x *request) call() {
-	if x.resume(nil) {
-		return
-	}
-	if x.lease == nil && !x.locate() {
-		return
-	}
-	if x.part == nil && x.goesAcross() { // a plan outlives its steps
-		x.askAcross()
-		return
-	}
-	x.answer(x.ask())
+// outcome is how a call has ended.
+type outcome struct {
+	answer upstream.Answer
+	from   source // of the answer, where it is another's
+	err    error
 }
 
-// begin answers a request at once, or sends it, if nothing has to be waited for
-// first, and says whether it did: whoever brings the answer then writes it.
-func (x *request) begin() bool {
-	if x.lease == nil || x.subscribes() || x.sighting.announce || x.stateless != x.lease.Stateless() || jsonrpc.Get(x.msg.Params, "requestState") != nil {
-		return false
+// call carries the request to its upstream. It waits for nothing: done hears the
+// outcome, once, on the goroutine that brings it. That saves a small call the change
+// from the goroutine that reads to one that waits, which is most of what it costs.
+//
+//	call ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
+//	            │        └───► send: the turn, the host's limit, the server
+//	 done ◄── deliver ◄── complete ◄──┘
+func (x *request) call(done func(outcome)) {
+	brought := func(o outcome) { x.deliver(o, done) }
+	ask := x.ask
+	if x.among != nil {
+		ask = func(done func(outcome)) { x.askEach(x.among, outcome{}, done) }
 	}
-	req := x.upstreamRequest()
-	done := func(answer upstream.Answer, err error) {
-		if err == nil && answer.Stateless != x.stateless { // another server has just taken its place
-			go func() { // x.leave is waited for
-				defer x.leave()
-				x.answer(x.complete(req, answer))
-			}()
-			return
+	if !x.stateless || jsonrpc.Get(x.msg.Params, "requestState") == nil {
+		ask(brought)
+		return
+	}
+	x.s.work.Go(func() {
+		if !x.resume(nil, brought) {
+			ask(brought)
 		}
-		defer x.leave()
-		x.answer(answer, err)
+	})
+}
+
+// ask makes the request of its upstream. What stands in the way of a complete answer
+// is the difference of eras: a server of the one asks its client by requests, of the
+// other by a result.
+func (x *request) ask(done func(outcome)) {
+	req := x.upstreamRequest()
+	switch {
+	case x.subscribes():
+		x.s.work.Go(func() { x.subscription(req, done) })
+	case !x.goesAcross():
+		x.fetch(x.ctx, x.turn, req, func(o outcome) { x.complete(req, o, done) })
+	case x.part == nil:
+		x.s.work.Go(func() { x.askAcross(req, done) })
+	default: // its plan outlives it
+		x.fetchAcross(x.ctx, x.turn, req, func(o outcome) { x.complete(req, o, done) })
 	}
+}
+
+// complete has done hear an outcome once there is nothing left to ask the client.
+func (x *request) complete(req *upstream.Request, o outcome, done func(outcome)) {
+	x.back.Store(true)
+	if o.err != nil || !o.answer.Stateless || x.stateless && x.part == nil || !revision.InputRequired(o.answer.Result) {
+		done(o)
+		return
+	}
+	x.s.work.Go(func() { done(x.fulfil(req, o.answer.Result)) })
+}
+
+// deliver has done hear an outcome together with what goes with the answer.
+func (x *request) deliver(o outcome, done func(outcome)) {
+	x.back.Store(true)
+	x.weigh(o)
+	if !x.sighting.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
+		done(o)
+		return
+	}
+	x.s.work.Go(func() {
+		o.answer = x.accompanied(o.answer)
+		done(o)
+	})
+}
+
+// fetch answers the request from the store, from another call's flight, or by its
+// upstream. done hears the outcome, once.
+func (x *request) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
 	if !x.storable() {
-		x.send(x.ctx, x.lease, x.turn, req, done)
-		return true
+		x.send(ctx, x.lease, turn, req, done)
+		return
 	}
+	f := &fetching{x: x, ctx: ctx, turn: turn, req: req, done: done}
 	if x.query.Use.File != "" {
-		return false // the file may be slow to look at
-	}
-	x.obtain(x.ctx, x.turn, req, func(answer upstream.Answer, from source, err error) {
-		x.entry.from = from
-		done(answer, err)
-	})
-	return true
-}
-
-// ask sends the request and waits until its answer is complete. What stands in
-// the way of that is the difference of eras: a server of the one asks its
-// client by requests, of the other by a result.
-func (x *request) ask() (upstream.Answer, error) {
-	if x.watched() {
-		return upstream.Answer{Result: []byte("{}")}, nil
-	}
-	req := x.upstreamRequest()
-	fetch := x.fetch
-	if x.goesAcross() {
-		fetch = x.fetchAcross
-	}
-	o := fetch(x.ctx, x.turn, req)
-	x.entry.from = o.from
-	answer, err := x.watching(o.answer, o.err)
-	if err != nil {
-		return answer, err
-	}
-	return x.complete(req, answer)
-}
-
-// fetch answers the request from the store, from another call's flight, or by
-// its upstream, and waits for the answer.
-func (x *request) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request) outcome {
-	if !x.storable() {
-		answer, err := x.run(ctx, x.lease, turn, req)
-		return outcome{answer: answer, err: err}
-	}
-	done := make(chan outcome, 1)
-	x.obtain(ctx, turn, req, func(answer upstream.Answer, from source, err error) { done <- outcome{answer, from, err} })
-	return <-done
-}
-
-// obtain answers a storable request from the store, from another call's flight,
-// or by its upstream. It does not wait for any of them; done is called once.
-func (x *request) obtain(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, source, error)) {
-	var own outcome // of the flight that this call began, if it did
-	leads := false
-	alone := func() {
-		x.send(ctx, x.lease, turn.Again(), req, func(answer upstream.Answer, err error) { done(answer, source{}, err) })
-	}
-	hear := func(method string, params []byte) {
-		if leads || method == "notifications/progress" { // logs are for who made the call
-			req.Notify(method, params)
-		}
-	}
-	w := &dedup.Waiter{Notify: hear, Sent: turn.Leave, Done: func(o dedup.Outcome) {
-		if o.Err != dedup.ErrJoinTimeout && !o.Alone {
-			turn.Leave()
-		}
-		switch {
-		case o.Err == dedup.ErrJoinTimeout:
-			x.joinTimedOut()
-			alone()
-		case o.Err != nil:
-			done(upstream.Answer{}, source{}, o.Err)
-		case o.How == dedup.Fetched:
-			x.s.srv.prefetcher.compared(x.lease, x.tool, o.Trial)
-			done(x.noted(own.answer, o), source{}, own.err)
-		case o.Alone:
-			alone()
-		default:
-			answer, from := x.stored(o)
-			done(answer, from, nil)
-		}
-	}}
-	unsent := x.s.srv.store.Do(ctx, x.query, w, func(ctx context.Context, f *dedup.Flight) {
-		leads = true
-		turn.Hold() // its client may give up, and others wait for the flight
-		lead := x.shared(req, f)
-		settle := func(answer upstream.Answer, err error) {
-			own = outcome{answer: answer, err: err}
-			f.Worth(x.worth(x.lease))
-			f.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-		}
-		if x.query.Use.File == "" {
-			x.send(ctx, x.lease, turn, lead, settle)
-			return
-		}
-		// The file may be slow to look at, which must not hold up the server's reader.
-		x.s.srv.work.Go(func() { settle(x.run(ctx, x.lease, turn, lead)) })
-	})
-	if leads {
+		x.s.work.Go(f.do) // the file may be slow to look at
 		return
 	}
-	if unsent {
-		turn.Follow(x.hostOn(x.lease)) // until the prefetch that it waits for has been sent
-	} else {
-		turn.Leave() // nothing of it goes upstream
+	f.do()
+}
+
+// fetching is a request that the store may answer.
+type fetching struct {
+	x    *request
+	ctx  context.Context
+	turn upstream.Turn
+	req  *upstream.Request
+	done func(outcome)
+
+	leads bool    // it has begun a flight
+	own   outcome // of that
+}
+
+// do asks the store. Where nothing of the request goes upstream its place is free, save
+// that what waits for a prefetch keeps it until that has been sent.
+func (f *fetching) do() {
+	x := f.x
+	w := &dedup.Waiter{Notify: f.hear, Sent: f.turn.Leave, Done: f.answered}
+	unsent := x.s.srv.store.Do(f.ctx, x.query, w, f.lead)
+	switch {
+	case f.leads:
+	case unsent:
+		f.turn.Follow(x.host)
+	default:
+		f.turn.Leave()
 	}
-	x.drop()
+}
+
+// lead fetches the answer for all who wait for it.
+func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
+	x := f.x
+	f.leads = true
+	f.turn.Hold() // its client may give up, and others wait for the flight
+	settle := func(o outcome) {
+		f.own = o
+		flight.Worth(x.worth(x.lease))
+		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
+	}
+	x.send(ctx, x.lease, f.turn, x.shared(f.req, flight), func(o outcome) {
+		if x.query.Use.File == "" {
+			settle(o)
+		} else {
+			x.s.srv.work.Go(func() { settle(o) }) // which looks at the file once more
+		}
+	})
+}
+
+// answered is what the store has for the request.
+func (f *fetching) answered(o dedup.Outcome) {
+	x := f.x
+	switch {
+	case o.Err == dedup.ErrJoinTimeout:
+		x.joinTimedOut()
+		f.alone()
+	case o.Alone:
+		f.alone()
+	case o.Err != nil:
+		f.turn.Leave()
+		f.done(outcome{err: o.Err})
+	case o.How == dedup.Fetched:
+		x.s.srv.prefetcher.compared(x.lease, x.tool, o.Trial)
+		f.own.answer = x.noted(f.own.answer, o)
+		f.done(f.own)
+	default:
+		f.turn.Leave()
+		answer, from := x.stored(o)
+		f.done(outcome{answer: answer, from: from})
+	}
+}
+
+// alone makes the call that another was to answer.
+func (f *fetching) alone() { f.x.send(f.ctx, f.x.lease, f.turn.Again(), f.req, f.done) }
+
+// hear passes on what the server says on the way: its logs are for the client of the
+// call that it is at.
+func (f *fetching) hear(method string, params []byte) {
+	if f.leads || method == "notifications/progress" {
+		f.req.Notify(method, params)
+	}
 }
 
 // shared is the request as the flight makes it: what is said on the way goes to
@@ -294,15 +335,6 @@ func (x *request) upstreamRequest() *upstream.Request {
 	return req
 }
 
-// complete asks the client, and the server again, as long as its answer wants
-// that.
-func (x *request) complete(req *upstream.Request, answer upstream.Answer) (upstream.Answer, error) {
-	if answer.Stateless && (!x.stateless || x.part != nil) && revision.InputRequired(answer.Result) {
-		return x.fulfil(req, answer.Result)
-	}
-	return answer, nil
-}
-
 // hear passes on what the upstream says while it works on the request; nothing
 // once that has been answered.
 func (x *request) hear(method string, params []byte) {
@@ -333,12 +365,8 @@ func (x *request) hear(method string, params []byte) {
 }
 
 // answer writes what came back.
-func (x *request) answer(answer upstream.Answer, err error) {
-	x.back.Store(true)
-	x.weigh(answer, err)
-	if x.sighting.announce && err == nil && deliver.Plain(answer.Result) {
-		answer = x.accompanied(answer)
-	}
+func (x *request) answer(o outcome) {
+	answer, err := o.answer, o.err
 	x.record(answer, err)
 	x.sightEnd(answer, err, nil)
 	switch {

@@ -14,25 +14,21 @@ import (
 type callClass struct {
 	effect call.Effect
 	query  dedup.Query      // with an empty scope only the upstream may answer
-	host   string           // whose limits count; "": the upstream's own
+	host   string           // whose limits count
 	class  valuemodel.Class // of this very call; "": it is no tools/call
 	task   bool             // it asks to be run as a task
 }
 
-// judge says what a request may change, and whether it may be answered by
+// classify says what a request may change, and whether it may be answered by
 // anything but its upstream.
-func (j *upstreamCall) classify(p *policy, leases []*leased) callClass {
+func (j *upstreamCall) classify(p *policy, l *leased) callClass {
+	m := j.s.srv.model(p, l, j.tool)
 	if j.method == "tools/call" {
-		return j.classifyCall(p, leases[0], j.s.srv.model(p, leases[0], j.tool))
+		return j.classifyCall(p, l, m)
 	}
-	var out callClass
-	if reads(j.method) {
-		return out
-	}
-	for _, l := range leases { // one that does more than read is a write to all of an upstream
-		e := j.s.srv.model(p, l, "").Writes(unknown)
-		out.effect.Places = append(out.effect.Places, e.Places...)
-		out.effect.Remote = out.effect.Remote || e.Remote
+	out := callClass{host: m.Host}
+	if !reads(j.method) { // one that does more than read is a write to all of an upstream
+		out.effect = m.Writes(unknown)
 	}
 	return out
 }

@@ -25,8 +25,10 @@ type request struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	lease *leased  // whom it is for; nil: the proxy itself, or not known yet
-	own   *ownTool // the tool of the proxy's own that is called; nil: another's
+	local func()    // answers it where it goes to no upstream; may wait; nil: it goes to one
+	among []*leased // the upstreams of which one may know what it asks for; nil: there is only one
+	lease *leased   // whom it is for; nil: the proxy itself, or not known yet
+	own   *ownTool  // the tool of the proxy's own that is called; nil: another's
 	turn  upstream.Turn
 	name  []byte // raw; the target's own name where it differs from the one the client used
 	gone  bool   // its call goes on without it, and has its passage and turn
@@ -84,17 +86,21 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to outlet) (serv
 		x.fail(err)
 		return nil
 	}
-	s.work.Add(1) // the request may end while begin still begins it
+	if !s.identity.unblocked || x.local != nil {
+		stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
+		return func() {
+			defer stop()
+			defer x.leave()
+			x.serve()
+		}
+	}
+	s.work.Add(1) // the request may end while call still begins it
 	defer s.work.Done()
-	if s.identity.unblocked && x.begin() {
-		return nil
-	}
-	stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
-	return func() {
-		defer stop()
+	x.call(func(o outcome) {
 		defer x.leave()
-		x.serve()
-	}
+		x.answer(o)
+	})
+	return nil
 }
 
 // admit checks the request against its session, opens the session with the
@@ -144,16 +150,15 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// bind says which upstream the request is for, and takes its turn there.
-// A step of a plan has none: it begins when what it needs is there, and must not
-// keep the session's other calls waiting while its host has no slot for it.
+// bind says which upstream the request is for, takes its turn there, and notes what it
+// may change. A step of a plan has no turn: it begins when what it needs is there, and
+// must not keep the session's other calls waiting while its host has no slot for it.
 func (x *request) bind(l *leased) {
-	var turn upstream.Turn
 	if !x.step {
-		turn = l.Turn()
+		x.turn = l.Turn()
 	}
-	x.turn = turn
 	x.s.requests.bind(x, l)
+	x.arrive(l)
 }
 
 // leave ends the request: its place in the order is free, its id too.
@@ -174,36 +179,20 @@ func (x *request) isWithdrawn() bool {
 	return gone
 }
 
-// serve answers the request.
+// serve answers the request, on a goroutine that may wait.
 func (x *request) serve() {
-	if x.own != nil {
-		x.own.serve(x)
+	if x.local != nil {
+		x.local()
 		return
 	}
-	switch x.msg.Method {
-	case "ping":
-		x.finish([]byte("{}"))
-	case "initialize":
-		x.finish(x.s.initializeResult(x.hop.Info))
-	case "server/discover":
-		x.finish(x.s.discoverResult(x.hop.Info))
-	case "tools/list":
-		x.list(upstream.Tools)
-	case "prompts/list":
-		x.list(upstream.Prompts)
-	case "resources/list":
-		x.list(upstream.Resources)
-	case "resources/templates/list":
-		x.list(upstream.Templates)
-	case "logging/setLevel":
-		x.finish([]byte("{}")) // set when it was routed
-	case "subscriptions/listen":
-		x.listen()
-	case "tasks/list":
-		x.listTasks()
-	default:
-		x.call()
-	}
+	x.answer(waitFor(x.call))
+}
+
+// waitFor begins something, and waits until it is done.
+func waitFor(begin func(done func(outcome))) outcome {
+	done := make(chan outcome, 1)
+	begin(func(o outcome) { done <- o })
+	return <-done
 }
 
 // setLevel passes the log level to every upstream that logs, on the reader:
@@ -233,12 +222,12 @@ func (s *session) noted(m jsonrpc.Message) {
 			leases[0].Notify(m.Method, m.Params)
 		}
 	default: // roots/list_changed, what later revisions add
-		leases := s.current()
-		_, passage := (&upstreamCall{s: s, method: m.Method, params: m.Params}).note(leases)
-		for _, l := range leases {
+		for _, l := range s.leases.current() {
+			c := &upstreamCall{s: s, method: m.Method, params: m.Params}
+			c.arrive(l)
 			l.Notify(m.Method, m.Params)
+			c.pending.Swap(nil).Doubt() // nothing says when it has been acted upon
 		}
-		passage.Doubt() // nobody says when it has been acted upon
 	}
 }
 

@@ -11,39 +11,30 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// locate finds the upstream of a request that is routed by something else
-// than a tool's or prompt's name. It answers the request itself, and reports
-// false, where there is none.
-func (x *request) locate() bool {
-	var candidates []*leased
-	var err *jsonrpc.Error
+// locate finds the upstream of a request that is routed by something else than a
+// tool's or prompt's name, or those of which one may know what it asks for.
+func (x *request) locate() *jsonrpc.Error {
+	candidates, err := x.candidates()
 	if x.msg.Method == "completion/complete" {
-		if len(completing(x.s.leases.current())) > 0 {
-			if candidates = x.referenced(); candidates == nil {
-				return false
-			}
+		if candidates, err = x.completers(); err == nil && len(candidates) == 0 { // it is declared whether or not any server can
+			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
+			return nil
 		}
-		if candidates = completing(candidates); len(candidates) == 0 { // it is declared whether or not any server can
-			x.finish([]byte(`{"completion":{"values":[]}}`))
-			return false
-		}
-	} else if candidates, err = x.candidates(); err != nil {
-		x.fail(err)
-		return false
 	}
-	switch {
-	case candidates == nil && x.ownURI() != "":
-		x.serveOwn(x.ownURI())
-		return false
+	switch uri := x.ownURI(); {
+	case err != nil:
+		return err
+	case candidates == nil && uri != "":
+		x.local = func() { x.serveOwn(uri) }
 	case len(candidates) == 0:
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"})
-		return false
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
 	case len(candidates) > 1:
-		x.askEach(candidates)
-		return false
+		slices.SortStableFunc(candidates, func(a, b *leased) int { return up(b) - up(a) })
+		x.among = candidates
+	default:
+		x.bind(candidates[0])
 	}
-	x.bind(candidates[0])
-	return true
+	return nil
 }
 
 // candidates returns the upstreams that may answer a request that is routed by a
@@ -79,15 +70,6 @@ func (x *request) candidates() ([]*leased, *jsonrpc.Error) {
 	return found, nil
 }
 
-// evident returns the upstream that a request is for where only one can be, nil
-// where that takes asking, or there is something to say against the request.
-func (x *request) evident() *leased {
-	if found, err := x.candidates(); err == nil && len(found) == 1 {
-		return found[0]
-	}
-	return nil
-}
-
 // subscribes reports whether the request changes the session's subscriptions.
 func (x *request) subscribes() bool {
 	return x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe"
@@ -108,44 +90,46 @@ func (x *request) watched() bool {
 	return false
 }
 
-// watching settles a subscription by the server's answer: a stateless one knows
-// no such request, and was told with the listen request.
-func (x *request) watching(answer upstream.Answer, err error) (upstream.Answer, error) {
-	switch {
-	case !x.subscribes():
-	case err == nil && answer.Stateless:
-		answer = upstream.Answer{Result: []byte("{}")}
-	case x.msg.Method == "resources/subscribe" && (err != nil || answer.Error != nil):
-		uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
-		x.lease.Unsubscribe(uri)
+// subscription makes a request that changes the session's subscriptions. A stateless
+// server knows no such request: it is told what to watch in another way.
+func (x *request) subscription(req *upstream.Request, done func(outcome)) {
+	empty := outcome{answer: upstream.Answer{Result: []byte("{}")}}
+	if x.watched() {
+		done(empty)
+		return
 	}
-	return answer, err
+	x.fetch(x.ctx, x.turn, req, func(o outcome) {
+		switch {
+		case o.err == nil && o.answer.Stateless:
+			o = empty
+		case x.msg.Method == "resources/subscribe" && (o.err != nil || o.answer.Error != nil):
+			uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+			x.lease.Unsubscribe(uri)
+		}
+		done(o)
+	})
 }
 
-// askEach asks one upstream after the other, those that are up first, until
-// one knows what is asked for. Only requests that change nothing are asked so.
-func (x *request) askEach(candidates []*leased) {
-	slices.SortStableFunc(candidates, func(a, b *leased) int { return up(b) - up(a) })
-	var said upstream.Answer
-	var failed error
-	for _, l := range candidates {
-		x.bind(l)
-		answer, err := x.ask()
+// askEach asks one upstream after the other, those that are up first, until one knows
+// what is asked for. Only requests that change nothing are asked so. best is what is
+// answered if no further one does.
+func (x *request) askEach(candidates []*leased, best outcome, done func(outcome)) {
+	if len(candidates) == 0 {
+		done(best)
+		return
+	}
+	x.bind(candidates[0])
+	x.ask(func(o outcome) {
 		x.turn.Leave()
-		switch {
-		case err == nil && answer.Error == nil || x.ctx.Err() != nil:
-			x.answer(answer, err)
+		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
+			done(o)
 			return
-		case err == nil && said.Error == nil:
-			said = answer
-		case err != nil:
-			failed = err
 		}
-	}
-	if said.Error != nil {
-		failed = nil // a server's own word tells more than another's absence
-	}
-	x.answer(said, failed)
+		if best.answer.Error == nil { // a server's own word tells more than another's absence
+			best = o
+		}
+		x.askEach(candidates[1:], best, done)
+	})
 }
 
 func up(l *leased) int {
@@ -224,9 +208,18 @@ func fitsTemplate(template, uri string) bool {
 	return err == nil && t.Match(uri) != nil
 }
 
-// referenced returns who may complete a reference, and renames the reference
-// as its upstream knows it. nil: the request has been answered.
-func (x *request) referenced() []*leased {
+// completers returns the upstreams that may complete a reference, and renames the
+// reference as its upstream knows it.
+func (x *request) completers() ([]*leased, *jsonrpc.Error) {
+	if len(completing(x.s.leases.current())) == 0 {
+		return nil, nil
+	}
+	found, err := x.referenced()
+	return completing(found), err
+}
+
+// referenced returns the upstreams that may have what a reference is to.
+func (x *request) referenced() ([]*leased, *jsonrpc.Error) {
 	ref := jsonrpc.Get(x.msg.Params, "ref")
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
 		t, known := x.s.identity.view.resolve(x.s.srv.policy.Load(), upstream.Prompts, name)
@@ -235,27 +228,25 @@ func (x *request) referenced() []*leased {
 		}
 		l := x.s.leases.find(t.upstream)
 		if !known || l == nil {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)})
-			return nil
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
 		}
 		if t.name != name {
 			x.name = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		return []*leased{l}
+		return []*leased{l}, nil
 	}
 	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	if !ok {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"})
-		return nil
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
 	for _, l := range x.s.leases.current() {
 		if offer := l.Offer(); offer != nil {
 			if _, ok := offer.Find(upstream.Templates, uri); ok {
-				return []*leased{l}
+				return []*leased{l}, nil
 			}
 		}
 	}
-	return x.s.holders(uri)
+	return x.s.holders(uri), nil
 }
 
 // completing returns the leases on servers that are known to complete.
@@ -285,12 +276,12 @@ func (x *request) listTasks() {
 			continue // a server that is starting has no tasks yet
 		}
 		x.bind(l)
-		answer, err := x.ask()
+		o := waitFor(x.ask)
 		x.turn.Leave()
-		if err != nil || answer.Error != nil {
+		if o.err != nil || o.answer.Error != nil {
 			continue
 		}
-		for task := range jsonrpc.Elements(jsonrpc.Get(answer.Result, "tasks")) {
+		for task := range jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")) {
 			out = append(append(out, task...), ',')
 		}
 	}

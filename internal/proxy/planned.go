@@ -40,7 +40,7 @@ func (x *request) serveNamed(n *NamedPlan) {
 
 // plan checks a plan and runs it, or takes up one that its client has answers for.
 func (x *request) plan(arguments, body, params []byte) {
-	if x.resume(arguments) {
+	if x.resume(arguments, x.answer) {
 		return
 	}
 	x.s.awaitOffers(x.ctx)
@@ -53,7 +53,7 @@ func (x *request) plan(arguments, body, params []byte) {
 	default:
 		r := x.s.newPlanRun(x, p, arguments, body)
 		x.s.work.Go(r.run)
-		x.attend()
+		x.attend(x.answer)
 	}
 }
 
@@ -119,7 +119,7 @@ func (r *planRun) run() {
 
 // finish answers the request with what became of the plan. If nobody reads the answer,
 // it can be read for a while: the client must be able to learn what was written.
-func (r *planRun) finish(x *request) {
+func (r *planRun) finish(x *request, _ func(outcome)) {
 	if r.refuse != nil {
 		x.told("", r.refuse)
 		return

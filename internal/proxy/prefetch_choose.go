@@ -81,7 +81,7 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 	}
 	for _, g := range picked.Watch {
 		if j := jobs[exact{g.Tool, g.Arguments}]; j != nil {
-			v.desk.Watch(now, j.query.Key, j.hostOn(o.at), p.MaxAge)
+			v.desk.Watch(now, j.query.Key, j.host, p.MaxAge)
 		}
 	}
 	var begun []started
@@ -116,7 +116,7 @@ func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Gu
 		return out
 	}
 	jobs[exact{g.Tool, g.Arguments}] = j
-	free, caution, watch := v.desk.Room(j.hostOn(o.at), o.at.Instance())
+	free, caution, watch := v.desk.Room(j.host, o.at.Instance())
 	out.Caution = caution
 	switch why := w.srv.store.Refuses(j.query); {
 	case why == "in_flight":
@@ -125,7 +125,7 @@ func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Gu
 		out.Reason = enrich.Stored
 	case why != "":
 		out.Reason = enrich.Reason(why)
-	case w.srv.limits.MayGuess(j.hostOn(o.at)) != nil:
+	case w.srv.limits.MayGuess(j.host) != nil:
 		out.Reason = enrich.RateLimited
 	case watch || p.Enrichment.Mode == "shadow":
 		out.Reason = enrich.Shadow

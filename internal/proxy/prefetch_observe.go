@@ -104,7 +104,7 @@ func (x *request) sight() {
 		c.arguments = bytes.Clone(raw)
 	}
 	c.id, c.turn, c.seq = srv.prefetcher.ids.Add(1), x.entry.turn, x.number.Seq
-	x.observed, x.sighting.at = &callFacts{instance: x.lease.Instance(), id: c.id, tool: x.tool, host: x.hostOn(x.lease)}, now
+	x.observed, x.sighting.at = &callFacts{instance: x.lease.Instance(), id: c.id, tool: x.tool, host: x.host}, now
 	x.sighting.announce = x.announces(p)
 	srv.prefetcher.queue.enqueue(len(c.arguments), func() { srv.prefetcher.worker.called(&c) })
 }

@@ -48,12 +48,12 @@ type started struct {
 func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, j *upstreamCall, now time.Time) (s started, refused string) {
 	l, key := o.at, j.query.Key
 	ended := make(chan struct{})
-	j.observed = &callFacts{instance: l.Instance(), id: w.p.ids.Add(1), tool: g.Tool, host: j.hostOn(l), early: true}
+	j.observed = &callFacts{instance: l.Instance(), id: w.p.ids.Add(1), tool: g.Tool, host: j.host, early: true}
 	j.free, j.joinTimeout = g.Free(), joinTimeout(&g)
 	j.number = v.s.next()
 	rec := &guessEntry{upstreamCall: j}
 	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{
-		Key: key, Host: j.hostOn(l), P: g.P,
+		Key: key, Host: j.host, P: g.P,
 		Begin: func(ctx context.Context) (func() call.Fate, string) {
 			fate, why := v.s.prefetch(ctx, l, j, func(answer upstream.Answer, err error) {
 				defer close(ended)
@@ -83,7 +83,7 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 func (f *pairState) event(l *leased, g *forecast.Guess, j *upstreamCall, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: j.number.Session, Seq: j.number.Seq,
-		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(j.class), Host: j.hostOn(l),
+		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(j.class), Host: j.host,
 		RawArguments: []byte(g.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
 		Edge: g.Edge, Configured: g.Configured,
 	}
@@ -98,7 +98,7 @@ func (f *pairState) event(l *leased, g *forecast.Guess, j *upstreamCall, now tim
 func (w *prefetchWorker) landed(v *sessionState, l *leased, g forecast.Guess, j *upstreamCall, answer upstream.Answer, err error) {
 	switch {
 	case verdict(answer, err).Limited:
-		w.scheduler.Harm(j.hostOn(l), v.desk, speculate.RateLimited, 0)
+		w.scheduler.Harm(j.host, v.desk, speculate.RateLimited, 0)
 	case answer.Stateless && revision.InputRequired(answer.Result):
 		w.p.bar(v.s, l, g.Tool, "it asked the client when it was run early")
 	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
@@ -159,10 +159,10 @@ func goesOn(result []byte) bool {
 // if nothing was begun; else landed hears the outcome. The guess lives while ctx
 // does, or while a real call waits for it.
 func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, landed func(upstream.Answer, error)) (g *dedup.Guess, why string) {
-	if s.srv.limits.MayGuess(j.hostOn(l)) != nil {
+	if s.srv.limits.MayGuess(j.host) != nil {
 		return nil, "rate_limited"
 	}
-	j.arrive([]*leased{l})
+	j.arrive(l)
 	defer func() {
 		if g == nil { // nothing was begun, be it because something panicked
 			j.drop()
@@ -235,7 +235,7 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 		if !wait {
 			return nil, nil
 		}
-		slot, err := j.s.srv.limits.Guess(ctx, j.hostOn(l), f.Promoted())
+		slot, err := j.s.srv.limits.Guess(ctx, j.host, f.Promoted())
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +249,7 @@ func (j *upstreamCall) guess(ctx context.Context, l *leased, f *dedup.Flight, pa
 			req.Params = j.params // a client has made the call meanwhile
 		}
 		return slot, nil
-	}, func(answer upstream.Answer, err error) { done <- outcome{answer: answer, err: err} })
+	}, func(o outcome) { done <- o })
 	o := <-done
 	answer, err := o.answer, o.err
 	if err != nil && answer.Sent && l.Live() {

@@ -108,10 +108,12 @@ func (x *request) enter() {
 }
 
 // weigh notes what the answer is like, before anything is added to it.
-func (x *request) weigh(answer upstream.Answer, err error) {
-	if x.entry.came.IsZero() || err != nil || x.asked {
+func (x *request) weigh(o outcome) {
+	x.entry.from = o.from
+	if x.entry.came.IsZero() || o.err != nil || x.asked {
 		return
 	}
+	answer := o.answer
 	if x.entry.from.how != "" {
 		x.entry.size = x.entry.from.size
 		return
@@ -144,7 +146,7 @@ func (x *request) tell(answer upstream.Answer, err error) {
 	x.s.turns.end(now)
 	e := events.Event{
 		Kind: events.Call, At: came, Session: began.number.Session, Seq: began.number.Seq,
-		Upstream: x.lease.Name(), Tool: clipped(x.tool), Class: string(x.class), Turn: began.entry.turn + 1, Host: x.hostOn(x.lease),
+		Upstream: x.lease.Name(), Tool: clipped(x.tool), Class: string(x.class), Turn: began.entry.turn + 1, Host: x.host,
 		LatencyMS: ms(now.Sub(came)), UpstreamMS: ms(began.timing.upstream()), Sent: int(began.sends.Swap(0)),
 		Disposition: events.Fetched, Bytes: int64(r.size), Tokens: estimate(r.size), ResultSum: r.sum,
 		Inlined: r.inlined, RawArguments: x.argumentsToRecord(),

@@ -32,7 +32,7 @@ func (x *request) goesAcross() bool {
 
 // fulfil puts the questions of a stateless server's result to the client and makes the
 // call again with the answers, until the result is complete.
-func (x *request) fulfil(req *upstream.Request, result []byte) (upstream.Answer, error) {
+func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
 	x.doubt.Store(true) // it may have begun before it asked
 	params := req.Params
 	if params == nil {
@@ -41,7 +41,7 @@ func (x *request) fulfil(req *upstream.Request, result []byte) (upstream.Answer,
 	for range maxRounds {
 		responses, err := x.responses(jsonrpc.Get(result, "inputRequests"))
 		if err != nil {
-			return upstream.Answer{}, err
+			return outcome{err: err}
 		}
 		next := *req
 		next.Params = params
@@ -55,13 +55,14 @@ func (x *request) fulfil(req *upstream.Request, result []byte) (upstream.Answer,
 		if x.part == nil {
 			turn = x.lease.Turn()
 		}
-		answer, callErr := x.run(x.ctx, x.lease, turn, &next)
-		if callErr != nil || answer.Error != nil || !revision.InputRequired(answer.Result) {
-			return answer, callErr
+		x.arrive(x.lease)
+		o := waitFor(func(done func(outcome)) { x.send(x.ctx, x.lease, turn, &next, done) })
+		if o.err != nil || o.answer.Error != nil || !revision.InputRequired(o.answer.Result) {
+			return o
 		}
-		result = answer.Result
+		result = o.answer.Result
 	}
-	return upstream.Answer{}, x.askedTooOften()
+	return outcome{err: x.askedTooOften()}
 }
 
 func (x *request) askedTooOften() *jsonrpc.Error {
@@ -92,12 +93,6 @@ func (x *request) responses(inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	return out, nil
 }
 
-type outcome struct {
-	answer upstream.Answer
-	from   source // of the answer, where it is another's
-	err    error
-}
-
 // callAcross is a stateless client's call to a server of the handshake era. It outlives
 // the request that began it if the server has questions.
 type callAcross struct {
@@ -105,12 +100,10 @@ type callAcross struct {
 	outcome
 }
 
-// askAcross makes the call, and answers the request with how it has ended, or with what
-// the server asks.
-func (x *request) askAcross() {
+// askAcross makes the call. done hears how it has ended, or what the server asks.
+func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 	c := &callAcross{began: x}
 	w := x.s.suspended.begin(x, nil, c)
-	req := x.upstreamRequest()
 	req.Notify = w.hear
 	turn := x.turn
 	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the request
@@ -118,21 +111,18 @@ func (x *request) askAcross() {
 		defer w.end()
 		defer turn.Leave()
 		defer x.drop()
-		c.outcome = x.fetchAcross(w.ctx, turn, req)
+		c.outcome = waitFor(func(done func(outcome)) { x.fetchAcross(w.ctx, turn, req, done) })
 	})
-	x.attend()
+	x.attend(done)
 }
 
-func (c *callAcross) finish(x *request) {
-	x.entry.from = c.from
-	x.answer(c.answer, c.err)
-}
+func (c *callAcross) finish(_ *request, done func(outcome)) { done(c.outcome) }
 
 func (c *callAcross) abandoned(why error) { c.began.tell(upstream.Answer{}, why) }
 
 // fetchAcross is fetch for a stateless client's call to a server of the handshake era,
 // whose questions are put to the client as long as ctx lives.
-func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upstream.Request) outcome {
+func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
 	var rounds atomic.Int32
 	req.Ask = func(asking context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		x.doubt.Store(true) // it may have begun before it asked
@@ -146,33 +136,37 @@ func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upst
 		defer context.AfterFunc(ctx, done)()
 		return first(x.askClient(asking, newQuestion(method, params)))
 	}
-	defer x.s.suspended.opened(&openCall{x.work, x.lease.Lease, x.hop.LogLevel})()
+	closed := x.s.suspended.opened(&openCall{x.work, x.lease.Lease, x.hop.LogLevel})
 	if x.hop.LogLevel != "" {
 		x.lease.SetLevel(x.s.suspended.level(x.lease.Lease))
 	}
-	return x.fetch(ctx, turn, req)
+	x.fetch(ctx, turn, req, func(o outcome) {
+		closed()
+		done(o)
+	})
 }
 
-// attend answers the request with what its work asks, or with how that has ended.
-func (x *request) attend() {
+// attend has done hear what the request's work asks, or how that has ended. A plan
+// writes its answer itself.
+func (x *request) attend(done func(outcome)) {
 	if asks := x.work.await(x); asks != nil {
 		x.asked = true
-		x.answer(upstream.Answer{Result: asks, Stateless: true}, nil)
+		done(outcome{answer: upstream.Answer{Result: asks, Stateless: true}})
 		return
 	}
-	x.work.what.finish(x)
+	x.work.what.finish(x, done)
 }
 
 // resume takes up suspended work with the answers its client has fetched, and reports
 // whether x was such a request; arguments are those of a plan, nil: it is a call.
-func (x *request) resume(arguments []byte) bool {
+func (x *request) resume(arguments []byte, done func(outcome)) bool {
 	w, err := x.s.suspended.resume(x, arguments)
 	switch {
 	case err != nil:
-		x.fail(err)
+		done(outcome{err: err})
 	case w != nil:
 		x.turn.Leave()
-		x.attend()
+		x.attend(done)
 	default:
 		return false
 	}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +19,6 @@ type upstreamCall struct {
 	method string // tools/call, or another
 	tool   string // of a tools/call, as its upstream names it
 	params []byte
-	leases []*leased  // that it was judged for
-	one    [1]*leased // where they stand if they are one
 	callClass
 
 	number      call.Number  // in the record; zero: it is not recorded
@@ -37,67 +34,44 @@ type upstreamCall struct {
 	joinTimeout time.Duration // of a guess: how long a call waits for it
 	late        func()        // of a guess: called when its server has answered after all; nil: nobody cares
 
-	// passage is taken on arrival and goes with the first sending; a request that
-	// is sent again takes another one.
-	passage atomic.Pointer[dedup.PendingWrite]
+	// pending is what the call may change, as the store knows it: from its arrival until
+	// it is sent, which takes it over, or will not be. nil: it has been taken over.
+	pending atomic.Pointer[dedup.PendingWrite]
 }
 
 // storable reports whether the answer may be stored or shared, and come from
 // the store or from another call's flight.
 func (j *upstreamCall) storable() bool { return j.query.Key.Scope != "" }
 
-// arrive judges the request and notes it with the store: on the reader of its
-// session, before the next message is read.
-func (j *upstreamCall) arrive(leases []*leased) {
-	if j.method != "tools/call" && reads(j.method) {
-		return
-	}
-	j.leases = leases
-	var p *dedup.PendingWrite
-	j.callClass, p = j.note(leases)
-	j.passage.Store(p)
-}
-
-// note judges the request by the policy of the moment and notes it with the
-// store. If the policy has changed meanwhile, it is judged again: either the
-// change has seen the passage, or the passage the change.
-func (j *upstreamCall) note(leases []*leased) (callClass, *dedup.PendingWrite) {
+// arrive classifies the call by the policy of the moment, and notes with the store what
+// it may change: on the reader of its session, before the next message is read, and once
+// more before it is made again. If the policy has changed meanwhile, that is done over:
+// the write registers before the policy is read again, so one of the two always sees the
+// other.
+func (j *upstreamCall) arrive(l *leased) {
 	srv := j.s.srv
 	for {
-		p := srv.policy.Load()
-		said := srv.said.version.Load()
-		judged := j.classify(p, leases)
-		passage := srv.store.Arrive(judged.effect)
-		if p == srv.policy.Load() && said == srv.said.version.Load() {
-			return judged, passage
+		p, version := srv.policy.Load(), srv.said.version.Load()
+		j.callClass = j.classify(p, l)
+		write := srv.store.Arrive(j.effect)
+		if p == srv.policy.Load() && version == srv.said.version.Load() {
+			j.pending.Store(write)
+			return
 		}
-		passage.End()
+		write.End()
 	}
 }
 
-// take returns the passage that the next sending goes under.
-func (j *upstreamCall) take(l *leased) *dedup.PendingWrite {
-	p := j.passage.Swap(nil)
-	if p != nil && slices.ContainsFunc(j.leases, func(k *leased) bool { return k.Lease == l.Lease }) {
-		return p
-	}
-	_, again := j.note([]*leased{l})
-	if p != nil {
-		p.End() // judged for others
-	}
-	return again
-}
-
-// drop ends the passage of a request that was not sent.
+// drop ends the pending write of a call that was not sent.
 func (j *upstreamCall) drop() {
-	if p := j.passage.Swap(nil); p != nil {
-		p.End()
+	if write := j.pending.Swap(nil); write != nil {
+		write.End()
 	}
 }
 
 // send hands the request to its upstream, within the limits of its host, and waits
 // for nothing: done hears the outcome, once.
-func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(upstream.Answer, error)) {
+func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
 	limits := j.s.srv.limits
 	j.sendPaced(ctx, l, turn, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
 		if wait {
@@ -110,16 +84,16 @@ func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, 
 
 // sendPaced is send once enter has found the request a slot. Where enter must not
 // wait and there is none, it returns nil.
-func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(upstream.Answer, error)) {
-	passage, slot := j.take(l), (*limit.Slot)(nil)
+func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(outcome)) {
+	write, slot := j.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
-		passage.End()
+		write.End()
 		j.timing.late()
 		if j.late != nil {
 			j.late()
 		}
 	}
-	req.Reads, req.Host = j.onlyReads(), j.hostOn(l)
+	req.Reads, req.Host = j.onlyReads(), j.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
 		if slot, err = j.gate.enter(ctx, wait, enter); slot == nil {
 			return false, err
@@ -133,21 +107,13 @@ func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.T
 			j.returned(err, v)
 			slot.Leave(v)
 		}
-		j.settle(l, passage, answer, err)
-		done(answer, err)
+		j.settle(l, write, answer, err)
+		done(outcome{answer: answer, err: err})
 	})
 }
 
 // enterFunc finds a request a slot at its host, waiting for it or not.
 type enterFunc = func(ctx context.Context, wait bool) (*limit.Slot, error)
-
-// run is send for a caller that waits for the outcome.
-func (j *upstreamCall) run(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request) (upstream.Answer, error) {
-	done := make(chan outcome, 1)
-	j.send(ctx, l, turn, req, func(answer upstream.Answer, err error) { done <- outcome{answer: answer, err: err} })
-	o := <-done
-	return o.answer, o.err
-}
 
 // answerMayCome reports whether a server may still be at a call that ended so: nobody
 // waits for it any more.
@@ -229,30 +195,22 @@ func (j *upstreamCall) onlyReads() bool {
 	return reads(j.method)
 }
 
-// hostOn is the host whose limits count.
-func (j *upstreamCall) hostOn(l *leased) string {
-	if j.host != "" {
-		return j.host
-	}
-	return j.s.srv.model(j.s.srv.policy.Load(), l, "").Host
-}
-
-// settle ends a passage with what is known of the outcome: what was not answered
+// settle ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
-func (j *upstreamCall) settle(l *leased, passage *dedup.PendingWrite, answer upstream.Answer, err error) {
+func (j *upstreamCall) settle(l *leased, write *dedup.PendingWrite, answer upstream.Answer, err error) {
 	if j.tool != "" && answer.Requests > 0 {
 		j.wentOut(l, answer.Requests)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
-		passage.Doubt()
+		write.Doubt()
 		j.doubt.Store(true)
 		return
 	}
 	if err == nil {
 		if id, ok := taskBegun(answer, j.task); ok {
-			j.s.tasks.begin(l, id, passage)
+			j.s.tasks.begin(l, id, write)
 			return
 		}
 	}
-	passage.End()
+	write.End()
 }

@@ -32,8 +32,8 @@ func newQuestion(method string, params []byte) *question {
 
 // suspendable is what a work does: a call or a plan.
 type suspendable interface {
-	finish(x *request)   // answers the request that is there at the end
-	abandoned(why error) // called after the end, in place of finish, if there is none
+	finish(x *request, done func(outcome)) // at the end: a call has done hear its outcome, a plan answers the request
+	abandoned(why error)                   // called after the end, in place of finish, if there is no request
 }
 
 // work is a call or a plan that its client may have to be asked about. It outlives the
