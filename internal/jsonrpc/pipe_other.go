@@ -13,3 +13,13 @@ func NewPipe(file *os.File) *Pipe { return &Pipe{file} }
 
 // Reopen would open a pipe once more; nil, it cannot.
 func Reopen(*os.File) *Pipe { return nil }
+
+// direct is only for Linux: elsewhere all goes through the Writer's goroutine.
+type direct struct{}
+
+func newDirectWriter(*os.File, bool) *direct { return nil }
+
+// interruptible says whether closing file ends a write that waits for the peer.
+func interruptible(file *os.File, _ *direct) bool { return pollable(file) }
+
+func (*direct) do([]byte) (int, error) { return 0, nil }

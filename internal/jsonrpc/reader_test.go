@@ -130,7 +130,7 @@ func TestReaderAllocations(t *testing.T) {
 				t.Errorf("got capacity %d for %d bytes", cap(line), size)
 			}
 		})
-		if n > 1 {
+		if n > 1 && !checking() { // the race detector has pools forget
 			t.Errorf("%d bytes: got %v allocations, want 1", size, n)
 		}
 	}
