@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -27,6 +28,76 @@ type body struct {
 	of   *HTTP
 	data []byte
 	held int64 // of the bytes of all bodies
+
+	readers atomic.Int32 // that still need data, besides the first
+}
+
+// read reads the whole body of a request; the caller releases it. Where it cannot,
+// it answers the request itself.
+func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
+	b := &body{of: h}
+	status, bad := b.fill(w, r)
+	if bad == nil {
+		return b, true
+	}
+	b.release()
+	if status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout {
+		w.Header().Set("Connection", "close") // else net/http reads on for a while
+	}
+	refuse(w, status, nil, bad)
+	return nil, false
+}
+
+// fill reads the body, no slower than patience a piece and bodyRate in all, or
+// says why not.
+func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *jsonrpc.Error) {
+	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
+		if kind, _, err := mime.ParseMediaType(kind); err != nil || kind != "application/json" {
+			return http.StatusUnsupportedMediaType, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Content-Type: want application/json"}
+		}
+	}
+	limit := b.of.MaxMessage
+	most, size := int(min(r.ContentLength, int64(limit)+1)), firstBuffer
+	if most < 0 {
+		most, size = limit+1, unsaidBuffer
+	}
+	if most > limit && size == firstBuffer {
+		return tooLong(limit)
+	}
+	for begin := time.Now(); len(b.data) < most; {
+		if len(b.data) > 0 {
+			b.hasten(w, begin)
+		}
+		if len(b.data) == cap(b.data) {
+			if !b.grow(min(size, most)) {
+				return http.StatusServiceUnavailable, manyBytes
+			}
+			size *= 4
+		}
+		n, err := r.Body.Read(b.data[len(b.data):cap(b.data)])
+		b.data = b.data[:len(b.data)+n]
+		switch {
+		case len(b.data) > limit:
+			return tooLong(limit)
+		case err == io.EOF:
+			return 0, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return http.StatusRequestTimeout, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive"}
+		case err != nil:
+			return http.StatusBadRequest, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body: " + err.Error()}
+		}
+	}
+	return 0, nil
+}
+
+// hasten bounds the next read of the body; the first is bounded with the head of the
+// request. net/http lifts the deadline with the end of the body.
+func (b *body) hasten(w http.ResponseWriter, begin time.Time) {
+	slowest := begin.Add(patience + time.Duration(len(b.data))*time.Second/bodyRate)
+	if soon := time.Now().Add(patience); soon.Before(slowest) {
+		slowest = soon
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(slowest)
 }
 
 // grow makes the buffer larger; false: the bodies in memory are too many for that.
@@ -41,67 +112,14 @@ func (b *body) grow(size int) bool {
 	return true
 }
 
-func (b *body) release() { b.of.bodies.Add(-b.held) }
-
-// read reads the whole body of a request, no slower than patience a piece and
-// bodyRate in all; the caller releases it. Where it cannot, it answers the
-// request itself.
-func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Content-Type: want application/json"})
-		return nil, false
+// release is the end of one reader.
+func (b *body) release() {
+	if b.readers.Add(-1) < 0 {
+		b.of.bodies.Add(-b.held)
 	}
-	limit := h.MaxMessage
-	if r.ContentLength > int64(limit) {
-		refuseLength(w, limit)
-		return nil, false
-	}
-	most, next := int(r.ContentLength), firstBuffer
-	if most < 0 {
-		most, next = limit+1, unsaidBuffer
-	}
-	b, whole := &body{of: h}, false
-	defer func() {
-		if !whole {
-			b.release()
-		}
-	}()
-	rc, begin := http.NewResponseController(w), time.Now()
-	var err error
-	for room := b.grow(min(next, most)); err == nil && len(b.data) != most; {
-		if room && len(b.data) == cap(b.data) {
-			next *= 4
-			room = b.grow(min(next, most))
-		}
-		if !room {
-			w.Header().Set("Connection", "close")
-			refuse(w, http.StatusServiceUnavailable, nil, manyBytes)
-			return nil, false
-		}
-		slowest := begin.Add(patience + time.Duration(len(b.data))*time.Second/bodyRate)
-		readBefore(rc, slowest)
-		var n int
-		n, err = r.Body.Read(b.data[len(b.data):cap(b.data)])
-		b.data = b.data[:len(b.data)+n]
-	}
-	// net/http lifts the deadline with the end of the body. For one that was not
-	// read it stays: net/http reads on for a while, to keep the connection.
-	switch {
-	case len(b.data) > limit:
-		refuseLength(w, limit)
-	case err == nil || err == io.EOF:
-		whole = true
-		return b, true
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		refuse(w, http.StatusRequestTimeout, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive"})
-	default: // the client is gone
-		w.WriteHeader(http.StatusBadRequest)
-	}
-	return nil, false
 }
 
-func refuseLength(w http.ResponseWriter, limit int) {
+func tooLong(limit int) (status int, bad *jsonrpc.Error) {
 	message := (&jsonrpc.LineTooLong{Limit: limit}).Error()
-	refuse(w, http.StatusRequestEntityTooLarge, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message})
+	return http.StatusRequestEntityTooLarge, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message}
 }

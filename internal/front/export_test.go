@@ -13,5 +13,9 @@ func NewQueue(log *slog.Logger) Queue { return Queue{newQueue(log)} }
 // Drain writes what waits, as a stream that has opened would, and ends.
 func (q Queue) Drain(w http.ResponseWriter) error {
 	q.close()
-	return q.pump(newSSEWriter(w), nil)
+	e, err := openEvents(w)
+	if err != nil {
+		return err
+	}
+	return q.pump(e, nil)
 }

@@ -133,6 +133,8 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       patience, // of the first piece of a body, or of one that is not wanted
+		WriteTimeout:      patience, // of what is not written by this package
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
@@ -164,21 +166,7 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 // accepts reports whether the Accept header allows a media type. None allows
 // all.
 func accepts(h http.Header, want string) bool {
-	values := h["Accept"]
-	if len(values) == 0 {
-		return true
-	}
 	family, _, _ := strings.Cut(want, "/")
-	for _, value := range values {
-		for value != "" {
-			var one string
-			one, value, _ = strings.Cut(value, ",")
-			one, _, _ = strings.Cut(one, ";")
-			one = strings.TrimSpace(one)
-			if strings.EqualFold(one, want) || one == "*/*" || strings.EqualFold(one, family+"/*") {
-				return true
-			}
-		}
-	}
-	return false
+	all := strings.ToLower(strings.Join(h["Accept"], ","))
+	return all == "" || strings.Contains(all, want) || strings.Contains(all, "*/*") || strings.Contains(all, family+"/*")
 }

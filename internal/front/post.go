@@ -124,5 +124,4 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 	var serving sync.WaitGroup
 	s.take(data, part{out}, serving.Go)
 	serving.Wait()
-	out.accepted()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // What is kept for a client that does not read. Messages with an id are never
-// dropped: somebody waits for them, or for the answer to them.
+// dropped: an answer is waited for, by the client or from it.
 const (
 	heldNotes = 256     // notifications
 	heldBytes = 1 << 20 // bytes of notifications
@@ -38,9 +39,9 @@ type queue struct {
 	size      int           // bytes of lines
 	notes     int           // how many of lines are notifications
 	noteBytes int           // bytes of those
-	dropped   int           // notifications given up since a stream last took one
+	dropping  bool          // notifications were given up since a stream last took a message
 	closed    bool          // nothing more is taken; what waits may still be written
-	reader    chan struct{} // closed when another stream takes over; nil: none is open
+	pumping   chan struct{} // closed when another stream takes over; nil: none is open
 	room      chan struct{} // closed when size is below backlog again; nil: it is
 }
 
@@ -48,22 +49,27 @@ func newQueue(log *slog.Logger) *queue {
 	return &queue{log: log, wake: make(chan struct{}, 1)}
 }
 
+// isNote reports whether a message that the proxy sends is a notification.
+func isNote(line []byte) bool { return jsonrpc.Get(line, "id") == nil }
+
 // Send puts a message at the end. Where too many notifications wait, the
 // oldest is given up.
 func (q *queue) Send(line []byte) error {
-	note := jsonrpc.Get(line, "id") == nil
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
 		return errStreamEnded
-	case !note && q.reader == nil && q.size > backlog:
+	case q.pumping == nil && q.size > backlog && !isNote(line):
 		return errNotReading
 	}
-	q.lines = append(q.lines, line)
-	q.count(line, note, 1)
+	q.insertLocked(len(q.lines), line)
 	for q.notes > heldNotes || q.noteBytes > heldBytes && q.notes > 1 {
-		q.dropOldestLocked()
+		q.removeLocked(slices.IndexFunc(q.lines, isNote))
+		if !q.dropping {
+			q.log.Warn("client reads too slowly: its oldest notifications are dropped", "kept", q.notes)
+		}
+		q.dropping = true
 	}
 	q.signal()
 	return nil
@@ -72,31 +78,30 @@ func (q *queue) Send(line []byte) error {
 // Answer makes a queue an outlet for answers too.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
-func (q *queue) count(line []byte, note bool, by int) {
+func (q *queue) insertLocked(i int, line []byte) {
+	q.lines = slices.Insert(q.lines, i, line)
+	q.countLocked(line, 1)
+}
+
+func (q *queue) removeLocked(i int) []byte {
+	line := q.lines[i]
+	q.lines = slices.Delete(q.lines, i, i+1)
+	q.countLocked(line, -1)
+	return line
+}
+
+func (q *queue) countLocked(line []byte, by int) {
 	q.size += by * len(line)
-	if note {
+	if isNote(line) {
 		q.notes += by
 		q.noteBytes += by * len(line)
 	}
-	switch {
-	case q.size > backlog && q.room == nil:
+	switch full := q.size > backlog; {
+	case full && q.room == nil:
 		q.room = make(chan struct{})
-	case q.size <= backlog && q.room != nil:
+	case !full && q.room != nil:
 		close(q.room)
 		q.room = nil
-	}
-}
-
-func (q *queue) dropOldestLocked() {
-	for i, line := range q.lines {
-		if jsonrpc.Get(line, "id") == nil {
-			q.lines = append(q.lines[:i], q.lines[i+1:]...)
-			q.count(line, true, -1)
-			break
-		}
-	}
-	if q.dropped++; q.dropped == 1 {
-		q.log.Warn("client reads too slowly: its oldest notifications are dropped", "kept", q.notes)
 	}
 }
 
@@ -107,19 +112,16 @@ func (q *queue) signal() {
 	}
 }
 
-// next takes the first message. ended says that none will come any more.
+// next takes the first message; nil: there is none. ended says that none will come
+// any more.
 func (q *queue) next() (line []byte, ended bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines) == 0 {
 		return nil, q.closed
 	}
-	line = q.lines[0]
-	q.lines[0] = nil
-	q.lines = q.lines[1:]
-	q.count(line, jsonrpc.Get(line, "id") == nil, -1)
-	q.dropped = 0
-	return line, false
+	q.dropping = false
+	return q.removeLocked(0), false
 }
 
 // putBack returns a message that could not be written, for the next stream.
@@ -127,8 +129,7 @@ func (q *queue) putBack(line []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
-		q.lines = append([][]byte{line}, q.lines...)
-		q.count(line, jsonrpc.Get(line, "id") == nil, 1)
+		q.insertLocked(0, line)
 	}
 }
 
@@ -150,60 +151,62 @@ func (q *queue) full() <-chan struct{} {
 
 // pump writes messages to e until the queue has been closed and is empty
 // (nil), gone is closed, another pump takes over (nil), or writing fails.
-func (q *queue) pump(e *sseWriter, gone <-chan struct{}) error {
-	mine := make(chan struct{})
-	q.mu.Lock()
-	if q.reader != nil {
-		close(q.reader)
-	}
-	q.reader = mine
-	q.mu.Unlock()
-	defer q.release(mine)
-	beat := time.NewTimer(keepAlive)
-	defer beat.Stop()
+func (q *queue) pump(e events, gone <-chan struct{}) error {
+	replaced := q.takeOver()
+	defer q.release(replaced)
 	for {
-		select {
-		case <-mine:
-			return nil
-		default:
-		}
-		line, ended := q.next()
-		var err error
-		switch {
-		case line != nil:
-			if err = e.message(line); err != nil {
-				q.putBack(line)
-			}
-		case ended:
-			return e.flush()
-		default:
-			err = e.flush()
-		}
-		if err != nil {
+		if ended, err := q.writeTo(e, replaced); ended || err != nil {
 			return err
 		}
-		if line != nil {
-			continue
-		}
-		beat.Reset(keepAlive)
 		select {
 		case <-q.wake:
-		case <-beat.C:
+		case <-time.After(keepAlive):
 			if err := e.comment(); err != nil {
 				return err
 			}
-		case <-mine:
+		case <-replaced:
+			return nil
 		case <-gone:
 			return nil
 		}
 	}
 }
 
+// writeTo writes what waits, and reports whether no more will come.
+func (q *queue) writeTo(e events, replaced <-chan struct{}) (ended bool, err error) {
+	for {
+		select {
+		case <-replaced:
+			return true, nil
+		default:
+		}
+		line, ended := q.next()
+		if line == nil {
+			return ended, e.flush()
+		}
+		if err := e.write("message", line); err != nil {
+			q.putBack(line)
+			return false, err
+		}
+	}
+}
+
+// takeOver ends the pump there is, and returns what tells the new one of its own end.
+func (q *queue) takeOver() (replaced chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.pumping != nil {
+		close(q.pumping)
+	}
+	q.pumping = make(chan struct{})
+	return q.pumping
+}
+
 // release ends a pump's hold; a wake-up it may have taken goes to the next.
 func (q *queue) release(mine chan struct{}) {
 	q.mu.Lock()
-	if q.reader == mine {
-		q.reader = nil
+	if q.pumping == mine {
+		q.pumping = nil
 	}
 	q.mu.Unlock()
 	q.signal()

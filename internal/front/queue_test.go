@@ -42,7 +42,7 @@ func TestQueueDropsOldestNotifications(t *testing.T) {
 			if err := q.Drain(w); err != nil {
 				t.Fatal(err)
 			}
-			next := events(w.Body)
+			next := eventReader(w.Body)
 			if got, err := next(); err != nil || got != question {
 				t.Fatalf("got %.80s (%v), want the question first", got, err)
 			}
@@ -80,7 +80,7 @@ func TestQueueRefusesQuestionsNobodyReads(t *testing.T) {
 }
 
 // events reads the data of one event after the other.
-func events(r io.Reader) (next func() (string, error)) {
+func eventReader(r io.Reader) (next func() (string, error)) {
 	lines := bufio.NewReader(r)
 	return func() (string, error) {
 		for {

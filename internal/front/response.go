@@ -14,18 +14,17 @@ import (
 
 var errAnswered = errors.New("the request has been answered")
 
-// response is the outlet of one POST. It becomes a stream of events with the
+// response is the outlet of one POST, of one request or of a batch. It becomes a stream of events with the
 // first message that precedes the answer; an answer alone is one JSON body.
 type response struct {
 	w         http.ResponseWriter
 	log       *slog.Logger
-	id        []byte // raw, of the request
+	id        []byte // raw, of the request; nil: a batch
 	stateless bool   // the HTTP status tells some errors
 	failed    error  // why the answer could not be written; for the goroutine that calls Answer
 
 	mu     sync.Mutex
 	over   bool   // answered, or the handler returns: nothing more is taken
-	body   bool   // something other than a stream has been written
 	stream *queue // nil: no stream yet
 	pumped sync.WaitGroup
 }
@@ -50,8 +49,7 @@ func (r *response) Send(line []byte) error {
 
 // pump writes the stream; it ends when the stream is closed or the client gone.
 func (r *response) pump() {
-	e := newSSEWriter(r.w)
-	err := e.open()
+	e, err := openEvents(r.w)
 	if err == nil {
 		err = r.stream.pump(e, nil)
 	}
@@ -73,35 +71,27 @@ func (r *response) Answer(line []byte) error {
 		r.failed = r.stream.Send(bytes.Clone(line))
 		return r.failed
 	}
-	r.body = true
 	r.mu.Unlock()
 	r.failed = writeJSON(r.w, r.status(line), line)
 	return r.failed
 }
 
-// accepted answers messages that want no answer.
-func (r *response) accepted() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stream == nil && !r.over {
-		r.over, r.body = true, true
-		finish(r.w, http.StatusAccepted)
-	}
-}
-
 // finish returns when nothing will touch the response any more. A request that
-// was cancelled ends as a stream without an answer.
+// was cancelled ends as a stream without an answer; a batch may want none.
 func (r *response) finish() {
 	r.mu.Lock()
+	answered, stream := r.over, r.stream
 	r.over = true
-	stream := r.stream
 	r.mu.Unlock()
 	switch {
 	case stream != nil:
 		stream.close()
 		r.pumped.Wait()
-	case !r.body:
-		if err := newSSEWriter(r.w).open(); err != nil {
+	case answered:
+	case r.id == nil:
+		finish(r.w, http.StatusAccepted)
+	default:
+		if _, err := openEvents(r.w); err != nil {
 			r.log.Debug("answer not delivered", "err", err)
 		}
 	}

@@ -1,23 +1,12 @@
 package front
 
 import (
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/age"
-)
-
-// mostStreams bounds the GET streams of one session: one is in use, the others are
-// being replaced.
-const mostStreams = 16
-
-// transport is the way a session's messages travel.
-type transport int
-
-const (
-	streamable transport = iota // 2025-03-26 to 2025-11-25: Mcp-Session-Id
-	legacySSE                   // 2024-11-05: /sse and /message
-	pooled                      // stateless requests that say the same of their clients
 )
 
 // httpSession is a session that requests find by an id, or by what they say of
@@ -26,31 +15,29 @@ const (
 // every holder of an id is the same principal; without a token all clients are.
 type httpSession struct {
 	intake
-	transport transport
-	id        string         // "" of a pool
-	only      string         // the one upstream that its clients see; "": all
-	stream    *queue         // what belongs to no request; nil of a pool
-	serving   sync.WaitGroup // requests whose answers go out on stream
-	idle      time.Duration
-	clock     func() age.Moment
+	id      string         // "" of a pool
+	stream  *queue         // what belongs to no request; nil of a pool
+	streams atomic.Int64   // open GET streams
+	serving sync.WaitGroup // requests whose answers go out on stream
+	idle    time.Duration  // after which it ends
+	clock   func() age.Moment
 
-	mu      sync.Mutex // its holder may ask the session what is pending
-	users   int        // requests and streams that are open
-	streams int        // those of users that are GET streams
-	left    age.Moment // when users fell to 0
-	over    bool
-	timer   *time.Timer // set anew when users falls to 0; means nothing while it is above
+	mu    sync.Mutex // its holder may ask the session what is pending
+	users int        // requests and streams that are open
+	left  age.Moment // when users fell to 0
+	over  bool       // ended, or about to be
+	timer *time.Timer
 }
 
-// enter keeps the session from ending as idle until leave; false: it has ended. The
-// timer stops while the machine sleeps, so the age is looked at here as well.
+// enter keeps the session from ending as idle until leave; false: it has ended. Timers
+// stop while the machine sleeps, so the age is looked at here as well.
 func (s *httpSession) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || s.Context().Err() != nil {
 		return false
 	}
-	if s.users == 0 && s.clock().Since(s.left) >= s.idle && s.idleLocked() {
+	if s.unusedLocked(s.clock()) >= s.idle && s.idleLocked() {
 		s.timer.Reset(0)
 		return false
 	}
@@ -61,22 +48,17 @@ func (s *httpSession) enter() bool {
 func (s *httpSession) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users--; s.users == 0 && !s.over {
+	if s.users--; s.users == 0 {
 		s.left = s.clock()
-		s.timer.Reset(s.idle)
 	}
 }
 
-// state says whether the session may make room for another, and how long no request
-// or stream has been open, or whether it is over. One with a task that runs makes no
-// room, although nothing of it is open between two questions about the task: it ends
-// only when it has been idle for long.
-func (s *httpSession) state(now age.Moment) (idle bool, unused time.Duration, over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	suspended, task := s.Pending()
-	idle = s.users == 0 && !s.over && !suspended && !task
-	return idle, now.Since(s.left), s.over || s.Context().Err() != nil
+// unusedLocked is how long no request or stream has been open.
+func (s *httpSession) unusedLocked(now age.Moment) time.Duration {
+	if s.users > 0 {
+		return 0
+	}
+	return now.Since(s.left)
 }
 
 // idleLocked reports whether no request and no stream is open. A call that waits
@@ -89,6 +71,17 @@ func (s *httpSession) idleLocked() bool {
 	return !suspended
 }
 
+// state says whether the session may make room for another, and how long it has been
+// unused, or whether it is over. One with a task that runs makes no room, although
+// nothing of it is open between two questions about the task: it ends only when it
+// has been idle for long.
+func (s *httpSession) state(now age.Moment) (idle bool, unused time.Duration, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, task := s.Pending()
+	return s.idleLocked() && !task, s.unusedLocked(now), s.over || s.Context().Err() != nil
+}
+
 // retire lets no request into the session any more; false: it is not idle.
 func (s *httpSession) retire() bool {
 	s.mu.Lock()
@@ -97,47 +90,48 @@ func (s *httpSession) retire() bool {
 		return false
 	}
 	s.over = true
-	s.timer.Stop()
 	return true
+}
+
+// expire ends the session if it has been idle for long enough, and else looks again
+// when it may have been.
+func (s *httpSession) expire() {
+	s.mu.Lock()
+	wait := s.idle - s.unusedLocked(s.clock())
+	s.mu.Unlock()
+	switch {
+	case wait > 0:
+		s.timer.Reset(wait)
+	case s.retire():
+		s.End(errIdle)
+	default:
+		s.timer.Reset(s.idle)
+	}
 }
 
 // close lets neither requests nor messages into the session, which ends.
 func (s *httpSession) close() {
 	s.mu.Lock()
 	s.over = true
-	s.timer.Stop()
 	s.mu.Unlock()
+	s.timer.Stop()
 	if s.stream != nil {
 		s.stream.close()
 	}
 }
 
-// expire ends the session if it is idle.
-func (s *httpSession) expire() {
-	if s.retire() {
-		s.End(errIdle)
-		return
+// listen writes what the session says that belongs to no request, until the client
+// goes, another stream takes over or the session ends. The first event may say where
+// the client's messages go.
+func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint string) {
+	e, err := openEvents(w)
+	if err == nil && endpoint != "" {
+		err = e.write("endpoint", []byte(endpoint))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.timer.Reset(s.idle)
+	if err == nil {
+		err = s.stream.pump(e, r.Context().Done())
 	}
-}
-
-// openStream enters the session's GET stream; false: it has too many.
-func (s *httpSession) openStream() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams == mostStreams {
-		return false
+	if err != nil {
+		s.log.Debug("client stream broken", "session", s.id, "err", err)
 	}
-	s.streams++
-	return true
-}
-
-func (s *httpSession) closeStream() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.streams--
 }

@@ -8,56 +8,92 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/revision"
 )
 
+// Of sessions over HTTP.
 const (
 	defaultIdle     = 30 * time.Minute
 	defaultSessions = 256
+	mostStreams     = 16 // of one session at once: one is in use, the others are being replaced
 )
+
+// transport is the way a session's messages travel.
+type transport string
+
+const (
+	streamable transport = "streamable" // 2025-03-26 to 2025-11-25: Mcp-Session-Id
+	legacySSE  transport = "sse"        // 2024-11-05: /sse and /message
+	pooled     transport = "pool"       // stateless requests that say the same of their clients
+)
+
+// key is by what requests of a transport find a session with that view: name is its
+// id, or what the clients of a pool say of themselves.
+func (t transport) key(only, name string) string { return string(t) + "\x00" + only + "\x00" + name }
 
 // begin makes a session, entered by the caller.
 func (h *HTTP) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if bad := h.makeRoomLocked(); bad != nil {
-		return nil, bad
-	}
 	id, stream := rand.Text(), newQueue(h.Log)
-	s := &httpSession{transport: t, only: only, id: id, stream: stream}
-	return h.keepLocked(id, s, Client{Only: only, ID: id, Out: stream})
+	return h.keepLocked(t.key(only, id), &httpSession{id: id, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
 // pool returns the session shared by all stateless requests whose clients can
 // do the same, and enters it. Capabilities are compared as values: white space and
 // the order of members tell no two clients apart. What has no canonical form is
 // compared as it is written.
-func (h *HTTP) pool(hop revision.Hop, only string) (*httpSession, *jsonrpc.Error) {
-	can, ok := jsonrpc.AppendCanonical(nil, hop.Capabilities)
-	if !ok {
-		can = hop.Capabilities
+func (h *HTTP) pool(capabilities []byte, only string) (*httpSession, *jsonrpc.Error) {
+	if can, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
+		capabilities = can
 	}
-	key := only + "\x00" + string(can) // no id looks like that
+	key := pooled.key(only, string(capabilities))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.sessions[key]; s != nil && s.enter() {
 		return s, nil
 	}
-	if bad := h.makeRoomLocked(); bad != nil {
-		return nil, bad
-	}
-	return h.keepLocked(key, &httpSession{transport: pooled, only: only}, Client{Only: only, Pool: true, Anonymous: h.HTTP.Token == ""})
+	return h.keepLocked(key, &httpSession{}, Client{Only: only, Pool: true, Anonymous: h.HTTP.Token == ""})
 }
 
 // find returns the session of that id and enters it; nil if there is none.
 func (h *HTTP) find(t transport, id, only string) *httpSession {
 	h.mu.Lock()
-	s := h.sessions[id]
+	s := h.sessions[t.key(only, id)]
 	h.mu.Unlock()
-	if s == nil || s.transport != t || s.only != only || !s.enter() {
+	if s == nil || !s.enter() {
 		return nil
 	}
 	return s
+}
+
+// keepLocked begins the session of s, if there is room for it, and lets requests
+// find it under key until it ends.
+func (h *HTTP) keepLocked(key string, s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
+	if bad := h.makeRoomLocked(); bad != nil {
+		return nil, bad
+	}
+	s.intake = intake{log: h.Log, all: &h.requests, Session: h.Handler(c)}
+	if s.Context().Err() != nil {
+		s.End(ErrEnded)
+		return nil, shuttingDown
+	}
+	s.clock, s.idle, s.users = h.Clock, h.HTTP.SessionIdle, 1
+	s.timer = time.AfterFunc(s.idle, s.expire)
+	h.sessions[key] = s
+	h.alive++
+	context.AfterFunc(s.Context(), func() {
+		s.close()
+		h.mu.Lock()
+		if h.sessions[key] == s {
+			delete(h.sessions, key)
+		}
+		h.mu.Unlock()
+		s.End(ErrEnded) // which has begun, and is waited for
+		h.mu.Lock()
+		h.alive--
+		h.mu.Unlock()
+	})
+	return s, nil
 }
 
 // makeRoomLocked ends the session that has been idle for longest if its
@@ -103,33 +139,6 @@ func (h *HTTP) longestIdleLocked() (open int, oldest *httpSession) {
 	return open, oldest
 }
 
-// keepLocked begins the session of s and lets requests find it under key until it
-// ends.
-func (h *HTTP) keepLocked(key string, s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
-	s.intake = intake{log: h.Log, all: &h.requests, Session: h.Handler(c)}
-	if s.Context().Err() != nil {
-		s.End(ErrEnded)
-		return nil, shuttingDown
-	}
-	s.clock, s.idle, s.users = h.Clock, h.HTTP.SessionIdle, 1
-	s.timer = time.AfterFunc(s.idle, s.expire)
-	h.sessions[key] = s
-	h.alive++
-	context.AfterFunc(s.Context(), func() {
-		s.close()
-		h.mu.Lock()
-		if h.sessions[key] == s {
-			delete(h.sessions, key)
-		}
-		h.mu.Unlock()
-		s.End(ErrEnded) // which has begun, and is waited for
-		h.mu.Lock()
-		h.alive--
-		h.mu.Unlock()
-	})
-	return s, nil
-}
-
 // end ends every session; each then answers what is still open.
 func (h *HTTP) end(why error) {
 	h.mu.Lock()
@@ -151,32 +160,23 @@ func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
 		return
 	}
-	s := h.find(streamable, r.Header.Get(headerSession), only)
+	s := h.enterSession(w, r, nil, only)
 	if s == nil {
-		refuse(w, http.StatusNotFound, nil, noSession)
 		return
 	}
 	defer s.leave()
-	if !s.openStream() {
+	defer s.streams.Add(-1)
+	if s.streams.Add(1) > mostStreams {
 		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
 		return
 	}
-	defer s.closeStream()
-	e := newSSEWriter(w)
-	err := e.open()
-	if err == nil {
-		err = s.stream.pump(e, r.Context().Done())
-	}
-	if err != nil {
-		h.Log.Debug("client stream broken", "session", s.id, "err", err)
-	}
+	s.listen(w, r, "")
 }
 
 // deleteSession serves DELETE.
 func (h *HTTP) deleteSession(w http.ResponseWriter, r *http.Request, only string) {
-	s := h.find(streamable, r.Header.Get(headerSession), only)
+	s := h.enterSession(w, r, nil, only)
 	if s == nil {
-		refuse(w, http.StatusNotFound, nil, noSession)
 		return
 	}
 	defer s.leave()

@@ -3,7 +3,6 @@ package front
 import (
 	"bytes"
 	"net/http"
-	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -23,17 +22,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 	defer s.serving.Wait()
 	defer s.End(ErrEnded)
 	defer s.leave()
-	e := newSSEWriter(w)
-	err := e.open()
-	if err == nil {
-		err = e.event("endpoint", []byte("/message?sessionId="+s.id))
-	}
-	if err == nil {
-		err = s.stream.pump(e, r.Context().Done())
-	}
-	if err != nil {
-		h.Log.Debug("client stream broken", "session", s.id, "err", err)
-	}
+	s.listen(w, r, "/message?sessionId="+s.id)
 }
 
 // postSSE serves POST /message: the answer goes out on the session's stream.
@@ -48,14 +37,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var readers atomic.Int64 // of the body: this goroutine, and each request in it
-	readers.Add(1)
-	done := func() {
-		if readers.Add(-1) == 0 {
-			b.release()
-		}
-	}
-	defer done()
+	defer b.release()
 	data := bytes.TrimSpace(b.data)
 	if !jsonrpc.Valid(data) {
 		refuse(w, http.StatusBadRequest, nil, notJSON)
@@ -71,9 +53,9 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.take(data, s.stream, func(serve func()) {
-		readers.Add(1)
+		b.readers.Add(1)
 		s.serving.Go(func() {
-			defer done()
+			defer b.release()
 			serve()
 		})
 	})

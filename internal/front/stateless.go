@@ -29,7 +29,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		refuse(w, status, m.ID, bad)
 		return
 	}
-	s, bad := h.pool(m.Hop, only)
+	s, bad := h.pool(m.Hop.Capabilities, only)
 	if bad != nil {
 		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return

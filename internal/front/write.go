@@ -16,76 +16,17 @@ const patience = 30 * time.Second
 // chunk is how much is written under one deadline.
 const chunk = 1 << 20
 
-// sseWriter writes server-sent events. A message is handed to the connection as
-// it is; only what frames it is copied.
-type sseWriter struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
-}
-
-func newSSEWriter(w http.ResponseWriter) *sseWriter {
-	return &sseWriter{w: w, rc: http.NewResponseController(w)}
-}
-
-// open writes the head of the response.
-func (e *sseWriter) open() error {
-	h := e.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	writeWithin(e.rc)
-	e.w.WriteHeader(http.StatusOK)
-	return e.rc.Flush()
-}
-
-// message writes an event; flush sends it.
-func (e *sseWriter) message(line []byte) error { return e.event("message", line) }
-
-func (e *sseWriter) event(kind string, data []byte) error {
-	writeWithin(e.rc)
-	if _, err := io.WriteString(e.w, "event: "+kind+"\ndata: "); err != nil {
-		return err
-	}
-	if err := writeAll(e.w, e.rc, data); err != nil {
-		return err
-	}
-	_, err := io.WriteString(e.w, "\n\n")
-	return err
-}
-
-// comment writes what every client ignores.
-func (e *sseWriter) comment() error {
-	writeWithin(e.rc)
-	if _, err := io.WriteString(e.w, ":\n\n"); err != nil {
-		return err
-	}
-	return e.rc.Flush()
-}
-
-func (e *sseWriter) flush() error {
-	writeWithin(e.rc)
-	return e.rc.Flush()
-}
-
-// readWithin and writeWithin bound the next read and write. A connection
-// without deadlines is one of a test.
-func readWithin(rc *http.ResponseController)  { readBefore(rc, time.Now().Add(patience)) }
-func writeWithin(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Now().Add(patience)) }
-
-// readBefore bounds the next read by patience, and by a time if that is sooner.
-func readBefore(rc *http.ResponseController, end time.Time) {
-	if soon := time.Now().Add(patience); soon.Before(end) {
-		end = soon
-	}
-	_ = rc.SetReadDeadline(end)
+// renew bounds the next write. A connection without deadlines is one of a test.
+func renew(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 }
 
 // writeAll writes b piece by piece, so that a client which reads slowly but
 // steadily gets all of a large message.
-func writeAll(w io.Writer, rc *http.ResponseController, b []byte) error {
+func writeAll(w http.ResponseWriter, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), chunk)
-		writeWithin(rc)
+		renew(w)
 		if _, err := w.Write(b[:n]); err != nil {
 			return err
 		}
@@ -96,7 +37,7 @@ func writeAll(w io.Writer, rc *http.ResponseController, b []byte) error {
 
 // finish answers with a status alone.
 func finish(w http.ResponseWriter, status int) {
-	writeWithin(http.NewResponseController(w))
+	renew(w)
 	w.WriteHeader(status)
 }
 
@@ -106,11 +47,52 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status) // goes out with the body
-	return writeAll(w, http.NewResponseController(w), body)
+	return writeAll(w, body)
 }
 
 // refuse answers with a JSON-RPC error. That it could not be written concerns only
 // the client, which has gone.
 func refuse(w http.ResponseWriter, status int, id []byte, bad *jsonrpc.Error) {
 	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, bad.Append(nil)))
+}
+
+// events writes server-sent events. A message is handed to the connection as
+// it is; only what frames it is copied.
+type events struct{ w http.ResponseWriter }
+
+// openEvents sends the head of the response.
+func openEvents(w http.ResponseWriter) (events, error) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	w.WriteHeader(http.StatusOK)
+	return events{w}, events{w}.flush()
+}
+
+// write writes an event; flush sends it.
+func (e events) write(kind string, data []byte) error {
+	renew(e.w)
+	if _, err := io.WriteString(e.w, "event: "+kind+"\ndata: "); err != nil {
+		return err
+	}
+	if err := writeAll(e.w, data); err != nil {
+		return err
+	}
+	_, err := io.WriteString(e.w, "\n\n")
+	return err
+}
+
+// comment sends what every client ignores.
+func (e events) comment() error {
+	renew(e.w)
+	if _, err := io.WriteString(e.w, ":\n\n"); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+func (e events) flush() error {
+	renew(e.w)
+	return http.NewResponseController(e.w).Flush()
 }
