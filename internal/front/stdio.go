@@ -53,14 +53,14 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 		if ctx.Err() == nil {
 			flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
 			defer cancel()
-			return errors.Join(err, w.Flush(flush))
+			return errors.Join(err, w.Drain(flush, 0))
 		}
 	case <-ctx.Done(): // the reader ends with the process
 	}
 	l.End(ErrShutdown)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
-	if err := w.Flush(last); err != nil {
+	if err := w.Drain(last, 0); err != nil {
 		o.Log.Debug("last answers not delivered", "err", err)
 	}
 	return nil
@@ -98,12 +98,8 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 			return err
 		}
 		l.take(line, l.to, l.serving.Go)
-		if l.to.Queued() > backlog {
-			select {
-			case <-l.to.Drained(backlog):
-			case <-l.Context().Done():
-				return nil
-			}
+		if err := l.to.Drain(l.Context(), backlog); err != nil && l.Context().Err() != nil {
+			return nil
 		}
 	}
 }

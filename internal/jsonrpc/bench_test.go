@@ -129,12 +129,14 @@ func BenchmarkWriter(b *testing.B) {
 			}()
 			w := jsonrpc.NewWriter(to)
 			for b.Loop() {
-				<-w.Drained(4 << 20)
+				if err := w.Drain(b.Context(), 4<<20); err != nil {
+					b.Fatal(err)
+				}
 				if err := w.Send(m.raw); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if err := w.Flush(b.Context()); err != nil {
+			if err := w.Drain(b.Context(), 0); err != nil {
 				b.Fatal(err)
 			}
 			w.Close()

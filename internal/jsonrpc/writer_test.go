@@ -46,18 +46,23 @@ func TestWriterSlowPeer(t *testing.T) {
 		if got := w.Queued(); got != want.Len() {
 			t.Errorf("got %d bytes queued, want %d", got, want.Len())
 		}
-		all, none := w.Drained(want.Len()), w.Drained(0)
-		half := w.Drained(want.Len() / 2)
-		if again := w.Drained(want.Len() / 2); again != half {
-			t.Error("got another channel for the same limit")
-		}
-		if !closed(all) || closed(half) || closed(none) {
-			t.Errorf("got drained %v, %v, %v, want only the first", closed(all), closed(half), closed(none))
+		half := make(chan struct{})
+		go func() {
+			if err := w.Drain(t.Context(), want.Len()/2); err != nil {
+				t.Errorf("drain to the half: %v", err)
+			}
+			close(half)
+		}()
+		if err := w.Drain(t.Context(), want.Len()); err != nil {
+			t.Errorf("drain to what is queued: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := w.Flush(ctx); err != context.DeadlineExceeded {
-			t.Errorf("flush: got %v, want deadline exceeded", err)
+		if err := w.Drain(ctx, 0); err != context.DeadlineExceeded {
+			t.Errorf("drain: got %v, want deadline exceeded", err)
+		}
+		if closed(half) {
+			t.Error("half of it is drained, and nothing is read")
 		}
 
 		got := make([]byte, want.Len())
@@ -65,17 +70,17 @@ func TestWriterSlowPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if !closed(half) || closed(none) {
-			t.Errorf("got drained %v, %v at two thirds, want only the first", closed(half), closed(none))
+		if !closed(half) || w.Queued() == 0 {
+			t.Errorf("got half of it drained: %v, and %d bytes queued at two thirds", closed(half), w.Queued())
 		}
 		if _, err := io.ReadFull(from, got[len(got)*2/3:]); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Flush(t.Context()); err != nil {
-			t.Errorf("flush: %v", err)
+		if err := w.Drain(t.Context(), 0); err != nil {
+			t.Errorf("drain: %v", err)
 		}
-		if !closed(none) || w.Queued() != 0 {
-			t.Errorf("got drained %v and %d bytes queued, want all drained", closed(none), w.Queued())
+		if w.Queued() != 0 {
+			t.Errorf("got %d bytes queued, want all drained", w.Queued())
 		}
 		if diff := cmp.Diff(want.String(), string(got)); diff != "" {
 			t.Errorf("lines (-want +got):\n%.2000s", diff)
@@ -96,9 +101,8 @@ func TestWriterCloseWhileBlocked(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		drained := w.Drained(0)
-		flushed := make(chan error, 1)
-		go func() { flushed <- w.Flush(t.Context()) }()
+		drained := make(chan error, 1)
+		go func() { drained <- w.Drain(t.Context(), 0) }()
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
@@ -108,13 +112,13 @@ func TestWriterCloseWhileBlocked(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if err := <-flushed; err != os.ErrClosed {
-			t.Errorf("flush: got %v, want %v", err, os.ErrClosed)
+		if err := <-drained; err != os.ErrClosed {
+			t.Errorf("drain: got %v, want %v", err, os.ErrClosed)
 		}
 		if err := w.Send([]byte("late")); err != os.ErrClosed {
 			t.Errorf("send: got %v, want %v", err, os.ErrClosed)
 		}
-		if !closed(drained) || !closed(w.Drained(0)) || w.Queued() != 0 {
+		if w.Queued() != 0 {
 			t.Error("got something queued after close")
 		}
 	})
@@ -167,7 +171,7 @@ func TestWriterJoins(t *testing.T) {
 			}
 		}
 		close(peer.first)
-		if err := w.Flush(t.Context()); err != nil {
+		if err := w.Drain(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		total := 0
@@ -219,8 +223,8 @@ func TestWriterErrors(t *testing.T) {
 				if err := w.Send([]byte("line")); err != test.want {
 					t.Errorf("send: got %v, want %v", err, test.want)
 				}
-				if err := w.Flush(t.Context()); err != test.want {
-					t.Errorf("flush: got %v, want %v", err, test.want)
+				if err := w.Drain(t.Context(), 0); err != test.want {
+					t.Errorf("drain: got %v, want %v", err, test.want)
 				}
 				if err := w.Close(); err != nil || w.Queued() != 0 {
 					t.Errorf("close: got %v and %d bytes queued", err, w.Queued())
@@ -281,8 +285,8 @@ func TestWriterManySenders(t *testing.T) {
 	go func() {
 		defer close(done)
 		wg.Wait()
-		if err := w.Flush(context.Background()); err != nil {
-			t.Errorf("flush: %v", err)
+		if err := w.Drain(context.Background(), 0); err != nil {
+			t.Errorf("drain: %v", err)
 		}
 		w.Close()
 	}()
@@ -338,11 +342,11 @@ func TestWriterSizes(t *testing.T) {
 		if err := w.Send(bytes.Repeat([]byte("x"), size)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Flush(t.Context()); err != nil {
+		if err := w.Drain(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.Queued(); got != 0 {
-			t.Fatalf("got %d bytes queued after a flush, want none", got)
+			t.Fatalf("got %d bytes queued after that, want none", got)
 		}
 	}
 	for _, size := range want {
@@ -350,7 +354,7 @@ func TestWriterSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Flush(t.Context()); err != nil {
+	if err := w.Drain(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -374,8 +378,8 @@ func TestWriterPeerNeverReads(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Flush(ctx); err != context.Canceled {
-		t.Errorf("flush: got %v, want %v", err, context.Canceled)
+	if err := w.Drain(ctx, 0); err != context.Canceled {
+		t.Errorf("drain: got %v, want %v", err, context.Canceled)
 	}
 	if err := w.Close(); err != nil { // hangs if the write is not interrupted
 		t.Errorf("close: %v", err)
@@ -392,8 +396,8 @@ func TestWriterPeerGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	from.Close()
-	if err := w.Flush(t.Context()); err == nil {
-		t.Error("flush: got no error, want the pipe's")
+	if err := w.Drain(t.Context(), 0); err == nil {
+		t.Error("drain: got no error, want the pipe's")
 	}
 	if err := w.Send([]byte("late")); err == nil || err == os.ErrClosed {
 		t.Errorf("send: got %v, want the pipe's error", err)
