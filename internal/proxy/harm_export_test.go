@@ -21,7 +21,7 @@ func DialWith(s *Server, name string, dial func(ctx context.Context, network, ad
 // LineOf is how the server takes an upstream to work on several calls, as far as one
 // of its sessions has seen.
 func LineOf(s *Server, name string) speculate.Line {
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	for _, n := range sessions {
 		if l := n.find(name); l != nil {
 			return s.prefetcher.traffic.read().Serial(l.Instance())
@@ -50,7 +50,7 @@ func Kept(s *Server) map[string]int {
 	s.prefetcher.queue.mu.Lock()
 	kept["bytes in the queue"] = s.prefetcher.queue.bytes
 	s.prefetcher.queue.mu.Unlock()
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
 		n.guessing.mu.Lock()

@@ -10,7 +10,7 @@ import (
 // Guess makes the prefetch that one of the sessions would make on a guess; nth
 // counts them from the oldest, round and round.
 func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	age := func(n *session) int64 { return n.client.facts().opened.UnixNano() }
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })
 	if len(sessions) == 0 {

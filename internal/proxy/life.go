@@ -86,7 +86,7 @@ func (s *session) End(why error) {
 		s.srv.store.Drop(s.identity.scope)
 		s.srv.kept.drop(s)
 		s.srv.prefetcher.last(s) // after all its prefetches have ended
-		s.srv.forget(s)
+		s.srv.sessions.remove(s) // not before: the server's Close waits for what there is
 	})
 }
 

@@ -37,16 +37,39 @@ const (
 // target is one tool or prompt of one upstream.
 type target struct{ upstream, name string }
 
-// view returns the view of one upstream, or of all.
-func (s *Server) view(only string) *view {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.views[only]
-	if v == nil {
-		v = &view{only: only, log: s.log}
-		s.views[only] = v
+// views are the views of a server's sessions. A session over one upstream alone has
+// another view than those that see all.
+type views struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	byOnly map[string]*view // the one upstream seen → the view; "" is the one with every upstream
+}
+
+// of returns the view of one upstream, or of all.
+func (v *views) of(only string) *view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.byOnly == nil {
+		v.byOnly = make(map[string]*view)
 	}
-	return v
+	if v.byOnly[only] == nil {
+		v.byOnly[only] = &view{only: only, log: v.log}
+	}
+	return v.byOnly[only]
+}
+
+// filled names the upstreams of which any view leaves names out for want of room.
+func (v *views) filled() []string {
+	v.mu.Lock()
+	views := slices.Collect(maps.Values(v.byOnly))
+	v.mu.Unlock()
+	all := []string{}
+	for _, one := range views {
+		all = append(all, one.filled()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // sees reports whether the view holds an upstream.
@@ -148,7 +171,3 @@ func (v *view) resolve(p *policy, l upstream.List, name string) (t target, known
 	}
 	return target{}, false
 }
-
-// allows reports whether the operator lets a tool of this upstream be seen and
-// called.
-func (m *member) allows(tool string) bool { return m.Allows == nil || m.Allows(tool) }

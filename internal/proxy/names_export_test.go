@@ -35,7 +35,7 @@ func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool s
 
 // Hear lets every session hear a notification of an upstream.
 func Hear(s *Server, upstream, method, params string) {
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	for _, n := range sessions {
 		if l := n.find(upstream); l != nil {
 			n.relay(l, method, []byte(params))

@@ -86,7 +86,7 @@ func (s *Server) observed(now time.Time, state bool) (all []events.Event) {
 // state is how the limits and the store stand.
 func (s *Server) state(now time.Time) events.Event {
 	st := s.store.Stats()
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	e := events.Event{Kind: events.State, At: now, Sessions: len(sessions), Store: &events.Store{
 		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
 	}}
@@ -143,12 +143,4 @@ func hostNow(h limit.HostStats, rule limit.Rule, now time.Time) telemetry.Host {
 		out.Tokens = *h.Tokens
 	}
 	return out
-}
-
-// rule is what the operator says of a host.
-func (p *policy) rule(host string) limit.Rule {
-	if r, ok := p.Limits[host]; ok {
-		return r
-	}
-	return p.Limits["*"]
 }

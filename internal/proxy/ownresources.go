@@ -167,7 +167,7 @@ func (n *statsNotices) recorded(e *events.Event) {
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
 func (s *Server) announceStats() {
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	for _, session := range sessions {
 		session.announceOwn(statsURI)
 		session.announceOwn(summaryURI)

@@ -82,7 +82,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 		return s.srv.model(s.srv.policy.Load(), at, t.name)
 	}
 	out := &plan.Tool{
-		Host: m.Host, Capacity: p.capacity(m.Host), Value: enrich.ClassWorth(m.ValueClass),
+		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
 		Unclassified: m.Class == valuemodel.Indeterminate && m.Classify == "" && m.Sources["side_effect_class"] == "default",
 		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:       func(args []byte) bool { return !reading(model(), args) },
@@ -121,15 +121,6 @@ func expect(t *plan.Tool, u forecast.Usual, m *valuemodel.Model) {
 
 // bytesPerToken is taken of answers that are not there to be counted.
 const bytesPerToken = 4
-
-// capacity is how many calls a host takes at once; 0: any number, or it is not said.
-func (p *policy) capacity(host string) int {
-	rule, ok := p.Limits[host]
-	if !ok {
-		rule = p.Limits["*"]
-	}
-	return rule.Concurrency
-}
 
 // reading reports whether a call certainly only reads. args nil: not all of them
 // are known.

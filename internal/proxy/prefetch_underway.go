@@ -74,7 +74,7 @@ func (s *session) asksForAGuess(l *leased, method string) bool {
 // about one of those.
 func (s *Server) asks(instance uint64, method string) {
 	s.store.Taint(instance)
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	var guessing []*session
 	for _, n := range sessions {
 		l := n.leases.on(instance)

@@ -43,7 +43,7 @@ func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
 		Handler: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.pages,
-		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: s.clock, HTTP: s.http,
+		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: p.Dedup.Clock, HTTP: p.HTTP,
 	}
 }
 

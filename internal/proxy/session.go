@@ -75,7 +75,7 @@ func newIdentity(c front.Client, v *view, scope string) sessionIdentity {
 func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
-		srv: s, identity: newIdentity(c, s.view(c.Only), "session "+strconv.FormatUint(s.scopes.Add(1), 10)),
+		srv: s, identity: newIdentity(c, s.views.of(c.Only), "session "+strconv.FormatUint(s.sessions.number(), 10)),
 		out: c.Out, ctx: ctx, life: newLife(cancel),
 	}
 	n.lists = newShownLists(n.announce)
@@ -86,12 +86,8 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.suspended.start = n.work.Go
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if !s.sessions.add(n) {
 		cancel(errShutdown)
-	} else {
-		s.sessions[n] = struct{}{}
 	}
 	return n
 }

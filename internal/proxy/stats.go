@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/dedup"
@@ -33,7 +31,7 @@ func (s *Server) View() telemetry.View {
 
 // complete adds what stands at the moment, and what no event tells of yet.
 func (s *Server) complete(out *telemetry.Stats) {
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	engine := s.Stats()
 	out.UptimeS = int64(time.Since(s.began).Seconds())
 	out.Open = len(sessions)
@@ -88,25 +86,12 @@ type Stats struct {
 
 // Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
-	sessions, _ := s.all()
+	sessions := s.sessions.all()
 	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
-	out.Unlisted = s.unlisted()
+	out.Unlisted = s.views.filled()
 	out.Prefetch = s.prefetcher.stats(out.Store.Prefetch)
 	return out
-}
-
-// unlisted names the upstreams of which any view leaves names out for want of room.
-func (s *Server) unlisted() []string {
-	s.mu.Lock()
-	views := slices.Collect(maps.Values(s.views))
-	s.mu.Unlock()
-	all := []string{}
-	for _, v := range views {
-		all = append(all, v.filled()...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// policy is what one configuration says, and the upstreams it names. It is
+// replaced whole.
+type policy struct {
+	Options
+	members []*member // in configuration order
+	prefix  bool      // names are upstream__tool
+	models  *models
+	own     []*ownTool // what the proxy itself offers
+	loaded  time.Time
+}
+
+// member is one upstream of a policy.
+type member struct {
+	Upstream
+	up    *upstream.Upstream
+	gone  chan struct{}                  // closed when up has been closed
+	dull  atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
+	known string                         // names it together with how it is reached: another command under the same name is another server
+}
+
+func (m *member) close() {
+	m.up.Close()
+	close(m.gone)
+}
+
+// allows reports whether the operator lets a tool of this upstream be seen and
+// called.
+func (m *member) allows(tool string) bool { return m.Allows == nil || m.Allows(tool) }
+
+func withDefaults(o Options) Options {
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = 64 << 20
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Models == nil {
+		o.Models, _ = valuemodel.Compile(nil)
+	}
+	return o
+}
+
+// keptFrom is o with what needs a restart to change as it was in old.
+func (o Options) keptFrom(old Options) Options {
+	o.Log, o.HTTP, o.Version, o.Trace = old.Log, old.HTTP, old.Version, old.Trace
+	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
+	if o.Models == nil {
+		o.Models = old.Models
+	}
+	return o
+}
+
+// connector makes the connections to an upstream, which begin after a channel has been
+// closed; nil: at once.
+type connector func(u Upstream, after <-chan struct{}) *upstream.Upstream
+
+// buildPolicy makes the policy of o. It takes over from old the upstreams that are the
+// same; of one that is not, the old connection ends before the new one begins.
+func buildPolicy(o Options, old *policy, connect connector) *policy {
+	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
+	for _, u := range o.Upstreams {
+		m := &member{Upstream: u, known: u.Spec.Name + "\x00" + u.Fingerprint}
+		switch before := old.find(u.Spec.Name); {
+		case before == nil:
+			m.up, m.gone = connect(u, nil), make(chan struct{})
+		case before.Fingerprint == u.Fingerprint:
+			m.up, m.gone = before.up, before.gone
+		default:
+			m.up, m.gone = connect(u, before.gone), make(chan struct{})
+		}
+		p.members = append(p.members, m)
+	}
+	p.Plans.withDefaults()
+	p.own = ownTools(&p.Plans)
+	p.models = newModels(o.Models)
+	return p
+}
+
+// sameRules reports whether two policies agree on what every call may change and
+// what its answer depends on. Freshness and costs may differ.
+func (p *policy) sameRules(old *policy) bool {
+	return p.Models.Same(old.Models) && slices.EqualFunc(p.members, old.members, func(a, b *member) bool { return a.Model == b.Model })
+}
+
+// find is the upstream so named, nil if there is none.
+func (p *policy) find(name string) *member {
+	if p == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.members, func(m *member) bool { return m.Spec.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return p.members[i]
+}
+
+// without are the upstreams of p that next does not take over.
+func (p *policy) without(next *policy) []*member {
+	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool {
+		now := next.find(m.Spec.Name)
+		return now != nil && now.up == m.up
+	})
+}
+
+// rule is what the operator says of a host.
+func (p *policy) rule(host string) limit.Rule {
+	if r, ok := p.Limits[host]; ok {
+		return r
+	}
+	return p.Limits["*"]
+}
+
+// Apply replaces the configuration: upstreams that are no longer in it end,
+// new ones start, and every session is told what changed. Server and HTTP
+// settings need a restart and are left as they were.
+func (s *Server) Apply(o Options) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	old := s.policy.Load()
+	next := buildPolicy(o.keptFrom(old.Options), old, s.connect)
+	s.policy.Store(next)
+	if !next.sameRules(old) {
+		s.store.Reform() // after it can be seen: a write classified before stays pending from now on
+	}
+	s.configure(next)
+	var ending sync.WaitGroup
+	for _, m := range old.without(next) {
+		ending.Go(m.close)
+	}
+	if s.sessions.isClosed() {
+		for _, m := range next.members {
+			m.up.Close()
+		}
+	}
+	for _, session := range s.sessions.all() {
+		session.adoptPolicy()
+	}
+	ending.Wait()
+	s.prefetcher.queue.enqueueAlways(s.prefetcher.worker.forget)
+}
+
+// configure hands the parts of a new policy to what keeps a copy of them.
+func (s *Server) configure(p *policy) {
+	s.events.Reconfigure(p.Record.Full, !p.Unrecorded)
+	s.store.Configure(p.Dedup)
+	s.limits.Configure(p.Limits)
+	s.prefetcher.scheduler.Configure(p.Enrichment.slots())
+}
