@@ -1,8 +1,11 @@
 package upstream
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"io"
+	"math"
 	"strconv"
 	"time"
 
@@ -11,11 +14,9 @@ import (
 
 const (
 	eventBuffer = 4 << 10   // bytes; first size of a stream's buffer, enough for most events
-	eventGiven  = 32 << 10  // bytes; from this size on, data leaves with the buffer it was read into
 	eventHead   = 4 << 10   // bytes kept of an event that is too long
-	eventFields = 4 << 10   // bytes an event may have beside its data
+	eventFields = 4 << 10   // bytes a line may have beside its data
 	longestWait = time.Hour // a retry field beyond it counts as this
-	idleReads   = 100       // reads of nothing in a row before a stream counts as broken
 )
 
 // event is one block of a text/event-stream: what stands before an empty line.
@@ -27,105 +28,148 @@ type event struct {
 	data  []byte        // the data lines, joined by LF; the receiver's to keep; empty in a block without data
 }
 
-// eventStream splits a text/event-stream into events. A block stays in the
-// buffer it was read into until it is whole: further data lines are moved up
-// to the first in place, and large data leaves together with its buffer, so
-// that it is copied only where the buffer had to grow.
+// eventStream splits a text/event-stream into events.
 type eventStream struct {
-	r     io.Reader
-	max   int    // bytes of data in one event
-	mem   []byte // what buf is a part of
-	buf   []byte // read and not yet returned; the present block begins it
-	lf    int    // offset in buf of the next LF, or before it where that is not known
-	cr    bool   // the last line ended in CR: an LF right behind belongs to it
-	begun bool   // the first line, which a byte order mark may precede, is past
-	skip  bool   // the rest of the present block is to be dropped
-	blank bool   // while skipping: nothing of the present line was seen yet
-	err   error  // what r returned at last
+	lines *bufio.Scanner
+	max   int  // bytes of data in one event
+	begun bool // the first line, which a byte order mark may precede, is past
+
+	// Of the line that the scanner looks for.
+	searched int    // bytes that hold no line end
+	afterCR  bool   // the last line ended in CR: an LF right behind belongs to it
+	long     []byte // the beginning of a line that is too long; nil: it is not
 }
 
 // newEventStream reads the events of r; one with more than max bytes of data
 // is skipped.
 func newEventStream(r io.Reader, max int) *eventStream {
-	mem := make([]byte, eventBuffer)
-	return &eventStream{r: r, max: max, mem: mem, buf: mem[:0]}
+	s := &eventStream{lines: bufio.NewScanner(r), max: max}
+	s.lines.Buffer(make([]byte, eventBuffer), math.MaxInt)
+	s.lines.Split(s.split)
+	return s
+}
+
+// split finds a line for the scanner. Of one that is too long the beginning is kept
+// in long and the rest dropped as it comes.
+func (s *eventStream) split(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	start := 0
+	if s.afterCR && len(data) > 0 {
+		s.afterCR = false
+		if data[0] == '\n' {
+			start = 1
+		}
+	}
+	from := max(start, s.searched)
+	end := from + lineEnd(data[from:])
+	s.searched = 0
+	switch {
+	case end < len(data):
+		s.afterCR = data[end] == '\r'
+		return end + 1, data[start:end], nil
+	case atEOF: // a line cut off by the end is dropped
+		return len(data), nil, nil
+	case end-start > s.max+eventFields:
+		if s.long == nil {
+			s.long = bytes.Clone(data[start:min(end, start+eventHead+eventFields)])
+		}
+		return len(data), nil, nil
+	default:
+		s.searched = end - start
+		return start, nil, nil
+	}
+}
+
+// lineEnd returns the offset of the first CR or LF, or the length of data. It looks
+// at a piece at a time, so that a text of nothing but one of them is read once.
+func lineEnd(data []byte) int {
+	const piece = 4 << 10
+	for at := 0; at < len(data); at += piece {
+		part := data[at:min(at+piece, len(data))]
+		lf := bytes.IndexByte(part, '\n')
+		if lf >= 0 {
+			part = part[:lf]
+		}
+		if cr := bytes.IndexByte(part, '\r'); cr >= 0 {
+			return at + cr
+		}
+		if lf >= 0 {
+			return at + lf
+		}
+	}
+	return len(data)
 }
 
 // next returns the next block that has a field. Its error is the reader's (a
 // block cut off by the end is dropped, as the standard wants), or a
 // *[jsonrpc.LineTooLong], after which next goes on behind the long block.
 func (s *eventStream) next() (event, error) {
-	if s.skip {
-		if err := s.drop(); err != nil {
-			return event{}, err
-		}
-	}
 	ev := event{kind: "message", retry: -1}
-	some := false         // the block has a field
-	first, last := -1, -1 // the joined data is buf[first:last]
-	for at := 0; ; {
-		from, to, err := s.line(at, first)
-		if err != nil {
-			return event{}, err
-		}
-		line := s.buf[from:to]
+	some := false   // the block has a field
+	var long []byte // the beginning of what is too long in it
+	for s.lines.Scan() {
+		line := s.lines.Bytes()
 		if !s.begun {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
-		at = to + 1
 		switch {
+		case s.long != nil:
+			long, s.long = s.long, nil
 		case len(line) > 0:
-		case !some:
-			s.consume(at)
-			at = 0
-			continue
-		case first >= 0 && last-first > s.max:
-			err := s.tooLong(s.buf[first:last])
-			s.consume(at)
-			return event{}, err
-		case first >= 0:
-			ev.data = s.take(first, last, at)
-			return ev, nil
-		default:
-			s.consume(at)
-			return ev, nil
-		}
-
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch {
-		case string(name) == "data" && first < 0:
-			first, last = to-len(value), to
-		case string(name) == "data":
-			s.buf[last] = '\n' // there a line ended
-			last += 1 + copy(s.buf[last+1:], value)
-		case string(name) == "event" && len(value) > 0 && string(value) != "message":
-			ev.kind = string(value)
-		case string(name) == "event":
-			ev.kind = "message"
-		case string(name) == "id" && bytes.IndexByte(value, 0) < 0:
-			ev.id, ev.hasID = string(value), true
-		case string(name) == "retry" && digits(value):
-			ev.retry = milliseconds(value)
-		default: // a comment, or nothing the standard knows
-			if !some {
-				s.consume(at)
-				at = 0
+			some = ev.field(line) || some
+			if len(ev.data) > s.max {
+				long, ev.data = ev.data, nil
 			}
-			continue
+		case long != nil:
+			return event{}, s.tooLong(long)
+		case some:
+			return ev, nil
 		}
-		some = true
 	}
+	if s.long != nil {
+		long, s.long = s.long, nil
+	}
+	switch err := s.lines.Err(); {
+	case long != nil:
+		return event{}, s.tooLong(long)
+	case err != nil:
+		return event{}, err
+	}
+	return event{}, io.EOF
 }
 
-func digits(b []byte) bool {
-	for _, c := range b {
-		if c < '0' || c > '9' {
+// field takes one line of a block; false for a comment, and for what the standard
+// does not know.
+func (ev *event) field(line []byte) bool {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if ev.data == nil {
+			ev.data = make([]byte, 0, len(value))
+		} else {
+			ev.data = append(ev.data, '\n')
+		}
+		ev.data = append(ev.data, value...)
+	case "event":
+		ev.kind = "message"
+		if len(value) > 0 && string(value) != "message" {
+			ev.kind = string(value)
+		}
+	case "id":
+		if bytes.IndexByte(value, 0) >= 0 {
 			return false
 		}
+		ev.id, ev.hasID = string(value), true
+	case "retry":
+		if len(value) == 0 || len(bytes.Trim(value, "0123456789")) > 0 {
+			return false
+		}
+		ev.retry = milliseconds(value)
+	default:
+		return false
 	}
-	return len(b) > 0
+	return true
 }
 
 func milliseconds(digits []byte) time.Duration {
@@ -136,138 +180,48 @@ func milliseconds(digits []byte) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// line finds the line that begins at buf[at], reading as much as that needs.
-// first is where the block's data begins, negative if nowhere yet.
-func (s *eventStream) line(at, first int) (from, to int, err error) {
-	for searched := at; ; {
-		if s.cr && at < len(s.buf) {
-			s.cr = false
-			if s.buf[at] == '\n' {
-				at++
-				searched = at
-			}
-		}
-		// The place of the LF is kept from line to line: without it, a stream
-		// of CRs would be searched to its end for each of them.
-		s.lf = max(s.lf, searched)
-		if i := bytes.IndexByte(s.buf[s.lf:], '\n'); i >= 0 {
-			s.lf += i
-		} else {
-			s.lf = len(s.buf)
-		}
-		if i := bytes.IndexByte(s.buf[searched:s.lf], '\r'); i >= 0 {
-			s.cr = true
-			return at, searched + i, nil
-		}
-		if s.lf < len(s.buf) {
-			return at, s.lf, nil
-		}
-		searched = len(s.buf)
-		if len(s.buf) > s.max+eventFields {
-			return 0, 0, s.cutShort(at, first)
-		}
-		if err := s.fill(); err != nil {
-			return 0, 0, err
-		}
-	}
-}
-
-// cutShort gives up a block that has no end yet and is too long already.
-func (s *eventStream) cutShort(at, first int) error {
-	head := s.buf[at:]
-	if first >= 0 {
-		head = s.buf[first:]
-	} else if data, ok := bytes.CutPrefix(head, []byte("data:")); ok {
-		head = bytes.TrimPrefix(data, []byte(" "))
-	}
-	err := s.tooLong(head)
-	s.skip, s.blank = true, len(s.buf) == at
-	s.begun = true
-	s.mem = make([]byte, eventBuffer)
-	s.buf, s.lf = s.mem[:0], 0
-	return err
-}
-
+// tooLong is the error for a block whose data, or a line of it, begins so.
 func (s *eventStream) tooLong(data []byte) error {
+	data = bytes.TrimPrefix(bytes.TrimPrefix(data, []byte("data:")), []byte(" "))
 	return &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(data[:min(len(data), eventHead)])}
 }
 
-// drop reads on to the end of a block that is too long.
-func (s *eventStream) drop() error {
-	for {
-		if len(s.buf) == 0 {
-			if err := s.fill(); err != nil {
-				return err
+// reading is what takes what a stream brings.
+type reading struct {
+	message func(jsonrpc.Message)
+	broken  func(m jsonrpc.Message, data []byte, err error) // what was to be one: as far as it was read, and its beginning
+	other   func(event) bool                                // an event of another kind; false ends the reading; nil: dropped
+}
+
+// read passes on one connection's part of a stream, and returns the number of its
+// events and why it ended, io.EOF if the server did. at is where it can be taken up again.
+func (l *httpLink) read(body io.Reader, at *cursor, to reading) (events int, err error) {
+	stream := newEventStream(body, l.opts.maxMessage)
+	for ; ; events++ {
+		ev, err := stream.next()
+		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+			to.broken(jsonrpc.Message{}, long.Head, err)
+			continue
+		}
+		if err != nil {
+			return events, err
+		}
+		at.take(ev)
+		switch {
+		case len(ev.data) == 0:
+		case ev.kind == "message":
+			jsonrpc.Flatten(ev.data)
+			for m, err := range l.in.messages(ev.data) {
+				if err == nil {
+					to.message(m)
+				} else {
+					to.broken(m, ev.data, err)
+				}
+			}
+		case to.other != nil:
+			if !to.other(ev) {
+				return events, nil
 			}
 		}
-		if s.cr && s.buf[0] == '\n' {
-			s.cr = false
-			s.consume(1)
-			continue
-		}
-		s.cr = false
-		end := bytes.IndexAny(s.buf, "\r\n")
-		if end < 0 {
-			s.blank = false
-			s.consume(len(s.buf))
-			continue
-		}
-		s.cr = s.buf[end] == '\r'
-		s.consume(end + 1)
-		if s.blank && end == 0 {
-			s.skip = false
-			return nil
-		}
-		s.blank = true
 	}
-}
-
-// take returns buf[first:last] to be kept and consumes buf[:end].
-func (s *eventStream) take(first, last, end int) []byte {
-	if n := last - first; n < eventGiven || n < len(s.mem)/4 {
-		data := bytes.Clone(s.buf[first:last])
-		s.consume(end)
-		return data
-	}
-	data, rest := s.buf[first:last:last], s.buf[end:]
-	s.mem = make([]byte, max(eventBuffer, len(rest)))
-	s.buf, s.lf = s.mem[:copy(s.mem, rest)], 0
-	return data
-}
-
-func (s *eventStream) consume(n int) {
-	s.buf = s.buf[n:]
-	s.lf = max(s.lf-n, 0)
-}
-
-// fill reads more, after making room for it.
-func (s *eventStream) fill() error {
-	switch {
-	case len(s.buf) == 0 && len(s.mem) > eventGiven:
-		s.mem = make([]byte, eventBuffer) // nothing large is kept between events
-		s.buf = s.mem[:0]
-	case len(s.buf) == 0:
-		s.buf = s.mem[:0]
-	case len(s.buf) < cap(s.buf):
-	case len(s.buf) <= len(s.mem)/2:
-		s.buf = s.mem[:copy(s.mem, s.buf)]
-	default:
-		mem := make([]byte, 2*len(s.mem))
-		s.mem, s.buf = mem, mem[:copy(mem, s.buf)]
-	}
-	for range idleReads {
-		if s.err != nil {
-			return s.err
-		}
-		var n int
-		n, s.err = s.r.Read(s.buf[len(s.buf):cap(s.buf)])
-		if n > 0 {
-			s.buf = s.buf[:len(s.buf)+n]
-			return nil
-		}
-	}
-	if s.err == nil {
-		s.err = io.ErrNoProgress
-	}
-	return s.err
 }

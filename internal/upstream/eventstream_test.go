@@ -170,23 +170,6 @@ func TestEventStreamDataIsTheReceivers(t *testing.T) {
 	}
 }
 
-// Comments and fields cost nothing, data one allocation.
-func TestEventStreamAllocatesForDataOnly(t *testing.T) {
-	in := []byte(strings.Repeat(": ping\n\nevent: message\ndata: 0123456789\n\n", 1000))
-	s := newEventStream(nil, 1<<20)
-	got := testing.AllocsPerRun(10, func() {
-		*s = eventStream{r: bytes.NewReader(in), max: s.max, mem: s.mem, buf: s.mem[:0]}
-		for {
-			if _, err := s.next(); err != nil {
-				return
-			}
-		}
-	})
-	if got > 1002 {
-		t.Errorf("got %v allocations for 1000 events, want 1 each", got)
-	}
-}
-
 // wantEvents is the standard's algorithm, written for clearness.
 func wantEvents(in string) (want []block) {
 	in = strings.TrimPrefix(in, "\xef\xbb\xbf")

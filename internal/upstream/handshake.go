@@ -148,13 +148,34 @@ func (g greeting) initialize(ctx context.Context) (*Offer, error) {
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
 	}
 	g.c.speak(version)
-	g.c.notify("notifications/initialized", nil)
+	g.initialized(ctx)
 	return bounded(&Offer{
 		Version:      version,
 		Server:       json.RawMessage(jsonrpc.Get(result, "serverInfo")),
 		Capabilities: json.RawMessage(jsonrpc.Get(result, "capabilities")),
 		Instructions: text(jsonrpc.Get(result, "instructions")),
 	})
+}
+
+// initializedWait is how long the server may take over notifications/initialized.
+const initializedWait = 5 * time.Second
+
+// initialized says that the handshake is over. Over HTTP nothing must overtake that,
+// so it waits until it was taken, but not for ever: a server that holds its answer
+// back may yet answer other messages.
+func (g greeting) initialized(ctx context.Context) {
+	taken := make(chan struct{})
+	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)
+	if g.c.link.send(ctx, outgoing{line: line, taken: func() { close(taken) }}) != nil {
+		return // the connection has ended, which the next request finds
+	}
+	late := time.NewTimer(initializedWait)
+	defer late.Stop()
+	select {
+	case <-taken:
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
 
 // readError reads a raw error object, for errors that stay inside the proxy.

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -46,9 +42,8 @@ func neverRun(err error) bool {
 
 // statusError is an HTTP answer that is of no use.
 type statusError struct {
-	status     int
-	retryAfter string // the Retry-After header; "" if there was none
-	text       string // what was seen
+	status int
+	text   string // what was seen
 }
 
 func (e *statusError) Error() string { return e.text }
@@ -73,7 +68,7 @@ func (l *httpLink) useless(resp *http.Response, why string, body []byte) *status
 	if shown := l.shown(body); shown != "" {
 		text += ": " + shown
 	}
-	return &statusError{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After"), text: text}
+	return &statusError{status: resp.StatusCode, text: text}
 }
 
 // tellLimited tells of an answer that refuses request id, if any, as one too many.
@@ -117,7 +112,7 @@ func (p *post) hurry() *time.Timer {
 	return time.AfterFunc(headTimeout, func() { p.cancel(errSlowBody) })
 }
 
-// readBody reads a body of up to max bytes into one buffer.
+// readBody reads a body of up to max bytes.
 func readBody(resp *http.Response, max int) ([]byte, error) {
 	size := resp.ContentLength
 	if size > int64(max) {
@@ -128,21 +123,11 @@ func readBody(resp *http.Response, max int) ([]byte, error) {
 		n, err := io.ReadFull(resp.Body, body)
 		return body[:n], err
 	}
-	body := make([]byte, 0, eventBuffer)
-	for {
-		n, err := resp.Body.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case len(body) > max:
-			return body, fmt.Errorf("message of more than %d bytes", max)
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return body, err
-		case len(body) == cap(body):
-			body = slices.Grow(body, len(body))
-		}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(max)+1))
+	if err == nil && len(body) > max {
+		err = fmt.Errorf("message of more than %d bytes", max)
 	}
+	return body, err
 }
 
 // mediaType returns the content type without its parameters.
@@ -151,47 +136,8 @@ func mediaType(resp *http.Response) string {
 	return t
 }
 
-// messages parses what an event or a body holds: one message, or in revision
-// 2025-03-26 an array of them. It blanks the line ends in data, which a message
-// must not have.
-func (s *sink) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
-	return func(yield func(jsonrpc.Message, error) bool) {
-		jsonrpc.Flatten(data)
-		data = bytes.TrimSpace(data)
-		var batch []byte
-		if len(data) > 0 && data[0] == '[' {
-			batch = s.batch(data)
-		}
-		if batch == nil {
-			yield(s.parse(data))
-			return
-		}
-		for element := range jsonrpc.Elements(batch) {
-			if !yield(jsonrpc.Parse(element)) {
-				return
-			}
-		}
-	}
-}
-
 // isID reports whether a raw id is the number of our request.
 func isID(raw []byte, id int64) bool {
 	var number [20]byte
 	return id != 0 && string(raw) == string(strconv.AppendInt(number[:0], id, 10))
-}
-
-// brokenAnswer reports whether what Parse refused, or what was too long, was
-// meant to be the answer to a request of ours, and to which.
-func brokenAnswer(m jsonrpc.Message, data []byte) (id int64, ok bool) {
-	// A question of the server has ids of its own, which may be the same.
-	answer := m.Result != nil || m.Error != nil || !bytes.Contains(data[:min(len(data), headBytes)], []byte(`"method"`))
-	if m.Method != "" || !answer {
-		return 0, false
-	}
-	raw := m.ID
-	if raw == nil {
-		raw = jsonrpc.SalvageID(data)
-	}
-	id, err := strconv.ParseInt(string(raw), 10, 64)
-	return id, err == nil && id != 0
 }

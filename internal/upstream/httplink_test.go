@@ -1,17 +1,22 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 )
 
 // testPatience is how long a test waits for what must come.
@@ -96,12 +101,12 @@ func (e *ear) want(texts ...string) {
 	}
 }
 
-// lost returns the error with which request id is lost next, gaps aside.
+// lost returns the error with which request id is lost next, gaps and garbage aside.
 func (e *ear) lost(id int64) error {
 	e.t.Helper()
 	for {
 		s := e.next()
-		if s.what == "gap" {
+		if s.what == "gap" || s.what == "garbage" {
 			continue
 		}
 		if s.what != "lost" || s.id != id {
@@ -216,34 +221,35 @@ func TestCloseReturnsWhileTheServerNeverAnswers(t *testing.T) {
 // What follows notifications/initialized is not sent before the server has
 // taken it; what was sent before may still be under way.
 func TestNothingOvertakesInitialized(t *testing.T) {
-	order := make(chan string, 10)
-	initialized := make(chan struct{})
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		switch m := readMessage(t, r); {
-		case m.Method == "notifications/initialized":
-			order <- "initialized"
-			<-initialized
-			w.WriteHeader(202)
-		case m.IsRequest():
-			order <- string(m.ID)
-			replyJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID))
-		default:
-			w.WriteHeader(202)
+	synctest.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web"})
+		handler, held := server.Handler(), make(chan struct{})
+		var came atomic.Int32 // after it
+		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				m := readMessage(t, r)
+				r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+				if m.Method == "notifications/initialized" {
+					<-held
+				} else if m.Method != "initialize" {
+					came.Add(1)
+				}
+			}
+			handler.ServeHTTP(w, r)
+		}), time.Minute)
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		answered := make(chan error, 1)
+		l.Start(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}, func(_ Answer, err error) { answered <- err })
+		synctest.Wait()
+		if n := came.Load(); n > 0 {
+			t.Errorf("%d requests were sent before initialized was taken", n)
+		}
+		close(held)
+		if err := <-answered; err != nil || came.Load() == 0 {
+			t.Errorf("got %v after %d requests", err, came.Load())
 		}
 	})
-	l, e := dial(t, httpOptions{url: url})
-	must(t, l, call(1))
-	e.want("message on 1: " + result(1))
-	must(t, l, notification("notifications/initialized"))
-	must(t, l, call(2))
-	if got := <-order + " " + <-order; got != "1 initialized" {
-		t.Fatalf("got %s", got)
-	}
-	if len(order) != 0 || len(e.said) != 0 {
-		t.Error("request 2 was sent before initialized was taken")
-	}
-	close(initialized)
-	e.want("message on 2: " + result(2))
 }
 
 func TestRedirects(t *testing.T) {

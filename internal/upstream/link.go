@@ -1,8 +1,12 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"iter"
 	"net/http"
+	"strconv"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -81,4 +85,61 @@ func (s *sink) batch(raw []byte) []byte {
 		return repaired
 	}
 	return nil
+}
+
+// messages parses what a line, an event or a body holds: one message, or in revision
+// 2025-03-26 an array of them. There must be no line ends in it.
+func (s *sink) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
+	return func(yield func(jsonrpc.Message, error) bool) {
+		data = bytes.TrimSpace(data)
+		var batch []byte
+		if len(data) > 0 && data[0] == '[' {
+			batch = s.batch(data)
+		}
+		if batch == nil {
+			yield(s.parse(data))
+			return
+		}
+		for element := range jsonrpc.Elements(batch) {
+			if !yield(jsonrpc.Parse(element)) {
+				return
+			}
+		}
+	}
+}
+
+// unreadable reports what is no message, also to the request that it was meant to
+// answer, if that can be told. m is what was understood of it, head its beginning.
+func (s *sink) unreadable(m jsonrpc.Message, head []byte, err error) {
+	s.garbage(head, err)
+	if id := answers(m, head); id != 0 {
+		s.lost(id, fmt.Errorf("its answer cannot be read: %w", err))
+	}
+}
+
+// answers returns the id of the request that something unreadable was meant to answer;
+// 0: none. It has a result or an error, and no method before that: a server's own
+// request has an id too, which says nothing of ours.
+func answers(m jsonrpc.Message, head []byte) int64 {
+	if m.Method != "" {
+		return 0
+	}
+	if m.Result == nil && m.Error == nil {
+		before, _, found := bytes.Cut(head, []byte(`"result"`))
+		if !found {
+			before, _, found = bytes.Cut(head, []byte(`"error"`))
+		}
+		if !found || bytes.Contains(before, []byte(`"method"`)) {
+			return 0
+		}
+	}
+	raw := m.ID
+	if raw == nil {
+		raw = jsonrpc.SalvageID(head)
+	}
+	id, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
 }

@@ -45,33 +45,24 @@ func (l *sse) stream(ctx context.Context) error {
 	case resp.StatusCode != http.StatusOK || kind != "text/event-stream":
 		return l.useless(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
 	}
-	events := newEventStream(resp.Body, l.opts.maxMessage)
-	for {
-		ev, err := events.next()
-		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			l.broken(jsonrpc.Message{}, long.Head, err)
-			continue
-		}
-		switch {
-		case err == io.EOF:
-			return errors.New("the server ended the stream")
-		case err != nil:
-			return fmt.Errorf("stream broke: %w", err)
-		case len(ev.data) == 0:
-		case ev.kind == "endpoint":
-			if err := l.learn(resp.Request.URL, string(ev.data)); err != nil {
-				return err
+	var misplaced error // the endpoint is not where it may be
+	_, err = l.read(resp.Body, new(cursor), reading{
+		message: func(m jsonrpc.Message) { l.in.message(m, 0) },
+		broken:  l.in.unreadable,
+		other: func(ev event) bool {
+			if ev.kind == "endpoint" {
+				misplaced = l.learn(resp.Request.URL, string(ev.data))
 			}
-		case ev.kind == "message":
-			for m, err := range l.in.messages(ev.data) {
-				if err != nil {
-					l.broken(m, ev.data, err)
-					continue
-				}
-				l.in.message(m, 0)
-			}
-		}
+			return misplaced == nil
+		},
+	})
+	if misplaced != nil {
+		return misplaced
 	}
+	if err == io.EOF {
+		return errors.New("the server ended the stream")
+	}
+	return fmt.Errorf("stream broke: %w", err)
 }
 
 // learn takes the first endpoint event. An endpoint elsewhere would get our
@@ -93,16 +84,6 @@ func (l *sse) learn(base *url.URL, reference string) error {
 	return nil
 }
 
-// broken reports what is no message: to the request that waits for it, if that
-// can be told.
-func (l *sse) broken(m jsonrpc.Message, data []byte, err error) {
-	if id, ok := brokenAnswer(m, data); ok {
-		l.in.lost(id, err)
-		return
-	}
-	l.in.garbage(data, err)
-}
-
 func (l *sse) send(ctx context.Context, m outgoing) error {
 	return l.launch(ctx, m, l.exchange)
 }
@@ -119,7 +100,6 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 		return err
 	}
 	defer resp.Body.Close()
-	p.taken()
 	l.tellLimited(p.id, resp)
 	body := p.head(resp)
 	switch {

@@ -85,9 +85,11 @@ func TestSSE(t *testing.T) {
 	must(t, l, call(3))
 	e.want(`message on 0: {"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}`)
 	must(t, l, call(4))
-	e.want("lost 4: " + why("{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":\"\t\"}"))
+	bad := why("{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":\"\t\"}")
+	e.want("garbage: "+bad, "lost 4: its answer cannot be read: "+bad)
 	must(t, l, call(5))
-	e.want("lost 5: line too long: more than 5000 bytes")
+	long := "line too long: more than 5000 bytes"
+	e.want("garbage: "+long, "lost 5: its answer cannot be read: "+long)
 	must(t, l, call(6))
 	ends(t, e, "the server ended the stream")
 	if err := l.send(t.Context(), call(7)); err == nil {

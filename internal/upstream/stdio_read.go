@@ -3,10 +3,8 @@ package upstream
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -24,7 +22,7 @@ func (p *process) read() {
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			discard(p.in, long.Head, long.ID(), err)
+			p.in.unreadable(jsonrpc.Message{ID: long.ID()}, long.Head, err)
 			continue
 		}
 		if err != nil {
@@ -34,57 +32,20 @@ func (p *process) read() {
 	}
 }
 
-// deliver parses one line: a message, or a batch of revision 2025-03-26, whose
-// messages share the line's memory, so that nobody gives it back.
+// deliver parses one line. The messages of a batch share its memory, so that it is not
+// given back.
 func deliver(in sink, from *jsonrpc.Buffer) {
-	line := from.Line
-	if !bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("[")) {
-		deliverMessage(in, line, from)
-		return
-	}
-	batch := in.batch(line)
-	if batch == nil {
-		in.garbage(line, errors.New("not JSON"))
-		return
-	}
-	for message := range jsonrpc.Elements(batch) {
-		deliverMessage(in, message, nil)
-	}
-}
-
-func deliverMessage(in sink, raw []byte, from *jsonrpc.Buffer) {
-	m, err := in.parse(raw)
-	if err == nil {
-		m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
+	batch := bytes.HasPrefix(bytes.TrimLeft(from.Line, " \t\r"), []byte("["))
+	for m, err := range in.messages(from.Line) {
+		if err != nil {
+			in.unreadable(m, from.Line, err)
+			continue
+		}
+		if !batch {
+			m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
+		}
 		in.message(m, 0)
-		return
 	}
-	id := m.ID
-	if id == nil {
-		id = jsonrpc.SalvageID(raw)
-	}
-	discard(in, raw, id, err)
-}
-
-// discard reports what cannot be read. If it is the answer to a request, as far
-// as can be told, nobody need wait for that any longer.
-func discard(in sink, head, id []byte, err error) {
-	in.garbage(head, err)
-	number, parseErr := strconv.ParseInt(string(id), 10, 64)
-	if parseErr == nil && answers(head) {
-		in.lost(number, fmt.Errorf("its answer cannot be read: %w", err))
-	}
-}
-
-// answers says whether head, the beginning of a broken message, is that of a
-// response: it has a result or an error, and no method before. A server's own
-// request has an id too, which says nothing of ours.
-func answers(head []byte) bool {
-	before, _, found := bytes.Cut(head, []byte(`"result"`))
-	if !found {
-		before, _, found = bytes.Cut(head, []byte(`"error"`))
-	}
-	return found && !bytes.Contains(before, []byte(`"method"`))
 }
 
 // outlet reads a pipe from a process until it ends. Once the process has ended,

@@ -75,7 +75,7 @@ type streamPost struct {
 	link      *streamable
 	stateless bool
 	session   string // as sent; "" without
-	broken    error  // an event that was too long: the answer may have been in it
+	unread    error  // an event was too long: the answer may have been in it
 }
 
 // exchange sends a message and passes on what comes back for it.
@@ -88,7 +88,6 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 	if err != nil {
 		return err
 	}
-	p.taken()
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
 		l.tellLimited(p.id, resp)
@@ -124,6 +123,7 @@ func (p *streamPost) single(resp *http.Response) error {
 	if err != nil {
 		return p.link.useless(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
+	jsonrpc.Flatten(body)
 	for m, bad := range p.link.in.messages(body) {
 		if bad != nil {
 			err = bad
@@ -145,10 +145,17 @@ func (p *streamPost) single(resp *http.Response) error {
 
 func (p *streamPost) deliver(m jsonrpc.Message) {
 	if m.IsResponse() && isID(m.ID, p.id) {
-		p.answered = true
-		p.release() // whoever waits ends its context once it has the answer
+		p.ended()
 	}
 	p.link.in.message(m, p.id)
+}
+
+// ended notes that the request has its answer: the context that it was sent with says
+// nothing any more, and a stream has a little time to end.
+func (p *streamPost) ended() {
+	p.answered = true
+	p.release()
+	p.linger = time.AfterFunc(lingerTime, func() { p.cancel(nil) })
 }
 
 // refused makes the best of an error status.

@@ -17,14 +17,12 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/secret"
 )
 
 const (
 	dialTimeout       = 10 * time.Second
-	initializedWait   = 5 * time.Second // how long other messages wait for notifications/initialized to be taken
-	lateAnswers       = time.Second     // how long a link that fails waits for answers that are on their way
+	lateAnswers       = time.Second // how long a link that fails waits for answers that are on their way
 	maxRedirects      = 10
 	defaultMaxMessage = 64 << 20 // bytes
 )
@@ -41,17 +39,11 @@ type httpOptions struct {
 // newTransport returns the transport that all HTTP links share. It has no
 // timeout for answers: a call may take hours.
 func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   dialTimeout,
-		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   32,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 32
+	return t
 }
 
 // httpLink is what the two HTTP transports share: the life of a link with all
@@ -63,13 +55,12 @@ type httpLink struct {
 	in     sink
 	done   chan struct{} // closed when everything has ended
 
-	mu          sync.Mutex
-	err         error // why the link ends; nil while it lives
-	running     map[*task]struct{}
-	initialized chan struct{}  // closed once notifications/initialized was taken; nil before it is sent
-	version     string         // MCP-Protocol-Version; "" before it was negotiated
-	session     string         // Mcp-Session-Id; "" without a session
-	wg          sync.WaitGroup // one for each of running
+	mu      sync.Mutex
+	err     error // why the link ends; nil while it lives
+	running map[*task]struct{}
+	version string         // MCP-Protocol-Version; "" before it was negotiated
+	session string         // Mcp-Session-Id; "" without a session
+	work    sync.WaitGroup // one for each of running
 }
 
 // task is one thing that goes on over a link: a message with its answer, or a
@@ -127,7 +118,7 @@ func (l *httpLink) start(stream bool, f func(context.Context, *task)) error {
 		return errLinkClosed
 	}
 	l.running[t] = struct{}{}
-	l.wg.Go(func() {
+	l.work.Go(func() {
 		f(ctx, t)
 		cancel(nil)
 		l.mu.Lock()
@@ -160,7 +151,7 @@ func (l *httpLink) end(err error, grace time.Duration, last func()) {
 		if last != nil {
 			last()
 		}
-		l.wg.Wait()
+		l.work.Wait()
 		late.Stop()
 		l.in.closed(err)
 		close(l.done)
@@ -196,22 +187,20 @@ func (l *httpLink) setVersion(v string) {
 type post struct {
 	outgoing
 	cancel   context.CancelCauseFunc
-	taken    func()      // lets those go that must not overtake this message
-	release  func() bool // makes the exchange independent of who waits for it
+	release  func() bool // ends the watch over the context that it was sent with
+	linger   *time.Timer // ends the exchange some time after the answer; nil before
 	answered bool
 	begun    atomic.Bool // some of it may have left for the server
 }
 
 // launch starts the exchange of one message and reports how it failed.
 func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context.Context, *post) error) error {
-	before, taken := l.turn(m)
 	listen := m.header.Get(mcp.HeaderMethod) == "subscriptions/listen"
-	err := l.start(listen, func(life context.Context, t *task) {
-		defer taken()
+	return l.start(listen, func(life context.Context, t *task) {
 		if m.taken != nil {
 			defer m.taken()
 		}
-		p := &post{outgoing: m, cancel: t.cancel, taken: taken}
+		p := &post{outgoing: m, cancel: t.cancel}
 		p.release = context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 		defer p.release()
 		if m.id != 0 {
@@ -219,15 +208,13 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 				GotConn: func(httptrace.GotConnInfo) { p.begun.Store(true) },
 			})
 		}
-		await(life, before)
 		if err := exchange(life, p); err != nil && !p.answered {
 			l.report(life, p, err)
 		}
+		if p.linger != nil {
+			p.linger.Stop()
+		}
 	})
-	if err != nil {
-		taken()
-	}
-	return err
 }
 
 // report says that a message failed, and ends the link if all others must too.
@@ -248,39 +235,6 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 		l.in.lost(p.id, err)
 	case !cut && !fatal:
 		l.in.garbage(nil, fmt.Errorf("message not taken: %w", err))
-	}
-}
-
-// turn says what a message has to wait for, if anything. Each one goes over a
-// connection of its own, but none must overtake notifications/initialized.
-func (l *httpLink) turn(m outgoing) (before <-chan struct{}, taken func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m.id != 0 || l.initialized != nil || string(jsonrpc.Get(m.line, "method")) != `"notifications/initialized"` {
-		return l.initialized, func() {}
-	}
-	initialized := make(chan struct{})
-	l.initialized = initialized
-	return nil, sync.OnceFunc(func() { close(initialized) })
-}
-
-// await waits for what turn returned, but not for ever: a server that holds the
-// notification's answer back may yet answer other messages.
-func await(ctx context.Context, before <-chan struct{}) {
-	if before == nil {
-		return
-	}
-	select {
-	case <-before:
-		return
-	default:
-	}
-	late := time.NewTimer(initializedWait)
-	defer late.Stop()
-	select {
-	case <-before:
-	case <-late.C:
-	case <-ctx.Done():
 	}
 }
 

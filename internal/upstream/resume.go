@@ -61,15 +61,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (p *streamPost) follow(ctx context.Context, resp *http.Response) error {
 	at := cursor{retry: firstRetry}
 	for empty := 0; ; {
-		events, err := p.read(resp.Body, &at)
+		events, err := p.link.read(resp.Body, &at, reading{message: p.deliver, broken: p.broken})
 		resp.Body.Close()
+		switch {
+		case p.unread != nil:
+			err = fmt.Errorf("stream ended before its answer: %w", p.unread)
+		case err == io.EOF:
+			err = errors.New("stream ended before its answer")
+		default:
+			err = fmt.Errorf("stream broke before its answer: %w", err)
+		}
 		if p.answered || ctx.Err() != nil || p.stateless {
 			return err
 		}
 		if empty++; events > 0 {
 			empty = 0
 		}
-		if _, broken := errors.AsType[*answerBroken](err); broken || at.id == "" || p.broken != nil || empty == emptyTries {
+		if at.id == "" || p.unread != nil || empty == emptyTries {
 			p.link.in.gap()
 			return err
 		}
@@ -82,50 +90,14 @@ func (p *streamPost) follow(ctx context.Context, resp *http.Response) error {
 	}
 }
 
-// answerBroken says that a request's answer came and was of no use.
-type answerBroken struct{ error }
-
-// read passes on one connection's part of a stream. It returns the number of
-// events and why the stream ended.
-func (p *streamPost) read(body io.Reader, at *cursor) (events int, err error) {
-	stream := newEventStream(body, p.link.opts.maxMessage)
-	for ; ; events++ {
-		ev, err := stream.next()
-		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			if id, ok := brokenAnswer(jsonrpc.Message{}, long.Head); ok && id == p.id {
-				return events, &answerBroken{err}
-			}
-			p.link.in.garbage(long.Head, err)
-			p.broken = err
-			continue
-		}
-		switch {
-		case err == nil:
-		case p.broken != nil:
-			return events, fmt.Errorf("stream ended before its answer: %w", p.broken)
-		case err == io.EOF:
-			return events, errors.New("stream ended before its answer")
-		default:
-			return events, fmt.Errorf("stream broke before its answer: %w", err)
-		}
-		at.take(ev)
-		if len(ev.data) == 0 || ev.kind != "message" {
-			continue
-		}
-		answered := p.answered
-		for m, err := range p.link.in.messages(ev.data) {
-			if err == nil {
-				p.deliver(m)
-			} else if id, ok := brokenAnswer(m, ev.data); ok && id == p.id {
-				return events, &answerBroken{fmt.Errorf("%w: %s", err, p.link.shown(ev.data))}
-			} else {
-				p.link.in.garbage(ev.data, err)
-			}
-		}
-		if p.answered && !answered {
-			defer time.AfterFunc(lingerTime, func() { p.cancel(nil) }).Stop()
-		}
+// broken takes what is no message from the stream of a request.
+func (p *streamPost) broken(m jsonrpc.Message, head []byte, err error) {
+	if answers(m, head) == p.id {
+		p.ended()
+	} else if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long {
+		p.unread = err
 	}
+	p.link.in.unreadable(m, head, err)
 }
 
 // resume opens the rest of a request's stream.
@@ -207,7 +179,10 @@ func (l *streamable) listen() {
 				}
 				heard = true
 				began := time.Now()
-				events := l.hear(resp.Body, &at)
+				events, _ := l.read(resp.Body, &at, reading{
+					message: func(m jsonrpc.Message) { l.in.message(m, 0) },
+					broken:  func(_ jsonrpc.Message, data []byte, err error) { l.in.garbage(data, err) },
+				})
 				resp.Body.Close()
 				if failures++; events > 0 || time.Since(began) > slowestWait {
 					failures = 0
@@ -244,32 +219,5 @@ func (l *streamable) listenOn(err error, at *cursor, heard bool) bool {
 	default:
 		l.in.gap()
 		return false
-	}
-}
-
-// hear passes on one connection's part of the listening stream and returns the
-// number of its events.
-func (l *streamable) hear(body io.Reader, at *cursor) (events int) {
-	stream := newEventStream(body, l.opts.maxMessage)
-	for ; ; events++ {
-		ev, err := stream.next()
-		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			l.in.garbage(long.Head, err)
-			continue
-		}
-		if err != nil {
-			return events
-		}
-		at.take(ev)
-		if len(ev.data) == 0 || ev.kind != "message" {
-			continue
-		}
-		for m, err := range l.in.messages(ev.data) {
-			if err != nil {
-				l.in.garbage(ev.data, err)
-				continue
-			}
-			l.in.message(m, 0)
-		}
 	}
 }
