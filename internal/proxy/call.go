@@ -409,9 +409,3 @@ func (x *request) failed(err error) {
 	}
 	x.finish(append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), err.Error()), `}],"isError":true}`...))
 }
-
-// question puts a server's question, asked while it works on this request, to
-// the client on the request's own stream.
-func (x *request) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	return first(x.askClient(ctx, newQuestion(method, params)))
-}

@@ -10,8 +10,7 @@ import (
 )
 
 // clientQuestions are the requests that the proxy makes of one client of the handshake
-// era, on behalf of servers. It owns their ids and the way of each answer to the server
-// that waits for it.
+// era, on behalf of servers. It owns their ids.
 type clientQuestions struct {
 	log          *slog.Logger
 	out          outlet          // the session's own stream; nil: it has none
@@ -20,34 +19,9 @@ type clientQuestions struct {
 	ready        chan struct{}   // closed once the client takes requests and notifications
 	readyOnce    sync.Once
 
-	mu      sync.Mutex
-	asked   int                   // so far
-	replies map[string]chan reply // raw id of an open request → its answer; capacity 1
-}
-
-// reply is the client's answer to a question, or why there is none.
-type reply struct {
-	result []byte
-	err    *jsonrpc.Error
-}
-
-var (
-	errQuestionWithdrawn = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
-	errClientGone        = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
-)
-
-func cannotBeAsked(what string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}
-}
-
-func cannotBeReached(why string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached" + why}
-}
-
-// capable reports whether a client with such capabilities can be asked by that method.
-func capable(capabilities []byte, method string) bool {
-	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[method]
-	return needed == "" || jsonrpc.Get(capabilities, needed) != nil
+	mu    sync.Mutex
+	asked int                  // so far
+	open  map[string]*question // raw id → the question without an answer
 }
 
 // setReady notes that the client takes requests and notifications from now on.
@@ -63,112 +37,101 @@ func (c *clientQuestions) isReady() bool {
 	}
 }
 
-// askAll makes requests of the client, all at once, and returns the answers in their
-// order.
-func (c *clientQuestions) askAll(ctx context.Context, to outlet, questions []*question) ([][]byte, *jsonrpc.Error) {
-	var all sync.WaitGroup
-	replies := make([]reply, len(questions))
-	for i, q := range questions {
-		all.Go(func() { replies[i].result, replies[i].err = c.ask(ctx, to, q.method, q.params) })
-	}
-	all.Wait()
-	answers := make([][]byte, len(questions))
-	for i, r := range replies {
-		if r.err != nil {
-			return nil, r.err
-		}
-		answers[i] = r.result
-	}
-	return answers, nil
+// byRequest asks a client of the handshake era on the stream of one of its requests, or,
+// where to is nil, on the session's own.
+type byRequest struct {
+	*clientQuestions
+	to outlet
 }
 
-// ask makes a request of the client, once that is ready, and waits for its answer. The
-// request goes out on to, the stream of the client's request that it belongs to, or,
-// where to is nil, on the session's own.
-func (c *clientQuestions) ask(ctx context.Context, to outlet, method string, params []byte) ([]byte, *jsonrpc.Error) {
+// put makes a request of each question, once the client takes requests.
+func (c byRequest) put(ctx context.Context, questions []*question) *jsonrpc.Error {
 	select {
 	case <-c.ready:
 	case <-ctx.Done():
-		return nil, errQuestionWithdrawn
+		return errQuestionWithdrawn
 	case <-c.ended:
-		return nil, errClientGone
+		return errClientGone
 	}
-	if !capable(c.capabilities(), method) {
-		return nil, cannotBeAsked(method)
-	}
-	id, answer := c.open()
-	defer c.close(id)
-	to, err := c.send(to, jsonrpc.AppendRequest(nil, []byte(id), method, params))
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case r := <-answer:
-		return r.result, r.err
-	case <-ctx.Done(): // the server withdrew it, or is gone
-		params := append(append([]byte(`{"requestId":`), id...), '}')
-		if err := to.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)); err != nil {
-			c.log.Debug("cancellation not delivered", "method", method, "err", err)
+	for _, q := range questions {
+		if !capable(c.capabilities(), q.method) {
+			return cannotBeAsked(q.method)
 		}
-		return nil, errQuestionWithdrawn
-	case <-c.ended:
-		return nil, errClientGone
+		c.note(q)
+		if err := c.send(jsonrpc.AppendRequest(nil, []byte(q.key), q.method, q.params)); err != nil {
+			c.forget(q.key)
+			return err
+		}
+	}
+	return nil
+}
+
+// withdraw tells the client which of the questions no longer want an answer.
+func (c byRequest) withdraw(questions []*question) {
+	for _, q := range questions {
+		if c.forget(q.key) == nil {
+			continue // it has been answered, or was never asked
+		}
+		select {
+		case <-c.ended:
+			return
+		default:
+		}
+		params := []byte(`{"requestId":` + q.key + `}`)
+		if err := c.send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)); err != nil {
+			c.log.Debug("cancellation not delivered", "method", q.method, "err", err)
+		}
 	}
 }
 
-// send writes a request to the stream to, or to the session's own where that is nil or
-// has just ended with the answer to its request. It returns the stream that took it.
-func (c *clientQuestions) send(to outlet, request []byte) (outlet, *jsonrpc.Error) {
-	if to == nil {
-		to = c.out
+// send writes a message to the stream, or to the session's own where the stream has just
+// ended with the answer to its request.
+func (c byRequest) send(message []byte) *jsonrpc.Error {
+	why := "it has no stream open"
+	for _, to := range []outlet{c.to, c.out} {
+		if to == nil {
+			continue
+		}
+		err := to.Send(message)
+		if err == nil {
+			return nil
+		}
+		why = err.Error()
 	}
-	if to == nil {
-		return nil, cannotBeReached("")
-	}
-	err := to.Send(request)
-	if err != nil && c.out != nil && to != c.out {
-		to = c.out
-		err = to.Send(request)
-	}
-	if err != nil {
-		return nil, cannotBeReached(": " + err.Error())
-	}
-	return to, nil
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + why}
 }
 
-// open returns the raw id of a new request, and where its answer will come.
-func (c *clientQuestions) open() (id string, answer chan reply) {
+// note opens a question under a new id.
+func (c *clientQuestions) note(q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
-	id, answer = `"mcpschedd-`+strconv.Itoa(c.asked)+`"`, make(chan reply, 1)
-	if c.replies == nil {
-		c.replies = make(map[string]chan reply)
+	q.key = `"mcpschedd-` + strconv.Itoa(c.asked) + `"`
+	if c.open == nil {
+		c.open = make(map[string]*question)
 	}
-	c.replies[id] = answer
-	return id, answer
+	c.open[q.key] = q
 }
 
-// close makes an answer to the request unwanted, and returns where it would have come; nil
-// where none is wanted any more.
-func (c *clientQuestions) close(id string) chan reply {
+// forget closes the question with that raw id; nil: none is open.
+func (c *clientQuestions) forget(id string) *question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answer := c.replies[id]
-	delete(c.replies, id)
-	return answer
+	q := c.open[id]
+	delete(c.open, id)
+	return q
 }
 
-// answered takes the client's answer to a request of ours.
+// answered takes the client's answer to a question.
 func (c *clientQuestions) answered(m jsonrpc.Message) {
-	answer := c.close(string(m.ID))
+	q := c.forget(string(m.ID))
 	switch {
-	case answer == nil || m.Error == nil && m.Result == nil:
+	case q == nil || m.Error == nil && m.Result == nil:
 		c.log.Debug("answer to a request that is not open", "id", string(m.ID))
 	case m.Error != nil:
-		answer <- reply{err: &jsonrpc.Error{Code: code(m.Error), Message: message(m.Error), Data: jsonrpc.Get(m.Error, "data")}}
+		q.reply <- reply{err: &jsonrpc.Error{Code: code(m.Error), Message: message(m.Error), Data: jsonrpc.Get(m.Error, "data")}}
 	default:
-		answer <- reply{result: m.Result}
+		q.reply <- reply{result: m.Result}
 	}
 }
 
@@ -176,7 +139,7 @@ func (c *clientQuestions) answered(m jsonrpc.Message) {
 func (c *clientQuestions) awaits(id []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.replies[string(id)] != nil
+	return c.open[string(id)] != nil
 }
 
 func code(object []byte) int {

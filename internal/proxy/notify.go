@@ -16,7 +16,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 			return
 		case handshake: // sent below
 		default: // a stateless client gets logs with the request that asked for them
-			if x := s.only(l); x != nil {
+			if x := s.requests.only(l); x != nil {
 				x.hear(method, params)
 			}
 			return

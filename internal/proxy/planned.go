@@ -83,7 +83,7 @@ type planRun struct {
 
 func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
 	r := &planRun{
-		s: s, plan: p, number: int(s.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
+		s: s, plan: p, number: int(s.suspended.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
 		servers: make(map[string]string),
 	}
 	x.token = revision.Token(x.msg.Params)
@@ -95,13 +95,13 @@ func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *
 	for _, st := range p.Steps {
 		r.servers[st.Tool.Name] = s.serverOf(st.Tool.Name)
 	}
-	r.work = s.suspended.begin(x, arguments, r)
+	r.work = newWork(x, r, arguments)
 	return r
 }
 
 // run runs the plan, once it may be.
 func (r *planRun) run() {
-	defer r.work.end()
+	defer close(r.work.done)
 	r.s.srv.work.Go(loadVocabulary) // meanwhile, if no list has had it loaded yet
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return

@@ -22,6 +22,14 @@ type planPart struct {
 // samePlan reports whether two requests are of one plan: then one client waits for both.
 func (p *planPart) samePlan(q *planPart) bool { return p != nil && q != nil && p.plan == q.plan }
 
+// prefix is what the keys of a request's questions begin with.
+func (p *planPart) prefix() string {
+	if p == nil {
+		return "q"
+	}
+	return p.step + "."
+}
+
 // call makes one call of a plan, the way a client's call is made: it is a request
 // of its own, so that it is judged, stored, limited, counted and learned from as any
 // other.

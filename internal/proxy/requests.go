@@ -79,6 +79,18 @@ func (r *requests) at(l *leased) (found []*request) {
 	return found
 }
 
+// only returns the only open request for an upstream, any of them if they are all of
+// one plan; nil if there are none or several.
+func (r *requests) only(l *leased) (found *request) {
+	for _, x := range r.at(l) {
+		if found != nil && !x.part.samePlan(found.part) {
+			return nil
+		}
+		found = x
+	}
+	return found
+}
+
 // close takes no more requests.
 func (r *requests) close() {
 	r.mu.Lock()
@@ -90,4 +102,12 @@ func (r *requests) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open)
+}
+
+// isAnswered reports whether the request has its answer: its client may know that
+// before the request has left.
+func (x *request) isAnswered() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.answered
 }

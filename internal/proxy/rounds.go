@@ -82,7 +82,7 @@ func (x *request) responses(inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	if questions == nil {
 		return nil, nil
 	}
-	answers, err := x.askClient(x.ctx, questions...)
+	answers, err := x.s.ask(x.ctx, x.way(x.part.prefix()), questions...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,17 @@ type callAcross struct {
 // askAcross makes the call. done hears how it has ended, or what the server asks.
 func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 	c := &callAcross{began: x}
-	w := x.s.suspended.begin(x, nil, c)
+	w := newWork(x, c, nil)
 	req.Notify = w.hear
 	turn := x.turn
 	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the request
-	x.s.work.Go(func() {
-		defer w.end()
-		defer turn.Leave()
-		defer x.drop()
-		c.outcome = waitFor(func(done func(outcome)) { x.fetchAcross(w.ctx, turn, req, done) })
+	x.s.work.Add(1)
+	x.fetchAcross(w.ctx, turn, req, func(o outcome) {
+		defer x.s.work.Done()
+		x.drop()
+		turn.Leave()
+		c.outcome = o
+		close(w.done)
 	})
 	x.attend(done)
 }
@@ -121,40 +123,31 @@ func (c *callAcross) finish(_ *request, done func(outcome)) { done(c.outcome) }
 func (c *callAcross) abandoned(why error) { c.began.tell(upstream.Answer{}, why) }
 
 // fetchAcross is fetch for a stateless client's call to a server of the handshake era,
-// whose questions are put to the client as long as ctx lives.
+// which may ask until the call has ended.
 func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
+	call, end := context.WithCancel(context.WithoutCancel(ctx)) // a server that is told why is not to answer with it
 	var rounds atomic.Int32
-	req.Ask = func(asking context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		x.doubt.Store(true) // it may have begun before it asked
 		if x.part != nil && rounds.Add(1) > maxRounds {
 			err := x.askedTooOften()
 			x.cancel(err) // no user sees what a plan calls
 			return nil, err
 		}
-		asking, done := context.WithCancel(asking)
-		defer done()
-		defer context.AfterFunc(ctx, done)()
-		return first(x.askClient(asking, newQuestion(method, params)))
+		ctx, withdraw := context.WithCancel(ctx)
+		defer withdraw()
+		defer context.AfterFunc(call, withdraw)()
+		return x.question(ctx, method, params)
 	}
-	closed := x.s.suspended.opened(&openCall{x.work, x.lease.Lease, x.hop.LogLevel})
+	leave := x.s.suspended.enter(&openCall{x.work, x.lease.Lease, x.hop.LogLevel})
 	if x.hop.LogLevel != "" {
 		x.lease.SetLevel(x.s.suspended.level(x.lease.Lease))
 	}
 	x.fetch(ctx, turn, req, func(o outcome) {
-		closed()
+		end()
+		leave()
 		done(o)
 	})
-}
-
-// attend has done hear what the request's work asks, or how that has ended. A plan
-// writes its answer itself.
-func (x *request) attend(done func(outcome)) {
-	if asks := x.work.await(x); asks != nil {
-		x.asked = true
-		done(outcome{answer: upstream.Answer{Result: asks, Stateless: true}})
-		return
-	}
-	x.work.what.finish(x, done)
 }
 
 // resume takes up suspended work with the answers its client has fetched, and reports

@@ -33,7 +33,6 @@ type session struct {
 	requests      requests
 	questions     clientQuestions
 	suspended     suspended
-	plans         atomic.Int32 // so far
 
 	predictionOff atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
 	numbered      atomic.Int64 // calls and guesses so far
@@ -84,7 +83,7 @@ func (s *Server) newSession(c front.Client) *session {
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },
 	}
-	n.suspended.start = n.work.Go
+	n.suspended = newSuspended(n.work.Go)
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
 	if !s.sessions.add(n) {
 		cancel(errShutdown)

@@ -1,13 +1,12 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -24,7 +23,7 @@ const (
 // suspended are the calls and plans of one session that may be suspended: what a server
 // asks a stateless client goes to it with the answer to its request, together with a
 // handle that is good for one request. The call or plan goes on meanwhile. The client
-// makes its request again, with the answers and the handle, and takes it up.
+// makes its request again, with the replies and the handle, and takes it up.
 //
 //	request ──► begin ─► await ─┬─► the work has ended: its answer
 //	  resume ─────────────▲     └─► it has to ask: suspend ─► the questions and a handle
@@ -35,17 +34,24 @@ const (
 // afterwards: it was used, it has expired, it came with another request, or the session
 // has ended.
 type suspended struct {
+	plans atomic.Int32 // begun so far
 	start func(func()) // runs a function on a goroutine that the session waits for
 
 	mu       sync.Mutex
 	ended    bool // nothing is suspended any more
 	byHandle map[string]suspension
 	open     map[*openCall]struct{} // calls of stateless clients to servers that may ask
-	stray    map[string]*question   // key → a question that belongs to no call
-	strays   int                    // so far
+	stray    map[*question]struct{} // questions that belong to no call and that no work asks
 }
 
-// suspension is a work whose client fetches answers.
+func newSuspended(start func(func())) suspended {
+	return suspended{
+		start: start, byHandle: make(map[string]suspension),
+		open: make(map[*openCall]struct{}), stray: make(map[*question]struct{}),
+	}
+}
+
+// suspension is a work whose client fetches replies.
 type suspension struct {
 	*work
 	expiry *time.Timer
@@ -59,77 +65,28 @@ type openCall struct {
 	level string // of the log messages that the client wants; "": none
 }
 
-// identity is what the request that takes up a work must have in common with the one
-// that began it.
-type identity struct {
-	method, target string            // of the same tool, prompt or resource
-	arguments      [sha256.Size]byte // of a plan: their digest; zero for a call
-}
-
-// identity is that of the work which x begins or takes up. The arguments, nil for a call,
-// are compared however they are formatted.
-func (x *request) identity(arguments []byte) identity {
-	same := identity{method: x.msg.Method}
-	for _, member := range []string{"name", "uri"} {
-		if raw := jsonrpc.Get(x.msg.Params, member); raw != nil {
-			same.target = string(raw)
-			break
-		}
-	}
-	if arguments == nil {
-		return same
-	}
-	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
-		arguments = canonical
-	}
-	same.arguments = sha256.Sum256(arguments)
-	return same
-}
-
-// begin makes a work of the request x; arguments are those of a plan.
-func (s *suspended) begin(x *request, arguments []byte, what suspendable) *work {
-	w := &work{
-		of: s, what: what, began: x, same: x.identity(arguments), request: x, running: 1,
-		asking: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
-	}
-	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
-	x.work = w
-	return w
-}
-
 // suspend keeps w for the client's next request, and returns the result that asks what
 // is open. It is nil if nothing is; the error says why w cannot be suspended.
 func (s *suspended) suspend(w *work) (asks []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	open := s.lendLocked(w)
 	switch {
-	case len(open) == 0:
+	case len(w.open) == 0:
 		return nil, nil
 	case s.ended:
-		err = errSessionEnded
+		return nil, errSessionEnded
 	case w.isPlan() && s.plansLocked() >= maxSuspendedPlans:
-		err = fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
-	}
-	if err != nil {
-		s.refuseLentLocked(w, err)
-		return nil, err
+		return nil, fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
 	}
 	handle := rand.Text()
-	if s.byHandle == nil {
-		s.byHandle = make(map[string]suspension)
-	}
-	w.request, w.back = nil, make(chan struct{})
-	select {
-	case <-w.asking: // all that is open is asked now
-	default:
-	}
-	s.byHandle[handle] = suspension{w, time.AfterFunc(suspendedFor, func() {
+	expiry := time.AfterFunc(suspendedFor, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendedFor))
-	})}
-	return inputRequired(handle, open), nil
+	})
+	s.byHandle[handle] = suspension{w, expiry}
+	w.leaveLocked()
+	return inputRequired(handle, w.open), nil
 }
 
 // inputRequired is the result that asks questions, by their keys; the handle comes back
@@ -158,9 +115,9 @@ func (s *suspended) plansLocked() (n int) {
 	return n
 }
 
-// resume takes up the work whose handle x brings, and gives it the answers that x
-// brings. It returns nil without an error if x brings no handle of the proxy's, but
-// perhaps one of its server's.
+// resume takes up the work whose handle x brings, and hands out the replies that x
+// brings; arguments are those of a plan. It returns nil without an error if x brings no
+// handle of the proxy's, but perhaps one of its server's.
 func (s *suspended) resume(x *request, arguments []byte) (*work, *jsonrpc.Error) {
 	handle, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "requestState"))
 	if !ok || !x.stateless {
@@ -181,36 +138,9 @@ func (s *suspended) resume(x *request, arguments []byte) (*work, *jsonrpc.Error)
 	}
 	delete(s.byHandle, handle)
 	w.expiry.Stop()
-	x.work, w.request = w.work, x
-	x.s.requests.bind(x, w.began.lease)
-	close(w.back)
-	s.answerLocked(w.work, jsonrpc.Get(x.msg.Params, "inputResponses"))
-	w.askIfDueLocked() // for what is missing
+	w.returnLocked(x)
+	s.placeLocked()
 	return w.work, nil
-}
-
-// answerLocked gives the servers the answers that the client has brought.
-func (s *suspended) answerLocked(w *work, responses []byte) {
-	answered := func(key string, q *question) bool {
-		result := jsonrpc.Get(responses, key)
-		if result != nil {
-			q.reply <- reply{result: bytes.Clone(result)}
-		}
-		return result != nil
-	}
-	for key, q := range w.open {
-		if answered(key, q) {
-			delete(w.open, key)
-		}
-	}
-	for key, q := range s.stray {
-		if q.lent != w {
-			continue
-		}
-		if q.lent = nil; answered(key, q) {
-			delete(s.stray, key)
-		}
-	}
 }
 
 // abandonLocked ends the work under a handle, if there is one: its client will not come
@@ -222,10 +152,10 @@ func (s *suspended) abandonLocked(handle string, why error) {
 	}
 	delete(s.byHandle, handle)
 	w.expiry.Stop()
-	s.refuseLentLocked(w.work, why)
 	w.cancel(why)
 	s.start(func() {
 		<-w.done
+		w.close(why)
 		w.what.abandoned(why)
 	})
 }
@@ -247,19 +177,32 @@ func (s *suspended) any() bool {
 	return len(s.byHandle) > 0
 }
 
-// opened notes that a call is under way until the function it returns is called.
-func (s *suspended) opened(c *openCall) (closed func()) {
+// enter notes that a call is under way until the function it returns is called.
+func (s *suspended) enter(c *openCall) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = make(map[*openCall]struct{})
-	}
 	s.open[c] = struct{}{}
-	c.work.askIfDueLocked()
+	s.placeLocked()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, c)
+	}
+}
+
+// placeLocked gives the questions that belong to no call to work that has one under way
+// to the same server, and a request to answer.
+func (s *suspended) placeLocked() {
+	for q := range s.stray {
+		for c := range s.open {
+			if c.lease == q.server && c.work.request != nil {
+				delete(s.stray, q)
+				if err := c.work.takeLocked(c.lease.Name()+".", []*question{q}); err != nil {
+					q.reply <- reply{err: err}
+				}
+				break
+			}
+		}
 	}
 }
 
@@ -293,78 +236,33 @@ func (s *suspended) only(l *upstream.Lease) (found *work) {
 	return found
 }
 
-// askStray puts a question that belongs to no call: it goes to the client with the next
-// answer to a call under way to l, and waits for one if there is none.
-func (s *suspended) askStray(ctx context.Context, session <-chan struct{}, l *leased, q *question) ([]byte, *jsonrpc.Error) {
-	q.lease = l.Lease
+// byAnswer asks a stateless client with the next answer to a request of a work, under
+// keys with a prefix. The work of a question that belongs to no call is any with a call
+// to the same server, the next one if there is none.
+type byAnswer struct {
+	*suspended
+	work   *work
+	prefix string
+}
+
+func (s byAnswer) put(_ context.Context, questions []*question) *jsonrpc.Error {
 	s.mu.Lock()
-	s.strays++
-	key := fmt.Sprintf("%s/%d", l.Name(), s.strays) // as no step of a plan is called
-	if s.stray == nil {
-		s.stray = make(map[string]*question)
+	defer s.mu.Unlock()
+	if q := questions[0]; q.server != nil {
+		s.stray[q] = struct{}{}
+		s.placeLocked()
+		return nil
 	}
-	s.stray[key] = q
-	for c := range s.open {
-		c.work.askIfDueLocked()
-	}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.stray, key)
-	}()
-	select {
-	case r := <-q.reply:
-		return r.result, r.err
-	case <-ctx.Done():
-		return nil, errQuestionWithdrawn
-	case <-session:
-		return nil, errClientGone
-	}
+	return s.work.takeLocked(s.prefix, questions)
 }
 
-// carriesLocked reports whether q belongs to no call and may go to the client with the
-// answer to a request of w.
-func (s *suspended) carriesLocked(w *work, q *question) bool {
-	if q.lent != nil {
-		return false
-	}
-	for c := range s.open {
-		if c.work == w && c.lease == q.lease {
-			return true
-		}
-	}
-	return false
-}
-
-// lendLocked returns the questions that w is to ask: its own, and those that belong to
-// no call, which it has until its client is back.
-func (s *suspended) lendLocked(w *work) map[string]*question {
-	open := make(map[string]*question)
-	for key, q := range w.open {
-		open[key] = q
-	}
-	for key, q := range s.stray {
-		switch {
-		case !s.carriesLocked(w, q):
-		case !w.canAnswer(q):
-			q.reply <- reply{err: cannotBeAsked(q.method)}
-			delete(s.stray, key)
-		default:
-			q.lent = w
-			open[key] = q
-		}
-	}
-	return open
-}
-
-// refuseLentLocked answers the questions that belong to no call and were to be asked by
-// w with why they are not.
-func (s *suspended) refuseLentLocked(w *work, why error) {
-	for key, q := range s.stray {
-		if q.lent == w {
-			q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why.Error()}}
-			delete(s.stray, key)
+func (s byAnswer) withdraw(questions []*question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range questions {
+		delete(s.stray, q)
+		if q.work != nil {
+			delete(q.work.open, q.key)
 		}
 	}
 }

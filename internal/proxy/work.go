@@ -1,8 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -15,26 +16,6 @@ import (
 // call, for its place at the host, or because a process does not say for which of its
 // calls it asks.
 const gatherFor = time.Second
-
-// question is what a server wants to know from its client.
-type question struct {
-	method string
-	params []byte
-	reply  chan reply      // capacity 1
-	first  *question       // of those that are asked together
-	lease  *upstream.Lease // of one that belongs to no call: where it came from
-	lent   *work           // of such a one: the work that asks it; nil: none yet
-}
-
-func newQuestion(method string, params []byte) *question {
-	return &question{method: method, params: params, reply: make(chan reply, 1)}
-}
-
-// suspendable is what a work does: a call or a plan.
-type suspendable interface {
-	finish(x *request, done func(outcome)) // at the end: a call has done hear its outcome, a plan answers the request
-	abandoned(why error)                   // called after the end, in place of finish, if there is no request
-}
 
 // work is a call or a plan that its client may have to be asked about. It outlives the
 // request that began it if the client is stateless: it is suspended until the client
@@ -51,17 +32,55 @@ type work struct {
 	done   chan struct{} // closed at the end
 
 	// Guarded by of.mu.
-	request   *request             // the request that is to be answered; nil: the client fetches answers
+	request   *request             // the request that is to be answered; nil: the client fetches replies
 	back      chan struct{}        // closed when it is back with them
 	running   int                  // calls under way
-	open      map[string]*question // key in inputRequests → a question of one of them
+	open      map[string]*question // key in inputRequests → a question without an answer
 	asked     int                  // questions so far
 	gathering bool                 // further questions are waited for
 }
 
-func (w *work) isPlan() bool { return w.same.arguments != identity{}.arguments }
+// suspendable is what a work does: a call or a plan.
+type suspendable interface {
+	finish(x *request, done func(outcome)) // at the end: a call has done hear its outcome, a plan answers the request
+	abandoned(why error)                   // called after the end, in place of finish, if there is no request
+}
 
-// first is the request that began the call which x answers, or goes on with.
+// identity is what the request that takes up a work must have in common with the one
+// that began it.
+type identity struct {
+	method, target string            // of the same tool, prompt or resource, as it is written
+	arguments      [sha256.Size]byte // of a plan: their digest, however they are formatted; zero for a call
+}
+
+func (x *request) identity(arguments []byte) identity {
+	target := jsonrpc.Get(x.msg.Params, "name")
+	if target == nil {
+		target = jsonrpc.Get(x.msg.Params, "uri")
+	}
+	same := identity{method: x.msg.Method, target: string(target)}
+	if arguments != nil {
+		if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
+			arguments = canonical
+		}
+		same.arguments = sha256.Sum256(arguments)
+	}
+	return same
+}
+
+// newWork makes a work of the request; arguments are those of a plan, nil for a call. It
+// has ended when done is closed.
+func newWork(x *request, what suspendable, arguments []byte) *work {
+	w := &work{
+		of: &x.s.suspended, what: what, began: x, same: x.identity(arguments), request: x, running: 1,
+		asking: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
+	}
+	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
+	x.work = w
+	return w
+}
+
+// first is the request that began the call which x answers or goes on with.
 func (x *request) first() *request {
 	if x.work == nil || x.part != nil {
 		return x
@@ -69,14 +88,10 @@ func (x *request) first() *request {
 	return x.work.began
 }
 
-// end is called once, when the work is done.
-func (w *work) end() {
-	w.cancel(nil)
-	close(w.done)
-}
+func (w *work) isPlan() bool { return w.same.arguments != identity{}.arguments }
 
 // current is the request that the work is done for at this moment; nil: none, the client
-// fetches answers.
+// fetches replies.
 func (w *work) current() *request {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -94,15 +109,17 @@ func (w *work) unattended() <-chan struct{} {
 	return w.back
 }
 
-// await waits, on behalf of the work's request, until the work has ended, or has to ask
-// its client: then it is suspended, and the result that asks is returned. If the request
-// ends, so does the work.
-func (w *work) await(x *request) (asks []byte) {
-	withdrawn := x.ctx.Done()
+// attend has done hear what the request's work has to ask, and the work is suspended, or
+// how it has ended. If the request is withdrawn, so is the work.
+func (x *request) attend(done func(outcome)) {
+	w, withdrawn := x.work, x.ctx.Done()
 	for {
 		select {
 		case <-w.done:
-			return nil
+			w.cancel(nil)
+			w.close(nil)
+			w.what.finish(x, done)
+			return
 		case <-withdrawn:
 			w.cancel(context.Cause(x.ctx))
 			withdrawn = nil
@@ -111,14 +128,80 @@ func (w *work) await(x *request) (asks []byte) {
 				continue
 			}
 			asks, err := w.of.suspend(w)
-			if asks != nil {
-				return asks
-			}
 			if err != nil {
 				w.cancel(err)
 			}
+			if asks != nil {
+				x.asked = true
+				done(outcome{answer: upstream.Answer{Result: asks, Stateless: true}})
+				return
+			}
 		}
 	}
+}
+
+// close releases the questions of a work that has ended. Those that belong to no call
+// are told why they were not answered, or, if why is nil, wait for other work.
+func (w *work) close(why error) {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	for _, q := range w.open {
+		switch {
+		case q.server == nil:
+			q.reply <- reply{err: errQuestionWithdrawn}
+		case why != nil:
+			q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why.Error()}}
+		default:
+			q.work = nil
+			w.of.stray[q] = struct{}{}
+		}
+	}
+	w.open = nil
+	w.of.placeLocked()
+}
+
+// leaveLocked leaves the work without a request: all that is open is being asked.
+func (w *work) leaveLocked() {
+	w.request, w.back = nil, make(chan struct{})
+	select {
+	case <-w.asking:
+	default:
+	}
+}
+
+// returnLocked gives the work its next request, and the servers the replies that it
+// brings. What is missing is asked again.
+func (w *work) returnLocked(x *request) {
+	x.s.requests.bind(x, w.began.lease)
+	x.work, w.request = w, x
+	close(w.back)
+	replies := jsonrpc.Get(x.msg.Params, "inputResponses")
+	for key, q := range w.open {
+		if result := jsonrpc.Get(replies, key); result != nil {
+			q.reply <- reply{result: bytes.Clone(result)}
+			delete(w.open, key)
+		}
+	}
+	w.askIfDueLocked()
+}
+
+// takeLocked opens the questions of one call, or says why not.
+func (w *work) takeLocked(prefix string, questions []*question) *jsonrpc.Error {
+	if w.open == nil {
+		return errQuestionWithdrawn // the work has ended
+	}
+	for _, q := range questions {
+		if !capable(w.began.hop.Capabilities, q.method) {
+			return cannotBeAsked(q.method)
+		}
+	}
+	for _, q := range questions {
+		w.asked++
+		q.key, q.work, q.first = fmt.Sprintf("%s%d", prefix, w.asked), w, questions[0]
+		w.open[q.key] = q
+	}
+	w.askIfDueLocked()
+	return nil
 }
 
 // runs says how many calls of the work are under way.
@@ -133,16 +216,20 @@ func (w *work) runs(calls int) {
 // answer: at once if nothing goes on without it, else when others have had time to ask,
 // too.
 func (w *work) askIfDueLocked() {
+	blocked := make(map[*question]struct{}) // one of each call that waits
+	for _, q := range w.open {
+		blocked[q.first] = struct{}{}
+	}
 	switch {
-	case w.request == nil:
-	case w.carriesAnyLocked(), len(w.open) > 0 && w.blockedLocked() >= w.running:
+	case w.request == nil || len(w.open) == 0:
+	case len(blocked) >= w.running:
 		w.askNow()
-	case len(w.open) > 0 && !w.gathering:
+	case !w.gathering:
 		w.gathering = true
 		time.AfterFunc(gatherFor, func() {
 			w.of.mu.Lock()
 			defer w.of.mu.Unlock()
-			if w.gathering = false; len(w.open) > 0 && w.request != nil {
+			if w.gathering = false; w.request != nil && len(w.open) > 0 {
 				w.askNow()
 			}
 		})
@@ -154,87 +241,6 @@ func (w *work) askNow() {
 	case w.asking <- struct{}{}:
 	default:
 	}
-}
-
-// blockedLocked is how many calls wait for the client.
-func (w *work) blockedLocked() int {
-	calls := make(map[*question]struct{})
-	for _, q := range w.open {
-		calls[q.first] = struct{}{}
-	}
-	return len(calls)
-}
-
-func (w *work) carriesAnyLocked() bool {
-	for _, q := range w.of.stray {
-		if w.of.carriesLocked(w, q) {
-			return true
-		}
-	}
-	return false
-}
-
-// canAnswer reports whether the client has said that it can.
-func (w *work) canAnswer(q *question) bool { return capable(w.began.hop.Capabilities, q.method) }
-
-// ask puts the questions of one call to the stateless client of the work, with the next
-// answer that it gets, and waits for all the answers. Their keys begin with prefix.
-func (w *work) ask(ctx context.Context, prefix string, questions []*question) ([][]byte, *jsonrpc.Error) {
-	for _, q := range questions {
-		if !w.canAnswer(q) {
-			return nil, cannotBeAsked(q.method)
-		}
-	}
-	keys := w.put(prefix, questions)
-	defer w.withdraw(keys)
-	answers := make([][]byte, len(questions))
-	for i, q := range questions {
-		select {
-		case r := <-q.reply:
-			if r.err != nil {
-				return nil, r.err
-			}
-			answers[i] = r.result
-		case <-ctx.Done():
-			return nil, w.unanswered()
-		case <-w.ctx.Done():
-			return nil, w.unanswered()
-		}
-	}
-	return answers, nil
-}
-
-// put opens questions, and returns their keys.
-func (w *work) put(prefix string, questions []*question) (keys []string) {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	for _, q := range questions {
-		w.asked++
-		key := fmt.Sprintf("%s%d", prefix, w.asked)
-		q.first = questions[0]
-		w.open[key] = q
-		keys = append(keys, key)
-	}
-	w.askIfDueLocked()
-	return keys
-}
-
-// withdraw closes those of the questions that have no answer.
-func (w *work) withdraw(keys []string) {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	for _, key := range keys {
-		delete(w.open, key)
-	}
-}
-
-// unanswered is why a question has no answer: the work was ended, or the server no longer
-// wants one.
-func (w *work) unanswered() *jsonrpc.Error {
-	if why := context.Cause(w.ctx); why != nil && !errors.Is(why, context.Canceled) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why.Error()}
-	}
-	return errQuestionWithdrawn
 }
 
 // hear passes what a server says to the request that the work is done for.
