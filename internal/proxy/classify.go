@@ -22,7 +22,7 @@ type callClass struct {
 // classify says what a request may change, and whether it may be answered by
 // anything but its upstream.
 func (j *upstreamCall) classify(p *policy, l *leased) callClass {
-	m := j.s.srv.model(p, l, j.tool)
+	m := j.s.srv.catalog.model(p, l, j.tool)
 	if j.method == "tools/call" {
 		return j.classifyCall(p, l, m)
 	}

@@ -22,7 +22,7 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 		return false, "away"
 	}
 	j := guessed(n, tool, []byte(arguments))
-	j.callClass = j.classifyCall(s.policy.Load(), l, s.model(s.policy.Load(), l, tool))
+	j.callClass = j.classifyCall(s.policy.Load(), l, s.catalog.model(s.policy.Load(), l, tool))
 	g, why := n.prefetch(n.ctx, l, j, func(upstream.Answer, error) {})
 	return g != nil, why
 }

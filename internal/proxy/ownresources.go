@@ -129,7 +129,7 @@ func (s *session) readModel(uri string) (string, error) {
 	if err != nil || l == nil || !l.has(t.name) {
 		return "", errNoModel
 	}
-	return indented(s.srv.model(p, l, t.name))
+	return indented(s.srv.catalog.model(p, l, t.name))
 }
 
 func indented(v any) (string, error) {

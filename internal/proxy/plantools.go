@@ -73,13 +73,13 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 	if l.Offer() == nil {
 		l.AwaitOffer(ctx)
 	}
-	m := s.srv.model(p, l, t.name)
+	m := s.srv.catalog.model(p, l, t.name)
 	model := func() *valuemodel.Model { // of the moment: a reload may have put another server there
 		at := l
 		if now := s.find(t.upstream); now != nil {
 			at = now
 		}
-		return s.srv.model(s.srv.policy.Load(), at, t.name)
+		return s.srv.catalog.model(s.srv.policy.Load(), at, t.name)
 	}
 	out := &plan.Tool{
 		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
@@ -92,7 +92,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 		if !listed {
 			return nil
 		}
-		out.Input, out.Output = s.srv.schemas.of(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
+		out.Input, out.Output = s.srv.catalog.schema(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
 	}
 	out.Domains = touched(m)
 	expect(out, s.srv.prefetcher.learned.tool(l, t.name).usual, m)

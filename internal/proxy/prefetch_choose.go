@@ -57,7 +57,7 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 		f.offer = forecast.NewOffer(nil, 0)
 		return nil
 	}
-	host := w.srv.model(p, o.at, "").Host
+	host := w.srv.catalog.model(p, o.at, "").Host
 	w.blame(v, host)
 	v.desk.Review(now)
 	opt := p.Enrichment.pick()
@@ -102,7 +102,7 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 // world is what stands in the way of one guess, beyond what was foreseen.
 func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
 	p := w.srv.policy.Load()
-	m := w.srv.model(p, o.at, g.Tool)
+	m := w.srv.catalog.model(p, o.at, g.Tool)
 	j := guessed(v.s, g.Tool, []byte(g.Arguments))
 	j.early = true
 	j.callClass = j.classifyCall(p, o.at, m)

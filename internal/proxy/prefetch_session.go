@@ -129,7 +129,7 @@ func (w *prefetchWorker) changed(v *sessionState, e call.Effect) {
 	for _, f := range v.pairs {
 		stale := func(tool, arguments string) bool {
 			args := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
-			reads := w.srv.model(p, f.at, tool).Reads(args)
+			reads := w.srv.catalog.model(p, f.at, tool).Reads(args)
 			return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
 		}
 		f.Invalidate(stale)

@@ -187,7 +187,7 @@ func (s *session) prefetch(ctx context.Context, l *leased, j *upstreamCall, land
 // It is asked when guesses are chosen, when one is begun, and once more when it has
 // waited for its host, for the rules may have changed.
 func (w *prefetcher) forbids(p *policy, l *leased, j *upstreamCall) bool {
-	m, learned := w.srv.model(p, l, j.tool), w.learned.tool(l, j.tool)
+	m, learned := w.srv.catalog.model(p, l, j.tool), w.learned.tool(l, j.tool)
 	return !j.storable() || !l.Live() || !l.member.allows(j.tool) || learned.barred || learned.crashesServer ||
 		m.Speculate == nil || !*m.Speculate || m.Volatile != nil && *m.Volatile ||
 		m.Cost.Dollars > p.Enrichment.Dollars && (j.observed != nil || !j.early) || // when it is chosen, what is spent counts too
@@ -199,7 +199,7 @@ func (w *prefetcher) forbids(p *policy, l *leased, j *upstreamCall) bool {
 func (j *upstreamCall) stands(l *leased) bool {
 	p, w := j.s.srv.policy.Load(), j.s.srv.prefetcher
 	now := &upstreamCall{s: j.s, method: j.method, tool: j.tool, params: j.params, observed: j.observed, early: j.early, free: j.free}
-	now.callClass = now.classifyCall(p, l, j.s.srv.model(p, l, j.tool))
+	now.callClass = now.classifyCall(p, l, j.s.srv.catalog.model(p, l, j.tool))
 	return now.query.Key == j.query.Key && !w.forbids(p, l, now)
 }
 

@@ -113,7 +113,7 @@ func (p *prefetcher) bar(s *session, l *leased, tool, why string) {
 
 // hostOf is the host of an upstream's calls in general.
 func (w *prefetchWorker) hostOf(l *leased) string {
-	return w.srv.model(w.srv.policy.Load(), l, "").Host
+	return w.srv.catalog.model(w.srv.policy.Load(), l, "").Host
 }
 
 // deskOf is the throttle of a session; nil if it has ended.

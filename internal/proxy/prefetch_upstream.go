@@ -92,11 +92,11 @@ func (o *upstreamState) tool(name string) forecast.Tool {
 	if !listed || !o.at.member.allows(name) {
 		return forecast.Tool{}
 	}
-	c := o.srv.schemas.of(o.at, item)
+	c := o.srv.catalog.schema(o.at, item)
 	if c.err != nil {
 		return forecast.Tool{}
 	}
-	m := o.srv.model(o.srv.policy.Load(), o.at, name)
+	m := o.srv.catalog.model(o.srv.policy.Load(), o.at, name)
 	return forecast.Tool{Model: m, Schema: c.schema, Hearsay: hearsay(m)}
 }
 
@@ -109,7 +109,7 @@ func (o *upstreamState) look() {
 	}
 	p := o.srv.policy.Load()
 	for _, item := range offer.Lists[upstream.Tools] {
-		m := o.srv.model(p, o.at, item.Name)
+		m := o.srv.catalog.model(p, o.at, item.Name)
 		if m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
 			return
 		}

@@ -80,8 +80,7 @@ type Server struct {
 	views    views
 	store    *dedup.Store
 	limits   *limit.Hosts
-	said     said
-	schemas  *schemas
+	catalog  *catalog
 	events   *events.Log
 	tally    *telemetry.Tally
 
@@ -114,7 +113,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, After: after,
-			Invalidated: func(string) { s.stirred(up, u.Spec.Name) },
+			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
 			Asked:       s.asks,
 			WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
 		})
@@ -134,7 +133,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.events = events.Open(record)
 	s.events.Reconfigure(record.Full, !o.Unrecorded)
 	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
-	s.schemas, s.kept = newSchemas(o.Log), newKept()
+	s.catalog, s.kept = &catalog{log: o.Log, store: s.store}, newKept()
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	return s
 }

@@ -71,7 +71,7 @@ func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 			time.Since(began).Milliseconds())
 		tools += s.surveyTools(w, n, l, offer)
 		for _, item := range offer.Lists[upstream.Tools] {
-			found.Tools = append(found.Tools, SurveyedTool{s.model(s.policy.Load(), l, item.Name), hints(item.Raw), !l.member.allows(item.Name)})
+			found.Tools = append(found.Tools, SurveyedTool{s.catalog.model(s.policy.Load(), l, item.Name), hints(item.Raw), !l.member.allows(item.Name)})
 		}
 	}
 	if tools > manyTools {

@@ -51,10 +51,10 @@ func (j *upstreamCall) storable() bool { return j.query.Key.Scope != "" }
 func (j *upstreamCall) arrive(l *leased) {
 	srv := j.s.srv
 	for {
-		p, version := srv.policy.Load(), srv.said.version.Load()
+		p, version := srv.policy.Load(), srv.catalog.version()
 		j.callClass = j.classify(p, l)
 		write := srv.store.Arrive(j.effect)
-		if p == srv.policy.Load() && version == srv.said.version.Load() {
+		if p == srv.policy.Load() && version == srv.catalog.version() {
 			j.pending.Store(write)
 			return
 		}

@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/valuemodel"
+)
+
+// serverClaims are what servers have said of themselves and their tools since the
+// program started. What loosens a model later is not believed: a server could
+// change its mind after it has been looked at. Upstreams bear their names of
+// member.known here.
+type serverClaims struct {
+	version atomic.Uint64 // of what follows from it: it rises after each change
+
+	mu         sync.Mutex
+	byUpstream map[string]*claims
+}
+
+// claims are those of one upstream's server.
+type claims struct {
+	server     string                      // what it first called itself
+	named      bool                        // it has called itself something
+	classified bool                        // something was classified before it had
+	renamed    bool                        // it later called itself something else
+	hints      map[string]valuemodel.Hints // tool → the most restrictive there were
+	room       int                         // bytes that the names in hints take, at most mostNames
+}
+
+// claimed is what counts of what a server has said.
+type claimed struct {
+	server        string           // what it calls itself; "": not known, or it was renamed
+	renamed       bool             // it has called itself two things
+	changed       bool             // one of these has just changed what was gone by
+	before, hints valuemodel.Hints // of the tool: until now, and from now on
+}
+
+// ofLocked returns the claims of an upstream.
+func (c *serverClaims) ofLocked(upstream string) *claims {
+	if c.byUpstream == nil {
+		c.byUpstream = make(map[string]*claims)
+	}
+	if c.byUpstream[upstream] == nil {
+		c.byUpstream[upstream] = &claims{hints: make(map[string]valuemodel.Hints)}
+	}
+	return c.byUpstream[upstream]
+}
+
+// server returns what an upstream's server first called itself; "" if nothing is
+// known, or it later called itself something else.
+func (c *serverClaims) server(upstream string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ofLocked(upstream).name()
+}
+
+// note adds what a server says now of itself and of one tool; nil where it says nothing.
+func (c *serverClaims) note(t target, server, item []byte) claimed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.ofLocked(t.upstream)
+	out := claimed{changed: u.noteServer(server)}
+	out.server, out.renamed = u.name(), u.renamed
+	out.before, out.hints = u.noteTool(t.name, item)
+	return out
+}
+
+func (u *claims) name() string {
+	if u.renamed {
+		return ""
+	}
+	return u.server
+}
+
+// noteServer adds what the server says of itself, and reports whether that changes what
+// was gone by until now.
+func (u *claims) noteServer(server []byte) (changed bool) {
+	if server == nil {
+		u.classified = true
+		return false
+	}
+	name, _ := jsonrpc.String(jsonrpc.Get(server, "name"))
+	switch {
+	case !u.named:
+		u.server, u.named = name, true
+		return u.classified // else there is nothing that could have been classified otherwise
+	case u.server != name && !u.renamed:
+		u.renamed = true
+		return true
+	}
+	return false
+}
+
+// noteTool adds what the server says of a tool, and returns what counted until now and
+// what does from now on.
+func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hints) {
+	before, known := u.hints[tool]
+	if item == nil {
+		return before, before
+	}
+	size := len(tool) + bindingOf
+	switch now = hints(item); {
+	case known:
+		now = tighter(before, now)
+	case u.room+size > mostNames:
+		now.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
+		return before, now
+	default:
+		u.room += size
+	}
+	u.hints[tool] = now
+	return before, now
+}
+
+// hints reads a tool's annotations.
+func hints(item []byte) valuemodel.Hints {
+	annotations := jsonrpc.Get(item, "annotations")
+	return valuemodel.Hints{
+		ReadOnly:    truth(jsonrpc.Get(annotations, "readOnlyHint")),
+		Destructive: truth(jsonrpc.Get(annotations, "destructiveHint")),
+	}
+}
+
+func truth(raw []byte) *bool {
+	switch string(raw) {
+	case "true":
+		return new(true)
+	case "false":
+		return new(false)
+	}
+	return nil
+}
+
+// tighter returns the more restrictive of what was said before and is said now.
+func tighter(before, now valuemodel.Hints) valuemodel.Hints {
+	out := now
+	if before.ReadOnly == nil || !*before.ReadOnly {
+		out.ReadOnly = before.ReadOnly
+		if now.ReadOnly != nil && !*now.ReadOnly {
+			out.ReadOnly = now.ReadOnly
+		}
+	}
+	if before.Destructive != nil && *before.Destructive {
+		out.Destructive = before.Destructive
+	}
+	return out
+}
