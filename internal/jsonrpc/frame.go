@@ -72,9 +72,7 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 // AppendResult appends the response to the request id without a line end. A nil
 // result is {}, MCP's empty one.
 func AppendResult(dst, id, result []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = append(dst, id...)
-	dst = append(dst, `,"result":`...)
+	dst = appendResultHead(dst, id)
 	if result == nil {
 		dst = append(dst, '{', '}')
 	}
@@ -82,31 +80,11 @@ func AppendResult(dst, id, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// Reframe returns the response to the request id with result. Where that is m's
-// own, and m has a Buffer with room, the response is made in place: of m only the
-// result and the Buffer must be used afterwards, and the response only until the
-// Buffer is released.
-func (m *Message) Reframe(id, result []byte) []byte {
-	const head, mid = `{"jsonrpc":"2.0","id":`, `,"result":`
-	size := len(head) + len(id) + len(mid)
-	if m.Buffer != nil && identical(result, m.Result) && identical(m.Raw, m.Buffer.Line) {
-		all := m.Buffer.all
-		from := m.Buffer.before() + m.resultAt
-		end := from + len(result)
-		if from >= size && end < len(all) {
-			n := from - size
-			n += copy(all[n:], head)
-			n += copy(all[n:], id)
-			copy(all[n:], mid)
-			all[end] = '}'
-			return all[from-size : end+1 : end+1]
-		}
-	}
-	return AppendResult(make([]byte, 0, size+len(result)+len("{}}")), id, result)
+func appendResultHead(dst, id []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	return append(dst, `,"result":`...)
 }
-
-// identical says whether a and b are the same memory.
-func identical(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 // AppendError appends the error response to the request id without a line end;
 // nil stands for an id that could not be read. errObject is what [Error.Append]

@@ -88,24 +88,28 @@ func Set(obj []byte, name string, value []byte) []byte {
 // JSON.
 func Delete(obj []byte, match func(name []byte) bool) []byte {
 	for m := range Members(obj) {
-		if !match(m.Name) {
-			continue
+		if match(m.Name) {
+			return Rewrite(obj, func(m Member) []byte {
+				if match(m.Name) {
+					return nil
+				}
+				return m.Value
+			})
 		}
-		out, rest := rewrite(obj, 0, func(m Member) []byte {
-			if match(m.Name) {
-				return nil
-			}
-			return m.Value
-		})
-		return append(out, rest...)
 	}
 	return obj
 }
 
-// rewrite copies the object up to its closing brace, with the values that are
-// returned for its members; a member for which that is nil is left out. rest is what
-// of the object remains to be appended to the copy, which has room for more bytes
-// than that.
+// Rewrite returns a copy of obj, a valid object, with the values that are returned
+// for its members; a member for which that is nil is left out. All other bytes are
+// as they were.
+func Rewrite(obj []byte, value func(Member) []byte) []byte {
+	out, rest := rewrite(obj, 0, value)
+	return append(out, rest...)
+}
+
+// rewrite is [Rewrite] up to the closing brace, with which the rest begins. The
+// copy has room for more bytes than that.
 func rewrite(obj []byte, more int, value func(Member) []byte) (out, rest []byte) {
 	at := space(obj, 0) // the brace or comma before a member
 	out = append(make([]byte, 0, len(obj)+more), obj[:at+1]...)

@@ -34,8 +34,8 @@ type Message struct {
 	Params []byte // raw JSON object; nil if absent or null
 	Result []byte // raw JSON value; nil if absent
 	Error  []byte // raw JSON object; nil if absent
-	// Buffer is what Raw lies in if somebody wants it back; nil otherwise. Parse
-	// does not know it.
+	// Buffer is the borrowed line that Raw is, to be released; nil: it is not
+	// borrowed. Parse does not know it.
 	Buffer *Buffer
 
 	resultAt int // where Result begins in Raw

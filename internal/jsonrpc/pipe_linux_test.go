@@ -51,7 +51,8 @@ func TestPipeCloseWhileReading(t *testing.T) {
 	}
 }
 
-// Who shares our standard streams may make them block; not what was opened anew.
+// A process that shares our standard streams may make them block, but not what was
+// opened anew.
 func TestReopen(t *testing.T) {
 	from, to := pipe(t)
 	in, out := jsonrpc.Reopen(from), jsonrpc.Reopen(to)

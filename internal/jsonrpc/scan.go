@@ -8,7 +8,7 @@ import (
 )
 
 // maxDepth is how deep objects and arrays may nest; the same as encoding/json's,
-// so that whoever decodes a message later accepts it too.
+// so that what decodes a message later accepts it too.
 const maxDepth = 10000
 
 // Valid says whether b is exactly one JSON text (RFC 8259) in valid UTF-8, as

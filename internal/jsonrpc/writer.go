@@ -100,7 +100,7 @@ func (w *Writer) Send(line []byte) error {
 		if w.err != nil {
 			return w.err
 		}
-		others := w.queue // theirs were sent meanwhile
+		others := w.queue // of lines that were sent meanwhile
 		w.queue = nil
 		w.queueLocked(line[n:])
 		w.queue = append(w.queue, others...)
