@@ -1,9 +1,9 @@
-// Package deliver shows the model what was fetched ahead: it adds to the result of
-// a tool a line that names what is on its way, or the answers themselves.
+// Package deliver shows the model what was prefetched: it adds to the result of a
+// tool a line that names the calls that are on their way, or the answers themselves.
 //
 // The one idea: a result is bytes with one place where something may be added, the
-// end of its content, and every other byte stays. So whoever takes the added blocks
-// out again holds what the server said.
+// end of its content, and every other byte stays. A reader that takes the added
+// blocks out again holds what the server said.
 //
 //	if !deliver.Plain(result) { … }   // not to be touched, nor to be added anywhere
 //	result = deliver.Hint(result, []string{deliver.Name("Read", args)})
@@ -26,31 +26,23 @@ import (
 // another: it is the complete answer of a tool that did not fail, for the model
 // alone. What is structured is read by programs, which expect what they know.
 func Plain(result []byte) bool {
-	if !jsonrpc.Unambiguous(result) {
-		return false // two readers may see two contents
+	members := jsonrpc.NewIndex(result)
+	if !members.Unambiguous() || members.Get("structuredContent") != nil || members.Get("task") != nil {
+		return false // of an ambiguous one two readers may see two contents
 	}
-	list := false
-	for m := range jsonrpc.Members(result) {
-		switch string(m.Name) {
-		case "content":
-			list = m.Value[0] == '['
-		case "isError":
-			if string(m.Value) != "false" {
-				return false
-			}
-		case "resultType":
-			if s, ok := jsonrpc.String(m.Value); !ok || s != "complete" {
-				return false
-			}
-		case "structuredContent", "task":
+	if failed := members.Get("isError"); failed != nil && string(failed) != "false" {
+		return false
+	}
+	if kind := members.Get("resultType"); kind != nil {
+		if s, ok := jsonrpc.String(kind); !ok || s != "complete" {
 			return false
 		}
 	}
-	return list
+	return bytes.HasPrefix(members.Get("content"), []byte("["))
 }
 
-// Hint adds a line to a result, a valid JSON text, that names calls which were
-// begun ahead, as [Name] writes them. Without names, and if the result is not
+// Hint adds a line to a result, a valid JSON text, that names calls which are being
+// prefetched, as [Name] writes them. Without names, and if the result is not
 // plain, it is returned as it is.
 func Hint(result []byte, names []string) []byte {
 	var clean []string

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,7 +118,10 @@ func FuzzTrim(f *testing.F) {
 	}
 	model := groups(map[string][]string{"-out": {"url", "*_url", "user.id"}, "+in": {"my_url"}})
 	f.Fuzz(func(t *testing.T, text string) {
-		got, dropped := deliver.Trim(text, model, nil)
+		if !utf8.ValidString(text) {
+			return
+		}
+		got, dropped := trimmed(t, text, model, nil)
 		if !jsonrpc.Valid([]byte(text)) {
 			if got != text {
 				t.Errorf("%q is no JSON, and became %q", text, got)

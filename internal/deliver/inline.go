@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -9,7 +8,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Addition is an answer that was fetched ahead and may be shown.
+// Addition is an answer that was prefetched and may be shown.
 type Addition struct {
 	Tool      string            // the tool's name as the client knows it
 	Arguments string            // of the call: a JSON object; "" is an empty one
@@ -17,13 +16,12 @@ type Addition struct {
 	Model     *valuemodel.Model // what is known of the tool; nil: nothing
 }
 
-// bytesPerToken is more than any text worth reading has: what is longer than the
-// budget times this does not fit, and is not counted to find out.
-const bytesPerToken = 16
-
 const (
-	maxHeading = 240     // bytes of a call in the line above its answer
-	maxAnswer  = 4 << 20 // bytes of an answer that is looked at
+	// bytesPerToken is more than any text worth reading has: what is longer than the
+	// budget times this does not fit, and is not counted to find out.
+	bytesPerToken = 16
+	maxHeading    = 240     // bytes of a call in the line above its answer
+	maxAnswer     = 4 << 20 // bytes of an answer that is looked at
 )
 
 // Inline adds answers to a result, each as text blocks of its own under a line that
@@ -41,10 +39,12 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 	intent := valuemodel.IntentOf(keywords)
 	var blocks []byte
 	for i := range add {
-		texts, ok := add[i].texts(intent)
+		a := &add[i]
+		arguments, ok := oneLine(a.Arguments)
 		if !ok {
 			continue
 		}
+		texts := a.texts(arguments, intent)
 		tokens, ok := within(texts, budget)
 		if !ok {
 			continue
@@ -52,10 +52,7 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 		budget -= tokens
 		added = append(added, i)
 		for _, text := range texts {
-			if len(blocks) > 0 {
-				blocks = append(blocks, ',')
-			}
-			blocks = add[i].appendBlock(blocks, text)
+			blocks = a.appendBlock(blocks, arguments, text)
 		}
 	}
 	if len(added) == 0 {
@@ -64,7 +61,22 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 	return appendContent(result, blocks), added
 }
 
-// within counts the tokens of texts, as long as they do not go beyond the budget.
+// oneLine returns arguments as a line, as a message has to be; false if they are
+// no object.
+func oneLine(arguments string) ([]byte, bool) {
+	if arguments == "" {
+		arguments = "{}"
+	}
+	line := []byte(strings.TrimSpace(arguments))
+	if len(line) == 0 || line[0] != '{' || !jsonrpc.Valid(line) {
+		return nil, false
+	}
+	jsonrpc.Flatten(line)
+	return line, true
+}
+
+// within counts the tokens of texts; false if there are none, or more than the
+// budget.
 func within(texts []string, budget int) (tokens int, ok bool) {
 	for _, text := range texts {
 		if len(text)/bytesPerToken > budget-tokens {
@@ -74,39 +86,42 @@ func within(texts []string, budget int) (tokens int, ok bool) {
 			return 0, false
 		}
 	}
-	return tokens, true
+	return tokens, len(texts) > 0
 }
 
 // texts is what of an answer is shown: a text for each of its blocks, the first of
-// them under the heading.
-func (a *Addition) texts(intent valuemodel.Intent) ([]string, bool) {
-	if len(a.Result) > maxAnswer || !Plain(a.Result) || !a.object() {
-		return nil, false
+// them under the heading; none if something in it is not for the model to read.
+func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []string) {
+	if len(a.Result) > maxAnswer || !Plain(a.Result) {
+		return nil
 	}
-	var texts []string
-	cut := cutter(a.Model, intent)
+	fields := newTrimmer(a.Model, intent)
 	for block := range jsonrpc.Elements(jsonrpc.Get(a.Result, "content")) {
 		kind, _ := jsonrpc.String(jsonrpc.Get(block, "type"))
 		text, ok := jsonrpc.String(jsonrpc.Get(block, "text"))
 		if kind != "text" || !ok || !forModel(block) {
-			return nil, false
+			return nil
 		}
-		texts = append(texts, cut.trim(text))
+		texts = append(texts, fields.trim(text))
 	}
 	if len(texts) == 0 {
-		return nil, false
+		return nil
 	}
 	if a.Model != nil {
 		texts = capped(texts, a.Model.Cost.MaxKB)
 	}
-	texts[0] = a.heading(cut.dropped) + "\n" + texts[0]
-	return texts, true
+	heading := "[answer to " + name(a.Tool, arguments, maxHeading) + ", fetched ahead"
+	if len(fields.dropped) > 0 {
+		heading += "; without " + strings.Join(fields.dropped, ", ")
+	}
+	texts[0] = heading + "]\n" + texts[0]
+	return texts
 }
 
 // forModel reports whether a block is not kept from the model by its audience.
 func forModel(block []byte) bool {
 	audience := jsonrpc.Get(jsonrpc.Get(block, "annotations"), "audience")
-	if len(audience) == 0 {
+	if audience == nil {
 		return true
 	}
 	for role := range jsonrpc.Elements(audience) {
@@ -117,38 +132,12 @@ func forModel(block []byte) bool {
 	return false
 }
 
-func (a *Addition) object() bool {
-	arguments := a.arguments()
-	return jsonrpc.Valid(arguments) && bytes.TrimLeft(arguments, " \t")[0] == '{'
-}
-
-// arguments is the call's arguments in one line, as a message has to be.
-func (a *Addition) arguments() []byte {
-	if a.Arguments == "" {
-		return []byte("{}")
+func (a *Addition) appendBlock(blocks, arguments []byte, text string) []byte {
+	if len(blocks) > 0 {
+		blocks = append(blocks, ',')
 	}
-	line := []byte(a.Arguments)
-	jsonrpc.Flatten(line)
-	return line
-}
-
-func (a *Addition) heading(dropped []string) string {
-	line := "[answer to " + name(a.Tool, a.arguments(), maxHeading) + ", fetched ahead"
-	if len(dropped) > 0 {
-		line += "; without " + strings.Join(dropped, ", ")
-	}
-	return line + "]"
-}
-
-func (a *Addition) appendBlock(dst []byte, text string) []byte {
-	dst = append(dst, `{"type":"text","text":`...)
-	dst = jsonrpc.AppendString(dst, text)
-	dst = fmt.Appendf(dst, `,"annotations":{"audience":["assistant"],"priority":%g}`, a.priority())
-	dst = append(dst, `,"_meta":{"mcpschedd/inlined":{"tool":`...)
-	dst = jsonrpc.AppendString(dst, a.Tool)
-	dst = append(dst, `,"arguments":`...)
-	dst = append(dst, a.arguments()...)
-	return append(dst, "}}}"...)
+	return fmt.Appendf(blocks, `{"type":"text","text":%s,"annotations":{"audience":["assistant"],"priority":%g},"_meta":{"mcpschedd/inlined":{"tool":%s,"arguments":%s}}}`,
+		jsonrpc.AppendString(nil, text), a.priority(), jsonrpc.AppendString(nil, a.Tool), arguments)
 }
 
 // priority is the block's importance, 0 to 1, by the value class of its tool.

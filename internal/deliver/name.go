@@ -1,7 +1,7 @@
 package deliver
 
 import (
-	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -27,10 +27,7 @@ func Name(tool string, arguments []byte) string { return name(tool, arguments, m
 func name(tool string, arguments []byte, most int) string {
 	tool = harmless(tool, most/2, "")
 	most -= len(tool) + len("()")
-	var all []jsonrpc.Member
-	for m := range jsonrpc.Members(arguments) {
-		all = append(all, m)
-	}
+	all := slices.Collect(jsonrpc.Members(arguments))
 	if len(all) == 1 {
 		return tool + "(" + harmless(text(all[0].Value), most, "") + ")"
 	}
@@ -52,10 +49,10 @@ func text(value []byte) string {
 	if s, ok := jsonrpc.String(value); ok {
 		return s
 	}
-	return string(bytes.TrimSpace(value))
+	return string(value)
 }
 
-// harmless leaves of a stranger's text only what is neither markup nor easily
+// harmless leaves of a server's text only what is neither markup nor easily
 // overlooked, in one line of at most the given number of bytes. What is allowed
 // besides stays too.
 func harmless(s string, most int, allowed string) string {

@@ -15,24 +15,24 @@ import (
 // once more by the level around it.
 const maxTrimDepth = 32
 
-// fieldCutter leaves fields out of answers in JSON.
+// trimmer leaves fields out of answers in JSON.
 //
 // A pattern is a field's name or a glob of one; with dots it names a field in a
 // field. It means every field that ends so, however deep and in how many arrays:
 // "user.login" is also items[3].user.login. A field that is also in a group that
 // is shown stays.
-type fieldCutter struct {
-	out, keep [][]string // patterns of names, from the outermost on
-	patterns  []string   // as they are written, beside out
-	dropped   []string   // those that met a field
+type trimmer struct {
+	drop, keep [][]string // patterns, by the names between their dots
+	dropped    []string   // patterns that met a field
+	cut        bool       // a field of the present text has been left out
 }
 
-// cutter leaves out the groups that are not included by default, except those that
-// the intent brings in.
-func cutter(m *valuemodel.Model, intent valuemodel.Intent) *fieldCutter {
-	c := &fieldCutter{}
+// newTrimmer leaves out the groups of fields that are not included by default, except
+// those that the intent brings in.
+func newTrimmer(m *valuemodel.Model, intent valuemodel.Intent) *trimmer {
+	t := &trimmer{}
 	if m == nil {
-		return c
+		return t
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
 		g := m.FieldGroups[name]
@@ -41,80 +41,63 @@ func cutter(m *valuemodel.Model, intent valuemodel.Intent) *fieldCutter {
 		}
 		wanted := *g.DefaultInclude || intent.Names(g)
 		for _, field := range g.Fields {
-			if wanted {
-				c.keep = append(c.keep, strings.Split(field, "."))
+			if pattern := strings.Split(field, "."); wanted {
+				t.keep = append(t.keep, pattern)
 			} else {
-				c.out, c.patterns = append(c.out, strings.Split(field, ".")), append(c.patterns, field)
+				t.drop = append(t.drop, pattern)
 			}
 		}
 	}
-	return c
+	return t
 }
 
 // trim returns text without the fields that are left out. Other members keep their
 // bytes and their order. What is no JSON object or array is returned as it is.
-func (c *fieldCutter) trim(text string) string {
-	b := []byte(text)
-	start := bytes.TrimSpace(b)
-	if len(c.out) == 0 || len(start) == 0 || start[0] != '{' && start[0] != '[' || !jsonrpc.Valid(b) {
+func (t *trimmer) trim(text string) string {
+	b := bytes.TrimSpace([]byte(text))
+	if len(t.drop) == 0 || len(b) == 0 || b[0] != '{' && b[0] != '[' || !jsonrpc.Valid(b) {
 		return text
 	}
-	return string(c.value(nil, b, nil, maxTrimDepth))
+	t.cut = false
+	if b = t.value(b, nil, maxTrimDepth); t.cut {
+		return string(b)
+	}
+	return text
 }
 
-// value appends b, a JSON value that the names lead to, without what is left out of
+// value returns a JSON value that the names lead to, without what is left out of
 // as many levels as there are left.
-func (c *fieldCutter) value(dst, b []byte, names []string, levels int) []byte {
-	start := len(b) - len(bytes.TrimLeft(b, " \t\r\n"))
+func (t *trimmer) value(b []byte, names []string, levels int) []byte {
 	switch {
 	case levels == 0:
-	case b[start] == '{':
-		return c.object(append(dst, b[:start+1]...), b, start+1, names, levels-1)
-	case b[start] == '[':
-		return c.array(append(dst, b[:start+1]...), b, start+1, names, levels-1)
-	}
-	return append(dst, b...)
-}
-
-// object appends the members of b, an object whose brace ends before i, each with
-// the white space around it.
-func (c *fieldCutter) object(dst, b []byte, i int, names []string, levels int) []byte {
-	kept := 0
-	for m := range jsonrpc.Members(b) {
-		start := i + bytes.IndexByte(b[i:], '"') // before it: a comma if it is not the first
-		end := start + len(m.Raw)
-		next := len(b) - len(bytes.TrimLeft(b[end:], " \t\r\n"))
-		if inner := append(names, string(m.Name)); !c.drops(inner) {
-			before := b[i:start]
-			if kept++; kept == 1 {
-				before = bytes.TrimPrefix(before, []byte(","))
+	case b[0] == '{':
+		return jsonrpc.Rewrite(b, func(m jsonrpc.Member) []byte {
+			inner := append(names, string(m.Name))
+			if t.drops(inner) {
+				return nil
 			}
-			dst = append(append(dst, before...), b[start:end-len(m.Value)]...)
-			dst = append(c.value(dst, m.Value, inner, levels), b[end:next]...)
+			return t.value(m.Value, inner, levels-1)
+		})
+	case b[0] == '[':
+		var elements [][]byte
+		for e := range jsonrpc.Elements(b) {
+			elements = append(elements, t.value(e, names, levels-1))
 		}
-		i = next
+		return slices.Concat([]byte("["), bytes.Join(elements, []byte(",")), []byte("]"))
 	}
-	return append(dst, b[i:]...)
-}
-
-// array appends the elements of b, an array whose bracket ends before i.
-func (c *fieldCutter) array(dst, b []byte, i int, names []string, levels int) []byte {
-	for e := range jsonrpc.Elements(b) {
-		start := i + bytes.IndexByte(b[i:], e[0]) // before it: white space and a comma
-		dst = c.value(append(dst, b[i:start]...), e, names, levels)
-		i = start + len(e)
-	}
-	return append(dst, b[i:]...)
+	return b
 }
 
 // drops reports whether the field that the names lead to is left out.
-func (c *fieldCutter) drops(names []string) bool {
-	i := slices.IndexFunc(c.out, func(pattern []string) bool { return endsIn(names, pattern) })
-	if i < 0 || slices.ContainsFunc(c.keep, func(pattern []string) bool { return endsIn(names, pattern) }) {
+func (t *trimmer) drops(names []string) bool {
+	match := func(pattern []string) bool { return endsIn(names, pattern) }
+	i := slices.IndexFunc(t.drop, match)
+	if i < 0 || slices.ContainsFunc(t.keep, match) {
 		return false
 	}
-	if !slices.Contains(c.dropped, c.patterns[i]) {
-		c.dropped = append(c.dropped, c.patterns[i])
+	t.cut = true
+	if pattern := strings.Join(t.drop[i], "."); !slices.Contains(t.dropped, pattern) {
+		t.dropped = append(t.dropped, pattern)
 	}
 	return true
 }
