@@ -3,7 +3,6 @@
 package upstream
 
 import (
-	"io"
 	"os"
 	"syscall"
 )
@@ -27,26 +26,3 @@ func (g *group) kill() {
 }
 
 func (g *group) close() {}
-
-// readNow reads what is in a pipe; an empty one is at its end.
-func readNow(file *os.File, b []byte) (n int, err error) {
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	controlErr := conn.Control(func(fd uintptr) {
-		err = syscall.EINTR
-		for err == syscall.EINTR {
-			n, err = syscall.Read(int(fd), b)
-		}
-	})
-	switch {
-	case controlErr != nil:
-		return 0, controlErr
-	case err == syscall.EAGAIN, err == nil && n == 0:
-		return 0, io.EOF
-	case err != nil:
-		return 0, err
-	}
-	return n, nil
-}

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"io"
 	"os"
 	"syscall"
 	"unsafe"
@@ -73,6 +72,3 @@ func (g *group) close() {
 		_ = windows.CloseHandle(g.job)
 	}
 }
-
-// readNow is never needed: pipes have no deadlines here.
-func readNow(*os.File, []byte) (int, error) { return 0, io.EOF }

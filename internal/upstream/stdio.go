@@ -19,6 +19,9 @@ const (
 	stopGrace = 500 * time.Millisecond
 	// lastGrace takes the place of either grace when the end must not take its time.
 	lastGrace = 100 * time.Millisecond
+	// lastWords is how long the output of a process is read that has ended: a grandchild
+	// can hold the pipe open for ever.
+	lastWords = time.Second
 	// unreadLimit (bytes) is how much may wait for a process that does not read
 	// before nothing more is taken for it: it must not cost the others memory.
 	unreadLimit = 64 << 20
@@ -43,18 +46,13 @@ type Command struct {
 }
 
 // process is a link to a child process: a message is a line on its stdin or
-// stdout.
-//
-// run owns it. The process and what it has started form a group that ends as
-// one: when the process exits, when it closes its output, or by close.
+// stdout. run owns it.
 type process struct {
-	cmd      *exec.Cmd
-	group    *group
-	guard    *Guard
+	family   *family
 	in       sink
 	out      *jsonrpc.Writer // to its stdin
-	stdout   *outlet
-	errs     *outlet
+	stdout   *jsonrpc.Pipe
+	errs     *jsonrpc.Pipe
 	last     tail // of its stderr
 	max      int  // bytes; Command.MaxMessage
 	grace    time.Duration
@@ -63,12 +61,7 @@ type process struct {
 	stopping chan struct{} // closed by stop
 	stop     func()        // asks for the end; may be called often
 	silent   chan struct{} // closed when stdout has ended
-	exited   chan struct{} // closed when the process is reaped
-	state    *os.ProcessState
 	done     chan struct{} // closed when nothing of it is left
-
-	mu   sync.Mutex
-	over bool // the group must not be signalled any more: its id may belong to others
 }
 
 // startProcess starts the command in a group of its own and reads it into in.
@@ -78,22 +71,11 @@ func startProcess(c Command, guard *Guard, stopFast <-chan struct{}, in sink) (*
 	if err != nil {
 		return nil, err
 	}
-	stdin, err := newPipe()
+	pipes, err := newPipes()
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := newPipe()
-	if err != nil {
-		stdin.close()
-		return nil, err
-	}
-	stderr, err := newPipe()
-	if err != nil {
-		stdin.close()
-		stdout.close()
-		return nil, err
-	}
-
+	stdin, stdout, stderr := pipes[0], pipes[1], pipes[2]
 	cmd := &exec.Cmd{
 		Path: path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
 		Env:   append([]string{}, c.Env...), // nil would inherit ours
@@ -101,25 +83,19 @@ func startProcess(c Command, guard *Guard, stopFast <-chan struct{}, in sink) (*
 		SysProcAttr: groupAttr(),
 	}
 	if err := cmd.Start(); err != nil {
-		stdin.close()
-		stdout.close()
-		stderr.close()
+		closeAll(stdin.r, stdin.w, stdout.r, stdout.w, stderr.r, stderr.w)
 		return nil, c.startError(path, err)
 	}
-	guard.add(cmd.Process.Pid)
-	for _, theirs := range []*os.File{stdin.r, stdout.w, stderr.w} {
-		theirs.Close()
-	}
+	closeAll(stdin.r, stdout.w, stderr.w) // they are the process's
 	enlarge(stdin.w)
 	enlarge(stdout.r)
 
 	p := &process{
-		cmd: cmd, group: newGroup(cmd.Process), guard: guard, in: in,
+		family: newFamily(cmd.Process, guard), in: in,
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
-		stdout: newOutlet(stdout.r), errs: newOutlet(stderr.r),
+		stdout: jsonrpc.NewPipe(stdout.r), errs: jsonrpc.NewPipe(stderr.r),
 		max: c.MaxMessage, grace: c.StopGrace, stopFast: stopFast,
-		stopping: make(chan struct{}),
-		silent:   make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
+		stopping: make(chan struct{}), silent: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.stop = sync.OnceFunc(func() { close(p.stopping) })
 	if p.grace <= 0 {
@@ -155,7 +131,7 @@ func (p *process) close() {
 func (p *process) run() {
 	defer close(p.done)
 	var work sync.WaitGroup
-	work.Go(p.reap)
+	work.Go(p.family.reap)
 	work.Go(func() { p.last.readFrom(p.errs) })
 	work.Go(func() {
 		p.read()
@@ -165,7 +141,7 @@ func (p *process) run() {
 	var err error
 	end := "closed its output"
 	select {
-	case <-p.exited:
+	case <-p.family.exited:
 	case <-p.silent:
 	case <-p.out.Ended(): // it would never hear of another call
 		end = "closed its input"
@@ -173,19 +149,19 @@ func (p *process) run() {
 		err = errStopped
 	}
 	forced := p.end()
-	p.stdout.finish()
-	p.errs.finish()
+	for _, pipe := range []*jsonrpc.Pipe{p.stdout, p.errs} { // without deadlines, on Windows, the end of the group closes them
+		_ = pipe.SetReadDeadline(time.Now().Add(lastWords))
+	}
 	work.Wait()
-	p.stdout.file.Close()
-	p.errs.file.Close()
-	p.group.close()
+	closeAll(p.stdout, p.errs)
+	p.family.group.close()
 
 	switch {
 	case err != nil:
 	case forced:
 		err = errors.New(end)
 	default:
-		err = ended(p.state)
+		err = ended(p.family.state)
 	}
 	p.in.closed(err)
 }
@@ -198,11 +174,11 @@ func (p *process) end() (forced bool) {
 	if p.exits() {
 		return false
 	}
-	p.signal((*group).terminate)
+	p.family.signal((*group).terminate)
 	if !p.exits() {
-		p.signal((*group).kill)
+		p.family.signal((*group).kill)
 	}
-	<-p.exited
+	<-p.family.exited
 	return true
 }
 
@@ -211,7 +187,7 @@ func (p *process) exits() bool {
 	late := time.NewTimer(p.grace)
 	defer late.Stop()
 	select {
-	case <-p.exited:
+	case <-p.family.exited:
 		return true
 	case <-late.C:
 		return false
@@ -219,31 +195,49 @@ func (p *process) exits() bool {
 	}
 	late.Reset(min(p.grace, lastGrace))
 	select {
-	case <-p.exited:
+	case <-p.family.exited:
 		return true
 	case <-late.C:
 		return false
 	}
 }
 
-func (p *process) signal(send func(*group)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.over {
-		send(p.group)
+// family is a process and what it has started. They form a group that ends as one:
+// when the process exits, when it closes its output, or when it is stopped.
+type family struct {
+	leader *os.Process
+	group  *group
+	guard  *Guard
+	exited chan struct{}    // closed when the leader is reaped
+	state  *os.ProcessState // set before that
+
+	mu   sync.Mutex
+	over bool // the group must not be signalled any more: its id may belong to others
+}
+
+func newFamily(leader *os.Process, guard *Guard) *family {
+	guard.add(leader.Pid)
+	return &family{leader: leader, group: newGroup(leader), guard: guard, exited: make(chan struct{})}
+}
+
+func (f *family) signal(send func(*group)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.over {
+		send(f.group)
 	}
 }
 
 // reap waits for the process to exit and ends what it leaves behind.
-func (p *process) reap() {
-	p.state = reap(p.cmd.Process, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.group.kill()
-		p.guard.remove(p.cmd.Process.Pid)
-		p.over = true
+func (f *family) reap() {
+	f.state = reap(f.leader, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.group.kill()
+		f.guard.remove(f.leader.Pid)
+		f.over = true
 	})
-	close(p.exited)
+	close(f.exited)
 }
 
 // ended says how a process ended by itself.

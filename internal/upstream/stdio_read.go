@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -48,43 +47,25 @@ func deliver(in sink, from *jsonrpc.Buffer) {
 	}
 }
 
-// outlet reads a pipe from a process until it ends. Once the process has ended,
-// that may be never, since a grandchild can hold the pipe open: finish lets the
-// outlet end when nothing more is in the pipe.
-type outlet struct {
-	file *jsonrpc.Pipe
-	left int // bytes still to be taken after finish: the pipe held no more when the process ended
-}
-
-func newOutlet(file *os.File) *outlet { return &outlet{file: jsonrpc.NewPipe(file), left: pipeSize} }
-
-// finish may be called while Read waits. Where a pipe has no deadlines
-// (Windows), the end of the group has closed it.
-func (o *outlet) finish() { o.file.SetReadDeadline(time.Unix(1, 0)) }
-
-func (o *outlet) Read(b []byte) (int, error) {
-	n, err := o.file.Read(b)
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, err
-	}
-	b = b[:min(len(b), o.left)]
-	if len(b) == 0 {
-		return 0, io.EOF
-	}
-	n, err = readNow(o.file.File, b)
-	o.left -= n
-	return n, err
-}
-
 // pipe is an os.Pipe.
 type pipe struct{ r, w *os.File }
 
-func newPipe() (pipe, error) {
-	r, w, err := os.Pipe()
-	return pipe{r, w}, err
+// newPipes makes the three pipes of a process.
+func newPipes() (pipes [3]pipe, err error) {
+	for i := range pipes {
+		p := &pipes[i]
+		if p.r, p.w, err = os.Pipe(); err != nil {
+			for _, made := range pipes[:i] {
+				closeAll(made.r, made.w)
+			}
+			return pipes, err
+		}
+	}
+	return pipes, nil
 }
 
-func (p pipe) close() {
-	p.r.Close()
-	p.w.Close()
+func closeAll(files ...io.Closer) {
+	for _, f := range files {
+		f.Close()
+	}
 }

@@ -336,8 +336,8 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
 	p.close()
 	heard.want(t, "closed: ended by the proxy")
-	if p.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("got %v, want an end by SIGKILL", p.state)
+	if p.family.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("got %v, want an end by SIGKILL", p.family.state)
 	}
 }
 
@@ -402,24 +402,6 @@ func wantGone(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
 		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
-	}
-}
-
-func TestOutletTakesWhatIsBuffered(t *testing.T) {
-	out, err := newPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.close()
-	enlarge(out.r)
-	written := bytes.Repeat([]byte("0123456789abcdef"), 60<<10/16)
-	if _, err := out.w.Write(written); err != nil {
-		t.Fatal(err)
-	}
-	outlet := newOutlet(out.r)
-	outlet.finish()
-	if got, err := io.ReadAll(outlet); err != nil || !bytes.Equal(got, written) {
-		t.Errorf("got %d bytes and error %v, want all %d", len(got), err, len(written))
 	}
 }
 
