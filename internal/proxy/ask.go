@@ -82,7 +82,7 @@ func (x *request) question(ctx context.Context, method string, params []byte) ([
 func (s *session) question(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	w := s.suspended.only(l.Lease) // later it may be another client's
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		if s.asksForAGuess(l, method) {
+		if s.asksForPrefetch(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
 		q, by := newQuestion(method, params), way(byAnswer{&s.suspended, w, l.Name() + "."})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
@@ -70,7 +71,7 @@ func (x *request) accompanied(answer upstream.Answer) upstream.Answer {
 func (x *request) hint(result []byte, begun []started) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := x.called(b.Tool); tool != "" && !b.j.query.Use.Trial { // what is tried is not served
+		if tool := x.called(b.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
 			names = append(names, deliver.Name(tool, []byte(b.Arguments)))
 		}
 	}
@@ -86,20 +87,20 @@ func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
 	ctx, cancel := context.WithTimeout(x.ctx, e.Wait) // one deadline, whatever is waited for
 	defer cancel()
 	var add []deliver.Addition
-	var of []*upstreamCall
+	var of []dedup.Query
 	for i := range a.begun {
 		b := &a.begun[i]
 		tool := x.called(b.Tool)
-		if u := &b.j.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || x.lease.structured(b.Tool) {
+		if u := &b.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || x.lease.structured(b.Tool) {
 			continue
 		}
 		select {
 		case <-b.ended:
 		case <-ctx.Done(): // what is there is there
 		}
-		if body, ok := x.s.srv.store.Peek(b.j.query); ok {
+		if body, ok := x.s.srv.store.Peek(b.query); ok {
 			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Arguments, Result: body, Model: b.Model})
-			of = append(of, b.j)
+			of = append(of, b.query)
 		}
 	}
 	if len(add) == 0 {
@@ -107,7 +108,7 @@ func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
 	}
 	out, taken := deliver.Inline(result, add, e.Budget, a.intent)
 	for _, i := range taken {
-		x.s.srv.store.Show(of[i].query)
+		x.s.srv.store.Show(of[i])
 	}
 	x.entry.inlined = len(taken)
 	return out

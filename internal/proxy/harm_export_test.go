@@ -50,12 +50,10 @@ func Kept(s *Server) map[string]int {
 	s.prefetcher.queue.mu.Lock()
 	kept["bytes in the queue"] = s.prefetcher.queue.bytes
 	s.prefetcher.queue.mu.Unlock()
+	kept["guesses with an upstream"] = s.prefetcher.underway.count()
 	sessions := s.sessions.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
-		n.guessing.mu.Lock()
-		kept["guesses with an upstream"] += len(n.guessing.tools)
-		n.guessing.mu.Unlock()
 		kept["requests"] += n.requests.count()
 	}
 	return kept

@@ -77,6 +77,10 @@ func newArena(t *testing.T) *arena {
 		HTTP:      front.HTTPOptions{Token: token},
 	}
 	a.options.Upstreams[2].SharedIdentity = true
+	a.options.Enrichment.Mode = "on" // nothing follows from anything here, but what is asked for is fetched early
+	for i := range a.options.Upstreams {
+		a.options.Upstreams[i].Exclusive = true
+	}
 	a.proxy = proxy.New(a.ruled(0), nil)
 	web := httptest.NewServer(a.proxy.Handler())
 	a.front = &httpClient{t: t, url: web.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}

@@ -21,8 +21,7 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 	if l == nil {
 		return false, "away"
 	}
-	j := guessed(n, tool, []byte(arguments))
-	j.callClass = j.classifyCall(s.policy.Load(), l, s.catalog.model(s.policy.Load(), l, tool))
-	g, why := n.prefetch(n.ctx, l, j, func(upstream.Answer, error) {})
-	return g != nil, why
+	c := &candidate{session: n, lease: l, tool: tool, arguments: []byte(arguments), free: true}
+	f, why := s.fetch(n.ctx, c, n.next(), nil, prefetchHooks{asked: func(bool) {}, landed: func(upstream.Answer, error) {}})
+	return f != nil, why
 }

@@ -3,13 +3,11 @@ package proxy
 import (
 	"cmp"
 	"os"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/speculate"
-	"mcpschedd/internal/valuemodel"
 )
 
 // hungry is a session with an upstream where guesses wait for a slot.
@@ -72,27 +70,27 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 	if f.round != nil {
 		f.round.slots = max(f.round.slots, opt.Slots)
 	}
-	jobs := make(map[exact]*upstreamCall)
-	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, jobs) }, opt)
+	classes := make(map[exact]*callClass)
+	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, classes) }, opt)
 	for i := range picked.Declined {
 		d := &picked.Declined[i]
 		w.p.tally.decline(d.Why)
 		f.consider(&d.Guess, d.Why, nil, opt.Whole)
 	}
 	for _, g := range picked.Watch {
-		if j := jobs[exact{g.Tool, g.Arguments}]; j != nil {
-			v.desk.Watch(now, j.query.Key, j.host, p.MaxAge)
+		if class := classes[exact{g.Tool, g.Arguments}]; class != nil {
+			v.desk.Watch(now, class.query.Key, class.host, p.MaxAge)
 		}
 	}
 	var begun []started
 	for _, g := range picked.Start {
-		b, refused := w.start(v, o, f, g, jobs[exact{g.Tool, g.Arguments}], now)
+		b, refused := w.start(v, o, f, g, classes[exact{g.Tool, g.Arguments}], now)
 		if refused != "" {
 			w.p.tally.decline(enrich.Reason(refused))
 			f.consider(&g, enrich.Reason(refused), nil, opt.Whole)
 			continue
 		}
-		f.consider(&g, "", b.j, opt.Whole)
+		f.consider(&g, "", b.timing, opt.Whole)
 		begun = append(begun, b)
 	}
 	w.lineUp(v, f)
@@ -100,39 +98,24 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 }
 
 // world is what stands in the way of one guess, beyond what was foreseen.
-func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Guess, jobs map[exact]*upstreamCall) forecast.World {
-	p := w.srv.policy.Load()
-	m := w.srv.catalog.model(p, o.at, g.Tool)
-	j := guessed(v.s, g.Tool, []byte(g.Arguments))
-	j.early = true
-	j.callClass = j.classifyCall(p, o.at, m)
-	out := forecast.World{Key: j.query.Key}
-	if !steady(o.at, m, &j.callClass) && j.storable() {
-		out.Reason = enrich.Unsteady
+func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Guess, classes map[exact]*callClass) forecast.World {
+	class, why := w.srv.mayPrefetch(w.candidate(v, o, g))
+	out := forecast.World{Key: class.query.Key, Reason: why}
+	switch why {
+	case enrich.Unsteady, enrich.NotSpeculatable, enrich.Dollars, enrich.Disclosure:
 		return out
 	}
-	if w.p.forbids(p, o.at, j) {
-		out.Reason = enrich.NotSpeculatable
-		return out
-	}
-	jobs[exact{g.Tool, g.Arguments}] = j
-	free, caution, watch := v.desk.Room(j.host, o.at.Instance())
+	classes[exact{g.Tool, g.Arguments}] = &class
+	free, caution, watch := v.desk.Room(class.host, o.at.Instance())
 	out.Caution = caution
-	switch why := w.srv.store.Refuses(j.query); {
-	case why == "in_flight":
-		out.Reason = enrich.InFlight
-	case why == "stored" || why == "delivered":
-		out.Reason = enrich.Stored
+	switch {
 	case why != "":
-		out.Reason = enrich.Reason(why)
-	case w.srv.limits.MayGuess(j.host) != nil:
-		out.Reason = enrich.RateLimited
-	case watch || p.Enrichment.Mode == "shadow":
+	case watch:
 		out.Reason = enrich.Shadow
 	case free == 0 || w.inTheWay(o, g):
 		out.Reason = enrich.Throttled
-	case j.query.Use.File != "":
-		if info, err := os.Stat(j.query.Use.File); err == nil {
+	case class.query.Use.File != "":
+		if info, err := os.Stat(class.query.Use.File); err == nil {
 			out.FileBytes = int(info.Size())
 		}
 	}
@@ -152,15 +135,6 @@ func (w *prefetchWorker) inTheWay(o *upstreamState, g *forecast.Guess) bool {
 		}
 	}
 	return g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
-}
-
-// steady reports whether what the call reads changes only through this proxy, or
-// in ways that are noticed: on this machine anybody may change a file.
-func steady(l *leased, m *valuemodel.Model, j *callClass) bool {
-	if l.member.Exclusive || j.query.Use.File != "" || j.query.Use.Pure {
-		return true
-	}
-	return !slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return !d.Remote })
 }
 
 // blame holds against a session's guesses what they did to others since it was

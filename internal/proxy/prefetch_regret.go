@@ -32,7 +32,7 @@ type thought struct {
 	exact
 	p      float64
 	reason string
-	j      *upstreamCall // of a guess that was begun; nil: it was not
+	begun  *timing // of the prefetch, if it was begun; nil: it was not
 	value  float64
 	tokens int
 
@@ -61,12 +61,12 @@ func (f *pairState) begin(now time.Time, after int64, n int, e *Enrichment, maxA
 }
 
 // consider notes what has become of one candidate of the newest round.
-func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCall, whole int) {
+func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, begun *timing, whole int) {
 	r := f.round
 	if r == nil {
 		return
 	}
-	if j == nil {
+	if begun == nil {
 		r.declined[string(why)]++
 	} else {
 		r.issued++
@@ -80,7 +80,7 @@ func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCa
 		size = int(g.Model.Cost.TypicalKB * 1024)
 	}
 	t := &thought{
-		exact: exact{g.Tool, g.Arguments}, p: g.P, reason: string(why), j: j, until: r.until,
+		exact: exact{g.Tool, g.Arguments}, p: g.P, reason: string(why), begun: begun, until: r.until,
 		value: ms(g.Latency.Mean()), tokens: int(estimate(size)),
 	}
 	if g.Model != nil && g.Model.Cost.Freshness > 0 {
@@ -95,11 +95,11 @@ func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, j *upstreamCa
 	}
 	least := 0
 	for i, other := range r.thoughts {
-		if other.j == nil && (r.thoughts[least].j != nil || other.p < r.thoughts[least].p) {
+		if other.begun == nil && (r.thoughts[least].begun != nil || other.p < r.thoughts[least].p) {
 			least = i
 		}
 	}
-	if r.thoughts[least].j == nil && (j != nil || r.thoughts[least].p < g.P) {
+	if r.thoughts[least].begun == nil && (begun != nil || r.thoughts[least].p < g.P) {
 		r.thoughts[least] = t
 	}
 }
@@ -113,7 +113,7 @@ func (f *pairState) came(tool, arguments string, at time.Time) *thought {
 			if t.tool != tool || t.arguments != arguments || t.called || t.void || at.After(t.until) {
 				continue
 			}
-			if best == nil || best.j == nil && t.j != nil {
+			if best == nil || best.begun == nil && t.begun != nil {
 				best = t
 				best.lead = at.Sub(r.at)
 			}
@@ -138,7 +138,7 @@ func (f *pairState) void(stale func(tool, arguments string) bool) {
 func (r *round) open() time.Time {
 	open := r.until
 	for _, t := range r.thoughts {
-		if t.j != nil && !t.called && !t.void && t.until.After(open) {
+		if t.begun != nil && !t.called && !t.void && t.until.After(open) {
 			open = t.until
 		}
 	}
@@ -180,7 +180,7 @@ func (r *round) event(session, upstream string, now time.Time) events.Event {
 	var seen []enrich.Seen
 	for i, t := range r.thoughts {
 		seen = append(seen, t.seen(i))
-		if t.called && t.j == nil {
+		if t.called && t.begun == nil {
 			e.LateCalled++
 		}
 	}
@@ -205,12 +205,12 @@ func (r *round) top() (top []events.Decision) {
 // seen is the thought as it looks now; its key tells it from the others of its round.
 func (t *thought) seen(key int) enrich.Seen {
 	took := t.took
-	if t.j != nil {
-		took = t.j.timing.upstream()
+	if t.begun != nil {
+		took = t.begun.upstream()
 	}
 	return enrich.Seen{
 		Key: key, HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,
-		Issued: t.j != nil, Barred: t.j == nil && barred(enrich.Reason(t.reason)),
+		Issued: t.begun != nil, Barred: t.begun == nil && barred(enrich.Reason(t.reason)),
 	}
 }
 

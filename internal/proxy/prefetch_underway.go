@@ -1,81 +1,106 @@
 package proxy
 
 import (
-	"maps"
 	"slices"
 	"sync"
-
-	"mcpschedd/internal/speculate"
 )
 
-// guessing is the guesses of a session that are with their upstreams, for a
-// server over stdio does not say which call it asks a question for.
-type guessing struct {
-	mu    sync.Mutex
-	tools map[uint64]map[string]int // upstream instance → tool → guesses
+// underway are the prefetches that are with their servers, or may be: a server over
+// stdio does not say which call a question or a log message of its is about.
+type underway struct {
+	mu sync.Mutex
+	at map[uint64][]*underwayPrefetch // upstream instance → the prefetches there
 }
 
-// begin notes a guess until the function it returns is called.
-func (g *guessing) begin(instance uint64, tool string) (end func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.tools == nil {
-		g.tools = make(map[uint64]map[string]int)
+// underwayPrefetch is one of them.
+type underwayPrefetch struct {
+	session *session
+	tool    string
+	asked   func(certain bool) // is to hear that its server asks the client something
+}
+
+// add notes a prefetch until the function it returns is called.
+func (u *underway) add(instance uint64, s *session, tool string, asked func(certain bool)) (remove func()) {
+	f := &underwayPrefetch{s, tool, asked}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.at == nil {
+		u.at = make(map[uint64][]*underwayPrefetch)
 	}
-	of := g.tools[instance]
-	if of == nil {
-		of = make(map[string]int)
-		g.tools[instance] = of
+	u.at[instance] = append(u.at[instance], f)
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.removeLocked(instance, func(o *underwayPrefetch) bool { return o == f })
 	}
-	of[tool]++
-	return sync.OnceFunc(func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if of[tool]--; of[tool] == 0 {
-			delete(of, tool)
-		}
-		if len(of) == 0 && len(g.tools[instance]) == 0 {
-			delete(g.tools, instance)
-		}
-	})
 }
 
-// at returns the tools of the guesses that are with an instance.
-func (g *guessing) at(instance uint64) []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Sorted(maps.Keys(g.tools[instance]))
+// drop forgets those of a session that has ended: nothing can be about them any more.
+func (u *underway) drop(s *session) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for instance := range u.at {
+		u.removeLocked(instance, func(f *underwayPrefetch) bool { return f.session == s })
+	}
 }
 
-// asksForAGuess reports whether a question that its transport ties to no request
-// can only be about a guess. Nobody hears of it then, and the tool is not guessed
-// at again. A question for the roots is about the session, not about a call.
-func (s *session) asksForAGuess(l *leased, method string) bool {
-	tools := s.guessing.at(l.Instance())
-	if len(tools) == 0 || method == "roots/list" {
+func (u *underway) removeLocked(instance uint64, which func(*underwayPrefetch) bool) {
+	left := slices.DeleteFunc(u.at[instance], which)
+	if len(left) == 0 {
+		delete(u.at, instance)
+	} else {
+		u.at[instance] = left
+	}
+}
+
+// of returns one prefetch of a session for each tool that has some at an instance.
+func (u *underway) of(instance uint64, s *session) (one []*underwayPrefetch) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, f := range u.at[instance] {
+		if f.session == s && !slices.ContainsFunc(one, func(o *underwayPrefetch) bool { return o.tool == f.tool }) {
+			one = append(one, f)
+		}
+	}
+	return one
+}
+
+// count is how many there are.
+func (u *underway) count() (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, all := range u.at {
+		n += len(all)
+	}
+	return n
+}
+
+// asksForPrefetch reports whether a question that its transport ties to no request can
+// only be about a prefetch. It is not passed on then, and the tool is not prefetched
+// any more. A question for the roots is about the session, not about a call.
+func (s *session) asksForPrefetch(l *leased, method string) bool {
+	there := s.srv.prefetcher.underway.of(l.Instance(), s)
+	if len(there) == 0 || method == "roots/list" {
 		return false
 	}
-	w := s.srv.prefetcher
-	if s.asking(l) {
-		// It may be about the real call. The store drops the guesses; whose question
-		// it was nobody can say.
-		w.queue.enqueueAlways(func() { w.scheduler.Harm(w.worker.hostOf(l), w.worker.deskOf(s), speculate.Question, 0) })
+	if s.asking(l) { // it may be about the client's own call; the store drops the prefetches
+		there[0].asked(false)
 		return false
 	}
-	for _, tool := range tools {
-		w.bar(s, l, tool, "it asked the client when it was run early")
+	for _, f := range there {
+		f.asked(true)
 	}
 	return true
 }
 
-// asks hears that a server asks its client something, of which its transport does
-// not say what it is about: no answer under way there may be another's. Of a server
-// that several sessions share nobody is asked; if only guesses are with it, it is
+// asks hears that a server asks its client something, of which its transport does not
+// say what it is about: no answer under way there may be another client's. Of a server
+// that several sessions share no client is asked; if only prefetches are with it, it is
 // about one of those.
 func (s *Server) asks(instance uint64, method string) {
 	s.store.Taint(instance)
 	sessions := s.sessions.all()
-	var guessing []*session
+	var prefetching []*session
 	for _, n := range sessions {
 		l := n.leases.on(instance)
 		if l == nil {
@@ -84,42 +109,16 @@ func (s *Server) asks(instance uint64, method string) {
 		if !l.Shared() || method == "roots/list" || n.asking(l) {
 			return
 		}
-		if len(n.guessing.at(instance)) > 0 {
-			guessing = append(guessing, n)
+		if len(s.prefetcher.underway.of(instance, n)) > 0 {
+			prefetching = append(prefetching, n)
 		}
 	}
-	for _, n := range guessing {
-		n.asksForAGuess(n.leases.on(instance), method)
+	for _, n := range prefetching {
+		n.asksForPrefetch(n.leases.on(instance), method)
 	}
 }
 
 // asking reports whether the session has a request of its own with that upstream.
 func (s *session) asking(l *leased) bool {
 	return slices.ContainsFunc(s.requests.at(l), func(x *request) bool { return !x.back.Load() })
-}
-
-// bar sees to it that a tool is never run early again.
-func (p *prefetcher) bar(s *session, l *leased, tool, why string) {
-	w := p.worker
-	p.queue.enqueueAlways(func() {
-		o := w.upstreamOn(l)
-		o.forecast.Bar(tool, why)
-		w.prove(o, tool)
-		w.keepOne(l.member.known, o) // at once: it must not be lost
-		w.scheduler.Harm(w.hostOf(l), w.deskOf(s), speculate.Question, 0)
-		w.srv.log.Warn("tool barred from being run early", "upstream", l.Name(), "tool", tool, "reason", why)
-	})
-}
-
-// hostOf is the host of an upstream's calls in general.
-func (w *prefetchWorker) hostOf(l *leased) string {
-	return w.srv.catalog.model(w.srv.policy.Load(), l, "").Host
-}
-
-// deskOf is the throttle of a session; nil if it has ended.
-func (w *prefetchWorker) deskOf(s *session) *speculate.Session {
-	if v := w.sessions[s]; v != nil {
-		return v.desk
-	}
-	return nil
 }

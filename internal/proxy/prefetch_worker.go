@@ -19,6 +19,7 @@ type prefetcher struct {
 	faults    faults
 	tally     tally
 	learned   learnedTools
+	underway  underway
 }
 
 // prefetchWorker is what belongs to the one goroutine that works off the queue, in the

@@ -65,6 +65,7 @@ func clientName(info []byte) string {
 // the worker had to say of it.
 func (p *prefetcher) last(s *session) {
 	opened := !s.client.facts().opened.IsZero()
+	p.underway.drop(s)
 	end := func() {
 		p.srv.events.Ask() // its guesses come before it
 		if opened {
@@ -267,30 +268,29 @@ func estimate(size int) int64 { return int64((size + bytesPerToken - 1) / bytesP
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// guessEntry is what the record is going to say of a guess.
-type guessEntry struct {
-	guess        *dedup.Guess
-	upstreamCall *upstreamCall
-	landed       atomic.Bool // the three are there:
-	failed       bool
-	size         int
-	sum          uint64
+// prefetchEntry is what the record is going to say of a prefetch.
+type prefetchEntry struct {
+	*prefetch
+	landed atomic.Bool // the three are there:
+	failed bool
+	size   int
+	sum    uint64
 }
 
-// land notes how the fetch of a guess has ended.
-func (g *guessEntry) land(answer upstream.Answer, err error) {
-	g.failed, g.size = err != nil || !shareable(answer), len(answer.Result)
-	if !g.failed {
-		g.sum = sum(answer.Result)
+// land notes how the fetch has ended.
+func (f *prefetchEntry) land(answer upstream.Answer, err error) {
+	f.failed, f.size = err != nil || !shareable(answer), len(answer.Result)
+	if !f.failed {
+		f.sum = sum(answer.Result)
 	}
-	g.landed.Store(true)
+	f.landed.Store(true)
 }
 
-// known completes the event if it is known what became of the guess, and its fetch
+// known completes the event if it is known what became of the prefetch, and its fetch
 // has ended.
-func (g *guessEntry) known(e *events.Event) bool {
-	fate := g.guess.Fate()
-	if fate == call.Pending || !g.landed.Load() {
+func (f *prefetchEntry) known(e *events.Event) bool {
+	fate := f.guess.Fate()
+	if fate == call.Pending || !f.landed.Load() {
 		return false
 	}
 	switch fate {
@@ -301,19 +301,19 @@ func (g *guessEntry) known(e *events.Event) bool {
 	case call.Compared:
 		e.Fate = events.Compared
 	default:
-		e.Fate, e.Cause = events.Wasted, g.guess.Why()
+		e.Fate, e.Cause = events.Wasted, f.guess.Why()
 	}
 	if e.Fate != events.Wasted {
-		by, ok := g.guess.By()
+		by, ok := f.guess.By()
 		if !ok {
 			return false // it will be told of with its call
 		}
 		e.UsedBy, e.BySession = by.Seq, elsewhere(by, call.Number{Session: e.Session})
 	}
-	if at := g.upstreamCall.timing.at(); !at.IsZero() {
+	if at := f.timing.at(); !at.IsZero() {
 		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(g.upstreamCall.timing.upstream()), int(g.upstreamCall.sends.Swap(0))
-	e.IsError, e.Bytes, e.Tokens, e.ResultSum = g.failed, int64(g.size), estimate(g.size), g.sum
+	e.LatencyMS, e.Sent = ms(f.timing.upstream()), int(f.requests.Swap(0))
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = f.failed, int64(f.size), estimate(f.size), f.sum
 	return true
 }

@@ -37,7 +37,6 @@ type session struct {
 	predictionOff atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
 	numbered      atomic.Int64 // calls and guesses so far
 	turns         turns
-	guessing      guessing
 }
 
 // sessionIdentity is what is fixed of a session when it begins.

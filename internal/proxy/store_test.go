@@ -340,7 +340,10 @@ func TestTooManyRequests(t *testing.T) {
 				"limited": `{"content":[{"type":"text","text":"GET https://api.github.com/repos/a/b/issues: 403 API rate limit exceeded for user ID 1. [rate reset in 7s]"}],"isError":true}`,
 				"other":   `{"content":[{"type":"text","text":"open docs/429.md: no such file or directory (was: rate limit exceeded)"}],"isError":true}`,
 			}})
-			s := start(t, stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up))
+			up.Exclusive = true
+			o := stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up)
+			o.Enrichment.Mode = "on"
+			s := start(t, o)
 			c := connect(t, s, handshake)
 			c.call("other", `{}`)
 			if begun, why := proxy.Guess(s, 0, "one", "echo", `{"n":1}`); !begun {
@@ -370,12 +373,14 @@ func TestNotGuessed(t *testing.T) {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
 	}
 	up := child(t, mcptest.Options{Name: "one"})
-	up.Allows = func(tool string) bool { return tool != "pid" }
-	s := start(t, stored(t, []valuemodel.Rule{
+	up.Allows, up.Exclusive = func(tool string) bool { return tool != "pid" }, true
+	o := stored(t, []valuemodel.Rule{
 		reading("one/echo", time.Hour), reading("one/pid", time.Hour), reading("one/log", time.Hour), reading("one/big", time.Hour),
 		rule("log", valuemodel.Layer{Speculate: new(false)}),
 		rule("big", valuemodel.Layer{Cost: valuemodel.Cost{Dollars: 0.01}}),
-	}, up))
+	}, up)
+	o.Enrichment.Mode = "on"
+	s := start(t, o)
 	connect(t, s, handshake).call("progress", `{}`)
 	for _, tool := range []string{"pid", "log", "big", "change"} {
 		if begun, why := proxy.Guess(s, 0, "one", tool, `{}`); begun || why != "not_speculatable" {

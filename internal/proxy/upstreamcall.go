@@ -21,18 +21,15 @@ type upstreamCall struct {
 	params []byte
 	callClass
 
-	number      call.Number  // in the record; zero: it is not recorded
-	sends       atomic.Int32 // tools/call requests that went upstream, and were not told of yet
-	over        *atomic.Bool // its call was told of; nil: a guess, which is told of later
-	observed    *callFacts   // as the prefetcher knows it; nil: it does not observe the call
-	timing      timing
-	early       bool          // nobody has made it yet
-	step        bool          // it is a step of a plan: the client is not given its answer as it is
-	gate        *gate         // of a step that asks whether it may be sent; nil: nobody need be asked
-	doubt       atomic.Bool   // it failed, and may have been run
-	free        bool          // of a guess: no argument was read off a result or learned
-	joinTimeout time.Duration // of a guess: how long a call waits for it
-	late        func()        // of a guess: called when its server has answered after all; nil: nobody cares
+	number   call.Number  // in the record; zero: it is not recorded
+	sends    atomic.Int32 // tools/call requests that went upstream, and were not told of yet
+	over     *atomic.Bool // its call was told of; nil: a guess, which is told of later
+	observed *callFacts   // as the prefetcher knows it; nil: it does not observe the call
+	timing   timing
+	step     bool        // it is a step of a plan: the client is not given its answer as it is
+	gate     *gate       // of a step that asks whether it may be sent; nil: nobody need be asked
+	doubt    atomic.Bool // it failed, and may have been run
+	late     func()      // of a guess: called when its server has answered after all; nil: nobody cares
 
 	// pending is what the call may change, as the store knows it: from its arrival until
 	// it is sent, which takes it over, or will not be. nil: it has been taken over.
