@@ -100,6 +100,9 @@ func (x *request) list(l upstream.List) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return
 	}
+	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.offersOwn() {
+		x.s.srv.work.Go(loadVocabulary) // for which no plan should wait
+	}
 	x.s.awaitOffers(x.ctx)
 	x.s.lists.mu.Lock()
 	items := x.s.joined(l)

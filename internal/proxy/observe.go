@@ -11,83 +11,84 @@ import (
 	"mcpschedd/internal/telemetry"
 )
 
-// observer tells the record what no single call shows: levels, harm, and how the
-// limits and the store stand.
+// observer records what no single call shows: levels, harm, and how the limits and the
+// store stand.
 type observer struct {
-	glanced atomic.Int64 // when it last looked, in Unix ns
+	srv  *Server
+	last atomic.Int64 // when it last did, in Unix ns
 
 	mu    sync.Mutex
-	state time.Time           // when the state was last told
-	harm  speculate.HarmStats // that was told
-	names map[int]string      // the desk's number of a session → its name in the record
+	state time.Time           // when the state was last recorded
+	harm  speculate.HarmStats // as recorded
+	names map[int]string      // the scheduler's number of a session → its name in the record
 }
 
-// How often it looks, at most, while calls come.
+// How often it records, at most, while calls come.
 const (
 	observeEvery = time.Second
 	stateEvery   = 10 * time.Second
 )
 
-// named says what the record calls a session of the desk's.
-func (o *observer) named(number int, session string) {
+// sessionBegun says what the record calls a session of the scheduler's.
+func (o *observer) sessionBegun(number int, name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.names == nil {
 		o.names = make(map[int]string)
 	}
-	o.names[number] = session
+	o.names[number] = name
 }
 
-// gone forgets a session, once its changes were told.
-func (o *observer) gone(number int) {
+// sessionEnded forgets a session, once its changes were recorded.
+func (o *observer) sessionEnded(number int) {
+	o.record(false)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.names, number)
 }
 
-// glance has the record told what has changed, if that was not done just now. It is
-// asked with every call, and waits for nothing.
-func (s *Server) glance(now time.Time) {
-	last := s.observer.glanced.Load()
-	if now.UnixNano()-last >= int64(observeEvery) && s.observer.glanced.CompareAndSwap(last, now.UnixNano()) {
-		s.work.Go(func() { s.observe(true) })
+// called has what has changed recorded, if that was not done just now. It is called with
+// every call, and waits for nothing.
+func (o *observer) called(now time.Time) {
+	last := o.last.Load()
+	if now.UnixNano()-last >= int64(observeEvery) && o.last.CompareAndSwap(last, now.UnixNano()) {
+		o.srv.work.Go(func() { o.record(true) })
 	}
 }
 
-// observe tells the record what has changed: levels, harm, and, if it is wanted, how
-// the limits and the store stand.
-func (s *Server) observe(state bool) {
-	for _, e := range s.observed(time.Now(), state) {
-		s.events.Add(e)
+// record records what has changed: levels, harm, and, if it is wanted, how the limits
+// and the store stand.
+func (o *observer) record(state bool) {
+	for _, e := range o.changes(time.Now(), state) {
+		o.srv.events.Add(e)
 	}
 }
 
-// observed is what there is to tell.
-func (s *Server) observed(now time.Time, state bool) (all []events.Event) {
-	o, desk := &s.observer, s.prefetcher.traffic.read()
+// changes are the events of what has changed since they were last asked for.
+func (o *observer) changes(now time.Time, state bool) (all []events.Event) {
+	scheduler := o.srv.prefetcher.traffic.read()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, c := range desk.Changes() {
+	for _, c := range scheduler.Changes() {
 		if c.At.IsZero() {
 			c.At = now
 		}
 		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: o.names[c.Session], From: c.From, To: c.To, Why: c.Why})
 	}
-	harm := desk.Stats().Harm
+	harm := scheduler.Stats().Harm
 	all = append(all, moreHarm(o.harm, harm, now)...)
 	o.harm = harm
 	if state && now.Sub(o.state) >= stateEvery {
 		o.state = now
-		all = append(all, s.state(now))
+		all = append(all, o.srv.stateEvent(now))
 	}
 	return all
 }
 
-// state is how the limits and the store stand.
-func (s *Server) state(now time.Time) events.Event {
+// stateEvent is how the limits and the store stand.
+func (s *Server) stateEvent(now time.Time) events.Event {
 	st := s.store.Stats()
-	sessions := s.sessions.all()
-	e := events.Event{Kind: events.State, At: now, Sessions: len(sessions), Store: &events.Store{
+	e := events.Event{Kind: events.State, At: now, Sessions: s.sessions.count(), Store: &events.Store{
 		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
 	}}
 	for _, h := range s.hosts() {
@@ -96,17 +97,17 @@ func (s *Server) state(now time.Time) events.Event {
 	return e
 }
 
-// moreHarm is the harm that was done between the two.
-func moreHarm(told, now speculate.HarmStats, at time.Time) (all []events.Event) {
+// moreHarm are the events of the harm that was done between the two.
+func moreHarm(before, now speculate.HarmStats, at time.Time) (all []events.Event) {
 	for _, h := range []struct {
 		why string
 		n   int64
 		ms  float64
 	}{
-		{"foreground_wait", 0, now.ForegroundWaitMS - told.ForegroundWaitMS},
-		{"rate_limited", now.RateLimited - told.RateLimited, 0},
-		{"eviction", now.Evictions - told.Evictions, 0},
-		{"question", now.Questions - told.Questions, 0},
+		{"foreground_wait", 0, now.ForegroundWaitMS - before.ForegroundWaitMS},
+		{"rate_limited", now.RateLimited - before.RateLimited, 0},
+		{"eviction", now.Evictions - before.Evictions, 0},
+		{"question", now.Questions - before.Questions, 0},
 	} {
 		if h.n > 0 || h.ms > 0 {
 			all = append(all, events.Event{Kind: events.Harm, At: at, Why: h.why, LatencyMS: h.ms, Count: max(h.n, 1)})

@@ -166,8 +166,7 @@ func (n *statsNotices) recorded(e *events.Event) {
 }
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
-func (s *Server) announceStats() {
-	sessions := s.sessions.all()
+func announceStats(sessions []*session) {
 	for _, session := range sessions {
 		session.announceOwn(statsURI)
 		session.announceOwn(summaryURI)

@@ -81,9 +81,6 @@ func (s *session) ownTool(p *policy, name string) *ownTool {
 
 // ownToolItems are the proxy's own tools as they are listed.
 func (s *session) ownToolItems(p *policy) (items [][]byte) {
-	if len(p.own) > 0 {
-		s.srv.vocabulary.Do(func() { s.srv.work.Go(loadVocabulary) }) // for which no plan should wait
-	}
 	for _, t := range p.own {
 		if !s.identity.view.claim(t.name) {
 			s.srv.log.Debug("left out of the list: an upstream's tool had the name before", "name", t.name)

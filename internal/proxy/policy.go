@@ -23,6 +23,12 @@ type policy struct {
 	loaded  time.Time
 }
 
+// livePolicy is the policy that is in force.
+type livePolicy struct {
+	atomic.Pointer[policy]
+	replacing sync.Mutex // held while a new one is put in its place
+}
+
 // member is one upstream of a policy.
 type member struct {
 	Upstream
@@ -131,8 +137,8 @@ func (p *policy) rule(host string) limit.Rule {
 // new ones start, and every session is told what changed. Server and HTTP
 // settings need a restart and are left as they were.
 func (s *Server) Apply(o Options) {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	s.policy.replacing.Lock()
+	defer s.policy.replacing.Unlock()
 	old := s.policy.Load()
 	next := buildPolicy(o.keptFrom(old.Options), old, s.connect)
 	s.policy.Store(next)

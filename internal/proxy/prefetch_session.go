@@ -48,7 +48,7 @@ func (w *prefetchWorker) watch(s *session) *sessionState {
 	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
 		v = &sessionState{s: s, desk: w.scheduler.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
 		w.sessions[s] = v
-		w.srv.observer.named(v.desk.Number(), s.identity.recordName)
+		w.srv.figures.observer.sessionBegun(v.desk.Number(), s.identity.recordName)
 	}
 	return v
 }
@@ -232,6 +232,5 @@ func (w *prefetchWorker) unwatch(v *sessionState) {
 			w.scheduler.Gone(instance)
 		}
 	}
-	w.srv.observe(false)
-	w.srv.observer.gone(v.desk.Number())
+	w.srv.figures.observer.sessionEnded(v.desk.Number())
 }

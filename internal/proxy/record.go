@@ -173,7 +173,7 @@ func (x *request) tell(answer upstream.Answer, err error) {
 		e.IsError = true
 	}
 	x.s.srv.events.Add(e)
-	x.s.srv.glance(now)
+	x.s.srv.figures.observer.called(now)
 	if end := began.span.end; end != nil {
 		told := e // else every event would be on the heap
 		end(&told)

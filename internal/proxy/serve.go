@@ -35,14 +35,14 @@ func (s *Server) Handler() http.Handler { return front.NewHTTP(s.front()) }
 // it needs the token, unless the handler asks for that itself; Host and Origin are
 // checked in any case. It is to be called before the server serves.
 func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
-	s.pages = append(s.pages, front.Page{Pattern: pattern, Handler: h, Asks: asks})
+	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, Asks: asks})
 }
 
 // front is what the client's side of the wire is told.
 func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
-		Handler: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.pages,
+		Handler: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.figures.pages,
 		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: p.Dedup.Clock, HTTP: p.HTTP,
 	}
 }

@@ -16,14 +16,12 @@ package proxy
 import (
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/telemetry"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -71,8 +69,7 @@ type Upstream struct {
 // Server is one running proxy.
 type Server struct {
 	log      *slog.Logger
-	policy   atomic.Pointer[policy]
-	applying sync.Mutex // held while the policy is replaced
+	policy   livePolicy
 	connect  connector
 	stopFast func() // has processes end as fast as they can, those that end later too
 
@@ -82,24 +79,13 @@ type Server struct {
 	limits   *limit.Hosts
 	catalog  *catalog
 	events   *events.Log
-	tally    *telemetry.Tally
+	figures  *figures
+	work     sync.WaitGroup // flights, which belong to no session
 
-	pages        []front.Page // served beside MCP
-	observer     observer
-	occupancies  occupancies
-	statsNotices statsNotices
-	rejected     atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
-	began        time.Time
-	work         sync.WaitGroup // flights, which belong to no session
-
-	prefetcher *prefetcher
-	kept       *kept // results of plans, for reading what did not come back
-
-	vocabulary sync.Once // loads the tokenizer for plans
+	occupancies occupancies
+	prefetcher  *prefetcher
+	kept        *kept // results of plans, for reading what did not come back
 }
-
-// sessionsKept is how many sessions the figures are kept of, each by itself.
-const sessionsKept = 256
 
 // New makes a server; upstream processes start when a session needs them, or
 // with Prepare.
@@ -108,7 +94,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	stopping := make(chan struct{})
 	s := &Server{
 		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), views: views{log: o.Log},
-		store: dedup.New(o.Dedup), limits: limit.New(o.Limits), began: time.Now(),
+		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
 	}
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
@@ -119,13 +105,11 @@ func New(o Options, guard *upstream.Guard) *Server {
 		})
 		return up
 	}
-	s.statsNotices.interval, s.statsNotices.call = statsInterval, s.announceStats
-	s.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.events.Lost() }})
+	s.figures = newFigures(s)
 	record := o.Record
 	record.Log = o.Log
 	record.Each = func(e *events.Event) {
-		s.tally.Add(e)
-		s.statsNotices.recorded(e)
+		s.figures.add(e)
 		if o.Record.Each != nil {
 			o.Record.Each(e)
 		}
@@ -179,8 +163,8 @@ func (s *Server) Close() {
 	for _, session := range s.sessions.all() {
 		ending.Go(func() { session.End(errSessionEnded) })
 	}
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	s.policy.replacing.Lock()
+	defer s.policy.replacing.Unlock()
 	for _, m := range s.policy.Load().members {
 		ending.Go(m.up.Close)
 	}
@@ -188,7 +172,7 @@ func (s *Server) Close() {
 	ending.Wait()
 	s.prefetcher.close() // nothing begins a prefetch any more
 	s.work.Wait()
-	s.observe(true)
-	s.statsNotices.stop()
+	s.figures.observer.record(true)
+	s.figures.notices.stop()
 	s.events.Close()
 }

@@ -77,7 +77,7 @@ func (s *Server) newSession(c front.Client) *session {
 		out: c.Out, ctx: ctx, life: newLife(cancel),
 	}
 	n.lists = newShownLists(n.announce)
-	n.subscriptions.watchers = &s.statsNotices.watchers
+	n.subscriptions.watchers = &s.figures.notices.watchers
 	n.questions = clientQuestions{
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },

@@ -1,41 +1,69 @@
 package proxy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/events"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/telemetry"
 	"mcpschedd/internal/upstream"
 )
 
+// figures are what is shown of a server: what the record adds up to, what stands at the
+// moment, and the pages that show it.
+type figures struct {
+	tally    *telemetry.Tally
+	began    time.Time
+	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
+	pages    []front.Page          // served beside MCP
+	notices  statsNotices
+	observer observer
+}
+
+// sessionsKept is how many sessions the figures are kept of, each by itself.
+const sessionsKept = 256
+
+func newFigures(s *Server) *figures {
+	f := &figures{began: time.Now(), observer: observer{srv: s}}
+	f.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.events.Lost() }})
+	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
+	return f
+}
+
+// add takes in an event of the record.
+func (f *figures) add(e *events.Event) {
+	f.tally.Add(e)
+	f.notices.recorded(e)
+}
+
 // Report is everything there is to say of the proxy: what the record adds up to, and
 // what stands at the moment.
 func (s *Server) Report() telemetry.Stats {
-	s.observe(false)
+	s.figures.observer.record(false)
 	s.events.Tell()
-	now := time.Now()
-	out := s.tally.Stats(now)
-	s.complete(&out)
+	out := s.figures.tally.Stats(time.Now())
+	s.addMoment(&out)
 	return out
 }
 
 // View is what the dashboard shows.
 func (s *Server) View() telemetry.View {
-	s.observe(false)
+	s.figures.observer.record(false)
 	s.events.Tell()
-	v := s.tally.View(time.Now())
-	s.complete(&v.Stats)
+	v := s.figures.tally.View(time.Now())
+	s.addMoment(&v.Stats)
 	return v
 }
 
-// complete adds what stands at the moment, and what no event tells of yet.
-func (s *Server) complete(out *telemetry.Stats) {
-	sessions := s.sessions.all()
+// addMoment adds what stands at the moment, and what no event says yet.
+func (s *Server) addMoment(out *telemetry.Stats) {
 	engine := s.Stats()
-	out.UptimeS = int64(time.Since(s.began).Seconds())
-	out.Open = len(sessions)
-	out.Config = s.config()
+	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
+	out.Open = s.sessions.count()
+	out.Config = s.figures.config(s.policy.Load())
 	out.Hosts = s.hosts()
 	out.Totals.Prefetch.Open = engine.Prefetch.Issued - out.Totals.Prefetch.Issued
 	out.Totals.Candidates = engine.Prefetch.Candidates // those of choices under way too
@@ -49,10 +77,9 @@ func (s *Server) complete(out *telemetry.Stats) {
 }
 
 // config says which configuration is in force.
-func (s *Server) config() telemetry.Config {
-	p := s.policy.Load()
+func (f *figures) config(p *policy) telemetry.Config {
 	out := telemetry.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339)}
-	if err := s.rejected.Load(); err != nil {
+	if err := f.rejected.Load(); err != nil {
 		out.Error = (*err).Error()
 	}
 	return out
@@ -61,18 +88,18 @@ func (s *Server) config() telemetry.Config {
 // Reject notes why a newer configuration is not in force; nil: there is none.
 func (s *Server) Reject(err error) {
 	if err == nil {
-		s.rejected.Store(nil)
+		s.figures.rejected.Store(nil)
 		return
 	}
-	s.rejected.Store(&err)
+	s.figures.rejected.Store(&err)
 }
 
 // Latencies are those of the calls of each tool, by upper bounds in ms.
 func (s *Server) Latencies(bounds []float64) map[string]telemetry.Histogram {
-	return s.tally.Latencies(bounds)
+	return s.figures.tally.Latencies(bounds)
 }
 
-// Stats is the state of what works inside, for whoever looks for a fault. Its counts
+// Stats is the state of what works inside, for finding a fault. Its counts
 // are its own, and may be ahead of the record.
 type Stats struct {
 	Sessions int               `json:"sessions"`
@@ -86,8 +113,7 @@ type Stats struct {
 
 // Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
-	sessions := s.sessions.all()
-	out := Stats{Sessions: len(sessions), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
+	out := Stats{Sessions: s.sessions.count(), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
