@@ -50,24 +50,29 @@ func newTransport() *http.Transport {
 // that goes on in it, and how a request is made. Each message is an exchange
 // of its own; the link ends when the last of them has.
 type httpLink struct {
-	opts   httpOptions
-	client *http.Client
-	in     sink
-	done   chan struct{} // closed when everything has ended
+	opts    httpOptions
+	client  *http.Client
+	in      sink
+	done    chan struct{} // closed when everything has ended
+	streams life          // of the server's own: nothing is lost when they are cut off
+	posts   life          // of messages with their answers
 
 	mu      sync.Mutex
-	err     error // why the link ends; nil while it lives
-	running map[*task]struct{}
+	err     error          // why the link ends; nil while it lives
 	version string         // MCP-Protocol-Version; "" before it was negotiated
 	session string         // Mcp-Session-Id; "" without a session
-	work    sync.WaitGroup // one for each of running
+	work    sync.WaitGroup // one for each exchange, begun under mu
 }
 
-// task is one thing that goes on over a link: a message with its answer, or a
-// stream of the server's own.
-type task struct {
-	cancel context.CancelCauseFunc
-	stream bool // nothing is lost when it is cut off
+// life is a context from which those of several exchanges come.
+type life struct {
+	context.Context
+	end context.CancelCauseFunc
+}
+
+func newLife() (l life) {
+	l.Context, l.end = context.WithCancelCause(context.Background())
+	return l
 }
 
 func newHTTPLink(opts httpOptions, in sink) *httpLink {
@@ -76,9 +81,8 @@ func newHTTPLink(opts httpOptions, in sink) *httpLink {
 	}
 	return &httpLink{
 		opts: opts, in: in,
-		client:  &http.Client{Transport: opts.transport, CheckRedirect: sameOriginOnly},
-		done:    make(chan struct{}),
-		running: make(map[*task]struct{}),
+		client: &http.Client{Transport: opts.transport, CheckRedirect: sameOriginOnly},
+		done:   make(chan struct{}), streams: newLife(), posts: newLife(),
 	}
 }
 
@@ -106,24 +110,17 @@ func port(u *url.URL) string {
 	}
 }
 
-// start runs f on a goroutine of its own, with a context that ends when the
-// link does.
-func (l *httpLink) start(stream bool, f func(context.Context, *task)) error {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t := &task{cancel: cancel, stream: stream}
+// start runs f on a goroutine of its own, with a context of that life.
+func (l *httpLink) start(of life, f func(context.Context, context.CancelCauseFunc)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		cancel(nil)
 		return errLinkClosed
 	}
-	l.running[t] = struct{}{}
 	l.work.Go(func() {
-		f(ctx, t)
-		cancel(nil)
-		l.mu.Lock()
-		delete(l.running, t)
-		l.mu.Unlock()
+		ctx, cancel := context.WithCancelCause(of)
+		defer cancel(nil)
+		f(ctx, cancel)
 	})
 	return nil
 }
@@ -141,11 +138,7 @@ func (l *httpLink) end(err error, grace time.Duration, last func()) {
 		return
 	}
 	l.err = err
-	for t := range l.running {
-		if t.stream {
-			t.cancel(err)
-		}
-	}
+	l.streams.end(err)
 	go func() {
 		late := time.AfterFunc(grace, l.cutOff)
 		if last != nil {
@@ -153,20 +146,19 @@ func (l *httpLink) end(err error, grace time.Duration, last func()) {
 		}
 		l.work.Wait()
 		late.Stop()
+		l.cutOff()
 		l.in.closed(err)
 		close(l.done)
 	}()
 }
 
-// cutOff cancels what still runs on a link that ends.
+// cutOff ends what still runs on a link that ends.
 func (l *httpLink) cutOff() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for t := range l.running {
-		// %v: what is true of the link need not be true of a request that was
-		// cut off with it. Above all, that one may have been run.
-		t.cancel(fmt.Errorf("cut off before its answer: %v", l.err))
-	}
+	// %v: what is true of the link need not be true of a request that was
+	// cut off with it. Above all, that one may have been run.
+	l.posts.end(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
 // finish ends the link from our side and returns when it has ended.
@@ -195,13 +187,16 @@ type post struct {
 
 // launch starts the exchange of one message and reports how it failed.
 func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context.Context, *post) error) error {
-	listen := m.header.Get(mcp.HeaderMethod) == "subscriptions/listen"
-	return l.start(listen, func(life context.Context, t *task) {
+	of := l.posts
+	if m.header.Get(mcp.HeaderMethod) == "subscriptions/listen" {
+		of = l.streams
+	}
+	return l.start(of, func(life context.Context, cancel context.CancelCauseFunc) {
 		if m.taken != nil {
 			defer m.taken()
 		}
-		p := &post{outgoing: m, cancel: t.cancel}
-		p.release = context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
+		p := &post{outgoing: m, cancel: cancel}
+		p.release = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer p.release()
 		if m.id != 0 {
 			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{

@@ -168,7 +168,7 @@ func final(err error) bool {
 // listen opens the stream on which a server with a session speaks of its own
 // accord, and keeps it open. Many servers have none.
 func (l *streamable) listen() {
-	_ = l.start(true, func(ctx context.Context, _ *task) { // an error: the link has ended
+	_ = l.start(l.streams, func(ctx context.Context, _ context.CancelCauseFunc) { // an error: the link has ended
 		at := cursor{retry: firstRetry}
 		heard := false // a stream was open before
 		for failures := 0; ; {

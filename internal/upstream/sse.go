@@ -24,7 +24,7 @@ type sse struct {
 
 func dialSSE(opts httpOptions, in sink) *sse {
 	l := &sse{httpLink: newHTTPLink(opts, in), ready: make(chan struct{})}
-	_ = l.start(true, func(ctx context.Context, _ *task) { // a new link has not ended
+	_ = l.start(l.streams, func(ctx context.Context, _ context.CancelCauseFunc) { // a new link has not ended
 		l.end(l.stream(ctx), 0, nil)
 	})
 	return l

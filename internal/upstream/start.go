@@ -19,8 +19,9 @@ type outbound struct {
 	req      *Request
 	done     func(Answer, error)
 	admitted bool // by Request.Admit, which is asked once
-	tries    int  // how often it was handed to a connection
-	requests int  // how often it went out
+	deadline deadline
+	tries    int // how often it was handed to a connection
+	requests int // how often it went out
 }
 
 // Start sends a request in its turn, and waits for nothing. done hears the outcome,
@@ -59,9 +60,9 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (answer Answe
 // wait sends the request once its turn has come, its server is there and it is
 // admitted.
 func (s *outbound) wait() {
-	c, by, err := s.await()
+	c, err := s.await()
 	if err == nil {
-		err = s.admit(by)
+		err = s.admit()
 	}
 	if err != nil {
 		s.finish(Answer{Requests: s.requests}, err)
@@ -135,89 +136,85 @@ func (c *conn) answered(a answer, requests int) Answer {
 // errStarting: a server does not get ready.
 var errStarting = errors.New("still starting")
 
-// unsent says that a request's time was up before it could be sent.
-func unsent(req *Request) error {
-	return fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", req.Timeout)
+// deadline is until when a request may wait to be sent, zero: for ever, and how it fails
+// after that.
+type deadline struct {
+	at   time.Time
+	late error
 }
 
-// await waits for the request's turn and for the connection, and says until when
-// the request must have been sent; zero: there is no hurry. It waits at most the
-// start timeout for a server that is starting, and at most the request's own for
-// its turn at one that is there. Either counts from when the request came, or from
-// when the server began to start or got ready if that was later: so the waits of
-// requests behind each other do not add up, and a wait for the turn is none for the
-// server.
-func (s *outbound) await() (c *conn, by time.Time, err error) {
+// context is ctx, which ends at the deadline.
+func (d deadline) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.at.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, d.at, d.late)
+}
+
+// await waits for the request's turn and for the connection.
+func (s *outbound) await() (*conn, error) {
 	in := s.lease.in
 	for came := time.Now(); ; {
 		turned := s.turn.ask(s.req)
-		c, state, changed := in.status.now()
-		by = time.Time{}
-		bound := in.up.spec.StartTimeout
-		if c != nil {
-			bound = 0
-			if s.turn != (Turn{}) { // else it is not in line, and its caller says how long it may wait
-				bound = s.req.Timeout
-			}
+		c, at, changed := in.status.now()
+		switch {
+		case c == nil && at.away != nil:
+			return nil, in.up.unavailable(at.away, at.stderr)
+		case at.since.After(came):
+			came = at.since
 		}
-		if bound > 0 {
-			by = came
-			if state.since.After(came) {
-				by = state.since
-			}
-			by = by.Add(bound)
-		}
+		s.deadline = s.deadlineSince(came, c, at)
 		if c != nil && turned == nil {
-			return c, by, nil
+			return c, nil
 		}
-		if c == nil && state.away != nil {
-			return nil, by, in.up.unavailable(state.away, state.stderr)
-		}
-		waiting, cancel := s.ctx, context.CancelFunc(func() {})
-		if bound > 0 {
-			waiting, cancel = context.WithDeadline(s.ctx, by)
-		}
+		ctx, cancel := s.deadline.context(s.ctx)
 		select {
 		case <-turned:
 		case <-changed:
-		case <-waiting.Done():
-			err = context.Cause(s.ctx)
-			if err == nil && c != nil {
-				err = unsent(s.req)
-			} else if err == nil {
-				err = in.up.unavailable(fmt.Errorf("%w after %v", errStarting, bound), state.stderr)
-			}
+		case <-ctx.Done():
+			err := context.Cause(ctx)
+			cancel()
+			return nil, err
 		}
 		cancel()
-		if err != nil {
-			return nil, by, err
-		}
 	}
+}
+
+// deadlineSince is the deadline of a request that waits since then. It waits at most the
+// start timeout for a server that is starting, and at most its own timeout for its
+// turn at one that is there. Either counts from when the request came, or from when
+// the server began to start or got ready if that was later: so the waits of requests
+// behind each other do not add up, and a wait for the turn is none for the server.
+func (s *outbound) deadlineSince(then time.Time, c *conn, at state) deadline {
+	up, own := s.lease.in.up, s.req.Timeout
+	switch {
+	case c == nil && up.spec.StartTimeout > 0:
+		late := up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)
+		return deadline{then.Add(up.spec.StartTimeout), late}
+	case c != nil && own > 0 && s.turn != Turn{}: // what stands in no queue waits as long as its caller says
+		late := fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)
+		return deadline{then.Add(own), late}
+	}
+	return deadline{}
 }
 
 // admittedNow reports whether the request may go at once.
 func (s *outbound) admittedNow() bool {
-	if !s.admitted && s.req.Admit != nil {
+	if s.req.Admit != nil && !s.admitted {
 		ok, err := s.req.Admit(s.ctx, false)
 		s.admitted = ok && err == nil
-		return s.admitted
 	}
-	s.admitted = true
-	return true
+	return s.req.Admit == nil || s.admitted
 }
 
-// admit waits until the request may go, at most until by. Nothing that is behind
-// passes it any more when it returns.
-func (s *outbound) admit(by time.Time) error {
+// admit waits until the request may go. Nothing that is behind passes it any more when
+// it returns.
+func (s *outbound) admit() error {
 	if s.admittedNow() {
 		return nil
 	}
-	ctx := s.ctx
-	if !by.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, by, unsent(s.req))
-		defer cancel()
-	}
+	ctx, cancel := s.deadline.context(s.ctx)
+	defer cancel()
 	s.turn.waits(true)
 	defer s.turn.waits(false)
 	_, err := s.req.Admit(ctx, true)
