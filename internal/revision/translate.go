@@ -18,35 +18,37 @@ type Change struct {
 // Translate returns the params as the next hop wants them, and the bytes that they
 // were made from where nothing differs.
 func (p *Params) Translate(c Change) []byte {
-	if p.same(c) {
-		return p.Raw()
-	}
-	next := appendMeta(nil, &p.Meta, c)
-	out := make([]byte, 0, len(p.Raw())+len(next)+len(c.Target)+32)
+	meta, differs := nextMeta(&p.Meta, c)
+	out := make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32)
 	out = append(out, '{')
 	arguments := !c.Arguments
 	for m := range p.All() {
-		switch {
-		case string(m.Name) == "_meta":
+		switch name := string(m.Name); {
+		case name == "_meta":
 			continue
-		case c.Target != nil && string(m.Name) == c.Member:
+		case c.Target != nil && name == c.Member:
 			out = appendMember(out, c.Member, c.Target)
-		case c.Arguments && string(m.Name) == "arguments":
+			differs = true
+			continue
+		case c.Arguments && name == "arguments":
 			arguments = true
-			value := m.Value
-			if string(value) == "null" {
-				value = []byte("{}")
+			if string(m.Value) == "null" {
+				out = appendMember(out, "arguments", []byte("{}"))
+				differs = true
+				continue
 			}
-			out = appendMember(out, "arguments", value)
-		default:
-			out = append(append(out, m.Raw...), ',')
 		}
+		out = append(append(out, m.Raw...), ',')
 	}
 	if !arguments {
 		out = appendMember(out, "arguments", []byte("{}"))
+		differs = true
 	}
-	if next != nil {
-		out = appendMember(out, "_meta", next)
+	if !differs && !p.Repeated("_meta") { // of two the server might read the other
+		return p.Raw()
+	}
+	if meta != nil {
+		out = appendMember(out, "_meta", meta)
 	}
 	return closeObject(out)
 }
@@ -57,39 +59,17 @@ func Translate(params []byte, c Change) []byte {
 	return p.Translate(c)
 }
 
-// same reports whether c changes nothing.
-func (p *Params) same(c Change) bool {
-	if c.Hop != nil || c.Token != nil || c.Target != nil {
-		return false
-	}
-	if p.Raw() == nil {
-		return !c.Arguments
-	}
-	for m := range p.Meta.All() {
-		if ofThisHop(m.Name) {
-			return false
-		}
-	}
-	if p.Repeated("_meta") {
-		return false // the server might read the other
-	}
-	if c.Arguments {
-		arguments := p.Get("arguments")
-		return arguments != nil && string(arguments) != "null"
-	}
-	return true
-}
-
-// ofThisHop reports whether a key of a request's _meta is not passed on.
-func ofThisHop(name []byte) bool { return hopKey(name) || string(name) == keyToken }
-
-// appendMeta returns the next hop's _meta, nil if it would be empty.
-func appendMeta(out []byte, meta *jsonrpc.Index, c Change) []byte {
+// nextMeta returns the next hop's _meta, nil if it would be empty, and whether it
+// differs from this one.
+func nextMeta(meta *jsonrpc.Index, c Change) (out []byte, differs bool) {
+	differs = c.Token != nil || c.Hop != nil
 	out = append(out, '{')
 	for m := range meta.All() {
-		if !ofThisHop(m.Name) {
-			out = append(append(out, m.Raw...), ',')
+		if hopKey(m.Name) || string(m.Name) == keyToken {
+			differs = true
+			continue
 		}
+		out = append(append(out, m.Raw...), ',')
 	}
 	if c.Token != nil {
 		out = appendMember(out, keyToken, c.Token)
@@ -97,10 +77,10 @@ func appendMeta(out []byte, meta *jsonrpc.Index, c Change) []byte {
 	if c.Hop != nil {
 		out = appendHop(out, c.Hop)
 	}
-	if len(out) == 1 {
-		return nil
+	if len(out) == len("{") {
+		return nil, differs
 	}
-	return closeObject(out)
+	return closeObject(out), differs
 }
 
 // appendHop appends the members that tell a stateless server of its client.
@@ -157,7 +137,7 @@ func withoutServer(result []byte) []byte {
 		return result
 	}
 	kept := jsonrpc.Delete(meta, hopKey)
-	if jsonrpc.Get(result, "_meta") != nil && len(bytes.TrimSpace(kept)) <= 2 {
+	if index := jsonrpc.NewIndex(kept); index.Len() == 0 {
 		return jsonrpc.Delete(result, func(name []byte) bool { return string(name) == "_meta" })
 	}
 	return jsonrpc.Set(result, "_meta", kept)
@@ -176,41 +156,31 @@ func Cacheable(method string) bool {
 // Complete adds what every result of a stateless revision must carry and the
 // result lacks: its type and, if cacheable, hints that promise nothing.
 func Complete(result []byte, cacheable bool) []byte {
-	kind, ttl, scope := false, false, false
-	for m := range jsonrpc.Members(result) {
-		switch string(m.Name) {
-		case "resultType":
-			kind = true
-			cacheable = cacheable && string(m.Value) == `"complete"`
-		case "ttlMs":
-			ttl = true
-		case "cacheScope":
-			scope = true
-		}
-	}
 	body := bytes.TrimLeft(result, " \t\r\n")
 	if len(body) == 0 || body[0] != '{' {
 		return result // no object, so no result of MCP; not ours to mend
 	}
-	add := make([]byte, 0, 80)
-	if !kind {
-		add = append(add, `"resultType":"complete",`...)
+	members := jsonrpc.NewIndex(body)
+	out := []byte{'{'}
+	kind := members.Get("resultType")
+	if kind == nil {
+		out = append(out, `"resultType":"complete",`...)
 	}
-	if cacheable && !ttl {
-		add = append(add, `"ttlMs":0,`...)
+	if cacheable && (kind == nil || string(kind) == `"complete"`) {
+		if members.Get("ttlMs") == nil {
+			out = append(out, `"ttlMs":0,`...)
+		}
+		if members.Get("cacheScope") == nil {
+			out = append(out, `"cacheScope":"private",`...)
+		}
 	}
-	if cacheable && !scope {
-		add = append(add, `"cacheScope":"private",`...)
-	}
-	if len(add) == 0 {
+	if len(out) == len("{") {
 		return result
 	}
-	rest := bytes.TrimLeft(body[1:], " \t\r\n")
-	if rest[0] == '}' {
-		add = add[:len(add)-1]
+	if members.Len() == 0 {
+		return closeObject(out)
 	}
-	out := make([]byte, 0, 1+len(add)+len(rest))
-	return append(append(append(out, '{'), add...), rest...)
+	return append(out, bytes.TrimLeft(body[1:], " \t\r\n")...)
 }
 
 // InputRequired reports whether a result of a stateless server asks for input

@@ -19,7 +19,7 @@ func TestParams(t *testing.T) {
 		change   revision.Change
 		want     string
 	}{
-		{"nothing to change", `{"name":"a", "arguments":{"n":9007199254740993}}`, revision.Change{Arguments: true}, `{"name":"a", "arguments":{"n":9007199254740993}}`},
+		{"nothing to change", `{"name":"a", "arguments":{"n": 9007199254740993}}`, revision.Change{Arguments: true}, `{"name":"a", "arguments":{"n": 9007199254740993}}`},
 		{"no params", ``, revision.Change{}, ``},
 		{"renamed", `{"name":"x__a","arguments":{"b":1},"z":2}`, revision.Change{Member: "name", Target: []byte(`"a"`)}, `{"name":"a","arguments":{"b":1},"z":2}`},
 		{"arguments absent", `{"name":"a"}`, revision.Change{Arguments: true}, `{"name":"a","arguments":{}}`},
@@ -51,7 +51,7 @@ func TestResult(t *testing.T) {
 	}{
 		{"handshake to handshake", "tools/call", `{ "content" : [] }`, false, false, `{ "content" : [] }`},
 		{"handshake to stateless", "tools/call", `{"content":[]}`, false, true, `{"resultType":"complete","content":[]}`},
-		{"an empty one", "tools/call", ` { } `, false, true, `{"resultType":"complete"} `},
+		{"an empty one", "tools/call", ` { } `, false, true, `{"resultType":"complete"}`},
 		{"cacheable", "resources/read", `{"contents":[]}`, false, true, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}`},
 		{"hints kept", "resources/read", `{"ttlMs":5,"cacheScope":"public","contents":[]}`, true, true, `{"resultType":"complete","ttlMs":5,"cacheScope":"public","contents":[]}`},
 		{"a request for input is not cacheable", "resources/read", `{"resultType":"input_required"}`, true, true, `{"resultType":"input_required"}`},
