@@ -1,10 +1,8 @@
 package front_test
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -78,22 +76,3 @@ func TestQueueRefusesQuestionsNobodyReads(t *testing.T) {
 	}
 	t.Error("20 MiB of questions wait and no end")
 }
-
-// events reads the data of one event after the other.
-func eventReader(r io.Reader) (next func() (string, error)) {
-	lines := bufio.NewReader(r)
-	return func() (string, error) {
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return "", err
-			}
-			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				return strings.TrimSpace(data), nil
-			}
-		}
-	}
-}
-
-// large is a text of n bytes.
-func large(n int) string { return strings.Repeat("x", n) }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -32,6 +33,9 @@ type httpClient struct {
 	url    string
 	client *http.Client
 }
+
+// patience is how long a test over real sockets waits for what must come.
+const patience = 20 * time.Second
 
 // serveTCP serves o on loopback.
 func serveTCP(t *testing.T, o proxy.Options) *httpClient {

@@ -3,10 +3,8 @@ package proxy_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -167,47 +165,6 @@ func TestDuplicateIDs(t *testing.T) {
 	at.Open()
 	if m := await(t, again); m.Result == nil {
 		t.Errorf("got %s, want the first answered", m.Raw)
-	}
-}
-
-func TestInputCutInHalf(t *testing.T) {
-	s := start(t, options(shelf("a", "t")))
-	const cut = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"input ended inside a message"}}`
-	for name, test := range map[string]struct {
-		input string
-		want  []string // in any order
-	}{
-		"inside a message":   {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":2,"meth`, []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, cut}},
-		"without a line end": {`{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{cut}},
-		"nothing":            {"", nil},
-	} {
-		var out bytes.Buffer
-		if err := s.ServeStdio(t.Context(), strings.NewReader(test.input), &out, ""); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		got := slices.Sorted(strings.Lines(out.String()))
-		if want := strings.Join(test.want, "\n"); strings.TrimSpace(strings.Join(got, "")) != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
-// A line of 200 MB is refused as soon as it is too long, without being kept.
-func TestHugeLine(t *testing.T) {
-	s := start(t, options(shelf("a", "t")))
-	chunk := bytes.Repeat([]byte("x"), 1<<20)
-	readers := []io.Reader{strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`)}
-	for range 80 { // more than the 64 MiB of a line
-		readers = append(readers, bytes.NewReader(chunk))
-	}
-	readers = append(readers, strings.NewReader(`"}}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"))
-	var out bytes.Buffer
-	if err := s.ServeStdio(t.Context(), io.MultiReader(readers...), &out, ""); err != nil {
-		t.Fatal(err)
-	}
-	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"line too long: more than 67108864 bytes"}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n"
-	if out.String() != want {
-		t.Errorf("got %.300q, want %q", out.String(), want)
 	}
 }
 

@@ -1,21 +1,17 @@
-package proxy_test
+package front_test
 
 import (
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/front"
 )
 
-// patience is how long a test over real sockets waits for what must come.
-const patience = 20 * time.Second
-
 func TestPostRefused(t *testing.T) {
-	f := serveTCP(t, proxy.Options{MaxMessage: 1 << 10})
-	session := f.open("/mcp", handshake)
+	c := serveTCP(t, front.Options{MaxMessage: 1 << 10})
+	session := c.open()
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	tests := []struct {
 		name   string
@@ -45,7 +41,7 @@ func TestPostRefused(t *testing.T) {
 			if path == "" {
 				path = "/mcp"
 			}
-			status, answer := f.post(path, test.body, test.header...)
+			status, answer := c.post(path, test.body, test.header...)
 			if status != test.want || code(t, answer) != test.code {
 				t.Errorf("got %d %s, want %d with code %d", status, answer, test.want, test.code)
 			}
@@ -54,11 +50,11 @@ func TestPostRefused(t *testing.T) {
 }
 
 func TestBodyWithoutLengthIsBounded(t *testing.T) {
-	f := serveTCP(t, proxy.Options{MaxMessage: 1 << 10})
+	c := serveTCP(t, front.Options{MaxMessage: 1 << 10})
 	for size, want := range map[int]int{1 << 10: 400, 1<<10 + 1: 413, 1 << 20: 413} {
-		r := f.request(http.MethodPost, "/mcp", large(size))
+		r := c.request(http.MethodPost, "/mcp", large(size))
 		r.ContentLength = -1
-		answer := f.do(r)
+		answer := c.do(r)
 		if text(t, answer); answer.StatusCode != want {
 			t.Errorf("%d bytes: got %d, want %d", size, answer.StatusCode, want)
 		}
@@ -66,40 +62,40 @@ func TestBodyWithoutLengthIsBounded(t *testing.T) {
 }
 
 func TestSession(t *testing.T) {
-	f := serveTCP(t, proxy.Options{})
-	id := f.open("/mcp", handshake)
-	other := f.open("/mcp", handshake)
+	c := serveTCP(t, front.Options{})
+	id := c.open()
+	other := c.open()
 	if id == other || len(id) < 22 {
 		t.Errorf("ids %q and %q: want two different ones of 128 bits", id, other)
 	}
 	step := func(name string, r *http.Request, want int, body string) {
 		t.Helper()
-		answer := f.do(r)
+		answer := c.do(r)
 		if got := text(t, answer); answer.StatusCode != want || !strings.Contains(got, body) {
 			t.Errorf("%s: got %d %s, want %d %s", name, answer.StatusCode, got, want, body)
 		}
 	}
 	in := []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", handshake}
-	post := func(body string) *http.Request { return f.request(http.MethodPost, "/mcp", body, in...) }
+	post := func(body string) *http.Request { return c.request(http.MethodPost, "/mcp", body, in...) }
 	step("notification", post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), 202, "")
 	step("ping", post(`{"jsonrpc":"2.0","id":"a","method":"ping"}`), 200, `{"jsonrpc":"2.0","id":"a","result":{}}`)
 	step("message over several lines", post("{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"ping\"}"), 200, `"result":{}`)
 	step("response to nothing", post(`{"jsonrpc":"2.0","id":7,"result":{}}`), 202, "")
 	step("unknown method", post(`{"jsonrpc":"2.0","id":2,"method":"no/such"}`), 200, `"code":-32601`)
-	step("of another endpoint's view", f.request(http.MethodPost, "/mcp/none", "{}", in...), 404, "")
-	step("GET without session", f.request(http.MethodGet, "/mcp", ""), 405, "")
-	step("GET of an unknown session", f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", "x"), 404, "")
-	step("DELETE without session", f.request(http.MethodDelete, "/mcp", ""), 405, "")
-	step("DELETE", f.request(http.MethodDelete, "/mcp", "", in...), 204, "")
-	step("DELETE again", f.request(http.MethodDelete, "/mcp", "", in...), 404, "")
+	step("of another endpoint's view", c.request(http.MethodPost, "/mcp/none", "{}", in...), 404, "")
+	step("GET without session", c.request(http.MethodGet, "/mcp", ""), 405, "")
+	step("GET of an unknown session", c.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", "x"), 404, "")
+	step("DELETE without session", c.request(http.MethodDelete, "/mcp", ""), 405, "")
+	step("DELETE", c.request(http.MethodDelete, "/mcp", "", in...), 204, "")
+	step("DELETE again", c.request(http.MethodDelete, "/mcp", "", in...), 404, "")
 	step("after the end", post(`{"jsonrpc":"2.0","id":3,"method":"ping"}`), 404, "")
-	step("the other lives", f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "Mcp-Session-Id", other), 200, "{}")
+	step("the other lives", c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "Mcp-Session-Id", other), 200, "{}")
 }
 
 func TestBatch(t *testing.T) {
-	f := serveTCP(t, proxy.Options{})
-	id := f.open("/mcp", "2025-03-26")
-	r := f.do(f.request(http.MethodPost, "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"},
+	c := serveTCP(t, front.Options{})
+	id := c.openAs("2025-03-26")
+	r := c.do(c.request(http.MethodPost, "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"},
 		{"jsonrpc":"2.0","method":"notifications/initialized"}, {"id":9}, {"jsonrpc":"2.0","id":2,"method":"tools/list"}]`, "Mcp-Session-Id", id))
 	body := text(t, r)
 	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `"id":9,"error":`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`} {
@@ -107,13 +103,13 @@ func TestBatch(t *testing.T) {
 			t.Errorf("got %s, want %s in it", body, want)
 		}
 	}
-	if status, _ := f.post("/mcp", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "Mcp-Session-Id", id); status != 202 {
+	if status, _ := c.post("/mcp", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "Mcp-Session-Id", id); status != 202 {
 		t.Errorf("notifications only: got %d, want 202", status)
 	}
 }
 
 func TestStatelessChecks(t *testing.T) {
-	f := serveTCP(t, proxy.Options{})
+	c := serveTCP(t, front.Options{})
 	const version = `"io.modelcontextprotocol/protocolVersion":"` + stateless + `"`
 	const able = `"io.modelcontextprotocol/clientCapabilities":{}`
 	call := func(meta, params string) string {
@@ -146,21 +142,21 @@ func TestStatelessChecks(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			status, answer := f.post("/mcp", test.body, test.header...)
+			status, answer := c.post("/mcp", test.body, test.header...)
 			if status != test.want || code(t, answer) != test.code {
 				t.Errorf("got %d %s, want %d with code %d", status, answer, test.want, test.code)
 			}
 		})
 	}
 	for _, method := range []string{"no/such", "initialize", "ping", "logging/setLevel"} {
-		if status, answer := f.modern("/mcp", "1", method, "", ""); status != 404 || code(t, answer) != -32601 {
+		if status, answer := c.answer(c.modern("1", method, "", "")); status != 404 || code(t, answer) != -32601 {
 			t.Errorf("%s: got %d %s, want 404 with -32601", method, status, answer)
 		}
 	}
-	if status, answer := f.modern("/mcp", "1", "server/discover", "", ""); status != 200 || !strings.Contains(answer, stateless) {
-		t.Errorf("discover: got %d %s", status, answer)
+	if status, answer := c.answer(c.modern("1", "tools/list", "", "")); status != 200 || !strings.Contains(answer, `"tools"`) {
+		t.Errorf("list: got %d %s", status, answer)
 	}
-	if status, answer := f.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Protocol-Version", stateless); status != 202 || answer != "" {
+	if status, answer := c.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Protocol-Version", stateless); status != 202 || answer != "" {
 		t.Errorf("notification: got %d %q, want 202", status, answer)
 	}
 }

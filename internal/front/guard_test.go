@@ -1,4 +1,4 @@
-package proxy_test
+package front_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"mcpschedd/internal/front"
-	"mcpschedd/internal/proxy"
 )
 
 func TestGuard(t *testing.T) {
@@ -78,8 +77,7 @@ func TestGuard(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := proxy.New(proxy.Options{HTTP: test.options}, nil)
-			defer s.Close()
+			web := front.NewHTTP(front.Options{Handler: newServer().begin, HTTP: test.options})
 			method := http.MethodGet
 			if test.header.Get("Access-Control-Request-Method") != "" {
 				method = http.MethodOptions
@@ -101,7 +99,7 @@ func TestGuard(t *testing.T) {
 				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(addr)))
 			}
 			w := httptest.NewRecorder()
-			s.Handler().ServeHTTP(w, r)
+			web.ServeHTTP(w, r)
 			if w.Code != test.want {
 				t.Errorf("got %d %s, want %d", w.Code, w.Body, test.want)
 			}
@@ -116,14 +114,13 @@ func TestGuard(t *testing.T) {
 }
 
 func TestPreflightAllowsWhatIsAsked(t *testing.T) {
-	s := proxy.New(proxy.Options{HTTP: front.HTTPOptions{AllowedOrigins: []string{"https://app.example"}}}, nil)
-	defer s.Close()
+	web := front.NewHTTP(front.Options{HTTP: front.HTTPOptions{AllowedOrigins: []string{"https://app.example"}}})
 	r := httptest.NewRequest(http.MethodOptions, "http://localhost/mcp", nil)
 	r.Header.Set("Origin", "https://app.example")
 	r.Header.Set("Access-Control-Request-Method", "DELETE")
 	r.Header.Set("Access-Control-Request-Headers", "authorization, mcp-param-region")
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
+	web.ServeHTTP(w, r)
 	for name, want := range map[string]string{
 		"Access-Control-Allow-Origin":  "https://app.example",
 		"Access-Control-Allow-Methods": "GET, POST, DELETE",

@@ -1,4 +1,4 @@
-package proxy_test
+package front_test
 
 import (
 	"net/http"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/front"
 )
 
 func TestLegacySSE(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _, stop := servePipes(t, proxy.Options{})
+		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		stream := f.do(f.request(http.MethodGet, "/sse", ""))
+		stream := c.do(c.request(http.MethodGet, "/sse", ""))
 		next := eventReader(stream.Body)
 		endpoint, err := next()
 		if err != nil || !strings.HasPrefix(endpoint, "/message?sessionId=") {
@@ -21,7 +21,7 @@ func TestLegacySSE(t *testing.T) {
 		}
 		send := func(body string, want int) {
 			t.Helper()
-			if status, answer := f.post(endpoint, body); status != want {
+			if status, answer := c.post(endpoint, body); status != want {
 				t.Errorf("got %d %s, want %d", status, answer, want)
 			}
 		}
@@ -40,7 +40,7 @@ func TestLegacySSE(t *testing.T) {
 			t.Errorf("got %s (%v)", got, err)
 		}
 		id := strings.TrimPrefix(endpoint, "/message?sessionId=")
-		if status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id); status != 404 {
+		if status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id); status != 404 {
 			t.Errorf("its id in a POST to /mcp: got %d, want 404", status)
 		}
 		stream.Body.Close()

@@ -1,0 +1,147 @@
+package front_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/front"
+)
+
+// half sends the beginning of a request and keeps the connection.
+func half(t *testing.T, ln *pipes, length, sent int) net.Conn {
+	t.Helper()
+	return ln.write(t, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, large(sent))
+}
+
+// Bodies of which only a part ever comes have a bounded room together. While it
+// is full, others are told so; then they are served again.
+func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		length, sent, others int // bytes, bytes, and how many there is room for
+	}{
+		{"a large body", 1 << 20, 1<<20 - 1, 16},
+		{"a large body that has hardly begun", 1 << 20, 1, 256},
+		{"a small body", 100, 1, 1024},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, ln, stop := servePipes(t, front.Options{MaxMessage: 1 << 20})
+				defer stop()
+				id := c.open()
+				for range test.others {
+					defer half(t, ln, test.length, test.sent).Close()
+				}
+				synctest.Wait()
+				status, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
+				if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "bytes of requests") {
+					t.Errorf("got %d %s, want 503 with the reason", status, answer)
+				}
+				time.Sleep(2 * time.Minute) // they have been given up
+				if got := c.ping(id); got != 200 {
+					t.Errorf("later: got %d, want 200", got)
+				}
+			})
+		})
+	}
+}
+
+// Room that was given to bodies comes back, however their requests ended.
+func TestRoomForBodiesComesBack(t *testing.T) {
+	c := serveTCP(t, front.Options{MaxMessage: 1 << 20})
+	id := c.open()
+	stream := c.do(c.request(http.MethodGet, "/sse", ""))
+	defer stream.Body.Close()
+	events := eventReader(stream.Body)
+	endpoint, err := events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := large(1<<20 - 200)
+	for i := range 40 { // of which 16 have room at once
+		for what, post := range map[string]func() (int, string){
+			"ping": func() (int, string) {
+				return c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
+			},
+			"notification": func() (int, string) {
+				return c.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
+			},
+			"not JSON": func() (int, string) { return c.post("/mcp", fill, "Mcp-Session-Id", id) },
+			"legacy": func() (int, string) {
+				return c.post(endpoint, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`)
+			},
+		} {
+			if status, answer := post(); status == http.StatusServiceUnavailable {
+				t.Fatalf("%s %d: got 503 %s", what, i, answer)
+			}
+		}
+		if _, err := events(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A body that comes a byte at a time is given up; one that comes slowly is read.
+func TestSlowBodies(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		step int           // bytes
+		each time.Duration // between two steps
+		want string
+	}{
+		{"a byte each 20 s", 1, 20 * time.Second, "408 Request Timeout"},
+		{"32 KiB/s", 32 << 10, time.Second, "408 Request Timeout"},
+		{"100 KiB/s", 100 << 10, time.Second, "400 Bad Request"}, // it is no JSON
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, ln, stop := servePipes(t, front.Options{})
+				defer stop()
+				const length = 10 << 20
+				conn := half(t, ln, length, 0)
+				defer conn.Close()
+				answer := make(chan string, 1)
+				go func() {
+					b, _ := io.ReadAll(io.LimitReader(conn, 100))
+					answer <- string(b)
+				}()
+				step := large(test.step)
+				for sent := 0; sent < length; sent += test.step {
+					if _, err := io.WriteString(conn, step[:min(test.step, length-sent)]); err != nil {
+						break
+					}
+					select {
+					case got := <-answer:
+						answer <- got
+						sent = length
+					case <-time.After(test.each):
+					}
+				}
+				if got := <-answer; !strings.Contains(got, test.want) {
+					t.Errorf("got %q, want %s", got, test.want)
+				}
+				time.Sleep(time.Minute) // the connection is closed
+			})
+		})
+	}
+}
+
+// What a client says of itself is kept as long as its session, so it is bounded.
+func TestLargeClientIsRefused(t *testing.T) {
+	c := serveTCP(t, front.Options{})
+	fill := large(2 << 20)
+	status, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{"experimental":{"x":{"fill":"`+fill+`"}}}}}`)
+	if status != 200 || code(t, answer) != -32602 {
+		t.Errorf("initialize: got %d %.200s, want -32602", status, answer)
+	}
+	able := `{"experimental":{"x":{"fill":"` + fill + `"}}}`
+	status, answer = c.post("/mcp", modernBody("1", "tools/list", "", able), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
+	if status != 400 || code(t, answer) != -32602 {
+		t.Errorf("stateless: got %d %.200s, want 400 with -32602", status, answer)
+	}
+}

@@ -1,0 +1,378 @@
+package front_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+const (
+	handshake = "2025-11-25"
+	stateless = "2026-07-28"
+)
+
+// server begins small sessions, and knows them.
+type server struct {
+	mu       sync.Mutex
+	sessions []*session
+	open     atomic.Int64  // sessions that have not ended
+	waiting  chan struct{} // takes one for each request that waits
+}
+
+func newServer() *server { return &server{waiting: make(chan struct{}, 10000)} }
+
+func (s *server) begin(c front.Client) front.Session {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	n := &session{of: s, client: c, ctx: ctx, cancel: cancel, gate: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = append(s.sessions, n)
+	s.open.Add(1)
+	return n
+}
+
+// session is a small one: it answers ping, lists no tools, waits when it is told to,
+// and says things on the way to an answer.
+type session struct {
+	of      *server
+	client  front.Client
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	gate    chan struct{} // closed to let on what waits
+	serving sync.WaitGroup
+	busy    atomic.Int64 // requests being served
+
+	mu              sync.Mutex
+	ended           bool
+	suspended, task bool
+	heard           []string // what came besides requests: methods, and ids of answers
+}
+
+func (n *session) Accept(ctx context.Context, m *front.Message, out front.Outlet) func() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !m.IsRequest() {
+		n.heard = append(n.heard, m.Method+string(m.ID))
+		return nil
+	}
+	if n.ended {
+		out.Answer(jsonrpc.AppendError(nil, m.ID, (&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "ended"}).Append(nil)))
+		return nil
+	}
+	n.serving.Add(1)
+	n.busy.Add(1)
+	return func() {
+		defer n.serving.Done()
+		defer n.busy.Add(-1)
+		n.serve(ctx, m, out)
+	}
+}
+
+func (n *session) serve(ctx context.Context, m *front.Message, out front.Outlet) {
+	result := "{}"
+	switch m.Method {
+	case "initialize":
+		asked, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
+		result = fmt.Sprintf(`{"protocolVersion":%q}`, revision.Negotiate(asked))
+	case "ping":
+	case "tools/list":
+		result = `{"tools":[]}`
+	case "wait":
+		n.of.waiting <- struct{}{}
+		select {
+		case <-n.gate:
+		case <-ctx.Done():
+			return // it is not wanted any more
+		case <-n.ctx.Done():
+		}
+	case "say":
+		out.Send(jsonrpc.AppendNotification(nil, "said", []byte(`{}`)))
+	case "tools/call":
+		n.fail(m, jsonrpc.CodeInvalidParams, out)
+		return
+	default:
+		n.fail(m, jsonrpc.CodeMethodNotFound, out)
+		return
+	}
+	out.Answer(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+}
+
+func (n *session) fail(m *front.Message, code int, out front.Outlet) {
+	out.Answer(jsonrpc.AppendError(nil, m.ID, (&jsonrpc.Error{Code: code, Message: "refused"}).Append(nil)))
+}
+
+func (n *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
+	out.Answer(jsonrpc.AppendError(nil, m.ID, why.Append(nil)))
+}
+
+func (n *session) Pending() (suspended, task bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.suspended, n.task
+}
+
+func (n *session) Drain(ctx context.Context, d time.Duration) error {
+	served := make(chan struct{})
+	go func() {
+		n.serving.Wait()
+		close(served)
+	}()
+	select {
+	case <-served:
+		return nil
+	case <-time.After(d):
+		return context.DeadlineExceeded
+	}
+}
+
+func (n *session) End(why error) {
+	n.mu.Lock()
+	if !n.ended {
+		n.of.open.Add(-1)
+	}
+	n.ended = true
+	n.mu.Unlock()
+	n.cancel(why)
+	n.serving.Wait()
+}
+
+func (n *session) Context() context.Context { return n.ctx }
+
+// caller is a front over HTTP and a client that writes its requests by hand.
+type caller struct {
+	t      *testing.T
+	web    *front.HTTP
+	server *server
+	url    string
+	client *http.Client
+}
+
+// serveTCP serves on loopback.
+func serveTCP(t *testing.T, o front.Options) *caller {
+	t.Helper()
+	s := newServer()
+	o.Handler = s.begin
+	web := front.NewHTTP(o)
+	listener := httptest.NewServer(web)
+	t.Cleanup(listener.Close)
+	return &caller{t, web, s, listener.URL, listener.Client()}
+}
+
+// pipes is a listener whose connections have no buffer: a peer that does not
+// read blocks the one that writes. In a synctest bubble, time passes then.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.ended) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// servePipes serves on pipes, for use in a bubble. stop ends the front as a signal
+// would, and returns when it has ended.
+func servePipes(t *testing.T, o front.Options) (c *caller, ln *pipes, stop func()) {
+	t.Helper()
+	s := newServer()
+	o.Handler = s.begin
+	ln = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	web := front.NewHTTP(o)
+	go func() { served <- web.Serve(ctx, ln) }()
+	transport := &http.Transport{DialContext: ln.dial}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		transport.CloseIdleConnections()
+		if n := s.open.Load(); n != 0 {
+			t.Errorf("%d sessions are left, want none", n)
+		}
+	})
+	return &caller{t, web, s, "http://localhost", &http.Client{Transport: transport}}, ln, stop
+}
+
+// write writes the head of a request, or all of it, on a connection of its own.
+func (p *pipes) write(t *testing.T, format string, args ...any) net.Conn {
+	t.Helper()
+	conn, err := p.dial(t.Context(), "", "")
+	if err == nil {
+		_, err = fmt.Fprintf(conn, format, args...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// request makes a request with what every client of MCP sends.
+func (c *caller) request(method, path, body string, header ...string) *http.Request {
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+func (c *caller) do(r *http.Request) *http.Response {
+	c.t.Helper()
+	answer, err := c.client.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer
+}
+
+// get opens a session's stream.
+func (c *caller) get(id string) *http.Response {
+	c.t.Helper()
+	return c.do(c.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
+}
+
+// post sends one message and returns the whole answer.
+func (c *caller) post(path, body string, header ...string) (status int, answer string) {
+	c.t.Helper()
+	return c.answer(c.request(http.MethodPost, path, body, header...))
+}
+
+func (c *caller) answer(r *http.Request) (status int, answer string) {
+	c.t.Helper()
+	w := c.do(r)
+	return w.StatusCode, text(c.t, w)
+}
+
+// ping is the status of one in a session.
+func (c *caller) ping(id string) int {
+	c.t.Helper()
+	status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
+	return status
+}
+
+// open begins a session and returns its id.
+func (c *caller) open() string { c.t.Helper(); return c.openAs(handshake) }
+
+func (c *caller) openAs(version string) string {
+	c.t.Helper()
+	r := c.do(c.request(http.MethodPost, "/mcp", initialize(version)))
+	if body := text(c.t, r); r.StatusCode != http.StatusOK {
+		c.t.Fatalf("initialize: got %d %s", r.StatusCode, body)
+	}
+	return r.Header.Get("Mcp-Session-Id")
+}
+
+func initialize(version string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{}}}`, version)
+}
+
+// session is the one with an id.
+func (c *caller) session(id string) *session {
+	c.t.Helper()
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	for _, n := range c.server.sessions {
+		if n.client.ID == id {
+			return n
+		}
+	}
+	c.t.Fatalf("no session %q", id)
+	return nil
+}
+
+// modern makes a request of the stateless era with its headers. params stand
+// without their braces.
+func (c *caller) modern(id, method, name, params string) *http.Request {
+	header := []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", method}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return c.request(http.MethodPost, "/mcp", modernBody(id, method, params, "{}"), header...)
+}
+
+func modernBody(id, method, params, capabilities string) string {
+	if params != "" {
+		params += ","
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s}}}`, id, method, params, stateless, capabilities)
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// eventReader reads the data of one event after the other.
+func eventReader(r io.Reader) (next func() (string, error)) {
+	lines := bufio.NewReader(r)
+	return func() (string, error) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return "", err
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				return strings.TrimSpace(data), nil
+			}
+		}
+	}
+}
+
+// code is the code of an error answer, 0 if it is none.
+func code(t *testing.T, answer string) int {
+	t.Helper()
+	var m struct{ Error struct{ Code int } }
+	if err := json.Unmarshal([]byte(answer), &m); err != nil {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	return m.Error.Code
+}
+
+// large is a text of n bytes.
+func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

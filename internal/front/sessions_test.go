@@ -1,0 +1,150 @@
+package front_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/front"
+)
+
+func TestIdleSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}})
+		defer stop()
+		used, unused, streaming := c.open(), c.open(), c.open()
+		stream := c.get(streaming)
+		go io.Copy(io.Discard, stream.Body)
+		time.Sleep(59 * time.Minute)
+		if got := c.ping(used); got != 200 {
+			t.Errorf("after 59 minutes: got %d, want 200", got)
+		}
+		time.Sleep(2*time.Minute + time.Second) // not just when an idle connection ends
+		for id, want := range map[string]int{used: 200, unused: 404, streaming: 200} {
+			if got := c.ping(id); got != want {
+				t.Errorf("after 61 minutes: got %d, want %d", got, want)
+			}
+		}
+		stream.Body.Close()
+		time.Sleep(time.Hour + time.Second)
+		if n := c.server.open.Load(); n != 0 {
+			t.Errorf("%d sessions have not ended, want none", n)
+		}
+		if got := c.ping(streaming); got != 404 {
+			t.Errorf("an hour after its stream: got %d, want 404", got)
+		}
+	})
+}
+
+// The bubble fails the test if any goroutine is left.
+func TestThousandSessionsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		for i := range 1000 {
+			id := c.open()
+			switch i % 3 {
+			case 0:
+				c.do(c.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
+			case 1:
+				c.get(id).Body.Close()
+			}
+		}
+		stop()
+	})
+}
+
+// What a session has pending decides what it makes room for: a suspended call keeps it
+// whatever happens, a task that runs only from making room.
+func TestPendingSessionsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour, MaxSessions: 12}})
+		defer stop()
+		suspended, working, idle := c.open(), c.open(), c.open()
+		c.session(suspended).suspended, c.session(working).task = true, true
+		last := c.open()
+		for id, want := range map[string]int{suspended: 200, working: 200, idle: 404, last: 200} {
+			if got := c.ping(id); got != want {
+				t.Errorf("after a fourth session: got %d, want %d", got, want)
+			}
+		}
+		time.Sleep(3 * time.Hour)
+		for id, want := range map[string]int{suspended: 200, working: 404, last: 404} {
+			if got := c.ping(id); got != want {
+				t.Errorf("after three hours: got %d, want %d", got, want)
+			}
+		}
+		c.session(suspended).suspended = false
+		time.Sleep(2*time.Hour + time.Second) // it is looked at each hour
+		if got := c.ping(suspended); got != 404 {
+			t.Errorf("when its call has ended: got %d, want 404", got)
+		}
+	})
+}
+
+// Requests in flight are bounded in each session; those beyond are told so, and
+// the others go on.
+func TestRequestsInFlightAreBounded(t *testing.T) {
+	c := serveTCP(t, front.Options{})
+	id := c.openAs("2025-03-26")
+	var batch strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&batch, `,{"jsonrpc":"2.0","id":%d,"method":"wait"}`, i)
+	}
+	r := c.do(c.request(http.MethodPost, "/mcp", "["+batch.String()[1:]+"]", "Mcp-Session-Id", id))
+	defer r.Body.Close()
+	next := eventReader(r.Body)
+	for i := range 600 - 512 {
+		answer, err := next()
+		if err != nil || code(t, answer) != -32603 || !strings.Contains(answer, "too many requests are in flight") {
+			t.Fatalf("answer %d: got %s (%v), want that there are too many", i, answer, err)
+		}
+	}
+	one := c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":"x","method":"ping"}`, "Mcp-Session-Id", id)
+	if _, answer := c.answer(one); code(t, answer) != -32603 {
+		t.Errorf("one more: got %s, want that there are too many", answer)
+	}
+	if got := c.ping(c.open()); got != 200 {
+		t.Errorf("another session: got %d, want 200", got)
+	}
+	close(c.session(id).gate)
+	for i := range 512 {
+		if answer, err := next(); err != nil || !strings.Contains(answer, `"result":{}`) {
+			t.Fatalf("call %d: got %s (%v)", i, answer, err)
+		}
+	}
+	if got := c.ping(id); got != 200 {
+		t.Errorf("afterwards: got %d", got)
+	}
+}
+
+// A stateless client that goes away withdraws its request, one with a session does not.
+func TestGoingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		id := c.open()
+		for _, r := range []*http.Request{c.modern("1", "wait", "", ""), c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"wait"}`, "Mcp-Session-Id", id)} {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-c.server.waiting
+				cancel()
+			}()
+			if _, err := c.client.Do(r.WithContext(ctx)); err == nil {
+				t.Error("got an answer")
+			}
+			synctest.Wait()
+		}
+		c.server.mu.Lock()
+		for _, n := range c.server.sessions {
+			if got, want := n.busy.Load(), map[bool]int64{true: 0, false: 1}[n.client.Pool]; got != want {
+				t.Errorf("pool %v: %d requests go on, want %d", n.client.Pool, got, want)
+			}
+		}
+		c.server.mu.Unlock()
+		stop()
+	})
+}

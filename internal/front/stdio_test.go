@@ -1,0 +1,142 @@
+package front_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/front"
+)
+
+func TestInputCutInHalf(t *testing.T) {
+	const cut = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"input ended inside a message"}}`
+	for name, test := range map[string]struct {
+		input string
+		want  []string // in any order
+	}{
+		"inside a message":   {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":2,"meth`, []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, cut}},
+		"without a line end": {`{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{cut}},
+		"nothing":            {"", nil},
+	} {
+		var out bytes.Buffer
+		if err := front.ServeStdio(t.Context(), strings.NewReader(test.input), &out, "", front.Options{Handler: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := slices.Sorted(strings.Lines(out.String()))
+		if want := strings.Join(test.want, "\n"); strings.TrimSpace(strings.Join(got, "")) != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A line of 200 MB is refused as soon as it is too long, without being kept.
+func TestHugeLine(t *testing.T) {
+	chunk := bytes.Repeat([]byte("x"), 1<<20)
+	readers := []io.Reader{strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`)}
+	for range 80 { // more than the 64 MiB of a line
+		readers = append(readers, bytes.NewReader(chunk))
+	}
+	readers = append(readers, strings.NewReader(`"}}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"))
+	var out bytes.Buffer
+	if err := front.ServeStdio(t.Context(), io.MultiReader(readers...), &out, "", front.Options{Handler: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"line too long: more than 67108864 bytes"}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n"
+	if out.String() != want {
+		t.Errorf("got %.300q, want %q", out.String(), want)
+	}
+}
+
+// Of lines, and of the elements of a batch, those that are no messages are refused one
+// by one, with their ids where those can be read.
+func TestLines(t *testing.T) {
+	const ping = `{"jsonrpc":"2.0","id":%d,"method":"ping"}`
+	const pong = `{"jsonrpc":"2.0","id":%d,"result":{}}`
+	for name, test := range map[string]struct {
+		version, input string
+		want           []string // what is said of each, in any order, after the answer to initialize
+	}{
+		"messages":             {handshake, fmt.Sprintf(ping+"\n"+ping, 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2)}},
+		"notification":         {handshake, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil},
+		"cut":                  {handshake, `{"jsonrpc":"2.0","id":3,`, []string{`"id":3,"error":{"code":-32700`}},
+		"batch":                {"2025-03-26", fmt.Sprintf("["+ping+`,{"id":7},`+ping+"]", 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2), `"id":7,"error":{"code":-32600`}},
+		"empty batch":          {"2025-03-26", "[]", []string{`"id":null,"error":{"code":-32600`}},
+		"batch in a batch":     {"2025-03-26", fmt.Sprintf("[["+ping+"]]", 1), []string{`"id":null,"error":{"code":-32600`}},
+		"no batches":           {handshake, fmt.Sprintf("["+ping+"]", 1), []string{`"id":null,"error":{"code":-32600`}},
+		"stateless":            {handshake, modernBody("4", "tools/list", "", "{}"), []string{`"id":4,"result":{"tools":[]}`}},
+		"stateless, incapable": {handshake, modernBody("4", "tools/list", "", "7"), []string{`"id":4,"error":{"code":-32602`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			input := strings.NewReader(initialize(test.version) + "\n" + test.input + "\n")
+			if err := front.ServeStdio(t.Context(), input, &out, "", front.Options{Handler: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if len(lines) != 1+len(test.want) {
+				t.Fatalf("got %q, want %d lines", lines, 1+len(test.want))
+			}
+			for _, want := range test.want {
+				if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, want) }) {
+					t.Errorf("got %q, want %s among it", lines, want)
+				}
+			}
+		})
+	}
+}
+
+// A client that does not read gets no notifications beyond the backlog, but its answers;
+// no more of its requests are taken meanwhile.
+func TestStdioBackPressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		in, toFront := io.Pipe()
+		fromFront, out := io.Pipe()
+		ended := make(chan error, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			ended <- front.ServeStdio(ctx, in, out, "", front.Options{Handler: s.begin})
+		}()
+		io.WriteString(toFront, `{"jsonrpc":"2.0","id":1,"method":"wait"}`+"\n")
+		<-s.waiting
+		n := s.sessions[0]
+		note := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"fill":%q}}`, large(1<<20))
+		sent := 0
+		for range 20 {
+			if n.client.Out.Send(note) == nil {
+				sent++
+			}
+		}
+		if sent < 8 || sent > 10 {
+			t.Errorf("%d notifications of 1 MiB were taken, want as many as the backlog holds", sent)
+		}
+		close(n.gate)
+		io.WriteString(toFront, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n") // taken, and no more
+		blocked := make(chan struct{})
+		go func() {
+			io.WriteString(toFront, large(1<<20))
+			close(blocked)
+		}()
+		synctest.Wait()
+		select {
+		case <-blocked:
+			t.Error("a client that does not read is read from")
+		default:
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		fromFront.Close()
+		in.Close()
+		if cause := context.Cause(n.ctx); cause != front.ErrShutdown {
+			t.Errorf("the session ended with %v", cause)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package front_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/front"
+)
+
+func TestSlowClientIsCutOff(t *testing.T) {
+	const host = " HTTP/1.1\r\nHost: localhost\r\n"
+	tests := []struct {
+		name string
+		send string        // %s is the session
+		live time.Duration // the connection is open then
+		over time.Duration // and closed then
+		want string        // what can be read at the end
+	}{
+		{"head never sent", "POST /mcp HTTP/1.1\r\nHost: lo", 9 * time.Second, 11 * time.Second, ""},
+		{"body nobody wants never sent", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, ""},
+		{"body never sent", "POST /mcp" + host + "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, "408 Request Timeout"},
+		{"answer never read", "POST /mcp" + host + "Mcp-Session-Id: %s\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 29 * time.Second, 31 * time.Second, ""},
+		{"stream never read", "GET /mcp" + host + "Mcp-Session-Id: %s\r\n\r\n", 29 * time.Second, 31 * time.Second, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, ln, stop := servePipes(t, front.Options{})
+				defer stop()
+				id := c.open()
+				send := strings.ReplaceAll(test.send, "%s", id)
+				for _, at := range []struct {
+					after time.Duration
+					open  bool
+				}{{test.live, true}, {test.over, false}} {
+					conn := ln.write(t, "%s", send)
+					if test.want != "" && !at.open { // what is said before closing
+						body, err := io.ReadAll(conn)
+						if err != nil || !strings.Contains(string(body), test.want) {
+							t.Errorf("got %q (%v), want %q", body, err, test.want)
+						}
+						continue
+					}
+					time.Sleep(at.after)
+					synctest.Wait()
+					err := conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+					if err == nil {
+						_, err = conn.Read(make([]byte, 1))
+					}
+					if open := err == nil || errors.Is(err, os.ErrDeadlineExceeded); open != at.open {
+						t.Errorf("after %v: open is %v, want %v (%v)", at.after, open, at.open, err)
+					}
+					conn.Close()
+				}
+			})
+		})
+	}
+}
+
+func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		id := c.open()
+		first := c.get(id)
+		if got := first.Header.Get("Content-Type"); got != "text/event-stream" || first.Header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("got %v", first.Header)
+		}
+		begin := time.Now()
+		var b [3]byte
+		for range 2 {
+			if _, err := io.ReadFull(first.Body, b[:]); err != nil || string(b[:]) != ":\n\n" {
+				t.Errorf("got %q (%v), want a comment", b, err)
+			}
+		}
+		if got := time.Since(begin); got != 30*time.Second {
+			t.Errorf("two comments after %v, want 30s", got)
+		}
+		second := c.get(id)
+		if rest, err := io.ReadAll(first.Body); err != nil || len(rest) > 0 {
+			t.Errorf("the first stream ended with %q (%v), want a clean end", rest, err)
+		}
+		if _, err := io.ReadFull(second.Body, b[:]); err != nil {
+			t.Errorf("the second stream: %v", err)
+		}
+		first.Body.Close()
+		second.Body.Close()
+	})
+}
+
+// GET streams that nobody reads are bounded in each session.
+func TestStreamsOfOneSessionAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ln, stop := servePipes(t, front.Options{})
+		defer stop()
+		id := c.open()
+		for range 16 {
+			defer ln.write(t, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()
+		}
+		synctest.Wait()
+		get := func() int {
+			r := c.get(id)
+			defer r.Body.Close()
+			return r.StatusCode
+		}
+		if got := get(); got != http.StatusTooManyRequests {
+			t.Errorf("got %d, want 429", got)
+		}
+		time.Sleep(2 * time.Minute) // they have been cut off
+		if got := get(); got != http.StatusOK {
+			t.Errorf("later: got %d, want 200", got)
+		}
+	})
+}
+
+func TestShutdownDoesNotWaitForAClientThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ln, stop := servePipes(t, front.Options{})
+		id := c.open()
+		defer ln.write(t, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("took %v, want it to be bounded", took)
+		}
+	})
+}
