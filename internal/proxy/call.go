@@ -51,13 +51,9 @@ func (x *request) route() *jsonrpc.Error {
 
 // routeName routes by params.name.
 func (x *request) routeName(l upstream.List) *jsonrpc.Error {
-	raw, err := routing(x.msg.Params, "name")
+	name, err := routing(x.msg.Params, "name")
 	if err != nil {
 		return err
-	}
-	name, ok := jsonrpc.String(raw)
-	if !ok {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name: want a string"}
 	}
 	p := x.s.srv.policy.Load()
 	if l == upstream.Tools && !x.step {
@@ -82,39 +78,6 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	x.bind(lease)
 	x.sight()
 	return nil
-}
-
-// named finds what a tool or prompt of that name stands for; nil: nothing that the
-// session may use.
-func (s *session) named(p *policy, l upstream.List, name string) (target, *leased) {
-	t, ok := s.identity.view.resolve(p, l, name)
-	if !ok {
-		t, ok = s.offered(l, name)
-	}
-	lease := s.find(t.upstream)
-	if !ok || lease == nil || l == upstream.Tools && !lease.member.allows(t.name) {
-		return target{}, nil
-	}
-	return t, lease
-}
-
-// routing reads the member that routes a request. One that is written twice,
-// or once more in other letters, is refused: the server might read the other.
-func routing(params []byte, member string) ([]byte, *jsonrpc.Error) {
-	var value []byte
-	for m := range jsonrpc.Members(params) {
-		if !equalFold(m.Name, member) {
-			continue
-		}
-		if value != nil || string(m.Name) != member {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(m.Name) + ": stands beside, or in place of, params." + member}
-		}
-		value = m.Value
-	}
-	if value == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
-	}
-	return value, nil
 }
 
 // outcome is how a call has ended.

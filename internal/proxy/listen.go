@@ -28,7 +28,7 @@ func (x *request) listen() {
 	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", wanted.honoured))
 	x.s.subscriptions.add(l)
 	x.s.noteLists(l, wanted.lists)
-	x.s.subscriptions.watch(l, x.s.holders)
+	x.s.subscriptions.watch(l, offersOf(x.s.leases.current()))
 	select {
 	case <-x.ctx.Done():
 	case <-x.s.life.draining:

@@ -14,100 +14,98 @@ import (
 // locate finds the upstream of a request that is routed by something else than a
 // tool's or prompt's name, or those of which one may know what it asks for.
 func (x *request) locate() *jsonrpc.Error {
-	candidates, err := x.candidates()
-	if x.msg.Method == "completion/complete" {
-		if candidates, err = x.completers(); err == nil && len(candidates) == 0 { // it is declared whether or not any server can
+	offers := offersOf(x.s.leases.current())
+	var found []*leased
+	var err *jsonrpc.Error
+	switch x.msg.Method {
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		var uri string
+		if uri, err = routing(x.msg.Params, "uri"); err != nil {
+			break
+		}
+		if _, own := x.s.ownResource(uri); own {
+			x.local = func() { x.serveOwn(uri) }
+			return nil
+		}
+		if x.msg.Method == "resources/unsubscribe" {
+			found = watching(offers, uri)
+		}
+		if found == nil {
+			found = holders(offers, uri)
+		}
+	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
+		found, err = x.taskHolders(offers)
+	case "completion/complete":
+		if found, err = x.completers(offers); err == nil && len(found) == 0 { // it is declared whether or not any server can
 			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
+	default:
+		if found = x.s.leases.current(); len(found) != 1 {
+			err = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)}
+		}
 	}
-	switch uri := x.ownURI(); {
+	switch {
 	case err != nil:
 		return err
-	case candidates == nil && uri != "":
-		x.local = func() { x.serveOwn(uri) }
-	case len(candidates) == 0:
+	case len(found) == 0:
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
-	case len(candidates) > 1:
-		slices.SortStableFunc(candidates, func(a, b *leased) int { return up(b) - up(a) })
-		x.among = candidates
+	case len(found) == 1:
+		x.bind(found[0])
 	default:
-		x.bind(candidates[0])
+		x.among = liveFirst(found)
 	}
 	return nil
 }
 
-// candidates returns the upstreams that may answer a request that is routed by a
-// resource, by a task, or by nothing; nil without an error: none, or the proxy itself.
-func (x *request) candidates() ([]*leased, *jsonrpc.Error) {
-	switch x.msg.Method {
-	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		raw, err := routing(x.msg.Params, "uri")
-		uri, ok := jsonrpc.String(raw)
-		if err == nil && !ok {
-			err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri: want a string"}
-		}
-		if err != nil || x.ownURI() != "" {
-			return nil, err
-		}
-		if x.msg.Method == "resources/unsubscribe" {
-			if watching := x.s.watching(uri); watching != nil {
-				return watching, nil
-			}
-		}
-		return x.s.holders(uri), nil
-	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-		found := x.s.taskHolders(jsonrpc.Get(x.msg.Params, "taskId"))
-		if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(found) > 1 {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
-		}
-		return found, nil
+// taskHolders returns the leases on upstreams that may know the task that a request names:
+// the one that runs it for this session, else all that have tasks. One that changes the task
+// goes to no other than the first.
+func (x *request) taskHolders(offers []offered) ([]*leased, *jsonrpc.Error) {
+	id, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "taskId"))
+	if l := x.s.tasks.runner(x.s.leases.current(), id); l != nil {
+		return []*leased{l}, nil
 	}
-	found := x.s.leases.current()
-	if len(found) != 1 {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)}
+	found := having(offers, "tasks")
+	if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(found) > 1 {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
 	}
 	return found, nil
 }
 
-// subscribes reports whether the request changes the session's subscriptions.
-func (x *request) subscribes() bool {
-	return x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe"
+// completers returns the upstreams that may complete a reference; none if no upstream can
+// complete anything.
+func (x *request) completers(offers []offered) ([]*leased, *jsonrpc.Error) {
+	completing := leasesOf(offers, func(o offered) bool { return o.offer != nil && o.offer.Has("completions") })
+	if len(completing) == 0 {
+		return nil, nil
+	}
+	found, err := x.referenced(offers)
+	return slices.DeleteFunc(found, func(l *leased) bool { return !slices.Contains(completing, l) }), err
 }
 
-// watched notes what a request changes about the session's subscriptions, which
-// outlive the server's process, and reports whether the server need not be
-// told.
-func (x *request) watched() bool {
-	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
-	switch x.msg.Method {
-	case "resources/subscribe":
-		x.lease.Subscribe(uri) // before it is sent: an update may precede the answer
-		return x.lease.Stateless()
-	case "resources/unsubscribe":
-		return !x.lease.Unsubscribe(uri) || x.lease.Stateless()
-	}
-	return false
-}
-
-// subscription makes a request that changes the session's subscriptions. A stateless
-// server knows no such request: it is told what to watch in another way.
-func (x *request) subscription(req *upstream.Request, done func(outcome)) {
-	empty := outcome{answer: upstream.Answer{Result: []byte("{}")}}
-	if x.watched() {
-		done(empty)
-		return
-	}
-	x.fetch(x.ctx, x.turn, req, func(o outcome) {
-		switch {
-		case o.err == nil && o.answer.Stateless:
-			o = empty
-		case x.msg.Method == "resources/subscribe" && (o.err != nil || o.answer.Error != nil):
-			uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
-			x.lease.Unsubscribe(uri)
+// referenced returns the upstreams that may have what a reference is to, and renames the
+// reference as its upstream knows it.
+func (x *request) referenced(offers []offered) ([]*leased, *jsonrpc.Error) {
+	ref := jsonrpc.Get(x.msg.Params, "ref")
+	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
+		t, l := x.s.named(x.s.srv.policy.Load(), upstream.Prompts, name)
+		if l == nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
 		}
-		done(o)
-	})
+		if t.name != name {
+			x.name = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
+		}
+		return []*leased{l}, nil
+	}
+	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
+	}
+	if listing := leasesOf(offers, func(o offered) bool { return o.lists(upstream.Templates, uri) }); len(listing) > 0 {
+		return listing[:1], nil
+	}
+	return holders(offers, uri), nil
 }
 
 // askEach asks one upstream after the other, those that are up first, until one knows
@@ -132,72 +130,81 @@ func (x *request) askEach(candidates []*leased, best outcome, done func(outcome)
 	})
 }
 
-func up(l *leased) int {
-	if l.Live() {
-		return 1
+// liveFirst puts the upstreams that can be asked at once before those that must be
+// waited for.
+func liveFirst(leases []*leased) []*leased {
+	live, others := []*leased{}, []*leased{}
+	for _, l := range leases {
+		if l.Live() {
+			live = append(live, l)
+		} else {
+			others = append(others, l)
+		}
 	}
-	return 0
+	return append(live, others...)
 }
 
-// offered looks a name up in what the upstreams offer.
-func (s *session) offered(l upstream.List, name string) (target, bool) {
-	for _, lease := range s.leases.current() {
-		if offer := lease.Offer(); offer != nil {
-			if _, ok := offer.Find(l, name); ok {
-				return target{lease.Name(), name}, true
-			}
+// named finds what a tool or prompt of that name stands for; nil: nothing that the
+// session may use.
+func (s *session) named(p *policy, l upstream.List, name string) (target, *leased) {
+	t, ok := s.identity.view.resolve(p, l, name)
+	if !ok {
+		t, ok = offering(offersOf(s.leases.current()), l, name)
+	}
+	lease := s.leases.find(t.upstream)
+	if !ok || lease == nil || l == upstream.Tools && !lease.member.allows(t.name) {
+		return target{}, nil
+	}
+	return t, lease
+}
+
+// leasesOf are the leases on the upstreams whose offers fit.
+func leasesOf(offers []offered, fits func(offered) bool) (leases []*leased) {
+	for _, o := range offers {
+		if fits(o) {
+			leases = append(leases, o.leased)
+		}
+	}
+	return leases
+}
+
+// offering is the first upstream that lists an item of that name.
+func offering(offers []offered, l upstream.List, name string) (t target, ok bool) {
+	for _, o := range offers {
+		if o.lists(l, name) {
+			return target{o.member.Spec.Name, name}, true
 		}
 	}
 	return target{}, false
 }
 
-// holders returns who may hold a resource: the one that lists it, else the one
-// whose template it fits, else every upstream with resources, to be asked in
-// turn.
-func (s *session) holders(uri string) []*leased {
-	leases := s.leases.current()
-	if len(leases) == 1 {
-		return leases
+// lists reports whether the upstream lists an item of that name.
+func (o offered) lists(l upstream.List, name string) bool {
+	if o.offer == nil {
+		return false
 	}
-	for _, fits := range []func(*upstream.Offer) bool{
-		func(o *upstream.Offer) bool { _, ok := o.Find(upstream.Resources, uri); return ok },
-		func(o *upstream.Offer) bool {
-			return slices.ContainsFunc(o.Lists[upstream.Templates], func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
-		},
-	} {
-		for _, l := range leases {
-			if offer := l.Offer(); offer != nil && fits(offer) {
-				return []*leased{l}
-			}
-		}
-	}
-	return having(leases, "resources")
+	_, ok := o.offer.Find(l, name)
+	return ok
 }
 
-// watching returns the leases that are subscribed to a resource, nil if none is.
-func (s *session) watching(uri string) []*leased {
-	var out []*leased
-	for _, l := range s.leases.current() {
-		if slices.Contains(l.Watches(), uri) {
-			out = append(out, l)
-		}
+// holders returns the leases on upstreams that may hold a resource: on the one that lists
+// it, else on the one that has a template it fits, else on all with resources, to be asked
+// in turn.
+func holders(offers []offered, uri string) []*leased {
+	if len(offers) == 1 {
+		return []*leased{offers[0].leased}
 	}
-	return out
-}
-
-// extension is the prefix of MCP's own extensions among the capabilities.
-const extension = "io.modelcontextprotocol/"
-
-// having returns the leases on servers that declared a capability, as part of
-// the protocol or as an extension, or that are not known yet.
-func having(leases []*leased, capability string) []*leased {
-	var out []*leased
-	for _, l := range leases {
-		if offer := l.Offer(); offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil {
-			out = append(out, l)
-		}
+	listing := leasesOf(offers, func(o offered) bool { return o.lists(upstream.Resources, uri) })
+	if len(listing) > 0 {
+		return listing[:1]
 	}
-	return out
+	fitting := leasesOf(offers, func(o offered) bool {
+		return slices.ContainsFunc(o.items(upstream.Templates), func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
+	})
+	if len(fitting) > 0 {
+		return fitting[:1]
+	}
+	return having(offers, "resources")
 }
 
 func fitsTemplate(template, uri string) bool {
@@ -208,87 +215,43 @@ func fitsTemplate(template, uri string) bool {
 	return err == nil && t.Match(uri) != nil
 }
 
-// completers returns the upstreams that may complete a reference, and renames the
-// reference as its upstream knows it.
-func (x *request) completers() ([]*leased, *jsonrpc.Error) {
-	if len(completing(x.s.leases.current())) == 0 {
-		return nil, nil
-	}
-	found, err := x.referenced()
-	return completing(found), err
+// watching returns the leases that are subscribed to a resource, nil if none is.
+func watching(offers []offered, uri string) []*leased {
+	return leasesOf(offers, func(o offered) bool { return slices.Contains(o.Watches(), uri) })
 }
 
-// referenced returns the upstreams that may have what a reference is to.
-func (x *request) referenced() ([]*leased, *jsonrpc.Error) {
-	ref := jsonrpc.Get(x.msg.Params, "ref")
-	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
-		t, known := x.s.identity.view.resolve(x.s.srv.policy.Load(), upstream.Prompts, name)
-		if !known {
-			t, known = x.s.offered(upstream.Prompts, name)
-		}
-		l := x.s.leases.find(t.upstream)
-		if !known || l == nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
-		}
-		if t.name != name {
-			x.name = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
-		}
-		return []*leased{l}, nil
-	}
-	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
-	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
-	}
-	for _, l := range x.s.leases.current() {
-		if offer := l.Offer(); offer != nil {
-			if _, ok := offer.Find(upstream.Templates, uri); ok {
-				return []*leased{l}, nil
-			}
-		}
-	}
-	return x.s.holders(uri), nil
-}
+// extension is the prefix of MCP's own extensions among the capabilities.
+const extension = "io.modelcontextprotocol/"
 
-// completing returns the leases on servers that are known to complete.
-func completing(leases []*leased) []*leased {
-	return slices.DeleteFunc(slices.Clone(leases), func(l *leased) bool {
-		offer := l.Offer()
-		return offer == nil || !offer.Has("completions")
+// having returns the leases on servers that declared a capability, as part of
+// the protocol or as an extension, or that are not known yet.
+func having(offers []offered, capability string) []*leased {
+	return leasesOf(offers, func(o offered) bool {
+		return o.offer == nil || o.offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(o.offer.Capabilities, "extensions"), extension+capability) != nil
 	})
 }
 
-// taskHolders returns the leases on upstreams that may know a task: the one that runs it for
-// this session, else all that have tasks.
-func (s *session) taskHolders(rawID []byte) []*leased {
-	id, _ := jsonrpc.String(rawID)
-	leases := s.leases.current()
-	if l := s.tasks.runner(leases, id); l != nil {
-		return []*leased{l}
-	}
-	return having(leases, "tasks")
-}
-
-// listTasks joins the tasks of every upstream that has some.
-func (x *request) listTasks() {
-	out := []byte(`{"tasks":[`)
-	for _, l := range having(x.s.leases.current(), "tasks") {
-		if !l.Live() {
-			continue // a server that is starting has no tasks yet
-		}
-		x.bind(l)
-		o := waitFor(x.ask)
-		x.turn.Leave()
-		if o.err != nil || o.answer.Error != nil {
+// routing reads the member that routes a request. One that is written twice,
+// or once more in other letters, is refused: the server might read the other.
+func routing(params []byte, member string) (string, *jsonrpc.Error) {
+	var value []byte
+	for m := range jsonrpc.Members(params) {
+		if !equalFold(m.Name, member) {
 			continue
 		}
-		for task := range jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")) {
-			out = append(append(out, task...), ',')
+		if value != nil || string(m.Name) != member {
+			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(m.Name) + ": stands beside, or in place of, params." + member}
 		}
+		value = m.Value
 	}
-	if out[len(out)-1] == ',' {
-		out = out[:len(out)-1]
+	if value == nil {
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
 	}
-	x.finish(append(out, "]}"...))
+	text, ok := jsonrpc.String(value)
+	if !ok {
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": want a string"}
+	}
+	return text, nil
 }
 
 // equalFold compares ASCII letters without case, as some servers' JSON readers

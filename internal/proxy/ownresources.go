@@ -68,15 +68,6 @@ func ownItems(l upstream.List) (items [][]byte) {
 	return items
 }
 
-// ownURI is the resource of the proxy's own that the request is about; "": none.
-func (x *request) ownURI() string {
-	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
-	if _, own := x.s.ownResource(uri); own && strings.HasPrefix(x.msg.Method, "resources/") {
-		return uri
-	}
-	return ""
-}
-
 // serveOwn answers a request about a resource of the proxy's own.
 func (x *request) serveOwn(uri string) {
 	switch x.msg.Method {

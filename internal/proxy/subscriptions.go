@@ -109,11 +109,11 @@ func (s *subscriptions) close() {
 }
 
 // watch asks the upstreams that may hold the resources of a listen request to watch them.
-func (s *subscriptions) watch(l *listening, holders func(uri string) []*leased) {
+func (s *subscriptions) watch(l *listening, offers []offered) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	for _, uri := range l.uris {
-		for _, lease := range holders(uri) {
+		for _, lease := range holders(offers, uri) {
 			lease.Watch(uri)
 			l.watches = append(l.watches, watch{lease, uri})
 		}

@@ -138,3 +138,26 @@ func (x *request) noteTask(answer upstream.Answer) {
 		x.s.tasks.noteStatus(x.lease, id, []byte(`"completed"`))
 	}
 }
+
+// listTasks joins the tasks of every upstream that has some.
+func (x *request) listTasks() {
+	out := []byte(`{"tasks":[`)
+	for _, l := range having(offersOf(x.s.leases.current()), "tasks") {
+		if !l.Live() {
+			continue // a server that is starting has no tasks yet
+		}
+		x.bind(l)
+		o := waitFor(x.ask)
+		x.turn.Leave()
+		if o.err != nil || o.answer.Error != nil {
+			continue
+		}
+		for task := range jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")) {
+			out = append(append(out, task...), ',')
+		}
+	}
+	if out[len(out)-1] == ',' {
+		out = out[:len(out)-1]
+	}
+	x.finish(append(out, "]}"...))
+}
