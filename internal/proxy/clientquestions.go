@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -13,7 +14,7 @@ import (
 // era, on behalf of servers. It owns their ids.
 type clientQuestions struct {
 	log          *slog.Logger
-	out          outlet          // the session's own stream; nil: it has none
+	out          front.Outlet    // the session's own stream; nil: it has none
 	capabilities func() []byte   // of the client, as it last declared them
 	ended        <-chan struct{} // closed when the session ends
 	ready        chan struct{}   // closed once the client takes requests and notifications
@@ -41,7 +42,7 @@ func (c *clientQuestions) isReady() bool {
 // where to is nil, on the session's own.
 type byRequest struct {
 	*clientQuestions
-	to outlet
+	to front.Outlet
 }
 
 // put makes a request of each question, once the client takes requests.
@@ -88,7 +89,7 @@ func (c byRequest) withdraw(questions []*question) {
 // ended with the answer to its request.
 func (c byRequest) send(message []byte) *jsonrpc.Error {
 	why := "it has no stream open"
-	for _, to := range []outlet{c.to, c.out} {
+	for _, to := range []front.Outlet{c.to, c.out} {
 		if to == nil {
 			continue
 		}

@@ -19,7 +19,7 @@ type request struct {
 	upstreamCall
 	msg       jsonrpc.Message
 	key       string // what tells it from the session's other requests: its raw id, made unique where ids may clash
-	to        outlet
+	to        front.Outlet
 	stateless bool         // the request carries its revision and capabilities itself
 	hop       revision.Hop // what it says of its client; of the handshake where it says nothing
 	ctx       context.Context
@@ -60,7 +60,7 @@ func (w withdrawn) Error() string {
 // order of arrival is done before it returns. A request is served by running
 // the function returned, which writes the answer to to; nil means there is
 // nothing left to do.
-func (s *session) Accept(ctx context.Context, m *front.Message, to outlet) (serve func()) {
+func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet) (serve func()) {
 	switch {
 	case m.IsResponse():
 		s.questions.answered(m.Message)

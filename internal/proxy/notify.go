@@ -1,6 +1,9 @@
 package proxy
 
-import "mcpschedd/internal/jsonrpc"
+import (
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+)
 
 // relay passes on a notification of an upstream that its transport ties to no request.
 func (s *session) relay(l *leased, method string, params []byte) {
@@ -39,7 +42,7 @@ func (s *session) notify(method string, params []byte) {
 }
 
 // sendNotification sends a notification. One that is not delivered is lost.
-func (s *session) sendNotification(to outlet, method string, params []byte) {
+func (s *session) sendNotification(to front.Outlet, method string, params []byte) {
 	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
 		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
 	}

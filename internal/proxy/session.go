@@ -11,16 +11,13 @@ import (
 	"mcpschedd/internal/front"
 )
 
-// outlet is where messages to a client go.
-type outlet = front.Outlet
-
 // session is one client: the stdio process, an HTTP session, or, stateless
 // over HTTP, all requests of one principal with the same capabilities. Each of its parts
 // has a file, a mutex and an invariant of its own.
 type session struct {
 	srv      *Server
 	identity sessionIdentity
-	out      outlet          // for what belongs to no request; nil: the client listens to nothing else
+	out      front.Outlet    // for what belongs to no request; nil: the client listens to nothing else
 	ctx      context.Context // ends with the session
 	life     *life
 	work     sync.WaitGroup // requests being served, and what the session itself started
