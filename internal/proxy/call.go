@@ -51,7 +51,7 @@ func (x *request) route() *jsonrpc.Error {
 
 // routeName routes by params.name.
 func (x *request) routeName(l upstream.List) *jsonrpc.Error {
-	name, err := routing(x.msg.Params, "name")
+	name, err := routing(x.params, "name")
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (x *request) call(done func(outcome)) {
 	if x.among != nil {
 		ask = func(done func(outcome)) { x.askEach(x.among, outcome{}, done) }
 	}
-	if !x.stateless || jsonrpc.Get(x.msg.Params, "requestState") == nil {
+	if !x.stateless || x.params.Get("requestState") == nil {
 		ask(brought)
 		return
 	}
@@ -286,9 +286,9 @@ func shareable(answer upstream.Answer) bool {
 
 // request is what the upstream is asked.
 func (x *request) upstreamRequest() *upstream.Request {
-	x.token = revision.Token(x.msg.Params)
+	x.token = x.params.Token()
 	req := &upstream.Request{
-		Method: x.msg.Method, Params: x.traced(x.msg.Params), Target: x.name, Hop: x.hop,
+		Method: x.msg.Method, Index: x.traced(), Target: x.name, Hop: x.hop,
 		Notify: x.hear, Timeout: x.lease.member.Timeout,
 		Token: x.token != nil || x.step && x.lease.member.Timeout > 0, // progress resets that, whoever hears of it
 	}

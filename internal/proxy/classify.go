@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// callClass is what a policy says of a request.
+// callClass is what a policy says of a call.
 type callClass struct {
 	effect call.Effect
 	query  dedup.Query      // with an empty scope only the upstream may answer
@@ -19,17 +19,19 @@ type callClass struct {
 	task   bool             // it asks to be run as a task
 }
 
-// classify says what a request may change, and whether it may be answered by
-// anything but its upstream.
+// classify says what a call may change, and whether anything but its upstream may answer
+// it. What is noted of the session, and of the tool, is added to the pure part.
 func (j *upstreamCall) classify(p *policy, l *leased) callClass {
 	m := j.s.srv.catalog.model(p, l, j.tool)
-	if j.method == "tools/call" {
-		return j.classifyCall(p, l, m)
+	out, storable := classify(p, m, j.method, j.params)
+	scope := j.scope(l)
+	if !storable || scope == "" {
+		return out
 	}
-	out := callClass{host: m.Host}
-	if !reads(j.method) { // one that does more than read is a write to all of an upstream
-		out.effect = m.Writes(unknown)
-	}
+	key := &out.query.Key
+	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, j.tool
+	out.query.Delivered, out.query.Number = j.delivered(), j.number
+	out.query.Use.Trial = hearsay(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven
 	return out
 }
 
@@ -37,40 +39,48 @@ func (j *upstreamCall) classify(p *policy, l *leased) callClass {
 // one that comes again.
 const longest = 16 << 10
 
-// classifyCall is judge for a tools/call.
-func (j *upstreamCall) classifyCall(p *policy, l *leased, m *valuemodel.Model) callClass {
-	out := callClass{host: m.Host, task: jsonrpc.Get(j.params, "task") != nil}
-	if !m.Asks() { // a write, whatever its arguments
-		out.effect, out.class = m.Writes(unknown), m.Class
-		return out
+// classify says what a policy and the model of its tool make of a call. It is storable
+// if its answer depends on nothing but its arguments and what the query says.
+func classify(p *policy, m *valuemodel.Model, method string, params *revision.Params) (out callClass, storable bool) {
+	out.host = m.Host
+	switch {
+	case method != "tools/call":
+		if !reads(method) { // one that does more than read is a write to all of an upstream
+			out.effect = m.Writes(unknown)
+		}
+		return out, false
+	case !m.Asks(): // a write, whatever its arguments
+		out.effect, out.class, out.task = m.Writes(unknown), m.Class, params.Get("task") != nil
+		return out, false
 	}
-	raw, plain := arguments(j.params)
+	out.task = params.Get("task") != nil
+	raw, plain := arguments(params)
+	index := jsonrpc.NewIndex(raw)
 	args, names := unknown, iter.Seq[string](nil)
-	if jsonrpc.Unambiguous(raw) { // else servers may disagree on what it says
-		args = func(name string) []byte { return jsonrpc.Get(raw, name) }
-		names = namesOf(raw)
+	if index.Unambiguous() { // else servers may disagree on what it says
+		args, names = index.Get, namesOf(&index)
 	}
-	out.host = m.HostOf(args)
-	class := m.ClassOf(args, names)
-	out.class = class
-	if !class.Reads() {
+	out.host, out.class = m.HostOf(args), m.ClassOf(args, names)
+	if !out.class.Reads() {
 		out.effect = m.Writes(args)
-		return out
+		return out, false
 	}
 	file, whole := m.File(args)
-	key, keyed := j.key(l, raw)
-	if !plain || !whole || !keyed {
-		return out
+	if !plain || !whole || len(raw) > longest {
+		return out, false
+	}
+	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
+	if !ok {
+		return out, false
 	}
 	out.query = dedup.Query{
-		Key: key, Places: m.Reads(args), Delivered: j.delivered(), Number: j.number,
+		Key: call.Key{Arguments: string(canonical)}, Places: m.Reads(args),
 		Use: dedup.Use{
-			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
-			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff,
-			Trial: hearsay(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven, Alike: alike,
+			Pure: out.class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
+			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Alike: alike,
 		},
 	}
-	return out
+	return out, true
 }
 
 // delivered is where what the client is given is noted; nil: it is not given the
@@ -83,9 +93,9 @@ func (j *upstreamCall) delivered() *dedup.Delivered {
 }
 
 // namesOf yields the names of an object's members.
-func namesOf(object []byte) iter.Seq[string] {
+func namesOf(object *jsonrpc.Index) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for m := range jsonrpc.Members(object) {
+		for m := range object.All() {
 			if !yield(string(m.Name)) {
 				return
 			}
@@ -93,29 +103,20 @@ func namesOf(object []byte) iter.Seq[string] {
 	}
 }
 
-// key says which call it is; false if its answers are nobody's, or its arguments
-// not such that an equal call can be told.
-func (j *upstreamCall) key(l *leased, raw []byte) (call.Key, bool) {
-	scope := j.s.identity.scope
-	if l.member.SharedIdentity && l.Shared() {
-		scope = everyone
-		if l.Stateless() { // such a server is told with each call what its client can do
-			scope += string(j.capabilities())
-		}
+// scope says whose the answers are: the session's, or everyone's where an upstream takes
+// all sessions for one principal. "": they are not stored.
+func (j *upstreamCall) scope(l *leased) string {
+	if !l.member.SharedIdentity || !l.Shared() {
+		return j.s.identity.scope
 	}
-	if scope == "" || len(raw) > longest {
-		return call.Key{}, false
+	if !l.Stateless() {
+		return everyone
 	}
-	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
-	return call.Key{Upstream: l.Instance(), Scope: scope, Tool: j.tool, Arguments: string(canonical)}, ok
-}
-
-// capabilities are what the server is told that the client can do.
-func (j *upstreamCall) capabilities() []byte {
-	if hop, ok := revision.ReadHop(j.params); ok {
-		return hop.Capabilities
+	hop, ok := j.params.Hop()
+	if !ok {
+		hop = j.s.client.facts().hop()
 	}
-	return j.s.client.facts().Capabilities
+	return everyone + string(hop.Capabilities) // such a server is told with each call what its client can do
 }
 
 // everyone is the scope of an upstream that takes all sessions for one
@@ -125,26 +126,30 @@ const everyone = "*"
 // unknown are arguments of which nothing is known.
 func unknown(string) []byte { return nil }
 
+// indexed are params that were not read with a message.
+func indexed(params []byte) *revision.Params {
+	p := revision.NewParams(params)
+	return &p
+}
+
 // arguments returns the raw arguments of a tools/call, "{}" if it has none or
 // servers may disagree on which they are, and whether it is plain: says nothing
 // else that an answer may depend on.
-func arguments(params []byte) (raw []byte, plain bool) {
-	plain, raw = true, noArguments
-	for m := range jsonrpc.Members(params) {
-		switch name := string(m.Name); {
-		case name == "name":
-		case name == "arguments":
-			if raw = m.Value; string(raw) == "null" {
-				raw = noArguments
+func arguments(params *revision.Params) (raw []byte, plain bool) {
+	if !params.Unambiguous() {
+		return noArguments, false
+	}
+	plain, raw = ignorable(&params.Meta), noArguments
+	for m := range params.All() {
+		switch string(m.Name) {
+		case "name", "_meta":
+		case "arguments":
+			if string(m.Value) != "null" {
+				raw = m.Value
 			}
-		case name == "_meta":
-			plain = plain && ignorable(m.Value)
 		default:
 			plain = false
 		}
-	}
-	if !jsonrpc.Unambiguous(params) {
-		return noArguments, false
 	}
 	return raw, plain && raw[0] == '{'
 }
@@ -153,8 +158,8 @@ var noArguments = []byte("{}")
 
 // ignorable reports whether a request's _meta says nothing that its answer may
 // depend on.
-func ignorable(meta []byte) bool {
-	for m := range jsonrpc.Members(meta) {
+func ignorable(meta *jsonrpc.Index) bool {
+	for m := range meta.All() {
 		switch name := string(m.Name); name {
 		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId":
 		default:

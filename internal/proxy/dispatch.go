@@ -66,11 +66,11 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		s.questions.answered(m.Message)
 		return nil
 	case m.IsNotification():
-		s.noted(m.Message)
+		s.noted(m)
 		return nil
 	}
 	x := &request{
-		upstreamCall: upstreamCall{s: s, method: m.Method, params: m.Params}, msg: m.Message, key: string(m.ID), to: to,
+		upstreamCall: upstreamCall{s: s, method: m.Method, params: &m.Index}, msg: m.Message, key: string(m.ID), to: to,
 		hop: m.Hop, stateless: m.Stateless,
 	}
 	base := s.ctx
@@ -131,14 +131,14 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 }
 
 func (x *request) openHandshake() {
-	params := x.msg.Params
-	asked, _ := jsonrpc.String(jsonrpc.Get(params, "protocolVersion"))
+	params := x.params
+	asked, _ := jsonrpc.String(params.Get("protocolVersion"))
 	version := revision.Negotiate(asked)
 	x.s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
 	x.s.open(upstream.Client{
 		Version:      version,
-		Info:         object(jsonrpc.Get(params, "clientInfo")),
-		Capabilities: object(jsonrpc.Get(params, "capabilities")),
+		Info:         object(params.Get("clientInfo")),
+		Capabilities: object(params.Get("capabilities")),
 	})
 }
 
@@ -198,7 +198,7 @@ func waitFor(begin func(done func(outcome))) outcome {
 // setLevel passes the log level to every upstream that logs, on the reader:
 // what the client calls next must be run with it.
 func (x *request) setLevel() *jsonrpc.Error {
-	level, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "level"))
+	level, ok := jsonrpc.String(x.params.Get("level"))
 	if !ok || !upstream.KnownLevel(level) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
@@ -210,11 +210,11 @@ func (x *request) setLevel() *jsonrpc.Error {
 }
 
 // noted takes a notification of the client.
-func (s *session) noted(m jsonrpc.Message) {
+func (s *session) noted(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
-		reason, _ := jsonrpc.String(jsonrpc.Get(m.Params, "reason"))
-		s.withdraw(jsonrpc.Get(m.Params, "requestId"), withdrawn{reason})
+		reason, _ := jsonrpc.String(m.Index.Get("reason"))
+		s.withdraw(m.Index.Get("requestId"), withdrawn{reason})
 	case "notifications/initialized":
 		s.questions.setReady()
 	case "notifications/progress": // of a question; its token is one upstream's own
@@ -223,7 +223,7 @@ func (s *session) noted(m jsonrpc.Message) {
 		}
 	default: // roots/list_changed, what later revisions add
 		for _, l := range s.leases.current() {
-			c := &upstreamCall{s: s, method: m.Method, params: m.Params}
+			c := &upstreamCall{s: s, method: m.Method, params: &m.Index}
 			c.arrive(l)
 			l.Notify(m.Method, m.Params)
 			c.pending.Swap(nil).Doubt() // nothing says when it has been acted upon

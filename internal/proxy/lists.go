@@ -96,7 +96,7 @@ func (s *session) noteLists(stream *listening, lists []upstream.List) {
 
 // list answers one of the four list requests.
 func (x *request) list(l upstream.List) {
-	if cursor := jsonrpc.Get(x.msg.Params, "cursor"); cursor != nil && string(cursor) != "null" {
+	if cursor := x.params.Get("cursor"); cursor != nil && string(cursor) != "null" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -20,7 +21,7 @@ func (x *request) locate() *jsonrpc.Error {
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		var uri string
-		if uri, err = routing(x.msg.Params, "uri"); err != nil {
+		if uri, err = routing(x.params, "uri"); err != nil {
 			break
 		}
 		if _, own := x.s.ownResource(uri); own {
@@ -62,7 +63,7 @@ func (x *request) locate() *jsonrpc.Error {
 // the one that runs it for this session, else all that have tasks. One that changes the task
 // goes to no other than the first.
 func (x *request) taskHolders(offers []offered) ([]*leased, *jsonrpc.Error) {
-	id, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "taskId"))
+	id, _ := jsonrpc.String(x.params.Get("taskId"))
 	if l := x.s.tasks.runner(x.s.leases.current(), id); l != nil {
 		return []*leased{l}, nil
 	}
@@ -87,7 +88,7 @@ func (x *request) completers(offers []offered) ([]*leased, *jsonrpc.Error) {
 // referenced returns the upstreams that may have what a reference is to, and renames the
 // reference as its upstream knows it.
 func (x *request) referenced(offers []offered) ([]*leased, *jsonrpc.Error) {
-	ref := jsonrpc.Get(x.msg.Params, "ref")
+	ref := x.params.Get("ref")
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
 		t, l := x.s.named(x.s.srv.policy.Load(), upstream.Prompts, name)
 		if l == nil {
@@ -231,31 +232,18 @@ func having(offers []offered, capability string) []*leased {
 	})
 }
 
-// routing reads the member that routes a request. One that is written twice,
-// or once more in other letters, is refused: the server might read the other.
-func routing(params []byte, member string) (string, *jsonrpc.Error) {
-	var value []byte
-	for m := range jsonrpc.Members(params) {
-		if !equalFold(m.Name, member) {
-			continue
-		}
-		if value != nil || string(m.Name) != member {
-			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(m.Name) + ": stands beside, or in place of, params." + member}
-		}
-		value = m.Value
-	}
-	if value == nil {
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
-	}
+// routing reads the member that routes a request. One that is written twice, or once
+// more in other letters, is refused: the server might read the other.
+func routing(params *revision.Params, member string) (string, *jsonrpc.Error) {
+	value, rival := params.Sole(member)
 	text, ok := jsonrpc.String(value)
-	if !ok {
+	switch {
+	case rival != nil:
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(rival) + ": stands beside, or in place of, params." + member}
+	case value == nil:
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
+	case !ok:
 		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": want a string"}
 	}
 	return text, nil
-}
-
-// equalFold compares ASCII letters without case, as some servers' JSON readers
-// do.
-func equalFold(name []byte, member string) bool {
-	return len(name) == len(member) && strings.EqualFold(string(name), member)
 }

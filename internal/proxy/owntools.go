@@ -93,7 +93,7 @@ func (s *session) ownToolItems(p *policy) (items [][]byte) {
 
 // ownArguments are the arguments of a call of one of these tools.
 func (x *request) ownArguments() ([]byte, error) {
-	raw := jsonrpc.Get(x.msg.Params, "arguments")
+	raw := x.params.Get("arguments")
 	if raw == nil || bytes.Equal(raw, []byte("null")) {
 		return noArguments, nil
 	}

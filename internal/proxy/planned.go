@@ -11,7 +11,6 @@ import (
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
-	"mcpschedd/internal/revision"
 )
 
 // servePlan answers a call of execute_tool_plan.
@@ -86,9 +85,9 @@ func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *
 		s: s, plan: p, number: int(s.suspended.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
 		servers: make(map[string]string),
 	}
-	x.token = revision.Token(x.msg.Params)
+	x.token = x.params.Token()
 	for _, name := range []string{"traceparent", "tracestate"} {
-		if value := jsonrpc.Get(jsonrpc.Get(x.msg.Params, "_meta"), name); value != nil {
+		if value := x.params.Meta.Get(name); value != nil {
 			r.meta = jsonrpc.Set(r.meta, name, value)
 		}
 	}

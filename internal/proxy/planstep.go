@@ -44,7 +44,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	}
 	to := &stepOutlet{work: r.work}
 	x := &request{
-		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: params, step: true},
+		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: indexed(params), step: true},
 		msg:          jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params},
 		key:          fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
 		to:           to, stateless: r.work.began.stateless, hop: r.work.began.hop,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -128,11 +127,11 @@ func reading(m *valuemodel.Model, args []byte) bool {
 	if m.Classify == "" {
 		return m.Class.Reads() // whatever the arguments
 	}
-	if args == nil || !jsonrpc.Unambiguous(args) {
+	index := jsonrpc.NewIndex(args)
+	if args == nil || !index.Unambiguous() {
 		return m.ClassOf(unknown, nil).Reads()
 	}
-	get := func(name string) []byte { return jsonrpc.Get(args, name) }
-	return m.ClassOf(get, iter.Seq[string](namesOf(args))).Reads()
+	return m.ClassOf(index.Get, namesOf(&index)).Reads()
 }
 
 // plannables are the names of all tools that a plan may call.

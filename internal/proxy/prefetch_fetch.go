@@ -33,7 +33,7 @@ type candidate struct {
 // call is the candidate's call, of that number in the record.
 func (c *candidate) call(number call.Number) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.tool)), "arguments", c.arguments)
-	return &upstreamCall{s: c.session, method: "tools/call", tool: c.tool, params: params, number: number}
+	return &upstreamCall{s: c.session, method: "tools/call", tool: c.tool, params: indexed(params), number: number}
 }
 
 // mayPrefetch classifies a candidate, and says why it may not be made early at this
@@ -151,7 +151,7 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 	srv, l, client := j.s.srv, c.lease, j.s.client.facts()
 	j.late = srv.prefetcher.underway.add(l.Instance(), j.s, j.tool, hooks.asked)
 	req := &upstream.Request{
-		Method: "tools/call", Params: jsonrpc.Set(j.params, "_meta", []byte(purposePrefetch)),
+		Method: "tools/call", Params: jsonrpc.Set(j.params.Raw(), "_meta", []byte(purposePrefetch)),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
@@ -176,7 +176,7 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 			return nil, errForbidden
 		}
 		if joined(flight) {
-			req.Params = j.params // a client has made the call meanwhile
+			req.Index = j.params // a client has made the call meanwhile
 		}
 		return slot, nil
 	}, func(o outcome) { done <- o })

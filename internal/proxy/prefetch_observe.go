@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
@@ -85,7 +84,7 @@ type callSeen struct {
 func (x *request) sight() {
 	srv := x.s.srv
 	p := srv.policy.Load()
-	if p.Enrichment.off() || x.lease.dull() || x.s.predictionOff.Load() || x.stateless && jsonrpc.Get(x.msg.Params, "requestState") != nil {
+	if p.Enrichment.off() || x.lease.dull() || x.s.predictionOff.Load() || x.stateless && x.params.Get("requestState") != nil {
 		return // the last: it goes on with a call that was seen
 	}
 	now := time.Now()

@@ -255,7 +255,7 @@ func (x *request) refusedCall() {
 	if x.msg.Method != "tools/call" || !x.entry.came.IsZero() {
 		return
 	}
-	name, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "name"))
+	name, _ := jsonrpc.String(x.params.Get("name"))
 	n := x.s.next()
 	x.s.srv.events.Add(events.Event{
 		Kind: events.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,

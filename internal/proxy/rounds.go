@@ -34,7 +34,7 @@ func (x *request) goesAcross() bool {
 // call again with the answers, until the result is complete.
 func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
 	x.doubt.Store(true) // it may have begun before it asked
-	params := req.Params
+	params := req.Index.Raw()
 	if params == nil {
 		params = []byte("{}")
 	}
@@ -44,7 +44,7 @@ func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
 			return outcome{err: err}
 		}
 		next := *req
-		next.Params = params
+		next.Index, next.Params = nil, params
 		if responses != nil {
 			next.Params = jsonrpc.Set(next.Params, "inputResponses", responses)
 		}

@@ -14,7 +14,7 @@ func (x *request) subscribes() bool {
 // outlive the server's process, and reports whether the server need not be
 // told.
 func (x *request) watched() bool {
-	uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+	uri, _ := jsonrpc.String(x.params.Get("uri"))
 	switch x.msg.Method {
 	case "resources/subscribe":
 		x.lease.Subscribe(uri) // before it is sent: an update may precede the answer
@@ -38,7 +38,7 @@ func (x *request) subscription(req *upstream.Request, done func(outcome)) {
 		case o.err == nil && o.answer.Stateless:
 			o = empty
 		case x.msg.Method == "resources/subscribe" && (o.err != nil || o.answer.Error != nil):
-			uri, _ := jsonrpc.String(jsonrpc.Get(x.msg.Params, "uri"))
+			uri, _ := jsonrpc.String(x.params.Get("uri"))
 			x.lease.Unsubscribe(uri)
 		}
 		done(o)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -119,11 +118,11 @@ func (s *suspended) plansLocked() (n int) {
 // brings; arguments are those of a plan. It returns nil without an error if x brings no
 // handle of the proxy's, but perhaps one of its server's.
 func (s *suspended) resume(x *request, arguments []byte) (*work, *jsonrpc.Error) {
-	handle, ok := jsonrpc.String(jsonrpc.Get(x.msg.Params, "requestState"))
+	handle, ok := jsonrpc.String(x.params.Get("requestState"))
 	if !ok || !x.stateless {
 		return nil, nil
 	}
-	x.token = revision.Token(x.msg.Params)
+	x.token = x.params.Token()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byHandle[handle]

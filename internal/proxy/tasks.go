@@ -128,7 +128,7 @@ func taskBegun(answer upstream.Answer, askedFor bool) (id string, ok bool) {
 
 // noteTask notes what the answer to a question about a task says of it.
 func (x *request) noteTask(answer upstream.Answer) {
-	id := jsonrpc.Get(x.msg.Params, "taskId")
+	id := x.params.Get("taskId")
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
 		if status := jsonrpc.Get(answer.Result, "status"); status != nil {

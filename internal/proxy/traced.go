@@ -5,6 +5,7 @@ import (
 
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 )
 
 // Trace is told of a tools/call when it arrives, with the W3C trace context of its
@@ -24,20 +25,19 @@ func (x *request) trace() {
 	if begin == nil {
 		return
 	}
-	meta := jsonrpc.Get(x.msg.Params, "_meta")
-	parent, _ := jsonrpc.String(jsonrpc.Get(meta, "traceparent"))
-	state, _ := jsonrpc.String(jsonrpc.Get(meta, "tracestate"))
+	parent, _ := jsonrpc.String(x.params.Meta.Get("traceparent"))
+	state, _ := jsonrpc.String(x.params.Meta.Get("tracestate"))
 	x.span.parent, x.span.state, x.span.end = begin(parent, state, x.tool, x.entry.came)
 }
 
 // traced are the params with the trace context that goes upstream.
-func (x *request) traced(params []byte) []byte {
+func (x *request) traced() *revision.Params {
 	if x.span.parent == "" {
-		return params
+		return x.params
 	}
-	meta := jsonrpc.Set(jsonrpc.Get(params, "_meta"), "traceparent", jsonrpc.AppendString(nil, x.span.parent))
+	meta := jsonrpc.Set(x.params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, x.span.parent))
 	if x.span.state != "" {
 		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, x.span.state))
 	}
-	return jsonrpc.Set(params, "_meta", meta)
+	return indexed(jsonrpc.Set(x.params.Raw(), "_meta", meta))
 }

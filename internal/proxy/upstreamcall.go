@@ -9,6 +9,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -18,7 +19,7 @@ type upstreamCall struct {
 	s      *session
 	method string // tools/call, or another
 	tool   string // of a tools/call, as its upstream names it
-	params []byte
+	params *revision.Params
 	callClass
 
 	number   call.Number  // in the record; zero: it is not recorded

@@ -54,9 +54,9 @@ type identity struct {
 }
 
 func (x *request) identity(arguments []byte) identity {
-	target := jsonrpc.Get(x.msg.Params, "name")
+	target := x.params.Get("name")
 	if target == nil {
-		target = jsonrpc.Get(x.msg.Params, "uri")
+		target = x.params.Get("uri")
 	}
 	same := identity{method: x.msg.Method, target: string(target)}
 	if arguments != nil {
@@ -175,7 +175,7 @@ func (w *work) returnLocked(x *request) {
 	x.s.requests.bind(x, w.began.lease)
 	x.work, w.request = w, x
 	close(w.back)
-	replies := jsonrpc.Get(x.msg.Params, "inputResponses")
+	replies := x.params.Get("inputResponses")
 	for key, q := range w.open {
 		if result := jsonrpc.Get(replies, key); result != nil {
 			q.reply <- reply{result: bytes.Clone(result)}

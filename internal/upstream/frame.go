@@ -25,7 +25,12 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 		hop.Version = version
 		change.Hop = &hop
 	}
-	params := revision.Translate(req.Params, change)
+	index := req.Index
+	if index == nil {
+		own := revision.NewParams(req.Params)
+		index = &own
+	}
+	params := index.Translate(change)
 	if c.http && revision.Stateless(version) {
 		out.header = headers(c.in.offered.latest.Load(), version, req.Method, params)
 	}

@@ -11,7 +11,8 @@ import (
 // Request is one request of a client on its way to a server.
 type Request struct {
 	Method string
-	Params []byte               // as the client wrote them
+	Params []byte               // as the client wrote them; not needed beside Index
+	Index  *revision.Params     // of the params, where they have been read already; nil: they have not
 	Target []byte               // raw JSON; replaces the member that names the target; nil leaves it
 	Hop    revision.Hop         // what the client says of itself, for a stateless server
 	Token  bool                 // progress is wanted
