@@ -103,7 +103,7 @@ func TestIndexAllocates(t *testing.T) {
 }
 
 func FuzzIndex(f *testing.F) {
-	for _, seed := range []string{`{"name":"a","n\u0061me":1}`, ` {"k":1,"\u212A":2} `, `[{"a":1}]`, `{"a":{"b":"}"},"":null}`} {
+	for _, seed := range []string{`{"name":"a","n\u0061me":1}`, ` {"k":1,"\u212A":2} `, `[{"a":1}]`, `{"a":{"b":"}"},"":null}`, `{"a":{"b":1,"b":2}}`, `{"stra\u00dfe":1,"STRASSE":2}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, obj []byte) {

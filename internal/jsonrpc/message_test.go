@@ -6,211 +6,132 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"mcpschedd/internal/jsonrpc"
 )
 
-// parts is a Message as text; "-" stands for nil, so that it differs from empty.
-type parts struct {
-	ID, Method, Params, Result, Error string
-	Kind                              string
+// envelopes are messages and such as are none.
+var envelopes = []struct {
+	name string
+	raw  string
+	code int    // of the error; 0: there is none
+	id   string // "-" for nil
+	kind string // of a message that is one
+}{
+	{"request", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`, 0, "1", "request"},
+	{"white space", "\t{ \"jsonrpc\" : \"2.0\" ,\r\n \"id\" : \"x\" , \"method\" : \"ping\" , \"params\" : { } } ", 0, `"x"`, "request"},
+	{"notification with null params", `{"jsonrpc":"2.0","method":"notifications/initialized","params":null}`, 0, "-", "notification"},
+	{"result first, id last, as the TypeScript SDK writes it", `{"result":{"a":[1,{"id":5}]},"jsonrpc":"2.0","id":-1.5e3}`, 0, "-1.5e3", "response"},
+	{"null result", `{"jsonrpc":"2.0","id":1,"result":null}`, 0, "1", "response"},
+	{"error", `{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"no"}}`, 0, "0", "response"},
+	{"error with null id", `{"jsonrpc":"2.0","id":null,"error":{}}`, 0, "null", "response"},
+	{"error with null id behind it", `{"jsonrpc":"2.0","error":{},"id":null}`, 0, "null", "response"},
+	{"error without id", `{"jsonrpc":"2.0","error":{}}`, 0, "-", "response"},
+	{"escaped keys, version and method", `{"\u006asonrpc":"2\u002e0","\u0069\u0064":1,"m\u0065thod":"tools\/call"}`, 0, "1", "request"},
+	{"unknown method", `{"jsonrpc":"2.0","id":1,"method":"x/\ud83d\ude00\n"}`, 0, "1", "request"},
+	{"other members, even repeated and called alike", `{"jsonrpc":"2.0","ID":3,"x":1,"x":2,"":0,"id ":4,"id":"","method":"ping"}`, 0, `""`, "request"},
+	{"params of a response", `{"jsonrpc":"2.0","id":1,"result":1,"params":[1]}`, 0, "1", "response"},
+	{"long id", `{"jsonrpc":"2.0","id":123456789012345678901234567890,"result":1}`, 0, "123456789012345678901234567890", "response"},
+
+	{"depth 10000", deep(10000), 0, "1", "response"},
+	{"depth 10001", deep(10001), -32700, "1", ""},
+	{"bad UTF-8 in the id", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32700, "-", ""},
+	{"bad UTF-8 before the id", "{\"jsonrpc\":\"2.0\",\"method\":\"\xc3\",\"id\":1}", -32700, "1", ""},
+	{"empty", ``, -32700, "-", ""},
+	{"white space only", "  ", -32700, "-", ""},
+	{"rubbish", `hello`, -32700, "-", ""},
+	{"byte order mark", "\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, -32700, "-", ""},
+	{"cut", `{"jsonrpc":"2.0","id":1,"method":"pi`, -32700, "1", ""},
+	{"cut inside the id", `{"jsonrpc":"2.0","id":12`, -32700, "-", ""},
+	{"cut behind the id", `{"jsonrpc":"2.0","id":"12" `, -32700, "-", ""},
+	{"rubbish behind", `{"jsonrpc":"2.0","id":1,"method":"ping"} x`, -32700, "1", ""},
+	{"two messages", `{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, -32700, "1", ""},
+	{"comma before the end", `{"jsonrpc":"2.0","id":1,"method":"ping",}`, -32700, "1", ""},
+	{"comma at the beginning", `{,"id":1}`, -32700, "-", ""},
+	{"no colon", `{"id" 1}`, -32700, "-", ""},
+	{"key without quotes", `{id:1}`, -32700, "-", ""},
+	{"wrong end", `{"id":1]`, -32700, "-", ""},
+	{"id twice, then broken", `{"id":1,"id":2,"x"}`, -32700, "-", ""},
+	{"null id, then broken", `{"id":null,"error":{},"x"}`, -32700, "-", ""},
+	{"array", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600, "-", ""},
+	{"array of depth 10000", strings.Repeat("[", 10000) + strings.Repeat("]", 10000), -32600, "-", ""},
+	{"scalar", `17`, -32600, "-", ""},
+	{"broken array", `[1,]`, -32700, "-", ""},
+	{"empty object", ` { } `, -32600, "-", ""},
+	{"no version", `{"id":1,"method":"ping"}`, -32600, "1", ""},
+	{"version 1.0", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, -32600, "1", ""},
+	{"version 2.0 as a number", `{"jsonrpc":2.0,"id":1,"method":"ping"}`, -32600, "1", ""},
+	{"null id of a request", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600, "-", ""},
+	{"null id of a result", `{"jsonrpc":"2.0","id":null,"result":1}`, -32600, "-", ""},
+	{"object id", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600, "-", ""},
+	{"array id", `{"jsonrpc":"2.0","id":[1],"result":1}`, -32600, "-", ""},
+	{"boolean id", `{"jsonrpc":"2.0","id":true,"error":{}}`, -32600, "-", ""},
+	{"method no string", `{"jsonrpc":"2.0","id":1,"method":5}`, -32600, "1", ""},
+	{"method null", `{"jsonrpc":"2.0","id":1,"method":null}`, -32600, "1", ""},
+	{"method empty", `{"jsonrpc":"2.0","id":1,"method":""}`, -32600, "1", ""},
+	{"method with result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":1}`, -32600, "1", ""},
+	{"method with error", `{"jsonrpc":"2.0","id":1,"method":"ping","error":{}}`, -32600, "1", ""},
+	{"method with null result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":null}`, -32600, "1", ""},
+	{"array params", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, -32602, "1", ""},
+	{"scalar params", `{"jsonrpc":"2.0","method":"ping","params":"x","id":1}`, -32602, "1", ""},
+	{"array params of a notification", `{"jsonrpc":"2.0","method":"ping","params":[]}`, -32602, "-", ""},
+	{"array params and no version", `{"id":1,"method":"ping","params":[]}`, -32600, "1", ""},
+	{"result and error", `{"jsonrpc":"2.0","id":1,"result":1,"error":{}}`, -32600, "1", ""},
+	{"neither result nor error", `{"jsonrpc":"2.0","id":1}`, -32600, "1", ""},
+	{"result without id", `{"jsonrpc":"2.0","result":1}`, -32600, "-", ""},
+	{"error no object", `{"jsonrpc":"2.0","id":1,"error":"x"}`, -32600, "1", ""},
+	{"error null", `{"jsonrpc":"2.0","id":1,"error":null}`, -32600, "1", ""},
+	{"jsonrpc twice", `{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}`, -32600, "1", ""},
+	{"id twice", `{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}`, -32600, "-", ""},
+	{"id twice, once null", `{"jsonrpc":"2.0","id":null,"id":1,"error":{}}`, -32600, "-", ""},
+	{"id three times", `{"jsonrpc":"2.0","id":1,"id":2,"id":3,"method":"ping"}`, -32600, "-", ""},
+	{"id twice, once escaped", `{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`, -32600, "-", ""},
+	{"method twice", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, -32600, "1", ""},
+	{"params twice", `{"jsonrpc":"2.0","id":1,"method":"ping","params":null,"params":{}}`, -32600, "1", ""},
+	{"result twice", `{"jsonrpc":"2.0","id":1,"result":1,"result":1}`, -32600, "1", ""},
+	{"error twice", `{"jsonrpc":"2.0","id":1,"error":{},"error":{}}`, -32600, "1", ""},
 }
 
-func partsOf(m *jsonrpc.Message) parts {
-	text := func(b []byte) string {
-		if b == nil {
-			return "-"
-		}
-		return string(b)
-	}
-	var kind strings.Builder
-	for name, is := range map[string]bool{
-		"request": m.IsRequest(), "notification": m.IsNotification(), "response": m.IsResponse(),
-	} {
-		if is {
-			kind.WriteString(name)
-		}
-	}
-	return parts{text(m.ID), m.Method, text(m.Params), text(m.Result), text(m.Error), kind.String()}
+func deep(n int) string {
+	return `{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`
 }
 
 func TestParse(t *testing.T) {
-	tests := []struct {
-		name string
-		raw  string
-		want parts
-	}{
-		{
-			"request",
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
-			parts{"1", "tools/call", `{"name":"a"}`, "-", "-", "request"},
-		},
-		{
-			"white space",
-			"\t{ \"jsonrpc\" : \"2.0\" ,\r\n \"id\" : \"x\" , \"method\" : \"ping\" , \"params\" : { } } ",
-			parts{`"x"`, "ping", "{ }", "-", "-", "request"},
-		},
-		{
-			"notification with null params",
-			`{"jsonrpc":"2.0","method":"notifications/initialized","params":null}`,
-			parts{"-", "notifications/initialized", "-", "-", "-", "notification"},
-		},
-		{
-			"result first, id last, as the TypeScript SDK writes it",
-			`{"result":{"a":[1,{"id":5}]},"jsonrpc":"2.0","id":-1.5e3}`,
-			parts{"-1.5e3", "", "-", `{"a":[1,{"id":5}]}`, "-", "response"},
-		},
-		{
-			"null result",
-			`{"jsonrpc":"2.0","id":1,"result":null}`,
-			parts{"1", "", "-", "null", "-", "response"},
-		},
-		{
-			"error",
-			`{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"no"}}`,
-			parts{"0", "", "-", "-", `{"code":-32601,"message":"no"}`, "response"},
-		},
-		{
-			"error with null id",
-			`{"jsonrpc":"2.0","id":null,"error":{}}`,
-			parts{"null", "", "-", "-", "{}", "response"},
-		},
-		{
-			"error with null id behind it",
-			`{"jsonrpc":"2.0","error":{},"id":null}`,
-			parts{"null", "", "-", "-", "{}", "response"},
-		},
-		{
-			"error without id",
-			`{"jsonrpc":"2.0","error":{}}`,
-			parts{"-", "", "-", "-", "{}", "response"},
-		},
-		{
-			"escaped keys, version and method",
-			`{"\u006asonrpc":"2\u002e0","\u0069\u0064":1,"m\u0065thod":"tools\/call"}`,
-			parts{"1", "tools/call", "-", "-", "-", "request"},
-		},
-		{
-			"unknown method",
-			`{"jsonrpc":"2.0","id":1,"method":"x/\ud83d\ude00\n"}`,
-			parts{"1", "x/\U0001f600\n", "-", "-", "-", "request"},
-		},
-		{
-			"other members, even repeated and called alike",
-			`{"jsonrpc":"2.0","ID":3,"x":1,"x":2,"":0,"id ":4,"id":"","method":"ping"}`,
-			parts{`""`, "ping", "-", "-", "-", "request"},
-		},
-		{
-			"params of a response",
-			`{"jsonrpc":"2.0","id":1,"result":1,"params":[1]}`,
-			parts{"1", "", "-", "1", "-", "response"},
-		},
-		{
-			"long id",
-			`{"jsonrpc":"2.0","id":123456789012345678901234567890,"result":1}`,
-			parts{"123456789012345678901234567890", "", "-", "1", "-", "response"},
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			m, err := jsonrpc.Parse([]byte(test.raw))
-			if err != nil {
-				t.Fatalf("got error %v", err)
-			}
-			if diff := cmp.Diff(test.want, partsOf(&m)); diff != "" {
-				t.Errorf("members (-want +got):\n%s", diff)
-			}
-			if string(m.Raw) != test.raw {
-				t.Errorf("got raw %q, want %q", m.Raw, test.raw)
-			}
-		})
-	}
-}
-
-func TestParseErrors(t *testing.T) {
-	deep := func(n int) string {
-		return `{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`
-	}
-	tests := []struct {
-		name string
-		raw  string
-		code int
-		id   string // "-" for nil
-	}{
-		{"depth 10000", deep(10000), 0, "1"},
-		{"depth 10001", deep(10001), -32700, "1"},
-
-		{"empty", ``, -32700, "-"},
-		{"white space only", "  ", -32700, "-"},
-		{"rubbish", `hello`, -32700, "-"},
-		{"byte order mark", "\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, -32700, "-"},
-		{"cut", `{"jsonrpc":"2.0","id":1,"method":"pi`, -32700, "1"},
-		{"cut inside the id", `{"jsonrpc":"2.0","id":12`, -32700, "-"},
-		{"cut behind the id", `{"jsonrpc":"2.0","id":"12" `, -32700, "-"},
-		{"rubbish behind", `{"jsonrpc":"2.0","id":1,"method":"ping"} x`, -32700, "1"},
-		{"two messages", `{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, -32700, "1"},
-		{"comma before the end", `{"jsonrpc":"2.0","id":1,"method":"ping",}`, -32700, "1"},
-		{"comma at the beginning", `{,"id":1}`, -32700, "-"},
-		{"no colon", `{"id" 1}`, -32700, "-"},
-		{"key without quotes", `{id:1}`, -32700, "-"},
-		{"wrong end", `{"id":1]`, -32700, "-"},
-		{"id twice, then broken", `{"id":1,"id":2,"x"}`, -32700, "-"},
-		{"null id, then broken", `{"id":null,"error":{},"x"}`, -32700, "-"},
-
-		{"array", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600, "-"},
-		{"array of depth 10000", strings.Repeat("[", 10000) + strings.Repeat("]", 10000), -32600, "-"},
-		{"scalar", `17`, -32600, "-"},
-		{"broken array", `[1,]`, -32700, "-"},
-		{"empty object", ` { } `, -32600, "-"},
-		{"no version", `{"id":1,"method":"ping"}`, -32600, "1"},
-		{"version 1.0", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, -32600, "1"},
-		{"version 2.0 as a number", `{"jsonrpc":2.0,"id":1,"method":"ping"}`, -32600, "1"},
-		{"null id of a request", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600, "-"},
-		{"null id of a result", `{"jsonrpc":"2.0","id":null,"result":1}`, -32600, "-"},
-		{"object id", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600, "-"},
-		{"array id", `{"jsonrpc":"2.0","id":[1],"result":1}`, -32600, "-"},
-		{"boolean id", `{"jsonrpc":"2.0","id":true,"error":{}}`, -32600, "-"},
-		{"method no string", `{"jsonrpc":"2.0","id":1,"method":5}`, -32600, "1"},
-		{"method null", `{"jsonrpc":"2.0","id":1,"method":null}`, -32600, "1"},
-		{"method empty", `{"jsonrpc":"2.0","id":1,"method":""}`, -32600, "1"},
-		{"method with result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":1}`, -32600, "1"},
-		{"method with error", `{"jsonrpc":"2.0","id":1,"method":"ping","error":{}}`, -32600, "1"},
-		{"method with null result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":null}`, -32600, "1"},
-		{"array params", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, -32602, "1"},
-		{"scalar params", `{"jsonrpc":"2.0","method":"ping","params":"x","id":1}`, -32602, "1"},
-		{"array params of a notification", `{"jsonrpc":"2.0","method":"ping","params":[]}`, -32602, "-"},
-		{"array params and no version", `{"id":1,"method":"ping","params":[]}`, -32600, "1"},
-		{"result and error", `{"jsonrpc":"2.0","id":1,"result":1,"error":{}}`, -32600, "1"},
-		{"neither result nor error", `{"jsonrpc":"2.0","id":1}`, -32600, "1"},
-		{"result without id", `{"jsonrpc":"2.0","result":1}`, -32600, "-"},
-		{"error no object", `{"jsonrpc":"2.0","id":1,"error":"x"}`, -32600, "1"},
-		{"error null", `{"jsonrpc":"2.0","id":1,"error":null}`, -32600, "1"},
-		{"jsonrpc twice", `{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}`, -32600, "1"},
-		{"id twice", `{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}`, -32600, "-"},
-		{"id twice, once null", `{"jsonrpc":"2.0","id":null,"id":1,"error":{}}`, -32600, "-"},
-		{"id three times", `{"jsonrpc":"2.0","id":1,"id":2,"id":3,"method":"ping"}`, -32600, "-"},
-		{"id twice, once escaped", `{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`, -32600, "-"},
-		{"method twice", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, -32600, "1"},
-		{"params twice", `{"jsonrpc":"2.0","id":1,"method":"ping","params":null,"params":{}}`, -32600, "1"},
-		{"result twice", `{"jsonrpc":"2.0","id":1,"result":1,"result":1}`, -32600, "1"},
-		{"error twice", `{"jsonrpc":"2.0","id":1,"error":{},"error":{}}`, -32600, "1"},
-	}
-	for _, test := range tests {
+	for _, test := range envelopes {
 		t.Run(test.name, func(t *testing.T) {
 			m, err := jsonrpc.Parse([]byte(test.raw))
 			code := 0
 			if err != nil {
 				code = err.(*jsonrpc.Error).Code
 			}
-			if code != test.code {
-				t.Errorf("got %v, want code %d", err, test.code)
+			if code != test.code || string(m.Raw) != test.raw {
+				t.Errorf("got %v of %q, want code %d", err, m.Raw, test.code)
 			}
-			if id := partsOf(&m).ID; id != test.id {
+			id := string(m.ID)
+			if m.ID == nil {
+				id = "-"
+			}
+			if id != test.id {
 				t.Errorf("got id %s, want %s", id, test.id)
+			}
+			if kind := kindOf(&m); err == nil && kind != test.kind {
+				t.Errorf("got a %s, want a %s", kind, test.kind)
 			}
 		})
 	}
+}
+
+// kindOf names all kinds of message that m is taken for.
+func kindOf(m *jsonrpc.Message) (kind string) {
+	if m.IsRequest() {
+		kind += "request"
+	}
+	if m.IsNotification() {
+		kind += "notification"
+	}
+	if m.IsResponse() {
+		kind += "response"
+	}
+	return kind
 }
 
 // A member of a message must not be a way to write into the next.
@@ -270,14 +191,8 @@ func TestAllocations(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"b":[1.5e-7,null,true]}}}`,
-		`{"result":{"content":[{"type":"text","text":"\u00e9\ud83d\ude00é世\\\""}]},"jsonrpc":"2.0","id":"x"}`,
-		`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m"}}`,
-		`{"\u0069d":1,"id":2,"":"\/","id\u0000":3, "k" : -0.0E+1 }`,
-		`{"a":"0123456789abcdef` + "\x80" + `"}`, `[1]`, "{\"a\":\"\x1f\"}", `{"a":01}`, ` {} `,
-	} {
-		f.Add([]byte(seed))
+	for _, test := range envelopes {
+		f.Add([]byte(test.raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := jsonrpc.Parse(raw)
@@ -297,7 +212,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if err != nil {
-			return // TestParseErrors has the rules
+			return // TestParse has the rules
 		}
 		var method string
 		if want["method"] != nil {
@@ -320,14 +235,8 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("got %s %q, want %q", name, pair[0], pair[1])
 			}
 		}
-		kinds := 0
-		for _, is := range []bool{m.IsRequest(), m.IsNotification(), m.IsResponse()} {
-			if is {
-				kinds++
-			}
-		}
-		if kinds != 1 {
-			t.Errorf("got %d kinds, want one", kinds)
+		if kind := kindOf(&m); kind != "request" && kind != "notification" && kind != "response" {
+			t.Errorf("got a %q, want one kind", kind)
 		}
 	})
 }

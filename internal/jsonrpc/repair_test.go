@@ -3,35 +3,21 @@ package jsonrpc_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-func TestRepair(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                                 "",
-		`{"text":"Grüße ✓ 日本 🙂"}`:          "",
-		"\ufffd":                           "",
-		"caf\xe9":                          "caf\ufffd",
-		"\xff\xfe\"":                       "\ufffd\ufffd\"",
-		"cut \xf0\x9f\x99":                 "cut \ufffd",
-		"cut \xf0\x9f\x99\"":               "cut \ufffd\"",
-		"overlong \xc0\xaf":                "overlong \ufffd\ufffd",
-		"surrogate \xed\xa0\x80":           "surrogate \ufffd\ufffd\ufffd",
-		"beyond Unicode \xf4\x90\x80\x80.": "beyond Unicode \ufffd\ufffd\ufffd\ufffd.",
-		"\x80 alone, \xe2\x82 cut":         "\ufffd alone, \ufffd cut",
-	} {
-		if got := jsonrpc.Repair([]byte(in)); string(got) != want || (got == nil) != utf8.ValidString(in) {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-	}
-}
-
 // What is repaired is what the WHATWG decoder makes of it, and the same JSON.
 func FuzzRepair(f *testing.F) {
-	for _, seed := range []string{"caf\xe9", "\xf0\x9f\x99\"\xff", `{"a":"` + "\xed\xa0\x80" + `","b":[1,"` + "\xc3" + `"]}`, "[\"\xe2\x28\xa1\\u0041\"]", "\xf4\x90\x80\x80", "\xc2"} {
+	for _, seed := range []string{"caf\xe9", "\xf0\x9f\x99\"\xff", `{"a":"` + "\xed\xa0\x80" + `","b":[1,"` + "\xc3" + `"]}`, "[\"\xe2\x28\xa1\\u0041\"]", "\xf4\x90\x80\x80", "\xc2",
+		"", `{"text":"Grüße ✓ 日本 🙂"}`, "\ufffd", "caf\xe9", "\xff\xfe\"", "cut \xf0\x9f\x99", "cut \xf0\x9f\x99\"", "overlong \xc0\xaf", "surrogate \xed\xa0\x80", "beyond Unicode \xf4\x90\x80\x80.", "\x80 alone, \xe2\x82 cut",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -102,4 +88,87 @@ func whatwg(b []byte) (out []byte) {
 		out = append(out, replacement...)
 	}
 	return out
+}
+
+func TestSalvageID(t *testing.T) {
+	tests := []struct{ name, head, want string }{
+		{"empty", ``, ""},
+		{"rubbish", `DEBUG: "id":1,`, ""},
+		{"array", `[{"id":1}]`, ""},
+		{"whole", `{"jsonrpc":"2.0","id":1,"result":{}}`, "1"},
+		{"cut behind", `{"jsonrpc":"2.0","id":"a\"é","result":{"content":[{"type":"te`, `"a\"é"`},
+		{"cut before", `{"jsonrpc":"2.0","result":{"content":[{"id":5},`, ""},
+		{"cut within", `{"jsonrpc":"2.0","id":12`, ""},
+		{"nested only", `{"result":{"id":5,"x":[{"id":6}]},"jsonrpc":"2.0"}`, ""},
+		{"wrong UTF-8 in a nested text", "{\"result\":{\"id\":5,\"text\":\"caf\xe9\"},\"id\":1}", "1"},
+		{"raw tab and line end in a text", "{\"result\":{\"text\":\"a\tb\r\n\x00\"},\"id\":-1}", "-1"},
+		{"bad escapes in a text", `{"result":{"path":"C:\dir\u12\"\\"},"id":1}`, "1"},
+		{"bad escape in a key", `{"a\q":1,"id":1}`, "1"},
+		{"broken id", "{\"id\":\"\xff\",\"result\":{}}", ""},
+		{"quote in a text", `{"result":{"text":"he said "id":5,"},"id":1}`, ""},
+		{"missing comma", `{"a":1 "id":1}`, ""},
+		{"not closed", `{"result":{"a":[1,2},"id":1}`, ""},
+		{"broken behind", `{"id":1,"result":{"a":[1,2}}`, "1"},
+		{"twice", `{"id":1,"id":2,"result":{"a`, ""},
+		{"null", `{"id":null,"error":{},"a`, ""},
+		{"object", `{"id":{},"error":{},"a`, ""},
+		{"backslash at the end", `{"id":1,"a":"\`, "1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := jsonrpc.SalvageID([]byte(test.head))
+			if string(got) != test.want || (got == nil) != (test.want == "") {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A message that is cut anywhere yields its own id or none.
+func FuzzSalvageID(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":123,"result":{"id":5,"text":"\"id\":7,é"}}`), 10)
+	f.Add([]byte(`{"result":{"id":5,"text":"\"id\":7,é"},"jsonrpc":"2.0","id":"x"}`), 60)
+	f.Fuzz(func(t *testing.T, raw []byte, cut int) {
+		m, err := jsonrpc.Parse(raw)
+		cut = max(0, min(cut, len(raw)))
+		got := jsonrpc.SalvageID(raw[:cut])
+		if err == nil && got != nil && !bytes.Equal(got, m.ID) {
+			t.Fatalf("%q: got %s, want %s", raw[:cut], got, m.ID)
+		}
+		if whole := jsonrpc.SalvageID(raw); err == nil && string(m.ID) != "null" &&
+			!strings.Contains(string(raw), `\`) && !bytes.Equal(whole, m.ID) {
+			t.Fatalf("%q: got %s, want %s", raw, whole, m.ID)
+		}
+	})
+}
+
+// The TypeScript SDK writes the id behind the result.
+func TestLineTooLongID(t *testing.T) {
+	pad := strings.Repeat("x", 20_000)
+	for _, c := range []struct{ name, line, want string }{
+		{"first", `{"jsonrpc":"2.0","id":7,"result":{"text":"` + pad + `"}}`, "7"},
+		{"last", `{"result":{"text":"` + pad + `"},"jsonrpc":"2.0","id":7}`, "7"},
+		{"last, text and spaces", `{"result":{"text":"` + pad + `"},"jsonrpc":"2.0", "id" : "a b" } `, `"a b"`},
+		{"of a nested object", `{"result":{"text":"` + pad + `","id":7}}`, ""},
+		{"inside a text", `{"result":{"text":"` + pad + `,\"id\":7}"}}`, ""},
+		{"null", `{"result":{"text":"` + pad + `"},"id":null}`, ""},
+		{"no object", pad, ""},
+	} {
+		for _, max := range []int{100, 10_000} {
+			t.Run(fmt.Sprintf("%s/%d", c.name, max), func(t *testing.T) {
+				r := jsonrpc.NewReader(iotest.OneByteReader(strings.NewReader(c.line+"\nnext\n")), max)
+				_, err := r.Next()
+				long, ok := errors.AsType[*jsonrpc.LineTooLong](err)
+				if !ok {
+					t.Fatalf("got %v, want a *LineTooLong", err)
+				}
+				if got := string(long.ID()); got != c.want {
+					t.Errorf("got id %s, want %s", got, c.want)
+				}
+				if line, err := r.Next(); string(line) != "next" || err != nil {
+					t.Errorf("behind it: got %q, %v", line, err)
+				}
+			})
+		}
+	}
 }
