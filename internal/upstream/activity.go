@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Many messages of a server name no request: over stdio and HTTP+SSE none does but
-// progress, over streamable HTTP those do not that come on the stream of the
-// server's own. On a connection that serves several sessions such a message may be
-// about any request that its server could still be working on, and belongs to a
+// Most messages of a server do not name the request they belong to: over stdio and
+// HTTP+SSE only progress does, over streamable HTTP the messages on the server's own
+// stream do not. On a connection that serves several sessions such a message may be
+// about any request that the server could still be working on. It is given to a
 // session only if no other session has such a request.
 
 const (
@@ -20,9 +20,9 @@ const (
 	trailing = 2 * time.Second
 )
 
-// activity is what the leases of an instance have under way over one connection.
+// activity counts what the leases of an instance have under way over one connection.
 type activity struct {
-	settle func() time.Duration // for how long a server may go on with what was given up
+	window func() time.Duration // Upstream.writeSettle: how long a request given up counts
 
 	mu       sync.Mutex
 	accounts map[uint64]*account // Lease.number → what it has under way
@@ -32,7 +32,7 @@ type activity struct {
 type account struct {
 	open       int       // requests that have no answer yet
 	unfinished int       // requests given up, without answer so far, and tasks
-	until      time.Time // when those given up count no more
+	until      time.Time // when those given up stop counting
 	tail       time.Time // until then more may come about a request that was answered
 }
 
@@ -63,9 +63,9 @@ func (y *activity) accountLocked(l *Lease) *account {
 	return a
 }
 
-// begun counts a request of a lease, and returns where; nil if all messages are its
-// session's anyway.
-func (y *activity) begun(l *Lease) *account {
+// sending counts a request of a lease, and returns the account it is counted in. That
+// is nil if every message of the server is for the lease's session anyway.
+func (y *activity) sending(l *Lease) *account {
 	if l == nil || !l.mixed {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (y *activity) givenUp(a *account) {
 		a.open--
 		a.tail = time.Now().Add(trailing)
 		a.unfinished++
-		a.until = time.Now().Add(y.settle())
+		a.until = time.Now().Add(y.window())
 	}
 }
 
@@ -108,19 +108,19 @@ func (y *activity) late(a *account) {
 	}
 }
 
-// goesOn notes that the server goes on with something that no request of the lease
-// waits for.
+// goesOn counts something that the server goes on with after its answer.
 func (y *activity) goesOn(l *Lease) {
 	if l.mixed {
 		y.mu.Lock()
 		defer y.mu.Unlock()
 		a := y.accountLocked(l)
 		a.unfinished++
-		a.until = time.Now().Add(y.settle())
+		a.until = time.Now().Add(y.window())
 	}
 }
 
-// notified notes that a message of the lease went out to which there is no answer.
+// notified notes that the lease has sent a notification, about which the server may
+// say something.
 func (y *activity) notified(l *Lease) {
 	if l.mixed {
 		y.mu.Lock()
@@ -144,8 +144,8 @@ func (y *activity) ambiguous(l *Lease) bool {
 	return false
 }
 
-// attribute returns the one lease that a message can be for, nil if that cannot be
-// told. p is the request on whose stream it came; nil: none that has no answer.
+// attribute returns the only lease that a message can be for, nil if there are several.
+// p is the request on the stream of which it came; nil: none that is unanswered.
 func (in *instance) attribute(c *conn, p *pending) *Lease {
 	if p != nil && p.lease != nil {
 		if p.lease.listener.Pooled {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	garbageLogged = 5   // messages of one connection that are none and are logged as warnings; the rest would drown what matters
+	garbageLogged = 5   // of what is no message, so many of one connection are logged as warnings; the rest would drown what matters
 	garbageShown  = 200 // bytes of each in the log
 )
 
@@ -28,17 +28,17 @@ var (
 	ErrTimeout = errors.New("no answer within the timeout")
 )
 
-// conn is one live connection of an instance to its server. It says what each message
-// of the server is, and hands it to the request it answers, to the questions of the
-// server, or to the instance.
+// conn is one live connection of an instance to its server. Its message method sorts
+// what the server sends: an answer goes to its request, a question of the server to
+// questions, anything else to the instance.
 type conn struct {
 	in      *instance
 	link    link
 	http    bool                   // over HTTP: headers, and a stateless request is cancelled by dropping its stream
-	opened  chan struct{}          // closed once link is set: a server may speak first
+	opened  chan struct{}          // closed once link is set: a server may send before that
 	done    chan struct{}          // closed once the link has ended
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
-	garbled atomic.Int64           // messages that were none
+	garbled atomic.Int64           // lines or events that were no message
 
 	requests  requests
 	activity  activity
@@ -48,14 +48,14 @@ type conn struct {
 
 	mu   sync.Mutex
 	err  error          // why the link ended; set before done closes
-	work sync.WaitGroup // the connection's own goroutines, begun under mu
+	work sync.WaitGroup // the connection's own goroutines, started under mu
 }
 
 // newConn makes a connection; its link is started with sink() and given to open.
 func newConn(in *instance) *conn {
 	c := &conn{in: in, opened: make(chan struct{}), done: make(chan struct{})}
 	c.questions.c, c.questions.replies.c, c.listening.c = c, c, c
-	c.activity.settle = in.up.writeSettle
+	c.activity.window = in.up.writeSettle
 	return c
 }
 
@@ -147,8 +147,8 @@ func (c *conn) late(id int64) {
 	}
 }
 
-// notification passes on what the server says. p is the request on whose stream it
-// came, nil if there is none: what is about the server's lists is not for that.
+// notification passes on a notification. p is the request on the stream of which it
+// came, nil if there is none; what is about the server's lists is not for the request.
 func (c *conn) notification(m jsonrpc.Message, p *pending) {
 	cause := invalidates(m.Method)
 	if cause != "" {
@@ -253,7 +253,7 @@ func (c *conn) closed(err error) {
 	c.mu.Unlock()
 	waiting := c.requests.close()
 	c.questions.close()
-	close(c.done) // first: what stderr said last is asked for when a request fails
+	close(c.done) // first: a request that fails asks for the last lines on stderr
 	for _, p := range waiting {
 		// Not wrapped: what ended the connection may say "not run", and these
 		// may have been.

@@ -32,7 +32,7 @@ type event struct {
 type eventStream struct {
 	lines *bufio.Scanner
 	max   int  // bytes of data in one event
-	begun bool // the first line, which a byte order mark may precede, is past
+	begun bool // the first line, before which a byte order mark may stand, is past
 
 	// Of the line that the scanner looks for.
 	searched int    // bytes that hold no line end
@@ -186,7 +186,7 @@ func (s *eventStream) tooLong(data []byte) error {
 	return &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(data[:min(len(data), eventHead)])}
 }
 
-// reading is what takes what a stream brings.
+// reading is what to do with the parts of a stream.
 type reading struct {
 	message func(jsonrpc.Message)
 	broken  func(m jsonrpc.Message, data []byte, err error) // what was to be one: as far as it was read, and its beginning

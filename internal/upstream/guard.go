@@ -23,10 +23,10 @@ const (
 )
 
 // Guard ends the processes that the proxy started when it can no longer do so
-// itself, since it was killed. It is a child process, of package guard, that hears
-// of every process group over a pipe: where the pipe ends, the proxy has died. A
-// signal at the death of the parent, which Linux has, comes at the end of a
-// thread already and does not reach grandchildren.
+// itself, since it was killed. It is a child process, of package guard, that is told
+// of every process group over a pipe: when the pipe ends, the proxy has died. Linux can
+// send a signal at the death of the parent, but that comes when a thread of it ends, and
+// does not reach grandchildren.
 //
 // The guard process starts with the first process it is to guard, beside it. A
 // nil Guard guards nothing.
@@ -93,7 +93,7 @@ func (g *Guard) remove(pgid int) {
 }
 
 // startLocked tells a new guard process of all groups and has it started. What
-// the pipe holds by then is heard even if the proxy dies meanwhile.
+// the pipe holds by then reaches the guard even if the proxy dies meanwhile.
 func (g *Guard) startLocked() {
 	g.starts++
 	r, w, err := os.Pipe()

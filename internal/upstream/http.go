@@ -53,7 +53,7 @@ type httpLink struct {
 	opts    httpOptions
 	client  *http.Client
 	in      sink
-	done    chan struct{} // closed when everything has ended
+	done    chan struct{} // closed when all exchanges have ended
 	streams life          // of the server's own: nothing is lost when they are cut off
 	posts   life          // of messages with their answers
 
@@ -61,7 +61,7 @@ type httpLink struct {
 	err     error          // why the link ends; nil while it lives
 	version string         // MCP-Protocol-Version; "" before it was negotiated
 	session string         // Mcp-Session-Id; "" without a session
-	work    sync.WaitGroup // one for each exchange, begun under mu
+	work    sync.WaitGroup // one for each exchange, started under mu
 }
 
 // life is a context from which those of several exchanges come.
@@ -125,8 +125,8 @@ func (l *httpLink) start(of life, f func(context.Context, context.CancelCauseFun
 	return nil
 }
 
-// end lets nothing more begin, and ends the link once all has ended: streams at
-// once, messages after a grace period in which their answers may still come.
+// end accepts nothing more, and ends the link once all exchanges have ended: streams
+// at once, messages after a grace period in which their answers may still come.
 // last runs meanwhile.
 func (l *httpLink) end(err error, grace time.Duration, last func()) {
 	if errors.Is(err, errSessionLost) {
@@ -182,7 +182,7 @@ type post struct {
 	release  func() bool // ends the watch over the context that it was sent with
 	linger   *time.Timer // ends the exchange some time after the answer; nil before
 	answered bool
-	begun    atomic.Bool // some of it may have left for the server
+	left     atomic.Bool // some of it may have left for the server
 }
 
 // launch starts the exchange of one message and reports how it failed.
@@ -200,7 +200,7 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 		defer p.release()
 		if m.id != 0 {
 			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{
-				GotConn: func(httptrace.GotConnInfo) { p.begun.Store(true) },
+				GotConn: func(httptrace.GotConnInfo) { p.left.Store(true) },
 			})
 		}
 		if err := exchange(life, p); err != nil && !p.answered {
@@ -224,7 +224,7 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 		l.end(err, lateAnswers, nil) // which waits for this to return
 	}
 	switch {
-	case p.id != 0 && !p.begun.Load():
+	case p.id != 0 && !p.left.Load():
 		l.in.lost(p.id, &unsentError{err})
 	case p.id != 0:
 		l.in.lost(p.id, err)

@@ -61,8 +61,8 @@ func (l *Lease) Problem() error {
 // read, and must be handed to Start.
 func (l *Lease) Turn() Turn { return l.queue.take() }
 
-// Answer is what a server said to a request. Beside an error, only what it says
-// of the sending counts.
+// Answer is what a server answered to a request. Beside an error, only Sent, Requests,
+// Limited and RetryAfter count.
 type Answer struct {
 	Result     []byte // raw; nil if it answered with an error
 	Error      []byte // the raw error object
@@ -71,8 +71,8 @@ type Answer struct {
 	Requests   int    // how often it went out: again where it certainly had not been run; also beside an error
 	Limited    bool   // the server refused it by HTTP status, as one request too many; also beside an error
 	RetryAfter string // if Limited: the raw Retry-After header; "" without one
-	// Whole is the message that Result is part of, for who wants to send it on
-	// and give its Buffer back.
+	// Whole is the message that Result is part of. A caller that writes it on may
+	// give its Buffer back.
 	Whole jsonrpc.Message
 }
 
@@ -84,17 +84,16 @@ func (l *Lease) Notify(method string, params []byte) {
 	}
 }
 
-// TaskStarted notes that something the session asked for goes on after its answer,
-// as a task does: the server may speak about it when the session has ended, or
-// while another of the clients behind a pooled session makes a call.
+// TaskStarted notes that a task of the session goes on after the answer that started
+// it: the server may send messages about it when the session has ended, or while
+// another client of a pooled session makes a call.
 func (l *Lease) TaskStarted() {
 	if l.in.leases.taskStarted(l) || l.listener.Pooled {
 		l.goesOn()
 	}
 }
 
-// goesOn notes that the server goes on with something that no request of the
-// session waits for.
+// goesOn notes that the server goes on with a task of the session.
 func (l *Lease) goesOn() {
 	if c := l.in.live(); c != nil {
 		c.activity.goesOn(l)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// leases are those of an instance, with what each session has told the server once
-// and expects to hold, a restart of the server included: the log level, and the
+// leases holds the leases of an instance, and what each session wants of the server
+// for as long as it lasts, restarts of the server included: the log level, and the
 // resources it watches.
 type leases struct {
 	mu      sync.Mutex
@@ -34,8 +34,8 @@ func (s *leases) add(l *Lease) {
 	s.all = append(slices.Clone(s.all), l)
 }
 
-// remove takes out a lease, and says what goes on: how many others there are, and
-// whether its session has started a task.
+// remove takes out a lease, and returns how many others there are, and whether its
+// session has started a task.
 func (s *leases) remove(l *Lease) (others int, hasTasks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *leases) unwatch(l *Lease, uri string) (last bool) {
 	return true
 }
 
-// watchedBy returns what one session watches, or all together: nil.
+// watchedBy returns what one session watches; nil: what all of them do.
 func (s *leases) watchedBy(l *Lease) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *leases) watchedBy(l *Lease) []string {
 	return slices.Collect(maps.Keys(l.wishes.uris))
 }
 
-// watching returns the leases whose sessions watch a resource.
+// watching returns the leases of the sessions that watch a resource.
 func (s *leases) watching(uri string) (to []*Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

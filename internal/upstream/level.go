@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// defaultLevel is the log level of a session that named none on an instance whose level
-// another has changed: what the server's own was cannot be asked.
+// defaultLevel is the log level of a session that named none, once another session of
+// the instance has: the level that the server had before cannot be asked for.
 const defaultLevel = "info"
 
 // KnownLevel reports whether a log level is one of MCP's.

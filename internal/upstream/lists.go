@@ -21,11 +21,11 @@ const (
 	maxPages = 1000
 )
 
-// offered is what an instance offers, and what of it is to be read again.
+// offered is what the server of an instance offers, and which lists are to be read again.
 type offered struct {
 	latest atomic.Pointer[Offer]
 	wake   chan struct{} // capacity 1; a list went stale
-	tried  chan struct{} // closed once the offer is a last-known one, or every list has been tried
+	tried  chan struct{} // closed once the offer is a last-known one, or every list has been asked for
 
 	mu      sync.Mutex
 	stale   [Lists]bool // lists to be read again
@@ -51,7 +51,7 @@ func (o *offered) takeStale() (stale [Lists]bool) {
 	return stale
 }
 
-// noteTried notes that the sessions need not wait for more.
+// noteTried notes that sessions need not wait for the lists any more.
 func (o *offered) noteTried() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,8 +166,8 @@ func (in *instance) adopt(offer *Offer) {
 	}
 }
 
-// awaitOffer returns once the lists have been tried, or the server is known to be
-// away, or ctx has ended.
+// awaitOffer returns once there are lists to offer, last-known ones or those of the
+// server, or it is known to be away, or ctx has ended.
 func (in *instance) awaitOffer(ctx context.Context) {
 	for {
 		_, at, changed := in.status.now()

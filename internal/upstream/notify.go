@@ -8,27 +8,28 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Listener hears what a server sends beside answers. Its functions are called
-// from the connection's reader and must not block it. A nil function hears
-// nothing; a nil Ask refuses.
+// Listener gets what a server sends beside answers. Its functions are called
+// from the connection's reader and must not block it. Nil functions do nothing; a nil
+// Ask refuses.
 type Listener struct {
 	Notify func(method string, params []byte)
-	// Ask says on the reader which client is meant by a question that came just
-	// now; what it returns puts the question, runs on a goroutine of its own, and
-	// may wait.
+	// Ask finds out, on the reader, which client a question is for that has just
+	// come. The func that it returns asks that client; it is called on a goroutine of
+	// its own and may wait.
 	Ask func(method string) askFunc
-	// Changed says that a list of the offer is not what it was.
+	// Changed is called when a list of the offer has changed.
 	Changed func(l List)
-	// Pooled: the session's requests are of clients that know nothing of each
-	// other, so that what could be about a request given up is for none of them.
+	// Pooled says that the session's requests come from clients that know nothing of
+	// each other. While one of them has given up a request, a message that may be about
+	// it is given to none of them.
 	Pooled bool
 }
 
 // askFunc puts a question of a server to a client and waits for the answer.
 type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
 
-// notify passes on what the server says on no stream of a request that wants it: to
-// the sessions that it is for. p is the request on whose stream it came; nil: none.
+// notify passes on a notification that is not for one request, to the sessions that it
+// is for. p is the request on the stream of which it came; nil: none.
 func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 	if strings.HasSuffix(method, "/list_changed") {
 		for l := range Lists {
@@ -63,9 +64,9 @@ func (l *Lease) notify(method string, params []byte) {
 	l.listener.Notify(method, params)
 }
 
-// asker returns what passes a question of the server to the one session that can
-// be meant. That is found out on the reader: what comes after the question, such
-// as the answer to the request that it is about, must not change it.
+// asker returns the func that asks the only session that a question can be for. The
+// session is found on the reader, before a later message, such as the answer to the
+// request that the question is about, can change which one it is.
 func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	var ask askFunc
 	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil {

@@ -40,10 +40,10 @@ type answer struct {
 }
 
 // start sends a request of a lease, nil for the proxy's own, and does not wait for
-// its answer. sent is called when it has been handed to the link, then done, once,
-// with its outcome: an answer on the connection's reader, the end of ctx or of its
-// time on a goroutine of its own. An error says that it was not sent: neither is
-// called.
+// its answer. It calls sent when the link has taken the request. Then done is called
+// once with the outcome: an answer on the connection's reader, the end of ctx or of
+// the request's timeout on a goroutine of its own. If start returns an error, the
+// request was not sent, and done is not called.
 func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(), done func(answer)) error {
 	p := &pending{c: c, lease: lease, req: req, done: done}
 	p.sending.Lock()
@@ -54,7 +54,7 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 			ctx, p.drop = context.WithCancelCause(ctx)
 		}
 	}
-	p.account = c.activity.begun(lease)
+	p.account = c.activity.sending(lease)
 	err := errClosed
 	if c.requests.add(p) {
 		if err = context.Cause(ctx); err == nil { // else it has been given up already
@@ -124,14 +124,13 @@ func (p *pending) expired() {
 	}
 }
 
-// tellCancelled tells the server that the answer to a request is not waited for any
-// more.
+// tellCancelled tells the server that the answer is not wanted any more.
 func (p *pending) tellCancelled(why error) {
 	if p.req.Method == "initialize" || p.req.Method == "server/discover" {
 		return // the specification forbids it, and older servers choke on it
 	}
 	if p.c.http && p.c.stateless() {
-		return // its response stream is dropped, which says it
+		return // dropping its response stream cancels it
 	}
 	params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
 	if why != nil {
@@ -166,11 +165,11 @@ func (c *conn) ask(ctx context.Context, req *Request) ([]byte, error) {
 // process to end by itself.
 const endNoticed = 2*lateAnswers + 2*stopGrace
 
-// refused words why a link did not take a request: with the connection's end it may
-// be sent over the next one.
+// refused returns the error of a request that the link did not take: errClosed if the
+// connection ends, so that the request is sent over the next one.
 func (c *conn) refused(ctx context.Context, err error) error {
 	if errors.Is(err, errNotReading) {
-		return err // it lives, and will not end by that
+		return err // the connection stays
 	}
 	notice := time.NewTimer(endNoticed)
 	defer notice.Stop()
@@ -184,7 +183,7 @@ func (c *conn) refused(ctx context.Context, err error) error {
 	}
 }
 
-// notify sends a notification; a server that is gone does not hear it.
+// notify sends a notification, unless the server is gone.
 func (c *conn) notify(method string, params []byte) {
 	line := jsonrpc.AppendNotification(nil, method, params)
 	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {

@@ -25,11 +25,11 @@ type questions struct {
 
 type question struct {
 	cancel context.CancelFunc
-	after  int64 // the last request sent before it came: later ones have nothing to do with it
+	after  int64 // the id of our last request before it came: later ones have nothing to do with it
 }
 
-// take answers a request of the server on a goroutine of its own. p is the request
-// on whose stream it came, nil if there is none.
+// take answers a request of the server on a goroutine of its own. p is our request
+// on the stream of which it came, nil if there is none.
 func (q *questions) take(m jsonrpc.Message, p *pending) {
 	if m.Method == "ping" {
 		q.replies.send(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
@@ -118,8 +118,8 @@ func (q *questions) withdraw(id string) bool {
 	return ok
 }
 
-// mayConcern reports whether the server waits for a client that it may ask because
-// of a request.
+// mayConcern reports whether the server waits for the answer to a question that it
+// may have asked because of our request of that id.
 func (q *questions) mayConcern(request int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

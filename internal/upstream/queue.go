@@ -8,26 +8,26 @@ import (
 // queue keeps the requests of one session to one server in the order in which
 // they arrived, whatever each of them waits for before it can be sent. A request
 // is sent once all before it have been, with one exception: while a read waits
-// for its host's limit, reads for other hosts may go first. A write passes
+// for the limit of its host, reads for other hosts may go first. A write passes
 // nothing, and nothing passes a write.
 type queue struct {
 	mu     sync.Mutex
 	places []*place // of requests that have not been sent, in order of arrival
 }
 
-// Turn is one place in a queue. The zero Turn stands in none: nothing is ahead of
-// it, and nothing waits for it.
+// Turn is the place of one request in the queue of its session. The zero Turn is in
+// no queue: it waits for no request, and none waits for it.
 type Turn struct{ *place }
 
-// place is where a request stands. The mutex of the queue guards it.
+// place is an entry of a queue, the mutex of which guards it.
 type place struct {
 	queue  *queue
-	reads  bool          // the request is a read that asks for its turn; what is not known yet is not passed
-	host   string        // if it is: the host whose limit it goes by
-	yields bool          // if it is: it waits for that limit
-	turned chan struct{} // closed when its turn has come; nil: it does not wait for that
-	held   bool          // what is sent in it gives it up, and nothing else
-	left   bool          // it has been sent, or will not be
+	reads  bool          // the request is known to be a read; before it is known, nothing passes it
+	host   string        // of a read: the host it counts for
+	yields bool          // of a read: it waits for the limit of its host
+	turned chan struct{} // closed when its turn has come; nil: nothing waits for that
+	held   bool          // only the request that is sent in it gives it up
+	left   bool          // the request has been sent, or will not be
 }
 
 func (q *queue) take() Turn {
@@ -40,7 +40,7 @@ func (q *queue) take() Turn {
 
 // next yields the places whose turn has come, in order.
 func (q *queue) next(yield func(*place) bool) {
-	var limited []string // hosts for whose limits reads further ahead wait
+	var limited []string // hosts with a read further ahead that waits for their limit
 	for i, p := range q.places {
 		if i > 0 && !p.reads {
 			return
@@ -55,7 +55,7 @@ func (q *queue) next(yield func(*place) bool) {
 	}
 }
 
-// turnLocked tells the waiting requests whose turn has come.
+// turnLocked wakes the waiting requests that may be sent now.
 func (q *queue) turnLocked() {
 	for p := range q.next {
 		if p.turned != nil {
@@ -104,22 +104,22 @@ func (t Turn) waits(yields bool) {
 	t.update(func(p *place) { p.yields = yields && p.reads })
 }
 
-// Follow says that the request, a read, is to be answered by another that waits for
-// the limit of a host and stands in no queue: its place is kept until that has been
-// sent, and reads for other hosts are sent meanwhile.
+// Follow says that the request, a read, waits for the answer to another one, which is
+// in no queue and waits for the limit of a host. Its place is kept until that one has
+// been sent; reads for other hosts are sent meanwhile.
 func (t Turn) Follow(host string) {
 	t.update(func(p *place) { p.reads, p.host, p.yields = true, host, true })
 }
 
-// Hold keeps the place for a request that will be sent in it and may outlive its
-// caller: Leave does nothing any more.
+// Hold keeps the place for the request even if its caller gives up: Leave does nothing
+// any more.
 func (t Turn) Hold() {
 	t.update(func(p *place) { p.held = true })
 }
 
-// Again returns the turn of a request that another was to answer and that is sent
-// after all: its own if it has kept that, held, else the next. The zero Turn has no
-// other.
+// Again returns the turn in which a request is sent after all that was to be answered
+// by another one: its own, held, if it still has that, else a new one. For the zero
+// Turn it is the zero Turn.
 func (t Turn) Again() Turn {
 	left := false
 	t.update(func(p *place) { left, p.held = p.left, true })

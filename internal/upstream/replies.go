@@ -15,9 +15,9 @@ const (
 	replyTime      = 30 * time.Second // for one to be taken
 )
 
-// replies are what the proxy itself replies to a server: to pings, and refusals. They
-// are sent in order, a few at once, and dropped and counted where too many have not
-// been taken.
+// replies are the proxy's own replies to a server: to pings, and refusals of questions.
+// They are sent in order, a few at once. If the server has not taken too many of them,
+// further ones are dropped and counted.
 type replies struct {
 	c *conn
 

@@ -11,8 +11,9 @@ import (
 // given up; the oldest go first.
 const abandonedKept = 4096
 
-// requests are those of one connection that have no answer yet, and the last of those
-// that were given up, whose answer may still come. Each is taken out once.
+// requests holds the requests of one connection that have no answer yet, and the last
+// ones that were given up, because their answers may still come. A request is taken
+// out exactly once, and what takes it out tells its outcome.
 type requests struct {
 	last atomic.Int64 // the id of the last one
 

@@ -24,19 +24,19 @@ type outbound struct {
 	requests int // how often it went out
 }
 
-// Start sends a request in its turn, and waits for nothing. done hears the outcome,
-// once: on the connection's reader, which it must not hold up, if the request could
-// be sent at once and has been answered, else on a goroutine of its own; its caller
-// waits for that.
+// Start sends a request in its turn and returns without waiting for anything. done is
+// called once with the outcome: an answer on the connection's reader, which done must
+// not hold up, an error on a goroutine of its own. Start does not wait for done; a
+// caller that must not end before it does so itself.
 //
-// A server that is starting is waited for; one that is away is an *Unavailable at
-// once, as is one that ends before it has answered: the request is not repeated
-// then, for it may have been run. Where it certainly has not been, it is sent again,
-// or the answer says so beside the error. A request that is given up or times out
-// before it is sent never is.
+// The request waits for a server that is starting. If the server is away, or ends
+// before it has answered, the error is an *Unavailable; the request is not repeated
+// then, because it may have been run. If it certainly has not been run, it is sent
+// again, or the answer says so beside the error. A request that is given up or times
+// out before it is sent is never sent.
 //
-// That an answer is complete on the reader is for small calls, most of whose cost is
-// the change from the goroutine that reads to one that waits, once each way.
+// Calling done on the reader saves a small call most of its cost: the switches to a
+// goroutine that waits and back.
 func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) {
 	s := &outbound{lease: l, ctx: ctx, turn: turn, req: req, done: done}
 	if c := l.in.live(); c != nil && turn.ask(req) == nil && s.admittedNow() {
@@ -101,7 +101,7 @@ func (s *outbound) sent() {
 // failed ends a request that was not answered, or sends it again if the server has
 // certainly not run it.
 func (s *outbound) failed(c *conn, a answer) {
-	if !a.unsent || errors.Is(a.err, errSessionLost) { // which it has read and not run
+	if !a.unsent || errors.Is(a.err, errSessionLost) { // then it was read, though not run
 		s.requests++
 	}
 	if s.ctx.Err() != nil || errors.Is(a.err, ErrTimeout) {
@@ -123,17 +123,17 @@ func (s *outbound) finish(a Answer, err error) {
 	s.done(a, err)
 }
 
-// answered is what the caller learns of a request that went out so often.
+// answered returns what the caller is told of a request that was sent so often.
 func (c *conn) answered(a answer, requests int) Answer {
-	said := Answer{Sent: !a.unsent, Requests: requests, Limited: a.limited, RetryAfter: a.retryAfter}
+	out := Answer{Sent: !a.unsent, Requests: requests, Limited: a.limited, RetryAfter: a.retryAfter}
 	if a.err == nil {
-		said.Result, said.Error, said.Whole = a.msg.Result, a.msg.Error, a.msg
-		said.Stateless = c.stateless()
+		out.Result, out.Error, out.Whole = a.msg.Result, a.msg.Error, a.msg
+		out.Stateless = c.stateless()
 	}
-	return said
+	return out
 }
 
-// errStarting: a server does not get ready.
+// errStarting: the server did not get ready in time.
 var errStarting = errors.New("still starting")
 
 // deadline is until when a request may wait to be sent, zero: for ever, and how it fails
@@ -198,7 +198,7 @@ func (s *outbound) deadlineSince(then time.Time, c *conn, at state) deadline {
 	return deadline{}
 }
 
-// admittedNow reports whether the request may go at once.
+// admittedNow reports whether the request may be sent at once.
 func (s *outbound) admittedNow() bool {
 	if s.req.Admit != nil && !s.admitted {
 		ok, err := s.req.Admit(s.ctx, false)
@@ -207,8 +207,8 @@ func (s *outbound) admittedNow() bool {
 	return s.req.Admit == nil || s.admitted
 }
 
-// admit waits until the request may go. Nothing that is behind passes it any more when
-// it returns.
+// admit waits until the request may be sent. When it returns, no request passes this
+// one any more.
 func (s *outbound) admit() error {
 	if s.admittedNow() {
 		return nil
@@ -232,7 +232,7 @@ func (in *instance) over(ctx context.Context, c *conn) {
 	}
 }
 
-// broke words the end of a connection under a request.
+// broke returns the error of a request that failed with its connection.
 func (in *instance) broke(c *conn, err error) error {
 	var stderr []string
 	select {

@@ -40,16 +40,15 @@ type status struct {
 	changed chan struct{} // closed and replaced whenever live or state changes
 }
 
-// state is where an instance stands; what it says of being away counts while there
-// is no live connection.
+// state is where an instance stands; away counts while there is no live connection.
 type state struct {
 	away   error // why it cannot be asked; nil while starting
 	stderr []string
-	since  time.Time // when it came to stand so; zero: from the beginning
+	since  time.Time // when this state began; zero: with the instance
 }
 
-// now returns the live connection, nil if there is none, and how the instance
-// stands. changed is closed when either may be otherwise.
+// now returns the live connection, nil if there is none, and the state. changed is
+// closed when either has changed.
 func (s *status) now() (c *conn, at state, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

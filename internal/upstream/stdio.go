@@ -46,7 +46,7 @@ type Command struct {
 }
 
 // process is a link to a child process: a message is a line on its stdin or
-// stdout. run owns it.
+// stdout. Its run method waits for everything that it starts.
 type process struct {
 	family   *family
 	in       sink
@@ -143,7 +143,7 @@ func (p *process) run() {
 	select {
 	case <-p.family.exited:
 	case <-p.silent:
-	case <-p.out.Ended(): // it would never hear of another call
+	case <-p.out.Ended(): // no call would reach it any more
 		end = "closed its input"
 	case <-p.stopping:
 		err = errStopped

@@ -29,8 +29,8 @@ func (l *Lease) Unsubscribe(uri string) (last bool) {
 	return last
 }
 
-// Watch is Subscribe for a session that has no request of its own to make: the
-// server is asked as its revision has it.
+// Watch is Subscribe for a caller that does not send the server a request about it
+// itself: Watch does, if the server's revision has one.
 func (l *Lease) Watch(uri string) {
 	l.Subscribe(uri)
 	if c := l.in.live(); c != nil && !c.stateless() {
@@ -53,8 +53,8 @@ func uriParams(uri string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 }
 
-// restore tells a server that was started anew what the old one knew and it was
-// not told before, and returns the resources that it watches now.
+// restore tells a new connection's server the log level, and the resources to watch
+// beside those it was told before, and returns all of these.
 func (in *instance) restore(c *conn, told []string) (now []string) {
 	now = in.leases.watchedBy(nil)
 	in.tellLevel(c)
@@ -69,9 +69,9 @@ func (in *instance) restore(c *conn, told []string) (now []string) {
 	return now
 }
 
-// tell sends a request of a lease, nil for none, whose answer changes nothing here,
-// before it returns: what the session sends next must come after it. answered is
-// called when the answer has come or is waited for no longer.
+// tell sends a setting of a lease, nil for none, to the server. The request has been
+// sent when tell returns, so that what the session sends next comes after it. answered
+// is called when it has an answer or has failed.
 func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
 	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a answer) {
@@ -176,7 +176,7 @@ func (n *listening) open(params []byte) (stop context.CancelFunc) {
 }
 
 // listenRefusals is how often in a row a server may refuse the listen request
-// before it is left in peace.
+// before it is not made again.
 const listenRefusals = 5
 
 // keep makes the listen request again whenever it ends, after a growing wait, until

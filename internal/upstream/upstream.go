@@ -54,7 +54,7 @@ type Options struct {
 	// StopFast is closed when the ends of processes, under way or to come, must take no
 	// longer than it needs to ask each once.
 	StopFast <-chan struct{}
-	// Invalidated hears that what the server answers may have changed by something
+	// Invalidated is called when what the server answers may have changed by something
 	// else than a request sent through here: before anything that comes later on
 	// the same connection is acted on, and before a session can see it. The cause
 	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
@@ -62,10 +62,10 @@ type Options struct {
 	// must not block.
 	Invalidated func(cause string)
 	// WriteSettle is for how long after a request was given up, or its session has
-	// ended, the server may still speak about it; nil and 0: a minute.
+	// ended, the server may still send messages about it; nil and 0: a minute.
 	WriteSettle func() time.Duration
-	// Asked hears that an instance's server asks its client something, before it
-	// is done; for which call, the server does not say. As Invalidated.
+	// Asked is called when an instance's server asks its client something, before the
+	// client is asked; the server does not say for which call. As Invalidated.
 	Asked func(instance uint64, method string)
 }
 
