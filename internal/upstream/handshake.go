@@ -49,9 +49,9 @@ type greeting struct {
 }
 
 // agree agrees on a revision with the server and returns what it says of
-// itself, lists aside. A client of one era is matched with a server's same era
-// where it has both, so that nothing needs translating. legacy says that the
-// server is known to have no stateless revision, or to end when asked for it.
+// itself, lists aside. If the server has revisions of both eras, one of the client's
+// era is chosen, so that nothing needs translating. legacy says that the server is
+// known to have no stateless revision, or to end when asked for it.
 func (g greeting) agree(ctx context.Context, legacy bool) (*Offer, error) {
 	var probe error // why discover failed; nil if it was not tried
 	if revision.Stateless(g.client.Version) && !legacy {
@@ -77,16 +77,15 @@ func (g greeting) agree(ctx context.Context, legacy bool) (*Offer, error) {
 	return nil, errors.Join(err, probe)
 }
 
-// refused reports whether the server answered with an error, as against not at
-// all.
+// refused reports whether the server answered, with an error.
 func refused(err error) bool {
 	_, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok
 }
 
-// fatal reports whether an error of the probe ends the handshake: the
-// connection is gone, or wants what only a person can give, or the server is
-// stateless and speaks none of our revisions.
+// fatal reports whether an error of the probe ends the handshake: the connection has
+// ended, the server wants other credentials, or it is stateless and speaks none of our
+// revisions.
 func fatal(err error) bool {
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return revision.Modern(answer.Code)
@@ -122,8 +121,8 @@ func (g greeting) discover(ctx context.Context) (*Offer, error) {
 	})
 }
 
-// maxCapabilities (bytes) bounds what a server may say that it can do: it is
-// joined with the others', member by member.
+// maxCapabilities (bytes) bounds the capabilities of a server: they are joined with
+// those of the others, member by member.
 const maxCapabilities = 64 << 10
 
 func bounded(o *Offer) (*Offer, error) {
@@ -160,9 +159,9 @@ func (g greeting) initialize(ctx context.Context) (*Offer, error) {
 // initializedWait is how long the server may take over notifications/initialized.
 const initializedWait = 5 * time.Second
 
-// initialized says that the handshake is over. Over HTTP nothing must overtake that,
-// so it waits until it was taken, but not for ever: a server that holds its answer
-// back may yet answer other messages.
+// initialized tells the server that the handshake is over. Over HTTP nothing must
+// overtake that, so it waits until the server has taken it, but not for ever: a server
+// that holds the response back may still answer other messages.
 func (g greeting) initialized(ctx context.Context) {
 	taken := make(chan struct{})
 	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)

@@ -64,7 +64,7 @@ type httpLink struct {
 	work    sync.WaitGroup // one for each exchange, started under mu
 }
 
-// life is a context from which those of several exchanges come.
+// life is the context that several exchanges derive theirs from.
 type life struct {
 	context.Context
 	end context.CancelCauseFunc
@@ -156,8 +156,8 @@ func (l *httpLink) end(err error, grace time.Duration, last func()) {
 func (l *httpLink) cutOff() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// %v: what is true of the link need not be true of a request that was
-	// cut off with it. Above all, that one may have been run.
+	// %v: the link's error may say that a request was not run, but one that is cut off
+	// may have been.
 	l.posts.end(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
@@ -216,7 +216,7 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 func (l *httpLink) report(ctx context.Context, p *post, err error) {
 	_, denied := errors.AsType[*authRequired](err)
 	fatal := !p.alone && (denied || errors.Is(err, errSessionLost))
-	cut := ctx.Err() != nil && !fatal && context.Cause(ctx) != errSlowBody
+	cut := ctx.Err() != nil && !fatal
 	if cut {
 		err = context.Cause(ctx)
 	}
@@ -259,7 +259,7 @@ func (l *httpLink) do(ctx context.Context, method, address string, body []byte, 
 	return resp, nil
 }
 
-// bare takes the URL off an error of net/http: its query may hold a key.
+// bare removes the URL from an error of net/http: its query may hold a key.
 func bare(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

@@ -24,8 +24,6 @@ var (
 	errSessionLost = errors.New("session lost: the server no longer knows it")
 	// errLinkClosed: our own side ended the link.
 	errLinkClosed = errors.New("link closed")
-	// errSlowBody ends the reading of a body that is only to be shown.
-	errSlowBody = errors.New("body did not end in time")
 )
 
 // unsentError says that nothing of a message has left for the server.
@@ -33,8 +31,8 @@ type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
 
-// neverRun reports whether the error with which a request was lost says that the
-// server has certainly not run it.
+// neverRun reports whether a request that was lost with that error has certainly not
+// been run by the server.
 func neverRun(err error) bool {
 	_, unsent := errors.AsType[*unsentError](err)
 	return unsent || errors.Is(err, errSessionLost)
@@ -48,15 +46,15 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// notStreamable says that the endpoint does not speak streamable HTTP, or not
-// with the first message; the older HTTP+SSE transport is worth a try.
+// notStreamable says that the endpoint does not take a first message of streamable
+// HTTP; it may speak the older HTTP+SSE transport.
 type notStreamable struct{ statusError }
 
 // authRequired says that the server wants other credentials.
 type authRequired struct{ statusError }
 
-// useless describes an answer without what was wanted. Secrets of ours that the
-// server repeats in the body do not get into the error.
+// useless describes an answer that is not what was wanted. Our secrets are masked where
+// the server repeats them.
 func (l *httpLink) useless(resp *http.Response, why string, body []byte) *statusError {
 	text := fmt.Sprintf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
@@ -101,15 +99,15 @@ func (l *httpLink) shown(body []byte) string {
 }
 
 // head reads the beginning of a body that is not worth waiting for.
-func (p *post) head(resp *http.Response) []byte {
-	defer p.hurry().Stop()
+func head(resp *http.Response) []byte {
+	defer cutLate(resp.Body).Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // what came before an error is shown
 	return body
 }
 
-// hurry cuts a body off that does not end.
-func (p *post) hurry() *time.Timer {
-	return time.AfterFunc(headTimeout, func() { p.cancel(errSlowBody) })
+// cutLate closes a body that has not ended in time.
+func cutLate(body io.Closer) *time.Timer {
+	return time.AfterFunc(headTimeout, func() { body.Close() })
 }
 
 // readBody reads a body of up to max bytes.

@@ -120,14 +120,14 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	}
 }
 
-// once is one life of the connection: start, handshake, lists, end. lived is
-// how long it could be asked, 0 if never.
+// once connects, serves the connection until it ends, and returns why it ended. lived
+// is how long the server could be asked, 0 if never.
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
 	c := newConn(in)
 	if err := in.up.dial(c); err != nil {
 		return 0, nil, err
 	}
-	defer func() { stderr = c.stderr() }() // after close, so that its last words are in
+	defer func() { stderr = c.stderr() }() // after close, when all of it has been read
 	defer c.close()
 	select {
 	case <-in.leased:
@@ -164,7 +164,7 @@ func (in *instance) greet(ctx context.Context, c *conn) error {
 	offer, err := greeting{c, in.client}.agree(ctx, legacy)
 	if err != nil {
 		select {
-		case <-c.done: // the next one is greeted the older way
+		case <-c.done: // perhaps because of the stateless revision: the next one is greeted the older way
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
 		default:
 		}

@@ -13,13 +13,14 @@ import (
 // Store keeps what a server offered between runs. Nil functions keep nothing.
 type Store struct {
 	Load func() ([]byte, error)
-	// Save replaces what is kept by what next makes of it, nil where there is
-	// nothing: other processes may have added to it.
+	// Save replaces what is kept by what next makes of it, which may have changed since
+	// it was loaded, because other processes save too. next is given nil if there is
+	// nothing.
 	Save func(next func(old []byte) ([]byte, error)) error
 }
 
-// Known reads the offer that was kept last, to whatever client; the error wraps
-// fs.ErrNotExist if none is kept.
+// Known reads the offer that was kept last, whichever client it was made to; the
+// error wraps fs.ErrNotExist if none is kept.
 func (s Store) Known() (*Offer, error) {
 	copies, err := s.load()
 	if err != nil {
@@ -45,8 +46,8 @@ func (s Store) load() (copies, error) {
 }
 
 const (
-	// mostCopies is how many kinds of clients the offer of one server is kept for;
-	// the one that was kept first goes first.
+	// mostCopies is for how many kinds of clients the offer of one server is kept; the
+	// oldest copy is dropped first.
 	mostCopies = 8
 	// mostCapabilities (bytes) is how long a client's capabilities may be for its
 	// copy to be kept.
@@ -110,7 +111,7 @@ func (c copies) encode() []byte {
 }
 
 // decodeCopies reads what encode wrote. A file of another format, or one cut short by
-// a crash, is an error: it is as good as none.
+// a crash, is an error, and is replaced by the next save.
 func decodeCopies(data []byte) (copies, error) {
 	if !jsonrpc.Valid(data) {
 		return nil, errors.New("last-known copy: not valid JSON")
@@ -128,8 +129,8 @@ func decodeCopies(data []byte) (copies, error) {
 	return out, nil
 }
 
-// known is what a server is known to have offered: to clients of this process, and
-// before it.
+// known is what a server has offered so far, to clients of this process and of
+// earlier ones.
 type known struct {
 	store  Store
 	saving sync.Mutex // held while a copy is written, so that writes keep their order

@@ -15,10 +15,9 @@ import (
 // pipes, streamable HTTP, or the older HTTP+SSE. It knows nothing of what the
 // messages mean; [conn] pairs answers with requests.
 type link interface {
-	// send hands one message to the server. It never waits for the answer nor
-	// for a server that does not read. ctx ends when the answer, or that the
-	// message is taken, is waited for no longer. An error means that the
-	// message has certainly not reached the server.
+	// send hands one message to the server. It waits neither for the answer nor for
+	// a server that does not read. When ctx ends, the answer is not wanted any more.
+	// An error means that the message has certainly not reached the server.
 	send(ctx context.Context, m outgoing) error
 	// close ends the link and returns when everything it started has ended.
 	close()
@@ -27,17 +26,17 @@ type link interface {
 // outgoing is one message on its way to a server.
 type outgoing struct {
 	line   []byte      // the message, without line end; not changed or kept by the sender afterwards
-	taken  func()      // called once if it was sent, when the server has taken it or is not waited for any more; nil: not of interest
+	taken  func()      // called once if send succeeds: when the server has taken it, or will not; nil: not of interest
 	id     int64       // the request's id; 0 for a notification or an answer
-	alone  bool        // how it is refused says nothing of the others
+	alone  bool        // Request.Alone
 	header http.Header // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP
 }
 
 // sink takes what a link reads. Its functions are called from the link's own
 // goroutines, must not block for long, and are never called after closed.
 type sink struct {
-	// message is one parsed message. stream is the id of the request on whose
-	// response stream it came, 0 where the transport does not tell.
+	// message is one parsed message. stream is the id of the request on the response
+	// stream of which it came, 0 where the transport does not tell.
 	message func(m jsonrpc.Message, stream int64)
 	// lost says that the request id will not be answered, and why.
 	lost func(id int64, err error)
@@ -45,8 +44,8 @@ type sink struct {
 	repaired func()
 	// garbage is something that was no JSON-RPC message; the link goes on.
 	garbage func(head []byte, err error)
-	// limited says that the server refuses the request id as one too many, and when
-	// to come again (Retry-After as written); its answer, or lost, follows.
+	// limited says that the server refuses the request id as one too many, with the
+	// Retry-After header as written; its answer, or lost, follows.
 	limited func(id int64, retryAfter string)
 	// gap says that messages may have been missed (an HTTP stream that broke
 	// and could not be resumed).
@@ -58,9 +57,9 @@ type sink struct {
 	closed func(err error)
 }
 
-// parse reads a message of a server. One with invalid UTF-8 in it, such as a file's
-// text in another encoding, is read as the server's clients read it without us, with
-// U+FFFD in that place: the whole answer would be lost for it otherwise.
+// parse reads a message of a server. Where it is not UTF-8, because it holds a text in
+// another encoding, for instance, U+FFFD is put in its place, as most clients do:
+// otherwise the whole answer would be lost.
 func (s *sink) parse(raw []byte) (jsonrpc.Message, error) {
 	m, err := jsonrpc.Parse(raw)
 	if err == nil {
@@ -118,8 +117,8 @@ func (s *sink) unreadable(m jsonrpc.Message, head []byte, err error) {
 }
 
 // answers returns the id of the request that something unreadable was meant to answer;
-// 0: none. It has a result or an error, and no method before that: a server's own
-// request has an id too, which says nothing of ours.
+// 0: none. An answer has a result or an error, and no method before that: a request of
+// the server has an id too, but not one of ours.
 func answers(m jsonrpc.Message, head []byte) int64 {
 	if m.Method != "" {
 		return 0

@@ -126,9 +126,8 @@ func sameItems(a, b []Item) bool {
 	return true
 }
 
-// append writes the offer for the disk. It is not encoding/json's work because
-// that would re-escape the items, and a changed byte voids a model's prompt
-// cache.
+// append writes the offer for the disk. encoding/json would re-escape the items, and a
+// changed byte voids a model's prompt cache.
 func (o *Offer) append(out []byte) []byte {
 	out = jsonrpc.AppendString(append(out, `{"version":`...), o.Version)
 	if o.Legacy {
@@ -170,8 +169,8 @@ func decodeOffer(data []byte) *Offer {
 	return o
 }
 
-// items cuts a raw array into the items of list l. What has no name cannot be
-// asked for and is left out.
+// items cuts a raw array into the items of list l. Items without a name are left out:
+// they cannot be asked for.
 func items(l List, array []byte) []Item {
 	var out []Item
 	for raw := range jsonrpc.Elements(array) {

@@ -12,10 +12,10 @@ import (
 )
 
 // sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream
-// brings everything from the server, its first event says where messages are
-// to be posted. The link ends with the stream. Which requests had no answer by
-// then it does not know: one whose POST was cut off is lost, even if its answer
-// had come, and of the others only closed tells.
+// brings everything from the server, and its first event names the URL to post
+// messages to. The link ends with the stream. It does not know which requests have no
+// answer by then: it reports those as lost whose POST was cut off, even if the answer
+// had come, and sink.closed ends the others.
 type sse struct {
 	*httpLink
 	ready    chan struct{} // closed once endpoint is known
@@ -65,8 +65,8 @@ func (l *sse) stream(ctx context.Context) error {
 	return fmt.Errorf("stream broke: %w", err)
 }
 
-// learn takes the first endpoint event. An endpoint elsewhere would get our
-// credentials.
+// learn takes the first endpoint event. An endpoint of another origin is refused: it
+// would get our credentials.
 func (l *sse) learn(base *url.URL, reference string) error {
 	if l.endpoint != "" {
 		return nil
@@ -101,7 +101,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	}
 	defer resp.Body.Close()
 	l.tellLimited(p.id, resp)
-	body := p.head(resp)
+	body := head(resp)
 	switch {
 	case resp.StatusCode/100 == 2:
 		return nil

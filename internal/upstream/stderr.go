@@ -15,8 +15,8 @@ const (
 )
 
 // tail keeps the last lines of a stream, whatever its length. The zero tail is
-// empty. Lines are kept as they came, and lose their secrets when they are asked
-// for: most never are.
+// empty. Lines are kept as they came, and secrets are masked only when the lines are
+// asked for, which is rare.
 type tail struct {
 	mu    sync.Mutex
 	lines [tailLines][]byte // a ring; their memory is used again
@@ -54,8 +54,8 @@ func (t *tail) add(b []byte) {
 	}
 }
 
-// list returns the lines without secrets, the oldest first, blank ones left out.
-// What stands after the last line end counts: a crash may not get further.
+// list returns the lines without secrets, the oldest first, blank ones left out. The
+// last line need not have an end: a crash may cut it short.
 func (t *tail) list(mask *secret.Masker) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,9 +69,9 @@ func (t *tail) list(mask *secret.Masker) []string {
 	return list[max(0, len(list)-tailLines):]
 }
 
-// appendLine adds a line without secrets. Of one that was cut off, or did not end,
-// the beginning of a secret goes too, and of one that was cut off the last word: half
-// a secret may no longer look like one.
+// appendLine adds a line without secrets. If the line has no end, a beginning of a
+// secret is masked too. If it was cut off, its last word is dropped as well, because
+// half a secret may not look like one.
 func appendLine(list []string, line []byte, ended bool, mask *secret.Masker) []string {
 	var text string
 	switch kept := bytes.TrimRight(line, " \t\r"); {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// resolve finds the file to execute: as exec.LookPath does, but in the PATH that
-// the process gets. Relative entries of PATH are passed over, as there.
+// resolve finds the file to execute as exec.LookPath does, but in the PATH that the
+// process gets. It skips relative entries of PATH, as exec.LookPath does.
 func (c Command) resolve() (string, error) {
 	if c.Dir != "" {
 		if info, err := os.Stat(c.Dir); err != nil {
@@ -78,7 +78,7 @@ func (c Command) searchPath() (path string) {
 }
 
 // startError says why a command that was found could not be started. The system
-// says "no such file" of a script whose interpreter is missing.
+// reports "no such file" for a script if its interpreter is missing.
 func (c Command) startError(path string, err error) error {
 	if _, statErr := os.Stat(path); statErr == nil && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("command %q: what is to run %s (its #! line or its loader) does not exist", c.Path, path)
@@ -86,8 +86,7 @@ func (c Command) startError(path string, err error) error {
 	return fmt.Errorf("command %q: %w", c.Path, err)
 }
 
-// cause is err without the system call and path that the message around it names
-// already.
+// cause is err without the system call and the path, which the message names already.
 func cause(err error) error {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		err = lookup.Err

@@ -113,7 +113,7 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 	case kind == "application/json":
 		return p.single(resp)
 	default:
-		return l.useless(resp, fmt.Sprintf("no answer, content type %q", kind), p.head(resp))
+		return l.useless(resp, fmt.Sprintf("no answer, content type %q", kind), head(resp))
 	}
 }
 
@@ -166,14 +166,14 @@ func (p *streamPost) refused(resp *http.Response) error {
 	var body []byte
 	var m jsonrpc.Message // stays empty unless the body is an error response
 	if mediaType(resp) == "application/json" {
-		defer p.hurry().Stop()
+		defer cutLate(resp.Body).Stop()
 		body, _ = readBody(resp, p.link.opts.maxMessage) // cut off, it is only shown
 		jsonrpc.Flatten(body)
 		if parsed, err := p.link.in.parse(body); err == nil && parsed.Error != nil {
 			m = parsed
 		}
 	} else {
-		body = p.head(resp)
+		body = head(resp)
 	}
 	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
 	switch status := resp.StatusCode; {

@@ -20,7 +20,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,73 +28,12 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// Spec is one upstream as configured, everything resolved.
-type Spec struct {
-	Name         string
-	Command      Command       // a process; its Path is empty for a server over HTTP
-	URL          string        // a server over HTTP; "" for a process
-	Header       http.Header   // sent with every HTTP request; never shown
-	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
-	Shared       bool          // one instance for all sessions
-	StartTimeout time.Duration // how long a call waits for a starting server
-	MaxMessage   int           // bytes
-	Secrets      []string      // values that must never be shown, beside what Header and URL hold: of its environment
-	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
-}
-
-// Options is what an upstream needs besides its Spec. Nil and zero work.
-type Options struct {
-	Log   *slog.Logger
-	Guard *Guard // of its processes
-	Store Store
-	// After is closed once its predecessor of the same name has ended: nothing is
-	// started before, for two servers of one name may want the same port or lock.
-	After <-chan struct{}
-	// StopFast is closed when the ends of processes, under way or to come, must take no
-	// longer than it needs to ask each once.
-	StopFast <-chan struct{}
-	// Invalidated is called when what the server answers may have changed by something
-	// else than a request sent through here: before anything that comes later on
-	// the same connection is acted on, and before a session can see it. The cause
-	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
-	// "list_changed" or "resources/updated". It is called from any goroutine and
-	// must not block.
-	Invalidated func(cause string)
-	// WriteSettle is for how long after a request was given up, or its session has
-	// ended, the server may still send messages about it; nil and 0: a minute.
-	WriteSettle func() time.Duration
-	// Asked is called when an instance's server asks its client something, before the
-	// client is asked; the server does not say for which call. As Invalidated.
-	Asked func(instance uint64, method string)
-}
-
-// counts are those of an upstream.
-type counts struct {
-	dropped    atomic.Int64 // notifications that could not be attributed to a session
-	refused    atomic.Int64 // questions likewise
-	repaired   atomic.Int64 // messages with invalid UTF-8 in them
-	unanswered atomic.Int64 // pings and questions without any reply: too many replies had not been taken
-}
-
-// Stats is what happened at one upstream.
-type Stats struct {
-	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
-	Refused    int64 `json:"questions_refused"`     // likewise
-	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
-	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
-}
-
-// Stats tells what happened so far.
-func (u *Upstream) Stats() Stats {
-	return Stats{u.counts.dropped.Load(), u.counts.refused.Load(), u.counts.unanswered.Load(), u.counts.repaired.Load()}
-}
-
 // Upstream is one configured server.
 type Upstream struct {
 	spec      Spec
 	o         Options        // Invalidated and Asked are never nil
 	log       *slog.Logger   // Options.Log, masked
-	mask      *secret.Masker // of all that is said of it
+	mask      *secret.Masker // for all errors and log lines about it
 	counts    counts
 	transport *http.Transport // for a server over HTTP
 	sse       atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
@@ -139,20 +77,6 @@ func New(spec Spec, o Options) *Upstream {
 	return u
 }
 
-// masker knows what of the server's configuration may be secret.
-func (s *Spec) masker() *secret.Masker {
-	values := append(secret.In(strings.Join(s.Command.Args, " ")), s.Secrets...)
-	if s.URL != "" {
-		values = append(values, secret.URL(s.URL)...)
-	}
-	for _, header := range s.Header {
-		for _, value := range header {
-			values = append(values, secret.Header(value)...)
-		}
-	}
-	return secret.NewMasker(values...)
-}
-
 // Prepare starts an instance ahead of the session that will lease it.
 func (u *Upstream) Prepare() {
 	u.mu.Lock()
@@ -183,7 +107,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		mixed: u.spec.Shared || listener.Pooled, mute: revision.Stateless(client.Version),
 	}
 	in.leases.add(l)
-	in.levelChanged() // what another wants may leave out what this session may see
+	in.levelChanged() // the level that another session wants may be too terse for this one
 	return l
 }
 
@@ -207,7 +131,7 @@ func (u *Upstream) release(in *instance) {
 	}
 	in.close()
 	u.mu.Lock()
-	delete(u.instances, in) // not before: Close waits for what is in it
+	delete(u.instances, in) // not before: Close waits for all in it
 	u.mu.Unlock()
 }
 
@@ -275,8 +199,8 @@ func (u *Upstream) dialHTTP(in sink) link {
 	return dialStreamable(opts, in)
 }
 
-// otherTransport reports whether err means that the server speaks the other
-// one of HTTP's two transports, and turns to that.
+// otherTransport reports whether err means that the server speaks the older one of
+// HTTP's two transports only, which is used from now on.
 func (u *Upstream) otherTransport(err error) bool {
 	if _, ok := errors.AsType[*notStreamable](err); !ok || u.spec.SSE || !u.sse.CompareAndSwap(false, true) {
 		return false
@@ -284,16 +208,15 @@ func (u *Upstream) otherTransport(err error) bool {
 	return true
 }
 
-// permanent reports whether trying again can change nothing: what is missing
-// must come from a person.
+// permanent reports whether trying again is useless, because a person must change
+// something first.
 func (u *Upstream) permanent(err error) bool {
 	_, auth := errors.AsType[*authRequired](err)
 	return auth || u.spec.Unusable != nil
 }
 
-// logAttrs is what the log has of an error with which a life ended. Where a command
-// was looked for is for the log alone: it tells a model nothing but how the machine
-// is laid out.
+// logAttrs describes the error with which a connection ended. The PATH in which a
+// command was not found is for the log alone, not for the model.
 func (u *Upstream) logAttrs(err error) []any {
 	attrs := []any{"upstream", u.spec.Name, "err", err}
 	if missing, ok := errors.AsType[*notFound](err); ok {

@@ -1,0 +1,86 @@
+package upstream
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/secret"
+)
+
+// Spec is one upstream as configured, everything resolved.
+type Spec struct {
+	Name         string
+	Command      Command       // a process; its Path is empty for a server over HTTP
+	URL          string        // a server over HTTP; "" for a process
+	Header       http.Header   // sent with every HTTP request; never shown
+	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
+	Shared       bool          // one instance for all sessions
+	StartTimeout time.Duration // how long a call waits for a starting server
+	MaxMessage   int           // bytes
+	Secrets      []string      // values of its environment that must never be shown, like those in Header and URL
+	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
+}
+
+// Options is what an upstream needs besides its Spec. Nil and zero work.
+type Options struct {
+	Log   *slog.Logger
+	Guard *Guard // of its processes
+	Store Store
+	// After is closed once its predecessor of the same name has ended. Nothing is
+	// started before that: two servers of one name may want the same port or lock.
+	After <-chan struct{}
+	// StopFast is closed when processes must end quickly: each is asked once, with a
+	// short grace.
+	StopFast <-chan struct{}
+	// Invalidated is called when what the server answers may have changed by something
+	// else than a request sent through here: before anything that comes later on
+	// the same connection is acted on, and before a session can see it. The cause
+	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
+	// "list_changed" or "resources/updated". It is called from any goroutine and
+	// must not block.
+	Invalidated func(cause string)
+	// WriteSettle is for how long after a request was given up, or its session has
+	// ended, the server may still send messages about it; nil and 0: a minute.
+	WriteSettle func() time.Duration
+	// Asked is called when an instance's server asks its client something, before the
+	// client is asked; the server does not say for which call. As Invalidated.
+	Asked func(instance uint64, method string)
+}
+
+// counts are those of an upstream.
+type counts struct {
+	dropped    atomic.Int64 // notifications that could not be attributed to a session
+	refused    atomic.Int64 // questions likewise
+	repaired   atomic.Int64 // messages with invalid UTF-8 in them
+	unanswered atomic.Int64 // pings and questions without any reply: too many replies had not been taken
+}
+
+// Stats is what happened at one upstream.
+type Stats struct {
+	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
+	Refused    int64 `json:"questions_refused"`     // likewise
+	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
+	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
+}
+
+// Stats tells what happened so far.
+func (u *Upstream) Stats() Stats {
+	return Stats{u.counts.dropped.Load(), u.counts.refused.Load(), u.counts.unanswered.Load(), u.counts.repaired.Load()}
+}
+
+// masker knows what of the server's configuration may be secret.
+func (s *Spec) masker() *secret.Masker {
+	values := append(secret.In(strings.Join(s.Command.Args, " ")), s.Secrets...)
+	if s.URL != "" {
+		values = append(values, secret.URL(s.URL)...)
+	}
+	for _, header := range s.Header {
+		for _, value := range header {
+			values = append(values, secret.Header(value)...)
+		}
+	}
+	return secret.NewMasker(values...)
+}
