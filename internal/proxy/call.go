@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
@@ -74,9 +75,9 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return nil
 	}
 	x.tool = t.name
-	x.enter()
+	x.observeArrival()
 	x.bind(lease)
-	x.sight()
+	x.observeCall()
 	return nil
 }
 
@@ -141,8 +142,8 @@ func (x *request) complete(req *upstream.Request, o outcome, done func(outcome))
 // deliver has done hear an outcome together with what goes with the answer.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	x.back.Store(true)
-	x.weigh(o)
-	if !x.sighting.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
+	x.noteResult(o)
+	if !x.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
 	}
@@ -218,7 +219,8 @@ func (f *fetching) answered(o dedup.Outcome) {
 	x := f.x
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		x.joinTimedOut()
+		waited, done := time.Since(x.record.at), f.done
+		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
 		f.alone()
 	case o.Alone:
 		f.alone()
@@ -226,8 +228,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 		f.turn.Leave()
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		x.s.srv.prefetcher.compared(x.lease, x.tool, o.Trial)
-		f.own.answer = x.noted(f.own.answer, o)
+		f.own.answer, f.own.from.trial = x.noted(f.own.answer, o), o.Trial
 		f.done(f.own)
 	default:
 		f.turn.Leave()
@@ -330,8 +331,7 @@ func (x *request) hear(method string, params []byte) {
 // answer writes what came back.
 func (x *request) answer(o outcome) {
 	answer, err := o.answer, o.err
-	x.record(answer, err)
-	x.sightEnd(answer, err, nil)
+	x.observeResult(answer, err)
 	switch {
 	case err != nil:
 		x.failed(err)

@@ -30,7 +30,7 @@ func (j *upstreamCall) classify(p *policy, l *leased) callClass {
 	}
 	key := &out.query.Key
 	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, j.tool
-	out.query.Delivered, out.query.Number = j.delivered(), j.number
+	out.query.Delivered, out.query.Number = j.delivered(), j.number()
 	out.query.Use.Trial = hearsay(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven
 	return out
 }
@@ -182,4 +182,12 @@ func reads(method string) bool {
 		return true
 	}
 	return false
+}
+
+// number is the call's in the record; zero: it is not recorded.
+func (j *upstreamCall) number() call.Number {
+	if j.record == nil {
+		return call.Number{}
+	}
+	return j.record.number
 }

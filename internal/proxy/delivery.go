@@ -51,7 +51,7 @@ func (x *request) accompanied(answer upstream.Answer) upstream.Answer {
 	ctx, cancel := context.WithTimeout(x.ctx, decisionTime)
 	defer cancel()
 	reply := make(chan announcement, 1)
-	if !x.sightEnd(answer, nil, reply) {
+	if !x.observePrefetch(answer, nil, reply) {
 		return answer
 	}
 	var a announcement
@@ -110,6 +110,6 @@ func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
 	for _, i := range taken {
 		x.s.srv.store.Show(of[i])
 	}
-	x.entry.inlined = len(taken)
+	x.result.inlined = len(taken)
 	return out
 }

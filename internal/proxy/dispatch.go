@@ -25,22 +25,22 @@ type request struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	local func()    // answers it where it goes to no upstream; may wait; nil: it goes to one
-	among []*leased // the upstreams of which one may know what it asks for; nil: there is only one
-	lease *leased   // whom it is for; nil: the proxy itself, or not known yet
-	own   *ownTool  // the tool of the proxy's own that is called; nil: another's
-	turn  upstream.Turn
-	name  []byte // raw; the target's own name where it differs from the one the client used
-	gone  bool   // its call goes on without it, and has its passage and turn
-	span  span
-	entry entry     // what the record will say of it
-	asked bool      // its answer was questions: its call goes on, and whichever request brings the answers tells of it
-	work  *work     // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
-	part  *planPart // of a plan; nil: it is a client's own request
+	local  func()    // answers it where it goes to no upstream; may wait; nil: it goes to one
+	among  []*leased // the upstreams of which one may know what it asks for; nil: there is only one
+	lease  *leased   // whom it is for; nil: the proxy itself, or not known yet
+	own    *ownTool  // the tool of the proxy's own that is called; nil: another's
+	turn   upstream.Turn
+	name   []byte      // raw; the target's own name where it differs from the one the client used
+	gone   bool        // its call goes on without it, and has its passage and turn
+	result resultFacts // as its observers will be told of it
+	asked  bool        // its answer was questions: its call goes on, and whichever request brings the answers tells of it
+	work   *work       // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
+	part   *planPart   // of a plan; nil: it is a client's own request
 
-	back     atomic.Bool // its upstream has answered
-	token    []byte      // of its progress, raw; nil: it has none, or nobody has looked yet
-	sighting sighting    // what the worker that foresees was told of it
+	back           atomic.Bool // its upstream has answered
+	token          []byte      // of its progress, raw; nil: it has none, or nobody has looked yet
+	announce       bool        // its answer may say what is prefetched because of it
+	toldPrefetcher bool        // of its result
 
 	mu       sync.Mutex
 	answered bool // nothing more may be said about the request
@@ -82,7 +82,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		err = x.admit(base)
 	}
 	if err != nil {
-		x.refusedCall()
+		x.recordRefusal()
 		x.fail(err)
 		return nil
 	}
@@ -167,8 +167,7 @@ func (x *request) leave() {
 		x.drop()
 	}
 	x.turn.Leave()
-	x.record(upstream.Answer{}, errUnanswered) // unless it was answered
-	x.sightEnd(upstream.Answer{}, errUnanswered, nil)
+	x.observeResult(upstream.Answer{}, errUnanswered) // unless it was answered
 	x.cancel(nil)
 	x.s.requests.done(x)
 }

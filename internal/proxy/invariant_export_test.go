@@ -21,7 +21,7 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 	if l == nil {
 		return false, "away"
 	}
-	c := &candidate{session: n, lease: l, tool: tool, arguments: []byte(arguments), free: true}
-	f, why := s.fetch(n.ctx, c, n.next(), nil, prefetchHooks{asked: func(bool) {}, landed: func(upstream.Answer, error) {}})
+	c := &candidate{lease: l, tool: tool, arguments: []byte(arguments), free: true}
+	f, why := n.fetch(n.ctx, c, n.observed.next(), nil, prefetchHooks{asked: func(bool) {}, landed: func(upstream.Answer, error) {}})
 	return f != nil, why
 }

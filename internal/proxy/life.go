@@ -34,7 +34,7 @@ func (s *session) open(client upstream.Client) {
 	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request
 	s.life.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
-		s.srv.events.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.identity.recordName, Client: clientName(client.Info)})
+		s.srv.recorder.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.observed.name, Client: clientName(client.Info)})
 		s.adoptPolicy()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {
@@ -85,8 +85,18 @@ func (s *session) End(why error) {
 		}
 		s.srv.store.Drop(s.identity.scope)
 		s.srv.kept.drop(s)
-		s.srv.prefetcher.last(s) // after all its prefetches have ended
+		s.endObserved()          // after all its prefetches have ended
 		s.srv.sessions.remove(s) // not before: the server's Close waits for what there is
+	})
+}
+
+// endObserved tells the observers that the session has ended, and records that after all
+// that came of its prefetches.
+func (s *session) endObserved() {
+	s.srv.prefetcher.sessionEnded(s.observed, func() {
+		if !s.client.facts().opened.IsZero() {
+			s.srv.recorder.sessionEnded(s.observed)
+		}
 	})
 }
 

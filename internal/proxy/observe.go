@@ -60,7 +60,7 @@ func (o *observer) called(now time.Time) {
 // and the store stand.
 func (o *observer) record(state bool) {
 	for _, e := range o.changes(time.Now(), state) {
-		o.srv.events.Add(e)
+		o.srv.recorder.Add(e)
 	}
 }
 

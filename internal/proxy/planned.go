@@ -148,7 +148,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 		return
 	}
 	e := events.Event{
-		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.identity.recordName, Plan: r.number, Tool: r.tool,
+		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.name, Plan: r.number, Tool: r.tool,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {
@@ -161,7 +161,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	for _, b := range blocks {
 		e.BytesOut += int64(len(b))
 	}
-	r.s.srv.events.Add(e)
+	r.s.srv.recorder.Add(e)
 }
 
 // needs are the steps whose results a step uses, or that it is said to wait for.

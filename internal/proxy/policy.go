@@ -32,10 +32,10 @@ type livePolicy struct {
 // member is one upstream of a policy.
 type member struct {
 	Upstream
-	up    *upstream.Upstream
-	gone  chan struct{}                  // closed when up has been closed
-	dull  atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
-	known string                         // names it together with how it is reached: another command under the same name is another server
+	up                *upstream.Upstream
+	gone              chan struct{}                  // closed when up has been closed
+	nothingToPrefetch atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
+	known             string                         // names it together with how it is reached: another command under the same name is another server
 }
 
 func (m *member) close() {
@@ -164,7 +164,7 @@ func (s *Server) Apply(o Options) {
 
 // configure hands the parts of a new policy to what keeps a copy of them.
 func (s *Server) configure(p *policy) {
-	s.events.Reconfigure(p.Record.Full, !p.Unrecorded)
+	s.recorder.Reconfigure(p.Record.Full, !p.Unrecorded)
 	s.store.Configure(p.Dedup)
 	s.limits.Configure(p.Limits)
 	s.prefetcher.scheduler.Configure(p.Enrichment.slots())

@@ -99,7 +99,7 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 
 // world is what stands in the way of one guess, beyond what was foreseen.
 func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Guess, classes map[exact]*callClass) forecast.World {
-	class, why := w.srv.mayPrefetch(w.candidate(v, o, g))
+	class, why := v.s.mayPrefetch(newCandidate(o.at, g))
 	out := forecast.World{Key: class.query.Key, Reason: why}
 	switch why {
 	case enrich.Unsteady, enrich.NotSpeculatable, enrich.Dollars, enrich.Disclosure:

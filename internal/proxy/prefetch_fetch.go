@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -22,7 +21,6 @@ import (
 
 // candidate is a call that a client may make next.
 type candidate struct {
-	session     *session
 	lease       *leased
 	tool        string
 	arguments   []byte
@@ -31,28 +29,29 @@ type candidate struct {
 }
 
 // call is the candidate's call, of that number in the record.
-func (c *candidate) call(number call.Number) *upstreamCall {
+func (c *candidate) call(s *session, number call.Number) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.tool)), "arguments", c.arguments)
-	return &upstreamCall{s: c.session, method: "tools/call", tool: c.tool, params: indexed(params), number: number}
+	return &upstreamCall{s: s, method: "tools/call", tool: c.tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
 }
 
 // mayPrefetch classifies a candidate, and says why it may not be made early at this
 // moment; "": it may.
-func (s *Server) mayPrefetch(c *candidate) (callClass, enrich.Reason) {
-	p := s.policy.Load()
-	class := c.call(call.Number{}).classify(p, c.lease)
-	why := s.forbids(p, c, &class)
+func (s *session) mayPrefetch(c *candidate) (callClass, enrich.Reason) {
+	srv := s.srv
+	p := srv.policy.Load()
+	class := c.call(s, call.Number{}).classify(p, c.lease)
+	why := srv.forbids(p, c, &class)
 	if why != "" {
 		return class, why
 	}
-	switch refused := s.store.Refuses(class.query); {
+	switch refused := srv.store.Refuses(class.query); {
 	case refused == "in_flight":
 		why = enrich.InFlight
 	case refused == "stored" || refused == "delivered":
 		why = enrich.Stored
 	case refused != "":
 		why = enrich.Reason(refused)
-	case s.limits.MayGuess(class.host) != nil:
+	case srv.limits.MayGuess(class.host) != nil:
 		why = enrich.RateLimited
 	case p.Enrichment.Mode == "shadow":
 		why = enrich.Shadow
@@ -92,11 +91,9 @@ func steady(l *leased, m *valuemodel.Model, class *callClass) bool {
 
 // prefetch is a candidate's call that has been begun.
 type prefetch struct {
-	number   call.Number
-	class    callClass
-	timing   *timing
-	requests *atomic.Int32 // that went upstream
-	guess    *dedup.Guess  // what became of it
+	record *callRecord
+	class  callClass
+	guess  *dedup.Guess // what became of it
 }
 
 // prefetchHooks hear of a prefetch, on whatever goroutine.
@@ -112,8 +109,8 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // if that makes the same call. It returns at once, and says why if nothing was begun.
 // observed is how the prefetcher knows the call. It lives while ctx does, or while a
 // client's call waits for it.
-func (s *Server) fetch(ctx context.Context, c *candidate, number call.Number, observed *callFacts, hooks prefetchHooks) (f *prefetch, why string) {
-	j := c.call(number)
+func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, observed *callFacts, hooks prefetchHooks) (f *prefetch, why string) {
+	srv, j := s.srv, c.call(s, number)
 	j.observed = observed
 	j.arrive(c.lease)
 	defer func() {
@@ -121,26 +118,26 @@ func (s *Server) fetch(ctx context.Context, c *candidate, number call.Number, ob
 			j.drop()
 		}
 	}()
-	p := s.policy.Load()
-	if s.limits.MayGuess(j.host) != nil {
+	p := srv.policy.Load()
+	if srv.limits.MayGuess(j.host) != nil {
 		return nil, "rate_limited"
 	}
-	if p.Enrichment.Mode != "on" || s.forbids(p, c, &j.callClass) != "" {
+	if p.Enrichment.Mode != "on" || srv.forbids(p, c, &j.callClass) != "" {
 		return nil, "not_speculatable"
 	}
 	j.query.Use.JoinTimeout = c.joinTimeout
-	guess, why := s.store.Prefetch(ctx, j.query, func(ctx context.Context, flight *dedup.Flight) {
-		s.work.Go(func() {
+	guess, why := srv.store.Prefetch(ctx, j.query, func(ctx context.Context, flight *dedup.Flight) {
+		srv.work.Go(func() {
 			answer, err := j.sendEarly(ctx, c, flight, hooks)
 			flight.Worth(j.worth(c.lease))
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			s.prefetcher.faults.recovering(func() { hooks.landed(answer, err) })
+			srv.prefetcher.faults.recovering(func() { hooks.landed(answer, err) })
 		})
 	})
 	if guess == nil {
 		return nil, why
 	}
-	return &prefetch{number: number, class: j.callClass, timing: &j.timing, requests: &j.sends, guess: guess}, ""
+	return &prefetch{record: j.record, class: j.callClass, guess: guess}, ""
 }
 
 var errForbidden = errors.New("the call may no longer be made early")
@@ -149,7 +146,7 @@ var errForbidden = errors.New("the call may no longer be made early")
 // may wait for it, and what it could overtake keeps it from being stored.
 func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedup.Flight, hooks prefetchHooks) (upstream.Answer, error) {
 	srv, l, client := j.s.srv, c.lease, j.s.client.facts()
-	j.late = srv.prefetcher.underway.add(l.Instance(), j.s, j.tool, hooks.asked)
+	j.late = srv.prefetcher.underway.add(l.Instance(), j.s.observed, j.tool, hooks.asked)
 	req := &upstream.Request{
 		Method: "tools/call", Params: jsonrpc.Set(j.params.Raw(), "_meta", []byte(purposePrefetch)),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
@@ -193,7 +190,7 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 func (j *upstreamCall) stands(c *candidate) bool {
 	srv := j.s.srv
 	p := srv.policy.Load()
-	now := c.call(j.number).classify(p, c.lease)
+	now := c.call(j.s, j.record.number).classify(p, c.lease)
 	return now.query.Key == j.query.Key && p.Enrichment.Mode == "on" && srv.forbids(p, c, &now) == ""
 }
 

@@ -28,23 +28,19 @@ func alike(a, b []byte) bool {
 	return true
 }
 
-// compared takes note of a comparison, also of a call that was not looked at
-// otherwise: it may be what gives a tool away.
-func (p *prefetcher) compared(l *leased, tool string, t dedup.Trial) {
+// compared takes note of how the answer to a call compares with what was prefetched.
+func (w *prefetchWorker) compared(c *callFacts, t dedup.Trial) {
 	if t == dedup.NotTried {
 		return
 	}
-	w := p.worker
-	p.queue.enqueueAlways(func() {
-		o := w.upstreamOn(l)
-		o.forecast.Trial(tool, t == dedup.Same)
-		o.news = true
-		w.prove(o, tool)
-		if t == dedup.Differs {
-			w.srv.log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", l.Name(), "tool", tool)
-			w.keepOne(l.member.known, o)
-		}
-	})
+	o := w.upstreamOn(c.lease)
+	o.forecast.Trial(c.tool, t == dedup.Same)
+	o.news = true
+	w.prove(o, c.tool)
+	if t == dedup.Differs {
+		w.srv.log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.lease.Name(), "tool", c.tool)
+		w.keepOne(c.lease.member.known, o)
+	}
 }
 
 // prove says for all goroutines what is known of a tool.

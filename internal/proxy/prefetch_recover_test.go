@@ -57,7 +57,7 @@ func TestPanicInPrediction(t *testing.T) {
 		{"(*prefetchWorker).called", true, 1},
 		{"(*prefetchWorker).answered", true, 1},
 		{"(*prefetchWorker).choose", true, 1},
-		{"(*Server).fetch", false, 0}, // refused, and counted so
+		{"(*session).fetch", false, 0}, // refused, and counted so
 		{"(*upstreamCall).stands", false, 1},
 		{"(*prefetchWorker).onward", true, 1},
 	} {

@@ -147,13 +147,13 @@ func (r *round) open() time.Time {
 
 // judge records the rounds of which everything is known, the oldest first; all if the
 // session has ended.
-func (f *pairState) judge(v *sessionState, now time.Time, all bool) {
+func (f *pairState) judge(v *sessionState, now time.Time, all bool, record func(events.Event)) {
 	n := 0
 	for _, r := range f.rounds {
 		if !all && now.Before(r.open()) && len(f.rounds)-n <= keepRounds {
 			break
 		}
-		v.s.srv.events.Add(r.event(v.s.identity.recordName, f.at.Name(), now))
+		record(r.event(v.s.name, f.at.Name(), now))
 		for id, t := range f.called {
 			if slices.Contains(r.thoughts, t) {
 				delete(f.called, id) // its answer was not seen

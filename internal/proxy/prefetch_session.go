@@ -14,7 +14,7 @@ import (
 
 // sessionState is a session as the worker sees it.
 type sessionState struct {
-	s         *session
+	s         *observedSession
 	desk      *speculate.Session
 	pairs     map[string]*pairState // member.known → what it has with that upstream
 	instances map[uint64]*leased    // upstream instances it has called
@@ -43,12 +43,12 @@ const (
 
 // watch finds a session, or begins to watch it; nil if it has ended, or something
 // panicked over it.
-func (w *prefetchWorker) watch(s *session) *sessionState {
+func (w *prefetchWorker) watch(s *observedSession) *sessionState {
 	v := w.sessions[s]
 	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
 		v = &sessionState{s: s, desk: w.scheduler.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
 		w.sessions[s] = v
-		w.srv.figures.observer.sessionBegun(v.desk.Number(), s.identity.recordName)
+		w.srv.figures.observer.sessionBegun(v.desk.Number(), s.name)
 	}
 	return v
 }
@@ -59,7 +59,7 @@ func (v *sessionState) on(o *upstreamState) *pairState {
 	f := v.pairs[known]
 	if f == nil {
 		f = &pairState{
-			Session: o.forecast.Begin(v.s.identity.learnedAs, v.s.identity.delivered == nil), // several clients: none can be told from another
+			Session: o.forecast.Begin(v.s.learnedAs, v.s.several), // several clients: none can be told from another
 			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
 		}
 		v.pairs[known] = f
@@ -94,23 +94,24 @@ func (v *sessionState) means(arguments string) {
 	}
 }
 
-// called sees a call that a client made.
-func (w *prefetchWorker) called(c *callSeen) {
-	w.of = c.s
-	v := w.watch(c.s)
+// called looks at a call that a client made.
+func (w *prefetchWorker) called(c *callFacts) {
+	w.of = c.session
+	v := w.watch(c.session)
 	if v == nil {
 		return
 	}
-	o := w.upstreamOn(c.l)
+	o := w.upstreamOn(c.lease)
 	o.news = true
-	w.meet(v, c.l)
-	arguments := c.key.Arguments
-	if arguments == "" {
-		arguments = string(c.arguments) // the forecast makes them canonical
-	} else {
+	w.meet(v, c.lease)
+	arguments := string(c.arguments) // the forecast makes them canonical
+	if c.arguments == nil {
+		arguments = "{}"
+	}
+	if c.key.Arguments != "" {
 		v.desk.Asked(c.at, c.key)
 	}
-	v.desk.Preempt(c.l.Instance())
+	v.desk.Preempt(c.lease.Instance())
 	f := v.on(o)
 	if t := f.came(c.tool, arguments, c.at); t != nil {
 		f.called[c.id] = t
@@ -139,38 +140,55 @@ func (w *prefetchWorker) changed(v *sessionState, e call.Effect) {
 	}
 }
 
-// answered sees the answer to a call, and decides what to run early.
-func (w *prefetchWorker) answered(h *answerSeen) {
+// answered looks at the end of a call, and decides what to run early.
+func (w *prefetchWorker) answered(h *observedResult) {
 	if h.reply != nil {
 		defer close(h.reply)
 	}
-	w.of = h.s
-	v := w.sessions[h.s]
-	if v == nil {
+	c := h.call
+	w.of = c.session
+	v := w.sessions[c.session]
+	w.compared(c, h.trial)
+	w.joinTimedOut(v, c, h.joinWait)
+	if v == nil || c.id == 0 {
 		return
 	}
-	o := w.upstreamOn(h.l)
-	r := read(h.result, h.size)
-	r.ID, r.Failed = h.id, h.failed
-	if h.took > 0 && !h.failed { // what was served, or cut short, took as long as no call does
-		r.At = h.came.Add(h.took)
+	o := w.upstreamOn(c.lease)
+	r := read(h.text, h.length)
+	r.ID, r.Failed = c.id, !h.complete
+	if h.upstream > 0 && h.complete { // what was served, or cut short, took as long as no call does
+		r.At = c.at.Add(h.upstream)
 	}
 	f := v.on(o)
 	f.Result(r)
-	if t := f.called[h.id]; t != nil {
-		t.took = h.took
-		delete(f.called, h.id)
+	if t := f.called[c.id]; t != nil {
+		t.took = h.upstream
+		delete(f.called, c.id)
 	}
-	f.judge(v, h.at, false)
-	w.publish(o, h.tool)
+	f.judge(v, h.at, false, w.srv.recorder.Add)
+	w.publish(o, c.tool)
 	w.p.tally.learn(o, h.at)
-	if o.at.dull() {
+	if o.at.nothingToPrefetch() {
 		return
 	}
-	begun := w.foresee(v, o, f, h.seq)
+	begun := w.foresee(v, o, f, c.number.Seq)
 	if h.reply != nil {
 		h.reply <- announcement{begun, slices.Clone(v.intent)}
 	}
+}
+
+// joinTimedOut holds against the prefetches of a tool that a call waited for one in
+// vain.
+func (w *prefetchWorker) joinTimedOut(v *sessionState, c *callFacts, waited time.Duration) {
+	if waited <= 0 {
+		return
+	}
+	w.upstreamOn(c.lease).forecast.Harm(c.tool)
+	var desk *speculate.Session
+	if v != nil {
+		desk = v.desk
+	}
+	w.scheduler.Harm(w.hostOf(c.lease), desk, speculate.ForegroundWait, waited)
 }
 
 // foresee thinks of what comes next, and begins what is worth it.
@@ -201,7 +219,7 @@ func read(result []byte, size int) forecast.Result {
 }
 
 // leave forgets a session that has ended.
-func (w *prefetchWorker) leave(s *session) {
+func (w *prefetchWorker) leave(s *observedSession) {
 	w.of = s
 	v := w.sessions[s]
 	if v == nil {
@@ -213,7 +231,7 @@ func (w *prefetchWorker) leave(s *session) {
 		for range f.offer.Open() {
 			w.p.tally.decline(enrich.Cap)
 		}
-		f.judge(v, time.Now(), true)
+		f.judge(v, time.Now(), true, w.srv.recorder.Add)
 		f.End()
 		if o := w.upstreams[known]; o != nil && time.Since(o.kept) > keepAtMost {
 			w.keepOne(known, o)

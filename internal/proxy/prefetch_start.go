@@ -37,8 +37,8 @@ type started struct {
 // unless a call of a client waits for it.
 func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, class *callClass, now time.Time) (s started, refused string) {
 	l, key := o.at, class.query.Key
-	c := w.candidate(v, o, &g)
-	facts := &callFacts{instance: l.Instance(), id: w.p.ids.Add(1), tool: g.Tool, host: class.host, early: true}
+	c := newCandidate(o.at, &g)
+	facts := &callFacts{id: w.p.ids.Add(1), session: v.s, lease: l, tool: g.Tool, class: class.class, host: class.host, early: true}
 	s = started{Guess: g, query: class.query}
 	ended, entry := make(chan struct{}), &prefetchEntry{}
 	s.ended = ended
@@ -54,12 +54,12 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 	refused = v.desk.Start(v.s.ctx, now, speculate.Guess{
 		Key: key, Host: class.host, P: g.P,
 		Begin: func(ctx context.Context) (func() call.Fate, string) {
-			begun, why := w.srv.fetch(ctx, c, v.s.next(), facts, hooks)
+			begun, why := v.s.fetch(ctx, c, v.s.next(), facts, hooks)
 			if begun == nil {
 				return nil, why
 			}
-			s.timing, entry.prefetch = begun.timing, begun
-			w.srv.events.AddWhen(f.event(l, &g, begun, now), entry.known)
+			s.timing, entry.prefetch = &begun.record.timing, begun
+			w.srv.recorder.AddWhen(f.event(l, &g, begun, now), entry.known)
 			return begun.guess.Fate, ""
 		},
 	})
@@ -73,15 +73,15 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 	return s, ""
 }
 
-// candidate is a guess as a call that could be made.
-func (w *prefetchWorker) candidate(v *sessionState, o *upstreamState, g *forecast.Guess) *candidate {
-	return &candidate{session: v.s, lease: o.at, tool: g.Tool, arguments: []byte(g.Arguments), free: g.Free(), joinTimeout: joinTimeout(g)}
+// newCandidate is a guess as a call that could be made.
+func newCandidate(l *leased, g *forecast.Guess) *candidate {
+	return &candidate{lease: l, tool: g.Tool, arguments: []byte(g.Arguments), free: g.Free(), joinTimeout: joinTimeout(g)}
 }
 
 // event is what the record says of a guess that has been begun.
 func (f *pairState) event(l *leased, g *forecast.Guess, begun *prefetch, now time.Time) events.Event {
 	e := events.Event{
-		Kind: events.Prefetch, At: now, Session: begun.number.Session, Seq: begun.number.Seq,
+		Kind: events.Prefetch, At: now, Session: begun.record.number.Session, Seq: begun.record.number.Seq,
 		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(begun.class.class), Host: begun.class.host,
 		RawArguments: []byte(g.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
 		Edge: g.Edge, Configured: g.Configured,
@@ -139,14 +139,6 @@ func (w *prefetchWorker) bar(v *sessionState, l *leased, tool, why string) {
 // hostOf is the host of an upstream's calls in general.
 func (w *prefetchWorker) hostOf(l *leased) string {
 	return w.srv.catalog.model(w.srv.policy.Load(), l, "").Host
-}
-
-// deskOf is the throttle of a session; nil if it has ended.
-func (w *prefetchWorker) deskOf(s *session) *speculate.Session {
-	if v := w.sessions[s]; v != nil {
-		return v.desk
-	}
-	return nil
 }
 
 // onward goes on once a guess is back: with what waits for a slot, and what

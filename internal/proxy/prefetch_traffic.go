@@ -71,19 +71,19 @@ func (t *traffic) read() *speculate.Desk {
 
 // tell tells the scheduler of one event.
 func (t *traffic) tell(e *trafficEvent) {
-	c := e.call
+	c, instance := e.call, e.call.lease.Instance()
 	if e.what == callSent {
 		if c.early {
 			t.noteHost(c.host, e.at)
 		}
-		t.scheduler.Began(c.instance, c.id, c.tool, c.early, e.at)
+		t.scheduler.Began(instance, c.id, c.tool, c.early, e.at)
 		return
 	}
 	if e.what == callGivenUp {
-		t.scheduler.Cut(c.instance, c.id)
+		t.scheduler.Cut(instance, c.id)
 	}
-	t.scheduler.Ended(c.instance, c.id, e.at)
-	t.publish(c.instance)
+	t.scheduler.Ended(instance, c.id, e.at)
+	t.publish(instance)
 	if e.limited && !c.early && t.wasPrefetching(c.host, e.at) {
 		t.scheduler.Harm(c.host, nil, speculate.RateLimited, 0)
 	}

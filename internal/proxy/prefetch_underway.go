@@ -14,13 +14,13 @@ type underway struct {
 
 // underwayPrefetch is one of them.
 type underwayPrefetch struct {
-	session *session
+	session *observedSession
 	tool    string
 	asked   func(certain bool) // is to hear that its server asks the client something
 }
 
 // add notes a prefetch until the function it returns is called.
-func (u *underway) add(instance uint64, s *session, tool string, asked func(certain bool)) (remove func()) {
+func (u *underway) add(instance uint64, s *observedSession, tool string, asked func(certain bool)) (remove func()) {
 	f := &underwayPrefetch{s, tool, asked}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -36,7 +36,7 @@ func (u *underway) add(instance uint64, s *session, tool string, asked func(cert
 }
 
 // drop forgets those of a session that has ended: nothing can be about them any more.
-func (u *underway) drop(s *session) {
+func (u *underway) drop(s *observedSession) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for instance := range u.at {
@@ -54,7 +54,7 @@ func (u *underway) removeLocked(instance uint64, which func(*underwayPrefetch) b
 }
 
 // of returns one prefetch of a session for each tool that has some at an instance.
-func (u *underway) of(instance uint64, s *session) (one []*underwayPrefetch) {
+func (u *underway) of(instance uint64, s *observedSession) (one []*underwayPrefetch) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, f := range u.at[instance] {
@@ -79,7 +79,7 @@ func (u *underway) count() (n int) {
 // only be about a prefetch. It is not passed on then, and the tool is not prefetched
 // any more. A question for the roots is about the session, not about a call.
 func (s *session) asksForPrefetch(l *leased, method string) bool {
-	there := s.srv.prefetcher.underway.of(l.Instance(), s)
+	there := s.srv.prefetcher.underway.of(l.Instance(), s.observed)
 	if len(there) == 0 || method == "roots/list" {
 		return false
 	}
@@ -109,7 +109,7 @@ func (s *Server) asks(instance uint64, method string) {
 		if !l.Shared() || method == "roots/list" || n.asking(l) {
 			return
 		}
-		if len(s.prefetcher.underway.of(instance, n)) > 0 {
+		if len(s.prefetcher.underway.of(instance, n.observed)) > 0 {
 			prefetching = append(prefetching, n)
 		}
 	}

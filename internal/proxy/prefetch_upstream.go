@@ -114,7 +114,7 @@ func (o *upstreamState) look() {
 			return
 		}
 	}
-	o.at.member.dull.Store(offer)
+	o.at.member.nothingToPrefetch.Store(offer)
 }
 
 // keepAtMost is how often what was learned is kept because a session has ended.

@@ -29,20 +29,20 @@ type prefetchWorker struct {
 	p         *prefetcher
 	srv       *Server
 	scheduler *speculate.Desk
-	of        *session                   // for which it does what it does now; nil: for no one session
-	upstreams map[string]*upstreamState  // member.known → what is known of that upstream
-	sessions  map[*session]*sessionState // sessions that made calls
-	lines     map[string]speculate.Line  // member.known → how its last instance works on several calls
-	hungry    []hungry                   // sessions with guesses that lack a slot, in turn
-	displaced int64                      // answers that guesses displaced, as far as that was held against them
-	harm      map[string]time.Duration   // host → what its calls waited for guesses, as far as that was held against them
+	of        *observedSession                   // for which it does what it does now; nil: for no one session
+	upstreams map[string]*upstreamState          // member.known → what is known of that upstream
+	sessions  map[*observedSession]*sessionState // sessions that made calls
+	lines     map[string]speculate.Line          // member.known → how its last instance works on several calls
+	hungry    []hungry                           // sessions with guesses that lack a slot, in turn
+	displaced int64                              // answers that guesses displaced, as far as that was held against them
+	harm      map[string]time.Duration           // host → what its calls waited for guesses, as far as that was held against them
 }
 
 func newPrefetcher(srv *Server, o speculate.Options) *prefetcher {
 	p := &prefetcher{srv: srv, scheduler: speculate.New(o), faults: faults{log: srv.log}}
 	w := &prefetchWorker{
 		p: p, srv: srv, scheduler: p.scheduler,
-		upstreams: make(map[string]*upstreamState), sessions: make(map[*session]*sessionState),
+		upstreams: make(map[string]*upstreamState), sessions: make(map[*observedSession]*sessionState),
 		lines: make(map[string]speculate.Line), harm: make(map[string]time.Duration),
 	}
 	p.worker = w

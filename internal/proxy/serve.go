@@ -56,7 +56,7 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 		return
 	}
 	x := &request{upstreamCall: upstreamCall{s: s, params: &m.Index}, msg: m.Message, to: out}
-	x.refusedCall()
+	x.recordRefusal()
 	x.fail(why)
 }
 

@@ -78,7 +78,7 @@ type Server struct {
 	store    *dedup.Store
 	limits   *limit.Hosts
 	catalog  *catalog
-	events   *events.Log
+	recorder recorder
 	figures  *figures
 	work     sync.WaitGroup // flights, which belong to no session
 
@@ -114,8 +114,8 @@ func New(o Options, guard *upstream.Guard) *Server {
 			o.Record.Each(e)
 		}
 	}
-	s.events = events.Open(record)
-	s.events.Reconfigure(record.Full, !o.Unrecorded)
+	s.recorder = recorder{events.Open(record), s.figures.observer.called}
+	s.recorder.Reconfigure(record.Full, !o.Unrecorded)
 	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
 	s.catalog, s.kept = &catalog{log: o.Log, store: s.store}, newKept()
 	s.policy.Store(buildPolicy(o, nil, s.connect))
@@ -142,17 +142,17 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 func (s *Server) PrepareStop() {
 	s.stopFast()
 	s.prefetcher.queue.save()
-	s.events.Flush()
+	s.recorder.Flush()
 }
 
 // SaveAll is for a program that can wait no longer for Close: what was learned and
 // recorded is on disk when it returns, and nothing more will be.
 func (s *Server) SaveAll() {
 	for _, session := range s.sessions.all() {
-		s.prefetcher.last(session)
+		session.endObserved()
 	}
 	s.prefetcher.close()
-	s.events.Close()
+	s.recorder.Close()
 }
 
 // Close ends every session and upstream, and returns when their processes and
@@ -174,5 +174,5 @@ func (s *Server) Close() {
 	s.work.Wait()
 	s.figures.observer.record(true)
 	s.figures.notices.stop()
-	s.events.Close()
+	s.recorder.Close()
 }

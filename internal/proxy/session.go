@@ -2,10 +2,8 @@ package proxy
 
 import (
 	"context"
-	"math/rand/v2"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
@@ -31,21 +29,17 @@ type session struct {
 	questions     clientQuestions
 	suspended     suspended
 
-	predictionOff atomic.Bool  // prediction panicked over it: what it calls is not looked at any more
-	numbered      atomic.Int64 // calls and guesses so far
-	turns         turns
+	observed *observedSession // as the record and the prefetcher know it
 }
 
 // sessionIdentity is what is fixed of a session when it begins.
 type sessionIdentity struct {
-	view       *view
-	id         string           // by which its client finds it again on another connection; "": it cannot
-	scope      string           // of the answers it may be given from the store; "": none is stored
-	delivered  *dedup.Delivered // what the client was given; nil: it is several
-	pooled     bool             // its requests come from clients that know nothing of each other: ids may clash
-	unblocked  bool             // answers never wait for the client: any goroutine may write them
-	recordName string           // its name in the record
-	learnedAs  uint64           // its name where it is learned which session said what: none that stands anywhere else
+	view      *view
+	id        string           // by which its client finds it again on another connection; "": it cannot
+	scope     string           // of the answers it may be given from the store; "": none is stored
+	delivered *dedup.Delivered // what the client was given; nil: it is several
+	pooled    bool             // its requests come from clients that know nothing of each other: ids may clash
+	unblocked bool             // answers never wait for the client: any goroutine may write them
 }
 
 var (
@@ -56,7 +50,6 @@ var (
 func newIdentity(c front.Client, v *view, scope string) sessionIdentity {
 	i := sessionIdentity{
 		view: v, id: c.ID, scope: scope, delivered: dedup.NewDelivered(), pooled: c.Pool, unblocked: c.Unblocked,
-		recordName: recordID(), learnedAs: rand.Uint64(),
 	}
 	if c.Pool {
 		i.delivered = nil // its requests come from any number of conversations
@@ -73,6 +66,8 @@ func (s *Server) newSession(c front.Client) *session {
 		srv: s, identity: newIdentity(c, s.views.of(c.Only), "session "+strconv.FormatUint(s.sessions.number(), 10)),
 		out: c.Out, ctx: ctx, life: newLife(cancel),
 	}
+	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
+	n.observed.mayPrefetch, n.observed.fetch = n.mayPrefetch, n.fetch
 	n.lists = newShownLists(n.announce)
 	n.subscriptions.watchers = &s.figures.notices.watchers
 	n.questions = clientQuestions{

@@ -27,17 +27,18 @@ func (x *request) trace() {
 	}
 	parent, _ := jsonrpc.String(x.params.Meta.Get("traceparent"))
 	state, _ := jsonrpc.String(x.params.Meta.Get("tracestate"))
-	x.span.parent, x.span.state, x.span.end = begin(parent, state, x.tool, x.entry.came)
+	x.record.span.parent, x.record.span.state, x.record.span.end = begin(parent, state, x.tool, x.record.at)
 }
 
 // traced are the params with the trace context that goes upstream.
 func (x *request) traced() *revision.Params {
-	if x.span.parent == "" {
+	if x.record == nil || x.record.span.parent == "" {
 		return x.params
 	}
-	meta := jsonrpc.Set(x.params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, x.span.parent))
-	if x.span.state != "" {
-		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, x.span.state))
+	span := &x.record.span
+	meta := jsonrpc.Set(x.params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, span.parent))
+	if span.state != "" {
+		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, span.state))
 	}
 	return indexed(jsonrpc.Set(x.params.Raw(), "_meta", meta))
 }

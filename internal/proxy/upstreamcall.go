@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/revision"
@@ -22,11 +21,8 @@ type upstreamCall struct {
 	params *revision.Params
 	callClass
 
-	number   call.Number  // in the record; zero: it is not recorded
-	sends    atomic.Int32 // tools/call requests that went upstream, and were not told of yet
-	over     *atomic.Bool // its call was told of; nil: a guess, which is told of later
-	observed *callFacts   // as the prefetcher knows it; nil: it does not observe the call
-	timing   timing
+	record   *callRecord // nil: it is not recorded
+	observed *callFacts  // as the prefetcher knows it; nil: it does not observe the call
 	step     bool        // it is a step of a plan: the client is not given its answer as it is
 	gate     *gate       // of a step that asks whether it may be sent; nil: nobody need be asked
 	doubt    atomic.Bool // it failed, and may have been run
@@ -86,7 +82,9 @@ func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.T
 	write, slot := j.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
 		write.End()
-		j.timing.late()
+		if j.record != nil {
+			j.record.timing.late()
+		}
 		if j.late != nil {
 			j.late()
 		}
@@ -122,25 +120,25 @@ func answerMayCome(err error) bool {
 
 // sent notes that a tools/call goes to its upstream now.
 func (j *upstreamCall) sent(l *leased) {
-	if j.method != "tools/call" {
+	if j.record == nil {
 		return
 	}
 	now := time.Now()
-	j.timing.sent(j.s.srv.occupancies.of(l.Instance()), now)
+	j.record.timing.sent(j.s.srv.occupancies.of(l.Instance()), now)
 	j.s.srv.prefetcher.traffic.add(trafficEvent{call: j.observed, what: callSent, at: now})
 }
 
 // returned notes that the call has come back.
 func (j *upstreamCall) returned(err error, v limit.Verdict) {
-	if j.method != "tools/call" {
+	if j.record == nil {
 		return
 	}
 	e := trafficEvent{call: j.observed, what: callReturned, limited: v.Limited, at: time.Now()}
 	if err == nil {
-		j.timing.answered(e.at)
+		j.record.timing.answered(e.at)
 	} else {
 		e.what = callGivenUp
-		j.timing.failed(e.at, answerMayCome(err))
+		j.record.timing.failed(e.at, answerMayCome(err))
 	}
 	j.s.srv.prefetcher.traffic.add(e)
 }
@@ -196,8 +194,8 @@ func (j *upstreamCall) onlyReads() bool {
 // settle ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
 func (j *upstreamCall) settle(l *leased, write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if j.tool != "" && answer.Requests > 0 {
-		j.wentOut(l, answer.Requests)
+	if j.record != nil && answer.Requests > 0 {
+		j.s.srv.recorder.sent(j.record, l.Name(), j.tool, answer.Requests)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
@@ -211,4 +209,11 @@ func (j *upstreamCall) settle(l *leased, write *dedup.PendingWrite, answer upstr
 		}
 	}
 	write.End()
+}
+
+// worth is how long the call would have taken had it been alone with its server, as
+// far as that is known. 0: it was not answered.
+func (j *upstreamCall) worth(l *leased) time.Duration {
+	parallel := j.s.srv.occupancies.of(l.Instance()).parallel.Load()
+	return j.record.timing.alone(parallel, j.s.srv.prefetcher.learned.tool(l, j.tool).usual.Latency.P50)
 }

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -47,4 +49,24 @@ func complaint(answer upstream.Answer) (text string, failed bool) {
 		}
 	}
 	return strings.Join(lines, "\n"), true
+}
+
+// reasonFor says in a word why a call was not answered.
+func reasonFor(err error, gone bool) string {
+	if gone {
+		return "cancelled"
+	}
+	var refused *jsonrpc.Error
+	var away *upstream.Unavailable
+	switch {
+	case errors.Is(err, upstream.ErrTimeout):
+		return "timeout"
+	case errors.As(err, &away):
+		return "unavailable"
+	case errors.As(err, &refused):
+		return "refused"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	}
+	return "unanswered"
 }

@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// Two observe the path of a call, and are told plain values: the recorder of every call,
+// when it has arrived, was sent and has its result; the prefetcher of a call that it
+// wants to look at, and of its result. Neither holds the call up.
+
+// observedSession is a session as its observers know it.
+type observedSession struct {
+	name      string          // in the record
+	learnedAs uint64          // where it is learned which session made which call: a name that stands nowhere else
+	several   bool            // its calls come from clients that know nothing of each other
+	ctx       context.Context // ends with the session
+
+	// What the prefetcher may do on its behalf.
+	mayPrefetch func(*candidate) (callClass, enrich.Reason)
+	fetch       func(context.Context, *candidate, call.Number, *callFacts, prefetchHooks) (*prefetch, string)
+
+	predictionOff atomic.Bool  // prediction panicked over it: its calls are not observed any more
+	numbered      atomic.Int64 // calls and prefetches so far
+	turns         turns
+}
+
+func newObservedSession(ctx context.Context, several bool) *observedSession {
+	return &observedSession{name: recordID(), learnedAs: rand.Uint64(), several: several, ctx: ctx}
+}
+
+// next numbers a call or a prefetch of the session.
+func (s *observedSession) next() call.Number {
+	return call.Number{Session: s.name, Seq: s.numbered.Add(1)}
+}
+
+// turns tells the calls that a model made at once from those it made one after
+// the other: it has read no answer that had not come when it called.
+type turns struct {
+	mu     sync.Mutex
+	number int
+	heard  time.Time // of the last answer since the turn began; zero: there was none
+}
+
+// readingTime is what no model needs less of to read an answer and call again. A
+// client that calls sooner sends out what was decided at once.
+const readingTime = 5 * time.Millisecond
+
+func (t *turns) begin(now time.Time) (turn int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.heard.IsZero() && now.Sub(t.heard) > readingTime {
+		t.number++
+		t.heard = time.Time{}
+	}
+	return t.number
+}
+
+func (t *turns) end(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard = now
+}
+
+// callFacts is what observers are told of a tools/call. It does not change.
+type callFacts struct {
+	id        uint64 // tells it from all others that the prefetcher observes
+	session   *observedSession
+	lease     *leased
+	number    call.Number // in the record
+	at        time.Time   // when it arrived
+	turn      int         // of the model
+	tool      string
+	arguments []byte // canonical if it has a key; nil: longer than a key's may be
+	key       call.Key
+	effect    call.Effect
+	class     valuemodel.Class
+	host      string
+	part      *planPart // of a plan; nil: it is a client's own call
+	early     bool      // it is a prefetch
+}
+
+// source is the store, or another call's flight, as where an answer came from.
+type source struct {
+	how        dedup.Disposition // "": it was fetched for this call, or there is none
+	prefetched bool
+	backedOff  bool
+	age, took  time.Duration // since the fetch behind it began; how long that took
+	first      *dedup.Guess  // of which it is the first use; nil: of none
+	size       int           // bytes of it
+	spared     int           // bytes of it that a reference stood for
+
+	trial    dedup.Trial   // of one that was fetched: how it compares with what had been prefetched
+	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself
+}
+
+// resultFacts is what observers are told of the end of a call.
+type resultFacts struct {
+	source
+	at       time.Time
+	failure  string        // in a word, why it was not answered; "": it was
+	isError  bool          // its server says that it failed
+	complete bool          // another call could be given the same
+	body     []byte        // as it is sent, lent for as long as an observer is told of it
+	size     int           // bytes, before anything was added
+	sum      uint64        // a hash of it; 0: not taken
+	inlined  int           // results of other calls that were added
+	upstream time.Duration // from its sending to its answer; 0: it was not sent, or not answered
+}
+
+// observeArrival has the call recorded, on the reader of its session.
+func (x *request) observeArrival() {
+	x.record = x.s.srv.recorder.arrived(x.s.observed)
+	x.trace()
+}
+
+// observeCall tells the prefetcher of the call, which has been classified. One that
+// brings answers for its server goes on with a call that was observed.
+func (x *request) observeCall() {
+	srv := x.s.srv
+	if x.stateless && x.params.Get("requestState") != nil {
+		return
+	}
+	if x.observed = srv.prefetcher.observeCall(x.s.observed, x.lease, x.facts); x.observed != nil {
+		x.announce = x.announces(srv.policy.Load())
+	}
+}
+
+// facts is the call as its observers are told of it.
+func (x *request) facts() *callFacts {
+	r := x.first().record
+	return &callFacts{
+		session: x.s.observed, lease: x.lease, number: r.number, at: r.at, turn: r.turn, tool: x.tool, arguments: x.argumentsToObserve(),
+		key: x.query.Key, effect: x.effect, class: x.class, host: x.host, part: x.part,
+	}
+}
+
+// argumentsToObserve are the arguments, but for longer ones than a key may have.
+func (x *request) argumentsToObserve() []byte {
+	if x.query.Key.Arguments != "" {
+		return []byte(x.query.Key.Arguments)
+	}
+	raw, _ := arguments(x.params)
+	if len(raw) > longest {
+		return nil
+	}
+	return bytes.Clone(raw)
+}
+
+var errUnanswered = errors.New("not answered")
+
+// noteResult keeps what the answer is like, before anything is added to it.
+func (x *request) noteResult(o outcome) {
+	r := &x.result
+	r.source, r.size, r.sum = o.from, len(o.answer.Result), 0
+	switch {
+	case x.record == nil || o.err != nil || x.asked:
+	case o.from.how != "":
+		r.size = o.from.size
+	case x.class.Reads() && shareable(o.answer):
+		r.sum = sum(o.answer.Result)
+	}
+}
+
+// observeResult tells the observers how the call ended, once, unless it goes on after
+// this answer: then only the prefetcher, which has no use for the rest.
+func (x *request) observeResult(answer upstream.Answer, err error) {
+	if !x.asked {
+		x.recordResult(answer, err)
+	}
+	x.observePrefetch(answer, err, nil)
+}
+
+// recordResult tells the recorder. A call whose client was asked something on the way is
+// one, from the arrival of the request that began it.
+func (x *request) recordResult(answer upstream.Answer, err error) {
+	r := x.first().record
+	if x.record == nil || r.told.Swap(true) {
+		return
+	}
+	c := x.observed
+	if c == nil {
+		c = x.facts()
+	}
+	x.s.srv.recorder.answered(r, c, x.resultNow(answer, err))
+}
+
+// recordRefusal records a tools/call that no upstream was asked.
+func (x *request) recordRefusal() {
+	if x.msg.Method == "tools/call" && x.record == nil {
+		name, _ := jsonrpc.String(x.params.Get("name"))
+		x.s.srv.recorder.refused(x.s.observed, name)
+	}
+}
+
+// observePrefetch tells the prefetcher, before anything is added to the answer. reply is
+// to hear what it begins then; nil: nothing waits for that.
+func (x *request) observePrefetch(answer upstream.Answer, err error, reply chan<- announcement) bool {
+	c, r := x.observed, x.result
+	if x.toldPrefetcher || x.record == nil || c == nil && r.trial == dedup.NotTried && r.joinWait == 0 {
+		return false
+	}
+	x.toldPrefetcher = true
+	if c == nil { // it is not observed, but a comparison is looked at in any case
+		c = x.facts()
+	}
+	return x.s.srv.prefetcher.observeResult(c, x.resultNow(answer, err), reply)
+}
+
+// resultNow is how the call ends.
+func (x *request) resultNow(answer upstream.Answer, err error) *resultFacts {
+	r := x.result
+	r.at, r.upstream = time.Now(), x.first().record.timing.upstream()
+	r.body, r.complete = answer.Result, err == nil && shareable(answer)
+	if gone := x.ctx.Err() != nil; gone || err != nil {
+		r.failure = reasonFor(err, gone)
+	} else {
+		_, r.isError = complaint(answer)
+	}
+	return &r
+}
