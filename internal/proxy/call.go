@@ -29,9 +29,9 @@ func (x *request) route() *jsonrpc.Error {
 	case "ping":
 		x.local = func() { x.finish([]byte("{}")) }
 	case "initialize":
-		x.local = func() { x.finish(x.s.initializeResult(x.hop.Info)) }
+		x.local = func() { x.finish(x.s.introduction(x.hop.Info).initializeResult(x.s.client.facts().negotiated)) }
 	case "server/discover":
-		x.local = func() { x.finish(x.s.discoverResult(x.hop.Info)) }
+		x.local = func() { x.finish(x.s.introduction(x.hop.Info).discoverResult()) }
 	case "tools/list":
 		x.local = func() { x.list(upstream.Tools) }
 	case "prompts/list":
@@ -58,7 +58,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	p := x.s.srv.policy.Load()
 	if l == upstream.Tools && !x.step {
-		if x.own = x.s.ownTool(p, name); x.own != nil {
+		if x.own = x.s.identity.view.ownTool(p, name); x.own != nil {
 			x.local = func() { x.own.serve(x) }
 			return nil
 		}
@@ -324,7 +324,7 @@ func (x *request) hear(method string, params []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.answered && x.ctx.Err() == nil {
-		x.s.sendNotification(x.to, method, params)
+		sendNotification(x.s.srv.log, x.to, method, params)
 	}
 }
 

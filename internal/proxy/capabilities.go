@@ -5,59 +5,59 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// initializeResult answers a client of the handshake era, at once: servers that are
-// not known yet are waited for with the lists.
-func (s *session) initializeResult(client []byte) []byte {
-	out := jsonrpc.AppendString([]byte(`{"protocolVersion":`), s.client.facts().negotiated)
-	out = append(append(out, `,"capabilities":`...), s.capabilities()...)
-	out = append(append(out, `,"serverInfo":`...), s.srv.info()...)
-	return append(s.appendInstructions(out, client), '}')
+// introduction is what a client is told of the proxy when it first asks. It is answered at
+// once: servers that are not known yet are waited for with the lists.
+type introduction struct {
+	info         []byte
+	capabilities []byte
+	instructions string // for the model; "": none
 }
 
-// discoverResult answers a stateless client, at once as well.
-func (s *session) discoverResult(client []byte) []byte {
-	out := []byte(`{"resultType":"complete","supportedVersions":[`)
-	for i, v := range revision.SupportedVersions() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = jsonrpc.AppendString(out, v)
-	}
-	out = append(append(out, `],"capabilities":`...), s.capabilities()...)
-	out = s.appendInstructions(out, client)
-	out = append(append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...), s.srv.info()...)
-	return append(out, `}}`...)
-}
-
-// info is what the proxy says of itself.
-func (s *Server) info() []byte {
-	version := s.policy.Load().Version
-	return append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}')
-}
-
-// appendInstructions adds what the known upstreams say to the model; client is what
-// the client says of itself.
-func (s *session) appendInstructions(out, client []byte) []byte {
-	leases := s.leases.current()
-	var all []instruction
-	for _, l := range leases {
-		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
-			all = append(all, instruction{l.Name(), offer.Instructions})
-		}
-	}
-	if len(all) == 0 {
-		return out
-	}
-	return jsonrpc.AppendString(append(out, `,"instructions":`...), joinInstructions(all, len(leases) > 1, allowance(client)))
-}
-
-// capabilities joins what the upstreams and the proxy can do.
-func (s *session) capabilities() []byte {
+// introduction joins what the upstreams and the proxy say of themselves; client is what
+// the client does.
+func (s *session) introduction(client []byte) introduction {
+	offers := offersOf(s.leases.current())
 	own := []byte(nil)
-	if s.offersOwn() {
+	if s.identity.view.offersOwn() {
 		own = emptyCapabilities
 	}
-	return joinCapabilities(own, offersOf(s.leases.current()))
+	version := s.srv.policy.Load().Version
+	return introduction{
+		info:         append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}'),
+		capabilities: joinCapabilities(own, offers),
+		instructions: joinInstructions(instructionsOf(offers), len(offers) > 1, allowance(client)),
+	}
+}
+
+// initializeResult answers a client of the handshake era.
+func (i introduction) initializeResult(version string) []byte {
+	out := jsonrpc.Set(nil, "protocolVersion", jsonrpc.AppendString(nil, version))
+	out = jsonrpc.Set(out, "capabilities", i.capabilities)
+	out = jsonrpc.Set(out, "serverInfo", i.info)
+	return i.addInstructions(out)
+}
+
+// discoverResult answers a stateless client.
+func (i introduction) discoverResult() []byte {
+	versions := []byte("[")
+	for n, v := range revision.SupportedVersions() {
+		if n > 0 {
+			versions = append(versions, ',')
+		}
+		versions = jsonrpc.AppendString(versions, v)
+	}
+	out := []byte(`{"resultType":"complete"}`)
+	out = jsonrpc.Set(out, "supportedVersions", append(versions, ']'))
+	out = jsonrpc.Set(out, "capabilities", i.capabilities)
+	out = jsonrpc.Set(out, "_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", i.info))
+	return i.addInstructions(out)
+}
+
+func (i introduction) addInstructions(out []byte) []byte {
+	if i.instructions == "" {
+		return out
+	}
+	return jsonrpc.Set(out, "instructions", jsonrpc.AppendString(nil, i.instructions))
 }
 
 // emptyCapabilities are those that can be honoured by a server that has nothing: lists

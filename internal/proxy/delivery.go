@@ -35,7 +35,7 @@ func (l *leased) structured(tool string) bool {
 
 // called is the name by which the client calls a tool of the same upstream.
 func (x *request) called(tool string) string {
-	return x.s.identity.view.show(x.s.srv.policy.Load(), upstream.Tools, target{x.lease.Name(), tool})
+	return x.s.identity.view.nameOf(x.s.srv.policy.Load(), upstream.Tools, target{x.lease.Name(), tool})
 }
 
 // announcement is what was begun because of an answer.

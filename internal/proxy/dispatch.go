@@ -202,7 +202,7 @@ func (x *request) setLevel() *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
 	x.s.client.update(func(f *clientFacts) { f.level = level })
-	for _, l := range x.s.current() {
+	for _, l := range x.s.leases.current() {
 		l.SetLevel(level)
 	}
 	return nil
@@ -217,7 +217,7 @@ func (s *session) noted(m *front.Message) {
 	case "notifications/initialized":
 		s.questions.setReady()
 	case "notifications/progress": // of a question; its token is one upstream's own
-		if leases := s.current(); len(leases) == 1 {
+		if leases := s.leases.current(); len(leases) == 1 {
 			leases[0].Notify(m.Method, m.Params)
 		}
 	default: // roots/list_changed, what later revisions add

@@ -23,7 +23,7 @@ func DialWith(s *Server, name string, dial func(ctx context.Context, network, ad
 func LineOf(s *Server, name string) speculate.Line {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
-		if l := n.find(name); l != nil {
+		if l := n.leases.find(name); l != nil {
 			return s.prefetcher.traffic.read().Serial(l.Instance())
 		}
 	}

@@ -13,6 +13,16 @@ import (
 // instruction is what one upstream says to the model.
 type instruction struct{ upstream, text string }
 
+// instructionsOf are those of the upstreams that are known.
+func instructionsOf(offers []offered) (all []instruction) {
+	for _, o := range offers {
+		if o.offer != nil && o.offer.Instructions != "" {
+			all = append(all, instruction{o.member.Spec.Name, o.offer.Instructions})
+		}
+	}
+	return all
+}
+
 // allowances are how many characters of a server's instructions a client shows to
 // its model, where that is known; what is beyond is cut off without a word.
 var allowances = map[string]int{

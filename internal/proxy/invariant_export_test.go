@@ -17,7 +17,7 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 		return false, "no session"
 	}
 	n := sessions[nth%len(sessions)]
-	l := n.find(name)
+	l := n.leases.find(name)
 	if l == nil {
 		return false, "away"
 	}

@@ -87,12 +87,20 @@ func (ls *leases) close() []*leased {
 	return last
 }
 
+// awaitOffers waits until each upstream that was never seen before has said what it
+// offers, at most until ctx ends.
+func (ls *leases) awaitOffers(ctx context.Context) {
+	for _, l := range ls.current() {
+		l.AwaitOffer(ctx)
+	}
+}
+
 // adoptPolicy makes the session's leases those of the current policy.
 func (s *session) adoptPolicy() {
 	if s.client.facts().opened.IsZero() {
 		return
 	}
-	old, next, ok := s.leases.replace(s.seen, s.attach)
+	old, next, ok := s.leases.replace(func() []*member { return s.srv.policy.Load().seenIn(s.identity.view) }, s.attach)
 	if !ok {
 		return
 	}
@@ -112,14 +120,9 @@ func (s *session) adoptPolicy() {
 	}
 	if old != nil { // else nothing was shown yet
 		for l := range upstream.Lists {
-			s.listChanged(l)
+			s.lists.changed(l)
 		}
 	}
-}
-
-// seen are the upstreams of the current policy that the session sees.
-func (s *session) seen() []*member {
-	return slices.DeleteFunc(slices.Clone(s.srv.policy.Load().members), func(m *member) bool { return !s.identity.view.sees(m.Spec.Name) })
 }
 
 // attach leases one upstream.
@@ -130,7 +133,7 @@ func (s *session) attach(m *member) *leased {
 		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			return s.question(l)
 		},
-		Changed: s.listChanged,
+		Changed: s.lists.changed,
 		Pooled:  s.identity.pooled,
 	})
 	return l
@@ -143,13 +146,10 @@ func (s *session) forgetInstance(l *leased) {
 	}
 }
 
-// awaitOffers waits until each upstream that was never seen before has said what it
-// offers, at most until startup_wait after the session opened.
+// awaitOffers waits for the upstreams until startup_wait after the session opened.
 func (s *session) awaitOffers(ctx context.Context) {
 	deadline := s.client.facts().opened.Add(s.srv.policy.Load().StartupWait)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	for _, l := range s.leases.current() {
-		l.AwaitOffer(ctx)
-	}
+	s.leases.awaitOffers(ctx)
 }

@@ -19,7 +19,7 @@ func (x *request) listen() {
 	wanted := readWanted(x.params.Get("notifications"))
 	l := &listening{x: x}
 	for _, uri := range wanted.uris {
-		if _, own := x.s.ownResource(uri); own {
+		if _, own := x.s.identity.view.ownResource(uri); own {
 			l.own = append(l.own, uri)
 		} else {
 			l.uris = append(l.uris, uri)
@@ -27,7 +27,7 @@ func (x *request) listen() {
 	}
 	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", wanted.honoured))
 	x.s.subscriptions.add(l)
-	x.s.noteLists(l, wanted.lists)
+	x.s.lists.note(l, wanted.lists)
 	x.s.subscriptions.watch(l, offersOf(x.s.leases.current()))
 	select {
 	case <-x.ctx.Done():
@@ -82,6 +82,6 @@ func (l *listening) send(method string, params []byte) {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
 	if !l.x.answered {
-		l.x.s.sendNotification(l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
+		sendNotification(l.x.s.srv.log, l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
 	}
 }

@@ -17,7 +17,10 @@ const listInterval = 500 * time.Millisecond
 // shownLists owns what of the joined lists was shown last, to the client in answer to
 // its requests and on each of its listen requests, and when it is told of changes.
 type shownLists struct {
-	changed map[string]*throttle // method of list_changed → what sends it
+	join    func(upstream.List) []byte // a list as the client is to see it now
+	notify  func(method string)        // sends the client a notice
+	streams func() []*listening        // the listen requests that are open
+	changes map[string]*throttle       // method of list_changed → what sends it
 
 	mu    sync.Mutex // held while a list is joined and compared with what was shown
 	shown snapshot   // to the client
@@ -36,62 +39,71 @@ func (s *snapshot) replace(l upstream.List, now []byte) bool {
 	return true
 }
 
-// newShownLists makes announce, given the method, send the notices that lists have changed.
-func newShownLists(announce func(method string)) *shownLists {
-	s := &shownLists{changed: make(map[string]*throttle)}
-	for l := range upstream.Lists {
-		if method := l.Changed(); s.changed[method] == nil {
-			s.changed[method] = &throttle{interval: listInterval, call: func() { announce(method) }}
-		}
+func newShownLists(s *session) *shownLists {
+	lists := &shownLists{
+		join: s.joined, notify: func(method string) { s.notify(method, nil) }, streams: s.subscriptions.listeners,
+		changes: make(map[string]*throttle),
 	}
-	return s
+	for l := range upstream.Lists {
+		method := l.Changed()
+		lists.changes[method] = &throttle{interval: listInterval, call: func() { lists.announce(method) }}
+	}
+	return lists
 }
 
-// listChanged notes that an upstream's list is not what it was.
-func (s *session) listChanged(l upstream.List) { s.lists.changed[l.Changed()].trigger() }
+// changed notes that an upstream's list is not what it was.
+func (s *shownLists) changed(l upstream.List) { s.changes[l.Changed()].trigger() }
 
 // stop ends the notices.
 func (s *shownLists) stop() {
-	for _, t := range s.changed {
+	for _, t := range s.changes {
 		t.stop()
 	}
 }
 
 // announce tells the client that lists have changed, where it has seen others: on its
 // stream, and on the listen requests that asked for them.
-func (s *session) announce(method string) {
+func (s *shownLists) announce(method string) {
 	changed := false
 	streams := make(map[*listening]bool)
-	s.lists.mu.Lock()
+	s.mu.Lock()
 	for l := range upstream.Lists {
 		if l.Changed() != method {
 			continue
 		}
-		now := s.joined(l)
-		changed = s.lists.shown.replace(l, now) || changed
-		for _, stream := range s.subscriptions.listeners() {
+		now := s.join(l)
+		changed = s.shown.replace(l, now) || changed
+		for _, stream := range s.streams() {
 			if stream.seen.replace(l, now) {
 				streams[stream] = true
 			}
 		}
 	}
-	s.lists.mu.Unlock()
+	s.mu.Unlock()
 	if changed {
-		s.notify(method, nil)
+		s.notify(method)
 	}
 	for stream := range streams {
 		stream.send(method, nil)
 	}
 }
 
-// noteLists takes note of what the lists are of which a listen request is to hear when
-// they change.
-func (s *session) noteLists(stream *listening, lists []upstream.List) {
-	s.lists.mu.Lock()
-	defer s.lists.mu.Unlock()
+// note takes note of what the lists are of which a listen request is to hear when they
+// change.
+func (s *shownLists) note(stream *listening, lists []upstream.List) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, l := range lists {
-		stream.seen[l] = s.joined(l)
+		stream.seen[l] = s.join(l)
 	}
+}
+
+// show is a list as it is shown to the client now.
+func (s *shownLists) show(l upstream.List) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown[l] = s.join(l)
+	return s.shown[l]
 }
 
 // list answers one of the four list requests.
@@ -100,14 +112,11 @@ func (x *request) list(l upstream.List) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return
 	}
-	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.offersOwn() {
+	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.identity.view.offersOwn() {
 		x.s.srv.work.Go(loadVocabulary) // for which no plan should wait
 	}
 	x.s.awaitOffers(x.ctx)
-	x.s.lists.mu.Lock()
-	items := x.s.joined(l)
-	x.s.lists.shown[l] = items
-	x.s.lists.mu.Unlock()
+	items := x.s.lists.show(l)
 	result := make([]byte, 0, len(items)+96)
 	result = append(append(result, `{"`...), l.Member()...)
 	result = append(append(append(result, `":[`...), items...), "]}"...)
@@ -119,19 +128,17 @@ func (x *request) list(l upstream.List) {
 // nil.
 func (s *session) joined(l upstream.List) []byte {
 	p := s.srv.policy.Load()
-	var first, last [][]byte // the proxy's own
-	switch {
-	case !s.offersOwn():
-	case l == upstream.Tools:
-		first = s.ownToolItems(p) // before the others are named: they claim theirs first
-	default:
-		last = ownItems(l)
-	}
-	items, left := joinItems(offersOf(s.leases.current()), l, func(t target) string { return s.identity.view.show(p, l, t) })
+	own := s.identity.view.ownItems(p, l) // before the others are named: they claim theirs first
+	items, left := joinItems(offersOf(s.leases.current()), l, func(t target) string { return s.identity.view.nameOf(p, l, t) })
 	for _, t := range left {
-		s.srv.log.Debug("left out of the list: another upstream has the same name, or it had no room for another", "upstream", t.upstream, "list", l.Method(), "name", t.name)
+		s.srv.log.Debug("left out of the list: its name is another's, or it had no room for another", "upstream", t.upstream, "list", l.Method(), "name", t.name)
 	}
-	return bytes.Join(slices.Concat(first, items, last), []byte(","))
+	if l == upstream.Tools {
+		items = slices.Concat(own, items)
+	} else {
+		items = append(items, own...)
+	}
+	return bytes.Join(items, []byte(","))
 }
 
 // offered is what one upstream offers.

@@ -24,7 +24,7 @@ func (x *request) locate() *jsonrpc.Error {
 		if uri, err = routing(x.params, "uri"); err != nil {
 			break
 		}
-		if _, own := x.s.ownResource(uri); own {
+		if _, own := x.s.identity.view.ownResource(uri); own {
 			x.local = func() { x.serveOwn(uri) }
 			return nil
 		}
@@ -82,7 +82,9 @@ func (x *request) completers(offers []offered) ([]*leased, *jsonrpc.Error) {
 		return nil, nil
 	}
 	found, err := x.referenced(offers)
-	return slices.DeleteFunc(found, func(l *leased) bool { return !slices.Contains(completing, l) }), err
+	return slices.DeleteFunc(found, func(l *leased) bool {
+		return !slices.ContainsFunc(completing, func(c *leased) bool { return c.Lease == l.Lease })
+	}), err
 }
 
 // referenced returns the upstreams that may have what a reference is to, and renames the

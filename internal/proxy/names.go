@@ -54,7 +54,7 @@ func (v *views) of(only string) *view {
 		v.byOnly = make(map[string]*view)
 	}
 	if v.byOnly[only] == nil {
-		v.byOnly[only] = &view{only: only, log: v.log}
+		v.byOnly[only] = newView(only, v.log)
 	}
 	return v.byOnly[only]
 }
@@ -72,56 +72,63 @@ func (v *views) filled() []string {
 	return slices.Compact(all)
 }
 
+func newView(only string, log *slog.Logger) *view {
+	v := &view{only: only, log: log, room: make(map[string]int), full: make(map[string]bool)}
+	for l := range v.bound {
+		v.bound[l] = make(map[string]target)
+	}
+	return v
+}
+
 // sees reports whether the view holds an upstream.
 func (v *view) sees(name string) bool { return v.only == "" || v.only == name }
 
-// show returns the name under which an item is listed, and binds it. It is ""
+// offersOwn reports whether the proxy's own tools and resources are seen.
+func (v *view) offersOwn() bool { return v.only == "" }
+
+// nameOf returns the name under which an item is listed, and binds it. It is ""
 // for one that can bear no name: style "never", and another upstream has it, or the
 // upstream has had too many names.
-func (v *view) show(p *policy, l upstream.List, t target) string {
-	name, filled := v.bind(p, l, t)
+func (v *view) nameOf(p *policy, l upstream.List, t target) string {
+	v.mu.Lock()
+	name, filled := v.bindLocked(l, t, v.candidates(p, t))
+	v.mu.Unlock()
 	if filled {
 		v.log.Warn("an upstream has had so many names that no new one of its is listed until restart: none may come to mean something else", "upstream", t.upstream, "list", l.Method(), "name", clipped(t.name))
 	}
 	return name
 }
 
-// bind finds a name and binds it. filled: it is the first for which there is no room.
-func (v *view) bind(p *policy, l upstream.List, t target) (name string, filled bool) {
+// candidates are the names that an item may bear, the preferred one first.
+func (v *view) candidates(p *policy, t target) []string {
 	plain, prefixed := t.name, t.upstream+separator+t.name
-	first, second := plain, prefixed
-	if v.only == "" && p.prefix {
-		first = prefixed
+	switch {
+	case v.only != "", p.NameStyle == "never":
+		return []string{plain}
+	case p.prefix:
+		return []string{prefixed}
 	}
-	if p.NameStyle == "never" || v.only != "" {
-		second = ""
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.bound[l] == nil {
-		v.bound[l] = make(map[string]target)
-	}
-	if v.room == nil {
-		v.room, v.full = make(map[string]int), make(map[string]bool)
-	}
-	for _, name := range []string{first, second} {
-		if name == "" {
-			continue
-		}
+	return []string{plain, prefixed}
+}
+
+// bindLocked binds an item to the first of the names that is its own or free. filled: it
+// is the upstream's first for which there is no room.
+func (v *view) bindLocked(l upstream.List, t target, names []string) (name string, filled bool) {
+	for _, name := range names {
 		other, taken := v.bound[l][name]
-		if taken && other != t {
+		size := len(name) + len(t.name) + bindingOf
+		switch {
+		case taken && other != t:
 			continue
+		case taken:
+			return name, false
+		case v.room[t.upstream]+size > mostNames:
+			filled = !v.full[t.upstream]
+			v.full[t.upstream] = true
+			return "", filled
 		}
-		if !taken {
-			size := len(name) + len(t.name) + bindingOf
-			if v.room[t.upstream]+size > mostNames {
-				filled = !v.full[t.upstream]
-				v.full[t.upstream] = true
-				return "", filled
-			}
-			v.room[t.upstream] += size
-			v.bound[l][name] = t
-		}
+		v.room[t.upstream] += size
+		v.bound[l][name] = t
 		return name, false
 	}
 	return "", false
@@ -140,9 +147,6 @@ func (v *view) claim(name string) bool {
 	own := target{"", name}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.bound[upstream.Tools] == nil {
-		v.bound[upstream.Tools] = make(map[string]target)
-	}
 	t, taken := v.bound[upstream.Tools][name]
 	if !taken {
 		v.bound[upstream.Tools][name] = own

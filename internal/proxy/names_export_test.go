@@ -9,7 +9,7 @@ import (
 // View lets tests give and resolve names without upstreams that run.
 type View struct{ *view }
 
-func NewView(only string) View { return View{&view{only: only, log: slog.New(slog.DiscardHandler)}} }
+func NewView(only string) View { return View{newView(only, slog.New(slog.DiscardHandler))} }
 
 func policyOf(ups []string, prefix, never bool) *policy {
 	p := &policy{prefix: prefix}
@@ -24,7 +24,7 @@ func policyOf(ups []string, prefix, never bool) *policy {
 
 // Show names a tool of one of ups.
 func (v View) Show(ups []string, prefix, never bool, up, tool string) string {
-	return v.show(policyOf(ups, prefix, never), upstream.Tools, target{up, tool})
+	return v.nameOf(policyOf(ups, prefix, never), upstream.Tools, target{up, tool})
 }
 
 // Resolve says whose tool a name is.
@@ -37,7 +37,7 @@ func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool s
 func Hear(s *Server, upstream, method, params string) {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
-		if l := n.find(upstream); l != nil {
+		if l := n.leases.find(upstream); l != nil {
 			n.relay(l, method, []byte(params))
 		}
 	}

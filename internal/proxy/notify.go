@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"log/slog"
+
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 )
@@ -37,13 +39,13 @@ func (s *session) relay(l *leased, method string, params []byte) {
 // era, if that takes some by now.
 func (s *session) notify(method string, params []byte) {
 	if s.out != nil && s.client.facts().handshake() && s.questions.isReady() {
-		s.sendNotification(s.out, method, params)
+		sendNotification(s.srv.log, s.out, method, params)
 	}
 }
 
 // sendNotification sends a notification. One that is not delivered is lost.
-func (s *session) sendNotification(to front.Outlet, method string, params []byte) {
+func sendNotification(log *slog.Logger, to front.Outlet, method string, params []byte) {
 	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
-		s.srv.log.Debug("notification not delivered", "method", method, "err", err)
+		log.Debug("notification not delivered", "method", method, "err", err)
 	}
 }

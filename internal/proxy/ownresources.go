@@ -34,20 +34,17 @@ type ownResource struct {
 func ownResources() []ownResource {
 	return []ownResource{
 		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, what was answered ahead, waiting hidden, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
-			"application/json", (*session).readStats},
+			"application/json", readStats},
 		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same as a line and a table.","mimeType":"text/plain"}`,
-			"text/plain", (*session).readSummary},
+			"text/plain", readSummary},
 		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`,
-			"application/json", (*session).readModel},
+			"application/json", readModel},
 	}
 }
 
-// offersOwn reports whether the session sees the proxy's own tools and resources.
-func (s *session) offersOwn() bool { return s.identity.view.only == "" }
-
-// ownResource finds the resource of the proxy's own that a URI names in this session.
-func (s *session) ownResource(uri string) (r ownResource, ok bool) {
-	if !s.offersOwn() {
+// ownResource finds the resource of the proxy's own that a URI names in this view.
+func (v *view) ownResource(uri string) (r ownResource, ok bool) {
+	if !v.offersOwn() {
 		return ownResource{}, false
 	}
 	for _, r := range ownResources() {
@@ -58,8 +55,18 @@ func (s *session) ownResource(uri string) (r ownResource, ok bool) {
 	return ownResource{}, false
 }
 
-// ownItems are the resources or templates of the proxy's own as they are listed.
-func ownItems(l upstream.List) (items [][]byte) {
+// ownItems are what the proxy itself offers of a list, in this view.
+func (v *view) ownItems(p *policy, l upstream.List) (items [][]byte) {
+	if !v.offersOwn() {
+		return nil
+	}
+	if l == upstream.Tools {
+		for _, t := range p.own {
+			if v.claim(t.name) { // else an upstream's tool had the name before
+				items = append(items, t.item)
+			}
+		}
+	}
 	for _, r := range ownResources() {
 		if r.list == l {
 			items = append(items, []byte(r.item))
@@ -80,7 +87,7 @@ func (x *request) serveOwn(uri string) {
 		x.finish([]byte("{}"))
 		return
 	}
-	own, _ := x.s.ownResource(uri)
+	own, _ := x.s.identity.view.ownResource(uri)
 	text, err := own.read(x.s, uri)
 	if err != nil {
 		code := jsonrpc.CodeInternal
@@ -97,10 +104,10 @@ func (x *request) serveOwn(uri string) {
 }
 
 // readStats is telemetry.Stats as JSON.
-func (s *session) readStats(string) (string, error) { return indented(s.srv.Report()) }
+func readStats(s *session, _ string) (string, error) { return indented(s.srv.Report()) }
 
 // readSummary is the same as a line and a table.
-func (s *session) readSummary(string) (string, error) {
+func readSummary(s *session, _ string) (string, error) {
 	var text strings.Builder
 	report := s.srv.Report()
 	_, err := report.WriteTo(&text)
@@ -110,7 +117,7 @@ func (s *session) readSummary(string) (string, error) {
 var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")
 
 // readModel is what is known of a tool, and which layer says so.
-func (s *session) readModel(uri string) (string, error) {
+func readModel(s *session, uri string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
 	p := s.srv.policy.Load()
 	t, l := s.configured(name)
@@ -158,22 +165,17 @@ func (n *statsNotices) recorded(e *events.Event) {
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {
-	for _, session := range sessions {
-		session.announceOwn(statsURI)
-		session.announceOwn(summaryURI)
-	}
-}
-
-// announceOwn tells a client that a resource of the proxy's own has changed, if it
-// subscribed to that.
-func (s *session) announceOwn(uri string) {
 	const updated = "notifications/resources/updated"
-	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-	streams, client := s.subscriptions.watchersOfOwn(uri)
-	for _, l := range streams {
-		l.send(updated, params)
-	}
-	if client {
-		s.notify(updated, params)
+	for _, uri := range []string{statsURI, summaryURI} {
+		params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
+		for _, session := range sessions {
+			streams, client := session.subscriptions.watchersOfOwn(uri)
+			for _, l := range streams {
+				l.send(updated, params)
+			}
+			if client {
+				session.notify(updated, params)
+			}
+		}
 	}
 }

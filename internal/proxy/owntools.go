@@ -65,30 +65,18 @@ func ownItem(name, description string, input, output []byte, annotations string)
 	return jsonrpc.Set(item, "annotations", []byte(annotations))
 }
 
-// ownTool is the tool of the proxy's own that bears the name in this session; nil
-// if none does. A session that sees one upstream alone sees nothing else.
-func (s *session) ownTool(p *policy, name string) *ownTool {
-	if !s.offersOwn() {
+// ownTool is the tool of the proxy's own that bears the name in this view; nil
+// if none does.
+func (v *view) ownTool(p *policy, name string) *ownTool {
+	if !v.offersOwn() {
 		return nil
 	}
 	for _, t := range p.own {
-		if t.name == name && s.identity.view.claim(name) {
+		if t.name == name && v.claim(name) {
 			return t
 		}
 	}
 	return nil
-}
-
-// ownToolItems are the proxy's own tools as they are listed.
-func (s *session) ownToolItems(p *policy) (items [][]byte) {
-	for _, t := range p.own {
-		if !s.identity.view.claim(t.name) {
-			s.srv.log.Debug("left out of the list: an upstream's tool had the name before", "name", t.name)
-			continue
-		}
-		items = append(items, t.item)
-	}
-	return items
 }
 
 // ownArguments are the arguments of a call of one of these tools.
@@ -103,8 +91,8 @@ func (x *request) ownArguments() ([]byte, error) {
 	return raw, nil
 }
 
-// told answers with a text, or with why there is none.
-func (x *request) told(text string, err error) {
+// answerText answers with a text, or with why there is none.
+func (x *request) answerText(text string, err error) {
 	failed := ""
 	if err != nil {
 		text, failed = err.Error(), `,"isError":true`
@@ -113,9 +101,9 @@ func (x *request) told(text string, err error) {
 	x.finish(append(append(append(out, `}]`...), failed...), '}'))
 }
 
-// shown answers with what has a structure, and with its text for those who read
-// no other.
-func (x *request) shown(structured []byte, blocks [][]byte, failed bool) {
+// answerStructured answers with what has a structure, and with its text for clients that
+// read no other.
+func (x *request) answerStructured(structured []byte, blocks [][]byte, failed bool) {
 	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), string(structured))
 	out = append(out, '}')
 	for _, b := range blocks {
@@ -132,48 +120,48 @@ func (x *request) shown(structured []byte, blocks [][]byte, failed bool) {
 func (x *request) serveSchedule() {
 	raw, err := x.ownArguments()
 	if err != nil {
-		x.told("", err)
+		x.answerText("", err)
 		return
 	}
 	x.s.awaitOffers(x.ctx)
 	out, defects := plan.Schedule(raw, x.planOptions(nil))
 	if len(defects) > 0 {
-		x.told("", defects)
+		x.answerText("", defects)
 		return
 	}
-	x.shown(out, nil, false)
+	x.answerStructured(out, nil, false)
 }
 
 // serveRead answers a call of mcpschedd_read_result.
 func (x *request) serveRead() {
 	raw, err := x.ownArguments()
 	if err != nil {
-		x.told("", err)
+		x.answerText("", err)
 		return
 	}
 	q, err := readExcerpt(raw)
 	if err != nil {
-		x.told("", err)
+		x.answerText("", err)
 		return
 	}
 	p := x.s.srv.policy.Load()
 	if q.handle == "" {
 		if x.s.identity.scope == "" {
-			x.told("", errors.New("handle: missing"))
+			x.answerText("", errors.New("handle: missing"))
 			return
 		}
-		x.told(x.s.srv.kept.list(x.s, time.Now()), nil)
+		x.answerText(x.s.srv.kept.list(x.s, time.Now()), nil)
 		return
 	}
 	k := x.s.srv.kept.find(x.s, q.handle, time.Now())
 	if k == nil {
-		x.told("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
+		x.answerText("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
 		return
 	}
 	out, err := k.read(q, p.Plans.Brings(p.Plans.Budget))
 	if err != nil {
-		x.told("", err)
+		x.answerText("", err)
 		return
 	}
-	x.shown(out, nil, false)
+	x.answerStructured(out, nil, false)
 }

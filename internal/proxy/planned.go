@@ -17,7 +17,7 @@ import (
 func (x *request) servePlan() {
 	raw, err := x.ownArguments()
 	if err != nil {
-		x.told("", err)
+		x.answerText("", err)
 		return
 	}
 	x.plan(raw, raw, nil)
@@ -34,7 +34,7 @@ func (x *request) serveNamed(n *NamedPlan) {
 			err = fillErr
 		}
 	}
-	x.told("", err)
+	x.answerText("", err)
 }
 
 // plan checks a plan and runs it, or takes up one that its client has answers for.
@@ -46,9 +46,9 @@ func (x *request) plan(arguments, body, params []byte) {
 	p, defects := plan.Parse(body, x.planOptions(params))
 	switch {
 	case len(defects) > 0:
-		x.told("", defects)
+		x.answerText("", defects)
 	case p.DryRun:
-		x.shown(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false)
+		x.answerStructured(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false)
 	default:
 		r := x.s.newPlanRun(x, p, arguments, body)
 		x.s.work.Go(r.run)
@@ -120,12 +120,12 @@ func (r *planRun) run() {
 // it can be read for a while: the client must be able to learn what was written.
 func (r *planRun) finish(x *request, _ func(outcome)) {
 	if r.refuse != nil {
-		x.told("", r.refuse)
+		x.answerText("", r.refuse)
 		return
 	}
 	structured, blocks := r.answer()
 	r.tell(structured, blocks, x.ctx.Err() != nil)
-	x.shown(structured, blocks, r.report.Failed())
+	x.answerStructured(structured, blocks, r.report.Failed())
 	switch {
 	case x.ctx.Err() != nil:
 		r.keepAnswer("which was cancelled", structured)

@@ -54,7 +54,7 @@ func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.T
 	case known == nil:
 		return nil
 	case l.Offer() != nil: // else nobody knows whether there is one to bear a name
-		known.Name = s.identity.view.show(p, upstream.Tools, t)
+		known.Name = s.identity.view.nameOf(p, upstream.Tools, t)
 	case p.prefix:
 		known.Name = t.upstream + separator + t.name
 	default:
@@ -75,7 +75,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 	m := s.srv.catalog.model(p, l, t.name)
 	model := func() *valuemodel.Model { // of the moment: a reload may have put another server there
 		at := l
-		if now := s.find(t.upstream); now != nil {
+		if now := s.leases.find(t.upstream); now != nil {
 			at = now
 		}
 		return s.srv.catalog.model(s.srv.policy.Load(), at, t.name)
@@ -101,7 +101,7 @@ func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *p
 // configured finds a tool by the name it has in the configuration: upstream/tool.
 func (s *session) configured(name string) (target, *leased) {
 	up, tool, _ := strings.Cut(name, "/")
-	l := s.find(up)
+	l := s.leases.find(up)
 	if l == nil || !l.member.allows(tool) {
 		return target{}, nil
 	}
@@ -137,7 +137,7 @@ func reading(m *valuemodel.Model, args []byte) bool {
 // plannables are the names of all tools that a plan may call.
 func (s *session) plannables(p *policy) []string {
 	var out []string
-	for _, l := range s.current() {
+	for _, l := range s.leases.current() {
 		offer := l.Offer()
 		if offer == nil {
 			continue
@@ -146,7 +146,7 @@ func (s *session) plannables(p *policy) []string {
 			if !l.member.allows(item.Name) {
 				continue
 			}
-			if name := s.identity.view.show(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
+			if name := s.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
 				out = append(out, name)
 			}
 		}

@@ -68,7 +68,7 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.observed.mayPrefetch, n.observed.fetch = n.mayPrefetch, n.fetch
-	n.lists = newShownLists(n.announce)
+	n.lists = newShownLists(n)
 	n.subscriptions.watchers = &s.figures.notices.watchers
 	n.questions = clientQuestions{
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
@@ -81,7 +81,3 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	return n
 }
-
-func (s *session) current() []*leased { return s.leases.current() }
-
-func (s *session) find(name string) *leased { return s.leases.find(name) }

@@ -100,7 +100,7 @@ func (s *Server) surveyTools(w io.Writer, n *session, l *leased, offer *upstream
 		if !l.member.allows(item.Name) {
 			continue
 		}
-		name := n.identity.view.show(p, upstream.Tools, target{l.Name(), item.Name})
+		name := n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
 		switch {
 		case name == "" && slices.Contains(n.identity.view.filled(), l.Name()):
 			fmt.Fprintf(w, "  warning: tool %q is left out: the names before it take all the room that there is for those of an upstream\n", item.Name)
