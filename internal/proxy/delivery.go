@@ -51,7 +51,8 @@ func (x *request) accompanied(answer upstream.Answer) upstream.Answer {
 	ctx, cancel := context.WithTimeout(x.ctx, decisionTime)
 	defer cancel()
 	reply := make(chan announcement, 1)
-	if !x.observePrefetch(answer, nil, reply) {
+	r := x.resultNow(answer, nil)
+	if !x.prefetcherLooks() || !x.observeForPrefetch(&r, reply) {
 		return answer
 	}
 	var a announcement

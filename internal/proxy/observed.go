@@ -112,7 +112,7 @@ type resultFacts struct {
 	at       time.Time
 	failure  string        // in a word, why it was not answered; "": it was
 	isError  bool          // its server says that it failed
-	complete bool          // another call could be given the same
+	complete bool          // another call could be given the same; only of one that the prefetcher observes
 	body     []byte        // as it is sent, lent for as long as an observer is told of it
 	size     int           // bytes, before anything was added
 	sum      uint64        // a hash of it; 0: not taken
@@ -139,9 +139,9 @@ func (x *request) observeCall() {
 }
 
 // facts is the call as its observers are told of it.
-func (x *request) facts() *callFacts {
+func (x *request) facts() callFacts {
 	r := x.first().record
-	return &callFacts{
+	return callFacts{
 		session: x.s.observed, lease: x.lease, number: r.number, at: r.at, turn: r.turn, tool: x.tool, arguments: x.argumentsToObserve(),
 		key: x.query.Key, effect: x.effect, class: x.class, host: x.host, part: x.part,
 	}
@@ -175,26 +175,46 @@ func (x *request) noteResult(o outcome) {
 }
 
 // observeResult tells the observers how the call ended, once, unless it goes on after
-// this answer: then only the prefetcher, which has no use for the rest.
+// this answer: then only the prefetcher, which has no use for the rest. A call whose
+// client was asked something on the way is one, from the arrival of the request that
+// began it.
 func (x *request) observeResult(answer upstream.Answer, err error) {
-	if !x.asked {
-		x.recordResult(answer, err)
+	if x.record == nil {
+		return
 	}
-	x.observePrefetch(answer, err, nil)
+	record, prefetch := !x.asked && !x.first().record.told.Load(), x.prefetcherLooks()
+	if !record && !prefetch {
+		return
+	}
+	r := x.resultNow(answer, err)
+	if record {
+		x.recordResult(&r)
+	}
+	if prefetch {
+		x.observeForPrefetch(&r, nil)
+	}
 }
 
-// recordResult tells the recorder. A call whose client was asked something on the way is
-// one, from the arrival of the request that began it.
-func (x *request) recordResult(answer upstream.Answer, err error) {
-	r := x.first().record
-	if x.record == nil || r.told.Swap(true) {
+// recordResult tells the recorder, once.
+func (x *request) recordResult(r *resultFacts) {
+	record := x.first().record
+	if record.told.Swap(true) {
 		return
 	}
 	c := x.observed
 	if c == nil {
-		c = x.facts()
+		own := x.facts()
+		c = &own
 	}
-	x.s.srv.recorder.answered(r, c, x.resultNow(answer, err))
+	x.s.srv.recorder.answered(record, c, r)
+}
+
+// recordAbandoned records a call that has ended while its client was fetching answers.
+func (x *request) recordAbandoned(why error) {
+	if x.record != nil {
+		r := x.resultNow(upstream.Answer{}, why)
+		x.recordResult(&r)
+	}
 }
 
 // recordRefusal records a tools/call that no upstream was asked.
@@ -205,29 +225,34 @@ func (x *request) recordRefusal() {
 	}
 }
 
-// observePrefetch tells the prefetcher, before anything is added to the answer. reply is
-// to hear what it begins then; nil: nothing waits for that.
-func (x *request) observePrefetch(answer upstream.Answer, err error, reply chan<- announcement) bool {
-	c, r := x.observed, x.result
-	if x.toldPrefetcher || x.record == nil || c == nil && r.trial == dedup.NotTried && r.joinWait == 0 {
-		return false
-	}
+// prefetcherLooks reports whether the prefetcher is to be told of the result: of a call
+// that it observes, and of any that a prefetch was compared with or that waited for one
+// in vain.
+func (x *request) prefetcherLooks() bool {
+	return !x.toldPrefetcher && (x.observed != nil || x.result.trial != dedup.NotTried || x.result.joinWait > 0)
+}
+
+// observeForPrefetch tells the prefetcher. reply is to hear what it begins then; nil:
+// nothing waits for that.
+func (x *request) observeForPrefetch(r *resultFacts, reply chan<- announcement) bool {
 	x.toldPrefetcher = true
-	if c == nil { // it is not observed, but a comparison is looked at in any case
-		c = x.facts()
+	c := x.observed
+	if c == nil {
+		own := x.facts()
+		c = &own
 	}
-	return x.s.srv.prefetcher.observeResult(c, x.resultNow(answer, err), reply)
+	return x.s.srv.prefetcher.observeResult(c, r, reply)
 }
 
 // resultNow is how the call ends.
-func (x *request) resultNow(answer upstream.Answer, err error) *resultFacts {
+func (x *request) resultNow(answer upstream.Answer, err error) resultFacts {
 	r := x.result
-	r.at, r.upstream = time.Now(), x.first().record.timing.upstream()
-	r.body, r.complete = answer.Result, err == nil && shareable(answer)
+	r.at, r.upstream, r.body = time.Now(), x.first().record.timing.upstream(), answer.Result
+	r.complete = x.observed != nil && err == nil && shareable(answer)
 	if gone := x.ctx.Err() != nil; gone || err != nil {
 		r.failure = reasonFor(err, gone)
 	} else {
 		_, r.isError = complaint(answer)
 	}
-	return &r
+	return r
 }

@@ -15,14 +15,14 @@ const mostRead = 256 << 10
 
 // observeCall is told of a call of a client to the upstream that l leases. It returns
 // the call as it is observed from now on; nil: it is not.
-func (p *prefetcher) observeCall(s *observedSession, l *leased, facts func() *callFacts) *callFacts {
+func (p *prefetcher) observeCall(s *observedSession, l *leased, facts func() callFacts) *callFacts {
 	if p.srv.policy.Load().Enrichment.off() || l.nothingToPrefetch() || s.predictionOff.Load() || !p.queue.hasTime(time.Now()) {
 		return nil
 	}
 	c := facts()
 	c.id = p.ids.Add(1)
-	p.queue.enqueue(len(c.arguments), func() { p.worker.called(c) })
-	return c
+	p.queue.enqueue(len(c.arguments), func() { p.worker.called(&c) })
+	return &c
 }
 
 // nothingToPrefetch reports whether the upstream is known to offer nothing that may ever

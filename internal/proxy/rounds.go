@@ -120,7 +120,7 @@ func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 
 func (c *callAcross) finish(_ *request, done func(outcome)) { done(c.outcome) }
 
-func (c *callAcross) abandoned(why error) { c.began.recordResult(upstream.Answer{}, why) }
+func (c *callAcross) abandoned(why error) { c.began.recordAbandoned(why) }
 
 // fetchAcross is fetch for a stateless client's call to a server of the handshake era,
 // which may ask until the call has ended.
