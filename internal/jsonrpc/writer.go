@@ -82,7 +82,7 @@ func (w *Writer) Send(line []byte) error {
 	}
 	if w.busy || w.direct == nil {
 		w.queueLocked(line)
-		w.drainLocked()
+		w.drainLocked(nil)
 		return nil
 	}
 
@@ -96,16 +96,15 @@ func (w *Writer) Send(line []byte) error {
 		w.endLocked(err)
 		return w.err
 	}
-	if n <= len(line) {
-		if w.err != nil {
-			return w.err
-		}
-		others := w.queue // of lines that were sent meanwhile
-		w.queue = nil
-		w.queueLocked(line[n:])
-		w.queue = append(w.queue, others...)
+	if n > len(line) {
+		w.drainLocked(nil)
+		return nil
 	}
-	w.drainLocked()
+	if w.err != nil {
+		return w.err
+	}
+	w.queued += len(line) + 1 - n
+	w.drainLocked(w.piece(line[n:])) // before the lines that were sent meanwhile
 	return nil
 }
 
@@ -128,64 +127,57 @@ func (w *Writer) sendDirect(line []byte) (n int, err error) {
 // queueLocked puts a copy of line at the end of what waits.
 func (w *Writer) queueLocked(line []byte) {
 	w.queued += len(line) + 1
-	last := len(w.queue) - 1
-	if last < 0 || len(w.queue[last].Line)+len(line) >= joinSize {
-		w.queue = append(w.queue, w.pool.get(max(len(line)+1, joinSize)))
-		last++
+	if last := len(w.queue) - 1; last >= 0 && len(w.queue[last].Line)+len(line) < joinSize {
+		piece := w.queue[last]
+		piece.Line = append(append(piece.Line, line...), '\n')
+		return
 	}
-	piece := w.queue[last]
-	piece.Line = append(append(piece.Line, line...), '\n')
+	w.queue = append(w.queue, w.piece(line))
 }
 
-// drainLocked sees to it that what is queued gets written.
-func (w *Writer) drainLocked() {
-	if !w.busy && len(w.queue) > 0 {
+// piece is a copy of line and a line end, with room for short lines behind it.
+func (w *Writer) piece(line []byte) *Buffer {
+	b := w.pool.get(max(len(line)+1, joinSize))
+	b.Line = append(append(b.Line, line...), '\n')
+	return b
+}
+
+// drainLocked has a goroutine write first, if it is not nil, and what is queued.
+func (w *Writer) drainLocked(first *Buffer) {
+	if !w.busy && (first != nil || len(w.queue) > 0) {
 		w.busy = true
-		w.run.Go(w.drain)
+		w.run.Go(func() { w.drain(first) })
 	}
 }
 
-// drain writes until nothing is queued.
-func (w *Writer) drain() {
+// drain writes until nothing is queued, or the Writer has ended.
+func (w *Writer) drain(piece *Buffer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for {
-		w.mu.Lock()
-		pieces := w.queue
-		w.queue = nil
-		if len(pieces) == 0 {
+		if piece == nil && len(w.queue) > 0 {
+			piece, w.queue[0], w.queue = w.queue[0], nil, w.queue[1:]
+		}
+		if piece == nil || w.err != nil {
 			w.busy = false
-			w.mu.Unlock()
 			return
 		}
 		w.mu.Unlock()
-		for i, piece := range pieces {
-			pieces[i] = nil // to be freed as soon as it is written
-			w.write(piece.Line)
-			piece.Release()
+		n, err := w.w.Write(piece.Line)
+		if err == nil && n < len(piece.Line) {
+			err = io.ErrShortWrite
 		}
-	}
-}
+		piece.Release()
+		piece = nil
 
-// write writes all of p, unless the Writer has ended.
-func (w *Writer) write(p []byte) {
-	w.mu.Lock()
-	ended := w.err != nil
-	w.mu.Unlock()
-	if ended || len(p) == 0 {
-		return
-	}
-	n, err := w.w.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case err != nil:
-		w.endLocked(err)
-	case w.err == nil:
-		w.queued -= n
-		w.wakeLocked()
+		w.mu.Lock()
+		switch {
+		case err != nil:
+			w.endLocked(err)
+		case w.err == nil:
+			w.queued -= n
+			w.wakeLocked()
+		}
 	}
 }
 
