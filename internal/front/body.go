@@ -21,11 +21,18 @@ const (
 	unsaidBuffer = 8 << 10  // of one that does not
 )
 
+// bodies are those of all requests that are in memory.
+type bodies struct {
+	held    atomic.Int64 // bytes
+	most    int64        // bytes
+	longest int          // bytes of one
+}
+
 // body is that of one request. Its buffer counts until it is released, which is
 // when the request has been served: many clients that send slowly, or whose
 // calls take long, cannot fill the memory.
 type body struct {
-	of   *HTTP
+	of   *bodies
 	data []byte
 	held int64 // of the bytes of all bodies
 
@@ -34,8 +41,8 @@ type body struct {
 
 // read reads the whole body of a request; the caller releases it. Where it cannot,
 // it answers the request itself.
-func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
-	b := &body{of: h}
+func (of *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
+	b := &body{of: of}
 	status, bad := b.fill(w, r)
 	if bad == nil {
 		return b, true
@@ -56,7 +63,7 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *js
 			return http.StatusUnsupportedMediaType, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Content-Type: want application/json"}
 		}
 	}
-	limit := b.of.MaxMessage
+	limit := b.of.longest
 	most, size := int(min(r.ContentLength, int64(limit)+1)), firstBuffer
 	if most < 0 {
 		most, size = limit+1, unsaidBuffer
@@ -103,8 +110,8 @@ func (b *body) hasten(w http.ResponseWriter, begin time.Time) {
 // grow makes the buffer larger; false: the bodies in memory are too many for that.
 func (b *body) grow(size int) bool {
 	held := max(int64(size), bodyCost)
-	if b.of.bodies.Add(held-b.held) > b.of.mostBodies {
-		b.of.bodies.Add(b.held - held)
+	if b.of.held.Add(held-b.held) > b.of.most {
+		b.of.held.Add(b.held - held)
 		return false
 	}
 	b.held = held
@@ -115,7 +122,7 @@ func (b *body) grow(size int) bool {
 // release is the end of one reader.
 func (b *body) release() {
 	if b.readers.Add(-1) < 0 {
-		b.of.bodies.Add(-b.held)
+		b.of.held.Add(-b.held)
 	}
 }
 

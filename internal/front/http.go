@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -55,29 +54,22 @@ var (
 // Its sessions end when they have been idle, or with it.
 type HTTP struct {
 	Options
-	handler http.Handler
-
-	mu       sync.Mutex
-	closed   bool
-	sessions map[string]*httpSession // its id, or what the clients of a pool say of themselves → session
-	alive    int                     // sessions, those included that are ending
-	evicting sync.WaitGroup          // the ends of sessions that made room for others
-
-	requests   atomic.Int64 // in flight, of all sessions
-	bodies     atomic.Int64 // bytes of bodies that are in memory
-	mostBodies int64
+	handler  http.Handler
+	sessions sessions
+	bodies   bodies
 }
 
 // NewHTTP makes a front that serves what it is asked.
 func NewHTTP(o Options) *HTTP {
-	h := &HTTP{Options: o.withDefaults(), sessions: make(map[string]*httpSession)}
+	h := &HTTP{Options: o.withDefaults()}
 	if h.HTTP.SessionIdle == 0 {
 		h.HTTP.SessionIdle = defaultIdle
 	}
 	if h.HTTP.MaxSessions == 0 {
 		h.HTTP.MaxSessions = defaultSessions
 	}
-	h.mostBodies = max(bodiesLeast, 4*int64(h.MaxMessage))
+	h.sessions.Options, h.sessions.found = &h.Options, make(map[string]*httpSession)
+	h.bodies.most, h.bodies.longest = max(bodiesLeast, 4*int64(h.MaxMessage)), h.MaxMessage
 	h.handler = h.routes()
 	return h
 }
@@ -127,6 +119,17 @@ func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
 	}
 }
 
+// deleteSession serves DELETE.
+func (h *HTTP) deleteSession(w http.ResponseWriter, r *http.Request, only string) {
+	s := h.enterSession(w, r, nil, only)
+	if s == nil {
+		return
+	}
+	defer s.use.leave()
+	s.End(ErrEnded)
+	finish(w, http.StatusNoContent)
+}
+
 // Serve serves HTTP on ln until ctx ends; then every session ends, open requests
 // and streams get their last answer, and ln is closed.
 func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
@@ -143,12 +146,12 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	go func() { ended <- server.Serve(ln) }()
 	select {
 	case err := <-ended:
-		h.end(ErrShutdown)
+		h.sessions.end(ErrShutdown)
 		return err
 	case <-ctx.Done():
 	}
 	var sessions sync.WaitGroup
-	sessions.Go(func() { h.end(ErrShutdown) })
+	sessions.Go(func() { h.sessions.end(ErrShutdown) })
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := server.Shutdown(bounded)

@@ -17,7 +17,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
 		return
 	}
-	b, ok := h.read(w, r)
+	b, ok := h.bodies.read(w, r)
 	if !ok {
 		return
 	}
@@ -49,12 +49,12 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 // initialize begins a session. If its client has gone before it could learn the
 // session's id, the session ends at once.
 func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
-	s, bad := h.begin(streamable, only)
+	s, bad := h.sessions.begin(streamable, only)
 	if bad != nil {
 		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return
 	}
-	defer s.leave()
+	defer s.use.leave()
 	w.Header().Set(headerSession, s.id)
 	if err := s.serve(context.Background(), w, m); err != nil {
 		s.End(ErrEnded)
@@ -68,7 +68,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 	if s == nil {
 		return
 	}
-	defer s.leave()
+	defer s.use.leave()
 	if !m.IsRequest() {
 		s.accept(context.Background(), m, nil)
 		finish(w, http.StatusAccepted)
@@ -84,7 +84,7 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 		refuse(w, http.StatusBadRequest, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: headerSession + ": missing; a session begins with initialize"})
 		return nil
 	}
-	s := h.find(streamable, name, only)
+	s := h.sessions.find(streamable, name, only)
 	if s == nil {
 		refuse(w, http.StatusNotFound, id, noSession)
 	}
@@ -114,7 +114,7 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 	if s == nil {
 		return
 	}
-	defer s.leave()
+	defer s.use.leave()
 	if !s.batches.Load() {
 		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is an object; batches belong to " + revision.Batches})
 		return

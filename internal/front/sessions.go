@@ -3,8 +3,8 @@ package front
 import (
 	"context"
 	"crypto/rand"
-	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -14,7 +14,6 @@ import (
 const (
 	defaultIdle     = 30 * time.Minute
 	defaultSessions = 256
-	mostStreams     = 16 // of one session at once: one is in use, the others are being replaced
 )
 
 // transport is the way a session's messages travel.
@@ -30,93 +29,126 @@ const (
 // id, or what the clients of a pool say of themselves.
 func (t transport) key(only, name string) string { return string(t) + "\x00" + only + "\x00" + name }
 
+// httpSession is a session that requests find by an id, or by what they say of
+// their client.
+type httpSession struct {
+	intake
+	use     use
+	id      string         // "" of a pool
+	stream  *queue         // what belongs to no request; nil of a pool
+	streams atomic.Int64   // open GET streams
+	serving sync.WaitGroup // requests whose answers go out on stream
+}
+
+// sessions are those over HTTP. Each ends when it has been idle for a while, or the
+// longest of all when there is no room for a new one. One token guards the whole
+// server, so every holder of an id is the same principal; without a token all clients
+// are.
+type sessions struct {
+	*Options
+	requests atomic.Int64 // in flight, of all
+
+	mu       sync.Mutex
+	closed   bool
+	found    map[string]*httpSession // key → session that requests find
+	alive    int                     // those included that are ending
+	evicting sync.WaitGroup          // the ends of those that made room for others
+}
+
 // begin makes a session, entered by the caller.
-func (h *HTTP) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	id, stream := rand.Text(), newQueue(h.Log)
-	return h.keepLocked(t.key(only, id), &httpSession{id: id, stream: stream}, Client{Only: only, ID: id, Out: stream})
+func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	id, stream := rand.Text(), newQueue(all.Log)
+	return all.addLocked(t.key(only, id), &httpSession{id: id, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
 // pool returns the session shared by all stateless requests whose clients can
 // do the same, and enters it. Capabilities are compared as values: white space and
 // the order of members tell no two clients apart. What has no canonical form is
 // compared as it is written.
-func (h *HTTP) pool(capabilities []byte, only string) (*httpSession, *jsonrpc.Error) {
+func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *jsonrpc.Error) {
 	if can, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
 		capabilities = can
 	}
 	key := pooled.key(only, string(capabilities))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s := h.sessions[key]; s != nil && s.enter() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if s := all.found[key]; s != nil && s.use.enter() {
 		return s, nil
 	}
-	return h.keepLocked(key, &httpSession{}, Client{Only: only, Pool: true, Anonymous: h.HTTP.Token == ""})
+	return all.addLocked(key, &httpSession{}, Client{Only: only, Pool: true, Anonymous: all.HTTP.Token == ""})
 }
 
 // find returns the session of that id and enters it; nil if there is none.
-func (h *HTTP) find(t transport, id, only string) *httpSession {
-	h.mu.Lock()
-	s := h.sessions[t.key(only, id)]
-	h.mu.Unlock()
-	if s == nil || !s.enter() {
+func (all *sessions) find(t transport, id, only string) *httpSession {
+	all.mu.Lock()
+	s := all.found[t.key(only, id)]
+	all.mu.Unlock()
+	if s == nil || !s.use.enter() {
 		return nil
 	}
 	return s
 }
 
-// keepLocked begins the session of s, if there is room for it, and lets requests
+// addLocked begins the session of s, if there is room for it, and lets requests
 // find it under key until it ends.
-func (h *HTTP) keepLocked(key string, s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
-	if bad := h.makeRoomLocked(); bad != nil {
+func (all *sessions) addLocked(key string, s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
+	if bad := all.makeRoomLocked(); bad != nil {
 		return nil, bad
 	}
-	s.intake = intake{log: h.Log, all: &h.requests, Session: h.Handler(c)}
-	if s.Context().Err() != nil {
-		s.End(ErrEnded)
+	n := all.Handler(c)
+	if n.Context().Err() != nil {
+		n.End(ErrEnded)
 		return nil, shuttingDown
 	}
-	s.clock, s.idle, s.users = h.Clock, h.HTTP.SessionIdle, 1
-	s.timer = time.AfterFunc(s.idle, s.expire)
-	h.sessions[key] = s
-	h.alive++
-	context.AfterFunc(s.Context(), func() {
-		s.close()
-		h.mu.Lock()
-		if h.sessions[key] == s {
-			delete(h.sessions, key)
-		}
-		h.mu.Unlock()
-		s.End(ErrEnded) // which has begun, and is waited for
-		h.mu.Lock()
-		h.alive--
-		h.mu.Unlock()
-	})
+	s.intake = intake{log: all.Log, all: &all.requests, Session: n}
+	s.use = use{of: n, clock: all.Clock, limit: all.HTTP.SessionIdle}
+	s.use.begin()
+	all.found[key] = s
+	all.alive++
+	context.AfterFunc(n.Context(), func() { all.remove(key, s) })
 	return s, nil
+}
+
+// remove forgets a session that ends, and counts it until it has ended.
+func (all *sessions) remove(key string, s *httpSession) {
+	s.use.close()
+	if s.stream != nil {
+		s.stream.close()
+	}
+	all.mu.Lock()
+	if all.found[key] == s {
+		delete(all.found, key)
+	}
+	all.mu.Unlock()
+	s.End(ErrEnded) // which has begun, and is waited for
+	all.mu.Lock()
+	all.alive--
+	all.mu.Unlock()
 }
 
 // makeRoomLocked ends the session that has been idle for longest if its
 // principal has as many as it may. Sessions that are still ending have processes
 // too, so they count, but not against the principal's share.
-func (h *HTTP) makeRoomLocked() *jsonrpc.Error {
-	if h.closed {
+func (all *sessions) makeRoomLocked() *jsonrpc.Error {
+	if all.closed {
 		return shuttingDown
 	}
-	for share := max(1, h.HTTP.MaxSessions/4); ; {
-		open, oldest := h.longestIdleLocked()
+	for share := max(1, all.HTTP.MaxSessions/4); ; {
+		open, oldest := all.longestIdleLocked()
 		if open < share {
 			break
 		}
 		if oldest == nil {
 			return allBusy
 		}
-		if oldest.retire() {
-			h.evicting.Go(func() { oldest.End(errEvicted) })
-			h.Log.Info("longest idle session ended for a new one", "sessions", open)
+		if oldest.use.retire() {
+			all.evicting.Go(func() { oldest.End(errEvicted) })
+			all.Log.Info("longest idle session ended for a new one", "sessions", open)
 		}
 	}
-	if h.alive >= h.HTTP.MaxSessions {
+	if all.alive >= all.HTTP.MaxSessions {
 		return stillEnding
 	}
 	return nil
@@ -124,62 +156,30 @@ func (h *HTTP) makeRoomLocked() *jsonrpc.Error {
 
 // longestIdleLocked counts the sessions that are open, and finds the one of those
 // that may make room that was used longest ago; nil: none may.
-func (h *HTTP) longestIdleLocked() (open int, oldest *httpSession) {
-	now := h.Clock()
+func (all *sessions) longestIdleLocked() (open int, oldest *httpSession) {
+	now := all.Clock()
 	var longest time.Duration
-	for _, s := range h.sessions {
-		idle, unused, over := s.state(now)
+	for _, s := range all.found {
+		idle, since, over := s.use.state(now)
 		if !over {
 			open++
 		}
-		if idle && (oldest == nil || unused > longest) {
-			oldest, longest = s, unused
+		if idle && (oldest == nil || since > longest) {
+			oldest, longest = s, since
 		}
 	}
 	return open, oldest
 }
 
 // end ends every session; each then answers what is still open.
-func (h *HTTP) end(why error) {
-	h.mu.Lock()
-	h.closed = true
+func (all *sessions) end(why error) {
+	all.mu.Lock()
+	all.closed = true
 	var ending sync.WaitGroup
-	for _, s := range h.sessions {
+	for _, s := range all.found {
 		ending.Go(func() { s.End(why) })
 	}
-	h.mu.Unlock()
+	all.mu.Unlock()
 	ending.Wait()
-	h.evicting.Wait()
-}
-
-// getStream serves GET: what the session says that belongs to no request. A
-// second stream takes over from the first, whose client may have lost it long
-// before this end can know.
-func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
-	if !accepts(r.Header, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
-		return
-	}
-	s := h.enterSession(w, r, nil, only)
-	if s == nil {
-		return
-	}
-	defer s.leave()
-	defer s.streams.Add(-1)
-	if s.streams.Add(1) > mostStreams {
-		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
-		return
-	}
-	s.listen(w, r, "")
-}
-
-// deleteSession serves DELETE.
-func (h *HTTP) deleteSession(w http.ResponseWriter, r *http.Request, only string) {
-	s := h.enterSession(w, r, nil, only)
-	if s == nil {
-		return
-	}
-	defer s.leave()
-	s.End(ErrEnded)
-	finish(w, http.StatusNoContent)
+	all.evicting.Wait()
 }

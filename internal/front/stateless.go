@@ -29,12 +29,12 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		refuse(w, status, m.ID, bad)
 		return
 	}
-	s, bad := h.pool(m.Hop.Capabilities, only)
+	s, bad := h.sessions.pool(m.Hop.Capabilities, only)
 	if bad != nil {
 		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return
 	}
-	defer s.leave()
+	defer s.use.leave()
 	m.Header = r.Header
 	_ = s.serve(r.Context(), w, m) // logged where it was written
 }

@@ -1,0 +1,104 @@
+package front
+
+import (
+	"bytes"
+	"net/http"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// mostStreams bounds the GET streams of one session: one is in use, the others are being
+// replaced.
+const mostStreams = 16
+
+// getStream serves GET: what the session says that belongs to no request. A
+// second stream takes over from the first, whose client may have lost it long
+// before this end can know.
+func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
+	if !accepts(r.Header, "text/event-stream") {
+		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
+		return
+	}
+	s := h.enterSession(w, r, nil, only)
+	if s == nil {
+		return
+	}
+	defer s.use.leave()
+	defer s.streams.Add(-1)
+	if s.streams.Add(1) > mostStreams {
+		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
+		return
+	}
+	s.listen(w, r, "")
+}
+
+// listen writes what the session says that belongs to no request, until the client
+// goes, another stream takes over or the session ends. The first event may say where
+// the client's messages go.
+func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint string) {
+	e, err := openEvents(w)
+	if err == nil && endpoint != "" {
+		err = e.write("endpoint", []byte(endpoint))
+	}
+	if err == nil {
+		err = s.stream.pump(e, r.Context().Done())
+	}
+	if err != nil {
+		s.log.Debug("client stream broken", "session", s.id, "err", err)
+	}
+}
+
+// openSSE serves GET /sse, the transport of 2024-11-05: the session lasts as
+// long as this stream, which carries every message to the client.
+func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
+	if !accepts(r.Header, "text/event-stream") {
+		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
+		return
+	}
+	s, bad := h.sessions.begin(legacySSE, "")
+	if bad != nil {
+		refuse(w, http.StatusServiceUnavailable, nil, bad)
+		return
+	}
+	defer s.serving.Wait()
+	defer s.End(ErrEnded)
+	defer s.use.leave()
+	s.listen(w, r, "/message?sessionId="+s.id)
+}
+
+// postSSE serves POST /message: the answer goes out on the session's stream.
+func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
+	s := h.sessions.find(legacySSE, r.URL.Query().Get("sessionId"), "")
+	if s == nil {
+		refuse(w, http.StatusNotFound, nil, noSession)
+		return
+	}
+	defer s.use.leave()
+	b, ok := h.bodies.read(w, r)
+	if !ok {
+		return
+	}
+	defer b.release()
+	data := bytes.TrimSpace(b.data)
+	if !jsonrpc.Valid(data) {
+		refuse(w, http.StatusBadRequest, nil, notJSON)
+		return
+	}
+	jsonrpc.Flatten(data)
+	if room := s.stream.full(); room != nil {
+		select {
+		case <-room:
+		case <-s.Context().Done():
+		case <-r.Context().Done():
+			return
+		}
+	}
+	s.take(data, s.stream, func(serve func()) {
+		b.readers.Add(1)
+		s.serving.Go(func() {
+			defer b.release()
+			serve()
+		})
+	})
+	finish(w, http.StatusAccepted)
+}
