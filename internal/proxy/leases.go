@@ -114,7 +114,7 @@ func (s *session) adoptPolicy() {
 			if successor := s.leases.find(l.member.Spec.Name); successor != nil {
 				s.subscriptions.handOver(l, successor)
 			}
-			s.forgetInstance(l)
+			s.srv.occupancies.leaseEnded(l)
 			l.Close()
 		}
 	}
@@ -137,13 +137,6 @@ func (s *session) attach(m *member) *leased {
 		Pooled:  s.identity.pooled,
 	})
 	return l
-}
-
-// forgetInstance drops what is kept of the instance of a lease that ends, if it ends too.
-func (s *session) forgetInstance(l *leased) {
-	if !l.Shared() {
-		s.srv.occupancies.forget(l.Instance())
-	}
 }
 
 // awaitOffers waits for the upstreams until startup_wait after the session opened.

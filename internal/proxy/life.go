@@ -81,7 +81,7 @@ func (s *session) End(why error) {
 		giveBack.Wait()
 		s.work.Wait()
 		for _, l := range leases {
-			s.forgetInstance(l)
+			s.srv.occupancies.leaseEnded(l)
 		}
 		s.srv.store.Drop(s.identity.scope)
 		s.srv.kept.drop(s)

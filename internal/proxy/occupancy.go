@@ -21,6 +21,13 @@ func (all *occupancies) of(instance uint64) *occupancy {
 	return own.(*occupancy)
 }
 
+// leaseEnded forgets the instance of a lease, if it ends too.
+func (all *occupancies) leaseEnded(l *leased) {
+	if !l.Shared() {
+		all.forget(l.Instance())
+	}
+}
+
 func (all *occupancies) forget(instance uint64) { all.byInstance.Delete(instance) }
 
 // occupancy is how many calls one instance has.

@@ -50,7 +50,7 @@ func (x *request) plan(arguments, body, params []byte) {
 	case p.DryRun:
 		x.answerStructured(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false)
 	default:
-		r := x.s.newPlanRun(x, p, arguments, body)
+		r := newPlanRun(x, p, arguments, body)
 		x.s.work.Go(r.run)
 		x.attend(x.answer)
 	}
@@ -80,9 +80,9 @@ type planRun struct {
 	recorded atomic.Bool  // what became of it
 }
 
-func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
+func newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
 	r := &planRun{
-		s: s, plan: p, number: int(s.suspended.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
+		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
 		servers: make(map[string]string),
 	}
 	x.token = x.params.Token()
@@ -92,7 +92,7 @@ func (s *session) newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *
 		}
 	}
 	for _, st := range p.Steps {
-		r.servers[st.Tool.Name] = s.serverOf(st.Tool.Name)
+		r.servers[st.Tool.Name] = r.serverOf(st.Tool.Name)
 	}
 	r.work = newWork(x, r, arguments)
 	return r

@@ -71,7 +71,7 @@ func (r *planRun) may(c plan.Call) error {
 	if !p.Enabled {
 		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
 	}
-	was, now := r.servers[c.Step.Tool.Name], r.s.serverOf(c.Step.Tool.Name)
+	was, now := r.servers[c.Step.Tool.Name], r.serverOf(c.Step.Tool.Name)
 	told := r.plan.Discloses(c.Step)
 	if (c.Step.Writes || told != nil) && was != now && was != "" && now != "" {
 		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
@@ -88,8 +88,8 @@ func (r *planRun) may(c plan.Call) error {
 }
 
 // serverOf names the server of a tool together with how it is reached; "": none.
-func (s *session) serverOf(tool string) string {
-	_, l := s.named(s.srv.policy.Load(), upstream.Tools, tool)
+func (r *planRun) serverOf(tool string) string {
+	_, l := r.s.named(r.s.srv.policy.Load(), upstream.Tools, tool)
 	if l == nil {
 		return ""
 	}

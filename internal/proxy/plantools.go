@@ -19,28 +19,37 @@ import (
 // planOptions are what a plan of this session is checked against.
 func (x *request) planOptions(params []byte) plan.Options {
 	p := x.s.srv.policy.Load()
+	finder := toolFinder{x.s, p}
 	known := make(map[string]*plan.Tool) // of one plan
 	return plan.Options{
 		Limits: p.Plans.Limits,
 		Find: func(name string) *plan.Tool {
 			t, ok := known[name]
 			if !ok {
-				t = x.s.plannable(x.ctx, p, name)
+				t = finder.find(x.ctx, name)
 				known[name] = t
 			}
 			return t
 		},
-		Names:  func() []string { return x.s.plannables(p) },
+		Names:  finder.names,
 		Params: params,
 	}
 }
 
-// plannable is what is known of a tool that a plan names, as it is listed or
+// toolFinder finds the tools that a plan may call: those that its session sees by one
+// policy.
+type toolFinder struct {
+	s *session
+	p *policy
+}
+
+// find is what is known of a tool that a plan names, as it is listed or
 // configured; nil: the client could not call it either. A server that is starting is
 // waited for.
-func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.Tool {
+func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
+	s, p := f.s, f.p
 	if t, l := s.named(p, upstream.Tools, name); l != nil {
-		if known := s.offers(ctx, p, l, t); known != nil {
+		if known := f.describe(ctx, l, t); known != nil {
 			known.Name = name
 			return known
 		}
@@ -49,7 +58,7 @@ func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.T
 	if l == nil {
 		return nil
 	}
-	known := s.offers(ctx, p, l, t)
+	known := f.describe(ctx, l, t)
 	switch {
 	case known == nil:
 		return nil
@@ -66,9 +75,10 @@ func (s *session) plannable(ctx context.Context, p *policy, name string) *plan.T
 	return known
 }
 
-// offers is what is known of an upstream's tool, but for the name it goes by; nil: it
+// describe is what is known of an upstream's tool, but for the name it goes by; nil: it
 // has none such.
-func (s *session) offers(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
+func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Tool {
+	s, p := f.s, f.p
 	if l.Offer() == nil {
 		l.AwaitOffer(ctx)
 	}
@@ -134,19 +144,11 @@ func reading(m *valuemodel.Model, args []byte) bool {
 	return m.ClassOf(index.Get, namesOf(&index)).Reads()
 }
 
-// plannables are the names of all tools that a plan may call.
-func (s *session) plannables(p *policy) []string {
-	var out []string
-	for _, l := range s.leases.current() {
-		offer := l.Offer()
-		if offer == nil {
-			continue
-		}
-		for _, item := range offer.Lists[upstream.Tools] {
-			if !l.member.allows(item.Name) {
-				continue
-			}
-			if name := s.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
+// names are the names of all tools that a plan may call.
+func (f toolFinder) names() (out []string) {
+	for _, o := range offersOf(f.s.leases.current()) {
+		for _, item := range o.items(upstream.Tools) {
+			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{o.Name(), item.Name}); name != "" {
 				out = append(out, name)
 			}
 		}
