@@ -1,0 +1,416 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+// interviewer asks whatever the arguments of a call say: some questions at once, in some
+// rounds, each with a tag of the call's own.
+func interviewer(v *visit) reply {
+	tag, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "tag"))
+	var asks, rounds int
+	if _, err := fmt.Sscanf(tag[strings.LastIndexByte(tag, ' ')+1:], "%dx%d", &asks, &rounds); err != nil {
+		return reply{fault: `{"code":-32602,"message":"no tag"}`}
+	}
+	v.sleeps(time.Duration(len(v.arguments)*37%900) * time.Millisecond)
+	var all []string
+	for i := range asks {
+		all = append(all, fmt.Sprintf(`{"method":"elicitation/create","params":{"message":"?","tag":"%s.%d"}}`, tag, i))
+	}
+	return reply{asks: strings.Join(all, ",") + fmt.Sprintf(`],"rounds":%d,"names":[`, rounds)}
+}
+
+// talker is a stateless client that answers what it is asked, or does not.
+type talker struct {
+	t     *testing.T
+	name  string
+	r     *rand.Rand
+	seen  *tally
+	other *talker // of another session; nil: its session is others', too
+	nth   int     // replies so far
+
+	// post makes a request and returns the answer; false: it was withdrawn after a while
+	// (0: never).
+	post func(params string, after time.Duration) (jsonrpc.Message, bool)
+}
+
+// talk is one call or plan.
+type talk struct {
+	params string
+	calls  map[string]string   // step, "" of a call → its tag
+	given  map[string][]string // tag of a question → the replies to it, in order
+}
+
+// begins thinks of a call or plan with questions.
+func (c *talker) begins(n int, plan bool) *talk {
+	k := &talk{calls: make(map[string]string), given: make(map[string][]string)}
+	tag := func(step string) string {
+		k.calls[step] = fmt.Sprintf("%s-%d%s %dx%d", c.name, n, step, 1+c.r.IntN(3), 1+c.r.IntN(3))
+		return fmt.Sprintf(`{"tag":%q}`, k.calls[step])
+	}
+	if !plan {
+		k.params = toolCall("get", tag(""))
+		return k
+	}
+	var steps []string
+	for i := range 1 + c.r.IntN(3) {
+		id := fmt.Sprintf("s%d", i)
+		steps = append(steps, fmt.Sprintf(`{"id":%q,"tool":"get","arguments":%s}`, id, tag(id)))
+	}
+	k.params = toolCall("execute_tool_plan", `{"steps":[`+strings.Join(steps, ",")+`]}`)
+	return k
+}
+
+// owns reports whether a question is one of the talk's.
+func (k *talk) owns(question string) bool {
+	i := strings.LastIndexByte(question, '.')
+	for _, tag := range k.calls {
+		if i >= 0 && question[:i] == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// wants is what a call must have been told: each reply once, in the place of its question.
+func (k *talk) wants(tag string) string {
+	var asks, rounds int
+	fmt.Sscanf(tag[strings.LastIndexByte(tag, ' ')+1:], "%dx%d", &asks, &rounds)
+	var all []string
+	for round := range rounds {
+		for i := range asks {
+			given := k.given[fmt.Sprintf("%s.%d", tag, i)]
+			if len(given) != rounds {
+				return fmt.Sprintf("%d replies to question %d of %q", rounds, i, tag)
+			}
+			all = append(all, given[round])
+		}
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// replies are those to some of the questions of a result.
+func (c *talker) replies(k *talk, result []byte) []byte {
+	out := []byte("{}")
+	for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
+		tag, _ := jsonrpc.String(jsonrpc.At(m.Value, "/params/tag"))
+		if !k.owns(tag) {
+			c.t.Errorf("%s was asked %q in the talk about %v", c.name, tag, k.calls)
+		}
+		if c.r.IntN(5) == 0 {
+			c.seen.count("left out")
+			continue
+		}
+		c.nth++
+		said := fmt.Sprintf(`{"to":%q,"nth":%d}`, tag, c.nth)
+		k.given[tag] = append(k.given[tag], said)
+		out = jsonrpc.Set(out, string(m.Name), []byte(said))
+	}
+	return out
+}
+
+// refused makes a request that must be refused for its handle.
+func (c *talker) refused(what string, params []byte) {
+	m, _ := c.post(string(params), 0)
+	if code, message := errorOf(c.t, m); code != jsonrpc.CodeInvalidParams || !strings.Contains(message, "requestState") {
+		c.t.Errorf("%s: got %s", what, m.Raw)
+	}
+	c.seen.count(what)
+}
+
+// converse sees one talk through, or leaves it somewhere.
+func (c *talker) converse(k *talk) {
+	for params := k.params; ; {
+		after := time.Duration(0)
+		if c.r.IntN(20) == 0 {
+			after = time.Duration(1+c.r.IntN(1500)) * time.Millisecond
+		}
+		m, there := c.post(params, after)
+		if !there {
+			c.seen.count("withdrawn")
+			return
+		}
+		if params != k.params && c.r.IntN(10) == 0 {
+			c.refused("used twice", []byte(params))
+		}
+		if jsonrpc.Get(m.Result, "inputRequests") == nil {
+			c.ended(k, m)
+			return
+		}
+		again := jsonrpc.Set([]byte(k.params), "requestState", jsonrpc.Get(m.Result, "requestState"))
+		again = jsonrpc.Set(again, "inputResponses", c.replies(k, m.Result))
+		time.Sleep(time.Duration(c.r.IntN(100)) * time.Second)
+		switch c.r.IntN(30) {
+		case 0:
+			c.seen.count("left alone")
+			return
+		case 1:
+			time.Sleep(10 * time.Minute)
+			c.refused("too late", again)
+			return
+		case 2:
+			other := jsonrpc.Set(again, "name", []byte(`"list"`))
+			if k.calls[""] == "" && c.r.IntN(2) == 0 { // a plan is known by its arguments, too
+				other = jsonrpc.Set(again, "arguments", []byte(`{"steps":[]}`))
+			}
+			c.refused("of another request", other)
+			c.refused("after it was of another", again)
+			return
+		case 3:
+			if c.other != nil {
+				c.other.refused("another session's", again)
+			}
+		}
+		params = string(again)
+	}
+}
+
+// ended looks over what the servers were told.
+func (c *talker) ended(k *talk, m jsonrpc.Message) {
+	c.seen.count("answered")
+	for step, tag := range k.calls {
+		at := "/structuredContent"
+		if step != "" {
+			at += "/outputs/" + step
+		}
+		if got, want := string(jsonrpc.At(m.Result, at)), k.wants(tag); got != want {
+			c.t.Errorf("%s: got %s, want %s", tag, m.Raw, want)
+		}
+	}
+}
+
+// wired makes requests on stdio.
+func (p *planner) wired(params string, after time.Duration) (jsonrpc.Message, bool) {
+	s := p.start("tools/call", p.said(params))
+	if after > 0 {
+		defer time.AfterFunc(after, s.cancel).Stop()
+	}
+	a := s.wait()
+	return a.Message, !a.none
+}
+
+// webbed makes requests over HTTP, in the session of all who can do the same.
+func (d *ordeal) webbed(params string, after time.Duration) (jsonrpc.Message, bool) {
+	ctx, cancel := context.WithCancel(d.t.Context())
+	defer cancel()
+	if after > 0 {
+		defer time.AfterFunc(after, cancel).Stop()
+	}
+	d.account.note("tools/call", params)
+	body := d.ask(ctx, params)
+	for line := range strings.Lines(body) { // the last of a stream
+		body = strings.TrimPrefix(strings.TrimSpace(line), "data: ")
+	}
+	m, err := jsonrpc.Parse([]byte(body))
+	return m, err == nil
+}
+
+// counted has the record's account know that a request which goes on with a call is none.
+func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool)) func(string, time.Duration) (jsonrpc.Message, bool) {
+	return func(params string, after time.Duration) (jsonrpc.Message, bool) {
+		m, there := post(params, after)
+		switch goesOn := jsonrpc.Get([]byte(params), "requestState") != nil; {
+		case strings.Contains(params, "execute_tool_plan"):
+		case !there:
+			d.account.lost.Add(1)
+		case goesOn && m.Error == nil:
+			d.account.asked.Add(-1)
+		}
+		return m, there
+	}
+}
+
+// Stateless clients make calls and plans that ask, many at once, before a server that asks
+// by requests. They leave out replies, withdraw, stay away, come too late, with another
+// request or with another session's handle. Every question reaches the client that it is
+// for, every reply the call that asked, once and in its place, and nothing is left.
+func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
+	t.Parallel()
+	var seen tally
+	for seed := range uint64(slice(6, 300)) {
+		synctest.Test(t, func(t *testing.T) {
+			o := planned(t)
+			o.Plans.Parallel = 2
+			d := beset(t, newFoe(interviewer).of("handshake"), o)
+			var talkers []*talker
+			for i := range 5 {
+				c := &talker{t: t, name: fmt.Sprintf("c%d", i), r: rand.New(rand.NewPCG(seed, uint64(i))), seen: &seen}
+				if c.post = d.webbed; i < 3 {
+					c.post = d.plans(stateless).wired
+					if i > 0 {
+						c.other = talkers[i-1]
+					}
+				}
+				c.post = d.counted(c.post)
+				talkers = append(talkers, c)
+			}
+			var all sync.WaitGroup
+			for _, c := range talkers {
+				all.Go(func() {
+					for n := range 8 {
+						c.converse(c.begins(n, n%2 == 0))
+					}
+				})
+			}
+			all.Wait()
+			time.Sleep(11 * time.Minute)
+			if n, st := d.foe.there(), d.proxy.Stats(); n != 0 || st.Store.Flights != 0 {
+				t.Errorf("seed %d: %d calls are with the server, %d flights are left", seed, n, st.Store.Flights)
+			}
+			d.leave()
+			d.guests = nil
+			time.Sleep(time.Hour) // what stateless clients share is idle then
+			made := make(map[string]bool)
+			for _, v := range d.foe.ledger() {
+				if made[v.arguments] {
+					t.Errorf("seed %d: %s was called twice", seed, v.arguments)
+				}
+				made[v.arguments] = true
+			}
+		})
+	}
+	t.Logf("what happened:\n%s", &seen)
+	for _, what := range []string{"answered", "left out", "withdrawn", "used twice", "left alone", "too late", "of another request", "after it was of another", "another session's"} {
+		if seen.of(what) == 0 {
+			t.Errorf("there was no %q", what)
+		}
+	}
+}
+
+// A server asks about nothing that it was called for, at any time. Its questions go to a
+// stateless client with whatever answer comes next: each is asked until it has a reply, and
+// not twice at the same time, however its carriers end.
+func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
+	t.Parallel()
+	var seen tally
+	for seed := range uint64(slice(6, 300)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			server := mcptest.NewPuppet()
+			f := newFoe(func(v *visit) reply {
+				v.sleeps(time.Duration(len(v.arguments)*53%3000) * time.Millisecond)
+				return reply{result: v.told()}
+			})
+			f.rest = server.Streamable()
+			o := planned(t)
+			o.Plans.Enabled = false // else there are tools besides the puppet's
+			d := beset(t, f, o)
+			p := d.plans(stateless)
+			s := &strays{t: t, seen: &seen, post: d.counted(p.wired), outstanding: make(map[string]bool), given: make(map[string]string)}
+			var all sync.WaitGroup
+			for i := range 3 {
+				own := rand.New(rand.NewPCG(seed, uint64(10+i)))
+				all.Go(func() {
+					for n := range 12 {
+						s.calls(own, fmt.Sprintf(`{"name":"work","arguments":{"by":%d,"n":"%s"}}`, i, strings.Repeat("x", n*7+own.IntN(20))))
+						time.Sleep(time.Duration(own.IntN(8)) * time.Second)
+					}
+				})
+			}
+			const questions = 25
+			for n := range questions {
+				time.Sleep(time.Duration(r.IntN(6000)) * time.Millisecond)
+				server.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"roots/list","params":{"tag":"%d"}}`, n, n))
+			}
+			all.Wait()
+			time.Sleep(11 * time.Minute)
+			for range questions { // each brings what is still open
+				s.patient = true
+				s.calls(r, `{"name":"work","arguments":{"by":"the last"}}`)
+			}
+			synctest.Wait()
+			replied := make(map[string]bool)
+			for len(server.Replies) > 0 {
+				m := <-server.Replies
+				tag, _ := jsonrpc.String(m.ID)
+				want := s.given[tag]
+				if replied[tag] || string(m.Result) != want || m.Error == nil && want == "" {
+					t.Errorf("seed %d: question %s has the reply %s, want %s, once", seed, tag, m.Raw, want)
+				}
+				replied[tag] = true
+			}
+			if len(replied) != questions {
+				t.Errorf("seed %d: %d of %d questions have replies", seed, len(replied), questions)
+			}
+		})
+	}
+	t.Logf("what happened:\n%s", &seen)
+	for _, what := range []string{"answered", "left out", "withdrawn", "left alone"} {
+		if seen.of(what) == 0 {
+			t.Errorf("there was no %q", what)
+		}
+	}
+}
+
+// strays is the client that takes the questions of no call.
+type strays struct {
+	t       *testing.T
+	seen    *tally
+	post    func(string, time.Duration) (jsonrpc.Message, bool)
+	patient bool // it sees everything through
+
+	mu          sync.Mutex
+	outstanding map[string]bool   // tags of questions that the client is fetching replies for
+	given       map[string]string // tag → the reply; "": none will come
+}
+
+// calls makes a call, and sees through, or leaves, what comes with it.
+func (s *strays) calls(r *rand.Rand, first string) {
+	for params := first; ; {
+		after := time.Duration(0)
+		if r.IntN(10) == 0 && !s.patient && params == first {
+			after = time.Duration(1+r.IntN(1500)) * time.Millisecond
+		}
+		m, there := s.post(params, after)
+		if !there {
+			s.seen.count("withdrawn")
+			return
+		}
+		if jsonrpc.Get(m.Result, "inputRequests") == nil {
+			s.seen.count("answered")
+			return
+		}
+		alone := r.IntN(12) == 0 && !s.patient
+		replies, tags := []byte("{}"), []string(nil)
+		s.mu.Lock()
+		for q := range jsonrpc.Members(jsonrpc.Get(m.Result, "inputRequests")) {
+			tag, _ := jsonrpc.String(jsonrpc.At(q.Value, "/params/tag"))
+			if _, done := s.given[tag]; done || s.outstanding[tag] {
+				s.t.Errorf("question %s is asked once more", tag)
+			}
+			s.outstanding[tag] = true
+			tags = append(tags, tag)
+			switch {
+			case alone:
+				s.given[tag] = ""
+			case r.IntN(4) == 0 && !s.patient:
+				s.seen.count("left out")
+			default:
+				s.given[tag] = fmt.Sprintf(`{"to":%q}`, tag)
+				replies = jsonrpc.Set(replies, string(q.Name), []byte(s.given[tag]))
+			}
+		}
+		s.mu.Unlock()
+		if alone {
+			s.seen.count("left alone")
+			return
+		}
+		time.Sleep(time.Duration(r.IntN(20)) * time.Second)
+		s.mu.Lock()
+		for _, tag := range tags {
+			delete(s.outstanding, tag)
+		}
+		s.mu.Unlock()
+		params = string(jsonrpc.Set(jsonrpc.Set([]byte(first), "requestState", jsonrpc.Get(m.Result, "requestState")), "inputResponses", replies))
+	}
+}
