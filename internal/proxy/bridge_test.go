@@ -129,42 +129,6 @@ func TestQuestionsAClientCannotAnswer(t *testing.T) {
 	})
 }
 
-func TestHandles(t *testing.T) {
-	const asks = `{"asks":[{"method":"elicitation/create","params":{"tag":1}}]}`
-	s := start(t, options(child(t, mcptest.Options{Name: "asks"})))
-	c, other := connect(t, s, stateless), connect(t, s, stateless)
-	ask := func() (params, again string) {
-		params = toolCall("ask", asks)
-		return params, string(retry(params, []byte(c.request("tools/call", params)), tagged("me")))
-	}
-	_, again := ask()
-	if code, _ := other.refused("tools/call", again); code != jsonrpc.CodeInvalidParams {
-		t.Errorf("another client's handle: got code %d", code)
-	}
-	if got := c.request("tools/call", again); !strings.Contains(got, `"tag":1`) {
-		t.Errorf("got %s", got)
-	}
-	if code, _ := c.refused("tools/call", again); code != jsonrpc.CodeInvalidParams {
-		t.Errorf("a handle used twice: got code %d", code)
-	}
-	_, again = ask()
-	elsewhere := string(jsonrpc.Set([]byte(again), "name", []byte(`"echo"`)))
-	if code, _ := c.refused("tools/call", elsewhere); code != jsonrpc.CodeInvalidParams {
-		t.Errorf("a handle with another tool: got code %d", code)
-	}
-	if code, _ := c.refused("tools/call", again); code != jsonrpc.CodeInvalidParams {
-		t.Errorf("a handle that was misused: got code %d", code)
-	}
-	_, again = ask()
-	partial := string(jsonrpc.Delete([]byte(again), func(name []byte) bool { return string(name) == "inputResponses" }))
-	result := []byte(c.request("tools/call", partial))
-	if more := retry(toolCall("ask", asks), result, tagged("late")); more == nil {
-		t.Errorf("answers missing: got %s, want to be asked again", result)
-	} else if got := c.request("tools/call", string(more)); !strings.Contains(got, `"late"`) {
-		t.Errorf("got %s", got)
-	}
-}
-
 // Questions asked at the same moment reach the client whose call they belong
 // to, and so do the answers.
 func TestQuestionsNeverCross(t *testing.T) {
