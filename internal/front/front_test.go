@@ -126,6 +126,12 @@ func (n *session) Pending() (suspended, task bool) {
 	return n.suspended, n.task
 }
 
+func (n *session) pend(suspended, task bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.suspended, n.task = suspended, task
+}
+
 func (n *session) Drain(ctx context.Context, d time.Duration) error {
 	served := make(chan struct{})
 	go func() {

@@ -65,7 +65,8 @@ func TestPendingSessionsAreKept(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour, MaxSessions: 12}})
 		defer stop()
 		suspended, working, idle := c.open(), c.open(), c.open()
-		c.session(suspended).suspended, c.session(working).task = true, true
+		c.session(suspended).pend(true, false)
+		c.session(working).pend(false, true)
 		last := c.open()
 		for id, want := range map[string]int{suspended: 200, working: 200, idle: 404, last: 200} {
 			if got := c.ping(id); got != want {
@@ -78,7 +79,7 @@ func TestPendingSessionsAreKept(t *testing.T) {
 				t.Errorf("after three hours: got %d, want %d", got, want)
 			}
 		}
-		c.session(suspended).suspended = false
+		c.session(suspended).pend(false, false)
 		time.Sleep(2*time.Hour + time.Second) // it is looked at each hour
 		if got := c.ping(suspended); got != 404 {
 			t.Errorf("when its call has ended: got %d, want 404", got)

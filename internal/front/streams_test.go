@@ -1,50 +1,133 @@
 package front_test
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"mcpschedd/internal/front"
 )
 
-func TestLegacySSE(t *testing.T) {
+func TestSlowClientIsCutOff(t *testing.T) {
+	const host = " HTTP/1.1\r\nHost: localhost\r\n"
+	tests := []struct {
+		name string
+		send string        // %s is the session
+		live time.Duration // the connection is open then
+		over time.Duration // and closed then
+		want string        // what can be read at the end
+	}{
+		{"head never sent", "POST /mcp HTTP/1.1\r\nHost: lo", 9 * time.Second, 11 * time.Second, ""},
+		{"body nobody wants never sent", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, ""},
+		{"body never sent", "POST /mcp" + host + "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, "408 Request Timeout"},
+		{"answer never read", "POST /mcp" + host + "Mcp-Session-Id: %s\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 29 * time.Second, 31 * time.Second, ""},
+		{"stream never read", "GET /mcp" + host + "Mcp-Session-Id: %s\r\n\r\n", 29 * time.Second, 31 * time.Second, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, ln, stop := servePipes(t, front.Options{})
+				defer stop()
+				id := c.open()
+				send := strings.ReplaceAll(test.send, "%s", id)
+				for _, at := range []struct {
+					after time.Duration
+					open  bool
+				}{{test.live, true}, {test.over, false}} {
+					conn := ln.write(t, "%s", send)
+					if test.want != "" && !at.open { // what is said before closing
+						body, err := io.ReadAll(conn)
+						if err != nil || !strings.Contains(string(body), test.want) {
+							t.Errorf("got %q (%v), want %q", body, err, test.want)
+						}
+						continue
+					}
+					time.Sleep(at.after)
+					synctest.Wait()
+					err := conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+					if err == nil {
+						_, err = conn.Read(make([]byte, 1))
+					}
+					if open := err == nil || errors.Is(err, os.ErrDeadlineExceeded); open != at.open {
+						t.Errorf("after %v: open is %v, want %v (%v)", at.after, open, at.open, err)
+					}
+					conn.Close()
+				}
+			})
+		})
+	}
+}
+
+func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		stream := c.do(c.request(http.MethodGet, "/sse", ""))
-		next := eventReader(stream.Body)
-		endpoint, err := next()
-		if err != nil || !strings.HasPrefix(endpoint, "/message?sessionId=") {
-			t.Fatalf("got %q (%v), want the endpoint", endpoint, err)
+		id := c.open()
+		first := c.get(id)
+		if got := first.Header.Get("Content-Type"); got != "text/event-stream" || first.Header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("got %v", first.Header)
 		}
-		send := func(body string, want int) {
-			t.Helper()
-			if status, answer := c.post(endpoint, body); status != want {
-				t.Errorf("got %d %s, want %d", status, answer, want)
+		begin := time.Now()
+		var b [3]byte
+		for range 2 {
+			if _, err := io.ReadFull(first.Body, b[:]); err != nil || string(b[:]) != ":\n\n" {
+				t.Errorf("got %q (%v), want a comment", b, err)
 			}
 		}
-		send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, 202)
-		if got, err := next(); err != nil || !strings.Contains(got, `"id":0,"result":{"protocolVersion":"2024-11-05"`) {
-			t.Errorf("got %s (%v)", got, err)
+		if got := time.Since(begin); got != 30*time.Second {
+			t.Errorf("two comments after %v, want 30s", got)
 		}
-		send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202)
-		send(" {\"jsonrpc\":\"2.0\",\n\"id\":1,\"method\":\"ping\"}\n", 202)
-		if got, err := next(); err != nil || got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-			t.Errorf("got %s (%v)", got, err)
+		second := c.get(id)
+		if rest, err := io.ReadAll(first.Body); err != nil || len(rest) > 0 {
+			t.Errorf("the first stream ended with %q (%v), want a clean end", rest, err)
 		}
-		send(`{"jsonrpc"`, 400)
-		send(`{"id":3}`, 202)
-		if got, err := next(); err != nil || !strings.Contains(got, `"id":3,"error":{"code":-32600`) {
-			t.Errorf("got %s (%v)", got, err)
+		if _, err := io.ReadFull(second.Body, b[:]); err != nil {
+			t.Errorf("the second stream: %v", err)
 		}
-		id := strings.TrimPrefix(endpoint, "/message?sessionId=")
-		if status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id); status != 404 {
-			t.Errorf("its id in a POST to /mcp: got %d, want 404", status)
+		first.Body.Close()
+		second.Body.Close()
+	})
+}
+
+// GET streams that nobody reads are bounded in each session.
+func TestStreamsOfOneSessionAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ln, stop := servePipes(t, front.Options{})
+		defer stop()
+		id := c.open()
+		for range 16 {
+			defer ln.write(t, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()
 		}
-		stream.Body.Close()
 		synctest.Wait()
-		send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, 404)
+		get := func() int {
+			r := c.get(id)
+			defer r.Body.Close()
+			return r.StatusCode
+		}
+		if got := get(); got != http.StatusTooManyRequests {
+			t.Errorf("got %d, want 429", got)
+		}
+		time.Sleep(2 * time.Minute) // they have been cut off
+		if got := get(); got != http.StatusOK {
+			t.Errorf("later: got %d, want 200", got)
+		}
+	})
+}
+
+func TestShutdownDoesNotWaitForAClientThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ln, stop := servePipes(t, front.Options{})
+		id := c.open()
+		defer ln.write(t, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("took %v, want it to be bounded", took)
+		}
 	})
 }

@@ -1,0 +1,50 @@
+package front_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"mcpschedd/internal/front"
+)
+
+func TestLegacySSE(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		stream := c.do(c.request(http.MethodGet, "/sse", ""))
+		next := eventReader(stream.Body)
+		endpoint, err := next()
+		if err != nil || !strings.HasPrefix(endpoint, "/message?sessionId=") {
+			t.Fatalf("got %q (%v), want the endpoint", endpoint, err)
+		}
+		send := func(body string, want int) {
+			t.Helper()
+			if status, answer := c.post(endpoint, body); status != want {
+				t.Errorf("got %d %s, want %d", status, answer, want)
+			}
+		}
+		send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, 202)
+		if got, err := next(); err != nil || !strings.Contains(got, `"id":0,"result":{"protocolVersion":"2024-11-05"`) {
+			t.Errorf("got %s (%v)", got, err)
+		}
+		send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202)
+		send(" {\"jsonrpc\":\"2.0\",\n\"id\":1,\"method\":\"ping\"}\n", 202)
+		if got, err := next(); err != nil || got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Errorf("got %s (%v)", got, err)
+		}
+		send(`{"jsonrpc"`, 400)
+		send(`{"id":3}`, 202)
+		if got, err := next(); err != nil || !strings.Contains(got, `"id":3,"error":{"code":-32600`) {
+			t.Errorf("got %s (%v)", got, err)
+		}
+		id := strings.TrimPrefix(endpoint, "/message?sessionId=")
+		if status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id); status != 404 {
+			t.Errorf("its id in a POST to /mcp: got %d, want 404", status)
+		}
+		stream.Body.Close()
+		synctest.Wait()
+		send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, 404)
+	})
+}
