@@ -49,7 +49,7 @@ var (
 //	/mcp              all upstreams, streamable HTTP and stateless
 //	/mcp/NAME         one upstream under its own names
 //	/sse, /message    the transport of 2024-11-05
-//	/healthz          says "ok" to anybody
+//	/healthz          says "ok", without a token
 //
 // Its sessions end when they have been idle, or with it.
 type HTTP struct {

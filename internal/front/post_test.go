@@ -30,7 +30,7 @@ func TestPostRefused(t *testing.T) {
 		{name: "no message", body: `{"id":1}`, want: 400, code: -32600},
 		{name: "no session", body: ping, want: 400, code: -32600},
 		{name: "unknown session", body: ping, header: []string{"Mcp-Session-Id", "x"}, want: 404, code: -32600},
-		{name: "unknown upstream", path: "/mcp/nobody", body: ping, want: 404, code: -32600},
+		{name: "unknown upstream", path: "/mcp/none", body: ping, want: 404, code: -32600},
 		{name: "unknown version", body: ping, header: []string{"Mcp-Session-Id", session, "Mcp-Protocol-Version", "1999-01-01"}, want: 400, code: -32022},
 		{name: "batch of another revision", body: "[" + ping + "]", header: []string{"Mcp-Session-Id", session}, want: 400, code: -32600},
 		{name: "session over SSE is not one over POST", path: "/message?sessionId=" + session, body: ping, want: 404, code: -32600},

@@ -14,8 +14,9 @@ import (
 
 var errAnswered = errors.New("the request has been answered")
 
-// response is the outlet of one POST, of one request or of a batch. It becomes a stream of events with the
-// first message that precedes the answer; an answer alone is one JSON body.
+// response is the outlet of one POST, with one request or with a batch. It becomes a
+// stream of events with the first message that precedes the answer; an answer alone is
+// one JSON body.
 type response struct {
 	w         http.ResponseWriter
 	log       *slog.Logger

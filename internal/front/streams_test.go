@@ -23,7 +23,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 		want string        // what can be read at the end
 	}{
 		{"head never sent", "POST /mcp HTTP/1.1\r\nHost: lo", 9 * time.Second, 11 * time.Second, ""},
-		{"body nobody wants never sent", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, ""},
+		{"unwanted body never sent", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, ""},
 		{"body never sent", "POST /mcp" + host + "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, "408 Request Timeout"},
 		{"answer never read", "POST /mcp" + host + "Mcp-Session-Id: %s\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 29 * time.Second, 31 * time.Second, ""},
 		{"stream never read", "GET /mcp" + host + "Mcp-Session-Id: %s\r\n\r\n", 29 * time.Second, 31 * time.Second, ""},
@@ -94,7 +94,7 @@ func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
 	})
 }
 
-// GET streams that nobody reads are bounded in each session.
+// GET streams that are not read are bounded in each session.
 func TestStreamsOfOneSessionAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
