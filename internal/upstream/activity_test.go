@@ -140,6 +140,78 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	}
 }
 
+// A server may go on with a request when its response over HTTP has failed.
+func TestFailedResponseMakesMessagesAmbiguous(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		handler := p.Streamable()
+		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // the client may be gone
+			if bytes.Contains(body, []byte(`"work"`)) {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			handler.ServeHTTP(w, r)
+		}), Spec{Shared: true, StartTimeout: time.Minute}, Options{})
+		a, b := visit(u, "a"), visit(u, "b")
+		defer b.Close()
+		if _, err := a.Call(t.Context(), a.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}); err == nil {
+			t.Error("the call was answered")
+		}
+		a.Close()
+		time.Sleep(writeSettle - 1)
+		if who := speak(p); who != "" {
+			t.Errorf("%s answered while the server may go on", who)
+		}
+		time.Sleep(1)
+		if who := speak(p); who != "b" {
+			t.Errorf("after %v: got an answer of %q", writeSettle, who)
+		}
+	})
+}
+
+// The timeout of a request does not pass while its server waits for the client: a
+// person may take long. It does for a request that was sent after the question.
+func TestQuestionStopsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
+		answer := make(chan struct{})
+		l := u.Attach(Client{}, Listener{Ask: func(string) askFunc {
+			return func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+				<-answer
+				return []byte("{}"), nil
+			}
+		}})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		start := func() (outcome chan error) {
+			outcome = make(chan error, 1)
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Timeout: time.Second}
+			l.Start(t.Context(), l.Turn(), req, func(_ Answer, err error) { outcome <- err })
+			return outcome
+		}
+		before := start()
+		p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+		synctest.Wait()
+		after := start()
+		time.Sleep(time.Hour + time.Second/2) // it is looked at every second
+		if err := <-after; err != ErrTimeout {
+			t.Errorf("of the later request: got %v, want %v", err, ErrTimeout)
+		}
+		if len(before) > 0 {
+			t.Fatalf("while the client is asked: got %v", <-before)
+		}
+		close(answer)
+		synctest.Wait()
+		p.Answer((<-p.Calls).ID, []byte(`{}`))
+		if err := <-before; err != nil {
+			t.Errorf("after the client has answered: got %v", err)
+		}
+	})
+}
+
 // What is known of requests does not grow with the sessions that there have been.
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,29 +47,30 @@ func TestSent(t *testing.T) {
 		prepare func(*sending)
 		fails   bool
 		want    bool
+		times   int // it may have reached the server
 	}{
-		{"answered", func(s *sending) { s.tool("echo", "{}") }, false, true},
-		{"answered with an error", func(s *sending) { s.tool("echo", "1") }, false, true},
-		{"status 500", func(s *sending) { s.tool("status", `{"status":500}`) }, true, true},
-		{"status 429", func(s *sending) { s.tool("status", `{"status":429}`) }, true, true},
-		{"a body cut off", func(s *sending) { s.tool("cut", "{}") }, true, true},
-		{"its time up", func(s *sending) { s.tool("hang", "{}"); s.req.Timeout = time.Second }, true, true},
-		{"given up after", func(s *sending) { s.tool("hang", "{}"); s.givenUpAfter(time.Second) }, true, true},
-		{"closed after", func(s *sending) { s.tool("hang", "{}"); time.AfterFunc(time.Second, s.lease.in.up.Close) }, true, true},
+		{"answered", func(s *sending) { s.tool("echo", "{}") }, false, true, 1},
+		{"answered with an error", func(s *sending) { s.tool("echo", "1") }, false, true, 1},
+		{"status 500", func(s *sending) { s.tool("status", `{"status":500}`) }, true, true, 1},
+		{"status 429", func(s *sending) { s.tool("status", `{"status":429}`) }, true, true, 1},
+		{"a body cut off", func(s *sending) { s.tool("cut", "{}") }, true, true, 1},
+		{"its time up", func(s *sending) { s.tool("hang", "{}"); s.req.Timeout = time.Second }, true, true, 1},
+		{"given up after", func(s *sending) { s.tool("hang", "{}"); s.givenUpAfter(time.Second) }, true, true, 1},
+		{"closed after", func(s *sending) { s.tool("hang", "{}"); time.AfterFunc(time.Second, s.lease.in.up.Close) }, true, true, 1},
 
-		{"given up before", func(s *sending) { s.tool("echo", "{}"); s.givenUpAfter(0) }, true, false},
+		{"given up before", func(s *sending) { s.tool("echo", "{}"); s.givenUpAfter(0) }, true, false, 0},
 		{"given up before its turn", func(s *sending) {
 			s.tool("echo", "{}")
 			time.AfterFunc(time.Minute, s.lease.Turn().Leave)
 			s.givenUpAfter(time.Second)
-		}, true, false},
-		{"closed before", func(s *sending) { s.tool("echo", "{}"); s.lease.in.up.Close() }, true, false},
-		{"an unknown session again", func(s *sending) { s.tool("status", `{"status":404}`) }, true, false},
+		}, true, false, 0},
+		{"closed before", func(s *sending) { s.tool("echo", "{}"); s.lease.in.up.Close() }, true, false, 0},
+		{"an unknown session again", func(s *sending) { s.tool("status", `{"status":404}`) }, true, false, 2},
 		{"no connection", func(s *sending) {
 			s.tool("echo", "{}")
 			s.away.Store(true)
 			s.lease.in.up.transport.CloseIdleConnections()
-		}, true, false},
+		}, true, false, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,8 +91,8 @@ func TestSent(t *testing.T) {
 				tt.prepare(s)
 				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
 				time.Sleep(time.Hour) // who waited for a turn goes, too
-				if (err != nil) != tt.fails || answer.Sent != tt.want {
-					t.Errorf("got sent %v beside %v, want %v", answer.Sent, err, tt.want)
+				if (err != nil) != tt.fails || answer.Sent != tt.want || answer.Requests != tt.times {
+					t.Errorf("got sent %v, %d times, beside %v, want %v, %d times", answer.Sent, answer.Requests, err, tt.want, tt.times)
 				}
 			})
 		})
