@@ -36,10 +36,6 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func notJSON(why string) *Error {
-	return &Error{Code: CodeParse, Message: "parse error: not JSON " + why}
-}
-
 func invalid(cause string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "invalid request: " + cause}
 }

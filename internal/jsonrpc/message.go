@@ -20,10 +20,7 @@
 // and revisions, and batches (an array of messages is split with [Elements]).
 package jsonrpc
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "strconv"
 
 // Message is one JSON-RPC 2.0 message. Its members are slices of Raw without
 // spare capacity: appending to one never writes into another.
@@ -76,15 +73,10 @@ func Parse(raw []byte) (Message, error) {
 			i = ^i
 		}
 	}
-	switch {
-	case i < 0:
-		return p.m, notJSON("at byte " + strconv.Itoa(^i))
-	case !utf8.Valid(raw):
-		if !utf8.Valid(p.m.ID) {
-			p.m.ID = nil
-		}
-		return p.m, notJSON("for it is not UTF-8")
-	case !isObject:
+	if i < 0 {
+		return p.m, &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(^i)}
+	}
+	if !isObject {
 		return p.m, invalid("a message is an object")
 	}
 	if err := p.check(); err != nil {

@@ -49,8 +49,8 @@ func SalvageID(head []byte) []byte {
 }
 
 // neutral returns a copy of b whose strings are valid, byte for byte in the same
-// places: escapes and control characters have become question marks, and white
-// space spaces.
+// places: escapes and whatever is not printable ASCII have become question marks,
+// and white space spaces.
 func neutral(b []byte) []byte {
 	b = bytes.Clone(b)
 	for i := 0; i < len(b); i++ {
@@ -63,7 +63,7 @@ func neutral(b []byte) []byte {
 			}
 		case c == '\t' || c == '\n' || c == '\r':
 			b[i] = ' '
-		case c < 0x20:
+		case c < 0x20 || c >= 0x80:
 			b[i] = '?'
 		}
 	}

