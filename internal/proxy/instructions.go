@@ -17,7 +17,7 @@ type instruction struct{ upstream, text string }
 func instructionsOf(offers []offered) (all []instruction) {
 	for _, o := range offers {
 		if o.offer != nil && o.offer.Instructions != "" {
-			all = append(all, instruction{o.member.Spec.Name, o.offer.Instructions})
+			all = append(all, instruction{o.lease.member.Spec.Name, o.offer.Instructions})
 		}
 	}
 	return all

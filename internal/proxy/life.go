@@ -28,7 +28,7 @@ func newLife(cancel context.CancelCauseFunc) *life {
 	return &life{cancel: cancel, draining: draining, drain: sync.OnceFunc(func() { close(draining) })}
 }
 
-// open leases the upstreams for a client that has said who it is, once. A
+// open leases the upstreams for a client that has introduced itself, once. A
 // handshake later only notes what the client says anew.
 func (s *session) open(client upstream.Client) {
 	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request

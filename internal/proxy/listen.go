@@ -10,7 +10,7 @@ import (
 )
 
 // listen answers subscriptions/listen: the request stays open, and what the
-// client asked to hear goes out on its stream, until either side ends it.
+// client asked for goes out on its stream, until either side ends it.
 func (x *request) listen() {
 	if !x.stateless {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})

@@ -143,7 +143,7 @@ func (s *session) joined(l upstream.List) []byte {
 
 // offered is what one upstream offers.
 type offered struct {
-	*leased
+	lease *leased
 	offer *upstream.Offer // nil: nothing is known of it yet
 }
 
@@ -162,10 +162,17 @@ func (o *offered) items(l upstream.List) []upstream.Item {
 		return nil
 	}
 	items := o.offer.Lists[l]
-	if l == upstream.Tools && o.member.Allows != nil {
-		items = slices.DeleteFunc(slices.Clone(items), func(item upstream.Item) bool { return !o.member.Allows(item.Name) })
+	if l == upstream.Tools && o.lease.member.Allows != nil {
+		items = slices.DeleteFunc(slices.Clone(items), func(item upstream.Item) bool { return !o.lease.member.Allows(item.Name) })
 	}
 	return items
+}
+
+// has reports whether the session of a lease may call a tool that the upstream is known to
+// have.
+func has(l *leased, tool string) bool {
+	o := offered{l, l.Offer()}
+	return o.lists(upstream.Tools, tool) && l.member.allows(tool)
 }
 
 // joinItems are the items of one list in the order of the upstreams. Tools and prompts
@@ -175,7 +182,7 @@ func joinItems(offers []offered, l upstream.List, show func(target) string) (ite
 	seen := make(map[string]bool)
 	for _, o := range offers {
 		for _, item := range o.items(l) {
-			t := target{o.member.Spec.Name, item.Name}
+			t := target{o.lease.member.Spec.Name, item.Name}
 			raw, name := item.Raw, item.Name
 			if l == upstream.Tools || l == upstream.Prompts {
 				if name = show(t); name != item.Name {

@@ -165,7 +165,7 @@ func (s *session) named(p *policy, l upstream.List, name string) (target, *lease
 func leasesOf(offers []offered, fits func(offered) bool) (leases []*leased) {
 	for _, o := range offers {
 		if fits(o) {
-			leases = append(leases, o.leased)
+			leases = append(leases, o.lease)
 		}
 	}
 	return leases
@@ -175,7 +175,7 @@ func leasesOf(offers []offered, fits func(offered) bool) (leases []*leased) {
 func offering(offers []offered, l upstream.List, name string) (t target, ok bool) {
 	for _, o := range offers {
 		if o.lists(l, name) {
-			return target{o.member.Spec.Name, name}, true
+			return target{o.lease.member.Spec.Name, name}, true
 		}
 	}
 	return target{}, false
@@ -195,7 +195,7 @@ func (o offered) lists(l upstream.List, name string) bool {
 // in turn.
 func holders(offers []offered, uri string) []*leased {
 	if len(offers) == 1 {
-		return []*leased{offers[0].leased}
+		return []*leased{offers[0].lease}
 	}
 	listing := leasesOf(offers, func(o offered) bool { return o.lists(upstream.Resources, uri) })
 	if len(listing) > 0 {
@@ -220,7 +220,7 @@ func fitsTemplate(template, uri string) bool {
 
 // watching returns the leases that are subscribed to a resource, nil if none is.
 func watching(offers []offered, uri string) []*leased {
-	return leasesOf(offers, func(o offered) bool { return slices.Contains(o.Watches(), uri) })
+	return leasesOf(offers, func(o offered) bool { return slices.Contains(o.lease.Watches(), uri) })
 }
 
 // extension is the prefix of MCP's own extensions among the capabilities.

@@ -124,7 +124,7 @@ func readModel(s *session, uri string) (string, error) {
 	if l == nil {
 		t, l = s.named(p, upstream.Tools, name)
 	}
-	if err != nil || l == nil || !l.has(t.name) {
+	if err != nil || l == nil || !has(l, t.name) {
 		return "", errNoModel
 	}
 	return indented(s.srv.catalog.model(p, l, t.name))
@@ -133,16 +133,6 @@ func readModel(s *session, uri string) (string, error) {
 func indented(v any) (string, error) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	return string(text), err
-}
-
-// has reports whether the session may call a tool that the upstream is known to have.
-func (l *leased) has(tool string) bool {
-	offer := l.Offer()
-	if offer == nil || !l.member.allows(tool) {
-		return false
-	}
-	_, ok := offer.Find(upstream.Tools, tool)
-	return ok
 }
 
 // statsInterval is the least time between two notices that the stats have changed.

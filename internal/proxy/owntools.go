@@ -3,8 +3,6 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -127,40 +125,6 @@ func (x *request) serveSchedule() {
 	out, defects := plan.Schedule(raw, x.planOptions(nil))
 	if len(defects) > 0 {
 		x.answerText("", defects)
-		return
-	}
-	x.answerStructured(out, nil, false)
-}
-
-// serveRead answers a call of mcpschedd_read_result.
-func (x *request) serveRead() {
-	raw, err := x.ownArguments()
-	if err != nil {
-		x.answerText("", err)
-		return
-	}
-	q, err := readExcerpt(raw)
-	if err != nil {
-		x.answerText("", err)
-		return
-	}
-	p := x.s.srv.policy.Load()
-	if q.handle == "" {
-		if x.s.identity.scope == "" {
-			x.answerText("", errors.New("handle: missing"))
-			return
-		}
-		x.answerText(x.s.srv.kept.list(x.s, time.Now()), nil)
-		return
-	}
-	k := x.s.srv.kept.find(x.s, q.handle, time.Now())
-	if k == nil {
-		x.answerText("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
-		return
-	}
-	out, err := k.read(q, p.Plans.Brings(p.Plans.Budget))
-	if err != nil {
-		x.answerText("", err)
 		return
 	}
 	x.answerStructured(out, nil, false)

@@ -38,15 +38,20 @@ func (k *Keeping) Drop(session string) { k.kept.drop(k.session(session)) }
 
 // Bytes is how much is kept, by its own count and by what there is.
 func (k *Keeping) Bytes() (counted, there int) {
-	for at := k.kept.order.Front(); at != nil; at = at.Next() {
-		there += at.Value.(*keeping).bytes()
+	for _, results := range k.kept.of {
+		for _, r := range results {
+			there += r.bytes()
+		}
 	}
 	return k.kept.bytes, there
 }
 
 // Results is how many results the server keeps.
-func Results(s *Server) int {
+func Results(s *Server) (n int) {
 	s.kept.mu.Lock()
 	defer s.kept.mu.Unlock()
-	return len(s.kept.found)
+	for _, results := range s.kept.of {
+		n += len(results)
+	}
+	return n
 }

@@ -148,7 +148,7 @@ func reading(m *valuemodel.Model, args []byte) bool {
 func (f toolFinder) names() (out []string) {
 	for _, o := range offersOf(f.s.leases.current()) {
 		for _, item := range o.items(upstream.Tools) {
-			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{o.Name(), item.Name}); name != "" {
+			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{o.lease.Name(), item.Name}); name != "" {
 				out = append(out, name)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// policy is what one configuration says, and the upstreams it names. It is
-// replaced whole.
+// policy is what one configuration says, and the upstreams it names. It is as wide as the
+// configuration, of which nothing changes: it is replaced whole.
 type policy struct {
 	Options
 	members []*member // in configuration order

@@ -9,7 +9,7 @@
 //	err := srv.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
 // The path of a call stands top to bottom in call.go. What a session is, is in
-// session.go; who is asked what, in dispatch.go. It starts no processes and
+// session.go; what it may ask its client, in clientquestions.go. It starts no processes and
 // keeps no connections: that is package upstream.
 package proxy
 
@@ -26,7 +26,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options is everything a server is told. Zero values mean the defaults named.
+// Options is all that a server is configured by, and as wide as that. Zero values mean
+// the defaults named.
 type Options struct {
 	Version      string        // of this program; "" as "dev"
 	Upstreams    []Upstream    // in the order in which lists are joined

@@ -39,7 +39,7 @@ type SurveyedTool struct {
 	Hidden bool // the operator leaves it out
 }
 
-// Unclassified reports whether nobody says what a call of the tool does, so that
+// Unclassified reports whether no layer says what a call of the tool does, so that
 // it counts as a write.
 func (t SurveyedTool) Unclassified() bool {
 	m := t.Model
@@ -83,13 +83,13 @@ func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 // Known is the value model of a tool as the proxy would make it now of what the
 // server said last; of a server never connected, offer is nil.
 func Known(layers *valuemodel.Models, u valuemodel.Upstream, offer *upstream.Offer, tool string) *valuemodel.Model {
-	var said valuemodel.Hints
+	var claimed valuemodel.Hints
 	if offer != nil {
 		u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
 		item, _ := offer.Find(upstream.Tools, tool)
-		said = hints(item.Raw)
+		claimed = hints(item.Raw)
 	}
-	return layers.Resolve(u, tool, said, valuemodel.Layer{})
+	return layers.Resolve(u, tool, claimed, valuemodel.Layer{})
 }
 
 // surveyTools writes the names under which l's tools are listed.
@@ -128,7 +128,7 @@ func shown(name string) string {
 	return name
 }
 
-// outlined is a text of somebody else: every line but the first behind a bar, and
+// outlined is a foreign text: every line but the first behind a bar, and
 // nothing in it that does not print.
 func outlined(text string) string {
 	text = strings.Map(func(r rune) rune {

@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/jsonrpc"
+)
+
+// serveRead answers a call of mcpschedd_read_result.
+func (x *request) serveRead() {
+	raw, err := x.ownArguments()
+	if err != nil {
+		x.answerText("", err)
+		return
+	}
+	q, err := readExcerpt(raw)
+	if err != nil {
+		x.answerText("", err)
+		return
+	}
+	p := x.s.srv.policy.Load()
+	if q.handle == "" {
+		if x.s.identity.scope == "" {
+			x.answerText("", errors.New("handle: missing"))
+			return
+		}
+		x.answerText(x.s.srv.kept.list(x.s, time.Now()), nil)
+		return
+	}
+	k := x.s.srv.kept.find(x.s, q.handle, time.Now())
+	if k == nil {
+		x.answerText("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
+		return
+	}
+	out, err := k.read(q, p.Plans.Brings(p.Plans.Budget))
+	if err != nil {
+		x.answerText("", err)
+		return
+	}
+	x.answerStructured(out, nil, false)
+}
+
+// excerptOf is what is asked of a result that is kept.
+type excerptOf struct {
+	handle  string
+	pointer string
+	offset  int // items, fields or bytes of text before it; below 0: not asked for
+}
+
+// readExcerpt reads the arguments of mcpschedd_read_result.
+func readExcerpt(raw []byte) (excerptOf, error) {
+	q := excerptOf{offset: -1}
+	var ok bool
+	for m := range jsonrpc.Members(raw) {
+		switch name := string(m.Name); name {
+		case "handle":
+			if q.handle, ok = jsonrpc.String(m.Value); !ok {
+				return q, fmt.Errorf("handle: want a string, have %s", m.Value)
+			}
+		case "pointer":
+			if q.pointer, ok = jsonrpc.String(m.Value); !ok || !jsonrpc.ValidPointer(q.pointer) {
+				return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %.80s`, m.Value)
+			}
+		case "offset":
+			n, err := strconv.ParseUint(string(m.Value), 10, 31)
+			if err != nil {
+				return q, fmt.Errorf("offset: want a whole number, of items or of bytes of a text, have %.80s", m.Value)
+			}
+			q.offset = int(n)
+		default:
+			return q, fmt.Errorf("%s: unknown; want handle, and pointer or offset", name)
+		}
+	}
+	return q, nil
+}
+
+// mostCuts is how often an excerpt is made smaller so that it fits together with
+// what it says of the rest.
+const mostCuts = 6
+
+// read gives the part that is asked for, or as much of it as fits into so many tokens
+// and what a client takes.
+func (k *keptResult) read(q excerptOf, tokens int) ([]byte, error) {
+	limit := excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
+	for cuts := 0; ; cuts++ {
+		out, err := k.part(q, limit)
+		if err != nil {
+			return nil, err
+		}
+		counted, chars := deliver.Tokens(out), utf8.RuneCount(out)
+		if cuts == mostCuts || counted <= tokens && chars <= mostBrought {
+			return out, nil
+		}
+		limit.Tokens, limit.Chars = shrunk(limit.Tokens, counted, tokens), shrunk(limit.Chars, chars, mostBrought)
+	}
+}
+
+// shrunk is the next number to ask for where the last one brought so many, and they
+// may be no more than most. What is too much may be in proportion to what was asked
+// for, or beside it.
+func shrunk(asked, brought, most int) int {
+	if brought <= most {
+		return asked
+	}
+	next := asked * most / brought
+	if beside := asked - (brought - most); beside > 0 {
+		next = min(next, beside)
+	}
+	return max(next*15/16, 1)
+}
+
+// part gives as much as the limit allows of what is asked for, and says what it leaves
+// out.
+func (k *keptResult) part(q excerptOf, limit excerpt.Limit) ([]byte, error) {
+	value := jsonrpc.At(k.value, q.pointer)
+	if value == nil {
+		return nil, fmt.Errorf("pointer %q: nothing there", q.pointer)
+	}
+	if q.offset >= 0 && value[0] != '[' && value[0] != '{' {
+		return readText(value, q.offset, limit)
+	}
+	part, left := excerpt.Read(k.value, q.pointer, q.offset, limit)
+	out := jsonrpc.Set(nil, "value", part)
+	for _, l := range left {
+		if l.Pointer == q.pointer && value[0] != '{' { // what is left out of an object may have gaps
+			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(l.From), 10))
+		}
+	}
+	if len(left) > 0 {
+		out = jsonrpc.Set(out, "left_out", leftOut(left))
+	}
+	return out, nil
+}
+
+// readText gives a text from a byte on.
+func readText(value []byte, offset int, limit excerpt.Limit) ([]byte, error) {
+	text, ok := jsonrpc.String(value)
+	if !ok {
+		text = string(value)
+	}
+	if offset > len(text) {
+		return nil, fmt.Errorf("offset %d: the text has %d bytes", offset, len(text))
+	}
+	part, next := excerpt.Text(text, offset, limit)
+	out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
+	if next >= 0 {
+		out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
+	}
+	return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10)), nil
+}
+
+// leftOut lists what did not fit, by pointers into the whole result.
+func leftOut(left []excerpt.Left) []byte {
+	out := []byte("[")
+	for i, l := range left {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(jsonrpc.AppendString(append(out, `{"pointer":`...), l.Pointer), `,"what":`...)
+		out = jsonrpc.AppendString(out, l.What)
+		out = fmt.Appendf(out, `,"offset":%d,"count":%d,"bytes":%d}`, l.From, l.Count, l.Bytes)
+	}
+	return append(out, ']')
+}
