@@ -106,7 +106,7 @@ func (x *request) call(done func(outcome)) {
 		return
 	}
 	x.s.work.Go(func() {
-		if !x.resume(nil, brought) {
+		if !x.resume(brought) {
 			ask(brought)
 		}
 	})

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -20,7 +19,7 @@ func (x *request) servePlan() {
 		x.answerText("", err)
 		return
 	}
-	x.plan(raw, raw, nil)
+	x.plan(raw, nil)
 }
 
 // serveNamed answers a call of a plan that the operator wrote.
@@ -28,7 +27,7 @@ func (x *request) serveNamed(n *NamedPlan) {
 	raw, err := x.ownArguments()
 	if err == nil {
 		if params, fillErr := n.filled(raw); fillErr == nil {
-			x.plan(raw, n.body(), params)
+			x.plan(n.body(), params)
 			return
 		} else {
 			err = fillErr
@@ -38,8 +37,8 @@ func (x *request) serveNamed(n *NamedPlan) {
 }
 
 // plan checks a plan and runs it, or takes up one that its client has answers for.
-func (x *request) plan(arguments, body, params []byte) {
-	if x.resume(arguments, x.answer) {
+func (x *request) plan(body, params []byte) {
+	if x.resume(x.answer) {
 		return
 	}
 	x.s.awaitOffers(x.ctx)
@@ -50,7 +49,7 @@ func (x *request) plan(arguments, body, params []byte) {
 	case p.DryRun:
 		x.answerStructured(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false)
 	default:
-		r := newPlanRun(x, p, arguments, body)
+		r := newPlanRun(x, p, body)
 		x.s.work.Go(r.run)
 		x.attend(x.answer)
 	}
@@ -80,9 +79,9 @@ type planRun struct {
 	recorded atomic.Bool  // what became of it
 }
 
-func newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
+func newPlanRun(x *request, p *plan.Plan, body []byte) *planRun {
 	r := &planRun{
-		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: x.own.name, body: bytes.Clone(body),
+		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: x.own.name, body: body,
 		servers: make(map[string]string),
 	}
 	x.token = x.params.Token()
@@ -94,7 +93,7 @@ func newPlanRun(x *request, p *plan.Plan, arguments, body []byte) *planRun {
 	for _, st := range p.Steps {
 		r.servers[st.Tool.Name] = r.serverOf(st.Tool.Name)
 	}
-	r.work = newWork(x, r, arguments)
+	r.work = newWork(x, r)
 	return r
 }
 
@@ -111,7 +110,7 @@ func (r *planRun) run() {
 		Call:   r.call, Ended: told.ended, Item: told.item, Idle: r.work.runs, Tokens: tokens,
 	}
 	r.report = runner.Run(r.work.ctx, r.plan)
-	if r.work.current() == nil { // its client was asked something, and has not come back
+	if x, _ := r.work.attended(); x == nil { // its client was asked something, and has not come back
 		r.tell(nil, nil, true)
 	}
 }

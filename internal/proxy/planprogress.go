@@ -22,7 +22,7 @@ type planProgress struct {
 
 // request is the one on whose behalf progress is told; nil: nothing is.
 func (p *planProgress) request() *request {
-	if x := p.work.current(); x != nil && x.token != nil {
+	if x, _ := p.work.attended(); x != nil && x.token != nil {
 		return x
 	}
 	return nil

@@ -51,7 +51,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		work: r.work, part: &planPart{r.number, c.Step.ID, r.needs(c.Step)},
 	}
 	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
-		x.gate = &gate{shut: r.work.unattended, may: func() error { return r.may(c) }}
+		x.gate = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
 	}
 	if err := x.admit(ctx); err != nil {
 		return plan.Result{Err: err.Message}
@@ -61,6 +61,13 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		x.serve()
 	}()
 	return to.result(ctx, x.doubt.Load())
+}
+
+// unattended is closed when the client is back; nil: it has a request open, which it could
+// withdraw. Nothing is changed while it could not.
+func (r *planRun) unattended() <-chan struct{} {
+	_, back := r.work.attended()
+	return back
 }
 
 // may refuses a call that may change something or tells third parties what others
@@ -124,7 +131,7 @@ type stepOutlet struct {
 var errNobody = errors.New("the client has no request open for its plan")
 
 func (o *stepOutlet) Send(line []byte) error {
-	x := o.work.current()
+	x, _ := o.work.attended()
 	if x == nil || x.isAnswered() {
 		return errNobody
 	}

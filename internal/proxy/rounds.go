@@ -103,8 +103,12 @@ type callAcross struct {
 // askAcross makes the call. done hears how it has ended, or what the server asks.
 func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 	c := &callAcross{began: x}
-	w := newWork(x, c, nil)
-	req.Notify = w.hear
+	w := newWork(x, c)
+	req.Notify = func(method string, params []byte) {
+		if at, _ := w.attended(); at != nil {
+			at.hear(method, params)
+		}
+	}
 	turn := x.turn
 	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the request
 	x.s.work.Add(1)
@@ -151,9 +155,9 @@ func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upst
 }
 
 // resume takes up suspended work with the answers its client has fetched, and reports
-// whether x was such a request; arguments are those of a plan, nil: it is a call.
-func (x *request) resume(arguments []byte, done func(outcome)) bool {
-	w, err := x.s.suspended.resume(x, arguments)
+// whether x was such a request.
+func (x *request) resume(done func(outcome)) bool {
+	w, err := x.s.suspended.resume(x)
 	switch {
 	case err != nil:
 		done(outcome{err: err})

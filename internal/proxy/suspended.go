@@ -37,23 +37,17 @@ type suspended struct {
 	start func(func()) // runs a function on a goroutine that the session waits for
 
 	mu       sync.Mutex
-	ended    bool // nothing is suspended any more
-	byHandle map[string]suspension
+	ended    bool                   // nothing is suspended any more
+	byHandle map[string]*work       // those whose clients fetch replies
 	open     map[*openCall]struct{} // calls of stateless clients to servers that may ask
 	stray    map[*question]struct{} // questions that belong to no call and that no work asks
 }
 
 func newSuspended(start func(func())) suspended {
 	return suspended{
-		start: start, byHandle: make(map[string]suspension),
+		start: start, byHandle: make(map[string]*work),
 		open: make(map[*openCall]struct{}), stray: make(map[*question]struct{}),
 	}
-}
-
-// suspension is a work whose client fetches replies.
-type suspension struct {
-	*work
-	expiry *time.Timer
 }
 
 // openCall is a call of a stateless client to a server of the handshake era, which asks
@@ -78,13 +72,17 @@ func (s *suspended) suspend(w *work) (asks []byte, err error) {
 		return nil, fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
 	}
 	handle := rand.Text()
-	expiry := time.AfterFunc(suspendedFor, func() {
+	s.byHandle[handle] = w
+	w.request, w.back = nil, make(chan struct{})
+	w.expiry = time.AfterFunc(suspendedFor, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendedFor))
 	})
-	s.byHandle[handle] = suspension{w, expiry}
-	w.leaveLocked()
+	select {
+	case <-w.asking: // all that is open is asked now
+	default:
+	}
 	return inputRequired(handle, w.open), nil
 }
 
@@ -115,9 +113,9 @@ func (s *suspended) plansLocked() (n int) {
 }
 
 // resume takes up the work whose handle x brings, and hands out the replies that x
-// brings; arguments are those of a plan. It returns nil without an error if x brings no
-// handle of the proxy's, but perhaps one of its server's.
-func (s *suspended) resume(x *request, arguments []byte) (*work, *jsonrpc.Error) {
+// brings. It returns nil without an error if x brings no handle of the proxy's, but
+// perhaps one of its server's.
+func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 	handle, ok := jsonrpc.String(x.params.Get("requestState"))
 	if !ok || !x.stateless {
 		return nil, nil
@@ -127,11 +125,11 @@ func (s *suspended) resume(x *request, arguments []byte) (*work, *jsonrpc.Error)
 	defer s.mu.Unlock()
 	w := s.byHandle[handle]
 	switch {
-	case w.work == nil && x.own == nil && (x.lease == nil || x.lease.Stateless()):
+	case w == nil && x.own == nil && (x.lease == nil || x.lease.Stateless()):
 		return nil, nil
-	case w.work == nil:
+	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"}
-	case w.same != x.identity(arguments):
+	case !x.repeats(w.began):
 		s.abandonLocked(handle, errors.New("its handle came with another request"))
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"}
 	}
@@ -139,14 +137,14 @@ func (s *suspended) resume(x *request, arguments []byte) (*work, *jsonrpc.Error)
 	w.expiry.Stop()
 	w.returnLocked(x)
 	s.placeLocked()
-	return w.work, nil
+	return w, nil
 }
 
 // abandonLocked ends the work under a handle, if there is one: its client will not come
 // back to it.
 func (s *suspended) abandonLocked(handle string, why error) {
-	w, ok := s.byHandle[handle]
-	if !ok {
+	w := s.byHandle[handle]
+	if w == nil {
 		return
 	}
 	delete(s.byHandle, handle)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -24,8 +23,7 @@ const gatherFor = time.Second
 type work struct {
 	of     *suspended
 	what   suspendable
-	began  *request // the first request
-	same   identity // of each later one
+	began  *request // the first request; each later one repeats it
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	asking chan struct{} // capacity 1: the client has to be asked
@@ -33,7 +31,8 @@ type work struct {
 
 	// Guarded by of.mu.
 	request   *request             // the request that is to be answered; nil: the client fetches replies
-	back      chan struct{}        // closed when it is back with them
+	back      chan struct{}        // closed when it is back with them; nil: it is there
+	expiry    *time.Timer          // abandons the work meanwhile
 	running   int                  // calls under way
 	open      map[string]*question // key in inputRequests → a question without an answer
 	asked     int                  // questions so far
@@ -46,33 +45,29 @@ type suspendable interface {
 	abandoned(why error)                   // called after the end, in place of finish, if there is no request
 }
 
-// identity is what the request that takes up a work must have in common with the one
-// that began it.
-type identity struct {
-	method, target string            // of the same tool, prompt or resource, as it is written
-	arguments      [sha256.Size]byte // of a plan: their digest, however they are formatted; zero for a call
-}
-
-func (x *request) identity(arguments []byte) identity {
-	target := x.params.Get("name")
-	if target == nil {
-		target = x.params.Get("uri")
-	}
-	same := identity{method: x.msg.Method, target: string(target)}
-	if arguments != nil {
-		if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
-			arguments = canonical
+// repeats reports whether x is y made again: for the same tool, prompt or resource, and,
+// where that is a plan's, with the same arguments, however they are formatted.
+func (x *request) repeats(y *request) bool {
+	for _, member := range []string{"name", "uri"} {
+		if !bytes.Equal(x.params.Get(member), y.params.Get(member)) {
+			return false
 		}
-		same.arguments = sha256.Sum256(arguments)
 	}
-	return same
+	return x.msg.Method == y.msg.Method && (x.own == nil || bytes.Equal(x.canonicalArguments(), y.canonicalArguments()))
 }
 
-// newWork makes a work of the request; arguments are those of a plan, nil for a call. It
-// has ended when done is closed.
-func newWork(x *request, what suspendable, arguments []byte) *work {
+func (x *request) canonicalArguments() []byte {
+	arguments := x.params.Get("arguments")
+	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
+		return canonical
+	}
+	return arguments
+}
+
+// newWork makes a work of the request. It has ended when done is closed.
+func newWork(x *request, what suspendable) *work {
 	w := &work{
-		of: &x.s.suspended, what: what, began: x, same: x.identity(arguments), request: x, running: 1,
+		of: &x.s.suspended, what: what, began: x, request: x, running: 1,
 		asking: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
@@ -88,25 +83,14 @@ func (x *request) first() *request {
 	return x.work.began
 }
 
-func (w *work) isPlan() bool { return w.same.arguments != identity{}.arguments }
+func (w *work) isPlan() bool { return w.began.own != nil }
 
-// current is the request that the work is done for at this moment; nil: none, the client
-// fetches replies.
-func (w *work) current() *request {
+// attended is the request that the work is done for at this moment. If it is nil the
+// client fetches replies, and back is closed when it is there again.
+func (w *work) attended() (x *request, back <-chan struct{}) {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	return w.request
-}
-
-// unattended is closed when the client is back; nil: it has a request open, which it
-// could withdraw.
-func (w *work) unattended() <-chan struct{} {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	if w.request != nil {
-		return nil
-	}
-	return w.back
+	return w.request, w.back
 }
 
 // attend has done hear what the request's work has to ask, and the work is suspended, or
@@ -160,21 +144,13 @@ func (w *work) close(why error) {
 	w.of.placeLocked()
 }
 
-// leaveLocked leaves the work without a request: all that is open is being asked.
-func (w *work) leaveLocked() {
-	w.request, w.back = nil, make(chan struct{})
-	select {
-	case <-w.asking:
-	default:
-	}
-}
-
 // returnLocked gives the work its next request, and the servers the replies that it
 // brings. What is missing is asked again.
 func (w *work) returnLocked(x *request) {
 	x.s.requests.bind(x, w.began.lease)
 	x.work, w.request = w, x
 	close(w.back)
+	w.back = nil
 	replies := x.params.Get("inputResponses")
 	for key, q := range w.open {
 		if result := jsonrpc.Get(replies, key); result != nil {
@@ -240,12 +216,5 @@ func (w *work) askNow() {
 	select {
 	case w.asking <- struct{}{}:
 	default:
-	}
-}
-
-// hear passes what a server says to the request that the work is done for.
-func (w *work) hear(method string, params []byte) {
-	if x := w.current(); x != nil {
-		x.hear(method, params)
 	}
 }
