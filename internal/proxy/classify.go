@@ -31,7 +31,7 @@ func (j *upstreamCall) classify(p *policy, l *leased) callClass {
 	key := &out.query.Key
 	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, j.tool
 	out.query.Delivered, out.query.Number = j.delivered(), j.number()
-	out.query.Use.Trial = hearsay(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven
+	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven
 	return out
 }
 

@@ -15,7 +15,7 @@ import (
 const decisionTime = 50 * time.Millisecond
 
 // announces reports whether the answer to this request may say what is run early
-// because of it: then it cannot be written by whoever brings it.
+// because of it: then the goroutine that brings it cannot write it, for it would wait.
 func (x *request) announces(p *policy) bool {
 	e := &p.Enrichment
 	return !x.stateless && x.delivered() != nil && e.Mode == "on" &&
@@ -82,7 +82,7 @@ func (x *request) hint(result []byte, begun []started) []byte {
 	return deliver.Hint(result, names)
 }
 
-// inlined adds the answers of the guesses that are near certain, as far as they
+// inlined adds the answers of the prefetches that are near certain, as far as they
 // come in time.
 func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
 	ctx, cancel := context.WithTimeout(x.ctx, e.Wait) // one deadline, whatever is waited for

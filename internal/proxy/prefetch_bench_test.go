@@ -8,10 +8,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// BenchmarkForeseen is one call that passes through, one after the other, with
+// BenchmarkPrefetch is one call that passes through, one after the other, with
 // every call looked up, learned from and foreseen, and with all of that off. None
 // leaves time to fetch anything early.
-func BenchmarkForeseen(b *testing.B) {
+func BenchmarkPrefetch(b *testing.B) {
 	for _, mode := range []string{"off", "on"} {
 		for _, size := range []int{1 << 10, 100 << 10} {
 			b.Run(fmt.Sprintf("%s/%dKB", mode, size>>10), func(b *testing.B) {

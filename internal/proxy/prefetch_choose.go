@@ -10,17 +10,17 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// hungry is a session with an upstream where guesses wait for a slot.
-type hungry struct {
+// waitingPair is a session with an upstream where candidates wait for a slot.
+type waitingPair struct {
 	v *sessionState
 	f *pairState
 }
 
-// feed gives a slot that has become free to the next session that waits for one.
-func (w *prefetchWorker) feed(now time.Time) {
-	for range min(len(w.hungry), mostFed) {
-		next := w.hungry[0]
-		w.hungry = w.hungry[1:]
+// wake gives a slot that has become free to the next session that waits for one.
+func (w *prefetchWorker) wake(now time.Time) {
+	for range min(len(w.waiting), mostWoken) {
+		next := w.waiting[0]
+		w.waiting = w.waiting[1:]
 		next.f.queued = false
 		if w.sessions[next.v.s] != next.v || next.f.offer.Open() == 0 {
 			continue
@@ -31,14 +31,14 @@ func (w *prefetchWorker) feed(now time.Time) {
 	}
 }
 
-// mostFed bounds how many sessions are asked before one wants the slot.
-const mostFed = 8
+// mostWoken bounds how many sessions are asked before one wants the slot.
+const mostWoken = 8
 
-// lineUp has what lacks a slot wait for one.
-func (w *prefetchWorker) lineUp(v *sessionState, f *pairState) {
+// wait has what lacks a slot wait for one.
+func (w *prefetchWorker) wait(v *sessionState, f *pairState) {
 	if f.offer.Open() > 0 && !f.queued {
 		f.queued = true
-		w.hungry = append(w.hungry, hungry{v, f})
+		w.waiting = append(w.waiting, waitingPair{v, f})
 	}
 }
 
@@ -93,7 +93,7 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 		f.consider(&g, "", b.timing, opt.Whole)
 		begun = append(begun, b)
 	}
-	w.lineUp(v, f)
+	w.wait(v, f)
 	return begun
 }
 
@@ -124,7 +124,7 @@ func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Gu
 
 // inTheWay reports whether the guess may still be under way when the next call comes
 // to an upstream that works on one at a time. A process may do so for all that is
-// known; who serves HTTP hardly does.
+// known; a server of HTTP hardly does.
 func (w *prefetchWorker) inTheWay(o *upstreamState, g *forecast.Guess) bool {
 	switch w.scheduler.Serial(o.at.Instance()) {
 	case speculate.Parallel:

@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Enrichment says what is run before anybody asks for it. With the zero value
+// Enrichment says what is run before a client asks for it. With the zero value
 // nothing is, and nothing is learned.
 type Enrichment struct {
 	Mode     string        // "off" (the default), "shadow": predict and score, but run nothing; "on"

@@ -9,10 +9,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// hearsay reports whether nobody but its own server says that a tool only reads.
+// untrustedHint reports whether only its own server says that a tool only reads.
 // What was fetched early of such a tool is not served at first: the call is made,
 // and the answers are compared.
-func hearsay(m *valuemodel.Model) bool {
+func untrustedHint(m *valuemodel.Model) bool {
 	return m.Class.Reads() && m.Sources["side_effect_class"] == "annotation"
 }
 

@@ -105,7 +105,7 @@ func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, begun *timing
 }
 
 // came notes a call: of the rounds that thought of it the one that had it begun, else
-// the newest, is told. It returns who is to hear how long it took.
+// the newest, is told. It returns the candidate that it was, which is to hear how long the call took.
 func (f *pairState) came(tool, arguments string, at time.Time) *thought {
 	var best *thought
 	for _, r := range slices.Backward(f.rounds) {

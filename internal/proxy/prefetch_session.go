@@ -48,7 +48,7 @@ func (w *prefetchWorker) watch(s *observedSession) *sessionState {
 	if v == nil && s.ctx.Err() == nil && !s.predictionOff.Load() {
 		v = &sessionState{s: s, desk: w.scheduler.Session(), pairs: make(map[string]*pairState), instances: make(map[uint64]*leased)}
 		w.sessions[s] = v
-		w.srv.figures.observer.sessionBegun(v.desk.Number(), s.name)
+		w.srv.figures.state.sessionBegun(v.desk.Number(), s.name)
 	}
 	return v
 }
@@ -250,5 +250,5 @@ func (w *prefetchWorker) unwatch(v *sessionState) {
 			w.scheduler.Gone(instance)
 		}
 	}
-	w.srv.figures.observer.sessionEnded(v.desk.Number())
+	w.srv.figures.state.sessionEnded(v.desk.Number())
 }

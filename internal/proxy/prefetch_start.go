@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// joinTimeout is how long a call waits for a guess: what nine calls of ten take, and
+// joinTimeout is how long a call waits for a prefetch: what nine calls of ten take, and
 // some more, as far as that is known.
 func joinTimeout(g *forecast.Guess) time.Duration {
 	if p90 := g.Latency.P90; p90 > 0 {
@@ -78,7 +78,7 @@ func newCandidate(l *leased, g *forecast.Guess) *candidate {
 	return &candidate{lease: l, tool: g.Tool, arguments: []byte(g.Arguments), free: g.Free(), joinTimeout: joinTimeout(g)}
 }
 
-// event is what the record says of a guess that has been begun.
+// event is what the record says of a prefetch that has been begun.
 func (f *pairState) event(l *leased, g *forecast.Guess, begun *prefetch, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: begun.record.number.Session, Seq: begun.record.number.Seq,
@@ -92,8 +92,8 @@ func (f *pairState) event(l *leased, g *forecast.Guess, begun *prefetch, now tim
 	return e
 }
 
-// landed tells of the answer to a guess, on the goroutine that fetched it: what
-// it says may make a further call likely.
+// landed notes what came of a prefetch, on the goroutine that fetched it: what its
+// answer says may make a further call likely.
 func (w *prefetchWorker) landed(v *sessionState, l *leased, g forecast.Guess, class *callClass, answer upstream.Answer, err error) {
 	switch {
 	case verdict(answer, err).Limited:
@@ -102,7 +102,7 @@ func (w *prefetchWorker) landed(v *sessionState, l *leased, g forecast.Guess, cl
 		w.bar(v, l, g.Tool, "it asked the client when it was run early")
 	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
 		w.p.learned.update(l, g.Tool, func(t *learnedTool) { t.crashesServer = true })
-		w.srv.log.Warn("server ended while a guess was with it; its tool is not guessed at any more", "upstream", l.Name(), "tool", g.Tool)
+		w.srv.log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", l.Name(), "tool", g.Tool)
 	case err == nil && goesOn(answer.Result):
 		w.bar(v, l, g.Tool, "it made a task of a call that was run early")
 	}
@@ -141,12 +141,12 @@ func (w *prefetchWorker) hostOf(l *leased) string {
 	return w.srv.catalog.model(w.srv.policy.Load(), l, "").Host
 }
 
-// onward goes on once a guess is back: with what waits for a slot, and what
+// onward goes on once a prefetch is back: with what waits for a slot, and what
 // follows from its answer, if that is to be looked at.
 func (w *prefetchWorker) onward(v *sessionState, l *leased, g forecast.Guess, class *callClass, result []byte, size int) {
 	now := time.Now()
 	if w.sessions[v.s] != v { // its session has ended
-		w.feed(now)
+		w.wake(now)
 		return
 	}
 	w.of = v.s
@@ -166,7 +166,7 @@ func (w *prefetchWorker) onward(v *sessionState, l *leased, g forecast.Guess, cl
 	if f.offer.Open() > 0 {
 		w.choose(v, o, f, now)
 	}
-	w.feed(now)
+	w.wake(now)
 }
 
 // diedOf reports whether a call failed because its server's process ended.

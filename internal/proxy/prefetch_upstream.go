@@ -58,7 +58,7 @@ func (w *prefetchWorker) upstreamOn(l *leased) *upstreamState {
 	return o
 }
 
-// publish lets those who plan know what was learned of a tool's calls. What the
+// publish makes known, for plans and the record, what was learned of a tool's calls. What the
 // forecast has no room for is not known here either.
 func (w *prefetchWorker) publish(o *upstreamState, tool string) {
 	if u := o.forecast.Usual(tool); u.Latency.P50 > 0 {
@@ -97,7 +97,7 @@ func (o *upstreamState) tool(name string) forecast.Tool {
 		return forecast.Tool{}
 	}
 	m := o.srv.catalog.model(o.srv.policy.Load(), o.at, name)
-	return forecast.Tool{Model: m, Schema: c.schema, Hearsay: hearsay(m)}
+	return forecast.Tool{Model: m, Schema: c.schema, Hearsay: untrustedHint(m)}
 }
 
 // look says whether the upstream offers anything that may be run early, and has

@@ -33,9 +33,9 @@ type prefetchWorker struct {
 	upstreams map[string]*upstreamState          // member.known → what is known of that upstream
 	sessions  map[*observedSession]*sessionState // sessions that made calls
 	lines     map[string]speculate.Line          // member.known → how its last instance works on several calls
-	hungry    []hungry                           // sessions with guesses that lack a slot, in turn
-	displaced int64                              // answers that guesses displaced, as far as that was held against them
-	harm      map[string]time.Duration           // host → what its calls waited for guesses, as far as that was held against them
+	waiting   []waitingPair                      // sessions with candidates that lack a slot, in turn
+	displaced int64                              // answers that prefetches displaced, as far as that was held against them
+	harm      map[string]time.Duration           // host → what its calls waited for prefetches, as far as that was held against them
 }
 
 func newPrefetcher(srv *Server, o speculate.Options) *prefetcher {

@@ -115,7 +115,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 			o.Record.Each(e)
 		}
 	}
-	s.recorder = recorder{events.Open(record), s.figures.observer.called}
+	s.recorder = recorder{events.Open(record), s.figures.state.called}
 	s.recorder.Reconfigure(record.Full, !o.Unrecorded)
 	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
 	s.catalog, s.kept = &catalog{log: o.Log, store: s.store}, newKept()
@@ -173,7 +173,7 @@ func (s *Server) Close() {
 	ending.Wait()
 	s.prefetcher.close() // nothing begins a prefetch any more
 	s.work.Wait()
-	s.figures.observer.record(true)
+	s.figures.state.record(true)
 	s.figures.notices.stop()
 	s.recorder.Close()
 }

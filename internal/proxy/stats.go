@@ -20,14 +20,14 @@ type figures struct {
 	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	pages    []front.Page          // served beside MCP
 	notices  statsNotices
-	observer observer
+	state    stateRecorder
 }
 
 // sessionsKept is how many sessions the figures are kept of, each by itself.
 const sessionsKept = 256
 
 func newFigures(s *Server) *figures {
-	f := &figures{began: time.Now(), observer: observer{srv: s}}
+	f := &figures{began: time.Now(), state: stateRecorder{srv: s}}
 	f.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.recorder.Lost() }})
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
@@ -42,7 +42,7 @@ func (f *figures) add(e *events.Event) {
 // Report is everything there is to say of the proxy: what the record adds up to, and
 // what stands at the moment.
 func (s *Server) Report() telemetry.Stats {
-	s.figures.observer.record(false)
+	s.figures.state.record(false)
 	s.recorder.Tell()
 	out := s.figures.tally.Stats(time.Now())
 	s.addMoment(&out)
@@ -51,7 +51,7 @@ func (s *Server) Report() telemetry.Stats {
 
 // View is what the dashboard shows.
 func (s *Server) View() telemetry.View {
-	s.figures.observer.record(false)
+	s.figures.state.record(false)
 	s.recorder.Tell()
 	v := s.figures.tally.View(time.Now())
 	s.addMoment(&v.Stats)

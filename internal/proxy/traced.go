@@ -10,7 +10,7 @@ import (
 
 // Trace is told of a tools/call when it arrives, with the W3C trace context of its
 // request ("": it has none), and returns that of the request upstream ("": what the
-// client sent goes on), and who is to hear how the call ended; nil: nobody.
+// client sent goes on), and a function that is to hear how the call ended, or nil.
 type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*events.Event))
 
 // span is one call as a tracing system sees it.

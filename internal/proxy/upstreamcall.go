@@ -26,7 +26,7 @@ type upstreamCall struct {
 	step     bool        // it is a step of a plan: the client is not given its answer as it is
 	gate     *gate       // of a step that asks whether it may be sent; nil: nobody need be asked
 	doubt    atomic.Bool // it failed, and may have been run
-	late     func()      // of a guess: called when its server has answered after all; nil: nobody cares
+	late     func()      // of a prefetch: called when its server has answered after all; nil: that is of no interest
 
 	// pending is what the call may change, as the store knows it: from its arrival until
 	// it is sent, which takes it over, or will not be. nil: it has been taken over.

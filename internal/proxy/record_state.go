@@ -11,9 +11,9 @@ import (
 	"mcpschedd/internal/telemetry"
 )
 
-// observer records what no single call shows: levels, harm, and how the limits and the
+// stateRecorder records what no single call shows: levels, harm, and how the limits and the
 // store stand.
-type observer struct {
+type stateRecorder struct {
 	srv  *Server
 	last atomic.Int64 // when it last did, in Unix ns
 
@@ -30,57 +30,57 @@ const (
 )
 
 // sessionBegun says what the record calls a session of the scheduler's.
-func (o *observer) sessionBegun(number int, name string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.names == nil {
-		o.names = make(map[int]string)
+func (r *stateRecorder) sessionBegun(number int, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.names == nil {
+		r.names = make(map[int]string)
 	}
-	o.names[number] = name
+	r.names[number] = name
 }
 
 // sessionEnded forgets a session, once its changes were recorded.
-func (o *observer) sessionEnded(number int) {
-	o.record(false)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.names, number)
+func (r *stateRecorder) sessionEnded(number int) {
+	r.record(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.names, number)
 }
 
 // called has what has changed recorded, if that was not done just now. It is called with
 // every call, and waits for nothing.
-func (o *observer) called(now time.Time) {
-	last := o.last.Load()
-	if now.UnixNano()-last >= int64(observeEvery) && o.last.CompareAndSwap(last, now.UnixNano()) {
-		o.srv.work.Go(func() { o.record(true) })
+func (r *stateRecorder) called(now time.Time) {
+	last := r.last.Load()
+	if now.UnixNano()-last >= int64(observeEvery) && r.last.CompareAndSwap(last, now.UnixNano()) {
+		r.srv.work.Go(func() { r.record(true) })
 	}
 }
 
 // record records what has changed: levels, harm, and, if it is wanted, how the limits
 // and the store stand.
-func (o *observer) record(state bool) {
-	for _, e := range o.changes(time.Now(), state) {
-		o.srv.recorder.Add(e)
+func (r *stateRecorder) record(state bool) {
+	for _, e := range r.changes(time.Now(), state) {
+		r.srv.recorder.Add(e)
 	}
 }
 
 // changes are the events of what has changed since they were last asked for.
-func (o *observer) changes(now time.Time, state bool) (all []events.Event) {
-	scheduler := o.srv.prefetcher.traffic.read()
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (r *stateRecorder) changes(now time.Time, state bool) (all []events.Event) {
+	scheduler := r.srv.prefetcher.traffic.read()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, c := range scheduler.Changes() {
 		if c.At.IsZero() {
 			c.At = now
 		}
-		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: o.names[c.Session], From: c.From, To: c.To, Why: c.Why})
+		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: r.names[c.Session], From: c.From, To: c.To, Why: c.Why})
 	}
 	harm := scheduler.Stats().Harm
-	all = append(all, moreHarm(o.harm, harm, now)...)
-	o.harm = harm
-	if state && now.Sub(o.state) >= stateEvery {
-		o.state = now
-		all = append(all, o.srv.stateEvent(now))
+	all = append(all, moreHarm(r.harm, harm, now)...)
+	r.harm = harm
+	if state && now.Sub(r.state) >= stateEvery {
+		r.state = now
+		all = append(all, r.srv.stateEvent(now))
 	}
 	return all
 }
