@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test test-race test-calm soak check bench stall conformance clients claude fresh plan dashboard lines clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh plan dashboard lines clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
 	CGO_ENABLED=0 go build -tags grpcnotrace -o $(BIN) ./cmd/mcpschedd
@@ -9,29 +9,34 @@ build: ## the program, in bin/, and beside it the small one that runs as its gua
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo
 
-# What these packages do they do on one goroutine, so the race detector, which makes them
-# five times slower, is only for those of their tests that call them from several:
-# TestXxxAtOnce. CALM are tests of other packages that work long on one goroutine.
-# layout_test.go sees to both. A program under the detector need not wait a second at its
-# end; make check vets the tests.
-SEQUENTIAL := $(addprefix ./internal/,clients deliver enrich excerpt forecast metrics mutant nearest predict revision schedule schema secret telemetry tune valuemodel)
+# The race detector makes tests five times slower, so make test uses it where goroutines
+# meet. SEQUENTIAL packages start none: only their tests that do run with it, TestXxxAtOnce.
+# Of MIXED packages those tests do that start a goroutine themselves, and ALSO; of all other
+# packages all do. make race, which .ci/run runs too, uses it for every test. A program under
+# the detector need not wait a second at its end; make check vets the tests.
+SEQUENTIAL := $(addprefix ./internal/,clients deliver enrich excerpt forecast metrics mutant nearest predict replay revision schedule schema secret telemetry tune valuemodel)
 AT_ONCE = $(sort $(dir $(shell grep -l '^func Test.*AtOnce' $(addsuffix /*_test.go,$(SEQUENTIAL)))))
-CALM := TestMemory TestReaderMemoryTooLong TestReaderMemoryAfterwards TestOutputMayHold TestCyclesAreFound TestOrderOfDomainsInAnyOrder TestDefaultsAreBounded TestStarsWithinStars TestDefectsBounded TestParseManyReferences TestPlanKeepsWithinBounds TestLine TestLineShadowed TestMutants TestThrottleModel
-CALM_IN := ./cmd/mcpschedd ./internal/dedup ./internal/jsonrpc ./internal/plan ./internal/proxy ./internal/speculate
+MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/demo internal/events internal/jsonrpc internal/plan internal/proxy internal/speculate)
+ALSO := TestInvariant$$ TestModel$$ TestRunRandomPlans$$ TestScripts/^exits$$ TestScripts/^faults$$ TestScripts/^plans$$ TestScripts/^stdio$$
+STARTS := /^func Test/ {split($$2, n, "("); t = n[1]} /^[ \t]*go |\.Go\(|AfterFunc\(/ {if (t != "") print t} /^}/ {t = ""}
+STARTING = ^($(subst $(space),|,$(shell awk '$(STARTS)' $(addsuffix /*_test.go,$(MIXED)) | sort -u)))$$
 space := $() $()
-CALM_NAMES := ^($(subst $(space),|,$(CALM)))$$|TestScripts/(explain|import|replay|stats|tune)
 GOTEST := GORACE=atexit_sleep_ms=0 go test -vet=off -p 4
 
-test: ## every test: with the race detector what has more than one goroutine, without it the rest and what it switches off
+test: ## every test, with the race detector what goroutines may do to each other
 	@$(MAKE) -j2 test-race test-calm
 
 test-race:
-	$(GOTEST) -race -skip '$(CALM_NAMES)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL))")
+	$(GOTEST) -race $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL) $(MIXED))")
+	$(GOTEST) -race -run '$(STARTING)|$(subst $(space),|,$(ALSO))' $(MIXED)
+	$(GOTEST) -race -run AtOnce $(AT_ONCE)
 
 test-calm:
-	$(GOTEST) $(SEQUENTIAL) ./internal/jsonrpc
-	$(GOTEST) -run '$(CALM_NAMES)|TestScripts|TestCallAllocates' $(CALM_IN)
-	$(GOTEST) -race -run AtOnce $(AT_ONCE)
+	$(GOTEST) -skip '$(STARTING)|^TestInvariant$$' $(MIXED) $(SEQUENTIAL)
+	cd tools && $(GOTEST) ./...
+
+race: ## every test of both modules with the race detector
+	$(GOTEST) -race ./...
 	cd tools && $(GOTEST) -race ./...
 
 soak: ## the long randomised runs, and each fuzz target for a minute

@@ -166,33 +166,25 @@ func TestLayoutSequential(t *testing.T) {
 	}
 }
 
-// The tests that make test leaves out with the race detector are run without it, and
-// start no goroutine.
-func TestLayoutCalm(t *testing.T) {
-	sequential, in, calm := makefile(t, "SEQUENTIAL"), makefile(t, "CALM_IN"), makefile(t, "CALM")
-	found := make(map[string]bool)
-	for _, p := range listed(t) {
-		dir := "./" + strings.TrimPrefix(p.ImportPath, module)
-		if p.ImportPath+"/" == module || slices.Contains(sequential, dir) {
-			continue // run without it as a whole
-		}
-		for file, fs := range functions(t, dir) {
-			for name, starts := range fs {
-				if !strings.HasSuffix(file, "_test.go") || !slices.Contains(calm, name) {
-					continue
-				}
-				found[name] = true
-				if starts || !slices.Contains(in, dir) {
-					t.Errorf("%s: %s: starts a goroutine %v, its package is in CALM_IN %v; want false, true", file, name, starts, slices.Contains(in, dir))
-				}
-			}
+// The tests that run with the race detector though they start no goroutine themselves are
+// there.
+func TestLayoutAlso(t *testing.T) {
+	for _, name := range makefile(t, "ALSO") {
+		test, _, _ := strings.Cut(strings.TrimSuffix(name, "$$"), "/")
+		if !slices.ContainsFunc(makefile(t, "MIXED"), func(dir string) bool { return declares(t, dir, test) }) {
+			t.Errorf("Makefile: ALSO: there is no test %s in MIXED packages", test)
 		}
 	}
-	for _, name := range calm {
-		if !found[name] {
-			t.Errorf("Makefile: CALM: there is no test %s", name)
+}
+
+// declares reports whether a folder's files declare that function.
+func declares(t *testing.T, dir, name string) bool {
+	for _, fs := range functions(t, dir) {
+		if _, is := fs[name]; is {
+			return true
 		}
 	}
+	return false
 }
 
 // makefile is the words of a variable of the Makefile.

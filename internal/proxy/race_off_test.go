@@ -1,6 +1,0 @@
-//go:build !race
-
-package proxy_test
-
-// raceDetector makes everything some ten times slower.
-const raceDetector = false
