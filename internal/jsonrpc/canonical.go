@@ -125,9 +125,3 @@ func folded(r rune) rune {
 		r = next
 	}
 }
-
-// Unambiguous is [Index.Unambiguous] for an object that is asked nothing else.
-func Unambiguous(obj []byte) bool {
-	x := NewIndex(obj)
-	return x.Unambiguous()
-}

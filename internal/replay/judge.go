@@ -28,10 +28,11 @@ func (o *Options) judge(c exact) judged {
 	m := o.Model(c.tool)
 	out := judged{model: m, host: m.Host, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
 	raw := []byte(c.arguments)
+	index := jsonrpc.NewIndex(raw)
 	args, names := valuemodel.Arguments(nil), iter.Seq[string](nil)
-	plain := jsonrpc.Unambiguous(raw) // else servers may disagree on what it says
+	plain := index.Unambiguous() // else servers may disagree on what it says
 	if plain {
-		args = func(name string) []byte { return jsonrpc.Get(raw, name) }
+		args = index.Get
 		names = namesOf(raw)
 	}
 	out.host = m.HostOf(args)

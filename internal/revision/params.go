@@ -40,15 +40,3 @@ func (p *Params) Hop() (hop Hop, ok bool) {
 
 // Token is the raw progress token of the request, nil if it has none.
 func (p *Params) Token() []byte { return p.Meta.Get(keyToken) }
-
-// ReadHop is [Params.Hop] for params that are asked nothing else.
-func ReadHop(params []byte) (hop Hop, ok bool) {
-	p := NewParams(params)
-	return p.Hop()
-}
-
-// Token is [Params.Token] for params that are asked nothing else.
-func Token(params []byte) []byte {
-	p := NewParams(params)
-	return p.Token()
-}

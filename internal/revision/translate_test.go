@@ -123,10 +123,11 @@ func FuzzParams(f *testing.F) {
 		if diff := cmp.Diff(kept([]byte(params)), kept(out)); diff != "" {
 			t.Errorf("-in +out\n%s", diff)
 		}
-		if token && string(revision.Token(out)) != "7" {
-			t.Errorf("got token %s in %s", revision.Token(out), out)
+		next := revision.NewParams(out)
+		if token && string(next.Token()) != "7" {
+			t.Errorf("got token %s in %s", next.Token(), out)
 		}
-		if _, stateless := revision.ReadHop(out); stateless != hop {
+		if _, stateless := next.Hop(); stateless != hop {
 			t.Errorf("got a hop %v, want %v, in %s", stateless, hop, out)
 		}
 	})

@@ -92,13 +92,13 @@ func (m *Miner) step(c *replay.Call) step {
 // judge fills in what the models say of a call.
 func (m *Miner) judge(s *step) {
 	s.model = m.model(s.tool)
-	raw := []byte(s.args)
+	index := jsonrpc.NewIndex([]byte(s.args))
 	args := valuemodel.Arguments(nil)
-	if jsonrpc.Unambiguous(raw) {
-		args = func(name string) []byte { return jsonrpc.Get(raw, name) }
+	if index.Unambiguous() {
+		args = index.Get
 	}
 	class := s.model.ClassOf(args, func(yield func(string) bool) {
-		for m := range jsonrpc.Members(raw) {
+		for m := range index.All() {
 			if !yield(string(m.Name)) {
 				return
 			}
