@@ -16,6 +16,7 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,7 +33,7 @@ type Options struct {
 	Handler      Handler
 	Has          func(upstream string) bool // whether /mcp/NAME exists; nil: none does
 	Pages        []Page                     // served beside MCP
-	MaxMessage   int                        // bytes of one message; 0: no bound on stdio, 64 MiB over HTTP
+	MaxMessage   int                        // bytes of one message; 0: 64 MiB
 	DrainTimeout time.Duration              // how long requests may go on after stdin has ended
 	Log          *slog.Logger               // nil: discards
 	Clock        func() age.Moment          // what idleness goes by; nil: age.Now
@@ -43,12 +44,8 @@ func (o Options) withDefaults() Options {
 	if o.Has == nil {
 		o.Has = func(string) bool { return false }
 	}
-	if o.MaxMessage == 0 {
-		o.MaxMessage = 64 << 20
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.MaxMessage = cmp.Or(o.MaxMessage, 64<<20)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Clock == nil {
 		o.Clock = age.Now
 	}

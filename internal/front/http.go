@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -62,12 +63,8 @@ type HTTP struct {
 // NewHTTP makes a front that serves what it is asked.
 func NewHTTP(o Options) *HTTP {
 	h := &HTTP{Options: o.withDefaults()}
-	if h.HTTP.SessionIdle == 0 {
-		h.HTTP.SessionIdle = defaultIdle
-	}
-	if h.HTTP.MaxSessions == 0 {
-		h.HTTP.MaxSessions = defaultSessions
-	}
+	h.HTTP.SessionIdle = cmp.Or(h.HTTP.SessionIdle, defaultIdle)
+	h.HTTP.MaxSessions = cmp.Or(h.HTTP.MaxSessions, defaultSessions)
 	h.sessions.Options, h.sessions.found = &h.Options, make(map[string]*httpSession)
 	h.bodies.most, h.bodies.longest = max(bodiesLeast, 4*int64(h.MaxMessage)), h.MaxMessage
 	h.handler = h.routes()
