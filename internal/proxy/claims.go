@@ -11,7 +11,7 @@ import (
 // serverClaims are what servers have said of themselves and their tools since the
 // program started. What loosens a model later is not believed: a server could
 // change its mind after it has been looked at. Upstreams bear their names of
-// member.known here.
+// member.key here.
 type serverClaims struct {
 	version atomic.Uint64 // of what follows from it: it rises after each change
 

@@ -28,7 +28,7 @@ type catalog struct {
 	claims serverClaims
 
 	mu      sync.Mutex
-	schemas map[target]compiled // of a tool, its upstream as member.known
+	schemas map[target]compiled // of a tool, its upstream as member.key
 }
 
 // compiled is the input schema of a tool as it was listed.
@@ -43,7 +43,7 @@ type models struct {
 	layers *valuemodel.Models
 
 	mu   sync.RWMutex
-	made map[target]made // of a tool, its upstream as member.known; with no name: of the upstream itself
+	made map[target]made // of a tool, its upstream as member.key; with no name: of the upstream itself
 }
 
 // made is a model, and what a server had said when it was made.
@@ -67,7 +67,7 @@ func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
 		item, _ := offer.Find(upstream.Tools, tool)
 		now.server, now.item = offer.Server, item.Raw
 	}
-	t := target{l.member.known, tool}
+	t := target{l.member.key, tool}
 	p.models.mu.RLock()
 	m, ok := p.models.made[t]
 	p.models.mu.RUnlock()
@@ -142,7 +142,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 		return
 	}
 	u := m.Model
-	u.Server = c.claims.server(m.known)
+	u.Server = c.claims.server(m.key)
 	for _, d := range p.models.layers.Resolve(u, "", valuemodel.Hints{}, valuemodel.Layer{}).Domains {
 		c.store.Bump(call.Place{Domain: d.Name})
 	}
@@ -150,7 +150,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 
 // schema is the input schema of a listed tool.
 func (c *catalog) schema(l *leased, item upstream.Item) compiled {
-	t := target{l.member.known, item.Name}
+	t := target{l.member.key, item.Name}
 	c.mu.Lock()
 	s, known := c.schemas[t]
 	c.mu.Unlock()

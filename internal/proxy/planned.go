@@ -70,7 +70,7 @@ type planRun struct {
 	body   []byte // the plan as it was written
 	meta   []byte // trace context of the request that began it, for its calls; nil: it has none
 
-	servers   map[string]string   // tool → whose it was when the plan began, as member.known
+	servers   map[string]string   // tool → whose it was when the plan began, as member.key
 	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
 	calls     atomic.Int32        // so far
 

@@ -100,7 +100,7 @@ func (r *planRun) serverOf(tool string) string {
 	if l == nil {
 		return ""
 	}
-	return l.member.known
+	return l.member.key
 }
 
 // result is what a plan makes of the answer. doubt: the call may have been run although

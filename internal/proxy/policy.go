@@ -35,7 +35,7 @@ type member struct {
 	up                *upstream.Upstream
 	gone              chan struct{}                  // closed when up has been closed
 	nothingToPrefetch atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
-	known             string                         // names it together with how it is reached: another command under the same name is another server
+	key               string                         // its name and how it is reached: another command under the same name is another server
 }
 
 func (m *member) close() {
@@ -82,7 +82,7 @@ type connector func(u Upstream, after <-chan struct{}) *upstream.Upstream
 func buildPolicy(o Options, old *policy, connect connector) *policy {
 	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
 	for _, u := range o.Upstreams {
-		m := &member{Upstream: u, known: u.Spec.Name + "\x00" + u.Fingerprint}
+		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
 		switch before := old.find(u.Spec.Name); {
 		case before == nil:
 			m.up, m.gone = connect(u, nil), make(chan struct{})

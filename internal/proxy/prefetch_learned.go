@@ -11,7 +11,7 @@ import (
 // the path of a call, plans, the record. It may be asked on any goroutine.
 type learnedTools struct {
 	mu sync.RWMutex
-	of map[target]learnedTool // target: of an upstream as member.known
+	of map[target]learnedTool // target: of an upstream as member.key
 }
 
 // learnedTool is what was learned of one tool.
@@ -26,14 +26,14 @@ type learnedTool struct {
 func (t *learnedTools) tool(l *leased, name string) learnedTool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.of[target{l.member.known, name}]
+	return t.of[target{l.member.key, name}]
 }
 
 // update changes what is known of a tool.
 func (t *learnedTools) update(l *leased, name string, change func(*learnedTool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := target{l.member.known, name}
+	at := target{l.member.key, name}
 	known := t.of[at]
 	change(&known)
 	switch {

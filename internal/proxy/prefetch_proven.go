@@ -39,7 +39,7 @@ func (w *prefetchWorker) compared(c *callFacts, t dedup.Trial) {
 	w.prove(o, c.tool)
 	if t == dedup.Differs {
 		w.srv.log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.lease.Name(), "tool", c.tool)
-		w.keepOne(c.lease.member.known, o)
+		w.keepOne(c.lease.member.key, o)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 type sessionState struct {
 	s         *observedSession
 	desk      *speculate.Session
-	pairs     map[string]*pairState // member.known → what it has with that upstream
+	pairs     map[string]*pairState // member.key → what it has with that upstream
 	instances map[uint64]*leased    // upstream instances it has called
 	intent    []string              // the latest arguments, which say what the model is after
 	dollars   float64               // what its guesses cost so far
@@ -55,7 +55,7 @@ func (w *prefetchWorker) watch(s *observedSession) *sessionState {
 
 // on is what the session has with an upstream.
 func (v *sessionState) on(o *upstreamState) *pairState {
-	known := o.at.member.known
+	known := o.at.member.key
 	f := v.pairs[known]
 	if f == nil {
 		f = &pairState{
@@ -74,7 +74,7 @@ func (v *sessionState) on(o *upstreamState) *pairState {
 func (w *prefetchWorker) meet(v *sessionState, l *leased) {
 	instance := l.Instance()
 	if v.instances[instance] == nil {
-		w.scheduler.Presume(instance, w.lines[l.member.known])
+		w.scheduler.Presume(instance, w.lines[l.member.key])
 		w.p.traffic.publish(instance)
 	}
 	v.instances[instance] = l
@@ -245,7 +245,7 @@ func (w *prefetchWorker) unwatch(v *sessionState) {
 	delete(w.sessions, v.s)
 	v.desk.End()
 	for instance, l := range v.instances {
-		w.lines[l.member.known] = w.scheduler.Serial(instance)
+		w.lines[l.member.key] = w.scheduler.Serial(instance)
 		if !l.Shared() {
 			w.scheduler.Gone(instance)
 		}

@@ -130,7 +130,7 @@ func (w *prefetchWorker) bar(v *sessionState, l *leased, tool, why string) {
 		o := w.upstreamOn(l)
 		o.forecast.Bar(tool, why)
 		w.prove(o, tool)
-		w.keepOne(l.member.known, o) // at once: it must not be lost
+		w.keepOne(l.member.key, o) // at once: it must not be lost
 		w.scheduler.Harm(w.hostOf(l), v.desk, speculate.Question, 0)
 		w.srv.log.Warn("tool barred from being run early", "upstream", l.Name(), "tool", tool, "reason", why)
 	})

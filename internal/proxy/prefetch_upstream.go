@@ -30,7 +30,7 @@ type upstreamState struct {
 // it is first needed.
 func (w *prefetchWorker) upstreamOn(l *leased) *upstreamState {
 	p := w.srv.policy.Load()
-	o := w.upstreams[l.member.known]
+	o := w.upstreams[l.member.key]
 	if o != nil && o.made == p.Enrichment && o.maxAge == p.MaxAge {
 		o.at = l
 		return o
@@ -42,15 +42,15 @@ func (w *prefetchWorker) upstreamOn(l *leased) *upstreamState {
 	})
 	if old != nil { // its rules have changed; sessions begin anew under the next ones
 		for _, v := range w.sessions {
-			delete(v.pairs, l.member.known)
+			delete(v.pairs, l.member.key)
 		}
-		w.p.faults.recovering(func() { w.handDown(l.member.known, old, o) })
+		w.p.faults.recovering(func() { w.handDown(l.member.key, old, o) })
 	}
-	w.upstreams[l.member.known] = o
+	w.upstreams[l.member.key] = o
 	if p.Enrichment.Delivery == "inline" {
 		w.srv.work.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
 	}
-	w.keepOne(l.member.known, o)
+	w.keepOne(l.member.key, o)
 	w.proveAll(o)
 	for _, tool := range o.forecast.Seen() {
 		w.publish(o, tool)
@@ -125,7 +125,7 @@ const keepAtMost = 30 * time.Second
 func (w *prefetchWorker) forget() {
 	p := w.srv.policy.Load()
 	gone := func(known string) bool {
-		return !slices.ContainsFunc(p.members, func(m *member) bool { return m.known == known })
+		return !slices.ContainsFunc(p.members, func(m *member) bool { return m.key == known })
 	}
 	for known, o := range w.upstreams {
 		if gone(known) {

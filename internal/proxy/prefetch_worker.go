@@ -30,9 +30,9 @@ type prefetchWorker struct {
 	srv       *Server
 	scheduler *speculate.Desk
 	of        *observedSession                   // for which it does what it does now; nil: for no one session
-	upstreams map[string]*upstreamState          // member.known → what is known of that upstream
+	upstreams map[string]*upstreamState          // member.key → what is known of that upstream
 	sessions  map[*observedSession]*sessionState // sessions that made calls
-	lines     map[string]speculate.Line          // member.known → how its last instance works on several calls
+	lines     map[string]speculate.Line          // member.key → how its last instance works on several calls
 	waiting   []waitingPair                      // sessions with candidates that lack a slot, in turn
 	displaced int64                              // answers that prefetches displaced, as far as that was held against them
 	harm      map[string]time.Duration           // host → what its calls waited for prefetches, as far as that was held against them
