@@ -88,7 +88,8 @@ func (l *Lease) Notify(method string, params []byte) {
 // it: the server may send messages about it when the session has ended, or while
 // another client of a pooled session makes a call.
 func (l *Lease) TaskStarted() {
-	if l.in.leases.taskStarted(l) || l.listener.Pooled {
+	now := l.in.leases.update(l, func(w *wishes) { w.hasTasks = true })
+	if now.closed || l.listener.Pooled {
 		l.goesOn()
 	}
 }

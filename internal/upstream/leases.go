@@ -50,15 +50,6 @@ func (s *leases) list() []*Lease {
 	return s.all
 }
 
-// taskStarted notes that the session has a task, and reports whether its lease was
-// given back before.
-func (s *leases) taskStarted(l *Lease) (closed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.wishes.hasTasks = true
-	return l.wishes.closed
-}
-
 // watch notes that a session watches a resource; false if it did already.
 func (s *leases) watch(l *Lease, uri string) bool {
 	s.mu.Lock()
@@ -117,11 +108,12 @@ func Covers(subscribed, uri string) bool {
 	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
-// setLevel notes which log level a session wants.
-func (s *leases) setLevel(l *Lease, level string) {
+// update changes what a session wants, and returns it.
+func (s *leases) update(l *Lease, change func(*wishes)) wishes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.wishes.level = level
+	change(&l.wishes)
+	return l.wishes
 }
 
 // levelOf returns the log level that a session wants; "": it did not say.

@@ -35,7 +35,7 @@ func (l *Lease) SetLevel(level string) {
 	if !KnownLevel(level) {
 		return
 	}
-	l.in.leases.setLevel(l, level)
+	l.in.leases.update(l, func(w *wishes) { w.level = level })
 	l.in.levelChanged()
 }
 

@@ -26,10 +26,10 @@ type offered struct {
 	latest atomic.Pointer[Offer]
 	wake   chan struct{} // capacity 1; a list went stale
 	tried  chan struct{} // closed once the offer is a last-known one, or every list has been asked for
+	once   sync.Once     // closes tried
 
-	mu      sync.Mutex
-	stale   [Lists]bool // lists to be read again
-	isTried bool        // tried is closed
+	mu    sync.Mutex
+	stale [Lists]bool // lists to be read again
 }
 
 // refresh marks a list as stale.
@@ -52,14 +52,7 @@ func (o *offered) takeStale() (stale [Lists]bool) {
 }
 
 // noteTried notes that sessions need not wait for the lists any more.
-func (o *offered) noteTried() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.isTried {
-		o.isTried = true
-		close(o.tried)
-	}
-}
+func (o *offered) noteTried() { o.once.Do(func() { close(o.tried) }) }
 
 // serveLists reads lists again when they went stale, at most once in listInterval,
 // until the connection or ctx ends. Each is offered as soon as it is there, so

@@ -86,12 +86,13 @@ func startProcess(c Command, guard *Guard, stopFast <-chan struct{}, in sink) (*
 		closeAll(stdin.r, stdin.w, stdout.r, stdout.w, stderr.r, stderr.w)
 		return nil, c.startError(path, err)
 	}
-	closeAll(stdin.r, stdout.w, stderr.w) // they are the process's
+	family := newFamily(cmd.Process, guard) // first: the proxy may be killed at any time
+	closeAll(stdin.r, stdout.w, stderr.w)   // they are the process's
 	enlarge(stdin.w)
 	enlarge(stdout.r)
 
 	p := &process{
-		family: newFamily(cmd.Process, guard), in: in,
+		family: family, in: in,
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
 		stdout: jsonrpc.NewPipe(stdout.r), errs: jsonrpc.NewPipe(stderr.r),
 		max: c.MaxMessage, grace: c.StopGrace, stopFast: stopFast,
@@ -186,19 +187,15 @@ func (p *process) end() (forced bool) {
 func (p *process) exits() bool {
 	late := time.NewTimer(p.grace)
 	defer late.Stop()
-	select {
-	case <-p.family.exited:
-		return true
-	case <-late.C:
-		return false
-	case <-p.stopFast:
-	}
-	late.Reset(min(p.grace, lastGrace))
-	select {
-	case <-p.family.exited:
-		return true
-	case <-late.C:
-		return false
+	for stopFast := p.stopFast; ; stopFast = nil {
+		select {
+		case <-p.family.exited:
+			return true
+		case <-late.C:
+			return false
+		case <-stopFast:
+			late.Reset(min(p.grace, lastGrace))
+		}
 	}
 }
 
