@@ -52,14 +52,14 @@ func (x *request) route() *jsonrpc.Error {
 
 // routeName routes by params.name.
 func (x *request) routeName(l upstream.List) *jsonrpc.Error {
-	name, err := routing(x.params, "name")
+	name, err := routing(&x.msg.Index, "name")
 	if err != nil {
 		return err
 	}
 	p := x.s.srv.policy.Load()
-	if l == upstream.Tools && !x.step {
-		if x.own = x.s.identity.view.ownTool(p, name); x.own != nil {
-			x.local = func() { x.own.serve(x) }
+	if l == upstream.Tools && x.part == nil {
+		if own := x.s.identity.view.ownTool(p, name); own != nil {
+			x.local = func() { own.serve(x) }
 			return nil
 		}
 	}
@@ -67,17 +67,20 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if lease == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
+	c := x.callTo(lease, nil)
 	if t.name != name {
-		x.name = jsonrpc.AppendString(nil, t.name)
+		c.target = jsonrpc.AppendString(nil, t.name)
 	}
 	if l != upstream.Tools {
-		x.bind(lease)
+		x.bind(c)
 		return nil
 	}
-	x.tool = t.name
-	x.observeArrival()
-	x.bind(lease)
-	x.observeCall()
+	c.tool = t.name
+	c.observeArrival(p)
+	x.bind(c)
+	if !x.stateless || x.msg.Index.Get("requestState") == nil { // else it goes on with one that was observed
+		c.observe(!x.stateless)
+	}
 	return nil
 }
 
@@ -85,23 +88,20 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 type outcome struct {
 	answer upstream.Answer
 	from   source // of the answer, where it is another's
+	asks   bool   // the answer is questions: the call goes on
 	err    error
 }
 
-// call carries the request to its upstream. It waits for nothing: done hears the
+// serveCall carries the request to its upstream. It waits for nothing: done hears the
 // outcome, once, on the goroutine that brings it. That saves a small call the change
 // from the goroutine that reads to one that waits, which is most of what it costs.
 //
-//	call ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
-//	            │        └───► send: the turn, the host's limit, the server
-//	 done ◄── deliver ◄── complete ◄──┘
-func (x *request) call(done func(outcome)) {
+//	serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
+//	                 │        └───► send: the turn, the host's limit, the server
+//	      done ◄── deliver ◄── complete ◄──┘
+func (x *request) serveCall(ask func(done func(outcome)), done func(outcome)) {
 	brought := func(o outcome) { x.deliver(o, done) }
-	ask := x.ask
-	if x.among != nil {
-		ask = func(done func(outcome)) { x.askEach(x.among, outcome{}, done) }
-	}
-	if !x.stateless || x.params.Get("requestState") == nil {
+	if !x.stateless || x.msg.Index.Get("requestState") == nil {
 		ask(brought)
 		return
 	}
@@ -116,22 +116,22 @@ func (x *request) call(done func(outcome)) {
 // is the difference of eras: a server of the one asks its client by requests, of the
 // other by a result.
 func (x *request) ask(done func(outcome)) {
-	req := x.upstreamRequest()
+	c, req := x.call, x.upstreamRequest()
 	switch {
 	case x.subscribes():
 		x.s.work.Go(func() { x.subscription(req, done) })
 	case !x.goesAcross():
-		x.fetch(x.ctx, x.turn, req, func(o outcome) { x.complete(req, o, done) })
+		c.fetch(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
 	case x.part == nil:
 		x.s.work.Go(func() { x.askAcross(req, done) })
 	default: // its plan outlives it
-		x.fetchAcross(x.ctx, x.turn, req, func(o outcome) { x.complete(req, o, done) })
+		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
 	}
 }
 
 // complete has done hear an outcome once there is nothing left to ask the client.
 func (x *request) complete(req *upstream.Request, o outcome, done func(outcome)) {
-	x.back.Store(true)
+	x.call.back.Store(true)
 	if o.err != nil || !o.answer.Stateless || x.stateless && x.part == nil || !revision.InputRequired(o.answer.Result) {
 		done(o)
 		return
@@ -141,38 +141,39 @@ func (x *request) complete(req *upstream.Request, o outcome, done func(outcome))
 
 // deliver has done hear an outcome together with what goes with the answer.
 func (x *request) deliver(o outcome, done func(outcome)) {
-	x.back.Store(true)
-	x.noteResult(o)
-	if !x.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
+	c := x.call
+	if c == nil { // it could not be taken up
 		done(o)
 		return
 	}
-	x.s.work.Go(func() {
-		o.answer = x.accompanied(o.answer)
+	c.back.Store(true)
+	c.noteResult(o)
+	if !c.seen.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
-	})
+		return
+	}
+	x.s.work.Go(func() { done(c.accompanied(x.ctx, o)) })
 }
 
-// fetch answers the request from the store, from another call's flight, or by its
-// upstream. done hears the outcome, once.
-func (x *request) fetch(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
-	if !x.storable() {
-		x.send(ctx, x.lease, turn, req, done)
+// fetch answers the call from the store, from another call's flight, or by its upstream.
+// done hears the outcome, once.
+func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
+	if !c.storable() {
+		c.send(ctx, c.turn, req, done)
 		return
 	}
-	f := &fetching{x: x, ctx: ctx, turn: turn, req: req, done: done}
-	if x.query.Use.File != "" {
-		x.s.work.Go(f.do) // the file may be slow to look at
+	f := &fetching{c: c, ctx: ctx, req: req, done: done}
+	if c.class.query.Use.File != "" {
+		c.s.work.Go(f.do) // the file may be slow to look at
 		return
 	}
 	f.do()
 }
 
-// fetching is a request that the store may answer.
+// fetching is a call that the store may answer.
 type fetching struct {
-	x    *request
+	c    *upstreamCall
 	ctx  context.Context
-	turn upstream.Turn
 	req  *upstream.Request
 	done func(outcome)
 
@@ -180,65 +181,65 @@ type fetching struct {
 	own   outcome // of that
 }
 
-// do asks the store. Where nothing of the request goes upstream its place is free, save
+// do asks the store. Where nothing of the call goes upstream its place is free, save
 // that what waits for a prefetch keeps it until that has been sent.
 func (f *fetching) do() {
-	x := f.x
-	w := &dedup.Waiter{Notify: f.hear, Sent: f.turn.Leave, Done: f.answered}
-	unsent := x.s.srv.store.Do(f.ctx, x.query, w, f.lead)
+	c := f.c
+	w := &dedup.Waiter{Notify: f.hear, Sent: c.turn.Leave, Done: f.answered}
+	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
 	switch {
 	case f.leads:
 	case unsent:
-		f.turn.Follow(x.host)
+		c.turn.Follow(c.class.host)
 	default:
-		f.turn.Leave()
+		c.turn.Leave()
 	}
 }
 
 // lead fetches the answer for all who wait for it.
 func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
-	x := f.x
+	c := f.c
 	f.leads = true
-	f.turn.Hold() // its client may give up, and others wait for the flight
+	c.turn.Hold() // its client may give up, and others wait for the flight
 	settle := func(o outcome) {
 		f.own = o
-		flight.Worth(x.worth(x.lease))
+		flight.Worth(c.worth())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
 	}
-	x.send(ctx, x.lease, f.turn, x.shared(f.req, flight), func(o outcome) {
-		if x.query.Use.File == "" {
+	c.send(ctx, c.turn, shared(f.req, flight), func(o outcome) {
+		if c.class.query.Use.File == "" {
 			settle(o)
 		} else {
-			x.s.srv.work.Go(func() { settle(o) }) // which looks at the file once more
+			c.s.srv.work.Go(func() { settle(o) }) // which looks at the file once more
 		}
 	})
 }
 
-// answered is what the store has for the request.
+// answered is what the store has for the call.
 func (f *fetching) answered(o dedup.Outcome) {
-	x := f.x
+	c := f.c
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		waited, done := time.Since(x.record.at), f.done
+		waited, done := time.Since(c.record.at), f.done
 		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
 		f.alone()
 	case o.Alone:
 		f.alone()
 	case o.Err != nil:
-		f.turn.Leave()
+		c.turn.Leave()
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.own.answer, f.own.from.trial = x.noted(f.own.answer, o), o.Trial
+		f.own.answer, f.own.from.trial = c.noted(f.own.answer, o), o.Trial
 		f.done(f.own)
 	default:
-		f.turn.Leave()
-		answer, from := x.stored(o)
+		c.turn.Leave()
+		answer, from := c.stored(o)
 		f.done(outcome{answer: answer, from: from})
 	}
 }
 
 // alone makes the call that another was to answer.
-func (f *fetching) alone() { f.x.send(f.ctx, f.x.lease, f.turn.Again(), f.req, f.done) }
+func (f *fetching) alone() { f.c.send(f.ctx, f.c.turn.Again(), f.req, f.done) }
 
 // hear passes on what the server says on the way: its logs are for the client of the
 // call that it is at.
@@ -250,7 +251,7 @@ func (f *fetching) hear(method string, params []byte) {
 
 // shared is the request as the flight makes it: what is said on the way goes to
 // all who wait, and a question to this client makes the answer its own.
-func (x *request) shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
+func shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	lead := *req
 	lead.Notify = f.Notify
 	if req.Ask != nil {
@@ -287,11 +288,11 @@ func shareable(answer upstream.Answer) bool {
 
 // request is what the upstream is asked.
 func (x *request) upstreamRequest() *upstream.Request {
-	x.token = x.params.Token()
+	x.token = x.msg.Index.Token()
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.traced(), Target: x.name, Hop: x.hop,
-		Notify: x.hear, Timeout: x.lease.member.Timeout,
-		Token: x.token != nil || x.step && x.lease.member.Timeout > 0, // progress resets that, whoever hears of it
+		Method: x.msg.Method, Index: x.call.traced(), Target: x.call.target, Hop: x.hop,
+		Notify: x.hear, Timeout: x.call.lease.member.Timeout,
+		Token: x.token != nil || x.part != nil && x.call.lease.member.Timeout > 0, // progress resets that, whoever hears of it
 	}
 	if !x.stateless {
 		req.Ask = x.question
@@ -315,11 +316,11 @@ func (x *request) hear(method string, params []byte) {
 				return
 			}
 		}
-		if !x.lease.Admits(level, params) {
+		if !x.call.lease.Admits(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":
-		x.s.tasks.noteStatus(x.lease, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		x.s.tasks.noteStatus(x.call.lease, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -331,7 +332,9 @@ func (x *request) hear(method string, params []byte) {
 // answer writes what came back.
 func (x *request) answer(o outcome) {
 	answer, err := o.answer, o.err
-	x.observeResult(answer, err)
+	if x.call != nil {
+		x.call.observeResult(x.ctx, o)
+	}
 	switch {
 	case err != nil:
 		x.failed(err)
@@ -355,17 +358,17 @@ func (x *request) failed(err error) {
 		return
 	}
 	if errors.Is(err, upstream.ErrTimeout) {
-		err = fmt.Errorf("upstream %q: no answer within %v", x.lease.Name(), x.lease.member.Timeout)
+		err = fmt.Errorf("upstream %q: no answer within %v", x.call.lease.Name(), x.call.lease.member.Timeout)
 	}
 	var away *upstream.Unavailable
 	if !errors.As(err, &away) && x.ctx.Err() == nil {
-		err = fmt.Errorf("upstream %q: %w", x.lease.Name(), err)
+		err = fmt.Errorf("upstream %q: %w", x.call.lease.Name(), err)
 	}
 	level := slog.LevelWarn
 	if x.ctx.Err() != nil {
 		level = slog.LevelDebug // the client's own wish
 	}
-	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", x.lease.Name(), "method", x.msg.Method, "err", err)
+	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", x.call.lease.Name(), "method", x.msg.Method, "err", err)
 	if x.msg.Method != "tools/call" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
 		return

@@ -15,16 +15,17 @@ type callClass struct {
 	effect call.Effect
 	query  dedup.Query      // with an empty scope only the upstream may answer
 	host   string           // whose limits count
-	class  valuemodel.Class // of this very call; "": it is no tools/call
+	kind   valuemodel.Class // of this very call; "": it is no tools/call
 	task   bool             // it asks to be run as a task
 }
 
 // classify says what a call may change, and whether anything but its upstream may answer
 // it. What is noted of the session, and of the tool, is added to the pure part.
-func (j *upstreamCall) classify(p *policy, l *leased) callClass {
+func (j *upstreamCall) classify(p *policy) callClass {
+	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
 	out, storable := classify(p, m, j.method, j.params)
-	scope := j.scope(l)
+	scope := j.scope()
 	if !storable || scope == "" {
 		return out
 	}
@@ -50,7 +51,7 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 		}
 		return out, false
 	case !m.Asks(): // a write, whatever its arguments
-		out.effect, out.class, out.task = m.Writes(unknown), m.Class, params.Get("task") != nil
+		out.effect, out.kind, out.task = m.Writes(unknown), m.Class, params.Get("task") != nil
 		return out, false
 	}
 	out.task = params.Get("task") != nil
@@ -60,8 +61,8 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	if index.Unambiguous() { // else servers may disagree on what it says
 		args, names = index.Get, namesOf(&index)
 	}
-	out.host, out.class = m.HostOf(args), m.ClassOf(args, names)
-	if !out.class.Reads() {
+	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
+	if !out.kind.Reads() {
 		out.effect = m.Writes(args)
 		return out, false
 	}
@@ -76,7 +77,7 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	out.query = dedup.Query{
 		Key: call.Key{Arguments: string(canonical)}, Places: m.Reads(args),
 		Use: dedup.Use{
-			Pure: out.class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
+			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Alike: alike,
 		},
 	}
@@ -86,7 +87,7 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 // delivered is where what the client is given is noted; nil: it is not given the
 // answer as it is.
 func (j *upstreamCall) delivered() *dedup.Delivered {
-	if j.step {
+	if j.part != nil {
 		return nil
 	}
 	return j.s.identity.delivered
@@ -105,7 +106,8 @@ func namesOf(object *jsonrpc.Index) iter.Seq[string] {
 
 // scope says whose the answers are: the session's, or everyone's where an upstream takes
 // all sessions for one principal. "": they are not stored.
-func (j *upstreamCall) scope(l *leased) string {
+func (j *upstreamCall) scope() string {
+	l := j.lease
 	if !l.member.SharedIdentity || !l.Shared() {
 		return j.s.identity.scope
 	}

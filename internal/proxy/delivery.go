@@ -14,12 +14,12 @@ import (
 // is to say so. What it names must really have begun.
 const decisionTime = 50 * time.Millisecond
 
-// announces reports whether the answer to this request may say what is run early
-// because of it: then the goroutine that brings it cannot write it, for it would wait.
-func (x *request) announces(p *policy) bool {
-	e := &p.Enrichment
-	return !x.stateless && x.delivered() != nil && e.Mode == "on" &&
-		(e.Delivery == "hint" || e.Delivery == "inline") && !x.lease.structured(x.tool)
+// announces reports whether the answer to a client of the handshake era may say what is
+// run early because of it: then it is not written by the goroutine that brings it.
+func (c *upstreamCall) announces() bool {
+	e := &c.policy.Enrichment
+	return c.delivered() != nil && e.Mode == "on" &&
+		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
 }
 
 // structured reports whether a tool promises a schema that its answers have:
@@ -34,8 +34,8 @@ func (l *leased) structured(tool string) bool {
 }
 
 // called is the name by which the client calls a tool of the same upstream.
-func (x *request) called(tool string) string {
-	return x.s.identity.view.nameOf(x.s.srv.policy.Load(), upstream.Tools, target{x.lease.Name(), tool})
+func (c *upstreamCall) called(tool string) string {
+	return c.s.identity.view.nameOf(c.policy, upstream.Tools, target{c.lease.Name(), tool})
 }
 
 // announcement is what was begun because of an answer.
@@ -46,33 +46,33 @@ type announcement struct {
 
 // accompanied is the answer with what delivery adds to it: a line that names the
 // calls that have been begun, or their answers.
-func (x *request) accompanied(answer upstream.Answer) upstream.Answer {
-	e := x.s.srv.policy.Load().Enrichment
-	ctx, cancel := context.WithTimeout(x.ctx, decisionTime)
+func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
+	e := &c.policy.Enrichment
+	deciding, cancel := context.WithTimeout(ctx, decisionTime)
 	defer cancel()
 	reply := make(chan announcement, 1)
-	r := x.resultNow(answer, nil)
-	if !x.prefetcherLooks() || !x.observeForPrefetch(&r, reply) {
-		return answer
+	r := c.resultNow(ctx, o)
+	if !c.prefetcherLooks() || !c.observeForPrefetch(&r, reply) {
+		return o
 	}
 	var a announcement
 	select {
 	case a = <-reply:
-	case <-ctx.Done():
-		return answer
+	case <-deciding.Done():
+		return o
 	}
 	if e.Delivery == "hint" {
-		answer.Result = x.hint(answer.Result, a.begun)
+		o.answer.Result = c.hint(o.answer.Result, a.begun)
 	} else {
-		answer.Result = x.inlined(answer.Result, a, &e)
+		o.answer.Result = c.inlined(ctx, o.answer.Result, a, e)
 	}
-	return answer
+	return o
 }
 
-func (x *request) hint(result []byte, begun []started) []byte {
+func (c *upstreamCall) hint(result []byte, begun []started) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := x.called(b.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
+		if tool := c.called(b.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
 			names = append(names, deliver.Name(tool, []byte(b.Arguments)))
 		}
 	}
@@ -84,22 +84,22 @@ func (x *request) hint(result []byte, begun []started) []byte {
 
 // inlined adds the answers of the prefetches that are near certain, as far as they
 // come in time.
-func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
-	ctx, cancel := context.WithTimeout(x.ctx, e.Wait) // one deadline, whatever is waited for
+func (c *upstreamCall) inlined(ctx context.Context, result []byte, a announcement, e *Enrichment) []byte {
+	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline, whatever is waited for
 	defer cancel()
 	var add []deliver.Addition
 	var of []dedup.Query
 	for i := range a.begun {
 		b := &a.begun[i]
-		tool := x.called(b.Tool)
-		if u := &b.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || x.lease.structured(b.Tool) {
+		tool := c.called(b.Tool)
+		if u := &b.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Tool) {
 			continue
 		}
 		select {
 		case <-b.ended:
 		case <-ctx.Done(): // what is there is there
 		}
-		if body, ok := x.s.srv.store.Peek(b.query); ok {
+		if body, ok := c.s.srv.store.Peek(b.query); ok {
 			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Arguments, Result: body, Model: b.Model})
 			of = append(of, b.query)
 		}
@@ -109,8 +109,8 @@ func (x *request) inlined(result []byte, a announcement, e *Enrichment) []byte {
 	}
 	out, taken := deliver.Inline(result, add, e.Budget, a.intent)
 	for _, i := range taken {
-		x.s.srv.store.Show(of[i])
+		c.s.srv.store.Show(of[i])
 	}
-	x.result.inlined = len(taken)
+	c.seen.result.inlined = len(taken)
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -16,8 +15,8 @@ import (
 
 // request is one request of a client while it is served.
 type request struct {
-	upstreamCall
-	msg       jsonrpc.Message
+	s         *session
+	msg       *front.Message
 	key       string // what tells it from the session's other requests: its raw id, made unique where ids may clash
 	to        front.Outlet
 	stateless bool         // the request carries its revision and capabilities itself
@@ -25,22 +24,11 @@ type request struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	local  func()    // answers it where it goes to no upstream; may wait; nil: it goes to one
-	among  []*leased // the upstreams of which one may know what it asks for; nil: there is only one
-	lease  *leased   // whom it is for; nil: the proxy itself, or not known yet
-	own    *ownTool  // the tool of the proxy's own that is called; nil: another's
-	turn   upstream.Turn
-	name   []byte      // raw; the target's own name where it differs from the one the client used
-	gone   bool        // its call goes on without it, and has its passage and turn
-	result resultFacts // as its observers will be told of it
-	asked  bool        // its answer was questions: its call goes on, and whichever request brings the answers tells of it
-	work   *work       // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
-	part   *planPart   // of a plan; nil: it is a client's own request
-
-	back           atomic.Bool // its upstream has answered
-	token          []byte      // of its progress, raw; nil: it has none, or nobody has looked yet
-	announce       bool        // its answer may say what is prefetched because of it
-	toldPrefetcher bool        // of its result
+	local func()        // answers it, and may wait; nil: its call does, and waits for nothing
+	call  *upstreamCall // what is asked of an upstream for it; nil: nothing, or nothing yet
+	work  *work         // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
+	part  *planPart     // of a plan; nil: it is a client's own request
+	token []byte        // of its progress, raw; nil: it has none, or it was not looked for yet
 
 	mu       sync.Mutex
 	answered bool // nothing more may be said about the request
@@ -70,7 +58,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		return nil
 	}
 	x := &request{
-		upstreamCall: upstreamCall{s: s, method: m.Method, params: &m.Index}, msg: m.Message, key: string(m.ID), to: to,
+		s: s, msg: m, key: string(m.ID), to: to,
 		hop: m.Hop, stateless: m.Stateless,
 	}
 	base := s.ctx
@@ -96,7 +84,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	s.work.Add(1) // the request may end while call still begins it
 	defer s.work.Done()
-	x.call(func(o outcome) {
+	x.serveCall(x.ask, func(o outcome) {
 		defer x.leave()
 		x.answer(o)
 	})
@@ -131,7 +119,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 }
 
 func (x *request) openHandshake() {
-	params := x.params
+	params := x.msg.Index
 	asked, _ := jsonrpc.String(params.Get("protocolVersion"))
 	version := revision.Negotiate(asked)
 	x.s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
@@ -150,24 +138,29 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// bind says which upstream the request is for, takes its turn there, and notes what it
-// may change. A step of a plan has no turn: it begins when what it needs is there, and
-// must not keep the session's other calls waiting while its host has no slot for it.
-func (x *request) bind(l *leased) {
-	if !x.step {
-		x.turn = l.Turn()
-	}
-	x.s.requests.bind(x, l)
-	x.arrive(l)
+// callTo is a call of the request's to an upstream. target, raw, is what it names there,
+// where the client has another name for that; else nil.
+func (x *request) callTo(l *leased, target []byte) *upstreamCall {
+	return &upstreamCall{s: x.s, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part}
 }
 
-// leave ends the request: its place in the order is free, its id too.
-func (x *request) leave() {
-	if !x.gone {
-		x.drop()
+// bind has the request make a call, takes its turn, and notes what it may change. A step
+// of a plan has no turn: it begins when what it needs is there, and must not keep the
+// session's other calls waiting while its host has no slot for it.
+func (x *request) bind(c *upstreamCall) {
+	if x.part == nil {
+		c.turn = c.lease.Turn()
 	}
-	x.turn.Leave()
-	x.observeResult(upstream.Answer{}, errUnanswered) // unless it was answered
+	x.s.requests.bind(x, c)
+	c.arrive()
+}
+
+// leave ends the request. Its call ends with it, unless it is a work that goes on.
+func (x *request) leave() {
+	if c := x.call; c != nil && (x.work == nil || x.part != nil) {
+		c.release()
+		c.observeResult(x.ctx, outcome{err: errUnanswered}) // unless it was answered
+	}
 	x.cancel(nil)
 	x.s.requests.done(x)
 }
@@ -184,7 +177,7 @@ func (x *request) serve() {
 		x.local()
 		return
 	}
-	x.answer(waitFor(x.call))
+	x.answer(waitFor(func(done func(outcome)) { x.serveCall(x.ask, done) }))
 }
 
 // waitFor begins something, and waits until it is done.
@@ -197,7 +190,7 @@ func waitFor(begin func(done func(outcome))) outcome {
 // setLevel passes the log level to every upstream that logs, on the reader:
 // what the client calls next must be run with it.
 func (x *request) setLevel() *jsonrpc.Error {
-	level, ok := jsonrpc.String(x.params.Get("level"))
+	level, ok := jsonrpc.String(x.msg.Index.Get("level"))
 	if !ok || !upstream.KnownLevel(level) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
@@ -222,8 +215,8 @@ func (s *session) noted(m *front.Message) {
 		}
 	default: // roots/list_changed, what later revisions add
 		for _, l := range s.leases.current() {
-			c := &upstreamCall{s: s, method: m.Method, params: &m.Index}
-			c.arrive(l)
+			c := &upstreamCall{s: s, method: m.Method, lease: l, params: &m.Index}
+			c.arrive()
 			l.Notify(m.Method, m.Params)
 			c.pending.Swap(nil).Doubt() // nothing says when it has been acted upon
 		}
@@ -252,8 +245,8 @@ func (x *request) fail(err *jsonrpc.Error) {
 
 // lost notes that the client did not get its answer.
 func (x *request) lost() {
-	if x.storable() {
-		x.s.identity.delivered.Lost(x.query.Key)
+	if x.call != nil && x.call.storable() {
+		x.s.identity.delivered.Lost(x.call.class.query.Key)
 	}
 }
 

@@ -16,7 +16,7 @@ func (x *request) listen() {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
 		return
 	}
-	wanted := readWanted(x.params.Get("notifications"))
+	wanted := readWanted(x.msg.Index.Get("notifications"))
 	l := &listening{x: x}
 	for _, uri := range wanted.uris {
 		if _, own := x.s.identity.view.ownResource(uri); own {

@@ -108,7 +108,7 @@ func (s *shownLists) show(l upstream.List) []byte {
 
 // list answers one of the four list requests.
 func (x *request) list(l upstream.List) {
-	if cursor := x.params.Get("cursor"); cursor != nil && string(cursor) != "null" {
+	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return
 	}

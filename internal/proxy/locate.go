@@ -17,11 +17,12 @@ import (
 func (x *request) locate() *jsonrpc.Error {
 	offers := offersOf(x.s.leases.current())
 	var found []*leased
+	var target []byte // as the upstream knows it, where that differs
 	var err *jsonrpc.Error
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		var uri string
-		if uri, err = routing(x.params, "uri"); err != nil {
+		if uri, err = routing(&x.msg.Index, "uri"); err != nil {
 			break
 		}
 		if _, own := x.s.identity.view.ownResource(uri); own {
@@ -37,7 +38,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		found, err = x.taskHolders(offers)
 	case "completion/complete":
-		if found, err = x.completers(offers); err == nil && len(found) == 0 { // it is declared whether or not any server can
+		if found, target, err = x.completers(offers); err == nil && len(found) == 0 { // it is declared whether or not any server can
 			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
@@ -52,9 +53,9 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 0:
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
 	case len(found) == 1:
-		x.bind(found[0])
+		x.bind(x.callTo(found[0], target))
 	default:
-		x.among = liveFirst(found)
+		x.local = func() { x.serveEach(liveFirst(found), target) }
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func (x *request) locate() *jsonrpc.Error {
 // the one that runs it for this session, else all that have tasks. One that changes the task
 // goes to no other than the first.
 func (x *request) taskHolders(offers []offered) ([]*leased, *jsonrpc.Error) {
-	id, _ := jsonrpc.String(x.params.Get("taskId"))
+	id, _ := jsonrpc.String(x.msg.Index.Get("taskId"))
 	if l := x.s.tasks.runner(x.s.leases.current(), id); l != nil {
 		return []*leased{l}, nil
 	}
@@ -76,52 +77,58 @@ func (x *request) taskHolders(offers []offered) ([]*leased, *jsonrpc.Error) {
 
 // completers returns the upstreams that may complete a reference; none if no upstream can
 // complete anything.
-func (x *request) completers(offers []offered) ([]*leased, *jsonrpc.Error) {
+func (x *request) completers(offers []offered) (found []*leased, ref []byte, err *jsonrpc.Error) {
 	completing := leasesOf(offers, func(o offered) bool { return o.offer != nil && o.offer.Has("completions") })
 	if len(completing) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	found, err := x.referenced(offers)
+	found, ref, err = x.referenced(offers)
 	return slices.DeleteFunc(found, func(l *leased) bool {
 		return !slices.ContainsFunc(completing, func(c *leased) bool { return c.Lease == l.Lease })
-	}), err
+	}), ref, err
 }
 
 // referenced returns the upstreams that may have what a reference is to, and renames the
 // reference as its upstream knows it.
-func (x *request) referenced(offers []offered) ([]*leased, *jsonrpc.Error) {
-	ref := x.params.Get("ref")
+func (x *request) referenced(offers []offered) (found []*leased, renamed []byte, err *jsonrpc.Error) {
+	ref := x.msg.Index.Get("ref")
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
 		t, l := x.s.named(x.s.srv.policy.Load(), upstream.Prompts, name)
 		if l == nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
 		}
 		if t.name != name {
-			x.name = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
+			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		return []*leased{l}, nil
+		return []*leased{l}, renamed, nil
 	}
 	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
+		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
 	if listing := leasesOf(offers, func(o offered) bool { return o.lists(upstream.Templates, uri) }); len(listing) > 0 {
-		return listing[:1], nil
+		return listing[:1], nil, nil
 	}
-	return holders(offers, uri), nil
+	return holders(offers, uri), nil, nil
 }
 
-// askEach asks one upstream after the other, those that are up first, until one knows
-// what is asked for. Only requests that change nothing are asked so. best is what is
-// answered if no further one does.
-func (x *request) askEach(candidates []*leased, best outcome, done func(outcome)) {
+// serveEach answers a request that one of several upstreams may know the answer to. Only
+// requests that change nothing are asked so.
+func (x *request) serveEach(candidates []*leased, target []byte) {
+	ask := func(done func(outcome)) { x.askEach(candidates, target, outcome{}, done) }
+	x.answer(waitFor(func(done func(outcome)) { x.serveCall(ask, done) }))
+}
+
+// askEach asks one upstream after the other until one knows what is asked for. best is
+// what is answered if no further one does.
+func (x *request) askEach(candidates []*leased, target []byte, best outcome, done func(outcome)) {
 	if len(candidates) == 0 {
 		done(best)
 		return
 	}
-	x.bind(candidates[0])
+	x.bind(x.callTo(candidates[0], target))
 	x.ask(func(o outcome) {
-		x.turn.Leave()
+		x.call.turn.Leave()
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			done(o)
 			return
@@ -129,7 +136,7 @@ func (x *request) askEach(candidates []*leased, best outcome, done func(outcome)
 		if best.answer.Error == nil { // a server's own word tells more than another's absence
 			best = o
 		}
-		x.askEach(candidates[1:], best, done)
+		x.askEach(candidates[1:], target, best, done)
 	})
 }
 

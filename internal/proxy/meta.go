@@ -19,13 +19,13 @@ const (
 )
 
 // stored is the answer that came from the store or another call's flight.
-func (x *request) stored(o dedup.Outcome) (upstream.Answer, source) {
+func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 	from := source{
 		how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First, size: len(o.Body),
 	}
 	how, body := string(o.How), o.Body
-	if o.Same && x.mayRefer() {
-		x.s.identity.delivered.Referenced(x.query.Key)
+	if o.Same && c.mayRefer() {
+		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
 		from.spared = max(0, len(o.Body)-len(body))
 	}
@@ -37,7 +37,7 @@ func (x *request) stored(o dedup.Outcome) (upstream.Answer, source) {
 
 // noted is the answer that this call fetched, as the server wrote it unless there
 // is something to say of it.
-func (x *request) noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
+func (c *upstreamCall) noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 	if o.BackOff == 0 || answer.Result == nil {
 		return answer
 	}
@@ -60,15 +60,15 @@ func milliseconds(d time.Duration) []byte {
 // mayRefer reports whether a note may stand for an answer that the client already
 // holds: the operator wants it, one id stands for one conversation, and no
 // schema is promised.
-func (x *request) mayRefer() bool {
-	if x.s.srv.policy.Load().Repeat != "reference" || x.s.identity.id == "" || x.step {
+func (c *upstreamCall) mayRefer() bool {
+	if c.policy.Repeat != "reference" || c.s.identity.id == "" || c.part != nil {
 		return false
 	}
-	offer := x.lease.Offer()
+	offer := c.lease.Offer()
 	if offer == nil {
 		return false
 	}
-	item, ok := offer.Find(upstream.Tools, x.query.Key.Tool)
+	item, ok := offer.Find(upstream.Tools, c.class.query.Key.Tool)
 	return ok && jsonrpc.Get(item.Raw, "outputSchema") == nil
 }
 

@@ -13,7 +13,6 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -120,39 +119,42 @@ type resultFacts struct {
 	upstream time.Duration // from its sending to its answer; 0: it was not sent, or not answered
 }
 
-// observeArrival has the call recorded, on the reader of its session.
-func (x *request) observeArrival() {
-	x.record = x.s.srv.recorder.arrived(x.s.observed)
-	x.trace()
+// observation is what the observers of a call are told of it, and were.
+type observation struct {
+	facts    *callFacts // as the prefetcher knows it; nil: it does not observe the call
+	result   resultFacts
+	announce bool // its answer may say what is prefetched because of it
+	told     bool // the prefetcher, of the result
 }
 
-// observeCall tells the prefetcher of the call, which has been classified. One that
-// brings answers for its server goes on with a call that was observed.
-func (x *request) observeCall() {
-	srv := x.s.srv
-	if x.stateless && x.params.Get("requestState") != nil {
-		return
-	}
-	if x.observed = srv.prefetcher.observeCall(x.s.observed, x.lease, x.facts); x.observed != nil {
-		x.announce = x.announces(srv.policy.Load())
-	}
+// observeArrival has the call recorded, on the reader of its session.
+func (c *upstreamCall) observeArrival(p *policy) {
+	c.record = c.s.srv.recorder.arrived(c.s.observed)
+	c.trace(p)
+}
+
+// observe tells the prefetcher of the call, which has been classified. mayAnnounce: its
+// client may be told what is prefetched because of it.
+func (c *upstreamCall) observe(mayAnnounce bool) {
+	c.seen.facts = c.s.srv.prefetcher.observeCall(c.s.observed, c.lease, c.facts)
+	c.seen.announce = mayAnnounce && c.seen.facts != nil && c.announces()
 }
 
 // facts is the call as its observers are told of it.
-func (x *request) facts() callFacts {
-	r := x.first().record
+func (c *upstreamCall) facts() callFacts {
+	r := c.record
 	return callFacts{
-		session: x.s.observed, lease: x.lease, number: r.number, at: r.at, turn: r.turn, tool: x.tool, arguments: x.argumentsToObserve(),
-		key: x.query.Key, effect: x.effect, class: x.class, host: x.host, part: x.part,
+		session: c.s.observed, lease: c.lease, number: r.number, at: r.at, turn: r.turn, tool: c.tool, arguments: c.argumentsToObserve(),
+		key: c.class.query.Key, effect: c.class.effect, class: c.class.kind, host: c.class.host, part: c.part,
 	}
 }
 
 // argumentsToObserve are the arguments, but for longer ones than a key may have.
-func (x *request) argumentsToObserve() []byte {
-	if x.query.Key.Arguments != "" {
-		return []byte(x.query.Key.Arguments)
+func (c *upstreamCall) argumentsToObserve() []byte {
+	if c.class.query.Key.Arguments != "" {
+		return []byte(c.class.query.Key.Arguments)
 	}
-	raw, _ := arguments(x.params)
+	raw, _ := arguments(c.params)
 	if len(raw) > longest {
 		return nil
 	}
@@ -162,65 +164,67 @@ func (x *request) argumentsToObserve() []byte {
 var errUnanswered = errors.New("not answered")
 
 // noteResult keeps what the answer is like, before anything is added to it.
-func (x *request) noteResult(o outcome) {
-	r := &x.result
+func (c *upstreamCall) noteResult(o outcome) {
+	r := &c.seen.result
 	r.source, r.size, r.sum = o.from, len(o.answer.Result), 0
 	switch {
-	case x.record == nil || o.err != nil || x.asked:
+	case c.record == nil || o.err != nil || o.asks:
 	case o.from.how != "":
 		r.size = o.from.size
-	case x.class.Reads() && shareable(o.answer):
+	case c.class.kind.Reads() && shareable(o.answer):
 		r.sum = sum(o.answer.Result)
 	}
 }
 
 // observeResult tells the observers how the call ended, once, unless it goes on after
-// this answer: then only the prefetcher, which has no use for the rest. A call whose
-// client was asked something on the way is one, from the arrival of the request that
-// began it.
-func (x *request) observeResult(answer upstream.Answer, err error) {
-	if x.record == nil {
+// this answer: then only the prefetcher, which has no use for the rest. ctx is that of
+// the request that is answered. A call whose client was asked something on the way is
+// one, from the arrival of the request that began it.
+func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
+	if c.record == nil {
 		return
 	}
-	record, prefetch := !x.asked && !x.first().record.told.Load(), x.prefetcherLooks()
+	record, prefetch := !o.asks && !c.record.told.Load(), c.prefetcherLooks()
 	if !record && !prefetch {
 		return
 	}
-	r := x.resultNow(answer, err)
+	r := c.resultNow(ctx, o)
 	if record {
-		x.recordResult(&r)
+		c.recordResult(&r)
 	}
 	if prefetch {
-		x.observeForPrefetch(&r, nil)
+		c.observeForPrefetch(&r, nil)
 	}
 }
 
 // recordResult tells the recorder, once.
-func (x *request) recordResult(r *resultFacts) {
-	record := x.first().record
-	if record.told.Swap(true) {
-		return
+func (c *upstreamCall) recordResult(r *resultFacts) {
+	if !c.record.told.Swap(true) {
+		c.s.srv.recorder.answered(c.record, c.toldAs(), r)
 	}
-	c := x.observed
-	if c == nil {
-		own := x.facts()
-		c = &own
-	}
-	x.s.srv.recorder.answered(record, c, r)
 }
 
 // recordAbandoned records a call that has ended while its client was fetching answers.
-func (x *request) recordAbandoned(why error) {
-	if x.record != nil {
-		r := x.resultNow(upstream.Answer{}, why)
-		x.recordResult(&r)
+func (c *upstreamCall) recordAbandoned(ctx context.Context, why error) {
+	if c.record != nil {
+		r := c.resultNow(ctx, outcome{err: why})
+		c.recordResult(&r)
 	}
+}
+
+// toldAs is the call as its observers are told of its end.
+func (c *upstreamCall) toldAs() *callFacts {
+	if c.seen.facts != nil {
+		return c.seen.facts
+	}
+	own := c.facts()
+	return &own
 }
 
 // recordRefusal records a tools/call that no upstream was asked.
 func (x *request) recordRefusal() {
-	if x.msg.Method == "tools/call" && x.record == nil {
-		name, _ := jsonrpc.String(x.params.Get("name"))
+	if x.msg.Method == "tools/call" && x.call == nil {
+		name, _ := jsonrpc.String(x.msg.Index.Get("name"))
 		x.s.srv.recorder.refused(x.s.observed, name)
 	}
 }
@@ -228,31 +232,27 @@ func (x *request) recordRefusal() {
 // prefetcherLooks reports whether the prefetcher is to be told of the result: of a call
 // that it observes, and of any that a prefetch was compared with or that waited for one
 // in vain.
-func (x *request) prefetcherLooks() bool {
-	return !x.toldPrefetcher && (x.observed != nil || x.result.trial != dedup.NotTried || x.result.joinWait > 0)
+func (c *upstreamCall) prefetcherLooks() bool {
+	r := &c.seen.result
+	return c.record != nil && !c.seen.told && (c.seen.facts != nil || r.trial != dedup.NotTried || r.joinWait > 0)
 }
 
-// observeForPrefetch tells the prefetcher. reply is to hear what it begins then; nil:
-// nothing waits for that.
-func (x *request) observeForPrefetch(r *resultFacts, reply chan<- announcement) bool {
-	x.toldPrefetcher = true
-	c := x.observed
-	if c == nil {
-		own := x.facts()
-		c = &own
-	}
-	return x.s.srv.prefetcher.observeResult(c, r, reply)
+// observeForPrefetch tells the prefetcher, before anything is added to the answer. reply
+// is to hear what it begins then; nil: nothing waits for that.
+func (c *upstreamCall) observeForPrefetch(r *resultFacts, reply chan<- announcement) bool {
+	c.seen.told = true
+	return c.s.srv.prefetcher.observeResult(c.toldAs(), r, reply)
 }
 
 // resultNow is how the call ends.
-func (x *request) resultNow(answer upstream.Answer, err error) resultFacts {
-	r := x.result
-	r.at, r.upstream, r.body = time.Now(), x.first().record.timing.upstream(), answer.Result
-	r.complete = x.observed != nil && err == nil && shareable(answer)
-	if gone := x.ctx.Err() != nil; gone || err != nil {
-		r.failure = reasonFor(err, gone)
+func (c *upstreamCall) resultNow(ctx context.Context, o outcome) resultFacts {
+	r := c.seen.result
+	r.at, r.upstream, r.body = time.Now(), c.record.timing.upstream(), o.answer.Result
+	r.complete = c.seen.facts != nil && o.err == nil && shareable(o.answer)
+	if gone := ctx.Err() != nil; gone || o.err != nil {
+		r.failure = reasonFor(o.err, gone)
 	} else {
-		_, r.isError = complaint(answer)
+		_, r.isError = complaint(o.answer)
 	}
 	return r
 }

@@ -77,9 +77,19 @@ func (v *view) ownTool(p *policy, name string) *ownTool {
 	return nil
 }
 
+// callsOwnTool reports whether the request calls a tool of the proxy's own: then nothing
+// is asked of an upstream for the request itself.
+func (x *request) callsOwnTool() bool { return x.msg.Method == "tools/call" && x.call == nil }
+
+// toolName is the name of the tool that is called, as the client writes it.
+func (x *request) toolName() string {
+	name, _ := jsonrpc.String(x.msg.Index.Get("name"))
+	return name
+}
+
 // ownArguments are the arguments of a call of one of these tools.
 func (x *request) ownArguments() ([]byte, error) {
-	raw := x.params.Get("arguments")
+	raw := x.msg.Index.Get("arguments")
 	if raw == nil || bytes.Equal(raw, []byte("null")) {
 		return noArguments, nil
 	}

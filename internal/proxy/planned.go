@@ -81,12 +81,12 @@ type planRun struct {
 
 func newPlanRun(x *request, p *plan.Plan, body []byte) *planRun {
 	r := &planRun{
-		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: x.own.name, body: body,
+		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: x.toolName(), body: body,
 		servers: make(map[string]string),
 	}
-	x.token = x.params.Token()
+	x.token = x.msg.Index.Token()
 	for _, name := range []string{"traceparent", "tracestate"} {
-		if value := x.params.Meta.Get(name); value != nil {
+		if value := x.msg.Index.Meta.Get(name); value != nil {
 			r.meta = jsonrpc.Set(r.meta, name, value)
 		}
 	}

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -17,6 +20,23 @@ type planPart struct {
 	plan  int    // its number
 	step  string // its id
 	needs []string
+	gate  *gate       // asked before the call is sent; nil: it may be
+	doubt atomic.Bool // it may have been run although it failed
+}
+
+// gateway is the gate of a call; nil: it has none.
+func (p *planPart) gateway() *gate {
+	if p == nil {
+		return nil
+	}
+	return p.gate
+}
+
+// noteDoubt notes that the call may have been run.
+func (p *planPart) noteDoubt() {
+	if p != nil {
+		p.doubt.Store(true)
+	}
 }
 
 // samePlan reports whether two requests are of one plan: then one client waits for both.
@@ -44,14 +64,16 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	}
 	to := &stepOutlet{work: r.work}
 	x := &request{
-		upstreamCall: upstreamCall{s: r.s, method: "tools/call", params: indexed(params), step: true},
-		msg:          jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params},
-		key:          fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
-		to:           to, stateless: r.work.began.stateless, hop: r.work.began.hop,
-		work: r.work, part: &planPart{r.number, c.Step.ID, r.needs(c.Step)},
+		s: r.s,
+		msg: &front.Message{
+			Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: revision.NewParams(params),
+		},
+		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
+		to:  to, stateless: r.work.began.stateless, hop: r.work.began.hop,
+		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.needs(c.Step)},
 	}
 	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
-		x.gate = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
+		x.part.gate = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
 	}
 	if err := x.admit(ctx); err != nil {
 		return plan.Result{Err: err.Message}
@@ -60,7 +82,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		defer x.leave()
 		x.serve()
 	}()
-	return to.result(ctx, x.doubt.Load())
+	return to.result(ctx, x.part.doubt.Load())
 }
 
 // unattended is closed when the client is back; nil: it has a request open, which it could

@@ -31,7 +31,7 @@ type candidate struct {
 // call is the candidate's call, of that number in the record.
 func (c *candidate) call(s *session, number call.Number) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.tool)), "arguments", c.arguments)
-	return &upstreamCall{s: s, method: "tools/call", tool: c.tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
+	return &upstreamCall{s: s, method: "tools/call", lease: c.lease, tool: c.tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
 }
 
 // mayPrefetch classifies a candidate, and says why it may not be made early at this
@@ -39,7 +39,7 @@ func (c *candidate) call(s *session, number call.Number) *upstreamCall {
 func (s *session) mayPrefetch(c *candidate) (callClass, enrich.Reason) {
 	srv := s.srv
 	p := srv.policy.Load()
-	class := c.call(s, call.Number{}).classify(p, c.lease)
+	class := c.call(s, call.Number{}).classify(p)
 	why := srv.forbids(p, c, &class)
 	if why != "" {
 		return class, why
@@ -111,25 +111,25 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // client's call waits for it.
 func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, observed *callFacts, hooks prefetchHooks) (f *prefetch, why string) {
 	srv, j := s.srv, c.call(s, number)
-	j.observed = observed
-	j.arrive(c.lease)
+	j.seen.facts = observed
+	j.arrive()
 	defer func() {
 		if f == nil { // nothing was begun, be it because something panicked
 			j.drop()
 		}
 	}()
 	p := srv.policy.Load()
-	if srv.limits.MayGuess(j.host) != nil {
+	if srv.limits.MayGuess(j.class.host) != nil {
 		return nil, "rate_limited"
 	}
-	if p.Enrichment.Mode != "on" || srv.forbids(p, c, &j.callClass) != "" {
+	if p.Enrichment.Mode != "on" || srv.forbids(p, c, &j.class) != "" {
 		return nil, "not_speculatable"
 	}
-	j.query.Use.JoinTimeout = c.joinTimeout
-	guess, why := srv.store.Prefetch(ctx, j.query, func(ctx context.Context, flight *dedup.Flight) {
+	j.class.query.Use.JoinTimeout = c.joinTimeout
+	guess, why := srv.store.Prefetch(ctx, j.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.work.Go(func() {
 			answer, err := j.sendEarly(ctx, c, flight, hooks)
-			flight.Worth(j.worth(c.lease))
+			flight.Worth(j.worth())
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 			srv.prefetcher.faults.recovering(func() { hooks.landed(answer, err) })
 		})
@@ -137,7 +137,7 @@ func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, o
 	if guess == nil {
 		return nil, why
 	}
-	return &prefetch{record: j.record, class: j.callClass, guess: guess}, ""
+	return &prefetch{record: j.record, class: j.class, guess: guess}, ""
 }
 
 var errForbidden = errors.New("the call may no longer be made early")
@@ -158,11 +158,11 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 		},
 	}
 	done := make(chan outcome, 1)
-	j.sendPaced(ctx, l, upstream.Turn{}, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
+	j.sendPaced(ctx, upstream.Turn{}, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
 		if !wait {
 			return nil, nil
 		}
-		slot, err := srv.limits.Guess(ctx, j.host, flight.Promoted())
+		slot, err := srv.limits.Guess(ctx, j.class.host, flight.Promoted())
 		if err != nil {
 			return nil, err
 		}
@@ -190,8 +190,8 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 func (j *upstreamCall) stands(c *candidate) bool {
 	srv := j.s.srv
 	p := srv.policy.Load()
-	now := c.call(j.s, j.record.number).classify(p, c.lease)
-	return now.query.Key == j.query.Key && p.Enrichment.Mode == "on" && srv.forbids(p, c, &now) == ""
+	now := c.call(j.s, j.record.number).classify(p)
+	return now.query.Key == j.class.query.Key && p.Enrichment.Mode == "on" && srv.forbids(p, c, &now) == ""
 }
 
 // joined reports whether a client has made the call that is being fetched early.

@@ -38,7 +38,7 @@ type started struct {
 func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, class *callClass, now time.Time) (s started, refused string) {
 	l, key := o.at, class.query.Key
 	c := newCandidate(o.at, &g)
-	facts := &callFacts{id: w.p.ids.Add(1), session: v.s, lease: l, tool: g.Tool, class: class.class, host: class.host, early: true}
+	facts := &callFacts{id: w.p.ids.Add(1), session: v.s, lease: l, tool: g.Tool, class: class.kind, host: class.host, early: true}
 	s = started{Guess: g, query: class.query}
 	ended, entry := make(chan struct{}), &prefetchEntry{}
 	s.ended = ended
@@ -82,7 +82,7 @@ func newCandidate(l *leased, g *forecast.Guess) *candidate {
 func (f *pairState) event(l *leased, g *forecast.Guess, begun *prefetch, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: begun.record.number.Session, Seq: begun.record.number.Seq,
-		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(begun.class.class), Host: begun.class.host,
+		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(begun.class.kind), Host: begun.class.host,
 		RawArguments: []byte(g.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
 		Edge: g.Edge, Configured: g.Configured,
 	}

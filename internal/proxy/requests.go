@@ -60,11 +60,11 @@ func (r *requests) find(key string) *request {
 	return r.open[key]
 }
 
-// bind says which upstream a request is for.
-func (r *requests) bind(x *request, l *leased) {
+// bind says what is asked of an upstream for a request.
+func (r *requests) bind(x *request, c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.lease = l
+	x.call = c
 }
 
 // at returns the requests for an upstream that have no answer yet.
@@ -72,7 +72,7 @@ func (r *requests) at(l *leased) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.open {
-		if x.lease != nil && x.lease.Lease == l.Lease && !x.isAnswered() {
+		if x.call != nil && x.call.lease.Lease == l.Lease && !x.isAnswered() {
 			found = append(found, x)
 		}
 	}

@@ -27,13 +27,13 @@ func interruptible(method string) bool {
 // goesAcross reports whether a stateless client's request is for a server of the
 // handshake era that may ask something meanwhile.
 func (x *request) goesAcross() bool {
-	return x.stateless && !x.lease.Stateless() && interruptible(x.msg.Method)
+	return x.stateless && !x.call.lease.Stateless() && interruptible(x.msg.Method)
 }
 
 // fulfil puts the questions of a stateless server's result to the client and makes the
 // call again with the answers, until the result is complete.
 func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
-	x.doubt.Store(true) // it may have begun before it asked
+	x.part.noteDoubt() // it may have begun before it asked
 	params := req.Index.Raw()
 	if params == nil {
 		params = []byte("{}")
@@ -53,10 +53,10 @@ func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
 		}
 		var turn upstream.Turn
 		if x.part == nil {
-			turn = x.lease.Turn()
+			turn = x.call.lease.Turn()
 		}
-		x.arrive(x.lease)
-		o := waitFor(func(done func(outcome)) { x.send(x.ctx, x.lease, turn, &next, done) })
+		x.call.arrive()
+		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, turn, &next, done) })
 		if o.err != nil || o.answer.Error != nil || !revision.InputRequired(o.answer.Result) {
 			return o
 		}
@@ -66,7 +66,7 @@ func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
 }
 
 func (x *request) askedTooOften() *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", x.lease.Name(), maxRounds)}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", x.call.lease.Name(), maxRounds)}
 }
 
 // responses are the client's answers to inputRequests, by the same keys; nil if nothing
@@ -96,26 +96,24 @@ func (x *request) responses(inputRequests []byte) ([]byte, *jsonrpc.Error) {
 // callAcross is a stateless client's call to a server of the handshake era. It outlives
 // the request that began it if the server has questions.
 type callAcross struct {
-	began *request
+	call *upstreamCall
+	ctx  context.Context // of the request that began it
 	outcome
 }
 
 // askAcross makes the call. done hears how it has ended, or what the server asks.
 func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
-	c := &callAcross{began: x}
+	c := &callAcross{call: x.call, ctx: x.ctx}
 	w := newWork(x, c)
 	req.Notify = func(method string, params []byte) {
 		if at, _ := w.attended(); at != nil {
 			at.hear(method, params)
 		}
 	}
-	turn := x.turn
-	x.turn, x.gone = upstream.Turn{}, true // they are the call's, which goes on after the request
 	x.s.work.Add(1)
-	x.fetchAcross(w.ctx, turn, req, func(o outcome) {
+	x.fetchAcross(w.ctx, req, func(o outcome) {
 		defer x.s.work.Done()
-		x.drop()
-		turn.Leave()
+		c.call.release()
 		c.outcome = o
 		close(w.done)
 	})
@@ -124,15 +122,15 @@ func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 
 func (c *callAcross) finish(_ *request, done func(outcome)) { done(c.outcome) }
 
-func (c *callAcross) abandoned(why error) { c.began.recordAbandoned(why) }
+func (c *callAcross) abandoned(why error) { c.call.recordAbandoned(c.ctx, why) }
 
 // fetchAcross is fetch for a stateless client's call to a server of the handshake era,
 // which may ask until the call has ended.
-func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
+func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	call, end := context.WithCancel(context.WithoutCancel(ctx)) // a server that is told why is not to answer with it
 	var rounds atomic.Int32
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		x.doubt.Store(true) // it may have begun before it asked
+		x.part.noteDoubt() // it may have begun before it asked
 		if x.part != nil && rounds.Add(1) > maxRounds {
 			err := x.askedTooOften()
 			x.cancel(err) // no user sees what a plan calls
@@ -143,11 +141,11 @@ func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upst
 		defer context.AfterFunc(call, withdraw)()
 		return x.question(ctx, method, params)
 	}
-	leave := x.s.suspended.enter(&openCall{x.work, x.lease.Lease, x.hop.LogLevel})
+	leave := x.s.suspended.enter(&openCall{x.work, x.call.lease.Lease, x.hop.LogLevel})
 	if x.hop.LogLevel != "" {
-		x.lease.SetLevel(x.s.suspended.level(x.lease.Lease))
+		x.call.lease.SetLevel(x.s.suspended.level(x.call.lease.Lease))
 	}
-	x.fetch(ctx, turn, req, func(o outcome) {
+	x.call.fetch(ctx, req, func(o outcome) {
 		end()
 		leave()
 		done(o)
@@ -157,12 +155,15 @@ func (x *request) fetchAcross(ctx context.Context, turn upstream.Turn, req *upst
 // resume takes up suspended work with the answers its client has fetched, and reports
 // whether x was such a request.
 func (x *request) resume(done func(outcome)) bool {
+	own := x.call
 	w, err := x.s.suspended.resume(x)
 	switch {
 	case err != nil:
 		done(outcome{err: err})
 	case w != nil:
-		x.turn.Leave()
+		if own != nil { // in its place it goes on with the call that was suspended
+			own.release()
+		}
 		x.attend(done)
 	default:
 		return false

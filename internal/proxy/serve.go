@@ -55,7 +55,7 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 		s.questions.answered(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return
 	}
-	x := &request{upstreamCall: upstreamCall{s: s, params: &m.Index}, msg: m.Message, to: out}
+	x := &request{s: s, msg: m, to: out}
 	x.recordRefusal()
 	x.fail(why)
 }
@@ -67,7 +67,7 @@ func (x *request) checkHeader(header http.Header) *jsonrpc.Error {
 		return nil
 	}
 	x.s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
-	name, _ := jsonrpc.String(x.params.Get("name"))
+	name, _ := jsonrpc.String(x.msg.Index.Get("name"))
 	t, l := x.s.named(x.s.srv.policy.Load(), upstream.Tools, name)
 	if l == nil || l.Offer() == nil {
 		return nil

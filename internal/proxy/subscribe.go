@@ -14,13 +14,13 @@ func (x *request) subscribes() bool {
 // outlive the server's process, and reports whether the server need not be
 // told.
 func (x *request) watched() bool {
-	uri, _ := jsonrpc.String(x.params.Get("uri"))
+	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
 	switch x.msg.Method {
 	case "resources/subscribe":
-		x.lease.Subscribe(uri) // before it is sent: an update may precede the answer
-		return x.lease.Stateless()
+		x.call.lease.Subscribe(uri) // before it is sent: an update may precede the answer
+		return x.call.lease.Stateless()
 	case "resources/unsubscribe":
-		return !x.lease.Unsubscribe(uri) || x.lease.Stateless()
+		return !x.call.lease.Unsubscribe(uri) || x.call.lease.Stateless()
 	}
 	return false
 }
@@ -33,13 +33,13 @@ func (x *request) subscription(req *upstream.Request, done func(outcome)) {
 		done(empty)
 		return
 	}
-	x.fetch(x.ctx, x.turn, req, func(o outcome) {
+	x.call.fetch(x.ctx, req, func(o outcome) {
 		switch {
 		case o.err == nil && o.answer.Stateless:
 			o = empty
 		case x.msg.Method == "resources/subscribe" && (o.err != nil || o.answer.Error != nil):
-			uri, _ := jsonrpc.String(x.params.Get("uri"))
-			x.lease.Unsubscribe(uri)
+			uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
+			x.call.lease.Unsubscribe(uri)
 		}
 		done(o)
 	})

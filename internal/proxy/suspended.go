@@ -116,16 +116,16 @@ func (s *suspended) plansLocked() (n int) {
 // brings. It returns nil without an error if x brings no handle of the proxy's, but
 // perhaps one of its server's.
 func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
-	handle, ok := jsonrpc.String(x.params.Get("requestState"))
+	handle, ok := jsonrpc.String(x.msg.Index.Get("requestState"))
 	if !ok || !x.stateless {
 		return nil, nil
 	}
-	x.token = x.params.Token()
+	x.token = x.msg.Index.Token()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byHandle[handle]
 	switch {
-	case w == nil && x.own == nil && (x.lease == nil || x.lease.Stateless()):
+	case w == nil && !x.callsOwnTool() && (x.call == nil || x.call.lease.Stateless()):
 		return nil, nil
 	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"}

@@ -128,14 +128,14 @@ func taskBegun(answer upstream.Answer, askedFor bool) (id string, ok bool) {
 
 // noteTask notes what the answer to a question about a task says of it.
 func (x *request) noteTask(answer upstream.Answer) {
-	id := x.params.Get("taskId")
+	id := x.msg.Index.Get("taskId")
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
 		if status := jsonrpc.Get(answer.Result, "status"); status != nil {
-			x.s.tasks.noteStatus(x.lease, id, status)
+			x.s.tasks.noteStatus(x.call.lease, id, status)
 		}
 	case "tasks/result": // answered when it has ended
-		x.s.tasks.noteStatus(x.lease, id, []byte(`"completed"`))
+		x.s.tasks.noteStatus(x.call.lease, id, []byte(`"completed"`))
 	}
 }
 
@@ -146,9 +146,9 @@ func (x *request) listTasks() {
 		if !l.Live() {
 			continue // a server that is starting has no tasks yet
 		}
-		x.bind(l)
+		x.bind(x.callTo(l, nil))
 		o := waitFor(x.ask)
-		x.turn.Leave()
+		x.call.turn.Leave()
 		if o.err != nil || o.answer.Error != nil {
 			continue
 		}

@@ -20,25 +20,26 @@ type span struct {
 }
 
 // trace begins the call's span, if anything is traced.
-func (x *request) trace() {
-	begin := x.s.srv.policy.Load().Trace
+func (c *upstreamCall) trace(p *policy) {
+	begin := p.Trace
 	if begin == nil {
 		return
 	}
-	parent, _ := jsonrpc.String(x.params.Meta.Get("traceparent"))
-	state, _ := jsonrpc.String(x.params.Meta.Get("tracestate"))
-	x.record.span.parent, x.record.span.state, x.record.span.end = begin(parent, state, x.tool, x.record.at)
+	parent, _ := jsonrpc.String(c.params.Meta.Get("traceparent"))
+	state, _ := jsonrpc.String(c.params.Meta.Get("tracestate"))
+	span := &c.record.span
+	span.parent, span.state, span.end = begin(parent, state, c.tool, c.record.at)
 }
 
 // traced are the params with the trace context that goes upstream.
-func (x *request) traced() *revision.Params {
-	if x.record == nil || x.record.span.parent == "" {
-		return x.params
+func (c *upstreamCall) traced() *revision.Params {
+	if c.record == nil || c.record.span.parent == "" {
+		return c.params
 	}
-	span := &x.record.span
-	meta := jsonrpc.Set(x.params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, span.parent))
+	span := &c.record.span
+	meta := jsonrpc.Set(c.params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, span.parent))
 	if span.state != "" {
 		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, span.state))
 	}
-	return indexed(jsonrpc.Set(x.params.Raw(), "_meta", meta))
+	return indexed(jsonrpc.Set(c.params.Raw(), "_meta", meta))
 }

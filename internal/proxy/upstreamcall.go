@@ -16,17 +16,20 @@ import (
 // and whether anything but the upstream may answer it.
 type upstreamCall struct {
 	s      *session
-	method string // tools/call, or another
-	tool   string // of a tools/call, as its upstream names it
+	lease  *leased
+	turn   upstream.Turn // its place in the order of sending; a prefetch and a step of a plan have none
+	method string        // tools/call, or another
+	tool   string        // of a tools/call, as its upstream names it
+	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
 	params *revision.Params
-	callClass
 
-	record   *callRecord // nil: it is not recorded
-	observed *callFacts  // as the prefetcher knows it; nil: it does not observe the call
-	step     bool        // it is a step of a plan: the client is not given its answer as it is
-	gate     *gate       // of a step that asks whether it may be sent; nil: nobody need be asked
-	doubt    atomic.Bool // it failed, and may have been run
-	late     func()      // of a prefetch: called when its server has answered after all; nil: that is of no interest
+	policy *policy     // by which it was classified
+	class  callClass   // what that says of it
+	record *callRecord // nil: it is not recorded
+	seen   observation
+	part   *planPart   // the step of a plan that it is; nil: of none
+	back   atomic.Bool // its upstream has answered
+	late   func()      // of a prefetch: called when its server has answered after all; nil: of none
 
 	// pending is what the call may change, as the store knows it: from its arrival until
 	// it is sent, which takes it over, or will not be. nil: it has been taken over.
@@ -35,19 +38,19 @@ type upstreamCall struct {
 
 // storable reports whether the answer may be stored or shared, and come from
 // the store or from another call's flight.
-func (j *upstreamCall) storable() bool { return j.query.Key.Scope != "" }
+func (j *upstreamCall) storable() bool { return j.class.query.Key.Scope != "" }
 
 // arrive classifies the call by the policy of the moment, and notes with the store what
 // it may change: on the reader of its session, before the next message is read, and once
 // more before it is made again. If the policy has changed meanwhile, that is done over:
 // the write registers before the policy is read again, so one of the two always sees the
 // other.
-func (j *upstreamCall) arrive(l *leased) {
+func (j *upstreamCall) arrive() {
 	srv := j.s.srv
 	for {
 		p, version := srv.policy.Load(), srv.catalog.version()
-		j.callClass = j.classify(p, l)
-		write := srv.store.Arrive(j.effect)
+		j.policy, j.class = p, j.classify(p)
+		write := srv.store.Arrive(j.class.effect)
 		if p == srv.policy.Load() && version == srv.catalog.version() {
 			j.pending.Store(write)
 			return
@@ -63,11 +66,18 @@ func (j *upstreamCall) drop() {
 	}
 }
 
+// release ends a call that goes no further: its place is free, and what it might have
+// changed if it had been sent is not pending any more.
+func (j *upstreamCall) release() {
+	j.drop()
+	j.turn.Leave()
+}
+
 // send hands the request to its upstream, within the limits of its host, and waits
 // for nothing: done hears the outcome, once.
-func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
+func (j *upstreamCall) send(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
 	limits := j.s.srv.limits
-	j.sendPaced(ctx, l, turn, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
+	j.sendPaced(ctx, turn, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
 		if wait {
 			return limits.Enter(ctx, req.Host)
 		}
@@ -78,7 +88,7 @@ func (j *upstreamCall) send(ctx context.Context, l *leased, turn upstream.Turn, 
 
 // sendPaced is send once enter has found the request a slot. Where enter must not
 // wait and there is none, it returns nil.
-func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(outcome)) {
+func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(outcome)) {
 	write, slot := j.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
 		write.End()
@@ -89,21 +99,21 @@ func (j *upstreamCall) sendPaced(ctx context.Context, l *leased, turn upstream.T
 			j.late()
 		}
 	}
-	req.Reads, req.Host = j.onlyReads(), j.host
+	req.Reads, req.Host = j.onlyReads(), j.class.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
-		if slot, err = j.gate.enter(ctx, wait, enter); slot == nil {
+		if slot, err = j.part.gateway().enter(ctx, wait, enter); slot == nil {
 			return false, err
 		}
-		j.sent(l)
+		j.sent()
 		return true, nil
 	}
-	l.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
+	j.lease.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
 		if slot != nil {
 			v := verdict(answer, err)
 			j.returned(err, v)
 			slot.Leave(v)
 		}
-		j.settle(l, write, answer, err)
+		j.settle(write, answer, err)
 		done(outcome{answer: answer, err: err})
 	})
 }
@@ -119,13 +129,13 @@ func answerMayCome(err error) bool {
 }
 
 // sent notes that a tools/call goes to its upstream now.
-func (j *upstreamCall) sent(l *leased) {
+func (j *upstreamCall) sent() {
 	if j.record == nil {
 		return
 	}
 	now := time.Now()
-	j.record.timing.sent(j.s.srv.occupancies.of(l.Instance()), now)
-	j.s.srv.prefetcher.traffic.add(trafficEvent{call: j.observed, what: callSent, at: now})
+	j.record.timing.sent(j.s.srv.occupancies.of(j.lease.Instance()), now)
+	j.s.srv.prefetcher.traffic.add(trafficEvent{call: j.seen.facts, what: callSent, at: now})
 }
 
 // returned notes that the call has come back.
@@ -133,7 +143,7 @@ func (j *upstreamCall) returned(err error, v limit.Verdict) {
 	if j.record == nil {
 		return
 	}
-	e := trafficEvent{call: j.observed, what: callReturned, limited: v.Limited, at: time.Now()}
+	e := trafficEvent{call: j.seen.facts, what: callReturned, limited: v.Limited, at: time.Now()}
 	if err == nil {
 		j.record.timing.answered(e.at)
 	} else {
@@ -186,25 +196,25 @@ func (g *gate) enter(ctx context.Context, wait bool, enter enterFunc) (*limit.Sl
 // may depend on.
 func (j *upstreamCall) onlyReads() bool {
 	if j.method == "tools/call" {
-		return j.class.Reads()
+		return j.class.kind.Reads()
 	}
 	return reads(j.method)
 }
 
 // settle ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
-func (j *upstreamCall) settle(l *leased, write *dedup.PendingWrite, answer upstream.Answer, err error) {
+func (j *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
 	if j.record != nil && answer.Requests > 0 {
-		j.s.srv.recorder.sent(j.record, l.Name(), j.tool, answer.Requests)
+		j.s.srv.recorder.sent(j.record, j.lease.Name(), j.tool, answer.Requests)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
-		j.doubt.Store(true)
+		j.part.noteDoubt()
 		return
 	}
 	if err == nil {
-		if id, ok := taskBegun(answer, j.task); ok {
-			j.s.tasks.begin(l, id, write)
+		if id, ok := taskBegun(answer, j.class.task); ok {
+			j.s.tasks.begin(j.lease, id, write)
 			return
 		}
 	}
@@ -213,7 +223,7 @@ func (j *upstreamCall) settle(l *leased, write *dedup.PendingWrite, answer upstr
 
 // worth is how long the call would have taken had it been alone with its server, as
 // far as that is known. 0: it was not answered.
-func (j *upstreamCall) worth(l *leased) time.Duration {
-	parallel := j.s.srv.occupancies.of(l.Instance()).parallel.Load()
-	return j.record.timing.alone(parallel, j.s.srv.prefetcher.learned.tool(l, j.tool).usual.Latency.P50)
+func (j *upstreamCall) worth() time.Duration {
+	parallel := j.s.srv.occupancies.of(j.lease.Instance()).parallel.Load()
+	return j.record.timing.alone(parallel, j.s.srv.prefetcher.learned.tool(j.lease, j.tool).usual.Latency.P50)
 }

@@ -49,15 +49,15 @@ type suspendable interface {
 // where that is a plan's, with the same arguments, however they are formatted.
 func (x *request) repeats(y *request) bool {
 	for _, member := range []string{"name", "uri"} {
-		if !bytes.Equal(x.params.Get(member), y.params.Get(member)) {
+		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
 			return false
 		}
 	}
-	return x.msg.Method == y.msg.Method && (x.own == nil || bytes.Equal(x.canonicalArguments(), y.canonicalArguments()))
+	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || bytes.Equal(x.canonicalArguments(), y.canonicalArguments()))
 }
 
 func (x *request) canonicalArguments() []byte {
-	arguments := x.params.Get("arguments")
+	arguments := x.msg.Index.Get("arguments")
 	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
 		return canonical
 	}
@@ -75,15 +75,7 @@ func newWork(x *request, what suspendable) *work {
 	return w
 }
 
-// first is the request that began the call which x answers or goes on with.
-func (x *request) first() *request {
-	if x.work == nil || x.part != nil {
-		return x
-	}
-	return x.work.began
-}
-
-func (w *work) isPlan() bool { return w.began.own != nil }
+func (w *work) isPlan() bool { return w.began.callsOwnTool() }
 
 // attended is the request that the work is done for at this moment. If it is nil the
 // client fetches replies, and back is closed when it is there again.
@@ -116,8 +108,7 @@ func (x *request) attend(done func(outcome)) {
 				w.cancel(err)
 			}
 			if asks != nil {
-				x.asked = true
-				done(outcome{answer: upstream.Answer{Result: asks, Stateless: true}})
+				done(outcome{answer: upstream.Answer{Result: asks, Stateless: true}, asks: true})
 				return
 			}
 		}
@@ -147,11 +138,11 @@ func (w *work) close(why error) {
 // returnLocked gives the work its next request, and the servers the replies that it
 // brings. What is missing is asked again.
 func (w *work) returnLocked(x *request) {
-	x.s.requests.bind(x, w.began.lease)
+	x.s.requests.bind(x, w.began.call)
 	x.work, w.request = w, x
 	close(w.back)
 	w.back = nil
-	replies := x.params.Get("inputResponses")
+	replies := x.msg.Index.Get("inputResponses")
 	for key, q := range w.open {
 		if result := jsonrpc.Get(replies, key); result != nil {
 			q.reply <- reply{result: bytes.Clone(result)}
