@@ -65,7 +65,7 @@ func (r *planRun) confirm() error {
 	return nil
 }
 
-// unasked is why a plan is not run whose client cannot ask its user: which steps have
+// unasked is why a plan is not run where the client cannot ask its user: which steps have
 // to be confirmed, and what would do instead.
 func (r *planRun) unasked(risks []risk) string {
 	var steps, lines []string

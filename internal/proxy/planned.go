@@ -70,7 +70,7 @@ type planRun struct {
 	body   []byte // the plan as it was written
 	meta   []byte // trace context of the request that began it, for its calls; nil: it has none
 
-	servers   map[string]string   // tool → whose it was when the plan began, as member.key
+	servers   map[string]string   // tool → its server when the plan began, as serverOf names it
 	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
 	calls     atomic.Int32        // so far
 
@@ -115,8 +115,8 @@ func (r *planRun) run() {
 	}
 }
 
-// finish answers the request with what became of the plan. If nobody reads the answer,
-// it can be read for a while: the client must be able to learn what was written.
+// finish answers the request with what became of the plan. An answer that the client may
+// not have read can be read for a while: it must be able to learn what was written.
 func (r *planRun) finish(x *request, _ func(outcome)) {
 	if r.refuse != nil {
 		x.answerText("", r.refuse)
@@ -186,7 +186,7 @@ func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	})
 }
 
-// keepAnswer keeps an answer that nobody may have read.
+// keepAnswer keeps an answer that the client may not have read.
 func (r *planRun) keepAnswer(why string, structured []byte) {
 	r.keep(fmt.Sprintf("plan %d, %s", r.number, why), structured)
 }

@@ -20,7 +20,7 @@ type planProgress struct {
 	told    time.Time // when something was last told of items
 }
 
-// request is the one on whose behalf progress is told; nil: nothing is.
+// request is the one that progress is told of; nil: there is none, or it wants none.
 func (p *planProgress) request() *request {
 	if x, _ := p.work.attended(); x != nil && x.token != nil {
 		return x

@@ -51,7 +51,7 @@ func (p *planPart) prefix() string {
 }
 
 // call makes one call of a plan, the way a client's call is made: it is a request
-// of its own, so that it is judged, stored, limited, counted and learned from as any
+// of its own, so that it is classified, stored, limited, counted and learned from as any
 // other.
 func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	if err := r.may(c); err != nil {
@@ -150,12 +150,12 @@ type stepOutlet struct {
 	line []byte // the answer; nil: there was none
 }
 
-var errNobody = errors.New("the client has no request open for its plan")
+var errNoRequest = errors.New("the client has no request open for its plan")
 
 func (o *stepOutlet) Send(line []byte) error {
 	x, _ := o.work.attended()
 	if x == nil || x.isAnswered() {
-		return errNobody
+		return errNoRequest
 	}
 	return x.to.Send(line)
 }
@@ -211,7 +211,7 @@ func stepResult(result []byte) plan.Result {
 	case structured != nil && string(structured) != "null":
 		out.JSON = bytes.Clone(structured)
 		if len(texts) == 1 {
-			out.Text = text // for who wants a text: often it is what the structure wraps
+			out.Text = text // where a text is wanted: often it is what the structure wraps
 		}
 	case len(resources) > 0:
 		out.JSON, out.Text = withResources(texts, resources)
@@ -265,8 +265,8 @@ func parsed(texts []string) []byte {
 	return append(all, ']')
 }
 
-// hollow reports whether a result is not what a tool's must be: nobody can tell what
-// has been done.
+// hollow reports whether a result is not what a tool's must be: it does not say what has
+// been done.
 func hollow(result []byte) bool {
 	return jsonrpc.Get(result, "content") == nil && jsonrpc.Get(result, "structuredContent") == nil
 }

@@ -38,7 +38,7 @@ type suspended struct {
 
 	mu       sync.Mutex
 	ended    bool                   // nothing is suspended any more
-	byHandle map[string]*work       // those whose clients fetch replies
+	byHandle map[string]*work       // handle → the work that it takes up
 	open     map[*openCall]struct{} // calls of stateless clients to servers that may ask
 	stray    map[*question]struct{} // questions that belong to no call and that no work asks
 }

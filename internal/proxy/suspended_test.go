@@ -207,7 +207,7 @@ func (p *planner) wired(params string, after time.Duration) (jsonrpc.Message, bo
 	return a.Message, !a.none
 }
 
-// webbed makes requests over HTTP, in the session of all who can do the same.
+// webbed makes requests over HTTP, in the one session of all clients that can do the same.
 func (d *ordeal) webbed(params string, after time.Duration) (jsonrpc.Message, bool) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	defer cancel()
