@@ -66,7 +66,7 @@ func TestHarmBan(t *testing.T) {
 	}{
 		{"1 session", 1, 4, nil, 4, false},
 		{"4 sessions", 4, 4, nil, 4, false},
-		{"40 sessions", 40, 2, nil, 4, true},
+		{"40 sessions", 40, 1, nil, 4, true},
 		{"40 sessions under a rule", 40, 1, map[string]limit.Rule{host: {Concurrency: 10}}, 5, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func TestDroppedSessionsLeaveNothing(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for range slice(75, 250) {
+			for range slice(40, 250) {
 				session()
 			}
 		})
