@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -15,6 +16,9 @@ func StartWith(ctx context.Context, o Options, spans sdktrace.SpanExporter, figu
 	}
 	return start(ctx, o, spans, figures)
 }
+
+// CloseWithin is Close on a machine of any speed.
+func (t *Tracer) CloseWithin(ctx context.Context, limit time.Duration) { t.closeWithin(ctx, limit) }
 
 // Asked is what is read of the environment.
 func Asked(env func(string) string) (traces, metrics bool, problems []string) {

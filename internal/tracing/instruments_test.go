@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/telemetry"
@@ -22,7 +23,7 @@ func TestManyTools(t *testing.T) {
 		}
 		return s
 	}})
-	tr.Close(t.Context())
+	tr.CloseWithin(t.Context(), time.Minute)
 	if read != 1 {
 		t.Errorf("the figures were read %d times, want once", read)
 	}
@@ -43,7 +44,7 @@ func TestDuration(t *testing.T) {
 	tr.Call("", "", "u/x", at).End(&events.Event{Kind: events.Call, At: at, Upstream: "u", Tool: "x", Plan: 1, Step: "a", LatencyMS: 1000})
 	tr.Call("", "", "plan", at).End(&events.Event{Kind: events.Plan, At: at, LatencyMS: 2000})
 	tr.Call("", "", "nobody's", at).End(&events.Event{Kind: events.Call, At: at, Disposition: events.Failed, Error: "refused", LatencyMS: 4000})
-	tr.Close(t.Context())
+	tr.CloseWithin(t.Context(), time.Minute)
 	got := make(map[string]float64)
 	for _, p := range c.metrics["mcp.server.operation.duration"].GetHistogram().GetDataPoints() {
 		of := texts(p.Attributes)

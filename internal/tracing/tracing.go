@@ -145,13 +145,15 @@ func start(ctx context.Context, o Options, spans sdktrace.SpanExporter, figures 
 
 // Close exports what is left and ends the exports, within two seconds, also if ctx has
 // ended. A second one does nothing.
-func (t *Tracer) Close(ctx context.Context) {
+func (t *Tracer) Close(ctx context.Context) { t.closeWithin(ctx, closing) }
+
+func (t *Tracer) closeWithin(ctx context.Context, limit time.Duration) {
 	if t == nil {
 		return
 	}
 	t.stopped.Do(func() {
 		t.tell(t.recent.rest())
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		var all sync.WaitGroup
 		for _, shutdown := range t.shutdown {
