@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
@@ -118,7 +119,7 @@ func capable(capabilities []byte, method string) bool {
 
 var (
 	errQuestionWithdrawn = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
-	errClientGone        = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+	errClientGone        = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
 )
 
 func cannotBeAsked(what string) *jsonrpc.Error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/events"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -45,7 +46,7 @@ func (s *session) open(client upstream.Client) {
 // Drain waits until no request is being served, at most d or until ctx ends.
 func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.life.drain()
-	s.suspended.end(errSessionEnded)
+	s.suspended.end(front.ErrEnded)
 	idle := make(chan struct{})
 	go func() {
 		s.work.Wait()

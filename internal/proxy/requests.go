@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -31,7 +32,7 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	case other != nil && !other.isWithdrawn():
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case r.closed:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errSessionEnded.Error()}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
 	}
 	r.open[x.key] = x
 	r.serving.Add(1)

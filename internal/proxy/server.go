@@ -162,7 +162,7 @@ func (s *Server) Close() {
 	s.sessions.close()
 	var ending sync.WaitGroup
 	for _, session := range s.sessions.all() {
-		ending.Go(func() { session.End(errSessionEnded) })
+		ending.Go(func() { session.End(front.ErrEnded) })
 	}
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()

@@ -42,10 +42,7 @@ type sessionIdentity struct {
 	unblocked bool             // answers never wait for the client: any goroutine may write them
 }
 
-var (
-	errSessionEnded = front.ErrEnded
-	errShutdown     = front.ErrShutdown
-)
+var ()
 
 func newIdentity(c front.Client, v *view, scope string) sessionIdentity {
 	i := sessionIdentity{
@@ -77,7 +74,7 @@ func (s *Server) newSession(c front.Client) *session {
 	n.suspended = newSuspended(n.work.Go)
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
 	if !s.sessions.add(n) {
-		cancel(errShutdown)
+		cancel(front.ErrShutdown)
 	}
 	return n
 }

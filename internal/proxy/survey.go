@@ -50,7 +50,7 @@ func (t SurveyedTool) Unclassified() bool {
 // not take.
 func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
 	n := s.newSession(front.Client{})
-	defer n.End(errSessionEnded)
+	defer n.End(front.ErrEnded)
 	n.open(upstream.Client{})
 	var found Surveyed
 	tools := 0

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
@@ -67,7 +68,7 @@ func (s *suspended) suspend(w *work) (asks []byte, err error) {
 	case len(w.open) == 0:
 		return nil, nil
 	case s.ended:
-		return nil, errSessionEnded
+		return nil, front.ErrEnded
 	case w.isPlan() && s.plansLocked() >= maxSuspendedPlans:
 		return nil, fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
 	}
