@@ -58,3 +58,13 @@ func Kept(s *Server) map[string]int {
 	}
 	return kept
 }
+
+// Occupancies is of how many upstream instances it is kept how many calls they have, once
+// the prefetcher has looked at what it was told so far.
+func Occupancies(s *Server) (n int) {
+	Kept(s)
+	for range s.occupancies.byInstance.Range {
+		n++
+	}
+	return n
+}

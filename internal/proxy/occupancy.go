@@ -13,9 +13,19 @@ import (
 // occupancies are those of all instances.
 type occupancies struct{ byInstance sync.Map } // instance → *occupancy
 
+// find returns that of an instance, if there is one.
+func (all *occupancies) find(instance uint64) (*occupancy, bool) {
+	own, ok := all.byInstance.Load(instance)
+	if !ok {
+		return nil, false
+	}
+	return own.(*occupancy), true
+}
+
+// of returns that of an instance, from now on if there is none.
 func (all *occupancies) of(instance uint64) *occupancy {
-	if own, ok := all.byInstance.Load(instance); ok {
-		return own.(*occupancy)
+	if own, ok := all.find(instance); ok {
+		return own
 	}
 	own, _ := all.byInstance.LoadOrStore(instance, new(occupancy))
 	return own.(*occupancy)

@@ -164,7 +164,7 @@ func (s *Server) Apply(o Options) {
 		session.adoptPolicy()
 	}
 	ending.Wait()
-	s.prefetcher.queue.enqueueAlways(s.prefetcher.worker.forget)
+	s.prefetcher.upstreamsChanged()
 }
 
 // configure hands the parts of a new policy to what keeps a copy of them.
@@ -172,5 +172,5 @@ func (s *Server) configure(p *policy) {
 	s.recorder.Reconfigure(p.Record.Full, !p.Unrecorded)
 	s.store.Configure(p.Dedup)
 	s.limits.Configure(p.Limits)
-	s.prefetcher.scheduler.Configure(p.Enrichment.slots())
+	s.prefetcher.configure(p.Enrichment.slots())
 }

@@ -75,7 +75,7 @@ func (w *prefetchWorker) meet(v *sessionState, l *leased) {
 	instance := l.Instance()
 	if v.instances[instance] == nil {
 		w.scheduler.Presume(instance, w.lines[l.member.key])
-		w.p.traffic.publish(instance)
+		w.p.traffic.publish(instance, w.srv.occupancies.of(instance))
 	}
 	v.instances[instance] = l
 }

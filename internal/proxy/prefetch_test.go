@@ -276,3 +276,20 @@ func TestForeseenOfAServerWithoutNews(t *testing.T) {
 		t.Errorf("got %s after %d listen requests, want a hit and none", how, listens.Load())
 	}
 }
+
+// What is kept of how many calls a process has is forgotten when its session ends, also
+// if the prefetcher looks at its last calls only then.
+func TestOccupancyEnds(t *testing.T) {
+	s := start(t, foreseeing(t, mcptest.Options{Name: "one"}))
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	c.call("echo", `{"n":12}`)
+	if n := proxy.Occupancies(s); n != 1 {
+		t.Errorf("%d while the session lives, want 1", n)
+	}
+	c.in.Close()
+	until(t, s, "ended", func(st proxy.Stats) bool { return st.Sessions == 0 })
+	if n := proxy.Occupancies(s); n != 0 {
+		t.Errorf("%d after its end, want none", n)
+	}
+}

@@ -83,15 +83,17 @@ func (t *traffic) tell(e *trafficEvent) {
 		t.scheduler.Cut(instance, c.id)
 	}
 	t.scheduler.Ended(instance, c.id, e.at)
-	t.publish(instance)
+	if at, ok := t.occupancies.find(instance); ok { // else it was forgotten with its session
+		t.publish(instance, at)
+	}
 	if e.limited && !c.early && t.wasPrefetching(c.host, e.at) {
 		t.scheduler.Harm(c.host, nil, speculate.RateLimited, 0)
 	}
 }
 
 // publish says for the path of a call how an instance works on several calls.
-func (t *traffic) publish(instance uint64) {
-	t.occupancies.of(instance).parallel.Store(t.scheduler.Serial(instance) == speculate.Parallel)
+func (t *traffic) publish(instance uint64, at *occupancy) {
+	at.parallel.Store(t.scheduler.Serial(instance) == speculate.Parallel)
 }
 
 func (t *traffic) noteHost(host string, now time.Time) {

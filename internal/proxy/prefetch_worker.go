@@ -51,6 +51,15 @@ func newPrefetcher(srv *Server, o speculate.Options) *prefetcher {
 	return p
 }
 
+// configure puts other bounds of what runs at once in place.
+func (p *prefetcher) configure(o speculate.Options) { p.scheduler.Configure(o) }
+
+// upstreamsChanged has forgotten what is known of upstreams that are there no more.
+func (p *prefetcher) upstreamsChanged() { p.queue.enqueueAlways(p.worker.forget) }
+
+// save keeps what was learned so far, and returns when that is done.
+func (p *prefetcher) save() { p.queue.save() }
+
 // close ends the worker once it has seen what is left, and keeps what was learned.
 func (p *prefetcher) close() {
 	if !p.queue.close() {

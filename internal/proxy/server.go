@@ -142,7 +142,7 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 // called again.
 func (s *Server) PrepareStop() {
 	s.stopFast()
-	s.prefetcher.queue.save()
+	s.prefetcher.save()
 	s.recorder.Flush()
 }
 
