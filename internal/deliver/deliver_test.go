@@ -17,7 +17,7 @@ func TestPlain(t *testing.T) {
 		{"nothing in it", `{"content":[]}`, true},
 		{"said to be no error", `{"isError":false,"content":[]}`, true},
 		{"said to be complete", `{"resultType":"complete","content":[]}`, true},
-		{"members nobody knows", `{"content":[],"_meta":{"x":1},"later":{}}`, true},
+		{"unknown members", `{"content":[],"_meta":{"x":1},"later":{}}`, true},
 		{"an error", `{"content":[],"isError":true}`, false},
 		{"neither an error nor none", `{"content":[],"isError":null}`, false},
 		{"structured", `{"content":[],"structuredContent":{}}`, false},

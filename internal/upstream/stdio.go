@@ -88,7 +88,6 @@ func startProcess(c Command, guard *Guard, stopFast <-chan struct{}, in sink) (*
 	}
 	family := newFamily(cmd.Process, guard) // first: the proxy may be killed at any time
 	closeAll(stdin.r, stdout.w, stderr.w)   // they are the process's
-	enlarge(stdin.w)
 	enlarge(stdout.r)
 
 	p := &process{
