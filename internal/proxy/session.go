@@ -42,8 +42,6 @@ type sessionIdentity struct {
 	unblocked bool             // answers never wait for the client: any goroutine may write them
 }
 
-var ()
-
 func newIdentity(c front.Client, v *view, scope string) sessionIdentity {
 	i := sessionIdentity{
 		view: v, id: c.ID, scope: scope, delivered: dedup.NewDelivered(), pooled: c.Pool, unblocked: c.Unblocked,
