@@ -68,6 +68,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
 	c := x.callTo(lease, nil)
+	c.policy = p
 	if t.name != name {
 		c.target = jsonrpc.AppendString(nil, t.name)
 	}
@@ -292,7 +293,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 	req := &upstream.Request{
 		Method: x.msg.Method, Index: x.call.traced(), Target: x.call.target, Hop: x.hop,
 		Notify: x.hear, Timeout: x.call.lease.member.Timeout,
-		Token: x.token != nil || x.part != nil && x.call.lease.member.Timeout > 0, // progress resets that, whoever hears of it
+		Token: x.token != nil || x.part != nil && x.call.lease.member.Timeout > 0, // progress restarts it
 	}
 	if !x.stateless {
 		req.Ask = x.question
@@ -344,7 +345,7 @@ func (x *request) answer(o outcome) {
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
 		x.noteTask(answer)
 		x.write(answer.Whole.Reframe(x.msg.ID, result))
-		answer.Whole.Buffer.Release() // here and nowhere else: it has been written, and nobody keeps any of it
+		answer.Whole.Buffer.Release() // here and nowhere else: it has been written, and nothing keeps any part of it
 	}
 }
 

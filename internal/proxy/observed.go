@@ -136,7 +136,7 @@ func (c *upstreamCall) observeArrival(p *policy) {
 // observe tells the prefetcher of the call, which has been classified. mayAnnounce: its
 // client may be told what is prefetched because of it.
 func (c *upstreamCall) observe(mayAnnounce bool) {
-	c.seen.facts = c.s.srv.prefetcher.observeCall(c.s.observed, c.lease, c.facts)
+	c.seen.facts = c.s.srv.prefetcher.observeCall(&c.policy.Enrichment, c.s.observed, c.lease, c.facts)
 	c.seen.announce = mayAnnounce && c.seen.facts != nil && c.announces()
 }
 

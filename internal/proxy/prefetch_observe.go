@@ -15,8 +15,8 @@ const mostRead = 256 << 10
 
 // observeCall is told of a call of a client to the upstream that l leases. It returns
 // the call as it is observed from now on; nil: it is not.
-func (p *prefetcher) observeCall(s *observedSession, l *leased, facts func() callFacts) *callFacts {
-	if p.srv.policy.Load().Enrichment.off() || l.nothingToPrefetch() || s.predictionOff.Load() || !p.queue.hasTime(time.Now()) {
+func (p *prefetcher) observeCall(e *Enrichment, s *observedSession, l *leased, facts func() callFacts) *callFacts {
+	if e.off() || l.nothingToPrefetch() || s.predictionOff.Load() || !p.queue.hasTime(time.Now()) {
 		return nil
 	}
 	c := facts()

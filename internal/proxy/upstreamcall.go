@@ -23,7 +23,7 @@ type upstreamCall struct {
 	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
 	params *revision.Params
 
-	policy *policy     // by which it was classified
+	policy *policy     // by which it was routed and is classified: the one snapshot for all of it; nil: not yet
 	class  callClass   // what that says of it
 	record *callRecord // nil: it is not recorded
 	seen   observation
@@ -40,22 +40,27 @@ type upstreamCall struct {
 // the store or from another call's flight.
 func (j *upstreamCall) storable() bool { return j.class.query.Key.Scope != "" }
 
-// arrive classifies the call by the policy of the moment, and notes with the store what
+// arrive classifies the call by the policy that it was routed by, and notes with the store what
 // it may change: on the reader of its session, before the next message is read, and once
 // more before it is made again. If the policy has changed meanwhile, that is done over:
 // the write registers before the policy is read again, so one of the two always sees the
 // other.
 func (j *upstreamCall) arrive() {
 	srv := j.s.srv
+	if j.policy == nil {
+		j.policy = srv.policy.Load()
+	}
 	for {
-		p, version := srv.policy.Load(), srv.catalog.version()
-		j.policy, j.class = p, j.classify(p)
+		version := srv.catalog.version()
+		j.class = j.classify(j.policy)
 		write := srv.store.Arrive(j.class.effect)
-		if p == srv.policy.Load() && version == srv.catalog.version() {
+		now := srv.policy.Load()
+		if now == j.policy && version == srv.catalog.version() {
 			j.pending.Store(write)
 			return
 		}
 		write.End()
+		j.policy = now
 	}
 }
 
@@ -121,8 +126,8 @@ func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 // enterFunc finds a request a slot at its host, waiting for it or not.
 type enterFunc = func(ctx context.Context, wait bool) (*limit.Slot, error)
 
-// answerMayCome reports whether a server may still be at a call that ended so: nobody
-// waits for it any more.
+// answerMayCome reports whether a server may still be at a call that ended so, although
+// the proxy no longer waits for it.
 func answerMayCome(err error) bool {
 	var away *upstream.Unavailable
 	return !errors.As(err, &away)
