@@ -33,17 +33,17 @@ func (x *request) route() *jsonrpc.Error {
 	case "server/discover":
 		x.local = func() { x.finish(x.s.introduction(x.hop.Info).discoverResult()) }
 	case "tools/list":
-		x.local = func() { x.list(upstream.Tools) }
+		x.local = func() { serveList(x, upstream.Tools) }
 	case "prompts/list":
-		x.local = func() { x.list(upstream.Prompts) }
+		x.local = func() { serveList(x, upstream.Prompts) }
 	case "resources/list":
-		x.local = func() { x.list(upstream.Resources) }
+		x.local = func() { serveList(x, upstream.Resources) }
 	case "resources/templates/list":
-		x.local = func() { x.list(upstream.Templates) }
+		x.local = func() { serveList(x, upstream.Templates) }
 	case "subscriptions/listen":
-		x.local = x.listen
+		x.local = func() { serveListen(x) }
 	case "tasks/list":
-		x.local = x.listTasks
+		x.local = func() { serveTaskList(x) }
 	default:
 		return x.locate()
 	}
@@ -59,7 +59,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	p := x.s.srv.policy.Load()
 	if l == upstream.Tools && x.part == nil {
 		if own := x.s.identity.view.ownTool(p, name); own != nil {
-			x.local = func() { own.serve(x) }
+			x.local = func() { serveOwnTool(x, own) }
 			return nil
 		}
 	}
@@ -119,7 +119,7 @@ func (x *request) serveCall(ask func(done func(outcome)), done func(outcome)) {
 func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	switch {
-	case x.subscribes():
+	case subscribes(x.msg.Method):
 		x.s.work.Go(func() { x.subscription(req, done) })
 	case !x.goesAcross():
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
@@ -343,7 +343,7 @@ func (x *request) answer(o outcome) {
 		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
-		x.noteTask(answer)
+		noteTaskAnswer(x, answer)
 		x.write(answer.Whole.Reframe(x.msg.ID, result))
 		answer.Whole.Buffer.Release() // here and nowhere else: it has been written, and nothing keeps any part of it
 	}

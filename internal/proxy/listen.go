@@ -9,9 +9,9 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// listen answers subscriptions/listen: the request stays open, and what the
+// serveListen answers subscriptions/listen: the request stays open, and what the
 // client asked for goes out on its stream, until either side ends it.
-func (x *request) listen() {
+func serveListen(x *request) {
 	if !x.stateless {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
 		return

@@ -106,8 +106,8 @@ func (s *shownLists) show(l upstream.List) []byte {
 	return s.shown[l]
 }
 
-// list answers one of the four list requests.
-func (x *request) list(l upstream.List) {
+// serveList answers one of the four list requests.
+func serveList(x *request, l upstream.List) {
 	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return

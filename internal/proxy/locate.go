@@ -26,7 +26,7 @@ func (x *request) locate() *jsonrpc.Error {
 			break
 		}
 		if _, own := x.s.identity.view.ownResource(uri); own {
-			x.local = func() { x.serveOwn(uri) }
+			x.local = func() { serveOwnResource(x, uri) }
 			return nil
 		}
 		if x.msg.Method == "resources/unsubscribe" {
@@ -36,9 +36,9 @@ func (x *request) locate() *jsonrpc.Error {
 			found = holders(offers, uri)
 		}
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-		found, err = x.taskHolders(offers)
+		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), offers)
 	case "completion/complete":
-		if found, target, err = x.completers(offers); err == nil && len(found) == 0 { // it is declared whether or not any server can
+		if found, target, err = completers(x.s, x.msg.Index.Get("ref"), offers); err == nil && len(found) == 0 { // it is declared whether or not any server can
 			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
@@ -60,56 +60,36 @@ func (x *request) locate() *jsonrpc.Error {
 	return nil
 }
 
-// taskHolders returns the leases on upstreams that may know the task that a request names:
-// the one that runs it for this session, else all that have tasks. One that changes the task
-// goes to no other than the first.
-func (x *request) taskHolders(offers []offered) ([]*leased, *jsonrpc.Error) {
-	id, _ := jsonrpc.String(x.msg.Index.Get("taskId"))
-	if l := x.s.tasks.runner(x.s.leases.current(), id); l != nil {
-		return []*leased{l}, nil
-	}
-	found := having(offers, "tasks")
-	if changes := x.msg.Method == "tasks/cancel" || x.msg.Method == "tasks/update"; changes && len(found) > 1 {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
-	}
-	return found, nil
-}
-
-// completers returns the upstreams that may complete a reference; none if no upstream can
-// complete anything.
-func (x *request) completers(offers []offered) (found []*leased, ref []byte, err *jsonrpc.Error) {
+// completers returns the upstreams that may complete a reference, and the reference as
+// its upstream knows it, nil if it is as written; none if no upstream can complete anything.
+func completers(s *session, ref []byte, offers []offered) (found []*leased, renamed []byte, err *jsonrpc.Error) {
 	completing := leasesOf(offers, func(o offered) bool { return o.offer != nil && o.offer.Has("completions") })
 	if len(completing) == 0 {
 		return nil, nil, nil
 	}
-	found, ref, err = x.referenced(offers)
-	return slices.DeleteFunc(found, func(l *leased) bool {
-		return !slices.ContainsFunc(completing, func(c *leased) bool { return c.Lease == l.Lease })
-	}), ref, err
-}
-
-// referenced returns the upstreams that may have what a reference is to, and renames the
-// reference as its upstream knows it.
-func (x *request) referenced(offers []offered) (found []*leased, renamed []byte, err *jsonrpc.Error) {
-	ref := x.msg.Index.Get("ref")
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
-		t, l := x.s.named(x.s.srv.policy.Load(), upstream.Prompts, name)
+		t, l := s.named(s.srv.policy.Load(), upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
 		}
 		if t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		return []*leased{l}, renamed, nil
-	}
-	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
-	if !ok {
+		found = []*leased{l}
+	} else if uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri")); ok {
+		found = leasesOf(offers, func(o offered) bool { return o.lists(upstream.Templates, uri) })
+		if len(found) == 0 {
+			found = holders(offers, uri)
+		} else {
+			found = found[:1]
+		}
+	} else {
 		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
-	if listing := leasesOf(offers, func(o offered) bool { return o.lists(upstream.Templates, uri) }); len(listing) > 0 {
-		return listing[:1], nil, nil
+	able := func(l *leased) bool {
+		return slices.ContainsFunc(completing, func(c *leased) bool { return c.Lease == l.Lease })
 	}
-	return holders(offers, uri), nil, nil
+	return slices.DeleteFunc(found, func(l *leased) bool { return !able(l) }), renamed, nil
 }
 
 // serveEach answers a request that one of several upstreams may know the answer to. Only

@@ -75,8 +75,8 @@ func (v *view) ownItems(p *policy, l upstream.List) (items [][]byte) {
 	return items
 }
 
-// serveOwn answers a request about a resource of the proxy's own.
-func (x *request) serveOwn(uri string) {
+// serveOwnResource answers a request about a resource of the proxy's own.
+func serveOwnResource(x *request, uri string) {
 	switch x.msg.Method {
 	case "resources/subscribe":
 		x.s.subscriptions.watchOwn(uri)

@@ -12,7 +12,7 @@ import (
 type ownTool struct {
 	name  string
 	item  []byte // as it is listed
-	serve func(*request)
+	serve func(x *request, arguments []byte)
 }
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
@@ -33,16 +33,16 @@ func ownTools(p *Plans) []*ownTool {
 		runs = `{"readOnlyHint":true,"openWorldHint":true}` // what a step tells third parties of another is confirmed all the same
 	}
 	out := []*ownTool{
-		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), (*request).servePlan},
-		{scheduleTool, ownItem(scheduleTool, scheduleDescription, plan.ScheduleSchema(), nil, reads), (*request).serveSchedule},
-		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), (*request).serveRead},
+		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), servePlan},
+		{scheduleTool, ownItem(scheduleTool, scheduleDescription, plan.ScheduleSchema(), nil, reads), answering(schedule)},
+		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), answering(readResult)},
 	}
 	for i := range p.Named {
 		n := &p.Named[i]
 		out = append(out, &ownTool{
 			planPrefix + n.Name,
 			ownItem(planPrefix+n.Name, n.Description, n.inputSchema(), plan.OutputSchema(), runs),
-			func(x *request) { x.serveNamed(n) },
+			n.serve,
 		})
 	}
 	return out
@@ -87,31 +87,52 @@ func (x *request) toolName() string {
 	return name
 }
 
-// ownArguments are the arguments of a call of one of these tools.
-func (x *request) ownArguments() ([]byte, error) {
-	raw := x.msg.Index.Get("arguments")
-	if raw == nil || bytes.Equal(raw, []byte("null")) {
-		return noArguments, nil
+// serveOwnTool answers a call of one of these tools.
+func serveOwnTool(x *request, own *ownTool) {
+	switch raw := x.msg.Index.Get("arguments"); {
+	case raw == nil || bytes.Equal(raw, []byte("null")):
+		own.serve(x, noArguments)
+	case raw[0] != '{':
+		x.finish(failedResult(errors.New("arguments: want an object")))
+	default:
+		own.serve(x, raw)
 	}
-	if raw[0] != '{' {
-		return nil, errors.New("arguments: want an object")
-	}
-	return raw, nil
 }
 
-// answerText answers with a text, or with why there is none.
-func (x *request) answerText(text string, err error) {
-	failed := ""
-	if err != nil {
-		text, failed = err.Error(), `,"isError":true`
+// answering serves a tool by a function that gives the result.
+func answering(call func(x *request, arguments []byte) ([]byte, error)) func(*request, []byte) {
+	return func(x *request, arguments []byte) {
+		result, err := call(x, arguments)
+		if err != nil {
+			result = failedResult(err)
+		}
+		x.finish(result)
 	}
-	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text)
-	x.finish(append(append(append(out, `}]`...), failed...), '}'))
 }
 
-// answerStructured answers with what has a structure, and with its text for clients that
-// read no other.
-func (x *request) answerStructured(structured []byte, blocks [][]byte, failed bool) {
+// schedule is a call of mcpschedd_schedule.
+func schedule(x *request, arguments []byte) ([]byte, error) {
+	x.s.awaitOffers(x.ctx)
+	out, defects := plan.Schedule(arguments, x.planOptions(nil))
+	if len(defects) > 0 {
+		return nil, defects
+	}
+	return structuredResult(out, nil, false), nil
+}
+
+// textResult is a result that is a text.
+func textResult(text string) []byte {
+	return append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text), `}]}`...)
+}
+
+// failedResult is one that says why there is none.
+func failedResult(err error) []byte {
+	return jsonrpc.Set(textResult(err.Error()), "isError", []byte("true"))
+}
+
+// structuredResult is one that has a structure, with its text for clients that read no
+// other.
+func structuredResult(structured []byte, blocks [][]byte, failed bool) []byte {
 	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), string(structured))
 	out = append(out, '}')
 	for _, b := range blocks {
@@ -121,21 +142,5 @@ func (x *request) answerStructured(structured []byte, blocks [][]byte, failed bo
 	if failed {
 		out = append(out, `,"isError":true`...)
 	}
-	x.finish(append(out, '}'))
-}
-
-// serveSchedule answers a call of mcpschedd_schedule.
-func (x *request) serveSchedule() {
-	raw, err := x.ownArguments()
-	if err != nil {
-		x.answerText("", err)
-		return
-	}
-	x.s.awaitOffers(x.ctx)
-	out, defects := plan.Schedule(raw, x.planOptions(nil))
-	if len(defects) > 0 {
-		x.answerText("", defects)
-		return
-	}
-	x.answerStructured(out, nil, false)
+	return append(out, '}')
 }

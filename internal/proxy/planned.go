@@ -13,27 +13,16 @@ import (
 )
 
 // servePlan answers a call of execute_tool_plan.
-func (x *request) servePlan() {
-	raw, err := x.ownArguments()
+func servePlan(x *request, arguments []byte) { x.plan(arguments, nil) }
+
+// serve answers a call of a plan that the operator wrote.
+func (n *NamedPlan) serve(x *request, arguments []byte) {
+	params, err := n.filled(arguments)
 	if err != nil {
-		x.answerText("", err)
+		x.finish(failedResult(err))
 		return
 	}
-	x.plan(raw, nil)
-}
-
-// serveNamed answers a call of a plan that the operator wrote.
-func (x *request) serveNamed(n *NamedPlan) {
-	raw, err := x.ownArguments()
-	if err == nil {
-		if params, fillErr := n.filled(raw); fillErr == nil {
-			x.plan(n.body(), params)
-			return
-		} else {
-			err = fillErr
-		}
-	}
-	x.answerText("", err)
+	x.plan(n.body(), params)
 }
 
 // plan checks a plan and runs it, or takes up one that its client has answers for.
@@ -45,9 +34,9 @@ func (x *request) plan(body, params []byte) {
 	p, defects := plan.Parse(body, x.planOptions(params))
 	switch {
 	case len(defects) > 0:
-		x.answerText("", defects)
+		x.finish(failedResult(defects))
 	case p.DryRun:
-		x.answerStructured(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false)
+		x.finish(structuredResult(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false))
 	default:
 		r := newPlanRun(x, p, body)
 		x.s.work.Go(r.run)
@@ -119,12 +108,12 @@ func (r *planRun) run() {
 // not have read can be read for a while: it must be able to learn what was written.
 func (r *planRun) finish(x *request, _ func(outcome)) {
 	if r.refuse != nil {
-		x.answerText("", r.refuse)
+		x.finish(failedResult(r.refuse))
 		return
 	}
 	structured, blocks := r.answer()
 	r.tell(structured, blocks, x.ctx.Err() != nil)
-	x.answerStructured(structured, blocks, r.report.Failed())
+	x.finish(structuredResult(structured, blocks, r.report.Failed()))
 	switch {
 	case x.ctx.Err() != nil:
 		r.keepAnswer("which was cancelled", structured)

@@ -12,38 +12,28 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// serveRead answers a call of mcpschedd_read_result.
-func (x *request) serveRead() {
-	raw, err := x.ownArguments()
+// readResult is a call of mcpschedd_read_result.
+func readResult(x *request, arguments []byte) ([]byte, error) {
+	q, err := readExcerpt(arguments)
 	if err != nil {
-		x.answerText("", err)
-		return
+		return nil, err
 	}
-	q, err := readExcerpt(raw)
-	if err != nil {
-		x.answerText("", err)
-		return
-	}
-	p := x.s.srv.policy.Load()
+	kept, plans := x.s.srv.kept, &x.s.srv.policy.Load().Plans
 	if q.handle == "" {
 		if x.s.identity.scope == "" {
-			x.answerText("", errors.New("handle: missing"))
-			return
+			return nil, errors.New("handle: missing")
 		}
-		x.answerText(x.s.srv.kept.list(x.s, time.Now()), nil)
-		return
+		return textResult(kept.list(x.s, time.Now())), nil
 	}
-	k := x.s.srv.kept.find(x.s, q.handle, time.Now())
-	if k == nil {
-		x.answerText("", fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, p.Plans.KeepFor))
-		return
+	r := kept.find(x.s, q.handle, time.Now())
+	if r == nil {
+		return nil, fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
 	}
-	out, err := k.read(q, p.Plans.Brings(p.Plans.Budget))
+	out, err := r.read(q, plans.Brings(plans.Budget))
 	if err != nil {
-		x.answerText("", err)
-		return
+		return nil, err
 	}
-	x.answerStructured(out, nil, false)
+	return structuredResult(out, nil, false), nil
 }
 
 // excerptOf is what is asked of a result that is kept.
@@ -86,10 +76,10 @@ const mostCuts = 6
 
 // read gives the part that is asked for, or as much of it as fits into so many tokens
 // and what a client takes.
-func (k *keptResult) read(q excerptOf, tokens int) ([]byte, error) {
+func (r *keptResult) read(q excerptOf, tokens int) ([]byte, error) {
 	limit := excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
 	for cuts := 0; ; cuts++ {
-		out, err := k.part(q, limit)
+		out, err := r.part(q, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -117,15 +107,15 @@ func shrunk(asked, brought, most int) int {
 
 // part gives as much as the limit allows of what is asked for, and says what it leaves
 // out.
-func (k *keptResult) part(q excerptOf, limit excerpt.Limit) ([]byte, error) {
-	value := jsonrpc.At(k.value, q.pointer)
+func (r *keptResult) part(q excerptOf, limit excerpt.Limit) ([]byte, error) {
+	value := jsonrpc.At(r.value, q.pointer)
 	if value == nil {
 		return nil, fmt.Errorf("pointer %q: nothing there", q.pointer)
 	}
 	if q.offset >= 0 && value[0] != '[' && value[0] != '{' {
 		return readText(value, q.offset, limit)
 	}
-	part, left := excerpt.Read(k.value, q.pointer, q.offset, limit)
+	part, left := excerpt.Read(r.value, q.pointer, q.offset, limit)
 	out := jsonrpc.Set(nil, "value", part)
 	for _, l := range left {
 		if l.Pointer == q.pointer && value[0] != '{' { // what is left out of an object may have gaps

@@ -5,31 +5,24 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// subscribes reports whether the request changes the session's subscriptions.
-func (x *request) subscribes() bool {
-	return x.msg.Method == "resources/subscribe" || x.msg.Method == "resources/unsubscribe"
+// subscribes reports whether a request changes its session's subscriptions.
+func subscribes(method string) bool {
+	return method == "resources/subscribe" || method == "resources/unsubscribe"
 }
 
-// watched notes what a request changes about the session's subscriptions, which
-// outlive the server's process, and reports whether the server need not be
-// told.
-func (x *request) watched() bool {
-	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
-	switch x.msg.Method {
-	case "resources/subscribe":
-		x.call.lease.Subscribe(uri) // before it is sent: an update may precede the answer
-		return x.call.lease.Stateless()
-	case "resources/unsubscribe":
-		return !x.call.lease.Unsubscribe(uri) || x.call.lease.Stateless()
-	}
-	return false
-}
-
-// subscription makes a request that changes the session's subscriptions. A stateless
-// server knows no such request: it is told what to watch in another way.
+// subscription makes a request that changes the session's subscriptions, which outlive
+// the server's process. A stateless server knows no such request: its listen request says
+// what to watch.
 func (x *request) subscription(req *upstream.Request, done func(outcome)) {
 	empty := outcome{answer: upstream.Answer{Result: []byte("{}")}}
-	if x.watched() {
+	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
+	begins, needed := x.msg.Method == "resources/subscribe", true
+	if begins {
+		x.call.lease.Subscribe(uri) // before it is sent: an update may precede the answer
+	} else {
+		needed = x.call.lease.Unsubscribe(uri)
+	}
+	if !needed || x.call.lease.Stateless() {
 		done(empty)
 		return
 	}
@@ -37,8 +30,7 @@ func (x *request) subscription(req *upstream.Request, done func(outcome)) {
 		switch {
 		case o.err == nil && o.answer.Stateless:
 			o = empty
-		case x.msg.Method == "resources/subscribe" && (o.err != nil || o.answer.Error != nil):
-			uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
+		case begins && (o.err != nil || o.answer.Error != nil):
 			x.call.lease.Unsubscribe(uri)
 		}
 		done(o)

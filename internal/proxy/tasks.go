@@ -80,6 +80,21 @@ func (t *tasks) runner(leases []*leased, id string) *leased {
 	return runner
 }
 
+// holders returns the leases on upstreams that may know the task that a request names: the
+// one that runs it for this session, else all that have tasks. A request that changes the
+// task goes to no other than the first.
+func (t *tasks) holders(method string, rawID []byte, offers []offered) ([]*leased, *jsonrpc.Error) {
+	id, _ := jsonrpc.String(rawID)
+	if l := t.runner(leasesOf(offers, func(offered) bool { return true }), id); l != nil {
+		return []*leased{l}, nil
+	}
+	found := having(offers, "tasks")
+	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
+	}
+	return found, nil
+}
+
 // noteStatus notes what a server says of a task, by its raw id and status: its effect has
 // landed when it has ended, and may still land while it goes on.
 func (t *tasks) noteStatus(l *leased, rawID, status []byte) {
@@ -126,21 +141,22 @@ func taskBegun(answer upstream.Answer, askedFor bool) (id string, ok bool) {
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
 
-// noteTask notes what the answer to a question about a task says of it.
-func (x *request) noteTask(answer upstream.Answer) {
-	id := x.msg.Index.Get("taskId")
+// noteTaskAnswer notes what the answer to a request about a task says of it.
+func noteTaskAnswer(x *request, answer upstream.Answer) {
+	var status []byte
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
-		if status := jsonrpc.Get(answer.Result, "status"); status != nil {
-			x.s.tasks.noteStatus(x.call.lease, id, status)
-		}
+		status = jsonrpc.Get(answer.Result, "status")
 	case "tasks/result": // answered when it has ended
-		x.s.tasks.noteStatus(x.call.lease, id, []byte(`"completed"`))
+		status = []byte(`"completed"`)
+	}
+	if status != nil {
+		x.s.tasks.noteStatus(x.call.lease, x.msg.Index.Get("taskId"), status)
 	}
 }
 
-// listTasks joins the tasks of every upstream that has some.
-func (x *request) listTasks() {
+// serveTaskList joins the tasks of every upstream that has some.
+func serveTaskList(x *request) {
 	out := []byte(`{"tasks":[`)
 	for _, l := range having(offersOf(x.s.leases.current()), "tasks") {
 		if !l.Live() {
