@@ -277,8 +277,7 @@ func TestForeseenOfAServerWithoutNews(t *testing.T) {
 	}
 }
 
-// What is kept of how many calls a process has is forgotten when its session ends, also
-// if the prefetcher looks at its last calls only then.
+// What is kept of how many calls a process has is forgotten when its session ends.
 func TestOccupancyEnds(t *testing.T) {
 	s := start(t, foreseeing(t, mcptest.Options{Name: "one"}))
 	c := connect(t, s, handshake)
