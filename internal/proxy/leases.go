@@ -128,9 +128,15 @@ func (s *session) adoptPolicy() {
 // attach leases one upstream.
 func (s *session) attach(m *member) *leased {
 	l := &leased{member: m}
+	attached := make(chan struct{}) // a server may speak before its lease is known here
+	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
-		Notify: func(method string, params []byte) { s.relay(l, method, params) },
+		Notify: func(method string, params []byte) {
+			<-attached
+			s.relay(l, method, params)
+		},
 		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+			<-attached
 			return s.question(l)
 		},
 		Changed: s.lists.changed,
