@@ -80,7 +80,7 @@ type Enrichment struct {
 // Dedup is the store of answers.
 type Dedup struct {
 	MaxBytes    Bytes    `toml:"max_bytes" min:"0"`            // default 256MiB
-	WriteSettle Duration `toml:"write_settle"`                 // default 60s: how long a write of unknown outcome is still in the air
+	WriteSettle Duration `toml:"write_settle"`                 // default 60s: how long a write of unknown outcome is still pending
 	Settle      Duration `toml:"settle"`                       // default 2s after a remote write in which nothing of its domain is stored
 	Repeat      string   `toml:"repeat" enum:"body|reference"` // default body
 }

@@ -129,13 +129,13 @@ func TestClockOfDoubt(t *testing.T) {
 		r.store.Arrive(call.Effect{Places: []call.Place{host}}).Doubt()
 		for _, step := range []struct {
 			recorded, real time.Duration
-			air            bool
+			pending        bool
 		}{{0, 2 * writeSettle, true}, {writeSettle - time.Second, 0, true}, {time.Second, writeSettle, false}} {
 			r.add(step.recorded)
 			time.Sleep(step.real)
 			synctest.Wait()
-			if got := r.store.Air() > 0; got != step.air {
-				t.Errorf("%v on, and %v really: in the air: %v, want %v", step.recorded, step.real, got, step.air)
+			if got := r.store.Pending() > 0; got != step.pending {
+				t.Errorf("%v on, and %v really: pending: %v, want %v", step.recorded, step.real, got, step.pending)
 			}
 		}
 	})
@@ -216,7 +216,7 @@ func TestSleepKeepsWritesInTheAir(t *testing.T) {
 		r.store.Arrive(remote(remoteHost)).End()
 		for _, step := range []struct {
 			awake, asleep time.Duration
-			air           bool
+			pending       bool
 			why           string
 		}{
 			{0, 0, true, "settling"}, {0, 8 * time.Hour, true, "settling"}, {settle, -8 * time.Hour, true, ""},
@@ -226,8 +226,8 @@ func TestSleepKeepsWritesInTheAir(t *testing.T) {
 			r.sleep(step.asleep)
 			time.Sleep(step.awake)
 			synctest.Wait()
-			if got := r.store.Air() > 0; got != step.air {
-				t.Errorf("%v awake and %v asleep later: in the air: %v, want %v", step.awake, step.asleep, got, step.air)
+			if got := r.store.Pending() > 0; got != step.pending {
+				t.Errorf("%v awake and %v asleep later: pending: %v, want %v", step.awake, step.asleep, got, step.pending)
 			}
 			if got := r.store.Refuses(query(never, remoteHost)); got != step.why {
 				t.Errorf("%v awake and %v asleep later: got %q, want %q", step.awake, step.asleep, got, step.why)

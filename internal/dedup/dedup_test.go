@@ -100,7 +100,7 @@ type waiting struct {
 
 var errLeft = errors.New("left")
 
-// wait makes a call and leaves its flight, if it begins one, in the air.
+// wait makes a call and leaves its flight, if it begins one, in flight.
 func wait(t testing.TB, s *dedup.Store, q dedup.Query) *waiting {
 	x := &waiting{outcomes: make(chan dedup.Outcome, 2), heard: make(chan string, 8)}
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -13,7 +13,7 @@ const slots = 1 << 14
 // mark is what is known of the changes of one place.
 type mark struct {
 	epoch   uint64        // the counter when it may last have changed
-	air     int           // changes under way
+	pending int           // writes to it that are
 	settled time.Duration // so long after the store was made, awake: until then a remote one may not show
 }
 
@@ -60,7 +60,7 @@ func (e *epochs) bump(m *mark) {
 // since reports whether nothing that the mark stands for can have changed since
 // the counter had that value.
 func (m *mark) since(epoch uint64) bool {
-	if m.air != 0 { // a change under way may land at any moment, and may have landed
+	if m.pending != 0 { // a pending write may take effect at any moment, and may have done so
 		return false
 	}
 	return m.epoch <= epoch
@@ -96,13 +96,13 @@ func (e *epochs) settling(places []call.Place, awake time.Duration) bool {
 	return false
 }
 
-// flying reports whether a change of one of the places is under way.
-func (e *epochs) flying(places []call.Place) bool {
-	if e.world.air != 0 {
+// hasPending reports whether a write to one of the places is pending.
+func (e *epochs) hasPending(places []call.Place) bool {
+	if e.world.pending != 0 {
 		return true
 	}
 	for _, p := range places {
-		if m := e.of(p); m != nil && m.air != 0 {
+		if m := e.of(p); m != nil && m.pending != 0 {
 			return true
 		}
 	}
@@ -127,15 +127,15 @@ func (s *Store) Forget() {
 	s.epochs.bump(&s.epochs.world)
 }
 
-// Reform notes that calls are judged by other rules from now on: what any of
+// Reform notes that calls are classified by other rules from now on: what any of
 // them reads or changes may have another name. Nothing from before is good any
-// more, and every passage that has not ended counts, until it does, as a change
+// more, and every call that has not ended counts, until it does, as a write
 // of everything.
 func (s *Store) Reform() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reforms++
-	s.epochs.world.air = s.passages // those from before the last reform included
+	s.epochs.world.pending = s.underWay // those from before the last reform included
 	s.epochs.world.settled = max(s.epochs.world.settled, s.epochs.settled)
 	s.epochs.bump(&s.epochs.world)
 }

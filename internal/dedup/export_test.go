@@ -130,16 +130,16 @@ func (s *Store) Open(scope string) (n int) {
 	return n
 }
 
-// Air returns how many changes are in the air; a place counts for each.
-func (s *Store) Air() int {
+// Air returns how many writes are pending; a place counts for each.
+func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := s.epochs.world.air
+	sum := s.epochs.world.pending
 	for _, m := range s.epochs.domains {
-		sum += m.air
+		sum += m.pending
 	}
 	for _, m := range s.epochs.slots {
-		sum += m.air
+		sum += m.pending
 	}
 	return sum
 }

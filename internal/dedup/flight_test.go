@@ -79,7 +79,7 @@ func TestJoinAfterChange(t *testing.T) {
 		{"bump", func(s *dedup.Store) { s.Bump(host) }, false},
 		{"reform", (*dedup.Store).Reform, false},
 		{"everything forgotten", (*dedup.Store).Forget, false},
-		{"write in the air", func(s *dedup.Store) { s.Arrive(changes(host)) }, false},
+		{"pending write", func(s *dedup.Store) { s.Arrive(changes(host)) }, false},
 		{"write ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, false},
 		{"question", func(s *dedup.Store) { s.Taint(1) }, false},
 		{"question of another upstream", func(s *dedup.Store) { s.Taint(2) }, true},
@@ -96,14 +96,14 @@ func TestJoinAfterChange(t *testing.T) {
 	}
 }
 
-// A flight begun while a write is in the air is nobody else's, during the write
+// A flight begun while a write is pending is nobody else's, during the write
 // and after it.
 func TestFlightInTheAir(t *testing.T) {
 	s := newStore(t)
 	p := s.Arrive(changes(host))
 	wait(t, s, query(pure, host))
 	if wait(t, s, query(pure, host)).flight == nil {
-		t.Error("joined while the write was in the air")
+		t.Error("joined while the write was pending")
 	}
 	p.End()
 	if wait(t, s, query(pure, host)).flight == nil {

@@ -145,7 +145,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 		return "max_age"
 	case file != nil && !file.sound:
 		return "file"
-	case s.epochs.flying(q.Places):
+	case s.epochs.hasPending(q.Places):
 		return "in_the_air"
 	case s.epochs.settling(q.Places, now.Awake(s.start)):
 		return "settling"

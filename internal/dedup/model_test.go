@@ -162,8 +162,8 @@ func (w *world) end() {
 		w.blame("at the end: %v", err)
 	}
 	got := w.store.Stats()
-	if got.Flights != 0 || got.Passages != 0 || got.Doubtful != 0 || w.store.Air() != 0 {
-		w.left = fmt.Sprintf("at the end there are %+v, and %d changes in the air", got, w.store.Air())
+	if got.Flights != 0 || got.UnderWay != 0 || got.Doubtful != 0 || w.store.Pending() != 0 {
+		w.left = fmt.Sprintf("at the end there are %+v, and %d pending writes", got, w.store.Pending())
 	}
 	w.sums["guess used"] += int(got.Prefetch.Used)
 	w.sums["backed off"] += int(got.BackedOff)
@@ -235,8 +235,8 @@ func (w *world) read(o op) {
 	if o.cancel > 0 {
 		defer time.AfterFunc(o.cancel, func() { cancel(errLeft) }).Stop()
 	}
-	passage := w.store.Arrive(call.Effect{})
-	defer passage.End()
+	write := w.store.Arrive(call.Effect{})
+	defer write.End()
 	w.mu.Lock()
 	least := w.lookLocked(o)
 	w.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 var mutants = []mutant.Mutant{
 	{Name: "change at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.Arrive"}, Becomes: mutant.Nothing},
-		{In: "dedup", Compare: "mark.air", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
 	}},
 	{Name: "change at the end", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
 	}},
-	{Name: "write in the air", Cuts: []mutant.Cut{
-		{In: "dedup", Compare: "mark.air", Under: []string{"mark.since"}, Becomes: mutant.False},
+	{Name: "pending write", Cuts: []mutant.Cut{
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
 	}},
 	{Name: "check when served", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.current", With: "entry.epoch", Under: []string{"Store.Do"}, Becomes: mutant.True},
@@ -31,7 +31,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "Store.storedLocked", Under: []string{"Store.Do"}, Becomes: `func() (*entry, bool) { ($1).Key.Scope = "*"; return $& }()`},
 	}},
 	{Name: "reform", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "mark.air", Under: []string{"Store.Reform"}, Becomes: mutant.Nothing},
+		{In: "dedup", Set: "mark.pending", Under: []string{"Store.Reform"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "unknown outcome", Cuts: []mutant.Cut{
 		{In: "dedup", Read: "Options.WriteSettle", Under: []string{"PendingWrite.Doubt"}, Becomes: "($& / 2)"},

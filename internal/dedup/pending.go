@@ -19,34 +19,34 @@ type PendingWrite struct {
 
 // Arrive notes a call that has come in and goes upstream, one that only reads
 // too: rules that come later may say otherwise. Before Arrive returns, what the
-// call may change has changed and is in the air.
+// call may change has changed and is pending.
 func (s *Store) Arrive(e call.Effect) *PendingWrite {
 	p := &PendingWrite{store: s, effect: e}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.reforms = s.reforms
-	s.passages++
+	s.underWay++
 	for _, place := range e.Places {
-		s.depart(s.epochs.at(place)) // the change at arrival
+		s.startWrite(s.epochs.at(place)) // the change at arrival
 	}
 	return p
 }
 
-// depart notes that a change of what the mark stands for is under way. That alone
+// startWrite notes that a write to what the mark stands for is pending. That alone
 // keeps back what was fetched before; the bump does so too.
-func (s *Store) depart(m *mark) {
-	m.air++
+func (s *Store) startWrite(m *mark) {
+	m.pending++
 	s.epochs.bump(m)
 }
 
-// land notes that it has come to its end.
-func (s *Store) land(m *mark) {
-	m.air--
+// endWrite notes that it has ended.
+func (s *Store) endWrite(m *mark) {
+	m.pending--
 	s.epochs.bump(m) // the change at the end
 }
 
 // End notes that the outcome is known, whatever it is. What the call may change
-// has changed once more and is no longer in the air. A second time it does
+// has changed once more and is no longer pending. A second time it does
 // nothing.
 func (p *PendingWrite) End() {
 	p.store.mu.Lock()
@@ -60,22 +60,22 @@ func (p *PendingWrite) endLocked() {
 	}
 	s := p.store
 	p.over = true
-	s.passages--
+	s.underWay--
 	if p.timer != nil {
 		p.timer.Stop()
 		delete(s.doubtful, p)
 	}
-	if p.reforms != s.reforms { // the last reform put it into the air everywhere
-		s.land(&s.epochs.world)
+	if p.reforms != s.reforms { // the last reform made it pending everywhere
+		s.endWrite(&s.epochs.world)
 		s.epochs.world.settled = s.awakeLocked() + s.options.Settle // it may be a remote one by the new rules
 	}
 	if len(p.effect.Places) > 0 {
-		p.landLocked()
+		p.endWritesLocked()
 	}
 }
 
-// landLocked ends a change.
-func (p *PendingWrite) landLocked() {
+// endWritesLocked ends the writes to all its places.
+func (p *PendingWrite) endWritesLocked() {
 	s := p.store
 	var settled time.Duration
 	if p.effect.Remote {
@@ -83,7 +83,7 @@ func (p *PendingWrite) landLocked() {
 	}
 	for _, place := range p.effect.Places {
 		m := s.epochs.at(place)
-		s.land(m)
+		s.endWrite(m)
 		m.settled = max(m.settled, settled)
 	}
 	s.epochs.settled = max(s.epochs.settled, settled)
@@ -95,7 +95,7 @@ func (p *PendingWrite) landLocked() {
 func (s *Store) awakeLocked() time.Duration { return s.clock().Awake(s.start) }
 
 // Doubt notes that the outcome is not known: the call was cancelled, timed out,
-// lost its connection, or goes on as a task. It stays in the air until End, or
+// lost its connection, or goes on as a task. It stays pending until End, or
 // until the time for that is over, which starts again with each Doubt.
 func (p *PendingWrite) Doubt() {
 	s := p.store
@@ -114,7 +114,7 @@ func (p *PendingWrite) Doubt() {
 	p.timer = time.AfterFunc(wait, p.expire)
 }
 
-// expire ends a passage whose time is over. If that has just started again, or the
+// expire ends a write whose time is over. If that has just started again, or the
 // store's clock is behind the timer's, it looks again later.
 func (p *PendingWrite) expire() {
 	s := p.store

@@ -28,13 +28,13 @@ func keeps(t *testing.T, s *dedup.Store, places ...call.Place) bool {
 	return src.ask(t, query(pure, places...)).How == dedup.Hit
 }
 
-// TestInTheAir says when a write has left the air, from its arrival on.
-func TestInTheAir(t *testing.T) {
+// TestPending says when a write is no longer pending, from its arrival on.
+func TestPending(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		effect call.Effect
-		act    func(p *dedup.PendingWrite)
-		air    bool
+		name    string
+		effect  call.Effect
+		act     func(p *dedup.PendingWrite)
+		pending bool
 	}{
 		{"arrived", changes(local), func(*dedup.PendingWrite) {}, true},
 		{"ended", changes(local), (*dedup.PendingWrite).End, false},
@@ -60,21 +60,21 @@ func TestInTheAir(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				tt.act(s.Arrive(tt.effect))
-				if got := !keeps(t, s, local, edge); got != tt.air {
-					t.Errorf("in the air: %v, want %v", got, tt.air)
+				if got := !keeps(t, s, local, edge); got != tt.pending {
+					t.Errorf("pending: %v, want %v", got, tt.pending)
 				}
 			})
 		})
 	}
 }
 
-// Two writes of one place: it is in the air until both have ended.
+// Two writes of one place: it is pending until both have ended.
 func TestTwoInTheAir(t *testing.T) {
 	s := newStore(t)
 	first, second := s.Arrive(changes(local)), s.Arrive(changes(local, host))
 	first.End()
 	if keeps(t, s, local) {
-		t.Error("something is kept while a write is in the air")
+		t.Error("something is kept while a write is pending")
 	}
 	second.End()
 	if !keeps(t, s, local) {
@@ -151,8 +151,8 @@ func TestReform(t *testing.T) {
 				t.Errorf("%s: kept %v, want %v", step.name, got, step.want)
 			}
 		}
-		if got := s.Stats().Passages; got != 0 || s.Air() != 0 {
-			t.Errorf("%d passages and %d changes in the air, want none", got, s.Air())
+		if got := s.Stats().UnderWay; got != 0 || s.Pending() != 0 {
+			t.Errorf("%d calls under way and %d pending writes, want none", got, s.Pending())
 		}
 	})
 }
@@ -204,8 +204,8 @@ func TestCloseWithDoubt(t *testing.T) {
 		s.Close()
 		p.Doubt()
 		time.Sleep(2 * writeSettle)
-		if got := s.Stats().Passages; got != 1 {
-			t.Errorf("got %d passages, want the one in doubt", got)
+		if got := s.Stats().UnderWay; got != 1 {
+			t.Errorf("got %d calls under way, want the one in doubt", got)
 		}
 		p.End()
 	})

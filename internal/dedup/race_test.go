@@ -51,8 +51,8 @@ func TestConcurrent(t *testing.T) {
 	stop.Store(true)
 	writers.Wait()
 	c.fetches.Wait()
-	if got := c.store.Stats(); got.Flights != 0 || got.Passages != 0 || c.store.Air() != 0 {
-		t.Errorf("got %+v, and %d changes in the air, want none under way", got, c.store.Air())
+	if got := c.store.Stats(); got.Flights != 0 || got.UnderWay != 0 || c.store.Pending() != 0 {
+		t.Errorf("got %+v, and %d pending writes, want none under way", got, c.store.Pending())
 	}
 	if err := c.store.CheckFates(c.guesses); err != nil {
 		t.Error(err)

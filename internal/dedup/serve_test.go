@@ -132,7 +132,7 @@ func TestInvalidated(t *testing.T) {
 		{"slot that shares the mark", func(s *dedup.Store) { s.Bump(slot(7 + dedup.Slots)) }, dedup.Fetched},
 		{"reform", (*dedup.Store).Reform, dedup.Fetched},
 		{"write that ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, dedup.Fetched},
-		{"write in the air", func(s *dedup.Store) { s.Arrive(changes(edge)) }, dedup.Fetched},
+		{"pending write", func(s *dedup.Store) { s.Arrive(changes(edge)) }, dedup.Fetched},
 		{"write elsewhere", func(s *dedup.Store) { s.Arrive(changes(local)) }, dedup.Hit},
 		{"read", func(s *dedup.Store) { s.Arrive(changes()).End() }, dedup.Hit},
 		{"scope dropped", func(s *dedup.Store) { s.Drop("session 1") }, dedup.Fetched},
@@ -224,7 +224,7 @@ func TestPrefetchRefused(t *testing.T) {
 			wait(t, src.store, q)
 			src.store.Bump(host)
 		}, ""},
-		{"write in the air", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)) }, "in_the_air"},
+		{"pending write", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)) }, "in_the_air"},
 		{"reform while something is under way", never, func(_ *testing.T, src *source, _ dedup.Query) {
 			src.store.Arrive(changes())
 			src.store.Reform()

@@ -83,7 +83,7 @@ type Stats struct {
 	Entries  int   `json:"entries"`  // answers
 	Bytes    int64 `json:"bytes"`    // what they cost
 	Flights  int   `json:"flights"`  // fetches that have not ended
-	Passages int   `json:"passages"` // calls whose outcome is not known yet
+	UnderWay int   `json:"passages"` // calls whose outcome is not known yet
 	Doubtful int   `json:"doubtful"` // of those: it may never be
 }
 
@@ -93,6 +93,6 @@ func (s *Store) Stats() Stats {
 	defer s.mu.Unlock()
 	return Stats{
 		counts: s.counts, Entries: s.entries.Len(), Bytes: s.bytes,
-		Flights: len(s.flights), Passages: s.passages, Doubtful: len(s.doubtful),
+		Flights: len(s.flights), UnderWay: s.underWay, Doubtful: len(s.doubtful),
 	}
 }

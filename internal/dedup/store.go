@@ -76,8 +76,8 @@ type Store struct {
 	unasked  unasked                        // the entries that are guesses nobody has asked for
 	bytes    int64                          // what the entries cost together
 	ids      uint64                         // of the last flight
-	reforms  uint64                         // how often everything was put into the air
-	passages int                            // that have not ended
+	reforms  uint64                         // how often all calls under way became pending writes to everything
+	underWay int                            // calls whose outcome is not known yet
 	doubtful map[*PendingWrite]struct{}     // those of unknown outcome
 	closed   bool
 	counts   counts

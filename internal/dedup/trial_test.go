@@ -47,7 +47,7 @@ func TestTrial(t *testing.T) {
 		{"fresh", fresh, true, guessed, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"pure", pure, true, "else", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"something changed", never, true, "else", true, bump, []string{real}, dedup.NotTried, call.Compared, "compared"},
-		{"a write in the air", never, true, "else", true, func(w world) { w.store.Arrive(changes(host)) }, []string{real}, dedup.NotTried, call.Compared, "compared"},
+		{"a pending write", never, true, "else", true, func(w world) { w.store.Arrive(changes(host)) }, []string{real}, dedup.NotTried, call.Compared, "compared"},
 		{"something else changed", never, true, guessed, true, func(w world) { w.store.Bump(local) }, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"in flight, answered first", never, false, guessed, true, none, []string{guessed, real}, dedup.Same, call.Compared, "compared"},
 		{"in flight, and another answer", never, false, "else", true, none, []string{guessed, real}, dedup.Differs, call.Compared, "compared"},

@@ -44,7 +44,7 @@ type Cut struct {
 	In string // the package, below internal
 
 	Call    string // calls of this function or method: "epochs.bump"
-	Compare string // comparisons with this field: "mark.air"
+	Compare string // comparisons with this field: "mark.pending"
 	Read    string // expressions that read this field
 	Set     string // statements that assign to this field
 	Value   string // what this field is given in a literal, or assigned

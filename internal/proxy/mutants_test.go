@@ -17,13 +17,13 @@ var mutants = []mutant.Mutant{
 	// does not show before its end.
 	{Name: "bump at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.Arrive"}, Becomes: mutant.Nothing},
-		{In: "dedup", Compare: "mark.air", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
 	}},
 	{Name: "bump at the end", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "pending mark", Cuts: []mutant.Cut{
-		{In: "dedup", Compare: "mark.air", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
 	}},
 	{Name: "pending until its outcome", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.Store.Arrive", Becomes: "func() *dedup.PendingWrite { w := $&; w.End(); return w }()"},

@@ -83,7 +83,7 @@ func TestPanicInPrediction(t *testing.T) {
 			}
 			until(t, s, "panicked", func(proxy.Stats) bool { return !armed.Load() })
 			st := until(t, s, "quiet", func(st proxy.Stats) bool {
-				return st.Prefetch.Panics == tt.panics && log.count("prediction panicked") == int(tt.panics) && st.Store.Flights == 0 && st.Store.Passages == 0
+				return st.Prefetch.Panics == tt.panics && log.count("prediction panicked") == int(tt.panics) && st.Store.Flights == 0 && st.Store.UnderWay == 0
 			})
 			for _, h := range st.Hosts {
 				if h.InFlight+h.Guesses+h.Waiting+h.WaitingGuesses > 0 {

@@ -90,13 +90,13 @@ type seat struct {
 	count     *tally        // of this session
 	dollars   float64       // spent
 
-	flights  map[*made]*dedup.Flight // of calls under way, that they fetch for themselves
-	passages map[*made]*dedup.PendingWrite
-	sent     map[sending]uint64 // when what was not guessed was asked for
-	guesses  map[uint64]*guess  // by the moment at which they were sent
-	flying   []*guess           // those whose call has not returned, in the order in which it will
-	offer    *forecast.Offer    // what was foreseen last, as far as it waits for a slot
-	rooms    map[string]room    // by host, as of the last choice
+	flights map[*made]*dedup.Flight // of calls under way, that they fetch for themselves
+	writes  map[*made]*dedup.PendingWrite
+	sent    map[sending]uint64 // when what was not guessed was asked for
+	guesses map[uint64]*guess  // by the moment at which they were sent
+	flying  []*guess           // those whose call has not returned, in the order in which it will
+	offer   *forecast.Offer    // what was foreseen last, as far as it waits for a slot
+	rooms   map[string]room    // by host, as of the last choice
 }
 
 // sending is a fetch: of a call, at a time by the store's clock.
@@ -110,7 +110,7 @@ func (a *arm) seat(t *table) *seat {
 	s := &seat{
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), desk: a.desk.Session(),
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
-		flights: make(map[*made]*dedup.Flight), passages: make(map[*made]*dedup.PendingWrite),
+		flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
 		offer: forecast.NewOffer(nil, 0), rooms: make(map[string]room),
 	}
@@ -142,7 +142,7 @@ func (s *seat) query(j *judged) dedup.Query {
 }
 
 // arrive is a call that may change something.
-func (s *seat) arrive(m *made) { s.passages[m] = s.store.Arrive(m.effect) }
+func (s *seat) arrive(m *made) { s.writes[m] = s.store.Arrive(m.effect) }
 
 // read is a call that comes, whatever it is. sound is from when an answer must be
 // to be good for it.
@@ -235,9 +235,9 @@ func (s *seat) served(m *made, c *Counts, sound uint64, o dedup.Outcome) {
 // finish is the end of a call.
 func (s *seat) finish(m *made) {
 	s.arm.desk.Ended(upstreamID, real(m), s.at())
-	if p := s.passages[m]; p != nil {
+	if p := s.writes[m]; p != nil {
 		p.End()
-		delete(s.passages, m)
+		delete(s.writes, m)
 	}
 	if f := s.flights[m]; f != nil {
 		delete(s.flights, m)

@@ -94,8 +94,8 @@ func TestHistories(t *testing.T) {
 				t.Errorf("seed %d, arm %d: counted %d issued, %d used, %d late; the store %d, %d, %d", seed, i, got.Issued, got.Used, got.Late, pre.Issued, pre.Used, pre.Late)
 			case pre.Issued != pre.Used+wasted:
 				t.Errorf("seed %d, arm %d: %d issued, %d used, %d wasted", seed, i, pre.Issued, pre.Used, wasted)
-			case store.Entries != 0 || store.Flights != 0 || store.Passages != 0:
-				t.Errorf("seed %d, arm %d: %d answers, %d flights, %d passages are left", seed, i, store.Entries, store.Flights, store.Passages)
+			case store.Entries != 0 || store.Flights != 0 || store.UnderWay != 0:
+				t.Errorf("seed %d, arm %d: %d answers, %d flights, %d calls under way are left", seed, i, store.Entries, store.Flights, store.UnderWay)
 			}
 			used += got.Used
 		}
