@@ -5,8 +5,12 @@ import (
 	"slices"
 )
 
-// indexed is how many members an [Index] holds without allocating.
-const indexed = 12
+// indexed is how many members an [Index] holds without allocating: as many as the
+// params of most calls have. It is copied with them, so that more would cost all calls.
+const indexed = 4
+
+// furtherMembers is for how many more members room is made at once.
+const furtherMembers = 8
 
 // Index is the members of one object, found in a single walk over its bytes. All
 // that is asked of it later costs a look at the names, not at the values: so what
@@ -30,9 +34,12 @@ func NewIndex(obj []byte) Index {
 		if x.n < len(x.few) {
 			x.few[x.n] = p
 			x.n++
-		} else {
-			x.more = append(x.more, p)
+			continue
 		}
+		if x.more == nil {
+			x.more = make([]place, 0, furtherMembers)
+		}
+		x.more = append(x.more, p)
 	}
 	return x
 }
@@ -105,7 +112,7 @@ func (x *Index) Sole(name string) (value, rival []byte) {
 // Unambiguous reports whether every server reads the same members: no name is
 // there twice, whatever the case of its letters. Values are not looked at.
 func (x *Index) Unambiguous() bool {
-	var few [indexed][]byte
+	var few [indexed + furtherMembers][]byte
 	names := few[:0]
 	for i := range x.Len() {
 		names = append(names, x.place(i).name(x.obj))

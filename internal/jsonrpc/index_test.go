@@ -88,7 +88,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestIndexAllocates(t *testing.T) {
-	params := []byte(`{"name":"read","arguments":{"path":"a"},"_meta":{"progressToken":1},"task":{},"requestState":"s","inputResponses":{}}`)
+	params := []byte(`{"name":"read","arguments":{"path":"a"},"_meta":{"progressToken":1},"task":{}}`)
 	n := testing.AllocsPerRun(100, func() {
 		x := jsonrpc.NewIndex(params)
 		if value, _ := x.Sole("name"); value == nil || x.Get("task") == nil || !x.Unambiguous() {
