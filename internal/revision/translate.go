@@ -15,10 +15,13 @@ type Change struct {
 	Arguments bool   // an absent or null "arguments" becomes {}
 }
 
-// Translate returns the params as the next hop wants them, and the bytes that they
-// were made from where nothing differs.
+// Translate returns the params as the next hop wants them: the bytes that they were
+// made from, where nothing differs.
 func (p *Params) Translate(c Change) []byte {
-	meta, differs := nextMeta(&p.Meta, c)
+	if !p.differ(c) {
+		return p.Raw()
+	}
+	meta := nextMeta(&p.Meta, c)
 	out := make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32)
 	out = append(out, '{')
 	arguments := !c.Arguments
@@ -28,13 +31,11 @@ func (p *Params) Translate(c Change) []byte {
 			continue
 		case c.Target != nil && name == c.Member:
 			out = appendMember(out, c.Member, c.Target)
-			differs = true
 			continue
 		case c.Arguments && name == "arguments":
 			arguments = true
 			if string(m.Value) == "null" {
 				out = appendMember(out, "arguments", []byte("{}"))
-				differs = true
 				continue
 			}
 		}
@@ -42,15 +43,35 @@ func (p *Params) Translate(c Change) []byte {
 	}
 	if !arguments {
 		out = appendMember(out, "arguments", []byte("{}"))
-		differs = true
-	}
-	if !differs && !p.Repeated("_meta") { // of two the server might read the other
-		return p.Raw()
 	}
 	if meta != nil {
 		out = appendMember(out, "_meta", meta)
 	}
 	return closeObject(out)
+}
+
+// differ reports whether the params of the next hop differ from these.
+func (p *Params) differ(c Change) bool {
+	if c.Token != nil || c.Hop != nil || p.Repeated("_meta") { // of two the server might read the other
+		return true
+	}
+	for m := range p.Meta.All() {
+		if hopKey(m.Name) || string(m.Name) == keyToken {
+			return true
+		}
+	}
+	if c.Target != nil && p.Get(c.Member) != nil {
+		return true
+	}
+	if !c.Arguments {
+		return false
+	}
+	for m := range p.All() {
+		if string(m.Name) == "arguments" && string(m.Value) == "null" {
+			return true
+		}
+	}
+	return p.Get("arguments") == nil
 }
 
 // Translate is [Params.Translate] for params that are asked nothing else.
@@ -59,17 +80,13 @@ func Translate(params []byte, c Change) []byte {
 	return p.Translate(c)
 }
 
-// nextMeta returns the next hop's _meta, nil if it would be empty, and whether it
-// differs from this one.
-func nextMeta(meta *jsonrpc.Index, c Change) (out []byte, differs bool) {
-	differs = c.Token != nil || c.Hop != nil
-	out = append(out, '{')
+// nextMeta returns the next hop's _meta, nil if it would be empty.
+func nextMeta(meta *jsonrpc.Index, c Change) []byte {
+	out := []byte{'{'}
 	for m := range meta.All() {
-		if hopKey(m.Name) || string(m.Name) == keyToken {
-			differs = true
-			continue
+		if !hopKey(m.Name) && string(m.Name) != keyToken {
+			out = append(append(out, m.Raw...), ',')
 		}
-		out = append(append(out, m.Raw...), ',')
 	}
 	if c.Token != nil {
 		out = appendMember(out, keyToken, c.Token)
@@ -78,9 +95,9 @@ func nextMeta(meta *jsonrpc.Index, c Change) (out []byte, differs bool) {
 		out = appendHop(out, c.Hop)
 	}
 	if len(out) == len("{") {
-		return nil, differs
+		return nil
 	}
-	return closeObject(out), differs
+	return closeObject(out)
 }
 
 // appendHop appends the members that tell a stateless server of its client.
