@@ -65,7 +65,7 @@ func NewHTTP(o Options) *HTTP {
 	h := &HTTP{Options: o.withDefaults()}
 	h.HTTP.SessionIdle = cmp.Or(h.HTTP.SessionIdle, defaultIdle)
 	h.HTTP.MaxSessions = cmp.Or(h.HTTP.MaxSessions, defaultSessions)
-	h.sessions.Options, h.sessions.found = &h.Options, make(map[string]*httpSession)
+	h.sessions.Options, h.sessions.found = &h.Options, make(map[sessionKey]*httpSession)
 	h.bodies.most, h.bodies.longest = max(bodiesLeast, 4*int64(h.MaxMessage)), h.MaxMessage
 	h.handler = h.routes()
 	return h

@@ -25,9 +25,12 @@ const (
 	pooled     transport = "pool"       // stateless requests that say the same of their clients
 )
 
-// key is by what requests of a transport find a session with that view: name is its
-// id, or what the clients of a pool say of themselves.
-func (t transport) key(only, name string) string { return string(t) + "\x00" + only + "\x00" + name }
+// sessionKey is by what requests find a session.
+type sessionKey struct {
+	transport transport
+	only      string // its view
+	name      string // its id, or what the clients of a pool say of themselves
+}
 
 // httpSession is a session that requests find by an id, or by what they say of
 // their client.
@@ -50,9 +53,9 @@ type sessions struct {
 
 	mu       sync.Mutex
 	closed   bool
-	found    map[string]*httpSession // key → session that requests find
-	alive    int                     // those included that are ending
-	evicting sync.WaitGroup          // the ends of those that made room for others
+	found    map[sessionKey]*httpSession // those that requests find
+	alive    int                         // those included that are ending
+	evicting sync.WaitGroup              // the ends of those that made room for others
 }
 
 // begin makes a session, entered by the caller.
@@ -60,7 +63,7 @@ func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Err
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	id, stream := rand.Text(), newQueue(all.Log)
-	return all.addLocked(t.key(only, id), &httpSession{id: id, stream: stream}, Client{Only: only, ID: id, Out: stream})
+	return all.addLocked(sessionKey{t, only, id}, &httpSession{id: id, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
 // pool returns the session shared by all stateless requests whose clients can
@@ -71,7 +74,7 @@ func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *json
 	if can, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
 		capabilities = can
 	}
-	key := pooled.key(only, string(capabilities))
+	key := sessionKey{pooled, only, string(capabilities)}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if s := all.found[key]; s != nil && s.use.enter() {
@@ -83,7 +86,7 @@ func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *json
 // find returns the session of that id and enters it; nil if there is none.
 func (all *sessions) find(t transport, id, only string) *httpSession {
 	all.mu.Lock()
-	s := all.found[t.key(only, id)]
+	s := all.found[sessionKey{t, only, id}]
 	all.mu.Unlock()
 	if s == nil || !s.use.enter() {
 		return nil
@@ -93,7 +96,7 @@ func (all *sessions) find(t transport, id, only string) *httpSession {
 
 // addLocked begins the session of s, if there is room for it, and lets requests
 // find it under key until it ends.
-func (all *sessions) addLocked(key string, s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
+func (all *sessions) addLocked(key sessionKey, s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
 	if bad := all.makeRoomLocked(); bad != nil {
 		return nil, bad
 	}
@@ -112,7 +115,7 @@ func (all *sessions) addLocked(key string, s *httpSession, c Client) (*httpSessi
 }
 
 // remove forgets a session that ends, and counts it until it has ended.
-func (all *sessions) remove(key string, s *httpSession) {
+func (all *sessions) remove(key sessionKey, s *httpSession) {
 	s.use.close()
 	if s.stream != nil {
 		s.stream.close()
