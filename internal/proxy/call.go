@@ -100,15 +100,15 @@ type outcome struct {
 //	serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
 //	                 │        └───► send: the turn, the host's limit, the server
 //	      done ◄── deliver ◄── complete ◄──┘
-func (x *request) serveCall(ask func(done func(outcome)), done func(outcome)) {
+func (x *request) serveCall(ask func(x *request, done func(outcome)), done func(outcome)) {
 	brought := func(o outcome) { x.deliver(o, done) }
 	if !x.stateless || x.msg.Index.Get("requestState") == nil {
-		ask(brought)
+		ask(x, brought)
 		return
 	}
 	x.s.work.Go(func() {
 		if !x.resume(brought) {
-			ask(brought)
+			ask(x, brought)
 		}
 	})
 }
@@ -137,7 +137,8 @@ func (x *request) complete(req *upstream.Request, o outcome, done func(outcome))
 		done(o)
 		return
 	}
-	x.s.work.Go(func() { done(x.fulfil(req, o.answer.Result)) })
+	questions := o.answer.Result // a function that kept all of o would put every outcome on the heap
+	x.s.work.Go(func() { done(x.fulfil(req, questions)) })
 }
 
 // deliver has done hear an outcome together with what goes with the answer.
@@ -153,7 +154,8 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		done(o)
 		return
 	}
-	x.s.work.Go(func() { done(c.accompanied(x.ctx, o)) })
+	kept := o // a function that kept o itself would put every outcome on the heap
+	x.s.work.Go(func() { done(c.accompanied(x.ctx, kept)) })
 }
 
 // fetch answers the call from the store, from another call's flight, or by its upstream.

@@ -75,16 +75,18 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		return nil
 	}
 	if !s.identity.unblocked || x.local != nil {
-		stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
 		return func() {
-			defer stop()
+			if ctx.Done() != nil { // else the request outlives its connection
+				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
+				defer stop()
+			}
 			defer x.leave()
 			x.serve()
 		}
 	}
 	s.work.Add(1) // the request may end while call still begins it
 	defer s.work.Done()
-	x.serveCall(x.ask, func(o outcome) {
+	x.serveCall((*request).ask, func(o outcome) {
 		defer x.leave()
 		x.answer(o)
 	})
@@ -177,7 +179,7 @@ func (x *request) serve() {
 		x.local()
 		return
 	}
-	x.answer(waitFor(func(done func(outcome)) { x.serveCall(x.ask, done) }))
+	x.answer(waitFor(func(done func(outcome)) { x.serveCall((*request).ask, done) }))
 }
 
 // waitFor begins something, and waits until it is done.

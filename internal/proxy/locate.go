@@ -95,7 +95,7 @@ func completers(s *session, ref []byte, offers []offered) (found []*leased, rena
 // serveEach answers a request that one of several upstreams may know the answer to. Only
 // requests that change nothing are asked so.
 func (x *request) serveEach(candidates []*leased, target []byte) {
-	ask := func(done func(outcome)) { x.askEach(candidates, target, outcome{}, done) }
+	ask := func(x *request, done func(outcome)) { x.askEach(candidates, target, outcome{}, done) }
 	x.answer(waitFor(func(done func(outcome)) { x.serveCall(ask, done) }))
 }
 

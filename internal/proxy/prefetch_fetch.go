@@ -158,7 +158,7 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 		},
 	}
 	done := make(chan outcome, 1)
-	j.sendPaced(ctx, upstream.Turn{}, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
+	j.sendPaced(ctx, upstream.Turn{}, req, func(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, error) {
 		if !wait {
 			return nil, nil
 		}

@@ -81,14 +81,17 @@ func (j *upstreamCall) release() {
 // send hands the request to its upstream, within the limits of its host, and waits
 // for nothing: done hears the outcome, once.
 func (j *upstreamCall) send(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
-	limits := j.s.srv.limits
-	j.sendPaced(ctx, turn, req, func(ctx context.Context, wait bool) (*limit.Slot, error) {
-		if wait {
-			return limits.Enter(ctx, req.Host)
-		}
-		slot, _ := limits.TryEnter(req.Host)
-		return slot, nil
-	}, done)
+	j.sendPaced(ctx, turn, req, enterHost, done)
+}
+
+// enterHost finds a client's call a slot at its host.
+func enterHost(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, error) {
+	limits, host := j.s.srv.limits, j.class.host
+	if wait {
+		return limits.Enter(ctx, host)
+	}
+	slot, _ := limits.TryEnter(host)
+	return slot, nil
 }
 
 // sendPaced is send once enter has found the request a slot. Where enter must not
@@ -106,7 +109,7 @@ func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	}
 	req.Reads, req.Host = j.onlyReads(), j.class.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
-		if slot, err = j.part.gateway().enter(ctx, wait, enter); slot == nil {
+		if slot, err = j.part.gateway().enter(ctx, j, wait, enter); slot == nil {
 			return false, err
 		}
 		j.sent()
@@ -123,8 +126,8 @@ func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	})
 }
 
-// enterFunc finds a request a slot at its host, waiting for it or not.
-type enterFunc = func(ctx context.Context, wait bool) (*limit.Slot, error)
+// enterFunc finds a call a slot at its host, waiting for it or not.
+type enterFunc = func(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, error)
 
 // answerMayCome reports whether a server may still be at a call that ended so, although
 // the proxy no longer waits for it.
@@ -170,12 +173,12 @@ type gate struct {
 
 // enter finds the call a slot with which it may be sent. A call with a gate waits for
 // that.
-func (g *gate) enter(ctx context.Context, wait bool, enter enterFunc) (*limit.Slot, error) {
+func (g *gate) enter(ctx context.Context, j *upstreamCall, wait bool, enter enterFunc) (*limit.Slot, error) {
 	if g != nil && !wait {
 		return nil, nil
 	}
 	for {
-		slot, err := enter(ctx, wait)
+		slot, err := enter(ctx, j, wait)
 		if err != nil || g == nil {
 			return slot, err
 		}
