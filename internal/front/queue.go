@@ -85,7 +85,12 @@ func (q *queue) insertLocked(i int, line []byte) {
 
 func (q *queue) removeLocked(i int) []byte {
 	line := q.lines[i]
-	q.lines = slices.Delete(q.lines, i, i+1)
+	if i == 0 { // many answers may wait: they are not moved up for each that is taken
+		q.lines[0] = nil
+		q.lines = q.lines[1:]
+	} else {
+		q.lines = slices.Delete(q.lines, i, i+1)
+	}
 	q.countLocked(line, -1)
 	return line
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/front"
 )
@@ -75,4 +76,26 @@ func TestQueueRefusesQuestionsNobodyReads(t *testing.T) {
 		}
 	}
 	t.Error("20 MiB of questions wait and no end")
+}
+
+// A client that comes back after many small answers gets them in time proportional to
+// their number.
+func TestQueueOfManyAnswersIsTaken(t *testing.T) {
+	q := front.NewQueue(slog.New(slog.DiscardHandler))
+	for i := range 190_000 { // 8 MiB
+		if err := q.Answer(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	w := httptest.NewRecorder()
+	if err := q.Drain(w); err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Since(began); got > 5*time.Second {
+		t.Errorf("took %v", got)
+	}
+	if got := bytes.Count(w.Body.Bytes(), []byte("data: ")); got != 190_000 {
+		t.Errorf("got %d answers", got)
+	}
 }

@@ -23,6 +23,8 @@ type use struct {
 
 // begin is the first use, of the request that begins the session.
 func (u *use) begin() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.open = 1
 	u.timer = time.AfterFunc(u.limit, u.expire)
 }
@@ -94,23 +96,35 @@ func (u *use) retire() bool {
 // expire ends the session if it has been idle for long enough, and else looks again
 // when it may have been.
 func (u *use) expire() {
+	if u.expired() {
+		u.of.End(errIdle)
+	}
+}
+
+// expired is retire for a session that has been idle for long enough; for another one
+// that is not over it sets the timer anew.
+func (u *use) expired() bool {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	wait := u.limit - u.idleForLocked(u.clock())
-	u.mu.Unlock()
 	switch {
+	case u.over:
+		return false // close has stopped the timer, or will
 	case wait > 0:
 		u.timer.Reset(wait)
-	case u.retire():
-		u.of.End(errIdle)
-	default:
+		return false
+	case !u.idleLocked():
 		u.timer.Reset(u.limit)
+		return false
 	}
+	u.over = true
+	return true
 }
 
 // close lets no request into the session, which ends.
 func (u *use) close() {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.over = true
-	u.mu.Unlock()
 	u.timer.Stop()
 }
