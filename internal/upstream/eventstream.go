@@ -105,33 +105,42 @@ func lineEnd(data []byte) int {
 func (s *eventStream) next() (event, error) {
 	ev := event{kind: "message", retry: -1}
 	some := false   // the block has a field
-	var long []byte // the beginning of what is too long in it
+	var long []byte // the beginning of its data, if that is too long
+	take := func(line []byte, cut bool) {
+		if long != nil {
+			return // only the end of the block matters now
+		}
+		some = ev.field(line) || some
+		if cut || len(ev.data) > s.max {
+			long = append([]byte{}, ev.data[:min(len(ev.data), eventHead)]...)
+			ev.data = nil
+		}
+	}
 	for s.lines.Scan() {
-		line := s.lines.Bytes()
+		line, cut := s.lines.Bytes(), s.long != nil
+		if cut {
+			line, s.long = s.long, nil
+		}
 		if !s.begun {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
 		switch {
-		case s.long != nil:
-			long, s.long = s.long, nil
 		case len(line) > 0:
-			some = ev.field(line) || some
-			if len(ev.data) > s.max {
-				long, ev.data = ev.data, nil
-			}
+			take(line, cut)
 		case long != nil:
-			return event{}, s.tooLong(long)
+			return event{}, &jsonrpc.LineTooLong{Limit: s.max, Head: long}
 		case some:
 			return ev, nil
 		}
 	}
 	if s.long != nil {
-		long, s.long = s.long, nil
+		take(s.long, true)
+		s.long = nil
 	}
 	switch err := s.lines.Err(); {
 	case long != nil:
-		return event{}, s.tooLong(long)
+		return event{}, &jsonrpc.LineTooLong{Limit: s.max, Head: long}
 	case err != nil:
 		return event{}, err
 	}
@@ -178,12 +187,6 @@ func milliseconds(digits []byte) time.Duration {
 		return longestWait
 	}
 	return time.Duration(n) * time.Millisecond
-}
-
-// tooLong is the error for a block whose data, or a line of it, begins so.
-func (s *eventStream) tooLong(data []byte) error {
-	data = bytes.TrimPrefix(bytes.TrimPrefix(data, []byte("data:")), []byte(" "))
-	return &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(data[:min(len(data), eventHead)])}
 }
 
 // reading is what to do with the parts of a stream.

@@ -139,6 +139,28 @@ func TestEventStreamSkipsWhatIsTooLong(t *testing.T) {
 	}
 }
 
+// Which request an event that is too long answers stands at its beginning, whatever line
+// of it is the long one.
+func TestEventStreamKeepsTheBeginningOfWhatIsTooLong(t *testing.T) {
+	const begin = "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":["
+	long := `"` + strings.Repeat("x", 20_000) + `"`
+	short := strings.Repeat("data: \"x\",\n", 100)
+	for name, in := range map[string]string{
+		"one line":                  "data: " + begin + long + "]}\n\n",
+		"after a byte order mark":   "\xef\xbb\xbfdata: " + begin + long + "]}\n\n",
+		"after other fields":        "id: 3\nevent: message\ndata: " + begin + long + "]}\n\n",
+		"the second line":           "data: " + begin + "\ndata: " + long + "]}\n\n",
+		"the last line, cut off":    "data: " + begin + "\ndata: " + long,
+		"all lines":                 "data: " + begin + "\n" + strings.Repeat(short, 100) + "data: 1]}\n\n",
+		"all lines, and one itself": "data: " + begin + "\n" + strings.Repeat(short, 10) + "data: " + long + "]}\n\n",
+	} {
+		_, err := newEventStream(strings.NewReader(in), 5000).next()
+		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); !ok || string(long.ID()) != "7" {
+			t.Errorf("%s: got %v for %.60q, want the error to name request 7", name, err, in)
+		}
+	}
+}
+
 // The memory of data that was handed out is not written to again.
 func TestEventStreamDataIsTheReceivers(t *testing.T) {
 	var in strings.Builder

@@ -252,6 +252,56 @@ func TestNothingOvertakesInitialized(t *testing.T) {
 	})
 }
 
+// A server that is slow over notifications/initialized, or does not end its response to
+// it, holds the handshake up for a while only, and the notification is not withdrawn.
+func TestInitializedThatIsSlow(t *testing.T) {
+	tests := map[string]struct {
+		slow func(w http.ResponseWriter, r *http.Request)
+		want time.Duration
+	}{
+		"before its status": {func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(20 * time.Second)
+			if err := r.Context().Err(); err != nil {
+				t.Error("the notification was withdrawn")
+			}
+			w.WriteHeader(202)
+		}, initializedWait},
+		"after its status": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(202)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, headTimeout},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				handler := mcptest.New(mcptest.Options{Name: "web"}).Handler()
+				u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost {
+						m := readMessage(t, r)
+						if m.Method == "notifications/initialized" {
+							test.slow(w, r)
+							return
+						}
+						r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+					}
+					handler.ServeHTTP(w, r)
+				}), time.Minute)
+				l := u.Attach(Client{}, Listener{})
+				defer l.Close()
+				began := time.Now()
+				if _, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(began); got != test.want {
+					t.Errorf("the first call took %v, want %v", got, test.want)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
 func TestRedirects(t *testing.T) {
 	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("request to another origin: %v", r.Header)

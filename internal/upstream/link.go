@@ -108,18 +108,20 @@ func (s *sink) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
 }
 
 // unreadable reports what is no message, also to the request that it was meant to
-// answer, if that can be told. m is what was understood of it, head its beginning.
-func (s *sink) unreadable(m jsonrpc.Message, head []byte, err error) {
+// answer; 0: to none. head is its beginning.
+func (s *sink) unreadable(answered int64, head []byte, err error) {
 	s.garbage(head, err)
-	if id := answers(m, head); id != 0 {
-		s.lost(id, fmt.Errorf("its answer cannot be read: %w", err))
+	if answered != 0 {
+		s.lost(answered, fmt.Errorf("its answer cannot be read: %w", err))
 	}
 }
 
 // answers returns the id of the request that something unreadable was meant to answer;
-// 0: none. An answer has a result or an error, and no method before that: a request of
-// the server has an id too, but not one of ours.
-func answers(m jsonrpc.Message, head []byte) int64 {
+// 0: none. m is what was understood of it, head its beginning. An answer has a result
+// or an error, and no method before that: a request of the server has an id too, but
+// not one of ours. framed says that the transport carries nothing but messages, while a
+// process may write its log among them: there what has no method is an answer anyway.
+func answers(m jsonrpc.Message, head []byte, framed bool) int64 {
 	if m.Method != "" {
 		return 0
 	}
@@ -128,7 +130,7 @@ func answers(m jsonrpc.Message, head []byte) int64 {
 		if !found {
 			before, _, found = bytes.Cut(head, []byte(`"error"`))
 		}
-		if !found || bytes.Contains(before, []byte(`"method"`)) {
+		if !found && !framed || bytes.Contains(before, []byte(`"method"`)) {
 			return 0
 		}
 	}

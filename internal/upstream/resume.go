@@ -92,12 +92,13 @@ func (p *streamPost) follow(ctx context.Context, resp *http.Response) error {
 
 // broken takes what is no message from the stream of a request.
 func (p *streamPost) broken(m jsonrpc.Message, head []byte, err error) {
-	if answers(m, head) == p.id {
+	id := answers(m, head, true)
+	if id == p.id {
 		p.ended()
 	} else if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long {
 		p.unread = err
 	}
-	p.link.in.unreadable(m, head, err)
+	p.link.in.unreadable(id, head, err)
 }
 
 // resume opens the rest of a request's stream.

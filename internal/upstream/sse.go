@@ -48,7 +48,9 @@ func (l *sse) stream(ctx context.Context) error {
 	var misplaced error // the endpoint is not where it may be
 	_, err = l.read(resp.Body, new(cursor), reading{
 		message: func(m jsonrpc.Message) { l.in.message(m, 0) },
-		broken:  l.in.unreadable,
+		broken: func(m jsonrpc.Message, head []byte, err error) {
+			l.in.unreadable(answers(m, head, true), head, err)
+		},
 		other: func(ev event) bool {
 			if ev.kind == "endpoint" {
 				misplaced = l.learn(resp.Request.URL, string(ev.data))

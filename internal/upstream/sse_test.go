@@ -97,6 +97,22 @@ func TestSSE(t *testing.T) {
 	}
 }
 
+// An answer that lacks its result, or is cut, is one nevertheless.
+func TestSSEUnreadableAnswers(t *testing.T) {
+	const question = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\t\"}" // as unreadable, and none
+	for _, text := range []string{`{"jsonrpc":"2.0","id":1}`, `{"jsonrpc":"2.0","id":1,"res`, `{"id":1}`} {
+		t.Run(text, func(t *testing.T) {
+			url := older(t, endpoint, func(w http.ResponseWriter, _ string) string {
+				w.WriteHeader(202)
+				return "data: " + question + "\n\ndata: " + text + "\n\n"
+			})
+			l, e := openSSE(t, httpOptions{url: url + "/sse", header: bearer})
+			must(t, l, call(1))
+			e.want("garbage: "+why(question), "garbage: "+why(text), "lost 1: its answer cannot be read: "+why(text))
+		})
+	}
+}
+
 func TestSSEFailures(t *testing.T) {
 	other := serve(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("got %v", r.Header) })
 	tests := []struct {

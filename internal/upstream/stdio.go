@@ -17,7 +17,8 @@ import (
 const (
 	// stopGrace is Command.StopGrace where it is not set.
 	stopGrace = 500 * time.Millisecond
-	// lastGrace takes the place of either grace when the end must not take its time.
+	// lastGrace takes the place of either grace, and of lastWords, when the end must not
+	// take its time.
 	lastGrace = 100 * time.Millisecond
 	// lastWords is how long the output of a process is read that has ended: a grandchild
 	// can hold the pipe open for ever.
@@ -149,8 +150,14 @@ func (p *process) run() {
 		err = errStopped
 	}
 	forced := p.end()
+	words := lastWords
+	select {
+	case <-p.stopFast:
+		words = lastGrace
+	default:
+	}
 	for _, pipe := range []*jsonrpc.Pipe{p.stdout, p.errs} { // without deadlines, on Windows, the end of the group closes them
-		_ = pipe.SetReadDeadline(time.Now().Add(lastWords))
+		_ = pipe.SetReadDeadline(time.Now().Add(words))
 	}
 	work.Wait()
 	closeAll(p.stdout, p.errs)

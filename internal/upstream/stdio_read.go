@@ -21,7 +21,7 @@ func (p *process) read() {
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			p.in.unreadable(jsonrpc.Message{ID: long.ID()}, long.Head, err)
+			p.in.unreadable(answers(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
 			continue
 		}
 		if err != nil {
@@ -37,7 +37,7 @@ func deliver(in sink, from *jsonrpc.Buffer) {
 	batch := bytes.HasPrefix(bytes.TrimLeft(from.Line, " \t\r"), []byte("["))
 	for m, err := range in.messages(from.Line) {
 		if err != nil {
-			in.unreadable(m, from.Line, err)
+			in.unreadable(answers(m, from.Line, false), from.Line, err)
 			continue
 		}
 		if !batch {

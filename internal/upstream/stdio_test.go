@@ -385,6 +385,27 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 	}
 }
 
+// What a process outside the group holds open does not hold up an end that must be quick.
+func TestProcessEndsFastDespiteGrandchild(t *testing.T) {
+	heard, fast := make(record, 1000), make(chan struct{})
+	close(fast)
+	p, err := startProcess(roleCommand(t, "strangeChild"), nil, fast, heard.sink())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscanf(heard.next(t), `message {"jsonrpc":"2.0","method":"left","params":{"pid":%d}}`, &pid); err != nil {
+		t.Fatal(err)
+	}
+	<-p.family.exited
+	began := time.Now()
+	<-p.done
+	if took := time.Since(began); took > lastWords-lastGrace {
+		t.Errorf("the end took %v", took)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+}
+
 // alive says whether a process runs; one that nobody has waited for does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {

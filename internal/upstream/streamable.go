@@ -107,6 +107,7 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 	switch {
 	case p.id == 0:
 		if kind != "text/event-stream" {
+			defer cutLate(resp.Body).Stop()
 			_, _ = io.CopyN(io.Discard, resp.Body, headBytes) // so that the connection can be used again
 		}
 		return nil

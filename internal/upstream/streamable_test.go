@@ -146,6 +146,9 @@ func TestLostAnswers(t *testing.T) {
 		{"broken answer in the stream", func(w http.ResponseWriter) {
 			emit(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a\tb\"}\n\n")
 		}, "its answer cannot be read: " + why("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a\tb\"}")},
+		{"answer in the stream without a result", func(w http.ResponseWriter) {
+			emit(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1}\n\n")
+		}, "its answer cannot be read: " + why(`{"jsonrpc":"2.0","id":1}`)},
 		{"answer in the stream too long", func(w http.ResponseWriter) {
 			emit(w, `data: {"jsonrpc":"2.0","id":1,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
 		}, "its answer cannot be read: line too long: more than 1000 bytes"},
