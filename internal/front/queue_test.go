@@ -81,21 +81,30 @@ func TestQueueRefusesQuestionsNobodyReads(t *testing.T) {
 // A client that comes back after many small answers gets them in time proportional to
 // their number.
 func TestQueueOfManyAnswersIsTaken(t *testing.T) {
-	q := front.NewQueue(slog.New(slog.DiscardHandler))
-	for i := range 190_000 { // 8 MiB
-		if err := q.Answer(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, i)); err != nil {
+	drained := func(answers int) time.Duration {
+		q := front.NewQueue(slog.New(slog.DiscardHandler))
+		for i := range answers {
+			if err := q.Answer(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := httptest.NewRecorder()
+		began := time.Now()
+		if err := q.Drain(w); err != nil {
 			t.Fatal(err)
 		}
+		took := time.Since(began)
+		if got := bytes.Count(w.Body.Bytes(), []byte("data: ")); got != answers {
+			t.Errorf("got %d answers, want %d", got, answers)
+		}
+		return took
 	}
-	began := time.Now()
-	w := httptest.NewRecorder()
-	if err := q.Drain(w); err != nil {
-		t.Fatal(err)
+	few, many := drained(5_000), drained(50_000)
+	for range 4 { // of several runs the fastest: other processes take time, too
+		few, many = min(few, drained(5_000)), min(many, drained(50_000))
+		if many < 30*few {
+			return
+		}
 	}
-	if got := time.Since(began); got > 5*time.Second {
-		t.Errorf("took %v", got)
-	}
-	if got := bytes.Count(w.Body.Bytes(), []byte("data: ")); got != 190_000 {
-		t.Errorf("got %d answers", got)
-	}
+	t.Errorf("50000 answers took %v, 5000 took %v", many, few)
 }
