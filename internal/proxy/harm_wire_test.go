@@ -135,7 +135,12 @@ func (s sent) wait() answered {
 	case m, ok := <-s.answer:
 		return answered{Message: m, took: time.Since(s.at), none: !ok}
 	case <-s.w.gone:
-		return answered{none: true, took: time.Since(s.at)}
+		select { // it may be the last that came
+		case m, ok := <-s.answer:
+			return answered{Message: m, took: time.Since(s.at), none: !ok}
+		default:
+			return answered{none: true, took: time.Since(s.at)}
+		}
 	}
 }
 

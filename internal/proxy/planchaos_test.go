@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 )
 
@@ -249,23 +248,35 @@ func (v *visitor) replies(id []byte, result string) {
 // A client whose input has ended cannot be asked any more: the step that would ask
 // fails, and nothing is written on the strength of it.
 func TestPlanAsksAfterTheEnd(t *testing.T) {
-	eachEra(t, func(t *testing.T, client, server string) {
-		gate := mcptest.NewGate(t)
-		s, q := inquiring(t, server, "http", func(o *proxy.Options) { o.Plans.Mutations = "allow"; o.DrainTimeout = 300 * time.Millisecond })
-		c := connect(t, s, client)
-		p := c.begin("execute_tool_plan", line(`{"steps":[{"id":"h","tool":"hold","arguments":{"gate":"`+gate.Addr()+`"}},`+
-			asking("a", 1, `,"depends_on":["h"]`)+`,{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}}]}`))
-		at := gate.Next()
-		c.in.Close()
-		at.Open()
-		if client == stateless { // else it is asked, and only waited for
-			if a := readPlan(t, p.wait()); a.states() != "h ok, a failed, w skipped" && a.states() != "h ok, a failed, w cancelled" {
-				t.Errorf("got %s", a.states())
-			}
+	for _, client := range []string{handshake, stateless} {
+		for _, server := range []string{"handshake", "stateless"} {
+			t.Run(client+" client, "+server+" server", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := planned(t)
+					o.DrainTimeout = time.Minute
+					d := beset(t, newFoe(func(v *visit) reply {
+						if v.tool == "list" {
+							v.sleeps(10 * time.Second)
+						}
+						return inquisitive(v)
+					}).of(server), o)
+					p := d.plans(client)
+					s := p.start("tools/call", p.said(toolCall("execute_tool_plan", `{"steps":[{"id":"h","tool":"list","arguments":{}},`+
+						`{"id":"a","tool":"get","arguments":{"x":"ask"},"depends_on":["h"]},{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#"}}}]}`)))
+					time.Sleep(5 * time.Second) // it is at the first step
+					p.to.Close()
+					m := s.wait()
+					if client == stateless { // else it is asked, and only waited for
+						if a := readPlan(t, m.Message); a.states() != "h ok, a failed, w skipped" && a.states() != "h ok, a failed, w cancelled" {
+							t.Errorf("got %s", a.states())
+						}
+					}
+					<-p.gone
+					if got := calls(d.foe.ledger()); !strings.Contains(got, "get") || strings.Contains(got, "write") {
+						t.Errorf("called were %s", got)
+					}
+				})
+			})
 		}
-		<-c.end
-		if n := q.calls("put"); n != 0 {
-			t.Errorf("it was written %d times", n)
-		}
-	})
+	}
 }

@@ -134,6 +134,10 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 		if x.part != nil && rounds.Add(1) > maxRounds {
 			err := x.askedTooOften()
 			x.cancel(err) // no user sees what a plan calls
+			select {      // a server that hears of it before that may answer the call
+			case <-call.Done():
+			case <-ctx.Done():
+			}
 			return nil, err
 		}
 		ctx, withdraw := context.WithCancel(ctx)
