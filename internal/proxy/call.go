@@ -132,8 +132,8 @@ func (x *request) ask(done func(outcome)) {
 
 // complete has done hear an outcome once there is nothing left to ask the client.
 func (x *request) complete(req *upstream.Request, o outcome, done func(outcome)) {
-	x.call.back.Store(true)
 	if o.err != nil || !o.answer.Stateless || x.stateless && x.part == nil || !revision.InputRequired(o.answer.Result) {
+		x.call.back.Store(true)
 		done(o)
 		return
 	}
@@ -148,8 +148,10 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		done(o)
 		return
 	}
-	c.back.Store(true)
-	c.noteResult(o)
+	if !o.asks { // else its server is at it still
+		c.back.Store(true)
+		c.noteResult(o)
+	}
 	if !c.seen.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
@@ -292,10 +294,12 @@ func shareable(answer upstream.Answer) bool {
 // request is what the upstream is asked.
 func (x *request) upstreamRequest() *upstream.Request {
 	x.token = x.msg.Index.Token()
+	l := x.call.lease
 	req := &upstream.Request{
 		Method: x.msg.Method, Index: x.call.traced(), Target: x.call.target, Hop: x.hop,
-		Notify: x.hear, Timeout: x.call.lease.member.Timeout,
-		Token: x.token != nil || x.part != nil && x.call.lease.member.Timeout > 0, // progress restarts it
+		Notify:  func(method string, params []byte) { x.hear(l, method, params) },
+		Timeout: l.member.Timeout,
+		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
 	}
 	if !x.stateless {
 		req.Ask = x.question
@@ -303,9 +307,9 @@ func (x *request) upstreamRequest() *upstream.Request {
 	return req
 }
 
-// hear passes on what the upstream says while it works on the request; nothing
-// once that has been answered.
-func (x *request) hear(method string, params []byte) {
+// hear passes on what the upstream of a lease says while it works on the request; nothing
+// once that has been answered. The request may have another call by now.
+func (x *request) hear(l *leased, method string, params []byte) {
 	switch method {
 	case "notifications/progress":
 		if x.token == nil {
@@ -319,11 +323,11 @@ func (x *request) hear(method string, params []byte) {
 				return
 			}
 		}
-		if !x.call.lease.Admits(level, params) {
+		if !l.Admits(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":
-		x.s.tasks.noteStatus(x.call.lease, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		x.s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

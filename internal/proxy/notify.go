@@ -22,7 +22,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		case handshake: // sent below
 		default: // a stateless client gets logs with the request that asked for them
 			if x := s.requests.only(l); x != nil {
-				x.hear(method, params)
+				x.hear(l, method, params)
 			}
 			return
 		}

@@ -168,7 +168,7 @@ func (c *upstreamCall) noteResult(o outcome) {
 	r := &c.seen.result
 	r.source, r.size, r.sum = o.from, len(o.answer.Result), 0
 	switch {
-	case c.record == nil || o.err != nil || o.asks:
+	case c.record == nil || o.err != nil:
 	case o.from.how != "":
 		r.size = o.from.size
 	case c.class.kind.Reads() && shareable(o.answer):

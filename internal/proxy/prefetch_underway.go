@@ -119,6 +119,4 @@ func (s *Server) asks(instance uint64, method string) {
 }
 
 // asking reports whether the session has a request of its own with that upstream.
-func (s *session) asking(l *leased) bool {
-	return slices.ContainsFunc(s.requests.at(l), func(x *request) bool { return !x.call.back.Load() })
-}
+func (s *session) asking(l *leased) bool { return s.requests.awaits(l) }

@@ -80,6 +80,18 @@ func (r *requests) at(l *leased) (found []*request) {
 	return found
 }
 
+// awaits reports whether an upstream is at a call of a request that has no answer yet.
+func (r *requests) awaits(l *leased) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.open {
+		if c := x.call; c != nil && c.lease.Lease == l.Lease && !c.back.Load() && !x.isAnswered() {
+			return true
+		}
+	}
+	return false
+}
+
 // only returns the only open request for an upstream, any of them if they are all of
 // one plan; nil if there are none or several.
 func (r *requests) only(l *leased) (found *request) {

@@ -107,7 +107,7 @@ func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 	w := newWork(x, c)
 	req.Notify = func(method string, params []byte) {
 		if at, _ := w.attended(); at != nil {
-			at.hear(method, params)
+			at.hear(c.call.lease, method, params)
 		}
 	}
 	x.s.work.Add(1)

@@ -28,7 +28,7 @@ type upstreamCall struct {
 	record *callRecord // nil: it is not recorded
 	seen   observation
 	part   *planPart   // the step of a plan that it is; nil: of none
-	back   atomic.Bool // its upstream has answered
+	back   atomic.Bool // its upstream has answered, and is not at it any more
 	late   func()      // of a prefetch: called when its server has answered after all; nil: of none
 
 	// pending is what the call may change, as the store knows it: from its arrival until
