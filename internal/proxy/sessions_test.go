@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
 )
 
 // settles looks until ok: what it looks at has no event to wait for.
@@ -37,7 +39,11 @@ func heap() uint64 {
 // and went leave nothing here and nothing there.
 func TestDroppedSessionsLeaveNothing(t *testing.T) {
 	server, up := remote(t, mcptest.Options{Name: "a"})
-	f := serveTCP(t, options(up))
+	p := proxy.New(options(up), nil)
+	t.Cleanup(p.Close)
+	web := httptest.NewServer(p.Handler())
+	t.Cleanup(web.Close)
+	f := &httpClient{t: t, url: web.URL, client: web.Client()}
 	session := func() {
 		id := f.open("/mcp", handshake)
 		_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`, "Mcp-Session-Id", id)
@@ -56,13 +62,14 @@ func TestDroppedSessionsLeaveNothing(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for range slice(40, 250) {
+			for range slice(75, 250) {
 				session()
 			}
 		})
 	}
 	all.Wait()
 	settles(t, "the upstream has no session left", quiet)
+	settles(t, "the proxy has no session left", func() bool { return p.Stats().Sessions == 0 })
 	f.client.CloseIdleConnections()
 	settles(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
 	// The server under test keeps every message it saw: about 1 KB a session.
