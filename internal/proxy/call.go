@@ -163,7 +163,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 // fetch answers the call from the store, from another call's flight, or by its upstream.
 // done hears the outcome, once.
 func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	if !c.storable() {
+	if !c.class.storable() {
 		c.send(ctx, c.turn, req, done)
 		return
 	}
@@ -234,7 +234,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 		c.turn.Leave()
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.own.answer, f.own.from.trial = c.noted(f.own.answer, o), o.Trial
+		f.own.answer, f.own.from.trial = noted(f.own.answer, o), o.Trial
 		f.done(f.own)
 	default:
 		c.turn.Leave()
@@ -296,7 +296,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 	x.token = x.msg.Index.Token()
 	l := x.call.lease
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.call.traced(), Target: x.call.target, Hop: x.hop,
+		Method: x.msg.Method, Index: x.call.record.traced(x.call.params), Target: x.call.target, Hop: x.hop,
 		Notify:  func(method string, params []byte) { x.hear(l, method, params) },
 		Timeout: l.member.Timeout,
 		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it

@@ -19,19 +19,26 @@ type callClass struct {
 	task   bool             // it asks to be run as a task
 }
 
+// storable reports whether the answer may be stored or shared, and come from
+// the store or from another call's flight.
+func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
+
 // classify says what a call may change, and whether anything but its upstream may answer
 // it. What is noted of the session, and of the tool, is added to the pure part.
 func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
 	out, storable := classify(p, m, j.method, j.params)
-	scope := j.scope()
+	scope := j.s.scopeAt(l, j.params)
 	if !storable || scope == "" {
 		return out
 	}
 	key := &out.query.Key
 	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, j.tool
-	out.query.Delivered, out.query.Number = j.delivered(), j.number()
+	out.query.Delivered = deliveredTo(j.s, j.part)
+	if j.record != nil {
+		out.query.Number = j.record.number
+	}
 	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven
 	return out
 }
@@ -84,13 +91,13 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	return out, true
 }
 
-// delivered is where what the client is given is noted; nil: it is not given the
-// answer as it is.
-func (j *upstreamCall) delivered() *dedup.Delivered {
-	if j.part != nil {
+// deliveredTo is where what a session's client is given is noted; nil: it is not given the
+// answer as it is, but what the plan that the call is part of makes of it.
+func deliveredTo(s *session, part *planPart) *dedup.Delivered {
+	if part != nil {
 		return nil
 	}
-	return j.s.identity.delivered
+	return s.identity.delivered
 }
 
 // namesOf yields the names of an object's members.
@@ -104,19 +111,18 @@ func namesOf(object *jsonrpc.Index) iter.Seq[string] {
 	}
 }
 
-// scope says whose the answers are: the session's, or everyone's where an upstream takes
-// all sessions for one principal. "": they are not stored.
-func (j *upstreamCall) scope() string {
-	l := j.lease
+// scopeAt says to which sessions the answers of an upstream belong: to this one, or to
+// all where the upstream takes them for one principal. "": they are not stored.
+func (s *session) scopeAt(l *leased, params *revision.Params) string {
 	if !l.member.SharedIdentity || !l.Shared() {
-		return j.s.identity.scope
+		return s.identity.scope
 	}
 	if !l.Stateless() {
 		return everyone
 	}
-	hop, ok := j.params.Hop()
+	hop, ok := params.Hop()
 	if !ok {
-		hop = j.s.client.facts().hop()
+		hop = s.client.facts().hop()
 	}
 	return everyone + string(hop.Capabilities) // such a server is told with each call what its client can do
 }
@@ -173,6 +179,15 @@ func ignorable(meta *jsonrpc.Index) bool {
 	return true
 }
 
+// onlyReads reports whether a call changes nothing that another of its session may depend
+// on. kind is that of a tools/call.
+func onlyReads(method string, kind valuemodel.Class) bool {
+	if method == "tools/call" {
+		return kind.Reads()
+	}
+	return reads(method)
+}
+
 // reads reports whether a request of that method certainly changes nothing that
 // a tool's answer may depend on.
 func reads(method string) bool {
@@ -184,12 +199,4 @@ func reads(method string) bool {
 		return true
 	}
 	return false
-}
-
-// number is the call's in the record; zero: it is not recorded.
-func (j *upstreamCall) number() call.Number {
-	if j.record == nil {
-		return call.Number{}
-	}
-	return j.record.number
 }

@@ -18,7 +18,7 @@ const decisionTime = 50 * time.Millisecond
 // run early because of it: then it is not written by the goroutine that brings it.
 func (c *upstreamCall) announces() bool {
 	e := &c.policy.Enrichment
-	return c.delivered() != nil && e.Mode == "on" &&
+	return deliveredTo(c.s, c.part) != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
 }
 
@@ -52,7 +52,7 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 	defer cancel()
 	reply := make(chan announcement, 1)
 	r := c.resultNow(ctx, o)
-	if !c.prefetcherLooks() || !c.observeForPrefetch(&r, reply) {
+	if !c.seen.wantsResult() || !c.observeForPrefetch(&r, reply) {
 		return o
 	}
 	var a announcement
@@ -62,17 +62,19 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 		return o
 	}
 	if e.Delivery == "hint" {
-		o.answer.Result = c.hint(o.answer.Result, a.begun)
+		o.answer.Result = hint(o.answer.Result, a.begun, c.called)
 	} else {
 		o.answer.Result = c.inlined(ctx, o.answer.Result, a, e)
 	}
 	return o
 }
 
-func (c *upstreamCall) hint(result []byte, begun []started) []byte {
+// hint is the result with the names of the calls that were begun. called gives the name by
+// which the client calls a tool, "" if it cannot.
+func hint(result []byte, begun []started, called func(tool string) string) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := c.called(b.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
+		if tool := called(b.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
 			names = append(names, deliver.Name(tool, []byte(b.Arguments)))
 		}
 	}

@@ -247,7 +247,7 @@ func (x *request) fail(err *jsonrpc.Error) {
 
 // lost notes that the client did not get its answer.
 func (x *request) lost() {
-	if x.call != nil && x.call.storable() {
+	if x.call != nil && x.call.class.storable() {
 		x.s.identity.delivered.Lost(x.call.class.query.Key)
 	}
 }

@@ -24,7 +24,10 @@ func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 		how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First, size: len(o.Body),
 	}
 	how, body := string(o.How), o.Body
-	if o.Same && c.mayRefer() {
+	// A note may stand for what the client already holds if the operator wants it, one
+	// id stands for one conversation, and no schema is promised.
+	refers := o.Same && c.policy.Repeat == "reference" && c.s.identity.id != "" && c.part == nil && !c.lease.structured(c.tool)
+	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
 		from.spared = max(0, len(o.Body)-len(body))
@@ -35,9 +38,9 @@ func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 	return upstream.Answer{Result: jsonrpc.Set(body, "_meta", hinted(meta, o)), Stateless: o.Stateless}, from
 }
 
-// noted is the answer that this call fetched, as the server wrote it unless there
+// noted is an answer that was fetched, as the server wrote it unless there
 // is something to say of it.
-func (c *upstreamCall) noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
+func noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 	if o.BackOff == 0 || answer.Result == nil {
 		return answer
 	}
@@ -55,21 +58,6 @@ func hinted(meta []byte, o dedup.Outcome) []byte {
 
 func milliseconds(d time.Duration) []byte {
 	return strconv.AppendInt(nil, d.Milliseconds(), 10)
-}
-
-// mayRefer reports whether a note may stand for an answer that the client already
-// holds: the operator wants it, one id stands for one conversation, and no
-// schema is promised.
-func (c *upstreamCall) mayRefer() bool {
-	if c.policy.Repeat != "reference" || c.s.identity.id == "" || c.part != nil {
-		return false
-	}
-	offer := c.lease.Offer()
-	if offer == nil {
-		return false
-	}
-	item, ok := offer.Find(upstream.Tools, c.class.query.Key.Tool)
-	return ok && jsonrpc.Get(item.Raw, "outputSchema") == nil
 }
 
 // reference is the note that stands for an answer the client already holds.

@@ -13,6 +13,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -127,10 +128,19 @@ type observation struct {
 	told     bool // the prefetcher, of the result
 }
 
+// wantsResult reports whether the prefetcher is to be told of the result: of a call
+// that it observes, and of any that a prefetch was compared with or that waited for one
+// in vain.
+func (o *observation) wantsResult() bool {
+	return !o.told && (o.facts != nil || o.result.trial != dedup.NotTried || o.result.joinWait > 0)
+}
+
 // observeArrival has the call recorded, on the reader of its session.
 func (c *upstreamCall) observeArrival(p *policy) {
 	c.record = c.s.srv.recorder.arrived(c.s.observed)
-	c.trace(p)
+	if p.Trace != nil {
+		c.record.trace(p.Trace, c.params, c.tool)
+	}
 }
 
 // observe tells the prefetcher of the call, which has been classified. mayAnnounce: its
@@ -144,17 +154,18 @@ func (c *upstreamCall) observe(mayAnnounce bool) {
 func (c *upstreamCall) facts() callFacts {
 	r := c.record
 	return callFacts{
-		session: c.s.observed, lease: c.lease, number: r.number, at: r.at, turn: r.turn, tool: c.tool, arguments: c.argumentsToObserve(),
+		session: c.s.observed, lease: c.lease, number: r.number, at: r.at, turn: r.turn, tool: c.tool, arguments: argumentsToObserve(&c.class.query.Key, c.params),
 		key: c.class.query.Key, effect: c.class.effect, class: c.class.kind, host: c.class.host, part: c.part,
 	}
 }
 
-// argumentsToObserve are the arguments, but for longer ones than a key may have.
-func (c *upstreamCall) argumentsToObserve() []byte {
-	if c.class.query.Key.Arguments != "" {
-		return []byte(c.class.query.Key.Arguments)
+// argumentsToObserve are the arguments of a call, canonical if it has a key, but for
+// longer ones than a key may have.
+func argumentsToObserve(key *call.Key, params *revision.Params) []byte {
+	if key.Arguments != "" {
+		return []byte(key.Arguments)
 	}
-	raw, _ := arguments(c.params)
+	raw, _ := arguments(params)
 	if len(raw) > longest {
 		return nil
 	}
@@ -184,23 +195,16 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	if c.record == nil {
 		return
 	}
-	record, prefetch := !o.asks && !c.record.told.Load(), c.prefetcherLooks()
+	record, prefetch := !o.asks && !c.record.told.Load(), c.seen.wantsResult()
 	if !record && !prefetch {
 		return
 	}
 	r := c.resultNow(ctx, o)
 	if record {
-		c.recordResult(&r)
+		c.s.srv.recorder.answered(c.record, c.toldAs(), &r)
 	}
 	if prefetch {
 		c.observeForPrefetch(&r, nil)
-	}
-}
-
-// recordResult tells the recorder, once.
-func (c *upstreamCall) recordResult(r *resultFacts) {
-	if !c.record.told.Swap(true) {
-		c.s.srv.recorder.answered(c.record, c.toldAs(), r)
 	}
 }
 
@@ -208,7 +212,7 @@ func (c *upstreamCall) recordResult(r *resultFacts) {
 func (c *upstreamCall) recordAbandoned(ctx context.Context, why error) {
 	if c.record != nil {
 		r := c.resultNow(ctx, outcome{err: why})
-		c.recordResult(&r)
+		c.s.srv.recorder.answered(c.record, c.toldAs(), &r)
 	}
 }
 
@@ -227,14 +231,6 @@ func (x *request) recordRefusal() {
 		name, _ := jsonrpc.String(x.msg.Index.Get("name"))
 		x.s.srv.recorder.refused(x.s.observed, name)
 	}
-}
-
-// prefetcherLooks reports whether the prefetcher is to be told of the result: of a call
-// that it observes, and of any that a prefetch was compared with or that waited for one
-// in vain.
-func (c *upstreamCall) prefetcherLooks() bool {
-	r := &c.seen.result
-	return c.record != nil && !c.seen.told && (c.seen.facts != nil || r.trial != dedup.NotTried || r.joinWait > 0)
 }
 
 // observeForPrefetch tells the prefetcher, before anything is added to the answer. reply

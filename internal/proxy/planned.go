@@ -149,7 +149,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	for _, b := range blocks {
 		e.BytesOut += int64(len(b))
 	}
-	r.s.srv.recorder.Add(e)
+	r.s.srv.recorder.log.Add(e)
 }
 
 // needs are the steps whose results a step uses, or that it is said to wait for.

@@ -169,7 +169,7 @@ func (s *Server) Apply(o Options) {
 
 // configure hands the parts of a new policy to what keeps a copy of them.
 func (s *Server) configure(p *policy) {
-	s.recorder.Reconfigure(p.Record.Full, !p.Unrecorded)
+	s.recorder.log.Reconfigure(p.Record.Full, !p.Unrecorded)
 	s.store.Configure(p.Dedup)
 	s.limits.Configure(p.Limits)
 	s.prefetcher.configure(p.Enrichment.slots())

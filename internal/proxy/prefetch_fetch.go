@@ -65,7 +65,7 @@ func (s *session) mayPrefetch(c *candidate) (callClass, enrich.Reason) {
 func (s *Server) forbids(p *policy, c *candidate, class *callClass) enrich.Reason {
 	m, learned := s.catalog.model(p, c.lease, c.tool), s.prefetcher.learned.tool(c.lease, c.tool)
 	switch {
-	case class.query.Key.Scope == "":
+	case !class.storable():
 		return enrich.NotSpeculatable
 	case !steady(c.lease, m, class):
 		return enrich.Unsteady
@@ -128,7 +128,7 @@ func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, o
 	j.class.query.Use.JoinTimeout = c.joinTimeout
 	guess, why := srv.store.Prefetch(ctx, j.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.work.Go(func() {
-			answer, err := j.sendEarly(ctx, c, flight, hooks)
+			answer, err := c.send(ctx, j, flight, hooks)
 			flight.Worth(j.worth())
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 			srv.prefetcher.faults.recovering(func() { hooks.landed(answer, err) })
@@ -142,9 +142,9 @@ func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, o
 
 var errForbidden = errors.New("the call may no longer be made early")
 
-// sendEarly sends a prefetch behind every call of a client. It takes no turn: nothing
-// may wait for it, and what it could overtake keeps it from being stored.
-func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedup.Flight, hooks prefetchHooks) (upstream.Answer, error) {
+// send sends the candidate's call j behind every call of a client. It takes no turn:
+// nothing may wait for it, and what it could overtake keeps it from being stored.
+func (c *candidate) send(ctx context.Context, j *upstreamCall, flight *dedup.Flight, hooks prefetchHooks) (upstream.Answer, error) {
 	srv, l, client := j.s.srv, c.lease, j.s.client.facts()
 	j.late = srv.prefetcher.underway.add(l.Instance(), j.s.observed, j.tool, hooks.asked)
 	req := &upstream.Request{
@@ -167,7 +167,7 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 			return nil, err
 		}
 		stands := false
-		srv.prefetcher.faults.recovering(func() { stands = joined(flight) || j.stands(c) })
+		srv.prefetcher.faults.recovering(func() { stands = joined(flight) || c.stands(j) })
 		if !stands {
 			slot.Leave(notSent)
 			return nil, errForbidden
@@ -186,8 +186,8 @@ func (j *upstreamCall) sendEarly(ctx context.Context, c *candidate, flight *dedu
 	return o.answer, o.err
 }
 
-// stands reports whether the prefetch may still be made as it was begun.
-func (j *upstreamCall) stands(c *candidate) bool {
+// stands reports whether the prefetch may still be made as its call j was begun.
+func (c *candidate) stands(j *upstreamCall) bool {
 	srv := j.s.srv
 	p := srv.policy.Load()
 	now := c.call(j.s, j.record.number).classify(p)

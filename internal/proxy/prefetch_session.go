@@ -165,7 +165,7 @@ func (w *prefetchWorker) answered(h *observedResult) {
 		t.took = h.upstream
 		delete(f.called, c.id)
 	}
-	f.judge(v, h.at, false, w.srv.recorder.Add)
+	f.judge(v, h.at, false, w.srv.recorder.log.Add)
 	w.publish(o, c.tool)
 	w.p.tally.learn(o, h.at)
 	if o.at.nothingToPrefetch() {
@@ -231,7 +231,7 @@ func (w *prefetchWorker) leave(s *observedSession) {
 		for range f.offer.Open() {
 			w.p.tally.decline(enrich.Cap)
 		}
-		f.judge(v, time.Now(), true, w.srv.recorder.Add)
+		f.judge(v, time.Now(), true, w.srv.recorder.log.Add)
 		f.End()
 		if o := w.upstreams[known]; o != nil && time.Since(o.kept) > keepAtMost {
 			w.keepOne(known, o)

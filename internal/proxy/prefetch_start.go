@@ -59,7 +59,7 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 				return nil, why
 			}
 			s.timing, entry.prefetch = &begun.record.timing, begun
-			w.srv.recorder.AddWhen(f.event(l, &g, begun, now), entry.known)
+			w.srv.recorder.log.AddWhen(f.event(l, &g, begun, now), entry.known)
 			return begun.guess.Fate, ""
 		},
 	})

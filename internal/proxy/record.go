@@ -33,7 +33,7 @@ type callRecord struct {
 
 // recorder tells the log of calls.
 type recorder struct {
-	*events.Log
+	log    *events.Log
 	called func(now time.Time) // is called with every call
 }
 
@@ -55,15 +55,18 @@ func (r *recorder) sent(c *callRecord, upstream, tool string, requests int) {
 		return
 	}
 	if requests > 0 {
-		r.Add(events.Event{
+		r.log.Add(events.Event{
 			Kind: events.Sent, At: time.Now(), Session: c.number.Session, Seq: c.number.Seq,
 			Upstream: upstream, Tool: clipped(tool), Sent: requests, Prefetched: c.prefetch,
 		})
 	}
 }
 
-// answered tells the log how a call has ended.
+// answered tells the log how a call has ended, once.
 func (r *recorder) answered(c *callRecord, f *callFacts, result *resultFacts) {
+	if c.told.Swap(true) {
+		return
+	}
 	f.session.turns.end(result.at)
 	e := events.Event{
 		Kind: events.Call, At: f.at, Session: f.number.Session, Seq: f.number.Seq,
@@ -82,7 +85,7 @@ func (r *recorder) answered(c *callRecord, f *callFacts, result *resultFacts) {
 		e.Disposition, e.Error = events.Failed, result.failure
 		e.HiddenMS, e.NotResent = 0, 0
 	}
-	r.Add(e)
+	r.log.Add(e)
 	r.called(result.at)
 	if end := c.span.end; end != nil {
 		told := e // else every event would be on the heap
@@ -107,7 +110,7 @@ func (from *source) describe(e *events.Event, number call.Number) {
 // as it should be.
 func (r *recorder) refused(s *observedSession, tool string) {
 	n := s.next()
-	r.Add(events.Event{
+	r.log.Add(events.Event{
 		Kind: events.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
 		Tool: clipped(tool), Disposition: events.Failed, Error: "refused",
 	})
@@ -115,8 +118,8 @@ func (r *recorder) refused(s *observedSession, tool string) {
 
 // sessionEnded records the end of a session, after what came of its prefetches.
 func (r *recorder) sessionEnded(s *observedSession) {
-	r.Ask()
-	r.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.name})
+	r.log.Ask()
+	r.log.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.name})
 }
 
 // elsewhere is the session of a number, unless it is that of the other.

@@ -60,7 +60,7 @@ func (r *stateRecorder) called(now time.Time) {
 // and the store stand.
 func (r *stateRecorder) record(state bool) {
 	for _, e := range r.changes(time.Now(), state) {
-		r.srv.recorder.Add(e)
+		r.srv.recorder.log.Add(e)
 	}
 }
 

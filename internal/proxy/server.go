@@ -116,7 +116,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		}
 	}
 	s.recorder = recorder{events.Open(record), s.figures.state.called}
-	s.recorder.Reconfigure(record.Full, !o.Unrecorded)
+	s.recorder.log.Reconfigure(record.Full, !o.Unrecorded)
 	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
 	s.catalog, s.kept = &catalog{log: o.Log, store: s.store}, newKept()
 	s.policy.Store(buildPolicy(o, nil, s.connect))
@@ -143,7 +143,7 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 func (s *Server) PrepareStop() {
 	s.stopFast()
 	s.prefetcher.save()
-	s.recorder.Flush()
+	s.recorder.log.Flush()
 }
 
 // SaveAll is for a program that can wait no longer for Close: what was learned and
@@ -153,7 +153,7 @@ func (s *Server) SaveAll() {
 		session.endObserved()
 	}
 	s.prefetcher.close()
-	s.recorder.Close()
+	s.recorder.log.Close()
 }
 
 // Close ends every session and upstream, and returns when their processes and
@@ -175,5 +175,5 @@ func (s *Server) Close() {
 	s.work.Wait()
 	s.figures.state.record(true)
 	s.figures.notices.stop()
-	s.recorder.Close()
+	s.recorder.log.Close()
 }

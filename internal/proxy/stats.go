@@ -28,7 +28,7 @@ const sessionsKept = 256
 
 func newFigures(s *Server) *figures {
 	f := &figures{began: time.Now(), state: stateRecorder{srv: s}}
-	f.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.recorder.Lost() }})
+	f.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.recorder.log.Lost() }})
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
 }
@@ -43,7 +43,7 @@ func (f *figures) add(e *events.Event) {
 // what stands at the moment.
 func (s *Server) Report() telemetry.Stats {
 	s.figures.state.record(false)
-	s.recorder.Tell()
+	s.recorder.log.Tell()
 	out := s.figures.tally.Stats(time.Now())
 	s.addMoment(&out)
 	return out
@@ -52,7 +52,7 @@ func (s *Server) Report() telemetry.Stats {
 // View is what the dashboard shows.
 func (s *Server) View() telemetry.View {
 	s.figures.state.record(false)
-	s.recorder.Tell()
+	s.recorder.log.Tell()
 	v := s.figures.tally.View(time.Now())
 	s.addMoment(&v.Stats)
 	return v

@@ -19,27 +19,22 @@ type span struct {
 	end           func(*events.Event)
 }
 
-// trace begins the call's span, if anything is traced.
-func (c *upstreamCall) trace(p *policy) {
-	begin := p.Trace
-	if begin == nil {
-		return
-	}
-	parent, _ := jsonrpc.String(c.params.Meta.Get("traceparent"))
-	state, _ := jsonrpc.String(c.params.Meta.Get("tracestate"))
-	span := &c.record.span
-	span.parent, span.state, span.end = begin(parent, state, c.tool, c.record.at)
+// trace begins the call's span.
+func (r *callRecord) trace(begin Trace, params *revision.Params, tool string) {
+	parent, _ := jsonrpc.String(params.Meta.Get("traceparent"))
+	state, _ := jsonrpc.String(params.Meta.Get("tracestate"))
+	r.span.parent, r.span.state, r.span.end = begin(parent, state, tool, r.at)
 }
 
-// traced are the params with the trace context that goes upstream.
-func (c *upstreamCall) traced() *revision.Params {
-	if c.record == nil || c.record.span.parent == "" {
-		return c.params
+// traced are the params of a call with the trace context that goes upstream. r is nil if
+// the call is not recorded.
+func (r *callRecord) traced(params *revision.Params) *revision.Params {
+	if r == nil || r.span.parent == "" {
+		return params
 	}
-	span := &c.record.span
-	meta := jsonrpc.Set(c.params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, span.parent))
-	if span.state != "" {
-		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, span.state))
+	meta := jsonrpc.Set(params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, r.span.parent))
+	if r.span.state != "" {
+		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, r.span.state))
 	}
-	return indexed(jsonrpc.Set(c.params.Raw(), "_meta", meta))
+	return indexed(jsonrpc.Set(params.Raw(), "_meta", meta))
 }

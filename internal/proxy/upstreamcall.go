@@ -36,10 +36,6 @@ type upstreamCall struct {
 	pending atomic.Pointer[dedup.PendingWrite]
 }
 
-// storable reports whether the answer may be stored or shared, and come from
-// the store or from another call's flight.
-func (j *upstreamCall) storable() bool { return j.class.query.Key.Scope != "" }
-
 // arrive classifies the call by the policy that it was routed by, and notes with the store what
 // it may change: on the reader of its session, before the next message is read, and once
 // more before it is made again. If the policy has changed meanwhile, that is done over:
@@ -107,7 +103,7 @@ func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 			j.late()
 		}
 	}
-	req.Reads, req.Host = j.onlyReads(), j.class.host
+	req.Reads, req.Host = onlyReads(j.method, j.class.kind), j.class.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
 		if slot, err = j.part.gateway().enter(ctx, j, wait, enter); slot == nil {
 			return false, err
@@ -198,15 +194,6 @@ func (g *gate) enter(ctx context.Context, j *upstreamCall, wait bool, enter ente
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// onlyReads reports whether the request changes nothing that another of its session
-// may depend on.
-func (j *upstreamCall) onlyReads() bool {
-	if j.method == "tools/call" {
-		return j.class.kind.Reads()
-	}
-	return reads(j.method)
 }
 
 // settle ends a pending write with what is known of the outcome: what was not answered
