@@ -29,7 +29,7 @@ func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
 	out, storable := classify(p, m, j.method, j.params)
-	scope := j.s.scopeAt(l, j.params)
+	scope := scopeAt(j.s, l, j.params)
 	if !storable || scope == "" {
 		return out
 	}
@@ -111,9 +111,9 @@ func namesOf(object *jsonrpc.Index) iter.Seq[string] {
 	}
 }
 
-// scopeAt says to which sessions the answers of an upstream belong: to this one, or to
+// scopeAt says to which sessions the answers of an upstream belong: to this one only, or to
 // all where the upstream takes them for one principal. "": they are not stored.
-func (s *session) scopeAt(l *leased, params *revision.Params) string {
+func scopeAt(s *session, l *leased, params *revision.Params) string {
 	if !l.member.SharedIdentity || !l.Shared() {
 		return s.identity.scope
 	}
