@@ -25,7 +25,7 @@ func (x *request) route() *jsonrpc.Error {
 		return x.routeName(upstream.Prompts)
 	case "logging/setLevel":
 		x.local = func() { x.finish([]byte("{}")) }
-		return x.setLevel()
+		return setLevel(x.s, &x.msg.Index)
 	case "ping":
 		x.local = func() { x.finish([]byte("{}")) }
 	case "initialize":
@@ -67,7 +67,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if lease == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
-	c := x.callTo(lease, nil)
+	c := newCall(x, lease, nil)
 	c.policy = p
 	if t.name != name {
 		c.target = jsonrpc.AppendString(nil, t.name)
@@ -120,11 +120,11 @@ func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	switch {
 	case subscribes(x.msg.Method):
-		x.s.work.Go(func() { x.subscription(req, done) })
-	case !x.goesAcross():
+		x.s.work.Go(func() { subscribe(x, req, done) })
+	case !x.stateless || c.lease.Stateless() || !interruptible(x.msg.Method): // of one era, or nothing can be asked
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
 	case x.part == nil:
-		x.s.work.Go(func() { x.askAcross(req, done) })
+		x.s.work.Go(func() { beginAcross(x, req).attend(x, done) })
 	default: // its plan outlives it
 		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
 	}
@@ -138,7 +138,7 @@ func (x *request) complete(req *upstream.Request, o outcome, done func(outcome))
 		return
 	}
 	questions := o.answer.Result // a function that kept all of o would put every outcome on the heap
-	x.s.work.Go(func() { done(x.fulfil(req, questions)) })
+	x.s.work.Go(func() { done(fulfil(x, req, questions)) })
 }
 
 // deliver has done hear an outcome together with what goes with the answer.

@@ -65,12 +65,12 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	if m.Method == "subscriptions/listen" {
 		base = context.Background() // it hears of the session's end by itself, and says so
 	}
-	err := x.checkHeader(m.Header)
+	err := checkHeader(s, m)
 	if err == nil {
 		err = x.admit(base)
 	}
 	if err != nil {
-		x.recordRefusal()
+		recordRefusal(s, m)
 		x.fail(err)
 		return nil
 	}
@@ -100,7 +100,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	if x.stateless {
 		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
 	} else if x.msg.Method == "initialize" {
-		x.openHandshake()
+		openHandshake(s, &x.msg.Index)
 	} else if x.msg.Method != "ping" {
 		s.open(upstream.Client{})
 		s.questions.setReady() // a client that makes requests takes messages too
@@ -120,12 +120,12 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	return nil
 }
 
-func (x *request) openHandshake() {
-	params := x.msg.Index
+// openHandshake opens a session with the params of its initialize.
+func openHandshake(s *session, params *revision.Params) {
 	asked, _ := jsonrpc.String(params.Get("protocolVersion"))
 	version := revision.Negotiate(asked)
-	x.s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
-	x.s.open(upstream.Client{
+	s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
+	s.open(upstream.Client{
 		Version:      version,
 		Info:         object(params.Get("clientInfo")),
 		Capabilities: object(params.Get("capabilities")),
@@ -140,9 +140,9 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// callTo is a call of the request's to an upstream. target, raw, is what it names there,
+// newCall is a call of the request's to an upstream. target, raw, is what it names there,
 // where the client has another name for that; else nil.
-func (x *request) callTo(l *leased, target []byte) *upstreamCall {
+func newCall(x *request, l *leased, target []byte) *upstreamCall {
 	return &upstreamCall{s: x.s, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part}
 }
 
@@ -167,9 +167,10 @@ func (x *request) leave() {
 	x.s.requests.done(x)
 }
 
-// isWithdrawn reports whether the client wants no answer any more: none will come.
-func (x *request) isWithdrawn() bool {
-	_, gone := errors.AsType[withdrawn](context.Cause(x.ctx))
+// isWithdrawn reports whether the client of a request wants no answer any more: none will
+// come. ctx is that of the request.
+func isWithdrawn(ctx context.Context) bool {
+	_, gone := errors.AsType[withdrawn](context.Cause(ctx))
 	return gone
 }
 
@@ -191,13 +192,13 @@ func waitFor(begin func(done func(outcome))) outcome {
 
 // setLevel passes the log level to every upstream that logs, on the reader:
 // what the client calls next must be run with it.
-func (x *request) setLevel() *jsonrpc.Error {
-	level, ok := jsonrpc.String(x.msg.Index.Get("level"))
+func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
+	level, ok := jsonrpc.String(params.Get("level"))
 	if !ok || !upstream.KnownLevel(level) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
 	}
-	x.s.client.update(func(f *clientFacts) { f.level = level })
-	for _, l := range x.s.leases.current() {
+	s.client.update(func(f *clientFacts) { f.level = level })
+	for _, l := range s.leases.current() {
 		l.SetLevel(level)
 	}
 	return nil
@@ -245,16 +246,16 @@ func (x *request) fail(err *jsonrpc.Error) {
 	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
 }
 
-// lost notes that the client did not get its answer.
-func (x *request) lost() {
-	if x.call != nil && x.call.class.storable() {
-		x.s.identity.delivered.Lost(x.call.class.query.Key)
+// noteLost notes that the client did not get the answer of a call; nil: it made none.
+func noteLost(c *upstreamCall) {
+	if c != nil && c.class.storable() {
+		c.s.identity.delivered.Lost(c.class.query.Key)
 	}
 }
 
 func (x *request) write(line []byte) {
-	if x.ctx != nil && x.isWithdrawn() {
-		x.lost()
+	if x.ctx != nil && isWithdrawn(x.ctx) {
+		noteLost(x.call)
 		return
 	}
 	x.mu.Lock()
@@ -262,7 +263,7 @@ func (x *request) write(line []byte) {
 	x.mu.Unlock()
 	x.s.requests.forget(x) // before the client can read the answer
 	if err := x.to.Answer(line); err != nil {
-		x.lost()
+		noteLost(x.call)
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
 	}
 }

@@ -53,9 +53,9 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 0:
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
 	case len(found) == 1:
-		x.bind(x.callTo(found[0], target))
+		x.bind(newCall(x, found[0], target))
 	default:
-		x.local = func() { x.serveEach(liveFirst(found), target) }
+		x.local = func() { serveEach(x, liveFirst(found), target) }
 	}
 	return nil
 }
@@ -94,19 +94,19 @@ func completers(s *session, ref []byte, offers []offered) (found []*leased, rena
 
 // serveEach answers a request that one of several upstreams may know the answer to. Only
 // requests that change nothing are asked so.
-func (x *request) serveEach(candidates []*leased, target []byte) {
-	ask := func(x *request, done func(outcome)) { x.askEach(candidates, target, outcome{}, done) }
+func serveEach(x *request, candidates []*leased, target []byte) {
+	ask := func(x *request, done func(outcome)) { askEach(x, candidates, target, outcome{}, done) }
 	x.answer(waitFor(func(done func(outcome)) { x.serveCall(ask, done) }))
 }
 
 // askEach asks one upstream after the other until one knows what is asked for. best is
 // what is answered if no further one does.
-func (x *request) askEach(candidates []*leased, target []byte, best outcome, done func(outcome)) {
+func askEach(x *request, candidates []*leased, target []byte, best outcome, done func(outcome)) {
 	if len(candidates) == 0 {
 		done(best)
 		return
 	}
-	x.bind(x.callTo(candidates[0], target))
+	x.bind(newCall(x, candidates[0], target))
 	x.ask(func(o outcome) {
 		x.call.turn.Leave()
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (x *request) askEach(candidates []*leased, target []byte, best outcome, don
 		if best.answer.Error == nil { // a server's own word tells more than another's absence
 			best = o
 		}
-		x.askEach(candidates[1:], target, best, done)
+		askEach(x, candidates[1:], target, best, done)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/valuemodel"
@@ -225,11 +226,11 @@ func (c *upstreamCall) toldAs() *callFacts {
 	return &own
 }
 
-// recordRefusal records a tools/call that no upstream was asked.
-func (x *request) recordRefusal() {
-	if x.msg.Method == "tools/call" && x.call == nil {
-		name, _ := jsonrpc.String(x.msg.Index.Get("name"))
-		x.s.srv.recorder.refused(x.s.observed, name)
+// recordRefusal records a message that was not taken up, if it is a tools/call.
+func recordRefusal(s *session, m *front.Message) {
+	if m.Method == "tools/call" {
+		name, _ := jsonrpc.String(m.Index.Get("name"))
+		s.srv.recorder.refused(s.observed, name)
 	}
 }
 

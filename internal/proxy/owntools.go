@@ -6,6 +6,7 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/revision"
 )
 
 // ownTool is a tool of the proxy's own.
@@ -82,8 +83,8 @@ func (v *view) ownTool(p *policy, name string) *ownTool {
 func (x *request) callsOwnTool() bool { return x.msg.Method == "tools/call" && x.call == nil }
 
 // toolName is the name of the tool that is called, as the client writes it.
-func (x *request) toolName() string {
-	name, _ := jsonrpc.String(x.msg.Index.Get("name"))
+func toolName(params *revision.Params) string {
+	name, _ := jsonrpc.String(params.Get("name"))
 	return name
 }
 
@@ -113,7 +114,7 @@ func answering(call func(x *request, arguments []byte) ([]byte, error)) func(*re
 // schedule is a call of mcpschedd_schedule.
 func schedule(x *request, arguments []byte) ([]byte, error) {
 	x.s.awaitOffers(x.ctx)
-	out, defects := plan.Schedule(arguments, x.planOptions(nil))
+	out, defects := plan.Schedule(arguments, planOptions(x.ctx, x.s, nil))
 	if len(defects) > 0 {
 		return nil, defects
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // servePlan answers a call of execute_tool_plan.
-func servePlan(x *request, arguments []byte) { x.plan(arguments, nil) }
+func servePlan(x *request, arguments []byte) { runPlan(x, arguments, nil) }
 
 // serve answers a call of a plan that the operator wrote.
 func (n *NamedPlan) serve(x *request, arguments []byte) {
@@ -22,16 +22,16 @@ func (n *NamedPlan) serve(x *request, arguments []byte) {
 		x.finish(failedResult(err))
 		return
 	}
-	x.plan(n.body(), params)
+	runPlan(x, n.body(), params)
 }
 
-// plan checks a plan and runs it, or takes up one that its client has answers for.
-func (x *request) plan(body, params []byte) {
+// runPlan checks a plan and runs it, or takes up one that its client has answers for.
+func runPlan(x *request, body, params []byte) {
 	if x.resume(x.answer) {
 		return
 	}
 	x.s.awaitOffers(x.ctx)
-	p, defects := plan.Parse(body, x.planOptions(params))
+	p, defects := plan.Parse(body, planOptions(x.ctx, x.s, params))
 	switch {
 	case len(defects) > 0:
 		x.finish(failedResult(defects))
@@ -40,16 +40,16 @@ func (x *request) plan(body, params []byte) {
 	default:
 		r := newPlanRun(x, p, body)
 		x.s.work.Go(r.run)
-		x.attend(x.answer)
+		r.work.attend(x, x.answer)
 	}
 }
 
 // planRun is a plan under way. Its work is suspended when the client is asked something
 // and can be asked only by an answer.
 //
-//	plan ──► run: confirm, plan.Runner ──► call: a request for each step
-//	  │                                       │ questions
-//	  └─► attend ◄─────────── work ◄──────────┘
+//	runPlan ──► run: confirm, plan.Runner ──► call: a request for each step
+//	  │                                          │ questions
+//	  └─► attend ◄─────────── work ◄─────────────┘
 type planRun struct {
 	s      *session
 	work   *work
@@ -70,7 +70,7 @@ type planRun struct {
 
 func newPlanRun(x *request, p *plan.Plan, body []byte) *planRun {
 	r := &planRun{
-		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: x.toolName(), body: body,
+		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: toolName(&x.msg.Index), body: body,
 		servers: make(map[string]string),
 	}
 	x.token = x.msg.Index.Token()

@@ -16,17 +16,17 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// planOptions are what a plan of this session is checked against.
-func (x *request) planOptions(params []byte) plan.Options {
-	p := x.s.srv.policy.Load()
-	finder := toolFinder{x.s, p}
+// planOptions are what a plan of a session is checked against.
+func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
+	p := s.srv.policy.Load()
+	finder := toolFinder{s, p}
 	known := make(map[string]*plan.Tool) // of one plan
 	return plan.Options{
 		Limits: p.Plans.Limits,
 		Find: func(name string) *plan.Tool {
 			t, ok := known[name]
 			if !ok {
-				t = finder.find(x.ctx, name)
+				t = finder.find(ctx, name)
 				known[name] = t
 			}
 			return t

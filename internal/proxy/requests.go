@@ -29,7 +29,7 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 		x.key = fmt.Sprintf("%s %d", x.key, r.nth)
 	}
 	switch other := r.open[x.key]; {
-	case other != nil && !other.isWithdrawn():
+	case other != nil && !isWithdrawn(other.ctx):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case r.closed:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}

@@ -24,22 +24,16 @@ func interruptible(method string) bool {
 	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
 }
 
-// goesAcross reports whether a stateless client's request is for a server of the
-// handshake era that may ask something meanwhile.
-func (x *request) goesAcross() bool {
-	return x.stateless && !x.call.lease.Stateless() && interruptible(x.msg.Method)
-}
-
 // fulfil puts the questions of a stateless server's result to the client and makes the
 // call again with the answers, until the result is complete.
-func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
+func fulfil(x *request, req *upstream.Request, result []byte) outcome {
 	x.part.noteDoubt() // it may have begun before it asked
 	params := req.Index.Raw()
 	if params == nil {
 		params = []byte("{}")
 	}
 	for range maxRounds {
-		responses, err := x.responses(jsonrpc.Get(result, "inputRequests"))
+		responses, err := responses(x, jsonrpc.Get(result, "inputRequests"))
 		if err != nil {
 			return outcome{err: err}
 		}
@@ -62,16 +56,16 @@ func (x *request) fulfil(req *upstream.Request, result []byte) outcome {
 		}
 		result = o.answer.Result
 	}
-	return outcome{err: x.askedTooOften()}
+	return outcome{err: askedTooOften(x.call.lease)}
 }
 
-func (x *request) askedTooOften() *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", x.call.lease.Name(), maxRounds)}
+func askedTooOften(l *leased) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", l.Name(), maxRounds)}
 }
 
 // responses are the client's answers to inputRequests, by the same keys; nil if nothing
 // is asked.
-func (x *request) responses(inputRequests []byte) ([]byte, *jsonrpc.Error) {
+func responses(x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	var keys []string
 	var questions []*question
 	for m := range jsonrpc.Members(inputRequests) {
@@ -101,8 +95,8 @@ type callAcross struct {
 	outcome
 }
 
-// askAcross makes the call. done hears how it has ended, or what the server asks.
-func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
+// beginAcross begins the call, as a work that the request may attend.
+func beginAcross(x *request, req *upstream.Request) *work {
 	c := &callAcross{call: x.call, ctx: x.ctx}
 	w := newWork(x, c)
 	req.Notify = func(method string, params []byte) {
@@ -117,7 +111,7 @@ func (x *request) askAcross(req *upstream.Request, done func(outcome)) {
 		c.outcome = o
 		close(w.done)
 	})
-	x.attend(done)
+	return w
 }
 
 func (c *callAcross) finish(_ *request, done func(outcome)) { done(c.outcome) }
@@ -132,7 +126,7 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		x.part.noteDoubt() // it may have begun before it asked
 		if x.part != nil && rounds.Add(1) > maxRounds {
-			err := x.askedTooOften()
+			err := askedTooOften(x.call.lease)
 			x.cancel(err) // no user sees what a plan calls
 			select {      // a server that hears of it before that may answer the call
 			case <-call.Done():
@@ -168,7 +162,7 @@ func (x *request) resume(done func(outcome)) bool {
 		if own != nil { // in its place it goes on with the call that was suspended
 			own.release()
 		}
-		x.attend(done)
+		w.attend(x, done)
 	default:
 		return false
 	}

@@ -55,20 +55,20 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 		s.questions.answered(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return
 	}
+	recordRefusal(s, m)
 	x := &request{s: s, msg: m, to: out}
-	x.recordRefusal()
 	x.fail(why)
 }
 
 // checkHeader holds the Mcp-Param-* of a call's HTTP request against the arguments, for
 // a tool whose schema asks for such headers. One that is not known yet asks for none.
-func (x *request) checkHeader(header http.Header) *jsonrpc.Error {
-	if header == nil || x.msg.Method != "tools/call" {
+func checkHeader(s *session, m *front.Message) *jsonrpc.Error {
+	if m.Header == nil || m.Method != "tools/call" {
 		return nil
 	}
-	x.s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
-	name, _ := jsonrpc.String(x.msg.Index.Get("name"))
-	t, l := x.s.named(x.s.srv.policy.Load(), upstream.Tools, name)
+	s.open(upstream.Client{Version: m.Hop.Version, Info: m.Hop.Info, Capabilities: m.Hop.Capabilities})
+	name, _ := jsonrpc.String(m.Index.Get("name"))
+	t, l := s.named(s.srv.policy.Load(), upstream.Tools, name)
 	if l == nil || l.Offer() == nil {
 		return nil
 	}
@@ -78,13 +78,13 @@ func (x *request) checkHeader(header http.Header) *jsonrpc.Error {
 	}
 	tool := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
 	lookup := func(name string) (string, bool) {
-		values := header.Values(name)
+		values := m.Header.Values(name)
 		if len(values) != 1 {
 			return "", false
 		}
 		return values[0], true
 	}
-	if err := mcp.ValidateParamHeadersLookup(lookup, tool, x.msg.Params); err != nil {
+	if err := mcp.ValidateParamHeadersLookup(lookup, tool, m.Params); err != nil {
 		return front.Mismatch(err.Error())
 	}
 	return nil

@@ -10,10 +10,10 @@ func subscribes(method string) bool {
 	return method == "resources/subscribe" || method == "resources/unsubscribe"
 }
 
-// subscription makes a request that changes the session's subscriptions, which outlive
+// subscribe makes a request that changes the session's subscriptions, which outlive
 // the server's process. A stateless server knows no such request: its listen request says
 // what to watch.
-func (x *request) subscription(req *upstream.Request, done func(outcome)) {
+func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	empty := outcome{answer: upstream.Answer{Result: []byte("{}")}}
 	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
 	begins, needed := x.msg.Method == "resources/subscribe", true

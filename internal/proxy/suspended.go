@@ -130,7 +130,7 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 		return nil, nil
 	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"}
-	case !x.repeats(w.began):
+	case !repeats(x, w.began):
 		s.abandonLocked(handle, errors.New("its handle came with another request"))
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"}
 	}

@@ -162,7 +162,7 @@ func serveTaskList(x *request) {
 		if !l.Live() {
 			continue // a server that is starting has no tasks yet
 		}
-		x.bind(x.callTo(l, nil))
+		x.bind(newCall(x, l, nil))
 		o := waitFor(x.ask)
 		x.call.turn.Leave()
 		if o.err != nil || o.answer.Error != nil {

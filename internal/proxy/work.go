@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -47,17 +48,17 @@ type suspendable interface {
 
 // repeats reports whether x is y made again: for the same tool, prompt or resource, and,
 // where that is a plan's, with the same arguments, however they are formatted.
-func (x *request) repeats(y *request) bool {
+func repeats(x, y *request) bool {
 	for _, member := range []string{"name", "uri"} {
 		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
 			return false
 		}
 	}
-	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || bytes.Equal(x.canonicalArguments(), y.canonicalArguments()))
+	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || bytes.Equal(canonicalArguments(&x.msg.Index), canonicalArguments(&y.msg.Index)))
 }
 
-func (x *request) canonicalArguments() []byte {
-	arguments := x.msg.Index.Get("arguments")
+func canonicalArguments(params *revision.Params) []byte {
+	arguments := params.Get("arguments")
 	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
 		return canonical
 	}
@@ -85,10 +86,10 @@ func (w *work) attended() (x *request, back <-chan struct{}) {
 	return w.request, w.back
 }
 
-// attend has done hear what the request's work has to ask, and the work is suspended, or
-// how it has ended. If the request is withdrawn, so is the work.
-func (x *request) attend(done func(outcome)) {
-	w, withdrawn := x.work, x.ctx.Done()
+// attend has done hear what the work has to ask, and the work is suspended, or how it has
+// ended. x is the request that it is done for: if that is withdrawn, so is the work.
+func (w *work) attend(x *request, done func(outcome)) {
+	withdrawn := x.ctx.Done()
 	for {
 		select {
 		case <-w.done:
