@@ -58,7 +58,7 @@ func TestPanicInPrediction(t *testing.T) {
 		{"(*prefetchWorker).answered", true, 1},
 		{"(*prefetchWorker).choose", true, 1},
 		{"(*session).fetch", false, 0}, // refused, and counted so
-		{"(*upstreamCall).stands", false, 1},
+		{"(*candidate).stands", false, 1},
 		{"(*prefetchWorker).onward", true, 1},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
