@@ -205,8 +205,10 @@ func (f *fetching) do() {
 func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
-	c.turn.Hold() // its client may give up, and others wait for the flight
+	c.turn.Hold()       // its client may give up, and others wait for the flight
+	c.s.srv.work.Add(1) // the flight may outlive its session
 	settle := func(o outcome) {
+		defer c.s.srv.work.Done()
 		f.own = o
 		flight.Worth(c.worth())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
