@@ -25,7 +25,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}}}, up)
 	writes.Limits = map[string]limit.Rule{"*": {Concurrency: 8}}
 	s := start(t, reads)
-	clients, calls := 4, slice(400, 2500)
+	clients, calls := 4, slice(1000, 2500)
 	next, reloads := make(chan struct{}), 0
 	var reloading sync.WaitGroup
 	reloading.Go(func() {
