@@ -24,9 +24,10 @@ import (
 )
 
 // heapRoom (bytes) is how much garbage a proxy with next to nothing on its heap
-// may make between two collections, beyond what is usual. By itself Go would
-// collect every 4 MiB, which is a fifth of what small calls cost.
-const heapRoom = 8 << 20
+// may make between two collections, beyond what is usual. Measured: without it 0.90 to
+// 0.97 of the calls per second of 100 KB with 32 at once; 8 MiB bring no more, and keep
+// 4 MiB more resident after such calls.
+const heapRoom = 1 << 20
 
 // serve runs the proxy until its client goes or a signal comes.
 func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
