@@ -160,11 +160,11 @@ func TestFailedResponseMakesMessagesAmbiguous(t *testing.T) {
 			t.Error("the call was answered")
 		}
 		a.Close()
-		time.Sleep(writeSettle - 1)
+		time.Sleep(writeSettle - time.Nanosecond)
 		if who := speak(p); who != "" {
 			t.Errorf("%s answered while the server may go on", who)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if who := speak(p); who != "b" {
 			t.Errorf("after %v: got an answer of %q", writeSettle, who)
 		}
