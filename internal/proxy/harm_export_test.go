@@ -20,11 +20,11 @@ func DialWith(s *Server, name string, dial func(ctx context.Context, network, ad
 
 // LineOf is how the server takes an upstream to work on several calls, as far as one
 // of its sessions has seen.
-func LineOf(s *Server, name string) speculate.Line {
+func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
 		if l := n.leases.find(name); l != nil {
-			return s.prefetcher.traffic.read().Serial(l.Instance())
+			return s.prefetcher.traffic.read().Concurrency(l.Instance())
 		}
 	}
 	return speculate.Unknown

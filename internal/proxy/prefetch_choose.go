@@ -126,7 +126,7 @@ func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Gu
 // to an upstream that works on one at a time. A process may do so for all that is
 // known; a server of HTTP hardly does.
 func (w *prefetchWorker) inTheWay(o *upstreamState, g *forecast.Guess) bool {
-	switch w.scheduler.Serial(o.at.Instance()) {
+	switch w.scheduler.Concurrency(o.at.Instance()) {
 	case speculate.Parallel:
 		return false
 	case speculate.Unknown:

@@ -245,7 +245,7 @@ func (w *prefetchWorker) unwatch(v *sessionState) {
 	delete(w.sessions, v.s)
 	v.desk.End()
 	for instance, l := range v.instances {
-		w.lines[l.member.key] = w.scheduler.Serial(instance)
+		w.lines[l.member.key] = w.scheduler.Concurrency(instance)
 		if !l.Shared() {
 			w.scheduler.Gone(instance)
 		}

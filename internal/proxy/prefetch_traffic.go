@@ -15,7 +15,7 @@ type traffic struct {
 	events []trafficEvent
 
 	reading     sync.Mutex // held while events are read, so that they stay in order
-	scheduler   *speculate.Desk
+	scheduler   *speculate.Scheduler
 	occupancies *occupancies
 	lately      map[string]time.Time // host → when the last prefetch there was sent, unless a call there was refused since
 }
@@ -56,7 +56,7 @@ func (t *traffic) add(e trafficEvent) {
 }
 
 // read tells the scheduler what has happened since it was last told, and returns it.
-func (t *traffic) read() *speculate.Desk {
+func (t *traffic) read() *speculate.Scheduler {
 	t.reading.Lock()
 	defer t.reading.Unlock()
 	t.mu.Lock()
@@ -93,7 +93,7 @@ func (t *traffic) tell(e *trafficEvent) {
 
 // publish says for the path of a call how an instance works on several calls.
 func (t *traffic) publish(instance uint64, at *occupancy) {
-	at.parallel.Store(t.scheduler.Serial(instance) == speculate.Parallel)
+	at.parallel.Store(t.scheduler.Concurrency(instance) == speculate.Parallel)
 }
 
 func (t *traffic) noteHost(host string, now time.Time) {

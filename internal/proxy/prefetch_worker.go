@@ -11,7 +11,7 @@ import (
 // nothing on the path of a call waits for it.
 type prefetcher struct {
 	srv       *Server
-	scheduler *speculate.Desk
+	scheduler *speculate.Scheduler
 	traffic   traffic
 	ids       atomic.Uint64 // of the calls observed
 	queue     prefetchQueue
@@ -28,11 +28,11 @@ type prefetcher struct {
 type prefetchWorker struct {
 	p         *prefetcher
 	srv       *Server
-	scheduler *speculate.Desk
+	scheduler *speculate.Scheduler
 	of        *observedSession                   // for which it does what it does now; nil: for no one session
 	upstreams map[string]*upstreamState          // member.key → what is known of that upstream
 	sessions  map[*observedSession]*sessionState // sessions that made calls
-	lines     map[string]speculate.Line          // member.key → how its last instance works on several calls
+	lines     map[string]speculate.Concurrency   // member.key → how its last instance works on several calls
 	waiting   []waitingPair                      // sessions with candidates that lack a slot, in turn
 	displaced int64                              // answers that prefetches displaced, as far as that was held against them
 	harm      map[string]time.Duration           // host → what its calls waited for prefetches, as far as that was held against them
@@ -43,7 +43,7 @@ func newPrefetcher(srv *Server, o speculate.Options) *prefetcher {
 	w := &prefetchWorker{
 		p: p, srv: srv, scheduler: p.scheduler,
 		upstreams: make(map[string]*upstreamState), sessions: make(map[*observedSession]*sessionState),
-		lines: make(map[string]speculate.Line), harm: make(map[string]time.Duration),
+		lines: make(map[string]speculate.Concurrency), harm: make(map[string]time.Duration),
 	}
 	p.worker = w
 	p.traffic = traffic{scheduler: p.scheduler, occupancies: &srv.occupancies}

@@ -48,7 +48,7 @@ type arm struct {
 	Arm
 	p        *Player
 	store    *dedup.Store
-	desk     *speculate.Desk
+	desk     *speculate.Scheduler
 	deadline time.Duration
 	now      time.Duration // on the store's clock
 	report   *tally

@@ -162,7 +162,7 @@ func (s *seat) world(g *forecast.Guess) forecast.World {
 // to an upstream that may work on one at a time, as any process may until it was
 // seen not to.
 func (s *seat) inTheWay(g *forecast.Guess) bool {
-	return !s.Free && s.arm.desk.Serial(upstreamID) != speculate.Parallel && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
+	return !s.Free && s.arm.desk.Concurrency(upstreamID) != speculate.Parallel && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
 }
 
 // begin starts a guess.

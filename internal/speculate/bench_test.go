@@ -15,7 +15,7 @@ import (
 func BenchmarkGuess(b *testing.B) {
 	for _, sessions := range []int{1, 200, 10_000} {
 		b.Run(fmt.Sprintf("%d sessions", sessions), func(b *testing.B) {
-			d := newDesk(speculate.Options{})
+			d := newScheduler(speculate.Options{})
 			for range sessions - 1 {
 				d.Session()
 			}
@@ -38,7 +38,7 @@ func BenchmarkGuess(b *testing.B) {
 
 // A review of as much as a session may remember, none of it settled.
 func BenchmarkReview(b *testing.B) {
-	d := newDesk(speculate.Options{PerSession: 256, Total: 1000})
+	d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
 	s := d.Session()
 	for i := range 256 {
 		s.Start(b.Context(), start, newBet(i).guess())
@@ -54,7 +54,7 @@ func BenchmarkReview(b *testing.B) {
 func BenchmarkCall(b *testing.B) {
 	for _, others := range []int{0, 31} {
 		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
-			d := newDesk(speculate.Options{})
+			d := newScheduler(speculate.Options{})
 			for i := range others {
 				d.Began(upstream, uint64(i), "t", false, start)
 			}
@@ -70,9 +70,9 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// The same by goroutines that share the desk.
+// The same by goroutines that share the scheduler.
 func BenchmarkCallParallel(b *testing.B) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	b.ReportAllocs()
 	var n atomic.Uint64
 	b.RunParallel(func(pb *testing.PB) {

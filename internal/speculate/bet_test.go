@@ -36,7 +36,7 @@ func (b *bet) guess() speculate.Guess {
 // ended is why the guess's context has ended; nil: it has not.
 func (b *bet) ended() error { return context.Cause(b.ctx) }
 
-func newDesk(o speculate.Options) *speculate.Desk {
+func newScheduler(o speculate.Options) *speculate.Scheduler {
 	d := speculate.New(o)
 	teach(d, upstream, speculate.Parallel)
 	return d

@@ -15,7 +15,7 @@ import (
 // A call that never returns costs its slot until the deadline.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{PerSession: 1})
+		d := newScheduler(speculate.Options{PerSession: 1})
 		s := d.Session()
 		b := begin(t, s, newBet(1))
 		if until, ok := b.ctx.Deadline(); !ok || !until.Equal(time.Now().Add(30*time.Second)) {
@@ -49,7 +49,7 @@ func TestHang(t *testing.T) {
 // The deadline of a guess whose call has returned frees nothing any more.
 func TestDeadlineAfterDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{PerSession: 1, Deadline: time.Second})
+		d := newScheduler(speculate.Options{PerSession: 1, Deadline: time.Second})
 		s := d.Session()
 		b := begin(t, s, newBet(1))
 		time.Sleep(time.Second / 2)
@@ -66,7 +66,7 @@ func TestDeadlineAfterDone(t *testing.T) {
 
 func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{Deadline: time.Minute})
+		d := newScheduler(speculate.Options{Deadline: time.Minute})
 		s := d.Session()
 		b := begin(t, s, newBet(1))
 		d.Configure(speculate.Options{Deadline: time.Second})
@@ -83,7 +83,7 @@ func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
 // that does.
 func TestBeginThatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{})
+		d := newScheduler(speculate.Options{})
 		s := d.Session()
 		let := make(chan struct{})
 		for i, hang := range []func(){func() { <-let }, runtime.Goexit} {
@@ -111,7 +111,7 @@ func TestBeginThatDoesNotReturn(t *testing.T) {
 
 // Begin may panic after it has begun something: its context ends then.
 func TestPanicEndsTheContext(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	var left context.Context
 	g := newBet(1).guess()
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) { left = ctx; panic(1) }
@@ -124,7 +124,7 @@ type contextKey struct{}
 
 func TestContextIsDerived(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), contextKey{}, 1))
-	s := newDesk(speculate.Options{}).Session()
+	s := newScheduler(speculate.Options{}).Session()
 	b := newBet(1)
 	s.Start(ctx, start, b.guess())
 	if b.ctx.Value(contextKey{}) != 1 || b.ended() != nil {
@@ -141,7 +141,7 @@ func TestContextIsDerived(t *testing.T) {
 // as hung.
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{})
+		d := newScheduler(speculate.Options{})
 		s, other := d.Session(), d.Session()
 		stored, flying, hung := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
 		s.Done(stored.key, start)
@@ -174,7 +174,7 @@ func TestEnd(t *testing.T) {
 
 // End while Begin runs: what it begins is cancelled and counted, and takes no slot.
 func TestEndWithinBegin(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	b := newBet(1)
 	g := b.guess()
@@ -195,7 +195,7 @@ func TestEndWithinBegin(t *testing.T) {
 func TestEndAtTheDeadline(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			d := newDesk(speculate.Options{Deadline: time.Second})
+			d := newScheduler(speculate.Options{Deadline: time.Second})
 			s := d.Session()
 			b := begin(t, s, newBet(1))
 			time.Sleep(time.Second)
@@ -215,7 +215,7 @@ func TestEndAtTheDeadline(t *testing.T) {
 // Many that hang are not remembered for ever.
 func TestManyThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{PerSession: 256, Total: 1000})
+		d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
 		s := d.Session()
 		for i := range 2000 {
 			b := newBet(i)

@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// What a line goes by.
+// What an estimate goes by.
 const (
 	memory     = 0.9  // what a piece of evidence counts after the next one: about ten count
-	sure       = 0.75 // how likely a line must be one thing to be called that: three pieces of evidence, if none is against it
+	sure       = 0.75 // how likely an upstream must be one thing to be called that: three pieces of evidence, if none is against it
 	unsure     = 0.6  // below which it is called that no longer
 	enoughIdle = 3    // calls of a tool that found the upstream idle, before its usual time is known
 	enoughGap  = 8    // ends of a tool, before it is known which one comes soon after another
@@ -39,7 +39,7 @@ const (
 // It errs towards serial: if a serial upstream is taken for a parallel one real
 // calls wait, the other way round only guesses are lost.
 type evidence struct {
-	is               Line
+	is               Concurrency
 	parallel, serial float64                       // pieces, decayed
 	tools            *simplelru.LRU[string, *pace] // tool → how long it takes
 	early            mark                          // an end that may prove to be clearly before another
@@ -71,7 +71,7 @@ type stand struct {
 }
 
 // judge is what the end of a call says that did not find the upstream idle.
-func (l *line) judge(r *run, took, usual time.Duration, now time.Time) Line {
+func (l *estimate) judge(r *run, took, usual time.Duration, now time.Time) Concurrency {
 	after := now.Sub(later(r.began, r.last))
 	soon := l.learnGap(r.tool, after)
 	margin := max(time.Millisecond, took/10)
@@ -104,7 +104,7 @@ func (l *line) judge(r *run, took, usual time.Duration, now time.Time) Line {
 // Without one it is that the same was left the last time, when the call took clearly
 // more or less in all: side by side it is the time in all that is the same, and a
 // call ends now sooner and now later after another.
-func (l *line) stood(r *run, took, after time.Duration) bool {
+func (l *estimate) stood(r *run, took, after time.Duration) bool {
 	if r.guess || r.ahead == nil || r.crowd {
 		return false
 	}
@@ -128,7 +128,7 @@ func near(a, b, factor float64) bool { return math.Abs(a-b) <= math.Log(factor) 
 
 // presume takes as known what was found out elsewhere, unless something has been
 // seen here. Two pieces of evidence turn it.
-func (e *evidence) presume(l Line) {
+func (e *evidence) presume(l Concurrency) {
 	if e.parallel+e.serial > 0 {
 		return
 	}
@@ -141,7 +141,7 @@ func (e *evidence) presume(l Line) {
 }
 
 // settleEarly counts an end before another one, once it is clear that it was.
-func (l *line) settleEarly(now time.Time) {
+func (l *estimate) settleEarly(now time.Time) {
 	if l.early.over != nil && now.Sub(l.early.at) > l.early.margin {
 		l.note(Parallel)
 		l.early = mark{}
@@ -149,7 +149,7 @@ func (l *line) settleEarly(now time.Time) {
 }
 
 // note takes a piece of evidence, and decides.
-func (e *evidence) note(said Line) {
+func (e *evidence) note(said Concurrency) {
 	if said == Unknown {
 		return
 	}

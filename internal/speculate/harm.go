@@ -26,13 +26,13 @@ const mostWait = time.Hour
 // Harm notes harm done by a guess to that host, of that session if it is known:
 // both lose a level, unless they have lost one since they last started a guess. A
 // question is one tool's way, and costs its host none. wait is how long a real call waited, for ForegroundWait.
-func (d *Desk) Harm(host string, s *Session, what Harm, wait time.Duration) {
+func (d *Scheduler) Harm(host string, s *Session, what Harm, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.harmLocked(d.hostLocked(host), s, what, wait)
 }
 
-func (d *Desk) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
+func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
 	switch what {
 	case RateLimited:
 		d.counts.Harm.RateLimited++

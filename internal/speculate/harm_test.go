@@ -13,7 +13,7 @@ import (
 )
 
 func TestHarm(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	d.Harm(host, nil, speculate.ForegroundWait, 999*time.Microsecond)
 	wantRoom(t, s, host, "3 1 false") // too short to matter
@@ -53,7 +53,7 @@ func TestHarm(t *testing.T) {
 // However many of its tools ask something, a host is not held to account: each of
 // them is barred, and that is no reason to leave the others.
 func TestQuestionsSpareTheHost(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	for range 20 {
 		s := d.Session()
 		for i := range 5 {
@@ -101,15 +101,15 @@ func TestHarmOfWaitingUnforeseen(t *testing.T) {
 	d.Began(upstream, 2, "t", false, at(40))
 	d.Ended(upstream, 1, at(100))
 	d.Ended(upstream, 2, at(200))
-	if st := d.Stats(); st.Harm.ForegroundWaitMS != 60 || st.Hosts[host] != 2 || d.Serial(upstream) != speculate.Unknown {
-		t.Errorf("got %+v, %v", st, d.Serial(upstream))
+	if st := d.Stats(); st.Harm.ForegroundWaitMS != 60 || st.Hosts[host] != 2 || d.Concurrency(upstream) != speculate.Unknown {
+		t.Errorf("got %+v, %v", st, d.Concurrency(upstream))
 	}
 }
 
 // Of several guesses the one is to blame that was waited for last.
 func TestHarmOfOneOfTwo(t *testing.T) {
 	for _, tools := range [][2]string{{"t", "t"}, {"t", "u"}, {"u", "t"}} {
-		d := newDesk(speculate.Options{})
+		d := newScheduler(speculate.Options{})
 		alone(d, "t", 100)
 		blamed, other := d.Session(), d.Session()
 		first, last := newBet(1), newBet(2)

@@ -19,13 +19,13 @@ import (
 // The model is what the rules say, worked out from lists of all that has happened
 // (levelAfter), without a thought for cost. Its upstream works in parallel.
 type modelDesk struct {
-	desk     *speculate.Desk
-	opt      speculate.Options
-	hosts    map[string]*modelThrottle
-	sessions []*modelSession
-	want     modelStats
-	seen     map[string]int // what has come to pass
-	blame    string         // the first difference
+	scheduler *speculate.Scheduler
+	opt       speculate.Options
+	hosts     map[string]*modelThrottle
+	sessions  []*modelSession
+	want      modelStats
+	seen      map[string]int // what has come to pass
+	blame     string         // the first difference
 }
 
 type modelStats struct {
@@ -215,7 +215,7 @@ func (d *modelDesk) expire(s *modelSession) {
 	d.lose(s, func(w *modelWatch) bool { return time.Now().After(w.until) })
 }
 
-// op is something done to a desk.
+// op is something done to a scheduler.
 type op struct {
 	what    string
 	session int // counted from the one that began last
@@ -245,7 +245,7 @@ func (d *modelDesk) fail(format string, args ...any) {
 	}
 }
 
-// step does something to the desk and to the model.
+// step does something to the scheduler and to the model.
 func (d *modelDesk) step(o op) {
 	s := d.sessions[max(0, len(d.sessions)-1-o.session)]
 	k, host := o.key, o.host
@@ -305,7 +305,7 @@ func (d *modelDesk) step(o op) {
 		}
 	case "harm":
 		what := []speculate.Harm{speculate.RateLimited, speculate.Eviction, speculate.Question}[o.n%3]
-		d.desk.Harm(host, s.Session, what, 0)
+		d.scheduler.Harm(host, s.Session, what, 0)
 		if h := d.host(host); what != speculate.Question {
 			h.all = append(h.all, event{kind: 'h'})
 		}
@@ -326,12 +326,12 @@ func (d *modelDesk) step(o op) {
 	case "end":
 		if o.n < 2 {
 			d.end(s)
-			d.sessions = append(d.sessions, &modelSession{Session: d.desk.Session()})
+			d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session()})
 		}
 	case "configure":
 		d.opt.PerSession = 1 + o.n%4
 		d.opt.Total = 1 + o.n/2
-		d.desk.Configure(d.opt)
+		d.scheduler.Configure(d.opt)
 	}
 }
 
@@ -349,7 +349,7 @@ func (d *modelDesk) end(s *modelSession) {
 
 // check compares all that can be seen.
 func (d *modelDesk) check() {
-	st := d.desk.Stats()
+	st := d.scheduler.Stats()
 	d.want.UnderWay = d.underWay()
 	got := modelStats{
 		st.Issued, st.Used, st.Late, st.Wasted, st.Compared, st.Dropped, st.Hung, st.Panics, st.Watched, st.WatchedTrue, st.UnderWay,
@@ -396,7 +396,7 @@ func (d *modelDesk) check() {
 // play does it all, and ends every session.
 func (d *modelDesk) play(history []op) {
 	for range 3 {
-		d.sessions = append(d.sessions, &modelSession{Session: d.desk.Session()})
+		d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session()})
 	}
 	for _, o := range history {
 		if d.step(o); d.blame != "" {
@@ -428,7 +428,7 @@ func TestModel(t *testing.T) {
 		var blame string
 		synctest.Test(t, func(t *testing.T) {
 			o := speculate.Options{PerSession: 3, Total: 5, Deadline: 2 * time.Second}
-			d := &modelDesk{desk: newDesk(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
+			d := &modelDesk{scheduler: newScheduler(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
 			d.play(history)
 			blame = d.blame
 		})

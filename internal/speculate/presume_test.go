@@ -11,13 +11,13 @@ func TestPresume(t *testing.T) {
 	serial, parallel := overlap{10, 100, 200}, overlap{10, 100, 110}
 	for _, tt := range []struct {
 		name  string
-		known speculate.Line
+		known speculate.Concurrency
 		seen  []overlap
-		want  speculate.Line
+		want  speculate.Concurrency
 		at    string // the room of a new session
 	}{
 		{"nothing", speculate.Unknown, nil, speculate.Unknown, "1 1 false"},
-		{"nothing that there is", speculate.Line(7), nil, speculate.Unknown, "1 1 false"},
+		{"nothing that there is", speculate.Concurrency(7), nil, speculate.Unknown, "1 1 false"},
 		{"parallel", speculate.Parallel, nil, speculate.Parallel, "3 1 false"},
 		{"serial", speculate.Serial, nil, speculate.Serial, "1 1 false"},
 		{"parallel, and one says otherwise", speculate.Parallel, []overlap{serial}, speculate.Parallel, "3 1 false"},
@@ -34,7 +34,7 @@ func TestPresume(t *testing.T) {
 			for n, o := range tt.seen {
 				o.play(d, n, "t")
 			}
-			if got := d.Serial(upstream); got != tt.want {
+			if got := d.Concurrency(upstream); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			wantRoom(t, d.Session(), host, tt.at)
@@ -54,7 +54,7 @@ func TestPresumeTooLate(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
 	d.Presume(upstream, speculate.Parallel)
-	if got := d.Serial(upstream); got != speculate.Serial {
+	if got := d.Concurrency(upstream); got != speculate.Serial {
 		t.Errorf("got %v, want what was seen", got)
 	}
 
@@ -67,11 +67,11 @@ func TestPresumeTooLate(t *testing.T) {
 	for n := range 2 {
 		overlap{10, 100, 200}.play(d, n, "t")
 	}
-	if got := d.Serial(upstream); got != speculate.Unknown {
+	if got := d.Concurrency(upstream); got != speculate.Unknown {
 		t.Errorf("got %v, want unknown after two that say otherwise", got)
 	}
 	d.Gone(upstream)
-	if got := d.Serial(upstream); got != speculate.Unknown {
+	if got := d.Concurrency(upstream); got != speculate.Unknown {
 		t.Errorf("got %v of one that is gone", got)
 	}
 }

@@ -17,9 +17,9 @@ import (
 // crowd is many sessions at once at upstreams of their own and at three shared ones, with calls that return when
 // they like, or do not.
 type crowd struct {
-	desk  *speculate.Desk
-	calls sync.WaitGroup // begun by guesses
-	ids   atomic.Uint64
+	scheduler *speculate.Scheduler
+	calls     sync.WaitGroup // begun by guesses
+	ids       atomic.Uint64
 }
 
 // TestManySessions: 200 sessions with a worker each, calls that return from
@@ -27,7 +27,7 @@ type crowd struct {
 // reloads from elsewhere. Nothing is left of them.
 func TestManySessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{desk: speculate.New(speculate.Options{Deadline: time.Second})}
+		c := &crowd{scheduler: speculate.New(speculate.Options{Deadline: time.Second})}
 		stop := make(chan struct{})
 		var others, workers sync.WaitGroup
 		others.Go(func() { c.meddle(stop) })
@@ -38,7 +38,7 @@ func TestManySessions(t *testing.T) {
 		close(stop)
 		others.Wait()
 		c.calls.Wait()
-		st := c.desk.Stats()
+		st := c.scheduler.Stats()
 		if st.UnderWay != 0 || st.Sessions != [5]int{} || st.Issued != st.Used+st.Wasted {
 			t.Errorf("got %+v", st)
 		}
@@ -57,13 +57,13 @@ func (c *crowd) meddle(stop chan struct{}) {
 			return
 		case <-time.After(50 * time.Millisecond):
 		}
-		c.desk.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
-		c.desk.Stats()
-		c.desk.Changes()
-		c.desk.Serial(uint64(i % 3))
+		c.scheduler.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
+		c.scheduler.Stats()
+		c.scheduler.Changes()
+		c.scheduler.Concurrency(uint64(i % 3))
 		if i%50 == 0 {
-			c.desk.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
-			c.desk.Gone(uint64(i % 3))
+			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
+			c.scheduler.Gone(uint64(i % 3))
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 // work is one session.
 func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	host := fmt.Sprint(i / 4)
-	s := c.desk.Session()
+	s := c.scheduler.Session()
 	for range 60 {
 		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 		k := key(r.IntN(20))
@@ -104,13 +104,13 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 	id := c.ids.Add(1)
 	s.Preempt(k.Upstream)
-	c.desk.Began(k.Upstream, id, k.Tool, false, time.Now())
+	c.scheduler.Began(k.Upstream, id, k.Tool, false, time.Now())
 	s.Asked(time.Now(), k)
 	time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)
 	if r.IntN(10) == 0 {
-		c.desk.Cut(k.Upstream, id)
+		c.scheduler.Cut(k.Upstream, id)
 	}
-	c.desk.Ended(k.Upstream, id, time.Now())
+	c.scheduler.Ended(k.Upstream, id, time.Now())
 }
 
 func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Rand) speculate.Guess {
@@ -126,7 +126,7 @@ func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Ran
 		}
 		var fate atomic.Int64
 		id := c.ids.Add(1)
-		c.desk.Began(k.Upstream, id, k.Tool, true, time.Now())
+		c.scheduler.Began(k.Upstream, id, k.Tool, true, time.Now())
 		c.calls.Go(func() {
 			select {
 			case <-time.After(takes):
@@ -135,7 +135,7 @@ func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Ran
 				time.Sleep(2 * time.Second) // it takes its time to give up
 				fate.Store(int64(call.Wasted))
 			}
-			c.desk.Ended(k.Upstream, id, time.Now())
+			c.scheduler.Ended(k.Upstream, id, time.Now())
 			s.Done(k, time.Now())
 			s.Done(k, time.Now())
 		})
@@ -146,7 +146,7 @@ func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Ran
 // A host that says 429 to every guess hears of no more than one for each level, by
 // however many sessions.
 func TestRateLimitedHost(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	for range 200 {
 		s := d.Session()
 		for i := range 20 {
@@ -167,7 +167,7 @@ func TestRateLimitedHost(t *testing.T) {
 // A slow upstream holds slots, and no more of them than there are.
 func TestSlowUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{})
+		d := newScheduler(speculate.Options{})
 		var all []*speculate.Session
 		for range 200 {
 			s := d.Session()
@@ -195,7 +195,7 @@ func TestSlowUpstream(t *testing.T) {
 // when their calls have returned.
 func TestClientCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(speculate.Options{})
+		d := newScheduler(speculate.Options{})
 		s := d.Session()
 		for i := range 50 {
 			ctx, cancel := context.WithCancel(t.Context())

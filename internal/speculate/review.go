@@ -14,7 +14,7 @@ func (s *Session) Review(now time.Time) {
 
 // open are the guesses whose fate is not known.
 func (s *Session) open(now time.Time) []*claim {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sawLocked(now)
@@ -41,8 +41,8 @@ func (s *Session) settle(open []*claim) {
 
 // count counts the fates that are known.
 func (s *Session) count(open []*claim, fates []call.Fate) {
-	s.desk.mu.Lock()
-	defer s.desk.mu.Unlock()
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
 	for i, c := range open {
 		if fates[i] != call.Pending || s.ended {
 			c.settleLocked(fates[i])
@@ -61,7 +61,7 @@ func (c *claim) settleLocked(f call.Fate) {
 	if f == call.Pending && c.asked {
 		f = call.Late
 	}
-	n := &c.session.desk.counts
+	n := &c.session.scheduler.counts
 	switch f {
 	case call.Ready:
 		n.Used++
@@ -81,7 +81,7 @@ func (c *claim) settleLocked(f call.Fate) {
 // kept, with ErrDropped.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	idle := slices.DeleteFunc(s.idle(now), func(c *claim) bool { return keep(c.key) })
-	d := s.desk
+	d := s.scheduler
 	for _, c := range d.giveUp(func() []*claim { return idle }, &d.counts.Dropped) {
 		c.cancel(ErrDropped)
 	}
@@ -89,7 +89,7 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 
 // idle are the guesses under way that nobody has asked for.
 func (s *Session) idle(now time.Time) []*claim {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sawLocked(now)
@@ -101,9 +101,9 @@ func (s *Session) idle(now time.Time) []*claim {
 // after that call has joined what it can. Where the upstream is not known to be
 // serial it does nothing.
 func (s *Session) Preempt(upstream uint64) {
-	d := s.desk
+	d := s.scheduler
 	idle := d.giveUp(func() []*claim {
-		if l, ok := d.lines.Get(upstream); ok && l.is == Serial {
+		if l, ok := d.estimates.Get(upstream); ok && l.is == Serial {
 			return slices.Clone(l.claims)
 		}
 		return nil
@@ -118,15 +118,15 @@ func (c *claim) idle() bool { return c.holds && !c.asked && !c.given }
 
 // giveUp returns those of the guesses that are idle, which from now on are given up.
 // The mutex is held when it asks for them.
-func (d *Desk) giveUp(guesses func() []*claim, count *int64) []*claim {
+func (d *Scheduler) giveUp(guesses func() []*claim, count *int64) []*claim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := slices.DeleteFunc(guesses(), func(c *claim) bool { return !c.idle() })
 	for _, c := range all {
 		c.given = true
-		for _, r := range c.line.runs {
+		for _, r := range c.estimate.runs {
 			if r.by == c {
-				c.line.cut(r)
+				c.estimate.cut(r)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestFates(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: 5})
+	d := newScheduler(speculate.Options{PerSession: 5})
 	s := d.Session()
 	all := make([]*bet, 5)
 	for i := range all {
@@ -46,7 +46,7 @@ func TestFates(t *testing.T) {
 // A guess that was only compared is no label, right as it may have been: however many
 // there are, nobody's level moves, and nothing of them is left.
 func TestCompared(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	bets(t, s, host, 15, call.Wasted) // one short of a judgement
 	bets(t, s, host, 500, call.Compared)
@@ -71,7 +71,7 @@ func TestCompared(t *testing.T) {
 
 // Nor is it of use, or harm: neither it leads up, nor does it let harm be forgotten.
 func TestComparedEarnsNothing(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	d.Harm(host, s, speculate.RateLimited, 0)
 	bets(t, s, host, 100, call.Compared)
@@ -90,7 +90,7 @@ func TestComparedEarnsNothing(t *testing.T) {
 
 // What nobody ever asks for does not pile up.
 func TestManyOfUnknownFate(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	held := begin(t, s, newBet(-1))
 	for i := range 1000 {
@@ -118,7 +118,7 @@ func TestManyOfUnknownFate(t *testing.T) {
 
 // A fate may be asked for while it is asked for: it counts once.
 func TestReviewWithinReview(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	var depth int
 	g := newBet(1).guess()
@@ -139,7 +139,7 @@ func TestReviewWithinReview(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: 4})
+	d := newScheduler(speculate.Options{PerSession: 4})
 	a, b := d.Session(), d.Session()
 	bets(t, a, host, 16, call.Wasted)
 	wantRoom(t, a, host, "2 2 false")
@@ -180,7 +180,7 @@ func TestLevels(t *testing.T) {
 // What is open when a level is lost does not cost the next one: 40 guesses made
 // together, all in vain, cost one.
 func TestLevelsOneStretch(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: 64, Total: 64})
+	d := newScheduler(speculate.Options{PerSession: 64, Total: 64})
 	s := d.Session()
 	for i := range 40 {
 		begin(t, s, newBet(i)).fate.Store(int64(call.Wasted))
@@ -192,7 +192,7 @@ func TestLevelsOneStretch(t *testing.T) {
 }
 
 func TestEager(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	bets(t, s, host, 16, call.Late)
 	wantRoom(t, s, host, "3 0.5 false")
@@ -200,7 +200,7 @@ func TestEager(t *testing.T) {
 }
 
 func TestReprice(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: 5})
+	d := newScheduler(speculate.Options{PerSession: 5})
 	s := d.Session()
 	poor, good, joined, back := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3)), begin(t, s, newBet(4))
 	s.Asked(start, joined.key)
@@ -225,7 +225,7 @@ func TestReprice(t *testing.T) {
 }
 
 func TestPreempt(t *testing.T) {
-	for _, l := range []speculate.Line{speculate.Unknown, speculate.Serial, speculate.Parallel} {
+	for _, l := range []speculate.Concurrency{speculate.Unknown, speculate.Serial, speculate.Parallel} {
 		t.Run(l.String(), func(t *testing.T) {
 			d := speculate.New(speculate.Options{})
 			if l != speculate.Unknown {

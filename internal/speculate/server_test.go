@@ -137,8 +137,8 @@ type moment struct {
 	ends bool
 }
 
-// watchLine shows a desk the calls of a server, and calls each after every end.
-func watchLine(d *speculate.Desk, calls []*work, upstream uint64, each func(end *work)) {
+// watchConcurrency shows a scheduler the calls of a server, and calls each after every end.
+func watchConcurrency(d *speculate.Scheduler, calls []*work, upstream uint64, each func(end *work)) {
 	var all []moment
 	for i, c := range calls {
 		all = append(all, moment{c.arrives, i, false}, moment{c.ends, i, true})

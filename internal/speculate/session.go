@@ -8,11 +8,11 @@ import (
 
 // Session is the guesses made for one client session.
 type Session struct {
-	desk   *Desk
-	number int
-	timers sync.WaitGroup // deadlines that may yet fire
+	scheduler *Scheduler
+	number    int
+	timers    sync.WaitGroup // deadlines that may yet fire
 
-	// The desk's mutex guards these.
+	// The scheduler's mutex guards these.
 	throttle throttle
 	slots    int                 // taken
 	calls    map[call.Key]*claim // key → the guess whose call has not returned
@@ -29,7 +29,7 @@ func (s *Session) Number() int { return s.number }
 // watch: then nothing is started, and so many as would have been are to be told to
 // Watch.
 func (s *Session) Room(host string, upstream uint64) (slots int, caution float64, watch bool) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.ended {
@@ -40,7 +40,7 @@ func (s *Session) Room(host string, upstream uint64) (slots int, caution float64
 	if level == watching {
 		return slotsAt(level, d.opt.PerSession), cautionAt(level), true
 	}
-	return max(0, min(s.roomLocked(h), d.lineLocked(upstream).room())), cautionAt(level), false
+	return max(0, min(s.roomLocked(h), d.estimateLocked(upstream).room())), cautionAt(level), false
 }
 
 // roomLocked is how many slots are free for guesses to a host: of the process's,
@@ -53,7 +53,7 @@ func (s *Session) roomLocked(h *host) int {
 			there++
 		}
 	}
-	d, own := s.desk, s.throttle.level
+	d, own := s.scheduler, s.throttle.level
 	return min(
 		d.opt.Total-d.underWay,
 		slotsAt(own, d.opt.PerSession)-s.slots,
@@ -68,7 +68,7 @@ func (s *Session) erasLocked(h *host) eras { return eras{s.throttle.era, h.throt
 
 // labelLocked tells the throttles what became of a guess to h.
 func (s *Session) labelLocked(h *host, when eras, used, late bool) {
-	s.desk.hostMoveLocked(h, "accuracy", func(t *throttle) { t.label(when.host, used, late) })
+	s.scheduler.hostMoveLocked(h, "accuracy", func(t *throttle) { t.label(when.host, used, late) })
 	s.moveLocked("accuracy", func(t *throttle) { t.label(when.session, used, late) })
 }
 
@@ -80,14 +80,14 @@ func (s *Session) moveLocked(why string, do func(*throttle)) {
 	from := s.throttle.level
 	do(&s.throttle)
 	if to := s.throttle.level; to != from {
-		s.desk.levels[from]--
-		s.desk.levels[to]++
-		s.desk.changedLocked(Change{Session: s.number, From: from, To: to, Why: why})
+		s.scheduler.levels[from]--
+		s.scheduler.levels[to]++
+		s.scheduler.changedLocked(Change{Session: s.number, From: from, To: to, Why: why})
 	}
 }
 
 // hostMoveLocked likewise does something to a host's.
-func (d *Desk) hostMoveLocked(h *host, why string, do func(*throttle)) {
+func (d *Scheduler) hostMoveLocked(h *host, why string, do func(*throttle)) {
 	from := h.throttle.level
 	do(&h.throttle)
 	if to := h.throttle.level; to != from {
@@ -112,7 +112,7 @@ func (s *Session) End() {
 
 // close takes from the session all that it holds, and returns it.
 func (s *Session) close() (issued []*claim, calls map[call.Key]*claim) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.ended {

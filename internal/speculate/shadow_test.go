@@ -54,7 +54,7 @@ func waits(c *work, calls []*work) (ms float64) {
 // An upstream whose real calls always find a guess under way is never seen idle, and
 // no usual time is known. It is seen to be serial all the same, and the waits are
 // counted; and few are where calls were side by side.
-func TestLineShadowed(t *testing.T) {
+func TestConcurrencyShadowed(t *testing.T) {
 	quick, slow := []float64{0.05, 0.2, 0.1, 0.4}, []float64{0.9, 0.5, 1.5, 0.7}
 	for _, tt := range []struct {
 		name    string
@@ -80,7 +80,7 @@ func TestLineShadowed(t *testing.T) {
 				for _, serial := range []bool{true, false} {
 					calls := shadowed(rand.New(rand.NewPCG(seed, 1)), tt.tools, tt.noise, serial)
 					d, before := speculate.New(speculate.Options{}), 0.0
-					watchLine(d, calls, upstream, func(c *work) {
+					watchConcurrency(d, calls, upstream, func(c *work) {
 						got := d.Stats().Harm.ForegroundWaitMS
 						switch {
 						case !serial && got > before:
@@ -90,7 +90,7 @@ func TestLineShadowed(t *testing.T) {
 							counted += got - before
 						}
 						before = got
-						if after++; serial && d.Serial(upstream) == speculate.Parallel {
+						if after++; serial && d.Concurrency(upstream) == speculate.Parallel {
 							wrong++
 						}
 					})
@@ -155,9 +155,9 @@ func TestStood(t *testing.T) {
 	}
 }
 
-// play shows the desk the call, in the nth minute; beside another real one, if so
+// play shows the scheduler the call, in the nth minute; beside another real one, if so
 // wanted, that ends with the guess.
-func (b behind) play(d *speculate.Desk, n int, beside bool) {
+func (b behind) play(d *speculate.Scheduler, n int, beside bool) {
 	at := func(ms int) time.Time { return at(60_000*n + ms) }
 	d.Began(upstream, 1, "guess", true, at(0))
 	if beside {
@@ -183,13 +183,13 @@ func TestStoodIsEvidence(t *testing.T) {
 		d.Began(upstream, 1, "t", false, at(-50_000))
 		d.Ended(upstream, 1, at(-50_000+50))
 		for n := range 3 {
-			if got := d.Serial(upstream); got != speculate.Unknown {
+			if got := d.Concurrency(upstream); got != speculate.Unknown {
 				t.Errorf("after %d: got %v", n, got)
 			}
 			behind{100, 1000, 1050}.play(d, n, beside)
 		}
-		if got := d.Serial(upstream) == speculate.Serial; got == beside {
-			t.Errorf("beside others: %v: got %v", beside, d.Serial(upstream))
+		if got := d.Concurrency(upstream) == speculate.Serial; got == beside {
+			t.Errorf("beside others: %v: got %v", beside, d.Concurrency(upstream))
 		}
 	}
 }

@@ -27,24 +27,24 @@ type claim struct {
 	key     call.Key
 	cancel  func(cause error)
 
-	// The desk's mutex guards these.
-	host    *host
-	line    *line
-	timer   *time.Timer      // frees the slot
-	holds   bool             // the slot
-	asked   bool             // a real call has come for it
-	given   bool             // up: its context has ended
-	eras    eras             // in which it was begun
-	matched bool             // to a run of the line
-	fate    func() call.Fate // nil: Begin has not returned
-	settled bool             // its fate is counted
+	// The scheduler's mutex guards these.
+	host     *host
+	estimate *estimate
+	timer    *time.Timer      // frees the slot
+	holds    bool             // the slot
+	asked    bool             // a real call has come for it
+	given    bool             // up: its context has ended
+	eras     eras             // in which it was begun
+	matched  bool             // to a run of the estimate
+	fate     func() call.Fate // nil: Begin has not returned
+	settled  bool             // its fate is counted
 }
 
 // Start begins a guess, or says why not: "closed" after End, "in_flight" while a
 // call of the session for the same key has not returned, "throttled" where nothing
 // is started or another guess must end first, "cap", "panic", or what Begin said.
 func (s *Session) Start(ctx context.Context, now time.Time, g Guess) (refused string) {
-	deadline := s.desk.deadline()
+	deadline := s.scheduler.deadline()
 	claimed, cancel := context.WithCancelCause(ctx)
 	timed, stop := context.WithTimeoutCause(claimed, deadline, ErrDeadline)
 	c := &claim{session: s, key: g.Key, cancel: func(cause error) { cancel(cause); stop() }}
@@ -55,13 +55,13 @@ func (s *Session) Start(ctx context.Context, now time.Time, g Guess) (refused st
 		s.begun(c, g.P, fate, refused)
 	}
 	if refused != "" {
-		s.desk.refused(refused)
+		s.scheduler.refused(refused)
 		c.cancel(nil)
 	}
 	return refused
 }
 
-func (d *Desk) deadline() time.Duration {
+func (d *Scheduler) deadline() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.opt.Deadline
@@ -80,7 +80,7 @@ func begin(ctx context.Context, f func(context.Context) (func() call.Fate, strin
 
 // claim takes a slot for c, or says why there is none.
 func (s *Session) claim(c *claim, hostName string, now time.Time, deadline time.Duration) (refused string) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sawLocked(now)
@@ -90,9 +90,9 @@ func (s *Session) claim(c *claim, hostName string, now time.Time, deadline time.
 	case s.calls[c.key] != nil:
 		return "in_flight"
 	}
-	c.host, c.line = d.hostLocked(hostName), d.lineLocked(c.key.Upstream)
+	c.host, c.estimate = d.hostLocked(hostName), d.estimateLocked(c.key.Upstream)
 	switch {
-	case min(s.throttle.level, c.host.throttle.level) == watching, c.line.room() <= 0:
+	case min(s.throttle.level, c.host.throttle.level) == watching, c.estimate.room() <= 0:
 		return "throttled"
 	case s.roomLocked(c.host) <= 0:
 		return "cap"
@@ -102,7 +102,7 @@ func (s *Session) claim(c *claim, hostName string, now time.Time, deadline time.
 	s.calls[c.key] = c
 	s.slots++
 	d.underWay++
-	c.line.claims = append(c.line.claims, c)
+	c.estimate.claims = append(c.estimate.claims, c)
 	s.timers.Add(1)
 	c.timer = time.AfterFunc(deadline, c.overdue)
 	return ""
@@ -110,7 +110,7 @@ func (s *Session) claim(c *claim, hostName string, now time.Time, deadline time.
 
 // begun notes that Begin has returned.
 func (s *Session) begun(c *claim, p float64, fate func() call.Fate, refused string) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if refused != "" {
@@ -135,9 +135,9 @@ func (s *Session) begun(c *claim, p float64, fate func() call.Fate, refused stri
 // Done says that the call of a guess has returned, however: its slot is free. It
 // may be said of what was never started, or twice.
 func (s *Session) Done(k call.Key, now time.Time) {
-	s.desk.mu.Lock()
-	defer s.desk.mu.Unlock()
-	s.desk.sawLocked(now)
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	s.scheduler.sawLocked(now)
 	if c := s.calls[k]; c != nil {
 		c.freeLocked()
 		c.returnedLocked()
@@ -148,7 +148,7 @@ func (s *Session) Done(k call.Key, now time.Time) {
 // session starts no other of the same key: Done could not tell them apart.
 func (c *claim) overdue() {
 	defer c.session.timers.Done()
-	d := c.session.desk
+	d := c.session.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.freeLocked() {
@@ -163,9 +163,9 @@ func (c *claim) freeLocked() bool {
 	}
 	c.holds = false
 	c.session.slots--
-	c.session.desk.underWay--
-	i := slices.Index(c.line.claims, c)
-	c.line.claims = slices.Delete(c.line.claims, i, i+1)
+	c.session.scheduler.underWay--
+	i := slices.Index(c.estimate.claims, c)
+	c.estimate.claims = slices.Delete(c.estimate.claims, i, i+1)
 	if c.timer.Stop() {
 		c.session.timers.Done()
 	}

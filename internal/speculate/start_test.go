@@ -12,7 +12,7 @@ import (
 )
 
 func TestCaps(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: 2, Total: 3})
+	d := newScheduler(speculate.Options{PerSession: 2, Total: 3})
 	a, b := d.Session(), d.Session()
 	wantRoom(t, a, host, "2 1 false")
 	begin(t, a, newBet(1))
@@ -30,7 +30,7 @@ func TestCaps(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: -1})
+	d := newScheduler(speculate.Options{PerSession: -1})
 	var n int
 	for range 10 {
 		s := d.Session()
@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestConfigure(t *testing.T) {
-	d := newDesk(speculate.Options{PerSession: 3})
+	d := newScheduler(speculate.Options{PerSession: 3})
 	s := d.Session()
 	one, two := begin(t, s, newBet(1)), begin(t, s, newBet(2))
 	d.Configure(speculate.Options{PerSession: 1})
@@ -64,7 +64,7 @@ func TestConfigure(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	begin(t, s, newBet(1))
 	wantRefused(t, s, newBet(1), "in_flight")
@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 
 // Reasons are words of ours; whatever else comes does not pile up.
 func TestRefusedForAnyReason(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	for i := range 1000 {
 		g := newBet(i).guess()
@@ -113,7 +113,7 @@ func TestRefusedForAnyReason(t *testing.T) {
 // An upstream of which nothing is known, or that is serial, gets one guess at a
 // time, whichever session it is of; a serial one none behind a real call.
 func TestOneAtATime(t *testing.T) {
-	for _, l := range []speculate.Line{speculate.Unknown, speculate.Serial} {
+	for _, l := range []speculate.Concurrency{speculate.Unknown, speculate.Serial} {
 		t.Run(l.String(), func(t *testing.T) {
 			d := speculate.New(speculate.Options{})
 			if l != speculate.Unknown {
@@ -142,7 +142,7 @@ func TestOneAtATime(t *testing.T) {
 }
 
 func TestDone(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	s.Done(key(9), start) // of which nobody has heard
 	b := begin(t, s, newBet(1))
@@ -164,7 +164,7 @@ func TestDone(t *testing.T) {
 
 // A call may be over before Begin returns.
 func TestDoneWithinBegin(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	g := newBet(1).guess()
 	begin := g.Begin
@@ -187,7 +187,7 @@ func TestDoneWithinBegin(t *testing.T) {
 // A Begin that starts another guess of its key when its own call is over, and then
 // says that it was none, takes nothing from the other.
 func TestRefusedAfterAnother(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	g := newBet(1).guess()
 	g.Begin = func(context.Context) (func() call.Fate, string) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// counts are what happened since the desk was made.
+// counts are what happened since the scheduler was made.
 type counts struct {
 	Issued      int64            `json:"issued"`       // guesses begun
 	Expected    float64          `json:"expected"`     // of those: to be used, by their probabilities
@@ -34,7 +34,7 @@ type HarmStats struct {
 	Questions        int64   `json:"questions"`          // to the client
 }
 
-// Stats is what is under way, and what happened since the desk was made.
+// Stats is what is under way, and what happened since the scheduler was made.
 type Stats struct {
 	counts
 	UnderWay int            `json:"under_way"`         // slots taken
@@ -48,7 +48,7 @@ const panicked = "panic"
 
 // refused counts a guess that was not begun. The reasons are a few words; should
 // somebody make them up, the later ones are "other".
-func (d *Desk) refused(why string) {
+func (d *Scheduler) refused(why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := &d.counts
@@ -61,8 +61,8 @@ func (d *Desk) refused(why string) {
 	n.Refused[why]++
 }
 
-// Stats returns what there is to say of the desk.
-func (d *Desk) Stats() Stats {
+// Stats returns what there is to say of the scheduler.
+func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := Stats{counts: d.counts, UnderWay: d.underWay, Hosts: make(map[string]int), Sessions: d.levels, Changes: d.moves}
@@ -84,7 +84,7 @@ type Change struct {
 	Why     string    `json:"why"` // accuracy, watched, or which harm
 }
 
-func (d *Desk) changedLocked(c Change) {
+func (d *Scheduler) changedLocked(c Change) {
 	d.moves++
 	c.At = d.latest
 	if len(d.changes) == keepChanges {
@@ -95,7 +95,7 @@ func (d *Desk) changedLocked(c Change) {
 
 // Changes returns the changes of level since it was last asked, oldest first; if
 // they are many, the last 256.
-func (d *Desk) Changes() []Change {
+func (d *Scheduler) Changes() []Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.changes

@@ -18,7 +18,7 @@ type watch struct {
 // Watch notes a guess that would have been started, and of use for so long. What
 // is watched already is not watched anew.
 func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Duration) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sawLocked(now)
@@ -38,7 +38,7 @@ func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Durati
 // Asked notes a real call. A guess of that key under way has found whom it is for;
 // a watched one would have.
 func (s *Session) Asked(now time.Time, k call.Key) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sawLocked(now)
@@ -57,7 +57,7 @@ func (s *Session) Asked(now time.Time, k call.Key) {
 // Void says that something has changed: what is watched and stale would have been
 // guessed in vain.
 func (s *Session) Void(stale func(call.Key) bool) {
-	d := s.desk
+	d := s.scheduler
 	d.mu.Lock()
 	all := slices.Clone(s.watched)
 	d.mu.Unlock()
@@ -87,13 +87,13 @@ func (s *Session) loseLocked(lost func(*watch) bool) {
 // a guess. The others have guesses that were started to go by.
 func (s *Session) labelWatchedLocked(w *watch, asked bool) {
 	if asked {
-		s.desk.counts.WatchedTrue++
+		s.scheduler.counts.WatchedTrue++
 	}
 	label := func(t *throttle, era int) {
 		if t.level == watching {
 			t.label(era, asked, false)
 		}
 	}
-	s.desk.hostMoveLocked(w.host, "watched", func(t *throttle) { label(t, w.eras.host) })
+	s.scheduler.hostMoveLocked(w.host, "watched", func(t *throttle) { label(t, w.eras.host) })
 	s.moveLocked("watched", func(t *throttle) { label(t, w.eras.session) })
 }

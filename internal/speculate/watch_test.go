@@ -9,9 +9,9 @@ import (
 )
 
 // bottom is a session that may only watch, at a host likewise.
-func bottom(t *testing.T) (*speculate.Desk, *speculate.Session) {
+func bottom(t *testing.T) (*speculate.Scheduler, *speculate.Session) {
 	t.Helper()
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	for i := range 3 {
 		s.Done(begin(t, s, newBet(-i)).key, start)
@@ -21,7 +21,7 @@ func bottom(t *testing.T) (*speculate.Desk, *speculate.Session) {
 	return d, s
 }
 
-func wantWatched(t *testing.T, d *speculate.Desk, watched, came int64) {
+func wantWatched(t *testing.T, d *speculate.Scheduler, watched, came int64) {
 	t.Helper()
 	if st := d.Stats(); st.Watched != watched || st.WatchedTrue != came {
 		t.Errorf("got %d watched, %d of them true, want %d and %d", st.Watched, st.WatchedTrue, watched, came)
@@ -119,7 +119,7 @@ func TestWatchTwice(t *testing.T) {
 // Above level 0 what is started is judged, and what is watched besides only
 // counted.
 func TestWatchAboveTheBottom(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	for i := range 100 {
 		s.Watch(start, key(i), host, time.Second)
@@ -174,7 +174,7 @@ func TestWatchMany(t *testing.T) {
 
 // What was noted at another level is no judgement on this one.
 func TestWatchedBefore(t *testing.T) {
-	d := newDesk(speculate.Options{})
+	d := newScheduler(speculate.Options{})
 	s := d.Session()
 	for i := range 100 {
 		s.Watch(start, key(i), host, time.Hour)

@@ -6,8 +6,8 @@
 // never comes its deadline does. Ending a claim takes nothing from a real call
 // that has joined, for that holds the flight itself:
 //
-//	desk := speculate.New(speculate.Options{})
-//	s := desk.Session()
+//	scheduler := speculate.New(speculate.Options{})
+//	s := scheduler.Session()
 //	defer s.End()
 //	if slots, _, watch := s.Room("api.github.com", 7); slots > 0 && !watch {
 //		refused := s.Start(ctx, now, speculate.Guess{Key: key, Host: "api.github.com", Begin: begin})
@@ -71,28 +71,28 @@ func (o Options) withDefaults() Options {
 
 // How much is remembered.
 const (
-	keepGuesses = 256  // of a session, for their fates; and as many that are watched
-	keepHosts   = 1024 // more only while they stand below the level where everyone begins, or not long above
-	keepLines   = 1024 // more only while all of them are in use
-	keepMost    = 4    // times that, in any case
-	keepChanges = 256  // changes of level that nobody has asked for
-	keepReasons = 32   // for which guesses were refused
+	keepGuesses   = 256  // of a session, for their fates; and as many that are watched
+	keepHosts     = 1024 // more only while they stand below the level where everyone begins, or not long above
+	keepEstimates = 1024 // more only while all of them are in use
+	keepMost      = 4    // times that, in any case
+	keepChanges   = 256  // changes of level that nobody has asked for
+	keepReasons   = 32   // for which guesses were refused
 )
 
-// Desk is where the guesses of a process are started. Its methods, and those of
+// Scheduler is where the guesses of a process are started. Its methods, and those of
 // its sessions, may be called from any goroutine.
-type Desk struct {
-	mu       sync.Mutex
-	opt      Options
-	hosts    *simplelru.LRU[string, *host]
-	lines    *simplelru.LRU[uint64, *line]
-	underWay int       // slots taken
-	sessions int       // so far
-	latest   time.Time // the last time that was told; Harm is not
-	counts   counts
-	levels   [levels]int // how many sessions stand at each
-	changes  []Change    // that nobody has asked for
-	moves    int64       // changes so far
+type Scheduler struct {
+	mu        sync.Mutex
+	opt       Options
+	hosts     *simplelru.LRU[string, *host]
+	estimates *simplelru.LRU[uint64, *estimate]
+	underWay  int       // slots taken
+	sessions  int       // so far
+	latest    time.Time // the last time that was told; Harm is not
+	counts    counts
+	levels    [levels]int // how many sessions stand at each
+	changes   []Change    // that nobody has asked for
+	moves     int64       // changes so far
 }
 
 // host is what is known of one host.
@@ -101,35 +101,35 @@ type host struct {
 	throttle throttle
 }
 
-// New makes the desk of a process.
-func New(o Options) *Desk {
-	d := &Desk{opt: o.withDefaults(), counts: counts{Refused: make(map[string]int64)}}
+// New makes the scheduler of a process.
+func New(o Options) *Scheduler {
+	d := &Scheduler{opt: o.withDefaults(), counts: counts{Refused: make(map[string]int64)}}
 	d.hosts, _ = simplelru.NewLRU[string, *host](keepMost*keepHosts, nil) // an error: no size
-	d.lines, _ = simplelru.NewLRU[uint64, *line](keepMost*keepLines, nil)
+	d.estimates, _ = simplelru.NewLRU[uint64, *estimate](keepMost*keepEstimates, nil)
 	return d
 }
 
 // Configure puts other bounds in place. What is under way goes on, under the
 // deadline it began with.
-func (d *Desk) Configure(o Options) {
+func (d *Scheduler) Configure(o Options) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.opt = o.withDefaults()
 }
 
 // Session begins a client session.
-func (d *Desk) Session() *Session {
+func (d *Scheduler) Session() *Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions++
-	s := &Session{desk: d, number: d.sessions, throttle: newThrottle(), calls: make(map[call.Key]*claim)}
+	s := &Session{scheduler: d, number: d.sessions, throttle: newThrottle(), calls: make(map[call.Key]*claim)}
 	d.levels[s.throttle.level]++
 	return s
 }
 
 // hostLocked returns the host of that name, which is from now on the one used
 // last.
-func (d *Desk) hostLocked(name string) *host {
+func (d *Scheduler) hostLocked(name string) *host {
 	if h, ok := d.hosts.Get(name); ok {
 		return h
 	}
@@ -139,14 +139,14 @@ func (d *Desk) hostLocked(name string) *host {
 	return h
 }
 
-// lineLocked returns the line of an upstream instance, likewise.
-func (d *Desk) lineLocked(upstream uint64) *line {
-	if l, ok := d.lines.Get(upstream); ok {
+// estimateLocked returns the estimate of an upstream instance, likewise.
+func (d *Scheduler) estimateLocked(upstream uint64) *estimate {
+	if l, ok := d.estimates.Get(upstream); ok {
 		return l
 	}
-	forget(d.lines, keepLines, (*line).busy)
-	l := newLine()
-	d.lines.Add(upstream, l)
+	forget(d.estimates, keepEstimates, (*estimate).busy)
+	l := newEstimate()
+	d.estimates.Add(upstream, l)
 	return l
 }
 
@@ -168,7 +168,7 @@ func forget[K comparable, V any](all *simplelru.LRU[K, V], most int, keep func(V
 }
 
 // sawLocked notes what time it is.
-func (d *Desk) sawLocked(now time.Time) {
+func (d *Scheduler) sawLocked(now time.Time) {
 	if now.After(d.latest) {
 		d.latest = now
 	}

@@ -8,32 +8,32 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Line is how an upstream works on the calls that it has at the same time.
-type Line int
+// Concurrency is how an upstream works on the calls that it has at the same time.
+type Concurrency int
 
 const (
-	Unknown  Line = iota // nothing seen that would tell; taken to be serial
-	Serial               // one after the other
-	Parallel             // side by side
+	Unknown  Concurrency = iota // nothing seen that would tell; taken to be serial
+	Serial                      // one after the other
+	Parallel                    // side by side
 )
 
-var lineNames = [...]string{"unknown", "serial", "parallel"}
+var concurrencyNames = [...]string{"unknown", "serial", "parallel"}
 
-func (l Line) String() string { return lineNames[l] }
+func (l Concurrency) String() string { return concurrencyNames[l] }
 
 const (
 	mostRuns  = 64               // calls under way that are followed; of more, the latest
 	afterlife = 10 * time.Second // of a call that was given up, where it is not known how long it takes
 )
 
-// line follows the calls of an upstream instance, and tells from them how it works
+// estimate follows the calls of an upstream instance, and tells from them how it works
 // on those that it has at the same time (evidence.go).
-type line struct {
+type estimate struct {
 	evidence
-	runs    []*run    // under way, oldest first
-	ghost   *run      // a call that was given up
-	haunted time.Time // until then the upstream may be at it
-	claims  []*claim  // of guesses that hold a slot
+	runs      []*run    // under way, oldest first
+	abandoned *run      // a call that was given up
+	until     time.Time // until then the upstream may be at it
+	claims    []*claim  // of guesses that hold a slot
 }
 
 // run is a call under way.
@@ -55,19 +55,19 @@ type run struct {
 	waited time.Duration // for guesses, likewise
 }
 
-func newLine() *line {
-	l := &line{}
+func newEstimate() *estimate {
+	l := &estimate{}
 	l.tools, _ = simplelru.NewLRU[string, *pace](mostTools, nil) // an error: no size
 	return l
 }
 
-// busy reports whether forgetting the line would lose what is under way.
-func (l *line) busy() bool { return len(l.runs) > 0 || len(l.claims) > 0 }
+// busy reports whether forgetting the estimate would lose what is under way.
+func (l *estimate) busy() bool { return len(l.runs) > 0 || len(l.claims) > 0 }
 
 // room is how many guesses may be started: one at a time unless the upstream works
 // in parallel, and none behind a real call of a serial one, for then the next real
 // call finds it there.
-func (l *line) room() int {
+func (l *estimate) room() int {
 	if l.is == Parallel {
 		return math.MaxInt
 	}
@@ -83,16 +83,16 @@ func (l *line) room() int {
 }
 
 // begin notes a call that was sent.
-func (l *line) begin(id uint64, tool string, guess bool, now time.Time) {
+func (l *estimate) begin(id uint64, tool string, guess bool, now time.Time) {
 	l.remove(id) // none, unless its end was missed
 	if len(l.runs) == mostRuns {
 		l.remove(l.runs[0].id)
 	}
 	r := &run{id: id, tool: tool, guess: guess, began: now, first: len(l.runs) == 0}
-	if !now.Before(l.haunted) {
-		l.ghost = nil
-	} else if l.ghost != nil { // nil: of two times told the earlier came later
-		r.meet(l.ghost)
+	if !now.Before(l.until) {
+		l.abandoned = nil
+	} else if l.abandoned != nil { // nil: of two times told the earlier came later
+		r.meet(l.abandoned)
 	}
 	for _, o := range l.runs {
 		if o.cut {
@@ -118,7 +118,7 @@ func (r *run) meet(cut *run) {
 func (r *run) unasked() bool { return r.guess && !r.by.asked }
 
 // unmatched is the claim of a guess that begins.
-func (l *line) unmatched(tool string) *claim {
+func (l *estimate) unmatched(tool string) *claim {
 	for _, c := range l.claims {
 		if !c.matched && c.key.Tool == tool {
 			c.matched = true
@@ -129,7 +129,7 @@ func (l *line) unmatched(tool string) *claim {
 }
 
 // find returns the call of that id; nil if it is not under way.
-func (l *line) find(id uint64) *run {
+func (l *estimate) find(id uint64) *run {
 	if i := slices.IndexFunc(l.runs, func(r *run) bool { return r.id == id }); i >= 0 {
 		return l.runs[i]
 	}
@@ -137,7 +137,7 @@ func (l *line) find(id uint64) *run {
 }
 
 // remove takes a call out of those under way, and returns it.
-func (l *line) remove(id uint64) *run {
+func (l *estimate) remove(id uint64) *run {
 	r := l.find(id)
 	l.runs = slices.DeleteFunc(l.runs, func(o *run) bool { return o == r })
 	if l.early.over == r {
@@ -148,7 +148,7 @@ func (l *line) remove(id uint64) *run {
 
 // cut notes that a call is given up: when it ends says nothing, and the upstream
 // may be at it for longer.
-func (l *line) cut(r *run) {
+func (l *estimate) cut(r *run) {
 	r.cut = true
 	for _, o := range l.runs {
 		if o != r {
@@ -159,7 +159,7 @@ func (l *line) cut(r *run) {
 
 // end notes that a call has ended. It returns how long it has waited for guesses,
 // and for which one last; nil: for none.
-func (l *line) end(id uint64, now time.Time) (waited time.Duration, ahead *claim) {
+func (l *estimate) end(id uint64, now time.Time) (waited time.Duration, ahead *claim) {
 	l.settleEarly(now)
 	r := l.remove(id)
 	if r == nil {
@@ -169,7 +169,7 @@ func (l *line) end(id uint64, now time.Time) (waited time.Duration, ahead *claim
 	said := Unknown
 	switch {
 	case r.cut:
-		l.haunt(r, usual, now)
+		l.abandon(r, usual, now)
 	case r.mixed:
 	case r.first:
 		l.learn(r.tool, took)
@@ -196,20 +196,20 @@ func (r *run) wait(took, likely, most time.Duration) time.Duration {
 	return r.waited
 }
 
-// haunt notes until when the upstream may be at a call that was given up and has
+// abandon notes until when the upstream may be at a call that was given up and has
 // ended for us.
-func (l *line) haunt(r *run, usual time.Duration, now time.Time) {
+func (l *estimate) abandon(r *run, usual time.Duration, now time.Time) {
 	until := now.Add(afterlife)
 	if usual > 0 {
 		until = r.began.Add(2 * usual)
 	}
-	if l.ghost == nil || until.After(l.haunted) {
-		l.ghost, l.haunted = r, until
+	if l.abandoned == nil || until.After(l.until) {
+		l.abandoned, l.until = r, until
 	}
 }
 
 // tell lets the others know that a call has ended.
-func (l *line) tell(r *run, now time.Time) {
+func (l *estimate) tell(r *run, now time.Time) {
 	start := later(r.began, r.last) // of the work on it, if the upstream is serial
 	for _, o := range l.runs {
 		if r.unasked() && !o.guess {

@@ -16,17 +16,17 @@ const upstream = 7
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestLine: what simulated servers are taken for, by the calls of one agent or of
+// TestConcurrency: what simulated servers are taken for, by the calls of one agent or of
 // many that share them. A serial one must not be taken for a parallel one: then
 // guesses cost real calls their time.
-func TestLine(t *testing.T) {
+func TestConcurrency(t *testing.T) {
 	const serial, parallel = speculate.Serial, speculate.Parallel
 	for _, tt := range []struct {
 		name   string
 		run    server
 		agents int
 		noise  float64
-		is     speculate.Line
+		is     speculate.Concurrency
 		least  float64 // share of the calls after which it is known
 		wrong  float64 // share after which it may be taken for the opposite
 	}{
@@ -56,9 +56,9 @@ func TestLine(t *testing.T) {
 				}
 				tt.run(calls)
 				d := speculate.New(speculate.Options{})
-				watchLine(d, calls, upstream, func(*work) { seen[d.Serial(upstream)]++ })
+				watchConcurrency(d, calls, upstream, func(*work) { seen[d.Concurrency(upstream)]++ })
 			}
-			share := func(l speculate.Line) float64 { return float64(seen[l]) / float64(seen[0]+seen[1]+seen[2]) }
+			share := func(l speculate.Concurrency) float64 { return float64(seen[l]) / float64(seen[0]+seen[1]+seen[2]) }
 			if got := share(tt.is); got < tt.least {
 				t.Errorf("known to be %v after %.2f of the calls, want %.2f", tt.is, got, tt.least)
 			}
@@ -72,13 +72,13 @@ func TestLine(t *testing.T) {
 
 // A server that works on two calls at a time is neither: mostly it gets one guess
 // at a time.
-func TestLineNeither(t *testing.T) {
+func TestConcurrencyNeither(t *testing.T) {
 	var seen [3]int
 	for seed := range uint64(50) {
 		calls := traffic(rand.New(rand.NewPCG(seed, 1)), 200, 0.25)
 		two(calls)
 		d := speculate.New(speculate.Options{})
-		watchLine(d, calls, upstream, func(*work) { seen[d.Serial(upstream)]++ })
+		watchConcurrency(d, calls, upstream, func(*work) { seen[d.Concurrency(upstream)]++ })
 	}
 	if got := float64(seen[speculate.Parallel]) / float64(seen[0]+seen[1]+seen[2]); got > 0.2 {
 		t.Errorf("taken to be parallel after %.2f of the calls", got)
@@ -86,7 +86,7 @@ func TestLineNeither(t *testing.T) {
 }
 
 // A server that is restarted with more or fewer workers is soon known anew.
-func TestLineChanges(t *testing.T) {
+func TestConcurrencyChanges(t *testing.T) {
 	calls := traffic(rand.New(rand.NewPCG(1, 2)), 600, 0.25)
 	third := len(calls) / 3
 	for i, run := range []server{inLine, sideBySide, inLine} {
@@ -95,10 +95,10 @@ func TestLineChanges(t *testing.T) {
 	}
 	d := speculate.New(speculate.Options{})
 	n := 0
-	watchLine(d, calls[:3*third], upstream, func(*work) {
+	watchConcurrency(d, calls[:3*third], upstream, func(*work) {
 		n++
-		want := []speculate.Line{speculate.Serial, speculate.Parallel, speculate.Serial}[(n-1)/third]
-		if got := d.Serial(upstream); n%third == third-1 && got != want {
+		want := []speculate.Concurrency{speculate.Serial, speculate.Parallel, speculate.Serial}[(n-1)/third]
+		if got := d.Concurrency(upstream); n%third == third-1 && got != want {
 			t.Errorf("after %d calls: got %v, want %v", n, got, want)
 		}
 	})
@@ -110,20 +110,20 @@ type overlap struct{ began2, ended1, ended2 int }
 
 func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
-// alone shows the desk what a tool takes on its own.
-func alone(d *speculate.Desk, tool string, ms int) {
+// alone shows the scheduler what a tool takes on its own.
+func alone(d *speculate.Scheduler, tool string, ms int) {
 	for id := range uint64(3) {
 		d.Began(upstream, 1000+id, tool, false, at(0))
 		d.Ended(upstream, 1000+id, at(ms))
 	}
 }
 
-func TestLineEvidence(t *testing.T) {
+func TestConcurrencyEvidence(t *testing.T) {
 	const usual = 100
 	for _, tt := range []struct {
 		name string
 		o    overlap
-		want speculate.Line
+		want speculate.Concurrency
 	}{
 		{"stood in line", overlap{10, 100, 200}, speculate.Serial},
 		{"stood in line, and was slow", overlap{10, 100, 245}, speculate.Serial},
@@ -146,12 +146,12 @@ func TestLineEvidence(t *testing.T) {
 			for n := range 2 {
 				tt.o.play(d, n, "t")
 			}
-			if got := d.Serial(upstream); got != speculate.Unknown {
+			if got := d.Concurrency(upstream); got != speculate.Unknown {
 				t.Errorf("after two: got %v, which they are not enough for", got)
 			}
 			for n := range 10 {
 				tt.o.play(d, 2+n, "t")
-				if got := d.Serial(upstream); got != tt.want {
+				if got := d.Concurrency(upstream); got != tt.want {
 					t.Fatalf("after %d: got %v, want %v", n+3, got, tt.want)
 				}
 			}
@@ -159,8 +159,8 @@ func TestLineEvidence(t *testing.T) {
 	}
 }
 
-// play shows the desk the two calls, in the nth minute.
-func (o overlap) play(d *speculate.Desk, n int, second string) {
+// play shows the scheduler the two calls, in the nth minute.
+func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 	at := func(ms int) time.Time { return at(60_000*n + ms) }
 	d.Began(upstream, 1, "any", false, at(0))
 	d.Began(upstream, 2, strings.TrimSuffix(second, " cut"), false, at(o.began2))
@@ -181,7 +181,7 @@ func (o overlap) play(d *speculate.Desk, n int, second string) {
 
 // Nothing is said of how an upstream works by a call whose usual time is not
 // known, or that was given up.
-func TestLineSaysNothing(t *testing.T) {
+func TestConcurrencySaysNothing(t *testing.T) {
 	for _, second := range []string{"unheard of", "t cut", "t"} {
 		for _, o := range []overlap{{10, 100, 200}, {10, 100, 110}, {10, 100, 100}, {10, 300, 110}} {
 			d := speculate.New(speculate.Options{})
@@ -189,7 +189,7 @@ func TestLineSaysNothing(t *testing.T) {
 			for n := range 4 {
 				o.play(d, n, second)
 			}
-			if got := d.Serial(upstream); (got == speculate.Unknown) == (second == "t") {
+			if got := d.Concurrency(upstream); (got == speculate.Unknown) == (second == "t") {
 				t.Errorf("%s, %v: got %v", second, o, got)
 			}
 		}
@@ -198,7 +198,7 @@ func TestLineSaysNothing(t *testing.T) {
 
 // After a call that was given up the upstream may be at it: what comes then says
 // nothing, and teaches no usual time.
-func TestLineGhost(t *testing.T) {
+func TestAbandoned(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	for i := range 10 {
 		d.Began(upstream, 1, "t", false, at(1000*i))
@@ -210,19 +210,19 @@ func TestLineGhost(t *testing.T) {
 	for n := range 3 {
 		overlap{10, 190, 200}.play(d, 1+n, "t") // would be parallel, if 190 were usual
 	}
-	if got := d.Serial(upstream); got != speculate.Unknown {
+	if got := d.Concurrency(upstream); got != speculate.Unknown {
 		t.Errorf("got %v", got)
 	}
 }
 
 // An upstream that never is idle, as many share it: of each round of three calls
 // the last overtakes the second, soon after the end of the first.
-func TestLineNeverIdle(t *testing.T) {
+func TestConcurrencyNeverIdle(t *testing.T) {
 	for _, tt := range []struct {
 		name                  string
 		first, began2, ended3 int    // ms, in rounds of 150; the third begins at 80
 		tool                  string // of the third; "": another one each time
-		want                  speculate.Line
+		want                  speculate.Concurrency
 	}{
 		{"overtakes", 100, 50, 101, "u", speculate.Parallel},
 		{"does not overtake one that began at the same time", 100, 79, 101, "u", speculate.Unknown},
@@ -275,7 +275,7 @@ func TestLineNeverIdle(t *testing.T) {
 			}
 			d.Began(upstream, 3000, "z", false, at(1450))
 			d.Ended(upstream, 2007, at(1455))
-			if got := d.Serial(upstream); got != tt.want {
+			if got := d.Concurrency(upstream); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -283,7 +283,7 @@ func TestLineNeverIdle(t *testing.T) {
 }
 
 // Times are taken before they are told, on any goroutine: they come in any order.
-func FuzzLine(f *testing.F) {
+func FuzzConcurrency(f *testing.F) {
 	f.Add([]byte("\x00\x10\x40\x10\x80\x50\x40\x60"))
 	// A call given up, one long after, and one told of late.
 	f.Add([]byte("\x00\x10\x81\x00\x40\x20\x00\xff\x40\xff\x00\x20\x40\x30"))
@@ -327,7 +327,7 @@ func FuzzLine(f *testing.F) {
 }
 
 // Calls whose end is never told do not pile up.
-func TestLineForgets(t *testing.T) {
+func TestConcurrencyForgets(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	for i := range 1000 {
 		d.Began(upstream, uint64(i), "t", false, at(i))
@@ -352,7 +352,7 @@ func TestLineForgets(t *testing.T) {
 
 // Where it is known how long a call takes that was given up, the upstream is not
 // suspected of it for longer.
-func TestLineGhostGone(t *testing.T) {
+func TestAbandonedGone(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	for n := range 3 {
@@ -366,20 +366,20 @@ func TestLineGhostGone(t *testing.T) {
 		d.Ended(upstream, 2, now.Add(100*time.Millisecond))
 		d.Ended(upstream, 3, now.Add(200*time.Millisecond))
 	}
-	if got := d.Serial(upstream); got != speculate.Serial {
+	if got := d.Concurrency(upstream); got != speculate.Serial {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestLineHarm: what real calls waited for guesses at a serial upstream is counted
+// TestConcurrencyHarm: what real calls waited for guesses at a serial upstream is counted
 // as the simulation knows it.
-func TestLineHarm(t *testing.T) {
+func TestConcurrencyHarm(t *testing.T) {
 	for _, noise := range []float64{0, 0.5} {
 		calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, noise)
 		inLine(calls)
 		d := speculate.New(speculate.Options{})
 		before, known, harmed, missed := 0.0, false, 0, 0
-		watchLine(d, calls, upstream, func(c *work) {
+		watchConcurrency(d, calls, upstream, func(c *work) {
 			got := d.Stats().Harm.ForegroundWaitMS - before
 			before += got
 			want := 0.0
@@ -399,7 +399,7 @@ func TestLineHarm(t *testing.T) {
 			default:
 				t.Errorf("noise %v: got %.3f ms, want %.3f", noise, got, want)
 			}
-			known = d.Serial(upstream) == speculate.Serial
+			known = d.Concurrency(upstream) == speculate.Serial
 		})
 		if harmed < 20 || noise == 0 && missed > 0 || missed > harmed/10 {
 			t.Errorf("noise %v: %d waits were counted, and %d were not", noise, harmed, missed)
@@ -408,11 +408,11 @@ func TestLineHarm(t *testing.T) {
 }
 
 // No wait is counted where calls are worked on side by side.
-func TestLineNoHarm(t *testing.T) {
+func TestConcurrencyNoHarm(t *testing.T) {
 	calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, 0)
 	sideBySide(calls)
 	d := speculate.New(speculate.Options{})
-	watchLine(d, calls, upstream, func(*work) {})
+	watchConcurrency(d, calls, upstream, func(*work) {})
 	if got := d.Stats().Harm.ForegroundWaitMS; got > 0 {
 		t.Errorf("got %v ms", got)
 	}
@@ -424,7 +424,7 @@ func TestGone(t *testing.T) {
 	d.Began(upstream, 5, "t", false, at(0))
 	d.Gone(upstream)
 	d.Ended(upstream, 5, at(1))
-	if got := d.Serial(upstream); got != speculate.Unknown {
+	if got := d.Concurrency(upstream); got != speculate.Unknown {
 		t.Errorf("got %v", got)
 	}
 	if _, lines, _ := d.Remembered(); lines != 0 {
@@ -432,8 +432,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// teach shows the desk what an upstream is like, an hour before the test.
-func teach(d *speculate.Desk, upstream uint64, l speculate.Line) {
+// teach shows the scheduler what an upstream is like, an hour before the test.
+func teach(d *speculate.Scheduler, upstream uint64, l speculate.Concurrency) {
 	at := func(ms int) time.Time { return at(ms).Add(-time.Hour) }
 	for i, o := range []overlap{{0, 100, 0}, {0, 100, 0}, {0, 100, 0}, {0, 100, 100}, {0, 100, 100}, {0, 100, 100}} {
 		id := uint64(1e6 + 2*i)
@@ -447,7 +447,7 @@ func teach(d *speculate.Desk, upstream uint64, l speculate.Line) {
 		}
 		d.Ended(upstream, id+1, at(o.ended2))
 	}
-	if got := d.Serial(upstream); got != l {
+	if got := d.Concurrency(upstream); got != l {
 		panic(fmt.Sprintf("taught to be %v, is taken for %v", l, got))
 	}
 }
