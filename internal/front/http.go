@@ -122,7 +122,7 @@ func (h *HTTP) deleteSession(w http.ResponseWriter, r *http.Request, only string
 	if s == nil {
 		return
 	}
-	defer s.use.leave()
+	defer s.leave()
 	s.End(ErrEnded)
 	finish(w, http.StatusNoContent)
 }
@@ -167,6 +167,13 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 // all.
 func accepts(h http.Header, want string) bool {
 	family, _, _ := strings.Cut(want, "/")
-	all := strings.ToLower(strings.Join(h["Accept"], ","))
-	return all == "" || strings.Contains(all, want) || strings.Contains(all, "*/*") || strings.Contains(all, family+"/*")
+	all := strings.Join(h["Accept"], ",")
+	for kind := range strings.SplitSeq(all, ",") {
+		kind, _, _ = strings.Cut(kind, ";")
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case want, family + "/*", "*/*":
+			return true
+		}
+	}
+	return all == ""
 }

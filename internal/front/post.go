@@ -54,8 +54,8 @@ func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
 		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return
 	}
-	defer s.use.leave()
-	w.Header().Set(headerSession, s.id)
+	defer s.leave()
+	w.Header().Set(headerSession, s.key.name)
 	if err := s.serve(context.Background(), w, m); err != nil {
 		s.End(ErrEnded)
 	}
@@ -68,7 +68,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 	if s == nil {
 		return
 	}
-	defer s.use.leave()
+	defer s.leave()
 	if !m.IsRequest() {
 		s.accept(context.Background(), m, nil)
 		finish(w, http.StatusAccepted)
@@ -114,7 +114,7 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 	if s == nil {
 		return
 	}
-	defer s.use.leave()
+	defer s.leave()
 	if !s.batches.Load() {
 		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is an object; batches belong to " + revision.Batches})
 		return

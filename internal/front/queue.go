@@ -11,12 +11,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// What is kept for a client that does not read. Messages with an id are never
-// dropped: an answer is waited for, by the client or from it.
-const (
-	heldNotes = 256     // notifications
-	heldBytes = 1 << 20 // bytes of notifications
-)
+// mostUnread is how many bytes may wait for a client that has no stream open before
+// further notifications are dropped. Messages with an id are never dropped: an answer is
+// waited for, by the client or from it.
+const mostUnread = 1 << 20
 
 // keepAlive is how long a stream may be silent: less than what proxies on the
 // way, and clients, take for a dead connection.
@@ -34,15 +32,13 @@ type queue struct {
 	log  *slog.Logger
 	wake chan struct{} // capacity 1: there may be something new to write
 
-	mu        sync.Mutex
-	lines     [][]byte
-	size      int           // bytes of lines
-	notes     int           // how many of lines are notifications
-	noteBytes int           // bytes of those
-	dropping  bool          // notifications were given up since a stream last took a message
-	closed    bool          // nothing more is taken; what waits may still be written
-	pumping   chan struct{} // closed when another stream takes over; nil: none is open
-	room      chan struct{} // closed when size is below backlog again; nil: it is
+	mu       sync.Mutex
+	lines    [][]byte
+	size     int           // bytes of lines
+	dropping bool          // notifications were dropped since a stream last took a message
+	closed   bool          // nothing more is taken; what waits may still be written
+	pumping  chan struct{} // closed when another stream takes over; nil: none is open
+	room     chan struct{} // closed when size is below backlog again; nil: it is
 }
 
 func newQueue(log *slog.Logger) *queue {
@@ -52,25 +48,28 @@ func newQueue(log *slog.Logger) *queue {
 // isNote reports whether a message that the proxy sends is a notification.
 func isNote(line []byte) bool { return jsonrpc.Get(line, "id") == nil }
 
-// Send puts a message at the end. Where too many notifications wait, the
-// oldest is given up.
+// Send puts a message at the end, unless too much waits already.
 func (q *queue) Send(line []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	note, read, most := isNote(line), q.pumping != nil, backlog
+	if note && !read {
+		most = mostUnread
+	}
 	switch {
 	case q.closed:
 		return errStreamEnded
-	case q.pumping == nil && q.size > backlog && !isNote(line):
-		return errNotReading
-	}
-	q.insertLocked(len(q.lines), line)
-	for q.notes > heldNotes || q.noteBytes > heldBytes && q.notes > 1 {
-		q.removeLocked(slices.IndexFunc(q.lines, isNote))
+	case q.size > most && note:
 		if !q.dropping {
-			q.log.Warn("client reads too slowly: its oldest notifications are dropped", "kept", q.notes)
+			q.log.Warn("client reads too slowly: notifications are dropped", "waiting", len(q.lines))
 		}
 		q.dropping = true
+		return errNotReading
+	case q.size > most && !read:
+		return errNotReading
 	}
+	q.lines = append(q.lines, line)
+	q.resizeLocked(len(line))
 	q.signal()
 	return nil
 }
@@ -78,29 +77,9 @@ func (q *queue) Send(line []byte) error {
 // Answer makes a queue an outlet for answers too.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
-func (q *queue) insertLocked(i int, line []byte) {
-	q.lines = slices.Insert(q.lines, i, line)
-	q.countLocked(line, 1)
-}
-
-func (q *queue) removeLocked(i int) []byte {
-	line := q.lines[i]
-	if i == 0 { // many answers may wait: they are not moved up for each that is taken
-		q.lines[0] = nil
-		q.lines = q.lines[1:]
-	} else {
-		q.lines = slices.Delete(q.lines, i, i+1)
-	}
-	q.countLocked(line, -1)
-	return line
-}
-
-func (q *queue) countLocked(line []byte, by int) {
-	q.size += by * len(line)
-	if isNote(line) {
-		q.notes += by
-		q.noteBytes += by * len(line)
-	}
+// resizeLocked notes that so many bytes more wait.
+func (q *queue) resizeLocked(by int) {
+	q.size += by
 	switch full := q.size > backlog; {
 	case full && q.room == nil:
 		q.room = make(chan struct{})
@@ -126,7 +105,10 @@ func (q *queue) next() (line []byte, ended bool) {
 		return nil, q.closed
 	}
 	q.dropping = false
-	return q.removeLocked(0), false
+	line, q.lines[0] = q.lines[0], nil
+	q.lines = q.lines[1:]
+	q.resizeLocked(-len(line))
+	return line, false
 }
 
 // putBack returns a message that could not be written, for the next stream.
@@ -134,7 +116,8 @@ func (q *queue) putBack(line []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
-		q.insertLocked(0, line)
+		q.lines = slices.Insert(q.lines, 0, line)
+		q.resizeLocked(len(line))
 	}
 }
 

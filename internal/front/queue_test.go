@@ -12,49 +12,48 @@ import (
 	"mcpschedd/internal/front"
 )
 
-func TestQueueDropsOldestNotifications(t *testing.T) {
-	const note = `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"fill":%q}}`
-	tests := []struct {
-		name       string
-		sent, fill int
-		first      int // the oldest notification that is kept
+// Notifications that no stream takes are kept as long as there is room for them, those
+// beyond are dropped, which is logged once; messages with an id are kept.
+func TestQueueDropsNotifications(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		sent, fill, kept int
 	}{
-		{"few", 256, 0, 0},
-		{"too many", 300, 0, 44},
-		{"too large", 40, 100 << 10, 30},
-		{"one that is too large alone", 2, 2 << 20, 1},
-	}
-	for _, test := range tests {
+		{"few", 256, 0, 256},
+		{"too many", 40, 100 << 10, 11},
+		{"large ones", 2, 2 << 20, 1},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			var log bytes.Buffer
 			q := front.NewQueue(slog.New(slog.NewTextHandler(&log, nil)))
+			var want []string
+			for i := range test.sent {
+				note := fmt.Sprintf(`{"jsonrpc":"2.0","method":"n","params":{"i":%d,"fill":%q}}`, i, large(test.fill))
+				if err := q.Send([]byte(note)); (err == nil) != (i < test.kept) {
+					t.Errorf("notification %d: %v", i, err)
+				}
+				if i < test.kept {
+					want = append(want, note)
+				}
+			}
 			const question = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 			if err := q.Send([]byte(question)); err != nil {
 				t.Fatal(err)
-			}
-			for i := range test.sent {
-				if err := q.Send(fmt.Appendf(nil, note, i, large(test.fill))); err != nil {
-					t.Fatal(err)
-				}
 			}
 			w := httptest.NewRecorder()
 			if err := q.Drain(w); err != nil {
 				t.Fatal(err)
 			}
 			next := eventReader(w.Body)
-			if got, err := next(); err != nil || got != question {
-				t.Fatalf("got %.80s (%v), want the question first", got, err)
-			}
-			for i := test.first; i < test.sent; i++ {
-				want := fmt.Sprintf(`"params":{"i":%d,`, i)
-				if got, err := next(); err != nil || !strings.Contains(got, want) {
-					t.Fatalf("got %.80s (%v), want %s", got, err, want)
+			for _, want := range append(want, question) {
+				if got, err := next(); err != nil || got != want {
+					t.Fatalf("got %.80s (%v), want %.80s", got, err, want)
 				}
 			}
 			if got, err := next(); err == nil {
 				t.Errorf("got %.80s, want the end", got)
 			}
-			if got, want := strings.Count(log.String(), "dropped"), min(test.first, 1); got != want {
+			if got, want := strings.Count(log.String(), "dropped"), min(test.sent-test.kept, 1); got != want {
 				t.Errorf("logged %d times, want %d", got, want)
 			}
 			if err := q.Send([]byte(question)); err == nil {

@@ -34,7 +34,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
 		return
 	}
-	defer s.use.leave()
+	defer s.leave()
 	m.Header = r.Header
 	_ = s.serve(r.Context(), w, m) // logged where it was written
 }

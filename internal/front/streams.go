@@ -23,7 +23,7 @@ func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 	if s == nil {
 		return
 	}
-	defer s.use.leave()
+	defer s.leave()
 	defer s.streams.Add(-1)
 	if s.streams.Add(1) > mostStreams {
 		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
@@ -44,7 +44,7 @@ func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint st
 		err = s.stream.pump(e, r.Context().Done())
 	}
 	if err != nil {
-		s.log.Debug("client stream broken", "session", s.id, "err", err)
+		s.log.Debug("client stream broken", "session", s.key.name, "err", err)
 	}
 }
 
@@ -62,8 +62,8 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.serving.Wait()
 	defer s.End(ErrEnded)
-	defer s.use.leave()
-	s.listen(w, r, "/message?sessionId="+s.id)
+	defer s.leave()
+	s.listen(w, r, "/message?sessionId="+s.key.name)
 }
 
 // postSSE serves POST /message: the answer goes out on the session's stream.
@@ -73,7 +73,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, nil, noSession)
 		return
 	}
-	defer s.use.leave()
+	defer s.leave()
 	b, ok := h.bodies.read(w, r)
 	if !ok {
 		return
