@@ -57,8 +57,8 @@ check: ## of both modules: formatting, vet, staticcheck, fixes, go.mod, import r
 	cd tools && ../bin/staticcheck -tags browser ./dashboard
 	go test -run TestLayout .
 
-bench: build ## tables of the schedulers; calls beside a bare relay, plans beside a client; exit 1 if a target is missed
-	go test ./internal/schedule -run NONE -bench 'Policies|Orders|Select'
+bench: build ## selection under a budget; calls beside a bare relay, plans beside a client; exit 1 if a target is missed
+	go test ./internal/schedule -run NONE -bench Select
 	code=0; for mode in speed plan; do go run -C tools ./bench -bin ../$(BIN) -mode $$mode -check || code=1; done; exit $$code
 
 stall: build ## 20,000 calls of 100 KB: none may stall

@@ -8,8 +8,6 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-func needs(k ...int) func(*candidate) { return func(c *candidate) { c.Needs = k } }
-
 func both(a, b func(*candidate)) func(*candidate) {
 	return func(c *candidate) { a(c); b(c) }
 }
@@ -22,62 +20,6 @@ func sized(tokens int) func(*candidate) {
 	return func(c *candidate) { c.Bytes = (tokens - 50) * 4 }
 }
 
-func TestNeeds(t *testing.T) {
-	cheap := lasting(30 * time.Millisecond) // at 0.5 it does not pay by itself: it loses 10
-	stored := func(c *candidate) { c.Reason = enrich.Stored }
-	tests := []struct {
-		name    string
-		all     candidates
-		options func(*enrich.Options)
-		want    []string
-	}{
-		{"a cheap call that decides a dear one is first", candidates{guess("dear", 0.5, needs(1)), guess("cheap", 0.5, cheap)}, nil, []string{"1", "0"}},
-		{"before what is worth more by itself", candidates{guess("other", 0.6, nil), guess("dear", 0.9, needs(2)), guess("cheap", 0.5, cheap)}, nil, []string{"2", "1", "0"}},
-		{"by itself it does not pay", candidates{guess("cheap", 0.5, cheap)}, nil, []string{"0 gate"}},
-		{"nor for what does not pay with it", candidates{guess("cheap", 0.5, lasting(0)), guess("b", 0.5, both(needs(0), lasting(55*time.Millisecond))), guess("a", 0.3, lasting(10*time.Millisecond)), guess("c", 0.5, both(needs(2), lasting(60*time.Millisecond)))}, nil, []string{"0", "1", "2 gate", "3 gate"}},
-		{"nor for what does not fit", candidates{guess("cheap", 0.5, cheap), guess("b", 0.9, both(needs(0), sized(8000)))}, nil, []string{"0 gate", "1 budget"}},
-		{"the budget pays for both", candidates{guess("a", 0.5, sized(600)), guess("b", 0.9, both(needs(0), sized(600))), guess("c", 0.4, sized(600))}, func(o *enrich.Options) { o.Budget = 1199 }, []string{"0", "1 budget", "2 budget"}},
-		{"what is needed is what does not fit", candidates{guess("cheap", 0.5, both(cheap, sized(450))), guess("b", 0.5, both(needs(0), sized(100))), guess("c", 0.9, sized(500))}, func(o *enrich.Options) { o.Budget = 1000 }, []string{"2", "0 gate", "1 budget"}},
-		{"the slots hold both", candidates{guess("a", 0.5, nil), guess("b", 0.9, needs(0)), guess("c", 0.4, nil)}, func(o *enrich.Options) { o.Slots = 1 }, []string{"0", "1 cap", "2 cap"}},
-		{"what is stored is had", candidates{guess("a", 0.5, stored), guess("b", 0.9, needs(0))}, nil, []string{"1", "0 stored"}},
-		{"what is in flight is had", candidates{guess("a", 0.5, func(c *candidate) { c.Reason = enrich.InFlight }), guess("b", 0.9, needs(0))}, nil, []string{"1", "0 in_flight"}},
-		{"what is declined takes along what needs it", candidates{guess("c", 0.9, needs(1)), guess("b", 0.9, needs(2)), guess("a", 0.1, nil)}, nil, []string{"0 low_probability", "1 low_probability", "2 low_probability"}},
-		{"what is watched is watched with what needs it", candidates{guess("a", 0.9, func(c *candidate) { c.Reason = enrich.Shadow }), guess("b", 0.9, needs(0))}, nil, []string{"0 shadow", "1 shadow"}},
-		{"nothing is made for the sake of what is watched", candidates{guess("a", 0.5, cheap), guess("b", 0.9, func(c *candidate) { c.Needs, c.Reason = []int{0}, enrich.Shadow })}, nil, []string{"0 gate", "1 shadow"}},
-		{"a repeated call is needed all the same", candidates{guess("a", 0.5, nil), guess("a", 0.6, nil), guess("b", 0.9, needs(0))}, nil, []string{"1", "2"}},
-		{"a circle", candidates{guess("a", 0.9, needs(1)), guess("b", 0.9, needs(0)), guess("c", 0.9, needs(1)), guess("d", 0.9, nil)}, nil, []string{"3", "0 not_speculatable", "1 not_speculatable", "2 not_speculatable"}},
-		{"itself", candidates{guess("a", 0.9, needs(0))}, nil, []string{"0 not_speculatable"}},
-		{"what is not there", candidates{guess("a", 0.9, needs(7)), guess("b", 0.9, needs(-1)), guess("c", 0.9, needs(0))}, nil, []string{"0 not_speculatable", "1 not_speculatable", "2 not_speculatable"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			expect(t, enrich.Pick(tt.all, options(tt.options)), tt.want...)
-		})
-	}
-}
-
-func TestOneFormOfACall(t *testing.T) {
-	form := func(name string, share float64, tokens int) func(*candidate) {
-		return func(c *candidate) {
-			c.Projection, c.Share = name, share
-			sized(tokens)(c)
-		}
-	}
-	all := candidates{
-		guess("a", 0.8, form("", 0, 4000)), guess("a", 0.8, form("short", 0.6, 1000)), guess("a", 0.8, form("bare", 0.3, 100)),
-		guess("b", 0.8, sized(3500)),
-	}
-	for budget, want := range map[int][]string{
-		8000: {"0", "3", "1 cap", "2 cap"},
-		7000: {"3", "1", "0 cap", "2 cap"}, // a falls back to its short form
-		3600: {"3", "2", "0 cap", "1 cap"},
-		1000: {"1", "0 cap", "2 cap", "3 budget"},
-		99:   {"0 budget", "1 budget", "2 budget", "3 budget"},
-	} {
-		expect(t, enrich.Pick(all, options(func(o *enrich.Options) { o.Budget = budget })), want...)
-	}
-}
-
 func TestCallsOfAnEdge(t *testing.T) {
 	row := func(arguments, edge string, most int) func(*candidate) {
 		return func(c *candidate) { c.Key.Arguments, c.Edge, c.Max = arguments, edge, most }
@@ -87,13 +29,6 @@ func TestCallsOfAnEdge(t *testing.T) {
 		guess("a", 0.6, row("4", "list>other", 2)), guess("a", 0.4, row("5", "", 0)), guess("a", 0.4, row("6", "", 0)),
 	}, options(func(o *enrich.Options) { o.Slots = 9 }))
 	expect(t, s, "1", "2", "3", "4", "5", "0 cap")
-
-	form := func(name string) func(*candidate) {
-		return both(row("1", "list>get", 1), func(c *candidate) { c.Projection, c.Bytes = name, 100+100*len(name) })
-	}
-	s = enrich.Pick(candidates{guess("a", 0.9, form("long")), guess("a", 0.5, form("")), guess("a", 0.5, row("2", "list>get", 1))},
-		options(func(o *enrich.Options) { o.Budget = 100 }))
-	expect(t, s, "1", "0 cap", "2 cap") // the forms of one call are one call
 }
 
 func TestSearchIsCapped(t *testing.T) {

@@ -1,11 +1,10 @@
-// Package enrich chooses which calls to make before they are asked for.
+// Package enrich chooses which calls to prefetch.
 //
-// The one idea: a guess is a bet. A call that will be asked for with probability P
-// hides as much waiting as it takes or as there is time before it is asked for,
-// whichever is less; a call that nobody asks for is waste. A bet is worth making
-// if what it is expected to hide outweighs what it is expected to waste, and of
-// the bets worth making those are taken that together hide the most within the
-// budget:
+// A prefetch that will be asked for with probability P hides as much waiting as the
+// call takes or as there is time before it is asked for, whichever is less; one that
+// is never asked for is waste. It is worth making if what it is expected to hide
+// outweighs what it is expected to waste (the gate), and of those worth making Pick
+// takes the ones that together hide the most within the budget (the knapsack):
 //
 //	s := enrich.Pick([]enrich.Candidate{
 //		{Key: list, Model: m, P: 0.8, Latency: enrich.Point(400 * time.Millisecond)},
@@ -14,15 +13,14 @@
 //	}, enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond})
 //	// s.Choices names the first, s.Declined the others: low_probability, stored
 //
-// A slow call is a better target than a fast one, up to the time there is. What is
-// left out is left out for exactly one reason. Probability is not worth: P decides
-// whether to bet and weighs what is hidden; how much an answer is worth, by its
-// value class, its use so far and the model's intent, only decides between bets.
+// A slow call is a better target than a fast one, up to the time there is. Every
+// candidate that is left out has exactly one reason. How much an answer is worth, by
+// its value class, its use so far and the model's intent, has no say in the gate and
+// only decides between calls that pass it.
 //
-// Everything here is a pure function of its arguments, without a clock or a
-// record of what was chosen before. It leaves out where candidates come from
-// (predict), what is known of a call elsewhere, such as that it is already stored
-// (whoever makes the candidate says so), and starting what is chosen (speculate).
+// Everything here is a pure function of its arguments. Where candidates come from
+// (predict), what is known of a call elsewhere, such as that its answer is stored
+// (Candidate.Reason), and starting what is chosen (speculate) are not its business.
 package enrich
 
 import (
@@ -35,15 +33,15 @@ import (
 // Reason is why a candidate is not chosen. "" is none.
 type Reason string
 
-// The reasons. Those of the first group are found here, those of the second are
-// said by whoever makes the candidate.
+// The reasons. Those of the first group are found here, those of the second come with
+// the candidate.
 const (
-	NotSpeculatable Reason = "not_speculatable" // its model forbids it, or there is none; or what it needs cannot be had
+	NotSpeculatable Reason = "not_speculatable" // its model forbids it, or there is none
 	LowProbability  Reason = "low_probability"  // under the floor
 	Dollars         Reason = "dollars"          // priced beyond what may still be spent
 	Gate            Reason = "gate"             // expected to waste more than it hides
 	Budget          Reason = "budget"           // others hide more with the same tokens
-	Cap             Reason = "cap"              // others hide more with the same number of calls; or another form of it was chosen
+	Cap             Reason = "cap"              // others hide more with the same number of calls
 
 	RateLimited Reason = "rate_limited" // by the pace of its host
 	Throttled   Reason = "throttled"    // by what became of earlier guesses, or because its upstream is serial
@@ -58,13 +56,11 @@ const (
 
 // Candidate is a call that may be made before it is asked for.
 type Candidate struct {
-	Key        call.Key
-	Model      *valuemodel.Model // of its tool; nil: nothing is known, so it is never chosen
-	Projection string            // which form of the answer is meant; "": all of it. At most one form of a call is chosen
+	Key   call.Key
+	Model *valuemodel.Model // of its tool; nil: nothing is known, so it is never chosen
 
 	P       float64 // probability that this very call is made while its answer may stand in for it
 	Useful  float64 // how often answers of the tool were made use of, 0 to 1; 0: not known, counts as 0.5
-	Share   float64 // of the answer's worth that the projection has, 0 to 1; 0: all
 	Latency Spread  // of the call; zero: what the model says
 	Lead    Spread  // from now until it is asked for; zero: Options.Think
 	Caution float64 // times what a wasted call costs, where its host is throttled; 0: 1
@@ -72,9 +68,8 @@ type Candidate struct {
 	Bytes     int // of the answer, 90th percentile; 0: not known
 	FileBytes int // of the file that it reads; 0: it reads none
 
-	Edge  string // what it was derived by, for Max
-	Max   int    // calls chosen of its edge; 0: any number
-	Needs []int  // candidates whose answers it needs, by index; those stored or in flight are had
+	Edge string // what it was derived by, for Max
+	Max  int    // calls chosen of its edge; 0: any number
 
 	Reason Reason // why it cannot be chosen, where that is known already
 }
@@ -94,9 +89,9 @@ type Options struct {
 	Nodes          int           // cap of the search; default 20,000
 }
 
-// Selection is what becomes of the candidates. One that repeats another (the same
-// form of the same call) is merged with it and appears nowhere: of the two the one
-// without a reason stands for both, else the more probable.
+// Selection is what becomes of the candidates. One for the same call as another is
+// merged with it and appears nowhere: of the two the one without a reason stands for
+// both, else the more probable.
 type Selection struct {
 	Choices  []Choice  // in the order in which they should start
 	Declined []Decline // in index order

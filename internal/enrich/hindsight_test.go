@@ -10,14 +10,14 @@ import (
 )
 
 func TestHindsight(t *testing.T) {
-	hit := func(key int, ms float64, tokens int) enrich.Seen {
-		return enrich.Seen{Key: key, HidesMS: ms, Tokens: tokens, Called: true, Issued: true}
+	hit := func(ms float64, tokens int) enrich.Seen {
+		return enrich.Seen{HidesMS: ms, Tokens: tokens, Called: true, Issued: true}
 	}
-	missed := func(key int, ms float64, tokens int) enrich.Seen {
-		return enrich.Seen{Key: key, HidesMS: ms, Tokens: tokens, Called: true}
+	missed := func(ms float64, tokens int) enrich.Seen {
+		return enrich.Seen{HidesMS: ms, Tokens: tokens, Called: true}
 	}
-	waste := func(key int, ms float64, tokens int) enrich.Seen {
-		return enrich.Seen{Key: key, HidesMS: ms, Tokens: tokens, Issued: true}
+	waste := func(ms float64, tokens int) enrich.Seen {
+		return enrich.Seen{HidesMS: ms, Tokens: tokens, Issued: true}
 	}
 	barred := func(c enrich.Seen) enrich.Seen { c.Barred = true; return c }
 	bounds := enrich.Bounds{Budget: 1000, Slots: 2}
@@ -28,21 +28,18 @@ func TestHindsight(t *testing.T) {
 		best, achieved float64
 	}{
 		{"nothing", nil, bounds, 0, 0},
-		{"the right ones", []enrich.Seen{hit(1, 300, 500), hit(2, 200, 500), {Key: 3, HidesMS: 900}}, bounds, 500, 500},
-		{"a waste took the slot", []enrich.Seen{waste(1, 900, 10), hit(2, 200, 10), missed(3, 300, 10)}, bounds, 500, 200},
-		{"a waste took the tokens", []enrich.Seen{waste(1, 900, 800), missed(3, 300, 500)}, bounds, 300, 0},
-		{"the lesser one", []enrich.Seen{hit(1, 200, 600), missed(2, 300, 600)}, bounds, 300, 200},
-		{"two for one", []enrich.Seen{hit(1, 500, 1000), missed(2, 300, 500), missed(3, 301, 500)}, bounds, 601, 500},
-		{"one slot", []enrich.Seen{hit(1, 500, 1000), missed(2, 300, 500), missed(3, 301, 500)}, enrich.Bounds{Budget: 1000, Slots: 1}, 500, 500},
-		{"forms of one call hide it once", []enrich.Seen{hit(1, 200, 10), hit(1, 300, 90), missed(1, 250, 10)}, bounds, 300, 300},
-		{"the small form leaves room", []enrich.Seen{missed(1, 300, 900), missed(1, 200, 300), missed(2, 150, 700)}, bounds, 350, 0},
-		{"the large form would not have fit", []enrich.Seen{missed(1, 300, 1001), missed(1, 200, 300)}, bounds, 200, 0},
-		{"what is barred is missed by no choice", []enrich.Seen{barred(missed(1, 900, 10)), hit(2, 10, 10)}, bounds, 10, 10},
-		{"what is barred and was issued has hidden something", []enrich.Seen{barred(hit(1, 900, 10)), missed(2, 10, 10)}, bounds, 10, 900},
-		{"no slots", []enrich.Seen{missed(1, 900, 0), missed(2, 9, 0)}, enrich.Bounds{Budget: 1000}, 0, 0},
-		{"no budget", []enrich.Seen{missed(1, 900, 1), missed(2, 9, 0)}, enrich.Bounds{Slots: 3}, 9, 0},
-		{"what hides nothing takes no slot", []enrich.Seen{hit(1, 0, 900), hit(2, -5, 900), hit(3, math.NaN(), 900), hit(4, 7, 900)}, enrich.Bounds{Budget: 1000, Slots: 1}, 7, 7},
-		{"numbers out of range", []enrich.Seen{hit(1, math.Inf(1), -1), missed(2, 1, math.MaxInt), missed(3, 1, math.MaxInt)}, enrich.Bounds{Budget: math.MaxInt, Slots: 3}, 1e99, 1e99},
+		{"the right ones", []enrich.Seen{hit(300, 500), hit(200, 500), {HidesMS: 900}}, bounds, 500, 500},
+		{"a waste took the slot", []enrich.Seen{waste(900, 10), hit(200, 10), missed(300, 10)}, bounds, 500, 200},
+		{"a waste took the tokens", []enrich.Seen{waste(900, 800), missed(300, 500)}, bounds, 300, 0},
+		{"the lesser one", []enrich.Seen{hit(200, 600), missed(300, 600)}, bounds, 300, 200},
+		{"two for one", []enrich.Seen{hit(500, 1000), missed(300, 500), missed(301, 500)}, bounds, 601, 500},
+		{"one slot", []enrich.Seen{hit(500, 1000), missed(300, 500), missed(301, 500)}, enrich.Bounds{Budget: 1000, Slots: 1}, 500, 500},
+		{"what is barred is missed by no choice", []enrich.Seen{barred(missed(900, 10)), hit(10, 10)}, bounds, 10, 10},
+		{"what is barred and was issued has hidden something", []enrich.Seen{barred(hit(900, 10)), missed(10, 10)}, bounds, 10, 900},
+		{"no slots", []enrich.Seen{missed(900, 0), missed(9, 0)}, enrich.Bounds{Budget: 1000}, 0, 0},
+		{"no budget", []enrich.Seen{missed(900, 1), missed(9, 0)}, enrich.Bounds{Slots: 3}, 9, 0},
+		{"what hides nothing takes no slot", []enrich.Seen{hit(0, 900), hit(-5, 900), hit(math.NaN(), 900), hit(7, 900)}, enrich.Bounds{Budget: 1000, Slots: 1}, 7, 7},
+		{"numbers out of range", []enrich.Seen{hit(math.Inf(1), -1), missed(1, math.MaxInt), missed(1, math.MaxInt)}, enrich.Bounds{Budget: math.MaxInt, Slots: 3}, 1e99, 1e99},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,7 +61,6 @@ func TestHindsightIsTheBestOfAllSets(t *testing.T) {
 				Tokens:  rapid.IntRange(-1, 30).Draw(t, "tokens"),
 				Called:  rapid.IntRange(0, 3).Draw(t, "called") > 0,
 				Issued:  rapid.Bool().Draw(t, "issued"),
-				Key:     rapid.IntRange(0, 8).Draw(t, "key"),
 				Barred:  rapid.IntRange(0, 5).Draw(t, "barred") == 0,
 			}
 		}), 0, 11).Draw(t, "all")
@@ -103,7 +99,6 @@ func issued(all []enrich.Seen) (set int) {
 // hides is what a set of candidates has hidden, and whether it keeps the bounds:
 // a waste takes room too.
 func hides(all []enrich.Seen, set int, b enrich.Bounds) (ms float64, ok bool) {
-	most := make(map[int]float64) // key → what its forms hide
 	tokens, slots := 0, 0
 	ok = true
 	for i, c := range all {
@@ -114,11 +109,8 @@ func hides(all []enrich.Seen, set int, b enrich.Bounds) (ms float64, ok bool) {
 		slots++
 		ok = ok && !c.Barred
 		if c.Called {
-			most[c.Key] = max(most[c.Key], c.HidesMS)
+			ms += max(c.HidesMS, 0)
 		}
-	}
-	for _, v := range most {
-		ms += v
 	}
 	return ms, ok && tokens <= b.Budget && slots <= b.Slots
 }
@@ -131,7 +123,6 @@ func TestHindsightIsNotBelowTheAchieved(t *testing.T) {
 				HidesMS: rapid.Float64Range(0, 5000).Draw(t, "hides"),
 				Tokens:  rapid.IntRange(0, 4000).Draw(t, "tokens"),
 				Called:  rapid.Bool().Draw(t, "called"),
-				Key:     rapid.IntRange(0, 30).Draw(t, "key"),
 			}
 		}), 0, 40).Draw(t, "all")
 		b := enrich.Bounds{Budget: 8000, Slots: 3}
@@ -152,7 +143,7 @@ func TestHindsightIsNotBelowTheAchieved(t *testing.T) {
 func BenchmarkHindsight(b *testing.B) {
 	all := make([]enrich.Seen, 8)
 	for i := range all {
-		all[i] = enrich.Seen{Key: i, HidesMS: 400, Tokens: 900, Called: i < 2, Issued: i%3 == 0}
+		all[i] = enrich.Seen{HidesMS: 400, Tokens: 900, Called: i < 2, Issued: i%3 == 0}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -164,7 +155,7 @@ func BenchmarkHindsight(b *testing.B) {
 func BenchmarkHindsightSearch(b *testing.B) {
 	all := make([]enrich.Seen, 24)
 	for i := range all {
-		all[i] = enrich.Seen{Key: i, HidesMS: float64(100 + i*37%300), Tokens: 300 + i*91%3000, Called: true}
+		all[i] = enrich.Seen{HidesMS: float64(100 + i*37%300), Tokens: 300 + i*91%3000, Called: true}
 	}
 	b.ReportAllocs()
 	for b.Loop() {

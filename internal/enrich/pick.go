@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/schedule"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -18,56 +19,49 @@ func Pick(candidates []Candidate, o Options) Selection {
 		o.BytesPerToken = 4
 	}
 	o.Dollars = max(o.Dollars, 0)
-	p := &picking{all: candidates, o: &o, stands: make([]stand, len(candidates))}
-	p.merge()
-	p.judge()
-	p.ground()
+	p := &picking{o: &o, bets: distinct(candidates)}
 	p.gate()
 	p.ration()
 	return p.choose()
 }
 
-// picking is one run of [Pick]. Each step declines what it decides on and leaves
+// picking is one run of [Pick]. Each step declines some of the candidates and leaves
 // the rest to the next.
 type picking struct {
-	all    []Candidate
-	o      *Options
-	stands []stand // by candidate
-	sorted []int   // those not merged with another and not declined by themselves, each after what it needs
+	o    *Options
+	bets []bet // in the order of the candidates
 }
 
-// stand is where a candidate stands.
-type stand struct {
-	same   int    // the candidate that stands for this call; itself, unless merged
-	needs  []int  // candidates whose answers have to be brought about first
-	reason Reason // "" while it may be chosen
-	watch  bool   // it is only watched
-	gain   float64
-	value  float64
+// bet is a candidate and what making the call is expected to bring.
+type bet struct {
+	*Candidate
+	index  int
+	reason Reason  // "" while it may be chosen
+	value  float64 // ms of waiting that it is expected to hide, times what they are worth
 	tokens int
 }
 
-// merge finds the candidates that mean the same, and keeps one of them.
-func (p *picking) merge() {
-	type form struct {
-		key        call.Key
-		projection string
-	}
-	kept := make(map[form]int, len(p.all))
-	for i := range p.all {
-		c := &p.all[i]
-		f := form{c.Key, c.Projection}
-		if k, seen := kept[f]; !seen || c.better(&p.all[k]) {
-			kept[f] = i
+// distinct are the candidates, one for each call: a call that one edge only watches
+// may be made for the sake of another.
+func distinct(candidates []Candidate) []bet {
+	kept := make(map[call.Key]int, len(candidates))
+	for i := range candidates {
+		c := &candidates[i]
+		if k, seen := kept[c.Key]; !seen || c.better(&candidates[k]) {
+			kept[c.Key] = i
 		}
 	}
-	for i := range p.all {
-		p.stands[i].same = kept[form{p.all[i].Key, p.all[i].Projection}]
+	bets := make([]bet, 0, len(kept))
+	for i := range candidates {
+		if c := &candidates[i]; kept[c.Key] == i {
+			bets = append(bets, bet{Candidate: c, index: i})
+		}
 	}
+	return bets
 }
 
 // better reports whether a candidate should stand for a call rather than the one
-// before it: a call that one edge only watches may be made for the sake of another.
+// before it.
 func (c *Candidate) better(other *Candidate) bool {
 	if (c.Reason == "") != (other.Reason == "") {
 		return c.Reason == ""
@@ -75,48 +69,49 @@ func (c *Candidate) better(other *Candidate) bool {
 	return c.P > other.P
 }
 
-// judge decides what can be told of each candidate by itself.
-func (p *picking) judge() {
+// gate declines what may not be chosen or does not pay, and weighs the rest.
+func (p *picking) gate() {
 	intent := valuemodel.IntentOf(p.o.Keywords)
 	boosts := make(map[*valuemodel.Model]float64)
-	for i := range p.all {
-		c, s := &p.all[i], &p.stands[i]
-		if s.same != i {
+	for i := range p.bets {
+		b := &p.bets[i]
+		if b.reason = b.unfit(p.o); b.reason != "" {
 			continue
 		}
-		if s.reason = p.unfit(c); s.reason != "" {
-			continue
-		}
-		times, known := boosts[c.Model]
+		times, known := boosts[b.Model]
 		if !known {
-			times = boost(c.Model, intent)
-			boosts[c.Model] = times
+			times = boost(b.Model, intent)
+			boosts[b.Model] = times
 		}
-		b, likely := c.bet(p.o), min(c.P, 1)
-		s.watch = c.Reason == Shadow
-		s.gain = b.gain(likely)
-		s.value = likely * b.hides * c.worth(times)
-		s.tokens = c.tokens(p.o)
+		likely, hides := min(b.P, 1), b.hides(p.o)
+		switch {
+		case !(likely*hides > (1-likely)*b.wastes(p.o)):
+			b.reason = Gate
+		case b.Reason == Shadow:
+			b.reason = Shadow
+		}
+		b.value = likely * hides * b.worth(times)
+		b.tokens = b.Candidate.tokens(p.o)
 	}
 }
 
 // unfit is why a candidate cannot be chosen, whatever it is worth.
-func (p *picking) unfit(c *Candidate) Reason {
+func (c *Candidate) unfit(o *Options) Reason {
 	switch {
 	case c.Reason != "" && c.Reason != Shadow:
 		return c.Reason
 	case !Speculatable(c.Model):
 		return NotSpeculatable
-	case !(c.P > 0 && c.P >= p.o.MinProbability):
+	case !(c.P > 0 && c.P >= o.MinProbability):
 		return LowProbability
-	case c.Model.Cost.Dollars > p.o.Dollars:
+	case c.Model.Cost.Dollars > o.Dollars:
 		return Dollars
 	}
 	return ""
 }
 
-// Speculatable reports whether a model allows guesses; a nil one does not. What
-// depends on the arguments of a call (classify) its maker has looked at.
+// Speculatable reports whether a model allows prefetches; a nil one does not. What
+// depends on the arguments of a call (classify) is not looked at.
 func Speculatable(m *valuemodel.Model) bool {
 	return m != nil &&
 		m.Speculate != nil && *m.Speculate &&
@@ -124,70 +119,70 @@ func Speculatable(m *valuemodel.Model) bool {
 		(m.Class.Reads() || m.Classify != "")
 }
 
-// gate declines the bets that do not pay. One that does not pay by itself is made
-// for the sake of one that needs it, if they pay together; it is then worth
-// nothing of its own.
-func (p *picking) gate() {
-	pays := make([]bool, len(p.all))
-	for _, i := range p.sorted {
-		s := &p.stands[i]
-		if s.reason != "" || !(s.gain > 0) {
-			continue
-		}
-		if len(s.needs) == 0 {
-			pays[i] = true
-			continue
-		}
-		closure, sum := p.closure(i), 0.0
-		for _, k := range closure {
-			sum += p.stands[k].gain
-		}
-		for _, k := range closure {
-			pays[k] = pays[k] || sum > 0
+// open are the bets that are not declined, in the order of the candidates.
+func (p *picking) open() []*bet {
+	var open []*bet
+	for i := range p.bets {
+		if p.bets[i].reason == "" {
+			open = append(open, &p.bets[i])
 		}
 	}
-	for _, i := range p.sorted {
-		s := &p.stands[i]
-		switch {
-		case s.reason != "":
-		case !pays[i]:
-			s.reason = Gate
-		case s.watch:
-			s.reason = Shadow
-		case !(s.gain > 0):
-			s.value = 0
-		}
-	}
-	p.inherit()
+	return open
 }
+
+func byValue(a, b *bet) int { return cmp.Compare(b.value, a.value) }
 
 // ration holds the best of what is left to the dollars there are and to the
 // number of calls that an edge may bring.
 func (p *picking) ration() {
-	best := slices.DeleteFunc(slices.Clone(p.sorted), func(i int) bool { return p.stands[i].reason != "" })
-	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(p.stands[b].value, p.stands[a].value) })
-	left := p.o.Dollars
-	var calls map[string][]call.Key // edge → its calls
-	for _, i := range best {
-		c, s := &p.all[i], &p.stands[i]
-		if dollars := c.Model.Cost.Dollars; dollars > 0 {
-			if dollars > left {
-				s.reason = Dollars
-				continue
-			}
+	left, calls := p.o.Dollars, make(map[string]int) // calls: edge → of it
+	open := p.open()
+	slices.SortStableFunc(open, byValue)
+	for _, b := range open {
+		dollars := max(b.Model.Cost.Dollars, 0)
+		switch {
+		case dollars > left:
+			b.reason = Dollars
+		case b.Max > 0 && calls[b.Edge] >= b.Max:
+			b.reason = Cap
+		default:
 			left -= dollars
+			calls[b.Edge]++
 		}
-		if c.Max <= 0 || slices.Contains(calls[c.Edge], c.Key) {
-			continue
-		}
-		if len(calls[c.Edge]) >= c.Max {
-			s.reason = Cap
-			continue
-		}
-		if calls == nil {
-			calls = make(map[string][]call.Key)
-		}
-		calls[c.Edge] = append(calls[c.Edge], c.Key)
 	}
-	p.inherit()
+}
+
+// choose spends the budget on what is left.
+func (p *picking) choose() Selection {
+	open := p.open()
+	items := make([]schedule.Item, len(open))
+	for i, b := range open {
+		items[i] = schedule.Item{Value: b.value, Cost: b.tokens}
+	}
+	chosen := schedule.Choice{Exact: true}
+	if p.o.Slots > 0 {
+		chosen = schedule.Select(items, schedule.Limits{Budget: p.o.Budget, Count: p.o.Slots, Nodes: p.o.Nodes})
+	}
+	for _, b := range open {
+		b.reason = Cap
+		if b.tokens > p.o.Budget-chosen.Cost {
+			b.reason = Budget
+		}
+	}
+	s := Selection{Tokens: chosen.Cost, Exact: chosen.Exact}
+	best := make([]*bet, len(chosen.Items))
+	for n, i := range chosen.Items {
+		best[n] = open[i]
+		open[i].reason = ""
+	}
+	slices.SortStableFunc(best, byValue)
+	for _, b := range best {
+		s.Choices = append(s.Choices, Choice{Candidate: b.index, Value: b.value, Tokens: b.tokens})
+	}
+	for i := range p.bets {
+		if b := &p.bets[i]; b.reason != "" {
+			s.Declined = append(s.Declined, Decline{b.index, b.reason})
+		}
+	}
+	return s
 }

@@ -35,7 +35,7 @@ func TestEveryCandidateIsAccountedFor(t *testing.T) {
 		for i, f := range fate {
 			same := 0 // of those that mean the same, exactly one is accounted for
 			for k, c := range all {
-				if c.Key == all[i].Key && c.Projection == all[i].Projection && fate[k] != "" {
+				if c.Key == all[i].Key && fate[k] != "" {
 					same++
 				}
 			}
@@ -65,15 +65,6 @@ func checkChoices(t *rapid.T, all candidates, o enrich.Options, s enrich.Selecti
 		key := fmt.Sprint(chosen.Key)
 		if done[key] {
 			t.Fatalf("%s is chosen twice", key)
-		}
-		for _, k := range chosen.Needs {
-			if k < 0 || k >= len(all) {
-				t.Fatalf("%d: needs %d, which is not there", c.Candidate, k)
-			}
-			had := all[k].Reason == enrich.Stored || all[k].Reason == enrich.InFlight
-			if !had && !done[fmt.Sprint(all[k].Key)] {
-				t.Fatalf("%d: needs %d, which does not stand before it: %+v", c.Candidate, k, s)
-			}
 		}
 		if chosen.Reason != "" || chosen.P < o.MinProbability || c.Tokens < 0 {
 			t.Fatalf("%d: chosen: %+v", c.Candidate, chosen)
@@ -110,17 +101,11 @@ func drawCandidates(r *rand.Rand, n int) candidates {
 		which := r.IntN(len(models))
 		c := guess(fmt.Sprint(which), r.Float64()*1.1, nil)
 		c.Key.Arguments, c.Model, c.Useful = fmt.Sprint(r.IntN(20)), models[which], r.Float64()
-		if r.IntN(6) == 0 {
-			c.Projection = "short"
-		}
 		if r.IntN(5) == 0 {
 			c.Edge, c.Max = fmt.Sprint(which), 2
 		}
 		if r.IntN(6) == 0 {
 			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited}[r.IntN(3)]
-		}
-		for r.IntN(4) == 0 {
-			c.Needs = append(c.Needs, r.IntN(n+1)-1+r.IntN(2))
 		}
 		all[i] = c
 	}

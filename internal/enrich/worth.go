@@ -27,9 +27,6 @@ func (c *Candidate) worth(boost float64) float64 {
 	if c.Useful > 0 {
 		worth *= 2 * min(c.Useful, 1)
 	}
-	if c.Share > 0 {
-		worth *= min(c.Share, 1)
-	}
 	return worth
 }
 

@@ -43,7 +43,6 @@ func TestValue(t *testing.T) {
 		{"useful or not", useful(0.5), 200},
 		{"seldom useful", useful(0.1), 40},
 		{"more than certain", func(c *candidate) { c.P = 7 }, 400},
-		{"half of the answer", func(c *candidate) { c.Share = 0.5 }, 100},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

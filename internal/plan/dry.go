@@ -166,7 +166,7 @@ func newAgenda(all []*Step, runs []bool, parallel int) *agenda {
 		a.tasks = append(a.tasks, t)
 	}
 	a.guess()
-	a.line = schedule.Simulate(a.tasks, a.lengths(false), a.slots, schedule.ByCriticalPath)
+	a.line = schedule.Simulate(a.tasks, a.lengths(false), a.slots)
 	return a
 }
 
@@ -237,7 +237,7 @@ func (a *agenda) critical() PathOutlook {
 
 func (a *agenda) cost() CostOutlook {
 	c := CostOutlook{MS: a.line.Makespan.Milliseconds(), Calls: len(a.tasks), Guessed: a.guessed}
-	c.P90 = schedule.Simulate(a.tasks, a.lengths(true), a.slots, schedule.ByCriticalPath).Makespan.Milliseconds()
+	c.P90 = schedule.Simulate(a.tasks, a.lengths(true), a.slots).Makespan.Milliseconds()
 	c.LowerBound = schedule.Bound(a.tasks, a.slots).Milliseconds()
 	sum := time.Duration(0)
 	for _, took := range a.lengths(false) {

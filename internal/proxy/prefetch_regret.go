@@ -178,8 +178,8 @@ func (r *round) event(session, upstream string, now time.Time) events.Event {
 		r.declined[string(enrich.Cap)] += open
 	}
 	var seen []enrich.Seen
-	for i, t := range r.thoughts {
-		seen = append(seen, t.seen(i))
+	for _, t := range r.thoughts {
+		seen = append(seen, t.seen())
 		if t.called && t.begun == nil {
 			e.LateCalled++
 		}
@@ -202,14 +202,14 @@ func (r *round) top() (top []events.Decision) {
 	return top
 }
 
-// seen is the thought as it looks now; its key tells it from the others of its round.
-func (t *thought) seen(key int) enrich.Seen {
+// seen is the thought as it looks now.
+func (t *thought) seen() enrich.Seen {
 	took := t.took
 	if t.begun != nil {
 		took = t.begun.upstream()
 	}
 	return enrich.Seen{
-		Key: key, HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,
+		HidesMS: ms(min(took, t.lead)), Tokens: t.tokens, Called: t.called,
 		Issued: t.begun != nil, Barred: t.begun == nil && barred(enrich.Reason(t.reason)),
 	}
 }

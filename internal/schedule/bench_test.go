@@ -24,27 +24,6 @@ var shapes = []struct {
 		}
 		return items
 	}},
-	{"rows", func(r *rand.Rand, n int) []schedule.Item {
-		items := independent(r, n)
-		for i := range items {
-			items[i].Row = 1 + i/3
-		}
-		return items
-	}},
-	{"forms of calls", func(r *rand.Rand, n int) []schedule.Item {
-		items := independent(r, n)
-		for i := range items {
-			items[i].Row = 1 + i/3
-			whole := items[i-i%3]
-			switch i % 3 { // of the whole answer, much of the worth is in little of it
-			case 1:
-				items[i].Value, items[i].Cost = whole.Value*(0.5+0.4*r.Float64()), whole.Cost/2
-			case 2:
-				items[i].Value, items[i].Cost = whole.Value*(0.2+0.2*r.Float64()), whole.Cost/8
-			}
-		}
-		return items
-	}},
 	{"prerequisites", func(r *rand.Rand, n int) []schedule.Item {
 		items := independent(r, n)
 		for i := range items {
@@ -56,14 +35,11 @@ var shapes = []struct {
 		}
 		return items
 	}},
-	{"chains and rows", func(r *rand.Rand, n int) []schedule.Item {
+	{"chains", func(r *rand.Rand, n int) []schedule.Item {
 		items := independent(r, n)
 		for i := range items {
 			if i > 0 && r.IntN(3) > 0 {
 				items[i].Needs = []int{r.IntN(i)}
-			}
-			if r.IntN(3) == 0 {
-				items[i].Row = 1 + r.IntN(n/4)
 			}
 		}
 		return items

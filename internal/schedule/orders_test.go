@@ -13,17 +13,6 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-var rules = []struct {
-	name string
-	rule schedule.Rule
-}{
-	{"critical path", schedule.ByCriticalPath},
-	{"FIFO", schedule.FIFO},
-	{"waves", schedule.Waves},
-	{"GreedyDAG", schedule.GreedyDAG},
-	{"Coffman-Graham", schedule.CoffmanGraham},
-}
-
 // soak is how often to do what is done n times otherwise.
 func soak(n, long int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
@@ -99,30 +88,58 @@ func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t sched
 	return nil
 }
 
-// Whatever binds, every rule keeps to it, and those without barriers leave no slot
-// idle that a ready task fits.
+// Whatever binds, a timeline keeps to it, and no slot is idle that a ready task fits.
 func TestSimulateIsValid(t *testing.T) {
-	for seed := range uint64(soak(400, 20_000)) {
+	for seed := range uint64(soak(200, 20_000)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		tasks, slots := drawTasks(r, 1+r.IntN(40))
 		took := make([]time.Duration, len(tasks))
 		for i := range took {
 			took[i] = time.Duration(1+r.IntN(5)) * time.Second
 		}
-		for _, rule := range rules {
-			line := schedule.Simulate(tasks, took, slots, rule.rule)
-			if err := valid(tasks, took, slots, line); err != nil {
-				t.Fatalf("seed %d, %s: %v", seed, rule.name, err)
-			}
-			if line.Makespan < schedule.Bound(actual(tasks, took), slots) {
-				t.Fatalf("seed %d, %s: makespan %v is below the bound", seed, rule.name, line.Makespan)
-			}
-			if rule.rule == schedule.Waves || rule.rule == schedule.GreedyDAG {
-				continue
-			}
-			if err := idle(tasks, took, slots, line); err != nil {
-				t.Fatalf("seed %d, %s: %v", seed, rule.name, err)
-			}
+		line := schedule.Simulate(tasks, took, slots)
+		if err := valid(tasks, took, slots, line); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if line.Makespan < schedule.Bound(actual(tasks, took), slots) {
+			t.Fatalf("seed %d: makespan %v is below the bound", seed, line.Makespan)
+		}
+		if err := idle(tasks, took, slots, line); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// What waits for itself never runs, nor does what is behind it; a queue's owner can
+// still end it.
+func TestCyclesDoNotRun(t *testing.T) {
+	tasks := []schedule.Task{{Mean: time.Second}, {After: []int{2}}, {After: []int{1}}, {After: []int{2}}}
+	line := schedule.Simulate(tasks, exactly(tasks), schedule.Slots{})
+	if !slices.Equal(line.Start, []time.Duration{0, -1, -1, -1}) || line.Makespan != time.Second {
+		t.Errorf("got %+v", line)
+	}
+	q := schedule.NewQueue(tasks, schedule.Slots{Total: 1})
+	q.Done(0)
+	q.Done(1)
+	if task, ok := q.Next(); task != 2 || !ok {
+		t.Errorf("got %d, %v, want what waited for the one that was ended", task, ok)
+	}
+}
+
+// More slots, shorter tasks or fewer edges can each take longer (Graham 1969). This is
+// why nothing here promises that they do not.
+func TestAnomalies(t *testing.T) {
+	const s = time.Second
+	after := [][]int{{}, {}, {}, {}, {3}, {3}, {3}, {3}, {0}}
+	took := []time.Duration{3 * s, 2 * s, 2 * s, 2 * s, 4 * s, 4 * s, 4 * s, 4 * s, 9 * s}
+	tasks := make([]schedule.Task, len(after)) // of such a Mean that they begin in the order of a list
+	for i := range tasks {
+		tasks[i] = schedule.Task{After: after[i], Mean: time.Duration(len(after) - i)}
+	}
+	tasks[0].Mean, tasks[3].Mean = 8, 1
+	for slots, want := range map[int]time.Duration{3: 12 * s, 4: 15 * s} {
+		if got := schedule.Simulate(tasks, took, schedule.Slots{Total: slots}).Makespan; got != want {
+			t.Errorf("%d slots: got %v, want %v", slots, got, want)
 		}
 	}
 }
@@ -131,7 +148,7 @@ func TestSimulateIsValid(t *testing.T) {
 // and nowhere above Graham's 2-1/p where only the slots bind.
 func TestNearTheOptimum(t *testing.T) {
 	for _, bound := range []bool{false, true} {
-		sum, worst, exact, n := 0.0, 1.0, 0, soak(600, 20_000)
+		sum, worst, exact, n := 0.0, 1.0, 0, soak(300, 20_000)
 		for seed := range uint64(n) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			tasks := randomDAG(r, 5+r.IntN(5))
@@ -146,7 +163,7 @@ func TestNearTheOptimum(t *testing.T) {
 				}
 			}
 			best := shortest(tasks, slots)
-			got := schedule.Simulate(tasks, exactly(tasks), slots, schedule.ByCriticalPath).Makespan
+			got := schedule.Simulate(tasks, exactly(tasks), slots).Makespan
 			ratio := float64(got) / float64(best)
 			if got < best || schedule.Bound(tasks, slots) > best {
 				t.Fatalf("seed %d: makespan %v, bound %v, optimum %v", seed, got, schedule.Bound(tasks, slots), best)
@@ -163,20 +180,4 @@ func TestNearTheOptimum(t *testing.T) {
 			t.Errorf("hosts and conflicts %v: got %.4f of the optimum on average, want at most 1.05", bound, sum/float64(n))
 		}
 	}
-}
-
-// tally are makespans as shares of something.
-type tally []float64
-
-func (t tally) mean() float64 {
-	sum := 0.0
-	for _, x := range t {
-		sum += x
-	}
-	return sum / float64(len(t))
-}
-
-func (t tally) part(p float64) float64 {
-	slices.Sort(t)
-	return t[int(p*float64(len(t)-1))]
 }

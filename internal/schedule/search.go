@@ -2,213 +2,281 @@ package schedule
 
 import (
 	"cmp"
-	"math/bits"
+	"math"
 	"slices"
 )
 
-// rounding is the part of a value by which sums of the same numbers may differ:
-// what promises no more than that is not worth a look.
+// rounding is the part of a value by which sums of the same numbers may differ.
 const rounding = 1e-12
 
-// search is one run of branch and bound.
+// search is one run of branch and bound. What it decides it notes in a trail, by
+// which it is undone.
 type search struct {
-	*bonds
-	*relaxation
+	node
 	items  []Item
 	limits Limits
-	dear   []int // items by falling value; nil unless their number is limited
-	worse  []set // item → those in whose place it could stand at no loss
+	users  [][]int // item → those that need it directly
+	order  []int   // items that may be chosen, by falling density
+	dear   []int   // the same by falling value; nil unless their number is limited
 
-	in, out []set // depth → items chosen, and items ruled out
-	best    set
-	value   float64 // of best
-	nodes   int
-	capped  bool
+	decided []decision // by item
+	trail   []int      // items that are decided, in that order
+
+	best   []int   // items of the best choice
+	goal   float64 // what has to be passed: the value of the best choice
+	nodes  int
+	capped bool
 }
 
-// node is what is known of a partial choice beside its items.
+// node is what a partial choice is worth and leaves.
 type node struct {
 	value float64
 	left  int // of the budget
 	count int // items that may still be chosen
 }
 
+type decision int8
+
+const (
+	open decision = iota
+	in
+	out
+)
+
 func newSearch(items []Item, l Limits) *search {
-	b := newBonds(items, l)
-	s := &search{bonds: b, relaxation: relax(items, b.barred), items: items, limits: l}
+	s := &search{items: items, limits: l, node: node{left: l.Budget, count: l.Count}, decided: make([]decision, len(items))}
+	needs := make([][]int, len(items))
+	for i := range items {
+		if needs[i] = items[i].Needs; !sound(items, i) {
+			needs[i] = []int{i} // so that it is in no order, nor is anything that needs it
+		}
+	}
+	d := newDAG(needs)
+	s.users = d.next
+	for i := range items {
+		s.decided[i] = out
+	}
+	for _, i := range d.order {
+		s.decided[i] = open
+		if _, _, fits := s.adds(i); fits {
+			s.order = append(s.order, i)
+		} else {
+			s.decided[i] = out
+		}
+	}
+	slices.SortFunc(s.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(items[b].density(), items[a].density()), cmp.Compare(items[b].Value, items[a].Value), a-b)
+	})
 	if l.Count < len(s.order) {
 		s.dear = slices.Clone(s.order)
 		slices.SortStableFunc(s.dear, func(a, b int) int { return cmp.Compare(items[b].Value, items[a].Value) })
 	}
-	depths := len(s.order) + 1
-	sets := newSets(2*depths+1, len(b.barred))
-	s.in, s.out, s.best = sets[:depths], sets[depths:2*depths], sets[2*depths]
 	return s
 }
 
-// run improves what seed has found.
-func (s *search) run() {
-	s.seed()
-	n := s.begin()
-	if !s.promising(n, 0, s.in[0], s.out[0]) {
-		s.nodes = 1
-		return
+func (it *Item) density() float64 {
+	switch {
+	case it.Value <= 0:
+		return 0
+	case it.Cost <= 0:
+		return math.Inf(1)
 	}
-	s.compare()
-	s.branch(0, 0, n)
-	if s.capped && !s.table() {
-		s.greedy(slices.Clone(s.best), false) // the end may have come between two items of it
-	}
+	return it.Value / float64(it.Cost)
 }
 
-// begin returns the node in which nothing is decided but what is barred.
-func (s *search) begin() node {
-	clear(s.in[0])
-	copy(s.out[0], s.barred)
-	return node{left: s.limits.Budget, count: s.limits.Count}
-}
-
-// branch decides the items from a place of the order on: each with its closure
-// first, then without.
-func (s *search) branch(depth, at int, n node) {
-	in, out := s.in[depth], s.out[depth]
-	for ; at < len(s.order) && !s.capped; at++ {
-		i := s.order[at]
-		if in.has(i) || out.has(i) {
-			continue
-		}
-		if s.nodes >= s.limits.Nodes {
-			s.capped = true
-			return
-		}
-		s.nodes++
-		if !s.promising(n, at, in, out) {
-			return
-		}
-		if with, ok := s.with(n, in, i); ok {
-			copy(s.in[depth+1], in)
-			copy(s.out[depth+1], out)
-			s.choose(s.in[depth+1], s.out[depth+1], i)
-			s.keep(with, s.in[depth+1])
-			s.branch(depth+1, at+1, with)
-		}
-		out.unite(s.users[i])
-		out.unite(s.worse[i])
+// include chooses an item and all that it needs. Where that is ruled out or not within
+// the limits it is false, and what is included so far has to be undone.
+func (s *search) include(i int) bool {
+	if s.decided[i] != open {
+		return s.decided[i] == in
 	}
-}
-
-// with returns the node that choosing an item leads to, and whether that is
-// within the limits.
-func (s *search) with(n node, in set, i int) (node, bool) {
-	for w, word := range s.closure[i] {
-		for word &^= in[w]; word != 0; word &= word - 1 {
-			k := w<<6 + bits.TrailingZeros64(word)
-			n.value += s.items[k].Value
-			n.left -= s.items[k].Cost
-			n.count--
-			if n.left < 0 || n.count < 0 {
-				return n, false
-			}
-		}
+	s.decide(i, in)
+	s.value += s.items[i].Value
+	s.left -= s.items[i].Cost
+	s.count--
+	if s.left < 0 || s.count < 0 {
+		return false
 	}
-	return n, true
-}
-
-// choose adds an item's closure to in, and what it forbids to out.
-func (s *search) choose(in, out set, i int) {
-	in.unite(s.closure[i])
-	out.unite(s.rivals[i])
-}
-
-// keep notes a choice that is the best so far.
-func (s *search) keep(n node, in set) {
-	if n.value > s.value {
-		s.value = n.value
-		copy(s.best, in)
-	}
-}
-
-// promising reports whether the items from a place of the order on could make a
-// node better than the best choice.
-func (s *search) promising(n node, at int, in, out set) bool {
-	goal := s.value * (1 + rounding)
-	return s.fill(n, at, in, out, goal) && s.number(n, in, out, goal)
-}
-
-// fill reports whether the node reaches beyond the goal if the budget is filled
-// with the densest steps that are open, the last one in part.
-func (s *search) fill(n node, at int, in, out set, goal float64) bool {
-	value, room := n.value, float64(n.left)
-	for _, st := range s.steps[s.first[at]:] {
-		if value > goal {
-			return true
-		}
-		if !st.open(in, out) {
-			continue
-		}
-		if st.cost > room {
-			return value+st.value*(room/st.cost) > goal
-		}
-		value += st.value
-		room -= st.cost
-	}
-	return value > goal
-}
-
-func (st step) open(in, out set) bool {
-	for _, i := range st.row {
-		if !in.has(i) && !out.has(i) {
-			return true
-		}
-	}
-	return false
-}
-
-// number reports whether the node reaches beyond the goal with as many of the
-// most valuable open items as may still be chosen, whatever they cost.
-func (s *search) number(n node, in, out set, goal float64) bool {
-	if s.dear == nil {
-		return true
-	}
-	value := n.value
-	for _, i := range s.dear {
-		if n.count == 0 || value > goal {
-			break
-		}
-		if !in.has(i) && !out.has(i) {
-			value += s.items[i].Value
-			n.count--
-		}
-	}
-	return value > goal
-}
-
-// compare finds for each item those in whose place it could stand: it costs no
-// more and is worth no less, needs nothing that they do not need, offends no row
-// that they do not offend, and nothing needs them. Where it is ruled out they need
-// not be looked at: many equal calls would else be tried in every combination.
-func (s *search) compare() {
-	s.worse = newSets(len(s.items), len(s.barred))
-	for at, i := range s.order {
-		a := &s.items[i]
-		for _, k := range s.order[at+1:] {
-			b := &s.items[k]
-			if a.Cost <= b.Cost && a.Value >= b.Value && (a.Row <= 0 || a.Row == b.Row) && !s.needed.has(k) && s.needsLess(i, k) {
-				s.worse[i].add(k)
-			}
-		}
-	}
-}
-
-// needsLess reports whether all that i needs is needed by k.
-func (s *search) needsLess(i, k int) bool {
-	if s.plain {
-		return true
-	}
-	for need := range s.closure[i].all() {
-		if need != i && !s.closure[k].has(need) {
+	for _, k := range s.items[i].Needs {
+		if !s.include(k) {
 			return false
 		}
 	}
 	return true
+}
+
+// exclude rules out an item and all that needs it.
+func (s *search) exclude(i int) {
+	if s.decided[i] != open {
+		return
+	}
+	s.decide(i, out)
+	for _, k := range s.users[i] {
+		s.exclude(k)
+	}
+}
+
+func (s *search) decide(i int, d decision) {
+	s.decided[i] = d
+	s.trail = append(s.trail, i)
+}
+
+// undo goes back to a node that had a trail of some length.
+func (s *search) undo(n node, trail int) {
+	for _, i := range s.trail[trail:] {
+		s.decided[i] = open
+	}
+	s.node, s.trail = n, s.trail[:trail]
+}
+
+// adds is what including an item adds to value and cost, and whether that fits.
+func (s *search) adds(i int) (value float64, cost int, fits bool) {
+	n, trail := s.node, len(s.trail)
+	fits = s.include(i)
+	value, cost = s.value-n.value, n.left-s.left
+	s.undo(n, trail)
+	return value, cost, fits
+}
+
+// keep notes a choice that is the best so far.
+func (s *search) keep() {
+	if s.value <= s.goal {
+		return
+	}
+	s.goal, s.best = s.value, s.best[:0]
+	for _, i := range s.trail {
+		if s.decided[i] == in {
+			s.best = append(s.best, i)
+		}
+	}
+}
+
+// seed makes the first choices, which the search has to pass. A small dense item may
+// keep out a large one, so one of them begins with the best single closure.
+func (s *search) seed() {
+	s.greedy(nil, byDensity)
+	if s.dear != nil {
+		s.greedy(nil, byValue) // where the number binds and not the budget, density misleads
+	}
+	dearest, most := -1, 0.0
+	for _, i := range s.order {
+		if value, _, fits := s.adds(i); fits && value > most {
+			dearest, most = i, value
+		}
+	}
+	if dearest >= 0 {
+		s.greedy([]int{dearest}, byDensity)
+	}
+}
+
+func byDensity(value float64, cost int) (float64, float64) { return value, float64(cost) }
+func byValue(value float64, _ int) (float64, float64)      { return value, 1 }
+
+// greedy begins with some items and adds for as long as something fits the closure of
+// the greatest rank, a fraction, by what it adds to value and cost. Of equal ones it
+// takes the first.
+func (s *search) greedy(start []int, rank func(value float64, cost int) (over, under float64)) {
+	n, trail := s.node, len(s.trail)
+	for _, i := range start {
+		s.include(i)
+	}
+	for next := 0; next >= 0; {
+		next = -1
+		most, least := 0.0, 1.0
+		for i := range s.items {
+			if s.decided[i] != open {
+				continue
+			}
+			value, cost, fits := s.adds(i)
+			if !fits {
+				s.exclude(i) // nor will it fit later: what is included of its closure is paid for
+				continue
+			}
+			if over, under := rank(value, cost); over*least > most*under {
+				next, most, least = i, over, under
+			}
+		}
+		if next >= 0 {
+			s.include(next)
+		}
+	}
+	s.keep()
+	s.undo(n, trail)
+}
+
+// branch decides the items from a place of the order on: each with its closure
+// first, then without.
+func (s *search) branch(at int) {
+	n, trail := s.node, len(s.trail)
+	for ; at < len(s.order) && !s.capped; at++ {
+		i := s.order[at]
+		if s.decided[i] != open {
+			continue
+		}
+		if s.nodes >= s.limits.Nodes {
+			s.capped = true
+			break
+		}
+		s.nodes++
+		if !s.promising(at) {
+			break
+		}
+		without := len(s.trail)
+		if s.include(i) {
+			s.keep()
+			s.branch(at + 1)
+		}
+		s.undo(n, without)
+		s.exclude(i)
+		s.excludeWorse(at)
+	}
+	s.undo(n, trail)
+}
+
+// excludeWorse rules out the items that one that is ruled out could stand in for at no
+// loss: many equal calls would else be tried in every combination.
+func (s *search) excludeWorse(at int) {
+	a := &s.items[s.order[at]]
+	for _, k := range s.order[at+1:] {
+		b := &s.items[k]
+		if s.decided[k] == open && a.Cost <= b.Cost && a.Value >= b.Value && len(s.users[k]) == 0 &&
+			(len(a.Needs) == 0 || slices.Equal(a.Needs, b.Needs)) {
+			s.decide(k, out)
+		}
+	}
+}
+
+// promising reports whether the open items from a place of the order on could lead
+// beyond the goal: by the densest that fill the budget, the last one in part, and by
+// the most valuable that may still be chosen, whatever they cost.
+func (s *search) promising(at int) bool {
+	goal := s.goal * (1 + rounding)
+	return s.fill(at) > goal && (s.dear == nil || s.number() > goal)
+}
+
+func (s *search) fill(at int) float64 {
+	value, left := s.value, s.left
+	for _, i := range s.order[at:] {
+		if s.decided[i] != open {
+			continue
+		}
+		it := &s.items[i]
+		if it.Cost > left {
+			return value + it.Value*(float64(left)/float64(it.Cost))
+		}
+		value += it.Value
+		left -= it.Cost
+	}
+	return value
+}
+
+func (s *search) number() float64 {
+	value, count := s.value, s.count
+	for _, i := range s.dear {
+		if s.decided[i] == open && count > 0 {
+			value += s.items[i].Value
+			count--
+		}
+	}
+	return value
 }

@@ -1,6 +1,9 @@
 package schedule
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Item is something that may be chosen. One that cannot be chosen is left out,
 // and so is whatever needs it: one whose value is no number from 0 to 1e100, whose
@@ -9,8 +12,10 @@ type Item struct {
 	Value float64 // in any unit
 	Cost  int     // of the budget; 0: free
 	Needs []int   // indices of items that must be chosen too
-	Row   int     // at most one item of a row is chosen; 0: in none
 }
+
+// mostValue bounds an item's value, so that sums and products stay finite.
+const mostValue = 1e100
 
 // Limits bound a choice. The zero value admits what is free, in any number.
 type Limits struct {
@@ -31,21 +36,30 @@ type Choice struct {
 }
 
 // Select chooses the items of most value within the limits. The same arguments
-// lead to the same choice; of equal ones the first found stands, which is greedy's
-// if there is none better.
+// lead to the same choice; of equal ones the first found stands.
 func Select(items []Item, l Limits) Choice {
 	l.Nodes = cmp.Or(max(l.Nodes, 0), defaultNodes)
 	if l.Count <= 0 {
 		l.Count = len(items)
 	}
 	s := newSearch(items, l)
-	s.run()
-
-	c := Choice{Exact: !s.capped, Nodes: s.nodes}
-	for i := range s.best.all() {
-		c.Items = append(c.Items, i)
+	s.seed()
+	s.branch(0)
+	if s.capped {
+		s.greedy(slices.Clone(s.best), byDensity) // the search may have ended between two items of the best
+	}
+	c := Choice{Items: s.best, Exact: !s.capped, Nodes: s.nodes}
+	slices.Sort(c.Items)
+	for _, i := range c.Items {
 		c.Value += items[i].Value
 		c.Cost += items[i].Cost
 	}
 	return c
+}
+
+// sound reports whether an item, apart from what it needs, can be chosen.
+func sound(items []Item, i int) bool {
+	it := &items[i]
+	return it.Value >= 0 && it.Value <= mostValue && it.Cost >= 0 &&
+		!slices.ContainsFunc(it.Needs, func(k int) bool { return k < 0 || k >= len(items) })
 }

@@ -20,18 +20,9 @@ type Slots struct {
 	Hosts map[string]int // host → calls at once; 0, or a host that is not in it: any number
 }
 
-// room is how many may run at once, where 0 and less mean any number.
-func room(slots int) int {
-	if slots <= 0 {
-		return math.MaxInt
-	}
-	return slots
-}
-
-// Expected is how long each task takes on average. Where that is not known half
-// of P90 stands for it; where that is not known either, the mean of the tasks for
-// which something is, so that a stranger is neither first nor last for being one;
-// and a second where nothing is known of any: the longest path is then the one of
+// Expected is how long each task takes on average. Where that is not known it is half
+// of P90; where that is not known either, the mean of the tasks for which something is;
+// and a second where nothing is known of any task: the longest path is then the one of
 // most steps.
 func Expected(tasks []Task) []time.Duration {
 	lengths := make([]time.Duration, len(tasks))
@@ -58,7 +49,7 @@ func Expected(tasks []Task) []time.Duration {
 	return lengths
 }
 
-// plus adds durations of 0 and more; beyond the largest it stays there.
+// plus adds durations of 0 and more; a sum beyond the largest duration is the largest.
 func plus(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

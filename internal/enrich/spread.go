@@ -1,0 +1,65 @@
+package enrich
+
+import (
+	"math"
+	"time"
+)
+
+// Spread is what is known of a time that varies. The zero value is nothing.
+type Spread struct{ P10, P50, P90 time.Duration }
+
+// Point is the spread of a time that does not vary.
+func Point(d time.Duration) Spread { return Spread{d, d, d} }
+
+// weights are what the 10th, 50th and 90th percentile count for a mean: Swanson's
+// rule, which is near enough for the skewed distributions that latencies and
+// pauses have.
+var weights = [3]float64{0.3, 0.4, 0.3}
+
+func (s Spread) times() [3]time.Duration { return [3]time.Duration{s.P10, s.P50, s.P90} }
+
+// Mean is the expected time.
+func (s Spread) Mean() time.Duration {
+	sum := 0.0
+	for i, t := range s.times() {
+		sum += weights[i] * float64(t)
+	}
+	return time.Duration(sum)
+}
+
+// hides is how many ms of waiting the call is expected to hide if it is asked for: its
+// latency, or the lead if that is shorter. Both are taken to be independent, and each
+// to be one of its three percentiles.
+func (c *Candidate) hides(o *Options) float64 {
+	latency, lead := c.Latency, c.Lead
+	if latency == (Spread{}) {
+		latency = Point(c.Model.Cost.Latency)
+	}
+	if lead == (Spread{}) {
+		lead = Point(o.Think)
+	}
+	sum := 0.0
+	for i, l := range latency.times() {
+		for k, d := range lead.times() {
+			sum += weights[i] * weights[k] * milliseconds(max(min(l, d), 0))
+		}
+	}
+	return sum
+}
+
+// wastes is how many ms of hidden waiting would make up for the call if it is not
+// asked for. One that is asked for costs no more than the same call made later.
+func (c *Candidate) wastes(o *Options) float64 {
+	ms := milliseconds(o.Waste)
+	if dollars := c.Model.Cost.Dollars; dollars > 0 && o.SecondWorth > 0 {
+		ms += dollars / o.SecondWorth * 1000
+	} else if dollars > 0 {
+		ms = math.Inf(1)
+	}
+	if c.Caution > 0 {
+		ms *= c.Caution
+	}
+	return ms
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
