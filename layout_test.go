@@ -55,7 +55,8 @@ var allowed = map[string][]string{
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {"internal/age"},
-	"internal/valuemodel": {"internal/call", "internal/nearest"},
+	"internal/classify":   {}, // does this one call only read: command lines and SQL statements
+	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
 	"internal/predict":    {},

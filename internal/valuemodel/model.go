@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/classify"
 )
 
 // Class is what running a tool does to the world. "" is not set.
@@ -52,13 +53,12 @@ const (
 	AuditOnly  ValueClass = "audit_only" // free: never a candidate's cost
 )
 
-// Classify names a way to tell a single call's class from an argument of it. ""
-// is not set.
-type Classify string
+// Classify is what a tool runs whose single calls are told apart. "" is not set.
+type Classify = classify.Kind
 
 const (
-	Shell Classify = "shell" // a command line
-	SQL   Classify = "sql"   // a statement
+	Shell = classify.Shell
+	SQL   = classify.SQL
 )
 
 // Disclosure is who gets to see a tool's arguments. "" is not set.

@@ -1,28 +1,15 @@
 package valuemodel
 
 import (
-	"encoding/json"
 	"path"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
-)
 
-// text is the string that raw JSON holds; false if it holds none, or one that
-// cannot be written in UTF-8, so that the server may read another.
-func text(raw []byte) (string, bool) {
-	if len(raw) == 0 || raw[0] != '"' {
-		return "", false
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {
-		return "", false
-	}
-	return s, true
-}
+	"mcpschedd/internal/classify"
+)
 
 // scalar is one text for all spellings of a value: a number however written and
 // whether or not in quotes, names in any case, letters however composed or
@@ -35,7 +22,7 @@ func scalar(raw []byte) (string, bool) {
 	}
 	switch raw[0] {
 	case '"':
-		s, ok := text(raw)
+		s, ok := classify.Text(raw)
 		return canonical(s), ok
 	case '{', '[', 'n':
 		return "", false

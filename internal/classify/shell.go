@@ -1,4 +1,4 @@
-package valuemodel
+package classify
 
 import (
 	"path"
@@ -15,31 +15,34 @@ const maxCommand = 8 << 10
 // every one of them for itself, but for the globs * and ? and a leading ~.
 const bareBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:@%+~*?"
 
-// shellReads says whether a command line certainly changes nothing, wherever and
-// whenever it is run: `git log -3 | head -20` does, `sort -o x x` does not.
-// Whatever it does not know is refused: it knows simple commands of a table, with
-// the options listed there, joined by | && || and ;.
+// ShellLine says what a command line does, wherever and whenever it is run: of
+// `git log -3 | head -20` it is known that it reads, of `sort -o x x` it is not. Whatever
+// is not known is refused: let through are simple commands of a table, with the options
+// listed there, joined by | && || and ;.
 //
 // The text is taken for a line of a POSIX-like shell or fish. cmd.exe and
 // PowerShell read quotes differently, so a server that uses one of them must not
 // be classified this way. What the server's user has set up (aliases, PATH,
 // ripgrep's configuration, git's of the folder the server is in) is taken to keep a
 // reading command one, and the output to be no terminal, so that no pager runs.
-func shellReads(command string) bool {
+func ShellLine(command string) Effect {
 	if len(command) > maxCommand || !plainASCII(command) {
-		return false
+		return Effect{}
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
 	if err != nil || len(file.Stmts) == 0 {
-		return false
+		return Effect{}
 	}
-	line := shellLine{text: command}
+	l := line{text: command, effect: Effect{Level: Reads}}
 	for _, s := range file.Stmts {
-		if !line.statement(s, false) {
-			return false
+		if !l.statement(s, false) {
+			return Effect{}
 		}
 	}
-	return line.between(len(command))
+	if !l.between(len(command)) {
+		return Effect{}
+	}
+	return l.effect
 }
 
 // plainASCII refuses new lines, tabs and whatever is not ASCII: shells and
@@ -53,22 +56,22 @@ func plainASCII(s string) bool {
 	return true
 }
 
-// shellLine is a command line whose statements are being looked at, from left to
-// right.
-type shellLine struct {
-	text string
-	done int // bytes of text that have been accounted for
+// line is a command line whose statements are being looked at, from left to right.
+type line struct {
+	text   string
+	done   int    // bytes of text that have been accounted for
+	effect Effect // of the statements so far
 }
 
 // between reports whether there is nothing but blanks and operators up to the
 // byte at end. A comment, which some shells take for words, is something.
-func (l *shellLine) between(end int) bool {
+func (l *line) between(end int) bool {
 	return end >= l.done && strings.Trim(l.text[l.done:end], " |&;") == ""
 }
 
 // statement says whether a statement reads; fed, whether its standard input is
 // another one's output.
-func (l *shellLine) statement(s *syntax.Stmt, fed bool) bool {
+func (l *line) statement(s *syntax.Stmt, fed bool) bool {
 	if s.Negated || s.Background || s.Coprocess || s.Disown || len(s.Redirs) > 0 {
 		return false
 	}
@@ -86,8 +89,8 @@ func (l *shellLine) statement(s *syntax.Stmt, fed bool) bool {
 	return false
 }
 
-func (l *shellLine) call(args []*syntax.Word, fed bool) bool {
-	words := make([]shellWord, 0, len(args))
+func (l *line) call(args []*syntax.Word, fed bool) bool {
+	words := make([]word, 0, len(args))
 	for _, arg := range args {
 		start, end := int(arg.Pos().Offset()), int(arg.End().Offset())
 		if !l.between(start) {
@@ -103,38 +106,50 @@ func (l *shellLine) call(args []*syntax.Word, fed bool) bool {
 	if len(words) == 0 || l.text[args[0].Pos().Offset():args[0].End().Offset()] != words[0].text {
 		return false // a quoted name is one to be wary of
 	}
-	cmd, ok := shellCommandNamed(words[0].text)
-	return ok && cmd.reads(words[1:], fed)
+	return l.command(words[0].text, words[1:], fed)
 }
 
-// shellWord is an argument as the command gets it.
-type shellWord struct {
+// command adds what a command does to what those before it do; false if it is not known.
+func (l *line) command(name string, words []word, fed bool) bool {
+	if name == "git" {
+		level, folder := git(words, fed)
+		if level == Quiet && !slices.Contains(l.effect.Repositories, folder) {
+			l.effect.Repositories = append(l.effect.Repositories, folder)
+		}
+		l.effect.Level = min(l.effect.Level, level)
+		return level != Unknown
+	}
+	if reads, own := ownRules[name]; own {
+		return reads(words, fed)
+	}
+	c, known := commands()[name]
+	return known && c.reads(words, fed)
+}
+
+// word is an argument as the command gets it.
+type word struct {
 	text string
 	glob bool // the shell may put any number of file names in its place, even none
 }
 
 // operand reports whether a word is no option whatever the shell makes of it.
-func (w shellWord) operand() bool { return w.text[0] != '-' && w.text[0] != '+' }
+func (w word) operand() bool { return w.text[0] != '-' && w.text[0] != '+' }
 
 // wordOf gives the text of a word; ok is false if a shell may make something of
 // it that its text does not say.
-func wordOf(word *syntax.Word) (w shellWord, ok bool) {
-	for i, part := range word.Parts {
+func wordOf(arg *syntax.Word) (w word, ok bool) {
+	for _, part := range arg.Parts {
 		text, glob, ok := partOf(part)
 		if !ok {
-			if len(word.Parts) > 1 || !slices.Contains(bareWords, word.Lit()) {
+			if len(arg.Parts) > 1 || !slices.Contains(bareWords, arg.Lit()) {
 				return w, false
 			}
-			return shellWord{text: strings.TrimPrefix(word.Lit(), `\`)}, true
+			return word{text: strings.TrimPrefix(arg.Lit(), `\`)}, true
 		}
 		if glob && !harmlessGlob(w.text+text[:strings.IndexAny(text, "*?")]) {
 			return w, false
 		}
-		if i == 0 {
-			w.text = text
-		} else {
-			w.text += text
-		}
+		w.text += text
 		w.glob = w.glob || glob
 	}
 	return w, w.text != "" && !deviceIn(w.text) && !(w.glob && strays(w.text))

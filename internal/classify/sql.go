@@ -1,0 +1,332 @@
+package classify
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Statement says whether an SQL statement certainly changes nothing: a single
+// SELECT, with or without WITH, its EXPLAIN, or a look at the schema. Databases
+// differ, so what any of PostgreSQL, MySQL, SQLite, SQL Server and their like
+// could take for something else is refused: a backslash in a string, a comment
+// that may run, a function that is not a listed builtin.
+//
+// What a statement cannot show is taken to read as well: functions behind views,
+// operators, casts and virtual columns, and Oracle's calls without parentheses.
+func Statement(text string) bool {
+	t, ok := tokensOf(text)
+	if last := len(t) - 1; ok && last >= 0 && t[last].is(";") {
+		t = t[:last]
+	}
+	if !ok || len(t) == 0 {
+		return false
+	}
+	switch first := t[0]; {
+	case first.is("SELECT"), first.is("WITH"):
+		return t.query(0)
+	case first.is("EXPLAIN"):
+		at := 1
+		if t.at(1).is("QUERY") && t.at(2).is("PLAN") {
+			at = 3
+		}
+		return t.query(at)
+	case first.is("SHOW"):
+		return t.show()
+	case first.is("DESCRIBE"), first.is("DESC"):
+		return t.name(1, len(t))
+	case first.is("PRAGMA"):
+		return t.pragma()
+	}
+	return false
+}
+
+//go:embed sql.toml
+var sqlTOML string
+
+// sqlWords are the sets of words of sql.toml, which says what they are.
+type sqlWords struct{ writes, groups, functions map[string]bool }
+
+var words = sync.OnceValue(func() sqlWords {
+	var table struct{ Writes, Groups, Functions string }
+	if _, err := toml.Decode(sqlTOML, &table); err != nil {
+		panic(err) // a test reads it
+	}
+	set := func(text string) map[string]bool {
+		in := make(map[string]bool)
+		for word := range strings.FieldsSeq(text) {
+			in[word] = true
+		}
+		return in
+	}
+	return sqlWords{set(table.Writes), set(table.Groups), set(table.Functions)}
+})
+
+// maxStatement is the longest statement that is looked at, in bytes.
+const maxStatement = 16 << 10
+
+type tokenKind int
+
+const (
+	blank   tokenKind = iota
+	sqlWord           // a keyword or a plain name
+	quoted            // a quoted name; a string in MySQL
+	bracket           // a name for some databases, a subscript for others
+	sqlText           // a string
+	number            // or a parameter such as $1
+	punct
+	operator
+)
+
+// tokenForms has a group for each kind of token, in order, of those that mean the same
+// everywhere. MySQL subtracts where no blank follows two dashes; comments that do not begin
+// with one are run by MySQL or obeyed by Oracle, and nested ones end sooner for some than
+// for others. A backslash hides a quote in some databases only. A quoted name is a string in
+// MySQL, and live text, of a single word, where backticks are no quotes. $$ and $a$ quote a
+// string in PostgreSQL. Operators of an extension may do anything.
+var tokenForms = sync.OnceValue(func() *regexp.Regexp {
+	const char = `\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}` // what no text holds
+	return regexp.MustCompile(`^(?:` + strings.Join([]string{
+		`([ \t\n]|\r\n|--(?: [^` + char + `]*)?(?:\n|$)|/\*(?:[ \n](?:[^*/` + char + `]|\n)*)?\*/)`,
+		`([A-Za-z_][A-Za-z0-9_]*)`,
+		"(\"[A-Za-z0-9_ -]+\"|`[A-Za-z0-9_]+`)",
+		`(\[[A-Za-z0-9_]+\])`,
+		`('(?:[^'\\` + char + `]|'')*')`,
+		`([0-9][0-9.]*|\$[0-9]+)`,
+		`([(),;.?])`,
+		`(<=|>=|<>|!=|\|\||::|->>|->|[=<>+\-*/%])`,
+	}, "|") + `)`)
+})
+
+type token struct {
+	kind tokenKind
+	text string // upper case
+}
+
+// is reports whether the token is this keyword, in upper case, or punctuation.
+func (t token) is(text string) bool {
+	return (t.kind == sqlWord || t.kind == punct) && t.text == text
+}
+
+// named reports whether the token can name a table.
+func (t token) named() bool {
+	return t.kind == quoted || t.kind == bracket || t.kind == sqlWord && !words().writes[t.text]
+}
+
+// tokens is a statement without its trailing semicolon.
+type tokens []token
+
+// tokensOf cuts a statement; ok is false if databases would cut it differently.
+func tokensOf(s string) (all tokens, ok bool) {
+	// BigQuery knows strings in triple quotes.
+	if len(s) > maxStatement || !utf8.ValidString(s) || strings.Contains(s, "'''") || strings.Contains(s, `"""`) {
+		return nil, false
+	}
+	before := blank
+	for len(s) > 0 {
+		at := tokenForms().FindStringSubmatchIndex(s)
+		if at == nil {
+			return nil, false
+		}
+		kind := blank
+		for at[2+2*kind] < 0 {
+			kind++
+		}
+		text := strings.ToUpper(s[:at[1]])
+		if touches(before, kind) || kind == bracket && words().writes[strings.Trim(text, "[]")] {
+			return nil, false
+		}
+		if kind != blank {
+			all = append(all, token{kind, text})
+		}
+		before, s = kind, s[at[1]:]
+	}
+	return all, true
+}
+
+// touches reports whether two tokens of these kinds with nothing between them may mean
+// something else: E” and N” change what is in a string, and <- may be an operator.
+func touches(a, b tokenKind) bool {
+	text := func(k tokenKind) bool { return k == sqlWord || k == quoted || k == sqlText || k == number }
+	return text(a) && text(b) || a == operator && b == operator
+}
+
+// at gives the zero token, which is nothing, outside the statement.
+func (t tokens) at(i int) token {
+	if i < 0 || i >= len(t) {
+		return token{}
+	}
+	return t[i]
+}
+
+// query says whether there is a reading query from the i-th token to the end.
+func (t tokens) query(i int) bool {
+	if t.at(i).is("WITH") {
+		i = t.skipCTEs(i + 1)
+	}
+	if !t.at(i).is("SELECT") || i+1 == len(t) {
+		return false
+	}
+	for j := range t {
+		if !t.harmless(j) {
+			return false
+		}
+	}
+	return true
+}
+
+// skipCTEs gives the index behind name AS (…), name AS (…).
+func (t tokens) skipCTEs(i int) int {
+	if t.at(i).is("RECURSIVE") {
+		i++
+	}
+	for {
+		if !t.at(i).named() || !t.at(i+1).is("AS") {
+			return -1
+		}
+		i += 2
+		if t.at(i).is("NOT") {
+			i++
+		}
+		if t.at(i).is("MATERIALIZED") {
+			i++
+		}
+		if i = t.closing(i); !t.at(i).is(",") {
+			return i
+		}
+		i++
+	}
+}
+
+// closing gives the index behind the parenthesis that closes the one at i, or -1.
+func (t tokens) closing(i int) int {
+	if !t.at(i).is("(") {
+		return -1
+	}
+	for depth := 0; i < len(t); i++ {
+		switch {
+		case t[i].is("("):
+			depth++
+		case t[i].is(")"):
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return -1
+}
+
+// harmless says whether the i-th token of a query is.
+func (t tokens) harmless(i int) bool {
+	switch tok := t[i]; {
+	case tok.is(";"):
+		return false // another statement
+	case tok.is("("):
+		return t.opens(i)
+	case tok.is("REPLACE"):
+		return t.at(i + 1).is("(") // the function, not the statement
+	case tok.kind == sqlWord:
+		return !words().writes[tok.text]
+	case tok.kind == sqlText:
+		// DuckDB reads files and addresses called so.
+		return !t.at(i-1).is("FROM") && !t.at(i-1).is("JOIN")
+	}
+	return true
+}
+
+// opens says whether a parenthesis may follow what is in front of it: it groups,
+// or holds the arguments of a builtin.
+func (t tokens) opens(i int) bool {
+	before, earlier := t.at(i-1), t.at(i-2)
+	switch before.kind {
+	case quoted, bracket, sqlText, number:
+		return false
+	case punct, operator:
+		return !before.is(")") && !before.is("]") && !before.is("?")
+	}
+	switch before.text {
+	case "OVER", "FILTER":
+		return earlier.is(")")
+	case "GROUP":
+		return earlier.is("WITHIN")
+	case "SETS":
+		return earlier.is("GROUPING")
+	case "MATERIALIZED":
+		return (earlier.is("AS") || earlier.is("NOT")) && t.reading(i+1)
+	case "AS":
+		return t.reading(i + 1)
+	}
+	return !earlier.is(".") && (words().groups[before.text] || words().functions[before.text])
+}
+
+// reading reports whether the i-th token begins what AS may name: a query or a
+// window.
+func (t tokens) reading(i int) bool {
+	return slices.ContainsFunc([]string{"SELECT", "WITH", "VALUES", "PARTITION", "ORDER"}, t.at(i).is)
+}
+
+// name reports whether the tokens from i to end are a name such as public.users.
+func (t tokens) name(i, end int) bool {
+	for ; i < end; i += 2 {
+		if !t.at(i).named() {
+			return false
+		}
+		if i+1 == end {
+			return true
+		}
+		if !t.at(i + 1).is(".") {
+			return false
+		}
+	}
+	return false
+}
+
+// show knows MySQL's lists and PostgreSQL's settings.
+func (t tokens) show() bool {
+	if t.at(1).is("CREATE") {
+		return (t.at(2).is("TABLE") || t.at(2).is("VIEW")) && t.name(3, len(t))
+	}
+	i := 1
+	if t.at(i).is("FULL") {
+		i++
+	}
+	switch t.at(i).text {
+	case "TABLES", "DATABASES", "SCHEMAS", "COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS", "VARIABLES", "ENGINES",
+		"ALL", "SEARCH_PATH", "SERVER_VERSION", "TIMEZONE":
+	default:
+		return false
+	}
+	for j := i + 1; j < len(t); j++ {
+		tok := t[j]
+		if tok.kind == number || tok.kind == operator || tok.kind == punct && !tok.is(".") || tok.kind == sqlWord && words().writes[tok.text] {
+			return false
+		}
+	}
+	return t.at(i).kind == sqlWord
+}
+
+// pragma knows those of SQLite that tell of the schema, and those that set
+// something if they are given a value and read it if not.
+func (t tokens) pragma() bool {
+	i := 1
+	if t.at(2).is(".") {
+		i = 3
+	}
+	end := len(t)
+	switch t.at(i).text {
+	case "TABLE_INFO", "TABLE_XINFO", "TABLE_LIST", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO", "FOREIGN_KEY_LIST":
+		if end == i+4 && t.at(i+1).is("(") && t.at(i+3).is(")") {
+			return t.at(i+2).named() || t.at(i+2).kind == sqlText
+		}
+		return end == i+1
+	case "DATABASE_LIST", "COLLATION_LIST", "COMPILE_OPTIONS", "FUNCTION_LIST", "USER_VERSION", "SCHEMA_VERSION",
+		"PAGE_COUNT", "PAGE_SIZE", "ENCODING", "FOREIGN_KEYS", "JOURNAL_MODE":
+		return end == i+1
+	}
+	return false
+}
