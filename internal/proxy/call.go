@@ -100,15 +100,15 @@ type outcome struct {
 //	serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
 //	                 │        └───► send: the turn, the host's limit, the server
 //	      done ◄── deliver ◄── complete ◄──┘
-func (x *request) serveCall(ask func(x *request, done func(outcome)), done func(outcome)) {
+func (x *request) serveCall(done func(outcome)) {
 	brought := func(o outcome) { x.deliver(o, done) }
 	if !x.stateless || x.msg.Index.Get("requestState") == nil {
-		ask(x, brought)
+		x.ask(brought)
 		return
 	}
 	x.s.work.Go(func() {
 		if !x.resume(brought) {
-			ask(x, brought)
+			x.ask(brought)
 		}
 	})
 }

@@ -16,7 +16,7 @@ type introduction struct {
 // introduction joins what the upstreams and the proxy say of themselves; client is what
 // the client does.
 func (s *session) introduction(client []byte) introduction {
-	offers := offersOf(s.leases.current())
+	leases := s.leases.current()
 	own := []byte(nil)
 	if s.identity.view.offersOwn() {
 		own = emptyCapabilities
@@ -24,8 +24,8 @@ func (s *session) introduction(client []byte) introduction {
 	version := s.srv.policy.Load().Version
 	return introduction{
 		info:         append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}'),
-		capabilities: joinCapabilities(own, offers),
-		instructions: joinInstructions(instructionsOf(offers), len(offers) > 1, allowance(client)),
+		capabilities: joinCapabilities(own, leases),
+		instructions: joinInstructions(instructionsOf(leases), len(leases) > 1, allowance(client)),
 	}
 }
 
@@ -68,12 +68,12 @@ var emptyCapabilities = []byte(`{"prompts":{},"resources":{"subscribe":true},"lo
 // once and does not ask for what is not declared, but a server may come later, or have
 // more than it last had: so one that is not known yet counts as having all that can be
 // honoured empty.
-func joinCapabilities(own []byte, offers []offered) []byte {
+func joinCapabilities(own []byte, leases []*leased) []byte {
 	out := own
-	for _, o := range offers {
+	for _, l := range leases {
 		its := emptyCapabilities
-		if o.offer != nil {
-			its = o.offer.Capabilities
+		if offer := l.Offer(); offer != nil {
+			its = offer.Capabilities
 		}
 		for m := range jsonrpc.Members(its) {
 			name := string(m.Name)

@@ -6,7 +6,6 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
 
@@ -20,17 +19,6 @@ func (c *upstreamCall) announces() bool {
 	e := &c.policy.Enrichment
 	return deliveredTo(c.s, c.part) != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
-}
-
-// structured reports whether a tool promises a schema that its answers have:
-// nothing is ever added to one of those, nor taken from it.
-func (l *leased) structured(tool string) bool {
-	offer := l.Offer()
-	if offer == nil {
-		return true
-	}
-	item, ok := offer.Find(upstream.Tools, tool)
-	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
 }
 
 // called is the name by which the client calls a tool of the same upstream.

@@ -86,7 +86,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	s.work.Add(1) // the request may end while call still begins it
 	defer s.work.Done()
-	x.serveCall((*request).ask, func(o outcome) {
+	x.serveCall(func(o outcome) {
 		defer x.leave()
 		x.answer(o)
 	})
@@ -180,7 +180,7 @@ func (x *request) serve() {
 		x.local()
 		return
 	}
-	x.answer(waitFor(func(done func(outcome)) { x.serveCall((*request).ask, done) }))
+	x.answer(waitFor(x.serveCall))
 }
 
 // waitFor begins something, and waits until it is done.

@@ -14,10 +14,10 @@ import (
 type instruction struct{ upstream, text string }
 
 // instructionsOf are those of the upstreams that are known.
-func instructionsOf(offers []offered) (all []instruction) {
-	for _, o := range offers {
-		if o.offer != nil && o.offer.Instructions != "" {
-			all = append(all, instruction{o.lease.member.Spec.Name, o.offer.Instructions})
+func instructionsOf(leases []*leased) (all []instruction) {
+	for _, l := range leases {
+		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
+			all = append(all, instruction{l.Name(), offer.Instructions})
 		}
 	}
 	return all

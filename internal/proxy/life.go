@@ -71,7 +71,6 @@ func (s *session) End(why error) {
 		s.requests.close()
 		s.life.drain()
 		s.life.cancel(why)
-		s.subscriptions.close()
 		s.lists.stop()
 		s.suspended.end(why)
 		leases := s.leases.close()

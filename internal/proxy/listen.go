@@ -16,65 +16,43 @@ func serveListen(x *request) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
 		return
 	}
-	wanted := readWanted(x.msg.Index.Get("notifications"))
-	l := &listening{x: x}
-	for _, uri := range wanted.uris {
-		if _, own := x.s.identity.view.ownResource(uri); own {
-			l.own = append(l.own, uri)
-		} else {
-			l.uris = append(l.uris, uri)
-		}
-	}
-	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", wanted.honoured))
+	l, honoured := newListening(x, x.msg.Index.Get("notifications"))
+	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", honoured))
 	x.s.subscriptions.add(l)
-	x.s.lists.note(l, wanted.lists)
-	x.s.subscriptions.watch(l, offersOf(x.s.leases.current()))
+	x.s.watch(l)
 	select {
 	case <-x.ctx.Done():
 	case <-x.s.life.draining:
 	}
 	x.s.subscriptions.remove(l)
-	x.s.subscriptions.unwatch(l)
+	x.s.unwatch(l)
 	if gone := (withdrawn{}); errors.As(context.Cause(x.ctx), &gone) {
 		return
 	}
 	x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by us: say so
 }
 
-// wanted is what a listen request asks to be told of.
-type wanted struct {
-	lists    []upstream.List
-	uris     []string
-	honoured []byte // the part of the request that is understood
-}
-
-// listKinds are the members of a listen request that ask for changes of lists.
-var listKinds = []struct {
-	member string
-	lists  []upstream.List
-}{
-	{"toolsListChanged", []upstream.List{upstream.Tools}},
-	{"promptsListChanged", []upstream.List{upstream.Prompts}},
-	{"resourcesListChanged", []upstream.List{upstream.Resources, upstream.Templates}},
-}
-
-func readWanted(notifications []byte) wanted {
-	w := wanted{honoured: []byte("{}")}
-	for _, kind := range listKinds {
-		if string(jsonrpc.Get(notifications, kind.member)) == "true" {
-			w.lists = append(w.lists, kind.lists...)
-			w.honoured = jsonrpc.Set(w.honoured, kind.member, []byte("true"))
+// newListening reads what a listen request asks to be told of, and returns the part that is
+// understood. Of lists that it asks for it is to hear when they are not what they are now.
+func newListening(x *request, notifications []byte) (l *listening, honoured []byte) {
+	l, honoured = &listening{x: x}, []byte("{}")
+	for list := range upstream.Lists {
+		member := list.Capability() + "ListChanged"
+		if string(jsonrpc.Get(notifications, member)) == "true" {
+			l.changes = append(l.changes, list.Changed())
+			honoured = jsonrpc.Set(honoured, member, []byte("true"))
+			x.s.showList(list)
 		}
 	}
 	if uris := jsonrpc.Get(notifications, "resourceSubscriptions"); uris != nil {
 		for raw := range jsonrpc.Elements(uris) {
 			if uri, ok := jsonrpc.String(raw); ok {
-				w.uris = append(w.uris, uri)
+				l.uris = append(l.uris, uri)
 			}
 		}
-		w.honoured = jsonrpc.Set(w.honoured, "resourceSubscriptions", uris)
+		honoured = jsonrpc.Set(honoured, "resourceSubscriptions", uris)
 	}
-	return w
+	return l, honoured
 }
 
 // send sends a notification on the stream, nothing once that has ended.

@@ -15,7 +15,7 @@ import (
 // locate finds the upstream of a request that is routed by something else than a
 // tool's or prompt's name, or those of which one may know what it asks for.
 func (x *request) locate() *jsonrpc.Error {
-	offers := offersOf(x.s.leases.current())
+	leases := x.s.leases.current()
 	var found []*leased
 	var target []byte // as the upstream knows it, where that differs
 	var err *jsonrpc.Error
@@ -30,20 +30,20 @@ func (x *request) locate() *jsonrpc.Error {
 			return nil
 		}
 		if x.msg.Method == "resources/unsubscribe" {
-			found = watching(offers, uri)
+			found = watching(leases, uri)
 		}
 		if found == nil {
-			found = holders(offers, uri)
+			found = holders(leases, uri)
 		}
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
-		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), offers)
+		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
-		if found, target, err = completers(x.s, x.msg.Index.Get("ref"), offers); err == nil && len(found) == 0 { // it is declared whether or not any server can
+		if found, target, err = completers(x.s, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // it is declared whether or not any server can
 			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
 	default:
-		if found = x.s.leases.current(); len(found) != 1 {
+		if found = leases; len(found) != 1 {
 			err = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)}
 		}
 	}
@@ -55,15 +55,15 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 1:
 		x.bind(newCall(x, found[0], target))
 	default:
-		x.local = func() { serveEach(x, liveFirst(found), target) }
+		x.local = func() { serveEach(x, found, target) }
 	}
 	return nil
 }
 
 // completers returns the upstreams that may complete a reference, and the reference as
-// its upstream knows it, nil if it is as written; none if no upstream can complete anything.
-func completers(s *session, ref []byte, offers []offered) (found []*leased, renamed []byte, err *jsonrpc.Error) {
-	completing := leasesOf(offers, func(o offered) bool { return o.offer != nil && o.offer.Has("completions") })
+// its upstream knows it, nil if it is as written; none if none can complete anything.
+func completers(s *session, leases []*leased, ref []byte) (found []*leased, renamed []byte, err *jsonrpc.Error) {
+	completing := where(leases, func(l *leased) bool { return l.Offer() != nil && l.Offer().Has("completions") })
 	if len(completing) == 0 {
 		return nil, nil, nil
 	}
@@ -75,126 +75,59 @@ func completers(s *session, ref []byte, offers []offered) (found []*leased, rena
 		if t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		found = []*leased{l}
-	} else if uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri")); ok {
-		found = leasesOf(offers, func(o offered) bool { return o.lists(upstream.Templates, uri) })
-		if len(found) == 0 {
-			found = holders(offers, uri)
-		} else {
-			found = found[:1]
-		}
-	} else {
+		return where(completing, func(c *leased) bool { return c.Lease == l.Lease }), renamed, nil
+	}
+	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
+	if !ok {
 		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
-	able := func(l *leased) bool {
-		return slices.ContainsFunc(completing, func(c *leased) bool { return c.Lease == l.Lease })
+	if with := leaseWhere(completing, func(l *leased) bool { return l.lists(upstream.Templates, uri) }); with != nil {
+		return []*leased{with}, nil, nil
 	}
-	return slices.DeleteFunc(found, func(l *leased) bool { return !able(l) }), renamed, nil
+	return where(holders(leases, uri), func(l *leased) bool { return slices.Contains(completing, l) }), nil, nil
 }
 
-// serveEach answers a request that one of several upstreams may know the answer to. Only
-// requests that change nothing are asked so.
+// serveEach asks one upstream after the other until one knows the answer, those first
+// that can be asked at once. Only requests that change nothing are asked so. Where none
+// knows it, a server's own word tells more than another's absence.
 func serveEach(x *request, candidates []*leased, target []byte) {
-	ask := func(x *request, done func(outcome)) { askEach(x, candidates, target, outcome{}, done) }
-	x.answer(waitFor(func(done func(outcome)) { x.serveCall(ask, done) }))
-}
-
-// askEach asks one upstream after the other until one knows what is asked for. best is
-// what is answered if no further one does.
-func askEach(x *request, candidates []*leased, target []byte, best outcome, done func(outcome)) {
-	if len(candidates) == 0 {
-		done(best)
+	if x.resume(x.answer) {
 		return
 	}
-	x.bind(newCall(x, candidates[0], target))
-	x.ask(func(o outcome) {
+	live := where(candidates, func(l *leased) bool { return l.Live() })
+	candidates = append(live, where(candidates, func(l *leased) bool { return !slices.Contains(live, l) })...)
+	var best outcome
+	for _, l := range candidates {
+		x.bind(newCall(x, l, target))
+		o := waitFor(x.ask)
 		x.call.turn.Leave()
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
-			done(o)
-			return
+			best = o
+			break
 		}
-		if best.answer.Error == nil { // a server's own word tells more than another's absence
+		if best.answer.Error == nil {
 			best = o
 		}
-		askEach(x, candidates[1:], target, best, done)
-	})
-}
-
-// liveFirst puts the upstreams that can be asked at once before those that must be
-// waited for.
-func liveFirst(leases []*leased) []*leased {
-	live, others := []*leased{}, []*leased{}
-	for _, l := range leases {
-		if l.Live() {
-			live = append(live, l)
-		} else {
-			others = append(others, l)
-		}
 	}
-	return append(live, others...)
-}
-
-// named finds what a tool or prompt of that name stands for; nil: nothing that the
-// session may use.
-func (s *session) named(p *policy, l upstream.List, name string) (target, *leased) {
-	t, ok := s.identity.view.resolve(p, l, name)
-	if !ok {
-		t, ok = offering(offersOf(s.leases.current()), l, name)
-	}
-	lease := s.leases.find(t.upstream)
-	if !ok || lease == nil || l == upstream.Tools && !lease.member.allows(t.name) {
-		return target{}, nil
-	}
-	return t, lease
-}
-
-// leasesOf are the leases on the upstreams whose offers fit.
-func leasesOf(offers []offered, fits func(offered) bool) (leases []*leased) {
-	for _, o := range offers {
-		if fits(o) {
-			leases = append(leases, o.lease)
-		}
-	}
-	return leases
-}
-
-// offering is the first upstream that lists an item of that name.
-func offering(offers []offered, l upstream.List, name string) (t target, ok bool) {
-	for _, o := range offers {
-		if o.lists(l, name) {
-			return target{o.lease.member.Spec.Name, name}, true
-		}
-	}
-	return target{}, false
-}
-
-// lists reports whether the upstream lists an item of that name.
-func (o offered) lists(l upstream.List, name string) bool {
-	if o.offer == nil {
-		return false
-	}
-	_, ok := o.offer.Find(l, name)
-	return ok
+	x.answer(best)
 }
 
 // holders returns the leases on upstreams that may hold a resource: on the one that lists
 // it, else on the one that has a template it fits, else on all with resources, to be asked
 // in turn.
-func holders(offers []offered, uri string) []*leased {
-	if len(offers) == 1 {
-		return []*leased{offers[0].lease}
+func holders(leases []*leased, uri string) []*leased {
+	if len(leases) == 1 {
+		return leases
 	}
-	listing := leasesOf(offers, func(o offered) bool { return o.lists(upstream.Resources, uri) })
-	if len(listing) > 0 {
-		return listing[:1]
+	if l := leaseWhere(leases, func(l *leased) bool { return l.lists(upstream.Resources, uri) }); l != nil {
+		return []*leased{l}
 	}
-	fitting := leasesOf(offers, func(o offered) bool {
-		return slices.ContainsFunc(o.items(upstream.Templates), func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
-	})
-	if len(fitting) > 0 {
-		return fitting[:1]
+	if l := leaseWhere(leases, func(l *leased) bool {
+		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
+	}); l != nil {
+		return []*leased{l}
 	}
-	return having(offers, "resources")
+	return where(leases, func(l *leased) bool { return l.mayHave("resources") })
 }
 
 func fitsTemplate(template, uri string) bool {
@@ -203,22 +136,6 @@ func fitsTemplate(template, uri string) bool {
 	}
 	t, err := uritemplate.New(template)
 	return err == nil && t.Match(uri) != nil
-}
-
-// watching returns the leases that are subscribed to a resource, nil if none is.
-func watching(offers []offered, uri string) []*leased {
-	return leasesOf(offers, func(o offered) bool { return slices.Contains(o.lease.Watches(), uri) })
-}
-
-// extension is the prefix of MCP's own extensions among the capabilities.
-const extension = "io.modelcontextprotocol/"
-
-// having returns the leases on servers that declared a capability, as part of
-// the protocol or as an extension, or that are not known yet.
-func having(offers []offered, capability string) []*leased {
-	return leasesOf(offers, func(o offered) bool {
-		return o.offer == nil || o.offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(o.offer.Capabilities, "extensions"), extension+capability) != nil
-	})
 }
 
 // routing reads the member that routes a request. One that is written twice, or once

@@ -7,9 +7,9 @@ import (
 )
 
 // View lets tests give and resolve names without upstreams that run.
-type View struct{ *view }
+type View struct{ view }
 
-func NewView(only string) View { return View{newView(only, slog.New(slog.DiscardHandler))} }
+func NewView(only string) View { return View{view{newNames(slog.New(slog.DiscardHandler)), only}} }
 
 func policyOf(ups []string, prefix, never bool) *policy {
 	p := &policy{prefix: prefix}

@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"log/slog"
+	"slices"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
 )
 
 // relay passes on a notification of an upstream that its transport ties to no request.
@@ -28,7 +30,8 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		}
 	case "notifications/resources/updated":
 		uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
-		if s.subscriptions.publish(method, uri, params) {
+		covers := func(wanted string) bool { return upstream.Covers(wanted, uri) }
+		if s.subscriptions.publish(method, params, func(l *listening) bool { return slices.ContainsFunc(l.uris, covers) }) {
 			return
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/events"
@@ -43,7 +43,7 @@ func ownResources() []ownResource {
 }
 
 // ownResource finds the resource of the proxy's own that a URI names in this view.
-func (v *view) ownResource(uri string) (r ownResource, ok bool) {
+func (v view) ownResource(uri string) (r ownResource, ok bool) {
 	if !v.offersOwn() {
 		return ownResource{}, false
 	}
@@ -56,7 +56,7 @@ func (v *view) ownResource(uri string) (r ownResource, ok bool) {
 }
 
 // ownItems are what the proxy itself offers of a list, in this view.
-func (v *view) ownItems(p *policy, l upstream.List) (items [][]byte) {
+func (v view) ownItems(p *policy, l upstream.List) (items [][]byte) {
 	if !v.offersOwn() {
 		return nil
 	}
@@ -78,12 +78,8 @@ func (v *view) ownItems(p *policy, l upstream.List) (items [][]byte) {
 // serveOwnResource answers a request about a resource of the proxy's own.
 func serveOwnResource(x *request, uri string) {
 	switch x.msg.Method {
-	case "resources/subscribe":
-		x.s.subscriptions.watchOwn(uri)
-		x.finish([]byte("{}"))
-		return
-	case "resources/unsubscribe":
-		x.s.subscriptions.unwatchOwn(uri)
+	case "resources/subscribe", "resources/unsubscribe":
+		x.s.subscriptions.watchOwn(uri, x.msg.Method == "resources/subscribe")
 		x.finish([]byte("{}"))
 		return
 	}
@@ -124,7 +120,7 @@ func readModel(s *session, uri string) (string, error) {
 	if l == nil {
 		t, l = s.named(p, upstream.Tools, name)
 	}
-	if err != nil || l == nil || !has(l, t.name) {
+	if err != nil || l == nil || !l.has(t.name) {
 		return "", errNoModel
 	}
 	return indented(s.srv.catalog.model(p, l, t.name))
@@ -138,20 +134,8 @@ func indented(v any) (string, error) {
 // statsInterval is the least time between two notices that the stats have changed.
 const statsInterval = time.Second
 
-// statsNotices are the notices to clients that subscribed to the stats that those have
-// changed.
-type statsNotices struct {
-	watchers atomic.Int64 // of all sessions: each resource and stream counts
-	throttle
-}
-
-// recorded has the notices sent if the event changes the stats. Reading the resource
-// changes nothing.
-func (n *statsNotices) recorded(e *events.Event) {
-	if n.watchers.Load() > 0 && e.Kind != events.Begin && e.Kind != events.State {
-		n.trigger()
-	}
-}
+// changesStats reports whether an event changes the stats: reading the resource does not.
+func changesStats(e *events.Event) bool { return e.Kind != events.Begin && e.Kind != events.State }
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {
@@ -159,11 +143,11 @@ func announceStats(sessions []*session) {
 	for _, uri := range []string{statsURI, summaryURI} {
 		params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 		for _, session := range sessions {
-			streams, client := session.subscriptions.watchersOfOwn(uri)
-			for _, l := range streams {
-				l.send(updated, params)
+			if !session.identity.view.offersOwn() {
+				continue
 			}
-			if client {
+			session.subscriptions.publish(updated, params, func(l *listening) bool { return slices.Contains(l.uris, uri) })
+			if session.subscriptions.watchesOwn(uri) {
 				session.notify(updated, params)
 			}
 		}

@@ -66,7 +66,7 @@ func ownItem(name, description string, input, output []byte, annotations string)
 
 // ownTool is the tool of the proxy's own that bears the name in this view; nil
 // if none does.
-func (v *view) ownTool(p *policy, name string) *ownTool {
+func (v view) ownTool(p *policy, name string) *ownTool {
 	if !v.offersOwn() {
 		return nil
 	}

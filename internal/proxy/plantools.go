@@ -146,9 +146,9 @@ func reading(m *valuemodel.Model, args []byte) bool {
 
 // names are the names of all tools that a plan may call.
 func (f toolFinder) names() (out []string) {
-	for _, o := range offersOf(f.s.leases.current()) {
-		for _, item := range o.items(upstream.Tools) {
-			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{o.lease.Name(), item.Name}); name != "" {
+	for _, l := range f.s.leases.current() {
+		for _, item := range l.items(upstream.Tools) {
+			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
 				out = append(out, name)
 			}
 		}

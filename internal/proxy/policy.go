@@ -118,7 +118,7 @@ func (p *policy) find(name string) *member {
 }
 
 // seenIn are the upstreams that a view shows.
-func (p *policy) seenIn(v *view) []*member {
+func (p *policy) seenIn(v view) []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return !v.sees(m.Spec.Name) })
 }
 

@@ -75,7 +75,7 @@ type Server struct {
 	stopFast func() // has processes end as fast as they can, those that end later too
 
 	sessions sessions
-	views    views
+	names    *names
 	store    *dedup.Store
 	limits   *limit.Hosts
 	catalog  *catalog
@@ -94,7 +94,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	stopping := make(chan struct{})
 	s := &Server{
-		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), views: views{log: o.Log},
+		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(o.Log),
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
 	}
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {

@@ -34,7 +34,7 @@ type session struct {
 
 // sessionIdentity is what is fixed of a session when it begins.
 type sessionIdentity struct {
-	view      *view
+	view      view
 	id        string           // by which its client finds it again on another connection; "": it cannot
 	scope     string           // of the answers it may be given from the store; "": none is stored
 	delivered *dedup.Delivered // what the client was given; nil: it is several
@@ -42,7 +42,7 @@ type sessionIdentity struct {
 	unblocked bool             // answers never wait for the client: any goroutine may write them
 }
 
-func newIdentity(c front.Client, v *view, scope string) sessionIdentity {
+func newIdentity(c front.Client, v view, scope string) sessionIdentity {
 	i := sessionIdentity{
 		view: v, id: c.ID, scope: scope, delivered: dedup.NewDelivered(), pooled: c.Pool, unblocked: c.Unblocked,
 	}
@@ -58,13 +58,12 @@ func newIdentity(c front.Client, v *view, scope string) sessionIdentity {
 func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
-		srv: s, identity: newIdentity(c, s.views.of(c.Only), "session "+strconv.FormatUint(s.sessions.number(), 10)),
+		srv: s, identity: newIdentity(c, view{s.names, c.Only}, "session "+strconv.FormatUint(s.sessions.number(), 10)),
 		out: c.Out, ctx: ctx, life: newLife(cancel),
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.observed.mayPrefetch, n.observed.fetch = n.mayPrefetch, n.fetch
 	n.lists = newShownLists(n)
-	n.subscriptions.watchers = &s.figures.notices.watchers
 	n.questions = clientQuestions{
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),
 		capabilities: func() []byte { return n.client.facts().Capabilities },

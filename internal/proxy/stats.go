@@ -19,7 +19,7 @@ type figures struct {
 	began    time.Time
 	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	pages    []front.Page          // served beside MCP
-	notices  statsNotices
+	notices  throttle              // to clients that subscribed to the stats
 	state    stateRecorder
 }
 
@@ -36,7 +36,9 @@ func newFigures(s *Server) *figures {
 // add takes in an event of the record.
 func (f *figures) add(e *events.Event) {
 	f.tally.Add(e)
-	f.notices.recorded(e)
+	if changesStats(e) {
+		f.notices.trigger()
+	}
 }
 
 // Report is everything there is to say of the proxy: what the record adds up to, and
@@ -117,7 +119,7 @@ func (s *Server) Stats() Stats {
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
-	out.Unlisted = s.views.filled()
+	out.Unlisted = s.names.filled()
 	out.Prefetch = s.prefetcher.stats(out.Store.Prefetch)
 	return out
 }

@@ -83,12 +83,12 @@ func (t *tasks) runner(leases []*leased, id string) *leased {
 // holders returns the leases on upstreams that may know the task that a request names: the
 // one that runs it for this session, else all that have tasks. A request that changes the
 // task goes to no other than the first.
-func (t *tasks) holders(method string, rawID []byte, offers []offered) ([]*leased, *jsonrpc.Error) {
+func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*leased, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
-	if l := t.runner(leasesOf(offers, func(offered) bool { return true }), id); l != nil {
+	if l := t.runner(leases, id); l != nil {
 		return []*leased{l}, nil
 	}
-	found := having(offers, "tasks")
+	found := where(leases, func(l *leased) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
 	}
@@ -158,10 +158,7 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 // serveTaskList joins the tasks of every upstream that has some.
 func serveTaskList(x *request) {
 	out := []byte(`{"tasks":[`)
-	for _, l := range having(offersOf(x.s.leases.current()), "tasks") {
-		if !l.Live() {
-			continue // a server that is starting has no tasks yet
-		}
+	for _, l := range where(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // one that is starting has none yet
 		x.bind(newCall(x, l, nil))
 		o := waitFor(x.ask)
 		x.call.turn.Leave()
