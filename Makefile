@@ -14,7 +14,7 @@ demo: build ## a short agent session, direct and through the proxy
 # Of MIXED packages those tests do that start a goroutine themselves, and ALSO; of all other
 # packages all do. make race, which .ci/run runs too, uses it for every test. A program under
 # the detector need not wait a second at its end; make check vets the tests.
-SEQUENTIAL := $(addprefix ./internal/,classify clients deliver enrich excerpt forecast metrics mutant nearest predict replay revision schedule schema secret telemetry tune valuemodel)
+SEQUENTIAL := $(addprefix ./internal/,classify clients deliver enrich excerpt metrics mutant nearest predict replay revision schedule schema secret telemetry tune valuemodel)
 AT_ONCE = $(sort $(dir $(shell grep -l '^func Test.*AtOnce' $(addsuffix /*_test.go,$(SEQUENTIAL)))))
 MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/demo internal/events internal/jsonrpc internal/plan internal/proxy internal/speculate)
 ALSO := TestInvariant$$ TestModel$$ TestRunRandomPlans$$ TestScripts/^exits$$ TestScripts/^faults$$ TestScripts/^plans$$ TestScripts/^stdio$$

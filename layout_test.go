@@ -29,15 +29,14 @@ var allowed = map[string][]string{
 	},
 	"cmd/mcpschedd-small": {"internal/guard"},
 	"internal/proxy": {
-		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/forecast", "internal/front",
+		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/telemetry",
-		"internal/upstream", "internal/valuemodel",
+		"internal/predict", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/age":       {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
 	"internal/front":     {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":     {"internal/age", "internal/call"},
 	"internal/speculate": {"internal/call"},
-	"internal/forecast":  {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/schema", "internal/valuemodel"},
 	"internal/nearest":   {},
 	"internal/clients":   {"internal/secret"},
 	"internal/events":    {"internal/jsonrpc"},
@@ -47,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/dashboard": {"internal/age", "internal/telemetry"},
 	"internal/secret":    {"internal/jsonrpc"},
 	"internal/tune": {
-		"internal/call", "internal/enrich", "internal/events", "internal/forecast", "internal/jsonrpc", "internal/predict",
+		"internal/call", "internal/enrich", "internal/events", "internal/jsonrpc", "internal/predict",
 		"internal/replay", "internal/valuemodel",
 	},
 	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
@@ -59,9 +58,9 @@ var allowed = map[string][]string{
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
-	"internal/predict":    {},
+	"internal/predict":    {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/schema", "internal/valuemodel"}, // what was called -> exact calls worth making early
 	"internal/replay": {
-		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/forecast", "internal/jsonrpc", "internal/speculate",
+		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/speculate",
 		"internal/valuemodel",
 	},
 	"internal/schedule":           {},

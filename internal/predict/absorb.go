@@ -3,7 +3,7 @@ package predict
 import "slices"
 
 // absorb adds to a model what another one learned since its state was loaded.
-func (m *Model) absorb(o *Model) {
+func (m *Learner) absorb(o *Learner) {
 	m.sessions = max(m.sessions, o.sessions)
 	for h, b := range o.counts.m {
 		c := m.counts.m[h]
@@ -60,7 +60,7 @@ func (m *weights) plus(o *weights) {
 	m.loaded, m.loadedSeen = m.w, m.seen
 }
 
-func (m *Model) absorbTemplate(t *template) {
+func (m *Learner) absorbTemplate(t *template) {
 	known := m.templates[t.trigger]
 	i := slices.IndexFunc(known, func(o *template) bool { return o.id == t.id })
 	switch {
@@ -112,9 +112,9 @@ func (q *sketch) plus(o *sketch) {
 	}
 }
 
-func (e *edge) plus(o *edge) {
+func (e *trust) plus(o *trust) {
 	if o.back {
-		*e = edge{labels: o.fresh, drift: o.drift}
+		*e = trust{labels: o.fresh, drift: o.drift}
 		return
 	}
 	e.labels += o.fresh

@@ -4,70 +4,113 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
 )
 
-// listing is a result of 40 paths, some 2 KB.
-func listing(i int) string {
-	var b strings.Builder
-	for j := range 40 {
-		fmt.Fprintf(&b, "/repo/internal/pkg%d/file%d_%d.go\n", j%7, i%50, j)
-	}
-	return b.String()
-}
-
-// busy is a session that greps and reads in a model that has seen 200 of them.
-func busy(b *testing.B) *player {
-	m := predict.New(predict.Options{Target: reads})
-	var p *player
-	for i := range 200 {
-		p = begin(b, m)
-		for j := range 8 {
-			p.call("grep", fmt.Sprintf(`{"path":"/repo","pattern":"p%d"}`, i*10+j), listing(i+j))
-			p.s.Candidates(p.now)
-			p.call("read", fmt.Sprintf(`{"path":"/repo/internal/pkg%d/file%d_%d.go"}`, (j%3)%7, (i+j)%50, j%3), "text of no use")
-			p.s.Candidates(p.now)
+// issues is an answer of about so many bytes, as a tracker gives it.
+func issues(bytes, salt int) []byte {
+	var out strings.Builder
+	out.WriteString(`{"total":99,"items":[`)
+	for i := 0; out.Len() < bytes; i++ {
+		if i > 0 {
+			out.WriteByte(',')
 		}
+		fmt.Fprintf(&out, `{"number":%d,"title":"issue %d of some length","user":{"login":"user-%d","id":%d},"labels":[{"name":"bug"},{"name":"p%d"}],"url":"https://hub.test/o/r/issues/%d"}`,
+			salt*1000+i, i, i%7, i%7, i%3, salt*1000+i)
 	}
-	return p
+	return []byte(out.String() + `]}`)
 }
 
-// What stands on the path of a call, with ten turns of listings to explain it by.
-func BenchmarkCall(b *testing.B) {
-	m := busy(b).m
-	p := begin(b, m)
-	var listings [8]*predict.Values
-	for i := range listings {
-		listings[i] = predict.Extract([]byte(listing(i)), nil)
+// bench is a forecast that has seen forty sessions, of which each reads two issues
+// of a list.
+func bench(b *testing.B) (*predict.Model, []byte) {
+	wants := `{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string"},"issue_number":{"type":"integer"}},"required":["owner","repo","issue_number"]}`
+	next := func(tool string) valuemodel.FollowUp {
+		return follow(b, tool, 0.3, "owner", "$args.owner", "repo", "$args.repo", "issue_number", "$result.items[*].number")
 	}
-	n := 0
-	for b.Loop() {
-		if n++; n%100 == 0 { // or every call would be a repeat, of which nothing is learned
-			p = begin(b, m)
+	o := resolve(b, hub, []valuemodel.Rule{
+		reading("list_issues", next("get_issue"), next("get_comments")), reading("get_issue"), reading("get_comments"), reading("get_user"),
+	}, "list_issues", "", "get_issue", wants, "get_comments", wants, "get_user", "")
+	f := predict.New(predict.Options{Tool: o.tool, Learn: true})
+	for i := range 40 {
+		p := play(f)
+		p.now = p.now.Add(time.Duration(i) * time.Hour)
+		p.call("list_issues", fmt.Sprintf(`{"owner":"o%d","repo":"r"}`, i), string(issues(1000, i)))
+		p.guesses()
+		for k := range 2 {
+			p.call("get_issue", fmt.Sprintf(`{"issue_number":%d,"owner":"o%d","repo":"r"}`, i*1000+k, i), fmt.Sprintf(`{"number":%d,"user":{"login":"user-%d"}}`, i*1000+k, k))
+			p.guesses()
 		}
-		p.turn++
-		p.id++
-		p.s.Call(predict.Call{ID: p.id, Turn: p.turn, Tool: "read", Arguments: fmt.Sprintf(`{"path":"/repo/internal/pkg%d/file%d_%d.go"}`, n%7, n%50, n%40)})
-		p.s.Result(predict.Result{ID: p.id, Values: listings[n%8]})
+		p.call("get_user", `{"login":"user-0"}`, `{"name":"x"}`)
+		p.guesses()
+		p.s.End()
+	}
+	return f, []byte(`{"owner":"o99","repo":"r"}`)
+}
+
+func BenchmarkResultAndGuesses(b *testing.B) {
+	for _, size := range []int{1 << 10, 100 << 10} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			f, arguments := bench(b)
+			answer := issues(size, 99)
+			p := play(f)
+			n := 0
+			for b.Loop() {
+				b.StopTimer()
+				if n++; n%20 == 0 {
+					p.s.End()
+					p.s = f.Begin(uint64(n), false)
+				}
+				p.ask("list_issues", string(arguments))
+				b.StartTimer()
+				p.s.Result(predict.Result{ID: p.id, Text: answer, Size: len(answer), At: p.now})
+				if len(p.s.Guesses(p.now)) == 0 {
+					b.Fatal("no guesses")
+				}
+			}
+		})
 	}
 }
 
-func BenchmarkCandidates(b *testing.B) {
-	p := busy(b)
-	p.call("grep", `{"path":"/repo","pattern":"p"}`, listing(3))
-	for b.Loop() {
-		p.s.Candidates(p.now)
-		p.s.Invalidate(nil)
+// The parts of it that are not predict's.
+func BenchmarkFollow(b *testing.B) {
+	for _, size := range []int{1 << 10, 100 << 10} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			f, arguments := bench(b)
+			answer := issues(size, 99)
+			for b.Loop() {
+				if predict.Configured(f, "list_issues", string(arguments), answer) == 0 {
+					b.Fatal("nothing follows")
+				}
+			}
+		})
 	}
 }
 
-func BenchmarkMerge(b *testing.B) {
-	m := model()
-	learn(b, m, 0, 300)
-	state, _ := m.Merge(nil)
-	b.SetBytes(int64(len(state)))
-	for b.Loop() {
-		m.Merge(state)
+func BenchmarkRead(b *testing.B) {
+	quoted := func(size int) string {
+		return strings.ReplaceAll(string(issues(size, 1)), `"`, `\"`)
+	}
+	for _, size := range []int{1 << 10, 100 << 10} {
+		text := `{"content":[{"type":"text","text":"` + quoted(size) + `"}]`
+		for _, c := range []struct {
+			name, result string
+			cut          bool
+		}{
+			{"text", text + `}`, false},
+			{"twice", text + `,"structuredContent":` + string(issues(size, 1)) + `}`, false},
+			{"cut", text[:len(text)-10], true},
+		} {
+			b.Run(fmt.Sprintf("%s/%dKB", c.name, size>>10), func(b *testing.B) {
+				result := []byte(c.result)
+				b.SetBytes(int64(len(result)))
+				for b.Loop() {
+					predict.Read(result, c.cut)
+				}
+			})
+		}
 	}
 }

@@ -41,7 +41,7 @@ func TestCalibration(t *testing.T) {
 	for _, habit := range habits {
 		t.Run(habit.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, 4))
-			m := predict.New(predict.Options{Target: reads})
+			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
 			type decile struct {
 				n, hits  int
 				expected float64

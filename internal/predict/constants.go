@@ -20,9 +20,9 @@ type often struct {
 	in    seenIn
 }
 
-func (m *Model) learnConstants(tool string, slots []slot, session uint64) {
+func (m *Learner) learnConstants(tool string, slots []slot, session uint64) {
 	for _, a := range slots {
-		if a.value.kind == word || len(a.value.text) > 120 || secret([]slot{a}) {
+		if a.value.kind == word || len(a.value.text) > 120 || hasSecret([]slot{a}) {
 			continue
 		}
 		h := seed.str(tool).str(a.name)
@@ -68,7 +68,7 @@ func (f *few) weakest() int {
 }
 
 // fixed reports whether the value of an argument may be taken for a constant.
-func (m *Model) fixed(tool string, a slot) bool {
+func (m *Learner) fixed(tool string, a slot) bool {
 	if a.value.kind == word {
 		return true
 	}

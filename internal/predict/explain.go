@@ -15,12 +15,12 @@ const (
 
 // explain learns from a call which earlier calls its arguments could have been
 // read off: for each of those, the templates that would have produced it.
-func (s *Session) explain(tool string, pieces []string, slots []slot) {
+func (s *History) explain(tool string, pieces []string, slots []slot) {
 	done := map[hash]bool{}
-	fixed := make([]*source, len(slots))
+	fixed := make([]*valueSource, len(slots))
 	for i, a := range slots {
 		if s.m.fixed(tool, a) {
-			fixed[i] = &source{From: constant, Value: a.value}
+			fixed[i] = &valueSource{From: fromConstant, Value: a.value}
 		}
 	}
 	for i := len(s.events) - 1; i >= 0; i-- {
@@ -33,20 +33,20 @@ func (s *Session) explain(tool string, pieces []string, slots []slot) {
 }
 
 // explainFrom learns the templates with one earlier call as the trigger.
-func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []slot, fixed []*source, done map[hash]bool) {
-	ways := make([][]source, len(slots))
+func (s *History) explainFrom(e *event, tool string, pieces []string, slots []slot, fixed []*valueSource, done map[hash]bool) {
+	ways := make([][]valueSource, len(slots))
 	read := e.turn == s.turn-1 // the newest calls may trigger without being read
 	for i, a := range slots {
 		ways[i] = s.ways(e, a)
-		read = read || slices.ContainsFunc(ways[i], func(w source) bool { return w.anchored() })
+		read = read || slices.ContainsFunc(ways[i], func(w valueSource) bool { return w.anchored() })
 		if fixed[i] != nil {
-			ways[i] = append([]source{*fixed[i]}, ways[i]...)
+			ways[i] = append([]valueSource{*fixed[i]}, ways[i]...)
 		}
 		if len(ways[i]) == 0 {
 			if c, ok := s.carried(a.name); ok && c == a.value {
-				ways[i] = []source{{From: carried, Name: a.name}}
+				ways[i] = []valueSource{{From: fromCarried, Name: a.name}}
 			} else if w, ok := s.elsewhere(e, a); ok {
-				ways[i] = []source{w}
+				ways[i] = []valueSource{w}
 			} else {
 				return
 			}
@@ -67,10 +67,10 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 }
 
 // combine chooses one way for each argument, in up to maxTemplates manners.
-func combine(ways [][]source) [][]source {
-	out := [][]source{nil}
+func combine(ways [][]valueSource) [][]valueSource {
+	out := [][]valueSource{nil}
 	for _, w := range ways {
-		var next [][]source
+		var next [][]valueSource
 		for _, o := range out {
 			for _, way := range w[:min(len(w), maxWays)] {
 				if len(next) < maxTemplates {
@@ -84,9 +84,9 @@ func combine(ways [][]source) [][]source {
 }
 
 // ways are the sources within one earlier call that have the value of a slot.
-func (s *Session) ways(e *event, a slot) []source {
-	var out []source
-	if a.value.kind == word || a.value.text == "" || len(a.value.text) > maxValue {
+func (s *History) ways(e *event, a slot) []valueSource {
+	var out []valueSource
+	if a.value.kind == word || a.value.text == "" || len(a.value.text) > maxValueBytes {
 		return nil
 	}
 	out = append(out, e.resultWays(a.value)...)
@@ -104,7 +104,7 @@ func (s *Session) ways(e *event, a slot) []source {
 
 // resultWays finds the value as it is in the result: where it stands nearest to
 // the front, and where else.
-func (e *event) resultWays(v scalar) []source {
+func (e *event) resultWays(v scalar) []valueSource {
 	spots := e.values.spots[v.text]
 	if v.kind == number && len(v.text) < 2 {
 		spots = nil // a digit is everywhere
@@ -114,10 +114,10 @@ func (e *event) resultWays(v scalar) []source {
 	}
 	order := slices.Clone(spots)
 	slices.SortStableFunc(order, func(x, y spot) int { return int(x.rank - y.rank) })
-	var out []source
+	var out []valueSource
 	for _, at := range order[:min(2, len(order))] {
 		e.mark(at)
-		out = append(out, source{From: result, Name: e.values.lists[at.list].path, Pick: pickOf(e.values.lists[at.list].path)})
+		out = append(out, valueSource{From: fromResult, Name: e.values.lists[at.list].path, Pick: pickOf(e.values.lists[at.list].path)})
 	}
 	for _, at := range order[min(2, len(order)):] {
 		e.mark(at)
@@ -133,25 +133,25 @@ func pickOf(path string) int {
 	return first
 }
 
-func (e *event) argumentWay(a slot) (source, bool) {
+func (e *event) argumentWay(a slot) (valueSource, bool) {
 	if v, ok := e.arg(a.name); ok && v.text == a.value.text {
-		return source{From: argument, Name: a.name}, true
+		return valueSource{From: fromArgument, Name: a.name}, true
 	}
 	if len(a.value.text) < 3 && a.value.kind == text {
-		return source{}, false
+		return valueSource{}, false
 	}
 	for _, o := range e.args {
 		if o.value.text == a.value.text {
-			return source{From: argument, Name: o.name}, true
+			return valueSource{From: fromArgument, Name: o.name}, true
 		}
 	}
-	return source{}, false
+	return valueSource{}, false
 }
 
 // joinedWays finds a path of which the result has the end: the front is an
 // argument, the directory of one, or always the same.
-func (e *event) joinedWays(v scalar) []source {
-	if v.kind != text || len(v.text) > maxValue {
+func (e *event) joinedWays(v scalar) []valueSource {
+	if v.kind != text || len(v.text) > maxValueBytes {
 		return nil
 	}
 	for i := range len(v.text) {
@@ -160,10 +160,10 @@ func (e *event) joinedWays(v scalar) []source {
 		}
 		for _, at := range e.values.spots[v.text[i+1:]] {
 			path := e.values.lists[at.list].path
-			w := source{From: result, Name: path, Pick: pickOf(path)}
+			w := valueSource{From: fromResult, Name: path, Pick: pickOf(path)}
 			w.Dir, w.Base = e.dirOf(v.text[:i])
 			e.mark(at)
-			return []source{w}
+			return []valueSource{w}
 		}
 	}
 	return nil
@@ -176,22 +176,22 @@ func (e *event) dirOf(dir string) (origin, string) {
 		}
 		switch rest := a.value.text[len(dir):]; {
 		case rest == "" || rest == "/":
-			return argument, a.name
+			return fromArgument, a.name
 		case rest[0] == '/' && strings.LastIndexByte(rest, '/') == 0:
-			return result, a.name
+			return fromResult, a.name
 		}
 	}
-	return constant, dir
+	return fromConstant, dir
 }
 
 // madeWays finds a value that is made from arguments: the next page, the test
 // beside a file.
-func (e *event) madeWays(a slot) []source {
+func (e *event) madeWays(a slot) []valueSource {
 	if a.value.kind == number {
 		return e.sumWays(a.value)
 	}
 	for _, o := range e.args {
-		if o.value.kind != text || len(o.value.text) > maxValue {
+		if o.value.kind != text || len(o.value.text) > maxValueBytes {
 			continue
 		}
 		n := 0
@@ -200,20 +200,20 @@ func (e *event) madeWays(a slot) []source {
 		}
 		cut, add := o.value.text[n:], a.value.text[n:]
 		if n >= minPrefix && len(cut) <= maxSuffix && len(add) <= maxSuffix && !strings.Contains(cut+add, "/") {
-			return []source{{From: argument, Name: o.name, Cut: cut, Add: add}}
+			return []valueSource{{From: fromArgument, Name: o.name, Cut: cut, Add: add}}
 		}
 	}
 	return nil
 }
 
-func (e *event) sumWays(v scalar) []source {
+func (e *event) sumWays(v scalar) []valueSource {
 	for i, x := range e.args {
 		for _, y := range e.args[i+1:] {
 			if x.value.kind != number || y.value.kind != number {
 				continue
 			}
 			if got, ok := sum(x.value, y.value); ok && got == v {
-				return []source{{From: argument, Name: x.name, Plus: y.name}}
+				return []valueSource{{From: fromArgument, Name: x.name, Plus: y.name}}
 			}
 		}
 	}
@@ -221,9 +221,9 @@ func (e *event) sumWays(v scalar) []source {
 }
 
 // elsewhere finds the value in the newest result of another tool.
-func (s *Session) elsewhere(e *event, a slot) (source, bool) {
+func (s *History) elsewhere(e *event, a slot) (valueSource, bool) {
 	if a.value.kind == word || len(a.value.text) < 2 {
-		return source{}, false
+		return valueSource{}, false
 	}
 	for i := len(s.events) - 1; i >= 0; i-- {
 		o := s.events[i]
@@ -234,11 +234,11 @@ func (s *Session) elsewhere(e *event, a slot) (source, bool) {
 			l := &o.values.lists[at.list]
 			switch int(at.rank) {
 			case 0:
-				return source{From: elsewhere, Tool: o.symbol, Name: l.path, Pick: first}, true
+				return valueSource{From: fromElsewhere, Tool: o.symbol, Name: l.path, Pick: first}, true
 			case len(l.uniq) - 1:
-				return source{From: elsewhere, Tool: o.symbol, Name: l.path, Pick: last}, true
+				return valueSource{From: fromElsewhere, Tool: o.symbol, Name: l.path, Pick: last}, true
 			}
 		}
 	}
-	return source{}, false
+	return valueSource{}, false
 }

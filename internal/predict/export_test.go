@@ -20,7 +20,7 @@ func (v *Values) List(path string) []string {
 func (v *Values) Len() int { return v.count }
 
 // Weight is how many calls the templates from a trigger to a target explained.
-func (m *Model) Weight(trigger, target string) float64 {
+func (m *Learner) Weight(trigger, target string) float64 {
 	most := float32(0)
 	for _, t := range m.templates[trigger] {
 		if t.target == target {
@@ -31,7 +31,7 @@ func (m *Model) Weight(trigger, target string) float64 {
 }
 
 // Sessions is how many sessions were begun.
-func (m *Model) Sessions() uint64 { return uint64(m.sessions) }
+func (m *Learner) Sessions() uint64 { return uint64(m.sessions) }
 
 // Line is a state of some records.
 func Line(bodies ...string) []byte {
@@ -43,7 +43,7 @@ func Line(bodies ...string) []byte {
 }
 
 // Open is how many candidates await their label.
-func (s *Session) Open() int {
+func (s *History) Open() int {
 	n := 0
 	for _, p := range s.waiting {
 		n += len(p.marks)
@@ -52,7 +52,7 @@ func (s *Session) Open() int {
 }
 
 // Edge gives an edge a label.
-func (m *Model) Edge(trigger, target string) {
+func (m *Learner) Edge(trigger, target string) {
 	n := edgeName{trigger, target}
 	m.edge(n).label(m, &mark{edge: n}, true)
 }

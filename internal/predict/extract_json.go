@@ -42,7 +42,7 @@ type jsonScan struct {
 // value reads one value; false ends the reading.
 func (s *jsonScan) value(path string, group int32, depth int) bool {
 	s.at = blank(s.in, s.at)
-	if s.at >= len(s.in) || depth > maxDepth || s.v.count >= maxValues {
+	if s.at >= len(s.in) || depth > maxExtractDepth || s.v.count >= maxValues {
 		return false
 	}
 	switch s.in[s.at] {
@@ -117,7 +117,7 @@ func (s *jsonScan) scalar(path string, group int32) bool {
 	for s.at < len(s.in) && strings.IndexByte(",:]}[{\" \t\r\n", s.in[s.at]) < 0 {
 		s.at++
 	}
-	t := string(s.in[from:min(s.at, from+maxValue)])
+	t := string(s.in[from:min(s.at, from+maxValueBytes)])
 	if isNumber(t) {
 		s.v.add(s.v.list(path), t, number, group)
 	}
@@ -137,8 +137,8 @@ func (s *jsonScan) text() (string, bool) {
 			plain = false
 		case '"':
 			s.at++
-			if raw := s.in[from:s.at]; plain || len(raw) > 6*maxValue {
-				return string(raw[1:min(len(raw)-1, maxValue+2)]), true
+			if raw := s.in[from:s.at]; plain || len(raw) > 6*maxValueBytes {
+				return string(raw[1:min(len(raw)-1, maxValueBytes+2)]), true
 			}
 			return unquote(string(s.in[from:s.at]))
 		}

@@ -89,12 +89,12 @@ func TestHostileSessionsAreBounded(t *testing.T) {
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			values := predict.Extract([]byte(text), []byte(text))
-			m := predict.New(predict.Options{Target: reads})
+			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
 			play := func() {
 				p := begin(t, m)
 				for i, a := range arguments {
 					p.s.Call(predict.Call{ID: uint64(2 * i), Turn: 2 * i, Tool: "list", Arguments: a, At: p.now})
-					p.s.Result(predict.Result{ID: uint64(2 * i), Values: values, Size: len(text), At: p.now})
+					p.s.Result(predict.Outcome{ID: uint64(2 * i), Values: values, Size: len(text), At: p.now})
 					if got := p.s.Candidates(p.now); len(got) > 256 {
 						t.Fatalf("got %d candidates", len(got))
 					}
@@ -128,7 +128,7 @@ func FuzzExtract(f *testing.F) {
 		if !ok {
 			t.Skip()
 		}
-		m := predict.New(predict.Options{Target: reads})
+		m := predict.NewLearner(predict.LearnerOptions{Target: reads})
 		for range 3 {
 			p := begin(t, m)
 			p.call("list", string(canonical), result)

@@ -32,7 +32,7 @@ func (v *Values) scanLine(l []byte, line int32) {
 	if len(l) == 0 {
 		return
 	}
-	if len(l) <= maxValue && bytes.IndexByte(l, ' ') < 0 {
+	if len(l) <= maxValueBytes && bytes.IndexByte(l, ' ') < 0 {
 		if p, ok := grepPath(l); ok {
 			v.add(v.list(linePath), string(p), text, line)
 		} else {
@@ -68,7 +68,7 @@ func withoutNumber(l []byte) []byte {
 
 // grepPath is what stands before :12: or :12 at the end, if it looks like a path.
 func grepPath(l []byte) ([]byte, bool) {
-	i := bytes.IndexByte(l[:min(len(l), maxValue)], ':')
+	i := bytes.IndexByte(l[:min(len(l), maxValueBytes)], ':')
 	if i <= 0 || i+1 >= len(l) || !isDigit(l[i+1]) || !pathLike(l[:i]) {
 		return nil, false
 	}
@@ -117,7 +117,7 @@ func (v *Values) scanWords(l []byte, line int32) {
 		for i < len(l) && !ends(l[i]) {
 			i++
 		}
-		if i-from >= 3 && i-from <= maxValue {
+		if i-from >= 3 && i-from <= maxValueBytes {
 			link := from >= 2 && l[from-1] == '(' && l[from-2] == ']'
 			v.word(l[from:i], link, line)
 		}

@@ -34,12 +34,12 @@ type odds struct {
 	chance float64
 	shared float64 // if all values of the list were equal
 	ranked float64 // if the list's size did not matter
-	in     reasons
+	in     contextSet
 }
 
 // reasons are the contexts in which a ground's outcomes count, from the general to
 // the special. Of the first three n is lists, of the others labels.
-type reasons struct {
+type contextSet struct {
 	tool     hash
 	template hash
 	aged     hash // the template, that many turns after its trigger
@@ -48,7 +48,7 @@ type reasons struct {
 	step     hash // place, and how far it is from what was asked for last
 }
 
-func (r *reasons) label(m *Model, share float32, hit bool) {
+func (r *contextSet) label(m *Learner, share float32, hit bool) {
 	for _, h := range []hash{r.tool, r.template, r.aged} {
 		m.counts.label(h, hit, share)
 	}
@@ -59,10 +59,10 @@ func (r *reasons) label(m *Model, share float32, hit bool) {
 
 // weighing finds the odds of the values of one list.
 type weighing struct {
-	m            *Model
-	in           reasons
+	m            *Learner
+	in           contextSet
 	asks         float64 // for any value of a list
-	list         asked
+	list         picked
 	size         int
 	last         odds // that were found
 	bucket, step int  // of them

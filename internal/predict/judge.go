@@ -60,7 +60,7 @@ func (sc *scene) judge(d *draft, k *mark) {
 
 // lift asks what came of the candidates of a context, beside what was expected of
 // them when it was asked: it says only what the contexts before it do not.
-func (d *draft) lift(m *Model, k *mark, h hash) {
+func (d *draft) lift(m *Learner, k *mark, h hash) {
 	h = h.num(100 + d.n)
 	k.contexts[d.n], k.expected[d.n] = h, float32(squash(d.logit))
 	if b, known := m.counts.m[h]; known {
@@ -123,7 +123,7 @@ func (sc *scene) view(d *draft, times int) view {
 // calibrate puts a probability, given as a logit, where outcomes were: it looks up
 // what came of the candidates that looked about as likely, in their first turn or
 // later.
-func (m *Model) calibrate(v *view, logit float64, k *mark) float64 {
+func (m *Learner) calibrate(v *view, logit float64, k *mark) float64 {
 	const least, most, worth = -8, 5, 4
 	logit = min(max(logit, least), most)
 	at := int(logit - least) // whole steps
@@ -164,7 +164,7 @@ func distance(turns int) int {
 }
 
 // step says how far a rank is from the last one of the list that was asked for.
-func step(a asked, rank int) int {
+func step(a picked, rank int) int {
 	switch d := rank - int(a.last); {
 	case a.count == 0:
 		return 0

@@ -21,7 +21,7 @@ type mark struct {
 
 // reasoning is a ground as it was.
 type reasoning struct {
-	in    reasons
+	in    contextSet
 	share float32 // of its list
 }
 
@@ -34,7 +34,7 @@ type pending struct {
 }
 
 // wait remembers a candidate until its label is known.
-func (s *Session) wait(d *draft) {
+func (s *History) wait(d *draft) {
 	if s.marks >= maxMarks {
 		return
 	}
@@ -50,7 +50,7 @@ func (s *Session) wait(d *draft) {
 
 // confirm labels the candidates of a call that was made at a time. What was proposed
 // has then come true, and is no candidate any more.
-func (s *Session) confirm(call hash, tool string, at time.Time) {
+func (s *History) confirm(call hash, tool string, at time.Time) {
 	for _, e := range s.events {
 		for i := range e.proposals {
 			e.proposals[i].made = e.proposals[i].made || e.proposals[i].call == call
@@ -77,7 +77,7 @@ func (s *Session) confirm(call hash, tool string, at time.Time) {
 // on reading such an answer: what a listing named before an edit is still what is
 // looked at after it. On recorded coding sessions a tenth of what came true, and
 // more of what was unlikely, was found that way.
-func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
+func (s *History) Invalidate(stale func(tool, arguments string) bool) {
 	s.invalidated = s.turn
 	s.invalidations++
 	for _, e := range s.events {
@@ -106,7 +106,7 @@ func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 }
 
 // expire labels the candidates that waited too long.
-func (s *Session) expire(now time.Time) {
+func (s *History) expire(now time.Time) {
 	kept := s.waiting[:0]
 	for _, p := range s.waiting {
 		n := 0
@@ -128,13 +128,13 @@ func (s *Session) expire(now time.Time) {
 }
 
 // late reports whether the answer of a candidate would be too old by now.
-func (s *Session) late(k *mark, now time.Time) bool {
+func (s *History) late(k *mark, now time.Time) bool {
 	return s.m.opt.MaxAge > 0 && now.Sub(k.at) > s.m.opt.MaxAge
 }
 
 // close counts what became of a call that was foreseen, once, in however many turns
 // it was.
-func (s *Session) close(p *pending, hit bool) {
+func (s *History) close(p *pending, hit bool) {
 	t := s.m.tool(p.tool)
 	t.labels = t.labels.more()
 	if k := &p.marks[len(p.marks)-1]; len(k.grounds) > 0 && !s.m.opt.Static {
@@ -143,7 +143,7 @@ func (s *Session) close(p *pending, hit bool) {
 }
 
 // settle gives a candidate of one turn its label.
-func (s *Session) settle(k *mark, hit bool) {
+func (s *History) settle(k *mark, hit bool) {
 	s.marks--
 	m := s.m
 	if m.opt.Static {
@@ -170,7 +170,7 @@ func (s *Session) settle(k *mark, hit bool) {
 }
 
 // mixer are the weights of a set, for learning.
-func (m *Model) mixer(set hash) *weights {
+func (m *Learner) mixer(set hash) *weights {
 	w := m.mixers[set]
 	if w == nil {
 		w = newWeights()

@@ -38,7 +38,7 @@ func newWorld() *world {
 }
 
 // session makes some calls; every few of them it is asked what comes next.
-func (w *world) session(m *predict.Model, calls, every int) {
+func (w *world) session(m *predict.Learner, calls, every int) {
 	s := m.Begin(w.random.Uint64(), false)
 	result := 0
 	for i := range uint64(calls) {
@@ -51,7 +51,7 @@ func (w *world) session(m *predict.Model, calls, every int) {
 		s.Call(predict.Call{ID: i, Turn: int(i), Tool: w.tools[tool], Arguments: arguments, At: w.now})
 		result = w.random.IntN(len(w.results))
 		w.now = w.now.Add(time.Second)
-		s.Result(predict.Result{ID: i, Values: w.results[result], Size: 1000 * result, At: w.now})
+		s.Result(predict.Outcome{ID: i, Values: w.results[result], Size: 1000 * result, At: w.now})
 		if w.random.IntN(every) == 0 {
 			s.Candidates(w.now)
 		}
@@ -70,7 +70,7 @@ func TestMemory(t *testing.T) {
 	}
 	w := newWorld()
 	before := used()
-	m := predict.New(predict.Options{Target: reads})
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
 	for range calls / perSession {
 		w.session(m, perSession, every)
 	}

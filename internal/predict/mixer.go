@@ -47,7 +47,7 @@ func newWeights() *weights {
 
 // weigh mixes opinions by the weights of a set; without any, by those that all sets
 // begin with.
-func (m *Model) weigh(set hash, x *[inputs]float64) float64 {
+func (m *Learner) weigh(set hash, x *[inputs]float64) float64 {
 	if w := m.mixers[set]; w != nil {
 		return w.mix(x)
 	}

@@ -24,28 +24,28 @@ type secrets struct {
 
 // kinds are the ways in which a value comes into arguments. Each makes two calls: one
 // with a result, and one that follows it and has the value in it.
-var kinds = []func(p *player, n int, value string){
-	func(p *player, n int, value string) { // beside what was read off a result
+var kinds = []func(p *historyPlayer, n int, value string){
+	func(p *historyPlayer, n int, value string) { // beside what was read off a result
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
 		p.call("get", fmt.Sprintf(`{"id":"id-%d","mode":%q}`, n, value), "x")
 	},
-	func(p *player, n int, value string) { // alone
+	func(p *historyPlayer, n int, value string) { // alone
 		p.call("open", fmt.Sprintf(`{"n":%d}`, 10+n), "x")
 		p.call("use", fmt.Sprintf(`{"mode":%q}`, value), "x")
 	},
-	func(p *player, n int, value string) { // the directory of what a result named
+	func(p *historyPlayer, n int, value string) { // the directory of what a result named
 		p.call("find", fmt.Sprintf(`{"q":"q%d"}`, n), fmt.Sprintf("file%d.go\nother%d.go", n, n))
 		p.call("read", fmt.Sprintf(`{"path":"/%s/file%d.go"}`, value, n), "x")
 	},
-	func(p *player, n int, value string) { // the end of a name
+	func(p *historyPlayer, n int, value string) { // the end of a name
 		p.call("look", fmt.Sprintf(`{"name":"document-%d"}`, n), "x")
 		p.call("see", fmt.Sprintf(`{"name":"document-%d%s"}`, n, value), "x")
 	},
-	func(p *player, n int, value string) { // the name of a member
+	func(p *historyPlayer, n int, value string) { // the name of a member
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
 		p.call("put", fmt.Sprintf(`{"of":{%q:"id-%d"}}`, "@"+value, n), "x")
 	},
-	func(p *player, n int, value string) { // the name of a member of the call it follows
+	func(p *historyPlayer, n int, value string) { // the name of a member of the call it follows
 		p.call("put", fmt.Sprintf(`{"of":{%q:"name-%d"}}`, "@"+value, n), "x")
 		p.call("got", fmt.Sprintf(`{"name":"name-%d"}`, n), "x")
 	},
@@ -76,11 +76,11 @@ func (s *secrets) told(in string, session uint64) []string {
 func TestPrivateStaysPrivate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := secrets{usedBy: make(map[string]map[uint64]bool)}
-		models := []*predict.Model{model(), model(), model()}
-		players := make(map[[2]uint64]*player) // process and session → its end of it
+		models := []*predict.Learner{model(), model(), model()}
+		players := make(map[[2]uint64]*historyPlayer) // process and session → its end of it
 		var state []byte
 		n := 0
-		check := func(p *player, id uint64) {
+		check := func(p *historyPlayer, id uint64) {
 			candidates := append(p.s.Candidates(p.now), p.s.Suppose("list", fmt.Sprintf(`{"n":%d}`, n), predict.Extract([]byte(`{"id":"id-77"}`), nil), nil, p.now)...)
 			for _, c := range candidates {
 				if told := s.told(c.Arguments, id); len(told) > 0 {
@@ -96,7 +96,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 				v := value(kind, rapid.IntRange(0, 1).Draw(t, "value"))
 				p := players[[2]uint64{uint64(at), id}]
 				if p == nil {
-					p = &player{m: models[at], s: models[at].Begin(id, false), now: began}
+					p = &historyPlayer{m: models[at], s: models[at].Begin(id, false), now: began}
 					players[[2]uint64{uint64(at), id}] = p
 				}
 				for range rapid.IntRange(1, 3).Draw(t, "times") {
@@ -153,7 +153,7 @@ func TestPublicTravels(t *testing.T) {
 			if _, err := m.Merge(state); err != nil {
 				t.Fatal(err)
 			}
-			p := &player{t: t, m: m, s: m.Begin(id+1, false), now: began}
+			p := &historyPlayer{t: t, m: m, s: m.Begin(id+1, false), now: began}
 			if told := strings.Contains(string(state), value(kind, 0)); told != (id == public) {
 				t.Errorf("kind %d: after %d sessions it stands in the state: %v", kind, id, told)
 			}

@@ -31,19 +31,19 @@ type proposal struct {
 // as long as the call is remembered and its own answer holds. A tool that is no
 // target may be proposed: who proposes it decides what may be run early. Proposals
 // after a call that is not remembered, or past 64 after one call, are ignored.
-func (s *Session) Propose(id uint64, p []Proposal) {
+func (s *History) Propose(id uint64, p []Proposal) {
 	e := s.event(id)
 	if e == nil || e.values == nil {
 		return
 	}
 	for _, one := range p {
-		if len(e.proposals) < maxProposals && len(one.Tool) <= maxName && len(one.Arguments) <= maxArguments {
+		if len(e.proposals) < maxProposals && len(one.Tool) <= maxName && len(one.Arguments) <= maxSplit {
 			e.proposals = append(e.proposals, s.m.proposal(one))
 		}
 	}
 }
 
-func (m *Model) proposal(p Proposal) proposal {
+func (m *Learner) proposal(p Proposal) proposal {
 	if p.Prior == 0 {
 		p.Prior = m.opt.Prior
 	}

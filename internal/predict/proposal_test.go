@@ -21,20 +21,20 @@ func proposed(from, n int, prior float64) []predict.Proposal {
 
 // list calls list, whose result names nothing that a template could find, and
 // proposes n calls of get after it.
-func list(p *player, from, n int, prior float64) {
+func list(p *historyPlayer, from, n int, prior float64) {
 	p.call("list", fmt.Sprintf(`{"n":%d}`, from), "some items")
 	p.s.Propose(p.id, proposed(from, n, prior))
 }
 
 func TestProposalBeginsAtItsPrior(t *testing.T) {
-	p := begin(t, predict.New(predict.Options{Prior: 0.125}))
+	p := begin(t, predict.NewLearner(predict.LearnerOptions{Prior: 0.125}))
 	p.call("list", `{}`, "items")
 	p.s.Propose(p.id, []predict.Proposal{
 		{Tool: "get", Arguments: id(1), Edge: "e", Rank: 0, Of: 2, Prior: 0.4},
 		{Tool: "get", Arguments: id(2), Edge: "e", Rank: 1, Of: 2, Prior: 0.4, Free: true},
 		{Tool: "get", Arguments: id(3), Edge: "f"},
 	})
-	for n, want := range map[int]predict.Candidate{
+	for n, want := range map[int]predict.Match{
 		1: {P: 0.4, Edge: "e", Trigger: "list", Follows: 1},
 		2: {P: 0.4, Edge: "e", Trigger: "list", Follows: 1, Rank: 1, Free: true},
 		3: {P: 0.125, Edge: "f", Trigger: "list", Follows: 1},
@@ -48,7 +48,7 @@ func TestProposalBeginsAtItsPrior(t *testing.T) {
 
 // What is observed takes over from what was configured, each rank by itself.
 func TestProposalLearnsItsRank(t *testing.T) {
-	m := predict.New(predict.Options{})
+	m := predict.NewLearner(predict.LearnerOptions{})
 	for i := range 60 {
 		p := begin(t, m)
 		list(p, 100*i, 3, 0.5)
@@ -68,7 +68,7 @@ func TestProposalLearnsItsRank(t *testing.T) {
 // A pseudo-count of 4: after 4 labels of a follow-up they count as much as the
 // prior.
 func TestProposalPrior(t *testing.T) {
-	m := predict.New(predict.Options{})
+	m := predict.NewLearner(predict.LearnerOptions{})
 	for i := range 4 {
 		p := begin(t, m)
 		list(p, 100*i, 1, 0.8)
@@ -85,7 +85,7 @@ func TestProposalPrior(t *testing.T) {
 // What was not asked for in the turn after mostly never is: that it is still open
 // must not look like news every turn, and must not pull down new ones.
 func TestProposalFades(t *testing.T) {
-	m := predict.New(predict.Options{})
+	m := predict.NewLearner(predict.LearnerOptions{})
 	for i := range 100 {
 		p := begin(t, m)
 		list(p, 100*i, 1, 0.5)
@@ -113,17 +113,17 @@ func TestProposalFades(t *testing.T) {
 func TestProposalEnds(t *testing.T) {
 	tests := []struct {
 		name string
-		then func(p *player)
+		then func(p *historyPlayer)
 		ends bool
 	}{
-		{"nothing", func(*player) {}, false},
-		{"everything is invalid", func(p *player) { p.s.Invalidate(nil) }, true},
-		{"the answer it was read off is invalid", func(p *player) {
+		{"nothing", func(*historyPlayer) {}, false},
+		{"everything is invalid", func(p *historyPlayer) { p.s.Invalidate(nil) }, true},
+		{"the answer it was read off is invalid", func(p *historyPlayer) {
 			p.s.Invalidate(func(tool, arguments string) bool { return tool == "list" && arguments == `{"n":7}` })
 		}, true},
-		{"another answer is invalid", func(p *player) { p.s.Invalidate(func(tool, _ string) bool { return tool == "other" }) }, false},
-		{"it was made", func(p *player) { p.call("get", id(7), "x") }, true},
-		{"many turns pass", func(p *player) {
+		{"another answer is invalid", func(p *historyPlayer) { p.s.Invalidate(func(tool, _ string) bool { return tool == "other" }) }, false},
+		{"it was made", func(p *historyPlayer) { p.call("get", id(7), "x") }, true},
+		{"many turns pass", func(p *historyPlayer) {
 			for i := range 12 {
 				p.call("other", id(i), "x")
 			}
@@ -131,7 +131,7 @@ func TestProposalEnds(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			p := begin(t, predict.New(predict.Options{}))
+			p := begin(t, predict.NewLearner(predict.LearnerOptions{}))
 			list(p, 7, 1, 0.5)
 			test.then(p)
 			if ends := p.find("get", id(7)).P == 0; ends != test.ends {
@@ -144,8 +144,8 @@ func TestProposalEnds(t *testing.T) {
 // Templates and proposals that find the same call become one candidate. The more
 // was learned the less counts what was configured, be it too high or too low.
 func TestProposalBesideTemplate(t *testing.T) {
-	m := predict.New(predict.Options{Target: reads})
-	var p *player
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	var p *historyPlayer
 	session := func(i int, prior float64, asks bool) float64 {
 		p = begin(t, m)
 		p.call("list", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"items":[{"id":"id-%d"}]}`, i))
@@ -186,7 +186,7 @@ func TestProposalBesideTemplate(t *testing.T) {
 }
 
 func TestStatic(t *testing.T) {
-	m := predict.New(predict.Options{Target: reads, Static: true})
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads, Static: true})
 	for i := range 30 {
 		p := begin(t, m)
 		p.call("list", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"items":[{"id":"id-%d"}]}`, i))
@@ -212,7 +212,7 @@ func TestStatic(t *testing.T) {
 
 // However many are proposed, there are bounds.
 func TestProposalsAreBounded(t *testing.T) {
-	p := begin(t, predict.New(predict.Options{Target: reads}))
+	p := begin(t, predict.NewLearner(predict.LearnerOptions{Target: reads}))
 	for i := range 20 {
 		list(p, 1000*i, 200, 0.5)
 		p.s.Propose(999_999, proposed(0, 5, 0.5)) // of an unknown call

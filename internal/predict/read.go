@@ -1,127 +1,109 @@
 package predict
 
 import (
-	"encoding/json"
-	"maps"
-	"slices"
-	"strings"
+	"bytes"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
-// Follow is a follow-up that was learned, in the words of the configuration.
-type Follow struct {
-	Trigger, Tool string
-	Args          map[string]any // argument → "$args.owner", "$result.items[*].number", or a constant
-	Ranks         []Count        // by the place in the list that its arguments come from
+// Read finds in the result of a tools/call what later calls may be made of: the
+// text of its blocks, joined by newlines, and its structured content as it stands.
+// Where the text is the structured content once more, as servers write it for
+// clients that know no other, it is left out. cut says that these are only the
+// first bytes of a longer result: then it is what is there, and ends where that
+// does.
+//
+// At most 256 KB of text are read. Of what is no result it reads nothing.
+func Read(result []byte, cut bool) (text, structured []byte) {
+	if cut {
+		return readCut(result[:min(len(result), 4*mostRead)])
+	}
+	content, structured := parts(result)
+	text = texts(content)
+	if structured != nil && len(structured) <= mostRead && same(text, structured) {
+		text = nil
+	}
+	return text, structured
 }
 
-// Count is what came of candidates that were looked at in the turn after the call
-// that they follow, newer ones counting more.
-type Count struct {
-	Right float64 // those that were asked for
-	Of    float64 // all of them
-}
-
-// Follows are the follow-ups that a state holds, as far as they can be said in the
-// words of the configuration: that knows no last element, no sums, no joined paths,
-// no values of earlier calls and of texts, and no failed calls.
-func Follows(state []byte) ([]Follow, error) {
-	m := New(Options{})
-	err := m.load(state)
-	var out []Follow
-	for _, trigger := range slices.Sorted(maps.Keys(m.templates)) {
-		for _, t := range m.templates[trigger] {
-			if args, ok := t.configured(); ok {
-				out = append(out, Follow{t.trigger, t.target, args, m.ranks(t)})
-			}
+// readCut reads the beginning of a result. Structured content that was not whole
+// stays open, so that whoever reads it can tell.
+func readCut(beginning []byte) (text, structured []byte) {
+	if mended, ok := mend(beginning, true); ok {
+		content, _ := parts(mended)
+		text = texts(content)
+	}
+	if mended, ok := mend(beginning, false); ok {
+		_, structured = parts(mended)
+		if behind := len(mended) - len("}"); structured != nil && bytes.HasSuffix(mended[:behind], structured) {
+			structured[len(structured)-1] = ',' // it ends with the result: more may have been to come
 		}
 	}
-	return out, err
+	return text, structured
 }
 
-// ranks are the outcomes of a template's candidates, by their ranks.
-func (m *Model) ranks(t *template) []Count {
-	aged := t.context().num(0).num(distance(0))
-	most := 1
-	if t.driver >= 0 {
-		most = min(t.deepest+1, 4) // from there on several ranks are counted together
+// parts are the content of a result and its structured content, which is nil if
+// it holds nothing.
+func parts(result []byte) (content, structured []byte) {
+	content, structured = both(result, "content", "structuredContent")
+	if len(structured) == 0 || structured[0] != '{' && structured[0] != '[' {
+		structured = nil
 	}
-	var out []Count
-	for r := range most {
-		c := m.counts.m[aged.num(1000+bucket(r))]
-		out = append(out, Count{float64(c.hits), float64(c.n)})
+	return content, structured
+}
+
+// both are the values of the first members of two names. To go over a long text is
+// most of the work, so that is done once.
+func both(object []byte, one, other string) (a, b []byte) {
+	for m := range jsonrpc.Members(object) {
+		switch {
+		case a == nil && string(m.Name) == one:
+			a = m.Value
+		case b == nil && string(m.Name) == other:
+			b = m.Value
+		}
+	}
+	return a, b
+}
+
+// texts joins the text blocks of a result's content.
+func texts(content []byte) []byte {
+	var out []byte
+	for block := range jsonrpc.Elements(content) {
+		kind, text := both(block, "type", "text")
+		if string(kind) != `"text"` {
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, '\n')
+		}
+		if out = appendText(out, text); len(out) >= mostRead {
+			break
+		}
 	}
 	return out
 }
 
-// configured are the arguments of a template as the configuration has them.
-func (t *template) configured() (map[string]any, bool) {
-	if strings.HasSuffix(t.trigger, "!") {
-		return nil, false
+// appendText appends what a JSON string stands for, as far as there is room.
+func appendText(out, quoted []byte) []byte {
+	room := mostRead - len(out)
+	if len(quoted) > room+2 { // what it stands for is never longer than what is written
+		inside := quoted[1 : room+1]
+		quoted = append(append([]byte{'"'}, inside[:wholeText(inside)]...), '"')
 	}
-	var b strings.Builder
-	for i := range t.sources {
-		v, ok := t.sources[i].configured()
-		if !ok {
-			return nil, false
-		}
-		value, err := json.Marshal(v)
-		if err != nil {
-			return nil, false
-		}
-		b.WriteString(t.pieces[i])
-		b.Write(value)
-	}
-	b.WriteString(t.pieces[len(t.pieces)-1])
-	var args map[string]any
-	d := json.NewDecoder(strings.NewReader(b.String()))
-	d.UseNumber()
-	if d.Decode(&args) != nil {
-		return nil, false
-	}
-	for _, v := range args { // a reference must be the whole value of an argument
-		switch v.(type) {
-		case map[string]any, []any:
-			return nil, false
-		}
-	}
-	return args, true
+	s, _ := jsonrpc.String(quoted)
+	return append(out, s...)
 }
 
-// configured is a source as the configuration has it.
-func (s *source) configured() (any, bool) {
-	if s.Dir != 0 || s.Cut != "" || s.Add != "" || s.Plus != "" {
-		return nil, false
+// same reports whether a text is a JSON value once more.
+func same(text, value []byte) bool {
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != value[0] {
+		return false
 	}
-	switch {
-	case s.From == constant && s.Value.kind == text:
-		if strings.HasPrefix(s.Value.text, "$") {
-			return "$" + s.Value.text, true
-		}
-		return s.Value.text, true
-	case s.From == constant:
-		return json.RawMessage(s.Value.text), true
-	case s.From == argument && plainPath(s.Name):
-		return "$args." + s.Name, true
-	case s.From == result && strings.HasPrefix(s.Name, "$") && plainPath(s.Name[1:]):
-		path := "$result" + s.Name[1:]
-		switch many := strings.Count(path, "[*]"); {
-		case s.Pick == every || s.Pick == beside || s.Pick == first && many == 0:
-			return path, true
-		case s.Pick == first && many == 1:
-			return strings.Replace(path, "[*]", "[0]", 1), true
-		}
+	a, ok := jsonrpc.AppendCanonical(nil, text)
+	if !ok {
+		return false
 	}
-	return nil, false
-}
-
-// plainPath reports whether a path reads the same in the configuration: its names
-// have no characters that mean something there, or here.
-func plainPath(path string) bool {
-	path = strings.ReplaceAll(path, "[*]", "")
-	for _, c := range path {
-		if !(c == '_' || c == '-' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return false
-		}
-	}
-	return !strings.Contains(path, "..") && !strings.HasSuffix(path, ".")
+	b, ok := jsonrpc.AppendCanonical(nil, value)
+	return ok && bytes.Equal(a, b)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // take puts one record of a state back, within the bounds of a model.
-func (m *Model) take(r *record) {
+func (m *Learner) take(r *record) {
 	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
 	for _, c := range r.Counts {
 		if len(m.counts.m) < maxCounts && sound(c.Hits, c.N) {
@@ -42,7 +42,7 @@ func (m *Model) take(r *record) {
 		m.tools[s.Name] = s.stats()
 	}
 	if s := r.Edge; s != nil && len(m.edges) < maxEdges && s.Labels >= 0 && sound(float32(s.Drift)) {
-		m.edges[edgeName{s.Trigger, s.Target}] = &edge{labels: s.Labels, drift: s.Drift}
+		m.edges[edgeName{s.Trigger, s.Target}] = &trust{labels: s.Labels, drift: s.Drift}
 	}
 	if s := r.Bar; s != nil && s.Why != "" {
 		m.bar(s.Tool, s.Why)
@@ -73,14 +73,14 @@ func (s *savedTemplate) template() (*template, bool) {
 	if n > maxSlots || len(s.Kinds) != n || len(s.Pieces) != n+1 || s.Driver >= n || s.Driver < -1 || !sound(s.Support) || s.Deepest < 0 || s.Deepest >= maxRank {
 		return nil, false
 	}
-	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]source, 0, n), pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: tally{n: s.Support}, deepest: s.Deepest}
+	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]valueSource, 0, n), pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: tally{n: s.Support}, deepest: s.Deepest}
 	for i, src := range s.Sources {
 		src.Value = scalar{src.Text, src.Kind}
 		many := src.Pick == every || src.Pick == beside
-		if many && src.From != result || (src.Pick == every) != (i == s.Driver) || many && s.Driver < 0 || src.Pick > first || src.Pick < beside || !fits(src.Value, s.Kinds[i], src.From) {
+		if many && src.From != fromResult || (src.Pick == every) != (i == s.Driver) || many && s.Driver < 0 || src.Pick > first || src.Pick < beside || !fits(src.Value, s.Kinds[i], src.From) {
 			return nil, false
 		}
-		t.sources = append(t.sources, src.source)
+		t.sources = append(t.sources, src.valueSource)
 	}
 	t.seal()
 	if t.owners != nil {
@@ -92,7 +92,7 @@ func (s *savedTemplate) template() (*template, bool) {
 // fits reports whether a constant can stand in a slot.
 func fits(v scalar, k kind, from origin) bool {
 	switch {
-	case from != constant:
+	case from != fromConstant:
 		return true
 	case v.kind != k:
 		return false

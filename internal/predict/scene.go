@@ -7,7 +7,7 @@ import (
 
 // scene is what all candidates of one moment have in common.
 type scene struct {
-	s          *Session
+	s          *History
 	last, prev hash // symbols of this turn and the one before
 	past       []string
 	since      int // turns since answers were invalidated
@@ -30,7 +30,7 @@ type folder struct {
 	dist int
 }
 
-func (s *Session) scene() *scene {
+func (s *History) scene() *scene {
 	last := s.last()
 	sc := &scene{
 		s: s, last: seed.str(last), prev: seed.str(s.past[len(s.past)-1]),
@@ -62,7 +62,7 @@ func (sc *scene) name(t string, turns int) {
 	if turns <= nearest && len(t) < maxNamed {
 		sc.named = append(sc.named, named{t, min(turns+1, 2)})
 	}
-	if i := folderEnd(t); i > 1 && i < len(t) && len(t) < maxValue {
+	if i := folderEnd(t); i > 1 && i < len(t) && len(t) < maxValueBytes {
 		sc.folders = append(sc.folders, folder{t[:i], 1 + min(distance(turns), 3)})
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // secret reports whether arguments hold what looks like a secret, by the name of
 // an argument or by the look of a value.
-func secret(slots []slot) bool {
+func hasSecret(slots []slot) bool {
 	for _, a := range slots {
 		if a.value.kind != word && secretName(a.name) || secretText(a.value.text) {
 			return true
@@ -50,7 +50,7 @@ func secretName(name string) bool {
 
 // tells reports whether what is kept of a source could give a secret away: what
 // stands in it, or what it is the value of.
-func (s *source) tells() bool {
+func (s *valueSource) tells() bool {
 	return slices.ContainsFunc([]string{s.Name, s.Base, s.Cut, s.Add, s.Value.text}, secretText)
 }
 

@@ -68,13 +68,13 @@ func (s *savedSeen) seenIn() seenIn {
 func (t *template) personal() bool {
 	for i := range t.sources {
 		s := &t.sources[i]
-		if s.Dir == constant || s.Cut != "" || s.Add != "" || dataLike(s.Base) || dataLike(s.Plus) ||
-			s.From != result && s.From != elsewhere && dataLike(s.Name) { // the names of a result have lost theirs
+		if s.Dir == fromConstant || s.Cut != "" || s.Add != "" || dataLike(s.Base) || dataLike(s.Plus) ||
+			s.From != fromResult && s.From != fromElsewhere && dataLike(s.Name) { // the names of a result have lost theirs
 			return true
 		}
 	}
 	return slices.ContainsFunc(t.pieces, func(p string) bool {
-		for name := range names(p) {
+		for name := range memberNames(p) {
 			if name != "" && keyLike(name) {
 				return true
 			}
@@ -85,7 +85,7 @@ func (t *template) personal() bool {
 
 // names are the names of members in a piece of arguments: all else that stands in
 // quotes is a value, and not in it.
-func names(piece string) func(yield func(string) bool) {
+func memberNames(piece string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for {
 			from := strings.IndexByte(piece, '"')
@@ -120,7 +120,7 @@ func (t *template) mayFollow(session uint64) bool {
 }
 
 // seenBy notes that a session made the call that the template explains.
-func (t *template) seenBy(s *Session) {
+func (t *template) seenBy(s *History) {
 	if t.owners != nil {
 		t.owners.in.see(s.id)
 		t.owners.last = s.number
@@ -151,7 +151,7 @@ type withheld struct {
 const maxWithheld = 4096
 
 // recall adds to a template that is new to the model what was kept of it.
-func (m *Model) recall(t *template) {
+func (m *Learner) recall(t *template) {
 	if w, ok := m.withheld[t.id]; ok {
 		t.owners, t.support = t.owners.plus(&w.owners), tally{w.support.n + t.support.n, t.support.fresh}
 		delete(m.withheld, t.id)
@@ -159,7 +159,7 @@ func (m *Model) recall(t *template) {
 }
 
 // withhold adds what another model kept.
-func (m *Model) withhold(h hash, w withheld) {
+func (m *Learner) withhold(h hash, w withheld) {
 	o, ok := m.withheld[h]
 	switch {
 	case ok:
@@ -171,7 +171,7 @@ func (m *Model) withhold(h hash, w withheld) {
 
 // withholds is what is kept of templates that are private, those that were seen last
 // first.
-func (m *Model) withholds() []savedWithheld {
+func (m *Learner) withholds() []savedWithheld {
 	all := maps.Clone(m.withheld)
 	for _, list := range m.templates {
 		for _, t := range list {

@@ -1,185 +1,165 @@
 package predict
 
 import (
-	"slices"
-	"strings"
 	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Bounds on what a session remembers.
+const (
+	maxOpen      = 256       // calls without an answer
+	maxArguments = 64 << 10  // bytes of the arguments of a call that follow-ups read from
+	maxRefused   = 64        // calls of follow-ups that no rule allows, until they are asked for
+	mostRead     = 256 << 10 // bytes of a result, or of either part of it
 )
 
 // Session is one conversation with the upstream.
 type Session struct {
-	m             *Model
-	id            uint64 // in all processes
-	number        int    // in this model
-	lone          bool
-	turn          int
-	begun         bool              // a call was made
-	events        []*event          // oldest first
-	flying        []*event          // of a lone session: calls without a result
-	carry         map[string]scalar // name of an argument → its last value
-	touched       map[hash]bool     // values that stood in arguments
-	asked         map[hash]int      // call → how often it was made
-	pending       map[hash]*pending // call → its candidates that await their label
-	waiting       []*pending        // the same, oldest first
-	marks         int               // in all of them
-	past          []string          // symbols of the last three turns, newest last; begins with ^
-	invalidated   int               // the last turn after which answers were invalidated
-	invalidations int
-	supposed      *event // a call that is thought through and was not made; its arguments go before carry, touched and asked
+	f       *Model
+	p       *History
+	open    map[uint64]trigger // ID → a call without an answer
+	order   []uint64           // of the open calls, oldest first, and of answered ones
+	refused []Candidate        // since guesses were last asked for
 }
 
-// Begin starts a session. Its id tells it from those of all processes that share a
-// state, and says nothing else of it: values are not told to others before they were
-// seen in several. A session that begins again has the same one. A lone session is
-// shared by several conversations, as a connection without state is: candidates
-// follow from the one call whose result came last, and nothing but sizes and
-// latencies is learned.
-func (m *Model) Begin(id uint64, lone bool) *Session {
-	m.sessions++
-	return &Session{
-		m: m, id: id, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: map[hash]bool{},
-		asked: map[hash]int{}, pending: map[hash]*pending{}, past: []string{"^"},
-	}
+// trigger is a call that others may follow.
+type trigger struct{ tool, arguments string }
+
+// Begin starts a session. Its id tells it from those of all processes that share what
+// is learned, and is the same whenever that session begins again. In a lone one several conversations cannot be told
+// apart, as on a connection without state: only what follows from the newest
+// answer is foreseen, and nothing is learned but how long calls take and how large
+// their answers are.
+func (f *Model) Begin(id uint64, lone bool) *Session {
+	return &Session{f: f, p: f.m.Begin(id, lone), open: map[uint64]trigger{}}
 }
 
-// End labels what is still open.
-func (s *Session) End() {
-	s.Invalidate(nil)
-	if !s.lone {
-		for _, e := range s.events {
-			s.m.leave(e)
-		}
-	}
-	s.events, s.flying = nil, nil
-}
-
-// Call is one call that was made.
-type Call struct {
-	ID        uint64 // tells the calls of a session apart
-	Turn      int    // counts up; calls of one turn were made together: none follows another
-	Tool      string
-	Arguments string // canonical
-	At        time.Time
-}
+// Call is one call that was made. Its arguments need not be canonical.
 
 // Call learns from a call that was made.
 func (s *Session) Call(c Call) {
-	s.m.stats.Calls++
-	if len(c.Tool) > maxName {
-		return
+	c.Arguments = s.canonical(c.Arguments)
+	if m := s.f.o.Tool(c.Tool).Model; m != nil {
+		s.f.upstream = m.Upstream
 	}
-	key := callHash(c.Tool, c.Arguments)
-	pieces, slots, ok := split(c.Arguments)
-	c.Tool = strings.Clone(c.Tool) // it is kept, and may be part of a long message
-	e := &event{id: c.ID, tool: c.Tool, symbol: c.Tool, args: slots, call: key, turn: c.Turn, at: c.At}
-	if len(c.Arguments) <= maxArguments {
-		e.arguments = c.Arguments
+	s.p.Call(c)
+	t := trigger{c.Tool, c.Arguments}
+	if len(t.arguments) > maxArguments {
+		t.arguments = ""
 	}
-	if s.lone {
-		s.fly(e)
-		return
-	}
-	if c.Turn != s.turn || !s.begun {
-		s.begin(c)
-	}
-	s.confirm(key, c.Tool, c.At)
-	if ok && !s.m.opt.Static && s.m.opt.Target(c.Tool) {
-		s.m.learnConstants(c.Tool, slots, s.id)
-		if s.asked[key] == 0 {
-			s.explain(c.Tool, pieces, slots)
-		}
-	}
-	if len(s.asked) < maxAsked || s.asked[key] > 0 {
-		s.asked[key]++
-	}
-	s.carryOver(slots)
-	s.remember(e)
+	s.await(c.ID, t)
 }
 
-// begin starts the turn of a call.
-func (s *Session) begin(c Call) {
-	if s.begun {
-		symbol := s.last()
-		if !s.m.opt.Static {
-			s.m.order.learn(s.past, symbol)
-		}
-		if s.past = append(s.past, symbol); len(s.past) > 3 {
-			s.past = s.past[1:]
-		}
+// canonical is the canonical form of a call's arguments; "" if two servers may read
+// them as two things: then there is nothing to learn but that the tool was called.
+func (s *Session) canonical(arguments string) string {
+	if arguments == "" {
+		return "{}"
 	}
-	s.begun, s.turn = true, c.Turn
-	s.expire(c.At)
+	out, ok := jsonrpc.AppendCanonical(nil, []byte(arguments))
+	if !ok {
+		s.f.stats.Ambiguous++
+		return ""
+	}
+	return string(out)
 }
 
-// last is the symbol of the newest call.
-func (s *Session) last() string {
-	if len(s.events) == 0 {
-		return "^"
+func (s *Session) await(id uint64, t trigger) {
+	s.open[id] = t
+	s.order = append(s.order, id)
+	for len(s.order) > 0 && (len(s.open) > maxOpen || len(s.order) > 2*maxOpen) {
+		if _, waits := s.open[s.order[0]]; waits {
+			s.f.stats.Forgotten++
+		}
+		delete(s.open, s.order[0])
+		s.order = s.order[1:]
 	}
-	return s.events[len(s.events)-1].symbol
 }
 
 // Result says what came of a call.
 type Result struct {
-	ID     uint64
-	Failed bool
-	Values *Values // nil: not read
-	Size   int     // bytes
-	At     time.Time
+	ID         uint64 // of the call
+	Failed     bool
+	Text       []byte // as [Read] gives it, and may be cut; not kept
+	Structured []byte // likewise
+	Size       int    // bytes of the whole answer
+	At         time.Time
+	Unread     bool // Text and Structured were not looked at
 }
 
-// Result learns from the result of a call. One of an unknown call, or a second
-// one, is ignored.
+// Result learns from the result of a call, and works out what is configured to
+// follow. One of an unknown call, or a second one, is ignored.
 func (s *Session) Result(r Result) {
-	if s.lone {
-		s.land(r)
+	t, ok := s.open[r.ID]
+	if !ok {
 		return
 	}
-	if e := s.event(r.ID); e != nil && e.values == nil {
-		s.m.learnResult(e, r)
-	}
-}
-
-// fly remembers a call of a lone session until its result comes.
-func (s *Session) fly(e *event) {
-	if s.flying = append(s.flying, e); len(s.flying) > maxFlying {
-		s.flying = slices.Delete(s.flying, 0, 1)
-	}
-}
-
-// land makes the call of a result all that a lone session knows of.
-func (s *Session) land(r Result) {
-	i := slices.IndexFunc(s.flying, func(e *event) bool { return e.id == r.ID })
-	if i < 0 {
+	delete(s.open, r.ID)
+	s.p.Result(Outcome{ID: r.ID, Failed: r.Failed, Values: s.f.values(r), Size: r.Size, At: r.At})
+	if r.Failed {
 		return
 	}
-	e := s.flying[i]
-	s.flying = slices.Delete(s.flying, i, i+1)
-	s.m.learnResult(e, r)
-	s.begun, s.turn, s.events = true, e.turn, []*event{e}
-	clear(s.carry)
-	clear(s.touched)
-	s.carryOver(e.args)
+	s.f.checked.begin()
+	proposals, refused := s.f.follow(t, r, true)
+	for i := range refused {
+		refused[i].Why.Follows = r.ID
+	}
+	s.p.Propose(r.ID, proposals)
+	s.refused = append(s.refused, refused...)
+	s.refused = s.refused[max(0, len(s.refused)-maxRefused):]
 }
 
-func (m *Model) learnResult(e *event, r Result) {
-	e.answer(r.Failed, r.Values)
-	if e.values.cut {
-		m.stats.Cut++
+// values are what of a result later calls may be made of.
+func (f *Model) values(r Result) *Values {
+	switch {
+	case r.Unread:
+		f.stats.Unread++
+		return nil
+	case !f.o.Learn:
+		return nil // nobody would look at them
 	}
-	if r.Failed { // it may have been cut short
-		return
-	}
-	t := m.tool(e.tool)
-	if d := r.At.Sub(e.at); !e.at.IsZero() && d >= 0 {
-		t.latency.add(d.Seconds())
-	}
-	t.size.add(float64(r.Size) / 1024)
+	return Extract(r.Text, r.Structured)
 }
 
-// leave is told of a call that is forgotten.
-func (m *Model) leave(e *event) {
-	if e.values != nil && !m.opt.Static {
-		m.tool(e.tool).useful.label(e.used, 1)
+// Invalidate says that the answers of some calls, fetched before now, may not be
+// served any more; nil: of all calls.
+func (s *Session) Invalidate(stale func(tool, arguments string) bool) { s.p.Invalidate(stale) }
+
+// End labels what is still open, and forgets the session.
+func (s *Session) End() {
+	s.p.End()
+	clear(s.open)
+	s.order, s.refused = nil, nil
+}
+
+// Guesses are the calls that may come next, the likeliest first. What no rule
+// allows of what was configured comes last, and once.
+func (s *Session) Guesses(now time.Time) []Candidate {
+	found := s.p.Candidates(now)
+	s.f.checked.begin()
+	out := s.f.guesses(found, len(s.refused))
+	out = append(out, s.refused...)
+	s.refused = nil
+	return out
+}
+
+// Suppose returns what would follow if a guess were made and answered so. P is that
+// of both. Only a guess at the next call is followed, not one at what follows a
+// guess: at two removes little is likely.
+func (s *Session) Suppose(g Candidate, r Result, now time.Time) []Candidate {
+	if g.Why.Depth != 0 || r.Failed || r.Unread {
+		return nil
 	}
+	s.f.stats.Supposed++
+	s.f.checked.begin()
+	proposals, refused := s.f.follow(trigger{g.Key.Tool, g.Key.Arguments}, r, g.Why.Free)
+	found := s.p.Suppose(g.Key.Tool, g.Key.Arguments, s.f.values(r), proposals, now)
+	out := append(s.f.guesses(found, len(refused)), refused...)
+	for i := range out {
+		out[i].P *= g.P
+		out[i].Why.Depth = 1
+		out[i].Why.Follows, out[i].Why.after = g.Why.Follows, g.Key.Tool+" "+g.Key.Arguments
+	}
+	return out
 }

@@ -3,261 +3,295 @@ package predict_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
 )
 
-// taught is a model that knows: after list comes get of the first item, after get
-// comes owner of what it names.
-func taught(t testing.TB) *predict.Model {
-	m := predict.New(predict.Options{Target: reads})
-	for i := range 15 {
-		p := begin(t, m)
-		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
-		p.find("get", item(i))
-		p.call("get", item(i), owner(i))
-		p.find("owner", fmt.Sprintf(`{"name":"ann-%d"}`, i))
-		p.call("owner", fmt.Sprintf(`{"name":"ann-%d"}`, i), "x")
-		p.s.End()
-	}
-	return m
+// chain is list → get → owner, by configuration.
+func chain(t testing.TB) offer {
+	return resolve(t, hub, []valuemodel.Rule{
+		reading("list", follow(t, "get", 0.5, "n", "$result[*].n")),
+		reading("get", follow(t, "owner", 0.8, "name", "$result.owner"), follow(t, "log", 0.9, "n", "$args.n")),
+		reading("owner", follow(t, "team", 1, "key", "$result.team")),
+		reading("team"),
+	}, "list", "", "get", "", "owner", "", "team", "", "log", "")
 }
 
-func items(i int) string { return fmt.Sprintf(`{"items":[{"id":"id-%d"},{"id":"no-%d"}]}`, i, i) }
-func item(i int) string  { return fmt.Sprintf(`{"id":"id-%d"}`, i) }
-func owner(i int) string { return fmt.Sprintf(`{"owner":"ann-%d"}`, i) }
+// The answer to a guess is followed one level further, at the probability of both.
+func TestSuppose(t *testing.T) {
+	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
+	p.call("list", `{}`, `[{"n":1}]`)
+	get := find(p.guesses(), "get", `{"n":1}`)
+	next := p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)}, p.now)
+	owner := find(next, "owner", `{"name":"ann"}`)
+	if owner.P != 0.4 || owner.Why.Depth != 1 || owner.Why.Follows != get.Why.Follows || owner.Reason != "" {
+		t.Errorf("got %+v, want P 0.4, depth 1 and call %d", owner, get.Why.Follows)
+	}
+	if log := find(next, "log", `{"n":1}`); log.Reason != enrich.NotSpeculatable {
+		t.Errorf("got %+v, want the reason not_speculatable", log)
+	}
+	if got := p.s.Suppose(owner, predict.Result{Text: []byte(`{"team":"x"}`)}, p.now); got != nil {
+		t.Errorf("two levels on: got %+v, want nothing", got)
+	}
+	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}, p.now); got != nil {
+		t.Errorf("of a guess that failed: got %+v, want nothing", got)
+	}
+	if got := p.s.Suppose(get, predict.Result{Unread: true}, p.now); got != nil {
+		t.Errorf("of an answer that was not read: got %+v, want nothing", got)
+	}
+}
 
-// state is all that a model would keep.
-func state(t testing.TB, m *predict.Model) []byte {
-	t.Helper()
-	b, err := m.Merge(nil)
+// To suppose leaves no trace: the session goes on as one that did not.
+func TestSupposeLeavesNoTrace(t *testing.T) {
+	run := func(suppose bool) (learned []byte, foreseen string) {
+		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true, ShadowLabels: 1}))
+		for i := range 6 {
+			p.call("list", `{}`, fmt.Sprintf(`[{"n":%d},{"n":%d}]`, i, i+100))
+			for _, g := range p.guesses() {
+				if suppose {
+					p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)
+				}
+			}
+			p.call("get", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"owner":"o%d"}`, i))
+			p.guesses()
+		}
+		for _, g := range p.guesses() {
+			foreseen += fmt.Sprintln(g.Key.Tool, g.Key.Arguments, g.P, g.Reason)
+		}
+		p.s.End()
+		state, err := p.f.Merge(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state, foreseen
+	}
+	with, foreseenWith := run(true)
+	without, foreseenWithout := run(false)
+	if !bytes.Equal(with, without) {
+		t.Error("the learned states differ")
+	}
+	if diff := cmp.Diff(foreseenWithout, foreseenWith); diff != "" {
+		t.Errorf("guesses without and with (-without +with):\n%s", diff)
+	}
+}
+
+// The maximum for one answer of one guess is not that of another's.
+func TestSupposeMaximum(t *testing.T) {
+	one := follow(t, "owner", 0.9, "name", "$result.owner")
+	one.Max = 1
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 1, "n", "$result[*]")), reading("get", one), reading("owner")},
+		"list", "", "get", "", "owner", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{}`, `[1,2]`)
+	var all []predict.Candidate
+	for i, g := range p.guesses() {
+		all = append(all, p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)...)
+	}
+	if got := chosen(all, budget); len(got) != 2 {
+		t.Errorf("chosen: %v, want one owner for each of two guesses", got)
+	}
+}
+
+// A write takes back what it makes stale, and nothing else.
+func TestInvalidate(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{
+		reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("files", follow(t, "read", 0.5, "path", "$result.path")), reading("get"), reading("read"),
+	}, "list", "", "get", "", "files", "", "read", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{}`, `{"n":7}`)
+	p.call("files", `{}`, `{"path":"a"}`)
+	p.s.Invalidate(func(tool, _ string) bool { return tool == "list" })
+	guesses := p.guesses()
+	if got := made(guesses, "get"); got != nil {
+		t.Errorf("from the stale list: got %v, want nothing", got)
+	}
+	if got := made(guesses, "read"); len(got) != 1 {
+		t.Errorf("from the files: got %v, want one", got)
+	}
+	p.s.Invalidate(nil)
+	if got := p.guesses(); len(got) != 0 {
+		t.Errorf("after everything is stale: got %+v, want nothing", got)
+	}
+}
+
+// In a session that several conversations share only the newest answer counts.
+func TestLone(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("files", follow(t, "read", 0.5, "path", "$result.path")), reading("get"), reading("read")},
+		"list", "", "get", "", "files", "", "read", "")
+	f := predict.New(predict.Options{Tool: o.tool, Learn: true})
+	p := play(f)
+	p.s = f.Begin(1, true)
+	p.call("list", `{}`, `{"n":7}`)
+	if got := made(p.guesses(), "get"); len(got) != 1 {
+		t.Errorf("from the newest answer: got %v, want one", got)
+	}
+	p.call("files", `{}`, `{"path":"a"}`)
+	guesses := p.guesses()
+	if got := made(guesses, "get"); got != nil {
+		t.Errorf("from an earlier answer: got %v, want nothing", got)
+	}
+	if got := made(guesses, "read"); len(got) != 1 {
+		t.Errorf("from the newest answer: got %v, want one", got)
+	}
+}
+
+// Of an answer that was not looked at follows what needs no answer.
+func TestUnread(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n"), follow(t, "about", 0.5, "of", "$args.of")), reading("get"), reading("about")},
+		"list", "", "get", "", "about", "")
+	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
+	p.ask("list", `{"of":"x"}`)
+	p.answer(predict.Result{Unread: true, Text: []byte(`{"n":7}`), Size: 7})
+	if got := chosen(p.guesses(), budget); len(got) != 1 || got[0] != `about {"of":"x"}` {
+		t.Errorf("chosen: %v, want what follows from the arguments alone", got)
+	}
+	if s := p.f.Stats(); s.Unread != 1 || s.NotJSON != 0 {
+		t.Errorf("got %d unread and %d no JSON, want 1 and 0", s.Unread, s.NotJSON)
+	}
+}
+
+// Of an answer of 10 MB the beginning counts, whichever way it comes.
+func TestLongAnswers(t *testing.T) {
+	list := []byte("[" + strings.Repeat(`{"n":1,"text":"`+strings.Repeat("x", 100)+`"},`, 90_000) + `{"n":2}]`)
+	for name, r := range map[string]predict.Result{
+		"text": {Text: list}, "structured": {Structured: list}, "cut": {Text: list[:300_001]}, "cut short": {Text: list[:30_001]},
+	} {
+		p := play(predict.New(predict.Options{Tool: chain(t).tool}))
+		p.ask("list", `{}`)
+		p.answer(r)
+		if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"n":1}` {
+			t.Errorf("%s: got %v, want {\"n\":1} alone", name, got)
+		}
+	}
+}
+
+// Of structured content that is cut, no object is taken for whole, and no value for
+// the only one.
+func TestCutStructuredContent(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{
+		reading("list", follow(t, "get", 0.5, "n", "$result.items[*].n", "of", "$result..of"), follow(t, "all", 0.5, "it", "$result.items[0]")), reading("get"), reading("all"),
+	}, "list", "", "get", "", "all", "")
+	const answer = `{"content":[],"structuredContent":{"of":"a","items":[{"n":1,"m":2},{"n":2,"of":"b"}]}}`
+	for _, test := range []struct {
+		name, answer string
+		cut          bool
+		want         []string
+	}{
+		{"whole", answer, false, []string{`all {"it":{"m":2,"n":1}}`, `get {"n":1,"of":"a"}`, `get {"n":2,"of":"b"}`}},
+		{"cut in the first element", answer[:strings.Index(answer, `"m"`)], true, nil},
+	} {
+		p := play(predict.New(predict.Options{Tool: o.tool}))
+		p.ask("list", `{}`)
+		r := predict.Result{}
+		r.Text, r.Structured = predict.Read([]byte(test.answer), test.cut)
+		p.answer(r)
+		got := chosen(p.guesses(), budget)
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: chosen %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// Arguments are canonical before anything looks at them; those that two servers
+// may read as two things are nothing to go by.
+func TestArgumentsAreMadeCanonical(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "of", "$args.of")), reading("get")}, "list", "", "get", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", ` { "x" : 1, "of" : "\u0061" } `, `{}`)
+	if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"of":"a"}` {
+		t.Errorf("got %v, want {\"of\":\"a\"}", got)
+	}
+	for _, arguments := range []string{`{"of":"a","OF":"b"}`, `{"of":"a"`, `not JSON`} {
+		p := play(predict.New(predict.Options{Tool: o.tool}))
+		p.call("list", arguments, `{}`)
+		if got := p.guesses(); len(got) != 0 {
+			t.Errorf("%s: got %+v, want nothing", arguments, got)
+		}
+		if got := p.f.Stats().Ambiguous; got != 1 {
+			t.Errorf("%s: counted %d, want 1", arguments, got)
+		}
+	}
+}
+
+// A second answer to one call, and one to a call that nobody made, change nothing.
+func TestResultsOfNoCall(t *testing.T) {
+	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
+	p.s.Result(predict.Result{ID: 9, Text: []byte(`[{"n":1}]`)})
+	p.call("list", `{}`, `[{"n":1}]`)
+	p.s.Result(predict.Result{ID: p.id, Text: []byte(`[{"n":2}]`)})
+	if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"n":1}` {
+		t.Errorf("got %v, want {\"n\":1} alone", got)
+	}
+}
+
+// A client that never gets answers does not fill the memory.
+func TestCallsWithoutAnswers(t *testing.T) {
+	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
+	for i := range 5000 {
+		p.ask("list", fmt.Sprintf(`{"page":%d,"text":%q}`, i, strings.Repeat("x", 100)))
+	}
+	if n := predict.Remembered(p.s); n > 512 {
+		t.Errorf("remembered: got %d calls, want a bounded number", n)
+	}
+	if got := p.f.Stats().Forgotten; got < 4000 {
+		t.Errorf("forgotten: got %d, want nearly all", got)
+	}
+	p.answer(predict.Result{Text: []byte(`[{"n":1}]`)})
+	if got := made(p.guesses(), "get"); len(got) != 1 {
+		t.Errorf("the newest call: got %v, want what follows from it", got)
+	}
+}
+
+// A session that has ended may still be told of calls, as those under way end
+// after it.
+func TestAfterEnd(t *testing.T) {
+	p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true}))
+	p.ask("list", `{}`)
+	p.s.End()
+	p.answer(predict.Result{Text: []byte(`[{"n":1}]`)})
+	if got := p.guesses(); len(got) != 0 {
+		t.Errorf("got %+v, want nothing", got)
+	}
+	p.call("list", `{}`, `[{"n":1}]`)
+	p.s.End()
+}
+
+// What was learned is there after a restart.
+func TestMerge(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list"), reading("get")}, "list", "", "get", "")
+	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
+	for i := range 12 {
+		p.call("list", `{}`, fmt.Sprintf(`{"n":"item-%d"}`, i))
+		p.guesses()
+		p.call("get", fmt.Sprintf(`{"n":"item-%d"}`, i), strings.Repeat("x", 2000))
+		p.guesses()
+	}
+	p.s.End()
+	p.f.Bar("get_all", "it asked")
+	state, err := p.f.Merge(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
-}
-
-// Two conversations through one session: each result is followed by what follows
-// it, and by nothing of the other.
-func TestLone(t *testing.T) {
-	m := taught(t)
-	p := &player{t: t, m: m, s: m.Begin(1<<32, true), now: time.Unix(1e9, 0)}
-	p.s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: `{"n":1}`, At: p.now})
-	p.s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: `{"id":"id-500"}`, At: p.now})
-	if got := p.s.Candidates(p.now); len(got) != 0 {
-		t.Errorf("no result: got %v", got)
+	q := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
+	if _, err := q.f.Merge(state); err != nil {
+		t.Fatal(err)
 	}
-	p.s.Result(predict.Result{ID: 1, Values: predict.Extract([]byte(items(400)), nil), At: p.now.Add(time.Second)})
-	if c := p.find("get", item(400)); c.P < 0.3 || c.Follows != 1 {
-		t.Errorf("after the first result: got %+v", c)
+	q.call("list", `{}`, `{"n":"item-99"}`)
+	if g := find(q.guesses(), "get", `{"n":"item-99"}`); g.Key.Tool == "" || g.Reason != "" || g.Latency == (enrich.Spread{}) || g.Lead == (enrich.Spread{}) || g.Bytes == 0 {
+		t.Errorf("got %+v, want a guess with what was learned of its latency, lead and size", g)
 	}
-	p.s.Result(predict.Result{ID: 2, Values: predict.Extract([]byte(owner(500)), nil), At: p.now.Add(time.Second)})
-	if c := p.find("owner", `{"name":"ann-500"}`); c.P < 0.3 || c.Follows != 2 {
-		t.Errorf("after the second result: got %+v", c)
+	if got := q.f.Barred("get_all"); got != "it asked" {
+		t.Errorf("barred: got %q, want why", got)
 	}
-	if c := p.find("get", item(400)); c.P != 0 {
-		t.Errorf("after the second result: got %+v of the first", c)
+	if _, err := q.f.Merge([]byte("not a state")); err == nil {
+		t.Error("a state that is none: got no error")
 	}
-	p.s.Propose(2, []predict.Proposal{{Tool: "get", Arguments: id(7), Edge: "e", Prior: 0.5}})
-	if c := p.find("get", id(7)); c.P != 0.5 {
-		t.Errorf("proposed: got %+v", c)
-	}
-}
-
-// A lone session teaches sizes and latencies and nothing else: its calls follow
-// each other by chance.
-func TestLoneTeachesNothing(t *testing.T) {
-	// without is a state without what is known of tools, and the count of sessions.
-	without := func(state []byte) string {
-		var b strings.Builder
-		for line := range strings.Lines(string(state)) {
-			if _, body, _ := strings.Cut(line, " "); !strings.HasPrefix(body, `{"tool":`) && !strings.HasPrefix(body, `{"sessions":`) {
-				b.WriteString(line)
-			}
-		}
-		return b.String()
-	}
-	play := func(lone bool) string {
-		m := taught(t)
-		p := &player{t: t, m: m, s: m.Begin(1<<32, lone), now: time.Unix(1e9, 0)}
-		for i := range 20 {
-			p.call("list", fmt.Sprintf(`{"n":%d}`, i), items(i))
-			p.s.Candidates(p.now)
-			p.call("other", item(i), "x")
-		}
-		p.s.End()
-		return without(state(t, m))
-	}
-	before := without(state(t, taught(t)))
-	if play(false) == before {
-		t.Fatal("a session that is not lone taught nothing") // so that the next comparison says something
-	}
-	if d := cmp.Diff(before, play(true)); d != "" {
-		t.Errorf("a lone session taught something: %s", d)
-	}
-}
-
-// What is supposed leaves no trace: not in the model, and not in the session, which
-// goes on as one that supposed nothing.
-func TestSupposeChangesNothing(t *testing.T) {
-	play := func(suppose bool) (thought []predict.Candidate, after []byte) {
-		m := taught(t)
-		p := begin(t, m)
-		for i := range 6 {
-			p.call("list", fmt.Sprintf(`{"n":%d}`, 100+i), items(100+i))
-			p.s.Propose(p.id, proposed(10*i, 2, 0.3))
-			if suppose {
-				for range 3 {
-					got := p.s.Suppose("get", item(100+i), predict.Extract([]byte(owner(100+i)), nil), proposed(5000, 2, 0.2), p.now)
-					if len(got) == 0 {
-						t.Fatal("nothing follows what was supposed")
-					}
-					p.s.Suppose("never_heard_of", `{"x":"y"}`, nil, nil, p.now)
-				}
-			}
-			thought = append(thought, p.s.Candidates(p.now)...)
-			p.call("get", item(100+i), owner(100+i))
-		}
-		p.s.End()
-		return thought, state(t, m)
-	}
-	thought, after := play(false)
-	supposing, afterwards := play(true)
-	if d := cmp.Diff(fmt.Sprint(thought), fmt.Sprint(supposing)); d != "" {
-		t.Errorf("the session thinks otherwise: %s", d)
-	}
-	if !bytes.Equal(after, afterwards) {
-		t.Error("the model learned otherwise")
-	}
-}
-
-func TestSuppose(t *testing.T) {
-	m := taught(t)
-	p := begin(t, m)
-	p.call("list", `{"n":1}`, items(1))
-	has := func(cs []predict.Candidate, tool, arguments string) float64 {
-		for _, c := range cs {
-			if c.Tool == tool && c.Arguments == arguments {
-				return c.P
-			}
-		}
-		return 0
-	}
-	ann := `{"name":"ann-1"}`
-	if got := has(p.s.Candidates(p.now), "owner", ann); got != 0 {
-		t.Errorf("before get is made: got P %.2f", got)
-	}
-	got := p.s.Suppose("get", item(1), predict.Extract([]byte(owner(1)), nil), []predict.Proposal{{Tool: "get", Arguments: id(9), Edge: "e", Prior: 0.25}}, p.now)
-	if p := has(got, "owner", ann); p < 0.5 {
-		t.Errorf("if get were made: got P %.2f for what always follows it", p)
-	}
-	if p := has(got, "get", id(9)); p != 0.25 {
-		t.Errorf("got P %.2f for what was proposed, want 0.25", p)
-	}
-	if p := has(got, "get", `{"id":"no-1"}`); p != 0 {
-		t.Errorf("got P %.2f for what follows from before", p)
-	}
-	real := begin(t, taught(t))
-	real.call("list", `{"n":1}`, items(1))
-	real.s.Candidates(real.now)
-	real.call("get", item(1), owner(1))
-	if want, p := has(real.s.Candidates(real.now), "owner", ann), has(got, "owner", ann); p < want-0.1 || p > want+0.1 {
-		t.Errorf("supposed: got P %.2f, made: %.2f", p, want)
-	}
-}
-
-// Only what is stale was wrong.
-func TestInvalidateSome(t *testing.T) {
-	label := func(stale func(tool, arguments string) bool) (got, owned int) {
-		m := taught(t)
-		p := begin(t, m)
-		p.call("list", `{"n":1}`, items(1))
-		p.call("get", item(1), owner(1))
-		p.s.Candidates(p.now)
-		gets, owners := m.Labels("get"), m.Labels("owner")
-		p.s.Invalidate(stale)
-		return m.Labels("get") - gets, m.Labels("owner") - owners
-	}
-	all := func(string, string) bool { return true }
-	gets, owners := label(nil)
-	if gets == 0 || owners == 0 {
-		t.Fatalf("nil: got %d and %d labels, want both", gets, owners)
-	}
-	if g, o := label(all); g != gets || o != owners {
-		t.Errorf("all: got %d and %d labels, want %d and %d as of nil", g, o, gets, owners)
-	}
-	if g, o := label(func(tool, _ string) bool { return tool == "owner" }); g != 0 || o != owners {
-		t.Errorf("owner: got %d and %d labels, want 0 and %d", g, o, owners)
-	}
-	if g, o := label(func(_, arguments string) bool { return arguments == `{"id":"no-1"}` }); g != 1 || o != 0 {
-		t.Errorf("one call: got %d and %d labels, want 1 and 0", g, o)
-	}
-}
-
-// After an edit, what a listing named before it is still looked at.
-func TestStaleResultsGoOnDriving(t *testing.T) {
-	p := begin(t, taught(t))
-	p.call("list", `{"n":1}`, items(1))
-	p.s.Invalidate(nil)
-	if c := p.find("get", item(1)); c.P == 0 {
-		t.Error("the candidates went with the answer's validity")
-	}
-}
-
-// Random histories of everything a session can be told, to find panics and marks
-// that are never let go.
-func FuzzSession(f *testing.F) {
-	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07\x10\x21\x32\x43"))
-	f.Add([]byte("list get list get \x00\x00\x06\x06\x07\x07"))
-	f.Fuzz(func(t *testing.T, steps []byte) {
-		if len(steps) > 400 {
-			t.Skip()
-		}
-		m := predict.New(predict.Options{Target: reads, MaxAge: time.Minute})
-		sessions := []*predict.Session{m.Begin(1, false), m.Begin(2, true)}
-		now := time.Unix(1e9, 0)
-		for i, b := range steps {
-			s, n, n64 := sessions[int(b>>3)%len(sessions)], int(b>>4), uint64(i)
-			now = now.Add(time.Duration(b) * time.Second / 4)
-			switch b % 8 {
-			case 0, 1:
-				s.Call(predict.Call{ID: n64, Turn: i / 2, Tool: []string{"list", "get"}[b%2], Arguments: []string{fmt.Sprintf(`{"n":%d}`, n), item(n)}[b%2], At: now})
-			case 2:
-				s.Result(predict.Result{ID: n64 - 1, Values: predict.Extract([]byte(items(n)), nil), Size: n, At: now})
-			case 3:
-				s.Result(predict.Result{ID: n64 - 2, Failed: true, At: now})
-			case 4:
-				s.Propose(n64-uint64(n), proposed(n, n, 0.5))
-			case 5:
-				s.Invalidate(func(tool, arguments string) bool { return len(tool)+len(arguments)+n&1 == 0 })
-			case 6:
-				for _, c := range s.Candidates(now) {
-					if !(c.P > 0 && c.P < 1) {
-						t.Fatalf("got %+v", c)
-					}
-				}
-				s.Suppose("get", item(n), predict.Extract([]byte(items(n)), nil), proposed(n, 2, 0), now)
-			case 7:
-				if n > 12 {
-					s.End()
-					sessions[int(b>>3)%len(sessions)] = m.Begin(uint64(i)+3, n%2 == 0)
-				}
-				m.Trial("get", n > 0)
-			}
-		}
-		for _, s := range sessions {
-			s.End()
-			if n := s.Open(); n != 0 {
-				t.Fatalf("%d candidates never got a label", n)
-			}
-		}
-		if _, err := predict.New(predict.Options{}).Merge(state(t, m)); err != nil {
-			t.Fatal(err)
-		}
-	})
 }

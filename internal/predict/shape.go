@@ -8,9 +8,9 @@ import (
 // Bounds on the arguments that are looked at: a call beyond them is counted for
 // its tool and nothing else.
 const (
-	maxSlots     = 24
-	maxArguments = 64 << 10 // bytes
-	maxNesting   = 16
+	maxSlots   = 24
+	maxSplit   = 64 << 10 // bytes
+	maxNesting = 16
 )
 
 // kind is what a scalar is written as.
@@ -37,7 +37,7 @@ type slot struct {
 // split takes canonical arguments apart into slots and the text around them: one
 // piece more than slots. Two calls with the same pieces have the same shape.
 func split(canonical string) (pieces []string, slots []slot, ok bool) {
-	if len(canonical) > maxArguments {
+	if len(canonical) > maxSplit {
 		return nil, nil, false
 	}
 	s := splitter{in: canonical}
@@ -185,7 +185,7 @@ func build(pieces []string, values []scalar) (string, bool) {
 		out = append(out, v.text...)
 	}
 	out = append(out, pieces[len(values)]...)
-	return string(out), len(out) <= maxArguments
+	return string(out), len(out) <= maxSplit
 }
 
 // as turns what was found somewhere into what the slot holds: 42 in a text is

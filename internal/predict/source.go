@@ -1,134 +1,81 @@
 package predict
 
 import (
-	"strconv"
-	"strings"
+	"bytes"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/valuemodel"
 )
 
-// origin is where the value of an argument comes from.
-type origin byte
-
-const (
-	constant  origin = 'k' // always the same value
-	carried   origin = 'c' // the last value that an argument of this name had
-	argument  origin = 'a' // an argument of the trigger
-	result    origin = 'r' // the result of the trigger
-	elsewhere origin = 'e' // the newest result of another tool
-)
-
-// Which value of a list.
-const (
-	first  = 0
-	last   = -1
-	every  = -2 // one candidate for each
-	beside = -3 // the one in the same array element as the one of which there is one for each
-)
-
-// source says how to find the value of one argument. It holds names and paths,
-// and values only where the same ones were seen often.
+// source is what the bindings of a call's follow-ups read.
 type source struct {
-	From  origin
-	Name  string // of the argument, or a path of [Values]
-	Tool  string // of elsewhere
-	Pick  int    // of a result
-	Dir   origin // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
-	Base  string // the directory, or the name of the argument
-	Cut   string // what the value loses at its end
-	Add   string // and gets instead
-	Plus  string // a second argument of the trigger, to be added
-	Value scalar `json:"-"` // of a constant
+	arguments []byte // of the call, canonical
+	answer    Result
+	result    document        // what of the answer is JSON
+	looked    bool            // for it
+	text      *document       // what its text says; nil: nobody has asked
+	lists     map[string]list // binding → what it leads to: several follow-ups often read the same
 }
 
-// key tells sources apart.
-func (s *source) key() string {
-	var b strings.Builder
-	b.WriteByte(byte(s.From))
-	for _, part := range []string{s.Name, s.Tool, string(rune(s.Dir)), s.Base, s.Cut, s.Add, s.Plus, s.Value.text} {
-		b.WriteString(part)
-		b.WriteByte(0)
-	}
-	b.WriteString(strconv.Itoa(s.Pick))
-	b.WriteByte(byte(s.Value.kind))
-	return b.String()
+// list is what one argument may be.
+type list struct {
+	values []value
+	cut    bool // there may be more
 }
 
-// anchored reports whether the source reads the trigger.
-func (s *source) anchored() bool { return s.From == argument || s.From == result }
-
-// one returns the value of a source of which there is just one.
-func (s *source) one(sess *Session, e *event) (scalar, bool) {
-	var v scalar
-	switch s.From {
-	case constant:
-		return s.Value, true
-	case carried:
-		return sess.carried(s.Name)
-	case argument:
-		a, ok := e.arg(s.Name)
-		if !ok {
-			return a, false
+// list is what a binding leads to.
+func (in *source) list(a *argument) list {
+	l, known := in.lists[a.text]
+	if !known {
+		l.values, l.cut = find(in.of(a.binding.From), a.binding.Path)
+		if in.lists == nil {
+			in.lists = make(map[string]list)
 		}
-		v = a
-	case elsewhere:
-		o := sess.newest(s.Tool)
-		if o == nil {
-			return v, false
-		}
-		e = o
-		fallthrough
-	case result:
-		l := e.values.at(s.Name)
-		if l.size() == 0 {
-			return v, false
-		}
-		v = l.rank(s.Pick).value
+		in.lists[a.text] = l
 	}
-	return s.changed(v, e)
+	return l
 }
 
-// changed applies what is to be done to a value that was found.
-func (s *source) changed(v scalar, e *event) (scalar, bool) {
-	if s.Plus != "" {
-		other, ok := e.arg(s.Plus)
-		if !ok {
-			return v, false
+// document is a JSON value; of none there is nothing to be found.
+type document struct {
+	json []byte
+	cut  bool // it is what is whole of the beginning of one
+}
+
+// of is the document that bindings of a kind read.
+func (in *source) of(from valuemodel.From) document {
+	switch from {
+	case valuemodel.Args:
+		return document{json: in.arguments}
+	case valuemodel.Text:
+		if in.text == nil {
+			in.text = new(said(in.answer))
 		}
-		return sum(v, other)
+		return *in.text
 	}
-	if s.Cut != "" || s.Add != "" {
-		stem, ok := strings.CutSuffix(v.text, s.Cut)
-		v.text = stem + s.Add
-		return v, ok && v.kind == text
+	if !in.looked {
+		in.looked = true
+		in.result = in.document()
 	}
-	if s.Dir == 0 {
-		return v, true
-	}
-	dir, ok := s.dir(e)
-	if !ok || v.kind != text || strings.HasPrefix(v.text, "/") {
-		return v, false
-	}
-	v.text = dir + "/" + strings.TrimPrefix(v.text, "./")
-	return v, true
+	return in.result
 }
 
-func (s *source) dir(e *event) (string, bool) {
-	if s.Dir == constant {
-		return s.Base, true
+// document is the result as JSON: its structured content, else its text if that is
+// JSON. Of what is cut, or longer than is read, it is the part that is whole.
+func (in *source) document() document {
+	if in.answer.Unread {
+		return document{}
 	}
-	a, ok := e.arg(s.Base)
-	if !ok || a.kind != text {
-		return "", false
+	part := in.answer.Structured
+	if len(part) == 0 {
+		part = in.answer.Text
 	}
-	if s.Dir == argument {
-		return strings.TrimSuffix(a.text, "/"), true
+	if len(part) <= mostRead && jsonrpc.Valid(part) {
+		return document{json: bytes.TrimSpace(part)}
 	}
-	i := strings.LastIndexByte(a.text, '/')
-	return a.text[:max(i, 0)], i > 0
-}
-
-// sum adds two whole numbers.
-func sum(a, b scalar) (scalar, bool) {
-	x, err1 := strconv.ParseInt(a.text, 10, 53)
-	y, err2 := strconv.ParseInt(b.text, 10, 53)
-	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil
+	whole, ok := mend(part[:min(len(part), mostRead)], false)
+	if !ok {
+		return document{}
+	}
+	return document{whole, true}
 }

@@ -57,7 +57,7 @@ type (
 		Deepest int           `json:"deepest"`
 	}
 	savedSource struct {
-		source
+		valueSource
 		Text string `json:"text,omitempty"` // of a constant
 		Kind kind   `json:"kind,omitempty"`
 	}
@@ -106,7 +106,7 @@ type (
 // the last merge, which is what several processes need to take turns at one file.
 // The model goes on with the result. What of stored cannot be read is left out and
 // reported; it is no reason not to go on.
-func (m *Model) Merge(stored []byte) ([]byte, error) {
+func (m *Learner) Merge(stored []byte) ([]byte, error) {
 	next, commit, err := m.Join(stored)
 	commit()
 	return next, err
@@ -115,8 +115,8 @@ func (m *Model) Merge(stored []byte) ([]byte, error) {
 // Join is [Model.Merge] for who may fail to keep what it returns: the model goes on
 // with that once commit is called, and as if nothing had been joined if it is not.
 // Nothing may be learned in between.
-func (m *Model) Join(stored []byte) (next []byte, commit func(), err error) {
-	base := New(m.opt)
+func (m *Learner) Join(stored []byte) (next []byte, commit func(), err error) {
+	base := NewLearner(m.opt)
 	err = base.load(stored)
 	base.absorb(m)
 	base.stats, base.changes, base.counts.dropped = m.stats, m.changes, m.counts.dropped
@@ -126,7 +126,7 @@ func (m *Model) Join(stored []byte) (next []byte, commit func(), err error) {
 }
 
 // save writes the model, in an order that does not depend on chance.
-func (m *Model) save(w io.Writer) {
+func (m *Learner) save(w io.Writer) {
 	put := func(r record) {
 		line, err := json.Marshal(r)
 		if err != nil {
@@ -167,7 +167,7 @@ func (m *Model) save(w io.Writer) {
 
 const perLine = 256 // small things in one record
 
-func (m *Model) saveCounts(put func(record)) {
+func (m *Learner) saveCounts(put func(record)) {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.counts.m)), perLine) {
 		var r record
 		for _, h := range some {
@@ -225,7 +225,7 @@ func (f *few) saved(h hash) *savedConstants {
 
 // load reads what it can of a state: a line that is cut off or does not match its
 // checksum is left out.
-func (m *Model) load(stored []byte) error {
+func (m *Learner) load(stored []byte) error {
 	if len(stored) == 0 {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-func learn(t testing.TB, m *predict.Model, from, sessions int) {
+func learn(t testing.TB, m *predict.Learner, from, sessions int) {
 	for i := range sessions {
 		p := begin(t, m)
 		id := fmt.Sprintf(`{"id":"id-%d"}`, from+i)
@@ -22,13 +22,13 @@ func learn(t testing.TB, m *predict.Model, from, sessions int) {
 	}
 }
 
-func nextP(t testing.TB, m *predict.Model) float64 {
+func nextP(t testing.TB, m *predict.Learner) float64 {
 	p := begin(t, m)
 	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77777"}]}`)
 	return p.find("get", `{"id":"id-77777"}`).P
 }
 
-func model() *predict.Model { return predict.New(predict.Options{Target: reads}) }
+func model() *predict.Learner { return predict.NewLearner(predict.LearnerOptions{Target: reads}) }
 
 func TestStateGoesOn(t *testing.T) {
 	m := model()
@@ -69,7 +69,7 @@ func TestMergeLosesNoCounts(t *testing.T) {
 	start := model()
 	learn(t, start, 0, 5)
 	state, _ := start.Merge(nil)
-	var all []*predict.Model
+	var all []*predict.Learner
 	for range 8 {
 		m := model()
 		m.Merge(state)

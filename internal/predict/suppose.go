@@ -8,7 +8,7 @@ import (
 // Suppose returns the candidates that would follow if a call were made next and had
 // this result, the likeliest first. Their P is under that condition. Nothing is
 // learned from it, and no candidate gets a label.
-func (s *Session) Suppose(tool, arguments string, v *Values, p []Proposal, now time.Time) []Candidate {
+func (s *History) Suppose(tool, arguments string, v *Values, p []Proposal, now time.Time) []Match {
 	_, slots, _ := split(arguments)
 	e := &event{tool: tool, symbol: tool, arguments: arguments, args: slots, call: callHash(tool, arguments), turn: s.turn + 1, at: now}
 	e.answer(false, v)
@@ -34,7 +34,7 @@ func (s *Session) Suppose(tool, arguments string, v *Values, p []Proposal, now t
 }
 
 // carried is the last value of an argument.
-func (s *Session) carried(name string) (scalar, bool) {
+func (s *History) carried(name string) (scalar, bool) {
 	if s.supposed != nil {
 		if v, ok := s.supposed.arg(name); ok {
 			return v, true
@@ -45,7 +45,7 @@ func (s *Session) carried(name string) (scalar, bool) {
 }
 
 // knows reports whether a value stood in an argument.
-func (s *Session) knows(value string) bool {
+func (s *History) knows(value string) bool {
 	if e := s.supposed; e != nil && slices.ContainsFunc(e.args, func(a slot) bool { return a.value.text == value }) {
 		return true
 	}
@@ -53,7 +53,7 @@ func (s *Session) knows(value string) bool {
 }
 
 // times is how often the session has made a call.
-func (s *Session) times(call hash) int {
+func (s *History) times(call hash) int {
 	n := s.asked[call]
 	if s.supposed != nil && s.supposed.call == call {
 		n++

@@ -22,7 +22,7 @@ type template struct {
 	target   string
 	pieces   []string
 	kinds    []kind
-	sources  []source
+	sources  []valueSource
 	anchored bool    // an argument comes from the trigger
 	driver   int     // the argument whose source is a list with a candidate for each value; -1
 	support  tally   // calls it explained, newer ones counting more
@@ -30,7 +30,7 @@ type template struct {
 	owners   *owners // of a value that it holds; nil: it holds none but constants
 }
 
-func newTemplate(trigger, target string, pieces []string, slots []slot, sources []source) *template {
+func newTemplate(trigger, target string, pieces []string, slots []slot, sources []valueSource) *template {
 	t := &template{trigger: trigger, target: target, pieces: pieces, sources: sources, driver: -1}
 	for i := range slots {
 		t.kinds = append(t.kinds, slots[i].value.kind)
@@ -44,14 +44,14 @@ func newTemplate(trigger, target string, pieces []string, slots []slot, sources 
 // fit settles which value of each list a template takes, given the call that it
 // is to explain, and the rank in the list that drives it.
 func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
-	var driving *list
+	var driving *valueList
 	for i := range t.sources {
 		s := &t.sources[i]
 		if s.Pick != every {
 			continue
 		}
 		l := e.values.at(s.Name)
-		at := find(l, s, e, slots[i].value)
+		at := rankOf(l, s, e, slots[i].value)
 		switch {
 		case at < 0:
 			return 0, false
@@ -71,13 +71,13 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 	return rank, true
 }
 
-func sameBeside(l *list, group int32, v scalar) bool {
+func sameBeside(l *valueList, group int32, v scalar) bool {
 	b, ok := l.beside(group)
 	return ok && b.text == v.text
 }
 
 // find is the rank of the value that a source makes into v.
-func find(l *list, s *source, e *event, v scalar) int {
+func rankOf(l *valueList, s *valueSource, e *event, v scalar) int {
 	for i := range l.size() {
 		if got, ok := s.changed(l.rank(i).value, e); ok && got.text == v.text {
 			return i
@@ -89,7 +89,7 @@ func find(l *list, s *source, e *event, v scalar) int {
 // seal notes what follows from the sources.
 func (t *template) seal() {
 	t.id = t.hash()
-	t.anchored = slices.ContainsFunc(t.sources, func(s source) bool { return s.anchored() })
+	t.anchored = slices.ContainsFunc(t.sources, func(s valueSource) bool { return s.anchored() })
 	if t.personal() {
 		t.owners = &owners{}
 	}
@@ -123,7 +123,7 @@ func (t *template) hash() hash {
 func (t *template) context() hash { return seed.num(2).mix(t.id) }
 
 // support counts that a template would have produced a call that a session made.
-func (m *Model) support(s *Session, t *template, rank int) {
+func (m *Learner) support(s *History, t *template, rank int) {
 	known := m.templates[t.trigger]
 	if len(known) == 0 && !m.room(known) {
 		return
@@ -156,7 +156,7 @@ func (m *Model) support(s *Session, t *template, rank int) {
 
 // room reports whether a trigger may have one template more than those that are
 // known. If there are many in all, each is left a few.
-func (m *Model) room(known []*template) bool {
+func (m *Learner) room(known []*template) bool {
 	switch n := len(known); {
 	case n == 0:
 		return len(m.templates) < maxTriggers
@@ -167,7 +167,7 @@ func (m *Model) room(known []*template) bool {
 	}
 }
 
-func (m *Model) keep(t *template) {
+func (m *Learner) keep(t *template) {
 	m.templates[t.trigger] = append(m.templates[t.trigger], t)
 	m.kept++
 }
@@ -195,7 +195,7 @@ func (t *template) own(like []*template) {
 
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
-func (m *Model) worth(t *template) float32 {
+func (m *Learner) worth(t *template) float32 {
 	if t.support.n < minSupport {
 		return t.support.n // it makes no candidates
 	}
@@ -204,7 +204,7 @@ func (m *Model) worth(t *template) float32 {
 
 // produce makes the candidate of a template after a call, with one value of the
 // list that drives it: its arguments, and the longest text among them.
-func (t *template) produce(s *Session, e *event, rank int) (arguments, value string, ok bool) {
+func (t *template) produce(s *History, e *event, rank int) (arguments, value string, ok bool) {
 	var few [maxSlots]scalar
 	values := few[:len(t.sources)]
 	var r row

@@ -23,7 +23,7 @@ type toolStats struct {
 }
 
 // tool is what is known of a tool, for adding to it.
-func (m *Model) tool(name string) *toolStats {
+func (m *Learner) tool(name string) *toolStats {
 	t := m.tools[name]
 	if t == nil {
 		t = &toolStats{}
@@ -35,7 +35,7 @@ func (m *Model) tool(name string) *toolStats {
 }
 
 // known is what is known of a tool, for reading.
-func (m *Model) known(name string) *toolStats {
+func (m *Learner) known(name string) *toolStats {
 	if t := m.tools[name]; t != nil {
 		return t
 	}
@@ -43,30 +43,30 @@ func (m *Model) known(name string) *toolStats {
 }
 
 // Tools are those that calls were seen of, in no order.
-func (m *Model) Tools() []string { return slices.Collect(maps.Keys(m.tools)) }
+func (m *Learner) Tools() []string { return slices.Collect(maps.Keys(m.tools)) }
 
 // Latency is a quantile of how long calls of a tool took; 0 if none was seen.
-func (m *Model) Latency(tool string, p float64) time.Duration {
+func (m *Learner) Latency(tool string, p float64) time.Duration {
 	return time.Duration(m.known(tool).latency.quantile(p) * float64(time.Second))
 }
 
 // Size is a quantile of the size of a tool's results in bytes; 0 if none was seen.
-func (m *Model) Size(tool string, p float64) int {
+func (m *Learner) Size(tool string, p float64) int {
 	return int(m.known(tool).size.quantile(p) * 1024)
 }
 
 // Lead is a quantile of the time from when a call of the tool could be foreseen to
 // when it was made; 0 if none was.
-func (m *Model) Lead(tool string, p float64) time.Duration {
+func (m *Learner) Lead(tool string, p float64) time.Duration {
 	return time.Duration(m.known(tool).lead.quantile(p) * float64(time.Second))
 }
 
 // Useful is the probability that a later argument is read off a result of the
 // tool. It says what a result is worth, not how likely the call is.
-func (m *Model) Useful(tool string) float64 { return m.known(tool).useful.mean(0.5, 4) }
+func (m *Learner) Useful(tool string) float64 { return m.known(tool).useful.mean(0.5, 4) }
 
 // Labels is how many candidates of a tool have had their label so far.
-func (m *Model) Labels(tool string) int { return m.known(tool).labels.n }
+func (m *Learner) Labels(tool string) int { return m.known(tool).labels.n }
 
 // AnswersDiffer is why a tool is barred that gave two answers.
 const AnswersDiffer = "answers differ"
@@ -74,7 +74,7 @@ const AnswersDiffer = "answers differ"
 // Trial notes that an answer fetched early was compared with one fetched when it
 // was asked for, and whether they were the same. A tool that gave two is barred: it
 // does not only read, or what it reads does not hold still.
-func (m *Model) Trial(tool string, same bool) {
+func (m *Learner) Trial(tool string, same bool) {
 	if !same {
 		m.Bar(tool, AnswersDiffer)
 		return
@@ -84,7 +84,7 @@ func (m *Model) Trial(tool string, same bool) {
 }
 
 // Trials is how many comparisons of a tool's answers agreed.
-func (m *Model) Trials(tool string) int { return m.known(tool).agreed.n }
+func (m *Learner) Trials(tool string) int { return m.known(tool).agreed.n }
 
 // maxBars bounds the tools that are barred. Past it all are: forgetting a bar
 // would run a tool early that must not be.
@@ -92,7 +92,7 @@ const maxBars = 4096
 
 // Bar says that calls of a tool are never run early again, and why. The first
 // reason stays.
-func (m *Model) Bar(tool, why string) {
+func (m *Learner) Bar(tool, why string) {
 	if why == "" {
 		why = "barred"
 	}
@@ -101,7 +101,7 @@ func (m *Model) Bar(tool, why string) {
 	}
 }
 
-func (m *Model) bar(tool, why string) bool {
+func (m *Learner) bar(tool, why string) bool {
 	if _, barred := m.bars[tool]; barred || len(m.bars) >= maxBars {
 		return false
 	}
@@ -110,7 +110,7 @@ func (m *Model) bar(tool, why string) bool {
 }
 
 // Barred is why calls of a tool are never run early; "" if they may be.
-func (m *Model) Barred(tool string) string {
+func (m *Learner) Barred(tool string) string {
 	if why, barred := m.bars[tool]; barred || len(m.bars) < maxBars {
 		return why
 	}

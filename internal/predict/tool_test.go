@@ -62,7 +62,7 @@ func TestTrialsAreMerged(t *testing.T) {
 	start.Trial("get", true)
 	start.Bar("old", "once")
 	stored := state(t, start)
-	var all []*predict.Model
+	var all []*predict.Learner
 	for range 8 {
 		m := model()
 		m.Merge(stored)
@@ -108,7 +108,7 @@ func TestBarsAreNotForgotten(t *testing.T) {
 
 // More edges than are kept: new ones still come to issue.
 func TestEdgesMakeRoom(t *testing.T) {
-	m := predict.New(predict.Options{Target: reads})
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
 	for i := range 9000 {
 		m.Edge(fmt.Sprintf("trigger%d", i), "get")
 	}

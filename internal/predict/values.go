@@ -7,21 +7,21 @@ import (
 
 // Bounds on what is taken from one result.
 const (
-	maxRead     = 256 << 10 // bytes looked at
-	maxValues   = 4096      // in all
-	maxRows     = 512       // under one path
-	maxPaths    = 96
-	maxValue    = 300 // bytes of one value
-	maxDepth    = 24  // of JSON
-	maxSpots    = 6   // places at which one value is remembered
-	maxNameSize = 96  // bytes of a path
+	maxRead         = 256 << 10 // bytes looked at
+	maxValues       = 4096      // in all
+	maxRows         = 512       // under one path
+	maxPaths        = 96
+	maxValueBytes   = 300 // bytes of one value
+	maxExtractDepth = 24  // of JSON
+	maxSpots        = 6   // places at which one value is remembered
+	maxNameSize     = 96  // bytes of a path
 )
 
 // Values is what one result holds that could be an argument of a later call: the
 // scalars under every path, in order. It lives as long as its call is remembered
 // and is never written to a file.
 type Values struct {
-	lists []list
+	lists []valueList
 	paths map[string]int    // path → place in lists
 	spots map[string][]spot // value → where it stands
 	count int               // rows in all lists
@@ -29,7 +29,7 @@ type Values struct {
 }
 
 // list is the values under one path, such as $.items[*].id or a kind of text.
-type list struct {
+type valueList struct {
 	path string
 	rows []row
 	uniq []int32 // rows that are the first of their value: their place is the rank
@@ -72,14 +72,14 @@ func (v *Values) list(path string) int {
 		return -1
 	}
 	path = strings.Clone(path)
-	v.lists = append(v.lists, list{path: path})
+	v.lists = append(v.lists, valueList{path: path})
 	v.paths[path] = len(v.lists) - 1
 	return len(v.lists) - 1
 }
 
 // add remembers a value under a path.
 func (v *Values) add(at int, value string, k kind, group int32) {
-	if at < 0 || value == "" || len(value) > maxValue {
+	if at < 0 || value == "" || len(value) > maxValueBytes {
 		return
 	}
 	l := &v.lists[at]
@@ -111,7 +111,7 @@ func (v *Values) add(at int, value string, k kind, group int32) {
 }
 
 // at returns the values of a path; nil if there are none.
-func (v *Values) at(path string) *list {
+func (v *Values) at(path string) *valueList {
 	if v == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (v *Values) at(path string) *list {
 }
 
 // size is how many different values a list has.
-func (l *list) size() int {
+func (l *valueList) size() int {
 	if l == nil {
 		return 0
 	}
@@ -130,7 +130,7 @@ func (l *list) size() int {
 }
 
 // rank is the row of the n-th different value, the last one for -1.
-func (l *list) rank(n int) row {
+func (l *valueList) rank(n int) row {
 	if n < 0 {
 		n += len(l.uniq)
 	}
@@ -138,7 +138,7 @@ func (l *list) rank(n int) row {
 }
 
 // beside returns the value of the same array element as another list's row.
-func (l *list) beside(group int32) (scalar, bool) {
+func (l *valueList) beside(group int32) (scalar, bool) {
 	for _, r := range l.rows {
 		if r.group == group {
 			return r.value, true

@@ -62,8 +62,8 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 func hint(result []byte, begun []started, called func(tool string) string) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := called(b.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
-			names = append(names, deliver.Name(tool, []byte(b.Arguments)))
+		if tool := called(b.Key.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
+			names = append(names, deliver.Name(tool, []byte(b.Key.Arguments)))
 		}
 	}
 	if len(names) == 0 {
@@ -81,8 +81,8 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a announcemen
 	var of []dedup.Query
 	for i := range a.begun {
 		b := &a.begun[i]
-		tool := c.called(b.Tool)
-		if u := &b.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Tool) {
+		tool := c.called(b.Key.Tool)
+		if u := &b.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Key.Tool) {
 			continue
 		}
 		select {
@@ -90,7 +90,7 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a announcemen
 		case <-ctx.Done(): // what is there is there
 		}
 		if body, ok := c.s.srv.store.Peek(b.query); ok {
-			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Arguments, Result: body, Model: b.Model})
+			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
 			of = append(of, b.query)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -120,7 +120,7 @@ func (s *session) configured(name string) (target, *leased) {
 
 // expect says what a call of a tool is expected to take and to bring: by what was
 // learned, else by its model.
-func expect(t *plan.Tool, u forecast.Usual, m *valuemodel.Model) {
+func expect(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
 	spread, bytes := enrich.Point(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
 	if u.Latency.P50 > 0 {
 		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -52,7 +52,7 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 	w.p.traffic.read()
 	p := w.srv.policy.Load()
 	if p.Enrichment.off() {
-		f.offer = forecast.NewOffer(nil, 0)
+		f.offer = predict.NewOffer(nil, 0)
 		return nil
 	}
 	host := w.srv.catalog.model(p, o.at, "").Host
@@ -71,20 +71,20 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 		f.round.slots = max(f.round.slots, opt.Slots)
 	}
 	classes := make(map[exact]*callClass)
-	picked := f.offer.Choose(func(g *forecast.Guess) forecast.World { return w.world(v, o, g, classes) }, opt)
+	picked := f.offer.Choose(func(g *predict.Candidate) predict.World { return w.world(v, o, g, classes) }, opt)
 	for i := range picked.Declined {
 		d := &picked.Declined[i]
 		w.p.tally.decline(d.Why)
-		f.consider(&d.Guess, d.Why, nil, opt.Whole)
+		f.consider(&d.Candidate, d.Why, nil, opt.Whole)
 	}
 	for _, g := range picked.Watch {
-		if class := classes[exact{g.Tool, g.Arguments}]; class != nil {
+		if class := classes[exact{g.Key.Tool, g.Key.Arguments}]; class != nil {
 			v.desk.Watch(now, class.query.Key, class.host, p.MaxAge)
 		}
 	}
 	var begun []started
 	for _, g := range picked.Start {
-		b, refused := w.start(v, o, f, g, classes[exact{g.Tool, g.Arguments}], now)
+		b, refused := w.start(v, o, f, g, classes[exact{g.Key.Tool, g.Key.Arguments}], now)
 		if refused != "" {
 			w.p.tally.decline(enrich.Reason(refused))
 			f.consider(&g, enrich.Reason(refused), nil, opt.Whole)
@@ -98,14 +98,14 @@ func (w *prefetchWorker) choose(v *sessionState, o *upstreamState, f *pairState,
 }
 
 // world is what stands in the way of one guess, beyond what was foreseen.
-func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Guess, classes map[exact]*callClass) forecast.World {
+func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *predict.Candidate, classes map[exact]*callClass) predict.World {
 	class, why := v.s.mayPrefetch(newCandidate(o.at, g))
-	out := forecast.World{Key: class.query.Key, Reason: why}
+	out := predict.World{Key: class.query.Key, Reason: why}
 	switch why {
 	case enrich.Unsteady, enrich.NotSpeculatable, enrich.Dollars, enrich.Disclosure:
 		return out
 	}
-	classes[exact{g.Tool, g.Arguments}] = &class
+	classes[exact{g.Key.Tool, g.Key.Arguments}] = &class
 	free, caution, watch := v.desk.Room(class.host, o.at.Instance())
 	out.Caution = caution
 	switch {
@@ -125,7 +125,7 @@ func (w *prefetchWorker) world(v *sessionState, o *upstreamState, g *forecast.Gu
 // inTheWay reports whether the guess may still be under way when the next call comes
 // to an upstream that works on one at a time. A process may do so for all that is
 // known; a server of HTTP hardly does.
-func (w *prefetchWorker) inTheWay(o *upstreamState, g *forecast.Guess) bool {
+func (w *prefetchWorker) inTheWay(o *upstreamState, g *predict.Candidate) bool {
 	switch w.scheduler.Concurrency(o.at.Instance()) {
 	case speculate.Parallel:
 		return false

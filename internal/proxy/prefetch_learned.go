@@ -4,7 +4,7 @@ import (
 	"maps"
 	"sync"
 
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 )
 
 // learnedTools is what the prefetcher has learned of tools, as far as others go by it:
@@ -16,10 +16,10 @@ type learnedTools struct {
 
 // learnedTool is what was learned of one tool.
 type learnedTool struct {
-	barred        bool           // it is never run early again
-	crashesServer bool           // its server ended while a prefetch of it was there, since this process began
-	proven        bool           // its server's word that it only reads has been tested
-	usual         forecast.Usual // what its calls take and bring; zero: not known
+	barred        bool          // it is never run early again
+	crashesServer bool          // its server ended while a prefetch of it was there, since this process began
+	proven        bool          // its server's word that it only reads has been tested
+	usual         predict.Usual // what its calls take and bring; zero: not known
 }
 
 // tool is what was learned of a tool of the upstream that l leases.

@@ -8,7 +8,7 @@ import (
 
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/events"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 )
 
 // What a choice was worth is known when it is known which of the calls it was among
@@ -61,7 +61,7 @@ func (f *pairState) begin(now time.Time, after int64, n int, e *Enrichment, maxA
 }
 
 // consider notes what has become of one candidate of the newest round.
-func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, begun *timing, whole int) {
+func (f *pairState) consider(g *predict.Candidate, why enrich.Reason, begun *timing, whole int) {
 	r := f.round
 	if r == nil {
 		return
@@ -80,7 +80,7 @@ func (f *pairState) consider(g *forecast.Guess, why enrich.Reason, begun *timing
 		size = int(g.Model.Cost.TypicalKB * 1024)
 	}
 	t := &thought{
-		exact: exact{g.Tool, g.Arguments}, p: g.P, reason: string(why), begun: begun, until: r.until,
+		exact: exact{g.Key.Tool, g.Key.Arguments}, p: g.P, reason: string(why), begun: begun, until: r.until,
 		value: ms(g.Latency.Mean()), tokens: int(estimate(size)),
 	}
 	if g.Model != nil && g.Model.Cost.Freshness > 0 {

@@ -7,8 +7,8 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -24,10 +24,10 @@ type sessionState struct {
 
 // pairState is what a session has with one upstream.
 type pairState struct {
-	*forecast.Session
+	*predict.Session
 	at      *leased           // its lease, as of its last call
 	queued  bool              // it waits for a slot
-	offer   *forecast.Offer   // what its last answer made likely
+	offer   *predict.Offer    // what its last answer made likely
 	chained map[call.Key]bool // guesses under way that follow from a guess
 
 	round  *round              // the newest; nil: its answer made nothing likely
@@ -60,7 +60,7 @@ func (v *sessionState) on(o *upstreamState) *pairState {
 	if f == nil {
 		f = &pairState{
 			Session: o.forecast.Begin(v.s.learnedAs, v.s.several), // several clients: none can be told from another
-			offer:   forecast.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
+			offer:   predict.NewOffer(nil, 0), chained: make(map[call.Key]bool), called: make(map[uint64]*thought),
 		}
 		v.pairs[known] = f
 		o.look()
@@ -116,7 +116,7 @@ func (w *prefetchWorker) called(c *callFacts) {
 	if t := f.came(c.tool, arguments, c.at); t != nil {
 		f.called[c.id] = t
 	}
-	f.Call(forecast.Call{ID: c.id, Turn: c.turn, Tool: c.tool, Arguments: arguments, At: c.at})
+	f.Call(predict.Call{ID: c.id, Turn: c.turn, Tool: c.tool, Arguments: arguments, At: c.at})
 	v.means(arguments)
 	if c.effect.Changes() {
 		w.changed(v, c.effect)
@@ -197,7 +197,7 @@ func (w *prefetchWorker) foresee(v *sessionState, o *upstreamState, f *pairState
 	e := &w.srv.policy.Load().Enrichment
 	guesses := f.Guesses(now)
 	w.p.tally.found(len(guesses))
-	likely := forecast.Likely(guesses, e.MinProbability)
+	likely := predict.Likely(guesses, e.MinProbability)
 	v.desk.Reprice(now, func(k call.Key) bool {
 		return k.Upstream != instance || f.chained[k] || likely(k.Tool, k.Arguments)
 	})
@@ -210,10 +210,10 @@ func (w *prefetchWorker) foresee(v *sessionState, o *upstreamState, f *pairState
 }
 
 // read makes an answer, or the first bytes of it, what the forecast reads.
-func read(result []byte, size int) forecast.Result {
-	r := forecast.Result{Size: size, Unread: result == nil}
+func read(result []byte, size int) predict.Result {
+	r := predict.Result{Size: size, Unread: result == nil}
 	if !r.Unread {
-		r.Text, r.Structured = forecast.Read(result, len(result) < size)
+		r.Text, r.Structured = predict.Read(result, len(result) < size)
 	}
 	return r
 }

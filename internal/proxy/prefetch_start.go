@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/events"
-	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -18,7 +18,7 @@ import (
 
 // joinTimeout is how long a call waits for a prefetch: what nine calls of ten take, and
 // some more, as far as that is known.
-func joinTimeout(g *forecast.Guess) time.Duration {
+func joinTimeout(g *predict.Candidate) time.Duration {
 	if p90 := g.Latency.P90; p90 > 0 {
 		return p90 + p90/4 + 100*time.Millisecond
 	}
@@ -27,7 +27,7 @@ func joinTimeout(g *forecast.Guess) time.Duration {
 
 // started is a prefetch that has been begun.
 type started struct {
-	forecast.Guess
+	predict.Candidate
 	query  dedup.Query
 	timing *timing
 	ended  <-chan struct{} // closed when its answer is there, or will not be
@@ -35,15 +35,15 @@ type started struct {
 
 // start begins a prefetch that was chosen, or says why not. It ends with its session,
 // unless a call of a client waits for it.
-func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g forecast.Guess, class *callClass, now time.Time) (s started, refused string) {
+func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, g predict.Candidate, class *callClass, now time.Time) (s started, refused string) {
 	l, key := o.at, class.query.Key
 	c := newCandidate(o.at, &g)
-	facts := &callFacts{id: w.p.ids.Add(1), session: v.s, lease: l, tool: g.Tool, class: class.kind, host: class.host, early: true}
-	s = started{Guess: g, query: class.query}
+	facts := &callFacts{id: w.p.ids.Add(1), session: v.s, lease: l, tool: g.Key.Tool, class: class.kind, host: class.host, early: true}
+	s = started{Candidate: g, query: class.query}
 	ended, entry := make(chan struct{}), &prefetchEntry{}
 	s.ended = ended
 	hooks := prefetchHooks{
-		asked: func(certain bool) { w.asked(v, l, g.Tool, certain) },
+		asked: func(certain bool) { w.asked(v, l, g.Key.Tool, certain) },
 		landed: func(answer upstream.Answer, err error) {
 			defer close(ended)
 			entry.land(answer, err)
@@ -66,7 +66,7 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 	if refused != "" {
 		return started{}, refused
 	}
-	if g.Depth > 0 {
+	if g.Why.Depth > 0 {
 		f.chained[key] = true
 	}
 	v.dollars += g.Model.Cost.Dollars
@@ -74,17 +74,17 @@ func (w *prefetchWorker) start(v *sessionState, o *upstreamState, f *pairState, 
 }
 
 // newCandidate is a guess as a call that could be made.
-func newCandidate(l *leased, g *forecast.Guess) *candidate {
-	return &candidate{lease: l, tool: g.Tool, arguments: []byte(g.Arguments), free: g.Free(), joinTimeout: joinTimeout(g)}
+func newCandidate(l *leased, g *predict.Candidate) *candidate {
+	return &candidate{lease: l, tool: g.Key.Tool, arguments: []byte(g.Key.Arguments), free: g.Why.Free, joinTimeout: joinTimeout(g)}
 }
 
 // event is what the record says of a prefetch that has been begun.
-func (f *pairState) event(l *leased, g *forecast.Guess, begun *prefetch, now time.Time) events.Event {
+func (f *pairState) event(l *leased, g *predict.Candidate, begun *prefetch, now time.Time) events.Event {
 	e := events.Event{
 		Kind: events.Prefetch, At: now, Session: begun.record.number.Session, Seq: begun.record.number.Seq,
-		Upstream: l.Name(), Tool: clipped(g.Tool), Class: string(begun.class.kind), Host: begun.class.host,
-		RawArguments: []byte(g.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
-		Edge: g.Edge, Configured: g.Configured,
+		Upstream: l.Name(), Tool: clipped(g.Key.Tool), Class: string(begun.class.kind), Host: begun.class.host,
+		RawArguments: []byte(g.Key.Arguments), PredictedP: g.P, Predicted: estimate(g.Bytes),
+		Edge: g.Why.Edge, Configured: g.Why.Configured,
 	}
 	if f.round != nil {
 		e.After = f.round.after
@@ -94,21 +94,21 @@ func (f *pairState) event(l *leased, g *forecast.Guess, begun *prefetch, now tim
 
 // landed notes what came of a prefetch, on the goroutine that fetched it: what its
 // answer says may make a further call likely.
-func (w *prefetchWorker) landed(v *sessionState, l *leased, g forecast.Guess, class *callClass, answer upstream.Answer, err error) {
+func (w *prefetchWorker) landed(v *sessionState, l *leased, g predict.Candidate, class *callClass, answer upstream.Answer, err error) {
 	switch {
 	case verdict(answer, err).Limited:
 		w.scheduler.Harm(class.host, v.desk, speculate.RateLimited, 0)
 	case answer.Stateless && revision.InputRequired(answer.Result):
-		w.bar(v, l, g.Tool, "it asked the client when it was run early")
+		w.bar(v, l, g.Key.Tool, "it asked the client when it was run early")
 	case answer.Sent && l.member.Spec.URL == "" && diedOf(err):
-		w.p.learned.update(l, g.Tool, func(t *learnedTool) { t.crashesServer = true })
-		w.srv.log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", l.Name(), "tool", g.Tool)
+		w.p.learned.update(l, g.Key.Tool, func(t *learnedTool) { t.crashesServer = true })
+		w.srv.log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", l.Name(), "tool", g.Key.Tool)
 	case err == nil && goesOn(answer.Result):
-		w.bar(v, l, g.Tool, "it made a task of a call that was run early")
+		w.bar(v, l, g.Key.Tool, "it made a task of a call that was run early")
 	}
 	var result []byte
 	size := len(answer.Result)
-	if n := min(size, mostRead); g.Depth == 0 && err == nil && shareable(answer) && w.p.queue.hasRoom(n) {
+	if n := min(size, mostRead); g.Why.Depth == 0 && err == nil && shareable(answer) && w.p.queue.hasRoom(n) {
 		result = bytes.Clone(answer.Result[:n])
 	}
 	w.p.queue.enqueue(len(result), func() { w.onward(v, l, g, class, result, size) })
@@ -143,7 +143,7 @@ func (w *prefetchWorker) hostOf(l *leased) string {
 
 // onward goes on once a prefetch is back: with what waits for a slot, and what
 // follows from its answer, if that is to be looked at.
-func (w *prefetchWorker) onward(v *sessionState, l *leased, g forecast.Guess, class *callClass, result []byte, size int) {
+func (w *prefetchWorker) onward(v *sessionState, l *leased, g predict.Candidate, class *callClass, result []byte, size int) {
 	now := time.Now()
 	if w.sessions[v.s] != v { // its session has ended
 		w.wake(now)

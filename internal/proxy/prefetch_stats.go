@@ -5,7 +5,7 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -19,14 +19,14 @@ type PrefetchStats struct {
 	Dropped    drops   `json:"not_seen"`   // calls and answers that the worker was too slow for
 	Panics     int64   `json:"panics"`     // of the worker; each but those over what is kept ends a session's predictions
 
-	Desk    speculate.Stats           `json:"speculation"`
-	Learned map[string]forecast.Stats `json:"learned"` // by upstream
+	Desk    speculate.Stats          `json:"speculation"`
+	Learned map[string]predict.Stats `json:"learned"` // by upstream
 }
 
 // stats adds to what the store counts what the prefetcher does.
 func (p *prefetcher) stats(store dedup.PrefetchStats) PrefetchStats {
 	out := PrefetchStats{
-		PrefetchStats: store, Desk: p.traffic.read().Stats(), Learned: make(map[string]forecast.Stats),
+		PrefetchStats: store, Desk: p.traffic.read().Stats(), Learned: make(map[string]predict.Stats),
 		Dropped: p.queue.drops(), Panics: p.faults.count(),
 	}
 	p.tally.mu.Lock()

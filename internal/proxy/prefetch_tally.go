@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 )
 
 // tally counts what was thought of.
@@ -14,7 +14,7 @@ type tally struct {
 	mu         sync.Mutex
 	candidates int64
 	declined   map[enrich.Reason]int64
-	learned    map[string]forecast.Stats // by upstream, as of the last choice
+	learned    map[string]predict.Stats // by upstream, as of the last choice
 }
 
 func (t *tally) found(candidates int) {
@@ -44,7 +44,7 @@ func (t *tally) learn(o *upstreamState, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.learned == nil {
-		t.learned = make(map[string]forecast.Stats)
+		t.learned = make(map[string]predict.Stats)
 	}
 	t.learned[o.at.Name()] = o.forecast.Stats()
 }
@@ -53,5 +53,5 @@ func (t *tally) learn(o *upstreamState, now time.Time) {
 func (t *tally) forget(gone func(name string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.learned, func(name string, _ forecast.Stats) bool { return gone(name) })
+	maps.DeleteFunc(t.learned, func(name string, _ predict.Stats) bool { return gone(name) })
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/deliver"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/upstream"
 )
 
@@ -16,7 +16,7 @@ type Learned func(merge func(stored []byte) ([]byte, error)) error
 // upstreamState is what is known of the calls to one upstream. The worker owns it.
 type upstreamState struct {
 	srv      *Server
-	forecast *forecast.Forecast
+	forecast *predict.Model
 	made     Enrichment // it was made under
 	maxAge   time.Duration
 	keep     Learned   // nil: what is learned is not kept
@@ -37,7 +37,7 @@ func (w *prefetchWorker) upstreamOn(l *leased) *upstreamState {
 	}
 	old := o
 	o = &upstreamState{srv: w.srv, made: p.Enrichment, maxAge: p.MaxAge, keep: l.member.Learned, at: l}
-	o.forecast = forecast.New(forecast.Options{
+	o.forecast = predict.New(predict.Options{
 		Tool: o.tool, Learn: p.Enrichment.Learn, ShadowLabels: p.Enrichment.ShadowLabels, MaxAge: p.MaxAge,
 	})
 	if old != nil { // its rules have changed; sessions begin anew under the next ones
@@ -83,21 +83,21 @@ func (w *prefetchWorker) handDown(name string, old, next *upstreamState) {
 }
 
 // tool is what is known of a tool at this moment.
-func (o *upstreamState) tool(name string) forecast.Tool {
+func (o *upstreamState) tool(name string) predict.Tool {
 	offer := o.at.Offer()
 	if offer == nil {
-		return forecast.Tool{}
+		return predict.Tool{}
 	}
 	item, listed := offer.Find(upstream.Tools, name)
 	if !listed || !o.at.member.allows(name) {
-		return forecast.Tool{}
+		return predict.Tool{}
 	}
 	c := o.srv.catalog.schema(o.at, item)
 	if c.err != nil {
-		return forecast.Tool{}
+		return predict.Tool{}
 	}
 	m := o.srv.catalog.model(o.srv.policy.Load(), o.at, name)
-	return forecast.Tool{Model: m, Schema: c.schema, Hearsay: untrustedHint(m)}
+	return predict.Tool{Model: m, Schema: c.schema, Hearsay: untrustedHint(m)}
 }
 
 // look says whether the upstream offers anything that may be run early, and has

@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -95,7 +95,7 @@ type seat struct {
 	sent    map[sending]uint64 // when what was not guessed was asked for
 	guesses map[uint64]*guess  // by the moment at which they were sent
 	flying  []*guess           // those whose call has not returned, in the order in which it will
-	offer   *forecast.Offer    // what was foreseen last, as far as it waits for a slot
+	offer   *predict.Offer     // what was foreseen last, as far as it waits for a slot
 	rooms   map[string]room    // by host, as of the last choice
 }
 
@@ -112,7 +112,7 @@ func (a *arm) seat(t *table) *seat {
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
 		flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
-		offer: forecast.NewOffer(nil, 0), rooms: make(map[string]room),
+		offer: predict.NewOffer(nil, 0), rooms: make(map[string]room),
 	}
 	return s
 }
@@ -250,7 +250,7 @@ func (s *seat) void(stale func(call.Key) bool) { s.desk.Void(stale) }
 
 // end is the end of the session. What nobody waits for is given up.
 func (s *seat) end() {
-	s.offer = forecast.NewOffer(nil, 0)
+	s.offer = predict.NewOffer(nil, 0)
 	s.desk.Review(s.at())
 	s.flying = slices.DeleteFunc(s.flying, func(g *guess) bool {
 		if g.joined {

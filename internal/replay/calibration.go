@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 )
 
 // Decile is a line of the reliability table: calls by how likely they were when
@@ -56,11 +56,11 @@ type thought struct {
 func newScores(p *Player) scores { return scores{p: p, open: make(map[exact]thought)} }
 
 // allowed reports whether rules allow a guess, though it may only be watched so far.
-func allowed(g *forecast.Guess) bool { return g.Reason == "" || g.Reason == enrich.Shadow }
+func allowed(g *predict.Candidate) bool { return g.Reason == "" || g.Reason == enrich.Shadow }
 
 // thought notes the guesses that rules allow. What is open already keeps what was
 // first thought of it.
-func (s *scores) thought(t *table, guesses []forecast.Guess) {
+func (s *scores) thought(t *table, guesses []predict.Candidate) {
 	for c, th := range s.open {
 		if !s.usable(t, th) {
 			s.settle(c, th, false)
@@ -68,7 +68,7 @@ func (s *scores) thought(t *table, guesses []forecast.Guess) {
 	}
 	for i := range guesses {
 		g := &guesses[i]
-		c := exact{g.Tool, g.Arguments}
+		c := exact{g.Key.Tool, g.Key.Arguments}
 		if _, known := s.open[c]; known || !allowed(g) {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -49,9 +49,9 @@ type room struct {
 
 // consider takes what is foreseen after a turn: gives up what is not worth it any
 // more, and chooses.
-func (s *seat) consider(guesses []forecast.Guess) {
+func (s *seat) consider(guesses []predict.Candidate) {
 	if !s.Free {
-		likely := forecast.Likely(guesses, s.Pick.MinProbability)
+		likely := predict.Likely(guesses, s.Pick.MinProbability)
 		s.desk.Reprice(s.at(), func(k call.Key) bool { return likely(k.Tool, k.Arguments) })
 		s.reap()
 	}
@@ -61,7 +61,7 @@ func (s *seat) consider(guesses []forecast.Guess) {
 	if s.Source == Forecast {
 		s.offer = s.t.learner.Offer(s.likely(guesses), s.Pick.Budget)
 	} else {
-		s.offer = forecast.NewOffer(guesses, s.Pick.Budget)
+		s.offer = predict.NewOffer(guesses, s.Pick.Budget)
 	}
 	s.choose()
 }
@@ -69,8 +69,8 @@ func (s *seat) consider(guesses []forecast.Guess) {
 // likely leaves out what is not likely enough, which enrich would say of each by
 // itself, arm after arm. Guesses come in the order of their probability, but for
 // what no rule allows, which comes last.
-func (s *seat) likely(guesses []forecast.Guess) []forecast.Guess {
-	n := slices.IndexFunc(guesses, func(g forecast.Guess) bool { return !(g.P >= s.Pick.MinProbability) })
+func (s *seat) likely(guesses []predict.Candidate) []predict.Candidate {
+	n := slices.IndexFunc(guesses, func(g predict.Candidate) bool { return !(g.P >= s.Pick.MinProbability) })
 	if n < 0 {
 		n = len(guesses)
 	}
@@ -99,7 +99,7 @@ func (s *seat) choose() {
 		s.count.declined[picked.Declined[i].Why]++
 	}
 	for i := range picked.Watch {
-		j := s.t.judge(exact{picked.Watch[i].Tool, picked.Watch[i].Arguments})
+		j := s.t.judge(exact{picked.Watch[i].Key.Tool, picked.Watch[i].Key.Arguments})
 		s.desk.Watch(s.at(), s.query(j).Key, j.host, s.p.o.MaxAge)
 	}
 	for i := range picked.Start {
@@ -131,11 +131,11 @@ func (s *seat) room(host string) room {
 }
 
 // world is what stands in the way of one guess, beyond what was foreseen.
-func (s *seat) world(g *forecast.Guess) forecast.World {
-	c := exact{g.Tool, g.Arguments}
+func (s *seat) world(g *predict.Candidate) predict.World {
+	c := exact{g.Key.Tool, g.Key.Arguments}
 	j := s.t.judge(c)
 	q := s.query(j)
-	w := forecast.World{Key: q.Key}
+	w := predict.World{Key: q.Key}
 	if !j.storable() {
 		w.Reason = enrich.NotSpeculatable
 		return w
@@ -161,13 +161,13 @@ func (s *seat) world(g *forecast.Guess) forecast.World {
 // inTheWay reports whether the guess may still be under way when the next call comes
 // to an upstream that may work on one at a time, as any process may until it was
 // seen not to.
-func (s *seat) inTheWay(g *forecast.Guess) bool {
+func (s *seat) inTheWay(g *predict.Candidate) bool {
 	return !s.Free && s.arm.desk.Concurrency(upstreamID) != speculate.Parallel && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
 }
 
 // begin starts a guess.
-func (s *seat) begin(of *forecast.Guess) {
-	j := s.t.judge(exact{of.Tool, of.Arguments})
+func (s *seat) begin(of *predict.Candidate) {
+	j := s.t.judge(exact{of.Key.Tool, of.Key.Arguments})
 	q := s.query(j)
 	g := &guess{key: q.Key}
 	fetch := func(ctx context.Context) (func() call.Fate, string) {
@@ -192,20 +192,20 @@ func (s *seat) begin(of *forecast.Guess) {
 		return
 	}
 	s.dollars += j.model.Cost.Dollars
-	c := s.count.tool(of.Tool)
+	c := s.count.tool(of.Key.Tool)
 	c.Issued++
 	c.upstream++
 	if s.begun != nil {
-		s.begun(s.t.turns, of.Tool, of.Arguments)
+		s.begun(s.t.turns, of.Key.Tool, of.Key.Arguments)
 	}
 	s.send(g, of)
 }
 
 // send puts a guess that has begun on its way.
-func (s *seat) send(g *guess, of *forecast.Guess) {
+func (s *seat) send(g *guess, of *predict.Candidate) {
 	s.p.tick++
 	g.id = s.p.tick
-	g.answer = s.t.s.next(exact{of.Tool, of.Arguments}, s.t.turns-1)
+	g.answer = s.t.s.next(exact{of.Key.Tool, of.Key.Arguments}, s.t.turns-1)
 	takes := cmp.Or(of.Latency.P50, of.Model.Cost.Latency, usualLatency)
 	if g.answer != nil {
 		takes = g.answer.end - g.answer.start
@@ -217,7 +217,7 @@ func (s *seat) send(g *guess, of *forecast.Guess) {
 	}
 	s.guesses[g.id] = g
 	s.queue(g)
-	s.arm.desk.Began(upstreamID, g.id<<1, of.Tool, true, s.at())
+	s.arm.desk.Began(upstreamID, g.id<<1, of.Key.Tool, true, s.at())
 }
 
 // queue keeps the guesses under way in the order in which they are due.

@@ -31,7 +31,7 @@ package replay
 import (
 	"time"
 
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -51,7 +51,7 @@ type Options struct {
 
 	// Learner is whose forecast a session is played with, by its number from 0; nil:
 	// one for all sessions. Ended is called after each session; nil: nobody is told.
-	Learner func(session int) *forecast.Forecast
+	Learner func(session int) *predict.Model
 	Ended   func(session int)
 }
 
@@ -75,7 +75,7 @@ func (o *Options) maxAge() time.Duration {
 type Player struct {
 	o      Options
 	models map[string]*valuemodel.Model
-	alone  *forecast.Forecast // of all sessions, where Options.Learner is nil
+	alone  *predict.Model // of all sessions, where Options.Learner is nil
 	arms   []*arm
 
 	sessions int // played so far
@@ -111,15 +111,15 @@ func New(o Options, arms ...Arm) *Player {
 }
 
 // Forecast makes a learner that has seen nothing.
-func (p *Player) Forecast() *forecast.Forecast {
-	o := forecast.Options{
-		Tool:  func(name string) forecast.Tool { return forecast.Tool{Model: p.o.Model(name)} },
+func (p *Player) Forecast() *predict.Model {
+	o := predict.Options{
+		Tool:  func(name string) predict.Tool { return predict.Tool{Model: p.o.Model(name)} },
 		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge,
 	}
 	if p.o.KeepTurns > 0 {
 		o.MaxAge, o.Turns = 0, p.o.KeepTurns
 	}
-	return forecast.New(o)
+	return predict.New(o)
 }
 
 // Train plays sessions to the learner alone: no arm sees them, and nothing is
@@ -150,7 +150,7 @@ func (p *Player) play(s *Session, arms []*arm) {
 }
 
 // learner is whose forecast the next session is played with.
-func (p *Player) learner() *forecast.Forecast {
+func (p *Player) learner() *predict.Model {
 	if p.o.Learner != nil {
 		return p.o.Learner(p.sessions)
 	}

@@ -6,17 +6,17 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 )
 
 // table is where one session is played.
 type table struct {
 	p       *Player
 	s       *Session
-	began   time.Time         // when the session began, as the learner is told
-	now     time.Duration     // since then
-	turns   int               // begun
-	learner *forecast.Session // nil: no arm wants to know what it thinks
+	began   time.Time        // when the session began, as the learner is told
+	now     time.Duration    // since then
+	turns   int              // begun
+	learner *predict.Session // nil: no arm wants to know what it thinks
 	ledger  *ledger
 	known   map[exact]*judged // calls that were made or thought of
 	asked   map[exact]bool    // calls that were made
@@ -100,7 +100,7 @@ func (t *table) begins(m *made) {
 	}
 	t.asked[m.exact] = true
 	if t.learner != nil {
-		t.learner.Call(forecast.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.Tool, Arguments: m.arguments, At: t.at()})
+		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.Tool, Arguments: m.arguments, At: t.at()})
 	}
 	if m.effect.Changes() {
 		t.ledger.arrive(m.effect)
@@ -121,7 +121,7 @@ func (t *table) ends(m *made) {
 		seat.finish(m)
 	}
 	if t.learner != nil {
-		t.learner.Result(forecast.Result{ID: uint64(m.number), Failed: m.Failed, Text: []byte(m.Text), Size: m.Bytes, At: t.at()})
+		t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.Failed, Text: []byte(m.Text), Size: m.Bytes, At: t.at()})
 	}
 }
 
@@ -145,7 +145,7 @@ func touches(e call.Effect, places []call.Place) bool {
 // guess is what happens between two turns.
 func (t *table) guess() {
 	t.p.tick++
-	var guesses []forecast.Guess
+	var guesses []predict.Candidate
 	if t.learner != nil {
 		guesses = t.learner.Guesses(t.at())
 		if len(t.seats) > 0 {
@@ -164,15 +164,15 @@ func (t *table) guess() {
 }
 
 // foreknown are the reads of the next turn that are no repeats.
-func (t *table) foreknown() []forecast.Guess {
+func (t *table) foreknown() []predict.Candidate {
 	if t.turns >= len(t.s.turns) {
 		return nil
 	}
-	var all []forecast.Guess
+	var all []predict.Candidate
 	for _, m := range t.s.turns[t.turns] {
 		if m.read && m.storable() && !m.repeat {
-			all = append(all, forecast.Guess{
-				Tool: m.Tool, Arguments: m.arguments, P: 1, Edge: "oracle", Model: m.model, Bytes: m.Bytes,
+			all = append(all, predict.Candidate{
+				Key: call.Key{Tool: m.Tool, Arguments: m.arguments}, P: 1, Why: predict.Why{Edge: "oracle"}, Model: m.model, Bytes: m.Bytes,
 				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(m.start-t.now, time.Millisecond)),
 			})
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"mcpschedd/internal/forecast"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -30,7 +30,7 @@ func contentsOf(s *step) *contents {
 	text := []byte(strings.TrimSpace(s.text))
 	if jsonrpc.Valid(text) {
 		c.scan(text, valuemodel.Result, nil, 0)
-	} else if said := forecast.Said(text); len(said) > 0 {
+	} else if said := predict.Said(text); len(said) > 0 {
 		c.scan(said, valuemodel.Text, nil, 0)
 	}
 	c.scan([]byte(s.args), valuemodel.Args, nil, 0)

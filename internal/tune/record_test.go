@@ -263,12 +263,12 @@ func TestAnyHistory(t *testing.T) {
 
 func TestLearned(t *testing.T) {
 	state := func() []byte {
-		m := predict.New(predict.Options{Target: func(tool string) bool { return tool == "get" }})
+		m := predict.NewLearner(predict.LearnerOptions{Target: func(tool string) bool { return tool == "get" }})
 		for i := range 40 {
 			s := m.Begin(uint64(i), false)
 			at := began.Add(time.Duration(i) * time.Hour)
 			s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: fmt.Sprintf(`{"owner":"o%d"}`, i), At: at})
-			s.Result(predict.Result{ID: 1, Values: predict.Extract(fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), nil), At: at})
+			s.Result(predict.Outcome{ID: 1, Values: predict.Extract(fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), nil), At: at})
 			s.Candidates(at)
 			s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), At: at})
 			s.End()

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -44,7 +44,7 @@ func (m *Miner) try(number int, of session, by map[string][]*edge, aside map[str
 		for _, e := range edges {
 			model.FollowUps = append(model.FollowUps, valuemodel.FollowUp{Tool: bare(e.tool), Args: e.args, Max: mostRank})
 		}
-		made := forecast.Calls(&model, s[i].args, forecast.Result{Text: []byte(s[i].text)})
+		made := predict.Calls(&model, s[i].args, predict.Result{Text: []byte(s[i].text)})
 		for k, e := range edges {
 			v.trials(i, e, made[k])
 		}
@@ -63,7 +63,7 @@ type viewer struct {
 	later  map[[2]string][]int // call → where it was made
 }
 
-func (v *viewer) trials(after int, e *edge, made forecast.Made) {
+func (v *viewer) trials(after int, e *edge, made predict.Made) {
 	for rank, args := range made.Arguments[:min(len(made.Arguments), mostRank)] {
 		if len(e.cases) >= mostTrials {
 			return

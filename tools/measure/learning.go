@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
 )
 
@@ -35,9 +35,9 @@ func learning(w io.Writer, o options, set string) error {
 	one.Play(all)
 
 	var state []byte
-	var learners []*forecast.Forecast
+	var learners []*predict.Model
 	shared := s.options(model)
-	shared.Learner = func(session int) *forecast.Forecast { return learners[session%processes] }
+	shared.Learner = func(session int) *predict.Model { return learners[session%processes] }
 	shared.Ended = func(session int) {
 		state, err = learners[session%processes].Merge(state)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/forecast"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
 )
@@ -131,8 +131,8 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 	var p *replay.Player
 	if o.restart {
 		var state []byte
-		var process *forecast.Forecast
-		options.Learner = func(int) *forecast.Forecast {
+		var process *predict.Model
+		options.Learner = func(int) *predict.Model {
 			process = p.Forecast()
 			state, _ = process.Merge(state) // an error: something of it could not be read, and is begun anew
 			return process

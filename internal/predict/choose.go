@@ -1,0 +1,41 @@
+package predict
+
+import (
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
+)
+
+// World is what only the user of a forecast knows of a guess.
+type World struct {
+	Key       call.Key
+	Reason    enrich.Reason // why it may not be made now; ""
+	Caution   float64       // times what a wasted call costs; 0: 1
+	FileBytes int           // of the file that it reads; 0: it reads none
+}
+
+// Choose asks about each guess that may be made and is likely enough, and picks.
+// The indices of the selection are those of the guesses.
+func Choose(guesses []Candidate, ask func(g *Candidate) World, o enrich.Options) (chosen []Candidate, s enrich.Selection) {
+	all := make([]enrich.Candidate, len(guesses))
+	for i := range guesses {
+		g := &guesses[i]
+		// A call that nobody is asked about is told apart by what it is alone.
+		all[i] = g.item(g.Key)
+		if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
+			continue
+		}
+		w, c := ask(g), &all[i]
+		if w.Key != (call.Key{}) { // there is none for what cannot be made
+			c.Key = w.Key
+		}
+		if w.Reason != "" {
+			c.Reason = w.Reason
+		}
+		c.Caution, c.FileBytes = w.Caution, w.FileBytes
+	}
+	s = enrich.Pick(all, o)
+	for _, c := range s.Choices {
+		chosen = append(chosen, guesses[c.Candidate])
+	}
+	return chosen, s
+}

@@ -1,0 +1,135 @@
+package predict_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/schema"
+	"mcpschedd/internal/valuemodel"
+)
+
+// repeated asks the same of some members so many times.
+func repeated(n int, wants string, names ...string) string {
+	each := `{"allOf":[` + strings.TrimSuffix(strings.Repeat(wants+",", n), ",") + `]}`
+	var all []string
+	for _, name := range names {
+		all = append(all, `"`+name+`":`+each)
+	}
+	return `{"type":"object","properties":{` + strings.Join(all, ",") + `}}`
+}
+
+// rows is an answer of things with a number, from one on.
+func rows(first, n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(`{"n":%d,"o":%[1]d,"p":%[1]d}`, first+i))
+	}
+	return `{"items":[` + strings.Join(all, ",") + `]}`
+}
+
+var things = []any{"n", "$result.items[*].n", "o", "$result.items[*].o", "p", "$result.items[*].p"}
+
+// A server whose schema made each check as dear as it can be once kept the worker
+// busy for seconds with one answer.
+func TestEffortForOneAnswerIsBounded(t *testing.T) {
+	for _, test := range []struct{ name, schema string }{
+		{"all fit", repeated(450, `{"type":"integer"}`, "n", "o", "p")},
+		{"each could be retyped", repeated(450, `{"type":"string"}`, "n", "o", "p")},
+		{"none fits, retyped or not", repeated(450, `{"type":"boolean"}`, "n", "o", "p")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, things...)), reading("get")}, "list", "", "get", test.schema)
+			p := play(predict.New(predict.Options{Tool: o.tool}))
+			p.call("list", `{}`, rows(10, 8))
+			if left := predict.EffortLeft(p.f); left < -schema.MaxEffort/10 || left > predict.MaxEffort/2 {
+				t.Errorf("got %d units left of %d, want them used up, and no more than that", left, predict.MaxEffort)
+			}
+			refused := 0
+			for _, g := range p.guesses() {
+				if g.Reason == enrich.Schema {
+					refused++
+				}
+			}
+			unchecked := p.f.Stats().Unchecked
+			if unchecked == 0 || refused < unchecked {
+				t.Errorf("got %d declined and %d counted, want some", refused, unchecked)
+			}
+		})
+	}
+}
+
+// What there was no effort left for is not held against the call: the next answer
+// that it follows from has effort of its own.
+func TestEffortIsForEachAnswer(t *testing.T) {
+	next := follow(t, "get", 0.4, "n", "$result.items[*].n")
+	next.Max = 8
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", next), reading("get")}, "list", "", "get", repeated(1350, `{"type":"integer"}`, "n"))
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{"page":1}`, rows(10, 8))
+	if got := made(p.guesses(), "get"); len(got) < 3 || len(got) > 6 {
+		t.Fatalf("of eight: got %v, want some that there was effort for", got)
+	}
+	p.call("list", `{"page":2}`, rows(17, 1)) // the last of the eight
+	if g := find(p.guesses(), "get", `{"n":17}`); g.Key.Tool == "" || g.Reason != "" {
+		t.Errorf("got %+v, want a guess", g)
+	}
+}
+
+// What is learned is held against the schema within the same bounds.
+func TestEffortForWhatIsLearned(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list"), reading("get")}, "list", "", "get", repeated(1350, `{"type":"string"}`, "n"))
+	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 1}))
+	unfit := 0
+	for k := range 4 {
+		var items []string
+		for i := range 24 {
+			items = append(items, fmt.Sprintf(`{"n":"k%d-%d"}`, k, i))
+		}
+		p.call("list", fmt.Sprintf(`{"p":%d}`, k), `{"items":[`+strings.Join(items, ",")+`]}`)
+		for _, g := range p.guesses() {
+			if g.Reason == enrich.Schema {
+				unfit++
+			}
+		}
+		if left := predict.EffortLeft(p.f); left < -schema.MaxEffort/10 {
+			t.Errorf("round %d: got %d units left, want no more used than there are", k, left)
+		}
+		p.call("get", fmt.Sprintf(`{"n":"k%d-%d"}`, k, 2), "x")
+		p.call("get", fmt.Sprintf(`{"n":"k%d-%d"}`, k, 20), "x")
+	}
+	if unchecked := p.f.Stats().Unchecked; unfit == 0 || unchecked != unfit {
+		t.Errorf("got %d declined and %d counted, want as many", unfit, unchecked)
+	}
+}
+
+// A value is written as the other type where its own is what is wrong, and not to
+// see what happens.
+func TestRetypedForItsTypeAlone(t *testing.T) {
+	for _, test := range []struct {
+		name, schema, want string
+		checks             int
+	}{
+		{"all are", `{"properties":{"n":{"type":"string"},"o":{"type":"string"},"p":{"type":"string"}}}`, `{"n":"7","o":"7","p":"7"}`, 4},
+		{"one is", `{"properties":{"o":{"enum":["7","8"]}}}`, `{"n":7,"o":"7","p":7}`, 2},
+		{"something is missing", `{"required":["m"]}`, "", 1},
+		{"another has to be neither", `{"properties":{"n":{"type":"boolean"},"o":{"type":"string"}}}`, "", 1},
+		{"it is too small", `{"properties":{"n":{"minimum":8}}}`, "", 1},
+		{"and too small then", `{"properties":{"n":{"type":"string","minLength":2}}}`, "", 2},
+		{"it has another form", `{"oneOf":[{"properties":{"n":{"type":"string"}},"required":["x"]},{"required":["y"]}]}`, "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, things...)), reading("get")}, "list", "", "get", test.schema)
+			p := play(predict.New(predict.Options{Tool: o.tool}))
+			p.call("list", `{}`, rows(7, 1))
+			if n, _ := predict.Verdicts(p.f); n != test.checks {
+				t.Errorf("checked %d times, want %d", n, test.checks)
+			}
+			if got := strings.Join(made(p.guesses(), "get"), " "); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

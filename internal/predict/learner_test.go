@@ -1,0 +1,310 @@
+package predict_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/predict"
+)
+
+// historyPlayer makes the calls of one session.
+type historyPlayer struct {
+	t    testing.TB
+	m    *predict.Learner
+	s    *predict.History
+	id   uint64
+	turn int
+	now  time.Time
+}
+
+// began is when every session begins.
+var began = time.Unix(1e9, 0)
+
+func reads(tool string) bool { return !strings.HasPrefix(tool, "write") }
+
+// begin begins a session. The same ones are begun in every model.
+func begin(t testing.TB, m *predict.Learner) *historyPlayer {
+	return &historyPlayer{t: t, m: m, s: m.Begin(m.Sessions()+1, false), now: time.Unix(1e9, 0)}
+}
+
+// call makes a call in a turn of its own.
+func (p *historyPlayer) call(tool, arguments, result string) {
+	p.turn++
+	p.together([3]string{tool, arguments, result})
+}
+
+// together makes calls in the current turn.
+func (p *historyPlayer) together(calls ...[3]string) {
+	first := p.id
+	for _, c := range calls {
+		p.id++
+		p.s.Call(predict.Call{ID: p.id, Turn: p.turn, Tool: c[0], Arguments: c[1], At: p.now})
+	}
+	p.now = p.now.Add(time.Second)
+	for i, c := range calls {
+		p.s.Result(predict.Outcome{
+			ID: first + uint64(i) + 1, Failed: strings.HasPrefix(c[2], "error"),
+			Values: predict.Extract([]byte(c[2]), nil), Size: len(c[2]), At: p.now,
+		})
+	}
+	p.now = p.now.Add(2 * time.Second)
+}
+
+// find is the candidate of a call; P 0 if there is none.
+func (p *historyPlayer) find(tool, arguments string) predict.Match {
+	for _, c := range p.s.Candidates(p.now) {
+		if c.Tool == tool && c.Arguments == arguments {
+			return c
+		}
+	}
+	return predict.Match{}
+}
+
+// The bindings of issue and design: each is shown a few times with other values,
+// and must then give the exact call.
+func TestBindings(t *testing.T) {
+	type step = [3]string
+	tests := []struct {
+		name    string
+		session func(i int) []step // the last one is what is to be predicted
+	}{
+		{"a field of a JSON result", func(i int) []step {
+			return []step{
+				{"get_user", fmt.Sprintf(`{"id":"u%d"}`, i), fmt.Sprintf(`{"name":"x","team":{"key":"team-%d"}}`, i)},
+				{"get_team", fmt.Sprintf(`{"key":"team-%d"}`, i), ""},
+			}
+		}},
+		{"the first of a list", func(i int) []step {
+			return []step{
+				{"list_issues", `{}`, fmt.Sprintf(`[{"iid":%d,"t":"a"},{"iid":%d,"t":"b"}]`, 100+i, 200+i)},
+				{"get_issue", fmt.Sprintf(`{"number":%d}`, 100+i), ""},
+			}
+		}},
+		{"a number where a string is wanted, beside an argument", func(i int) []step {
+			return []step{
+				{"list_issues", fmt.Sprintf(`{"owner":"o%d"}`, i), fmt.Sprintf(`{"items":[{"number":%d}]}`, 100+i)},
+				{"get_issue", fmt.Sprintf(`{"issue":"%d","owner":"o%d"}`, 100+i, i), ""},
+			}
+		}},
+		{"several fields of one element", func(i int) []step {
+			return []step{
+				{"get_trip", fmt.Sprintf(`{"id":"t%d"}`, i), fmt.Sprintf(`{"legs":[{"from":"A%d","to":"B%d","on":"2026-01-%02d"},{"from":"C","to":"D","on":"2026-02-01"}]}`, i, i, i+10)},
+				{"search", fmt.Sprintf(`{"date":"2026-01-%02d","from":"A%d","to":"B%d"}`, i+10, i, i), ""},
+			}
+		}},
+		{"the path before a line number", func(i int) []step {
+			return []step{
+				{"grep", fmt.Sprintf(`{"pattern":"p%d"}`, i), fmt.Sprintf("src/a%d.go:12: func main\nsrc/b%d.go:3: x", i, i)},
+				{"read", fmt.Sprintf(`{"path":"src/a%d.go"}`, i), ""},
+			}
+		}},
+		{"a directory joined with a name of a listing", func(i int) []step {
+			return []step{
+				{"list", fmt.Sprintf(`{"path":"/home/u%d/src"}`, i), fmt.Sprintf("[DIR] sub%d\n[FILE] main file %d", i, i)},
+				{"list", fmt.Sprintf(`{"path":"/home/u%d/src/sub%d"}`, i, i), ""},
+			}
+		}},
+		{"a drawn tree", func(i int) []step {
+			return []step{
+				{"tree", fmt.Sprintf(`{"root":"/r%d"}`, i), fmt.Sprintf("/r%d\n├── LICENSE%d\n└── x", i, i)},
+				{"read", fmt.Sprintf(`{"path":"/r%d/LICENSE%d"}`, i, i), ""},
+			}
+		}},
+		{"a markdown link", func(i int) []step {
+			return []step{
+				{"search", fmt.Sprintf(`{"q":"q%d"}`, i), fmt.Sprintf("# Results\n1. [One](https://x.test/page/%d) is it", i)},
+				{"fetch", fmt.Sprintf(`{"url":"https://x.test/page/%d"}`, i), ""},
+			}
+		}},
+		{"the next page", func(i int) []step {
+			return []step{
+				{"read", fmt.Sprintf(`{"limit":%d,"offset":%d,"path":"f%d"}`, 50+i, 100*i, i), "text"},
+				{"read", fmt.Sprintf(`{"limit":%d,"offset":%d,"path":"f%d"}`, 50+i, 100*i+50+i, i), ""},
+			}
+		}},
+		{"the test beside a file", func(i int) []step {
+			return []step{
+				{"read", fmt.Sprintf(`{"path":"pkg/file%d.go"}`, i), "text"},
+				{"read", fmt.Sprintf(`{"path":"pkg/file%d_test.go"}`, i), ""},
+			}
+		}},
+		{"what a failed call named", func(i int) []step {
+			return []step{
+				{"write_file", fmt.Sprintf(`{"path":"f%d.txt","text":"abc"}`, i), "error: not read yet"},
+				{"read", fmt.Sprintf(`{"path":"f%d.txt"}`, i), ""},
+			}
+		}},
+		{"a constant, and a trigger several calls back", func(i int) []step {
+			return []step{
+				{"list_issues", fmt.Sprintf(`{"owner":"o%d"}`, i), fmt.Sprintf(`[{"iid":"ISS-%d"}]`, 100+i)},
+				{"write_note", fmt.Sprintf(`{"text":"n%d"}`, i), "ok"},
+				{"get_issue", fmt.Sprintf(`{"full":true,"id":"ISS-%d"}`, 100+i), ""},
+			}
+		}},
+		{"results of two tools at once", func(i int) []step {
+			return []step{
+				{"get_user", fmt.Sprintf(`{"n":%d}`, 10+i), fmt.Sprintf(`{"login":"user-%d"}`, i)},
+				{"get_repo", fmt.Sprintf(`{"n":%d}`, 20+i), fmt.Sprintf(`{"full":"repo-%d"}`, i)},
+				{"get_role", fmt.Sprintf(`{"repo":"repo-%d","user":"user-%d"}`, i, i), ""},
+			}
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+			for i := range 12 {
+				steps := test.session(i)
+				p := begin(t, m)
+				want := steps[len(steps)-1]
+				for _, s := range steps[:len(steps)-1] {
+					p.call(s[0], s[1], s[2])
+				}
+				got := p.find(want[0], want[1])
+				if i >= 3 && got.P == 0 {
+					t.Fatalf("session %d: no candidate %s %s", i, want[0], want[1])
+				}
+				if i == 11 && got.P < 0.5 {
+					t.Errorf("after 11 sessions: got P %.2f, want at least 0.5", got.P)
+				}
+				p.call(want[0], want[1], "done")
+				p.s.End()
+			}
+		})
+	}
+}
+
+func TestTogetherIsNotAfter(t *testing.T) {
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	for i := range 10 {
+		p := begin(t, m)
+		p.turn++
+		p.together(
+			[3]string{"list", fmt.Sprintf(`{"n":%d}`, 10+i), fmt.Sprintf(`{"id":"id-%d"}`, i)},
+			[3]string{"get", fmt.Sprintf(`{"id":"id-%d"}`, i), "x"},
+		)
+		p.s.End()
+	}
+	p := begin(t, m)
+	p.call("list", `{"n":99}`, `{"id":"id-99"}`)
+	if got := p.find("get", `{"id":"id-99"}`); got.P != 0 {
+		t.Errorf("a call made together with another counts as its follower: P %.2f", got.P)
+	}
+}
+
+// A candidate that nobody asks for must become unlikely, although it is never
+// issued; one that a write comes between must, too.
+func TestLabels(t *testing.T) {
+	tests := []struct {
+		name string
+		then func(p *historyPlayer, id string)
+		low  bool
+	}{
+		{"asked for", func(p *historyPlayer, id string) { p.call("get", id, "x") }, false},
+		{"not asked for", func(p *historyPlayer, id string) { p.call("other", `{}`, "x") }, true},
+		{"asked for after a write", func(p *historyPlayer, id string) { p.s.Invalidate(nil); p.call("get", id, "x") }, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+			last := 0.0
+			for i := range 40 {
+				p := begin(t, m)
+				id := fmt.Sprintf(`{"id":"id-%d"}`, i)
+				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), id)
+				last = p.find("get", id).P
+				if i < 3 {
+					p.call("get", id, "x") // or it would never be thought of
+				} else {
+					test.then(p, id)
+				}
+				p.s.End()
+			}
+			if low := last < 0.15; low != test.low {
+				t.Errorf("got P %.3f, want it low: %v", last, test.low)
+			}
+		})
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads, MaxAge: 10 * time.Second})
+	var last float64
+	for i := range 40 {
+		p := begin(t, m)
+		id := fmt.Sprintf(`{"id":"id-%d"}`, i)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), id)
+		last = p.find("get", id).P
+		p.now = p.now.Add(time.Minute)
+		p.call("get", id, "x")
+		p.s.End()
+	}
+	if last > 0.15 {
+		t.Errorf("always asked for too late: got P %.3f, want it low", last)
+	}
+}
+
+func TestShadow(t *testing.T) {
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads, ShadowLabels: 5})
+	issues := -1
+	session := func(i int, asks bool) {
+		p := begin(t, m)
+		id := fmt.Sprintf(`{"id":"id-%d"}`, i)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), id)
+		if c := p.find("get", id); c.P > 0 && !c.Shadow && issues < 0 {
+			issues = i
+		}
+		if asks {
+			p.call("get", id, "x")
+		}
+		p.s.End()
+	}
+	for i := range 30 {
+		session(i, true)
+	}
+	if issues < 5 || issues > 10 {
+		t.Errorf("got the first issue in session %d, want it after 5 labels", issues)
+	}
+	for i := range 30 {
+		session(100+i, false)
+	}
+	var whys []string
+	for _, c := range m.Changes() {
+		whys = append(whys, c.Why)
+	}
+	if !strings.HasPrefix(strings.Join(whys, " "), "issues drift") {
+		t.Errorf("got changes %v, want it to issue and then to drift", whys)
+	}
+	m.Harm("get")
+	p := begin(t, m)
+	p.call("list", `{"n":1000}`, `{"id":"id-1000"}`)
+	if c := p.find("get", `{"id":"id-1000"}`); !c.Shadow {
+		t.Errorf("after harm: got %+v, want it in shadow", c)
+	}
+}
+
+func TestQuantities(t *testing.T) {
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	for i := range 50 {
+		p := begin(t, m)
+		id := fmt.Sprintf(`{"id":"id-%d"}`, i)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), id+strings.Repeat(" ", 4096))
+		p.find("get", id)
+		p.call("get", id, "x")
+		p.s.End()
+	}
+	within := func(name string, got, want, share float64) {
+		if got < want*(1-share) || got > want*(1+share) {
+			t.Errorf("%s: got %v, want about %v", name, got, want)
+		}
+	}
+	within("latency", m.Latency("list", 0.5).Seconds(), 1, 0.3)
+	within("size", float64(m.Size("list", 0.5)), 4096, 0.3)
+	if lead := m.Lead("get", 0.5); lead > time.Second {
+		t.Errorf("lead: got %v, want what passed between the candidate and the call", lead)
+	}
+	if list, get := m.Useful("list"), m.Useful("get"); list < 0.9 || get > 0.1 {
+		t.Errorf("useful: got %.2f for list and %.2f for get, want almost 1 and 0", list, get)
+	}
+}

@@ -1,0 +1,259 @@
+package predict_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
+)
+
+// The nine patterns that the corpus of a coding client shows, and what is done
+// about each. The models are those that come with the program.
+
+var client = valuemodel.Upstream{Name: "client", Provider: "claude-code"}
+
+// clientPlay plays a session of a coding client, with the operator's rules on top.
+func clientPlay(t testing.TB, rules ...valuemodel.Rule) *player {
+	o := resolve(t, client, rules, "Read", "", "Grep", "", "Glob", "", "Edit", "", "Bash", "",
+		"WebSearch", "", "WebFetch", "", "TaskList", "", "TaskUpdate", "", "TodoWrite", "", "ToolSearch", "")
+	return play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
+}
+
+// again is the same forecast in a new session.
+func (p *player) again() *player {
+	p.s.End()
+	next := play(p.f)
+	next.now = p.now.Add(time.Hour)
+	return next
+}
+
+func chosen(guesses []predict.Candidate, o enrich.Options) []string {
+	picked, _ := predict.Choose(guesses, anything, o)
+	var out []string
+	for _, g := range picked {
+		out = append(out, g.Key.Tool+" "+g.Key.Arguments)
+	}
+	return out
+}
+
+// 1. Polling of a pipeline. What changes by itself is never guessed at: an answer
+// got early would be the old one, which is what polling is to get away from. What
+// is done about it is a back-off in the answer, by fail_fast_after_n.
+func TestPattern1Polling(t *testing.T) {
+	o := resolve(t, valuemodel.Upstream{Name: "hub", Provider: "gitlab"}, nil, "get_pipeline", "")
+	m := o["get_pipeline"].Model
+	if m.FailFastAfter != 3 {
+		t.Errorf("fail_fast_after_n: got %d, want 3", m.FailFastAfter)
+	}
+	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
+	for range 20 {
+		p.call("get_pipeline", `{"pipeline_id":9,"project_id":"p"}`, `{"status":"running"}`)
+		if got := chosen(p.guesses(), budget); got != nil {
+			t.Fatalf("chosen: %v, want nothing", got)
+		}
+	}
+}
+
+// 2. Files read again. The second reading is the store's, which knows whether the
+// file is still the same. A guess at what is stored is dropped for that exact call
+// alone: another file is as good a guess as ever, though its tool was just used.
+func TestPattern2ReadAgain(t *testing.T) {
+	p := clientPlay(t)
+	for i := range 8 {
+		p = p.again()
+		p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
+		p.guesses()
+		p.call("Read", `{"file_path":"/a/main.go"}`, fmt.Sprintf("package main // %d", i))
+		p.guesses()
+		p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
+	}
+	p = p.again()
+	p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
+	guesses := p.guesses()
+	picked, _ := predict.Choose(guesses, func(g *predict.Candidate) predict.World {
+		w := anything(g)
+		if g.Key.Arguments == `{"file_path":"/a/go.mod"}` {
+			w.Reason = enrich.Stored
+		}
+		return w
+	}, budget)
+	if len(picked) != 1 || picked[0].Key.Arguments != `{"file_path":"/a/main.go"}` {
+		t.Errorf("chosen: %+v of %+v, want main.go alone", picked, guesses)
+	}
+}
+
+// 3. Find, then fix: the files of the first matches, learned by rank. Where the
+// corpus says how often Grep leads to Read but not to which file, the model leaves
+// that to what is learned.
+func TestPattern3GrepThenRead(t *testing.T) {
+	p := clientPlay(t)
+	matches := func(i int) string {
+		return fmt.Sprintf("src/a%d.go:12:func f() {\nsrc/b%d.go:3:f()\nsrc/c%d.go:9:f()", i, i, i)
+	}
+	for i := range 12 {
+		p = p.again()
+		p.call("Grep", fmt.Sprintf(`{"pattern":"f%d"}`, i), matches(i))
+		p.guesses()
+		p.call("Read", fmt.Sprintf(`{"file_path":"src/a%d.go"}`, i), "x")
+		p.guesses()
+		p.call("Read", fmt.Sprintf(`{"file_path":"src/b%d.go"}`, i), "x")
+		p.guesses()
+	}
+	p = p.again()
+	p.call("Grep", `{"pattern":"g"}`, matches(99))
+	got := chosen(p.guesses(), budget)
+	if len(got) == 0 || len(got) > 3 {
+		t.Fatalf("chosen: %v, want one to three files", got)
+	}
+	if want := `Read {"file_path":"src/a99.go"}`; !strings.Contains(strings.Join(got, "\n"), want) {
+		t.Errorf("chosen: %v, want the first match among them", got)
+	}
+}
+
+// 4. A listing, then the files: the same, from lines that are nothing but paths.
+func TestPattern4GlobThenRead(t *testing.T) {
+	p := clientPlay(t)
+	for i := range 12 {
+		p = p.again()
+		p.call("Glob", fmt.Sprintf(`{"pattern":"d%d/**"}`, i), fmt.Sprintf("/r/d%d/one.md\n/r/d%d/two.md\n/r/d%d/three.md", i, i, i))
+		p.guesses()
+		p.call("Read", fmt.Sprintf(`{"file_path":"/r/d%d/one.md"}`, i), "x")
+		p.guesses()
+	}
+	p = p.again()
+	p.call("Glob", `{"pattern":"d99/**"}`, "/r/d99/one.md\n/r/d99/two.md\n/r/d99/three.md")
+	got := chosen(p.guesses(), budget)
+	if len(got) == 0 || got[0] != `Read {"file_path":"/r/d99/one.md"}` {
+		t.Errorf("chosen: %v, want the first file first", got)
+	}
+}
+
+// 5. A search, then a page. To fetch a page tells its server that somebody cares,
+// and the address is the search engine's choice: it is not done on a guess, unless
+// the operator says that it may.
+func TestPattern5SearchThenFetch(t *testing.T) {
+	search := valuemodel.Rule{Pattern: "WebSearch", Layer: valuemodel.Layer{
+		FollowUps: []valuemodel.FollowUp{follow(t, "WebFetch", 0.6, "url", "$result.results[*].url", "prompt", "$args.query")},
+	}}
+	opened := valuemodel.Rule{Pattern: "WebFetch", Layer: valuemodel.Layer{Disclosure: valuemodel.SameService}}
+	const page = `{"prompt":"go","url":"https://go.dev/"}`
+	for _, test := range []struct {
+		name  string
+		rules []valuemodel.Rule
+		want  enrich.Reason
+	}{
+		{"as it comes", []valuemodel.Rule{search}, enrich.Disclosure},
+		{"the operator opened it", []valuemodel.Rule{search, opened}, ""},
+	} {
+		p := clientPlay(t, test.rules...)
+		p.call("WebSearch", `{"query":"go"}`, `{"results":[{"url":"https://go.dev/"},{"url":"https://pkg.go.dev/"}]}`)
+		if g := find(p.guesses(), "WebFetch", page); g.Key.Tool == "" || g.Reason != test.want {
+			t.Errorf("%s: got %+v, want the reason %q", test.name, g, test.want)
+		}
+	}
+}
+
+// 6. What the agent notes for itself is worth little and costs nothing: it never
+// counts against the budget. The client's own lists change with every note, so
+// these are not guessed at either; a list that holds still is, for free.
+func TestPattern6TaskTools(t *testing.T) {
+	p := clientPlay(t)
+	if m := resolve(t, client, nil, "TaskList", "")["TaskList"].Model; m.ValueClass != valuemodel.AuditOnly {
+		t.Errorf("TaskList: got %s, want audit_only", m.ValueClass)
+	}
+	for range 8 {
+		p.call("TaskUpdate", `{"id":1,"state":"done"}`, "ok")
+		p.s.Invalidate(nil)
+		if got := chosen(p.guesses(), budget); got != nil {
+			t.Fatalf("chosen: %v, want nothing", got)
+		}
+		p.call("TaskList", `{}`, `[{"id":1}]`)
+	}
+
+	notes := reading("notes")
+	notes.Layer.ValueClass = valuemodel.AuditOnly
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "notes", 0.9, "of", "$result.id"), follow(t, "get", 0.9, "id", "$result.id")), notes, reading("get")},
+		"list", "", "notes", "", "get", "")
+	q := play(predict.New(predict.Options{Tool: o.tool}))
+	q.call("list", `{}`, `{"id":7}`)
+	nothing := budget
+	nothing.Budget = 0
+	if got := chosen(q.guesses(), nothing); len(got) != 1 || got[0] != `notes {"of":7}` {
+		t.Errorf("with no budget at all: chosen %v, want the notes alone", got)
+	}
+}
+
+// 7. Chains of to-dos. They are writes, so nothing is guessed. That they tell the
+// phase an agent is in is left out: a phase would only stand for which calls come
+// next, and those are learned as they are.
+func TestPattern7TodoChains(t *testing.T) {
+	p := clientPlay(t)
+	for i := range 12 {
+		p.call("TodoWrite", fmt.Sprintf(`{"todos":[{"content":"step %d"}]}`, i%2), "ok")
+		p.s.Invalidate(nil)
+		for _, g := range p.guesses() {
+			if g.Key.Tool == "TodoWrite" {
+				t.Fatalf("got %+v, want no guess at a write", g)
+			}
+		}
+	}
+}
+
+// 8. Searches that fail again and again. A call that failed is followed by
+// nothing, and what was found twice to be empty is a back-off (fail_fast_after_n),
+// never a refusal and not a guess.
+func TestPattern8FailedSearches(t *testing.T) {
+	tools := valuemodel.Rule{Pattern: "ToolSearch", Layer: valuemodel.Layer{
+		FollowUps: []valuemodel.FollowUp{follow(t, "Read", 0.9, "file_path", "$args.query")},
+	}}
+	p := clientPlay(t, tools)
+	if m := resolve(t, client, nil, "ToolSearch", "")["ToolSearch"].Model; m.FailFastAfter != 2 {
+		t.Errorf("fail_fast_after_n: got %d, want 2", m.FailFastAfter)
+	}
+	p.call("ToolSearch", `{"query":"a"}`, "error: nothing")
+	if got := p.guesses(); len(got) != 0 {
+		t.Errorf("after a failure: got %+v, want nothing", got)
+	}
+	p.call("ToolSearch", `{"query":"b"}`, "found")
+	if got := chosen(p.guesses(), budget); len(got) != 1 || got[0] != `Read {"file_path":"b"}` {
+		t.Errorf("after a success: chosen %v, want what follows", got)
+	}
+}
+
+// 9. Pages as a browser holds them. Of a browser nothing is guessed: what it shows
+// depends on every call before. Elsewhere a large part that is left out of answers
+// makes its tool worth more where the model's words name it.
+func TestPattern9Intent(t *testing.T) {
+	browser := resolve(t, valuemodel.Upstream{Name: "browser", Provider: "playwright"}, nil, "browser_snapshot", "")
+	p := play(predict.New(predict.Options{Tool: browser.tool, Learn: true}))
+	for range 8 {
+		p.call("browser_snapshot", `{}`, "page")
+		if got := chosen(p.guesses(), budget); got != nil {
+			t.Fatalf("of a browser: chosen %v, want nothing", got)
+		}
+	}
+
+	page := reading("page")
+	page.Layer.Cost = valuemodel.Cost{TypicalKB: 8, MaxKB: 8}
+	page.Layer.FieldGroups = map[string]valuemodel.FieldGroup{"dom": {Fields: []string{"full_dom"}, EstimatedValue: new(1.0), DefaultInclude: new(bool)}}
+	text := reading("text")
+	text.Layer.Cost = valuemodel.Cost{TypicalKB: 8, MaxKB: 8}
+	o := resolve(t, hub, []valuemodel.Rule{reading("visit", follow(t, "page", 0.5, "url", "$args.url"), follow(t, "text", 0.6, "url", "$args.url")), page, text},
+		"visit", "", "page", "", "text", "")
+	q := play(predict.New(predict.Options{Tool: o.tool}))
+	q.call("visit", `{"url":"u"}`, `ok`)
+	guesses := q.guesses()
+	one := budget
+	one.Budget = 2200 // one of them
+	if got := chosen(guesses, one); len(got) != 1 || got[0] != `text {"url":"u"}` {
+		t.Errorf("without intent: chosen %v, want the likelier", got)
+	}
+	one.Keywords = []string{"look into the full DOM"}
+	if got := chosen(guesses, one); len(got) != 1 || got[0] != `page {"url":"u"}` {
+		t.Errorf("where the model names the DOM: chosen %v, want the page", got)
+	}
+}

@@ -1,0 +1,349 @@
+package predict_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
+)
+
+// Each case is one follow-up list → get {n: 7} under other rules on get.
+func TestReasons(t *testing.T) {
+	rule := func(l valuemodel.Layer) []valuemodel.Rule { return []valuemodel.Rule{{Pattern: "get", Layer: l}} }
+	tests := []struct {
+		name   string
+		rules  []valuemodel.Rule
+		args   []any
+		schema string
+		change func(offer)
+		before func(*predict.Model)
+		want   enrich.Reason
+	}{
+		{name: "nothing against it", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}), want: ""},
+		{name: "no such tool", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}), change: func(o offer) { delete(o, "get") }, want: enrich.NotSpeculatable},
+		{name: "it may write", rules: nil, want: enrich.NotSpeculatable},
+		{name: "it writes", rules: rule(valuemodel.Layer{Class: valuemodel.MutatesExternal}), want: enrich.NotSpeculatable},
+		{name: "the operator forbids it", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(false)}), want: enrich.NotSpeculatable},
+		{name: "it never holds still", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly, Volatile: new(true)}), want: enrich.NotSpeculatable},
+		{
+			name: "it is barred", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			before: func(f *predict.Model) { f.Bar("get", "it asked something") }, want: enrich.NotSpeculatable,
+		},
+		{
+			name: "a command that reads", rules: rule(valuemodel.Layer{Classify: valuemodel.Shell}),
+			args: []any{"command", "ls -la"}, want: "",
+		},
+		{
+			name: "a command that writes", rules: rule(valuemodel.Layer{Classify: valuemodel.Shell}),
+			args: []any{"command", "git push"}, want: enrich.NotSpeculatable,
+		},
+		{
+			name: "a command read off an answer", rules: rule(valuemodel.Layer{Classify: valuemodel.Shell}),
+			args: []any{"command", "$result.run"}, want: enrich.NotSpeculatable,
+		},
+		{
+			name: "not what the tool takes", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			schema: `{"type":"object","properties":{"n":{"type":"boolean"}}}`, want: enrich.Schema,
+		},
+		{
+			name: "a constant that is not what the tool takes is the operator's to mend", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			args: []any{"n", "1"}, schema: `{"type":"object","properties":{"n":{"type":"integer"}}}`, want: enrich.Schema,
+		},
+		{
+			name: "it tells third parties a value of the answer", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}),
+			want: enrich.Disclosure,
+		},
+		{
+			name: "it tells third parties what the model gave itself", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}),
+			args: []any{"n", "$args.n", "lang", "en"}, want: "",
+		},
+		{
+			name: "it tells third parties one value of the answer among others", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}),
+			args: []any{"n", "$args.n", "m", "$result.n"}, want: enrich.Disclosure,
+		},
+		{
+			name: "known to read by hearsay", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			change: func(o offer) { get := o["get"]; get.Hearsay = true; o["get"] = get }, want: enrich.Shadow,
+		},
+		{
+			name: "not what it takes, and only hearsay: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			schema: `{"type":"object","properties":{"n":{"type":"boolean"}}}`,
+			change: func(o offer) { get := o["get"]; get.Hearsay = true; o["get"] = get }, want: enrich.Schema,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if test.args == nil {
+				test.args = []any{"n", "$result.n"}
+			}
+			rules := append(test.rules, reading("list", follow(t, "get", 0.4, test.args...)))
+			o := resolve(t, hub, rules, "list", "", "get", test.schema)
+			if test.change != nil {
+				test.change(o)
+			}
+			f := predict.New(predict.Options{Tool: o.tool, Learn: true})
+			if test.before != nil {
+				test.before(f)
+			}
+			p := play(f)
+			p.call("list", `{"n":1}`, `{"n":7,"run":"git push"}`)
+			guesses := p.guesses()
+			if len(guesses) != 1 || guesses[0].Key.Tool != "get" || guesses[0].Reason != test.want {
+				t.Errorf("got %+v, want one guess at get with the reason %q", guesses, test.want)
+			}
+		})
+	}
+}
+
+// What a rule forbids of a follow-up is said once for each answer, and not with
+// every later call.
+func TestRefusedOnce(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n"))}, "list", "", "get", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{}`, `{"n":7}`)
+	if got := find(p.guesses(), "get", `{"n":7}`).Reason; got != enrich.NotSpeculatable {
+		t.Fatalf("at first: got the reason %q, want not_speculatable", got)
+	}
+	if got := p.guesses(); len(got) != 0 {
+		t.Errorf("asked again: got %+v, want nothing", got)
+	}
+}
+
+// A tool that is known to read by its annotation alone is watched until so many of
+// its guesses have had their label, and its answers are trusted after as many
+// comparisons; one that differs bars it.
+func TestHearsay(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}, "list", "", "get", "")
+	get := o["get"]
+	get.Hearsay = true
+	o["get"] = get
+	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 3}))
+	for i := range 3 {
+		p.call("list", `{}`, `{"n":7}`)
+		if got := find(p.guesses(), "get", `{"n":7}`).Reason; got != enrich.Shadow {
+			t.Fatalf("round %d: got the reason %q, want shadow", i, got)
+		}
+		p.call("get", `{"n":7}`, `x`)
+	}
+	p.call("list", `{}`, `{"n":8}`)
+	if got := find(p.guesses(), "get", `{"n":8}`); got.Key.Tool == "" || got.Reason != "" {
+		t.Errorf("after three labels: got %+v, want a guess without a reason", got)
+	}
+	for i := range 3 {
+		if p.f.Tried("get") {
+			t.Errorf("tried after %d comparisons, want 3", i)
+		}
+		p.f.Trial("get", true)
+	}
+	if !p.f.Tried("get") {
+		t.Error("not tried after 3 comparisons that agreed")
+	}
+	p.f.Trial("get", false)
+	if p.f.Tried("get") || p.f.Barred("get") == "" {
+		t.Error("still trusted after a comparison that did not agree")
+	}
+	p.call("list", `{}`, `{"n":9}`)
+	if got := find(p.guesses(), "get", `{"n":9}`).Reason; got != enrich.NotSpeculatable {
+		t.Errorf("barred: got the reason %q, want not_speculatable", got)
+	}
+}
+
+// A learned edge is watched before it issues; a configured one is not.
+func TestLearnedShadow(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list"), reading("get")}, "list", "", "get", "")
+	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 4}))
+	shadowed, issued := 0, 0
+	for i := range 12 {
+		n := string(rune('a' + i))
+		p.call("list", `{}`, `{"n":"item-`+n+`"}`)
+		switch g := find(p.guesses(), "get", `{"n":"item-`+n+`"}`); {
+		case g.Key.Tool == "":
+		case g.Reason == enrich.Shadow:
+			shadowed++
+			if issued > 0 {
+				t.Errorf("round %d: watched again after it issued", i)
+			}
+		case g.Reason == "":
+			issued++
+			if g.Why.Configured || g.Why.Edge != "list → get" {
+				t.Errorf("got %+v, want a learned guess of the edge list → get", g)
+			}
+		}
+		p.call("get", `{"n":"item-`+n+`"}`, `x`)
+	}
+	if shadowed < 4 || issued == 0 {
+		t.Errorf("watched %d times and issued %d times, want at least 4 and 1", shadowed, issued)
+	}
+}
+
+// Without learning there are configured follow-ups alone, at the probability that
+// is configured, whatever comes of them.
+func TestWithoutLearning(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n")), reading("get"), reading("other")},
+		"list", "", "get", "", "other", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	for range 8 {
+		p.call("list", `{}`, `{"n":7}`)
+		p.guesses()
+		p.call("other", `{"n":7}`, `x`)
+		p.guesses()
+	}
+	p.call("list", `{}`, `{"n":7}`)
+	guesses := p.guesses()
+	if g := find(guesses, "get", `{"n":7}`); g.P != 0.4 || !g.Why.Configured {
+		t.Errorf("got P %v, configured %v; want 0.4 and true", g.P, g.Why.Configured)
+	}
+	if g := find(guesses, "other", `{"n":7}`); g.Key.Tool != "" {
+		t.Errorf("got %+v, want nothing learned", g)
+	}
+}
+
+// Only what is likely enough and nothing speaks against is asked about; what is
+// only watched is asked about too, so that it is watched only where all else
+// allows it.
+func TestChooseAsks(t *testing.T) {
+	model := &valuemodel.Model{Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(true)}}
+	guess := func(n string, p float64, r enrich.Reason) predict.Candidate {
+		return predict.Candidate{Key: call.Key{Tool: "get", Arguments: n}, P: p, Reason: r, Model: model, Latency: enrich.Point(1e9), Why: predict.Why{Edge: "list → get"}}
+	}
+	guesses := []predict.Candidate{
+		guess("likely", 0.9, ""), guess("unlikely", 0.1, ""), guess("forbidden", 0.9, enrich.Origin),
+		guess("watched", 0.9, enrich.Shadow), guess("watched and stored", 0.9, enrich.Shadow), guess("stored", 0.9, ""),
+		guess("not a call", 0.9, ""), guess("not a call either", 0.9, ""),
+	}
+	var asked []string
+	chosen, s := predict.Choose(guesses, func(g *predict.Candidate) predict.World {
+		asked = append(asked, g.Key.Arguments)
+		w := anything(g)
+		switch {
+		case strings.HasSuffix(g.Key.Arguments, "stored"):
+			w.Reason = enrich.Stored
+		case strings.HasPrefix(g.Key.Arguments, "not a call"):
+			w = predict.World{Key: call.Key{}, Reason: enrich.NotSpeculatable}
+		}
+		return w
+	}, budget)
+	if got, want := strings.Join(asked, ", "), "likely, watched, watched and stored, stored, not a call, not a call either"; got != want {
+		t.Errorf("asked about: got %s, want %s", got, want)
+	}
+	if len(chosen) != 1 || chosen[0].Key.Arguments != "likely" {
+		t.Errorf("chosen: got %+v, want the likely one", chosen)
+	}
+	got := map[string]enrich.Reason{}
+	for _, d := range s.Declined {
+		got[guesses[d.Candidate].Key.Arguments] = d.Reason
+	}
+	for arguments, want := range map[string]enrich.Reason{
+		"unlikely": enrich.LowProbability, "forbidden": enrich.Origin, "watched": enrich.Shadow, "watched and stored": enrich.Stored,
+		"stored": enrich.Stored, "not a call": enrich.NotSpeculatable, "not a call either": enrich.NotSpeculatable,
+	} {
+		if got[arguments] != want {
+			t.Errorf("%s: got the reason %q, want %q", arguments, got[arguments], want)
+		}
+	}
+}
+
+// What is known of the world goes into the choice.
+func TestChooseWeighs(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("get")}, "list", "", "get", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{}`, `{"n":1}`)
+	guesses := p.guesses()
+	for _, test := range []struct {
+		name  string
+		world predict.World
+		want  enrich.Reason
+	}{
+		{"a wasted call costs much", predict.World{Caution: 1000}, enrich.Gate},
+		{"the file is larger than the budget", predict.World{FileBytes: 39 << 10}, enrich.Budget},
+		{"neither", predict.World{}, ""},
+	} {
+		o := budget
+		o.Budget = 5000
+		_, s := predict.Choose(guesses, func(*predict.Candidate) predict.World { return test.world }, o)
+		var got enrich.Reason
+		for _, d := range s.Declined {
+			got = d.Reason
+		}
+		if got != test.want {
+			t.Errorf("%s: got the reason %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// A tool whose schema or model was read anew is checked anew.
+func TestRulesAreReadAnew(t *testing.T) {
+	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}
+	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object","properties":{"n":{"type":"boolean"}}}`)
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	for _, step := range []struct {
+		schema string
+		want   enrich.Reason
+	}{
+		{`{"type":"object","properties":{"n":{"type":"integer"}}}`, ""},
+		{`{"type":"object","properties":{"n":{"type":"boolean"}}}`, enrich.Schema},
+		{`{"type":"object"}`, ""},
+	} {
+		o["get"] = resolve(t, hub, rules, "get", step.schema)["get"]
+		p.call("list", `{}`, `{"n":1}`)
+		if got := find(p.guesses(), "get", `{"n":1}`); got.Key.Tool == "" || got.Reason != step.want {
+			t.Errorf("%s: got %+v, want the reason %q", step.schema, got, step.want)
+		}
+	}
+}
+
+// What is remembered of arguments that were checked stays bounded, in number and
+// in bytes.
+func TestVerdictsAreBounded(t *testing.T) {
+	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result[*]")), reading("get")}
+	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object"}`)
+	for _, long := range []int{1, 4000} {
+		p := play(predict.New(predict.Options{Tool: o.tool}))
+		for i := range 500 {
+			var all []string
+			for k := range 8 {
+				all = append(all, fmt.Sprintf(`"%d-%d-%s"`, i, k, strings.Repeat("x", long)))
+			}
+			p.call("list", `{}`, "["+strings.Join(all, ",")+"]")
+		}
+		if n, bytes := predict.Verdicts(p.f); n == 0 || n > 2048 || bytes > 512<<10 {
+			t.Errorf("of %d bytes each: got %d of %d bytes, want at most 2,048 of 512 KB", long, n, bytes)
+		}
+	}
+}
+
+// The most calls for one answer do not count against those for another.
+func TestChooseMaximumIsPerAnswer(t *testing.T) {
+	one := follow(t, "get", 0.9, "n", "$result.n")
+	one.Max = 1
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", one), reading("get")}, "list", "", "get", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{"page":1}`, `{"n":1}`)
+	p.call("list", `{"page":2}`, `{"n":2}`)
+	chosen, _ := predict.Choose(p.guesses(), anything, budget)
+	if len(chosen) != 2 {
+		t.Errorf("got %d chosen, want one for each of two answers: %+v", len(chosen), chosen)
+	}
+}
+
+// Two answers take away a server's word for its tool, not the operator's.
+func TestOperatorsWordLiftsABar(t *testing.T) {
+	tool := predict.Tool{Hearsay: true}
+	f := predict.New(predict.Options{Tool: func(string) predict.Tool { return tool }})
+	f.Trial("get", false)
+	f.Bar("ask", "it asked")
+	if f.Barred("get") == "" {
+		t.Error("by hearsay: got no bar, want one")
+	}
+	tool.Hearsay = false
+	if why := f.Barred("get"); why != "" {
+		t.Errorf("by the operator's word: got %q, want none", why)
+	}
+	if f.Barred("ask") == "" {
+		t.Error("one that asked: got no bar, want one, whoever says that it only reads")
+	}
+}

@@ -1,0 +1,125 @@
+package predict_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
+)
+
+// What commands write is read by its lines, and by the paths in it.
+func TestSaid(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"nothing", "", ""},
+		{"lines", " a b \r\n\n c", `{"lines":["a b","c"],"paths":[]}`},
+		{"a list of files", "Found 2 files\n/r/a.go\nb/c", `{"lines":["Found 2 files","/r/a.go","b/c"],"paths":["/r/a.go","b/c"]}`},
+		{"matches, each file once", "/r/a.go:12:x\n/r/a.go:14:y\nb.go:1: z", `{"lines":["/r/a.go:12:x","/r/a.go:14:y","b.go:1: z"],"paths":["/r/a.go","b.go"]}`},
+		{"no paths", "https://x.y/z\n12:foo\nYes.\n.\nif a/b > c:", `{"lines":["https://x.y/z","12:foo","Yes.",".","if a/b > c:"],"paths":[]}`},
+		{"no text", "\xff\xfe/a", "{\"lines\":[\"\ufffd\ufffd/a\"],\"paths\":[\"\ufffd\ufffd/a\"]}"},
+	}
+	for _, tt := range tests {
+		if got := string(predict.Said([]byte(tt.text))); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A list that is held to a length makes no calls of a longer one, nor of one that may
+// be longer as its end was cut off.
+func TestListsHeldToALength(t *testing.T) {
+	lines := func(n int) (out string) {
+		for i := range n {
+			out += fmt.Sprintf("/r/%d.go\n", i)
+		}
+		return out
+	}
+	tests := []struct {
+		name, binding, text string
+		want                int
+	}{
+		{"as long as allowed", "$text.paths[*<=3]", lines(3), 3},
+		{"longer", "$text.paths[*<=3]", lines(4), 0},
+		{"any length", "$text.paths[*]", lines(4), 4},
+		{"cut off", "$text.paths[*<=8]", lines(1) + strings.Repeat("x", 300<<10), 0},
+		{"of an answer that is JSON", "$result.a[*<=2]", `{"a":[1,2]}`, 2},
+		{"of a longer one", "$result.a[*<=2]", `{"a":[1,2,3]}`, 0},
+		{"of one that was cut off", "$result.a[*<=2]", `{"a":[1,2`, 0},
+		{"of lists, each by itself", "$result[*][*<=2]", `[[1,2],[3,4,5],[6]]`, 3},
+	}
+	for _, tt := range tests {
+		model := valuemodel.Model{Tool: "list"}
+		model.FollowUps = []valuemodel.FollowUp{follow(t, "get", 0.5, "x", tt.binding)}
+		got := predict.Calls(&model, "{}", predict.Result{Text: []byte(tt.text)})[0]
+		if len(got.Arguments) != tt.want {
+			t.Errorf("%s: got calls %q, want %d", tt.name, got.Arguments, tt.want)
+		}
+	}
+}
+
+// What stands in a text was read off an answer: it must not go to third parties.
+func TestTextIsNotDisclosed(t *testing.T) {
+	rules := []valuemodel.Rule{reading("u/list", follow(t, "fetch", 0.9, "url", "$text.lines[*]"))}
+	rules = append(rules, valuemodel.Rule{Pattern: "u/fetch", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}})
+	o := resolve(t, valuemodel.Upstream{Name: "u"}, rules, "list", "", "fetch", "")
+	f := predict.New(predict.Options{Tool: o.tool})
+	s := f.Begin(1, false)
+	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
+	s.Result(predict.Result{ID: 1, Text: []byte("https://x.y/secret")})
+	for _, g := range s.Guesses(time.Unix(1e9, 0)) {
+		if g.Key.Tool == "fetch" && g.Reason == "" {
+			t.Errorf("got a guess %s %s that nothing stands against, want none", g.Key.Tool, g.Key.Arguments)
+		}
+	}
+	if f.Stats().Refused == 0 {
+		t.Error("nothing was refused: the follow-up was not tried")
+	}
+}
+
+// Of two follow-ups that make one call, that one counts which may make it.
+func TestBeyondOneMaximumAnotherMayCall(t *testing.T) {
+	one, two := follow(t, "get", 0.9, "x", "$result[*]"), follow(t, "get", 0.5, "x", "$result[1]")
+	one.Max, two.Max = 1, 1
+	rules := []valuemodel.Rule{reading("u/list", one, two), reading("u/get")}
+	o := resolve(t, valuemodel.Upstream{Name: "u"}, rules, "list", "", "get", "")
+	f := predict.New(predict.Options{Tool: o.tool})
+	s := f.Begin(1, false)
+	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
+	s.Result(predict.Result{ID: 1, Text: []byte("[7,8,9]")})
+	got := map[string]float64{}
+	for _, g := range s.Guesses(time.Unix(1e9, 0)) {
+		if g.Reason == "" {
+			got[g.Key.Arguments] = g.P
+		}
+	}
+	if len(got) != 2 || got[`{"x":7}`] != 0.9 || got[`{"x":8}`] != 0.5 {
+		t.Errorf("got %v, want 7 at 0.9 and 8 at 0.5", got)
+	}
+}
+
+// Where follow-ups are learned as well, the maximum of a configured one does not
+// forbid what was learned beyond it: one of 1 had halved what was foreseen.
+func TestMaximumDoesNotForbidWhatIsLearned(t *testing.T) {
+	one := follow(t, "get", 0.9, "x", "$result[*]")
+	one.Max = 1
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", one), reading("get")}, "list", "", "get", "")
+	f := predict.New(predict.Options{Tool: o.tool, Learn: true})
+	answer := func(i int) string { return fmt.Sprintf("[%d,%d]", 1000+2*i, 1001+2*i) }
+	for i := range 40 {
+		p := play(f)
+		p.call("list", fmt.Sprintf(`{"i":%d}`, i), answer(i))
+		p.guesses()
+		p.call("get", fmt.Sprintf(`{"x":%d}`, 1000+2*i), "x")
+		p.guesses()
+		p.call("get", fmt.Sprintf(`{"x":%d}`, 1001+2*i), "x")
+		p.s.End()
+	}
+	p := play(f)
+	p.call("list", `{"i":99}`, answer(99))
+	g := find(p.guesses(), "get", `{"x":1199}`)
+	if g.Key.Tool == "" || g.Reason != "" || g.P < 0.5 {
+		t.Errorf("got the second of the list at %v with reason %q, want it likely and allowed", g.P, g.Reason)
+	}
+}

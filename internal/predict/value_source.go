@@ -1,0 +1,134 @@
+package predict
+
+import (
+	"strconv"
+	"strings"
+)
+
+// origin is where the value of an argument comes from.
+type origin byte
+
+const (
+	fromConstant  origin = 'k' // always the same value
+	fromCarried   origin = 'c' // the last value that an argument of this name had
+	fromArgument  origin = 'a' // an argument of the trigger
+	fromResult    origin = 'r' // the result of the trigger
+	fromElsewhere origin = 'e' // the newest result of another tool
+)
+
+// Which value of a list.
+const (
+	first  = 0
+	last   = -1
+	every  = -2 // one candidate for each
+	beside = -3 // the one in the same array element as the one of which there is one for each
+)
+
+// source says how to find the value of one argument. It holds names and paths,
+// and values only where the same ones were seen often.
+type valueSource struct {
+	From  origin
+	Name  string // of the argument, or a path of [Values]
+	Tool  string // of elsewhere
+	Pick  int    // of a result
+	Dir   origin // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
+	Base  string // the directory, or the name of the argument
+	Cut   string // what the value loses at its end
+	Add   string // and gets instead
+	Plus  string // a second argument of the trigger, to be added
+	Value scalar `json:"-"` // of a constant
+}
+
+// key tells sources apart.
+func (s *valueSource) key() string {
+	var b strings.Builder
+	b.WriteByte(byte(s.From))
+	for _, part := range []string{s.Name, s.Tool, string(rune(s.Dir)), s.Base, s.Cut, s.Add, s.Plus, s.Value.text} {
+		b.WriteString(part)
+		b.WriteByte(0)
+	}
+	b.WriteString(strconv.Itoa(s.Pick))
+	b.WriteByte(byte(s.Value.kind))
+	return b.String()
+}
+
+// anchored reports whether the source reads the trigger.
+func (s *valueSource) anchored() bool { return s.From == fromArgument || s.From == fromResult }
+
+// one returns the value of a source of which there is just one.
+func (s *valueSource) one(sess *History, e *event) (scalar, bool) {
+	var v scalar
+	switch s.From {
+	case fromConstant:
+		return s.Value, true
+	case fromCarried:
+		return sess.carried(s.Name)
+	case fromArgument:
+		a, ok := e.arg(s.Name)
+		if !ok {
+			return a, false
+		}
+		v = a
+	case fromElsewhere:
+		o := sess.newest(s.Tool)
+		if o == nil {
+			return v, false
+		}
+		e = o
+		fallthrough
+	case fromResult:
+		l := e.values.at(s.Name)
+		if l.size() == 0 {
+			return v, false
+		}
+		v = l.rank(s.Pick).value
+	}
+	return s.changed(v, e)
+}
+
+// changed applies what is to be done to a value that was found.
+func (s *valueSource) changed(v scalar, e *event) (scalar, bool) {
+	if s.Plus != "" {
+		other, ok := e.arg(s.Plus)
+		if !ok {
+			return v, false
+		}
+		return sum(v, other)
+	}
+	if s.Cut != "" || s.Add != "" {
+		stem, ok := strings.CutSuffix(v.text, s.Cut)
+		v.text = stem + s.Add
+		return v, ok && v.kind == text
+	}
+	if s.Dir == 0 {
+		return v, true
+	}
+	dir, ok := s.dir(e)
+	if !ok || v.kind != text || strings.HasPrefix(v.text, "/") {
+		return v, false
+	}
+	v.text = dir + "/" + strings.TrimPrefix(v.text, "./")
+	return v, true
+}
+
+func (s *valueSource) dir(e *event) (string, bool) {
+	if s.Dir == fromConstant {
+		return s.Base, true
+	}
+	a, ok := e.arg(s.Base)
+	if !ok || a.kind != text {
+		return "", false
+	}
+	if s.Dir == fromArgument {
+		return strings.TrimSuffix(a.text, "/"), true
+	}
+	i := strings.LastIndexByte(a.text, '/')
+	return a.text[:max(i, 0)], i > 0
+}
+
+// sum adds two whole numbers.
+func sum(a, b scalar) (scalar, bool) {
+	x, err1 := strconv.ParseInt(a.text, 10, 53)
+	y, err2 := strconv.ParseInt(b.text, 10, 53)
+	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil
+}

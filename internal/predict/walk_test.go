@@ -1,0 +1,212 @@
+package predict_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
+)
+
+func path(t testing.TB, binding string) []valuemodel.Step {
+	t.Helper()
+	b, err := valuemodel.ParseBinding(binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Path
+}
+
+// Answers made to cost much: the work for one binding stays bounded.
+func TestFindIsBounded(t *testing.T) {
+	nested := func(open, shut string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n) }
+	wide := "[" + strings.TrimSuffix(strings.Repeat(`{"a":[{"a":[{"a":1},{"a":2}]}]},`, 3000), ",") + "]"
+	tests := []struct{ name, binding, document string }{
+		{"deep arrays", "$result..a", nested("[", "]", 9000)},
+		{"deep objects", "$result..a", nested(`{"a":`, "}", 9000)},
+		{"deep objects, several times over", "$result..a..a..a..a", nested(`{"a":`, "}", 9000)},
+		{"deep objects around a large one, several times over", "$result..a..a..a..a", nested(`{"a":`, "}", 22)[:22*5] + `{"x":[` + strings.Repeat("1,", 100000) + `1]}` + strings.Repeat("}", 22)},
+		{"a long list", "$result[*]", "[" + strings.Repeat("1,", 100000) + "1]"},
+		{"a long list of what is not there", "$result[*].x", "[" + strings.Repeat(`{"a":1},`, 30000) + "1]"},
+		{"lists in lists", "$result[*].a[*].a[*].a", wide},
+		{"lists in lists, anywhere", "$result..a..a..a", wide},
+		{"many members", "$result..x", "{" + strings.TrimSuffix(strings.Repeat(`"k":{"l":1},`, 20000), ",") + "}"},
+		{"far back", "$result[99999]", "[" + strings.Repeat("1,", 100000) + "1]"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if !jsonrpc.Valid([]byte(test.document)) {
+				t.Fatal("the document is no JSON")
+			}
+			found, cut, visited, scanned := predict.Find([]byte(test.document), path(t, test.binding))
+			if visited > predict.MaxVisited+predict.MaxDepth+8 || len(found) > predict.MaxFound || !cut {
+				t.Errorf("looked at %d nodes, found %d, cut %v; want at most %d and %d, cut", visited, len(found), cut, predict.MaxVisited, predict.MaxFound)
+			}
+			if most := predict.MaxScanned + (predict.MaxDepth+8)*len(test.document); scanned > most {
+				t.Errorf("went over %d bytes, want at most %d", scanned, most)
+			}
+		})
+	}
+}
+
+// However deep ends at 24 levels.
+func TestFindDeep(t *testing.T) {
+	for _, test := range []struct {
+		levels int
+		want   bool
+	}{{20, true}, {23, true}, {24, false}, {40, false}} {
+		document := strings.Repeat("[", test.levels) + `{"a":1}` + strings.Repeat("]", test.levels)
+		if found, cut, _, _ := predict.Find([]byte(document), path(t, "$result..a")); len(found) == 1 != test.want || cut == test.want {
+			t.Errorf("below %d levels: got %v, cut %v; want found %v", test.levels, found, cut, test.want)
+		}
+	}
+}
+
+// Of the beginning of an answer is found what stands in it as a whole: neither a
+// number that goes on, nor an object that has not all its members.
+func TestFindWhole(t *testing.T) {
+	const answer = `{"items":[{"n":17,"at":{"x":1,"y":2},"s":"abc"},{"n":18,"at":{"x":3,"y":4},"s":"def"}]}`
+	for _, binding := range []string{"$result.items[*].n", "$result.items[*].s", "$result.items[*].at", "$result..x", "$result.items"} {
+		whole, _, _, _ := predict.Find([]byte(answer), path(t, binding))
+		for n := 1; n < len(answer); n++ {
+			found, ok := predict.FindWhole([]byte(answer[:n]), path(t, binding))
+			if !ok {
+				t.Fatalf("%s: of %q: not taken for the beginning of JSON", binding, answer[:n])
+			}
+			if len(found) > len(whole) || !slices.Equal(found, whole[:len(found)]) {
+				t.Errorf("%s: of %q: got %v, want the beginning of %v", binding, answer[:n], found, whole)
+			}
+		}
+	}
+	if found, _ := predict.FindWhole([]byte(answer[:strings.Index(answer, "18")+1]), path(t, "$result.items[*].n")); len(found) != 1 {
+		t.Errorf("of the first element and a bit: got %v, want one number", found)
+	}
+}
+
+// The evaluator finds what a plain one finds that knows no bounds, in the same
+// order.
+func FuzzFind(f *testing.F) {
+	for _, s := range [][2]string{
+		{"$result.items[*].number", `{"items":[{"number":1},{"number":"2"},{"x":null},{"number":null}]}`},
+		{"$result..a", `{"a":{"a":1,"b":[{"a":2},[[{"a":3}]]]},"c":{"a":[4]}}`},
+		{"$result..a[*]..b", `[{"a":[{"b":1},{"b":{"b":2}}]}]`},
+		{"$result[1].x", `[0,{"x":1e400},2]`},
+		{`$result["odd.name"][0]`, `{"odd.name":["\ud800"]}`},
+		{"$result", `9007199254740993`},
+		{"$result..a", `{"a":1,"a":2,"\u0061":3}`},
+	} {
+		f.Add(s[0], []byte(s[1]))
+	}
+	f.Fuzz(func(t *testing.T, binding string, document []byte) {
+		b, err := valuemodel.ParseBinding(binding)
+		if err != nil || b.From != valuemodel.Result || len(document) == 0 {
+			return
+		}
+		in := predict.Result{Text: document}
+		predict.FindWhole(document, b.Path) // whatever it is
+		if !jsonrpc.Valid(in.Text) {
+			return
+		}
+		document = bytes.TrimSpace(document)
+		found, cut, visited, _ := predict.Find(document, b.Path)
+		if visited > predict.MaxVisited+1000 {
+			t.Fatalf("looked at %d nodes", visited)
+		}
+		if cut {
+			return
+		}
+		root, ok := parse(document)
+		if !ok {
+			return
+		}
+		var want []string
+		for _, n := range root.find(b.Path) {
+			if s := n.text; s != "null" && s != `""` && len(s) <= 8<<10 {
+				want = append(want, s)
+			}
+		}
+		for i := range found {
+			found[i] = compact(found[i])
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("%s of %s: got %v, want %v", binding, document, found, want)
+		}
+	})
+}
+
+// node is a JSON value as the plain evaluator has it.
+type node struct {
+	text     string // compact
+	object   bool
+	names    []string
+	children []node
+}
+
+func compact(s string) string {
+	var out bytes.Buffer
+	if json.Compact(&out, []byte(s)) != nil {
+		return s
+	}
+	return out.String()
+}
+
+func parse(document []byte) (node, bool) {
+	n := node{text: compact(string(document))}
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	begin, err := d.Token()
+	if err != nil {
+		return n, false
+	}
+	n.object = begin == json.Delim('{')
+	if !n.object && begin != json.Delim('[') {
+		return n, true
+	}
+	for d.More() {
+		if n.object {
+			name, err := d.Token()
+			if err != nil {
+				return n, false
+			}
+			n.names = append(n.names, fmt.Sprint(name))
+		}
+		var raw json.RawMessage
+		if d.Decode(&raw) != nil {
+			return n, false
+		}
+		child, ok := parse(raw)
+		if !ok {
+			return n, false
+		}
+		n.children = append(n.children, child)
+	}
+	return n, true
+}
+
+func (n node) find(path []valuemodel.Step) []node {
+	if len(path) == 0 {
+		return []node{n}
+	}
+	var out []node
+	for i, child := range n.children {
+		switch s := path[0]; {
+		case s.Deep:
+			if n.object && n.names[i] == s.Name {
+				out = append(out, child.find(path[1:])...)
+			}
+			out = append(out, child.find(path)...)
+		case s.Name != "":
+			if n.object && n.names[i] == s.Name {
+				return child.find(path[1:])
+			}
+		case !n.object && (s.All || s.Index == i):
+			out = append(out, child.find(path[1:])...)
+		}
+	}
+	return out
+}
