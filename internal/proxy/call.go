@@ -76,6 +76,9 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		x.bind(c)
 		return nil
 	}
+	if err := checkHeader(x.msg, lease, t.name); err != nil {
+		return err
+	}
 	c.tool = t.name
 	c.observeArrival(p)
 	x.bind(c)

@@ -65,11 +65,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	if m.Method == "subscriptions/listen" {
 		base = context.Background() // it hears of the session's end by itself, and says so
 	}
-	err := checkHeader(s, m)
-	if err == nil {
-		err = x.admit(base)
-	}
-	if err != nil {
+	if err := x.admit(base); err != nil {
 		recordRefusal(s, m)
 		x.fail(err)
 		return nil

@@ -32,13 +32,3 @@ func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool s
 	t, known := v.resolve(policyOf(ups, prefix, never), upstream.Tools, name)
 	return t.upstream, t.name, known
 }
-
-// Hear lets every session hear a notification of an upstream.
-func Hear(s *Server, upstream, method, params string) {
-	sessions := s.sessions.all()
-	for _, n := range sessions {
-		if l := n.leases.find(upstream); l != nil {
-			n.relay(l, method, []byte(params))
-		}
-	}
-}

@@ -9,7 +9,7 @@ type Keeping struct {
 }
 
 // NewKeeping keeps nothing yet.
-func NewKeeping() *Keeping { return &Keeping{newKept(), make(map[string]*session)} }
+func NewKeeping() *Keeping { return &Keeping{new(kept), make(map[string]*session)} }
 
 func (k *Keeping) session(name string) *session {
 	if k.sessions[name] == nil {
@@ -36,22 +36,17 @@ func (k *Keeping) List(session string, now time.Time) string {
 // Drop ends a session.
 func (k *Keeping) Drop(session string) { k.kept.drop(k.session(session)) }
 
-// Bytes is how much is kept, by its own count and by what there is.
-func (k *Keeping) Bytes() (counted, there int) {
-	for _, results := range k.kept.of {
-		for _, r := range results {
-			there += r.bytes()
-		}
+// Bytes is how much is kept.
+func (k *Keeping) Bytes() (n int) {
+	for _, r := range k.kept.all {
+		n += r.bytes()
 	}
-	return k.kept.bytes, there
+	return n
 }
 
 // Results is how many results the server keeps.
-func Results(s *Server) (n int) {
+func Results(s *Server) int {
 	s.kept.mu.Lock()
 	defer s.kept.mu.Unlock()
-	for _, results := range s.kept.of {
-		n += len(results)
-	}
-	return n
+	return len(s.kept.all)
 }

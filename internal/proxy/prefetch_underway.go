@@ -119,4 +119,4 @@ func (s *Server) asks(instance uint64, method string) {
 }
 
 // asking reports whether the session has a request of its own with that upstream.
-func (s *session) asking(l *leased) bool { return s.requests.awaits(l) }
+func (s *session) asking(l *leased) bool { return len(s.requests.at(l, true)) > 0 }

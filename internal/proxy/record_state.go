@@ -88,7 +88,7 @@ func (r *stateRecorder) changes(now time.Time, state bool) (all []events.Event) 
 // stateEvent is how the limits and the store stand.
 func (s *Server) stateEvent(now time.Time) events.Event {
 	st := s.store.Stats()
-	e := events.Event{Kind: events.State, At: now, Sessions: s.sessions.count(), Store: &events.Store{
+	e := events.Event{Kind: events.State, At: now, Sessions: len(s.sessions.all()), Store: &events.Store{
 		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
 	}}
 	for _, h := range s.hosts() {

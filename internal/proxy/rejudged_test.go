@@ -11,7 +11,6 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -79,7 +78,7 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 		}
 		return nil
 	}
-	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
 	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer})
 	o := stored(t, []valuemodel.Rule{reading("two/echo", time.Hour)}, one, two)
 	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x", "y"
@@ -91,7 +90,8 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
 		t.Fatalf("while its task runs: got %s", how)
 	}
-	proxy.Hear(s, "one", "notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	srv.Announce("notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	c.next("notifications/tasks/status")
 	c.call("two__echo", `{}`)
 	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
 		t.Errorf("two's task still runs, and its domain is served: %s", how)

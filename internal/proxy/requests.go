@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"mcpschedd/internal/front"
@@ -68,40 +69,27 @@ func (r *requests) bind(x *request, c *upstreamCall) {
 	x.call = c
 }
 
-// at returns the requests for an upstream that have no answer yet.
-func (r *requests) at(l *leased) (found []*request) {
+// at returns the requests for an upstream that have no answer yet; awaited: only those of
+// which the upstream is at a call.
+func (r *requests) at(l *leased, awaited bool) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.open {
-		if x.call != nil && x.call.lease.Lease == l.Lease && !x.isAnswered() {
+		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.back.Load()) && !x.isAnswered() {
 			found = append(found, x)
 		}
 	}
 	return found
 }
 
-// awaits reports whether an upstream is at a call of a request that has no answer yet.
-func (r *requests) awaits(l *leased) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, x := range r.open {
-		if c := x.call; c != nil && c.lease.Lease == l.Lease && !c.back.Load() && !x.isAnswered() {
-			return true
-		}
-	}
-	return false
-}
-
 // only returns the only open request for an upstream, any of them if they are all of
 // one plan; nil if there are none or several.
-func (r *requests) only(l *leased) (found *request) {
-	for _, x := range r.at(l) {
-		if found != nil && !x.part.samePlan(found.part) {
-			return nil
-		}
-		found = x
+func (r *requests) only(l *leased) *request {
+	all := r.at(l, false)
+	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.part.samePlan(all[0].part) }) {
+		return nil
 	}
-	return found
+	return all[0]
 }
 
 // close takes no more requests.

@@ -176,13 +176,14 @@ func TestTaskThatRunsIsMeant(t *testing.T) {
 			return nil
 		}
 	}
-	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer("one")})
+	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer("one")})
 	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer("two")})
 	o := stored(t, []valuemodel.Rule{reading("two/echo", time.Hour)}, one, two)
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.request("tools/call", `{"name":"one__w","arguments":{},"task":{}}`)
-	proxy.Hear(s, "one", "notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	srv.Announce("notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	c.next("notifications/tasks/status")
 	c.request("tools/call", `{"name":"two__w","arguments":{},"task":{}}`)
 	if got := c.request("tasks/result", `{"taskId":"1"}`); !strings.Contains(got, "result of two") {
 		t.Errorf("got %s", got)

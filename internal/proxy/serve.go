@@ -62,21 +62,12 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 
 // checkHeader holds the Mcp-Param-* of a call's HTTP request against the arguments, for
 // a tool whose schema asks for such headers. One that is not known yet asks for none.
-func checkHeader(s *session, m *front.Message) *jsonrpc.Error {
-	if m.Header == nil || m.Method != "tools/call" {
+func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
+	item, ok := l.find(upstream.Tools, tool)
+	if m.Header == nil || !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
 		return nil
 	}
-	s.open(upstream.Client{Version: m.Hop.Version, Info: m.Hop.Info, Capabilities: m.Hop.Capabilities})
-	name, _ := jsonrpc.String(m.Index.Get("name"))
-	t, l := s.named(s.srv.policy.Load(), upstream.Tools, name)
-	if l == nil || l.Offer() == nil {
-		return nil
-	}
-	item, ok := l.Offer().Find(upstream.Tools, t.name)
-	if !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
-		return nil
-	}
-	tool := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
+	schema := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
 	lookup := func(name string) (string, bool) {
 		values := m.Header.Values(name)
 		if len(values) != 1 {
@@ -84,7 +75,7 @@ func checkHeader(s *session, m *front.Message) *jsonrpc.Error {
 		}
 		return values[0], true
 	}
-	if err := mcp.ValidateParamHeadersLookup(lookup, tool, m.Params); err != nil {
+	if err := mcp.ValidateParamHeadersLookup(lookup, schema, m.Params); err != nil {
 		return front.Mismatch(err.Error())
 	}
 	return nil

@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"context"
-	"strconv"
+	"crypto/rand"
 	"sync"
 
 	"mcpschedd/internal/dedup"
@@ -58,7 +58,7 @@ func newIdentity(c front.Client, v view, scope string) sessionIdentity {
 func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n := &session{
-		srv: s, identity: newIdentity(c, view{s.names, c.Only}, "session "+strconv.FormatUint(s.sessions.number(), 10)),
+		srv: s, identity: newIdentity(c, view{s.names, c.Only}, "session "+rand.Text()),
 		out: c.Out, ctx: ctx, life: newLife(cancel),
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)

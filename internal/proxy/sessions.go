@@ -11,15 +11,6 @@ type sessions struct {
 	mu     sync.Mutex
 	closed bool // no more are taken
 	open   map[*session]struct{}
-	begun  uint64 // so far
-}
-
-// number counts a session that begins.
-func (s *sessions) number() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun++
-	return s.begun
 }
 
 // add takes in a session; false: no more are taken.
@@ -48,13 +39,6 @@ func (s *sessions) all() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.open))
-}
-
-// count is how many there are.
-func (s *sessions) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
 }
 
 // close lets no more sessions begin.

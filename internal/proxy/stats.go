@@ -64,7 +64,7 @@ func (s *Server) View() telemetry.View {
 func (s *Server) addMoment(out *telemetry.Stats) {
 	engine := s.Stats()
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
-	out.Open = s.sessions.count()
+	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
 	out.Hosts = s.hosts()
 	out.Totals.Prefetch.Open = engine.Prefetch.Issued - out.Totals.Prefetch.Issued
@@ -115,7 +115,7 @@ type Stats struct {
 
 // Stats tells of the state of what works inside.
 func (s *Server) Stats() Stats {
-	out := Stats{Sessions: s.sessions.count(), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
+	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}

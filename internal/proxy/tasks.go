@@ -15,29 +15,13 @@ const maxTasks = 4096
 // which upstream runs each of them, and the write that stays pending until its end.
 type tasks struct {
 	mu    sync.Mutex
-	known map[taskKey]taskState
-	begun int // so far
+	known map[string]taskRun // id → the latest task that was given it: another server may give the same
 }
 
-// taskKey names a task. Its id is its server's own: another server may have the same.
-type taskKey struct {
-	instance uint64 // of the upstream
-	id       string
-}
-
-// taskState is what is known of a task.
-type taskState struct {
-	write *dedup.PendingWrite // nil: the task has ended
-	nth   int                 // of the session's tasks
-}
-
-// preferredTo reports whether a request about a task more likely means r than q, where both
-// have the same id: one that still runs, and of two such the later one.
-func (r taskState) preferredTo(q taskState) bool {
-	if (r.write == nil) != (q.write == nil) {
-		return r.write != nil
-	}
-	return r.nth > q.nth
+// taskRun is one of them.
+type taskRun struct {
+	instance uint64              // of the upstream that runs it
+	write    *dedup.PendingWrite // nil: the task has ended
 }
 
 // begin notes that the upstream of a lease runs a task, and keeps its write pending.
@@ -47,37 +31,21 @@ func (t *tasks) begin(l *leased, id string, write *dedup.PendingWrite) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil || len(t.known) >= maxTasks {
-		t.known = make(map[taskKey]taskState) // which upstream runs a task can still be found by asking each
+		t.known = make(map[string]taskRun) // which upstream runs a task can still be found by asking each
 	}
-	t.begun++
-	t.known[taskKey{l.Instance(), id}] = taskState{write, t.begun}
+	t.known[id] = taskRun{l.Instance(), write}
 }
 
 // running reports whether a task is not known to have ended.
 func (t *tasks) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, state := range t.known {
-		if state.write != nil {
+	for _, task := range t.known {
+		if task.write != nil {
 			return true
 		}
 	}
 	return false
-}
-
-// runner is the lease, of those given, whose upstream runs a task; nil: none is known to.
-func (t *tasks) runner(leases []*leased, id string) *leased {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var runner *leased // two servers may have given the same id
-	var best taskState
-	for _, l := range leases {
-		state, known := t.known[taskKey{l.Instance(), id}]
-		if known && (runner == nil || state.preferredTo(best)) {
-			runner, best = l, state
-		}
-	}
-	return runner
 }
 
 // holders returns the leases on upstreams that may know the task that a request names: the
@@ -85,7 +53,10 @@ func (t *tasks) runner(leases []*leased, id string) *leased {
 // task goes to no other than the first.
 func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*leased, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
-	if l := t.runner(leases, id); l != nil {
+	t.mu.Lock()
+	task, known := t.known[id]
+	t.mu.Unlock()
+	if l := leaseWhere(leases, func(l *leased) bool { return l.Instance() == task.instance }); known && l != nil {
 		return []*leased{l}, nil
 	}
 	found := where(leases, func(l *leased) bool { return l.mayHave("tasks") })
@@ -99,19 +70,21 @@ func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*lease
 // landed when it has ended, and may still land while it goes on.
 func (t *tasks) noteStatus(l *leased, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
-	key, ended := taskKey{l.Instance(), id}, endsTask(status)
+	ended := endsTask(status)
 	t.mu.Lock()
-	state := t.known[key]
-	if state.write != nil && ended {
-		t.known[key] = taskState{nil, state.nth}
+	known := t.known[id]
+	if known.instance != l.Instance() {
+		known.write = nil
+	} else if known.write != nil && ended {
+		t.known[id] = taskRun{known.instance, nil}
 	}
 	t.mu.Unlock()
 	switch {
-	case state.write == nil:
+	case known.write == nil:
 	case ended:
-		state.write.End()
+		known.write.End()
 	default:
-		state.write.Doubt()
+		known.write.Doubt()
 		l.TaskStarted()
 	}
 }
