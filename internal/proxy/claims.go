@@ -1,25 +1,13 @@
 package proxy
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/valuemodel"
 )
 
-// serverClaims are what servers have said of themselves and their tools since the
+// claims are what one upstream's server has said of itself and its tools since the
 // program started. What loosens a model later is not believed: a server could
-// change its mind after it has been looked at. Upstreams bear their names of
-// member.key here.
-type serverClaims struct {
-	version atomic.Uint64 // of what follows from it: it rises after each change
-
-	mu         sync.Mutex
-	byUpstream map[string]*claims
-}
-
-// claims are those of one upstream's server.
+// change its mind after it has been looked at.
 type claims struct {
 	server     string                      // what it first called itself
 	named      bool                        // it has called itself something
@@ -29,46 +17,11 @@ type claims struct {
 	room       int                         // bytes that the names in hints take, at most mostNames
 }
 
-// claimed is what counts of what a server has said.
-type claimed struct {
-	server        string           // what it calls itself; "": not known, or it was renamed
-	renamed       bool             // it has called itself two things
-	changed       bool             // one of these has just changed what was gone by
-	before, hints valuemodel.Hints // of the tool: until now, and from now on
-}
+func newClaims() *claims { return &claims{hints: make(map[string]valuemodel.Hints)} }
 
-// ofLocked returns the claims of an upstream.
-func (c *serverClaims) ofLocked(upstream string) *claims {
-	if c.byUpstream == nil {
-		c.byUpstream = make(map[string]*claims)
-	}
-	if c.byUpstream[upstream] == nil {
-		c.byUpstream[upstream] = &claims{hints: make(map[string]valuemodel.Hints)}
-	}
-	return c.byUpstream[upstream]
-}
-
-// server returns what an upstream's server first called itself; "" if nothing is
-// known, or it later called itself something else.
-func (c *serverClaims) server(upstream string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ofLocked(upstream).name()
-}
-
-// note adds what a server says now of itself and of one tool; nil where it says nothing.
-func (c *serverClaims) note(t target, server, item []byte) claimed {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	u := c.ofLocked(t.upstream)
-	out := claimed{changed: u.noteServer(server)}
-	out.server, out.renamed = u.name(), u.renamed
-	out.before, out.hints = u.noteTool(t.name, item)
-	return out
-}
-
+// name is what the server calls itself; "" if nothing is known, or it was renamed.
 func (u *claims) name() string {
-	if u.renamed {
+	if u == nil || u.renamed {
 		return ""
 	}
 	return u.server

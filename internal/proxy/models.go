@@ -16,19 +16,23 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// modelsKept bounds how many models of one policy, and how many schemas, are kept: of
-// tools that a server lists, for clients may call what none has.
+// modelsKept bounds how many models, and how many schemas, are kept: of tools that a
+// server lists, for clients may call what none has.
 const modelsKept = 8192
 
-// catalog is what is known of the upstreams' tools: their value models, by the policy and
-// by what their servers claim, and their input schemas.
+// catalog is what is known of the upstreams' tools: their value models, by the policy in
+// force and by what their servers claim, and their input schemas. Upstreams bear their
+// names of member.key here: another command under the same name is another server.
 type catalog struct {
-	log    *slog.Logger
-	store  *dedup.Store
-	claims serverClaims
+	log     *slog.Logger
+	store   *dedup.Store
+	version atomic.Uint64 // rises when servers have made claims that change models
 
-	mu      sync.Mutex
-	schemas map[target]compiled // of a tool, its upstream as member.key
+	mu      sync.RWMutex
+	claims  map[string]*claims // upstream → what its server has said since the program started
+	of      *policy            // that made goes by
+	made    map[target]made    // with no name: of the upstream itself
+	schemas map[target]compiled
 }
 
 // compiled is the input schema of a tool as it was listed.
@@ -38,26 +42,15 @@ type compiled struct {
 	err    error // it cannot be read
 }
 
-// models are the value models of one policy, made when they are first asked for.
-type models struct {
-	layers *valuemodel.Models
-
-	mu   sync.RWMutex
-	made map[target]made // of a tool, its upstream as member.key; with no name: of the upstream itself
-}
-
 // made is a model, and what a server had said when it was made.
 type made struct {
 	server, item []byte
 	model        *valuemodel.Model
 }
 
-func newModels(layers *valuemodel.Models) *models {
-	return &models{layers: layers, made: make(map[target]made)}
+func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
+	return &catalog{log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
 }
-
-// version rises when servers have made claims that change models.
-func (c *catalog) version() uint64 { return c.claims.version.Load() }
 
 // model returns the value model of a tool, or, with no name, of everything else
 // the upstream is asked.
@@ -68,37 +61,52 @@ func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
 		now.server, now.item = offer.Server, item.Raw
 	}
 	t := target{l.member.key, tool}
-	p.models.mu.RLock()
-	m, ok := p.models.made[t]
-	p.models.mu.RUnlock()
-	if ok && bytes.Equal(m.item, now.item) && bytes.Equal(m.server, now.server) {
+	c.mu.RLock()
+	m, ok := c.made[t]
+	ok = ok && c.of == p && bytes.Equal(m.item, now.item) && bytes.Equal(m.server, now.server)
+	c.mu.RUnlock()
+	if ok {
 		return m.model
 	}
 	u := l.member.Model
 	if member := p.find(l.Name()); member != nil {
 		u = member.Model
 	}
-	return c.remodel(p, t, u, now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.remodelLocked(p, t, u, now)
 }
 
-// remodel makes a model anew, by all that its server has said. Where that decides
+// remodelLocked makes a model anew, by all that its server has said. Where that decides
 // otherwise than before, nothing answered or begun until now may stand in for a
 // call any more.
-func (c *catalog) remodel(p *policy, t target, u valuemodel.Upstream, m made) *valuemodel.Model {
-	version := c.version()
-	claimed := c.claims.note(t, m.server, m.item)
-	u.Server = claimed.server
-	u.Trust = u.Trust && !claimed.renamed
-	resolve := func(h valuemodel.Hints) *valuemodel.Model {
-		return p.models.layers.Resolve(u, t.name, h, valuemodel.Layer{})
+func (c *catalog) remodelLocked(p *policy, t target, u valuemodel.Upstream, m made) *valuemodel.Model {
+	said := c.claims[t.upstream]
+	if said == nil {
+		said = newClaims()
+		c.claims[t.upstream] = said
 	}
-	m.model = resolve(claimed.hints)
+	changed := said.noteServer(m.server)
+	before, now := said.noteTool(t.name, m.item)
+	u.Server, u.Trust = said.name(), u.Trust && !said.renamed
+	resolve := func(h valuemodel.Hints) *valuemodel.Model {
+		return p.Models.Resolve(u, t.name, h, valuemodel.Layer{})
+	}
+	m.model = resolve(now)
+	if c.of != p {
+		c.of, c.made = p, make(map[target]made)
+	}
 	switch {
-	case claimed.changed, !reflect.DeepEqual(claimed.hints, claimed.before) && mayNowWrite(resolve(claimed.before), m.model):
-		p.models.forget(t.upstream, &c.claims.version)
+	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(resolve(before), m.model):
+		maps.DeleteFunc(c.made, func(other target, _ made) bool { return other.upstream == t.upstream })
+		c.version.Add(1)
 		c.store.Reform() // after the version: a write classified before it rose stays pending from now on
-	case m.item != nil || t.name == "": // what no server lists, a client may have made up
-		p.models.keep(t, m, version, &c.claims.version)
+	case m.item == nil && t.name != "": // what no server lists, a client may have made up
+	default:
+		if len(c.made) >= modelsKept {
+			clear(c.made)
+		}
+		c.made[t] = m
 	}
 	return m.model
 }
@@ -107,27 +115,6 @@ func (c *catalog) remodel(p *policy, t target, u valuemodel.Upstream, m made) *v
 // the next.
 func mayNowWrite(old, next *valuemodel.Model) bool {
 	return old.Class.Reads() && !next.Class.Reads() || old.Classify != "" && next.Classify == "" && !next.Class.Reads()
-}
-
-// keep keeps a model, unless claims have changed since it was begun.
-func (m *models) keep(t target, made made, version uint64, now *atomic.Uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now.Load() != version {
-		return
-	}
-	if len(m.made) >= modelsKept {
-		clear(m.made)
-	}
-	m.made[t] = made
-}
-
-// forget drops the models of an upstream, and raises the version.
-func (m *models) forget(upstream string, version *atomic.Uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(m.made, func(t target, _ made) bool { return t.upstream == upstream })
-	version.Add(1)
 }
 
 // invalidate forgets what an upstream answered so far: what it holds may have
@@ -142,8 +129,10 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 		return
 	}
 	u := m.Model
-	u.Server = c.claims.server(m.key)
-	for _, d := range p.models.layers.Resolve(u, "", valuemodel.Hints{}, valuemodel.Layer{}).Domains {
+	c.mu.RLock()
+	u.Server = c.claims[m.key].name()
+	c.mu.RUnlock()
+	for _, d := range p.Models.Resolve(u, "", valuemodel.Hints{}, valuemodel.Layer{}).Domains {
 		c.store.Bump(call.Place{Domain: d.Name})
 	}
 }
@@ -151,9 +140,9 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 // schema is the input schema of a listed tool.
 func (c *catalog) schema(l *leased, item upstream.Item) compiled {
 	t := target{l.member.key, item.Name}
-	c.mu.Lock()
+	c.mu.RLock()
 	s, known := c.schemas[t]
-	c.mu.Unlock()
+	c.mu.RUnlock()
 	if known && bytes.Equal(s.item, item.Raw) {
 		return s
 	}
@@ -163,8 +152,8 @@ func (c *catalog) schema(l *leased, item upstream.Item) compiled {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.schemas == nil || len(c.schemas) >= modelsKept {
-		c.schemas = make(map[target]compiled)
+	if len(c.schemas) >= modelsKept {
+		clear(c.schemas)
 	}
 	c.schemas[t] = s
 	return s

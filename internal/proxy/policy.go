@@ -16,9 +16,8 @@ import (
 // configuration, of which nothing changes: it is replaced whole.
 type policy struct {
 	Options
-	members []*member // in configuration order
-	prefix  bool      // names are upstream__tool
-	models  *models
+	members []*member  // in configuration order
+	prefix  bool       // names are upstream__tool
 	own     []*ownTool // what the proxy itself offers
 	loaded  time.Time
 }
@@ -95,7 +94,6 @@ func buildPolicy(o Options, old *policy, connect connector) *policy {
 	}
 	p.Plans.withDefaults()
 	p.own = ownTools(&p.Plans)
-	p.models = newModels(o.Models)
 	return p
 }
 

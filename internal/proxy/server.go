@@ -118,7 +118,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.recorder = recorder{events.Open(record), s.figures.state.called}
 	s.recorder.log.Reconfigure(record.Full, !o.Unrecorded)
 	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
-	s.catalog, s.kept = &catalog{log: o.Log, store: s.store}, new(kept)
+	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	return s
 }

@@ -47,11 +47,11 @@ func (j *upstreamCall) arrive() {
 		j.policy = srv.policy.Load()
 	}
 	for {
-		version := srv.catalog.version()
+		version := srv.catalog.version.Load()
 		j.class = j.classify(j.policy)
 		write := srv.store.Arrive(j.class.effect)
 		now := srv.policy.Load()
-		if now == j.policy && version == srv.catalog.version() {
+		if now == j.policy && version == srv.catalog.version.Load() {
 			j.pending.Store(write)
 			return
 		}
