@@ -57,7 +57,7 @@ func (m *Models) Ready() { m.edges() }
 // allEdges are those of every provider and every rule, each once.
 func allEdges(rules []Rule) []Edge {
 	seen := make(map[string]bool)
-	all := appendEdges(nil, seen, allProviders().edges)
+	all := appendEdges(nil, seen, providers().edges)
 	for _, r := range rules {
 		all = appendEdges(all, seen, r.Layer.Invalidates)
 	}

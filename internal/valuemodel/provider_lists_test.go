@@ -62,7 +62,7 @@ func eachList(t *testing.T, check func(*testing.T, toolList, valuemodel.Provider
 
 func providerNamed(t *testing.T, name string) valuemodel.Provider {
 	t.Helper()
-	for _, p := range valuemodel.Providers() {
+	for _, p := range allProviders() {
 		if p.Name == name {
 			return p
 		}

@@ -118,7 +118,7 @@ func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 // guessable without the operator.
 func TestOnlyTheOperatorLoosens(t *testing.T) {
 	var servers, names []string
-	for _, p := range valuemodel.Providers() {
+	for _, p := range allProviders() {
 		servers = append(servers, p.Servers...)
 		for tool := range p.Tools {
 			names = append(names, tool)
@@ -156,7 +156,7 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 		valuemodel.MutatesLocal: 4, valuemodel.MutatesExternal: 5,
 	}
 	models, _ := valuemodel.Compile(nil)
-	for _, p := range valuemodel.Providers() {
+	for _, p := range allProviders() {
 		for _, server := range p.Servers {
 			for tool, said := range p.Tools {
 				for _, h := range []valuemodel.Hints{{}, {ReadOnly: yes}, {ReadOnly: no}, {Destructive: yes}, {ReadOnly: yes, Destructive: yes}} {

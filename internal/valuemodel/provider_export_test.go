@@ -1,3 +1,0 @@
-package valuemodel
-
-var Providers = providers

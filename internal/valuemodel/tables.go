@@ -1,0 +1,243 @@
+package valuemodel
+
+import (
+	"embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/BurntSushi/toml"
+)
+
+// models holds a file for each provider. Every class in them was given by hand, from what
+// a tool's description and schema say it does: what a server says of itself errs both
+// ways. In doubt a tool is indeterminate.
+//
+// An edge is matched only where equal arguments surely name the same thing, so by the
+// number of an issue alone where a repository can go by two names, and not at all where
+// identifiers have several spellings.
+//
+//go:embed models/*.toml
+var models embed.FS
+
+// table is a file: a provider as it is written down. A name that begins with @ stands for
+// the tools of a set, "@set" of the same file or "@provider.set" of another.
+type table struct {
+	Servers  []string
+	Host     string
+	Anywhere bool
+	Stateful bool
+	Include  []string            // providers, or sets of them, whose tools it has as well
+	ShownIn  []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
+	Sets     map[string][]string // name → tools
+
+	Pure            []toolRow
+	ReadOnly        []toolRow `toml:"read_only"`
+	Indeterminate   []toolRow
+	MutatesLocal    []toolRow `toml:"mutates_local"`
+	MutatesExternal []toolRow `toml:"mutates_external"`
+
+	FollowUp []followUpRow `toml:"follow_up"`
+}
+
+// toolRow says of several tools the same. Its keys are those of [tools.*] in the
+// configuration, but for those explained here.
+type toolRow struct {
+	Names         []string
+	Set           string              // in which the tools are
+	ValueClass    ValueClass          `toml:"value_class"`
+	Classify      Classify            //
+	Host          string              `toml:"rate_limit_host"`
+	URLArgument   string              `toml:"url_argument"` // whose URL names the host that is asked
+	Validate      string              // the argument that holds the one file an answer depends on
+	Speculate     *bool               // false: asking costs too much, shows too much, or changes something on the side
+	Disclosure    Disclosure          //
+	Volatile      *bool               // true: status, logs, runs, notifications
+	FailFastAfter int                 `toml:"fail_fast_after_n"`
+	FreshnessS    float64             `toml:"freshness_ttl_s"`
+	Chars         [2]float64          // sizes of an answer in characters, as the corpus counts them: median, most
+	Invalidates   []string            // tools and sets
+	Same          map[string][]string // argument → of these tools only the answers that were asked with the same value
+}
+
+// followUpRow is a follow-up of several tools. Max is 3 for all.
+type followUpRow struct {
+	After       []string
+	Tool        string
+	Probability float64
+	Args        map[string]string // argument → binding
+}
+
+// knownProviders are the providers that come with the program.
+type knownProviders struct {
+	named   map[string]Provider // name → provider
+	serving map[string]Provider // what a server calls itself → provider
+	edges   []Edge              // of all their tools, each once
+}
+
+// providers reads the tables once: they are some thousand layers, and fixed.
+var providers = sync.OnceValue(func() knownProviders {
+	tables, err := readTables()
+	if err != nil {
+		panic(err) // they come with the program, and a test reads them
+	}
+	known := knownProviders{named: make(map[string]Provider), serving: make(map[string]Provider)}
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		p := tables.provider(name)
+		known.named[name] = p
+		for _, server := range p.Servers {
+			known.serving[server] = p
+		}
+		for _, tool := range slices.Sorted(maps.Keys(p.Tools)) {
+			known.edges = appendEdges(known.edges, seen, p.Tools[tool].Invalidates)
+		}
+	}
+	return known
+})
+
+// tableSet is all tables: provider → table.
+type tableSet map[string]*table
+
+// readTables reads the files, in which an unknown key is an error.
+func readTables() (tableSet, error) {
+	files, err := models.ReadDir("models")
+	if err != nil {
+		return nil, err
+	}
+	all := make(tableSet)
+	for _, f := range files {
+		t := new(table)
+		meta, err := toml.DecodeFS(models, "models/"+f.Name(), t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		if unknown := meta.Undecoded(); len(unknown) > 0 {
+			return nil, fmt.Errorf("%s: unknown key %s", f.Name(), unknown[0])
+		}
+		all[strings.TrimSuffix(f.Name(), ".toml")] = t
+	}
+	return all, nil
+}
+
+// provider works out a table.
+func (all tableSet) provider(name string) Provider {
+	t := all[name]
+	p := Provider{Name: name, Servers: t.Servers, Host: t.Host, Anywhere: t.Anywhere, Stateful: t.Stateful, Tools: make(map[string]Layer)}
+	for _, from := range t.Include {
+		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
+		included := all.provider(owner).Tools
+		for tool, l := range included {
+			if !isSet || slices.Contains(all.tools(name, from), tool) {
+				p.Tools[tool] = l
+			}
+		}
+	}
+	for class, rows := range t.rows() {
+		for _, r := range rows {
+			l := r.layer(class)
+			l.Invalidates = all.edges(name, r, class)
+			for _, tool := range r.Names {
+				if _, twice := p.Tools[tool]; twice {
+					panic(fmt.Errorf("provider %s: tool %q twice", name, tool))
+				}
+				p.Tools[tool] = l
+			}
+		}
+	}
+	for _, f := range t.FollowUp {
+		for _, tool := range f.After {
+			l := p.Tools[tool]
+			l.FollowUps = append(slices.Clip(l.FollowUps), f.followUp())
+			p.Tools[tool] = l
+		}
+	}
+	return p
+}
+
+func (t *table) rows() map[Class][]toolRow {
+	return map[Class][]toolRow{
+		Pure: t.Pure, ReadOnly: t.ReadOnly, Indeterminate: t.Indeterminate,
+		MutatesLocal: t.MutatesLocal, MutatesExternal: t.MutatesExternal,
+	}
+}
+
+// tools are those that references of a provider stand for, each once, in order.
+func (all tableSet) tools(provider string, references ...string) []string {
+	var out []string
+	for _, ref := range references {
+		set, isSet := strings.CutPrefix(ref, "@")
+		if !isSet {
+			out = append(out, ref)
+			continue
+		}
+		owner, name, elsewhere := strings.Cut(set, ".")
+		if !elsewhere {
+			owner, name = provider, set
+		}
+		before := len(out)
+		for _, rows := range all[owner].rows() {
+			for _, r := range rows {
+				if r.Set == name {
+					out = append(out, r.Names...)
+				}
+			}
+		}
+		out = append(out, all.tools(owner, all[owner].Sets[name]...)...)
+		if len(out) == before {
+			panic(fmt.Errorf("provider %s: %s: no such set", provider, ref))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// edges are those of a row of a provider: matched to what it names in Same, whole to the
+// others.
+func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
+	whole := all.tools(provider, r.Invalidates...)
+	if len(whole) > 0 && (class == Indeterminate || class == MutatesExternal) {
+		whole = append(whole, all.tools(provider, all[provider].ShownIn...)...)
+	}
+	argument := make(map[string]string) // tool → what must be the same
+	for name, refs := range r.Same {
+		for _, tool := range all.tools(provider, refs...) {
+			argument[tool] = name
+		}
+	}
+	var out []Edge
+	for _, tool := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(whole, slices.Collect(maps.Keys(argument)))))) {
+		e := Edge{Tool: tool}
+		if name, same := argument[tool]; same {
+			e.Match = []string{name}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (r toolRow) layer(class Class) Layer {
+	return Layer{
+		Class: class, ValueClass: r.ValueClass, Classify: r.Classify, Host: r.Host, URLArgument: r.URLArgument,
+		ValidateFile: r.Validate, Speculate: r.Speculate, Disclosure: r.Disclosure, Volatile: r.Volatile, FailFastAfter: r.FailFastAfter,
+		Cost: Cost{TypicalKB: r.Chars[0] / 1024, MaxKB: r.Chars[1] / 1024, Freshness: time.Duration(r.FreshnessS * float64(time.Second))},
+	}
+}
+
+func (f followUpRow) followUp() FollowUp {
+	out := FollowUp{Tool: f.Tool, Probability: f.Probability, Max: 3}
+	for name, text := range f.Args {
+		b, err := ParseBinding(text)
+		if err != nil {
+			panic(fmt.Errorf("follow-up %s: %s: %w", f.Tool, name, err))
+		}
+		if out.Args == nil {
+			out.Args = make(map[string]Binding, len(f.Args))
+		}
+		out.Args[name] = b
+	}
+	return out
+}
