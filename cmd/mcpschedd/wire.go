@@ -91,7 +91,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Unusable:     err,
 	}
 	if r.URL == "" {
-		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: r.Cwd, Env: environment(r.Env), MaxMessage: spec.MaxMessage}
+		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: r.Cwd, Env: environment(r.Env)}
 	} else {
 		spec.Header = make(http.Header)
 		for name, value := range r.Headers {

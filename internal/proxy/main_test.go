@@ -28,7 +28,7 @@ func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 		Fingerprint: o.Env(),
 		Spec: upstream.Spec{
 			Name: o.Name, StartTimeout: patience, MaxMessage: 8 << 20,
-			Command: upstream.Command{Path: self, Env: []string{o.Env(), "GORACE=atexit_sleep_ms=0"}, MaxMessage: 8 << 20},
+			Command: upstream.Command{Path: self, Env: []string{o.Env(), "GORACE=atexit_sleep_ms=0"}},
 		},
 	}
 }

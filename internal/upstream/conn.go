@@ -35,7 +35,6 @@ type conn struct {
 	in      *instance
 	link    link
 	http    bool                   // over HTTP: headers, and a stateless request is cancelled by dropping its stream
-	opened  chan struct{}          // closed once link is set: a server may send before that
 	done    chan struct{}          // closed once the link has ended
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
 	garbled atomic.Int64           // lines or events that were no message
@@ -51,25 +50,12 @@ type conn struct {
 	work sync.WaitGroup // the connection's own goroutines, started under mu
 }
 
-// newConn makes a connection; its link is started with sink() and given to open.
+// newConn makes a connection, whose link is set before it reads.
 func newConn(in *instance) *conn {
-	c := &conn{in: in, opened: make(chan struct{}), done: make(chan struct{})}
+	c := &conn{in: in, done: make(chan struct{})}
 	c.questions.c, c.questions.replies.c, c.listening.c = c, c, c
 	c.activity.window = in.up.writeSettle
 	return c
-}
-
-func (c *conn) sink() sink {
-	return sink{
-		message: c.message, lost: c.lost, repaired: c.in.up.noteRepair, garbage: c.garbage,
-		limited: c.requests.limited, gap: c.gap, closed: c.closed,
-		forgot: func() { c.in.up.o.Invalidated("session") },
-	}
-}
-
-func (c *conn) open(l link) {
-	c.link = l
-	close(c.opened)
 }
 
 // spawn runs f on a goroutine that close waits for; false if the connection
@@ -95,16 +81,11 @@ func (c *conn) revision() string {
 func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
 // speak sets the revision of all later messages.
-func (c *conn) speak(version string) {
-	c.version.Store(&version)
-	if l, ok := c.link.(interface{ setVersion(string) }); ok {
-		l.setVersion(version)
-	}
-}
+func (c *conn) speak(version string) { c.version.Store(&version) }
 
-// message takes one message from the link.
+// message takes one message from the link. stream is the id of the request on the
+// response stream of which it came, 0 where the transport does not tell.
 func (c *conn) message(m jsonrpc.Message, stream int64) {
-	<-c.opened
 	switch {
 	case m.IsResponse():
 		c.response(m)
@@ -234,7 +215,7 @@ func (c *conn) garbage(head []byte, err error) {
 	}
 }
 
-// gap: notifications may have been missed, so every list may have changed.
+// gap notes that notifications may have been missed, so that every list may have changed.
 func (c *conn) gap() {
 	c.in.up.o.Invalidated("gap")
 	for l := range Lists {
@@ -242,7 +223,8 @@ func (c *conn) gap() {
 	}
 }
 
-// closed answers whatever still waits: the server will not.
+// closed ends the connection, once, when its link is of no more use. It answers whatever
+// still waits, which the server will not.
 func (c *conn) closed(err error) {
 	if err == nil {
 		err = errEnded

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math"
 	"strconv"
 	"time"
 
@@ -13,9 +12,7 @@ import (
 )
 
 const (
-	eventBuffer = 4 << 10   // bytes; first size of a stream's buffer, enough for most events
 	eventHead   = 4 << 10   // bytes kept of an event that is too long
-	eventFields = 4 << 10   // bytes a line may have beside its data
 	longestWait = time.Hour // a retry field beyond it counts as this
 )
 
@@ -28,75 +25,42 @@ type event struct {
 	data  []byte        // the data lines, joined by LF; the receiver's to keep; empty in a block without data
 }
 
-// eventStream splits a text/event-stream into events.
+// eventStream splits a text/event-stream into events. A line ends in LF or CRLF; a CR
+// alone, which the standard allows and no server writes, ends none.
 type eventStream struct {
-	lines *bufio.Scanner
+	in    *bufio.Reader
 	max   int  // bytes of data in one event
 	begun bool // the first line, before which a byte order mark may stand, is past
-
-	// Of the line that the scanner looks for.
-	searched int    // bytes that hold no line end
-	afterCR  bool   // the last line ended in CR: an LF right behind belongs to it
-	long     []byte // the beginning of a line that is too long; nil: it is not
 }
 
-// newEventStream reads the events of r; one with more than max bytes of data
-// is skipped.
 func newEventStream(r io.Reader, max int) *eventStream {
-	s := &eventStream{lines: bufio.NewScanner(r), max: max}
-	s.lines.Buffer(make([]byte, eventBuffer), math.MaxInt)
-	s.lines.Split(s.split)
-	return s
+	return &eventStream{in: bufio.NewReader(r), max: max}
 }
 
-// split finds a line for the scanner. Of one that is too long the beginning is kept
-// in long and the rest dropped as it comes.
-func (s *eventStream) split(data []byte, atEOF bool) (advance int, line []byte, err error) {
-	start := 0
-	if s.afterCR && len(data) > 0 {
-		s.afterCR = false
-		if data[0] == '\n' {
-			start = 1
+// line reads one line, which is valid until the next one is read. Of one that is longer
+// than an event may be, cut, it returns the beginning.
+func (s *eventStream) line() (line []byte, cut bool, err error) {
+	for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
+		var part []byte
+		part, err = s.in.ReadSlice('\n')
+		switch {
+		case cut:
+		case line == nil && err == nil: // the common line needs no copy
+			line = part
+		case len(line)+len(part) > s.max+s.in.Size():
+			line, cut = append(line, part...)[:eventHead], true
+		default:
+			line = append(line, part...)
 		}
 	}
-	from := max(start, s.searched)
-	end := from + lineEnd(data[from:])
-	s.searched = 0
-	switch {
-	case end < len(data):
-		s.afterCR = data[end] == '\r'
-		return end + 1, data[start:end], nil
-	case atEOF: // a line cut off by the end is dropped
-		return len(data), nil, nil
-	case end-start > s.max+eventFields:
-		if s.long == nil {
-			s.long = bytes.Clone(data[start:min(end, start+eventHead+eventFields)])
-		}
-		return len(data), nil, nil
-	default:
-		s.searched = end - start
-		return start, nil, nil
+	if err != nil && !cut {
+		return nil, false, err // a line without its end is dropped
 	}
-}
-
-// lineEnd returns the offset of the first CR or LF, or the length of data. It looks
-// at a piece at a time, so that a text of nothing but one of them is read once.
-func lineEnd(data []byte) int {
-	const piece = 4 << 10
-	for at := 0; at < len(data); at += piece {
-		part := data[at:min(at+piece, len(data))]
-		lf := bytes.IndexByte(part, '\n')
-		if lf >= 0 {
-			part = part[:lf]
-		}
-		if cr := bytes.IndexByte(part, '\r'); cr >= 0 {
-			return at + cr
-		}
-		if lf >= 0 {
-			return at + lf
-		}
+	if !s.begun {
+		s.begun = true
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	}
-	return len(data)
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), cut, nil
 }
 
 // next returns the next block that has a field. Its error is the reader's (a
@@ -104,47 +68,28 @@ func lineEnd(data []byte) int {
 // *[jsonrpc.LineTooLong], after which next goes on behind the long block.
 func (s *eventStream) next() (event, error) {
 	ev := event{kind: "message", retry: -1}
-	some := false   // the block has a field
-	var long []byte // the beginning of its data, if that is too long
-	take := func(line []byte, cut bool) {
-		if long != nil {
-			return // only the end of the block matters now
+	some := false                 // the block has a field
+	var long *jsonrpc.LineTooLong // nil: the block is not too long
+	for {
+		line, cut, err := s.line()
+		switch {
+		case err != nil && long != nil:
+			return event{}, long
+		case err != nil:
+			return event{}, err
+		case len(line) == 0 && long != nil:
+			return event{}, long
+		case len(line) == 0 && some:
+			return ev, nil
+		case len(line) == 0 || long != nil: // of a long block only the end matters
+			continue
 		}
 		some = ev.field(line) || some
 		if cut || len(ev.data) > s.max {
-			long = append([]byte{}, ev.data[:min(len(ev.data), eventHead)]...)
+			long = &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(ev.data[:min(len(ev.data), eventHead)])}
 			ev.data = nil
 		}
 	}
-	for s.lines.Scan() {
-		line, cut := s.lines.Bytes(), s.long != nil
-		if cut {
-			line, s.long = s.long, nil
-		}
-		if !s.begun {
-			s.begun = true
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-		}
-		switch {
-		case len(line) > 0:
-			take(line, cut)
-		case long != nil:
-			return event{}, &jsonrpc.LineTooLong{Limit: s.max, Head: long}
-		case some:
-			return ev, nil
-		}
-	}
-	if s.long != nil {
-		take(s.long, true)
-		s.long = nil
-	}
-	switch err := s.lines.Err(); {
-	case long != nil:
-		return event{}, &jsonrpc.LineTooLong{Limit: s.max, Head: long}
-	case err != nil:
-		return event{}, err
-	}
-	return event{}, io.EOF
 }
 
 // field takes one line of a block; false for a comment, and for what the standard
@@ -154,16 +99,16 @@ func (ev *event) field(line []byte) bool {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if ev.data == nil {
-			ev.data = make([]byte, 0, len(value))
-		} else {
+		if ev.data != nil {
 			ev.data = append(ev.data, '\n')
 		}
 		ev.data = append(ev.data, value...)
+		if ev.data == nil {
+			ev.data = []byte{} // an empty line, too, has one behind it
+		}
 	case "event":
-		ev.kind = "message"
-		if len(value) > 0 && string(value) != "message" {
-			ev.kind = string(value)
+		if ev.kind = string(value); ev.kind == "" {
+			ev.kind = "message"
 		}
 	case "id":
 		if bytes.IndexByte(value, 0) >= 0 {
@@ -171,39 +116,28 @@ func (ev *event) field(line []byte) bool {
 		}
 		ev.id, ev.hasID = string(value), true
 	case "retry":
-		if len(value) == 0 || len(bytes.Trim(value, "0123456789")) > 0 {
+		ms, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return false
 		}
-		ev.retry = milliseconds(value)
+		ev.retry = time.Duration(min(ms, uint64(longestWait.Milliseconds()))) * time.Millisecond
 	default:
 		return false
 	}
 	return true
 }
 
-func milliseconds(digits []byte) time.Duration {
-	n, err := strconv.ParseInt(string(digits), 10, 64)
-	if err != nil || n > longestWait.Milliseconds() {
-		return longestWait
-	}
-	return time.Duration(n) * time.Millisecond
-}
-
-// reading is what to do with the parts of a stream.
-type reading struct {
-	message func(jsonrpc.Message)
-	broken  func(m jsonrpc.Message, data []byte, err error) // what was to be one: as far as it was read, and its beginning
-	other   func(event) bool                                // an event of another kind; false ends the reading; nil: dropped
-}
-
 // read passes on one connection's part of a stream, and returns the number of its
-// events and why it ended, io.EOF if the server did. at is where it can be taken up again.
-func (l *httpLink) read(body io.Reader, at *cursor, to reading) (events int, err error) {
-	stream := newEventStream(body, l.opts.maxMessage)
-	for ; ; events++ {
+// events and why it ended, io.EOF if the server did. take is given each message, or the
+// beginning of what is none and the error. at is where the stream can be taken up again.
+// Events of another kind are for other, the error of which ends the reading; nil: they
+// are dropped.
+func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(m jsonrpc.Message, head []byte, err error), other func(event) error) (events int, err error) {
+	defer body.Close()
+	for stream := newEventStream(body, l.spec.MaxMessage); ; events++ {
 		ev, err := stream.next()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			to.broken(jsonrpc.Message{}, long.Head, err)
+			take(jsonrpc.Message{}, long.Head, err)
 			continue
 		}
 		if err != nil {
@@ -214,16 +148,12 @@ func (l *httpLink) read(body io.Reader, at *cursor, to reading) (events int, err
 		case len(ev.data) == 0:
 		case ev.kind == "message":
 			jsonrpc.Flatten(ev.data)
-			for m, err := range l.in.messages(ev.data) {
-				if err == nil {
-					to.message(m)
-				} else {
-					to.broken(m, ev.data, err)
-				}
+			for m, err := range l.c.messages(ev.data) {
+				take(m, ev.data, err)
 			}
-		case to.other != nil:
-			if !to.other(ev) {
-				return events, nil
+		case other != nil:
+			if err := other(ev); err != nil {
+				return events, err
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,30 +19,13 @@ import (
 	"mcpschedd/internal/guard"
 )
 
-// familyRole is a process with a child that does not end when it is asked.
-func familyRole() {
-	child := exec.Command(os.Args[0])
-	child.Env = []string{roleVariable + "=stubborn"}
-	out, err := child.StdoutPipe()
-	if err != nil || child.Start() != nil {
-		os.Exit(9)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		os.Exit(9)
-	}
-	fmt.Printf(`{"jsonrpc":"2.0","method":"pids","params":{"pids":[%d,%d]}}`+"\n", os.Getpid(), child.Process.Pid)
-	linger()
-}
-
 // proxyRole starts a family, prints the pids of it and lives on.
 func proxyRole() {
-	heard := make(record, 10)
-	command := Command{Path: os.Args[0], Env: []string{roleVariable + "=family"}}
-	if _, err := startProcess(command, NewGuard(slog.New(slog.DiscardHandler)), nil, heard.sink()); err != nil {
-		fmt.Println(err)
-		os.Exit(9)
-	}
-	fmt.Println(<-heard)
+	guard := NewGuard(slog.New(slog.DiscardHandler))
+	u := New(Spec{Name: "family", Command: roleCommand("family"), StartTimeout: processPatience}, Options{Guard: guard})
+	l := u.Attach(Client{}, Listener{})
+	answer, err := callEcho(context.Background(), l)
+	fmt.Println(string(answer.Result), err)
 	linger()
 }
 
@@ -66,7 +50,7 @@ func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 		t.Fatal(err)
 	}
 	family = make([]int, 2)
-	if _, err := fmt.Sscanf(line, `message {"jsonrpc":"2.0","method":"pids","params":{"pids":[%d,%d]}}`, &family[0], &family[1]); err != nil {
+	if _, err := fmt.Sscanf(line, `{"pids":[%d,%d]}`, &family[0], &family[1]); err != nil {
 		t.Fatalf("got %q: %v", line, err)
 	}
 	return cmd.Process, family
@@ -161,26 +145,25 @@ func TestGuardThatStopsReadingIsReplaced(t *testing.T) {
 
 func TestGuardForgetsWhatHasEnded(t *testing.T) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	p, heard := start(t, roleCommand(t, "echo"), guard)
+	v := run(t, roleCommand("echo"), Options{Guard: guard})
 	if got := guard.size(); got != 1 {
 		t.Errorf("got %d groups, want 1", got)
 	}
-	p.close()
-	heard.want(t, "closed: ended by the proxy")
+	v.Close()
 	if got := guard.size(); got != 0 {
 		t.Errorf("got %d groups after the end, want none", got)
 	}
 	guard.Close()
 	guard.Close()
-	late, heard := start(t, roleCommand(t, "echo"), guard)
-	late.close()
-	heard.want(t, "closed: ended by the proxy")
+	run(t, roleCommand("echo"), Options{Guard: guard}).Close()
 }
 
 func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	_, heard := start(t, roleCommand(t, "deaf"), guard)
-	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
+	p := run(t, roleCommand("echo"), Options{Guard: guard}).process(t)
 	guard.Close()
-	heard.want(t, "closed: killed by signal 15 (terminated)")
+	<-p.done
+	if got := ended(p.family.state).Error(); got != "killed by signal 15 (terminated)" {
+		t.Errorf("got %s", got)
+	}
 }

@@ -90,9 +90,7 @@ func fatal(err error) bool {
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return revision.Modern(answer.Code)
 	}
-	_, auth := errors.AsType[*authRequired](err)
-	_, other := errors.AsType[*notStreamable](err)
-	return auth || !other && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
+	return denied(err) || !older(err) && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
 }
 
 // discover asks a server of the stateless era what it is.

@@ -16,27 +16,16 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-
-	"mcpschedd/internal/secret"
 )
 
 const (
-	dialTimeout       = 10 * time.Second
-	lateAnswers       = time.Second // how long a link that fails waits for answers that are on their way
-	maxRedirects      = 10
-	defaultMaxMessage = 64 << 20 // bytes
+	dialTimeout  = 10 * time.Second
+	lateAnswers  = time.Second // how long a link that fails waits for answers that are on their way
+	lingerTime   = time.Second // for a stream to end after its answer, so that its connection can be used again
+	maxRedirects = 10
 )
 
-// httpOptions is what a link over HTTP needs to know.
-type httpOptions struct {
-	url        string            // the server's endpoint
-	header     http.Header       // sent with every request; its values reach no error and no log
-	transport  http.RoundTripper // shared by all links; default http.DefaultTransport
-	maxMessage int               // bytes of one message from the server; default 64 MiB
-	mask       *secret.Masker    // of what the server says that gets into errors
-}
-
-// newTransport returns the transport that all HTTP links share. It has no
+// newTransport returns the transport that all HTTP links of an upstream share. It has no
 // timeout for answers: a call may take hours.
 func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -50,16 +39,15 @@ func newTransport() *http.Transport {
 // that goes on in it, and how a request is made. Each message is an exchange
 // of its own; the link ends when the last of them has.
 type httpLink struct {
-	opts    httpOptions
+	c       *conn
+	spec    *Spec
 	client  *http.Client
-	in      sink
 	done    chan struct{} // closed when all exchanges have ended
 	streams life          // of the server's own: nothing is lost when they are cut off
 	posts   life          // of messages with their answers
 
 	mu      sync.Mutex
 	err     error          // why the link ends; nil while it lives
-	version string         // MCP-Protocol-Version; "" before it was negotiated
 	session string         // Mcp-Session-Id; "" without a session
 	work    sync.WaitGroup // one for each exchange, started under mu
 }
@@ -75,13 +63,10 @@ func newLife() (l life) {
 	return l
 }
 
-func newHTTPLink(opts httpOptions, in sink) *httpLink {
-	if opts.maxMessage == 0 {
-		opts.maxMessage = defaultMaxMessage
-	}
+func newHTTPLink(c *conn) *httpLink {
 	return &httpLink{
-		opts: opts, in: in,
-		client: &http.Client{Transport: opts.transport, CheckRedirect: sameOriginOnly},
+		c: c, spec: &c.in.up.spec,
+		client: &http.Client{Transport: c.in.up.transport, CheckRedirect: sameOriginOnly},
 		done:   make(chan struct{}), streams: newLife(), posts: newLife(),
 	}
 }
@@ -130,7 +115,7 @@ func (l *httpLink) start(of life, f func(context.Context, context.CancelCauseFun
 // last runs meanwhile.
 func (l *httpLink) end(err error, grace time.Duration, last func()) {
 	if errors.Is(err, errSessionLost) {
-		l.in.forgot()
+		l.c.in.up.o.Invalidated("session") // before anything that follows from that
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +132,7 @@ func (l *httpLink) end(err error, grace time.Duration, last func()) {
 		l.work.Wait()
 		late.Stop()
 		l.cutOff()
-		l.in.closed(err)
+		l.c.closed(err)
 		close(l.done)
 	}()
 }
@@ -166,13 +151,6 @@ func (l *httpLink) finish(last func()) {
 	l.end(errLinkClosed, 0, last)
 	l.cutOff() // a link that was ending already gets no more grace
 	<-l.done
-}
-
-// setVersion sets the revision that later requests name; "" names none.
-func (l *httpLink) setVersion(v string) {
-	l.mu.Lock()
-	l.version = v
-	l.mu.Unlock()
 }
 
 // post is one message on its way over HTTP.
@@ -212,24 +190,31 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 	})
 }
 
+// ended notes that the request has its answer: the context that it was sent with says
+// nothing any more, and a stream has a little time to end.
+func (p *post) ended() {
+	p.answered = true
+	p.release()
+	p.linger = time.AfterFunc(lingerTime, func() { p.cancel(nil) })
+}
+
 // report says that a message failed, and ends the link if all others must too.
 func (l *httpLink) report(ctx context.Context, p *post, err error) {
-	_, denied := errors.AsType[*authRequired](err)
-	fatal := !p.alone && (denied || errors.Is(err, errSessionLost))
-	cut := ctx.Err() != nil && !fatal
+	ends := !p.alone && (denied(err) || errors.Is(err, errSessionLost))
+	cut := ctx.Err() != nil && !ends
 	if cut {
 		err = context.Cause(ctx)
 	}
-	if fatal {
+	if ends {
 		l.end(err, lateAnswers, nil) // which waits for this to return
 	}
 	switch {
 	case p.id != 0 && !p.left.Load():
-		l.in.lost(p.id, &unsentError{err})
+		l.c.lost(p.id, &unsentError{err})
 	case p.id != 0:
-		l.in.lost(p.id, err)
-	case !cut && !fatal:
-		l.in.garbage(nil, fmt.Errorf("message not taken: %w", err))
+		l.c.lost(p.id, err)
+	case !cut && !ends:
+		l.c.garbage(nil, fmt.Errorf("message not taken: %w", err))
 	}
 }
 
@@ -244,7 +229,7 @@ func (l *httpLink) do(ctx context.Context, method, address string, body []byte, 
 		return nil, bare(err)
 	}
 	req.Header.Set("User-Agent", "mcpschedd")
-	for _, header := range append([]http.Header{l.opts.header}, headers...) {
+	for _, header := range append([]http.Header{l.spec.Header}, headers...) {
 		for name, values := range header {
 			req.Header[http.CanonicalHeaderKey(name)] = values
 		}

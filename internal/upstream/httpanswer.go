@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	headBytes   = 64 << 10        // bytes read of a body that is of no use but in an error
+	headBytes   = 64 << 10        // bytes read of the body of a status that is an error
 	headTimeout = 2 * time.Second // for reading them
 	shownBytes  = 200             // bytes of it in the error
 )
@@ -42,16 +42,23 @@ func neverRun(err error) bool {
 type statusError struct {
 	status int
 	text   string // what was seen
+	denied bool   // the server wants other credentials
+	older  bool   // the endpoint does not take a first message of streamable HTTP; it may speak the older HTTP+SSE
 }
 
 func (e *statusError) Error() string { return e.text }
 
-// notStreamable says that the endpoint does not take a first message of streamable
-// HTTP; it may speak the older HTTP+SSE transport.
-type notStreamable struct{ statusError }
+// denied reports whether the server wants other credentials.
+func denied(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.denied
+}
 
-// authRequired says that the server wants other credentials.
-type authRequired struct{ statusError }
+// older reports whether the server may speak the older one of HTTP's two transports only.
+func older(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.older
+}
 
 // useless describes an answer that is not what was wanted. Our secrets are masked where
 // the server repeats them.
@@ -69,22 +76,15 @@ func (l *httpLink) useless(resp *http.Response, why string, body []byte) *status
 	return &statusError{status: resp.StatusCode, text: text}
 }
 
-// tellLimited tells of an answer that refuses request id, if any, as one too many.
-func (l *httpLink) tellLimited(id int64, resp *http.Response) {
-	after := resp.Header.Get("Retry-After")
-	limited := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != ""
-	if limited && id != 0 {
-		l.in.limited(id, after)
-	}
-}
-
 // denied describes an answer that asks for credentials.
-func (l *httpLink) denied(resp *http.Response, body []byte) *authRequired {
+func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
 	why := "the server wants other credentials"
 	if challenge := resp.Header.Values("Www-Authenticate"); len(challenge) > 0 {
 		why += " (WWW-Authenticate: " + l.shown([]byte(strings.Join(challenge, ", "))) + ")"
 	}
-	return &authRequired{*l.useless(resp, why, body)}
+	e := l.useless(resp, why, body)
+	e.denied = true
+	return e
 }
 
 // shown makes the beginning of a server's text fit for an error.
@@ -95,19 +95,23 @@ func (l *httpLink) shown(body []byte) string {
 	if session != "" {
 		body = bytes.ReplaceAll(body, []byte(session), []byte("[session]"))
 	}
-	return l.opts.mask.Head(body, shownBytes)
+	return l.c.in.up.mask.Head(body, shownBytes)
+}
+
+// noteLimited tells of an answer that refuses request id, if any, as one too many.
+func (l *httpLink) noteLimited(id int64, resp *http.Response) {
+	after := resp.Header.Get("Retry-After")
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != "" {
+		l.c.requests.limited(id, after)
+	}
 }
 
 // head reads the beginning of a body that is not worth waiting for.
 func head(resp *http.Response) []byte {
-	defer cutLate(resp.Body).Stop()
+	late := time.AfterFunc(headTimeout, func() { resp.Body.Close() })
+	defer late.Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // what came before an error is shown
 	return body
-}
-
-// cutLate closes a body that has not ended in time.
-func cutLate(body io.Closer) *time.Timer {
-	return time.AfterFunc(headTimeout, func() { body.Close() })
 }
 
 // readBody reads a body of up to max bytes.

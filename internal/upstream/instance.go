@@ -136,7 +136,9 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	case <-ctx.Done():
 		return 0, nil, ctx.Err()
 	}
-	if err := in.greet(ctx, c); err != nil {
+	if err := in.greet(ctx, c); errors.Is(err, errClosed) {
+		return 0, nil, c.err // what ended it says more
+	} else if err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()

@@ -1,9 +1,7 @@
 package upstream
 
 import (
-	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,75 +11,6 @@ import (
 
 	"mcpschedd/internal/mcptest"
 )
-
-// bubbled is an upstream over HTTP whose connections are pipes, so that it can
-// live in a synctest bubble. serve answers; it may be nil: no connection is
-// made then.
-func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *Upstream, dials func() []time.Duration) {
-	t.Helper()
-	return bubbledWith(t, serve, Spec{StartTimeout: startTimeout}, Options{})
-}
-
-func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Upstream, dials func() []time.Duration) {
-	t.Helper()
-	var mu sync.Mutex
-	var at []time.Duration
-	began := time.Now()
-	spec.Name, spec.URL, spec.MaxMessage = "web", "http://web.test/mcp", 1<<20
-	u = New(spec, o)
-	u.transport.Proxy = nil
-	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	u.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-		mu.Lock()
-		at = append(at, time.Since(began))
-		mu.Unlock()
-		if serve == nil {
-			return nil, errors.New("connection refused")
-		}
-		near, far := net.Pipe()
-		select {
-		case ln.conns <- far:
-			return near, nil
-		case <-ln.closed: // the test is over
-			return nil, net.ErrClosed
-		}
-	}
-	web := &http.Server{Handler: serve}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ln) }()
-	t.Cleanup(func() {
-		u.Close()
-		web.Close()
-		<-served
-	})
-	return u, func() []time.Duration {
-		mu.Lock()
-		defer mu.Unlock()
-		return append([]time.Duration(nil), at...)
-	}
-}
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func callEcho(ctx context.Context, l *Lease) (Answer, error) {
-	return l.Call(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
-}
 
 // The first restart comes at once, later ones after growing waits; meanwhile
 // every call is answered without waiting.
@@ -226,9 +155,9 @@ func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 		l.AwaitOffer(t.Context())
 		synctest.Wait() // it listens
 		began := time.Now()
-		denied := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}
+		call := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}
 		for range 2 {
-			if _, err := l.Call(t.Context(), l.Turn(), denied); !isType[*authRequired](err) {
+			if _, err := l.Call(t.Context(), l.Turn(), call); !denied(err) {
 				t.Errorf("got %v, want that the server wants other credentials", err)
 			}
 		}

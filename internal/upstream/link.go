@@ -13,7 +13,8 @@ import (
 
 // A link carries whole JSON-RPC messages to one server and back: a process's
 // pipes, streamable HTTP, or the older HTTP+SSE. It knows nothing of what the
-// messages mean; [conn] pairs answers with requests.
+// messages mean: it gives what it reads to its [conn], from goroutines of its own, and
+// conn.closed is the last that it calls.
 type link interface {
 	// send hands one message to the server. It waits neither for the answer nor for
 	// a server that does not read. When ctx ends, the answer is not wanted any more.
@@ -32,74 +33,31 @@ type outgoing struct {
 	header http.Header // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP
 }
 
-// sink takes what a link reads. Its functions are called from the link's own
-// goroutines, must not block for long, and are never called after closed.
-type sink struct {
-	// message is one parsed message. stream is the id of the request on the response
-	// stream of which it came, 0 where the transport does not tell.
-	message func(m jsonrpc.Message, stream int64)
-	// lost says that the request id will not be answered, and why.
-	lost func(id int64, err error)
-	// repaired says that a message had to be repaired before it could be read.
-	repaired func()
-	// garbage is something that was no JSON-RPC message; the link goes on.
-	garbage func(head []byte, err error)
-	// limited says that the server refuses the request id as one too many, with the
-	// Retry-After header as written; its answer, or lost, follows.
-	limited func(id int64, retryAfter string)
-	// gap says that messages may have been missed (an HTTP stream that broke
-	// and could not be resumed).
-	gap func()
-	// forgot says that the server no longer knows the session; it comes before
-	// anything that follows from that.
-	forgot func()
-	// closed is called exactly once, last: the link is of no more use.
-	closed func(err error)
-}
-
 // parse reads a message of a server. Where it is not UTF-8, because it holds a text in
 // another encoding, for instance, U+FFFD is put in its place, as most clients do:
-// otherwise the whole answer would be lost.
-func (s *sink) parse(raw []byte) (jsonrpc.Message, error) {
-	m, err := jsonrpc.Parse(raw)
-	if err == nil {
-		return m, nil
-	}
-	if repaired := jsonrpc.Repair(raw); repaired != nil {
-		if m, err := jsonrpc.Parse(repaired); err == nil {
-			s.repaired()
-			return m, nil
-		}
-	}
-	return m, err
-}
-
-// batch returns an array of messages as it can be read, nil if it cannot.
-func (s *sink) batch(raw []byte) []byte {
-	if jsonrpc.Valid(raw) {
-		return raw
+// otherwise the whole answer would be lost. text is what was read in the end.
+func (c *conn) parse(raw []byte) (m jsonrpc.Message, text []byte, err error) {
+	if m, err = jsonrpc.Parse(raw); err == nil {
+		return m, raw, nil
 	}
 	if repaired := jsonrpc.Repair(raw); repaired != nil && jsonrpc.Valid(repaired) {
-		s.repaired()
-		return repaired
+		c.in.up.noteRepair()
+		m, err = jsonrpc.Parse(repaired)
+		return m, repaired, err
 	}
-	return nil
+	return m, raw, err
 }
 
 // messages parses what a line, an event or a body holds: one message, or in revision
 // 2025-03-26 an array of them. There must be no line ends in it.
-func (s *sink) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
+func (c *conn) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
 	return func(yield func(jsonrpc.Message, error) bool) {
-		data = bytes.TrimSpace(data)
-		var batch []byte
-		if len(data) > 0 && data[0] == '[' {
-			batch = s.batch(data)
-		}
-		if batch == nil {
-			yield(s.parse(data))
+		m, text, err := c.parse(bytes.TrimSpace(data))
+		if err == nil || len(text) == 0 || text[0] != '[' || !jsonrpc.Valid(text) {
+			yield(m, err)
 			return
 		}
-		for element := range jsonrpc.Elements(batch) {
+		for element := range jsonrpc.Elements(text) {
 			if !yield(jsonrpc.Parse(element)) {
 				return
 			}
@@ -109,10 +67,10 @@ func (s *sink) messages(data []byte) iter.Seq2[jsonrpc.Message, error] {
 
 // unreadable reports what is no message, also to the request that it was meant to
 // answer; 0: to none. head is its beginning.
-func (s *sink) unreadable(answered int64, head []byte, err error) {
-	s.garbage(head, err)
+func (c *conn) unreadable(answered int64, head []byte, err error) {
+	c.garbage(head, err)
 	if answered != 0 {
-		s.lost(answered, fmt.Errorf("its answer cannot be read: %w", err))
+		c.lost(answered, fmt.Errorf("its answer cannot be read: %w", err))
 	}
 }
 
@@ -122,17 +80,12 @@ func (s *sink) unreadable(answered int64, head []byte, err error) {
 // not one of ours. framed says that the transport carries nothing but messages, while a
 // process may write its log among them: there what has no method is an answer anyway.
 func answers(m jsonrpc.Message, head []byte, framed bool) int64 {
-	if m.Method != "" {
-		return 0
+	before, _, found := bytes.Cut(head, []byte(`"result"`))
+	if !found {
+		before, _, found = bytes.Cut(head, []byte(`"error"`))
 	}
-	if m.Result == nil && m.Error == nil {
-		before, _, found := bytes.Cut(head, []byte(`"result"`))
-		if !found {
-			before, _, found = bytes.Cut(head, []byte(`"error"`))
-		}
-		if !found && !framed || bytes.Contains(before, []byte(`"method"`)) {
-			return 0
-		}
+	if m.Method != "" || !found && !framed || bytes.Contains(before, []byte(`"method"`)) {
+		return 0
 	}
 	raw := m.ID
 	if raw == nil {

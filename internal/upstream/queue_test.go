@@ -34,7 +34,7 @@ type arrival struct {
 // journalLink is one of its connections.
 type journalLink struct {
 	*journal
-	in   sink
+	c    *conn
 	once sync.Once
 	dead chan struct{}
 }
@@ -66,7 +66,7 @@ func (k *journalLink) send(_ context.Context, out outgoing) error {
 		select {
 		case <-k.dead:
 		default:
-			k.in.message(answer, 0)
+			k.c.message(answer, 0)
 		}
 	})
 	return nil
@@ -75,7 +75,7 @@ func (k *journalLink) send(_ context.Context, out outgoing) error {
 func (k *journalLink) close() {
 	k.once.Do(func() {
 		close(k.dead)
-		k.in.closed(nil)
+		k.c.closed(nil)
 	})
 }
 
@@ -85,10 +85,9 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 	in := j.lease.in
 	for range lives {
 		time.Sleep(time.Duration(r.Int64N(int64(40 * time.Second))))
-		k := &journalLink{journal: j, dead: make(chan struct{})}
 		c := newConn(in)
-		k.in = c.sink()
-		c.open(k)
+		k := &journalLink{journal: j, c: c, dead: make(chan struct{})}
+		c.link = k
 		in.status.connected(c)
 		time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 		k.close()

@@ -199,22 +199,6 @@ func limiting(t *testing.T, server http.Handler, status int, retryAfter, object 
 	})
 }
 
-// The older transport says it in the answer to the POST, too.
-func TestLimitedOverSSE(t *testing.T) {
-	url := older(t, endpoint, func(w http.ResponseWriter, _ string) string {
-		w.Header().Set("Retry-After", "17")
-		w.WriteHeader(http.StatusTooManyRequests)
-		return ""
-	})
-	e := newEar(t)
-	in := e.sink()
-	in.limited = func(id int64, after string) { e.hear(said{what: "limited", err: fmt.Errorf("%d after %s", id, after)}) }
-	l := dialSSE(httpOptions{url: url, header: bearer}, in)
-	closeAfter(t, l, e)
-	must(t, l, call(1))
-	e.want("limited: 1 after 17", "lost 1: status 429 Too Many Requests")
-}
-
 // No two instances have the same number, of whatever upstream; sessions that
 // share one have it in common.
 func TestInstance(t *testing.T) {

@@ -19,10 +19,12 @@ type Spec struct {
 	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
 	Shared       bool          // one instance for all sessions
 	StartTimeout time.Duration // how long a call waits for a starting server
-	MaxMessage   int           // bytes
+	MaxMessage   int           // bytes of one message from the server; 0 is 64 MiB
 	Secrets      []string      // values of its environment that must never be shown, like those in Header and URL
 	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
 }
+
+const defaultMaxMessage = 64 << 20 // bytes
 
 // Options is what an upstream needs besides its Spec. Nil and zero work.
 type Options struct {

@@ -15,26 +15,27 @@ import (
 // brings everything from the server, and its first event names the URL to post
 // messages to. The link ends with the stream. It does not know which requests have no
 // answer by then: it reports those as lost whose POST was cut off, even if the answer
-// had come, and sink.closed ends the others.
+// had come, and conn.closed ends the others.
 type sse struct {
 	*httpLink
 	ready    chan struct{} // closed once endpoint is known
 	endpoint string        // absolute URL
 }
 
-func dialSSE(opts httpOptions, in sink) *sse {
-	l := &sse{httpLink: newHTTPLink(opts, in), ready: make(chan struct{})}
+func newSSE(c *conn) *sse { return &sse{httpLink: newHTTPLink(c), ready: make(chan struct{})} }
+
+// open starts to read the stream.
+func (l *sse) open() {
 	_ = l.start(l.streams, func(ctx context.Context, _ context.CancelCauseFunc) { // a new link has not ended
 		l.end(l.stream(ctx), 0, nil)
 	})
-	return l
 }
 
 func (l *sse) close() { l.finish(nil) }
 
 // stream reads the stream to its end and returns why it ended.
 func (l *sse) stream(ctx context.Context) error {
-	resp, err := l.do(ctx, http.MethodGet, l.opts.url, nil, http.Header{"Accept": {"text/event-stream"}})
+	resp, err := l.do(ctx, http.MethodGet, l.spec.URL, nil, http.Header{"Accept": {"text/event-stream"}})
 	if err != nil {
 		return err
 	}
@@ -46,22 +47,22 @@ func (l *sse) stream(ctx context.Context) error {
 		return l.useless(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
 	}
 	var misplaced error // the endpoint is not where it may be
-	_, err = l.read(resp.Body, new(cursor), reading{
-		message: func(m jsonrpc.Message) { l.in.message(m, 0) },
-		broken: func(m jsonrpc.Message, head []byte, err error) {
-			l.in.unreadable(answers(m, head, true), head, err)
-		},
-		other: func(ev event) bool {
-			if ev.kind == "endpoint" {
-				misplaced = l.learn(resp.Request.URL, string(ev.data))
-			}
-			return misplaced == nil
-		},
-	})
-	if misplaced != nil {
+	_, err = l.read(resp.Body, new(cursor), func(m jsonrpc.Message, head []byte, bad error) {
+		if bad != nil {
+			l.c.unreadable(answers(m, head, true), head, bad)
+		} else {
+			l.c.message(m, 0)
+		}
+	}, func(ev event) error {
+		if ev.kind == "endpoint" {
+			misplaced = l.learn(resp.Request.URL, string(ev.data))
+		}
 		return misplaced
-	}
-	if err == io.EOF {
+	})
+	switch {
+	case misplaced != nil:
+		return misplaced
+	case err == io.EOF:
 		return errors.New("the server ended the stream")
 	}
 	return fmt.Errorf("stream broke: %w", err)
@@ -97,12 +98,17 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if p.id != 0 {
+		// The caller goes when its answer has come on the stream, and must not take the
+		// connection along, which another request may have by then.
+		p.release()
+	}
 	resp, err := l.do(ctx, http.MethodPost, l.endpoint, p.line, http.Header{"Accept": {"application/json"}})
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	l.tellLimited(p.id, resp)
+	l.noteLimited(p.id, resp)
 	body := head(resp)
 	switch {
 	case resp.StatusCode/100 == 2:
@@ -110,8 +116,8 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return l.denied(resp, body)
 	}
-	if m, err := l.in.parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {
-		l.in.message(m, 0)
+	if m, _, err := l.c.parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {
+		l.c.message(m, 0)
 		return nil
 	}
 	return l.useless(resp, "", body)

@@ -22,7 +22,7 @@ const (
 	lastGrace = 100 * time.Millisecond
 	// lastWords is how long the output of a process is read that has ended: a grandchild
 	// can hold the pipe open for ever.
-	lastWords = time.Second
+	lastWords = 300 * time.Millisecond
 	// unreadLimit (bytes) is how much may wait for a process that does not read
 	// before nothing more is taken for it: it must not cost the others memory.
 	unreadLimit = 64 << 20
@@ -36,11 +36,10 @@ var errStopped = errors.New("ended by the proxy")
 
 // Command is how a server process is started.
 type Command struct {
-	Path       string   // a name to find in the PATH of Env, or a path; a relative one starts at Dir
-	Args       []string // without the name of the command
-	Dir        string   // "": the proxy's own
-	Env        []string // complete: nothing is inherited
-	MaxMessage int      // bytes of one message from the process; 0 is no limit
+	Path string   // a name to find in the PATH of Env, or a path; a relative one starts at Dir
+	Args []string // without the name of the command
+	Dir  string   // "": the proxy's own
+	Env  []string // complete: nothing is inherited
 	// StopGrace is how long the process may take to end by itself once its
 	// input has ended, and again after SIGTERM; 0 is 500 ms.
 	StopGrace time.Duration
@@ -50,12 +49,11 @@ type Command struct {
 // stdout. Its run method waits for everything that it starts.
 type process struct {
 	family   *family
-	in       sink
+	c        *conn
 	out      *jsonrpc.Writer // to its stdin
 	stdout   *jsonrpc.Pipe
 	errs     *jsonrpc.Pipe
 	last     tail // of its stderr
-	max      int  // bytes; Command.MaxMessage
 	grace    time.Duration
 	stopFast <-chan struct{} // Options.StopFast
 
@@ -65,45 +63,47 @@ type process struct {
 	done     chan struct{} // closed when nothing of it is left
 }
 
-// startProcess starts the command in a group of its own and reads it into in.
-// An error means that in is never called. For stopFast see Options.
-func startProcess(c Command, guard *Guard, stopFast <-chan struct{}, in sink) (*process, error) {
-	path, err := c.resolve()
+// startProcess starts the command of c's upstream in a group of its own, as the link of c.
+// An error means that c is not told of anything.
+func startProcess(c *conn) error {
+	command, o := c.in.up.spec.Command, c.in.up.o
+	path, err := command.resolve()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pipes, err := newPipes()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stdin, stdout, stderr := pipes[0], pipes[1], pipes[2]
 	cmd := &exec.Cmd{
-		Path: path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
-		Env:   append([]string{}, c.Env...), // nil would inherit ours
+		Path: path, Args: append([]string{command.Path}, command.Args...), Dir: command.Dir,
+		Env:   append([]string{}, command.Env...), // nil would inherit ours
 		Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w,
 		SysProcAttr: groupAttr(),
 	}
 	if err := cmd.Start(); err != nil {
 		closeAll(stdin.r, stdin.w, stdout.r, stdout.w, stderr.r, stderr.w)
-		return nil, c.startError(path, err)
+		return command.startError(path, err)
 	}
-	family := newFamily(cmd.Process, guard) // first: the proxy may be killed at any time
-	closeAll(stdin.r, stdout.w, stderr.w)   // they are the process's
+	family := newFamily(cmd.Process, o.Guard) // first: the proxy may be killed at any time
+	closeAll(stdin.r, stdout.w, stderr.w)     // they are the process's
 	enlarge(stdout.r)
 
 	p := &process{
-		family: family, in: in,
+		c: c, family: family,
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
 		stdout: jsonrpc.NewPipe(stdout.r), errs: jsonrpc.NewPipe(stderr.r),
-		max: c.MaxMessage, grace: c.StopGrace, stopFast: stopFast,
+		grace: command.StopGrace, stopFast: o.StopFast,
 		stopping: make(chan struct{}), silent: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.stop = sync.OnceFunc(func() { close(p.stopping) })
 	if p.grace <= 0 {
 		p.grace = stopGrace
 	}
+	c.link = p
 	go p.run()
-	return p, nil
+	return nil
 }
 
 // send writes m to the process, or queues what it does not take at once.
@@ -122,7 +122,7 @@ func (p *process) send(_ context.Context, m outgoing) error {
 func (p *process) stderr(mask *secret.Masker) []string { return p.last.list(mask) }
 
 // close ends the process, in order, and returns when nothing of it is left. It
-// must not be called from a function of the sink.
+// must not be called from the reader.
 func (p *process) close() {
 	p.stop()
 	<-p.done
@@ -170,7 +170,7 @@ func (p *process) run() {
 	default:
 		err = ended(p.family.state)
 	}
-	p.in.closed(err)
+	p.c.closed(err)
 }
 
 // end brings the process to its end if it has not ended yet: first its input

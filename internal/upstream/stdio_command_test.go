@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -45,13 +46,8 @@ func TestCommandThatCannotStart(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			heard := make(record, 10)
-			_, err := startProcess(test.command, nil, nil, heard.sink())
-			if err == nil || err.Error() != test.want {
-				t.Errorf("got error %v, want %s", err, test.want)
-			}
-			if len(heard) > 0 {
-				t.Errorf("got %q, want silence", <-heard)
+			if got := run(t, test.command, Options{}).work(t.Context()); got != test.want {
+				t.Errorf("got error %s, want %s", got, test.want)
 			}
 		})
 	}
@@ -59,7 +55,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 
 func TestCommandIsFoundInItsOwnPath(t *testing.T) {
 	dir := t.TempDir()
-	script := "#!/bin/sh\nread line\necho '{\"jsonrpc\":\"2.0\",\"method\":\"'$PLACE:$1:$(basename $PWD)'\"}'\nread line\n"
+	script := "#!/bin/sh\necho $PLACE:$1:$(basename $PWD) >&2\nexit 3\n"
 	if err := os.WriteFile(filepath.Join(dir, "server"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -68,23 +64,24 @@ func TestCommandIsFoundInItsOwnPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"server", "../server"} {
-		p, heard := start(t, Command{
+		got := run(t, Command{
 			Path: path, Args: []string{"arg"}, Dir: work,
 			Env: []string{"PATH=/bin:/usr/bin:" + dir, "PLACE=here"},
-		}, nil)
-		p.mustSend(t, request(1, "{}"))
-		heard.want(t, `message {"jsonrpc":"2.0","method":"here:arg:work"}`)
-		p.close()
-		heard.want(t, "closed: ended by the proxy")
+		}, Options{}).work(t.Context())
+		if want := "exited with status 3\nits last lines on stderr:\n  here:arg:work"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
 func TestProcessInheritsNoEnvironment(t *testing.T) {
 	t.Setenv("SECRET", "known")
 	for _, env := range [][]string{nil, {"A=b"}} {
-		_, heard := start(t, Command{
-			Path: "/bin/sh", Args: []string{"-c", `echo '{"jsonrpc":"2.0","method":"'secret:$SECRET'"}'`}, Env: env,
-		}, nil)
-		heard.want(t, `message {"jsonrpc":"2.0","method":"secret:"}`, "closed: exited with status 0")
+		got := run(t, Command{
+			Path: "/bin/sh", Args: []string{"-c", "echo secret:$SECRET >&2"}, Env: env,
+		}, Options{}).work(t.Context())
+		if want := "exited with status 0\nits last lines on stderr:\n  secret:"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

@@ -15,35 +15,35 @@ import (
 // pipes (64 MiB), after which those of other programs get slow.
 const pipeSize = 256 << 10
 
-// read hands every line of stdout to the sink, until it ends.
+// read hands every line of stdout to the connection, until it ends.
 func (p *process) read() {
-	lines := jsonrpc.NewReader(p.stdout, p.max)
+	lines := jsonrpc.NewReader(p.stdout, p.c.in.up.spec.MaxMessage)
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			p.in.unreadable(answers(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
+			p.c.unreadable(answers(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
 			continue
 		}
 		if err != nil {
 			return
 		}
-		deliver(p.in, line)
+		p.c.line(line)
 	}
 }
 
-// deliver parses one line. The messages of a batch share its memory, so that it is not
-// given back.
-func deliver(in sink, from *jsonrpc.Buffer) {
+// line takes one line from the process. The messages of a batch share its memory, so that
+// it is not given back.
+func (c *conn) line(from *jsonrpc.Buffer) {
 	batch := bytes.HasPrefix(bytes.TrimLeft(from.Line, " \t\r"), []byte("["))
-	for m, err := range in.messages(from.Line) {
+	for m, err := range c.messages(from.Line) {
 		if err != nil {
-			in.unreadable(answers(m, from.Line, false), from.Line, err)
+			c.unreadable(answers(m, from.Line, false), from.Line, err)
 			continue
 		}
 		if !batch {
 			m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
 		}
-		in.message(m, 0)
+		c.message(m, 0)
 	}
 }
 

@@ -5,11 +5,10 @@ package upstream
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -45,163 +44,131 @@ func TestMain(m *testing.M) {
 
 // roles are servers with one fault each; none outlives its minute.
 var roles = map[string]func(){
-	"echo": echo,
+	"echo": func() { serveRole(func(string) {}) },
 	"crash": func() {
-		bufio.NewReader(os.Stdin).ReadString('\n')
-		fmt.Fprint(os.Stderr, "about to fail\nno line end")
-		os.Exit(3)
+		serveRole(func(string) {
+			fmt.Fprint(os.Stderr, "about to fail\nno line end")
+			os.Exit(3)
+		})
 	},
 	"suicide": func() {
-		syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		linger()
+		serveRole(func(string) {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			linger()
+		})
 	},
 	"rubbish": func() {
-		fmt.Println("Server listening")
-		fmt.Println(`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\t" + `"}}`)
-		fmt.Println(`{"jsonrpc":"2.0","id":8,"method":"ask","params":{"text":"` + "\t" + `"}}`)
-		fmt.Println(`{"jsonrpc":"2.0","id":9,"params":`)
-		fmt.Println(`[{"jsonrpc":"2.0","id":1,"result":{}}, {"jsonrpc":"2.0","method":"note"}]`)
-		fmt.Println(`[{"jsonrpc":"2.0"`)
-		fmt.Print("\n\r\n", `{"jsonrpc":"2.0","id":2,"result":{}}`, "\r\n", `{"jsonrpc":"2.0","id":3`)
+		serveRole(func(id string) {
+			fmt.Println("Server listening")
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"method":"ask","params":{"text":"` + "\t" + `"}}`) // a broken question is no lost answer
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"params":`)
+			fmt.Println(`[{"jsonrpc":"2.0"`)
+			fmt.Print("\n\r\n", `[{"jsonrpc":"2.0","method":"note"}, 17]`, "\r\n")
+		})
+	},
+	"broken": func() {
+		serveRole(func(id string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"` + "\t" + `"}}`) })
 	},
 	"long": func() {
-		fmt.Print(`{"jsonrpc":"2.0","id":5,"result":{"text":"`)
-		chunk := bytes.Repeat([]byte("x"), 1<<20)
-		for range 200 {
-			os.Stdout.Write(chunk)
-		}
-		fmt.Println(`"}}`)
-		echo()
+		serveRole(func(id string) {
+			fmt.Print(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"`)
+			chunk := bytes.Repeat([]byte("x"), 1<<20)
+			for range 200 {
+				os.Stdout.Write(chunk)
+			}
+			fmt.Println(`"}}`)
+		})
 	},
 	"mute": func() {
-		os.Stdout.Close()
-		linger()
+		serveRole(func(string) {
+			os.Stdout.Close()
+			linger()
+		})
 	},
 	"flood": func() {
-		line := []byte(strings.Repeat("noise ", 400) + "\n")
-		for range 50 << 20 / len(line) {
-			os.Stderr.Write(line)
-		}
-		echo()
+		serveRole(func(string) {
+			line := []byte(strings.Repeat("noise ", 400) + "\n")
+			for range 50 << 20 / len(line) {
+				os.Stderr.Write(line)
+			}
+			os.Exit(3)
+		})
 	},
 	"stubborn": func() {
 		signal.Ignore(syscall.SIGTERM)
-		fmt.Println(`{"jsonrpc":"2.0","method":"ready"}`)
+		fmt.Println("ready")
+		serveRole(func(string) {})
 		linger()
 	},
-	"deaf": func() {
-		fmt.Println(`{"jsonrpc":"2.0","method":"ready"}`)
-		linger()
-	},
-	"linger": linger,
+	"deaf": func() { serveRole(func(string) { linger() }) },
 	// The parent of a process that holds its pipes open, in its group or not.
 	"parent":       func() { leave(&syscall.SysProcAttr{}) },
 	"strangeChild": func() { leave(&syscall.SysProcAttr{Setsid: true}) },
+	"linger":       linger,
 	"family":       familyRole,
 	"proxy":        proxyRole,
 }
 
-func echo() {
+// serveRole shakes hands, and answers each call with its params after the fault.
+func serveRole(fault func(id string)) {
 	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
 		line, err := lines.Next()
-		if err == io.EOF {
+		if err != nil {
 			return
 		}
-		m, parseErr := jsonrpc.Parse(line)
-		if err != nil || parseErr != nil {
+		m, err := jsonrpc.Parse(line)
+		if err != nil {
 			os.Exit(9)
 		}
-		os.Stdout.Write(append(jsonrpc.AppendResult(nil, m.ID, m.Params), '\n'))
+		result := m.Params
+		switch {
+		case m.Method == "initialize":
+			result = []byte(`{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"role","version":"1"}}`)
+		case !m.IsRequest():
+			continue
+		default:
+			fault(string(m.ID))
+		}
+		os.Stdout.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n'))
 	}
 }
 
 func linger() { time.Sleep(time.Minute) }
 
-// leave exits while a child lives on that has its stdout and stderr.
+// leave exits at the first call, while a child lives on that has its stdout and stderr.
 func leave(attr *syscall.SysProcAttr) {
-	child := exec.Command(os.Args[0])
-	child.Env = []string{roleVariable + "=linger"}
-	child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, attr
-	if err := child.Start(); err != nil {
-		os.Exit(9)
-	}
-	fmt.Printf(`{"jsonrpc":"2.0","method":"left","params":{"pid":%d}}`+"\n", child.Process.Pid)
-}
-
-// record is a sink that writes down what it is told, in order.
-type record chan string
-
-func (r record) sink() sink {
-	return sink{
-		repaired: func() {},
-		message:  func(m jsonrpc.Message, _ int64) { r <- "message " + string(m.Raw) },
-		lost:     func(id int64, err error) { r <- fmt.Sprintf("lost %d", id) },
-		garbage:  func(head []byte, err error) { r <- fmt.Sprintf("garbage %.23s", head) },
-		gap:      func() { r <- "gap" },
-		limited:  func(int64, string) {},
-		forgot:   func() {},
-		closed:   func(err error) { r <- fmt.Sprintf("closed: %v", err) },
-	}
-}
-
-func (r record) next(t *testing.T) string {
-	t.Helper()
-	select {
-	case event := <-r:
-		return event
-	case <-time.After(processPatience):
-		stacks := make([]byte, 1<<20)
-		t.Fatalf("nothing heard within %v\n%s", processPatience, stacks[:runtime.Stack(stacks, true)])
-		return ""
-	}
-}
-
-func (r record) want(t *testing.T, events ...string) {
-	t.Helper()
-	for _, want := range events {
-		if got := r.next(t); got != want {
-			t.Fatalf("got %q, want %q", got, want)
+	serveRole(func(string) {
+		child := exec.Command(os.Args[0])
+		child.Env = []string{roleVariable + "=linger"}
+		child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, attr
+		if err := child.Start(); err != nil {
+			os.Exit(9)
 		}
-	}
+		fmt.Fprintln(os.Stderr, "pid", child.Process.Pid)
+		os.Exit(0)
+	})
 }
 
-func roleCommand(t *testing.T, role string) Command {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+func roleCommand(role string) Command {
 	return Command{
-		Path: self, MaxMessage: 1 << 20, StopGrace: 10 * time.Second,
+		Path: os.Args[0], StopGrace: 10 * time.Second,
 		Env: []string{roleVariable + "=" + role, "GORACE=atexit_sleep_ms=0"},
 	}
 }
 
-// start runs a role. At the end of the test the process must have told its end
-// once, last, and nothing of it may be left.
-func start(t *testing.T, command Command, guard *Guard) (*process, record) {
+// run attaches a session to a role. At the end of the test nothing of it may be left.
+func run(t *testing.T, command Command, o Options) visitor {
 	t.Helper()
-	heard := make(record, 1000)
-	p, err := startProcess(command, guard, nil, heard.sink())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := visitor{heard: new(diary)}
+	o.Log, o.Invalidated = slog.New(garbageLog{v.heard}), v.heard.write
+	u := New(Spec{Name: "web", Command: command, MaxMessage: 1 << 20, StartTimeout: processPatience}, o)
+	v.Lease = u.Attach(Client{}, Listener{Notify: func(method string, _ []byte) { v.heard.write("heard " + method) }})
 	t.Cleanup(func() {
-		p.close()
-		for {
-			select {
-			case event := <-heard:
-				if strings.HasPrefix(event, "closed") {
-					continue
-				}
-				t.Errorf("got %q at the end of the test", event)
-			default:
-				wantNoGoroutine(t)
-				return
-			}
-		}
+		u.Close()
+		wantNoGoroutine(t)
 	})
-	return p, heard
+	v.AwaitOffer(t.Context())
+	return v
 }
 
 func wantNoGoroutine(t *testing.T) {
@@ -228,86 +195,64 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func request(id int64, params string) outgoing {
-	return outgoing{id: id, line: jsonrpc.AppendRequest(nil, fmt.Append(nil, id), "echo", []byte(params))}
-}
-
-func (p *process) mustSend(t *testing.T, m outgoing) {
+// process returns the process of a session's server.
+func (v visitor) process(t *testing.T) *process {
 	t.Helper()
-	if err := p.send(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the server is there", v.Live)
+	return v.in.live().link.(*process)
 }
 
 func TestProcessAnswers(t *testing.T) {
-	p, heard := start(t, roleCommand(t, "echo"), nil)
-	p.mustSend(t, request(1, `{"a":1}`))
-	heard.want(t, `message {"jsonrpc":"2.0","id":1,"result":{"a":1}}`)
-	large := `{"text":"` + strings.Repeat("é", 200_000) + `"}`
-	p.mustSend(t, request(2, large))
-	heard.want(t, `message {"jsonrpc":"2.0","id":2,"result":`+large+`}`)
-	p.close()
-	p.close()
-	heard.want(t, "closed: ended by the proxy")
-	if err := p.send(t.Context(), request(3, "{}")); err == nil {
-		t.Error("got no error from send after close")
+	v := run(t, roleCommand("echo"), Options{})
+	large := `{"name":"work","arguments":{"text":"` + strings.Repeat("é", 200_000) + `"}}`
+	answer, err := v.Call(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(large)})
+	if err != nil || string(answer.Result) != large {
+		t.Errorf("got %d bytes, %v, want %d", len(answer.Result), err, len(large))
+	}
+	v.Close()
+	if got := v.work(t.Context()); got != errGone.Error() {
+		t.Errorf("after the end: got %s", got)
 	}
 }
 
 func TestProcessEnds(t *testing.T) {
-	tests := map[string]struct {
-		role string
-		want string
-	}{
-		"crash during a call": {"crash", "closed: exited with status 3"},
-		"signal":              {"suicide", "closed: killed by signal 9 (killed)"},
-		"output closed":       {"mute", "closed: closed its output"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			command := roleCommand(t, test.role)
-			if test.role == "mute" { // the others must be waited for, on a slow machine too
+	const ended = "connection ended before the answer: "
+	for role, want := range map[string]string{
+		"crash":   ended + "exited with status 3\nits last lines on stderr:\n  about to fail\n  no line end",
+		"suicide": ended + "killed by signal 9 (killed)",
+		"mute":    ended + "closed its output",
+		"broken":  "its answer cannot be read: parse error: not JSON at byte 42 (-32700)",
+	} {
+		t.Run(role, func(t *testing.T) {
+			command := roleCommand(role)
+			if role == "mute" { // the others must be waited for, on a slow machine too
 				command.StopGrace = 50 * time.Millisecond
 			}
-			p, heard := start(t, command, nil)
-			_ = p.send(t.Context(), request(1, "{}"))
-			heard.want(t, test.want)
-			<-p.done
-			p.close()
+			v := run(t, command, Options{})
+			if got := v.work(t.Context()); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
 		})
 	}
 }
 
-func TestProcessKeepsLastWords(t *testing.T) {
-	p, heard := start(t, roleCommand(t, "crash"), nil)
-	p.mustSend(t, request(1, "{}"))
-	heard.want(t, "closed: exited with status 3")
-	if got, want := strings.Join(p.stderr(nil), "|"), "about to fail|no line end"; got != want {
-		t.Errorf("got stderr %q, want %q", got, want)
+func TestProcessRubbish(t *testing.T) {
+	v := run(t, roleCommand("rubbish"), Options{})
+	if got := v.work(t.Context()); got != `{"name":"work","arguments":{}}` {
+		t.Errorf("got %s", got)
+	}
+	if got := v.heard.turn(); len(got) != 7 || got[0] != "handshake" || got[5] != "heard note" {
+		t.Errorf("got %q, want five pieces of garbage, and a note before the last", got)
 	}
 }
 
-func TestProcessRubbish(t *testing.T) {
-	_, heard := start(t, roleCommand(t, "rubbish"), nil)
-	heard.want(t,
-		"garbage Server listening",
-		`garbage {"jsonrpc":"2.0","id":7`, "lost 7",
-		`garbage {"jsonrpc":"2.0","id":8`, // a broken question is no lost answer
-		`garbage {"jsonrpc":"2.0","id":9`, // who knows
-		`message {"jsonrpc":"2.0","id":1,"result":{}}`,
-		`message {"jsonrpc":"2.0","method":"note"}`,
-		`garbage [{"jsonrpc":"2.0"`,
-		`message {"jsonrpc":"2.0","id":2,"result":{}}`,
-		"closed: exited with status 0",
-	)
-}
-
 func TestProcessLongLine(t *testing.T) {
+	v := run(t, roleCommand("long"), Options{})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p, heard := start(t, roleCommand(t, "long"), nil)
-	p.mustSend(t, request(6, "{}"))
-	heard.want(t, `garbage {"jsonrpc":"2.0","id":5`, "lost 5", `message {"jsonrpc":"2.0","id":6,"result":{}}`)
+	if got, want := v.work(t.Context()), "its answer cannot be read: line too long: more than 1048576 bytes"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	runtime.ReadMemStats(&after)
 	if got, want := after.TotalAlloc-before.TotalAlloc, uint64(16<<20); got > want {
 		t.Errorf("got %d bytes allocated for a line of 200 MiB with a limit of 1 MiB, want at most %d", got, want)
@@ -315,63 +260,63 @@ func TestProcessLongLine(t *testing.T) {
 }
 
 func TestProcessFloodsStderr(t *testing.T) {
-	p, heard := start(t, roleCommand(t, "flood"), nil)
-	p.mustSend(t, request(1, "{}"))
-	heard.want(t, `message {"jsonrpc":"2.0","id":1,"result":{}}`)
-	p.close()
-	heard.want(t, "closed: ended by the proxy")
-	lines := p.stderr(nil)
-	if len(lines) != tailLines {
-		t.Fatalf("got %d lines, want %d", len(lines), tailLines)
-	}
-	if got := len(lines[0]); got > tailWidth || got < tailWidth-len("noise ") {
-		t.Errorf("got a line of %d bytes, want it cut at %d", got, tailWidth)
+	v := run(t, roleCommand("flood"), Options{})
+	_, text, _ := strings.Cut(v.work(t.Context()), "stderr:\n  ")
+	lines := strings.Split(text, "\n  ")
+	if len(lines) != tailLines || len(lines[0]) > tailWidth || len(lines[0]) < tailWidth-len("noise ") {
+		t.Errorf("got %d lines, the first of %d bytes, want %d, cut at %d", len(lines), len(lines[0]), tailLines, tailWidth)
 	}
 }
 
 func TestProcessThatDoesNotEnd(t *testing.T) {
-	command := roleCommand(t, "stubborn")
+	command := roleCommand("stubborn")
 	command.StopGrace = 10 * time.Millisecond
-	p, heard := start(t, command, nil)
-	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
-	p.close()
-	heard.want(t, "closed: ended by the proxy")
+	v := run(t, command, Options{})
+	p := v.process(t)
+	v.Close()
 	if p.family.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("got %v, want an end by SIGKILL", p.family.state)
 	}
 }
 
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
-	command := roleCommand(t, "deaf")
+	command := roleCommand("deaf")
 	command.StopGrace = 10 * time.Millisecond // nothing it is told will end it
-	p, heard := start(t, command, nil)
-	heard.want(t, `message {"jsonrpc":"2.0","method":"ready"}`)
-	m := request(1, `{"text":"`+strings.Repeat("x", 8<<20)+`"}`)
-	var err error
+	v := run(t, command, Options{})
+	v.process(t)
+	params := []byte(`{"name":"work","arguments":{"text":"` + strings.Repeat("x", 8<<20) + `"}}`)
+	outcomes := make(chan error, 100)
 	sent := 0
-	for ; err == nil && sent < 100; sent++ {
-		err = p.send(context.Background(), m)
+	for ; len(outcomes) == 0 && sent < cap(outcomes); sent++ {
+		v.Start(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: params}, func(_ Answer, err error) { outcomes <- err })
 	}
-	if err == nil || !strings.Contains(err.Error(), "does not read its input") {
+	if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "does not read its input") {
 		t.Errorf("got error %v after %d messages, want that it does not read", err, sent)
 	}
 	if sent < 5 {
 		t.Errorf("got the error after %d messages already", sent)
 	}
-	p.close()
-	heard.want(t, "closed: ended by the proxy")
 }
 
+// What a process has started ends with it, if it has not left its group; and what has
+// holds up neither the calls nor an end that must be quick.
 func TestProcessEndsDespiteGrandchild(t *testing.T) {
-	for _, role := range []string{"parent", "strangeChild"} {
+	for role, stopFast := range map[string]bool{"parent": false, "strangeChild": true} {
 		t.Run(role, func(t *testing.T) {
-			p, heard := start(t, roleCommand(t, role), nil)
-			var pid int
-			event := heard.next(t)
-			if _, err := fmt.Sscanf(event, `message {"jsonrpc":"2.0","method":"left","params":{"pid":%d}}`, &pid); err != nil {
-				t.Fatalf("got %q: %v", event, err)
+			var o Options
+			if stopFast {
+				fast := make(chan struct{})
+				close(fast)
+				o.StopFast = fast
 			}
-			heard.want(t, "closed: exited with status 0")
+			v := run(t, roleCommand(role), o)
+			p := v.process(t)
+			var pid int
+			got := v.work(t.Context())
+			if _, err := fmt.Sscanf(got, "connection ended before the answer: exited with status 0\nits last lines on stderr:\n  pid %d", &pid); err != nil {
+				t.Fatalf("got %q: %v", got, err)
+			}
+			<-p.done
 			if role == "parent" {
 				wantGone(t, pid)
 				return
@@ -380,33 +325,11 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 				t.Error("a process outside the group was ended")
 			}
 			syscall.Kill(pid, syscall.SIGKILL)
-			<-p.done
 		})
 	}
 }
 
-// What a process outside the group holds open does not hold up an end that must be quick.
-func TestProcessEndsFastDespiteGrandchild(t *testing.T) {
-	heard, fast := make(record, 1000), make(chan struct{})
-	close(fast)
-	p, err := startProcess(roleCommand(t, "strangeChild"), nil, fast, heard.sink())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	if _, err := fmt.Sscanf(heard.next(t), `message {"jsonrpc":"2.0","method":"left","params":{"pid":%d}}`, &pid); err != nil {
-		t.Fatal(err)
-	}
-	<-p.family.exited
-	began := time.Now()
-	<-p.done
-	if took := time.Since(began); took > lastWords-lastGrace {
-		t.Errorf("the end took %v", took)
-	}
-	syscall.Kill(pid, syscall.SIGKILL)
-}
-
-// alive says whether a process runs; one that nobody has waited for does not.
+// alive reports whether a process runs; one that has ended and is not reaped does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -428,24 +351,18 @@ func wantGone(t *testing.T, pids ...int) {
 
 // A process that ends may have run what it had been handed, and nothing else.
 func TestSentToAProcess(t *testing.T) {
-	spec := Spec{Name: "frail", Command: Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, StartTimeout: processPatience}
-	var heard diary
-	u := New(spec, Options{Invalidated: heard.write})
-	defer u.Close()
-	l := u.Attach(Client{}, Listener{})
-	l.AwaitOffer(t.Context())
-	heard.turn()
-
+	v := run(t, Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, Options{})
+	v.heard.turn()
 	change := &Request{Method: "tools/call", Params: []byte(`{"name":"change","arguments":{}}`)}
-	if answer, err := l.Call(t.Context(), l.Turn(), change); err != nil || !answer.Sent {
+	if answer, err := v.Call(t.Context(), v.Turn(), change); err != nil || !answer.Sent {
 		t.Errorf("got sent %v beside %v", answer.Sent, err)
 	}
-	heard.want(t, "list_changed") // it came before the answer
+	v.heard.want(t, "list_changed") // it came before the answer
 	die := &Request{Method: "tools/call", Params: []byte(`{"name":"die","arguments":{}}`)}
-	if answer, err := l.Call(t.Context(), l.Turn(), die); !errors.Is(err, errEnded) || !answer.Sent {
+	if answer, err := v.Call(t.Context(), v.Turn(), die); !errors.Is(err, errEnded) || !answer.Sent {
 		t.Errorf("got sent %v beside %v", answer.Sent, err)
 	}
-	if got := heard.turn(); len(got) == 0 || got[0] != "exit" {
+	if got := v.heard.turn(); len(got) == 0 || got[0] != "exit" {
 		t.Errorf("got %q, want the exit", got)
 	}
 }
@@ -464,4 +381,22 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 		}
 		u.Close()
 	}
+}
+
+// familyRole is a process with a child that does not end when it is asked.
+func familyRole() {
+	child := exec.Command(os.Args[0])
+	child.Env = []string{roleVariable + "=stubborn"}
+	child.Stdin, _, _ = os.Pipe()
+	out, err := child.StdoutPipe()
+	if err != nil || child.Start() != nil {
+		os.Exit(9)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		os.Exit(9)
+	}
+	serveRole(func(id string) {
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"pids":[%d,%d]}}`+"\n", id, os.Getpid(), child.Process.Pid)
+		linger()
+	})
 }

@@ -62,6 +62,9 @@ func New(spec Spec, o Options) *Upstream {
 		spec: spec, o: o, log: slog.New(mask.Handler(o.Log.Handler())), mask: mask,
 		known: known{store: o.Store}, instances: make(map[*instance]struct{}),
 	}
+	if u.spec.MaxMessage == 0 {
+		u.spec.MaxMessage = defaultMaxMessage
+	}
 	if spec.URL != "" {
 		u.transport = newTransport()
 		u.sse.Store(spec.SSE)
@@ -176,44 +179,32 @@ func (u *Upstream) noteRepair() {
 
 // dial starts the link of c.
 func (u *Upstream) dial(c *conn) error {
-	if u.spec.Unusable != nil {
+	switch {
+	case u.spec.Unusable != nil:
 		return u.spec.Unusable
+	case u.spec.URL == "":
+		return startProcess(c)
 	}
-	if u.spec.URL != "" {
-		c.http = true
-		c.open(u.dialHTTP(c.sink()))
+	c.http = true
+	if !u.sse.Load() {
+		c.link = newStreamable(c)
 		return nil
 	}
-	p, err := startProcess(u.spec.Command, u.o.Guard, u.o.StopFast, c.sink())
-	if err == nil {
-		c.open(p)
-	}
-	return err
-}
-
-func (u *Upstream) dialHTTP(in sink) link {
-	opts := httpOptions{url: u.spec.URL, header: u.spec.Header, mask: u.mask, transport: u.transport, maxMessage: u.spec.MaxMessage}
-	if u.sse.Load() {
-		return dialSSE(opts, in)
-	}
-	return dialStreamable(opts, in)
+	l := newSSE(c)
+	c.link = l
+	l.open()
+	return nil
 }
 
 // otherTransport reports whether err means that the server speaks the older one of
 // HTTP's two transports only, which is used from now on.
 func (u *Upstream) otherTransport(err error) bool {
-	if _, ok := errors.AsType[*notStreamable](err); !ok || u.spec.SSE || !u.sse.CompareAndSwap(false, true) {
-		return false
-	}
-	return true
+	return older(err) && u.sse.CompareAndSwap(false, true)
 }
 
 // permanent reports whether trying again is useless, because a person must change
 // something first.
-func (u *Upstream) permanent(err error) bool {
-	_, auth := errors.AsType[*authRequired](err)
-	return auth || u.spec.Unusable != nil
-}
+func (u *Upstream) permanent(err error) bool { return denied(err) || u.spec.Unusable != nil }
 
 // logAttrs describes the error with which a connection ended. The PATH in which a
 // command was not found is for the log alone, not for the model.

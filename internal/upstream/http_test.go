@@ -1,0 +1,556 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+)
+
+const (
+	note    = `{"jsonrpc":"2.0","method":"notifications/message"}`
+	changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+)
+
+// Each server answers a call in its own way.
+func TestAnswers(t *testing.T) {
+	rpcError := func(id string) string {
+		return `{"jsonrpc":"2.0",` + "\n" + `"id":` + id + `,"error":{"code":-32022,"message":"x"}}`
+	}
+	const failed = `{"code":-32022,"message":"x"}`
+	tests := []struct {
+		name  string
+		serve func(w http.ResponseWriter, id string)
+		want  string
+		heard []string
+	}{
+		{"JSON", func(w http.ResponseWriter, id string) { replyJSON(w, result(id)) }, "{}", nil},
+		{"JSON with a charset, chunked", func(w http.ResponseWriter, id string) {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			_, _ = io.WriteString(w, result(id)[:10])
+			w.(http.Flusher).Flush()
+			_, _ = io.WriteString(w, result(id)[10:])
+		}, "{}", nil},
+		{"pretty-printed JSON", func(w http.ResponseWriter, id string) {
+			replyJSON(w, "\n{\r\n  \"jsonrpc\": \"2.0\",\n  \"id\": "+id+",\n  \"result\": {\n\"a\": 1}\n}\n")
+		}, `{ "a": 1}`, nil},
+		{"batch", func(w http.ResponseWriter, id string) { replyJSON(w, "["+note+",\n"+result(id)+"]") }, "{}",
+			[]string{"heard notifications/message"}},
+		{"batch with something else in it", func(w http.ResponseWriter, id string) { replyJSON(w, "[17,"+result(id)+"]") }, "{}",
+			[]string{"garbage: " + why("17")}},
+		{"stream", func(w http.ResponseWriter, id string) {
+			emit(w, "event: message\ndata: "+note+"\n\n: ping\n\n")
+			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"method":"roots/list"}`+"\n\n") // the server's ids are its own
+			time.Sleep(time.Second)
+			emit(w, "event: message\ndata: "+result(id)+"\n\n")
+		}, "{}", []string{"heard notifications/message", "asked roots/list"}},
+		{"stream with a pretty-printed message", func(w http.ResponseWriter, id string) {
+			emit(w, "data: {\"jsonrpc\": \"2.0\",\r\ndata:  \"id\": "+id+",\ndata:  \"result\": {}}\n\n")
+		}, "{}", nil},
+		{"stream with a batch", func(w http.ResponseWriter, id string) { emit(w, "data: ["+note+","+result(id)+"]\n\n") }, "{}",
+			[]string{"heard notifications/message"}},
+		{"stream with other events, and rubbish", func(w http.ResponseWriter, id string) {
+			emit(w, "event: heartbeat\ndata: {}\n\nid: 1\ndata:\n\ndata: hello\n\ndata: "+result(id)+"\n\n")
+		}, "{}", []string{"garbage: " + why("hello")}},
+		{"stream that says more", func(w http.ResponseWriter, id string) { emit(w, "data: "+result(id)+"\n\ndata: "+note+"\n\n") }, "{}",
+			[]string{"own stream: notifications/message"}},
+		{"error with status 400", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError(id)) }, failed, nil},
+		{"error with status 404", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
+		{"error without its id", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError("null")) }, failed, nil},
+
+		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
+			"status 500 Internal Server Error: out of order", nil},
+		{"status 500 without end", func(w http.ResponseWriter, id string) {
+			emit(w, "") // so that it is the type that is too late
+			hijack(w, "")
+		}, "stream broke before its answer: unexpected EOF", []string{"gap"}},
+		{"status 502 with HTML", func(w http.ResponseWriter, id string) { reply(w, 502, "text/html", strings.Repeat("é", 1000)) },
+			"status 502 Bad Gateway: " + strings.Repeat("é", 100) + "…", nil},
+		{"wrong content type", func(w http.ResponseWriter, id string) { reply(w, 200, "text/html", "<html>") },
+			`status 200 OK, no answer, content type "text/html": <html>`, nil},
+		{"accepted only", func(w http.ResponseWriter, id string) { w.WriteHeader(202) },
+			`status 202 Accepted, no answer, content type ""`, nil},
+		{"no JSON-RPC", func(w http.ResponseWriter, id string) { replyJSON(w, `{"id":1}`) },
+			"status 200 OK, " + why(`{"id":1}`) + `: {"id":1}`, []string{"garbage: " + why(`{"id":1}`)}},
+		{"another answer", func(w http.ResponseWriter, id string) { replyJSON(w, "[]") },
+			`status 200 OK, not the answer to this request: []`, nil},
+		{"cut body", func(w http.ResponseWriter, id string) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc")
+		}, `status 200 OK, body broken off after 9 bytes: unexpected EOF: {"jsonrpc`, nil},
+		{"too long", func(w http.ResponseWriter, id string) { replyJSON(w, strings.Repeat(" ", 1001)) },
+			"status 200 OK, body broken off after 0 bytes: message of 1001 bytes, want at most 1000", nil},
+		{"too long, of unknown length", func(w http.ResponseWriter, id string) {
+			w.Header().Set("Content-Type", "application/json")
+			w.(http.Flusher).Flush()
+			_, _ = io.WriteString(w, strings.Repeat(" ", 5000))
+		}, "status 200 OK, body broken off after 1001 bytes: message of more than 1000 bytes", nil},
+		{"no answer in the stream", func(w http.ResponseWriter, id string) { emit(w, ": nothing\n\n") },
+			"stream ended before its answer", []string{"gap"}},
+		{"answer in the stream without a result", func(w http.ResponseWriter, id string) {
+			emit(w, `data: {"jsonrpc":"2.0","id":`+id+"}\n\n")
+		}, "its answer cannot be read: " + why(`{"jsonrpc":"2.0","id":1}`), []string{"garbage: " + why(`{"jsonrpc":"2.0","id":1}`)}},
+		{"answer in the stream too long", func(w http.ResponseWriter, id string) {
+			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
+		}, "its answer cannot be read: line too long: more than 1000 bytes", []string{"garbage: line too long: more than 1000 bytes"}},
+		{"something in the stream too long, and no answer", func(w http.ResponseWriter, id string) {
+			emit(w, "data: "+strings.Repeat("x", 10_000)+"\n\n")
+		}, "stream ended before its answer: line too long: more than 1000 bytes", []string{"garbage: line too long: more than 1000 bytes", "gap"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { tt.serve(w, id) }}, Spec{MaxMessage: 1000})
+				v.AwaitOffer(t.Context())
+				v.heard.turn()
+				if got := v.work(t.Context()); strings.TrimLeft(got, " ") != tt.want && strings.Join(strings.Fields(got), " ") != tt.want {
+					t.Errorf("got  %s\nwant %s", got, tt.want)
+				}
+				synctest.Wait()
+				v.heard.want(t, tt.heard...)
+			})
+		})
+	}
+}
+
+// A status is told even if its body never ends.
+func TestErrorBodyWithoutEnd(t *testing.T) {
+	for _, kind := range []string{"application/json", "text/plain"} {
+		synctest.Test(t, func(t *testing.T) {
+			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
+				reply(w, 500, kind, "to be continued")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}}, Spec{})
+			if got, want := v.work(t.Context()), "status 500 Internal Server Error: to be continued"; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// What follows notifications/initialized is not sent before the server has taken it.
+func TestNothingOvertakesInitialized(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler, held := mcptest.New(mcptest.Options{Name: "web"}).Handler(), make(chan struct{})
+		var came atomic.Int32 // after it
+		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				m := readMessage(t, r)
+				r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+				if m.Method == "notifications/initialized" {
+					<-held
+				} else if m.Method != "initialize" {
+					came.Add(1)
+				}
+			}
+			handler.ServeHTTP(w, r)
+		}), Spec{})
+		answered := make(chan error, 1)
+		v.Start(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}, func(_ Answer, err error) { answered <- err })
+		synctest.Wait()
+		if n := came.Load(); n > 0 {
+			t.Errorf("%d requests were sent before initialized was taken", n)
+		}
+		close(held)
+		if err := <-answered; err != nil || came.Load() == 0 {
+			t.Errorf("got %v after %d requests", err, came.Load())
+		}
+	})
+}
+
+// A server that is slow over notifications/initialized, or does not end its response to
+// it, holds the handshake up for a while only, and the notification is not withdrawn.
+func TestInitializedThatIsSlow(t *testing.T) {
+	tests := map[string]struct {
+		slow func(w http.ResponseWriter, r *http.Request)
+		want time.Duration
+	}{
+		"before its status": {func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(20 * time.Second)
+			if err := r.Context().Err(); err != nil {
+				t.Error("the notification was withdrawn")
+			}
+			w.WriteHeader(202)
+		}, initializedWait},
+		"after its status": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(202)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, headTimeout},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				handler := mcptest.New(mcptest.Options{Name: "web"}).Handler()
+				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost {
+						m := readMessage(t, r)
+						if m.Method == "notifications/initialized" {
+							test.slow(w, r)
+							return
+						}
+						r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+					}
+					handler.ServeHTTP(w, r)
+				}), Spec{})
+				began := time.Now()
+				if _, err := callEcho(t.Context(), v.Lease); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(began); got != test.want {
+					t.Errorf("the first call took %v, want %v", got, test.want)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	for path, want := range map[string]string{
+		"/same": "{}",
+		"/get":  "status 302 Found, redirect to http://web.test not followed",
+		"/away": "status 308 Permanent Redirect, redirect to http://other.test not followed",
+		"/loop": "status 308 Permanent Redirect, redirect to http://web.test not followed",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &site{t: t, call: func(w http.ResponseWriter, r *http.Request, id string) { replyJSON(w, result(id)) }}
+			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/new":
+					if r.Header.Get("Authorization") == "" || r.Host != "web.test" {
+						t.Errorf("got %s for %s with %v", r.Method, r.Host, r.Header)
+					}
+					s.ServeHTTP(w, r)
+				case "/same":
+					http.Redirect(w, r, "/new", http.StatusTemporaryRedirect)
+				case "/get":
+					http.Redirect(w, r, "/new", http.StatusFound)
+				case "/away":
+					http.Redirect(w, r, "http://other.test/secret-path", http.StatusPermanentRedirect)
+				case "/loop":
+					http.Redirect(w, r, "/loop", http.StatusPermanentRedirect)
+				}
+			}), Spec{URL: "http://web.test" + path, Header: http.Header{"Authorization": {"Bearer abcdef"}}})
+			if got := v.work(t.Context()); !strings.HasSuffix(got, want) || len(got) > len("initialize: ")+len(want) {
+				t.Errorf("%s: got %s, want %s", path, got, want)
+			}
+		})
+	}
+}
+
+// What the proxy sends in secret does not come back in an error, whatever the
+// server repeats.
+func TestSecretsAreNotInErrors(t *testing.T) {
+	const token, key, query = "tok-1234567890", "key+/=xyz", "q%20secret"
+	long := strings.Repeat("L", 3000) // such a token must not be cut before it is found
+	header := http.Header{"Authorization": {"Bearer " + token}, "X-Api-Key": {key}, "X-Long": {long}}
+	for _, status := range []int{200, 400, 401, 403, 404, 500, 0} {
+		for _, sse := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				var serve http.Handler
+				if status != 0 { // else nothing listens
+					serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						all := fmt.Sprintln(r.Header.Get("X-Long"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL, r.URL.Query(), r.Header)
+						w.Header().Set("WWW-Authenticate", `Bearer error="`+r.Header.Get("Authorization")+`"`)
+						reply(w, status, "text/plain", all)
+					})
+				}
+				v := attach(t, serve, Spec{URL: "http://web.test/?key=" + query, Header: header, SSE: sse})
+				got := v.work(t.Context())
+				for _, secret := range []string{token, key, query, "q secret", long[:20]} {
+					if strings.Contains(got, secret) {
+						t.Errorf("status %d: %q in %s", status, secret, got)
+					}
+				}
+				if want := fmt.Sprint("status ", status); status != 0 && !strings.Contains(got, want) {
+					t.Errorf("got %s, want the %s in it", got, want)
+				}
+			})
+		}
+	}
+}
+
+// When the server wants other credentials, requests that are under way still get their
+// answers for a while.
+func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		arrived, refused := make(chan struct{}), make(chan struct{})
+		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, id string) {
+			switch calls.Add(1) {
+			case 1:
+				arrived <- struct{}{}
+				<-refused
+				replyJSON(w, result(id))
+			case 2:
+				arrived <- struct{}{}
+				<-r.Context().Done()
+			default:
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		}}, Spec{})
+		var all sync.WaitGroup
+		outcomes := make([]string, 2)
+		for i := range outcomes {
+			all.Go(func() { outcomes[i] = v.work(t.Context()) })
+			<-arrived
+		}
+		if got := v.work(t.Context()); !strings.HasPrefix(got, "status 401") {
+			t.Errorf("got %s", got)
+		}
+		close(refused)
+		all.Wait()
+		if slices.Sort(outcomes); !strings.HasPrefix(outcomes[0], "cut off before its answer: status 401") || outcomes[1] != "{}" {
+			t.Errorf("got %q", outcomes)
+		}
+	})
+}
+
+// Refused credentials are not asked for again before a person has changed something.
+func TestAuthRequired(t *testing.T) {
+	for _, status := range []int{401, 403} {
+		synctest.Test(t, func(t *testing.T) {
+			var requests atomic.Int32
+			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="x"`)
+				w.WriteHeader(status)
+			}), Spec{})
+			for range 3 {
+				if got := v.work(t.Context()); !strings.Contains(got, `wants other credentials (WWW-Authenticate: Bearer resource_metadata="x")`) {
+					t.Errorf("%d: got %s", status, got)
+				}
+				time.Sleep(time.Hour)
+			}
+			if n := requests.Load(); n != 1 {
+				t.Errorf("%d: got %d requests, want 1", status, n)
+			}
+		})
+	}
+}
+
+// Once the server has answered, 403 is about one request only.
+func TestForbiddenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(403) }}
+		v := attach(t, s, Spec{})
+		for range 2 {
+			if got := v.work(t.Context()); got != "status 403 Forbidden" {
+				t.Errorf("got %s", got)
+			}
+		}
+		synctest.Wait()
+		if n := len(s.requests()); n != 5 { // with one handshake, and one look for its own stream
+			t.Errorf("got %d requests", n)
+		}
+	})
+}
+
+// The first POST tells whether the endpoint speaks streamable HTTP at all: if not, the
+// older transport is tried.
+func TestOlderTransport(t *testing.T) {
+	for _, status := range []int{400, 404, 405} {
+		for _, body := range []string{"", "no such page", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`} {
+			synctest.Test(t, func(t *testing.T) {
+				older := mcptest.NewPuppet().SSE()
+				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost && r.URL.Path == "/mcp" {
+						reply(w, status, "application/json", body)
+						return
+					}
+					older.ServeHTTP(w, r)
+				}), Spec{})
+				if _, err := v.Call(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"rest"}`)}); err != nil {
+					t.Errorf("%d %q: %v", status, body, err)
+				}
+			})
+		}
+	}
+}
+
+func TestSessionHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{t: t}
+		s.call = func(w http.ResponseWriter, r *http.Request, id string) {
+			w.Header().Set("Mcp-Session-Id", "s2") // not at the handshake: means nothing
+			h := r.Header
+			if fmt.Sprint(h["X-Mine"]) != "[a b]" || h.Get("Accept") != "application/json, text/event-stream" || h.Get("Content-Type") != "application/json" {
+				t.Errorf("got %v", h)
+			}
+			replyJSON(w, result(id))
+		}
+		var deletes int
+		s.other = func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete && deletes == 0 {
+				deletes++
+				w.WriteHeader(503) // for now
+				return
+			}
+			w.WriteHeader(405)
+		}
+		v := attach(t, s, Spec{Header: http.Header{"x-mine": {"a", "b"}, "Accept": {"nothing"}}})
+		v.work(t.Context())
+		v.work(t.Context())
+		v.Close()
+		const in = " s1 2025-11-25"
+		want := []string{"POST", "POST" + in, "GET" + in, "POST" + in, "POST" + in, "DELETE" + in, "DELETE" + in}
+		if got := s.requests(); cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))) != "" {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// A session that the server does not know any more is opened anew, and the call, which
+// has certainly not been run, sent again.
+func TestSessionLost(t *testing.T) {
+	for name, forget := range map[string]func(w http.ResponseWriter){
+		"404": func(w http.ResponseWriter) { w.WriteHeader(404) },
+		"404 with an error": func(w http.ResponseWriter) {
+			reply(w, 404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
+		},
+		"400": func(w http.ResponseWriter) {
+			reply(w, 400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls atomic.Int32
+				s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
+					if calls.Add(1) == 1 {
+						forget(w)
+						return
+					}
+					replyJSON(w, result(id))
+				}}
+				v := attach(t, s, Spec{})
+				if got := v.work(t.Context()); got != "{}" {
+					t.Errorf("got %s", got)
+				}
+				v.heard.want(t, "handshake", "session", "exit", "handshake")
+				if slices.ContainsFunc(s.requests(), func(r string) bool { return strings.HasPrefix(r, "DELETE") }) {
+					t.Error("a lost session was deleted")
+				}
+			})
+		})
+	}
+}
+
+// The end of the caller's context drops the response stream.
+func TestCancelDropsTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dropped := make(chan struct{})
+		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
+			emit(w, "data: "+note+"\n\n")
+			<-r.Context().Done()
+			close(dropped)
+		}}, Spec{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := v.work(ctx); got != context.DeadlineExceeded.Error() {
+			t.Errorf("got %s", got)
+		}
+		<-dropped
+	})
+}
+
+// A caller's context usually ends as soon as it has the answer. The connection
+// must live on, or every call would pay for a new one.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter, id string){
+		"JSON": func(w http.ResponseWriter, id string) { replyJSON(w, result(id)) },
+		"stream": func(w http.ResponseWriter, id string) {
+			emit(w, "data: "+result(id)+"\n\n")
+			time.Sleep(lingerTime / 2) // the end of the stream comes after the caller has gone
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, dials := bubbled(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { answer(w, id) }}, time.Minute)
+				l := u.Attach(Client{}, Listener{})
+				defer l.Close()
+				for range 20 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if _, err := callEcho(ctx, l); err != nil {
+						t.Fatal(err)
+					}
+					cancel()
+					time.Sleep(lingerTime)
+				}
+				if n := len(dials()); n > 3 {
+					t.Errorf("got %d connections for 20 calls one after another", n)
+				}
+			})
+		})
+	}
+}
+
+// Servers of another making: tools that speak and ask before they answer, and one that
+// does not end.
+func TestRealServers(t *testing.T) {
+	s := server.NewMCPServer("talker", "1", server.WithToolCapabilities(true), server.WithLogging())
+	s.EnableSampling()
+	s.AddTool(mcp.NewTool("notes"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if err := s.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": 7}); err != nil {
+			return nil, err
+		}
+		<-time.After(50 * time.Millisecond) // mcp-go drops what is under way when the tool ends
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.AddTool(mcp.NewTool("waits"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for name, test := range map[string]struct {
+		handler http.Handler
+		path    string
+		client  Client
+	}{
+		"sessions":  {server.NewStreamableHTTPServer(s, server.WithStateful(true)), "", Client{}},
+		"stateless": {server.NewStreamableHTTPServer(s), "", Client{Version: "2026-07-28"}},
+		"older":     {server.NewSSEServer(s, server.WithUseFullURLForMessageEndpoint(false)), "/sse", Client{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := httptest.NewServer(test.handler)
+			t.Cleanup(web.Close)
+			u := New(Spec{Name: "web", URL: web.URL + test.path, SSE: test.path != "", StartTimeout: time.Minute}, Options{})
+			t.Cleanup(u.Close)
+			l := u.Attach(test.client, Listener{})
+			l.AwaitOffer(t.Context())
+			if _, ok := l.Offer().Find(Tools, "notes"); !ok {
+				t.Error("the list of tools lacks one")
+			}
+			answer, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"notes"}`), Hop: test.client.hop()})
+			if err != nil || !bytes.Contains(answer.Result, []byte("done")) {
+				t.Errorf("got %s, %s, %v", answer.Result, answer.Error, err)
+			}
+			answer, err = l.Call(t.Context(), l.Turn(), &Request{Method: "no/such", Hop: test.client.hop()})
+			if err != nil || string(jsonrpc.Get(answer.Error, "code")) != "-32601" {
+				t.Errorf("got %s, %s, %v, want that there is no such method", answer.Result, answer.Error, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			outcome := make(chan error, 1)
+			l.Start(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"waits"}`), Hop: test.client.hop()}, func(_ Answer, err error) { outcome <- err })
+			cancel()
+			if err := <-outcome; err != context.Canceled {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
