@@ -67,8 +67,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if lease == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
-	c := newCall(x, lease, nil)
-	c.policy = p
+	c := newCall(x, p, lease, nil)
 	if t.name != name {
 		c.target = jsonrpc.AppendString(nil, t.name)
 	}

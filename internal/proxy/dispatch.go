@@ -136,10 +136,10 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// newCall is a call of the request's to an upstream. target, raw, is what it names there,
-// where the client has another name for that; else nil.
-func newCall(x *request, l *leased, target []byte) *upstreamCall {
-	return &upstreamCall{s: x.s, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part}
+// newCall is a call of the request's to an upstream, by the policy that it was routed by.
+// target, raw, is what it names there, where the client has another name for that; else nil.
+func newCall(x *request, p *policy, l *leased, target []byte) *upstreamCall {
+	return &upstreamCall{s: x.s, policy: p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part}
 }
 
 // bind has the request make a call, takes its turn, and notes what it may change. A step
@@ -214,7 +214,7 @@ func (s *session) noted(m *front.Message) {
 		}
 	default: // roots/list_changed, what later revisions add
 		for _, l := range s.leases.current() {
-			c := &upstreamCall{s: s, method: m.Method, lease: l, params: &m.Index}
+			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
 			c.arrive()
 			l.Notify(m.Method, m.Params)
 			c.pending.Swap(nil).Doubt() // nothing says when it has been acted upon

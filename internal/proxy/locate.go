@@ -53,7 +53,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 0:
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
 	case len(found) == 1:
-		x.bind(newCall(x, found[0], target))
+		x.bind(newCall(x, x.s.srv.policy.Load(), found[0], target))
 	default:
 		x.local = func() { serveEach(x, found, target) }
 	}
@@ -98,7 +98,7 @@ func serveEach(x *request, candidates []*leased, target []byte) {
 	candidates = append(live, where(candidates, func(l *leased) bool { return !slices.Contains(live, l) })...)
 	var best outcome
 	for _, l := range candidates {
-		x.bind(newCall(x, l, target))
+		x.bind(newCall(x, x.s.srv.policy.Load(), l, target))
 		o := waitFor(x.ask)
 		x.call.turn.Leave()
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {

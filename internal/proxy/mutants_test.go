@@ -40,6 +40,12 @@ var mutants = []mutant.Mutant{
 	{Name: "unknown outcome", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Except: []string{"tasks"}, Becomes: "$x.End()"},
 	}},
+	{Name: "second look at the policy", Test: "TestReloadWhileACallArrives", Cuts: []mutant.Cut{
+		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.arrive"}, Becomes: mutant.True},
+	}},
+	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "under the policy for which it writes", Cuts: []mutant.Cut{
+		{In: "proxy", Compare: "catalog.of", Under: []string{"catalog.model"}, Becomes: mutant.True},
+	}},
 	{Name: "task under way", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Under: []string{"tasks"}, Becomes: "$x.End()"},
 	}},

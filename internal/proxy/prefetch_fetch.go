@@ -31,7 +31,7 @@ type candidate struct {
 // call is the candidate's call, of that number in the record.
 func (c *candidate) call(s *session, number call.Number) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.tool)), "arguments", c.arguments)
-	return &upstreamCall{s: s, method: "tools/call", lease: c.lease, tool: c.tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
+	return &upstreamCall{s: s, policy: s.srv.policy.Load(), method: "tools/call", lease: c.lease, tool: c.tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
 }
 
 // mayPrefetch classifies a candidate, and says why it may not be made early at this

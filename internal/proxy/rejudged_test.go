@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -95,6 +97,48 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	c.call("two__echo", `{}`)
 	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
 		t.Errorf("two's task still runs, and its domain is served: %s", how)
+	}
+}
+
+// A reload between the routing of a call and its arrival at the store: it is classified by
+// the new rules, for the reload has not seen its write.
+func TestReloadWhileACallArrives(t *testing.T) {
+	release, sent := make(chan struct{}), make(chan struct{})
+	var version atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch tool(m) {
+		case "w":
+			close(sent)
+			<-release
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return current(&version)
+		}
+		return nil
+	}
+	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	writing := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), writesAll("one/w")}, one)
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", 0)}, one)
+	var s *proxy.Server
+	o.Trace = func(_, _, tool string, _ time.Time) (parent, state string, end func(*events.Event)) {
+		if tool == "w" { // which has been routed, and is not classified yet
+			s.Apply(writing)
+		}
+		return "", "", nil
+	}
+	s = start(t, o)
+	c := connect(t, s, handshake)
+	w := c.begin("w", `{}`)
+	<-sent
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while it writes: got %s, want fetched: a stale answer may follow", how)
+	}
+	close(release)
+	w.wait()
+	if got := c.call("r", `{}`); !strings.Contains(got, "v1") {
+		t.Errorf("after it: got %s, a stale answer", got)
 	}
 }
 

@@ -25,6 +25,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}}}, up)
 	writes.Limits = map[string]limit.Rule{"*": {Concurrency: 8}}
 	s := start(t, reads)
+	connect(t, s, handshake).call("echo", `{}`)
 	clients, calls := 4, slice(1000, 2500)
 	next, reloads := make(chan struct{}), 0
 	var reloading sync.WaitGroup
@@ -63,7 +64,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 	}
 	totals := s.Report().Totals
-	if want := int64(clients*calls + 2); totals.Calls != want || totals.ServedStored+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
+	if want := int64(clients*calls + 3); totals.Calls != want || totals.ServedStored+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
 		t.Errorf("got totals %+v, want %d calls, each answered once", totals, want)
 	}
 	if totals.ServedStored+totals.Joined == 0 || reloads != clients*calls/25 {

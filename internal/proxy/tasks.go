@@ -132,7 +132,7 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 func serveTaskList(x *request) {
 	out := []byte(`{"tasks":[`)
 	for _, l := range where(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // one that is starting has none yet
-		x.bind(newCall(x, l, nil))
+		x.bind(newCall(x, x.s.srv.policy.Load(), l, nil))
 		o := waitFor(x.ask)
 		x.call.turn.Leave()
 		if o.err != nil || o.answer.Error != nil {

@@ -23,7 +23,7 @@ type upstreamCall struct {
 	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
 	params *revision.Params
 
-	policy *policy     // by which it was routed and is classified: the one snapshot for all of it; nil: not yet
+	policy *policy     // by which it was routed and is classified: the one snapshot for all of it
 	class  callClass   // what that says of it
 	record *callRecord // nil: it is not recorded
 	seen   observation
@@ -43,9 +43,6 @@ type upstreamCall struct {
 // other.
 func (j *upstreamCall) arrive() {
 	srv := j.s.srv
-	if j.policy == nil {
-		j.policy = srv.policy.Load()
-	}
 	for {
 		version := srv.catalog.version.Load()
 		j.class = j.classify(j.policy)
