@@ -1,16 +1,18 @@
 package classify_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
 
 	"mcpschedd/internal/classify"
 )
 
-func reads(line string) bool { return classify.ShellLine(line).Level == classify.Reads }
+func level(line string) classify.Level { return classify.ShellLine(line).Level }
 
 // changingCommands are some that no line may call.
 var changingCommands = []string{"", "rm", "touch", "tee", "xargs", "awk", "curl", "cd", "sh", "eval", "exec", "env", "sudo", "time", "go", "npm"}
@@ -38,6 +40,27 @@ func readingLines() []string {
 		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git cat-file -p HEAD:a.txt",
 		"cat a.json | jq -n input", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
 	}
+}
+
+// quietLines holds command lines that change nothing that others read, and may not be run
+// early: line → the folders whose configuration must name no programs.
+func quietLines() map[string][]string {
+	lines := map[string][]string{
+		"git -C /a/b status": {"/a/b"}, "git -C src log": {"src"}, "git -C src -C ../b diff | head": {"b"}, "git -C /a -C b log": {"/a/b"},
+		"git log -3 && git -C /a log && git status": {"/a", ""}, "git status && git -C /a status; git -C /a diff": {"", "/a"},
+	}
+	for _, line := range []string{
+		"git --no-optional-locks status -sb", "git show", "git show HEAD", "git show --stat", "git show --no-textconv HEAD", "git log -p",
+		"git log --patch", "git log -u", "git log -U3", "git log --no-ext-diff -p", "git log -S x", "git log -Gx", "git log -L1,2:a",
+		"git diff a..b", "git diff --cached", "git diff --no-textconv a..b", "git blame a", "git blame HEAD -- a", "git blame --no-ext-diff --no-textconv a", "git blame --no-ext-diff --no-textconv -- a", "git diff --no-ext-diff --no-textconv --cached",
+		"git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s", "git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git rev-parse :2:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'",
+		"git branch --contains=:a.txt", "git blame --no-ext-diff --no-textconv HEAD.. -- a", "git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git status",
+		"git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b",
+		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b",
+	} {
+		lines[line] = []string{""}
+	}
+	return lines
 }
 
 // changingLines holds command lines that are refused: they write, run something, hang,
@@ -69,14 +92,14 @@ func changingLines() []string {
 		"sed p x", "sed -i 1p x", "sed -n 1p -i x", "sed -n 1p x -i", "sed -n -i 1p x", "sed -n '1w x' x", "sed -n '1e' x", "sed -n '1,5w x' x", "sed -n 's/a/b/w x' x", "sed -n '1p;w x' x", "sed -n '/a/p' x", "sed -ni 1p x", "sed -n -e 1p x", "sed -n 1p --in-place x", "sed -n 1pw x",
 		"go list", "go version", "go env -w A=b", "go test", "node --version", "npm ls", "python3 x", "python3 -c x", "python3 -V x", "jq -f x y", "jq --args . x", "yq -i . x",
 		// git.
-		"git -C src log", "git -C . log", "git --no-optional-locks status -sb", "git show", "git show HEAD", "git show --stat", "git show --no-textconv HEAD", "git log -p", "git log --patch", "git log -u", "git log -U3", "git log --no-ext-diff -p", "git log -S x", "git log -Gx", "git log -L1,2:a", "git log --word-diff",
-		"git diff a..b", "git diff --cached", "git diff --no-textconv a..b", "git blame a", "git blame HEAD -- a", "git blame --no-ext-diff --no-textconv a", "git blame --no-ext-diff --no-textconv -- a", "git grep foo", "git grep --no-textconv --untracked foo",
-		"git grep --no-textconv foo", "git diff --cached", "git diff --no-ext-diff --no-textconv --cached", "git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s",
-		"git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git rev-parse :2:a.txt", "git rev-parse ^:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'", "git branch --contains=:a.txt",
-		"git blame --no-ext-diff --no-textconv HEAD.. -- a", "git blame --no-ext-diff --no-textconv ^HEAD -- a", "git blame --no-ext-diff --no-textconv HEAD dev -- a",
-		"git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git ls-files -i --exclude-standard",
-		"git", "git status", "git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b", "git diff --no-ext-diff --no-textconv --output=x a..b", "git diff --no-ext-diff --no-textconv --ext-diff a..b", "git diff --no-ext-diff --no-textconv --textconv a..b", "git diff --no-ext-diff --no-textconv --no-index a b", "git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git describe --dirty",
-		"git log --output=x", "git log --outp=x", "git log --show-signature", "git log --format=%G?", "git log --format='%+GS'", "git show --remerge-diff", "git -c a=b log", "git -c core.pager=x log", "git --exec-path=x log", "git --git-dir=x log", "git --config-env=a=b log", "git -p log", "git --paginate log", "git -C -c log", "git -Cx log",
+
+		"git grep foo", "git grep --no-textconv --untracked foo",
+		"git grep --no-textconv foo",
+		"git rev-parse ^:a.txt",
+		"git blame --no-ext-diff --no-textconv ^HEAD -- a", "git blame --no-ext-diff --no-textconv HEAD dev -- a",
+		"git ls-files -i --exclude-standard",
+		"git", "git diff --no-ext-diff --no-textconv --output=x a..b", "git diff --no-ext-diff --no-textconv --ext-diff a..b", "git diff --no-ext-diff --no-textconv --textconv a..b", "git diff --no-ext-diff --no-textconv --no-index a b", "git describe --dirty",
+		"git log --output=x", "git log --outp=x", "git log --show-signature", "git log --format=%G?", "git log --format='%+GS'", "git show --remerge-diff", "git -c a=b log", "git -c core.pager=x log", "git --exec-path=x log", "git --git-dir=x log", "git --config-env=a=b log", "git -p log", "git --paginate log", "git -C -c log", "git -Cx log", "git -C", "git -C src", "git -C src*  log", "git -C ~/a log", "git -C src add x", "git -c core.fsmonitor=x status", "git status --output=x", "git status --ignore-submodules", "git status -x", "git diff --textconv", "git show --ext-diff", "git diff --output x", "git diff -O x", "git diff --no-index a b", "git log -p --show-signature", "git status > x", "GIT_DIR=x git status", "git status; cd x",
 		"git add x", "git commit -m x", "git checkout x", "git stash", "git stash pop", "git fetch", "git pull", "git push", "git gc", "git foo", "git branch x", "git branch -d x", "git branch -D x", "git branch -m x", "git branch -l x", "git branch -v x", "git branch -f x", "git branch -- --list", "git branch x -- --list", "git branch --format --list x",
 		"git branch --sort --list x", "git branch --edit-description", "git branch -u x", "git branch --unset-upstream", "git branch --lis x", "git branch --contains --list x", "git tag x", "git tag -d x", "git tag -a x", "git tag -n5 x", "git tag -v x", "git tag --format --list x", "git remote add a b", "git remote show origin", "git remote update", "git remote -v update", "git remote rm x", "git remote get-url *",
 		"git reflog expire", "git reflog delete x", "git config x y", "git config x", "git config --unset x", "git config --get x y", "git config --global x y", "git config -e", "git config --list x", "git config --add a b", "git cat-file --batch", "git cat-file --textconv a", "git cat-file --filters a", "git grep -O x", "git grep -Ox x", "git grep --open-files-in-pager=x y", "git worktree add x", "git rev-list --stdin",
@@ -86,25 +109,31 @@ func changingLines() []string {
 
 func TestShellLine(t *testing.T) {
 	for _, c := range readingLines() {
-		if !reads(c) {
+		if level(c) != classify.Reads {
 			t.Errorf("%q: got a write, want a read", c)
 		}
 	}
+	for c, folders := range quietLines() {
+		want := classify.Effect{Level: classify.Quiet, Repositories: folders}
+		if diff := cmp.Diff(want, classify.ShellLine(c)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c, diff)
+		}
+	}
 	for _, c := range changingLines() {
-		if reads(c) {
+		if level(c) != classify.Unknown {
 			t.Errorf("%q: got a read, want a write", c)
 		}
 	}
 	const most = 8 << 10
 	long := "cat " + strings.Repeat("a", most)
-	if !reads(long[:most]) || reads(long) {
+	if level(long[:most]) != classify.Reads || level(long) != classify.Unknown {
 		t.Errorf("a command of %d bytes: want a read, one of more a write", most)
 	}
 }
 
 // TestShellLineWithMore adds something that writes to what reads.
 func TestShellLineWithMore(t *testing.T) {
-	for _, c := range readingLines() {
+	for _, c := range slices.AppendSeq(readingLines(), maps.Keys(quietLines())) {
 		wantWritesWithMore(t, c)
 	}
 }
@@ -113,23 +142,23 @@ func wantWritesWithMore(t *testing.T, c string) {
 	t.Helper()
 	c = strings.TrimRight(c, "; ")
 	for _, more := range []string{"; rm x", " && rm x", " | tee x", " > x", " >> x", " 2>&1", " < x", " $(rm x)", " `rm x`", " $X", " <(rm x)", " &", "\nrm x", " # x", " {a,b}"} {
-		if reads(c + more) {
+		if level(c+more) != classify.Unknown {
 			t.Errorf("%q: got a read, want a write", c+more)
 		}
 	}
 	for _, before := range []string{"X=1 ", "! ", "time ", "rm x; ", "sudo ", `\`, "./", "> x "} {
-		if reads(before + c) {
+		if level(before+c) != classify.Unknown {
 			t.Errorf("%q: got a read, want a write", before+c)
 		}
 	}
 }
 
 func FuzzShellLine(f *testing.F) {
-	for _, c := range append(readingLines(), changingLines()...) {
+	for _, c := range slices.AppendSeq(append(readingLines(), changingLines()...), maps.Keys(quietLines())) {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, c string) {
-		if !reads(c) {
+		if level(c) == classify.Unknown {
 			return
 		}
 		file, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(c), "")
@@ -163,7 +192,7 @@ func BenchmarkShellLine(b *testing.B) {
 	const c = `grep -rn 'func main' src --include=*.go | sort -t: -k2 | uniq -c | head -20 && git log --oneline -5`
 	b.ReportAllocs()
 	for b.Loop() {
-		if !reads(c) {
+		if level(c) != classify.Reads {
 			b.Fatalf("%q: got a write", c)
 		}
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"iter"
+	"slices"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
@@ -28,7 +29,7 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
-	out, storable := classify(p, m, j.method, j.params)
+	out, storable := classify(p, m, j.method, j.params, func(folder string) bool { return plainGit(l.member.Spec.Command, folder) })
 	scope := scopeAt(j.s, l, j.params)
 	if !storable || scope == "" {
 		return out
@@ -48,8 +49,9 @@ func (j *upstreamCall) classify(p *policy) callClass {
 const longest = 16 << 10
 
 // classify says what a policy and the model of its tool make of a call. It is storable
-// if its answer depends on nothing but its arguments and what the query says.
-func classify(p *policy, m *valuemodel.Model, method string, params *revision.Params) (out callClass, storable bool) {
+// if its answer depends on nothing but its arguments and what the query says. plainGit says
+// whether git runs no programs of others in a folder.
+func classify(p *policy, m *valuemodel.Model, method string, params *revision.Params, plainGit func(folder string) bool) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
@@ -70,7 +72,9 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	}
 	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
 	if !out.kind.Reads() {
-		out.effect = m.Writes(args)
+		if folders, quiet := m.Quiet(args, names); !quiet || !all(folders, plainGit) {
+			out.effect = m.Writes(args)
+		}
 		return out, false
 	}
 	file, whole := m.File(args)
@@ -89,6 +93,10 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 		},
 	}
 	return out, true
+}
+
+func all(folders []string, is func(folder string) bool) bool {
+	return !slices.ContainsFunc(folders, func(folder string) bool { return !is(folder) })
 }
 
 // deliveredTo is where what a session's client is given is noted; nil: it is not given the

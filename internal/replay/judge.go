@@ -38,7 +38,10 @@ func (o *Options) judge(c exact) judged {
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
 	if !class.Reads() {
-		out.effect = m.Writes(args)
+		// The configuration of the recording's repositories is not here: it is taken to be plain.
+		if _, quiet := m.Quiet(args, names); !quiet {
+			out.effect = m.Writes(args)
+		}
 		return out
 	}
 	if !plain {

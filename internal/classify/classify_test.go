@@ -1,0 +1,43 @@
+package classify_test
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/classify"
+)
+
+// What runs git in a folder that the call names obeys the configuration there.
+func TestOfInAFolder(t *testing.T) {
+	quiet := func(folders ...string) classify.Effect {
+		return classify.Effect{Level: classify.Quiet, Repositories: folders}
+	}
+	tests := []struct {
+		args string
+		want classify.Effect
+	}{
+		{`{"command":"ls","cwd":"/x"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"git log","cwd":"/x"}`, quiet("/x")},
+		{`{"command":"git status","workdir":"/x"}`, quiet("/x")},
+		{`{"command":"git -C a status","workdir":"/x"}`, quiet("/x", "/x/a")},
+		{`{"command":"git -C /a status","workdir":"/x"}`, quiet("/x", "/a")},
+		{`{"command":"git status","cwd":"~/x"}`, classify.Effect{}},
+		{`{"command":"git status","cwd":7}`, classify.Effect{}},
+		{`{"command":"git status","cwd":"/x","workdir":"/y"}`, classify.Effect{}},
+		{`{"command":"git status","env":{"GIT_DIR":"x"}}`, classify.Effect{}},
+		{`{"command":"git status","timeout":9}`, quiet("")},
+	}
+	for _, tt := range tests {
+		var args map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(tt.args), &args); err != nil {
+			t.Fatal(err)
+		}
+		got := classify.Shell.Of(maps.Keys(args), func(name string) []byte { return args[name] })
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.args, diff)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+
+	"mcpschedd/internal/upstream"
+)
+
+// plainGit reports whether git, run by a server in a folder, runs no program that somebody
+// has set up: none for fsmonitor, textconv, diffs, filters, hooks or signatures. A folder is
+// seen from the one that the server was started in: what is set up where a shell has gone
+// since is taken for its user's own.
+//
+// It looks for the words of such settings in the configuration that holds there, and assumes
+// the worst where that takes more: included files, work trees, submodules, another machine.
+// Attributes only choose among the programs that a configuration names.
+func plainGit(server upstream.Command, folder string) bool {
+	words := strings.Join(append([]string{server.Path}, server.Args...), " ")
+	if server.Path == "" || runtime.GOOS == "windows" || otherMachine().MatchString(words) {
+		return false
+	}
+	home, config := "", ""
+	for _, variable := range server.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case strings.HasPrefix(name, "GIT_"):
+			return false
+		case name == "HOME":
+			home = value
+		case name == "XDG_CONFIG_HOME":
+			config = value
+		}
+	}
+	if config == "" {
+		config = filepath.Join(home, ".config")
+	}
+	repository, ok := repositoryOf(server.Dir, folder)
+	if !ok || home == "" {
+		return false
+	}
+	for _, file := range []string{
+		"/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig", // of the system, as git is built
+		filepath.Join(config, "git", "config"), filepath.Join(home, ".gitconfig"),
+		filepath.Join(repository, "config"), filepath.Join(repository, "config.worktree"),
+	} {
+		if !namesNoProgram(file) {
+			return false
+		}
+	}
+	for _, name := range []string{"hooks/post-index-change", "modules", "../.gitmodules"} {
+		if _, err := os.Lstat(filepath.Join(repository, name)); !os.IsNotExist(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// otherMachine finds the commands that run a server where it sees other files.
+var otherMachine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(docker|podman|nerdctl|kubectl|ssh|wsl|sudo|chroot|bwrap|nsenter)\b`)
+})
+
+// repositoryOf is the .git folder that git finds from a folder, itself seen from base.
+func repositoryOf(base, folder string) (path string, ok bool) {
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(base, folder)
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", false
+	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return "", false
+	}
+	for {
+		path = filepath.Join(folder, ".git")
+		switch info, err := os.Lstat(path); {
+		case err == nil:
+			return path, info.IsDir()
+		case !os.IsNotExist(err):
+			return "", false
+		}
+		if _, err := os.Lstat(filepath.Join(folder, "HEAD")); err == nil { // it may be bare
+			return "", false
+		}
+		parent := filepath.Dir(folder)
+		if parent == folder {
+			return "", false
+		}
+		folder = parent
+	}
+}
+
+// maxGitConfig is the longest file of git's configuration that is looked at, in bytes.
+const maxGitConfig = 64 << 10
+
+// namesNoProgram reports whether a file of git's configuration is not there, or certainly
+// sets nothing that has git run a program, or fetch.
+func namesNoProgram(file string) bool {
+	info, err := os.Stat(file)
+	if os.IsNotExist(err) {
+		return true
+	}
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitConfig {
+		return false
+	}
+	text, err := os.ReadFile(file)
+	return err == nil && !gitProgram().Match(text)
+}
+
+// gitProgram finds the settings that name programs, or other files of configuration.
+var gitProgram = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|include|promisor|partialclone|trace2`)
+})
