@@ -48,8 +48,8 @@ func checkAnswer(t *testing.T, structured []byte, tokens, chars int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Check(structured); err != nil {
-		t.Errorf("%v: %s", err, structured)
+	if wrong := s.Faults(structured); wrong != nil {
+		t.Errorf("%v: %s", wrong, structured)
 	}
 	if tokens > 0 && len(structured)/4 > tokens || chars > 0 && utf8.RuneCount(structured) > chars {
 		t.Errorf("got %d tokens and %d characters, want at most %d and %d", len(structured)/4, utf8.RuneCount(structured), tokens, chars)

@@ -2,10 +2,15 @@ package schema
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+
+	"mcpschedd/internal/jsonrpc"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -20,66 +25,105 @@ type Fault struct {
 	Message string   // what is wrong there, and what was wanted; values are not repeated in it
 	place   string   // Path for a reader
 	want    []string // the types that the value may have, where it has another
+	limit   string   // pointer into the schema to the keyword that the value does not hold to
 }
 
 // String is the fault in one line that names the member, as [Schema.Check] has it.
 func (f Fault) String() string { return f.place + ": " + f.Message }
 
+// WrongType is a value of a type that the schema does not want there.
+type WrongType struct {
+	Member string   // of the arguments
+	Want   []string // types as JSON Schema calls them
+	line   string
+}
+
+func (w *WrongType) Error() string { return w.line }
+
+// Wants reports whether a value of a type might be what is wanted. Of a number it
+// does, too, where that has to be whole.
+func (w *WrongType) Wants(kind string) bool {
+	return slices.Contains(w.Want, kind) || kind == "number" && slices.Contains(w.Want, "integer")
+}
+
 // Faults is all that is wrong with arguments, where [Schema.Check] reports the first
-// thing: at most 20 of them, in the order of their places. There are none exactly if
-// Check finds nothing wrong.
+// thing: at most 20 of them, in the order of their places. In arguments that are too
+// much work to check it finds nothing wrong.
 //
 //	s.Faults([]byte(`{"owner": 7, "issue_number": "7"}`))
 //	// issue_number: want integer, have string
 //	// owner: want string, have number
 func (s *Schema) Faults(arguments []byte) []Fault {
-	left := 2 * MaxEffort
-	value, found, err := s.find(arguments, &left)
-	switch {
-	case err != nil:
+	value, effort, err := s.read(arguments)
+	if err != nil {
 		return []Fault{{Message: strings.TrimPrefix(err.Error(), "arguments: "), place: "arguments"}}
-	case found == nil:
-		return nil
 	}
-	return collected(found, value, "arguments", maxFaults)
+	return s.affordable(value, effort, nil)
 }
 
-// collected are the faults that the validator found in a value, which comes by them in
-// any order: those whose places come first, as many as are asked for, and at least one.
-func collected(found *jsonschema.ValidationError, value any, whole string, most int) []Fault {
-	c := collector{most: most}
+// affordable are the faults of a value, if looking for them is not too much work.
+func (s *Schema) affordable(value any, effort int, open places) []Fault {
+	if effort > maxPlanEffort {
+		return nil
+	}
+	found, err := s.validate(value)
+	if err != nil || found == nil {
+		return nil
+	}
+	return s.faults(found, value, open, maxFaults)
+}
+
+// faults are what the validator found, which comes by it in any order: those whose
+// places come first, as many as are asked for; at least one, unless some places are open.
+func (s *Schema) faults(found *jsonschema.ValidationError, value any, open places, most int) []Fault {
+	c := collector{open: open}
 	c.collect(found)
-	if len(c.all) == 0 {
-		return []Fault{{Message: "not what it has to be", place: whole}}
+	if len(c.all) == 0 && open == nil {
+		c.add(nil, "not what it has to be")
 	}
 	order := func(a, b Fault) int {
 		return cmp.Or(slices.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	}
-	if most == 1 { // of each call that is checked: no need to put the others in order
-		c.all = []Fault{slices.MinFunc(c.all, order)}
-	} else {
-		slices.SortFunc(c.all, order)
-		c.all = slices.CompactFunc(c.all, func(a, b Fault) bool { return order(a, b) == 0 })
-		c.all = c.all[:min(len(c.all), most)]
-	}
+	slices.SortFunc(c.all, order)
+	c.all = slices.CompactFunc(c.all, func(a, b Fault) bool { return order(a, b) == 0 })
+	c.all = c.all[:min(len(c.all), most)]
 	for i := range c.all {
 		f := &c.all[i]
-		f.place, f.Message = path(f.Path, value, whole), short(f.Message)
+		if f.limit != "" {
+			f.Message += " " + string(jsonrpc.At(s.raw, f.limit)) // slow, so only of those that are told
+		}
+		f.place, f.Message = path(f.Path, value), short(f.Message)
 	}
 	return c.all
 }
 
-// collector takes what the validator found apart.
-type collector struct {
-	all  []Fault
-	most int // that are asked for
+// invalid is in one line what is wrong with a schema.
+func invalid(err error, doc any) error {
+	wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	found, known := errors.AsType[*jsonschema.ValidationError](err)
+	if ok {
+		found, known = errors.AsType[*jsonschema.ValidationError](wrong.Err)
+	}
+	if !known {
+		return errors.New(short(err.Error()))
+	}
+	return errors.New((&Schema{}).faults(found, doc, nil, 1)[0].String())
 }
 
-func (c *collector) add(at []string, message string) {
-	c.all = append(c.all, Fault{Path: at, Message: message})
+// collector takes what the validator found apart.
+type collector struct {
+	open places
+	all  []Fault
+}
+
+func (c *collector) add(at []string, message string, want ...string) {
+	c.all = append(c.all, Fault{Path: at, Message: message, want: want})
 }
 
 func (c *collector) collect(e *jsonschema.ValidationError) {
+	if c.open.decide(e) {
+		return
+	}
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -104,23 +148,56 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 		c.members(at, k.Properties, "not allowed")
 	case *kind.PropertyNames:
 		c.add(nil, "a member may not be called "+quoted(k.Property)) // its place is not to be relied on
+	case *kind.FalseSchema:
+		c.add(at, "not allowed")
 	case *kind.Type:
 		c.mistyped(at, k.Want, k.Got)
 	case *kind.Enum:
-		c.unlike(at, limit(k), others(k.Got, k.Want))
+		c.unlisted(at, k.Got, k.Want)
 	case *kind.Const:
-		c.unlike(at, limit(k), others(k.Got, []any{k.Want}))
+		c.unlisted(at, k.Got, []any{k.Want})
 	default:
-		c.add(at, limit(e.ErrorKind))
+		c.unheld(e)
 	}
 }
 
-func (c *collector) mistyped(at, want []string, have string) {
-	c.unlike(at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have), want)
+// unheld adds that a value does not hold to a keyword of the schema.
+func (c *collector) unheld(e *jsonschema.ValidationError) {
+	keyword := "not"
+	if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
+		keyword = path[0]
+	}
+	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
+	pointer, _ := url.PathUnescape(fragment)
+	c.all = append(c.all, Fault{Path: e.InstanceLocation, Message: "want " + keyword, limit: pointer + "/" + keyword})
 }
 
-func (c *collector) unlike(at []string, message string, want []string) {
-	c.all = append(c.all, Fault{Path: at, Message: message, want: want})
+func (c *collector) mistyped(at, want []string, have string) {
+	c.add(at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have), want...)
+}
+
+// unlisted adds that a value is none of a list. The types of those are what it may
+// have, unless it has one of them.
+func (c *collector) unlisted(at []string, got any, want []any) {
+	var types []string
+	for _, v := range want {
+		types = append(types, nameOf(v))
+	}
+	slices.Sort(types)
+	if types = slices.Compact(types); slices.Contains(types, nameOf(got)) {
+		types = nil
+	}
+	const shown = 10
+	list, _ := json.Marshal(want[:min(len(want), shown)])
+	switch {
+	case len(want) == 1:
+		c.add(at, "want "+string(list[1:len(list)-1]), types...)
+	case len(want) > shown:
+		list = append(list[:len(list)-1], ",…]"...)
+		fallthrough
+	default:
+		c.add(at, "want one of "+string(list), types...)
+	}
 }
 
 // alternatives explains a value that fits none of several schemas. Where all of
@@ -150,31 +227,83 @@ func (c *collector) alternatives(e *jsonschema.ValidationError) {
 
 // members adds one fault for each of several members, as far as they would be told.
 func (c *collector) members(at, names []string, message string) {
-	switch {
-	case len(names) == 0:
-		return
-	case c.most == 1:
-		names = []string{slices.Min(names)}
-	default:
-		names = slices.Sorted(slices.Values(names))
-		names = names[:min(len(names), c.most)]
-	}
-	for _, name := range names {
+	names = slices.Sorted(slices.Values(names))
+	for _, name := range names[:min(len(names), maxFaults)] {
 		c.add(append(slices.Clone(at), name), message)
 	}
 }
 
-// validate is what the validator finds wrong with a value; nil: nothing. It is an
-// error if it fails.
-func (s *Schema) validate(value any) (found *jsonschema.ValidationError, err error) {
-	defer unharmed(&err)
-	wrong := s.root.Validate(value)
-	if wrong == nil {
-		return nil, nil
+// nameOf is what JSON Schema calls a value's type.
+func nameOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case json.Number:
+		return "number"
+	case string:
+		return "string"
+	case []any:
+		return "array"
 	}
-	found, ok := errors.AsType[*jsonschema.ValidationError](wrong)
-	if !ok {
-		return nil, fmt.Errorf("arguments: %s", short(wrong.Error()))
+	return "object"
+}
+
+// path writes where in the value something is: labels[2].name.
+func path(at []string, value any) string {
+	if len(at) == 0 {
+		return "arguments"
 	}
-	return found, nil
+	var b strings.Builder
+	for _, step := range at {
+		if list, ok := value.([]any); ok {
+			b.WriteString("[" + step + "]")
+			value = nil
+			if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(list) {
+				value = list[i]
+			}
+			continue
+		}
+		members, _ := value.(map[string]any)
+		value = members[step]
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(plain(step))
+	}
+	return short(b.String())
+}
+
+// plain is a name as it is if it can be misread for nothing else, and quoted
+// otherwise.
+func plain(name string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
+	if name == "" || len(name) > 60 || strings.Trim(name, letters) != "" {
+		return quoted(name)
+	}
+	return name
+}
+
+// quoted is a piece of a server's text, of a bounded length and in one line.
+func quoted(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// short bounds a line, and leaves nothing in it that is not printed.
+func short(s string) string {
+	const most = 240
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
 }

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -10,10 +9,6 @@ import (
 // AnyElement stands for the index of any element in a path. It is what a JSON
 // pointer calls the element behind the last one.
 const AnyElement = "-"
-
-// maxAsked bounds the schemas that are asked what a place may be: some refer to
-// themselves, some to 2^n others.
-const maxAsked = 2_000
 
 // types is a set of JSON types, one bit for each.
 type types uint8
@@ -56,9 +51,8 @@ func (s *Schema) Wants(path []string) []string {
 	if s == nil || s.root == nil {
 		return nil
 	}
-	w := wanter{left: maxAsked}
-	is := w.types(s.root, path)
-	if is == anyType || is == 0 || w.left < 0 {
+	is := typesAt(s.root, path)
+	if is == anyType {
 		return nil
 	}
 	var names []string
@@ -71,56 +65,43 @@ func (s *Schema) Wants(path []string) []string {
 	return names
 }
 
-type wanter struct {
-	left int // schemas that may still be asked
-}
-
-// types is what a value may be at a path from where a schema is asked.
-func (w *wanter) types(at *jsonschema.Schema, path []string) types {
-	if w.left--; w.left < 0 {
-		return anyType
-	}
+// typesAt is what a value may be at a path from where a schema is asked.
+func typesAt(at *jsonschema.Schema, path []string) types {
 	is := anyType
 	switch {
 	case at.Bool != nil && !*at.Bool:
 		return 0
 	case len(path) == 0:
-		is = w.own(at)
-	case at.Types != nil && typesOf(at.Types)&(typeObject|typeArray) == 0:
-		return 0 // there is nothing in it
+		is = ownTypes(at)
 	default:
-		is = w.inner(at, path)
+		is = innerTypes(at, path)
 	}
 	if at.Ref != nil {
-		is &= w.types(at.Ref, path)
+		is &= typesAt(at.Ref, path)
 	}
 	for _, sub := range at.AllOf {
-		is &= w.types(sub, path)
+		is &= typesAt(sub, path)
 	}
-	for _, list := range [...][]*jsonschema.Schema{at.AnyOf, at.OneOf} {
-		if len(list) == 0 {
+	for _, forms := range [...][]*jsonschema.Schema{at.AnyOf, at.OneOf} {
+		if len(forms) == 0 {
 			continue
 		}
 		var either types
-		for _, sub := range list {
-			either |= w.types(sub, path)
+		for _, sub := range forms {
+			either |= typesAt(sub, path)
 		}
 		is &= either
 	}
 	return is
 }
 
-// own is what a schema itself says of its value.
-func (w *wanter) own(at *jsonschema.Schema) types {
-	is := anyType
-	if at.Types != nil {
-		is = typesOf(at.Types)
-	}
+// ownTypes is what a schema itself says of its value.
+func ownTypes(at *jsonschema.Schema) types {
+	is := declared(at)
 	if at.Const != nil {
 		is &= typeOf(*at.Const)
 	}
 	if at.Enum != nil {
-		w.left -= len(at.Enum.Values) / 8
 		var either types
 		for _, v := range at.Enum.Values {
 			either |= typeOf(v)
@@ -130,88 +111,15 @@ func (w *wanter) own(at *jsonschema.Schema) types {
 	return is
 }
 
-// inner is what a schema says of a place within its value. The path does not tell
-// an index from a name that looks like one, so both count where the value may be an
-// array as well as an object.
-func (w *wanter) inner(at *jsonschema.Schema, path []string) types {
-	may := typeObject | typeArray
-	if at.Types != nil {
-		may &= typesOf(at.Types)
-	}
-	index := indexOf(path[0])
-	if index == noIndex {
-		may &^= typeArray
+func declared(at *jsonschema.Schema) types {
+	if at.Types == nil {
+		return anyType
 	}
 	var is types
-	if may&typeArray != 0 {
-		is = w.element(at, index, path[1:])
-	}
-	if may&typeObject != 0 {
-		is |= w.member(at, path[0], path[1:])
-	}
-	return is
-}
-
-func (w *wanter) member(at *jsonschema.Schema, name string, rest []string) types {
-	is, found := anyType, false
-	if sub := at.Properties[name]; sub != nil {
-		is, found = w.types(sub, rest), true
-	}
-	for re, sub := range at.PatternProperties {
-		if w.left -= re.(*pattern).effort(name) / perVisit; w.left >= 0 && re.MatchString(name) {
-			is, found = is&w.types(sub, rest), true
-		}
-	}
-	if sub, ok := at.AdditionalProperties.(*jsonschema.Schema); ok && !found {
-		return w.types(sub, rest)
-	}
-	return is
-}
-
-func (w *wanter) element(at *jsonschema.Schema, index int, rest []string) types {
-	if index != anyIndex {
-		if of := itemSchema(at, index); of != nil {
-			return w.types(of, rest)
-		}
-		return anyType
-	}
-	first := at.PrefixItems
-	if old, ok := at.Items.([]*jsonschema.Schema); ok {
-		first = old
-	}
-	behind := itemSchema(at, len(first))
-	if behind == nil {
-		return anyType
-	}
-	is := w.types(behind, rest)
-	for _, sub := range first {
-		is |= w.types(sub, rest)
-	}
-	return is
-}
-
-const (
-	noIndex  = -1
-	anyIndex = -2
-)
-
-// indexOf is the index that a name in a path may be.
-func indexOf(name string) int {
-	if name == AnyElement {
-		return anyIndex
-	}
-	i, err := strconv.ParseUint(name, 10, 31)
-	if err != nil {
-		return noIndex
-	}
-	return int(i)
-}
-
-func typesOf(t *jsonschema.Types) (is types) {
-	for _, name := range t.ToStrings() {
-		for _, n := range named {
-			if n.name == name {
-				is |= n.is
+	for _, name := range at.Types.ToStrings() {
+		for _, t := range named {
+			if t.name == name {
+				is |= t.is
 			}
 		}
 	}
@@ -219,13 +127,67 @@ func typesOf(t *jsonschema.Types) (is types) {
 }
 
 func typeOf(v any) types {
-	if _, ok := v.(json.Number); ok {
-		return typeNumber
-	}
-	for _, n := range named {
-		if n.name == nameOf(v) {
-			return n.is
+	for _, t := range named {
+		if t.name == nameOf(v) {
+			return t.is
 		}
 	}
 	return 0
+}
+
+// innerTypes is what a schema says of a place within its value. The path does not tell
+// an index from a name that looks like one, so both count where the value may be an
+// array as well as an object.
+func innerTypes(at *jsonschema.Schema, path []string) (is types) {
+	may := declared(at)
+	index, err := strconv.ParseUint(path[0], 10, 31)
+	if isIndex := err == nil || path[0] == AnyElement; isIndex && may&typeArray != 0 {
+		first, rest := elements(at)
+		switch {
+		case path[0] != AnyElement && int(index) < len(first):
+			is = typesAt(first[index], path[1:])
+		case rest == nil:
+			is = anyType
+		default:
+			is = typesAt(rest, path[1:])
+		}
+		if path[0] == AnyElement {
+			for _, sub := range first {
+				is |= typesAt(sub, path[1:])
+			}
+		}
+	}
+	if may&typeObject != 0 {
+		is |= memberTypes(at, path[0], path[1:])
+	}
+	return is
+}
+
+func memberTypes(at *jsonschema.Schema, name string, rest []string) types {
+	is, found := anyType, false
+	if sub := at.Properties[name]; sub != nil {
+		is, found = typesAt(sub, rest), true
+	}
+	for re, sub := range at.PatternProperties {
+		if re.MatchString(name) {
+			is, found = is&typesAt(sub, rest), true
+		}
+	}
+	if sub, ok := at.AdditionalProperties.(*jsonschema.Schema); ok && !found {
+		return typesAt(sub, rest)
+	}
+	return is
+}
+
+// elements are what the first elements of an array have to be, and what the others
+// have to; nil: anything.
+func elements(at *jsonschema.Schema) (first []*jsonschema.Schema, rest *jsonschema.Schema) {
+	switch items := at.Items.(type) { // before 2020-12
+	case *jsonschema.Schema:
+		return nil, items
+	case []*jsonschema.Schema:
+		rest, _ = at.AdditionalItems.(*jsonschema.Schema)
+		return items, rest
+	}
+	return at.PrefixItems, at.Items2020
 }

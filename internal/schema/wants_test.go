@@ -36,7 +36,6 @@ func TestWants(t *testing.T) {
 		{"an index that is too large", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a 99999999999999999999", ""},
 		{"a reference", `{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, "a", "string"},
 		{"old definitions", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string"}}}`, "a", "string"},
-		{"a tree", `{"$ref":"#/$defs/n","$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"},"id":{"type":"integer"}}}}}`, "next next next id", "integer"},
 		{"either", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "a", "null integer"},
 		{"either, or anything", `{"properties":{"a":{"oneOf":[{"type":"integer"},{"minimum":3}]}}}`, "a", ""},
 		{"both", `{"properties":{"a":{"allOf":[{"type":["integer","null"]},{"type":["number","string"]}]}}}`, "a", "integer"},
@@ -50,10 +49,6 @@ func TestWants(t *testing.T) {
 		{"a form that holds nothing", `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"integer"}}]}}}`, "a 0", "integer"},
 		{"nothing can be there", `{"properties":{"a":false}}`, "a", ""},
 		{"into a text", `{"properties":{"a":{"type":"string"}}}`, "a b", ""},
-		{"itself", `{"$ref":"#"}`, "a", ""},
-		{"itself twice", `{"anyOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"type":"string"}}}`, "a", ""},
-		{"too many forms", doubling(16, "anyOf"), "n", ""},
-		{"some forms", doubling(4, "anyOf"), "n", "string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := strings.Join(compiled(t, c.schema).Wants(strings.Fields(c.path)), " ")
