@@ -47,15 +47,12 @@ func joinInstructions(all []instruction, headed bool, allowance int) string {
 		}
 		sizes[i] = length(heads[i]) + length(in.text) + len(between)
 	}
-	shares := sizes
-	if allowance > 0 {
-		shares = evenly(sizes, allowance+len(between))
-	}
+	share := fairShare(sizes, allowance+len(between))
 	var parts []string
 	for i, in := range all {
 		text := in.text
-		if shares[i] < sizes[i] {
-			text = shortened(text, shares[i]-length(heads[i])-len(between))
+		if allowance > 0 && sizes[i] > share {
+			text = shortened(text, share-length(heads[i])-len(between))
 		}
 		if text != "" {
 			parts = append(parts, heads[i]+text)
@@ -64,20 +61,16 @@ func joinInstructions(all []instruction, headed bool, allowance int) string {
 	return strings.Join(parts, between)
 }
 
-// evenly divides total among those that want so much: all get the same, or what they
+// fairShare is the most that each may get of total if all get the same, or what they
 // want if that is less.
-func evenly(wants []int, total int) []int {
-	order := make([]int, len(wants))
-	for i := range order {
-		order[i] = i
+func fairShare(wants []int, total int) (share int) {
+	for i, want := range slices.Sorted(slices.Values(wants)) {
+		if share = total / (len(wants) - i); want > share {
+			break
+		}
+		total -= want
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(wants[a], wants[b]) })
-	out := make([]int, len(wants))
-	for n, i := range order {
-		out[i] = min(wants[i], total/(len(order)-n))
-		total -= out[i]
-	}
-	return out
+	return share
 }
 
 // length is how many characters a text has as JavaScript counts them, which most

@@ -32,28 +32,29 @@ func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 		how, body = "reference", reference(o.Age)
 		from.spared = max(0, len(o.Body)-len(body))
 	}
-	meta := jsonrpc.Get(body, "_meta")
-	meta = jsonrpc.Set(meta, metaDisposition, jsonrpc.AppendString(nil, how))
-	meta = jsonrpc.Set(meta, metaAge, milliseconds(o.Age))
-	return upstream.Answer{Result: jsonrpc.Set(body, "_meta", hinted(meta, o)), Stateless: o.Stateless}, from
+	return upstream.Answer{Result: explained(body, how, &o.Age, o.BackOff), Stateless: o.Stateless}, from
 }
 
 // noted is an answer that was fetched, as the server wrote it unless there
 // is something to say of it.
 func noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
-	if o.BackOff == 0 || answer.Result == nil {
-		return answer
+	if o.BackOff > 0 && answer.Result != nil {
+		answer.Result = explained(answer.Result, string(o.How), nil, o.BackOff)
 	}
-	meta := jsonrpc.Set(jsonrpc.Get(answer.Result, "_meta"), metaDisposition, jsonrpc.AppendString(nil, string(o.How)))
-	answer.Result = jsonrpc.Set(answer.Result, "_meta", hinted(meta, o))
 	return answer
 }
 
-func hinted(meta []byte, o dedup.Outcome) []byte {
-	if o.BackOff == 0 {
-		return meta
+// explained is a result whose _meta says how it came, how old it is (nil: it is new), and
+// for how long polling brings nothing new (0: it may at once).
+func explained(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
+	meta := jsonrpc.Set(jsonrpc.Get(result, "_meta"), metaDisposition, jsonrpc.AppendString(nil, how))
+	if age != nil {
+		meta = jsonrpc.Set(meta, metaAge, milliseconds(*age))
 	}
-	return jsonrpc.Set(meta, metaBackOff, milliseconds(o.BackOff))
+	if backOff > 0 {
+		meta = jsonrpc.Set(meta, metaBackOff, milliseconds(backOff))
+	}
+	return jsonrpc.Set(result, "_meta", meta)
 }
 
 func milliseconds(d time.Duration) []byte {

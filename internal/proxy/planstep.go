@@ -20,12 +20,12 @@ type planPart struct {
 	plan  int    // its number
 	step  string // its id
 	needs []string
-	gate  *gate       // asked before the call is sent; nil: it may be
+	gate  gate        // asked before the call is sent; nil: it may be
 	doubt atomic.Bool // it may have been run although it failed
 }
 
 // gateway is the gate of a call; nil: it has none.
-func (p *planPart) gateway() *gate {
+func (p *planPart) gateway() gate {
 	if p == nil {
 		return nil
 	}
@@ -73,7 +73,12 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.needs(c.Step)},
 	}
 	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
-		x.part.gate = &gate{shut: r.unattended, may: func() error { return r.may(c) }}
+		x.part.gate = func() (again <-chan struct{}, err error) {
+			if _, back := r.work.attended(); back != nil { // its client has no request open, which it could withdraw
+				return back, nil
+			}
+			return nil, r.may(c)
+		}
 	}
 	if err := x.admit(ctx); err != nil {
 		return plan.Result{Err: err.Message}
@@ -83,13 +88,6 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		x.serve()
 	}()
 	return to.result(ctx, x.part.doubt.Load())
-}
-
-// unattended is closed when the client is back; nil: it has a request open, which it could
-// withdraw. Nothing is changed while it could not.
-func (r *planRun) unattended() <-chan struct{} {
-	_, back := r.work.attended()
-	return back
 }
 
 // may refuses a call that may change something or tells third parties what others

@@ -70,39 +70,15 @@ func readExcerpt(raw []byte) (excerptOf, error) {
 	return q, nil
 }
 
-// mostCuts is how often an excerpt is made smaller so that it fits together with
-// what it says of the rest.
-const mostCuts = 6
-
 // read gives the part that is asked for, or as much of it as fits into so many tokens
-// and what a client takes.
+// and what a client takes, together with what it says of the rest.
 func (r *keptResult) read(q excerptOf, tokens int) ([]byte, error) {
-	limit := excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
-	for cuts := 0; ; cuts++ {
-		out, err := r.part(q, limit)
-		if err != nil {
-			return nil, err
+	for sixteenths := 16; ; sixteenths = sixteenths * 3 / 4 {
+		out, err := r.part(q, excerpt.Limit{Tokens: tokens * sixteenths / 16, Chars: mostBrought * sixteenths / 16, Count: deliver.Tokens})
+		if err != nil || sixteenths == 1 || deliver.Tokens(out) <= tokens && utf8.RuneCount(out) <= mostBrought {
+			return out, err
 		}
-		counted, chars := deliver.Tokens(out), utf8.RuneCount(out)
-		if cuts == mostCuts || counted <= tokens && chars <= mostBrought {
-			return out, nil
-		}
-		limit.Tokens, limit.Chars = shrunk(limit.Tokens, counted, tokens), shrunk(limit.Chars, chars, mostBrought)
 	}
-}
-
-// shrunk is the next number to ask for where the last one brought so many, and they
-// may be no more than most. What is too much may be in proportion to what was asked
-// for, or beside it.
-func shrunk(asked, brought, most int) int {
-	if brought <= most {
-		return asked
-	}
-	next := asked * most / brought
-	if beside := asked - (brought - most); beside > 0 {
-		next = min(next, beside)
-	}
-	return max(next*15/16, 1)
 }
 
 // part gives as much as the limit allows of what is asked for, and says what it leaves

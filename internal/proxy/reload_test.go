@@ -25,8 +25,14 @@ func TestReloadUnderLoad(t *testing.T) {
 	}}}, up)
 	writes.Limits = map[string]limit.Rule{"*": {Concurrency: 8}}
 	s := start(t, reads)
-	connect(t, s, handshake).call("echo", `{}`)
-	clients, calls := 4, slice(1000, 2500)
+	var clients []*caller
+	for range 4 {
+		c := connect(t, s, handshake)
+		c.tools() // its server is known
+		c.call("echo", `{}`)
+		clients = append(clients, c)
+	}
+	calls := slice(1000, 2500)
 	next, reloads := make(chan struct{}), 0
 	var reloading sync.WaitGroup
 	reloading.Go(func() {
@@ -36,8 +42,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 	})
 	var all sync.WaitGroup
-	for i := range clients {
-		c := connect(t, s, handshake)
+	for i, c := range clients {
 		all.Go(func() {
 			for first := 0; first < calls; first += 25 {
 				next <- struct{}{} // some of what follows comes before it is applied, some after
@@ -57,17 +62,16 @@ func TestReloadUnderLoad(t *testing.T) {
 	close(next)
 	reloading.Wait()
 	s.Apply(writes)
-	c := connect(t, s, handshake)
 	for range 2 {
-		if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
+		if how := disposition(t, clients[0].call("echo", `{}`)); how != "fetched" {
 			t.Errorf("under the policy for which it writes: got %s", how)
 		}
 	}
 	totals := s.Report().Totals
-	if want := int64(clients*calls + 3); totals.Calls != want || totals.ServedStored+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
+	if want := int64(len(clients)*(calls+1) + 2); totals.Calls != want || totals.ServedStored+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
 		t.Errorf("got totals %+v, want %d calls, each answered once", totals, want)
 	}
-	if totals.ServedStored+totals.Joined == 0 || reloads != clients*calls/25 {
+	if totals.ServedStored+totals.Joined == 0 || reloads != len(clients)*calls/25 {
 		t.Errorf("%d answers that were another call's and %d reloads tell nothing", totals.ServedStored+totals.Joined, reloads)
 	}
 }

@@ -102,7 +102,13 @@ func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	}
 	req.Reads, req.Host = onlyReads(j.method, j.class.kind), j.class.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
-		if slot, err = j.part.gateway().enter(ctx, j, wait, enter); slot == nil {
+		switch pass := j.part.gateway(); {
+		case pass == nil:
+			slot, err = enter(ctx, j, wait)
+		case wait:
+			slot, err = j.enterGated(ctx, pass, enter)
+		}
+		if slot == nil {
 			return false, err
 		}
 		j.sent()
@@ -158,28 +164,20 @@ func (j *upstreamCall) returned(err error, v limit.Verdict) {
 var notSent = limit.Verdict{Failed: true}
 
 // gate is asked whether a call may be sent, when there is a slot for it: it may have
-// waited long for that.
-type gate struct {
-	shut func() <-chan struct{} // closed when it is to be asked again; nil: it may be asked now
-	may  func() error           // why the call may not be sent
-}
+// waited long for that. It returns why not, or a channel that is closed when it is to be
+// asked again; nil: the call may be sent now.
+type gate func() (again <-chan struct{}, err error)
 
-// enter finds the call a slot with which it may be sent. A call with a gate waits for
-// that.
-func (g *gate) enter(ctx context.Context, j *upstreamCall, wait bool, enter enterFunc) (*limit.Slot, error) {
-	if g != nil && !wait {
-		return nil, nil
-	}
+// enterGated finds the call a slot with which its gate lets it pass.
+func (j *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFunc) (*limit.Slot, error) {
 	for {
-		slot, err := enter(ctx, j, wait)
-		if err != nil || g == nil {
-			return slot, err
+		slot, err := enter(ctx, j, true)
+		if err != nil {
+			return nil, err
 		}
-		again := g.shut()
-		if again == nil {
-			if err = g.may(); err == nil {
-				return slot, nil
-			}
+		again, err := pass()
+		if again == nil && err == nil {
+			return slot, nil
 		}
 		slot.Leave(notSent) // which others need meanwhile
 		if err != nil {
