@@ -66,7 +66,7 @@ func TestEffortForOneAnswerIsBounded(t *testing.T) {
 func TestEffortIsForEachAnswer(t *testing.T) {
 	next := follow(t, "get", 0.4, "n", "$result.items[*].n")
 	next.Max = 8
-	o := resolve(t, hub, []valuemodel.Rule{reading("list", next), reading("get")}, "list", "", "get", repeated(1350, `{"type":"integer"}`, "n"))
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", next), reading("get")}, "list", "", "get", repeated(1450, `{"type":"integer"}`, "n"))
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{"page":1}`, rows(10, 8))
 	if got := made(p.guesses(), "get"); len(got) < 3 || len(got) > 6 {
