@@ -1,9 +1,6 @@
 package upstream
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // Most messages of a server do not name the request they belong to: over stdio and
 // HTTP+SSE only progress does, over streamable HTTP the messages on the server's own
@@ -20,15 +17,7 @@ const (
 	trailing = 2 * time.Second
 )
 
-// activity counts what the leases of an instance have under way over one connection.
-type activity struct {
-	window func() time.Duration // Upstream.writeSettle: how long a request given up counts
-
-	mu       sync.Mutex
-	accounts map[uint64]*account // Lease.number → what it has under way
-}
-
-// account is what one lease has under way. A nil account counts nothing.
+// account is what one lease has under way over one connection. requests.mu guards it.
 type account struct {
 	open       int       // requests that have no answer yet
 	unfinished int       // requests given up, without answer so far, and tasks
@@ -44,99 +33,48 @@ func (a *account) busy(now time.Time) bool {
 // goesOn reports whether the server may still work on a request given up.
 func (a *account) goesOn(now time.Time) bool { return a.unfinished > 0 && now.Before(a.until) }
 
+// goOn counts something that the server goes on with.
+func (a *account) goOn(window time.Duration) {
+	a.unfinished++
+	a.until = time.Now().Add(window)
+}
+
 // accountLocked returns the account of a lease.
-func (y *activity) accountLocked(l *Lease) *account {
-	if a := y.accounts[l.number]; a != nil {
+func (r *requests) accountLocked(l *Lease) *account {
+	if a := r.accounts[l.number]; a != nil {
 		return a
 	}
 	now := time.Now()
-	for number, old := range y.accounts { // leases come and go
+	for number, old := range r.accounts { // leases come and go
 		if !old.busy(now) {
-			delete(y.accounts, number)
+			delete(r.accounts, number)
 		}
 	}
-	if y.accounts == nil {
-		y.accounts = make(map[uint64]*account)
+	if r.accounts == nil {
+		r.accounts = make(map[uint64]*account)
 	}
 	a := new(account)
-	y.accounts[l.number] = a
+	r.accounts[l.number] = a
 	return a
 }
 
-// sending counts a request of a lease, and returns the account it is counted in. That
-// is nil if every message of the server is for the lease's session anyway.
-func (y *activity) sending(l *Lease) *account {
-	if l == nil || !l.mixed {
-		return nil
-	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	a := y.accountLocked(l)
-	a.open++
-	return a
-}
-
-// answered notes that a request has been answered, or certainly will not be.
-func (y *activity) answered(a *account) {
-	if a != nil {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		a.open--
-		a.tail = time.Now().Add(trailing)
-	}
-}
-
-// givenUp notes that the server may go on with a request that does not wait any more.
-func (y *activity) givenUp(a *account) {
-	if a != nil {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		a.open--
-		a.tail = time.Now().Add(trailing)
-		a.unfinished++
-		a.until = time.Now().Add(y.window())
-	}
-}
-
-// late notes that the answer to a request given up has come.
-func (y *activity) late(a *account) {
-	if a != nil {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		a.unfinished--
-		a.tail = time.Now().Add(trailing)
-	}
-}
-
-// goesOn counts something that the server goes on with after its answer.
-func (y *activity) goesOn(l *Lease) {
+// note changes the account of a lease, if it has one.
+func (r *requests) note(l *Lease, change func(*account)) {
 	if l.mixed {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		a := y.accountLocked(l)
-		a.unfinished++
-		a.until = time.Now().Add(y.window())
-	}
-}
-
-// notified notes that the lease has sent a notification, about which the server may
-// say something.
-func (y *activity) notified(l *Lease) {
-	if l.mixed {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		y.accountLocked(l).tail = time.Now().Add(trailing)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		change(r.accountLocked(l))
 	}
 }
 
 // ambiguous reports whether a message may be about a request of another lease, or,
 // where the clients behind the lease know nothing of each other, about one that
 // its client has given up.
-func (y *activity) ambiguous(l *Lease) bool {
-	y.mu.Lock()
-	defer y.mu.Unlock()
+func (r *requests) ambiguous(l *Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
-	for number, a := range y.accounts {
+	for number, a := range r.accounts {
 		if number == l.number && l.listener.Pooled && a.goesOn(now) || number != l.number && a.busy(now) {
 			return true
 		}
@@ -154,7 +92,7 @@ func (in *instance) attribute(c *conn, p *pending) *Lease {
 		return p.lease
 	}
 	leases := in.leases.list()
-	if len(leases) != 1 || leases[0].mixed && c.activity.ambiguous(leases[0]) {
+	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
 		return nil
 	}
 	return leases[0]

@@ -40,7 +40,6 @@ type conn struct {
 	garbled atomic.Int64           // lines or events that were no message
 
 	requests  requests
-	activity  activity
 	questions questions
 	level     toldLevel
 	listening listening
@@ -53,8 +52,8 @@ type conn struct {
 // newConn makes a connection, whose link is set before it reads.
 func newConn(in *instance) *conn {
 	c := &conn{in: in, done: make(chan struct{})}
-	c.questions.c, c.questions.replies.c, c.listening.c = c, c, c
-	c.activity.window = in.up.writeSettle
+	c.questions.c, c.listening.c = c, c
+	c.requests.window = in.up.writeSettle
 	return c
 }
 
@@ -106,26 +105,16 @@ func (c *conn) response(m jsonrpc.Message) {
 		c.garbage(m.Raw, errors.New("answer to a request that was never made"))
 		return
 	}
-	p := c.requests.take(id)
+	p := c.requests.take(id, false)
 	if p == nil {
-		c.late(id)
+		c.requests.late(id)
 		return
 	}
 	a := answer{msg: m}
 	if m.Error == nil && m.Result[0] != '{' {
 		a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
 	}
-	c.activity.answered(p.account)
 	p.finish(a)
-}
-
-// late takes the answer to a request that was given up.
-func (c *conn) late(id int64) {
-	a := c.requests.takeAbandoned(id)
-	c.activity.late(a.account)
-	if a.late != nil {
-		a.late()
-	}
 }
 
 // notification passes on a notification. p is the request on the stream of which it
@@ -188,19 +177,12 @@ func (c *conn) withdrawn(params []byte) {
 
 // lost ends a request that will not be answered.
 func (c *conn) lost(id int64, err error) {
-	p := c.requests.take(id)
-	switch {
-	case p == nil && !c.http:
-		c.late(id) // its answer came, and cannot be read
-		return
-	case p == nil:
-		return
-	case c.http && !neverRun(err):
-		c.activity.givenUp(p.account) // its server may go on with it
-	default:
-		c.activity.answered(p.account)
+	unsent := neverRun(err)
+	if p := c.requests.take(id, c.http && !unsent); p != nil {
+		p.finish(answer{err: err, unsent: unsent})
+	} else if !c.http {
+		c.requests.late(id) // its answer came, and cannot be read
 	}
-	p.finish(answer{err: err, unsent: neverRun(err)})
 }
 
 // garbage logs what was no message.

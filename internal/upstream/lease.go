@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -79,7 +80,7 @@ type Answer struct {
 // Notify sends a notification to the server if it is there.
 func (l *Lease) Notify(method string, params []byte) {
 	if c := l.in.live(); c != nil && !c.stateless() {
-		c.activity.notified(l)
+		c.requests.note(l, func(a *account) { a.tail = time.Now().Add(trailing) }) // the server may say something about it
 		c.notify(method, params)
 	}
 }
@@ -97,7 +98,7 @@ func (l *Lease) TaskStarted() {
 // goesOn notes that the server goes on with a task of the session.
 func (l *Lease) goesOn() {
 	if c := l.in.live(); c != nil {
-		c.activity.goesOn(l)
+		c.requests.note(l, func(a *account) { a.goOn(l.in.up.writeSettle()) })
 	}
 }
 

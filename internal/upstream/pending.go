@@ -54,7 +54,6 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 			ctx, p.drop = context.WithCancelCause(ctx)
 		}
 	}
-	p.account = c.activity.sending(lease)
 	err := errClosed
 	if c.requests.add(p) {
 		if err = context.Cause(ctx); err == nil { // else it has been given up already
@@ -62,8 +61,7 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 		}
 	}
 	if err != nil {
-		c.requests.take(p.id)
-		c.activity.answered(p.account)
+		c.requests.take(p.id, false)
 		p.release(err)
 		return err
 	}
@@ -107,7 +105,6 @@ func (p *pending) giveUp(why error) {
 	if !p.wasSent() || !c.requests.abandon(p, !c.http || !c.stateless()) {
 		return
 	}
-	c.activity.givenUp(p.account)
 	p.tellCancelled(why)
 	p.finish(answer{err: why})
 }

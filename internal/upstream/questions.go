@@ -3,19 +3,22 @@ package upstream
 import (
 	"context"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// mostQuestions bounds how many questions of one server may be open at once, those
-// included whose answer is on its way: over HTTP each answer is a POST, and a server
-// may ask faster than it takes them.
-const mostQuestions = 64
+// Over HTTP each answer to a server is a POST, and a server may ask, or ping, faster than
+// it takes them.
+const (
+	mostQuestions = 64               // of one server may be open at once, those included whose answer is on its way
+	mostReplies   = 96               // may be on their way at once, those of the proxy's own included
+	replyTime     = 30 * time.Second // for one of the proxy's own to be taken
+)
 
 // questions are the requests of a server over one connection that have no answer yet.
 type questions struct {
-	c       *conn
-	replies replies // of the proxy's own
+	c *conn
 
 	mu     sync.Mutex
 	closed bool
@@ -32,7 +35,7 @@ type question struct {
 // on the stream of which it came, nil if there is none.
 func (q *questions) take(m jsonrpc.Message, p *pending) {
 	if m.Method == "ping" {
-		q.replies.send(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+		q.reply(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	var ask askFunc
@@ -50,7 +53,7 @@ func (q *questions) take(m jsonrpc.Message, p *pending) {
 	case full:
 		cancel()
 		err := &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many open requests to the client"}
-		q.replies.send(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
+		q.reply(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
 		return
 	}
 	q.c.spawn(func() {
@@ -61,9 +64,9 @@ func (q *questions) take(m jsonrpc.Message, p *pending) {
 		case ctx.Err() != nil: // a withdrawn question wants no answer
 			q.taken()
 		case err != nil:
-			q.answer(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
+			q.send(context.Background(), jsonrpc.AppendError(nil, m.ID, err.Append(nil)), q.taken)
 		default:
-			q.answer(jsonrpc.AppendResult(nil, m.ID, result))
+			q.send(context.Background(), jsonrpc.AppendResult(nil, m.ID, result), q.taken)
 		}
 	})
 }
@@ -92,15 +95,33 @@ func (q *questions) remove(id string) {
 	q.sent++
 }
 
-// answer sends a client's answer.
-func (q *questions) answer(line []byte) {
-	if err := q.c.link.send(context.Background(), outgoing{line: line, taken: q.taken}); err != nil {
+// reply sends an answer of the proxy's own, unless the server has not taken too many.
+func (q *questions) reply(line []byte) {
+	q.mu.Lock()
+	full := q.sent >= mostReplies
+	if !full {
+		q.sent++
+	}
+	q.mu.Unlock()
+	if full {
+		q.c.in.up.counts.unanswered.Add(1)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), replyTime)
+	q.send(ctx, line, func() {
+		cancel()
 		q.taken()
+	})
+}
+
+// send sends an answer; taken is called when the server has taken it, or will not.
+func (q *questions) send(ctx context.Context, line []byte, taken func()) {
+	if err := q.c.link.send(ctx, outgoing{line: line, taken: taken}); err != nil {
+		taken()
 		q.c.in.up.log.Debug("answer not sent", "upstream", q.c.in.up.spec.Name, "err", err)
 	}
 }
 
-// taken notes that the server has taken an answer, or will not.
 func (q *questions) taken() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -3,6 +3,7 @@ package upstream
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
@@ -15,12 +16,14 @@ const abandonedKept = 4096
 // ones that were given up, because their answers may still come. A request is taken
 // out exactly once, and what takes it out tells its outcome.
 type requests struct {
-	last atomic.Int64 // the id of the last one
+	window func() time.Duration // Upstream.writeSettle: how long a request given up may still be spoken of
+	last   atomic.Int64         // the id of the last one
 
 	mu        sync.Mutex
 	closed    bool
 	waiting   map[int64]*pending
 	abandoned *simplelru.LRU[int64, abandoned] // nil: none was
+	accounts  map[uint64]*account              // Lease.number → what it has under way
 }
 
 // abandoned is a request that was given up.
@@ -41,6 +44,10 @@ func (r *requests) add(p *pending) bool {
 	}
 	p.id = r.last.Add(1)
 	r.waiting[p.id] = p
+	if p.lease != nil && p.lease.mixed { // else every message of the server is for the lease's session anyway
+		p.account = r.accountLocked(p.lease)
+		p.account.open++
+	}
 	return true
 }
 
@@ -57,13 +64,27 @@ func (r *requests) find(id int64) *pending {
 	return r.waiting[id]
 }
 
-// take is find for a request that waits no more.
-func (r *requests) take(id int64) *pending {
+// take is find for a request that waits no more. goesOn says that the server may go on
+// with it all the same.
+func (r *requests) take(id int64, goesOn bool) *pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.waiting[id]
-	delete(r.waiting, id)
+	if p != nil {
+		r.removeLocked(p, goesOn)
+	}
 	return p
+}
+
+func (r *requests) removeLocked(p *pending, goesOn bool) {
+	delete(r.waiting, p.id)
+	if p.account != nil {
+		p.account.open--
+		p.account.tail = time.Now().Add(trailing)
+		if goesOn {
+			p.account.goOn(r.window())
+		}
+	}
 }
 
 // limited notes on a request what its HTTP status said.
@@ -84,26 +105,32 @@ func (r *requests) abandon(p *pending, mayCome bool) bool {
 	if r.waiting[p.id] != p {
 		return false
 	}
-	delete(r.waiting, p.id)
-	if p.req.Late == nil && p.account == nil || !mayCome {
-		return true
+	r.removeLocked(p, true)
+	if mayCome && (p.req.Late != nil || p.account != nil) {
+		if r.abandoned == nil {
+			r.abandoned, _ = simplelru.NewLRU[int64, abandoned](abandonedKept, nil) // an error: no size
+		}
+		r.abandoned.Add(p.id, abandoned{p.req.Late, p.account})
 	}
-	if r.abandoned == nil {
-		r.abandoned, _ = simplelru.NewLRU[int64, abandoned](abandonedKept, nil) // an error: no size
-	}
-	r.abandoned.Add(p.id, abandoned{p.req.Late, p.account})
 	return true
 }
 
-// takeAbandoned returns what is remembered of a request that was given up.
-func (r *requests) takeAbandoned(id int64) (a abandoned) {
+// late takes the answer to a request that was given up.
+func (r *requests) late(id int64) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	var a abandoned
 	if r.abandoned != nil {
 		a, _ = r.abandoned.Peek(id)
 		r.abandoned.Remove(id)
 	}
-	return a
+	if a.account != nil {
+		a.account.unfinished--
+		a.account.tail = time.Now().Add(trailing)
+	}
+	r.mu.Unlock()
+	if a.late != nil {
+		a.late()
+	}
 }
 
 // close takes out all requests, after which there are no others.
