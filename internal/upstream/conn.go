@@ -110,11 +110,10 @@ func (c *conn) response(m jsonrpc.Message) {
 		c.requests.late(id)
 		return
 	}
-	a := answer{msg: m}
 	if m.Error == nil && m.Result[0] != '{' {
-		a.err = fmt.Errorf("%s: the result is no object", p.req.Method)
+		err = fmt.Errorf("%s: the result is no object", p.req.Method)
 	}
-	p.finish(a)
+	p.finish(m, err)
 }
 
 // notification passes on a notification. p is the request on the stream of which it
@@ -177,9 +176,8 @@ func (c *conn) withdrawn(params []byte) {
 
 // lost ends a request that will not be answered.
 func (c *conn) lost(id int64, err error) {
-	unsent := neverRun(err)
-	if p := c.requests.take(id, c.http && !unsent); p != nil {
-		p.finish(answer{err: err, unsent: unsent})
+	if p := c.requests.take(id, c.http && !neverRun(err)); p != nil {
+		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
 		c.requests.late(id) // its answer came, and cannot be read
 	}
@@ -201,7 +199,7 @@ func (c *conn) garbage(head []byte, err error) {
 func (c *conn) gap() {
 	c.in.up.o.Invalidated("gap")
 	for l := range Lists {
-		c.in.offered.refresh(l)
+		c.in.refresh(l)
 	}
 }
 
@@ -221,7 +219,7 @@ func (c *conn) closed(err error) {
 	for _, p := range waiting {
 		// Not wrapped: what ended the connection may say "not run", and these
 		// may have been.
-		p.finish(answer{err: fmt.Errorf("%w: %v", errEnded, err)})
+		p.finish(jsonrpc.Message{}, fmt.Errorf("%w: %v", errEnded, err))
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 	}
 	params := index.Translate(change)
 	if c.http && revision.Stateless(version) {
-		out.header = headers(c.in.offered.latest.Load(), version, req.Method, params)
+		out.header = headers(c.in.offer.Load(), version, req.Method, params)
 	}
 	out.line = jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(req.Method)+64), raw, req.Method, params)
 	return out

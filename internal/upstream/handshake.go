@@ -96,7 +96,7 @@ func fatal(err error) bool {
 // discover asks a server of the stateless era what it is.
 func (g greeting) discover(ctx context.Context) (*Offer, error) {
 	g.c.speak(revision.Latest)
-	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()})
+	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()}, func() {})
 	if err != nil {
 		g.c.speak("")
 		return nil, err
@@ -136,7 +136,7 @@ func (g greeting) initialize(ctx context.Context) (*Offer, error) {
 	params := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
 	params = append(append(params, `,"capabilities":`...), g.client.capabilities()...)
 	params = append(append(params, `,"clientInfo":`...), g.client.info()...)
-	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: append(params, '}')})
+	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: append(params, '}')}, func() {})
 	if err != nil {
 		return nil, err
 	}

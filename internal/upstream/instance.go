@@ -39,9 +39,11 @@ type instance struct {
 	leased chan struct{} // closed by setClient
 	client Client        // set before that
 
-	status  status
-	offered offered
-	leases  leases
+	status status
+	leases leases
+	offer  atomic.Pointer[Offer] // what its server offers; nil: it is not known
+	stale  [Lists]atomic.Bool    // lists to be read again
+	wake   chan struct{}         // capacity 1; a list went stale
 
 	endsOnDiscover bool // it ended when asked for the stateless revision; run's own
 }
@@ -52,9 +54,8 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
 		ended: make(chan struct{}), leased: make(chan struct{}),
-		status:  status{changed: make(chan struct{})},
-		offered: offered{wake: make(chan struct{}, 1), tried: make(chan struct{})},
-		leases:  leases{watched: make(map[string]int)},
+		status: status{changed: make(chan struct{})},
+		wake:   make(chan struct{}, 1),
 	}
 	go in.run(ctx, after)
 	return in
@@ -64,8 +65,8 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 // client is offered to this one until the server has said what it has now.
 func (in *instance) setClient(client Client) {
 	if known := in.up.known.to(client); known != nil {
-		in.offered.latest.Store(known)
-		in.offered.noteTried()
+		in.offer.Store(known)
+		in.status.listed()
 	}
 	in.client = client
 	close(in.leased)
@@ -172,14 +173,14 @@ func (in *instance) greet(ctx context.Context, c *conn) error {
 		}
 		return err
 	}
-	if known := in.offered.latest.Load(); known != nil {
+	if known := in.offer.Load(); known != nil {
 		offer.Lists = known.Lists
 	}
 	for l := range Lists {
 		if !offer.Has(l.Capability()) {
 			offer.Lists[l] = nil
 		}
-		in.offered.refresh(l)
+		in.refresh(l)
 	}
 	in.up.o.Invalidated("handshake") // before a session can see that there is another server
 	in.adopt(offer)

@@ -23,7 +23,7 @@ type Lease struct {
 func (l *Lease) Name() string { return l.in.up.spec.Name }
 
 // Offer is what the server was last known to have; nil if it never answered.
-func (l *Lease) Offer() *Offer { return l.in.offered.latest.Load() }
+func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 
 // AwaitOffer waits until the offer is known or the server is known to be away.
 func (l *Lease) AwaitOffer(ctx context.Context) { l.in.awaitOffer(ctx) }
@@ -106,8 +106,8 @@ func (l *Lease) goesOn() {
 // told what no session watches any more.
 func (l *Lease) Close() {
 	in := l.in
-	others, hasTasks := in.leases.remove(l)
-	if hasTasks {
+	others := in.leases.remove(l)
+	if in.leases.update(l, func(w *wishes) { w.closed = true }).hasTasks {
 		l.goesOn()
 	}
 	if in.up.spec.Shared {

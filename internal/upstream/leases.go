@@ -7,17 +7,16 @@ import (
 	"sync"
 )
 
-// leases holds the leases of an instance, and what each session wants of the server
+// leases holds the leases of an instance, and guards what each session wants of the server
 // for as long as it lasts, restarts of the server included: the log level, and the
 // resources it watches.
 type leases struct {
-	mu      sync.Mutex
-	all     []*Lease // replaced and never changed
-	made    uint64   // how many there have been
-	watched map[string]int
+	mu   sync.Mutex
+	all  []*Lease // replaced and never changed
+	made uint64   // how many there have been
 }
 
-// wishes are what one session wants of the server. leases.mu guards them.
+// wishes are what one session wants of the server.
 type wishes struct {
 	uris     map[string]bool // subscribed by this lease
 	level    string          // log level its client wants; "": it did not say
@@ -34,14 +33,12 @@ func (s *leases) add(l *Lease) {
 	s.all = append(slices.Clone(s.all), l)
 }
 
-// remove takes out a lease, and returns how many others there are, and whether its
-// session has started a task.
-func (s *leases) remove(l *Lease) (others int, hasTasks bool) {
+// remove takes out a lease, and returns how many others there are.
+func (s *leases) remove(l *Lease) (others int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(slices.Clone(s.all), func(m *Lease) bool { return m == l })
-	l.wishes.closed = true
-	return len(s.all), l.wishes.hasTasks
+	return len(s.all)
 }
 
 func (s *leases) list() []*Lease {
@@ -50,41 +47,42 @@ func (s *leases) list() []*Lease {
 	return s.all
 }
 
-// watch notes that a session watches a resource; false if it did already.
-func (s *leases) watch(l *Lease, uri string) bool {
+// update changes what a session wants, and returns it.
+func (s *leases) update(l *Lease, change func(*wishes)) wishes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.wishes.uris[uri] {
-		return false
-	}
-	l.wishes.uris[uri] = true
-	s.watched[uri]++
-	return true
+	change(&l.wishes)
+	return l.wishes
 }
 
-// unwatch is watch's opposite; true if no session watches the resource any more.
-func (s *leases) unwatch(l *Lease, uri string) (last bool) {
+// watch notes whether a session watches a resource, and reports whether that makes a
+// difference: to the session, or, where it ends, to any.
+func (s *leases) watch(l *Lease, uri string, on bool) (differs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !l.wishes.uris[uri] {
+	if l.wishes.uris[uri] == on {
 		return false
+	}
+	if on {
+		l.wishes.uris[uri] = true
+		return true
 	}
 	delete(l.wishes.uris, uri)
-	if s.watched[uri]--; s.watched[uri] > 0 {
-		return false
-	}
-	delete(s.watched, uri)
-	return true
+	return !slices.ContainsFunc(s.all, func(m *Lease) bool { return m.wishes.uris[uri] })
 }
 
-// watchedBy returns what one session watches; nil: what all of them do.
-func (s *leases) watchedBy(l *Lease) []string {
+// watched returns what the sessions of these leases watch; nil: of all.
+func (s *leases) watched(of ...*Lease) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l == nil {
-		return slices.Collect(maps.Keys(s.watched))
+	if of == nil {
+		of = s.all
 	}
-	return slices.Collect(maps.Keys(l.wishes.uris))
+	all := make(map[string]bool)
+	for _, l := range of {
+		maps.Copy(all, l.wishes.uris)
+	}
+	return slices.Collect(maps.Keys(all))
 }
 
 // watching returns the leases of the sessions that watch a resource.
@@ -108,40 +106,25 @@ func Covers(subscribed, uri string) bool {
 	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
-// update changes what a session wants, and returns it.
-func (s *leases) update(l *Lease, change func(*wishes)) wishes {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&l.wishes)
-	return l.wishes
-}
-
-// levelOf returns the log level that a session wants; "": it did not say.
-func (s *leases) levelOf(l *Lease) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return l.wishes.level
-}
-
 // level returns the level to tell a server, "" to leave it as it is. changed says
 // that it was told one before.
 func (s *leases) level(changed bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var wanted []string
+	wanted := ""
 	for _, l := range s.all {
 		if l.wishes.level != "" {
 			changed = true
-			wanted = append(wanted, l.wishes.level)
+			wanted = MostVerbose(wanted, l.wishes.level)
 		} else if !l.mute {
-			wanted = append(wanted, defaultLevel)
+			wanted = MostVerbose(wanted, defaultLevel)
 		}
 	}
 	switch {
 	case !changed:
 		return ""
-	case len(wanted) == 0:
+	case wanted == "":
 		return defaultLevel
 	}
-	return MostVerbose(wanted...)
+	return wanted
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -21,38 +19,14 @@ const (
 	maxPages = 1000
 )
 
-// offered is what the server of an instance offers, and which lists are to be read again.
-type offered struct {
-	latest atomic.Pointer[Offer]
-	wake   chan struct{} // capacity 1; a list went stale
-	tried  chan struct{} // closed once the offer is a last-known one, or every list has been asked for
-	once   sync.Once     // closes tried
-
-	mu    sync.Mutex
-	stale [Lists]bool // lists to be read again
-}
-
 // refresh marks a list as stale.
-func (o *offered) refresh(l List) {
-	o.mu.Lock()
-	o.stale[l] = true
-	o.mu.Unlock()
+func (in *instance) refresh(l List) {
+	in.stale[l].Store(true)
 	select {
-	case o.wake <- struct{}{}:
+	case in.wake <- struct{}{}:
 	default: // it will wake anyway
 	}
 }
-
-// takeStale returns which lists were stale, and marks all as fresh.
-func (o *offered) takeStale() (stale [Lists]bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	stale, o.stale = o.stale, stale
-	return stale
-}
-
-// noteTried notes that sessions need not wait for the lists any more.
-func (o *offered) noteTried() { o.once.Do(func() { close(o.tried) }) }
 
 // serveLists reads lists again when they went stale, at most once in listInterval,
 // until the connection or ctx ends. Each is offered as soon as it is there, so
@@ -60,21 +34,21 @@ func (o *offered) noteTried() { o.once.Do(func() { close(o.tried) }) }
 func (in *instance) serveLists(ctx context.Context, c *conn) {
 	for {
 		select {
-		case <-in.offered.wake:
+		case <-in.wake:
 		case <-c.done:
 			return
 		case <-ctx.Done():
 			return
 		}
-		for l, stale := range in.offered.takeStale() {
-			if stale {
-				next := in.offered.latest.Load().clone()
-				next.Lists[l] = in.readList(ctx, c, List(l))
+		for l := range Lists {
+			if in.stale[l].Swap(false) {
+				next := in.offer.Load().clone()
+				next.Lists[l] = in.readList(ctx, c, l)
 				in.adopt(next)
 			}
 		}
-		in.offered.noteTried()
-		in.up.remember(in.client, in.offered.latest.Load())
+		in.status.listed()
+		in.up.remember(in.client, in.offer.Load())
 		select {
 		case <-time.After(listInterval):
 		case <-c.done:
@@ -88,7 +62,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 // readList returns one list of the server. What cannot be read stays as it was and
 // is tried again later; a list that the server does not know is empty.
 func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
-	old := in.offered.latest.Load()
+	old := in.offer.Load()
 	if !old.Has(l.Capability()) {
 		return nil
 	}
@@ -104,7 +78,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 		case <-ctx.Done(): // it is being ended
 		default:
 			in.up.log.Warn("list not read; the last-known one stands", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
-			time.AfterFunc(readAgain, func() { in.offered.refresh(l) })
+			time.AfterFunc(readAgain, func() { in.refresh(l) })
 		}
 		return old.Lists[l]
 	}
@@ -121,7 +95,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 func (in *instance) readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
 	for range maxPages {
-		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Hop: in.client.hop()})
+		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Hop: in.client.hop()}, func() {})
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +116,7 @@ func (in *instance) readPages(ctx context.Context, c *conn, l List) (all []Item,
 // adopt makes offer the current one and tells the sessions which lists are no
 // longer the same to the byte.
 func (in *instance) adopt(offer *Offer) {
-	old := in.offered.latest.Swap(offer)
+	old := in.offer.Swap(offer)
 	if old == nil {
 		old = &Offer{}
 	}
@@ -164,12 +138,10 @@ func (in *instance) adopt(offer *Offer) {
 func (in *instance) awaitOffer(ctx context.Context) {
 	for {
 		_, at, changed := in.status.now()
-		if at.away != nil {
+		if at.away != nil || in.status.tried.Load() {
 			return
 		}
 		select {
-		case <-in.offered.tried:
-			return
 		case <-changed:
 		case <-ctx.Done():
 			return

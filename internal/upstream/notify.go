@@ -34,7 +34,7 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 	if strings.HasSuffix(method, "/list_changed") {
 		for l := range Lists {
 			if l.Changed() == method {
-				in.offered.refresh(l)
+				in.refresh(l)
 			}
 		}
 		return

@@ -18,7 +18,7 @@ type pending struct {
 	req     *Request
 	lease   *Lease                  // nil: it is the proxy's own
 	account *account                // where it is counted; nil: nowhere
-	done    func(answer)            // called once if the request was sent, else never
+	done    func(Answer, error)     // called once if the request was sent, else never
 	timer   *time.Timer             // nil without a timeout
 	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
 
@@ -30,21 +30,12 @@ type pending struct {
 	unwatch func() bool // ends the watch over the request's context
 }
 
-// answer is the outcome of a request over one connection.
-type answer struct {
-	msg        jsonrpc.Message
-	err        error
-	unsent     bool // with err: the server has certainly not run it
-	limited    bool // see pending
-	retryAfter string
-}
-
 // start sends a request of a lease, nil for the proxy's own, and does not wait for
 // its answer. It calls sent when the link has taken the request. Then done is called
 // once with the outcome: an answer on the connection's reader, the end of ctx or of
 // the request's timeout on a goroutine of its own. If start returns an error, the
 // request was not sent, and done is not called.
-func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(), done func(answer)) error {
+func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(), done func(Answer, error)) error {
 	p := &pending{c: c, lease: lease, req: req, done: done}
 	p.sending.Lock()
 	defer p.sending.Unlock()
@@ -88,15 +79,19 @@ func (p *pending) release(why error) {
 	}
 }
 
-// finish tells the outcome of a request that waits no more.
-func (p *pending) finish(a answer) {
+// finish tells the outcome of a request that waits no more: its answer, or why there is
+// none.
+func (p *pending) finish(m jsonrpc.Message, err error) {
 	if !p.wasSent() {
 		return // start says so
 	}
 	p.unwatch()
-	p.release(a.err)
-	a.limited, a.retryAfter = p.limited, p.retryAfter
-	p.done(a)
+	p.release(err)
+	out := Answer{Sent: !neverRun(err), Limited: p.limited, RetryAfter: p.retryAfter}
+	if err == nil {
+		out.Result, out.Error, out.Whole, out.Stateless = m.Result, m.Error, m, p.c.stateless()
+	}
+	p.done(out, err)
 }
 
 // giveUp ends a request that has no answer yet.
@@ -106,7 +101,7 @@ func (p *pending) giveUp(why error) {
 		return
 	}
 	p.tellCancelled(why)
-	p.finish(answer{err: why})
+	p.finish(jsonrpc.Message{}, why)
 }
 
 // expired gives up a request whose timeout has passed, unless the server waits for
@@ -136,47 +131,39 @@ func (p *pending) tellCancelled(why error) {
 	p.c.notify("notifications/cancelled", append(params, '}'))
 }
 
-// call sends a request of the proxy's own and waits for its answer.
-func (c *conn) call(ctx context.Context, req *Request, sent func()) answer {
-	outcome := make(chan answer, 1)
-	if err := c.start(ctx, nil, req, sent, func(a answer) { outcome <- a }); err != nil {
-		return answer{err: c.refused(ctx, err), unsent: true}
+// ask sends a request of the proxy's own and waits for its result. sent is called when
+// the link has taken the request.
+func (c *conn) ask(ctx context.Context, req *Request, sent func()) (result []byte, err error) {
+	done := make(chan struct{})
+	failed := c.start(ctx, nil, req, sent, func(a Answer, e error) {
+		if result, err = a.Result, e; e == nil && a.Error != nil {
+			err = readError(a.Error)
+		}
+		close(done)
+	})
+	if failed != nil {
+		err = c.refused(ctx, failed)
+	} else {
+		<-done
 	}
-	return <-outcome
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", req.Method, err)
+	}
+	return result, nil
 }
 
-// ask is call for its result alone.
-func (c *conn) ask(ctx context.Context, req *Request) ([]byte, error) {
-	a := c.call(ctx, req, func() {})
-	if a.err == nil && a.msg.Error != nil {
-		a.err = readError(a.msg.Error)
-	}
-	if a.err != nil {
-		return nil, fmt.Errorf("%s: %w", req.Method, a.err)
-	}
-	return a.msg.Result, nil
-}
-
-// endNoticed is how long a connection whose link refused a message may take to
-// say that it has ended: longer than it waits for late answers, or for a
-// process to end by itself.
-const endNoticed = 2*lateAnswers + 2*stopGrace
-
-// refused returns the error of a request that the link did not take: errClosed if the
-// connection ends, so that the request is sent over the next one.
+// refused returns the error of a request that the link did not take. That means that the
+// connection ends, and the request is to be sent over the next one, unless the server
+// only does not read.
 func (c *conn) refused(ctx context.Context, err error) error {
 	if errors.Is(err, errNotReading) {
-		return err // the connection stays
+		return err
 	}
-	notice := time.NewTimer(endNoticed)
-	defer notice.Stop()
 	select {
 	case <-c.done:
 		return errClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-notice.C:
-		return err
 	}
 }
 

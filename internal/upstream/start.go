@@ -18,10 +18,11 @@ type outbound struct {
 	turn     Turn
 	req      *Request
 	done     func(Answer, error)
-	admitted bool // by Request.Admit, which is asked once
-	deadline deadline
-	tries    int // how often it was handed to a connection
-	requests int // how often it went out
+	admitted bool      // by Request.Admit, which is asked once
+	deadline time.Time // until when it may wait to be sent
+	late     error     // how it fails after that
+	tries    int       // how often it was handed to a connection
+	requests int       // how often it went out
 }
 
 // Start sends a request in its turn and returns without waiting for anything. done is
@@ -77,16 +78,17 @@ func (s *outbound) send(c *conn) {
 	if c.http {
 		s.sent() // HTTP keeps no order between requests
 	}
-	err := c.start(s.ctx, s.lease, s.req, s.sent, func(a answer) {
-		if a.err == nil {
+	err := c.start(s.ctx, s.lease, s.req, s.sent, func(a Answer, err error) {
+		if err == nil {
 			s.requests++
-			s.done(c.answered(a, s.requests), nil)
+			a.Requests = s.requests
+			s.done(a, nil)
 			return
 		}
-		go s.failed(c, a)
+		go s.failed(c, a, err)
 	})
 	if err != nil { // it keeps its turn: it may be sent over the next connection
-		go func() { s.failed(c, answer{err: c.refused(s.ctx, err), unsent: true}) }()
+		go func() { s.failed(c, Answer{}, c.refused(s.ctx, err)) }()
 	}
 }
 
@@ -100,17 +102,18 @@ func (s *outbound) sent() {
 
 // failed ends a request that was not answered, or sends it again if the server has
 // certainly not run it.
-func (s *outbound) failed(c *conn, a answer) {
-	if !a.unsent || errors.Is(a.err, errSessionLost) { // then it was read, though not run
+func (s *outbound) failed(c *conn, a Answer, err error) {
+	if a.Sent || errors.Is(err, errSessionLost) { // then it was read, though not run
 		s.requests++
 	}
-	if s.ctx.Err() != nil || errors.Is(a.err, ErrTimeout) {
-		s.finish(c.answered(a, s.requests), a.err)
+	a.Requests = s.requests
+	if s.ctx.Err() != nil || errors.Is(err, ErrTimeout) {
+		s.finish(a, err)
 		return
 	}
-	notRun := errors.Is(a.err, errClosed) || errors.Is(a.err, errSessionLost)
+	notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
 	if !notRun || s.tries == sendings || s.req.Alone {
-		s.finish(c.answered(a, s.requests), s.lease.in.broke(c, a.err))
+		s.finish(a, s.lease.in.broke(c, err))
 		return
 	}
 	s.lease.in.over(s.ctx, c)
@@ -123,33 +126,11 @@ func (s *outbound) finish(a Answer, err error) {
 	s.done(a, err)
 }
 
-// answered returns what the caller is told of a request that was sent so often.
-func (c *conn) answered(a answer, requests int) Answer {
-	out := Answer{Sent: !a.unsent, Requests: requests, Limited: a.limited, RetryAfter: a.retryAfter}
-	if a.err == nil {
-		out.Result, out.Error, out.Whole = a.msg.Result, a.msg.Error, a.msg
-		out.Stateless = c.stateless()
-	}
-	return out
-}
-
 // errStarting: the server did not get ready in time.
 var errStarting = errors.New("still starting")
 
-// deadline is until when a request may wait to be sent, zero: for ever, and how it fails
-// after that.
-type deadline struct {
-	at   time.Time
-	late error
-}
-
-// context is ctx, which ends at the deadline.
-func (d deadline) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	if d.at.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithDeadlineCause(ctx, d.at, d.late)
-}
+// forever is a wait that has no end.
+const forever = 100 * 365 * 24 * time.Hour
 
 // await waits for the request's turn and for the connection.
 func (s *outbound) await() (*conn, error) {
@@ -163,11 +144,11 @@ func (s *outbound) await() (*conn, error) {
 		case at.since.After(came):
 			came = at.since
 		}
-		s.deadline = s.deadlineSince(came, c, at)
+		s.limit(came, c, at)
 		if c != nil && turned == nil {
 			return c, nil
 		}
-		ctx, cancel := s.deadline.context(s.ctx)
+		ctx, cancel := context.WithDeadlineCause(s.ctx, s.deadline, s.late)
 		select {
 		case <-turned:
 		case <-changed:
@@ -180,22 +161,23 @@ func (s *outbound) await() (*conn, error) {
 	}
 }
 
-// deadlineSince is the deadline of a request that waits since then. It waits at most the
+// limit sets the deadline of a request that waits since then. It waits at most the
 // start timeout for a server that is starting, and at most its own timeout for its
 // turn at one that is there. Either counts from when the request came, or from when
 // the server began to start or got ready if that was later: so the waits of requests
 // behind each other do not add up, and a wait for the turn is none for the server.
-func (s *outbound) deadlineSince(then time.Time, c *conn, at state) deadline {
+func (s *outbound) limit(then time.Time, c *conn, at state) {
 	up, own := s.lease.in.up, s.req.Timeout
 	switch {
 	case c == nil && up.spec.StartTimeout > 0:
-		late := up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)
-		return deadline{then.Add(up.spec.StartTimeout), late}
+		s.deadline = then.Add(up.spec.StartTimeout)
+		s.late = up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)
 	case c != nil && own > 0 && s.turn != Turn{}: // what stands in no queue waits as long as its caller says
-		late := fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)
-		return deadline{then.Add(own), late}
+		s.deadline = then.Add(own)
+		s.late = fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)
+	default:
+		s.deadline = then.Add(forever)
 	}
-	return deadline{}
 }
 
 // admittedNow reports whether the request may be sent at once.
@@ -213,7 +195,7 @@ func (s *outbound) admit() error {
 	if s.admittedNow() {
 		return nil
 	}
-	ctx, cancel := s.deadline.context(s.ctx)
+	ctx, cancel := context.WithDeadlineCause(s.ctx, s.deadline, s.late)
 	defer cancel()
 	s.turn.waits(true)
 	defer s.turn.waits(false)

@@ -33,11 +33,12 @@ func (u *Upstream) unavailable(why error, stderr []string) error {
 
 // status says where an instance stands: its live connection, or why there is none.
 type status struct {
-	live atomic.Pointer[conn] // nil: there is none; changed under mu
+	live  atomic.Pointer[conn] // nil: there is none; changed under mu
+	tried atomic.Bool          // the offer is a last-known one, or every list has been asked for
 
 	mu      sync.Mutex
 	state   state
-	changed chan struct{} // closed and replaced whenever live or state changes
+	changed chan struct{} // closed and replaced whenever live, tried or state changes
 }
 
 // state is where an instance stands; away counts while there is no live connection.
@@ -64,8 +65,21 @@ func (s *status) set(at state) {
 func (s *status) setLocked(at state) {
 	at.since = time.Now()
 	s.state = at
+	s.wakeLocked()
+}
+
+func (s *status) wakeLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// listed notes that sessions need not wait for the lists any more.
+func (s *status) listed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.tried.Swap(true) {
+		s.wakeLocked()
+	}
 }
 
 // connected notes that connection c is live.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -12,42 +13,39 @@ import (
 )
 
 // Subscribe asks for updates of a resource, now and after a restart.
-func (l *Lease) Subscribe(uri string) {
-	fresh := l.in.leases.watch(l, uri)
-	if c := l.in.live(); c != nil && fresh && c.stateless() {
-		l.in.listen(c)
-	}
-}
+func (l *Lease) Subscribe(uri string) { l.watch(uri, true, false) }
 
 // Unsubscribe ends what Subscribe asked for and reports whether the server
 // need not send updates any more.
-func (l *Lease) Unsubscribe(uri string) (last bool) {
-	last = l.in.leases.unwatch(l, uri)
-	if c := l.in.live(); c != nil && last && c.stateless() {
-		l.in.listen(c)
-	}
-	return last
-}
+func (l *Lease) Unsubscribe(uri string) (last bool) { return l.watch(uri, false, false) }
 
 // Watch is Subscribe for a caller that does not send the server a request about it
 // itself: Watch does, if the server's revision has one.
-func (l *Lease) Watch(uri string) {
-	l.Subscribe(uri)
-	if c := l.in.live(); c != nil && !c.stateless() {
-		l.in.tell(c, l, "resources/subscribe", uriParams(uri), func() {})
-	}
-}
+func (l *Lease) Watch(uri string) { l.watch(uri, true, true) }
 
 // Unwatch ends what Watch asked for.
-func (l *Lease) Unwatch(uri string) {
-	last := l.Unsubscribe(uri)
-	if c := l.in.live(); c != nil && last && !c.stateless() {
+func (l *Lease) Unwatch(uri string) { l.watch(uri, false, true) }
+
+// watch notes whether the session watches a resource. A stateless server is told by its
+// listen request, another one, if asked to, by a request.
+func (l *Lease) watch(uri string, on, request bool) (differs bool) {
+	differs = l.in.leases.watch(l, uri, on)
+	switch c := l.in.live(); {
+	case c == nil:
+	case c.stateless():
+		if differs {
+			l.in.listen(c)
+		}
+	case request && on:
+		l.in.tell(c, l, "resources/subscribe", uriParams(uri), func() {})
+	case request && differs:
 		l.in.tell(c, l, "resources/unsubscribe", uriParams(uri), func() {})
 	}
+	return differs
 }
 
 // Watches returns the URIs that the lease subscribed to.
-func (l *Lease) Watches() []string { return l.in.leases.watchedBy(l) }
+func (l *Lease) Watches() []string { return l.in.leases.watched(l) }
 
 func uriParams(uri string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
@@ -56,7 +54,7 @@ func uriParams(uri string) []byte {
 // restore tells a new connection's server the log level, and the resources to watch
 // beside those it was told before, and returns all of these.
 func (in *instance) restore(c *conn, told []string) (now []string) {
-	now = in.leases.watchedBy(nil)
+	now = in.leases.watched()
 	in.tellLevel(c)
 	if c.stateless() {
 		return now // its listen request carries the subscriptions
@@ -74,13 +72,13 @@ func (in *instance) restore(c *conn, told []string) (now []string) {
 // is called when it has an answer or has failed.
 func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
-	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a answer) {
+	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a Answer, err error) {
 		cancel()
-		if a.err == nil && a.msg.Error != nil {
-			a.err = readError(a.msg.Error)
+		if err == nil && a.Error != nil {
+			err = readError(a.Error)
 		}
-		if a.err != nil {
-			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", a.err)
+		if err != nil {
+			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
 		}
 		answered()
 	})
@@ -102,7 +100,7 @@ type listening struct {
 func (in *instance) listen(c *conn) {
 	if c.stateless() {
 		c.listening.replace()
-	} else if l, ok := c.link.(interface{ listen() }); ok {
+	} else if l, ok := c.link.(*streamable); ok {
 		l.listen()
 	}
 }
@@ -127,13 +125,13 @@ func (n *listening) replace() {
 func (in *instance) wanted() []byte {
 	params := []byte(`{"notifications":{`)
 	empty := len(params)
-	offer := in.offered.latest.Load()
+	offer := in.offer.Load()
 	for _, l := range []List{Tools, Prompts, Resources} {
 		if string(jsonrpc.Get(jsonrpc.Get(offer.Capabilities, l.Capability()), "listChanged")) == "true" {
 			params = append(params, `"`+l.Capability()+`ListChanged":true,`...)
 		}
 	}
-	if uris := in.leases.watchedBy(nil); len(uris) > 0 {
+	if uris := in.leases.watched(); len(uris) > 0 {
 		params = append(params, `"resourceSubscriptions":[`...)
 		for _, uri := range uris {
 			params = append(jsonrpc.AppendString(params, uri), ',')
@@ -187,13 +185,14 @@ func (n *listening) keep(ctx context.Context, req *Request, sent func()) {
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
-		a := n.c.call(ctx, req, sent)
+		_, err := n.c.ask(ctx, req, sent)
 		sent()
-		if ctx.Err() != nil || a.msg.Error != nil && readError(a.msg.Error).Code == jsonrpc.CodeMethodNotFound {
+		answer, no := errors.AsType[*jsonrpc.Error](err)
+		if ctx.Err() != nil || no && answer.Code == jsonrpc.CodeMethodNotFound {
 			return
 		}
-		up.log.Debug("listen request ended", "upstream", up.spec.Name, "err", a.err)
-		if a.msg.Error != nil {
+		up.log.Debug("listen request ended", "upstream", up.spec.Name, "err", err)
+		if no {
 			refused++
 		} else {
 			refused = 0
