@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/age":       {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
 	"internal/front":     {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":     {"internal/age", "internal/call"},
-	"internal/speculate": {"internal/call"},
+	"internal/speculate": {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
 	"internal/nearest":   {},
 	"internal/clients":   {"internal/secret"},
 	"internal/events":    {"internal/jsonrpc"},

@@ -20,6 +20,7 @@ import (
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/secret"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -47,7 +48,6 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 			Settle:      time.Duration(c.Dedup.Settle),
 		},
 		Limits: limits(c),
-		MaxAge: time.Duration(c.Enrichment.MaxAge),
 		Repeat: c.Dedup.Repeat,
 
 		Enrichment: enrichment(&c.Enrichment),
@@ -67,9 +67,10 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 }
 
 // enrichment is the [enrichment] block.
-func enrichment(e *config.Enrichment) proxy.Enrichment {
-	return proxy.Enrichment{
+func enrichment(e *config.Enrichment) speculate.Rules {
+	return speculate.Rules{
 		Mode: e.Mode, Delivery: e.Delivery, Wait: time.Duration(e.PrefetchTimeoutMS) * time.Millisecond,
+		MaxAge:     time.Duration(e.MaxAge),
 		PerSession: e.MaxParallel, Total: e.MaxParallelTotal,
 		Budget: e.BudgetTokens, MinProbability: e.MinProbability, InlineFrom: e.InlineMinProbability,
 		Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD, Dollars: e.MaxDollars,

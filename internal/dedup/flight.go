@@ -207,6 +207,10 @@ func (f *Flight) Worth(d time.Duration) {
 // somebody has asked from the beginning.
 func (f *Flight) Promoted() <-chan struct{} { return f.promoted }
 
+// Displaced reports whether what a call had asked for was evicted for the answer of this
+// flight, which nobody had asked for. It is known once the flight has been settled.
+func (f *Flight) Displaced() bool { return f.guess != nil && f.guess.displaced.Load() }
+
 // Notify tells everybody who waits what the server says on the way.
 func (f *Flight) Notify(method string, params []byte) {
 	f.store.mu.Lock()

@@ -17,6 +17,8 @@ type Guess struct {
 	why    cause        // of one that nobody got; likewise
 	fate   atomic.Int32 // a call.Fate; changed once, where it is counted
 
+	displaced atomic.Bool // what a call had asked for was evicted for its answer
+
 	reported atomic.Pointer[call.Number] // the call that the record says got it; nil: none yet
 }
 

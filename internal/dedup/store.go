@@ -205,6 +205,7 @@ func (s *Store) shrinkLocked(by *entry) {
 		}
 		if by != nil && by.guess != nil && oldest.guess == nil {
 			s.counts.Prefetch.Displaced++
+			by.guess.displaced.Store(true)
 		}
 		s.removeLocked(oldest, evicted)
 	}

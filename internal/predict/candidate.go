@@ -35,8 +35,8 @@ type Why struct {
 	after string // the candidate that it follows; "" if it follows a call
 }
 
-// item is the candidate as enrich takes it.
-func (g *Candidate) item(key call.Key) enrich.Candidate {
+// Item is the candidate as enrich takes it.
+func (g *Candidate) Item(key call.Key) enrich.Candidate {
 	answer := strconv.FormatUint(g.Why.Follows, 10) + " " + g.Why.after // Max is for one answer, and enrich counts by edge
 	return enrich.Candidate{
 		Key: key, Model: g.Model, P: g.P, Useful: g.Useful, Latency: g.Latency, Lead: g.Lead, Bytes: g.Bytes,

@@ -20,7 +20,7 @@ func Choose(guesses []Candidate, ask func(g *Candidate) World, o enrich.Options)
 	for i := range guesses {
 		g := &guesses[i]
 		// A call that nobody is asked about is told apart by what it is alone.
-		all[i] = g.item(g.Key)
+		all[i] = g.Item(g.Key)
 		if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 			continue
 		}

@@ -34,6 +34,10 @@ func (f *Model) reason(g *Candidate, t *standing) enrich.Reason {
 	return ""
 }
 
+// Again is why a guess that has waited may not be made any more: its tool may have been
+// barred, or its model or schema may have changed.
+func (s *Session) Again(g *Candidate) enrich.Reason { return s.f.again(g) }
+
 // again is why a guess that was made a while ago may not be made now, as far as it
 // can be told here. If it may, it is under the model that holds now.
 func (f *Model) again(g *Candidate) enrich.Reason {

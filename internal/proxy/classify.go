@@ -40,7 +40,7 @@ func (j *upstreamCall) classify(p *policy) callClass {
 	if j.record != nil {
 		out.query.Number = j.record.number
 	}
-	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetcher.learned.tool(l, j.tool).proven
+	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetch.Tool(l.member.key, j.tool).Proven
 	return out
 }
 
@@ -88,7 +88,7 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	out.query = dedup.Query{
 		Key: call.Key{Arguments: string(canonical)}, Places: m.Reads(args),
 		Use: dedup.Use{
-			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.MaxAge,
+			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Alike: alike,
 		},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -26,31 +27,25 @@ func (c *upstreamCall) called(tool string) string {
 	return c.s.identity.view.nameOf(c.policy, upstream.Tools, target{c.lease.Name(), tool})
 }
 
-// announcement is what was begun because of an answer.
-type announcement struct {
-	begun  []started
-	intent []string // what the model is after
-}
-
 // accompanied is the answer with what delivery adds to it: a line that names the
 // calls that have been begun, or their answers.
 func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 	e := &c.policy.Enrichment
 	deciding, cancel := context.WithTimeout(ctx, decisionTime)
 	defer cancel()
-	reply := make(chan announcement, 1)
+	reply := make(chan speculate.Announcement, 1)
 	r := c.resultNow(ctx, o)
 	if !c.seen.wantsResult() || !c.observeForPrefetch(&r, reply) {
 		return o
 	}
-	var a announcement
+	var a speculate.Announcement
 	select {
 	case a = <-reply:
 	case <-deciding.Done():
 		return o
 	}
 	if e.Delivery == "hint" {
-		o.answer.Result = hint(o.answer.Result, a.begun, c.called)
+		o.answer.Result = hint(o.answer.Result, a.Begun, c.called)
 	} else {
 		o.answer.Result = c.inlined(ctx, o.answer.Result, a, e)
 	}
@@ -59,10 +54,10 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 
 // hint is the result with the names of the calls that were begun. called gives the name by
 // which the client calls a tool, "" if it cannot.
-func hint(result []byte, begun []started, called func(tool string) string) []byte {
+func hint(result []byte, begun []speculate.Started, called func(tool string) string) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := called(b.Key.Tool); tool != "" && !b.query.Use.Trial { // what is tried is not served
+		if tool := called(b.Key.Tool); tool != "" && !b.Query.Use.Trial { // what is tried is not served
 			names = append(names, deliver.Name(tool, []byte(b.Key.Arguments)))
 		}
 	}
@@ -74,30 +69,30 @@ func hint(result []byte, begun []started, called func(tool string) string) []byt
 
 // inlined adds the answers of the prefetches that are near certain, as far as they
 // come in time.
-func (c *upstreamCall) inlined(ctx context.Context, result []byte, a announcement, e *Enrichment) []byte {
+func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
 	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline, whatever is waited for
 	defer cancel()
 	var add []deliver.Addition
 	var of []dedup.Query
-	for i := range a.begun {
-		b := &a.begun[i]
+	for i := range a.Begun {
+		b := &a.Begun[i]
 		tool := c.called(b.Key.Tool)
-		if u := &b.query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Key.Tool) {
+		if u := &b.Query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Key.Tool) {
 			continue
 		}
 		select {
-		case <-b.ended:
+		case <-b.Ended:
 		case <-ctx.Done(): // what is there is there
 		}
-		if body, ok := c.s.srv.store.Peek(b.query); ok {
+		if body, ok := c.s.srv.store.Peek(b.Query); ok {
 			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
-			of = append(of, b.query)
+			of = append(of, b.Query)
 		}
 	}
 	if len(add) == 0 {
 		return result
 	}
-	out, taken := deliver.Inline(result, add, e.Budget, a.intent)
+	out, taken := deliver.Inline(result, add, e.Budget, a.Intent)
 	for _, i := range taken {
 		c.s.srv.store.Show(of[i])
 	}

@@ -24,7 +24,7 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
 		if l := n.leases.find(name); l != nil {
-			return s.prefetcher.traffic.read().Concurrency(l.Instance())
+			return s.prefetch.Scheduler.Concurrency(l.Instance())
 		}
 	}
 	return speculate.Unknown
@@ -33,24 +33,11 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 // Kept is how many things of each kind the server keeps for its sessions and what
 // they have under way. The worker must not have ended.
 func Kept(s *Server) map[string]int {
-	kept := make(map[string]int)
-	done := make(chan struct{})
-	w := s.prefetcher.worker
-	s.prefetcher.queue.enqueueAlways(func() {
-		defer close(done)
-		kept["watched sessions"] = len(w.sessions)
-		for _, v := range w.sessions {
-			for _, f := range v.pairs {
-				kept["guesses that wait for a slot"] += f.offer.Open()
-				kept["guesses that follow from guesses"] += len(f.chained)
-			}
-		}
-	})
-	<-done
-	s.prefetcher.queue.mu.Lock()
-	kept["bytes in the queue"] = s.prefetcher.queue.bytes
-	s.prefetcher.queue.mu.Unlock()
-	kept["guesses with an upstream"] = s.prefetcher.underway.count()
+	h := s.prefetch.Held()
+	kept := map[string]int{
+		"watched sessions": h.Sessions, "guesses that wait for a slot": h.Waiting, "guesses that follow from guesses": h.Chained,
+		"bytes in the queue": h.Bytes, "guesses with an upstream": s.underway.count(),
+	}
 	sessions := s.sessions.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
@@ -60,11 +47,5 @@ func Kept(s *Server) map[string]int {
 }
 
 // Occupancies is of how many upstream instances it is kept how many calls they have, once
-// the prefetcher has looked at what it was told so far.
-func Occupancies(s *Server) (n int) {
-	Kept(s)
-	for range s.occupancies.byInstance.Range {
-		n++
-	}
-	return n
-}
+// the worker has looked at what it was told so far.
+func Occupancies(s *Server) int { return s.prefetch.Held().Instances }

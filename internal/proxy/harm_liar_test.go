@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
 )
 
 // hinted are tools of which their server says that they only read.
@@ -171,7 +172,7 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 			})
 		}
 	})
-	for name, learned := range map[string]proxy.Learned{"after a reload": nil, "after a reload, kept": new(kept).learned} {
+	for name, learned := range map[string]speculate.Learned{"after a reload": nil, "after a reload, kept": new(kept).learned} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := trusting(t)

@@ -13,6 +13,7 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -123,10 +124,10 @@ func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	}
 	return proxy.Options{
 		Upstreams: []proxy.Upstream{up}, Models: models,
-		StartupWait: 1500 * time.Millisecond, DrainTimeout: 5 * time.Second, MaxAge: 10 * time.Second,
+		StartupWait: 1500 * time.Millisecond, DrainTimeout: 5 * time.Second,
 		Dedup: dedup.Options{MaxBytes: 256 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second},
-		Enrichment: proxy.Enrichment{
-			Mode: "on", Delivery: "silent", PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, InlineFrom: 0.8,
+		Enrichment: speculate.Rules{
+			Mode: "on", Delivery: "silent", MaxAge: 10 * time.Second, PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, InlineFrom: 0.8,
 			Waste: 50 * time.Millisecond, SecondWorth: 0.01, ShadowLabels: 5, Learn: true,
 		},
 	}

@@ -71,12 +71,13 @@ const (
 func newArena(t *testing.T) *arena {
 	a := &arena{t: t, world: newWorld(), shared: make(map[string]*mcptest.Server)}
 	a.options = proxy.Options{
-		NameStyle: "always", StartupWait: patience, DrainTimeout: patience, MaxAge: 10 * time.Second,
+		NameStyle: "always", StartupWait: patience, DrainTimeout: patience,
 		Upstreams: []proxy.Upstream{a.processes("A"), a.remote("B"), a.remote("C")},
 		Dedup:     dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
 		HTTP:      front.HTTPOptions{Token: token},
 	}
 	a.options.Upstreams[2].SharedIdentity = true
+	a.options.Enrichment.MaxAge = 10 * time.Second
 	a.options.Enrichment.Mode = "on" // nothing follows from anything here, but what is asked for is fetched early
 	for i := range a.options.Upstreams {
 		a.options.Upstreams[i].Exclusive = true

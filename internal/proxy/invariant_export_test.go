@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/speculate"
 )
 
 // Guess makes the prefetch that one of the sessions would make on a guess; nth
@@ -21,7 +23,9 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 	if l == nil {
 		return false, "away"
 	}
-	c := &candidate{lease: l, tool: tool, arguments: []byte(arguments), free: true}
-	f, why := n.fetch(n.ctx, c, n.observed.next(), nil, prefetchHooks{asked: func(bool) {}, landed: func(upstream.Answer, error) {}})
+	f, why := l.observable.Fetch(n.ctx, &speculate.Fetch{
+		Candidate: &predict.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}, Why: predict.Why{Free: true}},
+		Asked:     func(bool) {}, Landed: func(speculate.Landing) {},
+	})
 	return f != nil, why
 }

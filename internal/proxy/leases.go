@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
 // leased is a session's lease on one upstream.
 type leased struct {
 	*upstream.Lease
-	member *member
+	member     *member
+	observable *speculate.Upstream // as the prefetch worker knows it
 }
 
 // leases owns a session's leases on the upstreams that it sees. They are replaced as a
@@ -54,7 +56,7 @@ func leaseWhere(all []*leased, fits func(*leased) bool) *leased {
 // replace makes the leases those on the members that seen returns: one on an upstream
 // that had one is kept, for any other attach takes one. It returns the leases from before
 // (nil: never any) and from now on; false: they have been closed.
-func (ls *leases) replace(seen func() []*member, attach func(*member) *leased) (old, next []*leased, ok bool) {
+func (ls *leases) replace(seen func() []*member, attach func(*member) *leased, observable func(*leased) *speculate.Upstream) (old, next []*leased, ok bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.closed {
@@ -70,6 +72,7 @@ func (ls *leases) replace(seen func() []*member, attach func(*member) *leased) (
 			kept.member = m
 			l = &kept
 		}
+		l.observable = observable(l)
 		next = append(next, l)
 	}
 	ls.now.Store(&next)
@@ -100,7 +103,7 @@ func (s *session) adoptPolicy() {
 	if s.client.facts().opened.IsZero() {
 		return
 	}
-	old, next, ok := s.leases.replace(func() []*member { return s.srv.policy.Load().seenIn(s.identity.view) }, s.attach)
+	old, next, ok := s.leases.replace(func() []*member { return s.srv.policy.Load().seenIn(s.identity.view) }, s.attach, s.observable)
 	if !ok {
 		return
 	}
@@ -114,7 +117,7 @@ func (s *session) adoptPolicy() {
 			if successor := s.leases.find(l.member.Spec.Name); successor != nil {
 				s.subscriptions.handOver(l, successor)
 			}
-			s.srv.occupancies.leaseEnded(l)
+			s.srv.prefetch.LeaseEnded(l.observable)
 			l.Close()
 		}
 	}

@@ -35,7 +35,7 @@ func (s *session) open(client upstream.Client) {
 	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request
 	s.life.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
-		s.srv.recorder.log.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.observed.name, Client: clientName(client.Info)})
+		s.srv.recorder.log.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
 		s.adoptPolicy()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {
@@ -81,7 +81,7 @@ func (s *session) End(why error) {
 		giveBack.Wait()
 		s.work.Wait()
 		for _, l := range leases {
-			s.srv.occupancies.leaseEnded(l)
+			s.srv.prefetch.LeaseEnded(l.observable)
 		}
 		s.srv.store.Drop(s.identity.scope)
 		s.srv.kept.drop(s)
@@ -93,7 +93,9 @@ func (s *session) End(why error) {
 // endObserved tells the observers that the session has ended, and records that after all
 // that came of its prefetches.
 func (s *session) endObserved() {
-	s.srv.prefetcher.sessionEnded(s.observed, func() {
+	s.srv.underway.drop(s.observed)
+	s.srv.prefetch.SessionEnded(&s.observed.Client, func() {
+		s.srv.figures.state.record(false) // before the session's end stands there
 		if !s.client.facts().opened.IsZero() {
 			s.srv.recorder.sessionEnded(s.observed)
 		}

@@ -11,40 +11,30 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/valuemodel"
+	"mcpschedd/internal/speculate"
 )
 
 // Two observe the path of a call, and are told plain values: the recorder of every call,
-// when it has arrived, was sent and has its result; the prefetcher of a call that it
+// when it has arrived, was sent and has its result; the prefetch worker of a call that it
 // wants to look at, and of its result. Neither holds the call up.
 
 // observedSession is a session as its observers know it.
 type observedSession struct {
-	name      string          // in the record
-	learnedAs uint64          // where it is learned which session made which call: a name that stands nowhere else
-	several   bool            // its calls come from clients that know nothing of each other
-	ctx       context.Context // ends with the session
-
-	// What the prefetcher may do on its behalf.
-	mayPrefetch func(*candidate) (callClass, enrich.Reason)
-	fetch       func(context.Context, *candidate, call.Number, *callFacts, prefetchHooks) (*prefetch, string)
-
-	predictionOff atomic.Bool  // prediction panicked over it: its calls are not observed any more
-	numbered      atomic.Int64 // calls and prefetches so far
-	turns         turns
+	speculate.Client
+	numbered atomic.Int64 // calls and prefetches so far
+	turns    turns
 }
 
 func newObservedSession(ctx context.Context, several bool) *observedSession {
-	return &observedSession{name: recordID(), learnedAs: rand.Uint64(), several: several, ctx: ctx}
+	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Several: several, Context: ctx}}
 }
 
 // next numbers a call or a prefetch of the session.
 func (s *observedSession) next() call.Number {
-	return call.Number{Session: s.name, Seq: s.numbered.Add(1)}
+	return call.Number{Session: s.Name, Seq: s.numbered.Add(1)}
 }
 
 // turns tells the calls that a model made at once from those it made one after
@@ -73,24 +63,6 @@ func (t *turns) end(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.heard = now
-}
-
-// callFacts is what observers are told of a tools/call. It does not change.
-type callFacts struct {
-	id        uint64 // tells it from all others that the prefetcher observes
-	session   *observedSession
-	lease     *leased
-	number    call.Number // in the record
-	at        time.Time   // when it arrived
-	turn      int         // of the model
-	tool      string
-	arguments []byte // canonical if it has a key; nil: longer than a key's may be
-	key       call.Key
-	effect    call.Effect
-	class     valuemodel.Class
-	host      string
-	part      *planPart // of a plan; nil: it is a client's own call
-	early     bool      // it is a prefetch
 }
 
 // source is the store, or another call's flight, as where an answer came from.
@@ -123,7 +95,7 @@ type resultFacts struct {
 
 // observation is what the observers of a call are told of it, and were.
 type observation struct {
-	facts    *callFacts // as the prefetcher knows it; nil: it does not observe the call
+	observed *speculate.Call // as the prefetch worker knows it; nil: it does not observe the call
 	result   resultFacts
 	announce bool // its answer may say what is prefetched because of it
 	told     bool // the prefetcher, of the result
@@ -133,7 +105,7 @@ type observation struct {
 // that it observes, and of any that a prefetch was compared with or that waited for one
 // in vain.
 func (o *observation) wantsResult() bool {
-	return !o.told && (o.facts != nil || o.result.trial != dedup.NotTried || o.result.joinWait > 0)
+	return !o.told && (o.observed != nil || o.result.trial != dedup.NotTried || o.result.joinWait > 0)
 }
 
 // observeArrival has the call recorded, on the reader of its session.
@@ -147,16 +119,21 @@ func (c *upstreamCall) observeArrival(p *policy) {
 // observe tells the prefetcher of the call, which has been classified. mayAnnounce: its
 // client may be told what is prefetched because of it.
 func (c *upstreamCall) observe(mayAnnounce bool) {
-	c.seen.facts = c.s.srv.prefetcher.observeCall(&c.policy.Enrichment, c.s.observed, c.lease, c.facts)
-	c.seen.announce = mayAnnounce && c.seen.facts != nil && c.announces()
+	w := c.s.srv.prefetch
+	if !c.lease.nothingToPrefetch() && w.Wants(&c.policy.Enrichment, &c.s.observed.Client, c.class.effect) {
+		c.seen.observed = c.facts()
+		w.Called(c.seen.observed)
+		c.seen.announce = mayAnnounce && c.announces()
+	}
 }
 
 // facts is the call as its observers are told of it.
-func (c *upstreamCall) facts() callFacts {
+func (c *upstreamCall) facts() *speculate.Call {
 	r := c.record
-	return callFacts{
-		session: c.s.observed, lease: c.lease, number: r.number, at: r.at, turn: r.turn, tool: c.tool, arguments: argumentsToObserve(&c.class.query.Key, c.params),
-		key: c.class.query.Key, effect: c.class.effect, class: c.class.kind, host: c.class.host, part: c.part,
+	return &speculate.Call{
+		Client: &c.s.observed.Client, Upstream: c.lease.observable, Seq: r.number.Seq, At: r.at, Turn: r.turn,
+		Tool: c.tool, Arguments: argumentsToObserve(&c.class.query.Key, c.params),
+		Key: c.class.query.Key, Effect: c.class.effect, Host: c.class.host,
 	}
 }
 
@@ -202,7 +179,7 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	}
 	r := c.resultNow(ctx, o)
 	if record {
-		c.s.srv.recorder.answered(c.record, c.toldAs(), &r)
+		c.s.srv.recorder.answered(c, c.toldAs(), &r)
 	}
 	if prefetch {
 		c.observeForPrefetch(&r, nil)
@@ -213,17 +190,16 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 func (c *upstreamCall) recordAbandoned(ctx context.Context, why error) {
 	if c.record != nil {
 		r := c.resultNow(ctx, outcome{err: why})
-		c.s.srv.recorder.answered(c.record, c.toldAs(), &r)
+		c.s.srv.recorder.answered(c, c.toldAs(), &r)
 	}
 }
 
 // toldAs is the call as its observers are told of its end.
-func (c *upstreamCall) toldAs() *callFacts {
-	if c.seen.facts != nil {
-		return c.seen.facts
+func (c *upstreamCall) toldAs() *speculate.Call {
+	if c.seen.observed != nil {
+		return c.seen.observed
 	}
-	own := c.facts()
-	return &own
+	return c.facts()
 }
 
 // recordRefusal records a message that was not taken up, if it is a tools/call.
@@ -236,16 +212,18 @@ func recordRefusal(s *session, m *front.Message) {
 
 // observeForPrefetch tells the prefetcher, before anything is added to the answer. reply
 // is to hear what it begins then; nil: nothing waits for that.
-func (c *upstreamCall) observeForPrefetch(r *resultFacts, reply chan<- announcement) bool {
+func (c *upstreamCall) observeForPrefetch(r *resultFacts, reply chan<- speculate.Announcement) bool {
 	c.seen.told = true
-	return c.s.srv.prefetcher.observeResult(c.toldAs(), r, reply)
+	return c.s.srv.prefetch.Answered(c.toldAs(), speculate.Result{
+		At: r.at, Complete: r.complete, Body: r.body, Took: r.upstream, Trial: r.trial, JoinWait: r.joinWait,
+	}, reply)
 }
 
 // resultNow is how the call ends.
 func (c *upstreamCall) resultNow(ctx context.Context, o outcome) resultFacts {
 	r := c.seen.result
-	r.at, r.upstream, r.body = time.Now(), c.record.timing.upstream(), o.answer.Result
-	r.complete = c.seen.facts != nil && o.err == nil && shareable(o.answer)
+	r.at, r.upstream, r.body = time.Now(), c.record.timing.Took(), o.answer.Result
+	r.complete = c.seen.observed != nil && o.err == nil && shareable(o.answer)
 	if gone := ctx.Err() != nil; gone || o.err != nil {
 		r.failure = reasonFor(o.err, gone)
 	} else {

@@ -136,7 +136,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 		return
 	}
 	e := events.Event{
-		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.name, Plan: r.number, Tool: r.tool,
+		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: r.tool,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {

@@ -104,7 +104,7 @@ func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Too
 		out.Input, out.Output = s.srv.catalog.schema(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
 	}
 	out.Domains = touched(m)
-	expect(out, s.srv.prefetcher.learned.tool(l, t.name).usual, m)
+	expect(out, s.srv.prefetch.Tool(l.member.key, t.name).Usual, m)
 	return out
 }
 

@@ -162,7 +162,7 @@ func (s *Server) Apply(o Options) {
 		session.adoptPolicy()
 	}
 	ending.Wait()
-	s.prefetcher.upstreamsChanged()
+	s.prefetch.UpstreamsChanged()
 }
 
 // configure hands the parts of a new policy to what keeps a copy of them.
@@ -170,5 +170,5 @@ func (s *Server) configure(p *policy) {
 	s.recorder.log.Reconfigure(p.Record.Full, !p.Unrecorded)
 	s.store.Configure(p.Dedup)
 	s.limits.Configure(p.Limits)
-	s.prefetcher.configure(p.Enrichment.slots())
+	s.configurePrefetch(&p.Enrichment)
 }

@@ -1,80 +1,154 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
-// What the prefetcher is given: mayPrefetch says what stands in the way of a candidate,
-// fetch makes its call. Both go by the same rules, store and limits as any other call.
-
-// candidate is a call that a client may make next.
-type candidate struct {
-	lease       *leased
-	tool        string
-	arguments   []byte
-	free        bool          // no argument was read off a result or learned, so that third parties may be told
-	joinTimeout time.Duration // how long a call waits for the prefetch, from its sending
+// prefetchable is what the prefetch worker may ask of one session's lease: MayPrefetch says
+// what stands in the way of a candidate, Fetch makes its call. Both go by the same rules,
+// store and limits as any other call.
+type prefetchable struct {
+	s     *session
+	lease *leased
 }
 
-// call is the candidate's call, of that number in the record.
-func (c *candidate) call(s *session, number call.Number) *upstreamCall {
-	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.tool)), "arguments", c.arguments)
-	return &upstreamCall{s: s, policy: s.srv.policy.Load(), method: "tools/call", lease: c.lease, tool: c.tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
+// observable is the lease as the prefetch worker knows it.
+func (s *session) observable(l *leased) *speculate.Upstream {
+	return &speculate.Upstream{
+		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "",
+		Learned: l.member.Learned, Offered: &prefetchable{s, l},
+	}
 }
 
-// mayPrefetch classifies a candidate, and says why it may not be made early at this
-// moment; "": it may.
-func (s *session) mayPrefetch(c *candidate) (callClass, enrich.Reason) {
-	srv := s.srv
+// Tools are the names of those that are listed.
+func (o *prefetchable) Tools() (names []string) {
+	if offer := o.lease.Offer(); offer != nil {
+		for _, item := range offer.Lists[upstream.Tools] {
+			names = append(names, item.Name)
+		}
+	}
+	return names
+}
+
+// Tool is what is known of a tool at this moment.
+func (o *prefetchable) Tool(name string) predict.Tool {
+	srv, l := o.s.srv, o.lease
+	offer := l.Offer()
+	if offer == nil {
+		return predict.Tool{}
+	}
+	item, listed := offer.Find(upstream.Tools, name)
+	if !listed || !l.member.allows(name) {
+		return predict.Tool{}
+	}
+	c := srv.catalog.schema(l, item)
+	if c.err != nil {
+		return predict.Tool{}
+	}
+	m := srv.catalog.model(srv.policy.Load(), l, name)
+	return predict.Tool{Model: m, Schema: c.schema, Hearsay: untrustedHint(m)}
+}
+
+// Host is that of the upstream's calls in general.
+func (o *prefetchable) Host() string {
+	return o.s.srv.catalog.model(o.s.srv.policy.Load(), o.lease, "").Host
+}
+
+// Useless notes that nothing of what is offered now may ever be run early.
+func (o *prefetchable) Useless() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
+
+// nothingToPrefetch reports whether the upstream is known to offer nothing that may ever
+// be run early.
+func (l *leased) nothingToPrefetch() bool {
+	offer := l.member.nothingToPrefetch.Load()
+	return offer != nil && offer == l.Offer()
+}
+
+// untrustedHint reports whether only its own server says that a tool only reads.
+// What was fetched early of such a tool is not served at first: the call is made,
+// and the answers are compared.
+func untrustedHint(m *valuemodel.Model) bool {
+	return m.Class.Reads() && m.Sources["side_effect_class"] == "annotation"
+}
+
+// alike reports whether two results say the same, whatever else they carry.
+func alike(a, b []byte) bool {
+	for _, member := range []string{"content", "structuredContent", "isError"} {
+		x, ok := jsonrpc.AppendCanonical(nil, jsonrpc.Get(a, member))
+		y, same := jsonrpc.AppendCanonical(nil, jsonrpc.Get(b, member))
+		if ok != same || !bytes.Equal(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// call is a candidate's call, of that number in the record.
+func (o *prefetchable) call(c *predict.Candidate, number call.Number) *upstreamCall {
+	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
+	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
+}
+
+// MayPrefetch classifies a candidate, and says why it may not be made early at this
+// moment: its class and its server, the store and its epochs, or its host.
+func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
+	srv := o.s.srv
 	p := srv.policy.Load()
-	class := c.call(s, call.Number{}).classify(p)
-	why := srv.forbids(p, c, &class)
-	if why != "" {
-		return class, why
+	class := o.call(c, call.Number{}).classify(p)
+	v := speculate.Verdict{Query: class.query, Host: class.host, Reason: o.forbids(p, c, &class)}
+	if v.Reason != "" {
+		return v
 	}
 	switch refused := srv.store.Refuses(class.query); {
-	case refused == "in_flight":
-		why = enrich.InFlight
 	case refused == "stored" || refused == "delivered":
-		why = enrich.Stored
+		v.Reason = enrich.Stored
 	case refused != "":
-		why = enrich.Reason(refused)
+		v.Reason = enrich.Reason(refused) // in_flight is the same in both
 	case srv.limits.MayGuess(class.host) != nil:
-		why = enrich.RateLimited
-	case p.Enrichment.Mode == "shadow":
-		why = enrich.Shadow
+		v.Reason = enrich.RateLimited
+	case class.query.Use.File != "":
+		if info, err := os.Stat(class.query.Use.File); err == nil {
+			v.FileBytes = int(info.Size())
+		}
 	}
-	return class, why
+	return v
 }
 
 // forbids says why a candidate may not be made early, whatever it is worth. It is asked
 // when candidates are weighed, when one is made, and once more when it has waited for
 // its host, for the rules may have changed.
-func (s *Server) forbids(p *policy, c *candidate, class *callClass) enrich.Reason {
-	m, learned := s.catalog.model(p, c.lease, c.tool), s.prefetcher.learned.tool(c.lease, c.tool)
+func (o *prefetchable) forbids(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
+	l := o.lease
+	m, learned := o.s.srv.catalog.model(p, l, c.Key.Tool), o.s.srv.prefetch.Tool(l.member.key, c.Key.Tool)
 	switch {
 	case !class.storable():
 		return enrich.NotSpeculatable
-	case !steady(c.lease, m, class):
+	case !steady(l, m, class):
 		return enrich.Unsteady
-	case !c.lease.Live(), !c.lease.member.allows(c.tool), learned.barred, learned.crashesServer,
-		m.Speculate == nil, !*m.Speculate, m.Volatile != nil && *m.Volatile, p.Enrichment.off():
+	case !l.Live(), !l.member.allows(c.Key.Tool), learned.Barred, learned.CrashesServer,
+		m.Speculate == nil, !*m.Speculate, m.Volatile != nil && *m.Volatile, p.Enrichment.Off():
 		return enrich.NotSpeculatable
 	case m.Cost.Dollars > p.Enrichment.Dollars:
 		return enrich.Dollars
-	case m.Disclosure != valuemodel.SameService && !c.free:
+	case m.Disclosure != valuemodel.SameService && !c.Why.Free:
 		return enrich.Disclosure
 	}
 	return ""
@@ -96,25 +170,18 @@ type prefetch struct {
 	guess  *dedup.Guess // what became of it
 }
 
-// prefetchHooks hear of a prefetch, on whatever goroutine.
-type prefetchHooks struct {
-	asked  func(certain bool)                      // its server asks the client something, for this call or, if that is not certain, for another
-	landed func(answer upstream.Answer, err error) // it has come back, or will not
-}
-
 // purposePrefetch is said in the _meta of a request that no client made.
 const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
-// fetch makes a candidate's call: its answer goes into the store, and to the client only
-// if that makes the same call. It returns at once, and says why if nothing was begun.
-// observed is how the prefetcher knows the call. It lives while ctx does, or while a
+// Fetch makes a candidate's call and has it recorded. It lives while ctx does, or while a
 // client's call waits for it.
-func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, observed *callFacts, hooks prefetchHooks) (f *prefetch, why string) {
-	srv, j := s.srv, c.call(s, number)
-	j.seen.facts = observed
+func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
+	srv, now := o.s.srv, time.Now()
+	j := o.call(f.Candidate, o.s.observed.next())
+	j.seen.observed = f.Call
 	j.arrive()
 	defer func() {
-		if f == nil { // nothing was begun, be it because something panicked
+		if begun == nil { // be it because something panicked
 			j.drop()
 		}
 	}()
@@ -122,38 +189,71 @@ func (s *session) fetch(ctx context.Context, c *candidate, number call.Number, o
 	if srv.limits.MayGuess(j.class.host) != nil {
 		return nil, "rate_limited"
 	}
-	if p.Enrichment.Mode != "on" || srv.forbids(p, c, &j.class) != "" {
+	if p.Enrichment.Mode != "on" || o.forbids(p, f.Candidate, &j.class) != "" {
 		return nil, "not_speculatable"
 	}
-	j.class.query.Use.JoinTimeout = c.joinTimeout
+	j.class.query.Use.JoinTimeout = f.JoinTimeout
+	entry := &prefetchEntry{}
 	guess, why := srv.store.Prefetch(ctx, j.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.work.Go(func() {
-			answer, err := c.send(ctx, j, flight, hooks)
+			answer, err := o.send(ctx, j, flight, f)
 			flight.Worth(j.worth())
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			srv.prefetcher.faults.recovering(func() { hooks.landed(answer, err) })
+			entry.land(answer, err)
+			srv.prefetch.Recovering(func() { f.Landed(o.landing(answer, err, flight)) })
 		})
 	})
 	if guess == nil {
 		return nil, why
 	}
-	return &prefetch{record: j.record, class: j.class, guess: guess}, ""
+	entry.prefetch = &prefetch{record: j.record, class: j.class, guess: guess}
+	srv.recorder.log.AddWhen(entry.begun(o.lease, f, now), entry.known)
+	return &speculate.Begun{Fate: guess.Fate, Took: j.record.timing.Took}, ""
+}
+
+// landing is the end of a prefetch as the worker is told of it.
+func (o *prefetchable) landing(answer upstream.Answer, err error, flight *dedup.Flight) speculate.Landing {
+	out := speculate.Landing{
+		Body: answer.Result, Good: err == nil && shareable(answer), Displaced: flight.Displaced(), Limited: verdict(answer, err).Limited,
+		Died: answer.Sent && o.lease.member.Spec.URL == "" && diedOf(err),
+	}
+	switch {
+	case answer.Stateless && revision.InputRequired(answer.Result):
+		out.Bar = "it asked the client when it was run early"
+	case err == nil && goesOn(answer.Result):
+		out.Bar = "it made a task of a call that was run early"
+	}
+	return out
+}
+
+// diedOf reports whether a call failed because its server's process ended.
+func diedOf(err error) bool {
+	_, away := errors.AsType[*upstream.Unavailable](err)
+	return away
+}
+
+// goesOn reports whether a result says that the call goes on as a task.
+func goesOn(result []byte) bool {
+	return jsonrpc.Get(result, "task") != nil || string(jsonrpc.Get(result, "resultType")) == `"task"`
 }
 
 var errForbidden = errors.New("the call may no longer be made early")
 
+// aWhile is for how long the server of a prefetch that was given up may still be at it.
+const aWhile = time.Minute
+
 // send sends the candidate's call j behind every call of a client. It takes no turn:
 // nothing may wait for it, and what it could overtake keeps it from being stored.
-func (c *candidate) send(ctx context.Context, j *upstreamCall, flight *dedup.Flight, hooks prefetchHooks) (upstream.Answer, error) {
-	srv, l, client := j.s.srv, c.lease, j.s.client.facts()
-	j.late = srv.prefetcher.underway.add(l.Instance(), j.s.observed, j.tool, hooks.asked)
+func (o *prefetchable) send(ctx context.Context, j *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) (upstream.Answer, error) {
+	srv, l, client := j.s.srv, o.lease, j.s.client.facts()
+	j.late = srv.underway.add(l.Instance(), j.s.observed, j.tool, f.Asked)
 	req := &upstream.Request{
 		Method: "tools/call", Params: jsonrpc.Set(j.params.Raw(), "_meta", []byte(purposePrefetch)),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()
-			hooks.asked(true)
+			f.Asked(true)
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
@@ -167,7 +267,7 @@ func (c *candidate) send(ctx context.Context, j *upstreamCall, flight *dedup.Fli
 			return nil, err
 		}
 		stands := false
-		srv.prefetcher.faults.recovering(func() { stands = joined(flight) || c.stands(j) })
+		srv.prefetch.Recovering(func() { stands = joined(flight) || o.stands(j, f.Candidate) })
 		if !stands {
 			slot.Leave(notSent)
 			return nil, errForbidden
@@ -177,21 +277,20 @@ func (c *candidate) send(ctx context.Context, j *upstreamCall, flight *dedup.Fli
 		}
 		return slot, nil
 	}, func(o outcome) { done <- o })
-	o := <-done
-	if o.err != nil && o.answer.Sent && l.Live() {
+	end := <-done
+	if end.err != nil && end.answer.Sent && l.Live() {
 		time.AfterFunc(aWhile, j.late) // its server may still be at it
 	} else {
 		j.late()
 	}
-	return o.answer, o.err
+	return end.answer, end.err
 }
 
 // stands reports whether the prefetch may still be made as its call j was begun.
-func (c *candidate) stands(j *upstreamCall) bool {
-	srv := j.s.srv
-	p := srv.policy.Load()
-	now := c.call(j.s, j.record.number).classify(p)
-	return now.query.Key == j.class.query.Key && p.Enrichment.Mode == "on" && srv.forbids(p, c, &now) == ""
+func (o *prefetchable) stands(j *upstreamCall, c *predict.Candidate) bool {
+	p := j.s.srv.policy.Load()
+	now := o.call(c, j.record.number).classify(p)
+	return now.query.Key == j.class.query.Key && p.Enrichment.Mode == "on" && o.forbids(p, c, &now) == ""
 }
 
 // joined reports whether a client has made the call that is being fetched early.
@@ -201,5 +300,28 @@ func joined(f *dedup.Flight) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// decided records a decision, once it is known what it was worth.
+func (s *Server) decided(d speculate.Decision) {
+	e := events.Event{
+		Kind: events.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
+		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, Unresolved: d.Open, LateCalled: d.LateCalled,
+		BestMS: d.BestMS, AchievedMS: d.AchievedMS,
+	}
+	for _, o := range d.Top {
+		e.Top = append(e.Top, events.Decision{
+			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called,
+		})
+	}
+	s.recorder.log.Add(e)
+}
+
+// configurePrefetch puts other bounds of what runs at once in place.
+func (s *Server) configurePrefetch(r *speculate.Rules) {
+	s.prefetch.Scheduler.Configure(r.Slots())
+	if r.Delivery == "inline" {
+		s.work.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
 	}
 }

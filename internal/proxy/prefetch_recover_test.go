@@ -50,16 +50,16 @@ func (l *lines) count(text string) int {
 // sessions are predicted for. Nothing is left behind that would hold a call up.
 func TestPanicInPrediction(t *testing.T) {
 	for _, tt := range []struct {
-		in     string // the function of the proxy under which something panics, once
+		in     string // the function under which something panics, once
 		gone   bool   // and ends the predictions of that session
 		panics int64
 	}{
-		{"(*prefetchWorker).called", true, 1},
-		{"(*prefetchWorker).answered", true, 1},
-		{"(*prefetchWorker).choose", true, 1},
-		{"(*session).fetch", false, 0}, // refused, and counted so
-		{"(*candidate).stands", false, 1},
-		{"(*prefetchWorker).onward", true, 1},
+		{"speculate.(*Worker).called", true, 1},
+		{"speculate.(*Worker).answered", true, 1},
+		{"speculate.(*Worker).decide", true, 1},
+		{"proxy.(*prefetchable).Fetch", false, 0}, // refused, and counted so
+		{"proxy.(*prefetchable).stands", false, 1},
+		{"speculate.(*Worker).onward", true, 1},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
 			var armed atomic.Bool
@@ -67,7 +67,7 @@ func TestPanicInPrediction(t *testing.T) {
 			o := foreseeing(t, mcptest.Options{Name: "one"})
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.Upstreams[0].Allows = func(string) bool {
-				if armed.Load() && within("proxy."+tt.in) && armed.Swap(false) {
+				if armed.Load() && within(tt.in) && armed.Swap(false) {
 					panic("a fault of prediction")
 				}
 				return true

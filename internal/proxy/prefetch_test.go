@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -38,7 +39,7 @@ func foreseeing(t testing.TB, o mcptest.Options, rules ...valuemodel.Rule) proxy
 			}},
 		},
 	}}, rules...), up)
-	opt.Enrichment = proxy.Enrichment{Mode: "on", PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, ShadowLabels: 2, Learn: true}
+	opt.Enrichment = speculate.Rules{Mode: "on", MaxAge: time.Hour, PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, ShadowLabels: 2, Learn: true}
 	return opt
 }
 

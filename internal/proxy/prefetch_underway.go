@@ -79,7 +79,7 @@ func (u *underway) count() (n int) {
 // only be about a prefetch. It is not passed on then, and the tool is not prefetched
 // any more. A question for the roots is about the session, not about a call.
 func (s *session) asksForPrefetch(l *leased, method string) bool {
-	there := s.srv.prefetcher.underway.of(l.Instance(), s.observed)
+	there := s.srv.underway.of(l.Instance(), s.observed)
 	if len(there) == 0 || method == "roots/list" {
 		return false
 	}
@@ -109,7 +109,7 @@ func (s *Server) asks(instance uint64, method string) {
 		if !l.Shared() || method == "roots/list" || n.asking(l) {
 			return
 		}
-		if len(s.prefetcher.underway.of(instance, n.observed)) > 0 {
+		if len(s.underway.of(instance, n.observed)) > 0 {
 			prefetching = append(prefetching, n)
 		}
 	}

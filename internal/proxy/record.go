@@ -13,6 +13,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/speculate"
 )
 
 // The record. Every tools/call is told to the log once, when it has been answered or
@@ -25,7 +26,7 @@ type callRecord struct {
 	at       time.Time // when it arrived
 	turn     int       // of the model
 	prefetch bool
-	timing   timing
+	timing   speculate.Timing
 	requests atomic.Int32 // that went upstream, and were not told of yet
 	told     atomic.Bool  // that it has ended
 	span     span
@@ -63,23 +64,24 @@ func (r *recorder) sent(c *callRecord, upstream, tool string, requests int) {
 }
 
 // answered tells the log how a call has ended, once.
-func (r *recorder) answered(c *callRecord, f *callFacts, result *resultFacts) {
+func (r *recorder) answered(j *upstreamCall, f *speculate.Call, result *resultFacts) {
+	c := j.record
 	if c.told.Swap(true) {
 		return
 	}
-	f.session.turns.end(result.at)
+	j.s.observed.turns.end(result.at)
 	e := events.Event{
-		Kind: events.Call, At: f.at, Session: f.number.Session, Seq: f.number.Seq,
-		Upstream: f.lease.Name(), Tool: clipped(f.tool), Class: string(f.class), Turn: f.turn + 1, Host: f.host,
-		LatencyMS: ms(result.at.Sub(f.at)), UpstreamMS: ms(result.upstream), Sent: int(c.requests.Swap(0)),
+		Kind: events.Call, At: f.At, Session: c.number.Session, Seq: c.number.Seq,
+		Upstream: f.Upstream.Name, Tool: clipped(f.Tool), Class: string(j.class.kind), Turn: f.Turn + 1, Host: f.Host,
+		LatencyMS: ms(result.at.Sub(f.At)), UpstreamMS: ms(result.upstream), Sent: int(c.requests.Swap(0)),
 		Disposition: events.Fetched, Bytes: int64(result.size), Tokens: estimate(result.size), ResultSum: result.sum,
-		Inlined: result.inlined, RawArguments: f.arguments, IsError: result.isError,
+		Inlined: result.inlined, RawArguments: f.Arguments, IsError: result.isError,
 	}
-	if p := f.part; p != nil {
+	if p := j.part; p != nil {
 		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
 	}
 	if result.how != "" {
-		result.source.describe(&e, f.number)
+		result.source.describe(&e, c.number)
 	}
 	if result.failure != "" {
 		e.Disposition, e.Error = events.Failed, result.failure
@@ -119,7 +121,7 @@ func (r *recorder) refused(s *observedSession, tool string) {
 // sessionEnded records the end of a session, after what came of its prefetches.
 func (r *recorder) sessionEnded(s *observedSession) {
 	r.log.Ask()
-	r.log.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.name})
+	r.log.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.Name})
 }
 
 // elsewhere is the session of a number, unless it is that of the other.

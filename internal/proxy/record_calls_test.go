@@ -68,9 +68,9 @@ func TestChoiceOfWhatStaysFresh(t *testing.T) {
 		}), o)
 		g := d.enter()
 		g.call("list", page(1))
-		time.Sleep(3 * o.MaxAge)
+		time.Sleep(3 * o.Enrichment.MaxAge)
 		if a := g.call("get", thing(1, 0)); a.how() != "hit" {
-			t.Fatalf("got %s, want a guess used after %v", a.how(), 3*o.MaxAge)
+			t.Fatalf("got %s, want a guess used after %v", a.how(), 3*o.Enrichment.MaxAge)
 		}
 		time.Sleep(time.Second)
 		if judged := d.told(events.Choice); len(judged) > 0 {

@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"sync/atomic"
+	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/events"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -15,6 +17,16 @@ type prefetchEntry struct {
 	failed bool
 	size   int
 	sum    uint64
+}
+
+// begun is what the record says of it when it has been begun.
+func (f *prefetchEntry) begun(l *leased, of *speculate.Fetch, now time.Time) events.Event {
+	return events.Event{
+		Kind: events.Prefetch, At: now, Session: f.record.number.Session, Seq: f.record.number.Seq,
+		Upstream: l.Name(), Tool: clipped(of.Key.Tool), Class: string(f.class.kind), Host: f.class.host, After: of.After,
+		RawArguments: []byte(of.Key.Arguments), PredictedP: of.P, Predicted: estimate(of.Bytes),
+		Edge: of.Why.Edge, Configured: of.Why.Configured,
+	}
 }
 
 // land notes how the fetch has ended.
@@ -50,10 +62,10 @@ func (f *prefetchEntry) known(e *events.Event) bool {
 		}
 		e.UsedBy, e.BySession = by.Seq, elsewhere(by, call.Number{Session: e.Session})
 	}
-	if at := f.record.timing.at(); !at.IsZero() {
+	if at := f.record.timing.At(); !at.IsZero() {
 		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(f.record.timing.upstream()), int(f.record.requests.Swap(0))
+	e.LatencyMS, e.Sent = ms(f.record.timing.Took()), int(f.record.requests.Swap(0))
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = f.failed, int64(f.size), estimate(f.size), f.sum
 	return true
 }

@@ -20,7 +20,6 @@ type stateRecorder struct {
 	mu    sync.Mutex
 	state time.Time           // when the state was last recorded
 	harm  speculate.HarmStats // as recorded
-	names map[int]string      // the scheduler's number of a session → its name in the record
 }
 
 // How often it records, at most, while calls come.
@@ -28,24 +27,6 @@ const (
 	observeEvery = time.Second
 	stateEvery   = 10 * time.Second
 )
-
-// sessionBegun says what the record calls a session of the scheduler's.
-func (r *stateRecorder) sessionBegun(number int, name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.names == nil {
-		r.names = make(map[int]string)
-	}
-	r.names[number] = name
-}
-
-// sessionEnded forgets a session, once its changes were recorded.
-func (r *stateRecorder) sessionEnded(number int) {
-	r.record(false)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.names, number)
-}
 
 // called has what has changed recorded, if that was not done just now. It is called with
 // every call, and waits for nothing.
@@ -66,14 +47,14 @@ func (r *stateRecorder) record(state bool) {
 
 // changes are the events of what has changed since they were last asked for.
 func (r *stateRecorder) changes(now time.Time, state bool) (all []events.Event) {
-	scheduler := r.srv.prefetcher.traffic.read()
+	scheduler := r.srv.prefetch.Scheduler
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range scheduler.Changes() {
 		if c.At.IsZero() {
 			c.At = now
 		}
-		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: r.names[c.Session], From: c.From, To: c.To, Why: c.Why})
+		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: c.Session, From: c.From, To: c.To, Why: c.Why})
 	}
 	harm := scheduler.Stats().Harm
 	all = append(all, moreHarm(r.harm, harm, now)...)
@@ -118,7 +99,7 @@ func moreHarm(before, now speculate.HarmStats, at time.Time) (all []events.Event
 
 // hosts says what every host allows at the moment.
 func (s *Server) hosts() map[string]telemetry.Host {
-	p, levels, now := s.policy.Load(), s.prefetcher.traffic.read().Stats().Hosts, time.Now()
+	p, levels, now := s.policy.Load(), s.prefetch.Scheduler.Stats().Hosts, time.Now()
 	out := make(map[string]telemetry.Host)
 	for _, h := range s.limits.Stats() {
 		out[h.Host] = hostNow(h, p.rule(h.Host), now)

@@ -15,6 +15,7 @@ package proxy
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"mcpschedd/internal/events"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -41,10 +43,10 @@ type Options struct {
 	Models *valuemodel.Models    // the operator's layers; nil: none
 	Dedup  dedup.Options         // bounds of the store
 	Limits map[string]limit.Rule // host → pace; "*" for any other
-	MaxAge time.Duration         // how old a prefetched answer may be, where its tool has no freshness
-	Repeat string                // "body" (the default), or "reference": a note may stand for what a client already holds
 
-	Enrichment Enrichment
+	Repeat string // "body" (the default), or "reference": a note may stand for what a client already holds
+
+	Enrichment speculate.Rules
 	Plans      Plans
 
 	Trace      Trace          // nil: nothing is traced
@@ -64,7 +66,7 @@ type Upstream struct {
 	Model          valuemodel.Upstream // what the operator says of it; Name as in Spec, Server unset
 	SharedIdentity bool                // with Spec.Shared: all sessions are one principal to it
 	Exclusive      bool                // nothing but calls through this proxy changes what it reads
-	Learned        Learned             // where what is learned of its calls is kept; nil: nowhere
+	Learned        speculate.Learned   // where what is learned of its calls is kept; nil: nowhere
 }
 
 // Server is one running proxy.
@@ -83,9 +85,9 @@ type Server struct {
 	figures  *figures
 	work     sync.WaitGroup // flights, which belong to no session
 
-	occupancies occupancies
-	prefetcher  *prefetcher
-	kept        *kept // results of plans, for reading what did not come back
+	prefetch *speculate.Worker
+	underway underway
+	kept     *kept // results of plans, for reading what did not come back
 }
 
 // New makes a server; upstream processes start when a session needs them, or
@@ -117,7 +119,16 @@ func New(o Options, guard *upstream.Guard) *Server {
 	}
 	s.recorder = recorder{events.Open(record), s.figures.state.called}
 	s.recorder.log.Reconfigure(record.Full, !o.Unrecorded)
-	s.prefetcher = newPrefetcher(s, o.Enrichment.slots())
+	s.prefetch = speculate.NewWorker(speculate.Setup{
+		Log:     o.Log,
+		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
+		Waited:  s.limits.Harm,
+		Decided: s.decided,
+		Gone: func(key string) bool {
+			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
+		},
+	})
+	s.configurePrefetch(&o.Enrichment)
 	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	return s
@@ -142,7 +153,7 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 // called again.
 func (s *Server) PrepareStop() {
 	s.stopFast()
-	s.prefetcher.save()
+	s.prefetch.Save()
 	s.recorder.log.Flush()
 }
 
@@ -152,7 +163,7 @@ func (s *Server) SaveAll() {
 	for _, session := range s.sessions.all() {
 		session.endObserved()
 	}
-	s.prefetcher.close()
+	s.prefetch.Close()
 	s.recorder.log.Close()
 }
 
@@ -171,7 +182,7 @@ func (s *Server) Close() {
 	}
 	s.store.Close()
 	ending.Wait()
-	s.prefetcher.close() // nothing begins a prefetch any more
+	s.prefetch.Close() // nothing begins a prefetch any more
 	s.work.Wait()
 	s.figures.state.record(true)
 	s.figures.notices.stop()

@@ -62,7 +62,6 @@ func (s *Server) newSession(c front.Client) *session {
 		out: c.Out, ctx: ctx, life: newLife(cancel),
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
-	n.observed.mayPrefetch, n.observed.fetch = n.mayPrefetch, n.fetch
 	n.lists = newShownLists(n)
 	n.questions = clientQuestions{
 		log: s.log, out: c.Out, ended: ctx.Done(), ready: make(chan struct{}),

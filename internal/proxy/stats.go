@@ -120,6 +120,6 @@ func (s *Server) Stats() Stats {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
 	out.Unlisted = s.names.filled()
-	out.Prefetch = s.prefetcher.stats(out.Store.Prefetch)
+	out.Prefetch = s.prefetched(out.Store.Prefetch)
 	return out
 }

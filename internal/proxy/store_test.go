@@ -36,7 +36,7 @@ func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.
 	}
 	o.Models = models
 	o.Dedup = dedup.Options{MaxBytes: 16 << 20, WriteSettle: time.Hour, Settle: 0}
-	o.MaxAge = time.Hour
+	o.Enrichment.MaxAge = time.Hour
 	return o
 }
 

@@ -9,6 +9,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -94,7 +95,7 @@ func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	req.Late = func() {
 		write.End()
 		if j.record != nil {
-			j.record.timing.late()
+			j.record.timing.Late()
 		}
 		if j.late != nil {
 			j.late()
@@ -140,9 +141,7 @@ func (j *upstreamCall) sent() {
 	if j.record == nil {
 		return
 	}
-	now := time.Now()
-	j.record.timing.sent(j.s.srv.occupancies.of(j.lease.Instance()), now)
-	j.s.srv.prefetcher.traffic.add(trafficEvent{call: j.seen.facts, what: callSent, at: now})
+	j.s.srv.prefetch.Sent(&j.record.timing, j.lease.Instance(), j.seen.observed, time.Now())
 }
 
 // returned notes that the call has come back.
@@ -150,14 +149,8 @@ func (j *upstreamCall) returned(err error, v limit.Verdict) {
 	if j.record == nil {
 		return
 	}
-	e := trafficEvent{call: j.seen.facts, what: callReturned, limited: v.Limited, at: time.Now()}
-	if err == nil {
-		j.record.timing.answered(e.at)
-	} else {
-		e.what = callGivenUp
-		j.record.timing.failed(e.at, answerMayCome(err))
-	}
-	j.s.srv.prefetcher.traffic.add(e)
+	o := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && answerMayCome(err), Limited: v.Limited}
+	j.s.srv.prefetch.Returned(&j.record.timing, j.lease.Instance(), j.seen.observed, o, time.Now())
 }
 
 // notSent is the verdict on a request that tells nothing of its host.
@@ -214,6 +207,5 @@ func (j *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer,
 // worth is how long the call would have taken had it been alone with its server, as
 // far as that is known. 0: it was not answered.
 func (j *upstreamCall) worth() time.Duration {
-	parallel := j.s.srv.occupancies.of(j.lease.Instance()).parallel.Load()
-	return j.record.timing.alone(parallel, j.s.srv.prefetcher.learned.tool(j.lease, j.tool).usual.Latency.P50)
+	return j.s.srv.prefetch.Alone(&j.record.timing, j.lease.observable, j.tool)
 }

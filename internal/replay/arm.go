@@ -108,7 +108,7 @@ type sending struct {
 func (a *arm) seat(t *table) *seat {
 	ctx, leave := context.WithCancel(context.Background())
 	s := &seat{
-		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), desk: a.desk.Session(),
+		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), desk: a.desk.Session(t.s.ID),
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
 		flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),

@@ -184,7 +184,7 @@ func (s *seat) begin(of *predict.Candidate) {
 	if s.Free {
 		_, refused = fetch(own)
 	} else {
-		refused = s.desk.Start(own, s.at(), speculate.Guess{Key: q.Key, Host: j.host, P: of.P, Begin: fetch})
+		refused = s.desk.Start(own, s.at(), speculate.Prefetch{Key: q.Key, Host: j.host, P: of.P, Begin: fetch})
 	}
 	if refused != "" {
 		g.cancel()

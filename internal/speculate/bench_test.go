@@ -17,11 +17,11 @@ func BenchmarkGuess(b *testing.B) {
 		b.Run(fmt.Sprintf("%d sessions", sessions), func(b *testing.B) {
 			d := newScheduler(speculate.Options{})
 			for range sessions - 1 {
-				d.Session()
+				d.Session("")
 			}
-			s := d.Session()
+			s := d.Session("")
 			used := func() call.Fate { return call.Ready }
-			g := speculate.Guess{Key: key(1), Host: host, P: 0.5, Begin: func(context.Context) (func() call.Fate, string) { return used, "" }}
+			g := speculate.Prefetch{Key: key(1), Host: host, P: 0.5, Begin: func(context.Context) (func() call.Fate, string) { return used, "" }}
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -39,7 +39,7 @@ func BenchmarkGuess(b *testing.B) {
 // A review of as much as a session may remember, none of it settled.
 func BenchmarkReview(b *testing.B) {
 	d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
-	s := d.Session()
+	s := d.Session("")
 	for i := range 256 {
 		s.Start(b.Context(), start, newBet(i).guess())
 		s.Done(key(i), start)
@@ -76,7 +76,7 @@ func BenchmarkCallParallel(b *testing.B) {
 	b.ReportAllocs()
 	var n atomic.Uint64
 	b.RunParallel(func(pb *testing.PB) {
-		s, own := d.Session(), 1000+n.Add(1)
+		s, own := d.Session(""), 1000+n.Add(1)
 		for id := uint64(0); pb.Next(); id++ {
 			d.Began(own, id, "t", false, start)
 			s.Asked(start, key(1))

@@ -26,8 +26,8 @@ func key(i int) call.Key {
 	return call.Key{Upstream: upstream, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
 }
 
-func (b *bet) guess() speculate.Guess {
-	return speculate.Guess{Key: b.key, Host: b.host, P: 0.5, Begin: func(ctx context.Context) (func() call.Fate, string) {
+func (b *bet) guess() speculate.Prefetch {
+	return speculate.Prefetch{Key: b.key, Host: b.host, P: 0.5, Begin: func(ctx context.Context) (func() call.Fate, string) {
 		b.ctx = ctx
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
 	}}

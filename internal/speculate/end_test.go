@@ -16,7 +16,7 @@ import (
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1})
-		s := d.Session()
+		s := d.Session("")
 		b := begin(t, s, newBet(1))
 		if until, ok := b.ctx.Deadline(); !ok || !until.Equal(time.Now().Add(30*time.Second)) {
 			t.Errorf("got deadline %v, %v", until, ok)
@@ -50,7 +50,7 @@ func TestHang(t *testing.T) {
 func TestDeadlineAfterDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1, Deadline: time.Second})
-		s := d.Session()
+		s := d.Session("")
 		b := begin(t, s, newBet(1))
 		time.Sleep(time.Second / 2)
 		s.Done(b.key, start)
@@ -67,7 +67,7 @@ func TestDeadlineAfterDone(t *testing.T) {
 func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{Deadline: time.Minute})
-		s := d.Session()
+		s := d.Session("")
 		b := begin(t, s, newBet(1))
 		d.Configure(speculate.Options{Deadline: time.Second})
 		time.Sleep(time.Second)
@@ -84,7 +84,7 @@ func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
 func TestBeginThatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
-		s := d.Session()
+		s := d.Session("")
 		let := make(chan struct{})
 		for i, hang := range []func(){func() { <-let }, runtime.Goexit} {
 			g := newBet(i).guess()
@@ -115,7 +115,7 @@ func TestPanicEndsTheContext(t *testing.T) {
 	var left context.Context
 	g := newBet(1).guess()
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) { left = ctx; panic(1) }
-	if got := d.Session().Start(t.Context(), start, g); got != "panic" || left.Err() == nil {
+	if got := d.Session("").Start(t.Context(), start, g); got != "panic" || left.Err() == nil {
 		t.Errorf("got %q, its context: %v", got, left.Err())
 	}
 }
@@ -124,7 +124,7 @@ type contextKey struct{}
 
 func TestContextIsDerived(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), contextKey{}, 1))
-	s := newScheduler(speculate.Options{}).Session()
+	s := newScheduler(speculate.Options{}).Session("")
 	b := newBet(1)
 	s.Start(ctx, start, b.guess())
 	if b.ctx.Value(contextKey{}) != 1 || b.ended() != nil {
@@ -142,7 +142,7 @@ func TestContextIsDerived(t *testing.T) {
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
-		s, other := d.Session(), d.Session()
+		s, other := d.Session(""), d.Session("")
 		stored, flying, hung := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
 		s.Done(stored.key, start)
 		stays := begin(t, other, newBet(1))
@@ -175,7 +175,7 @@ func TestEnd(t *testing.T) {
 // End while Begin runs: what it begins is cancelled and counted, and takes no slot.
 func TestEndWithinBegin(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	b := newBet(1)
 	g := b.guess()
 	begin := g.Begin
@@ -196,7 +196,7 @@ func TestEndAtTheDeadline(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			d := newScheduler(speculate.Options{Deadline: time.Second})
-			s := d.Session()
+			s := d.Session("")
 			b := begin(t, s, newBet(1))
 			time.Sleep(time.Second)
 			s.End()
@@ -216,7 +216,7 @@ func TestEndAtTheDeadline(t *testing.T) {
 func TestManyThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
-		s := d.Session()
+		s := d.Session("")
 		for i := range 2000 {
 			b := newBet(i)
 			b.host = "" // whatever becomes of them

@@ -54,3 +54,58 @@ func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duratio
 		s.moveLocked(what.String(), (*throttle).harm)
 	}
 }
+
+// Waited is told what the calls at a host have waited for prefetches so far. What has come
+// to that since it was last told is held against the host, and against the sessions that
+// have had prefetches there meanwhile. less than before: the count has begun anew.
+func (d *Scheduler) Waited(hostName string, sum time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.hostLocked(hostName)
+	if more := sum - h.waited; more > 0 && h.looked {
+		d.harmLocked(h, nil, ForegroundWait, more)
+		for s := range h.ran {
+			if more >= leastWait {
+				s.moveLocked(ForegroundWait.String(), (*throttle).harm)
+			}
+		}
+	}
+	h.waited, h.looked = sum, true
+	for s := range h.ran {
+		if s.ended || !s.busyLocked(h) {
+			delete(h.ran, s)
+		}
+	}
+}
+
+// busyLocked reports whether the session has a prefetch under way at a host.
+func (s *Session) busyLocked(h *host) bool {
+	for _, c := range s.calls {
+		if c.holds && c.host == h {
+			return true
+		}
+	}
+	return false
+}
+
+// aWhile is for how long a prefetch may be what made a host refuse a call.
+const aWhile = time.Minute
+
+// Prefetching notes that a prefetch is sent to a host.
+func (d *Scheduler) Prefetching(hostName string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hostLocked(hostName).guessed = now
+}
+
+// Limited notes that a host refused a real call as one too many. That is harm if a prefetch
+// was sent there within the last minute, once for each prefetch.
+func (d *Scheduler) Limited(hostName string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.hostLocked(hostName)
+	if !h.guessed.IsZero() && now.Sub(h.guessed) < aWhile {
+		d.harmLocked(h, nil, RateLimited, 0)
+	}
+	h.guessed = time.Time{}
+}

@@ -14,7 +14,7 @@ import (
 
 func TestHarm(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	d.Harm(host, nil, speculate.ForegroundWait, 999*time.Microsecond)
 	wantRoom(t, s, host, "3 1 false") // too short to matter
 	d.Harm(host, nil, speculate.RateLimited, 0)
@@ -30,7 +30,7 @@ func TestHarm(t *testing.T) {
 	d.Harm(host, s, speculate.Question, 0) // the session's level alone
 	wantRoom(t, s, host, "1 4 true")
 	wantRefused(t, s, newBet(3), "throttled")
-	wantRoom(t, d.Session(), host, "1 4 false")
+	wantRoom(t, d.Session(""), host, "1 4 false")
 	want := speculate.HarmStats{ForegroundWaitMS: 2.499, RateLimited: 1, Evictions: 1, Questions: 1}
 	if got := d.Stats().Harm; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -55,7 +55,7 @@ func TestHarm(t *testing.T) {
 func TestQuestionsSpareTheHost(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	for range 20 {
-		s := d.Session()
+		s := d.Session("")
 		for i := range 5 {
 			if b := newBet(i); s.Start(t.Context(), start, b.guess()) == "" {
 				settle(s, call.Ready, b)
@@ -65,7 +65,7 @@ func TestQuestionsSpareTheHost(t *testing.T) {
 		wantRoom(t, s, host, "1 4 true")
 		s.End()
 	}
-	wantRoom(t, d.Session(), host, "3 1 false")
+	wantRoom(t, d.Session(""), host, "3 1 false")
 	if got := d.Stats().Harm.Questions; got != 100 {
 		t.Errorf("got %d questions", got)
 	}
@@ -75,7 +75,7 @@ func TestQuestionsSpareTheHost(t *testing.T) {
 func TestHarmOfWaiting(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
-	a, b := d.Session(), d.Session()
+	a, b := d.Session(""), d.Session("")
 	g := begin(t, a, newBet(1))
 	d.Began(upstream, 1, "t", true, at(0))
 	d.Began(upstream, 2, "t", false, at(40))
@@ -95,7 +95,7 @@ func TestHarmOfWaiting(t *testing.T) {
 func TestHarmOfWaitingUnforeseen(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
-	s := d.Session()
+	s := d.Session("")
 	begin(t, s, newBet(1))
 	d.Began(upstream, 1, "t", true, at(0))
 	d.Began(upstream, 2, "t", false, at(40))
@@ -111,7 +111,7 @@ func TestHarmOfOneOfTwo(t *testing.T) {
 	for _, tools := range [][2]string{{"t", "t"}, {"t", "u"}, {"u", "t"}} {
 		d := newScheduler(speculate.Options{})
 		alone(d, "t", 100)
-		blamed, other := d.Session(), d.Session()
+		blamed, other := d.Session(""), d.Session("")
 		first, last := newBet(1), newBet(2)
 		first.host, first.key.Tool, last.key.Tool = "elsewhere", tools[0], tools[1]
 		if tools[0] == tools[1] {
@@ -138,7 +138,7 @@ func TestHarmOfWaitingInVain(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
-	begin(t, d.Session(), newBet(1))
+	begin(t, d.Session(""), newBet(1))
 	d.Began(upstream, 1, "t", true, at(0))
 	d.Began(upstream, 2, "t", false, at(40))
 	d.Ended(upstream, 1, at(100))
@@ -171,7 +171,7 @@ func TestHarmOfPreemptedHardlyKnown(t *testing.T) {
 		} else {
 			overlap{10, 100, 200}.play(d, 0, "t") // any, and then t
 		}
-		s := d.Session()
+		s := d.Session("")
 		begin(t, s, newBet(1))
 		d.Began(upstream, 2, "t", true, at(1000))
 		if !idle { // seen behind a guess
@@ -199,7 +199,7 @@ func preempted(t *testing.T, sent, ended bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
-	s := d.Session()
+	s := d.Session("")
 	g := begin(t, s, newBet(1))
 	d.Began(upstream, 1, "t", true, at(0))
 	if sent {
@@ -230,7 +230,7 @@ func TestNoHarmOfCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
-	s := d.Session()
+	s := d.Session("")
 	begin(t, s, newBet(1))
 	s.Asked(at(0), key(1)) // as good as real
 	for id, guess := range []bool{false, true} {
@@ -250,7 +250,7 @@ func TestHarmBesideCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
-	begin(t, d.Session(), newBet(1))
+	begin(t, d.Session(""), newBet(1))
 	d.Began(upstream, 1, "t", true, at(0))
 	d.Began(upstream, 2, "t", false, at(10))
 	d.Began(upstream, 3, "t", false, at(20))
@@ -273,7 +273,7 @@ func TestHarmOfPreemptedUnclear(t *testing.T) {
 			d.Ended(upstream, 1, at(1000*i-10_000+ms))
 		}
 		teach(d, upstream, speculate.Serial)
-		s := d.Session()
+		s := d.Session("")
 		begin(t, s, newBet(1))
 		d.Began(upstream, 1, "t", true, at(0))
 		s.Preempt(upstream)
@@ -297,7 +297,7 @@ func TestHarmOfPreemptedExact(t *testing.T) {
 		d := speculate.New(speculate.Options{})
 		alone(d, "t", 100)
 		teach(d, upstream, speculate.Serial)
-		s := d.Session()
+		s := d.Session("")
 		begin(t, s, newBet(1))
 		d.Began(upstream, 1, "t", true, at(0))
 		s.Preempt(upstream)
@@ -314,7 +314,7 @@ func TestHarmOfPreemptedExact(t *testing.T) {
 func TestNoHarmOfJoined(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
-	s := d.Session()
+	s := d.Session("")
 	begin(t, s, newBet(1))
 	d.Began(upstream, 1, "t", true, at(0))
 	s.Asked(at(10), key(1))

@@ -326,7 +326,7 @@ func (d *modelDesk) step(o op) {
 	case "end":
 		if o.n < 2 {
 			d.end(s)
-			d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session()})
+			d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session("")})
 		}
 	case "configure":
 		d.opt.PerSession = 1 + o.n%4
@@ -396,7 +396,7 @@ func (d *modelDesk) check() {
 // play does it all, and ends every session.
 func (d *modelDesk) play(history []op) {
 	for range 3 {
-		d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session()})
+		d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session("")})
 	}
 	for _, o := range history {
 		if d.step(o); d.blame != "" {

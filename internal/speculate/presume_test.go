@@ -37,7 +37,7 @@ func TestPresume(t *testing.T) {
 			if got := d.Concurrency(upstream); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
-			wantRoom(t, d.Session(), host, tt.at)
+			wantRoom(t, d.Session(""), host, tt.at)
 		})
 	}
 }

@@ -71,7 +71,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 // work is one session.
 func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	host := fmt.Sprint(i / 4)
-	s := c.scheduler.Session()
+	s := c.scheduler.Session("")
 	for range 60 {
 		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 		k := key(r.IntN(20))
@@ -113,9 +113,9 @@ func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 	c.scheduler.Ended(k.Upstream, id, time.Now())
 }
 
-func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Rand) speculate.Guess {
+func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Rand) speculate.Prefetch {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
-	return speculate.Guess{Key: k, Host: host, P: 0.5, Begin: func(ctx context.Context) (func() call.Fate, string) {
+	return speculate.Prefetch{Key: k, Host: host, P: 0.5, Begin: func(ctx context.Context) (func() call.Fate, string) {
 		switch kind {
 		case 0:
 			panic("a bug")
@@ -148,7 +148,7 @@ func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Ran
 func TestRateLimitedHost(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	for range 200 {
-		s := d.Session()
+		s := d.Session("")
 		for i := range 20 {
 			if slots, _, watch := s.Room(host, upstream); slots == 0 || watch {
 				continue
@@ -170,7 +170,7 @@ func TestSlowUpstream(t *testing.T) {
 		d := newScheduler(speculate.Options{})
 		var all []*speculate.Session
 		for range 200 {
-			s := d.Session()
+			s := d.Session("")
 			all = append(all, s)
 			for i := range 5 {
 				s.Start(t.Context(), time.Now(), newBet(i).guess())
@@ -196,7 +196,7 @@ func TestSlowUpstream(t *testing.T) {
 func TestClientCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
-		s := d.Session()
+		s := d.Session("")
 		for i := range 50 {
 			ctx, cancel := context.WithCancel(t.Context())
 			b := newBet(i)

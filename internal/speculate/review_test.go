@@ -15,7 +15,7 @@ import (
 
 func TestFates(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
-	s := d.Session()
+	s := d.Session("")
 	all := make([]*bet, 5)
 	for i := range all {
 		all[i] = begin(t, s, newBet(i))
@@ -47,7 +47,7 @@ func TestFates(t *testing.T) {
 // there are, nobody's level moves, and nothing of them is left.
 func TestCompared(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	bets(t, s, host, 15, call.Wasted) // one short of a judgement
 	bets(t, s, host, 500, call.Compared)
 	wantRoom(t, s, host, "3 1 false")
@@ -72,7 +72,7 @@ func TestCompared(t *testing.T) {
 // Nor is it of use, or harm: neither it leads up, nor does it let harm be forgotten.
 func TestComparedEarnsNothing(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	d.Harm(host, s, speculate.RateLimited, 0)
 	bets(t, s, host, 100, call.Compared)
 	bets(t, s, host, 31, call.Ready)
@@ -91,7 +91,7 @@ func TestComparedEarnsNothing(t *testing.T) {
 // What nobody ever asks for does not pile up.
 func TestManyOfUnknownFate(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	held := begin(t, s, newBet(-1))
 	for i := range 1000 {
 		b := newBet(i)
@@ -119,7 +119,7 @@ func TestManyOfUnknownFate(t *testing.T) {
 // A fate may be asked for while it is asked for: it counts once.
 func TestReviewWithinReview(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	var depth int
 	g := newBet(1).guess()
 	g.Begin = func(context.Context) (func() call.Fate, string) {
@@ -140,7 +140,7 @@ func TestReviewWithinReview(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 4})
-	a, b := d.Session(), d.Session()
+	a, b := d.Session("one"), d.Session("two")
 	bets(t, a, host, 16, call.Wasted)
 	wantRoom(t, a, host, "2 2 false")
 	wantRoom(t, a, "elsewhere", "2 2 false") // the session's level
@@ -157,9 +157,9 @@ func TestLevels(t *testing.T) {
 
 	want := []speculate.Change{
 		{At: start, Host: host, From: 3, To: 2, Why: "accuracy"},
-		{At: start, Session: 1, From: 3, To: 2, Why: "accuracy"},
+		{At: start, Session: "one", From: 3, To: 2, Why: "accuracy"},
 		{At: start, Host: host, From: 2, To: 1, Why: "accuracy"},
-		{At: start, Session: 2, From: 3, To: 2, Why: "accuracy"},
+		{At: start, Session: "two", From: 3, To: 2, Why: "accuracy"},
 	}
 	if diff := cmp.Diff(want, d.Changes()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
@@ -181,7 +181,7 @@ func TestLevels(t *testing.T) {
 // together, all in vain, cost one.
 func TestLevelsOneStretch(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 64, Total: 64})
-	s := d.Session()
+	s := d.Session("")
 	for i := range 40 {
 		begin(t, s, newBet(i)).fate.Store(int64(call.Wasted))
 	}
@@ -193,7 +193,7 @@ func TestLevelsOneStretch(t *testing.T) {
 
 func TestEager(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	bets(t, s, host, 16, call.Late)
 	wantRoom(t, s, host, "3 0.5 false")
 	wantRoom(t, s, "elsewhere", "3 1 false")
@@ -201,7 +201,7 @@ func TestEager(t *testing.T) {
 
 func TestReprice(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
-	s := d.Session()
+	s := d.Session("")
 	poor, good, joined, back := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3)), begin(t, s, newBet(4))
 	s.Asked(start, joined.key)
 	s.Done(back.key, start)
@@ -231,7 +231,7 @@ func TestPreempt(t *testing.T) {
 			if l != speculate.Unknown {
 				teach(d, upstream, l)
 			}
-			a, b := d.Session(), d.Session()
+			a, b := d.Session(""), d.Session("")
 			g := begin(t, a, newBet(1))
 			elsewhere := newBet(2)
 			elsewhere.key.Upstream++
@@ -253,7 +253,7 @@ func TestPreempt(t *testing.T) {
 func TestPreemptSparesWhatIsAskedFor(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
-	s := d.Session()
+	s := d.Session("")
 	g := begin(t, s, newBet(1))
 	s.Asked(start, g.key)
 	s.Preempt(upstream)

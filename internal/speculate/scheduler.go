@@ -87,7 +87,6 @@ type Scheduler struct {
 	hosts     *simplelru.LRU[string, *host]
 	estimates *simplelru.LRU[uint64, *estimate]
 	underWay  int       // slots taken
-	sessions  int       // so far
 	latest    time.Time // the last time that was told; Harm is not
 	counts    counts
 	levels    [levels]int // how many sessions stand at each
@@ -99,6 +98,10 @@ type Scheduler struct {
 type host struct {
 	name     string
 	throttle throttle
+	guessed  time.Time         // when the last prefetch there was sent, unless a call there was refused since
+	ran      map[*Session]bool // sessions that have had a prefetch there since it was last looked what it cost others
+	waited   time.Duration     // what its calls had waited for prefetches then
+	looked   bool              // it was
 }
 
 // New makes the scheduler of a process.
@@ -117,12 +120,11 @@ func (d *Scheduler) Configure(o Options) {
 	d.opt = o.withDefaults()
 }
 
-// Session begins a client session.
-func (d *Scheduler) Session() *Session {
+// Session begins a client session, of that name in the changes of its level.
+func (d *Scheduler) Session(name string) *Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sessions++
-	s := &Session{scheduler: d, number: d.sessions, throttle: newThrottle(), calls: make(map[call.Key]*claim)}
+	s := &Session{scheduler: d, name: name, throttle: newThrottle(), calls: make(map[call.Key]*claim)}
 	d.levels[s.throttle.level]++
 	return s
 }
@@ -134,7 +136,7 @@ func (d *Scheduler) hostLocked(name string) *host {
 		return h
 	}
 	forget(d.hosts, keepHosts, func(h *host) bool { return h.throttle.remembers() })
-	h := &host{name: name, throttle: newThrottle()}
+	h := &host{name: name, throttle: newThrottle(), ran: make(map[*Session]bool)}
 	d.hosts.Add(name, h)
 	return h
 }

@@ -1,130 +1,315 @@
 package speculate
 
 import (
-	"sync"
+	"cmp"
+	"slices"
+	"strings"
+	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/predict"
 )
 
-// Session is the guesses made for one client session.
-type Session struct {
-	scheduler *Scheduler
-	number    int
-	timers    sync.WaitGroup // deadlines that may yet fire
-
-	// The scheduler's mutex guards these.
-	throttle throttle
-	slots    int                 // taken
-	calls    map[call.Key]*claim // key → the guess whose call has not returned
-	issued   []*claim            // of unknown fate, oldest first
-	watched  []*watch            // of unknown fate, oldest first
-	ended    bool
+// sessionState is a session as the worker sees it.
+type sessionState struct {
+	client    *Client
+	slots     *Session
+	pairs     map[string]*pairState // Upstream.Key → what it has with that upstream
+	instances map[uint64]*Upstream  // upstream instances it has called
+	intent    []string              // the latest arguments, which say what the model is after
+	dollars   float64               // what its prefetches cost so far
 }
 
-// Number is what [Change] calls the session.
-func (s *Session) Number() int { return s.number }
+// pairState is what a session has with one upstream.
+type pairState struct {
+	*predict.Session
+	w       *Worker
+	session *sessionState
+	at      *Upstream         // as of its last call
+	choose  Chooser           // what its last answer made likely
+	queued  bool              // it waits for a slot
+	chained map[call.Key]bool // prefetches under way that follow from a prefetch
 
-// Room says how many guesses to that host may be started now at that upstream,
-// how many times a wasted one counts (1: as configured), and whether only to
-// watch: then nothing is started, and so many as would have been are to be told to
-// Watch.
-func (s *Session) Room(host string, upstream uint64) (slots int, caution float64, watch bool) {
-	d := s.scheduler
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s.ended {
-		return 0, 1, false
-	}
-	h := d.hostLocked(host)
-	level := min(s.throttle.level, h.throttle.level)
-	if level == watching {
-		return slotsAt(level, d.opt.PerSession), cautionAt(level), true
-	}
-	return max(0, min(s.roomLocked(h), d.estimateLocked(upstream).room())), cautionAt(level), false
+	decision  *decision             // the newest; nil: its answer made nothing likely
+	decisions []*decision           // that are not judged yet, oldest first
+	called    map[uint64]*candidate // call under way → the candidate that it was
+	begun     []Started             // by the choice that is being made
 }
 
-// roomLocked is how many slots are free for guesses to a host: of the process's,
-// of the session's at its own level, and at the host's level of those that the
-// session may have there.
-func (s *Session) roomLocked(h *host) int {
-	there := 0
-	for _, c := range s.calls {
-		if c.holds && c.host == h {
-			there++
+// Bounds of what is taken for the model's intent.
+const (
+	intentCalls = 4
+	intentBytes = 512 // of each
+)
+
+// watch finds a session, or begins to watch it; nil if it has ended, or something
+// panicked over it.
+func (w *Worker) watch(c *Client) *sessionState {
+	s := w.sessions[c]
+	if s == nil && c.Context.Err() == nil && !c.off.Load() {
+		s = &sessionState{
+			client: c, slots: w.Scheduler.Session(c.Name),
+			pairs: make(map[string]*pairState), instances: make(map[uint64]*Upstream),
+		}
+		w.sessions[c] = s
+	}
+	return s
+}
+
+// pair is what a session has with an upstream.
+func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
+	p := s.pairs[o.at.Key]
+	if p == nil {
+		p = &pairState{
+			Session: o.model.Begin(s.client.ID, s.client.Several), // several clients: none can be told from another
+			w:       w, session: s, chained: make(map[call.Key]bool), called: make(map[uint64]*candidate),
+		}
+		s.pairs[o.at.Key] = p
+		o.look()
+	}
+	p.at = o.at
+	p.choose.Session, p.choose.Upstream, p.choose.Parallel = s.slots, o.at.Instance, o.at.Remote
+	return p
+}
+
+// meet notes which instance of an upstream the session calls. How it works on
+// several calls at once is taken to be as it was with the last one.
+func (w *Worker) meet(s *sessionState, o *upstreamState) {
+	instance := o.at.Instance
+	if s.instances[instance] == nil {
+		w.Scheduler.Presume(instance, o.concurrency)
+		w.publishConcurrency(instance, w.instances.of(instance))
+	}
+	s.instances[instance] = o.at
+}
+
+// means adds the words of a call's arguments to what the model is after.
+func (s *sessionState) means(arguments string) {
+	var words strings.Builder
+	for m := range jsonrpc.Members([]byte(arguments)) {
+		if text, ok := jsonrpc.String(m.Value); ok && words.Len() < intentBytes {
+			words.WriteString(text[:min(len(text), intentBytes)])
+			words.WriteByte(' ')
 		}
 	}
-	d, own := s.scheduler, s.throttle.level
-	return min(
-		d.opt.Total-d.underWay,
-		slotsAt(own, d.opt.PerSession)-s.slots,
-		slotsAt(min(own, h.throttle.level), d.opt.PerSession)-there,
-	)
+	if s.intent = append(s.intent, words.String()); len(s.intent) > intentCalls {
+		s.intent = s.intent[1:]
+	}
 }
 
-// eras are those of a session and a host at one moment.
-type eras struct{ session, host int }
-
-func (s *Session) erasLocked(h *host) eras { return eras{s.throttle.era, h.throttle.era} }
-
-// labelLocked tells the throttles what became of a guess to h.
-func (s *Session) labelLocked(h *host, when eras, used, late bool) {
-	s.scheduler.hostMoveLocked(h, "accuracy", func(t *throttle) { t.label(when.host, used, late) })
-	s.moveLocked("accuracy", func(t *throttle) { t.label(when.session, used, late) })
-}
-
-// moveLocked does something to the session's throttle, and notes where it went.
-func (s *Session) moveLocked(why string, do func(*throttle)) {
-	if s.ended {
+// called looks at a call that a client made.
+func (w *Worker) called(c *Call) {
+	w.current = c.Client
+	s := w.watch(c.Client)
+	if s == nil {
 		return
 	}
-	from := s.throttle.level
-	do(&s.throttle)
-	if to := s.throttle.level; to != from {
-		s.scheduler.levels[from]--
-		s.scheduler.levels[to]++
-		s.scheduler.changedLocked(Change{Session: s.number, From: from, To: to, Why: why})
+	o := w.upstream(c.Upstream)
+	o.news = true
+	w.meet(s, o)
+	arguments := string(c.Arguments) // the forecast makes them canonical
+	if c.Arguments == nil {
+		arguments = "{}"
+	}
+	if c.Key.Arguments != "" {
+		s.slots.Asked(c.At, c.Key)
+	}
+	s.slots.Preempt(c.Upstream.Instance)
+	p := w.pair(s, o)
+	if t := p.came(c.Tool, arguments, c.At); t != nil {
+		p.called[c.ID] = t
+	}
+	p.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
+	s.means(arguments)
+	if c.Effect.Changes() {
+		s.changed(c.Effect)
 	}
 }
 
-// hostMoveLocked likewise does something to a host's.
-func (d *Scheduler) hostMoveLocked(h *host, why string, do func(*throttle)) {
-	from := h.throttle.level
-	do(&h.throttle)
-	if to := h.throttle.level; to != from {
-		d.changedLocked(Change{Host: h.name, From: from, To: to, Why: why})
+// changed takes back what was foreseen of answers that a write makes stale, of
+// whatever upstream.
+func (s *sessionState) changed(e call.Effect) {
+	for _, p := range s.pairs {
+		stale := func(tool, arguments string) bool {
+			m := p.at.Tool(tool).Model
+			if m == nil {
+				return true // it is not offered any more
+			}
+			reads := m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })
+			return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
+		}
+		p.Invalidate(stale)
+		p.void(stale)
+		s.slots.Void(func(k call.Key) bool { return k.Upstream == p.at.Instance && stale(k.Tool, k.Arguments) })
 	}
 }
 
-// End cancels what nobody waits for, counts as wasted what nobody has asked for,
-// and frees all that the session holds. When it returns nothing of the session
-// runs any more, save what Begin has begun. It may be called more than once.
-func (s *Session) End() {
-	issued, calls := s.close()
-	s.settle(issued)
-	for _, c := range issued {
-		c.cancel(ErrEnded)
-	}
-	for _, c := range calls {
-		c.cancel(ErrEnded)
-	}
-	s.timers.Wait()
+// answer is the end of a call as the worker looks at it.
+type answer struct {
+	Result
+	call   *Call
+	text   []byte              // the first bytes of the body; nil: it is of no use, or there was no room for it
+	length int                 // bytes of the whole body
+	reply  chan<- Announcement // is to hear what is begun because of it; nil: nothing waits for that
 }
 
-// close takes from the session all that it holds, and returns it.
-func (s *Session) close() (issued []*claim, calls map[call.Key]*claim) {
-	d := s.scheduler
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s.ended {
-		return nil, nil
+// answered looks at the end of a call, and decides what to run early.
+func (w *Worker) answered(a *answer) {
+	if a.reply != nil {
+		defer close(a.reply)
 	}
-	s.loseLocked(func(*watch) bool { return true })
-	s.ended = true
-	d.levels[s.throttle.level]--
-	for _, c := range s.calls {
-		c.freeLocked()
+	c := a.call
+	w.current = c.Client
+	s := w.sessions[c.Client]
+	w.compared(c, a.Trial)
+	if a.JoinWait > 0 { // a call waited for a prefetch in vain
+		w.upstream(c.Upstream).model.Harm(c.Tool)
+		w.harm(s, c.Upstream.Host(), ForegroundWait, a.JoinWait)
 	}
-	issued, calls = s.issued, s.calls
-	s.calls, s.issued = nil, nil
-	return issued, calls
+	if s == nil || c.ID == 0 {
+		return
+	}
+	o := w.upstream(c.Upstream)
+	r := read(a.text, a.length)
+	r.ID, r.Failed = c.ID, !a.Complete
+	if a.Took > 0 && a.Complete { // what was served, or cut short, took as long as no call does
+		r.At = c.At.Add(a.Took)
+	}
+	p := w.pair(s, o)
+	p.Result(r)
+	if t := p.called[c.ID]; t != nil {
+		t.took = a.Took
+		delete(p.called, c.ID)
+	}
+	p.judge(a.At, false)
+	w.publish(o, c.Tool)
+	w.tally.learn(o, a.At)
+	begun := w.foresee(p, c.Seq)
+	if a.reply != nil {
+		a.reply <- Announcement{begun, slices.Clone(s.intent)}
+	}
+}
+
+// harm holds harm against the prefetches at a host, and of a session if it is known.
+func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duration) {
+	var of *Session
+	if s != nil {
+		of = s.slots
+	}
+	w.Scheduler.Harm(host, of, what, wait)
+}
+
+// foresee thinks of what comes next, and begins what is worth it.
+func (w *Worker) foresee(p *pairState, after int64) []Started {
+	now, rules := time.Now(), w.Rules()
+	found := p.Guesses(now)
+	w.tally.found(len(found))
+	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
+	p.choose.Offer(now, found, rules.Budget, p)
+	p.begin(now, after, len(found), rules)
+	return w.decide(p, now)
+}
+
+// decide picks from what the last answer made likely, and begins it. What only lacks a
+// slot waits for one.
+func (w *Worker) decide(p *pairState, now time.Time) []Started {
+	s, rules := p.session, w.Rules()
+	w.current = s.client
+	if rules.Off() {
+		p.choose.GiveUp(p)
+		return nil
+	}
+	host := p.at.Host()
+	w.Scheduler.Waited(host, w.Waited(host))
+	s.slots.Review(now)
+	o := ChooseOptions{Options: rules.pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.MaxAge}
+	o.Keywords, o.Dollars = s.intent, rules.Dollars-s.dollars
+	p.begun = nil
+	slots := p.choose.Choose(now, o, p)
+	if p.decision != nil {
+		p.decision.slots = max(p.decision.slots, slots)
+	}
+	if p.choose.Open() > 0 && !p.queued {
+		p.queued = true
+		w.lacking = append(w.lacking, p)
+	}
+	return p.begun
+}
+
+// wake gives a slot that has become free to the next session that waits for one.
+func (w *Worker) wake(now time.Time) {
+	for range min(len(w.lacking), mostWoken) {
+		p := w.lacking[0]
+		w.lacking = w.lacking[1:]
+		p.queued = false
+		if w.sessions[p.session.client] != p.session || p.choose.Open() == 0 {
+			continue
+		}
+		if begun := w.decide(p, now); len(begun) > 0 {
+			return
+		}
+	}
+}
+
+// mostWoken bounds how many sessions are asked before one wants the slot.
+const mostWoken = 8
+
+// read makes an answer, or the first bytes of it, what the forecast reads.
+func read(result []byte, size int) predict.Result {
+	r := predict.Result{Size: size, Unread: result == nil}
+	if !r.Unread {
+		r.Text, r.Structured = predict.Read(result, len(result) < size)
+	}
+	return r
+}
+
+// leave forgets a session that has ended.
+func (w *Worker) leave(c *Client) {
+	w.current = c
+	s := w.sessions[c]
+	if s == nil {
+		return
+	}
+	s.slots.Review(time.Now())
+	s.slots.End()
+	for key, p := range s.pairs {
+		p.choose.GiveUp(p)
+		p.judge(time.Now(), true)
+		p.End()
+		if o := w.upstreams[key]; o != nil && time.Since(o.kept) > keepAtMost {
+			w.keepOne(o)
+		}
+	}
+	w.unwatch(s)
+}
+
+// unwatch takes from a session all that it holds.
+func (w *Worker) unwatch(s *sessionState) {
+	delete(w.sessions, s.client)
+	s.slots.End()
+	for instance, up := range s.instances {
+		if o := w.upstreams[up.Key]; o != nil {
+			o.concurrency = cmp.Or(w.Scheduler.Concurrency(instance), o.concurrency)
+		}
+		if !up.Shared {
+			w.Scheduler.Gone(instance)
+		}
+	}
+}
+
+// compared takes note of how the answer to a call compares with what was prefetched.
+func (w *Worker) compared(c *Call, t dedup.Trial) {
+	if t == dedup.NotTried {
+		return
+	}
+	o := w.upstream(c.Upstream)
+	o.model.Trial(c.Tool, t == dedup.Same)
+	o.news = true
+	w.prove(o, c.Tool)
+	if t == dedup.Differs {
+		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
+		w.keepOne(o)
+	}
 }

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Guess is a call to run early.
-type Guess struct {
+// Prefetch is a call to run early.
+type Prefetch struct {
 	Key  call.Key
 	Host string  // whose throttle counts
 	P    float64 // how likely it is asked for
@@ -43,7 +43,7 @@ type claim struct {
 // Start begins a guess, or says why not: "closed" after End, "in_flight" while a
 // call of the session for the same key has not returned, "throttled" where nothing
 // is started or another guess must end first, "cap", "panic", or what Begin said.
-func (s *Session) Start(ctx context.Context, now time.Time, g Guess) (refused string) {
+func (s *Session) Start(ctx context.Context, now time.Time, g Prefetch) (refused string) {
 	deadline := s.scheduler.deadline()
 	claimed, cancel := context.WithCancelCause(ctx)
 	timed, stop := context.WithTimeoutCause(claimed, deadline, ErrDeadline)
@@ -99,6 +99,7 @@ func (s *Session) claim(c *claim, hostName string, now time.Time, deadline time.
 	}
 	s.forgetCallLocked()
 	c.holds, c.eras = true, s.erasLocked(c.host)
+	c.host.ran[s] = true
 	s.calls[c.key] = c
 	s.slots++
 	d.underWay++

@@ -13,7 +13,7 @@ import (
 
 func TestCaps(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 2, Total: 3})
-	a, b := d.Session(), d.Session()
+	a, b := d.Session(""), d.Session("")
 	wantRoom(t, a, host, "2 1 false")
 	begin(t, a, newBet(1))
 	begin(t, a, newBet(2))
@@ -33,7 +33,7 @@ func TestDefaults(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: -1})
 	var n int
 	for range 10 {
-		s := d.Session()
+		s := d.Session("")
 		for i := range 10 {
 			if s.Start(t.Context(), start, newBet(i).guess()) == "" {
 				n++
@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 
 func TestConfigure(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 3})
-	s := d.Session()
+	s := d.Session("")
 	one, two := begin(t, s, newBet(1)), begin(t, s, newBet(2))
 	d.Configure(speculate.Options{PerSession: 1})
 	wantRoom(t, s, host, "0 1 false")
@@ -65,7 +65,7 @@ func TestConfigure(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	begin(t, s, newBet(1))
 	wantRefused(t, s, newBet(1), "in_flight")
 	no := newBet(2).guess()
@@ -95,7 +95,7 @@ func TestRefused(t *testing.T) {
 // Reasons are words of ours; whatever else comes does not pile up.
 func TestRefusedForAnyReason(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	for i := range 1000 {
 		g := newBet(i).guess()
 		g.Begin = func(context.Context) (func() call.Fate, string) { return nil, fmt.Sprint("reason ", i) }
@@ -119,7 +119,7 @@ func TestOneAtATime(t *testing.T) {
 			if l != speculate.Unknown {
 				teach(d, upstream, l)
 			}
-			a, b := d.Session(), d.Session()
+			a, b := d.Session(""), d.Session("")
 			wantRoom(t, a, host, "1 1 false")
 			begin(t, a, newBet(1))
 			wantRoom(t, a, host, "0 1 false")
@@ -143,7 +143,7 @@ func TestOneAtATime(t *testing.T) {
 
 func TestDone(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	s.Done(key(9), start) // of which nobody has heard
 	b := begin(t, s, newBet(1))
 	begin(t, s, newBet(2))
@@ -165,7 +165,7 @@ func TestDone(t *testing.T) {
 // A call may be over before Begin returns.
 func TestDoneWithinBegin(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	g := newBet(1).guess()
 	begin := g.Begin
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) {
@@ -188,7 +188,7 @@ func TestDoneWithinBegin(t *testing.T) {
 // says that it was none, takes nothing from the other.
 func TestRefusedAfterAnother(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	g := newBet(1).guess()
 	g.Begin = func(context.Context) (func() call.Fate, string) {
 		s.Done(g.Key, start)

@@ -78,7 +78,7 @@ func (d *Scheduler) Stats() Stats {
 type Change struct {
 	At      time.Time `json:"at"`      // the latest time that was told before; a harm tells none
 	Host    string    `json:"host"`    // of a host
-	Session int       `json:"session"` // of a session: counted from 1 as they began; 0: of a host
+	Session string    `json:"session"` // of a session; "": of a host
 	From    int       `json:"from"`
 	To      int       `json:"to"`
 	Why     string    `json:"why"` // accuracy, watched, or which harm

@@ -14,7 +14,7 @@ import (
 
 func TestStatsJSON(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	bets(t, s, host, 2, call.Late)
 	d.Harm(host, s, speculate.ForegroundWait, 1500*time.Microsecond)
 	got, err := json.Marshal(d.Stats())
@@ -33,7 +33,7 @@ func TestStatsJSON(t *testing.T) {
 // Arguments name hosts, and every session may have an upstream of its own.
 func TestManyHostsAndUpstreams(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	for range 3 {
 		d.Harm("bad.example.com", nil, speculate.RateLimited, 0)
 	}

@@ -1,69 +1,133 @@
 package speculate
 
-import "time"
+import (
+	"time"
 
-// Began notes a call that was sent to an upstream instance, real or a guess, for
-// telling whether it works serially: when it is really sent, and not while it waits
-// for its turn or its host. id tells the calls of the instance apart.
-func (d *Scheduler) Began(upstream, id uint64, tool string, guess bool, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sawLocked(now)
-	d.estimateLocked(upstream).begin(id, tool, guess, now)
+	"mcpschedd/internal/predict"
+)
+
+// upstreamState is what is known of the calls to one upstream. The worker owns it.
+type upstreamState struct {
+	model       *predict.Model
+	made        Rules       // it was made under
+	keep        Learned     // nil: what is learned is not kept
+	news        bool        // something was seen since it was kept
+	kept        time.Time   // when
+	told        time.Time   // when its counts were last copied out
+	at          *Upstream   // the lease of the session that is looked at
+	concurrency Concurrency // how its last instance works on several calls
 }
 
-// Ended notes that it has returned. If it was a real call that waited for guesses,
-// that is harm.
-func (d *Scheduler) Ended(upstream, id uint64, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sawLocked(now)
-	l, ok := d.estimates.Get(upstream)
-	if !ok {
+// upstream returns what is known of an upstream, read from where it is kept when
+// it is first needed.
+func (w *Worker) upstream(at *Upstream) *upstreamState {
+	rules := w.Rules()
+	o := w.upstreams[at.Key]
+	if o != nil && o.made == *rules {
+		o.at = at
+		return o
+	}
+	old := o
+	o = &upstreamState{made: *rules, keep: at.Learned, at: at}
+	o.model = predict.New(predict.Options{
+		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.MaxAge,
+	})
+	if old != nil { // its rules have changed; sessions begin anew under the next ones
+		o.concurrency = old.concurrency
+		for _, s := range w.sessions {
+			delete(s.pairs, at.Key)
+		}
+		w.faults.recovering(func() { w.handDown(old, o) })
+	}
+	w.upstreams[at.Key] = o
+	w.keepOne(o)
+	w.proveAll(o)
+	for _, tool := range o.model.Seen() {
+		w.publish(o, tool)
+	}
+	return o
+}
+
+// handDown hands on what was learned under other rules: by where it is kept, or, if
+// it is not, by itself.
+func (w *Worker) handDown(old, next *upstreamState) {
+	if old.keep != nil {
+		w.keepOne(old)
 		return
 	}
-	if waited, ahead := l.end(id, now); waited > 0 {
-		d.harmLocked(ahead.host, ahead.session, ForegroundWait, waited)
+	state, err := old.model.Merge(nil)
+	if err == nil {
+		_, err = next.model.Merge(state)
+	}
+	if err != nil {
+		w.Log.Warn("what was learned is lost with the old configuration", "upstream", old.at.Name, "err", err)
 	}
 }
 
-// Cut notes that the call is given up, by its client or because it took too long:
-// its end, which Ended still tells, says nothing of how the upstream works.
-func (d *Scheduler) Cut(upstream, id uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l, ok := d.estimates.Get(upstream); ok {
-		if r := l.find(id); r != nil {
-			l.cut(r)
+// look says whether the upstream offers anything that may be run early, and has
+// its calls left alone from now on if it does not.
+func (o *upstreamState) look() {
+	tools := o.at.Tools()
+	for _, name := range tools {
+		if m := o.at.Tool(name).Model; m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
+			return
+		}
+	}
+	o.at.Useless()
+}
+
+// keepAtMost is how often what was learned is kept because a session has ended.
+// Whatever is left is kept at the end.
+const keepAtMost = 30 * time.Second
+
+// forget drops what is known of upstreams that are there no more.
+func (w *Worker) forget() {
+	for key, o := range w.upstreams {
+		if w.Gone(key) {
+			w.keepOne(o)
+			delete(w.upstreams, key)
+			w.tally.forget(o.at.Name)
+			continue
+		}
+		w.proveAll(o) // the operator may have given their word for a tool
+	}
+	w.learned.forget(w.Gone)
+}
+
+// keepAll keeps what was learned of every upstream.
+func (w *Worker) keepAll() {
+	for _, o := range w.upstreams {
+		if o.news {
+			w.keepOne(o)
 		}
 	}
 }
 
-// Concurrency says how an upstream instance works on calls that it has at the same
-// time, as far as that is known.
-func (d *Scheduler) Concurrency(upstream uint64) Concurrency {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l, ok := d.estimates.Get(upstream); ok {
-		return l.is
+// keepOne joins what was learned with what is stored, which other processes may
+// have added to. What cannot be read or written is no reason to stop learning.
+func (w *Worker) keepOne(o *upstreamState) {
+	o.news, o.kept = false, time.Now()
+	if o.keep == nil {
+		return
 	}
-	return Unknown
-}
-
-// Presume says how another instance of the same server was known to work, when this
-// one is new: it is taken to be the same until two pieces of evidence say otherwise.
-// Unknown says nothing; nor does anything once calls here have told.
-func (d *Scheduler) Presume(upstream uint64, l Concurrency) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l == Serial || l == Parallel {
-		d.estimateLocked(upstream).presume(l)
+	began := time.Now()
+	defer func() { w.queue.excuse(time.Since(began)) }() // other processes may hold it up
+	joined := func() {
+		commit := func() {}
+		err := o.keep(func(stored []byte) (next []byte, err error) {
+			next, commit, err = o.model.Join(stored)
+			if err != nil {
+				w.Log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
+			}
+			return next, nil
+		})
+		if err == nil {
+			commit()
+		} else {
+			w.Log.Warn("learned state not kept", "upstream", o.at.Name, "err", err)
+		}
 	}
-}
-
-// Gone forgets an upstream instance, which has ended.
-func (d *Scheduler) Gone(upstream uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.estimates.Remove(upstream)
+	if !w.faults.recovering(joined) {
+		o.keep = nil // what was learned, its bars above all, still counts in this process
+	}
 }

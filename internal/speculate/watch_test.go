@@ -12,7 +12,7 @@ import (
 func bottom(t *testing.T) (*speculate.Scheduler, *speculate.Session) {
 	t.Helper()
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	for i := range 3 {
 		s.Done(begin(t, s, newBet(-i)).key, start)
 		d.Harm(host, s, speculate.RateLimited, 0)
@@ -120,7 +120,7 @@ func TestWatchTwice(t *testing.T) {
 // counted.
 func TestWatchAboveTheBottom(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	for i := range 100 {
 		s.Watch(start, key(i), host, time.Second)
 	}
@@ -134,7 +134,7 @@ func TestWatchAboveTheBottom(t *testing.T) {
 func TestWatchAtThatHost(t *testing.T) {
 	d, s := bottom(t)
 	s.End()
-	s = d.Session()
+	s = d.Session("")
 	wantRoom(t, s, host, "1 4 true")
 	for i := range 32 {
 		s.Watch(start, key(i), host, time.Second)
@@ -175,7 +175,7 @@ func TestWatchMany(t *testing.T) {
 // What was noted at another level is no judgement on this one.
 func TestWatchedBefore(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session()
+	s := d.Session("")
 	for i := range 100 {
 		s.Watch(start, key(i), host, time.Hour)
 	}
@@ -187,7 +187,7 @@ func TestWatchedBefore(t *testing.T) {
 		s.Asked(start, key(i))
 	}
 	wantRoom(t, s, "elsewhere", "1 4 true")
-	wantRoom(t, d.Session(), host, "1 4 true")
+	wantRoom(t, d.Session(""), host, "1 4 true")
 	wantWatched(t, d, 100, 100)
 }
 
@@ -200,7 +200,7 @@ func TestWatchUntilTheEnd(t *testing.T) {
 		if _, _, watched := s.Remembered(); watched != 0 {
 			t.Fatalf("got %d remembered after the end", watched)
 		}
-		s = d.Session()
+		s = d.Session("")
 	}
 	wantWatched(t, d, 40, 0)
 	for i := range 16 {

@@ -1,4 +1,4 @@
-package proxy
+package speculate
 
 import (
 	"testing"

@@ -1,14 +1,13 @@
-package proxy
+package speculate
 
 import (
 	"sync"
 	"time"
 )
 
-// prefetchQueue is what the prefetcher has still to look at. A goroutine of its own,
-// which starts with the first task, works it off in order. What it is too slow for is
-// left out, and counted.
-type prefetchQueue struct {
+// queue is what the worker has still to look at. A goroutine of its own, which starts with
+// the first task, works it off in order. What it is too slow for is left out, and counted.
+type queue struct {
 	work func(do func()) // does one task
 	keep func()          // keeps what was learned
 
@@ -21,13 +20,15 @@ type prefetchQueue struct {
 	effort  effort
 	excused time.Duration // of the task at hand: spent waiting for other processes
 	done    chan struct{} // closed when the goroutine has ended; nil: it was never needed
-	dropped drops
+	dropped Drops
 }
 
 // task is one thing to do.
 type task struct {
-	bytes int // that it holds
-	do    func()
+	bytes  int  // that it holds
+	urgent bool // an answer waits for it
+	kept   bool // it must not be left out
+	do     func()
 }
 
 // Bounds of the queue: what is in it is only worth something while it is fresh.
@@ -59,14 +60,13 @@ func (e *effort) any(now time.Time) bool {
 	return e.left > 0
 }
 
-// drops count what the worker was too slow for.
-type drops struct {
+// Drops count what the worker was too slow for.
+type Drops struct {
 	Calls   int64 `json:"calls"`   // that were not looked at
 	Results int64 `json:"results"` // seen, and not read
 }
 
-// drops are the counts of what was left out so far.
-func (q *prefetchQueue) drops() drops {
+func (q *queue) drops() Drops {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
@@ -74,7 +74,7 @@ func (q *prefetchQueue) drops() drops {
 
 // hasTime reports whether there is time for one more call, and counts one for which
 // there is none.
-func (q *prefetchQueue) hasTime(now time.Time) bool {
+func (q *queue) hasTime(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.tasks) < mostWaiting && q.effort.any(now) {
@@ -86,7 +86,7 @@ func (q *prefetchQueue) hasTime(now time.Time) bool {
 
 // hasRoom reports whether n bytes of a result may wait to be read, and counts one that
 // may not.
-func (q *prefetchQueue) hasRoom(n int) bool {
+func (q *queue) hasRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.bytes+n <= mostWaitingBytes {
@@ -96,34 +96,18 @@ func (q *prefetchQueue) hasRoom(n int) bool {
 	return false
 }
 
-// enqueue adds a task that may be left out, and holds so many bytes. It never waits,
-// and says whether the task will be done.
-func (q *prefetchQueue) enqueue(bytes int, do func()) bool {
+// add adds a task. It never waits, and says whether the task will be done.
+func (q *queue) add(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.tasks) >= 2*mostWaiting { // the results of calls that were observed still find room
+	if !t.kept && len(q.tasks) >= 2*mostWaiting { // the results of calls that were observed still find room
 		q.dropped.Calls++
 		return false
 	}
-	return q.addLocked(bytes, do)
+	return q.addLocked(t)
 }
 
-// enqueueUrgent is enqueue for what an answer waits for.
-func (q *prefetchQueue) enqueueUrgent(bytes int, do func()) bool {
-	q.mu.Lock()
-	q.urgent = true
-	q.mu.Unlock()
-	return q.enqueue(bytes, do)
-}
-
-// enqueueAlways is enqueue for what must not be left out; false: the queue has ended.
-func (q *prefetchQueue) enqueueAlways(do func()) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.addLocked(0, do)
-}
-
-func (q *prefetchQueue) addLocked(bytes int, do func()) bool {
+func (q *queue) addLocked(t task) bool {
 	if q.ended {
 		return false
 	}
@@ -131,23 +115,27 @@ func (q *prefetchQueue) addLocked(bytes int, do func()) bool {
 		q.done = make(chan struct{})
 		go q.run()
 	}
-	q.bytes += bytes
-	q.tasks = append(q.tasks, task{bytes, do})
+	q.urgent = q.urgent || t.urgent
+	q.bytes += t.bytes
+	q.tasks = append(q.tasks, t)
+	q.wakeUp()
+	return true
+}
+
+func (q *queue) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
-	return true
 }
 
-// mergeEvery is how often what was learned is kept while there is no other
-// occasion.
-const mergeEvery = 5 * time.Minute
+// keepEvery is how often what was learned is kept while there is no other occasion.
+const keepEvery = 5 * time.Minute
 
 // run does the tasks until the queue has ended.
-func (q *prefetchQueue) run() {
+func (q *queue) run() {
 	defer close(q.done)
-	keep := time.NewTicker(mergeEvery)
+	keep := time.NewTicker(keepEvery)
 	defer keep.Stop()
 	for {
 		q.mu.Lock()
@@ -169,7 +157,7 @@ func (q *prefetchQueue) run() {
 }
 
 // do does one task, and counts the time that it takes.
-func (q *prefetchQueue) do(t task) {
+func (q *queue) do(t task) {
 	began := time.Now()
 	q.work(t.do)
 	q.mu.Lock()
@@ -180,7 +168,7 @@ func (q *prefetchQueue) do(t task) {
 }
 
 // excuse takes a time out of what the task at hand is counted with.
-func (q *prefetchQueue) excuse(waited time.Duration) {
+func (q *queue) excuse(waited time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.excused += waited
@@ -195,7 +183,7 @@ const (
 
 // await waits until there is a task and no more come for a moment, or an answer waits
 // for it.
-func (q *prefetchQueue) await(keep <-chan time.Time) {
+func (q *queue) await(keep <-chan time.Time) {
 	select {
 	case <-q.wake:
 	case <-keep:
@@ -215,16 +203,15 @@ func (q *prefetchQueue) await(keep <-chan time.Time) {
 }
 
 // save keeps what was learned so far, and returns when that is done.
-func (q *prefetchQueue) save() {
+func (q *queue) save() {
 	saved := make(chan struct{})
 	q.mu.Lock()
 	done := q.done
 	if done != nil {
-		q.urgent = true
-		q.addLocked(0, func() { // a queue that has ended keeps all by itself
+		q.addLocked(task{urgent: true, do: func() { // a queue that has ended keeps all by itself
 			q.keep()
 			close(saved)
-		})
+		}})
 	}
 	q.mu.Unlock()
 	if done == nil {
@@ -242,7 +229,7 @@ const lastWait = 10 * time.Second
 
 // close has the tasks that are left done and what was learned kept, and reports
 // whether that came to its end in time.
-func (q *prefetchQueue) close() bool {
+func (q *queue) close() bool {
 	q.mu.Lock()
 	q.ended = true
 	done := q.done
@@ -250,10 +237,7 @@ func (q *prefetchQueue) close() bool {
 	if done == nil {
 		return true
 	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wakeUp()
 	late := time.NewTimer(lastWait)
 	defer late.Stop()
 	select {

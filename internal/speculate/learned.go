@@ -1,0 +1,79 @@
+package speculate
+
+import (
+	"maps"
+	"sync"
+
+	"mcpschedd/internal/predict"
+)
+
+// learnedTools is what the worker has learned of tools, as far as others go by it:
+// the path of a call, plans, the record. It may be asked on any goroutine.
+type learnedTools struct {
+	mu sync.RWMutex
+	of map[toolOf]ToolState
+}
+
+type toolOf struct{ upstream, tool string } // Upstream.Key
+
+// ToolState is what was learned of one tool.
+type ToolState struct {
+	Barred        bool          // it is never run early again
+	CrashesServer bool          // its server ended while a prefetch of it was there, since this process began
+	Proven        bool          // its server's word that it only reads has been tested
+	Usual         predict.Usual // what its calls take and bring; zero: not known
+}
+
+// Tool is what was learned of a tool of the upstream with that key.
+func (w *Worker) Tool(key, name string) ToolState {
+	w.learned.mu.RLock()
+	defer w.learned.mu.RUnlock()
+	return w.learned.of[toolOf{key, name}]
+}
+
+// update changes what is known of a tool.
+func (t *learnedTools) update(key, name string, change func(*ToolState)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := toolOf{key, name}
+	known := t.of[at]
+	change(&known)
+	switch {
+	case known == ToolState{}:
+		delete(t.of, at)
+	case t.of == nil:
+		t.of = map[toolOf]ToolState{at: known}
+	default:
+		t.of[at] = known
+	}
+}
+
+// forget drops what is known of the tools of upstreams that are there no more.
+func (t *learnedTools) forget(gone func(key string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.of, func(at toolOf, _ ToolState) bool { return gone(at.upstream) })
+}
+
+// publish makes known what was learned of a tool's calls. What the forecast has no room
+// for is not known here either.
+func (w *Worker) publish(o *upstreamState, tool string) {
+	if u := o.model.Usual(tool); u.Latency.P50 > 0 {
+		w.learned.update(o.at.Key, tool, func(t *ToolState) { t.Usual = u })
+	}
+}
+
+// prove makes known whether a tool is barred, or has proven that it only reads.
+func (w *Worker) prove(o *upstreamState, tool string) {
+	w.learned.update(o.at.Key, tool, func(t *ToolState) {
+		t.Barred, t.Proven = o.model.Barred(tool) != "", o.model.Tried(tool)
+	})
+}
+
+// proveAll does so for every tool of an upstream, when what was learned of it has
+// been read.
+func (w *Worker) proveAll(o *upstreamState) {
+	for _, name := range o.at.Tools() {
+		w.prove(o, name)
+	}
+}

@@ -1,0 +1,148 @@
+package speculate
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+)
+
+// A pair is the world of its chooser.
+
+// Stands is why a candidate that has waited may not be made any more: its tool may have
+// been barred, or its model or schema may have changed.
+func (p *pairState) Stands(c *predict.Candidate) enrich.Reason { return p.Session.Again(c) }
+
+// MayPrefetch asks the upstream.
+func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict { return p.at.MayPrefetch(c) }
+
+// Declined counts a candidate that is given up.
+func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
+	p.w.tally.decline(why)
+	p.consider(c, why, nil)
+}
+
+// Begin begins a prefetch, or says why not. It ends with its session, unless a call of a
+// client waits for it.
+func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
+	w, s, up, key, now := p.w, p.session, p.at, v.Query.Key, time.Now()
+	g := *c
+	ended := make(chan struct{})
+	fetch := &Fetch{
+		Candidate: &g, JoinTimeout: joinTimeout(c),
+		Call:  &Call{ID: w.ids.Add(1), Client: s.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Early: true},
+		Asked: func(certain bool) { w.asked(s, up, c.Key.Tool, certain) },
+	}
+	if p.decision != nil {
+		fetch.After = p.decision.after
+	}
+	var begun *Begun
+	fetch.Landed = func(l Landing) {
+		defer close(ended)
+		s.slots.Done(key, time.Now())
+		w.landed(s, up, &g, v, l)
+	}
+	refused = s.slots.Start(s.client.Context, now, Prefetch{
+		Key: key, Host: v.Host, P: c.P,
+		Begin: func(ctx context.Context) (fate func() call.Fate, why string) {
+			if begun, why = up.Fetch(ctx, fetch); begun == nil {
+				return nil, why
+			}
+			return begun.Fate, ""
+		},
+	})
+	if refused != "" {
+		return refused
+	}
+	if c.Why.Depth > 0 {
+		p.chained[key] = true
+	}
+	s.dollars += c.Model.Cost.Dollars
+	p.consider(c, "", begun)
+	p.begun = append(p.begun, Started{Candidate: g, Query: v.Query, Ended: ended})
+	return ""
+}
+
+// joinTimeout is how long a call waits for a prefetch: what nine calls of ten take, and
+// some more, as far as that is known.
+func joinTimeout(g *predict.Candidate) time.Duration {
+	if p90 := g.Latency.P90; p90 > 0 {
+		return p90 + p90/4 + 100*time.Millisecond
+	}
+	return 4 * g.Model.Cost.Latency
+}
+
+// landed notes what came of a prefetch, on the goroutine that fetched it: what its
+// answer says may make a further call likely.
+func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *Verdict, l Landing) {
+	if l.Displaced {
+		w.harm(s, v.Host, Eviction, 0)
+	}
+	switch {
+	case l.Limited:
+		w.harm(s, v.Host, RateLimited, 0)
+	case l.Bar != "":
+		w.bar(s, up, g.Key.Tool, l.Bar)
+	case l.Died:
+		w.learned.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true })
+		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
+	}
+	var result []byte
+	size := len(l.Body)
+	if n := min(size, mostRead); g.Why.Depth == 0 && l.Good && w.queue.hasRoom(n) {
+		result = bytes.Clone(l.Body[:n])
+	}
+	w.queue.add(task{bytes: len(result), do: func() { w.onward(s, up, g, v.Query.Key, result, size) }})
+}
+
+// asked notes that the server of a prefetch asks the client something, on any goroutine.
+// Where that may be about another call, it is held against the session alone.
+func (w *Worker) asked(s *sessionState, up *Upstream, tool string, certain bool) {
+	if certain {
+		w.bar(s, up, tool, "it asked the client when it was run early")
+		return
+	}
+	w.queue.add(task{kept: true, do: func() { w.harm(s, up.Host(), Question, 0) }})
+}
+
+// bar sees to it that a tool is never run early again, on any goroutine.
+func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
+	w.queue.add(task{kept: true, do: func() {
+		o := w.upstream(up)
+		o.model.Bar(tool, why)
+		w.prove(o, tool)
+		w.keepOne(o) // at once: it must not be lost
+		w.harm(s, up.Host(), Question, 0)
+		w.Log.Warn("tool barred from being run early", "upstream", up.Name, "tool", tool, "reason", why)
+	}})
+}
+
+// onward goes on once a prefetch is back: with what waits for a slot, and what
+// follows from its answer, if that is to be looked at.
+func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, key call.Key, result []byte, size int) {
+	now := time.Now()
+	if w.sessions[s.client] != s { // its session has ended
+		w.wake(now)
+		return
+	}
+	w.current = s.client
+	p := w.pair(s, w.upstream(up))
+	delete(p.chained, key)
+	if result != nil {
+		r := read(result, size)
+		r.At = now
+		follows := p.Suppose(*g, r, now)
+		w.tally.found(len(follows))
+		p.choose.Add(follows)
+		if p.decision != nil {
+			p.decision.count += len(follows)
+		}
+	}
+	if p.choose.Open() > 0 {
+		w.decide(p, now)
+	}
+	w.wake(now)
+}
