@@ -11,7 +11,6 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -95,8 +94,7 @@ type seat struct {
 	sent    map[sending]uint64 // when what was not guessed was asked for
 	guesses map[uint64]*guess  // by the moment at which they were sent
 	flying  []*guess           // those whose call has not returned, in the order in which it will
-	offer   *predict.Offer     // what was foreseen last, as far as it waits for a slot
-	rooms   map[string]room    // by host, as of the last choice
+	chooser speculate.Chooser  // what was foreseen last, as far as it waits for a slot
 }
 
 // sending is a fetch: of a call, at a time by the store's clock.
@@ -112,7 +110,10 @@ func (a *arm) seat(t *table) *seat {
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
 		flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
-		offer: predict.NewOffer(nil, 0), rooms: make(map[string]room),
+	}
+	s.chooser.Upstream = upstreamID
+	if !a.Free {
+		s.chooser.Session = s.desk
 	}
 	return s
 }
@@ -250,7 +251,7 @@ func (s *seat) void(stale func(call.Key) bool) { s.desk.Void(stale) }
 
 // end is the end of the session. What nobody waits for is given up.
 func (s *seat) end() {
-	s.offer = predict.NewOffer(nil, 0)
+	s.chooser.GiveUp(s)
 	s.desk.Review(s.at())
 	s.flying = slices.DeleteFunc(s.flying, func(g *guess) bool {
 		if g.joined {

@@ -40,138 +40,66 @@ func stamp(body []byte) uint64 { return binary.BigEndian.Uint64(body[len(body)-s
 // body is the recorded answer as it is stored.
 func (m *made) body() []byte { return []byte(m.Text) }
 
-// room is what the throttles say of guesses at a host.
-type room struct {
-	slots   int
-	caution float64
-	watch   bool
-}
-
 // consider takes what is foreseen after a turn: gives up what is not worth it any
 // more, and chooses.
-func (s *seat) consider(guesses []predict.Candidate) {
+func (s *seat) consider(found []predict.Candidate) {
 	if !s.Free {
-		likely := predict.Likely(guesses, s.Pick.MinProbability)
-		s.desk.Reprice(s.at(), func(k call.Key) bool { return likely(k.Tool, k.Arguments) })
+		s.chooser.Reprice(s.at(), found, s.Pick.MinProbability, func(call.Key) bool { return false })
 		s.reap()
 	}
-	if n := s.offer.Open(); n > 0 { // thought of after an earlier turn
-		s.count.declined[enrich.Cap] += n
-	}
-	if s.Source == Forecast {
-		s.offer = s.t.learner.Offer(s.likely(guesses), s.Pick.Budget)
-	} else {
-		s.offer = predict.NewOffer(guesses, s.Pick.Budget)
-	}
+	s.chooser.Offer(found, s.Pick.Budget, s)
 	s.choose()
 }
 
-// likely leaves out what is not likely enough, which enrich would say of each by
-// itself, arm after arm. Guesses come in the order of their probability, but for
-// what no rule allows, which comes last.
-func (s *seat) likely(guesses []predict.Candidate) []predict.Candidate {
-	n := slices.IndexFunc(guesses, func(g predict.Candidate) bool { return !(g.P >= s.Pick.MinProbability) })
-	if n < 0 {
-		n = len(guesses)
-	}
-	for i := n; i < len(guesses); i++ {
-		why := guesses[i].Reason
-		if allowed(&guesses[i]) {
-			why = enrich.LowProbability
-		}
-		s.count.declined[why]++
-	}
-	return slices.Clone(guesses[:n]) // an offer notes in them what is said against them later
-}
-
-// choose picks from what is offered, and starts it. What only lacks a slot waits in
-// the offer for one.
+// choose picks from what waits, and starts it.
 func (s *seat) choose() {
-	if s.offer.Open() == 0 {
+	if s.chooser.Open() == 0 {
 		return
 	}
-	s.desk.Review(s.at())
-	o := s.Pick
+	if !s.Free {
+		s.desk.Review(s.at())
+	}
+	o := speculate.ChooseOptions{Options: s.Pick, Host: s.p.o.Model("").Host, Shadow: s.Watch, Keep: s.p.o.MaxAge}
 	o.Dollars = s.Dollars - s.dollars
-	o.Slots = s.slots()
-	picked := s.offer.Choose(s.world, o)
-	for i := range picked.Declined {
-		s.count.declined[picked.Declined[i].Why]++
-	}
-	for i := range picked.Watch {
-		j := s.t.judge(exact{picked.Watch[i].Key.Tool, picked.Watch[i].Key.Arguments})
-		s.desk.Watch(s.at(), s.query(j).Key, j.host, s.p.o.MaxAge)
-	}
-	for i := range picked.Start {
-		s.begin(&picked.Start[i])
-	}
+	s.chooser.Choose(s.at(), o, s)
 }
 
-// slots is how many guesses may be started now.
-func (s *seat) slots() int {
-	if s.Free {
-		return s.offer.Open()
+// A seat is the world of its chooser.
+
+// Stands asks the learner.
+func (s *seat) Stands(c *predict.Candidate) enrich.Reason {
+	if s.Source != Forecast {
+		return ""
 	}
-	clear(s.rooms)
-	slots := s.room(s.p.o.Model("").Host).slots
-	if s.Watch {
-		slots = max(slots, 1)
-	}
-	return slots
+	return s.t.learner.Again(c)
 }
 
-// room is what the throttles said of a host when it was last chosen from the offer.
-func (s *seat) room(host string) room {
-	r, known := s.rooms[host]
-	if !known {
-		r.slots, r.caution, r.watch = s.desk.Room(host, upstreamID)
-		s.rooms[host] = r
-	}
-	return r
-}
-
-// world is what stands in the way of one guess, beyond what was foreseen.
-func (s *seat) world(g *predict.Candidate) predict.World {
+// MayPrefetch says what stands in the way of a candidate.
+func (s *seat) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 	c := exact{g.Key.Tool, g.Key.Arguments}
 	j := s.t.judge(c)
-	q := s.query(j)
-	w := predict.World{Key: q.Key}
+	v := speculate.Verdict{Query: s.query(j), Host: j.host}
 	if !j.storable() {
-		w.Reason = enrich.NotSpeculatable
-		return w
+		v.Reason = enrich.NotSpeculatable
+		return v
 	}
-	r := room{slots: 1}
-	if !s.Free {
-		r = s.room(j.host)
-	}
-	w.Caution = r.caution
-	switch why := s.store.Refuses(q); {
+	switch why := s.store.Refuses(v.Query); {
 	case why == "stored" || why == "delivered", s.p.o.KeepTurns > 0 && s.t.asked[c]:
-		w.Reason = enrich.Stored
+		v.Reason = enrich.Stored
 	case why != "":
-		w.Reason = enrich.Reason(why) // "in_flight" is the same in both
-	case s.Watch || r.watch:
-		w.Reason = enrich.Shadow
-	case r.slots == 0 || s.inTheWay(g):
-		w.Reason = enrich.Throttled
+		v.Reason = enrich.Reason(why) // "in_flight" is the same in both
 	}
-	return w
+	return v
 }
 
-// inTheWay reports whether the guess may still be under way when the next call comes
-// to an upstream that may work on one at a time, as any process may until it was
-// seen not to.
-func (s *seat) inTheWay(g *predict.Candidate) bool {
-	return !s.Free && s.arm.desk.Concurrency(upstreamID) != speculate.Parallel && g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
-}
+// Declined counts a candidate that is given up.
+func (s *seat) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.declined[why]++ }
 
-// begin starts a guess.
-func (s *seat) begin(of *predict.Candidate) {
-	j := s.t.judge(exact{of.Key.Tool, of.Key.Arguments})
-	q := s.query(j)
-	g := &guess{key: q.Key}
+// Begin starts a guess.
+func (s *seat) Begin(of *predict.Candidate, v *speculate.Verdict) (refused string) {
+	g := &guess{key: v.Query.Key}
 	fetch := func(ctx context.Context) (func() call.Fate, string) {
-		made, why := s.store.Prefetch(ctx, q, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
+		made, why := s.store.Prefetch(ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
 		if made == nil {
 			return nil, why
 		}
@@ -180,18 +108,16 @@ func (s *seat) begin(of *predict.Candidate) {
 	}
 	var own context.Context
 	own, g.cancel = context.WithCancel(s.ctx)
-	var refused string
 	if s.Free {
 		_, refused = fetch(own)
 	} else {
-		refused = s.desk.Start(own, s.at(), speculate.Prefetch{Key: q.Key, Host: j.host, P: of.P, Begin: fetch})
+		refused = s.desk.Start(own, s.at(), speculate.Prefetch{Key: g.key, Host: v.Host, P: of.P, Begin: fetch})
 	}
 	if refused != "" {
 		g.cancel()
-		s.count.declined[enrich.Reason(refused)]++
-		return
+		return refused
 	}
-	s.dollars += j.model.Cost.Dollars
+	s.dollars += of.Model.Cost.Dollars
 	c := s.count.tool(of.Key.Tool)
 	c.Issued++
 	c.upstream++
@@ -199,6 +125,7 @@ func (s *seat) begin(of *predict.Candidate) {
 		s.begun(s.t.turns, of.Key.Tool, of.Key.Arguments)
 	}
 	s.send(g, of)
+	return ""
 }
 
 // send puts a guess that has begun on its way.

@@ -51,7 +51,7 @@ func (c *Chooser) Open() int { return len(c.waiting) }
 
 // Offer has the candidates that follow an answer wait to be chosen, and gives up those
 // that have waited since an earlier one. Their answers may take budget tokens in all.
-func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w World) {
+func (c *Chooser) Offer(found []predict.Candidate, budget int, w World) {
 	c.GiveUp(w)
 	c.budget = budget
 	c.Add(found)

@@ -207,7 +207,7 @@ func (w *Worker) foresee(p *pairState, after int64) []Started {
 	found := p.Guesses(now)
 	w.tally.found(len(found))
 	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
-	p.choose.Offer(now, found, rules.Budget, p)
+	p.choose.Offer(found, rules.Budget, p)
 	p.begin(now, after, len(found), rules)
 	return w.decide(p, now)
 }
