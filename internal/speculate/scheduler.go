@@ -1,31 +1,27 @@
-// Package speculate starts, bounds, promotes and ends prefetches: calls made on a
-// guess, before anybody asks.
+// Package speculate prefetches: it makes calls before they are asked for.
 //
-// The one idea: a guess owns nothing but a claim, and a claim always ends. It
-// takes a slot when it is started; its call's return frees the slot, and if that
-// never comes its deadline does. Ending a claim takes nothing from a real call
-// that has joined, for that holds the flight itself:
+// The worker is told of the calls of sessions and of their results. What is likely to come
+// next (predict) it holds against what may be made at this moment, picks what is worth it
+// (enrich), begins that within the bounds of its scheduler, and goes on when it is back:
 //
-//	scheduler := speculate.New(speculate.Options{})
-//	s := scheduler.Session()
-//	defer s.End()
-//	if slots, _, watch := s.Room("api.github.com", 7); slots > 0 && !watch {
-//		refused := s.Start(ctx, now, speculate.Guess{Key: key, Host: "api.github.com", Begin: begin})
-//		...
+//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm, Decided: record, Gone: gone})
+//	if w.Wants(rules(), client, effect) {
+//		w.Called(call)
 //	}
-//	s.Done(key, now)   // its call has returned
-//	s.Review(now)      // what became of the guesses so far
+//	w.Answered(call, result, nil)
+//	w.SessionEnded(client, func() {})
+//	w.Close()
 //
-// What became of its guesses moves a session, and the host they went to, between
-// five levels, from more than was configured down to only watching what would
-// have been started. What is watched is judged like what is started, and leads
-// back. Any harm costs a level at once. An upstream that was not seen to work on
-// calls side by side gets one guess at a time.
+// The scheduler bounds what is under way. A prefetch owns nothing but a claim, and a claim
+// always ends: it takes a slot when it is started; its call's return frees the slot, and if
+// that never comes its deadline does. Ending a claim takes nothing from a real call that has
+// joined, for that holds the flight itself. What became of its prefetches moves a session,
+// and the host they went to, between five levels, from more than was configured down to
+// only watching what would have been started. Any harm costs a level at once. An upstream
+// that was not seen to work on calls side by side gets one prefetch at a time.
 //
-// Where levels and labels are concerned time comes in as an argument, so that
-// recorded sessions can be played; the deadline alone runs in real time. The
-// package leaves out which calls to guess (predict, enrich), where their answers
-// go (dedup), and the pace of a host and its cool-down after a 429 (limit).
+// Where levels and labels are concerned time comes in as an argument, so that recorded
+// sessions can be played; the deadline alone runs in real time.
 package speculate
 
 import (
