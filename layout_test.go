@@ -205,15 +205,22 @@ func makefile(t *testing.T, variable string) []string {
 	return words
 }
 
+// parsed keeps what functions has found: the tests ask for some folders often.
+var parsed = make(map[string]map[string]map[string]bool) // folder → file → function → starts a goroutine
+
 // functions are those that the files of a folder declare, and whether each starts a
 // goroutine itself.
 func functions(t *testing.T, dir string) map[string]map[string]bool {
 	t.Helper()
+	if files, is := parsed[dir]; is {
+		return files
+	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%s: got %d files, %v", dir, len(names), err)
 	}
 	files := make(map[string]map[string]bool)
+	parsed[dir] = files
 	for _, name := range names {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {

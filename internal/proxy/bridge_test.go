@@ -28,6 +28,15 @@ func slice(few, all int) int {
 	return few
 }
 
+// sideBySide runs f on all of them at the same time and returns when the last is done.
+func sideBySide[T any](of []T, f func(i int, one T)) {
+	var all sync.WaitGroup
+	for i, one := range of {
+		all.Go(func() { f(i, one) })
+	}
+	all.Wait()
+}
+
 // retry is the params of a call made again with answers to what its result
 // asked; nil if the result asks nothing.
 func retry(params string, result []byte, answer func(method string, params []byte) []byte) []byte {

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,12 +73,13 @@ func TestHarmBan(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					b = newBouncer(400 * time.Millisecond)
 					d := beset(t, b.foe, o)
-					var all sync.WaitGroup
-					for i := range test.sessions {
-						g, r := d.enter(), rand.New(rand.NewPCG(uint64(i), 10))
-						all.Go(func() { g.wanders(r, i*1000, soak(test.pages)) })
+					var guests []*guest
+					for range test.sessions {
+						guests = append(guests, d.enter())
 					}
-					all.Wait()
+					sideBySide(guests, func(i int, g *guest) {
+						g.wanders(rand.New(rand.NewPCG(uint64(i), 10)), i*1000, soak(test.pages))
+					})
 				})
 				return b
 			}

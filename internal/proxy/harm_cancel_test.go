@@ -24,7 +24,7 @@ func TestHarmCancel(t *testing.T) {
 	for _, name := range []string{"each for itself", "one principal"} {
 		t.Run(name, func(t *testing.T) {
 			guesses := int64(0)
-			for seed := range uint64(soak(2)) {
+			for seed := range uint64(soak(1)) {
 				synctest.Test(t, func(t *testing.T) {
 					o := defaults(t, listing(t)...)
 					if name == "one principal" {

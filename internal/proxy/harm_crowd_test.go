@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,16 +141,14 @@ func TestHarmCrowd(t *testing.T) {
 				o := test.make(defaults(t, listing(t)...))
 				o.HTTP.MaxSessions = 4 * test.sessions // a quarter of them may be of one principal
 				d := beset(t, f, o)
-				var all sync.WaitGroup
-				for i := range test.sessions {
-					r := rand.New(rand.NewPCG(uint64(i), 200))
-					v := d.visit()
-					all.Go(func() {
-						v.strolls(r, soak(1))
-						v.ends()
-					})
+				var visitors []*visitor
+				for range test.sessions {
+					visitors = append(visitors, d.visit())
 				}
-				all.Wait()
+				sideBySide(visitors, func(i int, v *visitor) {
+					v.strolls(rand.New(rand.NewPCG(uint64(i), 200)), soak(1))
+					v.ends()
+				})
 				synctest.Wait()
 				if n := atOnce(f.ledger()); n == 0 || n > test.guesses {
 					t.Errorf("%d guesses at once, want some and at most %d", n, test.guesses)

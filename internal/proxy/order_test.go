@@ -331,7 +331,7 @@ func TestOrderOfAPrefetch(t *testing.T) {
 // rule.
 func TestOrderHolds(t *testing.T) {
 	sent, passed, gaveUp := 0, 0, 0
-	for seed := range uint64(slice(10, 2000)) {
+	for seed := range uint64(slice(5, 2000)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 13))
 			var starts, timeout time.Duration

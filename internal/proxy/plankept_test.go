@@ -270,7 +270,7 @@ func TestPlanKeepsWithinBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	k, now := proxy.NewKeeping(), time.Now()
 	handles := make(map[string][]string)
-	for i := range 4000 {
+	for i := range slice(1500, 4000) {
 		now = now.Add(time.Duration(r.IntN(1000)) * time.Millisecond)
 		name := fmt.Sprintf("s%d", r.IntN(12))
 		size := 1 << r.IntN(24)

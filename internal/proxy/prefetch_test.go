@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/enrich"
@@ -147,35 +148,35 @@ func TestForeseenNotBefore(t *testing.T) {
 }
 
 func TestForeseenDelivery(t *testing.T) {
-	t.Run("hint", func(t *testing.T) {
-		o := foreseeing(t, mcptest.Options{Name: "one"})
-		o.Enrichment.Delivery = "hint"
-		s := start(t, o)
-		c := connect(t, s, handshake)
-		got := c.call("list", `{}`)
-		// The other one waits: nothing is known yet of how the server works on several.
-		if want := `pre-fetched echo(11) in background`; !strings.Contains(got, want) {
-			t.Errorf("got %s, want it to say %s", got, want)
-		}
-		if strings.Contains(c.call("echo", `{"n":11}`), "pre-fetched") {
-			t.Error("a hint where nothing was begun")
-		}
-	})
-	t.Run("inline", func(t *testing.T) {
-		o := foreseeing(t, mcptest.Options{Name: "one", Results: map[string]string{
-			"list": items, "echo": `{"content":[{"type":"text","text":"the thing itself"}]}`,
-		}})
-		o.Enrichment.Delivery, o.Enrichment.InlineFrom, o.Enrichment.Wait = "inline", 0.8, patience
-		s := start(t, o)
-		c := connect(t, s, handshake)
-		got := c.call("list", `{}`)
-		if n := strings.Count(got, "mcpschedd/inlined"); n != 1 || !strings.Contains(got, "the thing itself") {
-			t.Errorf("got %d answers inlined, want 1: %s", n, got)
-		}
-		if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" {
-			t.Errorf("got %s, want a hit: what was inlined may still be asked for", how)
-		}
-	})
+	for _, delivery := range []string{"hint", "inline"} {
+		t.Run(delivery, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := defaults(t, listing(t)...)
+				o.Enrichment.Delivery, o.Enrichment.Wait = delivery, 200*time.Millisecond
+				g := beset(t, newFoe(func(v *visit) reply {
+					v.sleeps(100 * time.Millisecond)
+					return reply{result: v.told()}
+				}), o).enter()
+				got := string(g.call("list", page(1)).Result)
+				thingOne := `get {\"n\":11}` // what the server says of the first thing
+				// The others wait: nothing is known yet of how the server works on several.
+				want, never := "pre-fetched get(11) in background", thingOne
+				if delivery == "inline" {
+					want, never = thingOne, "pre-fetched"
+				}
+				if strings.Count(got, want) != 1 || strings.Contains(got, never) {
+					t.Errorf("got %s, want %s in it, once", got, want)
+				}
+				again := g.call("get", thing(1, 0))
+				if how := again.how(); how != "hit" && how != "joined" {
+					t.Errorf("got %s, want a hit: what was inlined may still be asked for", how)
+				}
+				if text := string(again.Result); strings.Contains(text, "pre-fetched") {
+					t.Errorf("got %s, a hint where nothing was begun", text)
+				}
+			})
+		})
+	}
 }
 
 // A chain: what a guess answers makes the next one.

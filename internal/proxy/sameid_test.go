@@ -56,7 +56,7 @@ func (c *bare) request(t *testing.T, line []byte) []byte {
 // A client whose requests all have the same id, one after the other, gets an answer
 // to each: the id is free when the answer can be read, whatever it is.
 func TestIDUsedAgain(t *testing.T) {
-	often := slice(500, 20000)
+	often := slice(200, 20000)
 	away := proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}}
 	far := func(era string) func(t *testing.T) []proxy.Upstream {
 		return func(t *testing.T) []proxy.Upstream {

@@ -62,7 +62,7 @@ func TestDroppedSessionsLeaveNothing(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for range slice(75, 250) {
+			for range slice(25, 250) {
 				session()
 			}
 		})

@@ -246,7 +246,7 @@ func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool
 func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
-	for seed := range uint64(slice(8, 300)) {
+	for seed := range uint64(slice(4, 300)) {
 		synctest.Test(t, func(t *testing.T) {
 			o := planned(t)
 			o.Plans.Parallel = 2
@@ -303,7 +303,7 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
-	for seed := range uint64(slice(6, 300)) {
+	for seed := range uint64(slice(4, 300)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			server := mcptest.NewPuppet()

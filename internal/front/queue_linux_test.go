@@ -1,0 +1,55 @@
+package front_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mcpschedd/internal/front"
+)
+
+// A client that comes back after many small answers gets them in time proportional to
+// their number. The time is what this thread computes, so that it does not matter what
+// else the machine does.
+func TestQueueOfManyAnswersIsTaken(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	drained := func(answers int) time.Duration {
+		q := front.NewQueue(slog.New(slog.DiscardHandler))
+		for i := range answers {
+			if err := q.Answer(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := httptest.NewRecorder()
+		began := computed(t)
+		if err := q.Drain(w); err != nil {
+			t.Fatal(err)
+		}
+		took := computed(t) - began
+		if got := bytes.Count(w.Body.Bytes(), []byte("data: ")); got != answers {
+			t.Errorf("got %d answers, want %d", got, answers)
+		}
+		return took
+	}
+	few, many := drained(2_000), drained(40_000)
+	if many > 60*few { // twenty times as many
+		t.Errorf("40000 answers took %v, 2000 took %v", many, few)
+	}
+}
+
+// computed is the processor time that the calling thread has used.
+func computed(t *testing.T) time.Duration {
+	t.Helper()
+	var at unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(at.Nano())
+}
