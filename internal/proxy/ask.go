@@ -81,10 +81,15 @@ func (x *request) question(ctx context.Context, method string, params []byte) ([
 // request open there, else on its own; a stateless one with the next answer it
 // gets from that upstream.
 func (s *session) question(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
-	w := s.suspended.only(l.Lease) // later it may be another client's
+	w, calls := s.suspended.only(l.Lease) // later it may be another client's
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.asksForPrefetch(l, method) {
 			return nil, cannotBeAsked("a prefetch")
+		}
+		for _, c := range calls { // it may be about any of them
+			if err := c.mayAsk(ctx); err != nil {
+				return nil, err
+			}
 		}
 		q, by := newQuestion(method, params), way(byAnswer{&s.suspended, w, l.Name() + "."})
 		switch {

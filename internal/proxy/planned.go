@@ -82,7 +82,7 @@ func newPlanRun(x *request, p *plan.Plan, body []byte) *planRun {
 	for _, st := range p.Steps {
 		r.servers[st.Tool.Name] = r.serverOf(st.Tool.Name)
 	}
-	r.work = newWork(x, r)
+	r.work = newWork(x, r.finish, r.abandoned)
 	return r
 }
 

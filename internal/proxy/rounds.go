@@ -87,51 +87,40 @@ func responses(x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	return out, nil
 }
 
-// callAcross is a stateless client's call to a server of the handshake era. It outlives
-// the request that began it if the server has questions.
-type callAcross struct {
-	call *upstreamCall
-	ctx  context.Context // of the request that began it
-	outcome
-}
-
-// beginAcross begins the call, as a work that the request may attend.
+// beginAcross begins a stateless client's call to a server of the handshake era, as a work
+// that the request may attend: it outlives that if the server has questions.
 func beginAcross(x *request, req *upstream.Request) *work {
-	c := &callAcross{call: x.call, ctx: x.ctx}
-	w := newWork(x, c)
+	call, began := x.call, x.ctx
+	var ended outcome
+	w := newWork(x,
+		func(_ *request, done func(outcome)) { done(ended) },
+		func(why error) { call.recordAbandoned(began, why) })
 	req.Notify = func(method string, params []byte) {
 		if at, _ := w.attended(); at != nil {
-			at.hear(c.call.lease, method, params)
+			at.hear(call.lease, method, params)
 		}
 	}
 	x.s.work.Add(1)
 	x.fetchAcross(w.ctx, req, func(o outcome) {
 		defer x.s.work.Done()
-		c.call.release()
-		c.outcome = o
+		call.release()
+		ended = o
 		close(w.done)
 	})
 	return w
 }
 
-func (c *callAcross) finish(_ *request, done func(outcome)) { done(c.outcome) }
-
-func (c *callAcross) abandoned(why error) { c.call.recordAbandoned(c.ctx, why) }
-
 // fetchAcross is fetch for a stateless client's call to a server of the handshake era,
 // which may ask until the call has ended.
 func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	call, end := context.WithCancel(context.WithoutCancel(ctx)) // a server that is told why is not to answer with it
-	var rounds atomic.Int32
+	open := &openCall{ctx: call, work: x.work, lease: x.call.lease, level: x.hop.LogLevel}
+	if x.part != nil {
+		open.end = x.cancel
+	}
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		x.part.noteDoubt() // it may have begun before it asked
-		if x.part != nil && rounds.Add(1) > maxRounds {
-			err := askedTooOften(x.call.lease)
-			x.cancel(err) // no user sees what a plan calls
-			select {      // a server that hears of it before that may answer the call
-			case <-call.Done():
-			case <-ctx.Done():
-			}
+		if err := open.mayAsk(ctx); err != nil {
 			return nil, err
 		}
 		ctx, withdraw := context.WithCancel(ctx)
@@ -139,8 +128,8 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 		defer context.AfterFunc(call, withdraw)()
 		return x.question(ctx, method, params)
 	}
-	leave := x.s.suspended.enter(&openCall{x.work, x.call.lease.Lease, x.hop.LogLevel})
-	if x.hop.LogLevel != "" {
+	leave := x.s.suspended.enter(open)
+	if open.level != "" {
 		x.call.lease.SetLevel(x.s.suspended.level(x.call.lease.Lease))
 	}
 	x.call.fetch(ctx, req, func(o outcome) {
@@ -148,6 +137,32 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 		leave()
 		done(o)
 	})
+}
+
+// openCall is a call of a stateless client to a server of the handshake era, which asks
+// while the call is under way.
+type openCall struct {
+	ctx   context.Context // ends with the call
+	work  *work
+	lease *leased
+	level string       // of the log messages that the client wants; "": none
+	asked atomic.Int32 // questions so far
+	end   func(error)  // of a call of a plan, of which no user sees how often it asks: ends it; else nil
+}
+
+// mayAsk counts a question of the call's server. One too many ends the call; a server that
+// heard of it before that might answer the call.
+func (c *openCall) mayAsk(ctx context.Context) *jsonrpc.Error {
+	if c.end == nil || c.asked.Add(1) <= maxRounds {
+		return nil
+	}
+	err := askedTooOften(c.lease)
+	c.end(err)
+	select {
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+	}
+	return err
 }
 
 // resume takes up suspended work with the answers its client has fetched, and reports

@@ -51,14 +51,6 @@ func newSuspended(start func(func())) suspended {
 	}
 }
 
-// openCall is a call of a stateless client to a server of the handshake era, which asks
-// while the call is under way.
-type openCall struct {
-	work  *work
-	lease *upstream.Lease
-	level string // of the log messages that the client wants; "": none
-}
-
 // suspend keeps w for the client's next request, and returns the result that asks what
 // is open. It is nil if nothing is; the error says why w cannot be suspended.
 func (s *suspended) suspend(w *work) (asks []byte, err error) {
@@ -154,7 +146,7 @@ func (s *suspended) abandonLocked(handle string, why error) {
 	s.start(func() {
 		<-w.done
 		w.close(why)
-		w.what.abandoned(why)
+		w.abandoned(why)
 	})
 }
 
@@ -193,7 +185,7 @@ func (s *suspended) enter(c *openCall) (leave func()) {
 func (s *suspended) placeLocked() {
 	for q := range s.stray {
 		for c := range s.open {
-			if c.lease == q.server && c.work.request != nil {
+			if c.lease.Lease == q.server && c.work.request != nil {
 				delete(s.stray, q)
 				if err := c.work.takeLocked(c.lease.Name()+".", []*question{q}); err != nil {
 					q.reply <- reply{err: err}
@@ -210,28 +202,28 @@ func (s *suspended) level(l *upstream.Lease) string {
 	defer s.mu.Unlock()
 	var levels []string
 	for c := range s.open {
-		if c.lease == l && c.level != "" {
+		if c.lease.Lease == l && c.level != "" {
 			levels = append(levels, c.level)
 		}
 	}
 	return upstream.MostVerbose(levels...)
 }
 
-// only returns the work of the only call under way to l, or of all of them if they are
-// of one plan; nil if there are none or several.
-func (s *suspended) only(l *upstream.Lease) (found *work) {
+// only returns the calls under way to l, if they are of one work, and that; nil if there
+// are none, or they are of several.
+func (s *suspended) only(l *upstream.Lease) (w *work, calls []*openCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
 		switch {
-		case c.lease != l:
-		case found != nil && found != c.work:
-			return nil
+		case c.lease.Lease != l:
+		case w != nil && w != c.work:
+			return nil, nil
 		default:
-			found = c.work
+			w, calls = c.work, append(calls, c)
 		}
 	}
-	return found
+	return w, calls
 }
 
 // byAnswer asks a stateless client with the next answer to a request of a work, under

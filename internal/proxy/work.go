@@ -22,13 +22,14 @@ const gatherFor = time.Second
 // has fetched the answers. A call is a work with one call under way, a plan one with
 // any number.
 type work struct {
-	of     *suspended
-	what   suspendable
-	began  *request // the first request; each later one repeats it
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	asking chan struct{} // capacity 1: the client has to be asked
-	done   chan struct{} // closed at the end
+	of        *suspended
+	began     *request // the first request; each later one repeats it
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	asking    chan struct{}                        // capacity 1: the client has to be asked
+	done      chan struct{}                        // closed at the end
+	finish    func(x *request, done func(outcome)) // called at the end: a call has done hear its outcome, a plan answers the request
+	abandoned func(why error)                      // called at the end in place of finish, if there is no request
 
 	// Guarded by of.mu.
 	request   *request             // the request that is to be answered; nil: the client fetches replies
@@ -38,12 +39,6 @@ type work struct {
 	open      map[string]*question // key in inputRequests → a question without an answer
 	asked     int                  // questions so far
 	gathering bool                 // further questions are waited for
-}
-
-// suspendable is what a work does: a call or a plan.
-type suspendable interface {
-	finish(x *request, done func(outcome)) // at the end: a call has done hear its outcome, a plan answers the request
-	abandoned(why error)                   // called after the end, in place of finish, if there is no request
 }
 
 // repeats reports whether x is y made again: for the same tool, prompt or resource, and,
@@ -66,9 +61,9 @@ func canonicalArguments(params *revision.Params) []byte {
 }
 
 // newWork makes a work of the request. It has ended when done is closed.
-func newWork(x *request, what suspendable) *work {
+func newWork(x *request, finish func(*request, func(outcome)), abandoned func(error)) *work {
 	w := &work{
-		of: &x.s.suspended, what: what, began: x, request: x, running: 1,
+		of: &x.s.suspended, finish: finish, abandoned: abandoned, began: x, request: x, running: 1,
 		asking: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
@@ -95,7 +90,7 @@ func (w *work) attend(x *request, done func(outcome)) {
 		case <-w.done:
 			w.cancel(nil)
 			w.close(nil)
-			w.what.finish(x, done)
+			w.finish(x, done)
 			return
 		case <-withdrawn:
 			w.cancel(context.Cause(x.ctx))
