@@ -1,6 +1,6 @@
 // Package excerpt says what of a value fits, and how to read the rest.
 //
-// The one idea: an excerpt of a JSON value is JSON of the same shape. Fields and
+// An excerpt of a JSON value is JSON of the same shape. Fields and
 // items are there or not, long strings end between two characters, and what is not
 // there is named by a pointer and an offset that lead to it in the whole value:
 //
@@ -21,7 +21,6 @@ package excerpt
 
 import (
 	"bytes"
-	"iter"
 	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
@@ -64,10 +63,10 @@ func Read(value []byte, pointer string, offset int, l Limit) (out []byte, left [
 		return nil, nil
 	}
 	part, offset = after(part, offset)
-	c := &cutter{pointer: pointer, offset: offset, known: make(map[*byte]*container), work: looks*len(part) + moreWork}
-	size := utf8.RuneCount(part)
-	l.fit(size, func(room int) []byte {
-		c.cut(part, size, room)
+	whole := &child{value: part, size: utf8.RuneCount(part)}
+	c := &cutter{pointer: pointer, offset: offset, most: l.most(whole.size), work: looks*len(part) + moreWork}
+	l.fit(whole.size, func(room int) []byte {
+		c.cut(whole, room)
 		return c.out
 	})
 	return c.out, c.left
@@ -79,39 +78,32 @@ func after(value []byte, offset int) ([]byte, int) {
 	if offset <= 0 {
 		return value, 0
 	}
-	switch value[0] {
-	case '[':
-		return without(jsonrpc.Elements(value), offset, "[]"), offset
-	case '{':
-		return without(members(value), offset, "{}"), offset
-	case '"':
-		text, _ := jsonrpc.String(value)
-		offset = start(text, offset)
-		return jsonrpc.AppendString(nil, text[offset:]), offset
-	}
-	return value, 0
-}
-
-func without(children iter.Seq[[]byte], n int, brackets string) []byte {
-	out := []byte{brackets[0]}
-	for raw := range children {
-		if n--; n >= 0 {
-			continue
+	out := []byte{value[0]}
+	add := func(raw []byte) {
+		if offset--; offset >= 0 {
+			return
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
 		out = append(out, raw...)
 	}
-	return append(out, brackets[1])
-}
-
-func members(object []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for m := range jsonrpc.Members(object) {
-			if !yield(m.Raw) {
-				return
-			}
+	skipped := offset
+	switch value[0] {
+	case '[':
+		for e := range jsonrpc.Elements(value) {
+			add(e)
 		}
+	case '{':
+		for m := range jsonrpc.Members(value) {
+			add(m.Raw)
+		}
+	case '"':
+		text, _ := jsonrpc.String(value)
+		offset = start(text, offset)
+		return jsonrpc.AppendString(nil, text[offset:]), offset
+	default:
+		return value, 0
 	}
+	return append(out, value[0]+2), skipped // brackets are two apart
 }

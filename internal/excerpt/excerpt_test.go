@@ -49,7 +49,7 @@ func TestCut(t *testing.T) {
 			[]excerpt.Left{{"/0", "text", 56, 944, 944}, {"/1", "text", 56, 944, 944}},
 		},
 		{
-			"no character is divided", `"äöü\u00e4\ud83d\ude00x` + word + `"`, 22, `"äöü\u00e4"`,
+			"no character is divided", `"äöü\u00e4\ud83d\ude00x` + word + `"`, 6, `"äöüä"`,
 			[]excerpt.Left{{"", "text", 8, 1002, 1005}},
 		},
 		{

@@ -15,6 +15,17 @@ const (
 	mostChars = 16
 )
 
+// most is how many characters of so many are ever asked for.
+func (l Limit) most(size int) int {
+	if l.Chars > 0 {
+		size = min(size, l.Chars)
+	}
+	if l.Tokens > 0 {
+		size = min(size, times(l.Tokens, mostChars))
+	}
+	return size
+}
+
 // fit finds how many characters to ask for. cut is called with one number after
 // another, and last with the one that is taken; it may return anything shorter.
 // size is that of the whole.
@@ -23,29 +34,25 @@ const (
 // last one's share leads, kept between the best that fits and the least that does
 // not.
 func (l Limit) fit(size int, cut func(room int) []byte) {
-	most := size
-	if l.Chars > 0 {
-		most = min(most, l.Chars)
-	}
+	most := l.most(size)
 	if l.Tokens <= 0 {
 		cut(most)
 		return
 	}
-	most = min(most, times(l.Tokens, mostChars))
-	fits, high, known := 0, most+1, false // fits does; high does not if that is known, else it is beyond what may be asked for
+	fits, high := 0, most+1
 	room := min(most, times(l.Tokens, usualChars))
 	for {
 		tokens := l.count(cut(room))
 		if tokens <= l.Tokens {
 			fits = room
 		} else {
-			high, known = room, true
+			high = room
 		}
 		if high-fits <= 1 || fits == room && float64(tokens) >= tightness*float64(l.Tokens) {
 			break
 		}
 		guess := float64(room) * float64(l.Tokens) / float64(max(tokens, 1))
-		if room = between(fits, high, guess); !known && guess >= tightness*float64(most) {
+		if room = between(fits, high, guess); high > most && guess >= tightness*float64(most) {
 			room = most
 		}
 	}
