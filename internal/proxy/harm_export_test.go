@@ -1,22 +1,6 @@
 package proxy
 
-import (
-	"context"
-	"net"
-	"net/http"
-	"reflect"
-
-	"mcpschedd/internal/speculate"
-)
-
-// DialWith has an upstream over HTTP reached by other connections than those of
-// the network, so that all of it fits into a synctest bubble. It is to be said
-// before the first session.
-func DialWith(s *Server, name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
-	up := reflect.ValueOf(s.policy.Load().find(name).up).Elem()
-	transport := (*http.Transport)(up.FieldByName("transport").UnsafePointer())
-	transport.Proxy, transport.DialContext = nil, dial
-}
+import "mcpschedd/internal/speculate"
 
 // LineOf is how the server takes an upstream to work on several calls, as far as one
 // of its sessions has seen.

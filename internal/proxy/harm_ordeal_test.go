@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -34,14 +35,28 @@ type ordeal struct {
 	account account // what the record says
 }
 
+// reaches dials one address by one function, and any other by another.
+func reaches(address string, one, others upstream.DialFunc) upstream.DialFunc {
+	return func(ctx context.Context, network, at string) (net.Conn, error) {
+		if at == address {
+			return one(ctx, network, at)
+		}
+		return others(ctx, network, at)
+	}
+}
+
 // beset makes a proxy in front of a foe, with the defaults of the configuration.
 // It ends, and is looked over, with the test.
 func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	t.Helper()
 	d := &ordeal{t: t, foe: f, began: time.Now(), front: newPipes()}
-	d.proxy = proxy.New(d.account.kept(o), nil)
 	back := newPipes()
-	proxy.DialWith(d.proxy, "foe", back.dial)
+	if o.Dial == nil { // else it reaches another server too
+		o.Dial = back.dial
+	} else {
+		o.Dial = reaches(host+":80", back.dial, o.Dial)
+	}
+	d.proxy = proxy.New(d.account.kept(o), nil)
 	behind := &http.Server{Handler: f}
 	ended := make(chan error, 2)
 	go func() { ended <- behind.Serve(back) }()

@@ -236,9 +236,8 @@ func TestPlanOrdersAlongEdges(t *testing.T) {
 			up.Model.Name, up.Model.URL = "other", up.Spec.URL
 			o.Upstreams = append(o.Upstreams, up)
 			other := newFoe(slowly)
-			dial := serves(t, other)
+			o.Dial = serves(t, other)
 			d := beset(t, newFoe(slowly), o)
-			proxy.DialWith(d.proxy, "other", dial)
 			a := d.plans(handshake).run(`{"id":"w","tool":"foe__write"},{"id":"r","tool":"other__get"}`)
 			if a.states() != "w ok, r ok" {
 				t.Fatalf("got %+v", a)

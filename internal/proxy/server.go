@@ -39,6 +39,7 @@ type Options struct {
 	MaxMessage   int           // bytes of one message; 0: 64 MiB
 	Log          *slog.Logger  // nil: discards
 	HTTP         front.HTTPOptions
+	Dial         upstream.DialFunc // reaches servers over HTTP; nil: over the network
 
 	Models *valuemodel.Models    // the operator's layers; nil: none
 	Dedup  dedup.Options         // bounds of the store
@@ -101,7 +102,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	}
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
-			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, After: after,
+			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Dial: o.Dial, After: after,
 			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
 			Asked:       s.asks,
 			WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },

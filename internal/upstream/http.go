@@ -25,11 +25,18 @@ const (
 	maxRedirects = 10
 )
 
+// DialFunc makes the connections to a server over HTTP, see [http.Transport].
+type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // newTransport returns the transport that all HTTP links of an upstream share. It has no
 // timeout for answers: a call may take hours.
-func newTransport() *http.Transport {
+func newTransport(dial DialFunc) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	if dial != nil {
+		t.Proxy, t.DialContext = nil, dial
+	} else {
+		t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	}
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 32
 	return t

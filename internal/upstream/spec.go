@@ -31,6 +31,7 @@ type Options struct {
 	Log   *slog.Logger
 	Guard *Guard // of its processes
 	Store Store
+	Dial  DialFunc // of a server over HTTP; nil: over the network
 	// After is closed once its predecessor of the same name has ended. Nothing is
 	// started before that: two servers of one name may want the same port or lock.
 	After <-chan struct{}

@@ -66,7 +66,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.spec.MaxMessage = defaultMaxMessage
 	}
 	if spec.URL != "" {
-		u.transport = newTransport()
+		u.transport = newTransport(o.Dial)
 		u.sse.Store(spec.SSE)
 	}
 	switch kept, err := o.Store.load(); {
