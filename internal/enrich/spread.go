@@ -27,9 +27,21 @@ func (s Spread) Mean() time.Duration {
 	return time.Duration(sum)
 }
 
+// Overlap is how much of two times that begin together is expected to pass in both: the
+// shorter one. They are taken to be independent, and each to be one of its three
+// percentiles.
+func (s Spread) Overlap(with Spread) time.Duration {
+	sum := 0.0
+	for i, a := range s.times() {
+		for k, b := range with.times() {
+			sum += weights[i] * weights[k] * float64(max(min(a, b), 0))
+		}
+	}
+	return time.Duration(sum)
+}
+
 // hides is how many ms of waiting the call is expected to hide if it is asked for: its
-// latency, or the lead if that is shorter. Both are taken to be independent, and each
-// to be one of its three percentiles.
+// latency, or the lead if that is shorter.
 func (c *Candidate) hides(o *Options) float64 {
 	latency, lead := c.Latency, c.Lead
 	if latency == (Spread{}) {
@@ -38,13 +50,7 @@ func (c *Candidate) hides(o *Options) float64 {
 	if lead == (Spread{}) {
 		lead = Point(o.Think)
 	}
-	sum := 0.0
-	for i, l := range latency.times() {
-		for k, d := range lead.times() {
-			sum += weights[i] * weights[k] * milliseconds(max(min(l, d), 0))
-		}
-	}
-	return sum
+	return milliseconds(latency.Overlap(lead))
 }
 
 // wastes is how many ms of hidden waiting would make up for the call if it is not

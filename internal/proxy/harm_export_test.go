@@ -33,3 +33,14 @@ func Kept(s *Server) map[string]int {
 // Occupancies is of how many upstream instances it is kept how many calls they have, once
 // the worker has looked at what it was told so far.
 func Occupancies(s *Server) int { return s.prefetch.Held().Instances }
+
+// TakeForProcess has the upstream taken for a process, of which nothing is known of how it
+// works on several calls, though it is reached over HTTP. It is to be said before the
+// session's first call.
+func TakeForProcess(s *Server, name string) {
+	for _, n := range s.sessions.all() {
+		if l := n.leases.find(name); l != nil {
+			l.observable.Remote = false
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package speculate
 
 import (
+	"cmp"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -169,7 +170,7 @@ func (c *Chooser) weigh(g *predict.Candidate, v *Verdict, rooms map[string]room,
 		rooms[v.Host] = r
 	}
 	out.Caution, out.FileBytes = r.caution, v.FileBytes
-	if !r.watch && (r.slots == 0 || c.inTheWay(g)) {
+	if !r.watch && (r.slots == 0 || c.inTheWay(g, o.Think)) {
 		out.Reason = enrich.Throttled
 	}
 	return out
@@ -190,23 +191,36 @@ func (c *Chooser) room(host string) (r room) {
 	return r
 }
 
-// inTheWay reports whether the prefetch may still be under way when the next call comes
-// to an upstream that works on one at a time. A process may do so for all that is
-// known; a server of HTTP hardly does.
-func (c *Chooser) inTheWay(g *predict.Candidate) bool {
+// inTheWay reports whether the prefetch is likely to cost the next call more than it
+// saves. At an upstream that works on one call at a time a wrong one that is still under way
+// when the next call comes has that wait for the rest of it; a right one is joined, and costs
+// nothing. An upstream that is known to be serial gets only what is all but sure to be done by
+// then. A process of which nothing is known may be serial; a server of HTTP hardly is.
+func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration) bool {
 	if c.Session == nil {
 		return false
 	}
-	switch c.Session.scheduler.Concurrency(c.Upstream) {
-	case Parallel:
+	is, serial := c.Session.scheduler.concurrency(c.Upstream)
+	switch {
+	case is == Serial:
+		return g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
+	case is == Parallel, c.Parallel:
 		return false
-	case Unknown:
-		if c.Parallel {
-			return false
-		}
 	}
-	return g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
+	latency, lead := g.Latency, g.Lead
+	if latency == (enrich.Spread{}) {
+		latency = enrich.Point(g.Model.Cost.Latency)
+	}
+	if lead == (enrich.Spread{}) {
+		lead = enrich.Point(cmp.Or(think, usualThink))
+	}
+	saves := latency.Overlap(lead)
+	delays := latency.Mean() - saves
+	return serial*(1-g.P)*float64(delays) > g.P*float64(saves)
 }
+
+// usualThink is how long a model is taken to think where that is not known.
+const usualThink = 3 * time.Second
 
 // watch notes what would have been begun, for as long as its answer would be of use.
 func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, o *ChooseOptions) {

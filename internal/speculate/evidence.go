@@ -159,8 +159,7 @@ func (e *evidence) note(said Concurrency) {
 	} else {
 		e.parallel++
 	}
-	p := (e.parallel + 1) / (e.parallel + e.serial + 2) // mean of Beta(1+parallel, 1+serial)
-	switch {
+	switch p := e.mean(); {
 	case p >= sure:
 		e.is = Parallel
 	case 1-p >= sure:
@@ -169,6 +168,9 @@ func (e *evidence) note(said Concurrency) {
 		e.is = Unknown
 	}
 }
+
+// mean is how likely the upstream is parallel: of Beta(1+parallel, 1+serial).
+func (e *evidence) mean() float64 { return (e.parallel + 1) / (e.parallel + e.serial + 2) }
 
 // pace returns what is known of a tool.
 func (e *evidence) pace(tool string) *pace {

@@ -50,6 +50,17 @@ func (d *Scheduler) Concurrency(upstream uint64) Concurrency {
 	return Unknown
 }
 
+// concurrency is that, and how likely the instance works serially: as far as nothing was
+// seen it may as well as not.
+func (d *Scheduler) concurrency(upstream uint64) (is Concurrency, serial float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.estimates.Get(upstream); ok {
+		return l.is, 1 - l.mean()
+	}
+	return Unknown, 0.5
+}
+
 // Presume says how another instance of the same server was known to work, when this
 // one is new: it is taken to be the same until two pieces of evidence say otherwise.
 // Unknown says nothing; nor does anything once calls here have told.
