@@ -12,7 +12,7 @@ import (
 // it takes them.
 const (
 	mostQuestions = 64               // of one server may be open at once, those included whose answer is on its way
-	mostReplies   = 96               // may be on their way at once, those of the proxy's own included
+	mostReplies   = 96               // likewise, before one of the proxy's own is dropped
 	replyTime     = 30 * time.Second // for one of the proxy's own to be taken
 )
 
@@ -98,7 +98,7 @@ func (q *questions) remove(id string) {
 // reply sends an answer of the proxy's own, unless the server has not taken too many.
 func (q *questions) reply(line []byte) {
 	q.mu.Lock()
-	full := q.sent >= mostReplies
+	full := len(q.open)+q.sent >= mostReplies
 	if !full {
 		q.sent++
 	}
