@@ -14,7 +14,7 @@ import (
 
 // What is stored takes what it is said to take.
 func TestMemory(t *testing.T) {
-	const most = 32 << 20
+	const most = 8 << 20
 	for _, tt := range []struct {
 		name        string
 		least, more int // bytes of an answer
@@ -111,33 +111,6 @@ func BenchmarkFetch(b *testing.B) {
 				s.Bump(host)
 				w := &dedup.Waiter{Done: func(dedup.Outcome) {}}
 				s.Do(ctx, q, w, func(_ context.Context, f *dedup.Flight) { f.Settle(body, false, true) })
-			}
-		})
-	}
-}
-
-// BenchmarkGuess is a guess from its beginning to its fate, and what sorts
-// candidates before.
-func BenchmarkGuess(b *testing.B) {
-	body := make([]byte, 1024)
-	fetch := func(_ context.Context, f *dedup.Flight) { f.Settle(body, false, true) }
-	w := &dedup.Waiter{Done: func(dedup.Outcome) {}}
-	begun := func(b *testing.B, s *dedup.Store, q dedup.Query) {
-		if _, why := s.Prefetch(b.Context(), q, fetch); why != "" {
-			b.Fatal(why)
-		}
-	}
-	for name, act := range map[string]func(b *testing.B, s *dedup.Store, q dedup.Query){
-		"used":    func(b *testing.B, s *dedup.Store, q dedup.Query) { begun(b, s, q); s.Do(b.Context(), q, w, nil) },
-		"wasted":  func(b *testing.B, s *dedup.Store, q dedup.Query) { begun(b, s, q); s.Bump(host) },
-		"refuses": func(_ *testing.B, s *dedup.Store, q dedup.Query) { s.Refuses(q) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			s := newStore(b)
-			q := query(never, host, edge)
-			b.ReportAllocs()
-			for b.Loop() {
-				act(b, s, q)
 			}
 		})
 	}

@@ -41,53 +41,6 @@ func newRecorded(t *testing.T) *recorded {
 	return r
 }
 
-// All that grows old does so by the clock that was given, however long that takes.
-func TestClock(t *testing.T) {
-	const s = time.Second
-	for _, tt := range []struct {
-		name string
-		use  dedup.Use
-		act  func(t *testing.T, r *recorded, q dedup.Query)
-		wait time.Duration // on that clock, and as long on the real one if it is negative
-		want dedup.Disposition
-	}{
-		{"fresh", fresh, func(t *testing.T, r *recorded, q dedup.Query) { r.ask(t, q) }, 5*s - 1, dedup.Hit},
-		{"no longer", fresh, func(t *testing.T, r *recorded, q dedup.Query) { r.ask(t, q) }, 5 * s, dedup.Fetched},
-		{"fresh on the clock alone", fresh, func(t *testing.T, r *recorded, q dedup.Query) { r.ask(t, q) }, -time.Hour, dedup.Hit},
-		{"a guess", never, func(t *testing.T, r *recorded, q dedup.Query) { r.guess(t, q) }, 10 * s, dedup.Hit},
-		{"an old guess", never, func(t *testing.T, r *recorded, q dedup.Query) { r.guess(t, q) }, 10*s + 1, dedup.Fetched},
-		{"a flight", never, func(t *testing.T, r *recorded, q dedup.Query) { wait(t, r.store, q) }, 99 * time.Millisecond, dedup.Joined},
-		{"an old flight", never, func(t *testing.T, r *recorded, q dedup.Query) { wait(t, r.store, q) }, 100 * time.Millisecond, dedup.Fetched},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRecorded(t)
-				q := query(tt.use, host)
-				tt.act(t, r, q)
-				if tt.wait > 0 {
-					r.add(tt.wait)
-				}
-				time.Sleep(max(0, -tt.wait))
-				x := wait(t, r.store, q)
-				switch {
-				case x.flight != nil:
-					if tt.want != dedup.Fetched {
-						t.Errorf("fetched, want %s", tt.want)
-					}
-				case tt.want == dedup.Joined:
-					if len(x.outcomes) != 0 {
-						t.Errorf("got %+v, want to wait", x.outcome(t))
-					}
-				default:
-					if got := x.outcome(t); got.How != tt.want || got.Age != max(0, tt.wait) {
-						t.Errorf("got %s of age %v, want %s of %v", got.How, got.Age, tt.want, max(0, tt.wait))
-					}
-				}
-			})
-		})
-	}
-}
-
 // A remote write settles by that clock, and a back-off ends by it.
 func TestClockSettles(t *testing.T) {
 	r := newRecorded(t)
@@ -183,25 +136,6 @@ func TestSleep(t *testing.T) {
 				t.Errorf("got %s of age %v, want %s of %v", got.How, got.Age, tt.want, tt.age)
 			}
 		})
-	}
-}
-
-// A back-off is over after a night, and what a sleeping machine did not wait for is
-// not said to have been hidden.
-func TestSleepEndsBackOff(t *testing.T) {
-	r := newRecorded(t)
-	q := query(dedup.Use{MaxAge: 24 * time.Hour, Repeats: 1, BackOff: true}, host)
-	q.Delivered, r.same = dedup.NewDelivered(), "same"
-	g := begin(t, r.store, q)
-	r.sleep(time.Hour)
-	r.add(300 * time.Millisecond)
-	g.settle()
-	if got := r.ask(t, q); got.Hidden != 300*time.Millisecond || got.BackOff != time.Second {
-		t.Errorf("got %+v, want 300 ms hidden and a back-off of 1 s", got)
-	}
-	r.sleep(time.Hour)
-	if got := r.ask(t, q); got.How != dedup.Fetched {
-		t.Errorf("got %+v, want fetched after the back-off", got)
 	}
 }
 

@@ -17,41 +17,41 @@ func (s *Store) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var bytes, unasked, scoped int64
-	for _, e := range s.entries.Values() {
+	for _, e := range s.answers.entries.Values() {
 		if size := cost(cap(e.body), e.key); e.size != size {
 			return fmt.Errorf("an entry of %d bytes counts as %d", size, e.size)
 		}
 		bytes += e.size
-		if e.guess != nil && !e.used {
+		if !e.asked() {
 			unasked++
 		}
-		if _, ok := s.scopes[e.key.Scope][e]; !ok {
+		if _, ok := s.answers.scopes[e.key.Scope][e]; !ok {
 			return fmt.Errorf("an entry is not in its scope %q", e.key.Scope)
 		}
 	}
-	for scope, of := range s.scopes {
+	for scope, of := range s.answers.scopes {
 		if len(of) == 0 {
 			return fmt.Errorf("scope %q is empty and kept", scope)
 		}
 		scoped += int64(len(of))
 	}
 	switch {
-	case bytes != s.bytes:
-		return fmt.Errorf("entries of %d bytes count as %d", bytes, s.bytes)
+	case bytes != s.answers.bytes:
+		return fmt.Errorf("entries of %d bytes count as %d", bytes, s.answers.bytes)
 	case bytes > s.options.MaxBytes:
 		return fmt.Errorf("%d bytes are stored, want at most %d", bytes, s.options.MaxBytes)
-	case scoped != int64(s.entries.Len()):
-		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.entries.Len())
+	case scoped != int64(s.answers.entries.Len()):
+		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.answers.entries.Len())
 	}
-	for i, e := range s.unasked.entries {
+	for i, e := range s.answers.unasked.entries {
 		if e.nth != i || e.used || e.guess.Fate() != call.Pending {
 			return fmt.Errorf("the guess %+v, %+v, is number %d of those not asked for", e.key, e, i)
 		}
-		if in, ok := s.entries.Peek(e.key); !ok || in != e {
+		if in, ok := s.answers.entries.Peek(e.key); !ok || in != e {
 			return fmt.Errorf("the guess %+v is not stored, and not asked for", e.key)
 		}
 	}
-	if n := int64(len(s.unasked.entries)); n != unasked {
+	if n := int64(len(s.answers.unasked.entries)); n != unasked {
 		return fmt.Errorf("%d guesses stored that nobody has asked for, %d known", unasked, n)
 	}
 	p := s.counts.Prefetch
@@ -92,7 +92,7 @@ func (s *Store) CheckFates(all []*Guess) error {
 		wasted.add(cause(g.Why()))
 	}
 	p := s.counts.Prefetch
-	switch open := s.flyingLocked() + int64(len(s.unasked.entries)); {
+	switch open := s.flyingLocked() + int64(len(s.answers.unasked.entries)); {
 	case fates[call.Ready]+fates[call.Late] != p.Used || fates[call.Late] != p.Late:
 		return fmt.Errorf("fates %v, counted %+v", fates, p)
 	case wasted != p.Wasted || sum(wasted) != fates[call.Wasted]+fates[call.Compared]:
@@ -122,7 +122,7 @@ func (s *Store) Open(scope string) (n int) {
 			n++
 		}
 	}
-	for _, e := range s.unasked.entries {
+	for _, e := range s.answers.unasked.entries {
 		if e.key.Scope == scope {
 			n++
 		}
@@ -130,7 +130,7 @@ func (s *Store) Open(scope string) (n int) {
 	return n
 }
 
-// Air returns how many writes are pending; a place counts for each.
+// Pending returns how many writes are pending; a place counts for each.
 func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,12 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Flight is one fetch, for everybody who waits for its answer. It belongs to the
-// store: whoever began it may leave it like anybody else.
+// Flight is one fetch, for every call that waits for its answer. It belongs to the
+// store: the call that began it may leave it like any other.
+//
+// Its fields and methods are many because a fetch has one life, in which joining,
+// leaving, replacing, tainting and settling each decide by what the others have done: a
+// part split off would be read and written by all of them under the same mutex.
 type Flight struct {
 	store *Store
 	id    uint64

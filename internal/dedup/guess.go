@@ -152,7 +152,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	case s.epochs.settling(q.Places, now.Awake(s.start)):
 		return "settling"
 	}
-	if e, ok := s.entries.Peek(q.Key); ok {
+	if e, ok := s.answers.entries.Peek(q.Key); ok {
 		same := file == nil || file.matches(e.file)
 		if serves, _, _ := s.weighLocked(q, e, same, now); serves {
 			return "stored"
@@ -167,32 +167,13 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	return ""
 }
 
-// unasked are the stored guesses that nobody has asked for, in no order.
-type unasked struct {
-	entries []*entry
-	next    int // the one to look at next
-}
-
-func (u *unasked) add(e *entry) {
-	e.nth = len(u.entries)
-	u.entries = append(u.entries, e)
-}
-
-func (u *unasked) remove(e *entry) {
-	end := len(u.entries) - 1
-	last := u.entries[end]
-	u.entries[e.nth], last.nth = last, e.nth
-	u.entries[end] = nil
-	u.entries = u.entries[:end]
-}
-
 // swept is how many stored guesses are looked at whenever a fetch begins.
 const swept = 4
 
 // sweepLocked forgets some guesses that can never be served any more: nobody may
 // ever ask for them, but they take room, and who guessed wants to know.
 func (s *Store) sweepLocked(now age.Moment) {
-	u := &s.unasked
+	u := &s.answers.unasked
 	for range min(swept, len(u.entries)) {
 		if u.next >= len(u.entries) {
 			u.next = 0

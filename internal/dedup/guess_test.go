@@ -15,40 +15,6 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// A call that could not wait for a guess gets a newer answer; after it nobody gets
-// the older one. Without that, one that was joined, left, asked for again and then
-// answered took the next call back in time.
-func TestReplacedGuess(t *testing.T) {
-	for name, settle := range map[string]func(t *testing.T, src *source, q dedup.Query, g *guessing){
-		"answered after the call": func(t *testing.T, src *source, q dedup.Query, g *guessing) {
-			src.ask(t, q)
-			g.settle()
-		},
-		"answered before the call": func(t *testing.T, src *source, q dedup.Query, g *guessing) {
-			x := wait(t, src.store, q)
-			g.settle()
-			x.flight.Settle([]byte("newer"), false, true)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &source{store: newStore(t)}
-				q := query(never, host)
-				g := begin(t, src.store, q)
-				wait(t, src.store, q).leave(errLeft)
-				time.Sleep(time.Second)
-				settle(t, src, q, g)
-				if got := src.ask(t, q); got.How != dedup.Fetched {
-					t.Errorf("got %s %q, want the server's own answer", got.How, got.Body)
-				}
-				if g.Fate() != call.Wasted || g.Why() != "expired" {
-					t.Errorf("got fate %d, %q, want expired", g.Fate(), g.Why())
-				}
-			})
-		})
-	}
-}
-
 // What happens while an answer is being copied counts as if it had come before.
 func TestWhileLanding(t *testing.T) {
 	for _, tt := range []struct {
@@ -78,88 +44,6 @@ func TestWhileLanding(t *testing.T) {
 			if got := src.ask(t, q); (got.How == dedup.Hit) != (tt.want == "") {
 				t.Errorf("the next call got %s %q", got.How, got.Body)
 			}
-		})
-	}
-}
-
-// Somebody waits for a guess that another call could not wait for: that one's
-// answer is kept, and its own serves who waits.
-func TestReplacedGuessJoined(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t)
-		g := begin(t, s, query(fresh, host))
-		x := wait(t, s, query(fresh, host))
-		s.Bump(host)
-		y := wait(t, s, query(fresh, host))
-		y.flight.Settle([]byte("newer"), false, true)
-		g.settle()
-		if got := x.outcome(t); string(got.Body) != "guessed" || g.Fate() != call.Late {
-			t.Errorf("who waited got %+v, fate %d", got, g.Fate())
-		}
-		if got := wait(t, s, query(fresh, host)).outcome(t); string(got.Body) != "newer" {
-			t.Errorf("the next got %s %q, want a hit on the newer answer", got.How, got.Body)
-		}
-	})
-}
-
-// TestHidden says what a call did not have to wait, and that each guess counts
-// once.
-func TestHidden(t *testing.T) {
-	const s = time.Second
-	sleep := time.Sleep
-	for _, tt := range []struct {
-		name string
-		use  dedup.Use
-		act  func(g *guessing, ask func())
-		want []time.Duration // told to each call
-	}{
-		{"ready", never, func(g *guessing, ask func()) { sleep(3 * s); g.settle(); sleep(s); ask() }, []time.Duration{3 * s}},
-		{"ready, used twice", fresh, func(g *guessing, ask func()) { sleep(s); g.settle(); ask(); ask() }, []time.Duration{s, 0}},
-		{"late", never, func(g *guessing, ask func()) { sleep(2 * s); ask(); sleep(s); g.settle() }, []time.Duration{2 * s}},
-		{"late, for several", fresh, func(g *guessing, ask func()) {
-			sleep(s)
-			ask()
-			sleep(s)
-			ask()
-			g.settle()
-			ask()
-		}, []time.Duration{s, 0, 0}},
-		{"asked for at once", never, func(g *guessing, ask func()) { ask(); sleep(s); g.settle() }, []time.Duration{0}},
-		{"ready, sent later", never, func(g *guessing, ask func()) { sleep(2 * s); g.flight.Sent(); sleep(s); g.settle(); ask() }, []time.Duration{s}},
-		{"late, sent later", never, func(g *guessing, ask func()) { sleep(2 * s); g.flight.Sent(); sleep(s); ask(); g.settle() }, []time.Duration{s}},
-		{"late, asked for before it was sent", never, func(g *guessing, ask func()) {
-			sleep(s)
-			ask()
-			sleep(s)
-			g.flight.Sent()
-			sleep(s)
-			g.settle()
-		}, []time.Duration{0}},
-		{"failed", never, func(g *guessing, ask func()) { sleep(s); ask(); g.flight.Settle(nil, false, false) }, []time.Duration{0}},
-		{"tried", dedup.Use{MaxAge: 10 * s, Trial: true}, func(g *guessing, ask func()) { sleep(s); g.settle(); ask() }, []time.Duration{0}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newStore(t)
-				q := query(tt.use, host)
-				g := begin(t, store, q)
-				var all []*waiting
-				tt.act(g, func() { all = append(all, wait(t, store, q)) })
-				var sum float64
-				for i, x := range all {
-					if x.flight != nil {
-						x.flight.Settle(nil, false, false)
-					}
-					got := x.outcome(t).Hidden
-					sum += got.Seconds() * 1000
-					if got != tt.want[i] {
-						t.Errorf("call %d: got %v hidden, want %v", i, got, tt.want[i])
-					}
-				}
-				if got := store.Stats().Prefetch.HiddenMS; got != sum {
-					t.Errorf("%v ms are counted, the calls were told of %v", got, sum)
-				}
-			})
 		})
 	}
 }
@@ -306,52 +190,6 @@ func TestGuessIsComparedBy(t *testing.T) {
 		if by, ok := g.By(); !ok || by != who(2) || g.Fate() != call.Compared {
 			t.Errorf("stored %v: got fate %d by %+v, %v, want compared by call 2", stored, g.Fate(), by, ok)
 		}
-	}
-}
-
-// However many calls are given what was guessed, and however late, one of them is told
-// that it is the first, and of which guess.
-func TestFirstUse(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		use   dedup.Use
-		calls []string // what happens, in this order: ask, settle
-		first int      // of the calls that ask
-	}{
-		{"stored, asked for once", never, []string{"settle", "ask", "ask"}, 0},
-		{"stored, asked for often", fresh, []string{"settle", "ask", "ask", "ask"}, 0},
-		{"waited for by several", fresh, []string{"ask", "ask", "ask", "settle", "ask"}, 0},
-		{"waited for, and the first has left", fresh, []string{"ask", "leave", "ask", "settle", "ask"}, 1},
-		{"waited for, and all have left", fresh, []string{"ask", "leave", "settle", "ask", "ask"}, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStore(t)
-				q := query(tt.use, host)
-				g := begin(t, s, q)
-				var all []*waiting
-				for _, what := range tt.calls {
-					switch what {
-					case "ask":
-						all = append(all, wait(t, s, q))
-					case "leave":
-						all[len(all)-1].leave(errLeft)
-						synctest.Wait()
-					default:
-						g.settle()
-					}
-				}
-				for i, x := range all {
-					if x.flight != nil {
-						x.flight.Settle(nil, false, false)
-					}
-					got := x.outcome(t).First
-					if want := i == tt.first; (got == g.Guess) != want || !want && got != nil {
-						t.Errorf("call %d: first use %v, want %v", i, got != nil, want)
-					}
-				}
-			})
-		})
 	}
 }
 

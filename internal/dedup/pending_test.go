@@ -68,62 +68,6 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// Two writes of one place: it is pending until both have ended.
-func TestTwoInTheAir(t *testing.T) {
-	s := newStore(t)
-	first, second := s.Arrive(changes(local)), s.Arrive(changes(local, host))
-	first.End()
-	if keeps(t, s, local) {
-		t.Error("something is kept while a write is pending")
-	}
-	second.End()
-	if !keeps(t, s, local) {
-		t.Error("nothing is kept after the last write")
-	}
-}
-
-// What a write overlaps is not kept, however the two lie.
-func TestFetchBesideWrite(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		order []string
-		want  dedup.Disposition
-	}{
-		{"before", []string{"begin", "settle", "arrive", "end"}, dedup.Fetched},
-		{"into", []string{"begin", "arrive", "settle", "end"}, dedup.Fetched},
-		{"around", []string{"begin", "arrive", "end", "settle"}, dedup.Fetched},
-		{"within", []string{"arrive", "begin", "settle", "end"}, dedup.Fetched},
-		{"out of", []string{"arrive", "begin", "end", "settle"}, dedup.Fetched},
-		{"out of, settled in doubt", []string{"arrive", "begin", "doubt", "settle", "end"}, dedup.Fetched},
-		{"after", []string{"arrive", "end", "begin", "settle"}, dedup.Hit},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStore(t)
-				var p *dedup.PendingWrite
-				var x *waiting
-				for _, step := range tt.order {
-					switch step {
-					case "begin":
-						x = wait(t, s, query(pure, host))
-					case "settle":
-						x.flight.Settle([]byte("answer"), false, true)
-					case "arrive":
-						p = s.Arrive(changes(host))
-					case "doubt":
-						p.Doubt()
-					case "end":
-						p.End()
-					}
-				}
-				if got := (&source{store: s}).ask(t, query(pure, host)); got.How != tt.want {
-					t.Errorf("got %s, want %s", got.How, tt.want)
-				}
-			})
-		})
-	}
-}
-
 // After a reform whatever was under way, reads too, may change anything.
 func TestReform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

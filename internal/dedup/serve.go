@@ -50,7 +50,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 // whether it may only because the client is to back off. What can never be served
 // again is forgotten.
 func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry, backedOff bool) {
-	e, ok := s.entries.Get(q.Key)
+	e, ok := s.answers.entries.Get(q.Key)
 	if !ok {
 		return nil, false
 	}
@@ -91,8 +91,8 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 	if backedOff {
 		s.counts.BackedOff++
 	}
-	if e.guess != nil && !e.used {
-		s.unasked.remove(e)
+	if !e.asked() {
+		s.answers.unasked.remove(e)
 		s.usedLocked(&o, e.guess, call.Ready, e.took)
 	}
 	e.used = true

@@ -65,32 +65,6 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// The age of an answer counts from when its fetch began, for that is when the
-// server may have looked.
-func TestAgeFromStart(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		took time.Duration
-		want dedup.Disposition
-	}{
-		{"fresh yet", 4 * time.Second, dedup.Hit},
-		{"too slow", 5 * time.Second, dedup.Fetched},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &source{store: newStore(t)}
-				q := query(fresh, host)
-				x := wait(t, src.store, q)
-				time.Sleep(tt.took)
-				x.flight.Settle([]byte("slow"), false, true)
-				if got := src.ask(t, q); got.How != tt.want {
-					t.Errorf("got %s, want %s", got.How, tt.want)
-				}
-			})
-		})
-	}
-}
-
 // What can never be served takes no room.
 func TestNotStored(t *testing.T) {
 	for _, tt := range []struct {
@@ -131,6 +105,7 @@ func TestInvalidated(t *testing.T) {
 		{"another slot", func(s *dedup.Store) { s.Bump(slot(8)) }, dedup.Hit},
 		{"slot that shares the mark", func(s *dedup.Store) { s.Bump(slot(7 + dedup.Slots)) }, dedup.Fetched},
 		{"reform", (*dedup.Store).Reform, dedup.Fetched},
+		{"everything forgotten", (*dedup.Store).Forget, dedup.Fetched},
 		{"write that ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, dedup.Fetched},
 		{"pending write", func(s *dedup.Store) { s.Arrive(changes(edge)) }, dedup.Fetched},
 		{"write elsewhere", func(s *dedup.Store) { s.Arrive(changes(local)) }, dedup.Hit},
@@ -166,24 +141,6 @@ func TestPlacesOfBoth(t *testing.T) {
 		t.Error("joined a flight from before the change")
 	}
 	x.flight.Settle(nil, false, true)
-}
-
-func TestKeysApart(t *testing.T) {
-	src := &source{store: newStore(t)}
-	q := query(pure)
-	src.ask(t, q)
-	for name, change := range map[string]func(q *dedup.Query){
-		"upstream":  func(q *dedup.Query) { q.Key.Upstream++ },
-		"scope":     func(q *dedup.Query) { q.Key.Scope = "session 2" },
-		"tool":      func(q *dedup.Query) { q.Key.Tool = "list" },
-		"arguments": func(q *dedup.Query) { q.Key.Arguments = `{"path":"b"}` },
-	} {
-		q := q
-		change(&q)
-		if got := src.ask(t, q); got.How != dedup.Fetched {
-			t.Errorf("another %s: got %s, want fetched", name, got.How)
-		}
-	}
 }
 
 func TestOutcomeOfHit(t *testing.T) {

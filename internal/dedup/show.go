@@ -9,7 +9,7 @@ func (s *Store) Peek(q Query) (body []byte, ok bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries.Peek(q.Key)
+	e, ok := s.answers.entries.Peek(q.Key)
 	if !ok {
 		return nil, false
 	}
@@ -25,7 +25,7 @@ func (s *Store) Peek(q Query) (body []byte, ok bool) {
 func (s *Store) Show(q Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.entries.Peek(q.Key); ok {
+	if e, ok := s.answers.entries.Peek(q.Key); ok {
 		q.Delivered.given(&s.epochs, &q, e, false, s.clock())
 		q.Delivered.Referenced(q.Key)
 	}

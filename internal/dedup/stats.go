@@ -92,7 +92,7 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{
-		counts: s.counts, Entries: s.entries.Len(), Bytes: s.bytes,
+		counts: s.counts, Entries: s.answers.entries.Len(), Bytes: s.answers.bytes,
 		Flights: len(s.flights), UnderWay: s.underWay, Doubtful: len(s.doubtful),
 	}
 }

@@ -25,11 +25,8 @@ package dedup
 import (
 	"errors"
 	"hash/maphash"
-	"math"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
@@ -50,17 +47,12 @@ type Options struct {
 	Clock func() age.Moment
 }
 
-// overhead is what an answer costs beside its bytes: the entry, its places in
-// the maps and the list.
-const overhead = 512
-
-// cost is what an answer of that many bytes costs.
-func cost(body int, k call.Key) int64 { return int64(body+len(k.Arguments)) + overhead }
-
 // maxShare is the part of MaxBytes that one answer may take: 1/maxShare.
 const maxShare = 8
 
-// Store is the answers of all clients.
+// Store is the answers of all clients. Its methods are many because every question
+// that may be asked of an answer is asked under the one mutex that its epochs and its
+// fetch stand under too: only so does a change either see the answer or is seen by it.
 type Store struct {
 	clock func() age.Moment // called with the mutex held
 	start age.Moment        // when the store was made
@@ -71,53 +63,26 @@ type Store struct {
 	epochs   epochs
 	table    map[call.Key]*Flight // key → the newest flight, if it may be joined at all
 	flights  map[*Flight]struct{} // all that have not settled
-	entries  *simplelru.LRU[call.Key, *entry]
-	scopes   map[string]map[*entry]struct{} // scope → its entries
-	unasked  unasked                        // the entries that are guesses nobody has asked for
-	bytes    int64                          // what the entries cost together
-	ids      uint64                         // of the last flight
-	reforms  uint64                         // how often all calls under way became pending writes to everything
-	underWay int                            // calls whose outcome is not known yet
-	doubtful map[*PendingWrite]struct{}     // those of unknown outcome
+	answers  answers
+	ids      uint64                     // of the last flight
+	reforms  uint64                     // how often all calls under way became pending writes to everything
+	underWay int                        // calls whose outcome is not known yet
+	doubtful map[*PendingWrite]struct{} // those of unknown outcome
 	closed   bool
 	counts   counts
 }
 
-// entry is an answer.
-type entry struct {
-	id        uint64 // of the flight that brought it: a later one is larger
-	key       call.Key
-	places    []call.Place
-	epoch     uint64 // the counter when the fetch began
-	began     age.Moment
-	took      time.Duration // the fetch
-	file      fileState
-	body      []byte
-	hash      uint64 // of the body; 0 unless repeats are counted
-	size      int64  // what it costs
-	stateless bool
-	guess     *Guess        // fetched before anybody asked; nil: somebody had
-	lasts     time.Duration // of a guess: no call is served it when it is older
-	nth       int           // of a guess nobody has asked for: its place among them
-	used      bool          // somebody has asked for it
-}
-
 // New returns an empty store.
 func New(o Options) *Store {
-	entries, err := simplelru.NewLRU[call.Key, *entry](math.MaxInt, nil)
-	if err != nil {
-		panic(err) // only a size that is not positive is refused
-	}
 	clock := o.Clock
 	if clock == nil {
 		clock = age.Now
 	}
 	return &Store{
 		clock: clock, start: clock(), seed: maphash.MakeSeed(), options: o,
-		epochs: newEpochs(), entries: entries,
+		epochs: newEpochs(), answers: newAnswers(),
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
-		scopes:   make(map[string]map[*entry]struct{}),
 		doubtful: make(map[*PendingWrite]struct{}),
 	}
 }
@@ -146,7 +111,7 @@ func (s *Store) Close() {
 		f.endLocked(errClosed)
 		f.cancel(errClosed)
 	}
-	for _, e := range s.entries.Values() {
+	for _, e := range s.answers.entries.Values() {
 		s.removeLocked(e, neverAsked)
 	}
 }
@@ -158,7 +123,7 @@ var errEnded = errors.New("store: its scope has ended")
 func (s *Store) Drop(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for e := range s.scopes[scope] {
+	for e := range s.answers.scopes[scope] {
 		s.removeLocked(e, neverAsked)
 	}
 	for f := range s.flights {
@@ -171,7 +136,7 @@ func (s *Store) Drop(scope string) {
 // insertLocked stores an answer, unless it is too large or a newer one is there,
 // and returns why not.
 func (s *Store) insertLocked(e *entry) cause {
-	if old, ok := s.entries.Peek(e.key); ok {
+	if old, ok := s.answers.entries.Peek(e.key); ok {
 		if old.id > e.id {
 			return expired
 		}
@@ -181,15 +146,7 @@ func (s *Store) insertLocked(e *entry) cause {
 	if e.size > s.options.MaxBytes/maxShare {
 		return evicted
 	}
-	s.entries.Add(e.key, e)
-	s.bytes += e.size
-	if s.scopes[e.key.Scope] == nil {
-		s.scopes[e.key.Scope] = make(map[*entry]struct{})
-	}
-	s.scopes[e.key.Scope][e] = struct{}{}
-	if e.guess != nil && !e.used {
-		s.unasked.add(e)
-	}
+	s.answers.add(e)
 	s.counts.Stored++
 	s.shrinkLocked(e)
 	return ""
@@ -198,8 +155,8 @@ func (s *Store) insertLocked(e *entry) cause {
 // shrinkLocked evicts what was used longest ago until the rest fits; the entry
 // that made it necessary, if any did, is the newest of them.
 func (s *Store) shrinkLocked(by *entry) {
-	for s.bytes > s.options.MaxBytes {
-		_, oldest, ok := s.entries.GetOldest()
+	for s.answers.bytes > s.options.MaxBytes {
+		_, oldest, ok := s.answers.entries.GetOldest()
 		if !ok {
 			return
 		}
@@ -214,13 +171,7 @@ func (s *Store) shrinkLocked(by *entry) {
 // removeLocked forgets an answer. If it was a guess that nobody had asked for, it
 // is wasted.
 func (s *Store) removeLocked(e *entry, why cause) {
-	s.entries.Remove(e.key)
-	s.bytes -= e.size
-	of := s.scopes[e.key.Scope]
-	delete(of, e)
-	if len(of) == 0 {
-		delete(s.scopes, e.key.Scope)
-	}
+	s.answers.remove(e)
 	switch why {
 	case invalidated:
 		s.counts.Invalidated++
@@ -228,9 +179,6 @@ func (s *Store) removeLocked(e *entry, why cause) {
 		s.counts.Evicted++
 	case consumed:
 		s.counts.Consumed++
-	}
-	if e.guess != nil && !e.used {
-		s.unasked.remove(e)
 	}
 	s.wastedLocked(e.guess, why) // of what was stored
 }
