@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"container/list"
 	"math"
 	"strings"
 	"time"
@@ -12,15 +11,14 @@ import (
 // host is what is known of one host. The mutex of all guards it.
 type host struct {
 	all    *Hosts
-	recent *list.Element // in all.recent
 	name   string
 	rule   Rule
 	bucket *rate.Limiter // nil: the user set no rate
 
 	inFlight int       // calls that have begun, guesses included
 	guessing int       // of those: guesses, also if promoted since they began
-	calls    list.List // of *waiter: real calls in the order they came
-	guesses  list.List // of *waiter: guesses, likewise
+	calls    []*waiter // real calls that wait, in the order they came
+	guesses  []*waiter // guesses, likewise
 
 	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
 	wake  time.Time   // when the timer fires; zero: it does not
@@ -66,9 +64,9 @@ func perHour(name string) int {
 // free reports whether the user set nothing that a real call could wait for.
 func (at *host) free() bool { return at.bucket == nil && at.rule.Concurrency <= 0 }
 
-// idle reports whether nobody uses the host or waits for it.
+// idle reports whether no call uses the host or waits for it.
 func (at *host) idle() bool {
-	return at.inFlight == 0 && at.calls.Len() == 0 && at.guesses.Len() == 0
+	return at.inFlight == 0 && len(at.calls) == 0 && len(at.guesses) == 0
 }
 
 // remembers reports whether forgetting the host would allow what is not allowed
@@ -121,7 +119,7 @@ func (at *host) spareTokens() float64 {
 
 // tryEnter lets a real call begin if it need not wait, or returns nil.
 func (at *host) tryEnter() *Slot {
-	if at.free() || at.calls.Len() == 0 && at.take(at.all.now()) {
+	if at.free() || len(at.calls) == 0 && at.take(at.all.now()) {
 		return at.enter(false)
 	}
 	return nil
@@ -136,19 +134,19 @@ func (at *host) enter(guess bool) *Slot {
 	return &Slot{at: at, guess: guess, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
 }
 
-// dispatch lets begin whoever can, real calls first, and sees to it that it is
-// called again for those who cannot.
+// dispatch lets calls begin that can, real ones first, and sees to it that it is called
+// again for those that cannot.
 func (at *host) dispatch(now time.Time) {
-	for at.calls.Len() > 0 && (at.free() || at.take(now)) {
-		first(&at.calls).end(at.enter(false), nil)
+	for len(at.calls) > 0 && (at.free() || at.take(now)) {
+		at.calls[0].end(at.enter(false), nil)
 	}
-	for at.guesses.Len() > 0 {
-		w := first(&at.guesses)
+	for len(at.guesses) > 0 {
+		w := at.guesses[0]
 		if err := at.refusal(now); err != nil {
 			w.end(nil, err)
 			continue
 		}
-		if at.calls.Len() > 0 || !at.takeSpare(now) {
+		if len(at.calls) > 0 || !at.takeSpare(now) {
 			break
 		}
 		w.end(at.enter(true), nil)
@@ -167,8 +165,8 @@ func (at *host) refusal(now time.Time) error {
 	return nil
 }
 
-// arm sets the timer for the token that the first in line waits for. Who waits
-// for a slot is let in by whoever leaves one.
+// arm sets the timer for the token that the first in line waits for. A call that waits
+// for a slot is let in when one is left.
 func (at *host) arm(now time.Time) {
 	want, waits := at.wanted()
 	if !waits {
@@ -197,10 +195,10 @@ func (at *host) wanted() (tokens float64, waits bool) {
 	switch {
 	case at.bucket == nil:
 		return 0, false
-	case at.calls.Len() > 0:
+	case len(at.calls) > 0:
 		return 1, at.hasSlot()
 	default:
-		return at.spareTokens(), at.guesses.Len() > 0 && at.hasSpareSlot()
+		return at.spareTokens(), len(at.guesses) > 0 && at.hasSpareSlot()
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package limit keeps the pace and the concurrency that each remote host can
 // bear, for all upstreams that name the same host together.
 //
-// The one idea: a real call owes its host only what the user wrote down, a guess
-// (a prefetch) owes it caution besides. Where the user set nothing a real call is
+// A real call owes its host only what the user wrote down, a prefetch owes it caution
+// besides. Where the user set nothing a real call is
 // counted and let through, whatever the host has answered before; where the user
 // set a rate or a concurrency, real calls take tokens and slots in the order they
 // came. A guess takes what is spare, behind every real call that waits, and
@@ -20,14 +20,13 @@
 // still refused until one real call that began after the cool-down has succeeded,
 // so that what finds out whether the host answers again is never a guess.
 //
-// It starts no goroutine: who wants something waits for it, and one timer a host
-// says when the next token has come. It retries nothing, and does not judge how
-// useful guesses are.
+// It starts no goroutine: a caller waits on its own, and one timer a host says when the
+// next token has come. It retries nothing, and does not judge how useful prefetches are.
 package limit
 
 import (
-	"container/list"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -61,6 +60,7 @@ const (
 const (
 	keep     = 1024     // more only while all of them are in use or remember something
 	keepMost = 4 * keep // more only while all of them are in use
+	between  = keep / 4 // new hosts between two looks at all of them
 )
 
 // Hosts is the pace of every host.
@@ -72,13 +72,13 @@ type Hosts struct {
 	time   time.Time        // and what now made of it
 	rules  map[string]Rule  // host, or "*" for every other → what the user set
 	byName map[string]*host // those remembered
-	recent list.List        // of *host; the one not used for longest in front
+	room   int              // how many there may be before some are forgotten
 }
 
 // New returns hosts under these rules: host → rule, "*" for every other host.
 // Hosts are compared as they are written.
 func New(rules map[string]Rule) *Hosts {
-	return &Hosts{clock: age.Now, read: age.Now(), time: time.Now().Round(0), rules: rules, byName: make(map[string]*host)}
+	return &Hosts{clock: age.Now, read: age.Now(), time: time.Now().Round(0), rules: rules, byName: make(map[string]*host), room: keep}
 }
 
 // now is the time that buckets, cool-downs and quotas go by, and is compared with
@@ -91,7 +91,7 @@ func (h *Hosts) now() time.Time {
 }
 
 // Configure puts other rules in place. Buckets keep their tokens and calls their
-// slots; who waits does so under the new rules.
+// slots; a call that waits does so under the new rules.
 func (h *Hosts) Configure(rules map[string]Rule) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,38 +188,26 @@ func (h *Hosts) rule(name string) Rule {
 	return h.rules["*"]
 }
 
-// find returns the host, which is from now on the one used last.
+// find returns the host, which is remembered from now on.
 func (h *Hosts) find(name string) *host {
 	if at := h.byName[name]; at != nil {
-		h.recent.MoveToBack(at.recent)
 		return at
 	}
-	at := h.forget()
-	if at == nil {
-		at = &host{all: h}
-		at.recent = h.recent.PushBack(at)
+	if len(h.byName) >= h.room {
+		h.forget()
 	}
-	*at = host{all: h, recent: at.recent, name: name}
+	at := &host{all: h, name: name}
 	at.apply(h.rule(name))
 	h.byName[name] = at
 	return at
 }
 
-// forget takes a host that can be forgotten out of byName, if there are too
-// many, and leaves it at the end of recent to be written anew. It tries only a
-// few, so that no call pays for all; those it must keep have their next chance
-// when they come to the front again.
-func (h *Hosts) forget() *host {
-	for range 4 {
-		if len(h.byName) < keep {
-			return nil
-		}
-		at := h.recent.Front().Value.(*host)
-		h.recent.MoveToBack(at.recent)
-		if at.idle() && (len(h.byName) >= keepMost || !at.remembers()) {
-			delete(h.byName, at.name)
-			return at
-		}
+// forget makes room: first of the hosts that are idle and remember nothing, then, where
+// there are too many that do, of all that are idle.
+func (h *Hosts) forget() {
+	maps.DeleteFunc(h.byName, func(_ string, at *host) bool { return at.idle() && !at.remembers() })
+	if len(h.byName) >= keepMost {
+		maps.DeleteFunc(h.byName, func(_ string, at *host) bool { return at.idle() })
 	}
-	return nil
+	h.room = max(keep, len(h.byName)+between)
 }

@@ -68,8 +68,8 @@ func TestForgets(t *testing.T) {
 		for i := range 20000 {
 			enter(t, h, fmt.Sprint("host ", i)).Leave(good)
 		}
-		if got := len(h.Stats()); got != 1024 {
-			t.Errorf("got %d hosts, want 1024", got)
+		if got := len(h.Stats()); got > 1024+256 {
+			t.Errorf("got %d hosts, want some 1024", got)
 		}
 		wantRefused(t, h, "limited", limit.ErrCoolingDown)
 		if _, ok := h.TryEnter(github); ok {
@@ -79,8 +79,8 @@ func TestForgets(t *testing.T) {
 		for i := range 20000 {
 			enter(t, h, fmt.Sprint("limited ", i)).Leave(limit.Verdict{Limited: true})
 		}
-		if got := len(h.Stats()); got != 4096 {
-			t.Errorf("got %d hosts, want 4096", got)
+		if got := len(h.Stats()); got > 4096+256 {
+			t.Errorf("got %d hosts, want some 4096", got)
 		}
 	})
 }

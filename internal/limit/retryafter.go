@@ -1,7 +1,9 @@
 package limit
 
 import (
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -10,27 +12,12 @@ import (
 // from now, at most an hour. False: there is none, or it says something else.
 func RetryAfter(header string, now time.Time) (time.Duration, bool) {
 	header = strings.Trim(header, " \t")
-	if wait, ok := seconds(header); ok {
-		return wait, true
+	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(longestCoolDown/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {
 		return 0, false
 	}
 	return min(max(at.Sub(now), 0), longestCoolDown), true
-}
-
-// seconds reads a number of seconds that has digits only, however many.
-func seconds(digits string) (time.Duration, bool) {
-	if digits == "" {
-		return 0, false
-	}
-	var wait time.Duration
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
-		}
-		wait = min(10*wait+time.Duration(digits[i]-'0')*time.Second, longestCoolDown)
-	}
-	return wait, true
 }

@@ -1,9 +1,9 @@
 package limit
 
 import (
-	"container/list"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/age"
@@ -48,7 +48,7 @@ func (s *Slot) Leave(v Verdict) {
 	case s.probe && !v.Failed && s.era == at.cooling.era:
 		at.cooling.end()
 	}
-	if at.calls.Len() > 0 || at.guesses.Len() > 0 {
+	if len(at.calls) > 0 || len(at.guesses) > 0 {
 		at.dispatch(all.now())
 	}
 }
@@ -56,10 +56,9 @@ func (s *Slot) Leave(v Verdict) {
 // waiter is a call that has not begun yet.
 type waiter struct {
 	at    *host
-	queue *list.List    // at.calls or at.guesses; nil: it waits no longer
-	place *list.Element // in queue
-	since age.Moment    // when it joined that queue
-	harm  bool          // a guess held a slot that it wanted then
+	queue *[]*waiter // at.calls or at.guesses; nil: it waits no longer
+	since age.Moment // when it joined that queue
+	harm  bool       // a guess held a slot that it wanted then
 
 	slot *Slot         // how it ended
 	err  error         // likewise, if slot is nil
@@ -78,17 +77,16 @@ func (at *host) queue(guess bool) *waiter {
 	return w
 }
 
-func first(queue *list.List) *waiter { return queue.Front().Value.(*waiter) }
-
-func (w *waiter) join(queue *list.List) {
+func (w *waiter) join(queue *[]*waiter) {
 	now := w.at.all.now()
 	w.since, w.harm = w.at.all.read, w.at.guessing > 0 && !w.at.hasSlot()
-	w.queue, w.place = queue, queue.PushBack(w)
+	w.queue, *queue = queue, append(*queue, w)
 	w.at.dispatch(now)
 }
 
 func (w *waiter) leave() {
-	w.queue.Remove(w.place)
+	i := slices.Index(*w.queue, w)
+	*w.queue = slices.Delete(*w.queue, i, i+1)
 	w.queue = nil
 }
 
@@ -130,7 +128,7 @@ func (h *Hosts) promote(w *waiter) {
 	}
 }
 
-// giveUp ends a wait whose caller has gone. Those behind may now be first.
+// giveUp ends a wait when its caller has gone. Those behind may now be first.
 func (h *Hosts) giveUp(w *waiter, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -66,7 +66,7 @@ func (h *Hosts) Stats() []HostStats {
 func (at *host) stats(now time.Time) HostStats {
 	s := HostStats{
 		Host: at.name, InFlight: at.inFlight, Guesses: at.guessing,
-		Waiting: at.calls.Len(), WaitingGuesses: at.guesses.Len(),
+		Waiting: len(at.calls), WaitingGuesses: len(at.guesses),
 		Limited: at.counts.limited, LimitedGuesses: at.counts.limitedGuesses,
 		Waits: at.counts.waits, WaitedMS: at.counts.wait.Milliseconds(), HarmMS: at.counts.harm.Milliseconds(),
 	}
