@@ -112,7 +112,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Allows:      u.Tools.Allows,
 		Model: valuemodel.Upstream{
 			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // unresolved it still tells a server over HTTP from a process
-			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain,
+			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain, Remote: u.Remote, Inferred: valuemodel.InferHost(r.Args, r.Env),
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,

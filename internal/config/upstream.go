@@ -30,6 +30,7 @@ type Upstream struct {
 	Provider       string   `toml:"provider"`
 	Trust          bool     `toml:"trust"`
 	Domain         string   `toml:"domain"` // default "": the remote host, or "local"
+	Remote         *bool    `toml:"remote"` // default: as the url, the provider or the host that its settings name say
 	Exclusive      bool     `toml:"exclusive"`
 	Instances      string   `toml:"instances" enum:"|session|shared"` // default session for a command, shared for a url
 	SharedIdentity bool     `toml:"shared_identity"`

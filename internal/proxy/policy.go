@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,7 +101,7 @@ func buildPolicy(o Options, old *policy, connect connector) *policy {
 // sameRules reports whether two policies agree on what every call may change and
 // what its answer depends on. Freshness and costs may differ.
 func (p *policy) sameRules(old *policy) bool {
-	return p.Models.Same(old.Models) && slices.EqualFunc(p.members, old.members, func(a, b *member) bool { return a.Model == b.Model })
+	return p.Models.Same(old.Models) && slices.EqualFunc(p.members, old.members, func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) })
 }
 
 // find is the upstream so named, nil if there is none.

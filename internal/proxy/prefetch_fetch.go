@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -154,13 +153,11 @@ func (o *prefetchable) forbids(p *policy, c *predict.Candidate, class *callClass
 	return ""
 }
 
-// steady reports whether what the call reads changes only through this proxy, or in
-// ways that are noticed: on this machine any program may change a file.
+// steady reports whether what the call reads changes only through this proxy, in ways that
+// are noticed, or at a service elsewhere, where max_age bounds how old an answer may be: on
+// this machine any program may change a file at any time.
 func steady(l *leased, m *valuemodel.Model, class *callClass) bool {
-	if l.member.Exclusive || class.query.Use.File != "" || class.query.Use.Pure {
-		return true
-	}
-	return !slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return !d.Remote })
+	return l.member.Exclusive || class.query.Use.File != "" || class.query.Use.Pure || m.Remote
 }
 
 // prefetch is a candidate's call that has been begun.

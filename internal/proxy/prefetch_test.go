@@ -101,6 +101,29 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
+// What a server behind stdio reads elsewhere is run early without any word that nothing else
+// changes it.
+func TestPrefetchOfAServiceElsewhere(t *testing.T) {
+	host := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
+	for name, change := range map[string]func(*valuemodel.Upstream){
+		"the operator's word": func(u *valuemodel.Upstream) { u.Remote = new(true) },
+		"an inferred host":    func(u *valuemodel.Upstream) { u.Trust, u.Inferred = true, host },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := foreseeing(t, mcptest.Options{Name: "one"})
+			o.Upstreams[0].Exclusive = false
+			change(&o.Upstreams[0].Model)
+			s := start(t, o)
+			c := connect(t, s, handshake)
+			c.call("list", `{}`)
+			until(t, s, "a prefetch", func(st proxy.Stats) bool { return st.Prefetch.Issued > 0 })
+			if st := s.Stats(); st.Prefetch.Declined["unsteady"] != 0 {
+				t.Errorf("got %v, want none unsteady", st.Prefetch.Declined)
+			}
+		})
+	}
+}
+
 func TestForeseenNotBefore(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -238,8 +261,8 @@ func TestForeseenLearned(t *testing.T) {
 func TestForeseenBesideAnother(t *testing.T) {
 	o := foreseeing(t, mcptest.Options{Name: "one"})
 	two := child(t, mcptest.Options{Name: "two"})
-	two.Model.Name, two.Model.Domain = "two", "elsewhere"
-	o.Upstreams[0].Model.Domain = "here"
+	two.Model.Name, two.Model.Domain = "two", "elsewhere.example"
+	o.Upstreams[0].Model.Domain = "here.example"
 	o.Upstreams = append(o.Upstreams, two)
 	s := start(t, o)
 	c := connect(t, s, handshake)

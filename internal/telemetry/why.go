@@ -13,7 +13,7 @@ const readsToSay = 20
 // the configuration has to do with it. Those of a reason that is no fault, such as that
 // the answer was there, name none.
 var whys = map[string]string{
-	"unsteady":         "what they read may change without the proxy noticing: set exclusive = true for the upstream if nobody else changes it, or validate for tools that read a file",
+	"unsteady":         "what they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file",
 	"not_speculatable": "nobody vouches that they only read: mcpschedd check --connect prints the lines to paste",
 	"low_probability":  "less likely than min_probability",
 	"gate":             "waste would weigh more than what they hide: waste_ms and second_worth_usd say what it weighs",

@@ -55,6 +55,7 @@ func (m *Model) lines() []line {
 		{"side_effect_class", string(m.Class)},
 		{"classify", string(m.Classify)},
 		{"domain", m.domains()},
+		{"remote", truth(&m.Remote)},
 		{"rate_limit_host", m.Host},
 		{"url_argument", m.URLArgument},
 		{"speculate", truth(m.Speculate)},
@@ -169,6 +170,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	out := explained{
 		Upstream: m.Upstream, Tool: m.Tool, Provider: m.Provider, BackOff: m.BackOff, Unaimed: m.Unaimed,
 		Domain:          sourced{domains, m.Sources["domain"]},
+		Remote:          m.sourced("remote", m.Remote),
 		ValueClass:      m.sourced("value_class", m.ValueClass),
 		Class:           m.sourced("side_effect_class", m.Class),
 		Classify:        m.sourced("classify", m.Classify),
@@ -228,6 +230,7 @@ type explained struct {
 	Tool            string                    `json:"tool"`
 	Provider        string                    `json:"provider,omitempty"`
 	Domain          sourced                   `json:"domain"`
+	Remote          sourced                   `json:"remote"`
 	ValueClass      sourced                   `json:"value_class"`
 	Class           sourced                   `json:"side_effect_class"`
 	Classify        sourced                   `json:"classify"`

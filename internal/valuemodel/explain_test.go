@@ -39,6 +39,7 @@ value_class                 critical                                            
 side_effect_class           read_only                                                                    c.toml:3
 classify                    -                                                                            -
 domain                      hub.example                                                                  upstreams.hub.url
+remote                      true                                                                         upstreams.hub.url
 rate_limit_host             hub.example                                                                  upstreams.hub.url
 url_argument                -                                                                            -
 speculate                   true                                                                         default
@@ -86,6 +87,7 @@ func TestMarshalJSON(t *testing.T) {
 	const want = `{
 		"upstream": "hub", "tool": "list",
 		"domain": {"value": [{"name": "hub.example", "remote": true}], "source": "upstreams.hub.url"},
+		"remote": {"value": true, "source": "upstreams.hub.url"},
 		"value_class": {"value": "critical", "source": "learned"},
 		"side_effect_class": {"value": "read_only", "source": "c.toml:3"},
 		"classify": {"value": null},

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,34 +33,61 @@ func urlHost(text string) (string, bool) {
 	return host, true
 }
 
-// locate sets the host whose limits count, where no layer has, and the domains.
-// A provider's host goes before that of the upstream's url, which may be a mere
-// gateway to the service; but not where the service has installations elsewhere,
-// for then the url is one, with limits of its own; nor where nobody vouches for
-// the provider.
+// locate sets the host whose limits count, where no layer has, whether reads go to a
+// service elsewhere, and the domains. A provider's host goes before that of the upstream's
+// url, which may be a mere gateway to the service; but not where the service has
+// installations elsewhere, for then the url is one, with limits of its own; nor where only
+// the server's own name says which provider it has.
 func (m *Model) locate(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"
+	vouched := o.Host != "" && o.standing != claimed
 	switch {
 	case m.Host != "":
-	case o.Host != "" && o.standing != claimed && !(o.Anywhere && remote):
+	case vouched && !(o.Anywhere && remote):
 		put(m, "rate_limit_host", o.source, &m.Host, o.Host)
 	case remote:
 		put(m, "rate_limit_host", byURL, &m.Host, web)
 	default:
 		put(m, "rate_limit_host", sourceDefault, &m.Host, "upstream:"+u.Name)
 	}
+	switch {
+	case u.Remote != nil:
+		m.Remote, m.Sources["remote"] = *u.Remote, "upstreams."+u.Name+".remote"
+	case u.URL != "":
+		m.Remote, m.Sources["remote"] = !loopback(web), byURL
+	case vouched:
+		m.Remote, m.Sources["remote"] = true, o.source
+	case u.Trust && u.Inferred.Host != "":
+		m.Remote, m.Sources["remote"] = true, u.Inferred.String()
+	default:
+		m.Remote, m.Sources["remote"] = false, sourceDefault
+	}
+	m.remote = m.Remote
+	m.join(u, o, vouched)
+}
 
+// join sets the domains. What is written may be of any name; one that is no host, or a host
+// that was inferred, does not say that a process leaves the files of this machine alone. Nor
+// does a name that only the server vouches for; and what listens on this machine may well
+// read its files.
+func (m *Model) join(u Upstream, o origin, vouched bool) {
+	web, remote := urlHost(u.URL)
+	byURL := "upstreams." + u.Name + ".url"
 	in := func(name string, remote bool, source string) {
 		m.Domains = append(m.Domains, Domain{name, remote})
 		m.here = append(m.here, call.Place{Domain: name})
 		m.remote = m.remote || remote
 		m.Sources["domain"] = source
 	}
-	switch {
-	case u.Domain != "":
-		in(u.Domain, u.URL != "" || o.Host != "", "upstreams."+u.Name+".domain")
+	if u.Domain != "" {
+		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), "upstreams."+u.Name+".domain")
+		if u.URL == "" && !vouched && !hostName(u.Domain) {
+			in("local", false, m.Sources["domain"])
+		}
 		return
+	}
+	switch {
 	case remote:
 		in(web, true, byURL)
 	case u.URL != "": // of a host that cannot be told
@@ -68,10 +96,11 @@ func (m *Model) locate(u Upstream, o origin) {
 	if o.Host != "" && o.Host != web {
 		in(o.Host, true, o.source)
 	}
-	// A name that nobody vouches for is no reason to take a process for a mere
-	// window on a host; and what listens on this machine may well read its files.
-	if len(m.Domains) == 0 || u.URL == "" && o.standing == claimed || loopback(web) {
+	if u.URL == "" && !vouched || loopback(web) {
 		in("local", false, sourceDefault)
+	}
+	if inferred := u.Inferred; u.Trust && inferred.Host != "" && !slices.ContainsFunc(m.Domains, func(d Domain) bool { return d.Name == inferred.Host }) {
+		in(inferred.Host, true, inferred.String())
 	}
 }
 

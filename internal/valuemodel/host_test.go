@@ -2,6 +2,7 @@ package valuemodel_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,7 @@ func TestHostOfATool(t *testing.T) {
 
 func TestDomains(t *testing.T) {
 	local := valuemodel.Domain{Name: "local"}
+	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
 	at := func(name string) valuemodel.Domain { return valuemodel.Domain{Name: name, Remote: true} }
 	tests := []struct {
 		name string
@@ -103,7 +105,12 @@ func TestDomains(t *testing.T) {
 		{"another machine's address", valuemodel.Upstream{URL: "http://10.0.0.1"}, []valuemodel.Domain{at("10.0.0.1")}},
 		{"a name of localhost", valuemodel.Upstream{URL: "http://a.localhost"}, []valuemodel.Domain{at("a.localhost"), local}},
 		{"a name that begins so", valuemodel.Upstream{URL: "http://localhost.example"}, []valuemodel.Domain{at("localhost.example")}},
-		{"the operator's domain", valuemodel.Upstream{Domain: "world", Server: "secure-filesystem-server"}, []valuemodel.Domain{{Name: "world"}}},
+		{"the operator's domain", valuemodel.Upstream{Domain: "world", Server: "secure-filesystem-server"}, []valuemodel.Domain{{Name: "world"}, local}},
+		{"the operator's domain, a host", valuemodel.Upstream{Domain: "a.example", Server: "secure-filesystem-server"}, []valuemodel.Domain{at("a.example")}},
+		{"the operator's word that it is elsewhere", valuemodel.Upstream{Remote: new(true)}, []valuemodel.Domain{local}},
+		{"an inferred host only adds", valuemodel.Upstream{Inferred: tickets, Trust: true}, []valuemodel.Domain{local, at("tickets.example")}},
+		{"an inferred host, not trusted", valuemodel.Upstream{Inferred: tickets}, []valuemodel.Domain{local}},
+		{"an inferred host of a service", valuemodel.Upstream{Inferred: tickets, Trust: true, Provider: "github"}, []valuemodel.Domain{at("api.github.com"), at("tickets.example")}},
 		{"the operator's domain, by url", valuemodel.Upstream{Domain: "world", URL: "https://a.example"}, []valuemodel.Domain{at("world")}},
 		{"the operator's domain, of a service", valuemodel.Upstream{Domain: "world", Provider: "github"}, []valuemodel.Domain{at("world")}},
 	}
@@ -114,6 +121,82 @@ func TestDomains(t *testing.T) {
 		}
 		if m.Sources["domain"] == "" {
 			t.Errorf("%s: no source", tt.name)
+		}
+	}
+}
+
+// What is read elsewhere may be prefetched, and changes show late: explain says by which word.
+func TestRemote(t *testing.T) {
+	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
+	tests := []struct {
+		name   string
+		u      valuemodel.Upstream
+		want   bool
+		source string
+	}{
+		{"a process", valuemodel.Upstream{Name: "up"}, false, "default"},
+		{"the operator's word", valuemodel.Upstream{Name: "up", Remote: new(true)}, true, "upstreams.up.remote"},
+		{"the operator's no", valuemodel.Upstream{Name: "up", Remote: new(false), Provider: "github"}, false, "upstreams.up.remote"},
+		{"a url", valuemodel.Upstream{Name: "up", URL: "https://a.example"}, true, "upstreams.up.url"},
+		{"a url of this machine", valuemodel.Upstream{Name: "up", URL: "http://localhost:8080"}, false, "upstreams.up.url"},
+		{"a url of this machine, a window on a service", valuemodel.Upstream{Name: "up", URL: "http://localhost:8080", Remote: new(true)}, true, "upstreams.up.remote"},
+		{"a provider", valuemodel.Upstream{Name: "up", Provider: "github"}, true, "provider github"},
+		{"a local provider", valuemodel.Upstream{Name: "up", Provider: "filesystem"}, false, "default"},
+		{"its own word", valuemodel.Upstream{Name: "up", Server: "github-mcp-server"}, false, "default"},
+		{"its own word, trusted", valuemodel.Upstream{Name: "up", Server: "github-mcp-server", Trust: true}, true, "provider github (server's own name)"},
+		{"an inferred host", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, true, "TICKETS_URL names tickets.example"},
+		{"an inferred host, not trusted", valuemodel.Upstream{Name: "up", Inferred: tickets}, false, "default"},
+		{"a domain that is a host", valuemodel.Upstream{Name: "up", Domain: "a.example"}, false, "default"},
+	}
+	for _, tt := range tests {
+		m := resolve(t, tt.u, "x", valuemodel.Hints{}, valuemodel.Layer{})
+		if m.Remote != tt.want || m.Sources["remote"] != tt.source {
+			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, m.Remote, m.Sources["remote"], tt.want, tt.source)
+		}
+		if m.Remote && !m.Writes(nil).Remote {
+			t.Errorf("%s: a write is taken to show at once", tt.name)
+		}
+	}
+}
+
+func TestInferHost(t *testing.T) {
+	env := func(pairs ...string) map[string]string {
+		all := make(map[string]string)
+		for pair := range slices.Chunk(pairs, 2) {
+			all[pair[0]] = pair[1]
+		}
+		return all
+	}
+	tests := []struct {
+		name string
+		args []string
+		env  map[string]string
+		want string // host, and where it is named
+	}{
+		{"nothing", []string{"-y", "@acme/tickets"}, env("TOKEN", "x"), ""},
+		{"an address", nil, env("TICKETS_URL", "https://user:secret@Tickets.example/api"), "tickets.example TICKETS_URL"},
+		{"a host", nil, env("TICKETS_HOST", "tickets.example"), "tickets.example TICKETS_HOST"},
+		{"a host and a port", nil, env("TICKETS_HOST", "tickets.example:8443"), "tickets.example:8443 TICKETS_HOST"},
+		{"an address by number", nil, env("DB_HOST", "10.0.0.5"), "10.0.0.5 DB_HOST"},
+		{"a database", []string{"postgresql://u:p@db.example:5432/x"}, nil, "db.example an argument"},
+		{"an option", []string{"--server", "tickets.example"}, nil, "tickets.example --server"},
+		{"an option with its value", []string{"--url=https://tickets.example"}, nil, "tickets.example --url"},
+		{"a variable of a container", []string{"run", "-e", "TICKETS_URL=https://tickets.example", "ghcr.io/acme/tickets"}, nil, "tickets.example TICKETS_URL"},
+		{"a bridge", []string{"mcp-remote", "https://wiki.example/mcp"}, nil, "wiki.example an argument"},
+		{"the same twice", []string{"https://tickets.example"}, env("A_URL", "https://tickets.example/x"), "tickets.example an argument"},
+		{"two", nil, env("A_URL", "https://a.example", "B_URL", "https://b.example"), ""},
+		{"this machine", nil, env("A_URL", "http://localhost:8080", "B_HOST", "127.0.0.1"), ""},
+		{"this machine and another", nil, env("A_URL", "http://localhost:8080", "B_URL", "https://b.example"), "b.example B_URL"},
+		{"a proxy", nil, env("HTTPS_PROXY", "http://proxy.example:3128", "NO_PROXY", "a.example"), ""},
+		{"telemetry", nil, env("OTEL_EXPORTER_OTLP_ENDPOINT", "https://o.example", "SENTRY_DSN", "https://s.example"), ""},
+		{"a registry", []string{"--registry", "https://registry.example", "--index-url=https://pypi.example", "--from", "git+https://hub.example/a"}, env("npm_config_registry", "https://r.example"), ""},
+		{"a registry beside it", []string{"--registry=https://registry.example"}, env("A_URL", "https://a.example"), "a.example A_URL"},
+		{"a file", []string{"--server-config", "settings.json", "file:///x"}, env("SERVER", "a"), ""},
+	}
+	for _, tt := range tests {
+		got := valuemodel.InferHost(tt.args, tt.env)
+		if strings.TrimSpace(got.Host+" "+got.From) != tt.want {
+			t.Errorf("%s: got %q by %q, want %q", tt.name, got.Host, got.From, tt.want)
 		}
 	}
 }

@@ -130,6 +130,7 @@ type Model struct {
 	Tool     string   // as the upstream names it
 	Provider string   // the provider model that counted; "" if none did
 	Domains  []Domain // what its answers belong to, and its calls may change
+	Remote   bool     // what it reads is a service elsewhere: a prefetched answer may be as old as max_age allows
 	BackOff  bool     // the operator set FailFastAfter: a repeated answer may stand in for the next
 
 	Unaimed bool // invalidates_only is set and not obeyed: no edge says what else its calls make stale
@@ -137,7 +138,7 @@ type Model struct {
 	Sources map[string]string // field, as the configuration names it → the layer that set it
 
 	here   []call.Place // its domains as a whole
-	remote bool         // one of them is remote
+	remote bool         // what its calls change may show only after a while
 	reads  []call.Place // what each answer depends on, whatever its arguments
 	bound  []slots      // edges of any tool that name this one and match arguments
 	writes []call.Place // what each call changes, whatever its arguments

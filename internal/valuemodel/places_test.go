@@ -49,12 +49,12 @@ func TestWritesHitTheReadersTheyMust(t *testing.T) {
 		models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "up/re?d", Match: tt.match}))
 		u := valuemodel.Upstream{Name: "up"}
 		effect := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{}).Writes(arguments(t, tt.write))
-		u.Domain = "there" // so that nothing but the edge leads to it
+		u.Domain = "there.example" // so that nothing but the edge leads to it
 		reads := models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{}).Reads(arguments(t, tt.read))
 		if got := hits(effect, reads); got != tt.want {
 			t.Errorf("%s: got a hit: %v, want %v", tt.name, got, tt.want)
 		}
-		if other := models.Resolve(valuemodel.Upstream{Name: "other", Domain: "there"}, "read", valuemodel.Hints{}, valuemodel.Layer{}); hits(effect, other.Reads(arguments(t, tt.read))) {
+		if other := models.Resolve(valuemodel.Upstream{Name: "other", Domain: "there.example"}, "read", valuemodel.Hints{}, valuemodel.Layer{}); hits(effect, other.Reads(arguments(t, tt.read))) {
 			t.Errorf("%s: a tool of another upstream was hit", tt.name)
 		}
 	}
@@ -147,7 +147,7 @@ func TestPlacesAreSound(t *testing.T) {
 			rule("noise", "c:2", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: "read", Match: []string{"a"}}, {Tool: "other"}}})))
 		u := valuemodel.Upstream{Name: "up"}
 		write := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{})
-		u.Domain = "there" // so that nothing but the edge leads to it
+		u.Domain = "there.example" // so that nothing but the edge leads to it
 		read := models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{})
 
 		theirs, ours := map[string]string{}, map[string]string{} // name → raw
@@ -231,7 +231,7 @@ func TestInvalidatesOnlyWithoutEdges(t *testing.T) {
 func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{}, valuemodel.Layer{})
-	read := models.Resolve(valuemodel.Upstream{Name: "b", Domain: "there"}, "read_file", valuemodel.Hints{}, valuemodel.Layer{})
+	read := models.Resolve(valuemodel.Upstream{Name: "b", Domain: "there.example"}, "read_file", valuemodel.Hints{}, valuemodel.Layer{})
 	if !hits(write.Writes(nil), read.Reads(nil)) {
 		t.Error("not seen")
 	}

@@ -11,6 +11,8 @@ type Upstream struct {
 	Provider string // the operator's word for which provider's tools it has; "": by its own name
 	Trust    bool   // what the server says of itself may loosen, not only deny
 	Domain   string // "": the remote host, or "local"
+	Remote   *bool  // whether its reads go to a service elsewhere; nil: as the url, the provider or Inferred say
+	Inferred Inferred
 	Server   string // serverInfo.name; "" not known
 }
 
