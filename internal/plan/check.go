@@ -61,8 +61,8 @@ func (r *reading) findTool(d *draft) {
 	if r.o.Find != nil {
 		d.Tool = r.o.Find(d.called)
 	}
-	if d.Tool == nil && !d.foreign {
-		r.say(d, d.at+"/tool", "unknown tool %s%s%s", quoted(d.called), r.unless, r.meant(d.called, r.toolNames()))
+	if d.Tool == nil {
+		r.say(d, d.at+"/tool", "unknown tool %s%s", quoted(d.called), r.meant(d.called, r.toolNames()))
 	}
 }
 

@@ -32,9 +32,6 @@ func InputSchema() []byte { return []byte(inputSchema) }
 // plan alone, else all the others.
 func OutputSchema() []byte { return []byte(outputSchema) }
 
-// ScheduleSchema is the JSON Schema of mcpschedd_schedule's arguments.
-func ScheduleSchema() []byte { return []byte(callsSchema) }
-
 // ReadSchema is the JSON Schema of mcpschedd_read_result's arguments.
 func ReadSchema() []byte { return []byte(readSchema) }
 
@@ -80,20 +77,6 @@ const outputSchema = `{"type":"object","properties":{` +
 	`"ended":{"type":"string"},` +
 	`"plan":{"type":"object"}` +
 	`}}`
-
-const callsSchema = `{"type":"object","properties":{` +
-	`"calls":{"type":"array","minItems":1,"items":{"type":"object","properties":{` +
-	`"id":{"type":"string","pattern":"^[A-Za-z0-9_-]+$"},` +
-	`"tool":{"type":"string"},` +
-	`"arguments":{"type":["object","string"]},` +
-	`"value":{"type":"number","minimum":0,"maximum":1,"description":"default: of the tool, 0.5 if it is not known"},` +
-	`"probability":{"type":"number","minimum":0,"maximum":1},` +
-	`"cost_tokens":{"type":"integer","minimum":0},` +
-	`"after":` + idList +
-	`},"required":["tool"],"additionalProperties":false}},` +
-	`"budget_tokens":{"type":"integer","minimum":1},` +
-	`"slots":{"type":"integer","minimum":1}` +
-	`},"required":["calls"],"additionalProperties":false}`
 
 const readSchema = `{"type":"object","properties":{` +
 	`"handle":{"type":"string","description":"default: tell which results are kept"},` +

@@ -61,9 +61,6 @@ func TestSchemas(t *testing.T) {
 	}
 	fits(t, plan.OutputSchema(), `{"steps":[],"outputs":{},"plan":`+string(outlook)+`}`, true)
 
-	fits(t, plan.ScheduleSchema(), emailTriage, true)
-	fits(t, plan.ScheduleSchema(), `{"calls":[{"tool":"a","cost":1}]}`, false)
-	fits(t, plan.ScheduleSchema(), `{"calls":[{"tool":"a","value":1.5}]}`, false)
 	fits(t, plan.InputSchema(), steps(`{"id":"a","tool":"t","value":1e9}`), true)
 	fits(t, plan.InputSchema(), steps(`{"id":"a","tool":"t","value":1.1e9}`), false)
 	fits(t, plan.ReadSchema(), `{"handle":"h","offset":7}`, true)

@@ -19,7 +19,7 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // What is null counts as not given. A budget above the limit is cut to it. A limit
 // of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
-	r := &reading{o: o, many: "steps"}
+	r := &reading{o: o}
 	members := r.document(raw, planMembers)
 	if members == nil {
 		return nil, r.told()
@@ -27,7 +27,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	p := &Plan{Params: bytes.Clone(o.Params)}
 	p.Budget = r.budget(members["budget_tokens"])
 	p.DryRun = r.flag(nil, "/dry_run", members["dry_run"])
-	r.readSteps(members["steps"], "/steps", (*reading).step)
+	r.readSteps(members["steps"])
 	p.Outputs = r.outputs(members["output_steps"])
 	r.link()
 	r.check()
@@ -50,9 +50,6 @@ type reading struct {
 	ids     *names            // of the steps
 	looped  bool              // some step has for_each
 	tools   *names            // nil: not asked for yet
-	many    string            // what steps are called together
-	count   bool              // a step without an id has its place as one, from 1 on
-	unless  string            // what may be said of a tool that is not known
 	defects []told
 	found   int // defects, those that were not kept included
 }
@@ -113,7 +110,7 @@ func (r *reading) document(raw []byte, known *names) map[string][]byte {
 	case !jsonrpc.Valid(raw):
 		r.say(nil, "", "%s", broken(raw))
 	case raw[0] != '{':
-		r.say(nil, "", "want an object with %s, have %s", r.many, kindOf(raw))
+		r.say(nil, "", "want an object with steps, have %s", kindOf(raw))
 	case nesting(raw) > maxNesting:
 		r.say(nil, "", "nested deeper than %d", maxNesting)
 	default:
@@ -142,8 +139,9 @@ func (r *reading) members(d *draft, at string, obj []byte, known *names) map[str
 	return values
 }
 
-// readSteps reads an array of steps, as many as a plan may have.
-func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, []byte)) {
+// readSteps reads the array of steps, as many as a plan may have.
+func (r *reading) readSteps(raw []byte) {
+	const at = "/steps"
 	if raw == nil {
 		r.say(nil, at, "missing: want an array of objects with id and tool")
 		return
@@ -160,7 +158,7 @@ func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, [
 		r.say(nil, at, "want at least one")
 	}
 	if r.o.Steps > 0 && count > r.o.Steps {
-		r.say(nil, at, "%d %s: a plan may have %d ([plan].max_steps)", count, r.many, r.o.Steps)
+		r.say(nil, at, "%d steps: a plan may have %d ([plan].max_steps)", count, r.o.Steps)
 		return
 	}
 	r.foreknow(raw)
@@ -171,7 +169,7 @@ func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, [
 			r.say(d, d.at, "want an object with id and tool, have %s", kindOf(one))
 			continue
 		}
-		read(r, d, one)
+		r.step(d, one)
 	}
 	r.identify()
 }
@@ -180,20 +178,10 @@ func (r *reading) readSteps(raw []byte, at string, read func(*reading, *draft, [
 // what was meant to be a reference shows by its id.
 func (r *reading) foreknow(raw []byte) {
 	r.given = make(map[string]bool)
-	place := 0
 	for one := range jsonrpc.Elements(raw) {
-		id, _ := jsonrpc.String(r.idOf(jsonrpc.Get(one, "id"), place))
+		id, _ := jsonrpc.String(jsonrpc.Get(one, "id"))
 		r.given[id] = true
-		place++
 	}
-}
-
-// idOf is the id of a step as it was written, or its place where that counts as one.
-func (r *reading) idOf(raw []byte, place int) []byte {
-	if r.count && (len(raw) == 0 || string(raw) == "null") {
-		return strconv.AppendQuote(nil, strconv.Itoa(place+1))
-	}
-	return raw
 }
 
 // outputs are the steps whose results come back: all of them where none are named.

@@ -48,22 +48,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzSchedule: what is selected fits, and comes after what it needs.
-func FuzzSchedule(f *testing.F) {
-	f.Add([]byte(emailTriage))
-	f.Add([]byte(`{"calls":[{"tool":"a"},{"tool":"a","after":["1"]},{"id":"x","tool":"?","cost_tokens":7,"arguments":{"x":"$result_2"}}],"slots":1}`))
-	o := parsing(f)
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		out, defects := plan.Schedule(raw, o)
-		if (out == nil) != (len(defects) > 0) {
-			t.Fatalf("got %s, defects %v", out, defects)
-		}
-		if out != nil {
-			answered(t, out)
-		}
-	})
-}
-
 func BenchmarkParse(b *testing.B) {
 	o := parsing(b)
 	for _, n := range []int{3, 100} {

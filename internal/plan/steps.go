@@ -36,8 +36,6 @@ type draft struct {
 	conflicts   []mention
 	waits       []int // steps that must have ended: what it refers to and depends_on, rising
 	must        []int // steps whose results it cannot do without
-	foreign     bool  // it may be a tool that is not known: only to be scheduled
-	cost        int   // tokens of its answer, of a call that is only to be scheduled
 }
 
 // scope is a reference and whether item and index mean something there.
@@ -64,7 +62,7 @@ func (r *reading) step(d *draft, raw []byte) {
 	d.Optional = r.flag(d, d.at+"/optional", m["optional"])
 	d.independent = r.flag(d, d.at+"/independent", m["independent"])
 	d.MaxTokens = r.whole(d, d.at+"/max_tokens", m["max_tokens"], 1, anyNumber)
-	r.worth(d, m, mostValue)
+	r.worth(d, m)
 }
 
 // name reads who the step is and what it calls.
@@ -204,7 +202,7 @@ func (r *reading) onError(d *draft, m map[string][]byte) {
 }
 
 // worth reads what the answer is worth, and to whom it is left to choose.
-func (r *reading) worth(d *draft, m map[string][]byte, most float64) {
+func (r *reading) worth(d *draft, m map[string][]byte) {
 	d.Value, d.Probability = usualValue, usualChance
 	if d.Tool != nil {
 		d.Value = d.Tool.Value
@@ -213,7 +211,7 @@ func (r *reading) worth(d *draft, m map[string][]byte, most float64) {
 		}
 	}
 	if raw := m["value"]; raw != nil {
-		d.Value = r.fraction(d, d.at+"/value", raw, most)
+		d.Value = r.fraction(d, d.at+"/value", raw, mostValue)
 	}
 	if raw := m["probability"]; raw != nil {
 		d.Probability = r.fraction(d, d.at+"/probability", raw, 1)

@@ -18,10 +18,9 @@ type ownTool struct {
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
 const (
-	planTool     = "execute_tool_plan"
-	scheduleTool = "mcpschedd_schedule"
-	readTool     = "mcpschedd_read_result"
-	planPrefix   = "plan" + separator
+	planTool   = "execute_tool_plan"
+	readTool   = "mcpschedd_read_result"
+	planPrefix = "plan" + separator
 )
 
 // ownTools are those that a policy offers, in the order of the list.
@@ -35,8 +34,7 @@ func ownTools(p *Plans) []*ownTool {
 	}
 	out := []*ownTool{
 		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), servePlan},
-		{scheduleTool, ownItem(scheduleTool, scheduleDescription, plan.ScheduleSchema(), nil, reads), answering(schedule)},
-		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), answering(readResult)},
+		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serveReadResult},
 	}
 	for i := range p.Named {
 		n := &p.Named[i]
@@ -49,10 +47,7 @@ func ownTools(p *Plans) []*ownTool {
 	return out
 }
 
-const (
-	scheduleDescription = "Say which of some possible tool calls are worth making within a token budget, and in which order over parallel slots. Nothing is run. A call may refer to another's result as $result_ID; value (0 to 1), probability, cost_tokens default to what is known of the tool."
-	readDescription     = "Read what did not fit into an answer of execute_tool_plan: give its handle, and pointer and offset as left_out names them (a pointer begins with /STEP). Without a handle: which results are kept."
-)
+const readDescription = "Read what did not fit into an answer of execute_tool_plan: give its handle, and pointer and offset as left_out names them (a pointer begins with /STEP). Without a handle: which results are kept."
 
 func ownItem(name, description string, input, output []byte, annotations string) []byte {
 	item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))
@@ -98,27 +93,6 @@ func serveOwnTool(x *request, own *ownTool) {
 	default:
 		own.serve(x, raw)
 	}
-}
-
-// answering serves a tool by a function that gives the result.
-func answering(call func(x *request, arguments []byte) ([]byte, error)) func(*request, []byte) {
-	return func(x *request, arguments []byte) {
-		result, err := call(x, arguments)
-		if err != nil {
-			result = failedResult(err)
-		}
-		x.finish(result)
-	}
-}
-
-// schedule is a call of mcpschedd_schedule.
-func schedule(x *request, arguments []byte) ([]byte, error) {
-	x.s.awaitOffers(x.ctx)
-	out, defects := plan.Schedule(arguments, planOptions(x.ctx, x.s, nil))
-	if len(defects) > 0 {
-		return nil, defects
-	}
-	return structuredResult(out, nil, false), nil
 }
 
 // textResult is a result that is a text.

@@ -222,7 +222,7 @@ func TestPlanNotInViews(t *testing.T) {
 	for _, path := range []string{"/mcp", "/mcp/shop"} {
 		id := f.open(path, handshake)
 		_, list := f.post(path, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Session-Id", id)
-		for _, tool := range []string{"execute_tool_plan", "plan__n", "mcpschedd_read_result", "mcpschedd_schedule"} {
+		for _, tool := range []string{"execute_tool_plan", "plan__n", "mcpschedd_read_result"} {
 			whole := path == "/mcp"
 			if got := strings.Contains(list, `"name":"`+tool+`"`); got != whole {
 				t.Errorf("%s: %s is listed: %v", path, tool, got)
@@ -294,11 +294,11 @@ func TestPlanReloadTellsClients(t *testing.T) {
 		plans  proxy.Plans
 		listed string
 	}{
-		{proxy.Plans{Enabled: true}, "execute_tool_plan mcpschedd_schedule mcpschedd_read_result"},
-		{proxy.Plans{Enabled: true, Named: named("a", "one")}, "execute_tool_plan mcpschedd_schedule mcpschedd_read_result plan__a"},
-		{proxy.Plans{Enabled: true, Named: named("a", "two")}, "execute_tool_plan mcpschedd_schedule mcpschedd_read_result plan__a"},
-		{proxy.Plans{Enabled: true, Named: named("b", "two")}, "execute_tool_plan mcpschedd_schedule mcpschedd_read_result plan__b"},
-		{proxy.Plans{Enabled: true, Named: named("b", "two"), Mutations: "deny"}, "execute_tool_plan mcpschedd_schedule mcpschedd_read_result plan__b"},
+		{proxy.Plans{Enabled: true}, "execute_tool_plan mcpschedd_read_result"},
+		{proxy.Plans{Enabled: true, Named: named("a", "one")}, "execute_tool_plan mcpschedd_read_result plan__a"},
+		{proxy.Plans{Enabled: true, Named: named("a", "two")}, "execute_tool_plan mcpschedd_read_result plan__a"},
+		{proxy.Plans{Enabled: true, Named: named("b", "two")}, "execute_tool_plan mcpschedd_read_result plan__b"},
+		{proxy.Plans{Enabled: true, Named: named("b", "two"), Mutations: "deny"}, "execute_tool_plan mcpschedd_read_result plan__b"},
 		{proxy.Plans{}, ""},
 	} {
 		o.Plans = next.plans

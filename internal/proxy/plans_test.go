@@ -182,7 +182,7 @@ func TestPlanRuns(t *testing.T) {
 }
 
 func TestPlanIsListedOnlyIfEnabled(t *testing.T) {
-	own := []string{"execute_tool_plan", "mcpschedd_schedule", "mcpschedd_read_result", "plan__morning"}
+	own := []string{"execute_tool_plan", "mcpschedd_read_result", "plan__morning"}
 	for _, enabled := range []bool{false, true} {
 		p, _, _ := planning(t, handshake, func(o *proxy.Options) {
 			o.Plans.Enabled = enabled

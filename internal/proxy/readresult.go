@@ -12,7 +12,15 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// readResult is a call of mcpschedd_read_result.
+// serveReadResult answers a call of mcpschedd_read_result.
+func serveReadResult(x *request, arguments []byte) {
+	result, err := readResult(x, arguments)
+	if err != nil {
+		result = failedResult(err)
+	}
+	x.finish(result)
+}
+
 func readResult(x *request, arguments []byte) ([]byte, error) {
 	q, err := readExcerpt(arguments)
 	if err != nil {

@@ -179,22 +179,22 @@ func TestClaudeSubAgents(t *testing.T) {
 
 func TestClaudeNames(t *testing.T) {
 	tests := map[string]string{ // as the log has it → what is called, "-" if nothing of an upstream
-		"mcp__github__list_issues":            "github/list_issues",
-		"mcp__github__odd__name":              "github/odd__name",
-		"mcp__mcpschedd__github__list_issues": "github/list_issues",
-		"mcp__mcpschedd__github__odd__name":   "github/odd__name",
-		"mcp__hub__wiki__search":              "wiki/search", // the proxy, by another name
-		"mcp__mcpschedd__lookup":              "wiki/lookup", // by what is known of its tools
-		"mcp__mcpschedd__plan__heartbeat":     "-",
-		"mcp__mcpschedd__execute_tool_plan":   "-",
-		"mcp__mcpschedd__mcpschedd_schedule":  "-",
-		"mcp__mcpschedd__other":               "-",
-		"mcp__jira__search":                   "-",
-		"mcp__plugin_x_github__list_issues":   "-",
-		"mcp__github":                         "-",
-		"mcp__github__":                       "-",
-		"mcp__":                               "-",
-		"Read":                                "-",
+		"mcp__github__list_issues":              "github/list_issues",
+		"mcp__github__odd__name":                "github/odd__name",
+		"mcp__mcpschedd__github__list_issues":   "github/list_issues",
+		"mcp__mcpschedd__github__odd__name":     "github/odd__name",
+		"mcp__hub__wiki__search":                "wiki/search", // the proxy, by another name
+		"mcp__mcpschedd__lookup":                "wiki/lookup", // by what is known of its tools
+		"mcp__mcpschedd__plan__heartbeat":       "-",
+		"mcp__mcpschedd__execute_tool_plan":     "-",
+		"mcp__mcpschedd__mcpschedd_read_result": "-",
+		"mcp__mcpschedd__other":                 "-",
+		"mcp__jira__search":                     "-",
+		"mcp__plugin_x_github__list_issues":     "-",
+		"mcp__github":                           "-",
+		"mcp__github__":                         "-",
+		"mcp__":                                 "-",
+		"Read":                                  "-",
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
