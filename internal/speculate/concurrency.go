@@ -178,7 +178,8 @@ func (l *estimate) end(id uint64, now time.Time) (waited time.Duration, ahead *c
 		l.note(said)
 	}
 	l.tell(r, now)
-	if serially := said == Serial || said == Unknown && l.is == Serial; serially && !r.guess {
+	serially := l.is == Serial && said != Parallel || l.is == Unknown && said == Serial && l.parallel == 0 && l.steady(r.tool)
+	if serially && !r.guess {
 		likely, most := l.likely(r.tool)
 		return r.wait(took, likely, most), r.ahead
 	}

@@ -9,16 +9,17 @@ import (
 
 // What an estimate goes by.
 const (
-	memory     = 0.9  // what a piece of evidence counts after the next one: about ten count
-	sure       = 0.75 // how likely an upstream must be one thing to be called that: three pieces of evidence, if none is against it
-	unsure     = 0.6  // below which it is called that no longer
-	enoughIdle = 3    // calls of a tool that found the upstream idle, before its usual time is known
-	enoughGap  = 8    // ends of a tool, before it is known which one comes soon after another
-	soon       = 8    // so many times sooner
-	several    = 4    // times what was left that a call took which has stood in line behind a guess
-	alike      = 2    // times as much, or as little, that is about the same
-	presumed   = 3    // pieces of evidence that count for what is known beforehand
-	mostTools  = 64   // tools whose time is remembered
+	memory       = 0.9  // what a piece of evidence counts after the next one: about ten count
+	sure         = 0.75 // how likely an upstream must be one thing to be called that: three pieces of evidence, if none is against it
+	unsure       = 0.6  // below which it is called that no longer
+	enoughIdle   = 3    // calls of a tool that found the upstream idle, before its usual time is known
+	enoughGap    = 8    // ends of a tool, before it is known which one comes soon after another
+	soon         = 8    // so many times sooner
+	several      = 4    // times what was left that a call took which has stood in line behind a guess
+	alike        = 2    // times as much, or as little, that is about the same
+	presumed     = 3    // pieces of evidence that count for what is known beforehand
+	steadySpread = 0.1  // mean distance of times from the usual, as logarithms, up to which they are about the same
+	mostTools    = 64   // tools whose time is remembered
 )
 
 // evidence tells whether an upstream works serially from how calls that overlap
@@ -210,6 +211,13 @@ func (e *evidence) usual(tool string) time.Duration {
 		return 0
 	}
 	return duration(p.usual)
+}
+
+// steady reports whether calls of a tool that find the upstream idle take about the same
+// time, as far as that is known: if they vary, one piece of evidence is no harm yet.
+func (e *evidence) steady(tool string) bool {
+	p, ok := e.tools.Get(tool)
+	return !ok || p.idle < 2 || p.spread < steadySpread
 }
 
 // likely is how long a tool takes if it need not wait, by whatever sign of it there

@@ -121,6 +121,12 @@ func TestHarmOfOneOfTwo(t *testing.T) {
 			begin(t, blamed, last)
 			begin(t, other, first)
 		}
+		for i := uint64(0); d.Concurrency(upstream) != speculate.Serial; i++ { // it has turned out to be
+			d.Began(upstream, 100+2*i, "taught", false, at(-9000))
+			d.Began(upstream, 101+2*i, "taught", false, at(-9000))
+			d.Ended(upstream, 100+2*i, at(-8900))
+			d.Ended(upstream, 101+2*i, at(-8800))
+		}
 		d.Began(upstream, 1, tools[0], true, at(0))
 		d.Began(upstream, 2, tools[1], true, at(0))
 		d.Began(upstream, 3, "t", false, at(10))
