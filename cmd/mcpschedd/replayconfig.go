@@ -11,9 +11,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/replay"
-	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -61,20 +59,15 @@ func settle(f *replayFlags) (settings, error) {
 
 // arm is what is guessed, and by what rules.
 func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
+	rules := enrichment(e)
 	a := replay.Arm{
-		Name: f.policy,
-		Pick: enrich.Options{
-			Budget: e.BudgetTokens, MinProbability: e.MinProbability,
-			Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD,
-		},
-		Dollars: e.MaxDollars,
-		Slots:   speculate.Options{PerSession: e.MaxParallel, Total: e.MaxParallelTotal},
+		Name:    f.policy,
+		Pick:    rules.Pick(),
+		Dollars: rules.Dollars,
+		Slots:   rules.Slots(),
 		Store:   dedup.Options{MaxBytes: int64(d.MaxBytes), WriteSettle: time.Duration(d.WriteSettle), Settle: time.Duration(d.Settle)},
 		Watch:   e.Mode == "shadow",
 		Free:    f.keepTurns > 0,
-	}
-	if e.Delivery != "inline" { // an answer goes nowhere but into the store
-		a.Pick.Whole = a.Pick.Budget
 	}
 	switch {
 	case f.policy == "off" || e.Mode == "off":

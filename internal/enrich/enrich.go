@@ -15,8 +15,9 @@
 //
 // A slow call is a better target than a fast one, up to the time there is. Every
 // candidate that is left out has exactly one reason. How much an answer is worth, by
-// its value class, its use so far and the model's intent, has no say in the gate and
-// only decides between calls that pass it.
+// its value class, its use so far and the model's intent, has no say in the gate. It
+// decides between calls that pass it where answers are added to others; where they only go
+// into the store, the expected net gain does.
 //
 // Everything here is a pure function of its arguments. Where candidates come from
 // (predict), what is known of a call elsewhere, such as that its answer is stored
@@ -80,6 +81,7 @@ type Options struct {
 	Whole          int           // what an answer counts at most, as large as it is; 0: its size
 	Slots          int           // calls that may be started now
 	MinProbability float64       // floor under the gate
+	Silent         bool          // answers only go into the store: what counts is the waiting that is hidden less what is wasted, whatever an answer is worth to the model
 	Waste          time.Duration // hidden waiting that makes up for one wasted call
 	SecondWorth    float64       // US dollars that hiding one second is worth; 0: no price is worth it
 	Dollars        float64       // US dollars that may still be spent

@@ -84,13 +84,17 @@ func (p *picking) gate() {
 			boosts[b.Model] = times
 		}
 		likely, hides := min(b.P, 1), b.hides(p.o)
+		net := likely*hides - (1-likely)*b.wastes(p.o)
 		switch {
-		case !(likely*hides > (1-likely)*b.wastes(p.o)):
+		case !(net > 0):
 			b.reason = Gate
 		case b.Reason == Shadow:
 			b.reason = Shadow
 		}
-		b.value = likely * hides * b.worth(times)
+		b.value = net
+		if !p.o.Silent {
+			b.value = likely * hides * b.worth(times)
+		}
 		b.tokens = b.Candidate.tokens(p.o)
 	}
 }

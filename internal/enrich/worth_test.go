@@ -53,6 +53,18 @@ func TestValue(t *testing.T) {
 	}
 }
 
+// Where answers only go into the store, what a call is expected to gain decides, and not the
+// class of its tool.
+func TestSilent(t *testing.T) {
+	class := func(v valuemodel.ValueClass) func(*candidate) {
+		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
+	}
+	all := candidates{guess("a", 0.35, class(valuemodel.Critical)), guess("b", 0.6, class(valuemodel.Supporting))}
+	for silent, want := range map[bool][]string{true: {"1", "0 cap"}, false: {"0", "1 cap"}} {
+		expect(t, enrich.Pick(all, options(func(o *enrich.Options) { o.Slots, o.Silent = 1, silent })), want...)
+	}
+}
+
 // Usefulness is not probability (erratum 9): it decides between bets and never
 // whether to bet.
 func TestErratum9UseDoesNotGate(t *testing.T) {

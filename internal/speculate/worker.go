@@ -110,11 +110,12 @@ func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
 // Slots are the bounds of what runs at once.
 func (r *Rules) Slots() Options { return Options{PerSession: r.PerSession, Total: r.Total} }
 
-// pick are the bounds of one choice. An answer that only goes into the store takes no more
+// Pick are the bounds of one choice. An answer that only goes into the store takes no more
 // of the budget than its slot's share.
-func (r *Rules) pick() enrich.Options {
+func (r *Rules) Pick() enrich.Options {
 	o := enrich.Options{Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth}
 	if r.Delivery != "inline" {
+		o.Silent = true
 		o.Whole = r.Budget / cmp.Or(max(r.PerSession, 0), 3)
 	}
 	return o
