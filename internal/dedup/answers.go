@@ -30,14 +30,14 @@ type entry struct {
 	hash      uint64 // of the body; 0 unless repeats are counted
 	size      int64  // what it costs
 	stateless bool
-	guess     *Guess        // fetched before anybody asked; nil: somebody had
-	lasts     time.Duration // of a guess: no call is served it when it is older
-	nth       int           // of a guess nobody has asked for: its place among them
-	used      bool          // somebody has asked for it
+	prefetch  *Prefetch     // a prefetch brought it; nil: a call did
+	lasts     time.Duration // of a prefetch: no call is served it when it is older
+	nth       int           // of a prefetch no call has asked for: its place among them
+	used      bool          // a call has asked for it
 }
 
 // asked reports whether a call has asked for the answer, or began its fetch.
-func (e *entry) asked() bool { return e.guess == nil || e.used }
+func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 
 // answers are what is stored: by key in the order of last use, by scope, and those
 // that no call has asked for. Every entry is in the first two. The store's mutex
@@ -83,7 +83,7 @@ func (a *answers) remove(e *entry) {
 	}
 }
 
-// unasked are the stored guesses that nobody has asked for, in no order.
+// unasked are the stored prefetches that no call has asked for, in no order.
 type unasked struct {
 	entries []*entry
 	next    int // the one to look at next

@@ -99,9 +99,9 @@ func TestClockOfDoubt(t *testing.T) {
 func TestSleep(t *testing.T) {
 	const night = 8 * time.Hour
 	organic := func(t *testing.T, r *recorded, q dedup.Query) { r.ask(t, q) }
-	guess := func(t *testing.T, r *recorded, q dedup.Query) { r.guess(t, q) }
+	prefetch := func(t *testing.T, r *recorded, q dedup.Query) { r.prefetch(t, q) }
 	flight := func(t *testing.T, r *recorded, q dedup.Query) { wait(t, r.store, q) }
-	guessFlight := func(t *testing.T, r *recorded, q dedup.Query) { begin(t, r.store, q) }
+	prefetchFlight := func(t *testing.T, r *recorded, q dedup.Query) { begin(t, r.store, q) }
 	for _, tt := range []struct {
 		name        string
 		use         dedup.Use
@@ -111,12 +111,12 @@ func TestSleep(t *testing.T) {
 		age         time.Duration
 	}{
 		{"an answer, after a night", fresh, organic, time.Second, night, dedup.Fetched, 0},
-		{"a guess", never, guess, time.Second, night, dedup.Fetched, 0},
+		{"a prefetch", never, prefetch, time.Second, night, dedup.Fetched, 0},
 		{"a flight", never, flight, 0, night, dedup.Fetched, 0},
-		{"a guess in flight", never, guessFlight, 0, night, dedup.Fetched, 0},
+		{"a prefetch in flight", never, prefetchFlight, 0, night, dedup.Fetched, 0},
 		{"an answer, after a nap", fresh, organic, time.Second, 2 * time.Second, dedup.Hit, 2 * time.Second},
 		{"the clock was set back", fresh, organic, 6 * time.Second, -night, dedup.Fetched, 0},
-		{"and a guess", never, guess, 11 * time.Second, -night, dedup.Fetched, 0},
+		{"and a prefetch", never, prefetch, 11 * time.Second, -night, dedup.Fetched, 0},
 		{"set back, and it is fresh", fresh, organic, 2 * time.Second, -night, dedup.Hit, 2 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -77,14 +77,14 @@ func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 	return got[0]
 }
 
-// guess fetches the answer before anybody asks, and returns why not.
-func (src *source) guess(t testing.TB, q dedup.Query) string {
+// prefetch fetches the answer before anybody asks, and returns why not.
+func (src *source) prefetch(t testing.TB, q dedup.Query) string {
 	t.Helper()
 	g, why := src.store.Prefetch(t.Context(), q, func(_ context.Context, f *dedup.Flight) {
 		f.Settle(src.next(), false, true)
 	})
 	if (g != nil) != (why == "") {
-		t.Fatalf("a guess: %v, because %q", g != nil, why)
+		t.Fatalf("a prefetch: %v, because %q", g != nil, why)
 	}
 	return why
 }

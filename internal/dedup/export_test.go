@@ -44,15 +44,15 @@ func (s *Store) Check() error {
 		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.answers.entries.Len())
 	}
 	for i, e := range s.answers.unasked.entries {
-		if e.nth != i || e.used || e.guess.Fate() != call.Pending {
-			return fmt.Errorf("the guess %+v, %+v, is number %d of those not asked for", e.key, e, i)
+		if e.nth != i || e.used || e.prefetch.Fate() != call.Pending {
+			return fmt.Errorf("the prefetch %+v, %+v, is number %d of those not asked for", e.key, e, i)
 		}
 		if in, ok := s.answers.entries.Peek(e.key); !ok || in != e {
-			return fmt.Errorf("the guess %+v is not stored, and not asked for", e.key)
+			return fmt.Errorf("the prefetch %+v is not stored, and not asked for", e.key)
 		}
 	}
 	if n := int64(len(s.answers.unasked.entries)); n != unasked {
-		return fmt.Errorf("%d guesses stored that nobody has asked for, %d known", unasked, n)
+		return fmt.Errorf("%d prefetches stored that nobody has asked for, %d known", unasked, n)
 	}
 	p := s.counts.Prefetch
 	flying := s.flyingLocked()
@@ -66,19 +66,19 @@ func sum(w Waste) int64 {
 	return w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
 }
 
-// flyingLocked counts the guesses in flight that are not lost yet.
+// flyingLocked counts the prefetches in flight that are not lost yet.
 func (s *Store) flyingLocked() (n int64) {
 	for f := range s.flights {
-		if f.guess != nil && f.guess.Fate() == call.Pending {
+		if f.prefetch != nil && f.prefetch.Fate() == call.Pending {
 			n++
 		}
 	}
 	return n
 }
 
-// CheckFates holds the fates of all guesses there have been against what is
+// CheckFates holds the fates of all prefetches there have been against what is
 // counted.
-func (s *Store) CheckFates(all []*Guess) error {
+func (s *Store) CheckFates(all []*Prefetch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var fates [call.Compared + 1]int64
@@ -87,7 +87,7 @@ func (s *Store) CheckFates(all []*Guess) error {
 		fates[g.Fate()]++
 		lost := g.Fate() == call.Wasted || g.Fate() == call.Compared
 		if lost != (g.Why() != "") || (g.Fate() == call.Compared) != (g.Why() == string(compared)) {
-			return fmt.Errorf("a guess of fate %d, because %q", g.Fate(), g.Why())
+			return fmt.Errorf("a prefetch of fate %d, because %q", g.Fate(), g.Why())
 		}
 		wasted.add(cause(g.Why()))
 	}
@@ -112,13 +112,13 @@ func (f *Flight) SettleAround(body []byte, act func()) {
 	f.conclude(l)
 }
 
-// Open counts the guesses of a scope that nobody has asked for, or waits for any
+// Open counts the prefetches of a scope that nobody has asked for, or waits for any
 // more, and that nothing has become of.
 func (s *Store) Open(scope string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.flights {
-		if f.guess != nil && f.query.Key.Scope == scope && f.guess.Fate() == call.Pending && len(f.waiters) == 0 && !f.settled {
+		if f.prefetch != nil && f.query.Key.Scope == scope && f.prefetch.Fate() == call.Pending && len(f.waiters) == 0 && !f.settled {
 			n++
 		}
 	}

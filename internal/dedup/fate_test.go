@@ -11,34 +11,34 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// guessing is a guess whose answer has not come yet.
-type guessing struct {
-	*dedup.Guess
+// prefetching is a prefetch whose answer has not come yet.
+type prefetching struct {
+	*dedup.Prefetch
 	flight *dedup.Flight
 	ctx    context.Context // to fetch under
 	over   func()          // its own time is
 }
 
-func begin(t testing.TB, s *dedup.Store, q dedup.Query) *guessing {
+func begin(t testing.TB, s *dedup.Store, q dedup.Query) *prefetching {
 	t.Helper()
 	ctx, over := context.WithTimeout(t.Context(), 24*time.Hour)
 	t.Cleanup(over)
-	x := &guessing{over: over}
+	x := &prefetching{over: over}
 	g, why := s.Prefetch(ctx, q, func(ctx context.Context, f *dedup.Flight) { x.flight, x.ctx = f, ctx })
 	if why != "" {
 		t.Fatalf("not begun: %s", why)
 	}
-	x.Guess = g
+	x.Prefetch = g
 	return x
 }
 
-func (g *guessing) settle() { g.flight.Settle([]byte("guessed"), false, true) }
+func (g *prefetching) settle() { g.flight.Settle([]byte("prefetched"), false, true) }
 
-// TestFate makes one guess, lets something happen, and asks what has become of it.
+// TestFate makes one prefetch, lets something happen, and asks what has become of it.
 func TestFate(t *testing.T) {
 	type world struct {
 		*source
-		*guessing
+		*prefetching
 		q dedup.Query
 	}
 	const pending, ready, late, wasted = call.Pending, call.Ready, call.Late, call.Wasted
@@ -104,9 +104,9 @@ func TestFate(t *testing.T) {
 		{"a change, and not looked at", never, func(_ *testing.T, w world) { w.store.Bump(host) }, pending, ""},
 		{"a change in flight", never, func(_ *testing.T, w world) { w.store.Bump(host); w.settle() }, wasted, "invalidated"},
 		{"a change in flight, then asked for", never, func(t *testing.T, w world) { w.store.Bump(host); w.ask(t, w.q) }, wasted, "invalidated"},
-		{"a change in flight, then guessed", never, func(t *testing.T, w world) { w.store.Bump(host); w.guess(t, w.q) }, wasted, "invalidated"},
+		{"a change in flight, then prefetched", never, func(t *testing.T, w world) { w.store.Bump(host); w.prefetch(t, w.q) }, wasted, "invalidated"},
 		{"a change, then asked for", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.ask(t, w.q) }, wasted, "invalidated"},
-		{"a change, then guessed", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.guess(t, w.q) }, wasted, "invalidated"},
+		{"a change, then prefetched", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.prefetch(t, w.q) }, wasted, "invalidated"},
 		{"a change, then anything else", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.ask(t, other(w.q)) }, wasted, "invalidated"},
 		{"too slow", never, func(_ *testing.T, w world) { time.Sleep(time.Minute); w.settle() }, wasted, "expired"},
 		{"too slow, and asked for", never, func(t *testing.T, w world) { time.Sleep(time.Minute); w.ask(t, w.q) }, wasted, "expired"},
@@ -144,14 +144,14 @@ func TestFate(t *testing.T) {
 	}
 }
 
-// A guess that nobody can use any more does not wait for its server: it is
+// A prefetch that nobody can use any more does not wait for its server: it is
 // cancelled at once.
-func TestGuessCancelled(t *testing.T) {
-	for name, act := range map[string]func(t *testing.T, s *dedup.Store, g *guessing){
-		"its time is over": func(_ *testing.T, _ *dedup.Store, g *guessing) { g.over() },
-		"the server asks":  func(_ *testing.T, s *dedup.Store, _ *guessing) { s.Taint(1) },
-		"its scope ends":   func(_ *testing.T, s *dedup.Store, _ *guessing) { s.Drop("session 1") },
-		"a change, and a call in its place": func(t *testing.T, s *dedup.Store, _ *guessing) {
+func TestPrefetchCancelled(t *testing.T) {
+	for name, act := range map[string]func(t *testing.T, s *dedup.Store, g *prefetching){
+		"its time is over": func(_ *testing.T, _ *dedup.Store, g *prefetching) { g.over() },
+		"the server asks":  func(_ *testing.T, s *dedup.Store, _ *prefetching) { s.Taint(1) },
+		"its scope ends":   func(_ *testing.T, s *dedup.Store, _ *prefetching) { s.Drop("session 1") },
+		"a change, and a call in its place": func(t *testing.T, s *dedup.Store, _ *prefetching) {
 			s.Bump(host)
 			(&source{store: s}).ask(t, query(never, host))
 		},
@@ -166,7 +166,7 @@ func TestGuessCancelled(t *testing.T) {
 					t.Error("the fetch goes on")
 				}
 				if got := s.Open("session 1"); got != 0 {
-					t.Errorf("%d guesses without a fate", got)
+					t.Errorf("%d prefetches without a fate", got)
 				}
 				g.flight.Settle(nil, false, false)
 			})
@@ -178,7 +178,7 @@ func TestGuessCancelled(t *testing.T) {
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}
-		var all []*guessing
+		var all []*prefetching
 		for i := range 40 {
 			q := query([]dedup.Use{never, pure, fresh}[i%3], []call.Place{host, local}[i%2])
 			q.Key.Arguments = fmt.Sprint(i)
@@ -199,7 +199,7 @@ func TestSweep(t *testing.T) {
 				want = "" // pure, and nothing has changed
 			}
 			if got := g.Why(); got != want {
-				t.Errorf("guess %d: %q, want %q", i, got, want)
+				t.Errorf("prefetch %d: %q, want %q", i, got, want)
 			}
 		}
 		if got := src.store.Stats().Entries; got != 6 {

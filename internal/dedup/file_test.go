@@ -15,9 +15,9 @@ import (
 // A file that has changed tells why two answers differ: nothing is said of that.
 func TestTrialOfFile(t *testing.T) {
 	for _, tt := range []struct {
-		name                  string
-		guessed, asked, ended string // what the file holds then
-		want                  dedup.Trial
+		name                     string
+		prefetched, asked, ended string // what the file holds then
+		want                     dedup.Trial
 	}{
 		{"unchanged", "one", "one", "one", dedup.Differs},
 		{"changed before the call", "one", "another", "another", dedup.NotTried},
@@ -32,7 +32,7 @@ func TestTrialOfFile(t *testing.T) {
 					put(t, q.Use.File, text, time.Hour)
 				}
 			}
-			holds(tt.guessed)
+			holds(tt.prefetched)
 			begin(t, s, q).settle()
 			holds(tt.asked)
 			x := wait(t, s, trying(q))
@@ -148,7 +148,7 @@ func TestFileJoined(t *testing.T) {
 func TestFileRefused(t *testing.T) {
 	src := &source{store: newStore(t)}
 	for _, path := range []string{"relative", "/", filepath.Join(t.TempDir(), "none")} {
-		if got := src.guess(t, query(dedup.Use{Pure: true, File: path})); got != "file" {
+		if got := src.prefetch(t, query(dedup.Use{Pure: true, File: path})); got != "file" {
 			t.Errorf("%s: got %q, want file", path, got)
 		}
 	}

@@ -23,22 +23,22 @@ type Flight struct {
 	epoch uint64     // the counter when it began
 	began age.Moment // on the store's clock
 
-	guess    *Guess        // begun before anybody asked; nil: somebody had
-	promoted chan struct{} // closed when somebody has asked; nil unless guessed
+	prefetch *Prefetch     // of a prefetch; nil: a call began it
+	promoted chan struct{} // closed when a call has asked for it; nil unless prefetched
 	cancel   context.CancelCauseFunc
-	stop     func() bool // stops watching the context of a guess; nil unless guessed
+	stop     func() bool // stops watching the context of a prefetch; nil unless prefetched
 
 	// The store's mutex guards these.
 	waiters   []*Waiter
-	leader    *Waiter       // the one that fetches; nil if guessed
-	held      bool          // the guess may go on though nobody waits
-	joined    bool          // somebody has asked for the guess
+	leader    *Waiter       // the one that fetches; nil if prefetched
+	held      bool          // the prefetch may go on though no call waits
+	joined    bool          // a call has asked for the prefetch
 	first     age.Moment    // when
 	sent      age.Moment    // when its fetch really began, as far as it was said
 	departed  bool          // that was said
 	worth     time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
 	tainted   bool          // the answer is one client's own
-	abandoned bool          // nobody wanted it any more
+	abandoned bool          // no call wanted it any more
 	unkept    cause         // why nothing of it is stored; "": it may be
 	settled   bool
 	trial     trial
@@ -69,7 +69,7 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now a
 	return f, fetching
 }
 
-// fetch calls what is to fetch. If that panics, the flight ends: whoever joins it
+// fetch calls what is to fetch. If that panics, the flight ends: a call that joins it
 // would wait for ever.
 func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *Flight)) {
 	begun := false
@@ -82,7 +82,7 @@ func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *F
 	begun = true
 }
 
-// concealLocked sees to it that nobody joins any more.
+// concealLocked sees to it that no call joins any more.
 func (f *Flight) concealLocked() {
 	if f.store.table[f.query.Key] == f {
 		delete(f.store.table, f.query.Key)
@@ -96,11 +96,10 @@ func (f *Flight) waitLocked(ctx context.Context, w *Waiter) {
 	w.stop = context.AfterFunc(ctx, func() { f.leave(w, context.Cause(ctx)) })
 }
 
-// askedLocked is how long ago somebody first asked for the answer; negative if
-// nobody did.
+// askedLocked is how long ago a call first asked for the answer; negative if none did.
 func (f *Flight) askedLocked(now age.Moment) time.Duration {
 	switch {
-	case f.guess == nil:
+	case f.prefetch == nil:
 		return now.Since(f.began)
 	case f.joined:
 		return now.Since(f.first)
@@ -113,7 +112,7 @@ func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
 	f.boundLocked(w, now)
 	w.joined = now
-	if f.guess != nil && !f.joined {
+	if f.prefetch != nil && !f.joined {
 		close(f.promoted)
 		f.first = now
 	}
@@ -139,7 +138,7 @@ func (f *Flight) leave(w *Waiter, why error) {
 	w.Done(Outcome{Err: why})
 }
 
-// letGo is the end of a guess's own time.
+// letGo is the end of a prefetch's own time.
 func (f *Flight) letGo(why error) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -147,7 +146,7 @@ func (f *Flight) letGo(why error) {
 	f.abandonLocked(dropped, why)
 }
 
-// endLocked is the end of the scope the answer is for: who waits still gets it.
+// endLocked is the end of the scope the answer is for: calls that wait still get it.
 func (f *Flight) endLocked(why error) {
 	f.unkept, f.held = neverAsked, false // the end of a scope
 	f.abandonLocked(neverAsked, why)
@@ -155,11 +154,11 @@ func (f *Flight) endLocked(why error) {
 
 var errReplaced = errors.New("store: a newer fetch has taken its place")
 
-// replacedLocked is the end of a guess that a call could not wait for, and has
+// replacedLocked is the end of a prefetch that a call could not wait for, and has
 // begun a fetch in the place of: no later one could, nor may it be served what is
 // older than what that call is given.
 func (f *Flight) replacedLocked(by *Query) {
-	if f.guess == nil || f.trial.beside {
+	if f.prefetch == nil || f.trial.beside {
 		return
 	}
 	why := expired
@@ -170,20 +169,20 @@ func (f *Flight) replacedLocked(by *Query) {
 	f.abandonLocked(why, errReplaced)
 }
 
-// abandonLocked cancels the fetch if nobody wants the answer any more. What was
-// guessed is wasted then, however long the fetch still takes to end.
+// abandonLocked cancels the fetch if no call wants the answer any more. What was
+// prefetched is wasted then, however long the fetch still takes to end.
 func (f *Flight) abandonLocked(why cause, err error) {
 	if f.settled || f.abandoned || f.held || len(f.waiters) > 0 {
 		return
 	}
 	f.abandoned = true
 	f.concealLocked()
-	f.store.wastedLocked(f.guess, why) // of what was in flight
-	f.cancel(err)                      // under the mutex: it runs nothing of anybody's, but in goroutines of its own
+	f.store.wastedLocked(f.prefetch, why) // of what was in flight
+	f.cancel(err)                         // under the mutex: what it calls runs in goroutines of its own
 }
 
-// Sent notes that the request of a guess has been sent: it may have waited for its
-// host, and that hides nothing from anybody. A second time it does nothing.
+// Sent notes that the request of a prefetch has been sent: it may have waited for its
+// host, and that hides no waiting. A second time it does nothing.
 func (f *Flight) Sent() {
 	f.store.mu.Lock()
 	var waiters []*Waiter
@@ -200,22 +199,22 @@ func (f *Flight) Sent() {
 }
 
 // Worth says, before the flight is settled, how long the fetch would have taken had
-// nobody else been with the server, if that is known to be less than it took.
+// the server had no other call, if that is known to be less than it took.
 func (f *Flight) Worth(d time.Duration) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
 	f.worth = d
 }
 
-// Promoted is closed when somebody asks for what was guessed. It is nil where
-// somebody has asked from the beginning.
+// Promoted is closed when a call asks for what was prefetched. It is nil where a call
+// began the flight.
 func (f *Flight) Promoted() <-chan struct{} { return f.promoted }
 
 // Displaced reports whether what a call had asked for was evicted for the answer of this
-// flight, which nobody had asked for. It is known once the flight has been settled.
-func (f *Flight) Displaced() bool { return f.guess != nil && f.guess.displaced.Load() }
+// flight, which no call had asked for. It is known once the flight has been settled.
+func (f *Flight) Displaced() bool { return f.prefetch != nil && f.prefetch.displaced.Load() }
 
-// Notify tells everybody who waits what the server says on the way.
+// Notify tells all calls that wait what the server says on the way.
 func (f *Flight) Notify(method string, params []byte) {
 	f.store.mu.Lock()
 	waiters := slices.Clone(f.waiters)
@@ -228,8 +227,8 @@ func (f *Flight) Notify(method string, params []byte) {
 }
 
 // Taint notes that the server has asked its client something: the answer is one
-// client's own. Who has joined fetches alone, nobody joins any more, and nothing
-// is stored. A guess is given up.
+// client's own. Calls that have joined fetch alone, none joins any more, and nothing
+// is stored. A prefetch is given up.
 func (f *Flight) Taint() {
 	f.store.mu.Lock()
 	alone := f.taintLocked()
@@ -252,7 +251,7 @@ func (s *Store) Taint(upstream uint64) {
 	}
 }
 
-// taintLocked returns those who joined. They no longer wait.
+// taintLocked returns those that joined. They no longer wait.
 func (f *Flight) taintLocked() (joined []*Waiter) {
 	if f.settled || f.tainted {
 		return nil
@@ -272,12 +271,12 @@ func (f *Flight) taintLocked() (joined []*Waiter) {
 	return joined
 }
 
-var errTainted = errors.New("store: the server asked its client, and nobody who may have the answer waits")
+var errTainted = errors.New("store: the server asked its client, and no call that may have the answer waits")
 
-// sendAway lets those who joined fetch alone.
+// sendAway lets those that joined fetch alone.
 func (f *Flight) sendAway(joined []*Waiter) {
 	for _, w := range joined {
 		w.stop()
-		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.guess != nil})
+		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.prefetch != nil})
 	}
 }

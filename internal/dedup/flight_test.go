@@ -11,11 +11,11 @@ import (
 // TestJoined says until when a call may join a flight.
 func TestJoined(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		use     dedup.Use
-		guessed bool
-		after   time.Duration
-		want    bool
+		name       string
+		use        dedup.Use
+		prefetched bool
+		after      time.Duration
+		want       bool
 	}{
 		{"at once", never, false, 0, true},
 		{"within 100 ms", never, false, 100*time.Millisecond - 1, true},
@@ -23,17 +23,17 @@ func TestJoined(t *testing.T) {
 		{"within its freshness", fresh, false, 5*time.Second - 1, true},
 		{"after its freshness", fresh, false, 5 * time.Second, false},
 		{"pure", pure, false, time.Hour, true},
-		{"guess within max_age", never, true, 10 * time.Second, true},
-		{"guess after max_age", never, true, 10*time.Second + 1, false},
-		{"guess within its freshness", fresh, true, 5 * time.Second, true},
-		{"guess after its freshness", fresh, true, 5*time.Second + 1, false},
+		{"prefetch within max_age", never, true, 10 * time.Second, true},
+		{"prefetch after max_age", never, true, 10*time.Second + 1, false},
+		{"prefetch within its freshness", fresh, true, 5 * time.Second, true},
+		{"prefetch after its freshness", fresh, true, 5*time.Second + 1, false},
 		{"volatile", volatile, false, time.Second, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				q := query(tt.use, host)
-				if tt.guessed {
+				if tt.prefetched {
 					begin(t, s, q)
 				} else {
 					wait(t, s, q)
@@ -127,8 +127,8 @@ func TestNotify(t *testing.T) {
 	})
 }
 
-// TestGuess: a guess lives while its own context does or somebody waits.
-func TestGuess(t *testing.T) {
+// TestPrefetch: a prefetch lives while its own context does or somebody waits.
+func TestPrefetch(t *testing.T) {
 	type step = string
 	for _, tt := range []struct {
 		name     string
@@ -150,7 +150,7 @@ func TestGuess(t *testing.T) {
 				s := newStore(t)
 				g := begin(t, s, query(fresh))
 				if _, ok := g.ctx.Deadline(); ok {
-					t.Error("the fetch has the guess's deadline, whoever waits")
+					t.Error("the fetch has the prefetch's deadline, whoever waits")
 				}
 				var x *waiting
 				for _, step := range tt.steps {

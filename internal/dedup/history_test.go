@@ -16,13 +16,13 @@ type op struct {
 	what  string
 	pause time.Duration // after the op before it has begun
 
-	// Of a read or a guess.
+	// Of a read or a prefetch.
 	key    int           // of keys
 	scope  string        //
 	use    int           // of modelUses
 	cancel time.Duration // the call leaves then; 0: never
 	good   bool          // the answer may be shared
-	trial  bool          // what was guessed is only compared
+	trial  bool          // what was prefetched is only compared
 	asks   bool          // the server asks the client something on the way
 	size   int           // bytes the answer has besides
 
@@ -56,7 +56,7 @@ const modelWriteSettle = 500 * time.Millisecond
 // whats are what may happen, as often as the number says. What puts much into
 // the air for long is rare, for nothing is served then.
 var whats = slices.Concat(
-	slices.Repeat([]string{"read"}, 30), slices.Repeat([]string{"guess"}, 10), slices.Repeat([]string{"write"}, 5),
+	slices.Repeat([]string{"read"}, 30), slices.Repeat([]string{"prefetch"}, 10), slices.Repeat([]string{"write"}, 5),
 	[]string{"doubt", "misjudged", "elsewhere", "drop", "resize", "question"},
 )
 
@@ -72,7 +72,7 @@ func drawOp(t *rapid.T) op {
 		o.pause = ms("pause", 40)
 	}
 	switch o.what {
-	case "read", "guess":
+	case "read", "prefetch":
 		o.key = rapid.IntRange(0, len(keys)-1).Draw(t, "key")
 		o.scope = rapid.SampledFrom(scopes).Draw(t, "scope")
 		o.use = o.key % len(modelUses) // a tool's rules do not change

@@ -15,7 +15,7 @@ var ErrJoinTimeout = errors.New("store: the prefetch takes too long")
 // boundLocked has w, which has joined a prefetch, wait no longer for it than its join
 // timeout.
 func (f *Flight) boundLocked(w *Waiter, now age.Moment) {
-	if f.guess == nil || f.query.Use.JoinTimeout <= 0 {
+	if f.prefetch == nil || f.query.Use.JoinTimeout <= 0 {
 		return
 	}
 	stop, late := w.stop, (*time.Timer)(nil)

@@ -68,7 +68,7 @@ func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came
 		w.blame("%#v got the answer to another call: %#v", o, x.op)
 	case !x.good || x.cancelled:
 		w.blame("%#v got what may not be shared: %#v", o, x.op)
-	case got.Prefetched != x.guessed || x.guessed && use.Volatile:
+	case got.Prefetched != x.prefetched || x.prefetched && use.Volatile:
 		w.blame("%#v got, prefetched %v, fetch %#v", o, got.Prefetched, x.op)
 	case got.How == dedup.Hit && got.Age != age:
 		w.blame("%#v is told an age of %v, want %v", o, got.Age, age)
@@ -76,9 +76,9 @@ func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came
 	case use.Freshness > 0 && age > use.Freshness:
 		w.blame("%#v got an answer of %v", o, age)
 	case use.Freshness > 0:
-	case got.How == dedup.Hit && (!x.guessed || x.served > 1 || age > use.MaxAge):
-		w.blame("%#v got an answer without freshness, fetched %v ago, guessed %v, served %d times", o, age, x.guessed, x.served)
-	case got.How == dedup.Joined && !x.guessed && age >= 100*time.Millisecond:
+	case got.How == dedup.Hit && (!x.prefetched || x.served > 1 || age > use.MaxAge):
+		w.blame("%#v got an answer without freshness, fetched %v ago, prefetched %v, served %d times", o, age, x.prefetched, x.served)
+	case got.How == dedup.Joined && !x.prefetched && age >= 100*time.Millisecond:
 		w.blame("%#v joined a fetch of %v", o, age)
 	}
 }
@@ -112,7 +112,7 @@ func (w *world) judgeTrial(own *fetch, got dedup.Trial) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	like := func(x *fetch) bool {
-		return x.guessed && x.good && x.op.scope == own.op.scope && x.op.key == own.op.key && slices.Equal(x.saw, own.saw)
+		return x.prefetched && x.good && x.op.scope == own.op.scope && x.op.key == own.op.key && slices.Equal(x.saw, own.saw)
 	}
 	switch {
 	case got == dedup.NotTried:
@@ -125,32 +125,32 @@ func (w *world) judgeTrial(own *fetch, got dedup.Trial) {
 	}
 }
 
-// judgeFates holds what is said of all guesses against who got them.
+// judgeFates holds what is said of all prefetches against who got them.
 func (w *world) judgeFates() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, x := range w.fetches {
-		if x.guess == nil {
+		if x.prefetch == nil {
 			continue
 		}
 		var want call.Fate
 		var hidden time.Duration
-		switch got := x.guess.Fate(); {
+		switch got := x.prefetch.Fate(); {
 		case x.served == x.hits && x.hits > 0:
 			want, hidden = call.Ready, x.took
 		case x.served > 0: // some have waited for it, and they got it first
 			want, hidden = call.Late, max(0, x.asked.Sub(x.sent))
 		case got == call.Pending:
-			want = call.Pending // that there is such a guess is counted
-		case x.guess.Why() == "compared":
+			want = call.Pending // that there is such a prefetch is counted
+		case x.prefetch.Why() == "compared":
 			want = call.Compared // which CheckFates counts
 		default:
 			want = call.Wasted
 		}
-		if got := x.guess.Fate(); got != want || x.hidden != hidden {
+		if got := x.prefetch.Fate(); got != want || x.hidden != hidden {
 			w.blamed = append(w.blamed, fmt.Sprintf("wrong fate: got %d, %q, and %v hidden, want %d and %v: fetch %#v, served %d times",
-				got, x.guess.Why(), x.hidden, want, hidden, x.op, x.served))
+				got, x.prefetch.Why(), x.hidden, want, hidden, x.op, x.served))
 		}
-		w.sums["fate "+[]string{"pending", "ready", "late", "wasted", "compared"}[want]+" "+x.guess.Why()]++
+		w.sums["fate "+[]string{"pending", "ready", "late", "wasted", "compared"}[want]+" "+x.prefetch.Why()]++
 	}
 }

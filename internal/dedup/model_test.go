@@ -57,7 +57,7 @@ func TestModel(t *testing.T) {
 	if left != "" {
 		t.Error(left)
 	}
-	for _, what := range []string{"hit", "joined", "fetched", "alone", "left", "backed off", "guess used", "fetch cancelled"} {
+	for _, what := range []string{"hit", "joined", "fetched", "alone", "left", "backed off", "prefetch used", "fetch cancelled"} {
 		if sums[what] == 0 && !t.Failed() {
 			t.Errorf("no call was %q: the histories prove nothing of that", what)
 		}
@@ -67,10 +67,10 @@ func TestModel(t *testing.T) {
 
 // world is what is true, beside the store that is tried.
 type world struct {
-	store     *dedup.Store
-	delivered map[string]*dedup.Delivered // scope → what its client was given
-	work      sync.WaitGroup
-	guesses   []*dedup.Guess // all; the history's own goroutine is the only one to begin them
+	store      *dedup.Store
+	delivered  map[string]*dedup.Delivered // scope → what its client was given
+	work       sync.WaitGroup
+	prefetches []*dedup.Prefetch // all; the history's own goroutine is the only one to begin them
 
 	mu      sync.Mutex
 	numbers [4]int   // place → how often it has changed
@@ -83,22 +83,22 @@ type world struct {
 
 // fetch is a call that went upstream.
 type fetch struct {
-	nth       int
-	op        op
-	began     time.Time
-	sent      time.Time
-	guessed   bool
-	took      time.Duration // 0: not yet
-	saw       []int         // the numbers of the key's places
-	good      bool
-	cancelled bool
-	served    int // how many calls got it, but the one that fetched
+	nth        int
+	op         op
+	began      time.Time
+	sent       time.Time
+	prefetched bool
+	took       time.Duration // 0: not yet
+	saw        []int         // the numbers of the key's places
+	good       bool
+	cancelled  bool
+	served     int // how many calls got it, but the one that fetched
 
-	// Of a guess.
-	guess  *dedup.Guess
-	hits   int           // of those served
-	asked  time.Time     // when the first came that waited and got it
-	hidden time.Duration // what the calls were told
+	// Of a prefetch.
+	prefetch *dedup.Prefetch
+	hits     int           // of those served
+	asked    time.Time     // when the first came that waited and got it
+	hidden   time.Duration // what the calls were told
 }
 
 func newWorld(t *testing.T) *world {
@@ -128,8 +128,8 @@ func (w *world) run(history []op) {
 		switch o.what {
 		case "read":
 			w.work.Go(func() { w.read(o) })
-		case "guess":
-			w.guess(o)
+		case "prefetch":
+			w.prefetch(o)
 		case "elsewhere":
 			w.mu.Lock() // nobody can tell the change from the word of it
 			w.landLocked(o)
@@ -138,7 +138,7 @@ func (w *world) run(history []op) {
 		case "drop":
 			w.store.Drop(o.scope)
 			if n := w.store.Open(o.scope); n > 0 {
-				w.blame("open ends: scope %q has ended, and %d guesses have no fate", o.scope, n)
+				w.blame("open ends: scope %q has ended, and %d prefetches have no fate", o.scope, n)
 			}
 		case "resize":
 			w.store.Configure(dedup.Options{MaxBytes: int64(o.size), WriteSettle: modelWriteSettle})
@@ -147,7 +147,7 @@ func (w *world) run(history []op) {
 		default:
 			w.change(o)
 		}
-		if err := cmp.Or(w.store.Check(), w.store.CheckFates(w.guesses)); err != nil {
+		if err := cmp.Or(w.store.Check(), w.store.CheckFates(w.prefetches)); err != nil {
 			w.blame("after %s: %v", o.what, err)
 		}
 	}
@@ -158,23 +158,23 @@ func (w *world) end() {
 	w.work.Wait()
 	time.Sleep(time.Second)
 	synctest.Wait()
-	if err := cmp.Or(w.store.Check(), w.store.CheckFates(w.guesses)); err != nil {
+	if err := cmp.Or(w.store.Check(), w.store.CheckFates(w.prefetches)); err != nil {
 		w.blame("at the end: %v", err)
 	}
 	got := w.store.Stats()
 	if got.Flights != 0 || got.UnderWay != 0 || got.Doubtful != 0 || w.store.Pending() != 0 {
 		w.left = fmt.Sprintf("at the end there are %+v, and %d pending writes", got, w.store.Pending())
 	}
-	w.sums["guess used"] += int(got.Prefetch.Used)
+	w.sums["prefetch used"] += int(got.Prefetch.Used)
 	w.sums["backed off"] += int(got.BackedOff)
 	if ms := float64(w.hidden) / float64(time.Millisecond); got.Prefetch.HiddenMS != ms {
 		w.blame("%v ms are counted as hidden, the calls were told of %v", got.Prefetch.HiddenMS, ms)
 	}
 	w.judgeFates()
 	w.store.Close()
-	for _, g := range w.guesses {
+	for _, g := range w.prefetches {
 		if g.Fate() == call.Pending {
-			w.blame("the store is closed, and a guess has no fate")
+			w.blame("the store is closed, and a prefetch has no fate")
 		}
 	}
 }
@@ -262,8 +262,8 @@ func (w *world) read(o op) {
 	}
 }
 
-// guess is a prefetch.
-func (w *world) guess(o op) {
+// prefetch is a prefetch.
+func (w *world) prefetch(o op) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	time.AfterFunc(cmp.Or(o.cancel, time.Second), func() { cancel(errLeft) })
 	q := w.query(o)
@@ -277,9 +277,9 @@ func (w *world) guess(o op) {
 	if g == nil {
 		return
 	}
-	w.guesses = append(w.guesses, g)
+	w.prefetches = append(w.prefetches, g)
 	w.mu.Lock()
-	own.guess = g
+	own.prefetch = g
 	w.mu.Unlock()
 }
 
@@ -305,9 +305,9 @@ func (w *world) lookLocked(o op) []int {
 }
 
 // fetch asks the server.
-func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, guessed bool) *fetch {
+func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched bool) *fetch {
 	w.mu.Lock()
-	x := &fetch{nth: len(w.fetches), op: o, began: time.Now(), sent: time.Now(), guessed: guessed}
+	x := &fetch{nth: len(w.fetches), op: o, began: time.Now(), sent: time.Now(), prefetched: prefetched}
 	w.fetches = append(w.fetches, x)
 	w.mu.Unlock()
 	w.work.Go(func() {

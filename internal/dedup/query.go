@@ -14,27 +14,27 @@ type Query struct {
 	Places    []call.Place // what its answer depends on; not changed afterwards
 	Use       Use
 	Delivered *Delivered  // of the client that asks; nil: it is not known which one does
-	Number    call.Number // of a call that compares, for [Guess.By]; of a guess its own
+	Number    call.Number // of a call that compares, for [Prefetch.By]; of a prefetch its own
 }
 
 // Use says how long an answer may stand in for a new one. With the zero value it
 // never may, except for calls that are made at the same time.
 type Use struct {
 	Pure      bool                   // until something changes a place
-	Freshness time.Duration          // since the fetch began; 0: an answer somebody asked for is never served again, a guessed one once
-	MaxAge    time.Duration          // of a guessed one where Freshness is 0; 0: it is not kept
-	Volatile  bool                   // no guess may answer it
+	Freshness time.Duration          // since the fetch began; 0: an answer that a call asked for is never served again, a prefetched one once
+	MaxAge    time.Duration          // of a prefetched one where Freshness is 0; 0: it is not kept
+	Volatile  bool                   // no prefetch may answer it
 	File      string                 // absolute path of what the answer depends on besides; "": nothing
 	Repeats   int                    // after so many identical answers in a row a back-off is hinted at; 0: never
 	BackOff   bool                   // and the next identical call within that time is served the stored one
-	Trial     bool                   // what was guessed does not answer the call, but is compared with what that fetches
+	Trial     bool                   // what was prefetched does not answer the call, but is compared with what that fetches
 	Alike     func(a, b []byte) bool // whether two answers that differ say the same; nil: they do not
 
 	JoinTimeout time.Duration // of a prefetch: how long from its sending a call waits for it, before it is told [ErrJoinTimeout]; 0: for ever
 }
 
-// tries reports whether the call is not answered by what was guessed.
-func (q *Query) tries(g *Guess) bool {
+// tries reports whether the call is not answered by what was prefetched.
+func (q *Query) tries(g *Prefetch) bool {
 	return g != nil && q.Use.Trial // the trial rule
 }
 
@@ -43,22 +43,22 @@ func (q *Query) tries(g *Guess) bool {
 const together = 100 * time.Millisecond
 
 // admits reports whether an answer of that age may be served: one that was
-// guessed, and one that was asked for before.
-func (u Use) admits(guessed, used bool, age time.Duration) bool {
+// prefetched, and one that was asked for before.
+func (u Use) admits(prefetched, used bool, age time.Duration) bool {
 	switch {
-	case guessed && u.Volatile:
+	case prefetched && u.Volatile:
 		return false
 	case u.Pure:
 		return true
-	case guessed && (used || u.MaxAge == 0) && u.Freshness == 0:
+	case prefetched && (used || u.MaxAge == 0) && u.Freshness == 0:
 		return false
-	case guessed:
+	case prefetched:
 		return age <= u.lasts()
 	}
 	return age < u.Freshness
 }
 
-// lasts is how old an answer may be that was guessed.
+// lasts is how old an answer may be that was prefetched.
 func (u Use) lasts() time.Duration {
 	switch {
 	case u.Pure:
@@ -70,12 +70,12 @@ func (u Use) lasts() time.Duration {
 }
 
 // joins reports whether a call may wait for a fetch that began so long ago. asked
-// is how long ago somebody first asked for it; negative: nobody did.
-func (u Use) joins(guessed bool, age, asked time.Duration) bool {
-	if u.Freshness == 0 && asked >= 0 && asked < together && !(guessed && u.Volatile) {
+// is how long ago a call first asked for it; negative: none did.
+func (u Use) joins(prefetched bool, age, asked time.Duration) bool {
+	if u.Freshness == 0 && asked >= 0 && asked < together && !(prefetched && u.Volatile) {
 		return true
 	}
-	return u.admits(guessed, asked >= 0, age)
+	return u.admits(prefetched, asked >= 0, age)
 }
 
 // backsOff reports whether an answer that may not be served may have to be, to a
@@ -97,15 +97,15 @@ type Outcome struct {
 	Body       []byte // of a hit or joined: not to be changed; nil where the fetcher has it
 	Stateless  bool   // what was said of the body when it came
 	How        Disposition
-	Prefetched bool          // it was fetched, or began to be, before anybody asked
+	Prefetched bool          // it was fetched, or began to be, before a call asked
 	BackedOff  bool          // too old to be served, but to a client that keeps asking
 	Age        time.Duration // since the fetch began
-	Hidden     time.Duration // what the call did not have to wait; only for the first that is given what was guessed
+	Hidden     time.Duration // what the call did not have to wait; only for the first that is given what was prefetched
 	Took       time.Duration // of a hit or joined: how long the fetch took, from its sending, or would have alone
-	First      *Guess        // of a hit or joined: what was guessed, if the call is the first that is given it
-	Trial      Trial         // of a call that fetched: how its answer compares with what had been guessed
+	First      *Prefetch     // of a hit or joined: what was prefetched, if the call is the first that is given it
+	Trial      Trial         // of a call that fetched: how its answer compares with what had been prefetched
 	BackOff    time.Duration // until something new may be expected; 0: nothing is known
-	Alone      bool          // joined a fetch whose answer nobody else may have: to be fetched without the store
+	Alone      bool          // joined a fetch with an answer that no other call may have: to be fetched without the store
 	Same       bool          // the client already holds these very bytes: a reference may stand for them
 	Err        error         // why there is no answer: the cause of the context's end
 }
@@ -114,7 +114,7 @@ type Outcome struct {
 type Waiter struct {
 	Done   func(Outcome)                      // called once, under no lock; maybe before Do returns, on its goroutine
 	Notify func(method string, params []byte) // what the server says on the way; nil: not of interest
-	Sent   func()                             // the guess that it waits for has been sent, where [Store.Do] says that it waits for that; nil: not of interest
+	Sent   func()                             // the prefetch that it waits for has been sent, where [Store.Do] says that it waits for that; nil: not of interest
 
 	query  Query
 	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// crowd is readers, writers and guesses that meet as they may, in real time.
+// crowd is readers, writers and prefetches that meet as they may, in real time.
 type crowd struct {
 	t       *testing.T
 	store   *dedup.Store
@@ -20,8 +20,8 @@ type crowd struct {
 	fetches sync.WaitGroup
 	shared  atomic.Int64 // answers that came from the store or another's fetch
 
-	mu      sync.Mutex
-	guesses []*dedup.Guess
+	mu         sync.Mutex
+	prefetches []*dedup.Prefetch
 }
 
 var crowdPlaces = [2]call.Place{host, edge}
@@ -54,7 +54,7 @@ func TestConcurrent(t *testing.T) {
 	if got := c.store.Stats(); got.Flights != 0 || got.UnderWay != 0 || c.store.Pending() != 0 {
 		t.Errorf("got %+v, and %d pending writes, want none under way", got, c.store.Pending())
 	}
-	if err := c.store.CheckFates(c.guesses); err != nil {
+	if err := c.store.CheckFates(c.prefetches); err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d of 4000 answers were shared", c.shared.Load())
@@ -78,7 +78,7 @@ func (c *crowd) fetch(i int) func(context.Context, *dedup.Flight) {
 	}
 }
 
-// write changes a number, guesses that it is asked for, and now and then does
+// write changes a number, prefetches that it is asked for, and now and then does
 // something else.
 func (c *crowd) write(i, n int) {
 	p := c.store.Arrive(changes(crowdPlaces[i]))
@@ -87,7 +87,7 @@ func (c *crowd) write(i, n int) {
 		p.Doubt()
 	}
 	p.End()
-	c.guess(c.query(i, "b"), c.fetch(i))
+	c.prefetch(c.query(i, "b"), c.fetch(i))
 	switch n % 50 {
 	case 0:
 		c.store.Reform()
@@ -105,8 +105,8 @@ func (c *crowd) write(i, n int) {
 	}
 }
 
-// guess begins one, and asks on another goroutine what becomes of it.
-func (c *crowd) guess(q dedup.Query, fetch func(context.Context, *dedup.Flight)) {
+// prefetch begins one, and asks on another goroutine what becomes of it.
+func (c *crowd) prefetch(q dedup.Query, fetch func(context.Context, *dedup.Flight)) {
 	c.store.Refuses(q)
 	g, _ := c.store.Prefetch(c.t.Context(), q, fetch)
 	if g == nil {
@@ -119,7 +119,7 @@ func (c *crowd) guess(q dedup.Query, fetch func(context.Context, *dedup.Flight))
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.guesses = append(c.guesses, g)
+	c.prefetches = append(c.prefetches, g)
 }
 
 // read asks for a number, and now and then does not wait for it.

@@ -7,11 +7,11 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Do answers q: from the store, by a flight that somebody else began, or by one
+// Do answers q: from the store, by a flight that began before, or by one
 // of its own, for which fetch is called before Do returns. fetch must see to it
 // that [Flight.Settle] is called once, on any goroutine; its context ends when
-// nobody waits any more. If ctx ends first, the waiter is told so, and whoever
-// else waits is not concerned. unsent says that q waits for a guess that has not been
+// no call waits any more. If ctx ends first, the waiter is told so, and other
+// waiters are not concerned. unsent says that q waits for a prefetch that has not been
 // sent yet.
 func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
 	var file fileState
@@ -21,7 +21,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	s.mu.Lock()
 	now := s.clock()
 	e, backedOff := s.storedLocked(&q, file, now)
-	if e != nil && !q.tries(e.guess) {
+	if e != nil && !q.tries(e.prefetch) {
 		o := s.hitLocked(&q, e, backedOff, now)
 		s.mu.Unlock()
 		w.Done(o)
@@ -29,9 +29,9 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	}
 	w.query = q
 	on := s.joinableLocked(&q, file, now)
-	if on != nil && !q.tries(on.guess) {
+	if on != nil && !q.tries(on.prefetch) {
 		on.joinLocked(ctx, w, now)
-		unsent = on.guess != nil && !on.departed
+		unsent = on.prefetch != nil && !on.departed
 		s.mu.Unlock()
 		return unsent
 	}
@@ -72,9 +72,9 @@ func (s *Store) weighLocked(q *Query, e *entry, same bool, now age.Moment) (serv
 	switch {
 	case !current || !same:
 		return false, false, invalidated
-	case q.Use.admits(e.guess != nil, e.used, now.Since(e.began)):
+	case q.Use.admits(e.prefetch != nil, e.used, now.Since(e.began)):
 		return true, false, ""
-	case !q.Use.backsOff() || q.tries(e.guess):
+	case !q.Use.backsOff() || q.tries(e.prefetch):
 		return false, false, expired
 	}
 	backedOff = q.Delivered.holdsBack(q, e.id, now)
@@ -85,7 +85,7 @@ func (s *Store) weighLocked(q *Query, e *entry, same bool, now age.Moment) (serv
 func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Outcome {
 	o := Outcome{
 		Body: e.body, Stateless: e.stateless, How: Hit, Took: e.took,
-		Prefetched: e.guess != nil, BackedOff: backedOff, Age: now.Since(e.began),
+		Prefetched: e.prefetch != nil, BackedOff: backedOff, Age: now.Since(e.began),
 	}
 	s.counts.Hits++
 	if backedOff {
@@ -93,11 +93,11 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 	}
 	if !e.asked() {
 		s.answers.unasked.remove(e)
-		s.usedLocked(&o, e.guess, call.Ready, e.took)
+		s.usedLocked(&o, e.prefetch, call.Ready, e.took)
 	}
 	e.used = true
 	o.Same, o.BackOff = q.Delivered.given(&s.epochs, q, e, backedOff, now)
-	if !q.Use.admits(e.guess != nil, e.used, o.Age) && !q.Use.backsOff() {
+	if !q.Use.admits(e.prefetch != nil, e.used, o.Age) && !q.Use.backsOff() {
 		s.removeLocked(e, consumed)
 	}
 	return o
@@ -113,7 +113,7 @@ func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight
 	switch {
 	case !current || q.Use.File != "" && !file.matches(f.file):
 		return nil
-	case !q.Use.joins(f.guess != nil, now.Since(f.began), f.askedLocked(now)):
+	case !q.Use.joins(f.prefetch != nil, now.Since(f.began), f.askedLocked(now)):
 		return nil
 	}
 	return f

@@ -16,34 +16,34 @@ var (
 	volatile = dedup.Use{Freshness: 5 * time.Second, MaxAge: 10 * time.Second, Volatile: true}
 )
 
-// TestServed makes a call or a guess, and then calls at the given times after it.
+// TestServed makes a call or a prefetch, and then calls at the given times after it.
 func TestServed(t *testing.T) {
 	const hit, fetched = dedup.Hit, dedup.Fetched
 	for _, tt := range []struct {
-		name    string
-		use     dedup.Use
-		guessed bool
-		after   []time.Duration
-		want    []dedup.Disposition
+		name       string
+		use        dedup.Use
+		prefetched bool
+		after      []time.Duration
+		want       []dedup.Disposition
 	}{
 		{"organic without freshness", never, false, []time.Duration{0, 1}, []dedup.Disposition{fetched, fetched}},
 		{"organic and fresh", fresh, false, []time.Duration{0, 5*time.Second - 1}, []dedup.Disposition{hit, hit}},
 		{"organic at its freshness", fresh, false, []time.Duration{5 * time.Second}, []dedup.Disposition{fetched}},
 		{"organic and pure", pure, false, []time.Duration{0, time.Hour}, []dedup.Disposition{hit, hit}},
 		{"organic and volatile", volatile, false, []time.Duration{time.Second}, []dedup.Disposition{hit}},
-		{"guessed without freshness", never, true, []time.Duration{time.Second, time.Second}, []dedup.Disposition{hit, fetched}},
-		{"guessed at max_age", never, true, []time.Duration{10 * time.Second}, []dedup.Disposition{hit}},
-		{"guessed beyond max_age", never, true, []time.Duration{10*time.Second + 1}, []dedup.Disposition{fetched}},
-		{"guessed and fresh", fresh, true, []time.Duration{1, 5 * time.Second}, []dedup.Disposition{hit, hit}},
-		{"guessed beyond freshness", fresh, true, []time.Duration{5*time.Second + 1}, []dedup.Disposition{fetched}},
-		{"guessed and pure", pure, true, []time.Duration{1, time.Hour}, []dedup.Disposition{hit, hit}},
+		{"prefetched without freshness", never, true, []time.Duration{time.Second, time.Second}, []dedup.Disposition{hit, fetched}},
+		{"prefetched at max_age", never, true, []time.Duration{10 * time.Second}, []dedup.Disposition{hit}},
+		{"prefetched beyond max_age", never, true, []time.Duration{10*time.Second + 1}, []dedup.Disposition{fetched}},
+		{"prefetched and fresh", fresh, true, []time.Duration{1, 5 * time.Second}, []dedup.Disposition{hit, hit}},
+		{"prefetched beyond freshness", fresh, true, []time.Duration{5*time.Second + 1}, []dedup.Disposition{fetched}},
+		{"prefetched and pure", pure, true, []time.Duration{1, time.Hour}, []dedup.Disposition{hit, hit}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t)}
 				q := query(tt.use, host, edge)
-				if tt.guessed {
-					if why := src.guess(t, q); why != "" {
+				if tt.prefetched {
+					if why := src.prefetch(t, q); why != "" {
 						t.Fatalf("not begun: %s", why)
 					}
 				} else if got := src.ask(t, q); got.How != fetched {
@@ -56,7 +56,7 @@ func TestServed(t *testing.T) {
 					if got.How != tt.want[i] {
 						t.Errorf("after %v: got %s, want %s", after, got.How, tt.want[i])
 					}
-					if got.How == hit && (got.Age != after || got.Prefetched != tt.guessed) {
+					if got.How == hit && (got.Age != after || got.Prefetched != tt.prefetched) {
 						t.Errorf("after %v: age %v, prefetched %v", after, got.Age, got.Prefetched)
 					}
 				}
@@ -171,9 +171,9 @@ func TestPrefetchRefused(t *testing.T) {
 		{"of no use", dedup.Use{}, nil, "max_age"},
 		{"closed", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "closed"},
 		{"stored", fresh, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "stored"},
-		{"guessed", never, func(t *testing.T, src *source, q dedup.Query) { src.guess(t, q) }, "stored"},
-		{"guessed too long ago", never, func(t *testing.T, src *source, q dedup.Query) {
-			src.guess(t, q)
+		{"prefetched", never, func(t *testing.T, src *source, q dedup.Query) { src.prefetch(t, q) }, "stored"},
+		{"prefetched too long ago", never, func(t *testing.T, src *source, q dedup.Query) {
+			src.prefetch(t, q)
 			time.Sleep(time.Minute)
 		}, ""},
 		{"in flight", never, func(t *testing.T, src *source, q dedup.Query) { wait(t, src.store, q) }, "in_flight"},
@@ -193,7 +193,7 @@ func TestPrefetchRefused(t *testing.T) {
 			time.Sleep(settle)
 		}, ""},
 		{"delivered", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "delivered"},
-		{"delivered from a guess", never, func(t *testing.T, src *source, q dedup.Query) { src.guess(t, q); src.ask(t, q) }, "delivered"},
+		{"delivered from a prefetch", never, func(t *testing.T, src *source, q dedup.Query) { src.prefetch(t, q); src.ask(t, q) }, "delivered"},
 		{"delivered before a change", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q); src.store.Bump(host) }, ""},
 		{"delivered and no longer fresh", fresh, func(t *testing.T, src *source, q dedup.Query) {
 			src.ask(t, q)
@@ -208,7 +208,7 @@ func TestPrefetchRefused(t *testing.T) {
 				if tt.before != nil {
 					tt.before(t, src, q)
 				}
-				if got := src.guess(t, q); got != tt.want {
+				if got := src.prefetch(t, q); got != tt.want {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 			})

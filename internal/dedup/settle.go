@@ -11,14 +11,14 @@ import (
 
 // landing is what becomes of an answer.
 type landing struct {
-	entry   *entry
-	size    int       // bytes of the answer
-	waiters []*Waiter // who gets it; they no longer wait
-	good    bool      // complete and no error
-	share   bool      // those who joined get it too
-	waste   cause     // why it is not stored; "": it is
-	guessed *entry    // what it is compared with; nil: nothing
-	trial   Trial     // how
+	entry      *entry
+	size       int       // bytes of the answer
+	waiters    []*Waiter // those that get it; they no longer wait
+	good       bool      // complete and no error
+	share      bool      // those that joined get it too
+	waste      cause     // why it is not stored; "": it is
+	prefetched *entry    // what it is compared with; nil: nothing
+	trial      Trial     // how
 }
 
 // Settle ends the flight with its answer, which is good if another call may get
@@ -31,12 +31,12 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 		return
 	}
 	if l.share || l.waste == "" {
-		l.entry.body = bytes.Clone(body) // before anybody is told, and gives back what is borrowed
+		l.entry.body = bytes.Clone(body) // before a waiter is told, and gives back what is borrowed
 	}
 	if good && f.query.Use.Repeats > 0 {
 		l.entry.hash = maphash.Bytes(s.seed, body)
 	}
-	l.size, l.trial = len(body), f.query.Use.compare(l.guessed, body)
+	l.size, l.trial = len(body), f.query.Use.compare(l.prefetched, body)
 	if f.query.Use.File != "" && (l.waste == "" || l.trial != NotTried) && !look(f.query.Use.File).matches(f.file) {
 		l.waste, l.trial = invalidated, NotTried
 	}
@@ -50,7 +50,7 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	}
 }
 
-// land ends the waiting: nobody can join or leave the flight any more.
+// land ends the waiting: no call can join or leave the flight any more.
 func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 	s := f.store
 	s.mu.Lock()
@@ -67,12 +67,12 @@ func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
 	l.share = good && slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w != f.leader })
 	l.entry = &entry{
 		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock().Awake(f.sent),
-		file: f.file, stateless: stateless, guess: f.guess, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
+		file: f.file, stateless: stateless, prefetch: f.prefetch, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
 	}
 	if f.worth > 0 {
 		l.entry.took = min(l.entry.took, f.worth)
 	}
-	l.guessed = f.triedLocked()
+	l.prefetched = f.triedLocked()
 	l.waste = f.unfitLocked(l.entry, good)
 	return l, true
 }
@@ -91,7 +91,7 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 		return invalidated
 	case u.File != "" && !f.file.sound:
 		return invalidated
-	case !u.admits(e.guess != nil, e.used, s.clock().Since(f.began)) && !u.backsOff():
+	case !u.admits(e.prefetch != nil, e.used, s.clock().Since(f.began)) && !u.backsOff():
 		return expired
 	}
 	return ""
@@ -109,14 +109,14 @@ func (f *Flight) conclude(l landing) []Outcome {
 	for i, w := range l.waiters {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
-	if f.guess != nil && l.share { // who waits first came first
-		s.usedLocked(&outcomes[0], f.guess, call.Late, max(0, l.waiters[0].joined.Awake(f.sent)))
+	if f.prefetch != nil && l.share { // they wait in the order they came
+		s.usedLocked(&outcomes[0], f.prefetch, call.Late, max(0, l.waiters[0].joined.Awake(f.sent)))
 	}
 	if l.waste == "" {
 		l.waste = f.keepLocked(l)
 	}
 	if l.waste != "" {
-		s.wastedLocked(f.guess, l.waste)
+		s.wastedLocked(f.prefetch, l.waste)
 	}
 	return outcomes
 }
@@ -136,7 +136,7 @@ func (f *Flight) keepLocked(l landing) cause {
 // outcomeLocked is what one waiter gets.
 func (f *Flight) outcomeLocked(w *Waiter, l landing, now age.Moment) Outcome {
 	counts := &f.store.counts
-	o := Outcome{How: Joined, Prefetched: f.guess != nil, Age: now.Since(f.began)}
+	o := Outcome{How: Joined, Prefetched: f.prefetch != nil, Age: now.Since(f.began)}
 	switch {
 	case w == f.leader:
 		o.How = Fetched

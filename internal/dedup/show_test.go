@@ -20,7 +20,7 @@ func TestPeek(t *testing.T) {
 		change func(s *dedup.Store)
 		want   bool
 	}{
-		{"guessed", never, func(*dedup.Store) {}, true},
+		{"prefetched", never, func(*dedup.Store) {}, true},
 		{"too old", never, func(*dedup.Store) { time.Sleep(time.Minute) }, false},
 		{"changed", never, func(s *dedup.Store) { s.Bump(host) }, false},
 		{"to be tried", trying(query(never)).Use, func(*dedup.Store) {}, false},
@@ -38,7 +38,7 @@ func TestPeek(t *testing.T) {
 				fate, before := g.Fate(), s.Stats()
 				q.Use = tt.use
 				body, ok := s.Peek(q)
-				if ok != tt.want || ok && string(body) != "guessed" {
+				if ok != tt.want || ok && string(body) != "prefetched" {
 					t.Errorf("got %q, %v, want %v", body, ok, tt.want)
 				}
 				if g.Fate() != fate || s.Stats() != before {
@@ -71,7 +71,7 @@ func TestShownNotFetchedAgain(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(never, host)
 	q.Delivered = dedup.NewDelivered()
-	src.guess(t, q)
+	src.prefetch(t, q)
 	src.store.Show(q)
 	src.store.Drop("session 1")
 	if got := src.store.Refuses(q); got != "delivered" {

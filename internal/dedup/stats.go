@@ -10,8 +10,8 @@ const (
 	evicted     cause = "evicted"     // others needed its room, or it would need too much
 	neverAsked  cause = "never_asked" // its scope, or the store, has ended
 	failed      cause = "error"       // it was none, or one client's own
-	dropped     cause = "dropped"     // nobody wanted it any more
-	compared    cause = "compared"    // it was tried: a call fetched for itself what had been guessed
+	dropped     cause = "dropped"     // no call wanted it any more
+	compared    cause = "compared"    // it was tried: a call fetched for itself what had been prefetched
 )
 
 // counts are what happened since the store was made. The store's mutex guards
@@ -30,26 +30,26 @@ type counts struct {
 	Prefetch    PrefetchStats `json:"prefetch"`
 }
 
-// PrefetchStats is what became of guesses. Issued are as many as used and wasted
-// ones, those in flight that are still wanted, and those stored that nobody has
+// PrefetchStats is what became of prefetches. Issued are as many as used and wasted
+// ones, those in flight that are still wanted, and those stored that no call has
 // asked for yet.
 type PrefetchStats struct {
 	Issued    int64 `json:"issued"`
 	Used      int64 `json:"used"`      // answers that at least one call got
 	Late      int64 `json:"late"`      // of those: asked for before they were there
-	Displaced int64 `json:"displaced"` // answers to real calls that were evicted for a guess
+	Displaced int64 `json:"displaced"` // answers to real calls that were evicted for a prefetch
 	Wasted    Waste `json:"wasted"`
 
-	// HiddenMS is what calls did not have to wait, in milliseconds: for a guess that
+	// HiddenMS is what calls did not have to wait, in milliseconds: for a prefetch that
 	// was there when it was first asked for, how long its fetch took; for a late one,
-	// how long that had been under way. Each guess counts once, by its first use.
+	// how long that had been under way. Each prefetch counts once, by its first use.
 	// It is not shown: the record counts no time in which others were with the server.
 	HiddenMS float64 `json:"-"`
 }
 
-// Waste is why guesses were of no use.
+// Waste is why prefetches were of no use.
 type Waste struct {
-	Expired     int64 `json:"expired"`     // too old before anybody asked
+	Expired     int64 `json:"expired"`     // too old before a call asked
 	Invalidated int64 `json:"invalidated"` // something changed first
 	NeverAsked  int64 `json:"never_asked"` // until the session's end
 	Evicted     int64 `json:"evicted"`     // for want of room
@@ -83,7 +83,7 @@ type Stats struct {
 	Entries  int   `json:"entries"`  // answers
 	Bytes    int64 `json:"bytes"`    // what they cost
 	Flights  int   `json:"flights"`  // fetches that have not ended
-	UnderWay int   `json:"passages"` // calls whose outcome is not known yet
+	UnderWay int   `json:"passages"` // calls of unknown outcome so far
 	Doubtful int   `json:"doubtful"` // of those: it may never be
 }
 

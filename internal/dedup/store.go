@@ -1,7 +1,7 @@
 // Package dedup keeps the answers of calls that only read, lets identical calls
 // share one, and knows when an answer may no longer stand for a new one.
 //
-// The one idea: what an answer depends on is named in places, and one counter
+// What an answer depends on is named in places, and one counter
 // that only rises says when a place may last have changed. An answer remembers
 // the counter from before it was fetched and is good while every place it
 // depends on is older than that and nothing is under way there. So a write costs
@@ -14,11 +14,11 @@
 //	})
 //	write.End() // changed once more: what was fetched meanwhile is not kept
 //
-// An answer may be fetched before anybody asks ([Store.Prefetch]). Then it is known
+// An answer may be fetched before a call asks for it ([Store.Prefetch]). Then it is known
 // what became of that: it was used, late, or wasted and why.
 //
 // It knows no tools, no values and no JSON: what a call is, what it depends on
-// and how long its answer is good come with the call. What somebody else changes
+// and how long its answer is good come with the call. What is changed elsewhere
 // it cannot see; age, the look at a file and [Store.Bump] bound that.
 package dedup
 
@@ -66,7 +66,7 @@ type Store struct {
 	answers  answers
 	ids      uint64                     // of the last flight
 	reforms  uint64                     // how often all calls under way became pending writes to everything
-	underWay int                        // calls whose outcome is not known yet
+	underWay int                        // calls of unknown outcome so far
 	doubtful map[*PendingWrite]struct{} // those of unknown outcome
 	closed   bool
 	counts   counts
@@ -119,7 +119,7 @@ func (s *Store) Close() {
 var errEnded = errors.New("store: its scope has ended")
 
 // Drop forgets the answers of a scope that has ended, and keeps none that is
-// still on its way. A guess that nobody waits for is cancelled.
+// still on its way. A prefetch that no call waits for is cancelled.
 func (s *Store) Drop(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,15 +160,15 @@ func (s *Store) shrinkLocked(by *entry) {
 		if !ok {
 			return
 		}
-		if by != nil && by.guess != nil && oldest.guess == nil {
+		if by != nil && by.prefetch != nil && oldest.prefetch == nil {
 			s.counts.Prefetch.Displaced++
-			by.guess.displaced.Store(true)
+			by.prefetch.displaced.Store(true)
 		}
 		s.removeLocked(oldest, evicted)
 	}
 }
 
-// removeLocked forgets an answer. If it was a guess that nobody had asked for, it
+// removeLocked forgets an answer. If it was a prefetch that no call had asked for, it
 // is wasted.
 func (s *Store) removeLocked(e *entry, why cause) {
 	s.answers.remove(e)
@@ -180,5 +180,5 @@ func (s *Store) removeLocked(e *entry, why cause) {
 	case consumed:
 		s.counts.Consumed++
 	}
-	s.wastedLocked(e.guess, why) // of what was stored
+	s.wastedLocked(e.prefetch, why) // of what was stored
 }

@@ -14,21 +14,21 @@ func trying(q dedup.Query) dedup.Query {
 	return q
 }
 
-// TestTrial makes a guess and a call that tries it, and lets both be answered in
+// TestTrial makes a prefetch and a call that tries it, and lets both be answered in
 // the order given. The call is never served.
 func TestTrial(t *testing.T) {
-	const real, guessed = "real", "guessed"
+	const real, prefetched = "real", "prefetched"
 	type world struct {
-		store *dedup.Store
-		guess *guessing
-		call  *waiting
+		store    *dedup.Store
+		prefetch *prefetching
+		call     *waiting
 	}
 	none := func(world) {}
 	bump := func(w world) { w.store.Bump(host) }
 	for _, tt := range []struct {
 		name   string
 		use    dedup.Use
-		stored bool   // the guess is there when the call comes
+		stored bool   // the prefetch is there when the call comes
 		body   string // of the call's own answer
 		good   bool   // it may be shared
 		before func(w world)
@@ -37,31 +37,31 @@ func TestTrial(t *testing.T) {
 		fate   call.Fate
 		why    string
 	}{
-		{"the same", never, true, guessed, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
+		{"the same", never, true, prefetched, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"another answer", never, true, "else", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
-		{"longer", never, true, guessed + " ", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
-		{"no more than its beginning", never, true, "guess", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
+		{"longer", never, true, prefetched + " ", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
+		{"no more than its beginning", never, true, "prefetch", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"empty", never, true, "", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"an error", never, true, "no such row", false, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"too large", never, true, string(make([]byte, 1<<18)), true, none, []string{real}, dedup.NotTried, call.Compared, "compared"},
-		{"fresh", fresh, true, guessed, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
+		{"fresh", fresh, true, prefetched, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"pure", pure, true, "else", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"something changed", never, true, "else", true, bump, []string{real}, dedup.NotTried, call.Compared, "compared"},
 		{"a pending write", never, true, "else", true, func(w world) { w.store.Arrive(changes(host)) }, []string{real}, dedup.NotTried, call.Compared, "compared"},
-		{"something else changed", never, true, guessed, true, func(w world) { w.store.Bump(local) }, []string{real}, dedup.Same, call.Compared, "compared"},
-		{"in flight, answered first", never, false, guessed, true, none, []string{guessed, real}, dedup.Same, call.Compared, "compared"},
-		{"in flight, and another answer", never, false, "else", true, none, []string{guessed, real}, dedup.Differs, call.Compared, "compared"},
-		{"in flight, too slow", never, false, guessed, true, none, []string{real, guessed}, dedup.NotTried, call.Compared, "compared"},
-		{"in flight, something changed", never, false, "else", true, bump, []string{guessed, real}, dedup.NotTried, call.Wasted, "invalidated"},
-		{"in flight, and it failed", never, false, guessed, true, func(w world) {
-			w.guess.flight.Settle([]byte(guessed), false, false)
+		{"something else changed", never, true, prefetched, true, func(w world) { w.store.Bump(local) }, []string{real}, dedup.Same, call.Compared, "compared"},
+		{"in flight, answered first", never, false, prefetched, true, none, []string{prefetched, real}, dedup.Same, call.Compared, "compared"},
+		{"in flight, and another answer", never, false, "else", true, none, []string{prefetched, real}, dedup.Differs, call.Compared, "compared"},
+		{"in flight, too slow", never, false, prefetched, true, none, []string{real, prefetched}, dedup.NotTried, call.Compared, "compared"},
+		{"in flight, something changed", never, false, "else", true, bump, []string{prefetched, real}, dedup.NotTried, call.Wasted, "invalidated"},
+		{"in flight, and it failed", never, false, prefetched, true, func(w world) {
+			w.prefetch.flight.Settle([]byte(prefetched), false, false)
 		}, []string{real}, dedup.NotTried, call.Wasted, "error"},
-		{"in flight, and the server asked", never, false, guessed, true, func(w world) { w.guess.flight.Taint() }, []string{guessed, real}, dedup.NotTried, call.Wasted, "error"},
-		{"in flight, its time over", never, false, guessed, true, func(w world) {
-			w.guess.over()
+		{"in flight, and the server asked", never, false, prefetched, true, func(w world) { w.prefetch.flight.Taint() }, []string{prefetched, real}, dedup.NotTried, call.Wasted, "error"},
+		{"in flight, its time over", never, false, prefetched, true, func(w world) {
+			w.prefetch.over()
 			synctest.Wait()
-		}, []string{guessed, real}, dedup.NotTried, call.Wasted, "dropped"},
-		{"in flight, its scope ends", never, false, guessed, true, func(w world) { w.store.Drop("session 1") }, []string{guessed, real}, dedup.NotTried, call.Wasted, "never_asked"},
+		}, []string{prefetched, real}, dedup.NotTried, call.Wasted, "dropped"},
+		{"in flight, its scope ends", never, false, prefetched, true, func(w world) { w.store.Drop("session 1") }, []string{prefetched, real}, dedup.NotTried, call.Wasted, "never_asked"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTrial(t *testing.T) {
 				}
 				tt.before(world{s, g, x})
 				for _, who := range tt.order {
-					if who == guessed {
+					if who == prefetched {
 						g.settle()
 						continue
 					}
@@ -92,23 +92,23 @@ func TestTrial(t *testing.T) {
 				}
 				g.settle()
 				if got := wait(t, s, query(never, host)); got.flight == nil {
-					t.Errorf("the guess is served after it was tried: %+v", got.outcome(t))
+					t.Errorf("the prefetch is served after it was tried: %+v", got.outcome(t))
 				}
 			})
 		})
 	}
 }
 
-// A client that asks again and again is not held back with what was only guessed,
+// A client that asks again and again is not held back with what was only prefetched,
 // nor is that still worth comparing.
 func TestTrialBackedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t), same: "same"}
 		q := query(dedup.Use{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
 		q.Delivered = dedup.NewDelivered()
-		src.guess(t, q)
+		src.prefetch(t, q)
 		if got := src.ask(t, q); got.How != dedup.Hit || !got.Prefetched {
-			t.Fatalf("got %+v, want a hit on the guess", got)
+			t.Fatalf("got %+v, want a hit on the prefetch", got)
 		}
 		if got := src.ask(t, q); !got.BackedOff {
 			t.Fatalf("got %+v, want to be held back", got)

@@ -70,10 +70,10 @@ type source struct {
 	how        dedup.Disposition // "": it was fetched for this call, or there is none
 	prefetched bool
 	backedOff  bool
-	age, took  time.Duration // since the fetch behind it began; how long that took
-	first      *dedup.Guess  // of which it is the first use; nil: of none
-	size       int           // bytes of it
-	spared     int           // bytes of it that a reference stood for
+	age, took  time.Duration   // since the fetch behind it began; how long that took
+	first      *dedup.Prefetch // of which it is the first use; nil: of none
+	size       int             // bytes of it
+	spared     int             // bytes of it that a reference stood for
 
 	trial    dedup.Trial   // of one that was fetched: how it compares with what had been prefetched
 	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself

@@ -164,7 +164,7 @@ func steady(l *leased, m *valuemodel.Model, class *callClass) bool {
 type prefetch struct {
 	record *callRecord
 	class  callClass
-	guess  *dedup.Guess // what became of it
+	guess  *dedup.Prefetch // what became of it
 }
 
 // purposePrefetch is said in the _meta of a request that no client made.

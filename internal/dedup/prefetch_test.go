@@ -24,9 +24,9 @@ func TestWhileLanding(t *testing.T) {
 	}{
 		{"a call", func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "expired"},
 		{"a trial", func(t *testing.T, src *source, q dedup.Query) { src.ask(t, trying(q)) }, "expired"},
-		{"another guess", func(t *testing.T, src *source, q dedup.Query) {
-			if got := src.guess(t, q); got != "in_flight" {
-				t.Errorf("another guess is refused with %q, want in_flight", got)
+		{"another prefetch", func(t *testing.T, src *source, q dedup.Query) {
+			if got := src.prefetch(t, q); got != "in_flight" {
+				t.Errorf("another prefetch is refused with %q, want in_flight", got)
 			}
 		}, ""},
 		{"a change", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Bump(host) }, "invalidated"},
@@ -37,7 +37,7 @@ func TestWhileLanding(t *testing.T) {
 			src := &source{store: newStore(t)}
 			q := query(never, host)
 			g := begin(t, src.store, q)
-			g.flight.SettleAround([]byte("guessed"), func() { tt.act(t, src, q) })
+			g.flight.SettleAround([]byte("prefetched"), func() { tt.act(t, src, q) })
 			if got := g.Why(); got != tt.want {
 				t.Errorf("wasted because of %q, want %q", got, tt.want)
 			}
@@ -48,7 +48,7 @@ func TestWhileLanding(t *testing.T) {
 	}
 }
 
-// Asking whether a guess would be refused forgets no answer, and keeps none longer.
+// Asking whether a prefetch would be refused forgets no answer, and keeps none longer.
 func TestRefusesChangesNothing(t *testing.T) {
 	s := newStore(t)
 	src := &source{store: s}
@@ -72,7 +72,7 @@ func TestRefusesChangesNothing(t *testing.T) {
 	}
 }
 
-// A file is looked at when a guess begins, not when the candidates are sorted.
+// A file is looked at when a prefetch begins, not when the candidates are sorted.
 func TestRefusesLooksAtNoFile(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(pure)
@@ -80,7 +80,7 @@ func TestRefusesLooksAtNoFile(t *testing.T) {
 	if got := src.store.Refuses(q); got != "" {
 		t.Errorf("got %q, want nothing known against it", got)
 	}
-	if got := src.guess(t, q); got != "file" {
+	if got := src.prefetch(t, q); got != "file" {
 		t.Errorf("got %q, want refused: there is no file", got)
 	}
 	if err := os.WriteFile(q.Use.File, []byte("one"), 0o600); err != nil {
@@ -99,7 +99,7 @@ func TestRefusesLooksAtNoFile(t *testing.T) {
 	}
 }
 
-// A fetch that panics before it has begun leaves nobody waiting. A guess that did
+// A fetch that panics before it has begun leaves nobody waiting. A prefetch that did
 // was in flight for ever, and the call that joined it had no answer.
 func TestFetchPanics(t *testing.T) {
 	s := newStore(t)
@@ -111,7 +111,7 @@ func TestFetchPanics(t *testing.T) {
 	}
 	fail := func(context.Context, *dedup.Flight) { panic("fetch") }
 	if got := caught(func() { s.Prefetch(t.Context(), q, fail) }); got != "fetch" {
-		t.Errorf("the guess panics with %v, want fetch", got)
+		t.Errorf("the prefetch panics with %v, want fetch", got)
 	}
 	var got []dedup.Outcome
 	w := &dedup.Waiter{Done: func(o dedup.Outcome) { got = append(got, o) }}
@@ -122,27 +122,27 @@ func TestFetchPanics(t *testing.T) {
 		t.Errorf("the call got %+v, want one answer", got)
 	}
 	if got := s.Stats(); got.Flights != 0 || got.Prefetch.Wasted.Error != 1 {
-		t.Errorf("got %+v, want no flight left and one guess wasted", got)
+		t.Errorf("got %+v, want no flight left and one prefetch wasted", got)
 	}
 }
 
-// who is a call or a guess of the record.
+// who is a call or a prefetch of the record.
 func who(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
 
-// A guess has the number of the query that it was begun with. The call that got it is
+// A prefetch has the number of the query that it was begun with. The call that got it is
 // the one that the record says it was, once that says so: who asked may be another than
 // who was answered in the end.
-func TestGuessIsReported(t *testing.T) {
+func TestPrefetchIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		act  func(t *testing.T, src *source, q dedup.Query, g *guessing)
+		act  func(t *testing.T, src *source, q dedup.Query, g *prefetching)
 		want bool // it may be reported
 	}{
-		{"in flight", func(*testing.T, *source, dedup.Query, *guessing) {}, false},
-		{"stored", func(_ *testing.T, _ *source, _ dedup.Query, g *guessing) { g.settle() }, false},
-		{"wasted", func(_ *testing.T, _ *source, _ dedup.Query, g *guessing) { g.over() }, false},
-		{"used", func(t *testing.T, src *source, q dedup.Query, g *guessing) { g.settle(); src.ask(t, q) }, true},
-		{"used late", func(t *testing.T, src *source, q dedup.Query, g *guessing) { wait(t, src.store, q); g.settle() }, true},
+		{"in flight", func(*testing.T, *source, dedup.Query, *prefetching) {}, false},
+		{"stored", func(_ *testing.T, _ *source, _ dedup.Query, g *prefetching) { g.settle() }, false},
+		{"wasted", func(_ *testing.T, _ *source, _ dedup.Query, g *prefetching) { g.over() }, false},
+		{"used", func(t *testing.T, src *source, q dedup.Query, g *prefetching) { g.settle(); src.ask(t, q) }, true},
+		{"used late", func(t *testing.T, src *source, q dedup.Query, g *prefetching) { wait(t, src.store, q); g.settle() }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestGuessIsReported(t *testing.T) {
 
 // One that is compared has no user: by is the call that fetched for itself to compare
 // it, whatever is reported.
-func TestGuessIsComparedBy(t *testing.T) {
+func TestPrefetchIsComparedBy(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		src := &source{store: newStore(t)}
 		q := trying(query(never, host))
@@ -194,7 +194,7 @@ func TestGuessIsComparedBy(t *testing.T) {
 }
 
 // The same where they come at the same time, while the answer does. A call may then
-// fetch for itself in the place of the guess, which nobody uses.
+// fetch for itself in the place of the prefetch, which nobody uses.
 func TestFirstUseOfMany(t *testing.T) {
 	s := newStore(t)
 	used := 0
@@ -210,10 +210,10 @@ func TestFirstUseOfMany(t *testing.T) {
 				told := make(chan dedup.Outcome, 1)
 				w := &dedup.Waiter{Done: func(o dedup.Outcome) { told <- o }}
 				s.Do(t.Context(), q, w, func(_ context.Context, f *dedup.Flight) { f.Settle([]byte("own"), false, true) })
-				if o := <-told; o.First == g.Guess {
+				if o := <-told; o.First == g.Prefetch {
 					first.Add(1)
 				} else if o.First != nil {
-					t.Error("the first use of another guess")
+					t.Error("the first use of another prefetch")
 				}
 			})
 		}
@@ -224,11 +224,11 @@ func TestFirstUseOfMany(t *testing.T) {
 			used++
 		}
 		if n := first.Load(); n != want {
-			t.Fatalf("guess %d of fate %d: %d calls are told that they are its first use, want %d", i, g.Fate(), n, want)
+			t.Fatalf("prefetch %d of fate %d: %d calls are told that they are its first use, want %d", i, g.Fate(), n, want)
 		}
 	}
 	if used == 0 {
-		t.Error("no guess was used, which shows nothing")
+		t.Error("no prefetch was used, which shows nothing")
 	}
 }
 
@@ -238,10 +238,10 @@ func TestTook(t *testing.T) {
 	const s = time.Second
 	sleep := time.Sleep
 	for _, tt := range []struct {
-		name    string
-		fetch   func(f *dedup.Flight)
-		want    time.Duration
-		guessed bool
+		name       string
+		fetch      func(f *dedup.Flight)
+		want       time.Duration
+		prefetched bool
 	}{
 		{"at once", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, true},
 		{"sent later", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(s) }, s, true},
@@ -249,8 +249,8 @@ func TestTook(t *testing.T) {
 		{"sent later, and in company", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(3 * s); f.Worth(2 * s) }, 2 * s, true},
 		{"worth more than it took", func(f *dedup.Flight) { sleep(3 * s); f.Worth(time.Minute) }, 3 * s, true},
 		{"worth is not known", func(f *dedup.Flight) { sleep(3 * s); f.Worth(0) }, 3 * s, true},
-		{"not guessed", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, false},
-		{"not guessed, in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(2 * s) }, 2 * s, false},
+		{"not prefetched", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, false},
+		{"not prefetched, in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(2 * s) }, 2 * s, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestTook(t *testing.T) {
 				q := query(pure, host)
 				var flight *dedup.Flight
 				var own *waiting
-				if tt.guessed {
+				if tt.prefetched {
 					flight = begin(t, store, q).flight
 				} else {
 					own = wait(t, store, q)

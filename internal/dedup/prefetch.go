@@ -10,11 +10,11 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Guess is a fetch that began before anybody asked for its answer.
-type Guess struct {
+// Prefetch is a fetch that began before a call asked for its answer.
+type Prefetch struct {
 	number call.Number  // its own
-	by     call.Number  // who was to compare it; written once, before its fate
-	why    cause        // of one that nobody got; likewise
+	by     call.Number  // the call that was to compare it; written once, before its fate
+	why    cause        // of one that no call got; likewise
 	fate   atomic.Int32 // a call.Fate; changed once, where it is counted
 
 	displaced atomic.Bool // what a call had asked for was evicted for its answer
@@ -23,97 +23,97 @@ type Guess struct {
 }
 
 // Fate is what became of it so far. It takes no lock.
-func (g *Guess) Fate() call.Fate { return call.Fate(g.fate.Load()) }
+func (p *Prefetch) Fate() call.Fate { return call.Fate(p.fate.Load()) }
 
-// Why is the reason why nobody got it, in the words of [Waste]; "" if somebody did,
-// or nobody has so far.
-func (g *Guess) Why() string {
-	switch g.Fate() {
+// Why is the reason why no call got it, in the words of [Waste]; "" if one did, or none
+// has so far.
+func (p *Prefetch) Why() string {
+	switch p.Fate() {
 	case call.Wasted, call.Compared:
-		return string(g.why)
+		return string(p.why)
 	}
 	return ""
 }
 
 // Number is its own in the record: that of the query it was begun with.
-func (g *Guess) Number() call.Number { return g.number }
+func (p *Prefetch) Number() call.Number { return p.number }
 
 // Report says which call the record names as the first that got it: the one that was
 // answered in the end may be another than the one that asked.
-func (g *Guess) Report(by call.Number) { g.reported.Store(&by) }
+func (p *Prefetch) Report(by call.Number) { p.reported.Store(&by) }
 
 // By is the call that the record names as the first that got it, or the one that
 // fetched for itself to compare it; false if there is none so far.
-func (g *Guess) By() (by call.Number, ok bool) {
-	switch g.Fate() {
+func (p *Prefetch) By() (by call.Number, ok bool) {
+	switch p.Fate() {
 	case call.Ready, call.Late:
-		if n := g.reported.Load(); n != nil {
+		if n := p.reported.Load(); n != nil {
 			return *n, true
 		}
 	case call.Compared:
-		return g.by, true
+		return p.by, true
 	}
 	return call.Number{}, false
 }
 
-// usedLocked notes the first use of a guess with the outcome of the call that it is.
-// It does nothing if there was another, or nothing was guessed.
-func (s *Store) usedLocked(o *Outcome, g *Guess, as call.Fate, hidden time.Duration) {
-	if g == nil || g.Fate() != call.Pending {
+// usedLocked notes the first use of a prefetch with the outcome of the call that it is.
+// It does nothing if there was another, or nothing was prefetched.
+func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate, hidden time.Duration) {
+	if p == nil || p.Fate() != call.Pending {
 		return
 	}
-	o.Hidden, o.First = hidden, g
+	o.Hidden, o.First = hidden, p
 	s.counts.Prefetch.Used++
 	if as == call.Late {
 		s.counts.Prefetch.Late++
 	}
 	s.counts.Prefetch.HiddenMS += float64(hidden) / float64(time.Millisecond)
-	g.fate.Store(int32(as))
+	p.fate.Store(int32(as))
 }
 
-// comparedBy notes which call the guess is to be compared with. The store's mutex is
+// comparedBy notes which call the prefetch is to be compared with. The store's mutex is
 // held.
-func (g *Guess) comparedBy(n call.Number) {
-	if g.Fate() == call.Pending && g.by == (call.Number{}) {
-		g.by = n
+func (p *Prefetch) comparedBy(n call.Number) {
+	if p.Fate() == call.Pending && p.by == (call.Number{}) {
+		p.by = n
 	}
 }
 
-// wastedLocked notes that nobody will use a guess any more, unless somebody has.
-func (s *Store) wastedLocked(g *Guess, why cause) {
-	if g == nil || g.Fate() != call.Pending {
+// wastedLocked notes that no call will use a prefetch any more, unless one has.
+func (s *Store) wastedLocked(p *Prefetch, why cause) {
+	if p == nil || p.Fate() != call.Pending {
 		return
 	}
 	s.counts.Prefetch.Wasted.add(why)
-	g.why = why
+	p.why = why
 	fate := call.Wasted
 	if why == compared {
 		fate = call.Compared
 	}
-	g.fate.Store(int32(fate))
+	p.fate.Store(int32(fate))
 }
 
-// Prefetch fetches the answer to q before anybody asks, unless there is no need
-// or no right to: then it says why, and the guess is nil. fetch must settle the
-// flight as for Do. It lives while ctx does, or while somebody waits for it.
-func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (g *Guess, why string) {
+// Prefetch fetches the answer to q before a call asks, unless there is no need
+// or no right to: then it says why, and the prefetch is nil. fetch must settle the
+// flight as for Do. It lives while ctx does, or while a call waits for it.
+func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why string) {
 	var file fileState
 	var looked *fileState
 	if q.Use.File != "" {
 		file = look(q.Use.File)
 		looked = &file
 	}
-	f, fetching, why := s.beginGuess(ctx, &q, file, looked)
+	f, fetching, why := s.beginPrefetch(ctx, &q, file, looked)
 	if f == nil {
 		return nil, why
 	}
 	f.fetch(fetching, fetch)
-	return f.guess, ""
+	return f.prefetch, ""
 }
 
-// beginGuess begins the flight of a guess, with the context to fetch under, or says
+// beginPrefetch begins the flight of a prefetch, with the context to fetch under, or says
 // why not.
-func (s *Store) beginGuess(ctx context.Context, q *Query, file fileState, looked *fileState) (f *Flight, fetching context.Context, why string) {
+func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, looked *fileState) (f *Flight, fetching context.Context, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
@@ -122,7 +122,7 @@ func (s *Store) beginGuess(ctx context.Context, q *Query, file fileState, looked
 	}
 	f, fetching = s.beginLocked(ctx, q, file, now)
 	s.counts.Prefetch.Issued++
-	f.guess, f.held, f.promoted = &Guess{number: q.Number}, true, make(chan struct{})
+	f.prefetch, f.held, f.promoted = &Prefetch{number: q.Number}, true, make(chan struct{})
 	f.stop = context.AfterFunc(ctx, func() { f.letGo(context.Cause(ctx)) })
 	return f, fetching, ""
 }
@@ -135,7 +135,7 @@ func (s *Store) Refuses(q Query) string {
 	return s.refusalLocked(&q, nil, s.clock())
 }
 
-// refusalLocked says why q is not fetched before anybody asks; "" if it may be.
+// refusalLocked says why q is not prefetched; "" if it may be.
 // file is nil where it does not matter, or was not looked at.
 func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string {
 	switch {
@@ -167,11 +167,11 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	return ""
 }
 
-// swept is how many stored guesses are looked at whenever a fetch begins.
+// swept is how many stored prefetches are looked at whenever a fetch begins.
 const swept = 4
 
-// sweepLocked forgets some guesses that can never be served any more: nobody may
-// ever ask for them, but they take room, and who guessed wants to know.
+// sweepLocked forgets some prefetches that can never be served any more. No call may
+// ever ask for them, but they take room, and their fate is counted.
 func (s *Store) sweepLocked(now age.Moment) {
 	u := &s.answers.unasked
 	for range min(swept, len(u.entries)) {
