@@ -177,7 +177,7 @@ func (c *caller) ask(up, tag, who string, rounds int) {
 	want := "[" + strings.Repeat(one+",", rounds-1) + one + "]"
 	for params := first; ; {
 		p := c.start("tools/call", params)
-		m := <-p.answer
+		m := p.wait()
 		again := retry(first, m.Result, func(method string, params []byte) []byte {
 			got, _ := jsonrpc.String(jsonrpc.Get(params, "tag"))
 			// On stdio nothing ties a question to one of a client's own calls.

@@ -75,7 +75,11 @@ func attach(t *testing.T, s *proxy.Server, era string) *caller {
 	go c.read(fromProxy)
 	t.Cleanup(func() {
 		toProxy.Close()
-		<-c.gone
+		select {
+		case <-c.gone:
+		case <-time.After(3 * patience): // what is open has patience to end
+			t.Error("the proxy does not end with its client's input")
+		}
 		fromProxy.Close()
 	})
 	return c

@@ -144,7 +144,7 @@ func TestBusySessionsAreKept(t *testing.T) {
 		_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, "Mcp-Session-Id", calling)
 		answered <- answer
 	}()
-	<-b.started
+	await(t, b.started)
 	listening := f.open("/mcp", handshake)
 	stream := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", listening))
 	defer stream.Body.Close()
@@ -165,7 +165,7 @@ func TestBusySessionsAreKept(t *testing.T) {
 	r := f.do(f.request(http.MethodGet, "/sse", ""))
 	refused("/sse", r.StatusCode, text(t, r))
 	b.gate <- struct{}{}
-	if got := <-answered; !strings.Contains(got, "waited") {
+	if got := await(t, answered); !strings.Contains(got, "waited") {
 		t.Errorf("the call of a busy session: got %s", got)
 	}
 	settles(t, "a session that is idle makes room", func() bool {

@@ -169,6 +169,14 @@ func await[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
+// heldUntil is how a server holds an answer back: until it is let go, or its client has gone.
+func heldUntil(ctx context.Context, let <-chan struct{}) {
+	select {
+	case <-let:
+	case <-ctx.Done():
+	}
+}
+
 func TestHangingUp(t *testing.T) {
 	for _, era := range []string{stateless, handshake} {
 		t.Run(era, func(t *testing.T) {

@@ -222,8 +222,8 @@ func TestNotificationsNeverCross(t *testing.T) {
 					all.Go(func() {
 						for n := range soak(10) {
 							params := fmt.Sprintf(`{"name":"progress","arguments":{"n":3,"late":true},"_meta":{"progressToken":"%d/%d"}}`, i, n)
-							<-c.start("tools/call", params).answer
-							<-c.begin("log", fmt.Sprintf(`{"level":"level-%d","n":2}`, i)).answer
+							c.start("tools/call", params).wait()
+							c.begin("log", fmt.Sprintf(`{"level":"level-%d","n":2}`, i)).wait()
 						}
 					})
 				}

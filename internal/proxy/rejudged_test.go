@@ -109,7 +109,7 @@ func TestReloadWhileACallArrives(t *testing.T) {
 		switch tool(m) {
 		case "w":
 			close(sent)
-			<-release
+			heldUntil(ctx, release)
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
@@ -130,7 +130,7 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	s = start(t, o)
 	c := connect(t, s, handshake)
 	w := c.begin("w", `{}`)
-	<-sent
+	await(t, sent)
 	c.call("r", `{}`)
 	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
 		t.Errorf("while it writes: got %s, want fetched: a stale answer may follow", how)
@@ -153,7 +153,7 @@ func TestRoundsAreJudgedAnew(t *testing.T) {
 				return []byte(`{"resultType":"input_required","inputRequests":{"q":{"method":"roots/list","params":{}}},"requestState":"s"}`)
 			}
 			close(second)
-			<-release
+			heldUntil(ctx, release)
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
@@ -175,7 +175,7 @@ func TestRoundsAreJudgedAnew(t *testing.T) {
 		return []byte(`{"roots":[]}`)
 	})
 	w := c.begin("w", `{}`)
-	<-second
+	await(t, second)
 	c.call("r", `{}`)
 	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
 		t.Errorf("while the write is in the air: got %s", how)
@@ -197,11 +197,11 @@ func TestLeftAloneIsJudgedAnew(t *testing.T) {
 		case "w":
 			if calls.Add(1) == 1 {
 				entered <- struct{}{}
-				<-release1
+				heldUntil(ctx, release1)
 				return []byte(`{"content":[],"isError":true}`)
 			}
 			entered <- struct{}{}
-			<-release2
+			heldUntil(ctx, release2)
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
@@ -215,13 +215,13 @@ func TestLeftAloneIsJudgedAnew(t *testing.T) {
 	c := connect(t, s, handshake)
 	c.call("r", `{}`)
 	a := c.begin("w", `{}`)
-	<-entered
+	await(t, entered)
 	b := c.begin("w", `{}`)
 	c.request("ping", "")
 	s.Apply(stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, one))
 	close(release1)
 	a.wait()
-	<-entered
+	await(t, entered)
 	c.call("r", `{}`)
 	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
 		t.Errorf("while it is in the air: got %s", how)
@@ -239,13 +239,13 @@ func TestNameThatComesLate(t *testing.T) {
 	var version atomic.Int64
 	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
 		if m.Method == "initialize" || m.Method == "server/discover" {
-			<-greet
+			heldUntil(ctx, greet)
 			return nil
 		}
 		switch tool(m) {
 		case "w":
 			close(sent)
-			<-release
+			heldUntil(ctx, release)
 			version.Add(1)
 			return []byte(`{"content":[]}`)
 		case "r":
@@ -262,7 +262,7 @@ func TestNameThatComesLate(t *testing.T) {
 	w := c.begin("w", `{}`)
 	c.request("ping", "") // it has been judged
 	close(greet)
-	<-sent
+	await(t, sent)
 	c.call("r", `{}`)
 	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
 		t.Errorf("while the write is in the air: got %s", how)

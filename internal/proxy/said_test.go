@@ -86,7 +86,7 @@ func TestListedAgain(t *testing.T) {
 		case "w":
 			if strings.Contains(string(m.Params), "hold") {
 				close(sent)
-				<-release
+				heldUntil(ctx, release)
 				version.Add(1)
 			}
 			return []byte(`{"content":[]}`)
@@ -113,7 +113,7 @@ func TestListedAgain(t *testing.T) {
 	o2.Upstreams[0].Model.Trust = true
 	s.Apply(o2)
 	w := c.begin("w", `{"hold":1}`)
-	<-sent
+	await(t, sent)
 	list(2, true)
 	c.call("w", `{}`) // is a write by now
 	c.call("r", `{}`)
