@@ -17,7 +17,7 @@ type coolDown struct {
 	unsaid time.Duration // the last cool-down whose length the host did not say; 0: none since the host was well
 }
 
-// active reports whether guesses are refused.
+// active reports whether prefetches are refused.
 func (c *coolDown) active() bool { return !c.until.IsZero() }
 
 // halfOpen reports whether a real call that begins now is a probe. It asks for

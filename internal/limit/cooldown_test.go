@@ -132,13 +132,13 @@ func TestCoolDownEndsWaitingGuesses(t *testing.T) {
 		ends := make(chan error, 2)
 		order := make(begun, 2)
 		order.real(t, h, "real", time.Second)
-		go func() { _, err := h.Guess(t.Context(), github, nil); ends <- err }()
-		order.guess(t, h, "promoted", promoted, time.Second)
+		go func() { _, err := h.Prefetch(t.Context(), github, nil); ends <- err }()
+		order.prefetch(t, h, "promoted", promoted, time.Second)
 		close(promoted)
 		first.Leave(limited(0))
 		synctest.Wait()
 		if len(ends) != 1 {
-			t.Fatal("the guess still waits")
+			t.Fatal("the prefetch still waits")
 		}
 		if err := <-ends; err != limit.ErrCoolingDown {
 			t.Errorf("got %v, want ErrCoolingDown", err)
@@ -151,18 +151,18 @@ func TestCoolDownEndsWaitingGuesses(t *testing.T) {
 	})
 }
 
-// A guess that hears a 429 is no better than a real call that does.
-func TestGuessLimited(t *testing.T) {
+// A prefetch that hears a 429 is no better than a real call that does.
+func TestPrefetchLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
-		slot, err := h.Guess(t.Context(), github, nil)
+		slot, err := h.Prefetch(t.Context(), github, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		slot.Leave(limited(0))
 		wantRefused(t, h, github, limit.ErrCoolingDown)
 		if got := h.Stats()[0]; got.Limited != 1 || got.LimitedGuesses != 1 {
-			t.Errorf("got %+v, want one 429, on a guess", got)
+			t.Errorf("got %+v, want one 429, on a prefetch", got)
 		}
 	})
 }

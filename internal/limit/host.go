@@ -15,16 +15,16 @@ type host struct {
 	rule   Rule
 	bucket *rate.Limiter // nil: the user set no rate
 
-	inFlight int       // calls that have begun, guesses included
-	guessing int       // of those: guesses, also if promoted since they began
-	calls    []*waiter // real calls that wait, in the order they came
-	guesses  []*waiter // guesses, likewise
+	inFlight    int       // calls that have begun, prefetches included
+	prefetching int       // of those: prefetches, also if promoted since they began
+	calls       []*waiter // real calls that wait, in the order they came
+	prefetches  []*waiter // prefetches, likewise
 
 	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
 	wake  time.Time   // when the timer fires; zero: it does not
 
 	cooling coolDown
-	hour    *hour // the guesses of the last hour; nil: there were none
+	hour    *hour // the prefetches of the last hour; nil: there were none
 	counts  counts
 }
 
@@ -52,7 +52,7 @@ func (at *host) apply(r Rule) {
 	}
 }
 
-// perHour is how many guesses may begin within any hour where the user set no
+// perHour is how many prefetches may begin within any hour where the user set no
 // number.
 func perHour(name string) int {
 	if strings.HasPrefix(name, localPrefix) {
@@ -66,7 +66,7 @@ func (at *host) free() bool { return at.bucket == nil && at.rule.Concurrency <= 
 
 // idle reports whether no call uses the host or waits for it.
 func (at *host) idle() bool {
-	return at.inFlight == 0 && len(at.calls) == 0 && len(at.guesses) == 0
+	return at.inFlight == 0 && len(at.calls) == 0 && len(at.prefetches) == 0
 }
 
 // remembers reports whether forgetting the host would allow what is not allowed
@@ -86,7 +86,7 @@ func (at *host) hasSlot() bool {
 	return at.rule.Concurrency <= 0 || at.inFlight < at.rule.Concurrency
 }
 
-// takeSpare takes what a guess needs, if that is spare.
+// takeSpare takes what a prefetch needs, if that is spare.
 func (at *host) takeSpare(now time.Time) bool {
 	if !at.hasSpareSlot() || at.bucket != nil && (at.bucket.TokensAt(now) < at.spareTokens() || !at.bucket.AllowN(now, 1)) {
 		return false
@@ -98,19 +98,19 @@ func (at *host) takeSpare(now time.Time) bool {
 	return true
 }
 
-// hasSpareSlot reports whether a guess may take a slot: the share of all of them
-// stays free. But a host that is wholly idle takes one guess, else a single slot
+// hasSpareSlot reports whether a prefetch may take a slot: the share of all of them
+// stays free. But a host that is wholly idle takes one prefetch, else a single slot
 // would mean that there are none.
 func (at *host) hasSpareSlot() bool {
 	slots := at.rule.Concurrency
 	if slots <= 0 {
-		return at.guessing < defaultGuesses
+		return at.prefetching < defaultPrefetches
 	}
 	stay := min(math.Ceil(at.rule.SpeculativeShare*float64(slots)), float64(slots-1))
 	return float64(slots-at.inFlight-1) >= stay
 }
 
-// spareTokens is how many tokens there must be for a guess to take one: its own
+// spareTokens is how many tokens there must be for a prefetch to take one: its own
 // and the share of the bucket; a full bucket has one to spare in any case.
 func (at *host) spareTokens() float64 {
 	burst := float64(at.rule.Burst)
@@ -126,12 +126,12 @@ func (at *host) tryEnter() *Slot {
 }
 
 // enter counts a call that begins.
-func (at *host) enter(guess bool) *Slot {
+func (at *host) enter(prefetch bool) *Slot {
 	at.inFlight++
-	if guess {
-		at.guessing++
+	if prefetch {
+		at.prefetching++
 	}
-	return &Slot{at: at, guess: guess, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
+	return &Slot{at: at, prefetch: prefetch, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
 }
 
 // dispatch lets calls begin that can, real ones first, and sees to it that it is called
@@ -140,8 +140,8 @@ func (at *host) dispatch(now time.Time) {
 	for len(at.calls) > 0 && (at.free() || at.take(now)) {
 		at.calls[0].end(at.enter(false), nil)
 	}
-	for len(at.guesses) > 0 {
-		w := at.guesses[0]
+	for len(at.prefetches) > 0 {
+		w := at.prefetches[0]
 		if err := at.refusal(now); err != nil {
 			w.end(nil, err)
 			continue
@@ -154,7 +154,7 @@ func (at *host) dispatch(now time.Time) {
 	at.arm(now)
 }
 
-// refusal is why a guess cannot begin now, however long it waits.
+// refusal is why a prefetch cannot begin now, however long it waits.
 func (at *host) refusal(now time.Time) error {
 	switch {
 	case at.cooling.active():
@@ -198,7 +198,7 @@ func (at *host) wanted() (tokens float64, waits bool) {
 	case len(at.calls) > 0:
 		return 1, at.hasSlot()
 	default:
-		return at.spareTokens(), len(at.guesses) > 0 && at.hasSpareSlot()
+		return at.spareTokens(), len(at.prefetches) > 0 && at.hasSpareSlot()
 	}
 }
 

@@ -5,20 +5,20 @@
 // besides. Where the user set nothing a real call is
 // counted and let through, whatever the host has answered before; where the user
 // set a rate or a concurrency, real calls take tokens and slots in the order they
-// came. A guess takes what is spare, behind every real call that waits, and
+// came. A prefetch takes what is spare, behind every real call that waits, and
 // nothing at all from a host that has lately said 429:
 //
 //	hosts := limit.New(map[string]limit.Rule{"api.github.com": {Rate: 10, Burst: 20}})
 //	slot, err := hosts.Enter(ctx, "api.github.com") // the next of 10 per second
 //	...
 //	slot.Leave(limit.Verdict{Limited: true, RetryAfter: 7 * time.Second})
-//	_, err = hosts.Guess(ctx, "api.github.com", nil) // ErrCoolingDown
+//	_, err = hosts.Prefetch(ctx, "api.github.com", nil) // ErrCoolingDown
 //	slot, err = hosts.Enter(ctx, "api.github.com")   // goes on as before
 //
 // After a 429 the host cools down, for as long as it said or else 30 s, twice
-// that after the next one that says nothing. Then it is half open: a guess is
+// that after the next one that says nothing. Then it is half open: a prefetch is
 // still refused until one real call that began after the cool-down has succeeded,
-// so that what finds out whether the host answers again is never a guess.
+// so that what finds out whether the host answers again is never a prefetch.
 //
 // It starts no goroutine: a caller waits on its own, and one timer a host says when the
 // next token has come. It retries nothing, and does not judge how useful prefetches are.
@@ -35,24 +35,24 @@ import (
 
 // Rule is what the user set for one host. A zero field is not set. A host named
 // upstream:NAME is the upstream of that name and nothing remote: a process on this
-// machine. It has no quota that guesses could use up, so SpeculativePerHour has no
+// machine. It has no quota that prefetches could use up, so SpeculativePerHour has no
 // default there; the share and the caution after a 429 are the same.
 type Rule struct {
-	Rate               float64 // calls per second, guesses included
+	Rate               float64 // calls per second, prefetches included
 	Burst              int     // calls; default: the rate, at least 1
-	Concurrency        int     // calls at once, guesses included
-	SpeculativeShare   float64 // of bucket and slots that a guess must leave free; default 0.5
-	SpeculativePerHour int     // guesses begun within any hour; default 200, of upstream:NAME any number
+	Concurrency        int     // calls at once, prefetches included
+	SpeculativeShare   float64 // of bucket and slots that a prefetch must leave free; default 0.5
+	SpeculativePerHour int     // prefetches begun within any hour; default 200, of upstream:NAME any number
 }
 
 // localPrefix begins the names of hosts that are processes on this machine.
 const localPrefix = "upstream:"
 
-// Caution that needs no rule. It binds guesses only.
+// Caution that needs no rule. It binds prefetches only.
 const (
-	defaultShare   = 0.5
-	defaultPerHour = 200
-	defaultGuesses = 4 // at once, to a host whose concurrency the user did not set
+	defaultShare      = 0.5
+	defaultPerHour    = 200
+	defaultPrefetches = 4 // at once, to a host whose concurrency the user did not set
 )
 
 // How many hosts are remembered. Arguments name hosts, so there may be any
@@ -127,12 +127,12 @@ func (h *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 	return h.wait(ctx, w, nil)
 }
 
-// Guess lets a guess begin once the spare share is free and no real call waits.
+// Prefetch lets a prefetch begin once the spare share is free and no real call waits.
 // Until then it may be refused with ErrCoolingDown or ErrQuota. As soon as
 // promoted is closed (nil never is) it is as good as a real call: it joins the
 // end of their queue, needs no quota and minds no cool-down. Any other error is
 // ctx's cause.
-func (h *Hosts) Guess(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
+func (h *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
 	if isClosed(promoted) {
 		return h.Enter(ctx, name)
 	}
@@ -144,14 +144,14 @@ func (h *Hosts) Guess(ctx context.Context, name string, promoted <-chan struct{}
 	h.mu.Unlock()
 	slot, err := h.wait(ctx, w, promoted)
 	if slot == nil && ctx.Err() == nil && isClosed(promoted) {
-		return h.Enter(ctx, name) // refused as the guess that it was no longer
+		return h.Enter(ctx, name) // refused as the prefetch that it was no longer
 	}
 	return slot, err
 }
 
-// MayGuess is the error with which Guess would refuse a guess at once. It takes
+// MayPrefetch is the error with which Prefetch would refuse a prefetch at once. It takes
 // nothing.
-func (h *Hosts) MayGuess(name string) error {
+func (h *Hosts) MayPrefetch(name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.byName[name]
@@ -162,7 +162,7 @@ func (h *Hosts) MayGuess(name string) error {
 }
 
 // Harm is how long real calls to the host have waited so far, together, for slots
-// while guesses had some.
+// while prefetches had some.
 func (h *Hosts) Harm(name string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,7 +21,7 @@ var good = limit.Verdict{}
 // begun says in which order calls began.
 type begun chan string
 
-// real and guess start a call that holds its slot for hold.
+// real and prefetch start a call that holds its slot for hold.
 func (b begun) real(t *testing.T, h *limit.Hosts, name string, hold time.Duration) {
 	go func() {
 		slot, err := h.Enter(t.Context(), github)
@@ -30,9 +30,9 @@ func (b begun) real(t *testing.T, h *limit.Hosts, name string, hold time.Duratio
 	synctest.Wait()
 }
 
-func (b begun) guess(t *testing.T, h *limit.Hosts, name string, promoted <-chan struct{}, hold time.Duration) {
+func (b begun) prefetch(t *testing.T, h *limit.Hosts, name string, promoted <-chan struct{}, hold time.Duration) {
 	go func() {
-		slot, err := h.Guess(t.Context(), github, promoted)
+		slot, err := h.Prefetch(t.Context(), github, promoted)
 		b.hold(t, name, slot, err, hold)
 	}()
 	synctest.Wait()
@@ -70,14 +70,14 @@ func enter(t *testing.T, h *limit.Hosts, host string) *limit.Slot {
 
 func wantRefused(t *testing.T, h *limit.Hosts, host string, want error) {
 	t.Helper()
-	if err := h.MayGuess(host); err != want {
-		t.Errorf("MayGuess at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
+	if err := h.MayPrefetch(host); err != want {
+		t.Errorf("MayPrefetch at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
 	}
 	if want == nil {
 		return
 	}
-	if _, err := h.Guess(t.Context(), host, nil); err != want {
-		t.Errorf("Guess at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
+	if _, err := h.Prefetch(t.Context(), host, nil); err != want {
+		t.Errorf("Prefetch at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
 	}
 }
 
@@ -99,8 +99,8 @@ func TestRealCallsGoFirst(t *testing.T) {
 					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // of two that begin at once nobody knows the order
 				}
 				promoted := make(chan struct{})
-				order.guess(t, h, "guess 1", nil, tt.hold)
-				order.guess(t, h, "guess 2", promoted, tt.hold)
+				order.prefetch(t, h, "prefetch 1", nil, tt.hold)
+				order.prefetch(t, h, "prefetch 2", promoted, tt.hold)
 				order.real(t, h, "real 1", tt.hold)
 				close(promoted)
 				synctest.Wait()
@@ -110,7 +110,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				got := slices.DeleteFunc(order.order(), func(name string) bool { return name == "first" })
-				if diff := cmp.Diff([]string{"real 1", "guess 2", "real 2", "guess 1"}, got); diff != "" {
+				if diff := cmp.Diff([]string{"real 1", "prefetch 2", "real 2", "prefetch 1"}, got); diff != "" {
 					t.Errorf("order (-want +got):\n%s", diff)
 				}
 			})
@@ -129,9 +129,9 @@ func TestNobodyOvertakes(t *testing.T) {
 		if _, ok := h.TryEnter(github); ok {
 			t.Error("a call that does not wait took the token")
 		}
-		order.guess(t, h, "guess", nil, 0)
+		order.prefetch(t, h, "prefetch", nil, 0)
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"real", "guess"}, order.order()); diff != "" {
+		if diff := cmp.Diff([]string{"real", "prefetch"}, order.order()); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
 		}
 	})
@@ -151,27 +151,27 @@ func TestNothingSet(t *testing.T) {
 	})
 }
 
-// Without rules four guesses go at once and 200 begin in an hour.
+// Without rules four prefetches go at once and 200 begin in an hour.
 func TestCautionWithoutRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		order := make(begun, 300)
 		for range 6 {
-			order.guess(t, h, "guess", nil, time.Minute)
+			order.prefetch(t, h, "prefetch", nil, time.Minute)
 		}
 		if got := len(order.order()); got != 4 {
-			t.Errorf("got %d guesses at once, want 4", got)
+			t.Errorf("got %d prefetches at once, want 4", got)
 		}
 		time.Sleep(2 * time.Minute)
 		for range 194 {
-			order.guess(t, h, "guess", nil, 0)
+			order.prefetch(t, h, "prefetch", nil, 0)
 		}
 		wantRefused(t, h, github, limit.ErrQuota)
 		enter(t, h, github)
 	})
 }
 
-// A process on this machine has no quota that guesses could use up, unless the user
+// A process on this machine has no quota that prefetches could use up, unless the user
 // sets one, for it or for every other host.
 func TestLocalHasNoQuota(t *testing.T) {
 	const local = "upstream:files"
@@ -179,7 +179,7 @@ func TestLocalHasNoQuota(t *testing.T) {
 		name  string
 		rules map[string]limit.Rule
 		host  string
-		want  int // of 1000 guesses
+		want  int // of 1000 prefetches
 	}{
 		{"nothing set", nil, local, 1000},
 		{"something else set", map[string]limit.Rule{local: {Concurrency: 8}}, local, 1000},
@@ -193,13 +193,13 @@ func TestLocalHasNoQuota(t *testing.T) {
 			h.Configure(tt.rules)
 			got := 0
 			for range 1000 {
-				if slot, err := h.Guess(t.Context(), tt.host, nil); err == nil {
+				if slot, err := h.Prefetch(t.Context(), tt.host, nil); err == nil {
 					slot.Leave(good)
 					got++
 				}
 			}
 			if got != tt.want {
-				t.Errorf("got %d guesses in an hour, want %d", got, tt.want)
+				t.Errorf("got %d prefetches in an hour, want %d", got, tt.want)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestLocalQuotaReloaded(t *testing.T) {
 	const local = "upstream:files"
 	h := limit.New(nil)
 	for range 300 {
-		slot, err := h.Guess(t.Context(), local, nil)
+		slot, err := h.Prefetch(t.Context(), local, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestLocalQuotaReloaded(t *testing.T) {
 	h.Configure(map[string]limit.Rule{local: {SpeculativePerHour: 200}})
 	wantRefused(t, h, local, limit.ErrQuota)
 	h.Configure(nil)
-	if err := h.MayGuess(local); err != nil {
+	if err := h.MayPrefetch(local); err != nil {
 		t.Errorf("got %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestSpareShare(t *testing.T) {
 	for _, tt := range []struct {
 		rule limit.Rule
 		busy int // real calls in flight
-		want int // guesses that begin beside them
+		want int // prefetches that begin beside them
 	}{
 		{limit.Rule{Concurrency: 4}, 0, 2},
 		{limit.Rule{Concurrency: 4}, 1, 1},
@@ -257,7 +257,7 @@ func TestSpareShare(t *testing.T) {
 				done := make(chan bool)
 				for range 9 {
 					go func() {
-						_, err := h.Guess(ctx, github, nil)
+						_, err := h.Prefetch(ctx, github, nil)
 						done <- err == nil
 					}()
 				}
@@ -269,7 +269,7 @@ func TestSpareShare(t *testing.T) {
 					}
 				}
 				if granted != tt.want {
-					t.Errorf("got %d guesses, want %d", granted, tt.want)
+					t.Errorf("got %d prefetches, want %d", granted, tt.want)
 				}
 			})
 		})
@@ -281,7 +281,7 @@ func TestQuotaIsAnyHour(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 30}})
 		var began []time.Time
 		for range 10 * 3600 / 17 {
-			if slot, err := h.Guess(t.Context(), github, nil); err == nil {
+			if slot, err := h.Prefetch(t.Context(), github, nil); err == nil {
 				began = append(began, time.Now())
 				slot.Leave(good)
 			}
@@ -289,11 +289,11 @@ func TestQuotaIsAnyHour(t *testing.T) {
 		}
 		for i := 30; i < len(began); i++ {
 			if span := began[i].Sub(began[i-30]); span < time.Hour {
-				t.Errorf("31 guesses began within %v", span)
+				t.Errorf("31 prefetches began within %v", span)
 			}
 		}
 		if len(began) < 280 {
-			t.Errorf("got %d guesses in ten hours, want nearly 300", len(began))
+			t.Errorf("got %d prefetches in ten hours, want nearly 300", len(began))
 		}
 	})
 }
@@ -302,11 +302,11 @@ func TestPromotedNeedsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 1, Concurrency: 2}})
 		order := make(begun, 9)
-		order.guess(t, h, "guess", nil, time.Second)
+		order.prefetch(t, h, "prefetch", nil, time.Second)
 		promoted := make(chan struct{})
 		close(promoted)
-		order.guess(t, h, "promoted", promoted, time.Second)
-		if diff := cmp.Diff([]string{"guess", "promoted"}, order.order()); diff != "" {
+		order.prefetch(t, h, "promoted", promoted, time.Second)
+		if diff := cmp.Diff([]string{"prefetch", "promoted"}, order.order()); diff != "" {
 			t.Errorf("began (-want +got):\n%s", diff)
 		}
 		wantRefused(t, h, github, limit.ErrQuota)
@@ -322,8 +322,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		ends := make(chan error, 3)
 		promoted := make(chan struct{})
 		go func() { _, err := h.Enter(ctx, github); ends <- err }()
-		go func() { _, err := h.Guess(ctx, github, nil); ends <- err }()
-		go func() { _, err := h.Guess(ctx, github, promoted); ends <- err }()
+		go func() { _, err := h.Prefetch(ctx, github, nil); ends <- err }()
+		go func() { _, err := h.Prefetch(ctx, github, promoted); ends <- err }()
 		synctest.Wait()
 		close(promoted)
 		synctest.Wait()
@@ -345,15 +345,15 @@ func TestHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1}})
 		order := make(begun, 9)
-		order.guess(t, h, "guess", nil, time.Second)
-		order.real(t, h, "delayed by a guess", 2*time.Second)
+		order.prefetch(t, h, "prefetch", nil, time.Second)
+		order.real(t, h, "delayed by a prefetch", 2*time.Second)
 		order.real(t, h, "delayed by both", 0)
 		time.Sleep(4 * time.Second)
 		order.real(t, h, "not delayed", time.Second)
 		order.real(t, h, "delayed by a real call", 0)
 		time.Sleep(2 * time.Second)
 		if got := h.Harm(github); got != 4*time.Second {
-			t.Errorf("got harm of %v, want the 4 s that calls waited for a guess's slot", got)
+			t.Errorf("got harm of %v, want the 4 s that calls waited for a prefetch's slot", got)
 		}
 		want := []limit.HostStats{{Host: github, LastHour: 1, Waits: 3, WaitedMS: 5000, HarmMS: 4000}}
 		if diff := cmp.Diff(want, h.Stats()); diff != "" {

@@ -20,10 +20,10 @@ type ledger struct {
 	rule  limit.Rule
 	start time.Time
 
-	mu       sync.Mutex
-	inFlight int
-	real     []span // one for each real call
-	guesses  []time.Duration
+	mu         sync.Mutex
+	inFlight   int
+	real       []span // one for each real call
+	prefetches []time.Duration
 }
 
 // span is how long a real call waited, since the ledger's start.
@@ -41,7 +41,7 @@ func (l *ledger) enters(from time.Duration, real, entered bool) {
 	if real {
 		l.real = append(l.real, span{from, l.now(), entered})
 	} else if entered {
-		l.guesses = append(l.guesses, l.now())
+		l.prefetches = append(l.prefetches, l.now())
 	}
 	if entered {
 		l.inFlight++
@@ -59,10 +59,10 @@ func (l *ledger) leaves(slot *limit.Slot, v limit.Verdict) {
 }
 
 // check judges all that was recorded: no window has more calls than the bucket
-// allows, no real call overtook another, no guess began while one waited.
+// allows, no real call overtook another, no prefetch began while one waited.
 func (l *ledger) check() {
 	l.t.Helper()
-	began := slices.Clone(l.guesses)
+	began := slices.Clone(l.prefetches)
 	for _, r := range l.real {
 		if r.entered {
 			began = append(began, r.to)
@@ -76,10 +76,10 @@ func (l *ledger) check() {
 			}
 		}
 	}
-	for _, g := range l.guesses {
+	for _, g := range l.prefetches {
 		for _, r := range l.real {
 			if r.from < g && g < r.to {
-				l.t.Fatalf("a guess began at %v while a real call waited from %v to %v", g, r.from, r.to)
+				l.t.Fatalf("a prefetch began at %v while a real call waited from %v to %v", g, r.from, r.to)
 			}
 		}
 	}
@@ -113,14 +113,14 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	var err error
 	from, real := l.now(), true
 	switch kind {
-	case 0: // a guess
+	case 0: // a prefetch
 		real = false
-		slot, err = h.Guess(ctx, github, nil)
-	case 1: // a guess that is promoted while it waits, if it waits so long
+		slot, err = h.Prefetch(ctx, github, nil)
+	case 1: // a prefetch that is promoted while it waits, if it waits so long
 		promoted := make(chan struct{})
 		at := l.now() + promotion
 		timer := time.AfterFunc(promotion, func() { close(promoted) })
-		slot, err = h.Guess(ctx, github, promoted)
+		slot, err = h.Prefetch(ctx, github, promoted)
 		timer.Stop()
 		if real = l.now() > at; real {
 			from = at
@@ -146,9 +146,9 @@ func stuck(s limit.HostStats, r limit.Rule) string {
 	case s.Waiting > 0 && slots && tokens:
 		return "a real call waits for nothing"
 	case s.Waiting == 0 && s.WaitingGuesses > 0 && half && full:
-		return "a guess waits for nothing"
+		return "a prefetch waits for nothing"
 	case s.WaitingGuesses > 0 && !s.CoolingUntil.IsZero():
-		return "a guess waits for a host that cools down"
+		return "a prefetch waits for a host that cools down"
 	}
 	return ""
 }
@@ -190,8 +190,8 @@ func TestRandomLoad(t *testing.T) {
 				if s.InFlight+s.Guesses+s.Waiting+s.WaitingGuesses != 0 {
 					t.Errorf("something is left: %+v", s)
 				}
-				if len(l.real) < 100 || len(l.guesses) < 5 {
-					t.Errorf("%d real calls, %d guesses: too few to show anything", len(l.real), len(l.guesses))
+				if len(l.real) < 100 || len(l.prefetches) < 5 {
+					t.Errorf("%d real calls, %d prefetches: too few to show anything", len(l.real), len(l.prefetches))
 				}
 				if rule.Rate == 0 && rule.Concurrency == 0 && s.Waits > 0 {
 					t.Errorf("%d real calls waited for what nobody set", s.Waits)
@@ -201,7 +201,7 @@ func TestRandomLoad(t *testing.T) {
 	}
 }
 
-// Under more load than it can bear a host gets exactly what was set, and guesses
+// Under more load than it can bear a host gets exactly what was set, and prefetches
 // nothing.
 func TestPaceIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -224,8 +224,8 @@ func TestPaceIsUsedUp(t *testing.T) {
 		}
 		synctest.Wait()
 		calls.Go(func() {
-			if _, err := h.Guess(ctx, github, nil); err == nil {
-				t.Error("a guess began")
+			if _, err := h.Prefetch(ctx, github, nil); err == nil {
+				t.Error("a prefetch began")
 			}
 		})
 		calls.Wait()

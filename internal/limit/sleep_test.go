@@ -31,13 +31,13 @@ func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 3, SpeculativePerHour: 1, Concurrency: 1}})
 		l := newLaptop(h)
-		slot, err := h.Guess(t.Context(), github, nil)
+		slot, err := h.Prefetch(t.Context(), github, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantRefused(t, h, github, limit.ErrQuota)
 		go func() {
-			if slot, err := h.Enter(t.Context(), github); err == nil { // it waits for the guess's slot
+			if slot, err := h.Enter(t.Context(), github); err == nil { // it waits for the prefetch's slot
 				slot.Leave(limited(time.Hour))
 			}
 		}()
@@ -47,7 +47,7 @@ func TestSleep(t *testing.T) {
 		slot.Leave(good)
 		synctest.Wait()
 		if s := h.Stats()[0]; s.WaitedMS != 1000 || s.HarmMS != 1000 || s.LastHour != 0 || *s.Tokens != 2 {
-			t.Errorf("got %+v, %v tokens, want 1 s waited, all of it harm, no guess in the last hour, and 2 tokens", s, *s.Tokens)
+			t.Errorf("got %+v, %v tokens, want 1 s waited, all of it harm, no prefetch in the last hour, and 2 tokens", s, *s.Tokens)
 		}
 		wantRefused(t, h, github, limit.ErrCoolingDown)
 		if got := time.Until(h.Stats()[0].CoolingUntil); got != time.Hour {

@@ -9,18 +9,18 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Why a guess is refused.
+// Why a prefetch is refused.
 var (
 	ErrCoolingDown = errors.New("the host cools down after a 429")
-	ErrQuota       = errors.New("as many guesses as the host may get in an hour have begun")
+	ErrQuota       = errors.New("as many prefetches as the host may get in an hour have begun")
 )
 
 // Slot is a call that has begun.
 type Slot struct {
-	at    *host // nil: it has left
-	guess bool
-	era   uint64 // how many 429s of the host were known when it began
-	probe bool   // it is a real call that began half open
+	at       *host // nil: it has left
+	prefetch bool
+	era      uint64 // how many 429s of the host were known when it began
+	probe    bool   // it is a real call that began half open
 }
 
 // Verdict is what the outcome of a call tells of its host.
@@ -38,17 +38,17 @@ func (s *Slot) Leave(v Verdict) {
 	at := s.at
 	s.at = nil // a second Leave is a fault of the caller, and is seen at once
 	at.inFlight--
-	if s.guess {
-		at.guessing--
+	if s.prefetch {
+		at.prefetching--
 	}
 	switch {
 	case v.Limited:
-		at.counts.limit(s.guess)
+		at.counts.limit(s.prefetch)
 		at.cooling.begin(s.era, v.RetryAfter, all.now())
 	case s.probe && !v.Failed && s.era == at.cooling.era:
 		at.cooling.end()
 	}
-	if len(at.calls) > 0 || len(at.guesses) > 0 {
+	if len(at.calls) > 0 || len(at.prefetches) > 0 {
 		at.dispatch(all.now())
 	}
 }
@@ -56,9 +56,9 @@ func (s *Slot) Leave(v Verdict) {
 // waiter is a call that has not begun yet.
 type waiter struct {
 	at    *host
-	queue *[]*waiter // at.calls or at.guesses; nil: it waits no longer
+	queue *[]*waiter // at.calls or at.prefetches; nil: it waits no longer
 	since age.Moment // when it joined that queue
-	harm  bool       // a guess held a slot that it wanted then
+	harm  bool       // a prefetch held a slot that it wanted then
 
 	slot *Slot         // how it ended
 	err  error         // likewise, if slot is nil
@@ -67,10 +67,10 @@ type waiter struct {
 
 // queue lets a call wait at the end of its queue, unless it can begin or is
 // refused at once.
-func (at *host) queue(guess bool) *waiter {
+func (at *host) queue(prefetch bool) *waiter {
 	w := &waiter{at: at, done: make(chan struct{})}
-	if guess {
-		w.join(&at.guesses)
+	if prefetch {
+		w.join(&at.prefetches)
 	} else {
 		w.join(&at.calls)
 	}
@@ -79,7 +79,7 @@ func (at *host) queue(guess bool) *waiter {
 
 func (w *waiter) join(queue *[]*waiter) {
 	now := w.at.all.now()
-	w.since, w.harm = w.at.all.read, w.at.guessing > 0 && !w.at.hasSlot()
+	w.since, w.harm = w.at.all.read, w.at.prefetching > 0 && !w.at.hasSlot()
 	w.queue, *queue = queue, append(*queue, w)
 	w.at.dispatch(now)
 }
@@ -118,7 +118,7 @@ func (h *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (
 	return w.slot, w.err
 }
 
-// promote moves a guess to the end of the real calls.
+// promote moves a prefetch to the end of the real calls.
 func (h *Hosts) promote(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,33 +9,33 @@ import (
 // HostStats is what is known of one host.
 type HostStats struct {
 	Host           string    `json:"host"`
-	InFlight       int       `json:"in_flight"`              // calls begun and not ended, guesses included
-	Guesses        int       `json:"guesses"`                // of those: begun as guesses
-	Waiting        int       `json:"waiting"`                // real calls, promoted guesses included
+	InFlight       int       `json:"in_flight"`              // calls begun and not ended, prefetches included
+	Guesses        int       `json:"guesses"`                // of those: begun as prefetches
+	Waiting        int       `json:"waiting"`                // real calls, promoted prefetches included
 	WaitingGuesses int       `json:"waiting_guesses"`        // the others
-	LastHour       int       `json:"guesses_last_hour"`      // guesses begun
+	LastHour       int       `json:"guesses_last_hour"`      // prefetches begun
 	Limited        int64     `json:"limited"`                // 429s
-	LimitedGuesses int64     `json:"limited_guesses"`        // of those: on calls begun as guesses
+	LimitedGuesses int64     `json:"limited_guesses"`        // of those: on calls begun as prefetches
 	Waits          int64     `json:"waits"`                  // real calls that had to wait and do no more
 	WaitedMS       int64     `json:"waited_ms"`              // how long, together
-	HarmMS         int64     `json:"harm_ms"`                // of that: for a slot while a guess had one
+	HarmMS         int64     `json:"harm_ms"`                // of that: for a slot while a prefetch had one
 	CoolingUntil   time.Time `json:"cooling_until,omitzero"` // past: half open
 	Tokens         *float64  `json:"tokens,omitempty"`       // in the bucket; nil: the user set no rate
 }
 
 // counts is what has happened at a host since it is known.
 type counts struct {
-	limited        int64         // 429s
-	limitedGuesses int64         // of those: on calls begun as guesses
-	waits          int64         // real calls that had to wait
-	wait           time.Duration // of all of them
-	harm           time.Duration // of that: for a slot while a guess had one
+	limited           int64         // 429s
+	limitedPrefetches int64         // of those: on calls begun as prefetches
+	waits             int64         // real calls that had to wait
+	wait              time.Duration // of all of them
+	harm              time.Duration // of that: for a slot while a prefetch had one
 }
 
-func (c *counts) limit(guess bool) {
+func (c *counts) limit(prefetch bool) {
 	c.limited++
-	if guess {
-		c.limitedGuesses++
+	if prefetch {
+		c.limitedPrefetches++
 	}
 }
 
@@ -65,9 +65,9 @@ func (h *Hosts) Stats() []HostStats {
 
 func (at *host) stats(now time.Time) HostStats {
 	s := HostStats{
-		Host: at.name, InFlight: at.inFlight, Guesses: at.guessing,
-		Waiting: len(at.calls), WaitingGuesses: len(at.guesses),
-		Limited: at.counts.limited, LimitedGuesses: at.counts.limitedGuesses,
+		Host: at.name, InFlight: at.inFlight, Guesses: at.prefetching,
+		Waiting: len(at.calls), WaitingGuesses: len(at.prefetches),
+		Limited: at.counts.limited, LimitedGuesses: at.counts.limitedPrefetches,
 		Waits: at.counts.waits, WaitedMS: at.counts.wait.Milliseconds(), HarmMS: at.counts.harm.Milliseconds(),
 	}
 	if at.cooling.active() {

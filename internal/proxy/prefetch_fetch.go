@@ -121,7 +121,7 @@ func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 		v.Reason = enrich.Stored
 	case refused != "":
 		v.Reason = enrich.Reason(refused) // in_flight is the same in both
-	case srv.limits.MayGuess(class.host) != nil:
+	case srv.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Use.File != "":
 		if info, err := os.Stat(class.query.Use.File); err == nil {
@@ -183,7 +183,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 		}
 	}()
 	p := srv.policy.Load()
-	if srv.limits.MayGuess(j.class.host) != nil {
+	if srv.limits.MayPrefetch(j.class.host) != nil {
 		return nil, "rate_limited"
 	}
 	if p.Enrichment.Mode != "on" || o.forbids(p, f.Candidate, &j.class) != "" {
@@ -259,7 +259,7 @@ func (o *prefetchable) send(ctx context.Context, j *upstreamCall, flight *dedup.
 		if !wait {
 			return nil, nil
 		}
-		slot, err := srv.limits.Guess(ctx, j.class.host, flight.Promoted())
+		slot, err := srv.limits.Prefetch(ctx, j.class.host, flight.Promoted())
 		if err != nil {
 			return nil, err
 		}
