@@ -110,7 +110,7 @@ func classify(c *config.Config, o proxy.Options, tools []proxy.SurveyedTool) str
 // says of itself.
 func vouchedFor(models *valuemodel.Models, u valuemodel.Upstream, t proxy.SurveyedTool) *valuemodel.Model {
 	u.Provider = t.Model.Provider
-	return models.Resolve(u, t.Model.Tool, t.Hints, valuemodel.Layer{})
+	return models.Resolve(u, t.Model.Tool, t.Hints)
 }
 
 // suggestion is the lines for one tool. They are comments where nothing can be

@@ -49,7 +49,7 @@ func settle(f *replayFlags) (settings, error) {
 	out := settings{arm: arm(f, e, &c.Dedup)}
 	out.options = replay.Options{
 		Model: func(tool string) *valuemodel.Model {
-			return models.Resolve(recordedTools(), tool, valuemodel.Hints{}, valuemodel.Layer{})
+			return models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 		},
 		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: time.Duration(e.MaxAge),
 		KeepTurns: f.keepTurns, Think: f.think,

@@ -159,14 +159,14 @@ func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
 func (t *tuning) model(tool string) *valuemodel.Model {
 	owner, name, ok := strings.Cut(tool, "/")
 	if !ok {
-		return t.models.Resolve(recordedTools(), tool, valuemodel.Hints{}, valuemodel.Layer{})
+		return t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 	}
 	for _, k := range t.upstreams {
 		if k.name() == owner {
 			return proxy.Known(t.models, k.Model, k.offer, name)
 		}
 	}
-	return t.models.Resolve(valuemodel.Upstream{Name: owner}, name, valuemodel.Hints{}, valuemodel.Layer{})
+	return t.models.Resolve(valuemodel.Upstream{Name: owner}, name, valuemodel.Hints{})
 }
 
 // missing reports whether the upstream of a tool is configured, and did not list the

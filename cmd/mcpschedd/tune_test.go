@@ -47,7 +47,7 @@ func TestTuneIsWhatResolves(t *testing.T) {
 			t.Fatalf("%v, in:\n%s", err, m.Text)
 		}
 		compiled, _ := models(c)
-		got := compiled.Resolve(valuemodel.Upstream{Name: "hub"}, "list", valuemodel.Hints{}, valuemodel.Layer{})
+		got := compiled.Resolve(valuemodel.Upstream{Name: "hub"}, "list", valuemodel.Hints{})
 		for what, right := range map[string]bool{
 			"speculate":       *got.Speculate == strings.Contains(text, "speculate = true"),
 			"typical_kb":      got.Cost.TypicalKB == typical || strings.Contains(text, "typical_kb") || typical > 7 && strings.Contains(text, "max_kb") || typical > longest,

@@ -43,7 +43,7 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m, _ := valuemodel.Compile([]valuemodel.Rule{reading("list", test.next)}) // some names are no names: they must not work either
-			o := offer{"list": predict.Tool{Model: m.Resolve(hub, "list", valuemodel.Hints{}, valuemodel.Layer{})}}
+			o := offer{"list": predict.Tool{Model: m.Resolve(hub, "list", valuemodel.Hints{})}}
 			if test.tools != nil {
 				test.tools(o)
 			}

@@ -19,7 +19,7 @@ func offered(t *testing.T, n int) []predict.Candidate {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	m := models.Resolve(valuemodel.Upstream{Name: "up"}, "get", valuemodel.Hints{}, valuemodel.Layer{})
+	m := models.Resolve(valuemodel.Upstream{Name: "up"}, "get", valuemodel.Hints{})
 	var out []predict.Candidate
 	for i := range n {
 		out = append(out, predict.Candidate{Key: call.Key{Tool: "get", Arguments: fmt.Sprintf(`{"n":%d}`, i)}, P: 0.9 - float64(i)/100, Model: m, Bytes: 400})

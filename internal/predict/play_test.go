@@ -27,7 +27,7 @@ func resolve(t testing.TB, u valuemodel.Upstream, rules []valuemodel.Rule, tools
 	}
 	o := offer{}
 	for i := 0; i < len(tools); i += 2 {
-		tool := predict.Tool{Model: m.Resolve(u, tools[i], valuemodel.Hints{}, valuemodel.Layer{})}
+		tool := predict.Tool{Model: m.Resolve(u, tools[i], valuemodel.Hints{})}
 		if tools[i+1] != "" {
 			s, err := schema.Compile([]byte(tools[i+1]))
 			if err != nil {

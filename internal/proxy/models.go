@@ -90,7 +90,7 @@ func (c *catalog) remodelLocked(p *policy, t target, u valuemodel.Upstream, m ma
 	before, now := said.noteTool(t.name, m.item)
 	u.Server, u.Trust = said.name(), u.Trust && !said.renamed
 	resolve := func(h valuemodel.Hints) *valuemodel.Model {
-		return p.Models.Resolve(u, t.name, h, valuemodel.Layer{})
+		return p.Models.Resolve(u, t.name, h)
 	}
 	m.model = resolve(now)
 	if c.of != p {
@@ -132,7 +132,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	c.mu.RLock()
 	u.Server = c.claims[m.key].name()
 	c.mu.RUnlock()
-	for _, d := range p.Models.Resolve(u, "", valuemodel.Hints{}, valuemodel.Layer{}).Domains {
+	for _, d := range p.Models.Resolve(u, "", valuemodel.Hints{}).Domains {
 		c.store.Bump(call.Place{Domain: d.Name})
 	}
 }

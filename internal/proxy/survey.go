@@ -89,7 +89,7 @@ func Known(layers *valuemodel.Models, u valuemodel.Upstream, offer *upstream.Off
 		item, _ := offer.Find(upstream.Tools, tool)
 		claimed = hints(item.Raw)
 	}
-	return layers.Resolve(u, tool, claimed, valuemodel.Layer{})
+	return layers.Resolve(u, tool, claimed)
 }
 
 // surveyTools writes the names under which l's tools are listed.

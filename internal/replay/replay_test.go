@@ -32,7 +32,7 @@ func models(t testing.TB, more ...valuemodel.Rule) func(string) *valuemodel.Mode
 		t.Fatal(problems)
 	}
 	return func(tool string) *valuemodel.Model {
-		return m.Resolve(valuemodel.Upstream{Name: "trace", Domain: "trace"}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+		return m.Resolve(valuemodel.Upstream{Name: "trace", Domain: "trace"}, tool, valuemodel.Hints{})
 	}
 }
 

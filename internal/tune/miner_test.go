@@ -23,7 +23,7 @@ func known(t testing.TB, rules ...valuemodel.Rule) func(string) *valuemodel.Mode
 	}
 	return func(name string) *valuemodel.Model {
 		upstream, tool, _ := strings.Cut(name, "/")
-		return m.Resolve(valuemodel.Upstream{Name: upstream, Domain: upstream}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+		return m.Resolve(valuemodel.Upstream{Name: upstream, Domain: upstream}, tool, valuemodel.Hints{})
 	}
 }
 

@@ -66,7 +66,7 @@ func TestClassOfACall(t *testing.T) {
 		{"nothing to tell by", []valuemodel.Rule{rule("t", "c:1", layer(valuemodel.Pure, ""))}, `{"command":"rm"}`, valuemodel.Pure},
 	}
 	for _, tt := range tests {
-		m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, tt.rules...)
 		if got := m.ClassOf(arguments(t, tt.args), memberNames(t, tt.args)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
@@ -92,7 +92,7 @@ func TestWhoTellsCallsApart(t *testing.T) {
 		{"operator: what reads is told apart", "Read", []valuemodel.Rule{rule("Read", "c:1", valuemodel.Layer{Classify: valuemodel.Shell})}, valuemodel.ReadOnly, valuemodel.Indeterminate},
 	}
 	for _, tt := range tests {
-		m := resolve(t, bash, tt.tool, valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
+		m := resolve(t, bash, tt.tool, valuemodel.Hints{}, tt.rules...)
 		if got := m.ClassOf(arguments(t, ls), memberNames(t, ls)); got != tt.ls {
 			t.Errorf("%s: ls: got %s, want %s", tt.name, got, tt.ls)
 		}
@@ -103,7 +103,7 @@ func TestWhoTellsCallsApart(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	m := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", valuemodel.Hints{}, valuemodel.Layer{})
+	m := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", valuemodel.Hints{})
 	tests := []struct {
 		args, path string
 		ok         bool
@@ -129,11 +129,11 @@ func TestFile(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q, %v", tt.args, path, ok, tt.path, tt.ok)
 		}
 	}
-	grep := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Grep", valuemodel.Hints{}, valuemodel.Layer{})
+	grep := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Grep", valuemodel.Hints{})
 	if path, ok := grep.File(nil); path != "" || !ok {
 		t.Errorf("without validate: got %q, %v", path, ok)
 	}
-	far := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code", URL: "https://a.example"}, "Read", valuemodel.Hints{}, valuemodel.Layer{},
+	far := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code", URL: "https://a.example"}, "Read", valuemodel.Hints{},
 		rule("*", "c:1", valuemodel.Layer{ValidateFile: "path"}))
 	if far.ValidateFile != "" {
 		t.Errorf("a file of another machine: got validate %q", far.ValidateFile)
@@ -155,7 +155,7 @@ func TestAsks(t *testing.T) {
 		{"an edge that matches", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: "x", Match: []string{"id"}}}}, true},
 	}
 	for _, tt := range tests {
-		m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, valuemodel.Layer{}, rule("t", "c:1", tt.rule))
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, rule("t", "c:1", tt.rule))
 		if m.Asks() != tt.want {
 			t.Errorf("%s: got %v", tt.name, m.Asks())
 		}

@@ -17,7 +17,7 @@ func BenchmarkResolve(b *testing.B) {
 	models, _ := valuemodel.Compile(rules)
 	b.ReportAllocs()
 	for b.Loop() {
-		models.Resolve(valuemodel.Upstream{Name: "hub", Provider: "github"}, "tool_7", valuemodel.Hints{}, valuemodel.Layer{})
+		models.Resolve(valuemodel.Upstream{Name: "hub", Provider: "github"}, "tool_7", valuemodel.Hints{})
 	}
 }
 
@@ -28,10 +28,10 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func BenchmarkPlaces(b *testing.B) {
-	plain := resolve(b, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, valuemodel.Layer{})
+	plain := resolve(b, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{})
 	github := valuemodel.Upstream{Name: "up", Provider: "github"}
-	matched := resolve(b, github, "get_issue", valuemodel.Hints{}, valuemodel.Layer{})
-	write := resolve(b, github, "update_issue", valuemodel.Hints{}, valuemodel.Layer{})
+	matched := resolve(b, github, "get_issue", valuemodel.Hints{})
+	write := resolve(b, github, "update_issue", valuemodel.Hints{})
 	args := arguments(b, `{"owner":"o","repo":"r","issue_number":42}`)
 	b.Run("reads", func(b *testing.B) {
 		b.ReportAllocs()
@@ -54,7 +54,7 @@ func BenchmarkPlaces(b *testing.B) {
 }
 
 func TestReadsOfAToolNobodyNamesAllocatesNothing(t *testing.T) {
-	m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, valuemodel.Layer{})
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{})
 	args := arguments(t, `{"id":1}`)
 	if n := testing.AllocsPerRun(100, func() { m.Reads(args) }); n != 0 {
 		t.Errorf("got %v allocations", n)

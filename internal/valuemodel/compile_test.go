@@ -29,11 +29,11 @@ func TestPatterns(t *testing.T) {
 		{"up/a", "other", "a", false},
 	}
 	for _, tt := range tests {
-		m := resolve(t, valuemodel.Upstream{Name: tt.upstream}, tt.tool, valuemodel.Hints{}, valuemodel.Layer{}, rule(tt.pattern, "c:1", valuemodel.Layer{FailFastAfter: 9}))
+		m := resolve(t, valuemodel.Upstream{Name: tt.upstream}, tt.tool, valuemodel.Hints{}, rule(tt.pattern, "c:1", valuemodel.Layer{FailFastAfter: 9}))
 		if got := m.FailFastAfter == 9; got != tt.want {
 			t.Errorf("%s of %s/%s: got %v", tt.pattern, tt.upstream, tt.tool, got)
 		}
-		edged := resolve(t, valuemodel.Upstream{Name: tt.upstream}, tt.tool, valuemodel.Hints{}, valuemodel.Layer{},
+		edged := resolve(t, valuemodel.Upstream{Name: tt.upstream}, tt.tool, valuemodel.Hints{},
 			rule("writer", "c:1", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: tt.pattern}}}))
 		if got := len(edged.Reads(nil)) == 2; got != tt.want {
 			t.Errorf("an edge to %s and %s/%s: got %v", tt.pattern, tt.upstream, tt.tool, got)

@@ -18,7 +18,7 @@ func explained(t *testing.T) *valuemodel.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resolve(t, valuemodel.Upstream{Name: "hub", URL: "https://hub.example"}, "list", valuemodel.Hints{}, valuemodel.Layer{ValueClass: valuemodel.Critical},
+	return resolve(t, valuemodel.Upstream{Name: "hub", URL: "https://hub.example"}, "list", valuemodel.Hints{}, rule("hub/list", "tuned", valuemodel.Layer{ValueClass: valuemodel.Critical}),
 		rule("hub/*", "c.toml:3", valuemodel.Layer{
 			Class: valuemodel.ReadOnly, FailFastAfter: 4,
 			Cost:        valuemodel.Cost{Freshness: time.Minute, Latency: 1500 * time.Microsecond},
@@ -35,7 +35,7 @@ func TestWriteTo(t *testing.T) {
 		t.Errorf("got %d, %v for %d bytes", n, err, b.Len())
 	}
 	want := `hub/list
-value_class                 critical                                                                     learned
+value_class                 critical                                                                     tuned
 side_effect_class           read_only                                                                    c.toml:3
 classify                    -                                                                            -
 domain                      hub.example                                                                  upstreams.hub.url
@@ -68,7 +68,7 @@ invalidates.see             all                                                 
 	if diff := cmp.Diff(squeeze(want), squeeze(b.String())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	column := strings.Index(strings.Split(b.String(), "\n")[1], "learned")
+	column := strings.Index(strings.Split(b.String(), "\n")[1], "tuned")
 	for line := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
 		if strings.HasPrefix(line, "field_groups.") {
 			break // the long ones have columns of their own
@@ -88,7 +88,7 @@ func TestMarshalJSON(t *testing.T) {
 		"upstream": "hub", "tool": "list",
 		"domain": {"value": [{"name": "hub.example", "remote": true}], "source": "upstreams.hub.url"},
 		"remote": {"value": true, "source": "upstreams.hub.url"},
-		"value_class": {"value": "critical", "source": "learned"},
+		"value_class": {"value": "critical", "source": "tuned"},
 		"side_effect_class": {"value": "read_only", "source": "c.toml:3"},
 		"classify": {"value": null},
 		"rate_limit_host": {"value": "hub.example", "source": "upstreams.hub.url"},
@@ -125,7 +125,7 @@ func TestMarshalJSON(t *testing.T) {
 
 // Both forms show every field that a layer can set.
 func TestEveryFieldIsShown(t *testing.T) {
-	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "list", valuemodel.Hints{}, valuemodel.Layer{})
+	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "list", valuemodel.Hints{})
 	var b strings.Builder
 	if _, err := m.WriteTo(&b); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestWhatDoesNotCountIsNotShown(t *testing.T) {
 	next := func(arg string) []valuemodel.FollowUp {
 		return []valuemodel.FollowUp{{Tool: "see", Probability: 1, Args: map[string]valuemodel.Binding{"id": {Value: arg}}}}
 	}
-	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "run", valuemodel.Hints{}, valuemodel.Layer{},
+	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "run", valuemodel.Hints{},
 		rule("*", "c:1", valuemodel.Layer{Classify: valuemodel.Shell, Invalidates: []valuemodel.Edge{{Tool: "see"}}, FollowUps: next("a")}),
 		rule("run", "c:2", valuemodel.Layer{Class: valuemodel.MutatesLocal, Invalidates: []valuemodel.Edge{{Tool: "see", Match: []string{"id"}}}, FollowUps: next("b")}))
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 )
 
 func TestHostOfACall(t *testing.T) {
-	m := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "WebFetch", valuemodel.Hints{}, valuemodel.Layer{})
+	m := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "WebFetch", valuemodel.Hints{})
 	tests := []struct{ url, want string }{
 		{"https://Docs.Example/a?b#c", "docs.example"},
 		{"http://docs.example:80/", "docs.example"},
@@ -68,7 +68,7 @@ func TestHostOfATool(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, tool := range []string{"get_me", ""} {
-			m := resolve(t, tt.u, tool, valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
+			m := resolve(t, tt.u, tool, valuemodel.Hints{}, tt.rules...)
 			if m.Host != tt.want || m.Sources["rate_limit_host"] != tt.source {
 				t.Errorf("%s: %q: got %q by %q, want %q by %q", tt.name, tool, m.Host, m.Sources["rate_limit_host"], tt.want, tt.source)
 			}
@@ -115,7 +115,7 @@ func TestDomains(t *testing.T) {
 		{"the operator's domain, of a service", valuemodel.Upstream{Domain: "world", Provider: "github"}, []valuemodel.Domain{at("world")}},
 	}
 	for _, tt := range tests {
-		m := resolve(t, tt.u, "x", valuemodel.Hints{}, valuemodel.Layer{})
+		m := resolve(t, tt.u, "x", valuemodel.Hints{})
 		if diff := cmp.Diff(tt.want, m.Domains); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
@@ -149,7 +149,7 @@ func TestRemote(t *testing.T) {
 		{"a domain that is a host", valuemodel.Upstream{Name: "up", Domain: "a.example"}, false, "default"},
 	}
 	for _, tt := range tests {
-		m := resolve(t, tt.u, "x", valuemodel.Hints{}, valuemodel.Layer{})
+		m := resolve(t, tt.u, "x", valuemodel.Hints{})
 		if m.Remote != tt.want || m.Sources["remote"] != tt.source {
 			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, m.Remote, m.Sources["remote"], tt.want, tt.source)
 		}
@@ -208,7 +208,7 @@ func FuzzHostOf(f *testing.F) {
 		f.Add(seed)
 	}
 	models, _ := valuemodel.Compile(nil)
-	m := models.Resolve(valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "WebFetch", valuemodel.Hints{}, valuemodel.Layer{})
+	m := models.Resolve(valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "WebFetch", valuemodel.Hints{})
 	host := func(text string) string { return m.HostOf(func(string) []byte { return quoted(text) }) }
 	f.Fuzz(func(t *testing.T, text string) {
 		got := host(text)

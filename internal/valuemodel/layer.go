@@ -1,7 +1,6 @@
 package valuemodel
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -85,44 +84,5 @@ func (m *Model) layFollowUps(next []FollowUp, source string) {
 		if f.Max != 0 {
 			m.FollowUps[i].Max = f.Max
 		}
-	}
-}
-
-// CheckLearned says what a learned layer may not say: what decides whether an
-// answer may be kept, or a call be made on a guess, or whose limits count, is
-// never learned.
-func CheckLearned(l Layer) error {
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"side_effect_class", l.Class != ""},
-		{"classify", l.Classify != ""},
-		{"rate_limit_host", l.Host != ""},
-		{"speculate", l.Speculate != nil},
-		{"disclosure", l.Disclosure != ""},
-		{"volatile", l.Volatile != nil},
-		{"invalidates", l.Invalidates != nil},
-		{"invalidates_only", l.InvalidatesOnly != nil},
-		{"validate", l.ValidateFile != ""},
-		{"url_argument", l.URLArgument != ""},
-		{"cost_model.dollars", l.Cost.Dollars != 0},
-		{"cost_model.freshness_ttl_s", l.Cost.Freshness != 0},
-	} {
-		if field.set {
-			return fmt.Errorf("learned layer: %s is never learned", field.name)
-		}
-	}
-	return nil
-}
-
-// learnable is what of a learned layer counts.
-func learnable(l Layer) Layer {
-	return Layer{
-		ValueClass:    l.ValueClass,
-		FailFastAfter: l.FailFastAfter,
-		Cost:          Cost{TypicalKB: l.Cost.TypicalKB, MaxKB: l.Cost.MaxKB, Latency: l.Cost.Latency},
-		FieldGroups:   l.FieldGroups,
-		FollowUps:     l.FollowUps,
 	}
 }

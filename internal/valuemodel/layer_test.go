@@ -17,25 +17,24 @@ import (
 type field struct {
 	key      string // as Sources names it
 	a, b     any
-	learned  bool // a learned layer may set it
 	provided bool // a provider sets it somewhere
 }
 
 var fields = map[string]field{
-	"ValueClass":      {key: "value_class", a: valuemodel.Critical, b: valuemodel.Optional, learned: true, provided: true},
+	"ValueClass":      {key: "value_class", a: valuemodel.Critical, b: valuemodel.Optional, provided: true},
 	"Class":           {key: "side_effect_class", a: valuemodel.Pure, b: valuemodel.ReadOnly, provided: true},
 	"Classify":        {key: "classify", a: valuemodel.Shell, b: valuemodel.SQL, provided: true},
 	"Host":            {key: "rate_limit_host", a: "a.example", b: "b.example", provided: true},
 	"Speculate":       {key: "speculate", a: new(false), b: new(true), provided: true},
 	"Disclosure":      {key: "disclosure", a: valuemodel.ThirdParty, b: valuemodel.SameService, provided: true},
 	"Volatile":        {key: "volatile", a: new(true), b: new(false), provided: true},
-	"FailFastAfter":   {key: "fail_fast_after_n", a: 7, b: 8, learned: true, provided: true},
+	"FailFastAfter":   {key: "fail_fast_after_n", a: 7, b: 8, provided: true},
 	"InvalidatesOnly": {key: "invalidates_only", a: new(true), b: new(false)},
 	"ValidateFile":    {key: "validate", a: "one", b: "two", provided: true},
 	"URLArgument":     {key: "url_argument", a: "one", b: "two", provided: true},
-	"Cost.TypicalKB":  {key: "cost_model.typical_kb", a: 1.5, b: 2.5, learned: true, provided: true},
-	"Cost.MaxKB":      {key: "cost_model.max_kb", a: 11.5, b: 12.5, learned: true, provided: true},
-	"Cost.Latency":    {key: "cost_model.latency_ms_p50", a: time.Second, b: time.Minute, learned: true},
+	"Cost.TypicalKB":  {key: "cost_model.typical_kb", a: 1.5, b: 2.5, provided: true},
+	"Cost.MaxKB":      {key: "cost_model.max_kb", a: 11.5, b: 12.5, provided: true},
+	"Cost.Latency":    {key: "cost_model.latency_ms_p50", a: time.Second, b: time.Minute},
 	"Cost.Dollars":    {key: "cost_model.dollars", a: 0.1, b: 0.2},
 	"Cost.Freshness":  {key: "cost_model.freshness_ttl_s", a: time.Second, b: time.Minute, provided: true},
 }
@@ -110,11 +109,11 @@ func TestRulesGiveWayInOrder(t *testing.T) {
 				for _, high := range ladder[i+1:] {
 					a, b := rule(low, "low", f.layer(name, f.a)), rule(high, "high", f.layer(name, f.b))
 					for _, rules := range [][]valuemodel.Rule{{a, b}, {b, a}} {
-						m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, append(f.reading(name), rules...)...)
+						m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, append(f.reading(name), rules...)...)
 						f.want(t, m, name, f.b, "high")
 					}
 				}
-				m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, append(f.reading(name),
+				m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, append(f.reading(name),
 					rule(low, "earlier", f.layer(name, f.a)), rule(low, "later", f.layer(name, f.b)))...)
 				f.want(t, m, name, f.b, "later")
 			}
@@ -128,7 +127,7 @@ func TestRulesOfOtherToolsDoNotCount(t *testing.T) {
 		for _, pattern := range []string{"other/get_thing", "other/*", "get_things", "up/get_thin", "Up/get_thing", "up/get_thing/x", "?p/get_thin"} {
 			rules = append(rules, rule(pattern, "wrong", f.layer(name, f.a)))
 		}
-		m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, rules...)
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, rules...)
 		if m.Sources[f.key] == "wrong" {
 			t.Errorf("%s: set by a rule about another tool", name)
 		}
@@ -158,37 +157,21 @@ func TestLayersInOrder(t *testing.T) {
 				t.Fatalf("set by a provider: %v, want %v", provider != "", f.provided)
 			}
 			u := valuemodel.Upstream{Name: "up", Provider: provider}
-			below, source := value, "provider "+provider
 			if provider != "" {
-				f.want(t, resolve(t, u, tool, valuemodel.Hints{}, valuemodel.Layer{}), name, value, source)
+				f.want(t, resolve(t, u, tool, valuemodel.Hints{}), name, value, "provider "+provider)
 			} else {
-				m := resolve(t, u, "thing", valuemodel.Hints{}, valuemodel.Layer{}, f.reading(name)...)
-				below, source = at(&m.Layer, name).Interface(), m.Sources[f.key]
-				if source != "default" && source != "" {
+				tool = "thing"
+				if source := resolve(t, u, tool, valuemodel.Hints{}, f.reading(name)...).Sources[f.key]; source != "default" && source != "" {
 					t.Errorf("got source %q, want the default", source)
 				}
-				tool = "thing"
 			}
-
-			learned := f.layer(name, f.b)
-			if err := valuemodel.CheckLearned(learned); (err == nil) != f.learned {
-				t.Errorf("learned: got error %v, want one: %v", err, !f.learned)
-			} else if err != nil && (!strings.Contains(err.Error(), f.key) || !strings.Contains(err.Error(), "learned layer")) {
-				t.Errorf("got %q, want the names of layer and field", err)
-			}
-			reads := f.reading(name)
-			if f.learned {
-				f.want(t, resolve(t, u, tool, valuemodel.Hints{}, learned, reads...), name, f.b, "learned")
-			} else {
-				f.want(t, resolve(t, u, tool, valuemodel.Hints{}, learned, reads...), name, below, source)
-			}
-			f.want(t, resolve(t, u, tool, valuemodel.Hints{}, learned, append(reads, rule("*", "c.toml:7", f.layer(name, f.a)))...), name, f.a, "c.toml:7")
+			f.want(t, resolve(t, u, tool, valuemodel.Hints{}, append(f.reading(name), rule("*", "c.toml:7", f.layer(name, f.a)))...), name, f.a, "c.toml:7")
 		})
 	}
 }
 
 func TestDefaults(t *testing.T) {
-	m := resolve(t, valuemodel.Upstream{Name: "up"}, "thing", valuemodel.Hints{}, valuemodel.Layer{})
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "thing", valuemodel.Hints{})
 	want := valuemodel.Layer{
 		ValueClass: valuemodel.Supporting, Class: valuemodel.Indeterminate, Host: "upstream:up",
 		Speculate: new(false), Disclosure: valuemodel.SameService, Volatile: new(false), InvalidatesOnly: new(false),
@@ -213,18 +196,16 @@ func TestBackOffIsTheOperators(t *testing.T) {
 	five := valuemodel.Layer{FailFastAfter: 5}
 	tests := []struct {
 		name    string
-		learned valuemodel.Layer
 		rules   []valuemodel.Rule
 		after   int
 		backOff bool
 	}{
-		{"nobody", valuemodel.Layer{}, []valuemodel.Rule{reads}, 3, false},
-		{"learned", five, []valuemodel.Rule{reads}, 5, false},
-		{"operator", valuemodel.Layer{}, []valuemodel.Rule{reads, rule("thing", "x", five)}, 5, true},
-		{"a write", valuemodel.Layer{}, nil, 0, false},
+		{"default", []valuemodel.Rule{reads}, 3, false},
+		{"operator", []valuemodel.Rule{reads, rule("thing", "x", five)}, 5, true},
+		{"a write", nil, 0, false},
 	}
 	for _, tt := range tests {
-		m := resolve(t, valuemodel.Upstream{Name: "up"}, "thing", valuemodel.Hints{}, tt.learned, tt.rules...)
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "thing", valuemodel.Hints{}, tt.rules...)
 		if m.FailFastAfter != tt.after || m.BackOff != tt.backOff {
 			t.Errorf("%s: got %d, %v, want %d, %v", tt.name, m.FailFastAfter, m.BackOff, tt.after, tt.backOff)
 		}
@@ -234,7 +215,7 @@ func TestBackOffIsTheOperators(t *testing.T) {
 func TestEdgesOnlyAdd(t *testing.T) {
 	edge := func(tool string, match ...string) valuemodel.Edge { return valuemodel.Edge{Tool: tool, Match: match} }
 	layer := func(e ...valuemodel.Edge) valuemodel.Layer { return valuemodel.Layer{Invalidates: e} }
-	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, layer(edge("learned")),
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{},
 		rule("*", "a:1", layer(edge("x", "b", "a"), edge("y"))),
 		rule("write", "a:2", layer(edge("x", "a", "b", "a"), edge("x"))))
 	if diff := cmp.Diff([]valuemodel.Edge{edge("x", "a", "b"), edge("y"), edge("x")}, m.Invalidates); diff != "" {
@@ -243,12 +224,7 @@ func TestEdgesOnlyAdd(t *testing.T) {
 	if m.Sources["invalidates.x same a, b"] != "a:2" || m.Sources["invalidates.x"] != "a:2" || m.Sources["invalidates.y"] != "a:1" {
 		t.Errorf("got sources %v", m.Sources)
 	}
-	err := valuemodel.CheckLearned(layer(edge("x")))
-	if err == nil || !strings.Contains(err.Error(), "learned layer: invalidates ") {
-		t.Errorf("learned edges: got %v", err)
-	}
-
-	declared := resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "write_file", valuemodel.Hints{}, valuemodel.Layer{},
+	declared := resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "write_file", valuemodel.Hints{},
 		rule("up/*", "a:1", layer(edge("mine"))))
 	own := providerNamed(t, "filesystem").Tools["write_file"].Invalidates
 	if got, want := len(declared.Invalidates), len(own)+1; got != want {
@@ -265,12 +241,12 @@ func TestFollowUpsMerge(t *testing.T) {
 		return map[string]valuemodel.Binding{"id": b}
 	}
 	next := func(f ...valuemodel.FollowUp) valuemodel.Layer { return valuemodel.Layer{FollowUps: f} }
-	learned := next(
+	lowest := next(
 		valuemodel.FollowUp{Tool: "get", Probability: 0.2, Args: bind("$args.id"), Max: 2},
 		valuemodel.FollowUp{Tool: "get", Probability: 0.3, Args: bind("$result[0].id")},
 	)
-	m := resolve(t, valuemodel.Upstream{Name: "up"}, "list", valuemodel.Hints{}, learned,
-		rule("*", "a:1", next(valuemodel.FollowUp{Tool: "get", Args: bind("$args.id"), Max: 5}, valuemodel.FollowUp{Tool: "see", Probability: 1})),
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "list", valuemodel.Hints{},
+		rule("*", "a:0", lowest), rule("*", "a:1", next(valuemodel.FollowUp{Tool: "get", Args: bind("$args.id"), Max: 5}, valuemodel.FollowUp{Tool: "see", Probability: 1})),
 		rule("list", "a:2", next(valuemodel.FollowUp{Tool: "get", Probability: 0.9, Args: bind("$args.id")})))
 	want := []valuemodel.FollowUp{
 		{Tool: "get", Probability: 0.9, Args: bind("$args.id"), Max: 5},
@@ -280,10 +256,10 @@ func TestFollowUpsMerge(t *testing.T) {
 	if diff := cmp.Diff(want, m.FollowUps); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if m.Sources["follow_up.get id=$args.id"] != "a:2" || m.Sources["follow_up.get id=$result[0].id"] != "learned" || m.Sources["follow_up.see"] != "a:1" {
+	if m.Sources["follow_up.get id=$args.id"] != "a:2" || m.Sources["follow_up.get id=$result[0].id"] != "a:0" || m.Sources["follow_up.see"] != "a:1" {
 		t.Errorf("got sources %v", m.Sources)
 	}
-	if learned.FollowUps[0].Probability != 0.2 {
+	if lowest.FollowUps[0].Probability != 0.2 {
 		t.Error("a layer was written to")
 	}
 }
@@ -293,7 +269,7 @@ func TestFieldGroupsMergeFieldByField(t *testing.T) {
 		return valuemodel.Layer{FieldGroups: map[string]valuemodel.FieldGroup{name: g}}
 	}
 	m := resolve(t, valuemodel.Upstream{Name: "up"}, "list", valuemodel.Hints{},
-		groups("debug", valuemodel.FieldGroup{Fields: []string{"url"}, EstimatedValue: new(0.5)}),
+		rule("*", "a:0", groups("debug", valuemodel.FieldGroup{Fields: []string{"url"}, EstimatedValue: new(0.5)})),
 		rule("*", "a:1", groups("debug", valuemodel.FieldGroup{DefaultInclude: new(false)})),
 		rule("?*", "a:2", groups("body", valuemodel.FieldGroup{Fields: []string{"text"}})),
 		rule("list", "a:3", groups("debug", valuemodel.FieldGroup{EstimatedValue: new(0.0)})))
@@ -327,7 +303,7 @@ func TestResolveWritesToNoLayer(t *testing.T) {
 	for _, p := range allProviders() {
 		for tool := range p.Tools {
 			for range 2 {
-				models.Resolve(valuemodel.Upstream{Name: "up", Provider: p.Name}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+				models.Resolve(valuemodel.Upstream{Name: "up", Provider: p.Name}, tool, valuemodel.Hints{})
 			}
 		}
 	}

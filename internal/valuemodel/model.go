@@ -8,7 +8,7 @@
 // vouches for counts, and only the operator is believed.
 //
 //	models, problems := valuemodel.Compile(rules) // the operator's layers
-//	m := models.Resolve(upstream, "get_issue", hints, learned)
+//	m := models.Resolve(upstream, "get_issue", hints)
 //	if m.ClassOf(args).Reads() {
 //		places = m.Reads(args) // what its answer depends on
 //	} else {

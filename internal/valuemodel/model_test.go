@@ -10,13 +10,13 @@ import (
 )
 
 // resolve makes the model of a tool under rules that are all well.
-func resolve(t testing.TB, u valuemodel.Upstream, tool string, h valuemodel.Hints, learned valuemodel.Layer, rules ...valuemodel.Rule) *valuemodel.Model {
+func resolve(t testing.TB, u valuemodel.Upstream, tool string, h valuemodel.Hints, rules ...valuemodel.Rule) *valuemodel.Model {
 	t.Helper()
 	m, problems := valuemodel.Compile(rules)
 	if problems != nil {
 		t.Fatalf("rules: %v", problems)
 	}
-	return m.Resolve(u, tool, h, learned)
+	return m.Resolve(u, tool, h)
 }
 
 func rule(pattern, source string, l valuemodel.Layer) valuemodel.Rule {

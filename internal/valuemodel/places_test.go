@@ -48,13 +48,13 @@ func TestWritesHitTheReadersTheyMust(t *testing.T) {
 	for _, tt := range tests {
 		models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "up/re?d", Match: tt.match}))
 		u := valuemodel.Upstream{Name: "up"}
-		effect := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{}).Writes(arguments(t, tt.write))
+		effect := models.Resolve(u, "write", valuemodel.Hints{}).Writes(arguments(t, tt.write))
 		u.Domain = "there.example" // so that nothing but the edge leads to it
-		reads := models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{}).Reads(arguments(t, tt.read))
+		reads := models.Resolve(u, "read", valuemodel.Hints{}).Reads(arguments(t, tt.read))
 		if got := hits(effect, reads); got != tt.want {
 			t.Errorf("%s: got a hit: %v, want %v", tt.name, got, tt.want)
 		}
-		if other := models.Resolve(valuemodel.Upstream{Name: "other", Domain: "there.example"}, "read", valuemodel.Hints{}, valuemodel.Layer{}); hits(effect, other.Reads(arguments(t, tt.read))) {
+		if other := models.Resolve(valuemodel.Upstream{Name: "other", Domain: "there.example"}, "read", valuemodel.Hints{}); hits(effect, other.Reads(arguments(t, tt.read))) {
 			t.Errorf("%s: a tool of another upstream was hit", tt.name)
 		}
 	}
@@ -81,7 +81,7 @@ func TestSpellingsOfOneValue(t *testing.T) {
 	}
 	models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "read", Match: []string{"id"}}))
 	u := valuemodel.Upstream{Name: "up"}
-	write, read := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{}), models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{})
+	write, read := models.Resolve(u, "write", valuemodel.Hints{}), models.Resolve(u, "read", valuemodel.Hints{})
 	alike := func(a, b string) bool {
 		return hits(write.Writes(arguments(t, `{"id":`+a+`}`)), read.Reads(arguments(t, `{"id":`+b+`}`)))
 	}
@@ -146,9 +146,9 @@ func TestPlacesAreSound(t *testing.T) {
 		models, _ := valuemodel.Compile(append(narrow(valuemodel.Edge{Tool: pattern, Match: match}),
 			rule("noise", "c:2", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: "read", Match: []string{"a"}}, {Tool: "other"}}})))
 		u := valuemodel.Upstream{Name: "up"}
-		write := models.Resolve(u, "write", valuemodel.Hints{}, valuemodel.Layer{})
+		write := models.Resolve(u, "write", valuemodel.Hints{})
 		u.Domain = "there.example" // so that nothing but the edge leads to it
-		read := models.Resolve(u, "read", valuemodel.Hints{}, valuemodel.Layer{})
+		read := models.Resolve(u, "read", valuemodel.Hints{})
 
 		theirs, ours := map[string]string{}, map[string]string{} // name → raw
 		equal, wKnown, rKnown := true, true, true
@@ -194,20 +194,20 @@ func TestPlacesAreSound(t *testing.T) {
 func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
 	remote := valuemodel.Upstream{Name: "up", URL: "https://a.example"}
 	edge := valuemodel.Layer{Class: valuemodel.MutatesExternal, Invalidates: []valuemodel.Edge{{Tool: "x"}}}
-	m := resolve(t, remote, "write", valuemodel.Hints{}, valuemodel.Layer{}, rule("*", "c:1", edge))
+	m := resolve(t, remote, "write", valuemodel.Hints{}, rule("*", "c:1", edge))
 	e := m.Writes(nil)
 	if !slices.Contains(e.Places, call.Place{Domain: "a.example"}) || len(e.Places) != 2 || !e.Remote {
 		t.Errorf("got %+v", e)
 	}
 	edge.InvalidatesOnly = yes
 	narrowed := rule("*", "c:1", edge)
-	if e := resolve(t, remote, "write", valuemodel.Hints{}, valuemodel.Layer{}, narrowed).Writes(nil); len(e.Places) != 1 || e.Places[0].Slot == 0 {
+	if e := resolve(t, remote, "write", valuemodel.Hints{}, narrowed).Writes(nil); len(e.Places) != 1 || e.Places[0].Slot == 0 {
 		t.Errorf("narrowed: got %+v", e)
 	}
-	if e := resolve(t, remote, "", valuemodel.Hints{}, valuemodel.Layer{}, narrowed).Writes(nil); !slices.Contains(e.Places, call.Place{Domain: "a.example"}) {
+	if e := resolve(t, remote, "", valuemodel.Hints{}, narrowed).Writes(nil); !slices.Contains(e.Places, call.Place{Domain: "a.example"}) {
 		t.Errorf("of the upstream itself: got %+v", e)
 	}
-	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, valuemodel.Layer{}).Writes(nil); e.Remote || len(e.Places) != 1 {
+	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}).Writes(nil); e.Remote || len(e.Places) != 1 {
 		t.Errorf("of a process: got %+v", e)
 	}
 }
@@ -216,11 +216,11 @@ func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
 // domain.
 func TestInvalidatesOnlyWithoutEdges(t *testing.T) {
 	only := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.MutatesLocal, InvalidatesOnly: yes})
-	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, valuemodel.Layer{}, only)
+	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, only)
 	if !m.Unaimed || *m.InvalidatesOnly || len(m.Writes(nil).Places) != 1 {
 		t.Errorf("without edges: got unaimed %v, invalidates_only %v, %+v", m.Unaimed, *m.InvalidatesOnly, m.Writes(nil))
 	}
-	m = resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "move_file", valuemodel.Hints{}, valuemodel.Layer{}, only)
+	m = resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "move_file", valuemodel.Hints{}, only)
 	if m.Unaimed || !*m.InvalidatesOnly || len(m.Writes(nil).Places) != len(m.Invalidates) {
 		t.Errorf("with the provider's: got unaimed %v, invalidates_only %v, %d places", m.Unaimed, *m.InvalidatesOnly, len(m.Writes(nil).Places))
 	}
@@ -230,8 +230,8 @@ func TestInvalidatesOnlyWithoutEdges(t *testing.T) {
 // named: their edges are those of every provider.
 func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
-	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{}, valuemodel.Layer{})
-	read := models.Resolve(valuemodel.Upstream{Name: "b", Domain: "there.example"}, "read_file", valuemodel.Hints{}, valuemodel.Layer{})
+	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{})
+	read := models.Resolve(valuemodel.Upstream{Name: "b", Domain: "there.example"}, "read_file", valuemodel.Hints{})
 	if !hits(write.Writes(nil), read.Reads(nil)) {
 		t.Error("not seen")
 	}
@@ -240,7 +240,7 @@ func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 // A place is found again by the models of the next configuration.
 func TestPlacesOutliveTheirModels(t *testing.T) {
 	places := func() []call.Place {
-		m := resolve(t, valuemodel.Upstream{Name: "up"}, "read", valuemodel.Hints{}, valuemodel.Layer{}, narrow(valuemodel.Edge{Tool: "read", Match: []string{"id"}})...)
+		m := resolve(t, valuemodel.Upstream{Name: "up"}, "read", valuemodel.Hints{}, narrow(valuemodel.Edge{Tool: "read", Match: []string{"id"}})...)
 		return m.Reads(arguments(t, `{"id":7}`))
 	}
 	if diff := cmp.Diff(places(), places()); diff != "" {

@@ -95,7 +95,7 @@ func TestListedToolsResolveToTheirClass(t *testing.T) {
 	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
 		for _, tool := range list.Tools {
 			u, h := valuemodel.Upstream{Name: "up", Provider: p.Name}, valuemodel.Hints{ReadOnly: tool.ReadOnlyHint, Destructive: tool.DestructiveHint}
-			if m := models.Resolve(u, tool.Name, h, valuemodel.Layer{}); m.Class != tool.Class {
+			if m := models.Resolve(u, tool.Name, h); m.Class != tool.Class {
 				t.Errorf("%s: got class %s, want %s", tool.Name, m.Class, tool.Class)
 			}
 		}

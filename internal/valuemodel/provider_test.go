@@ -242,7 +242,7 @@ func TestToolsThatAreNotToBeGuessed(t *testing.T) {
 	}
 	for provider, tools := range tests {
 		for _, tool := range tools {
-			m := resolve(t, valuemodel.Upstream{Name: "up", Provider: provider}, tool, valuemodel.Hints{}, valuemodel.Layer{})
+			m := resolve(t, valuemodel.Upstream{Name: "up", Provider: provider}, tool, valuemodel.Hints{})
 			if *m.Speculate || !m.Class.Reads() {
 				t.Errorf("%s/%s: got speculate %v, class %s", provider, tool, *m.Speculate, m.Class)
 			}

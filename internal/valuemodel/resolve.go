@@ -88,7 +88,6 @@ func (o origin) layer(tool string, h Hints) Layer {
 const (
 	sourceDefault    = "default"
 	sourceAnnotation = "annotation"
-	sourceLearned    = "learned"
 )
 
 // base is what is taken for granted of any tool.
@@ -107,16 +106,14 @@ func base() Layer {
 const loopAfter = 3
 
 // Resolve merges what is known of a tool. With no tool it is about whatever else
-// the upstream is asked. A learned layer's fields that are never learned are left
-// out.
-func (m *Models) Resolve(u Upstream, tool string, h Hints, learned Layer) *Model {
+// the upstream is asked.
+func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	o := originOf(u)
 	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Sources: make(map[string]string)}
 	out.lay(base(), sourceDefault)
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
 	out.lay(o.layer(tool, h), o.source)
-	out.lay(learnable(learned), sourceLearned)
 	out.operate(m.rulesOf(u.Name, tool))
 	out.locate(u, o)
 	out.settle(u)

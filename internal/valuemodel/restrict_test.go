@@ -3,7 +3,6 @@ package valuemodel_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -71,7 +70,7 @@ func TestClassOfATool(t *testing.T) {
 		{"operator loosens what is stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_snapshot", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
 	}
 	for _, tt := range tests {
-		m := resolve(t, tt.u, tt.tool, tt.h, valuemodel.Layer{}, tt.rules...)
+		m := resolve(t, tt.u, tt.tool, tt.h, tt.rules...)
 		if m.Class != tt.want || m.Sources["side_effect_class"] != tt.source {
 			t.Errorf("%s: got %s by %q, want %s by %q", tt.name, m.Class, m.Sources["side_effect_class"], tt.want, tt.source)
 		}
@@ -83,33 +82,33 @@ func TestClassOfATool(t *testing.T) {
 func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	files := valuemodel.Upstream{Name: "up", Server: "secure-filesystem-server"}
-	m := resolve(t, files, "read_file", valuemodel.Hints{}, valuemodel.Layer{}, reads)
+	m := resolve(t, files, "read_file", valuemodel.Hints{}, reads)
 	if m.ValidateFile != "" || m.ValueClass != valuemodel.Critical {
 		t.Errorf("got validate %q, value %s", m.ValidateFile, m.ValueClass)
 	}
 	files.Trust = true
-	if m := resolve(t, files, "read_file", valuemodel.Hints{}, valuemodel.Layer{}); m.ValidateFile != "path" {
+	if m := resolve(t, files, "read_file", valuemodel.Hints{}); m.ValidateFile != "path" {
 		t.Errorf("trusted: got validate %q", m.ValidateFile)
 	}
 
 	base := valuemodel.Upstream{Name: "up", Server: "dbhub mcp server"}
-	if m := resolve(t, base, "execute_sql", valuemodel.Hints{}, valuemodel.Layer{}); m.Classify != "" {
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{}); m.Classify != "" {
 		t.Errorf("got classify %q", m.Classify)
 	}
 	base.Trust = true
-	if m := resolve(t, base, "execute_sql", valuemodel.Hints{}, valuemodel.Layer{}); m.Classify != valuemodel.SQL {
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{}); m.Classify != valuemodel.SQL {
 		t.Errorf("trusted: got classify %q", m.Classify)
 	}
-	if m := resolve(t, base, "execute_sql", valuemodel.Hints{ReadOnly: no}, valuemodel.Layer{}); m.Classify != "" {
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{ReadOnly: no}); m.Classify != "" {
 		t.Errorf("denied by a hint: got classify %q", m.Classify)
 	}
 	base.Trust, base.Provider = false, "postgres"
-	if m := resolve(t, base, "execute_sql", valuemodel.Hints{ReadOnly: no}, valuemodel.Layer{}); m.Classify != valuemodel.SQL {
+	if m := resolve(t, base, "execute_sql", valuemodel.Hints{ReadOnly: no}); m.Classify != valuemodel.SQL {
 		t.Errorf("operator's word: got classify %q", m.Classify)
 	}
 
 	web := valuemodel.Upstream{Name: "up", Server: "mcp-fetch", URL: "https://web.example/mcp"}
-	if m := resolve(t, web, "fetch", valuemodel.Hints{}, valuemodel.Layer{}); m.URLArgument != "" || m.Disclosure != valuemodel.ThirdParty {
+	if m := resolve(t, web, "fetch", valuemodel.Hints{}); m.URLArgument != "" || m.Disclosure != valuemodel.ThirdParty {
 		t.Errorf("got url argument %q, disclosure %s", m.URLArgument, m.Disclosure)
 	}
 }
@@ -135,12 +134,7 @@ func TestOnlyTheOperatorLoosens(t *testing.T) {
 		}
 		tool := rapid.OneOf(rapid.SampledFrom(names), rapid.String()).Draw(t, "tool")
 		h := valuemodel.Hints{ReadOnly: hint.Draw(t, "readOnly"), Destructive: hint.Draw(t, "destructive")}
-		learned := valuemodel.Layer{
-			Class: valuemodel.Pure, Classify: valuemodel.Shell, Speculate: yes, Disclosure: valuemodel.SameService,
-			Volatile: no, InvalidatesOnly: yes, ValidateFile: "path", URLArgument: "url",
-			Host: "learned.example", Cost: valuemodel.Cost{Freshness: time.Hour, Dollars: 1},
-		}
-		m := models.Resolve(u, tool, h, learned)
+		m := models.Resolve(u, tool, h)
 		args := func(string) []byte { return []byte(`"ls"`) }
 		if m.Class.Reads() || m.ClassOf(args, slices.Values([]string{"command"})).Reads() || *m.Speculate || *m.InvalidatesOnly || m.ValidateFile != "" || m.Cost.Freshness != 0 || m.Cost.Dollars != 0 ||
 			m.Host != "a.example" && m.Host != "upstream:up" {
@@ -164,7 +158,7 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 					if h != (valuemodel.Hints{}) && h != (valuemodel.Hints{ReadOnly: yes}) || p.Stateful {
 						least = max(least, rank[valuemodel.Indeterminate])
 					}
-					m := models.Resolve(valuemodel.Upstream{Name: "up", Server: server, Trust: true}, tool, h, valuemodel.Layer{})
+					m := models.Resolve(valuemodel.Upstream{Name: "up", Server: server, Trust: true}, tool, h)
 					if rank[m.Class] != least {
 						t.Errorf("%s/%s: provider %s, hints %v: got %s", p.Name, tool, said.Class, h, m.Class)
 					}
@@ -206,7 +200,7 @@ func TestSpeculate(t *testing.T) {
 		{"stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "x", []valuemodel.Rule{rule("*", "c:1", reads)}, false, "provider playwright"},
 	}
 	for _, tt := range tests {
-		m := resolve(t, tt.u, tt.tool, valuemodel.Hints{}, valuemodel.Layer{}, tt.rules...)
+		m := resolve(t, tt.u, tt.tool, valuemodel.Hints{}, tt.rules...)
 		if *m.Speculate != tt.want || m.Sources["speculate"] != tt.source {
 			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, *m.Speculate, m.Sources["speculate"], tt.want, tt.source)
 		}
@@ -228,7 +222,7 @@ func TestNoToGuessingIsKept(t *testing.T) {
 	for _, tt := range tests {
 		denies, allows := rule(tt.no, "no", valuemodel.Layer{Speculate: no}), rule(tt.yes, "yes", valuemodel.Layer{Speculate: yes})
 		for _, rules := range [][]valuemodel.Rule{{reads, denies, allows}, {reads, allows, denies}} {
-			m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, valuemodel.Layer{}, rules...)
+			m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, rules...)
 			source := map[bool]string{true: "yes", false: "no"}[tt.want]
 			if *m.Speculate != tt.want || m.Sources["speculate"] != source {
 				t.Errorf("no for %s, yes for %s: got %v by %q, want %v", tt.no, tt.yes, *m.Speculate, m.Sources["speculate"], tt.want)
@@ -242,12 +236,12 @@ func TestAClaimedProviderSetsNoFreshnessNorHost(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	for _, url := range []string{"", "https://a.example"} {
 		docs := valuemodel.Upstream{Name: "up", Server: "mcp-grafana", URL: url}
-		m := resolve(t, docs, "get_doc", valuemodel.Hints{}, valuemodel.Layer{}, reads)
+		m := resolve(t, docs, "get_doc", valuemodel.Hints{}, reads)
 		if m.Cost.Freshness != 0 || m.Host == "grafana.com" || m.URLArgument != "" || m.Disclosure != valuemodel.ThirdParty {
 			t.Errorf("%q: got %+v", url, m.Layer)
 		}
 		docs.Trust = true
-		if m := resolve(t, docs, "get_doc", valuemodel.Hints{}, valuemodel.Layer{}, reads); m.Cost.Freshness == 0 || m.Host != "grafana.com" || m.URLArgument != "url" {
+		if m := resolve(t, docs, "get_doc", valuemodel.Hints{}, reads); m.Cost.Freshness == 0 || m.Host != "grafana.com" || m.URLArgument != "url" {
 			t.Errorf("%q, trusted: got %+v", url, m.Layer)
 		}
 	}

@@ -57,7 +57,7 @@ func classes(name string) (func(tool string) *valuemodel.Model, error) {
 		return nil, errors.New(name + ": " + problems[0].Text)
 	}
 	return func(tool string) *valuemodel.Model {
-		return models.Resolve(upstreamOf(), tool, valuemodel.Hints{}, valuemodel.Layer{})
+		return models.Resolve(upstreamOf(), tool, valuemodel.Hints{})
 	}, nil
 }
 
