@@ -45,16 +45,10 @@ func Plain(result []byte) bool {
 // prefetched, as [Name] writes them. Without names, and if the result is not
 // plain, it is returned as it is.
 func Hint(result []byte, names []string) []byte {
-	var clean []string
-	for _, name := range names {
-		if name = harmless(name, maxName, "()"); name != "" {
-			clean = append(clean, name)
-		}
-	}
-	if len(clean) == 0 || !Plain(result) {
+	if len(names) == 0 || !Plain(result) {
 		return result
 	}
-	line := "> [enrichment: pre-fetched " + strings.Join(clean, ", ") +
+	line := "> [enrichment: pre-fetched " + strings.Join(names, ", ") +
 		" in background — call as usual, results served from cache]"
 	block := jsonrpc.AppendString([]byte(`{"type":"text","text":`), line)
 	return appendContent(result, append(block, '}'))

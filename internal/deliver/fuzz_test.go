@@ -28,7 +28,7 @@ func FuzzHint(f *testing.F) {
 		if !jsonrpc.Valid(result) {
 			return
 		}
-		out := deliver.Hint(result, []string{name, name})
+		out := deliver.Hint(result, []string{deliver.Name(name, nil), deliver.Name("Read", []byte("{}"))})
 		onlyAdded(t, result, out)
 		if !bytes.Equal(out, result) && !deliver.Plain(result) {
 			t.Errorf("%s became %s", result, out)

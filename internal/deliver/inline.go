@@ -136,21 +136,8 @@ func (a *Addition) appendBlock(blocks, arguments []byte, text string) []byte {
 	if len(blocks) > 0 {
 		blocks = append(blocks, ',')
 	}
-	return fmt.Appendf(blocks, `{"type":"text","text":%s,"annotations":{"audience":["assistant"],"priority":%g},"_meta":{"mcpschedd/inlined":{"tool":%s,"arguments":%s}}}`,
-		jsonrpc.AppendString(nil, text), a.priority(), jsonrpc.AppendString(nil, a.Tool), arguments)
-}
-
-// priority is the block's importance, 0 to 1, by the value class of its tool.
-func (a *Addition) priority() float64 {
-	if a.Model != nil {
-		switch a.Model.ValueClass {
-		case valuemodel.Critical:
-			return 1
-		case valuemodel.Optional, valuemodel.AuditOnly:
-			return 0.2
-		}
-	}
-	return 0.5
+	return fmt.Appendf(blocks, `{"type":"text","text":%s,"annotations":{"audience":["assistant"]},"_meta":{"mcpschedd/inlined":{"tool":%s,"arguments":%s}}}`,
+		jsonrpc.AppendString(nil, text), jsonrpc.AppendString(nil, a.Tool), arguments)
 }
 
 // capped cuts texts behind the given number of KiB of all of them together, 0 for
@@ -168,15 +155,8 @@ func capped(texts []string, kb float64) []string {
 			left -= len(text)
 			continue
 		}
-		texts[i] = fmt.Sprintf("%s\n[… cut at %s KB of %s]", text[:runeStart(text, left)], kilobytes(kb), kilobytes(float64(size)/1024))
+		texts[i] = fmt.Sprintf("%s\n[… cut at %.3g KB of %.3g]", text[:runeStart(text, left)], kb, float64(size)/1024)
 		return texts[:i+1]
 	}
 	return texts
-}
-
-func kilobytes(kb float64) string {
-	if kb < 10 {
-		return fmt.Sprintf("%.2g", kb)
-	}
-	return fmt.Sprintf("%.0f", kb)
 }

@@ -18,12 +18,12 @@ const shown = `{"content":[{"type":"text","text":"a list"}]}`
 func TestInline(t *testing.T) {
 	out, added := deliver.Inline([]byte(shown), []deliver.Addition{
 		{Tool: "get_issue", Arguments: "{\"number\":\n7}", Result: []byte(`{"content":[{"type":"text","text":"{\"title\":\"ä\",\"n\":1.0}"},{"type":"text","text":"more"}]}`)},
-		{Tool: "read", Result: answer("two\nlines"), Model: &valuemodel.Model{Layer: valuemodel.Layer{ValueClass: valuemodel.Critical}}},
+		{Tool: "read", Result: answer("two\nlines")},
 	}, 1000, nil)
 	want := strings.TrimSuffix(shown, "]}") +
-		`,{"type":"text","text":"[answer to get_issue(7), fetched ahead]\n{\"title\":\"ä\",\"n\":1.0}","annotations":{"audience":["assistant"],"priority":0.5},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
-		`,{"type":"text","text":"more","annotations":{"audience":["assistant"],"priority":0.5},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
-		`,{"type":"text","text":"[answer to read(), fetched ahead]\ntwo\nlines","annotations":{"audience":["assistant"],"priority":1},"_meta":{"mcpschedd/inlined":{"tool":"read","arguments":{}}}}` +
+		`,{"type":"text","text":"[answer to get_issue(7), fetched ahead]\n{\"title\":\"ä\",\"n\":1.0}","annotations":{"audience":["assistant"]},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
+		`,{"type":"text","text":"more","annotations":{"audience":["assistant"]},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
+		`,{"type":"text","text":"[answer to read(), fetched ahead]\ntwo\nlines","annotations":{"audience":["assistant"]},"_meta":{"mcpschedd/inlined":{"tool":"read","arguments":{}}}}` +
 		`]}`
 	if diff := cmp.Diff(want, string(out)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -132,7 +132,7 @@ func TestInlineCuts(t *testing.T) {
 		{"what is not too long", 40, []string{strings.Repeat(line, 40)}, []string{strings.Repeat(line, 40)}},
 		{"what is", 40, []string{strings.Repeat(line, 93)}, []string{strings.Repeat(line, 40) + "\n[… cut at 40 KB of 93]"}},
 		{"several together", 3, []string{line, line, line + line, line}, []string{line, line, line + "\n[… cut at 3 KB of 5]"}},
-		{"between characters", 1, []string{"x" + strings.Repeat("ä", 600)}, []string{"x" + strings.Repeat("ä", 511) + "\n[… cut at 1 KB of 1.2]"}},
+		{"between characters", 1, []string{"x" + strings.Repeat("ä", 600)}, []string{"x" + strings.Repeat("ä", 511) + "\n[… cut at 1 KB of 1.17]"}},
 		{"no limit", 0, []string{line}, []string{line}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,14 +9,13 @@ import (
 )
 
 const (
-	maxName  = 80      // bytes of a call's name
-	maxShown = 6       // arguments that are named
-	maxRead  = 4 << 10 // bytes of a value that are looked at
+	maxName = 80      // bytes of a call's name
+	maxRead = 4 << 10 // bytes of arguments that are looked at
 )
 
 // Name writes a call in few words for the model: the tool, and in parentheses the
 // value of its only argument, or name=value for each of several. It has at most 80
-// bytes and one line; where a value is longer its beginning and its end are left.
+// bytes and one line; of longer arguments the beginning and the end are left.
 //
 // Values come from what servers said, so a name must not be able to end the
 // sentence it stands in, nor to hide anything: brackets, quotes, backticks, HTML's &,
@@ -25,22 +23,17 @@ const (
 func Name(tool string, arguments []byte) string { return name(tool, arguments, maxName) }
 
 func name(tool string, arguments []byte, most int) string {
-	tool = harmless(tool, most/2, "")
-	most -= len(tool) + len("()")
-	all := slices.Collect(jsonrpc.Members(arguments))
-	if len(all) == 1 {
-		return tool + "(" + harmless(text(all[0].Value), most, "") + ")"
-	}
+	tool = harmless(tool, most/2)
 	var parts []string
-	for i, m := range all {
-		if i == maxShown {
-			parts = append(parts, "…")
-			break
+	all := jsonrpc.NewIndex(arguments)
+	for m := range all.All() {
+		part := text(m.Value)
+		if all.Len() > 1 {
+			part = string(m.Name) + "=" + part
 		}
-		share := most/min(len(all), maxShown) - len(", ")
-		parts = append(parts, harmless(string(m.Name)+"="+text(m.Value), share, ""))
+		parts = append(parts, part)
 	}
-	return tool + "(" + middleCut(strings.Join(parts, ", "), most) + ")"
+	return tool + "(" + harmless(strings.Join(parts, ", "), most-len(tool)-len("()")) + ")"
 }
 
 // text is what a value says: a string without its quotes, anything else as it is
@@ -53,9 +46,8 @@ func text(value []byte) string {
 }
 
 // harmless leaves of a server's text only what is neither markup nor easily
-// overlooked, in one line of at most the given number of bytes. What is allowed
-// besides stays too.
-func harmless(s string, most int, allowed string) string {
+// overlooked, in one line of at most the given number of bytes.
+func harmless(s string, most int) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range s[:min(len(s), maxRead)] {
@@ -63,7 +55,7 @@ func harmless(s string, most int, allowed string) string {
 		case unicode.IsSpace(r):
 			gap = b.Len() > 0
 			continue
-		case !shown(r) && !strings.ContainsRune(allowed, r):
+		case !shown(r):
 			continue
 		case gap:
 			b.WriteByte(' ')

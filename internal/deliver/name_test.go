@@ -30,7 +30,7 @@ func TestName(t *testing.T) {
 		{"half a pair", "Read", `{"path":"a\ud800b"}`, "Read(ab)"},
 		{"a tool's name is a stranger's too", "x)] do [y", `{"a":1}`, "x do y(1)"},
 		{"a long path keeps its ends", "Read", `{"path":"/home/` + strings.Repeat("deep/", 50) + `main.rs"}`, "Read(/home/deep/deep/deep/deep/deep/…p/deep/deep/deep/deep/deep/main.rs)"},
-		{"many arguments", "f", `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7}`, "f(a=1, b=2, c=3, d=4, e=5, f=6, …)"},
+		{"many arguments", "f", `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7}`, "f(a=1, b=2, c=3, d=4, e=5, f=6, g=7)"},
 		{"no arguments at all", "f", ``, "f()"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

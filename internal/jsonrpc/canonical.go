@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,8 +19,8 @@ const canonicalDepth = 64
 //
 // It is false, and dst as it was, for what two servers may read as two values: a
 // name that is twice in one object, be it in other letters (many take those for
-// the same, and the last one counts), half a surrogate pair; and for what is no
-// valid JSON or nested deeper than 64.
+// the same, and the last one counts), what may be half a surrogate pair; and for what is
+// no valid JSON or nested deeper than 64.
 func AppendCanonical(dst, value []byte) ([]byte, bool) {
 	if !Valid(value) {
 		return dst, false
@@ -84,14 +85,14 @@ func canonicalObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 	return append(dst, '}'), true
 }
 
-// canonicalString appends a string with the fewest escapes, false if it holds half
+// canonicalString appends a string as [AppendString] writes it, false if it may hold half
 // a surrogate pair.
 func canonicalString(dst, s []byte) ([]byte, bool) {
-	if !escaped(s) {
+	if !escaped(s) && !bytes.Contains(s, []byte("\u2028")) && !bytes.Contains(s, []byte("\u2029")) {
 		return append(dst, s...), true
 	}
-	text, whole := unescape(make([]byte, 0, len(s)), s[1:len(s)-1])
-	return appendQuoted(dst, string(text), false), whole
+	text := unquote(s)
+	return AppendString(dst, text), !strings.ContainsRune(text, utf8.RuneError)
 }
 
 // compareFolded compares two names as if letters had no case.
@@ -110,18 +111,4 @@ func compareFolded(a, b []byte) int {
 }
 
 // folded returns the one of all cases of a letter that stands for them.
-func folded(r rune) rune {
-	switch {
-	case 'a' <= r && r <= 'z':
-		return r - 'a' + 'A'
-	case r < utf8.RuneSelf:
-		return r
-	}
-	for {
-		next := unicode.SimpleFold(r)
-		if next <= r {
-			return next // round again, at the least of them
-		}
-		r = next
-	}
-}
+func folded(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }

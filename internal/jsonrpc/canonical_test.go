@@ -23,8 +23,8 @@ func TestAppendCanonical(t *testing.T) {
 		`{"a\"":1,"a#":2,"a!":3}`:                                `{"a!":3,"a\"":1,"a#":2}`,
 		`{"baseRef":1,"b":2,"base":3,"Z":4}`:                     `{"Z":4,"b":2,"base":3,"baseRef":1}`,
 		`[1,1.0,1e0,-0,0,9007199254740993]`:                      `[1,1.0,1e0,-0,0,9007199254740993]`,
-		`"\u0061\/\u00e9\ud83d\ude00\u2028"`:                     "\"a/é😀\u2028\"",
-		`"\u0022\u005C\u0008\f\u000A\r\u0009\u0000\u001F\u007f"`: `"\"\\\u0008\u000c\n\r\t\u0000\u001f` + "\x7f\"",
+		`"\u0061\/\u00e9\ud83d\ude00\u2028"`:                     `"a/é😀\u2028"`,
+		`"\u0022\u005C\u0008\f\u000A\r\u0009\u0000\u001F\u007f"`: `"\"\\\b\f\n\r\t\u0000\u001f` + "\x7f\"",
 	} {
 		if got, ok := jsonrpc.AppendCanonical([]byte("before "), []byte(value)); string(got) != "before "+want || !ok {
 			t.Errorf("%s: got %s, %v, want %s", value, got, ok, want)
@@ -67,8 +67,13 @@ func FuzzAppendCanonical(f *testing.F) {
 		y, okY := jsonrpc.AppendCanonical(nil, b)
 		modelX, wantX := model(a)
 		modelY, wantY := model(b)
-		if okX != wantX || okY != wantY {
-			t.Fatalf("got %v of %q and %v of %q, want %v and %v", okX, a, okY, b, wantX, wantY)
+		for _, got := range []struct {
+			ok, want bool
+			model    string
+		}{{okX, wantX, modelX}, {okY, wantY, modelY}} {
+			if got.ok != got.want && !(got.want && strings.ContainsRune(got.model, '\ufffd')) { // that may be half a pair
+				t.Fatalf("of %q and %q: got %v of what is read as %q", a, b, got.ok, got.model)
+			}
 		}
 		if okX && okY && bytes.Equal(x, y) != (modelX == modelY) {
 			t.Errorf("%q and %q: got %q and %q", a, b, x, y)

@@ -179,12 +179,11 @@ func (p place) of(obj []byte) []byte { return obj[p.value:p.valueEnd:p.valueEnd]
 
 // name returns the unescaped key.
 func (p place) name(obj []byte) []byte {
-	raw := obj[p.key+1 : p.keyEnd-1 : p.keyEnd-1]
-	if !escaped(raw) {
-		return raw
+	raw := obj[p.key:p.keyEnd:p.keyEnd]
+	if escaped(raw) {
+		return []byte(unquote(raw))
 	}
-	name, _ := unescape(nil, raw)
-	return name
+	return raw[1 : len(raw)-1]
 }
 
 func (p place) named(obj []byte, name string) bool { return string(p.name(obj)) == name }

@@ -60,7 +60,7 @@ func (m *Message) IsResponse() bool {
 // response (not to be answered at all) told from a broken request. Where
 // raw is not JSON and the ID nil, [SalvageID] may still find it.
 func Parse(raw []byte) (Message, error) {
-	p := parser{m: Message{Raw: raw}}
+	p := parser{raw: raw}
 	i := space(raw, 0)
 	isObject := i < len(raw) && raw[i] == '{'
 	if isObject {
@@ -73,128 +73,96 @@ func Parse(raw []byte) (Message, error) {
 			i = ^i
 		}
 	}
-	if i < 0 {
-		return p.m, &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(^i)}
+	m := p.message()
+	switch {
+	case i < 0:
+		return m, &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(^i)}
+	case !isObject:
+		return m, invalid("a message is an object")
 	}
-	if !isObject {
-		return p.m, invalid("a message is an object")
+	if err := p.check(&m); err != nil {
+		return m, err
 	}
-	if err := p.check(); err != nil {
-		return p.m, err
-	}
-	return p.m, nil
+	return m, nil
 }
 
-// parser collects the members of an envelope.
+// parser collects the members of an envelope, as they are written; nil: there is none.
 type parser struct {
-	m        Message
-	seen     members
-	repeated members
-	version  bool   // "jsonrpc" is "2.0"
-	null     []byte // the id as written, if it is null
-}
-
-// members is a set of the envelope's members.
-type members uint8
-
-const (
-	memberVersion members = 1 << iota
-	memberID
-	memberMethod
-	memberParams
-	memberResult
-	memberError
-)
-
-// memberNamed says which member of the envelope has this name; 0 if none.
-func memberNamed(name []byte) members {
-	switch string(name) {
-	case "jsonrpc":
-		return memberVersion
-	case "id":
-		return memberID
-	case "method":
-		return memberMethod
-	case "params":
-		return memberParams
-	case "result":
-		return memberResult
-	case "error":
-		return memberError
-	}
-	return 0
+	raw                                        []byte
+	version, id, method, params, result, error []byte
+	resultAt                                   int
+	repeated, repeatedID                       bool // a member is there twice
 }
 
 // member keeps the member of the envelope that stands there.
 func (p *parser) member(at place) {
-	value := at.of(p.m.Raw)
-	member := memberNamed(at.name(p.m.Raw))
-	p.repeated |= p.seen & member
-	p.seen |= member
-	switch member {
-	case memberVersion:
-		p.version = string(value) == `"2.0"` || is(value, "2.0")
-	case memberID:
-		switch {
-		case p.repeated&memberID != 0:
-			p.m.ID, p.null = nil, nil // which of them is meant cannot be told
-		case beginsID(value[0]):
-			p.m.ID = value
-		case value[0] == 'n':
-			p.null = value
-		}
-	case memberMethod:
-		p.m.Method, _ = String(value)
-	case memberParams:
-		if value[0] != 'n' {
-			p.m.Params = value
-		}
-	case memberResult:
-		p.m.Result, p.m.resultAt = value, at.value
-	case memberError:
-		p.m.Error = value
+	var member *[]byte
+	switch string(at.name(p.raw)) {
+	case "jsonrpc":
+		member = &p.version
+	case "id":
+		member = &p.id
+		p.repeatedID = p.id != nil
+	case "method":
+		member = &p.method
+	case "params":
+		member = &p.params
+	case "result":
+		member = &p.result
+		p.resultAt = at.value
+	case "error":
+		member = &p.error
+	default:
+		return
 	}
+	p.repeated = p.repeated || *member != nil
+	*member = at.of(p.raw)
+}
+
+// message returns what was found of the message.
+func (p *parser) message() Message {
+	m := Message{Raw: p.raw, Result: p.result, Error: p.error, resultAt: p.resultAt}
+	m.Method, _ = String(p.method)
+	if p.params != nil && p.params[0] != 'n' {
+		m.Params = p.params
+	}
+	if p.id != nil && !p.repeatedID && beginsID(p.id[0]) { // of two ids it cannot be told which is meant
+		m.ID = p.id
+	}
+	return m
 }
 
 // check applies the rules of JSON-RPC 2.0 to the whole envelope.
-func (p *parser) check() error {
-	m := &p.m
-	has := func(member members) bool { return p.seen&member != 0 }
-	if has(memberError) && p.null != nil {
-		m.ID = p.null
+func (p *parser) check(m *Message) error {
+	if p.error != nil && string(p.id) == "null" {
+		m.ID = p.id
 	}
 	switch {
-	case p.repeated != 0:
+	case p.repeated:
 		return invalid("a member of the envelope is repeated")
-	case !p.version:
+	case !is(p.version, "2.0"):
 		return invalid(`"jsonrpc" is not "2.0"`)
-	case has(memberID) && m.ID == nil:
+	case p.id != nil && m.ID == nil:
 		return invalid(`"id" is neither a string nor a number`)
-	case has(memberMethod):
-		return p.checkCall()
+	case p.method != nil && (p.result != nil || p.error != nil):
+		return invalid(`"method" together with "result" or "error"`)
+	case p.method != nil && m.Method == "":
+		return invalid(`"method" is empty or not a string`)
+	case p.method != nil && m.Params != nil && m.Params[0] != '{':
+		return &Error{Code: CodeInvalidParams, Message: `invalid params: not an object`}
+	case p.method != nil:
+		return nil
 	}
 	m.Params = nil
 	switch {
-	case has(memberResult) && has(memberError):
+	case p.result != nil && p.error != nil:
 		return invalid(`both "result" and "error"`)
-	case has(memberResult) && m.ID == nil:
+	case p.result != nil && m.ID == nil:
 		return invalid(`"result" without "id"`)
-	case has(memberError) && m.Error[0] != '{':
+	case p.error != nil && p.error[0] != '{':
 		return invalid(`"error" is not an object`)
-	case p.seen&(memberResult|memberError) == 0:
+	case p.result == nil && p.error == nil:
 		return invalid(`no "method", "result" or "error"`)
-	}
-	return nil
-}
-
-func (p *parser) checkCall() error {
-	switch {
-	case p.seen&(memberResult|memberError) != 0:
-		return invalid(`"method" together with "result" or "error"`)
-	case p.m.Method == "":
-		return invalid(`"method" is empty or not a string`)
-	case p.m.Params != nil && p.m.Params[0] != '{':
-		return &Error{Code: CodeInvalidParams, Message: `invalid params: not an object`}
 	}
 	return nil
 }
@@ -204,6 +172,9 @@ func beginsID(c byte) bool { return c == '"' || c == '-' || '0' <= c && c <= '9'
 
 // is says whether the value is the string s, however it is escaped.
 func is(value []byte, s string) bool {
+	if !escaped(value) {
+		return len(value) == len(s)+2 && string(value[1:len(value)-1]) == s && value[0] == '"'
+	}
 	text, ok := String(value)
 	return ok && text == s
 }

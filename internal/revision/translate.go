@@ -18,60 +18,40 @@ type Change struct {
 // Translate returns the params as the next hop wants them: the bytes that they were
 // made from, where nothing differs.
 func (p *Params) Translate(c Change) []byte {
-	if !p.differ(c) {
-		return p.Raw()
-	}
 	meta := nextMeta(&p.Meta, c)
-	out := make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32)
-	out = append(out, '{')
-	arguments := !c.Arguments
+	out := append(make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32), '{')
+	differs, hasMeta, hasArguments := false, false, false
 	for m := range p.All() {
 		switch name := string(m.Name); {
 		case name == "_meta":
+			differs = differs || hasMeta || !bytes.Equal(m.Value, meta) // of two the server might read the other
+			hasMeta = true
 			continue
 		case c.Target != nil && name == c.Member:
+			differs = true
 			out = appendMember(out, c.Member, c.Target)
 			continue
 		case c.Arguments && name == "arguments":
-			arguments = true
+			hasArguments = true
 			if string(m.Value) == "null" {
+				differs = true
 				out = appendMember(out, "arguments", []byte("{}"))
 				continue
 			}
 		}
 		out = append(append(out, m.Raw...), ',')
 	}
-	if !arguments {
+	if c.Arguments && !hasArguments {
+		differs = true
 		out = appendMember(out, "arguments", []byte("{}"))
+	}
+	if !differs && (hasMeta || meta == nil) {
+		return p.Raw()
 	}
 	if meta != nil {
 		out = appendMember(out, "_meta", meta)
 	}
 	return closeObject(out)
-}
-
-// differ reports whether the params of the next hop differ from these.
-func (p *Params) differ(c Change) bool {
-	if c.Token != nil || c.Hop != nil || p.Repeated("_meta") { // of two the server might read the other
-		return true
-	}
-	for m := range p.Meta.All() {
-		if hopKey(m.Name) || string(m.Name) == keyToken {
-			return true
-		}
-	}
-	if c.Target != nil && p.Get(c.Member) != nil {
-		return true
-	}
-	if !c.Arguments {
-		return false
-	}
-	for m := range p.All() {
-		if string(m.Name) == "arguments" && string(m.Value) == "null" {
-			return true
-		}
-	}
-	return p.Get("arguments") == nil
 }
 
 // Translate is [Params.Translate] for params that are asked nothing else.
