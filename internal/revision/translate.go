@@ -16,37 +16,26 @@ type Change struct {
 }
 
 // Translate returns the params as the next hop wants them: the bytes that they were
-// made from, where nothing differs.
+// made from, where there is nothing to change.
 func (p *Params) Translate(c Change) []byte {
+	given := p.Get("arguments")
+	lacking := c.Arguments && (given == nil || string(given) == "null")
+	if c.Token == nil && c.Hop == nil && c.Target == nil && !lacking && p.Get("_meta") == nil {
+		return p.Raw()
+	}
 	meta := nextMeta(&p.Meta, c)
 	out := append(make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32), '{')
-	differs, hasMeta, hasArguments := false, false, false
 	for m := range p.All() {
 		switch name := string(m.Name); {
-		case name == "_meta":
-			differs = differs || hasMeta || !bytes.Equal(m.Value, meta) // of two the server might read the other
-			hasMeta = true
-			continue
+		case name == "_meta", lacking && name == "arguments":
 		case c.Target != nil && name == c.Member:
-			differs = true
 			out = appendMember(out, c.Member, c.Target)
-			continue
-		case c.Arguments && name == "arguments":
-			hasArguments = true
-			if string(m.Value) == "null" {
-				differs = true
-				out = appendMember(out, "arguments", []byte("{}"))
-				continue
-			}
+		default:
+			out = append(append(out, m.Raw...), ',')
 		}
-		out = append(append(out, m.Raw...), ',')
 	}
-	if c.Arguments && !hasArguments {
-		differs = true
+	if lacking {
 		out = appendMember(out, "arguments", []byte("{}"))
-	}
-	if !differs && (hasMeta || meta == nil) {
-		return p.Raw()
 	}
 	if meta != nil {
 		out = appendMember(out, "_meta", meta)

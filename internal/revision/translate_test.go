@@ -23,7 +23,7 @@ func TestParams(t *testing.T) {
 		{"no params", ``, revision.Change{}, ``},
 		{"renamed", `{"name":"x__a","arguments":{"b":1},"z":2}`, revision.Change{Member: "name", Target: []byte(`"a"`)}, `{"name":"a","arguments":{"b":1},"z":2}`},
 		{"arguments absent", `{"name":"a"}`, revision.Change{Arguments: true}, `{"name":"a","arguments":{}}`},
-		{"arguments null", `{"arguments":null,"name":"a"}`, revision.Change{Arguments: true}, `{"arguments":{},"name":"a"}`},
+		{"arguments null", `{"arguments":null,"name":"a"}`, revision.Change{Arguments: true}, `{"name":"a","arguments":{}}`},
 		{"token replaced", `{"_meta":{"progressToken":0,"traceparent":"t"}}`, revision.Change{Token: []byte("17")}, `{"_meta":{"traceparent":"t","progressToken":17}}`},
 		{"token unwanted", `{"name":"a","_meta":{"progressToken":0}}`, revision.Change{}, `{"name":"a"}`},
 		{"hop cut, extension kept", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/related-task":{"taskId":"1"}}}`, revision.Change{}, `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}`},
