@@ -1,0 +1,107 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// stamp is how the time at which a process began stands in its name, in UTC.
+const stamp = "20060102T150405"
+
+// ours is how the files of a folder are called: parts of logs, and locks.
+var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock)$`)
+
+// File is one part of what a process has written.
+type File struct {
+	Path     string
+	Process  string
+	Part     int       // from 0
+	Running  bool      // the process has not ended; without locks: it wrote something within a day
+	Size     int64     // bytes
+	Modified time.Time // written to last
+}
+
+// Files lists the parts in a folder: of the process that began first, first, and in the
+// order in which they were written. Only regular files, and links to them, are listed. A
+// folder that does not exist holds none.
+func Files(dir string) ([]File, error) {
+	files, _, err := folder(dir)
+	return files, err
+}
+
+// folder also returns the paths of the locks of processes that have ended.
+func folder(dir string) (files []File, stale []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	runs := map[string]bool{} // process → whether it runs
+	for _, entry := range entries {
+		m := ours.FindStringSubmatch(entry.Name())
+		if m == nil {
+			continue
+		}
+		process, path := m[1], filepath.Join(dir, entry.Name())
+		if _, asked := runs[process]; !asked {
+			runs[process] = running(dir, process)
+		}
+		if strings.HasSuffix(path, ".lock") {
+			if !runs[process] {
+				stale = append(stale, path)
+			}
+			continue
+		}
+		if info, ok := regular(path); ok {
+			part, _ := strconv.Atoi(m[2])
+			files = append(files, File{path, process, part, runs[process], info.Size(), info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b File) int {
+		return cmp.Or(strings.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part))
+	})
+	files = slices.CompactFunc(files, func(a, b File) bool { // a copy that gzip made, beside its original
+		return a.Process == b.Process && a.Part == b.Part
+	})
+	return files, stale, err
+}
+
+// regular is what is known of a path that is a file, or a link to one: a pipe may have no
+// end.
+func regular(path string) (os.FileInfo, bool) {
+	info, err := os.Stat(path)
+	return info, err == nil && info.Mode().IsRegular()
+}
+
+// retain removes what is too old, and the oldest of what is too much. The last part of a
+// process that runs is being written to: it stays, and does not count. While all of them
+// seem too old, the clock may have jumped, and none goes for its age.
+func retain(dir string, keepBytes int64, keepAge time.Duration) {
+	files, stale, _ := folder(dir) // what cannot be listed cannot be removed
+	for _, path := range stale {
+		tidy(path)
+	}
+	var done []File
+	for i, f := range files {
+		last := i+1 == len(files) || files[i+1].Process != f.Process
+		if !f.Running || !last {
+			done = append(done, f)
+		}
+	}
+	slices.SortStableFunc(done, func(a, b File) int { return b.Modified.Compare(a.Modified) })
+	tooOld := func(f File) bool { return time.Since(f.Modified) > keepAge }
+	aged := len(done) > 0 && !tooOld(done[0])
+	var kept int64
+	for _, f := range done {
+		if kept += f.Size; kept > keepBytes || aged && tooOld(f) {
+			_ = os.Remove(f.Path) // another process may have been faster
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package record_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// FuzzAdd adds whatever can be read as events: the figures stay such that the schema
+// holds, and the dispositions make up the calls.
+func FuzzAdd(f *testing.F) {
+	for _, seed := range []string{
+		`{"kind":"call","session":"a","upstream":"u","tool":"t","disposition":"hit","use_of":2,"hidden_ms":1e308,"bytes":9223372036854775807,"tokens":1,"seq":1}`,
+		`{"kind":"prefetch","session":"a","upstream":"u","tool":"t","fate":"used","used_by_seq":1,"seq":2,"sent":-9223372036854775808}`,
+		`{"kind":"choice","session":"a","declined":{"gate":9223372036854775807},"top":[{"tool":"t","p":-1}],"best_ms":1e308,"achieved_ms":-1e308}`,
+		`{"kind":"plan","session":"a","depth":-9223372036854775808,"bytes_in":-9223372036854775808,"bytes_out":9223372036854775807}`,
+		`{"kind":"state","hosts":[{"host":"h","level":-5,"rate":-1,"tokens":1e308,"in_flight":-1}]} {"kind":"end"}`,
+		`{"kind":"call","session":"a","upstream":"u","tool":"t","disposition":"joined","seq":9223372036854775807,"turn":-1,"latency_ms":1e308}`,
+	} {
+		f.Add([]byte(seed), int64(1_777_000_000_000_000))
+		f.Add([]byte(seed), int64(-1<<63))
+	}
+	schema := compiled(f)
+	f.Fuzz(func(t *testing.T, text []byte, at int64) {
+		tally := record.New(2, nil)
+		for dec := json.NewDecoder(bytes.NewReader(text)); ; {
+			var e record.Event
+			if dec.Decode(&e) != nil {
+				break
+			}
+			e.At = time.UnixMicro(at)
+			e.Process = e.Host
+			for range 3 { // in which sums may overflow
+				tally.Add(&e)
+				at += at / 7
+			}
+		}
+		s := tally.Stats(time.UnixMicro(at))
+		if err := schema.Validate(asJSON(t, s)); err != nil {
+			t.Error(err)
+		}
+		asJSON(t, tally.View(time.Time{}))
+		if f := s.Totals; f.Calls != f.ServedStored+f.Joined+f.Fetched+f.Failed || f.HiddenByPrefetch > f.HiddenMS {
+			t.Errorf("got %+v", f)
+		}
+		s.Fit(40, 20)
+		record.WriteCSV(io.Discard, tally.Rows())
+		tally.Latencies([]float64{1, 100})
+	})
+}

@@ -1,0 +1,94 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The bounds of the graph.
+const (
+	mostPairs    = 4096
+	mostTogether = 16 // tools called in one turn that are told apart
+	mostFollows  = 60 // shown
+)
+
+// graph says which tool is called after which. Each tool called in a turn follows
+// each tool called in the turn before, in the same session, once however often either
+// was called; where turns are not known each call is a turn. Steps of plans follow
+// nothing: their order was the model's before the first of them was answered. A call
+// that is answered after one of a later turn is left out.
+type graph struct {
+	pairs map[pairKey]*pair
+	other int64 // follow-ups that found no place
+}
+
+// pairKey names two tools by their numbers.
+type pairKey struct{ from, to int32 }
+
+type pair struct {
+	from, to        *tool
+	n, issued, used int64
+}
+
+// follow takes note of a call.
+func (g *graph) follow(s *session, turn int, of *tool, byID []*tool) {
+	o := s.open
+	if o == nil || turn > 0 && turn < o.turn {
+		return
+	}
+	if turn <= 0 || turn != o.turn {
+		o.now, o.then = o.then[:0], o.now
+	}
+	o.turn = max(turn, 0)
+	if len(o.now) == 0 {
+		for _, from := range o.then {
+			byID[from].followed++
+		}
+	}
+	if len(o.now) >= mostTogether || slices.Contains(o.now, of.id) {
+		return
+	}
+	o.now = append(o.now, of.id)
+	for _, from := range o.then {
+		if p := g.pair(byID[from], of); p != nil {
+			p.n++
+		}
+	}
+}
+
+func (g *graph) pair(from, to *tool) *pair {
+	key := pairKey{from.id, to.id}
+	if p, ok := g.pairs[key]; ok {
+		return p
+	}
+	if len(g.pairs) >= mostPairs || from.name == other || to.name == other {
+		g.other++
+		return nil
+	}
+	p := &pair{from: from, to: to}
+	g.pairs[key] = p
+	return p
+}
+
+// prefetched takes note of a prefetch of one tool after a call of another.
+func (g *graph) prefetched(from, to *tool, used bool) {
+	if p := g.pair(from, to); p != nil {
+		p.issued++
+		p.used += one(used)
+	}
+}
+
+// strongest are the most frequent follow-ups.
+func (g *graph) strongest() []Follow {
+	all := make([]Follow, 0, len(g.pairs))
+	for _, p := range g.pairs {
+		all = append(all, Follow{
+			From: p.from.name, To: p.to.name, N: p.n, P: ratio(p.n, p.from.followed),
+			Issued: p.issued, Used: p.used, Accuracy: ratio(p.used, p.issued),
+		})
+	}
+	slices.SortFunc(all, func(a, b Follow) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return all[:min(len(all), mostFollows)]
+}

@@ -1,0 +1,292 @@
+package record
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Options say what is done with events. The zero value writes nothing.
+type Options struct {
+	Dir   string                        // folder of the logs; "": nothing is written
+	Full  bool                          // arguments are recorded in full beside their hashes
+	Off   bool                          // nothing is written until [Log.Reconfigure] says otherwise
+	Key   []byte                        // of the hashes; none: one that is forgotten with the process
+	Scrub func(arguments []byte) []byte // takes secrets out of what is recorded in full, a JSON object to a JSON object; nil: as they are
+	Begin Event                         // the first line of each file; of Kind, V, PID and At what is zero is filled in
+	Log   *slog.Logger                  // default: none
+
+	// Each is given every event, written or not, on the goroutine that adds it; several
+	// goroutines may at once. The event has no hashes yet.
+	Each func(*Event)
+
+	RotateBytes int64         // how large a part of the log may grow; default 16 MiB
+	RotateAge   time.Duration // and how old; default 24 h
+	KeepBytes   int64         // of all files in the folder that are not being written; the oldest go first; default 512 MiB
+	KeepAge     time.Duration // of each of them, unless all of them seem older; default 30 days
+}
+
+const (
+	maxQueued    = 1 << 13                // events that wait to be written; more are lost
+	maxWaiting   = 8 << 20                // bytes of arguments that they have, likewise
+	maxLine      = 1 << 20                // bytes of a line
+	maxArguments = 64 << 10               // bytes of arguments that are hashed and recorded
+	writeEvery   = 250 * time.Millisecond // how long a line waits for others
+	patience     = 5 * time.Second        // how long Flush and Close wait for the disk
+)
+
+// Log hands events to Each, and to one goroutine that writes them. Its methods may be
+// called from any goroutine; [Log.Add] never waits for the disk.
+type Log struct {
+	process string
+	each    func(*Event)
+	logger  *slog.Logger
+	queue   chan queued  // to the writer; nil: there is no folder
+	waiting atomic.Int64 // bytes of arguments in the queue
+	lost    atomic.Int64
+	off     atomic.Bool
+	full    atomic.Bool
+	closed  atomic.Bool
+	close   sync.Once
+}
+
+// queued is an event on its way to the writer, or, without one, a request to write what
+// came before.
+type queued struct {
+	event *Event
+	full  bool          // its arguments are recorded
+	done  chan struct{} // closed when all before is written, or cannot be
+	last  *Event        // the log ends, with this line
+}
+
+// Open begins the log of this process. It never fails: what cannot be written is one
+// warning and a count. If nothing happens but that the process begins and ends, no file
+// is left.
+func Open(o Options) *Log {
+	begin := o.Begin
+	begin.Kind, begin.V = Begin, Version
+	if begin.PID == 0 {
+		begin.PID = os.Getpid()
+	}
+	if begin.At.IsZero() {
+		begin.At = time.Now()
+	}
+	begin.Process = processName(begin.At, begin.PID)
+	l := &Log{process: begin.Process, each: o.Each, logger: o.Log}
+	if l.each == nil {
+		l.each = func(*Event) {}
+	}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	l.off.Store(o.Off)
+	l.full.Store(o.Full)
+	l.each(&begin)
+	if o.Dir != "" {
+		l.queue = make(chan queued, maxQueued)
+		w := newWriter(o, &begin, l)
+		go w.run(l.queue)
+	}
+	return l
+}
+
+// processName names a process. Processes in containers may have the same id, hence the
+// random part.
+func processName(began time.Time, pid int) string {
+	var random [4]byte
+	rand.Read(random[:])
+	return began.UTC().Format(stamp) + "-" + strconv.Itoa(pid) + "-" + hex.EncodeToString(random[:])
+}
+
+// Add records an event. If the queue to the writer is full, the line is lost and
+// counted.
+func (l *Log) Add(e Event) {
+	e.Process = l.process
+	l.each(&e)
+	if l.queue == nil || l.off.Load() {
+		return
+	}
+	size := int64(len(e.RawArguments))
+	if l.closed.Load() || l.waiting.Add(size) > maxWaiting && size > 0 {
+		l.waiting.Add(-size)
+		l.lost.Add(1)
+		return
+	}
+	select {
+	case l.queue <- queued{event: &e, full: l.full.Load()}:
+	default:
+		l.waiting.Add(-size)
+		l.lost.Add(1)
+	}
+}
+
+// Lost is how many lines were not written: the queue was full, there was no room, no
+// permission or no folder, or they were too long.
+func (l *Log) Lost() int64 { return l.lost.Load() }
+
+// Reconfigure changes what is recorded from now on: arguments in full, and anything at
+// all. What is not to be recorded is not lost.
+func (l *Log) Reconfigure(full, on bool) {
+	l.full.Store(full)
+	l.off.Store(!on)
+}
+
+// Flush returns when all that was added before is written, or cannot be. It waits no more
+// than five seconds for the disk.
+func (l *Log) Flush() { l.send(queued{}) }
+
+// Close writes what was added before, and ends the log. Events that are added later are
+// given to Each and not written.
+func (l *Log) Close() {
+	l.close.Do(func() {
+		end := Event{Kind: End, At: time.Now(), Process: l.process}
+		l.each(&end)
+		l.closed.Store(true)
+		l.send(queued{last: &end})
+	})
+}
+
+// send asks the writer for something and waits until it is done.
+func (l *Log) send(q queued) {
+	if l.queue == nil {
+		return
+	}
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	q.done = make(chan struct{})
+	select {
+	case l.queue <- q:
+	case <-timeout.C:
+		l.logger.Warn("record: writing takes too long", "waited", patience)
+		return
+	}
+	select {
+	case <-q.done:
+	case <-timeout.C:
+		l.logger.Warn("record: writing takes too long", "waited", patience)
+	}
+}
+
+// writer makes lines of events and writes them. One goroutine uses it.
+type writer struct {
+	log   *Log
+	file  *file
+	mac   hash.Hash
+	scrub func([]byte) []byte
+}
+
+func newWriter(o Options, begin *Event, l *Log) *writer {
+	if len(o.Key) == 0 {
+		o.Key = make([]byte, 32)
+		rand.Read(o.Key)
+	}
+	if o.Scrub == nil {
+		o.Scrub = func(arguments []byte) []byte { return arguments }
+	}
+	first, _ := begin.MarshalJSON() // it is made of strings and numbers
+	return &writer{log: l, file: newFile(o, begin.Process, first, l.logger, &l.lost), mac: hmac.New(sha256.New, o.Key), scrub: o.Scrub}
+}
+
+// run writes until the log is closed. Lines wait a moment for others.
+func (w *writer) run(queue <-chan queued) {
+	if !w.log.off.Load() {
+		w.file.flush() // makes the file, so that others see that the process runs
+	}
+	var due <-chan time.Time
+	for {
+		select {
+		case q := <-queue:
+			if q.event != nil {
+				w.write(q)
+				if due == nil {
+					due = time.After(writeEvery)
+				}
+				continue
+			}
+			if q.last != nil {
+				w.end(q.last)
+			} else {
+				w.file.flush()
+			}
+			close(q.done)
+			if q.last != nil {
+				return
+			}
+		case <-due:
+			w.file.flush()
+		}
+		due = nil
+	}
+}
+
+// write adds the line of an event to what is written next.
+func (w *writer) write(q queued) {
+	e := q.event
+	w.log.waiting.Add(-int64(len(e.RawArguments)))
+	w.hash(e, q.full)
+	text, err := e.MarshalJSON()
+	if err != nil || len(text) >= maxLine {
+		w.log.lost.Add(1)
+		return
+	}
+	w.file.add(text)
+}
+
+// end writes the last line, if there is any besides the first and lines are wanted.
+func (w *writer) end(last *Event) {
+	w.file.flush()
+	if w.file.spoke && !w.log.off.Load() {
+		if text, err := last.MarshalJSON(); err == nil {
+			w.file.add(text)
+		}
+	}
+	w.file.finish()
+}
+
+// hash makes of an event's raw parts what is written of them. A call without arguments is
+// one with {}.
+func (w *writer) hash(e *Event, full bool) {
+	if e.ResultSum != 0 && e.ResultHash == "" {
+		e.ResultHash = w.keyed(binary.BigEndian.AppendUint64(nil, e.ResultSum))
+	}
+	if e.Kind != Call && e.Kind != Prefetch || e.ArgsHash != "" {
+		return
+	}
+	raw := e.RawArguments
+	if len(raw) == 0 {
+		raw = []byte("{}")
+	}
+	if len(raw) > maxArguments {
+		e.ArgsBytes = int64(len(raw))
+		e.ArgsHash = w.keyed(binary.BigEndian.AppendUint64(raw[:maxArguments:maxArguments], uint64(len(raw))))
+		return
+	}
+	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
+	if !ok { // two servers may read two things in it
+		e.ArgsHash = w.keyed(raw)
+		return
+	}
+	e.ArgsHash = w.keyed(canonical)
+	if full {
+		e.Arguments = string(w.scrub(canonical))
+	}
+}
+
+// keyed is the beginning of HMAC-SHA256 in hexadecimal: 64 bits tell apart all that one
+// user ever asks, and without the key guesses at the text cannot be tried.
+func (w *writer) keyed(b []byte) string {
+	w.mac.Reset()
+	w.mac.Write(b)
+	return hex.EncodeToString(w.mac.Sum(nil)[:8])
+}

@@ -1,0 +1,73 @@
+package record
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A metric is added by one field with its tags, and is in everything that is shown.
+func TestNewMetricIsEverywhere(t *testing.T) {
+	type totals struct {
+		Totals
+		Extra int64 `json:"extra" help:"More than before." csv:"extra_column" text:"extra: %d more" prom:"extra_total"`
+	}
+	v := totals{Extra: 7}
+	all, of := metricsOf(reflect.TypeFor[totals](), ""), reflect.ValueOf(v)
+
+	schema := schemaOf(reflect.TypeFor[totals](), "")
+	described := schema["properties"].(map[string]any)["extra"].(map[string]any)
+	if described["description"] != "More than before." || !slices.Contains(schema["required"].([]string), "extra") {
+		t.Errorf("JSON Schema: got %v", described)
+	}
+	if text, _ := json.Marshal(v); !strings.Contains(string(text), `"extra":7`) {
+		t.Errorf("JSON: got %s", text)
+	}
+	if got := columns(all, of); !slices.Contains(got, column{"extra_column", "7"}) {
+		t.Errorf("CSV: got %v", got)
+	}
+	if got := rows(all, of, nil); !slices.Contains(got, row{"extra", "7 more"}) {
+		t.Errorf("text: got %v", got)
+	}
+	words, _ := json.Marshal(all)
+	if !strings.Contains(string(words), `{"name":"extra","help":"More than before."}`) {
+		t.Errorf("the dashboard's words: got %s", words)
+	}
+	c := newCollector(all)
+	c.add(all, of, "")
+	f := c.byName["extra_total"]
+	var text strings.Builder
+	writeFamily(&text, prefix+f.name, f)
+	if want := "# HELP mcpschedd_extra_total More than before.\n# TYPE mcpschedd_extra_total counter\nmcpschedd_extra_total 7\n"; text.String() != want {
+		t.Errorf("Prometheus: got %s, want %s", text.String(), want)
+	}
+	if name, unit := f.otlpName(); name != "mcpschedd.extra" || unit != "1" || !f.counter() {
+		t.Errorf("OTLP: got %s in %s", name, unit)
+	}
+}
+
+// What is written in a tag can be read: families and rows that nothing would show are
+// mistakes.
+func TestTags(t *testing.T) {
+	c := newCollector(statsMetrics, hostMetrics)
+	for _, m := range slices.Concat(statsMetrics, hostMetrics) {
+		if m.row != "" && !slices.Contains(rowOrder, m.row) {
+			t.Errorf("%s: no row %q", m.Name, m.row)
+		}
+		if m.Name != "-" && !strings.HasSuffix(m.Name, ".-") && m.Help == "" {
+			t.Errorf("%s: not described", m.Name)
+		}
+		for _, l := range m.prom.labels {
+			if f := c.byName[m.prom.name]; l.value != "" && f.help == m.Help {
+				t.Errorf("%s: the family %s is declared nowhere", m.Name, f.name)
+			}
+		}
+	}
+	for _, key := range []string{"unsteady", "not_speculatable", "low_probability", "gate"} {
+		if Reasons[key].Word == "" || Reasons[key].Word == key {
+			t.Errorf("%s: no words for people", key)
+		}
+	}
+}

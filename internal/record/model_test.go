@@ -1,0 +1,432 @@
+package record_test
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/record"
+)
+
+// TestModel adds random lines, most of which make no sense together, and counts them a
+// second time: not while they come but by going over all of them for every figure.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		all := make(lines, rapid.IntRange(0, 120).Draw(rt, "lines"))
+		tally := record.New(0, nil)
+		for i := range all {
+			all[i] = drawLine(rt)
+			tally.Add(&all[i])
+		}
+		now := start.Add(8 * time.Hour)
+		v := tally.View(now)
+		rows := make(map[string]record.Totals)
+		for _, r := range tally.Rows() {
+			rows[r.Session] = r.Totals
+		}
+		perToken := all.perToken()
+		for what, x := range map[string]struct{ want, got any }{
+			"totals": {all.totals(perToken), bare(v.Stats.Totals)},
+			"tools": {all.by(perToken, func(e *record.Event) string {
+				if e.Upstream == "" && e.Kind == record.Call {
+					return ""
+				}
+				return trimmed(e)
+			}), barely(v.Stats.Tools)},
+			"upstreams": {all.by(perToken, func(e *record.Event) string { return e.Upstream }), barely(v.Stats.Upstreams)},
+			"rows":      {all.rows(perToken), bareRows(rows)},
+			"series":    {all.series(now), v.Series},
+			"graph":     {all.graph(), v.Graph},
+		} {
+			if diff := gocmp.Diff(x.want, x.got, near); diff != "" {
+				rt.Fatalf("%s: want (-), got (+):\n%s", what, diff)
+			}
+		}
+	})
+}
+
+// near takes sums in another order for equal, estimates that are rounded included.
+var near = gocmp.Options{
+	cmpopts.EquateApprox(1e-9, 1e-9), cmpopts.EquateEmpty(),
+	gocmp.FilterPath(func(p gocmp.Path) bool { return strings.HasPrefix(p.Last().String(), ".Tokens") },
+		gocmp.Comparer(func(a, b int64) bool { return max(a-b, b-a) <= 1 })),
+}
+
+// drawLine makes a line of anything.
+func drawLine(t *rapid.T) record.Event {
+	one := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "text") }
+	number := func(of ...int64) int64 { return rapid.SampledFrom(of).Draw(t, "number") }
+	time1 := func() float64 {
+		return rapid.SampledFrom([]float64{0, 0, 0.25, 1.5, 300, 45_000, -2, math.NaN()}).Draw(t, "ms")
+	}
+	yes := func() bool { return rapid.Bool().Draw(t, "yes") }
+	e := record.Event{
+		Kind:     rapid.SampledFrom([]record.Kind{record.Session, record.Call, record.Call, record.Call, record.Call, record.Prefetch, record.Prefetch, record.Choice, record.Plan, record.Harm, record.Sent, record.End}).Draw(t, "kind"),
+		At:       start.Add(time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "at")) * time.Second),
+		Session:  one("a", "b", "c"),
+		Seq:      number(0, 1, 2, 3, 4, 5, 6),
+		Upstream: one("github", "github", "files", ""), Tool: one("list", "get", "read"), Class: one("pure", "read_only", "indeterminate", "mutates_local", ""),
+		LatencyMS: time1(), UpstreamMS: time1(), HiddenMS: time1(), BestMS: time1(), AchievedMS: time1(),
+		Bytes: number(0, 400, 1000, -3), Tokens: number(0, 100, 130, 77, -1), NotResent: number(0, 0, 200, 2000), Predicted: number(0, 100, 60),
+		Sent: int(number(0, 1, 1, 2, -1)), IsError: yes(), BackedOff: yes(), Reference: yes(), Prefetched: yes(), Cancelled: yes(),
+		Disposition: record.Disposition(one("hit", "joined", "fetched", "failed", "")), Fate: record.Fate(one("used", "late", "wasted", "compared", "?")),
+		Turn: int(number(0, 1, 2, 3, 4)), Plan: int(number(0, 0, 0, 1)), UseOf: number(0, 0, 3), Inlined: int(number(0, 2)), After: number(0, 1, 2, 3),
+		Cause: one("expired", "dropped", ""), UsedBy: number(0, 2), Candidates: int(number(0, 4)), LateCalled: int(number(0, 1)),
+		Reasons: map[string]int{one("gate", "cap"): int(number(0, 2, -1))},
+		Steps:   int(number(0, 3)), Depth: int(number(0, 1, 3)), BytesIn: number(0, 1000), BytesOut: number(0, 400, 2000),
+		Why: one("foreground_wait", "rate_limited", "eviction", "question", "hail"),
+	}
+	e.Process = map[string]string{"a": "p", "b": "p", "c": "q"}[e.Session]
+	return e
+}
+
+// lines are events that are counted by going over them.
+type lines []record.Event
+
+// calls are those that count, with the disposition that counts.
+func (l lines) calls() (calls lines) {
+	for _, e := range l {
+		if e.Upstream == "" {
+			e.Disposition = record.Failed
+		}
+		if e.Kind == record.Call && e.Disposition != "" {
+			calls = append(calls, e)
+		}
+	}
+	return calls
+}
+
+func (l lines) where(is func(e *record.Event) bool) (some lines) {
+	for i := range l {
+		if is(&l[i]) {
+			some = append(some, l[i])
+		}
+	}
+	return some
+}
+
+func (l lines) n(is func(e *record.Event) bool) int64 { return int64(len(l.where(is))) }
+
+// sum adds up what is positive.
+func (l lines) sum(of func(e *record.Event) float64) (sum float64) {
+	for i := range l {
+		if v := of(&l[i]); v > 0 {
+			sum += v
+		}
+	}
+	return sum
+}
+
+func (l lines) prefetches() lines {
+	return l.where(func(e *record.Event) bool { return e.Kind == record.Prefetch && e.Fate != "?" })
+}
+
+func (l lines) kind(k record.Kind) lines {
+	return l.where(func(e *record.Event) bool { return e.Kind == k })
+}
+
+// perToken is the bytes of a token.
+func (l lines) perToken() float64 {
+	both := append(l.calls(), l.prefetches()...).where(func(e *record.Event) bool { return e.Bytes > 0 && e.Tokens > 0 })
+	if len(both) == 0 {
+		return 4
+	}
+	return both.sum(func(e *record.Event) float64 { return float64(e.Bytes) }) / both.sum(func(e *record.Event) float64 { return float64(e.Tokens) })
+}
+
+func isServed(e *record.Event) bool {
+	return e.Disposition == record.Hit || e.Disposition == record.Joined
+}
+func isRead(e *record.Event) bool { return e.Class == "pure" || e.Class == "read_only" }
+func isUsed(e *record.Event) bool { return e.Fate == record.Used || e.Fate == record.Late }
+
+func over(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func sumOf(m map[string]int64) (sum int64) {
+	for _, n := range m {
+		sum += n
+	}
+	return sum
+}
+
+// totals are the figures, each by its own definition.
+func (l lines) totals(perToken float64) record.Totals {
+	calls, guesses, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
+	as := func(d record.Disposition) int64 {
+		return calls.n(func(e *record.Event) bool { return e.Disposition == d })
+	}
+	became := func(f record.Fate) int64 {
+		return guesses.n(func(e *record.Event) bool { return e.Fate == f })
+	}
+	did := func(why string) int64 { return harms.n(func(e *record.Event) bool { return e.Why == why }) }
+	served := calls.where(isServed)
+	finished := plans.where(func(e *record.Event) bool { return !e.Cancelled })
+	tokens := func(e *record.Event, bytes float64) float64 {
+		if e.Bytes > 0 && e.Tokens > 0 {
+			return bytes * float64(e.Tokens) / float64(e.Bytes)
+		}
+		return bytes / perToken
+	}
+	requests := func(e *record.Event) float64 { return float64(e.Sent) }
+	ofGuess := func(e *record.Event) bool { return e.Prefetched }
+	others := l.kind(record.Sent).where(func(e *record.Event) bool { return !e.Prefetched })
+	open := max(0, l.kind(record.Sent).where(ofGuess).sum(requests)-guesses.sum(requests)) // of which there is no line yet
+	f := record.Totals{Part: record.Part{
+		Calls: int64(len(calls)), ServedStored: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
+		Errors:        calls.n(func(e *record.Event) bool { return e.IsError }),
+		UpstreamCalls: int64(calls.sum(requests) + guesses.sum(requests) + others.sum(requests) + open),
+		HiddenMS:      served.sum(func(e *record.Event) float64 { return e.HiddenMS }),
+		HiddenByPrefetch: served.where(func(e *record.Event) bool { return e.UseOf > 0 }).sum(func(e *record.Event) float64 {
+			return e.HiddenMS
+		}),
+		WaitedMS: calls.sum(func(e *record.Event) float64 { return e.LatencyMS }),
+		TokensSaved: int64(math.Round(calls.sum(func(e *record.Event) float64 { return tokens(e, float64(e.NotResent)) }) +
+			finished.sum(func(e *record.Event) float64 { return float64(e.BytesIn-e.BytesOut) / perToken }))),
+		TokensToClient: int64(math.Round(calls.where(func(e *record.Event) bool { return e.Plan == 0 }).sum(func(e *record.Event) float64 {
+			return tokens(e, float64(e.Bytes-e.NotResent))
+		}) + finished.sum(func(e *record.Event) float64 { return float64(e.BytesOut) / perToken }))),
+	}}
+	p := &f.Prefetch
+	p.Open = int64(open)
+	p.InTime = became(record.Used)
+	p.Issued, p.Used, p.Late, p.Compared = int64(len(guesses))+p.Open, became(record.Used)+became(record.Late), became(record.Late), became(record.Compared)
+	p.Dispatched = guesses.n(func(e *record.Event) bool { return e.Sent > 0 })
+	p.Accuracy, p.Timeliness = over(float64(p.Used), float64(len(guesses))), over(float64(became(record.Used)), float64(p.Used))
+	p.Wasted = make(map[string]int64)
+	for _, e := range guesses.where(func(e *record.Event) bool { return e.Fate == record.Wasted }) {
+		p.Wasted[cmp.Or(e.Cause, "unknown")]++
+	}
+	f.Amplification = over(float64(f.UpstreamCalls), float64(f.Calls))
+	f.Candidates = int64(choices.sum(func(e *record.Event) float64 { return float64(e.Candidates) }))
+	f.Declined = make(map[string]int64)
+	for _, e := range choices {
+		for reason, n := range e.Reasons {
+			if n > 0 {
+				f.Declined[reason] += int64(n)
+			}
+		}
+	}
+	f.LateInvoked = int64(choices.sum(func(e *record.Event) float64 { return float64(e.LateCalled) }))
+	f.BestMS = choices.sum(func(e *record.Event) float64 { return e.BestMS })
+	f.RegretMS = choices.sum(func(e *record.Event) float64 {
+		return lines{*e}.sum(func(e *record.Event) float64 { return e.BestMS }) - lines{*e}.sum(func(e *record.Event) float64 { return e.AchievedMS })
+	})
+	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), guesses...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.Predicted > 0 })
+	f.HiddenByRepeat = f.HiddenMS - f.HiddenByPrefetch
+	f.Unclassified = calls.n(func(e *record.Event) bool { return e.Class == "indeterminate" })
+	f.Predictions = int64(len(sized))
+	f.CostOverruns = sized.n(func(e *record.Event) bool { return float64(e.Tokens) >= 1.3*float64(e.Predicted) })
+	f.OverrunShare = over(float64(f.CostOverruns), float64(f.Predictions))
+	f.RecallLoss = over(float64(f.LateInvoked), float64(sumOf(f.Declined)))
+	f.Reads = calls.n(isRead)
+	f.ServedShare = over(float64(p.Used), float64(f.Reads))
+	f.Repeats = served.n(func(e *record.Event) bool { return e.UseOf == 0 })
+	f.BackOffs = calls.n(func(e *record.Event) bool { return e.BackedOff })
+	f.References = calls.n(func(e *record.Event) bool { return e.Reference })
+	f.Inlined = int64(calls.sum(func(e *record.Event) float64 { return float64(e.Inlined) }))
+	f.Plans, f.PlanSteps = int64(len(plans)), int64(plans.sum(func(e *record.Event) float64 { return float64(e.Steps) }))
+	f.TurnsSaved.Plan = int64(finished.sum(func(e *record.Event) float64 { return float64(e.Depth - 1) }))
+	f.Harm.ForegroundWaitMS = harms.where(func(e *record.Event) bool { return e.Why == "foreground_wait" }).sum(func(e *record.Event) float64 { return e.LatencyMS })
+	f.Harm.RateLimited, f.Harm.Evictions, f.Harm.Questions = did("rate_limited"), did("eviction"), did("question")
+	f.LatencyMS = record.Quantiles{N: f.Calls, Sum: f.WaitedMS}
+	asked := calls.where(func(e *record.Event) bool { return e.UpstreamMS > 0 })
+	guessed := guesses.where(func(e *record.Event) bool { return e.LatencyMS > 0 && e.Cause != "dropped" })
+	f.FetchMS = record.Quantiles{N: int64(len(asked) + len(guessed)), Sum: asked.sum(func(e *record.Event) float64 { return e.UpstreamMS }) + guessed.sum(func(e *record.Event) float64 { return e.LatencyMS })}
+	results := calls.where(func(e *record.Event) bool { return e.Bytes > 0 })
+	f.ResultKB = record.Quantiles{N: int64(len(results)), Sum: results.sum(func(e *record.Event) float64 { return float64(e.Bytes) / 1024 })}
+	return f
+}
+
+// by are the figures of each tool, or upstream.
+func (l lines) by(perToken float64, name func(e *record.Event) string) map[string]record.Part {
+	all := make(map[string]record.Part)
+	sent := l.kind(record.Sent).where(func(e *record.Event) bool { return e.Upstream != "" || e.Prefetched })
+	counted := slices.Concat(l.calls(), l.prefetches(), sent)
+	for i := range counted {
+		if of := name(&counted[i]); of != "" {
+			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals(perToken).Part
+		}
+	}
+	return all
+}
+
+// rows are the figures of each session. Of one that only ended nothing is known.
+func (l lines) rows(perToken float64) map[string]record.Totals {
+	all := make(map[string]record.Totals)
+	for _, e := range l {
+		if e.Kind != record.End {
+			all[e.Session] = l.where(func(o *record.Event) bool { return o.Session == e.Session }).totals(perToken)
+		}
+	}
+	return all
+}
+
+// series are the sums over time.
+func (l lines) series(now time.Time) []record.Point {
+	at := make(map[int64]*record.Point) // begin → sums
+	point := func(t time.Time) *record.Point {
+		span := time.Hour
+		if !t.Before(now.Add(-30 * time.Minute).Truncate(time.Minute)) {
+			span = 10 * time.Second
+		} else if !t.Before(now.Add(-6 * time.Hour).Truncate(time.Hour)) {
+			span = time.Minute
+		}
+		begin := t.Truncate(span).UnixMicro()
+		if begin > now.UnixMicro() {
+			return new(record.Point) // that nobody sees yet
+		}
+		if at[begin] == nil {
+			at[begin] = &record.Point{AtUS: begin, SpanS: int(span / time.Second)}
+		}
+		return at[begin]
+	}
+	latest := make(map[string]time.Time) // process → end of its latest line
+	for i := range l {
+		e := &l[i]
+		latency := lines{*e}.sum(func(e *record.Event) float64 { return e.LatencyMS })
+		took := latency
+		if e.Kind != record.Call && e.Kind != record.Prefetch && e.Kind != record.Plan {
+			took = 0 // of what it tells
+		}
+		if over := e.At.Add(time.Duration(took * float64(time.Millisecond))); over.After(latest[e.Process]) {
+			latest[e.Process] = over
+		}
+		switch one := l[i : i+1]; {
+		case len(one.calls()) == 1:
+			f, p := one.totals(4), point(e.At)
+			p.Calls++
+			p.Reads += f.Reads
+			p.HiddenMS += f.HiddenMS
+			p.WaitedMS += f.WaitedMS
+			p.Served += f.ServedStored + f.Joined - f.Repeats
+		case len(one.prefetches()) == 1:
+			f, p := one.totals(4), point(latest[e.Process])
+			p.Issued++
+			p.Used += f.Prefetch.Used
+			p.Wasted += one.n(func(e *record.Event) bool { return e.Fate == record.Wasted })
+		case e.Kind == record.Harm && e.Why == "foreground_wait":
+			point(e.At).HarmMS += latency
+		}
+	}
+	var points []record.Point
+	for _, begin := range slices.Sorted(maps.Keys(at)) {
+		points = append(points, *at[begin])
+	}
+	return points
+}
+
+// graph is which tool came after which.
+func (l lines) graph() []record.Follow {
+	type pair struct{ from, to string }
+	found, followed := make(map[pair]*record.Follow), make(map[string]int64)
+	edge := func(from, to string) *record.Follow {
+		if found[pair{from, to}] == nil {
+			found[pair{from, to}] = &record.Follow{From: from, To: to}
+		}
+		return found[pair{from, to}]
+	}
+	for _, session := range []string{"a", "b", "c"} {
+		own := l.where(func(e *record.Event) bool { return e.Session == session })
+		heard := slices.IndexFunc(own, func(e record.Event) bool { return e.Kind != record.End })
+		own = own[max(heard, 0):]
+		if end := slices.IndexFunc(own, func(e record.Event) bool { return e.Kind == record.End }); end >= 0 {
+			own = own[:end]
+		}
+		turns := own.turns()
+		for i := 1; i < len(turns); i++ {
+			for _, from := range turns[i-1] {
+				followed[from]++
+				for _, to := range turns[i] {
+					edge(from, to).N++
+				}
+			}
+		}
+		for i, e := range own {
+			if len(own[i:i+1].prefetches()) == 0 {
+				continue
+			}
+			before := own[:i].calls().where(func(c *record.Event) bool { return c.Upstream != "" && c.Seq == e.After && c.Seq > 0 })
+			if len(before) > 0 {
+				f := edge(trimmed(&before[len(before)-1]), trimmed(&e))
+				f.Issued++
+				f.Used += own[i : i+1].n(isUsed)
+			}
+		}
+	}
+	var all []record.Follow
+	for _, f := range found {
+		f.P, f.Accuracy = over(float64(f.N), float64(followed[f.From])), over(float64(f.Used), float64(f.Issued))
+		all = append(all, *f)
+	}
+	slices.SortFunc(all, func(a, b record.Follow) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return all[:min(len(all), 60)]
+}
+
+// turns are the tools called in each turn of a session.
+func (l lines) turns() (turns [][]string) {
+	turn := 0
+	for _, e := range l.calls() {
+		if e.Upstream == "" || e.Plan > 0 || e.Turn > 0 && e.Turn < turn {
+			continue
+		}
+		if e.Turn == 0 || e.Turn != turn {
+			turns = append(turns, nil)
+		}
+		turn = e.Turn
+		last := &turns[len(turns)-1]
+		if name := trimmed(&e); !slices.Contains(*last, name) {
+			*last = append(*last, name)
+		}
+	}
+	return turns
+}
+
+// trimmed is the name of a tool.
+func trimmed(e *record.Event) string {
+	if e.Upstream == "" {
+		return e.Tool
+	}
+	return e.Upstream + "/" + e.Tool
+}
+
+// bare are totals without what the model does not know.
+func bare(f record.Totals) record.Totals {
+	f.Part = barePart(f.Part)
+	return f
+}
+
+func barePart(p record.Part) record.Part {
+	p.LatencyMS = record.Quantiles{N: p.LatencyMS.N, Sum: p.LatencyMS.Sum}
+	p.FetchMS = record.Quantiles{N: p.FetchMS.N, Sum: p.FetchMS.Sum}
+	p.ResultKB = record.Quantiles{N: p.ResultKB.N, Sum: p.ResultKB.Sum}
+	return p
+}
+
+func barely(all map[string]record.Part) map[string]record.Part {
+	for name, p := range all {
+		all[name] = barePart(p)
+	}
+	return all
+}
+
+func bareRows(all map[string]record.Totals) map[string]record.Totals {
+	for name, f := range all {
+		all[name] = bare(f)
+	}
+	return all
+}

@@ -1,0 +1,304 @@
+package record_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"mcpschedd/internal/record"
+)
+
+// scraped is what a scrape is of.
+type scraped struct {
+	Stats     func() record.Stats
+	Latencies func([]float64) map[string]record.Histogram
+	Version   string
+}
+
+func (s scraped) handler() http.Handler {
+	if s.Latencies == nil {
+		s.Latencies = func([]float64) map[string]record.Histogram { return nil }
+	}
+	return record.Metrics(s.Stats, s.Latencies, s.Version)
+}
+
+// scrape returns what a scraper that accepts this is sent.
+func scrape(t *testing.T, h http.Handler, accept string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest("GET", "/metrics", nil)
+	r.Header.Set("Accept", accept)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("got %d: %s", w.Code, w.Body)
+	}
+	return w.Result()
+}
+
+// parsed is a scrape as Prometheus reads it.
+func parsed(t *testing.T, o scraped) map[string]*dto.MetricFamily {
+	t.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := p.TextToMetricFamilies(scrape(t, o.handler(), "text/plain").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// value is that of the sample with these labels, in order "upstream", "x", …; absent
+// ones are "".
+func value(t *testing.T, families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
+	t.Helper()
+	for _, m := range families[name].GetMetric() {
+		if is(m, labels) {
+			return number(m)
+		}
+	}
+	t.Errorf("no %s with %q", name, labels)
+	return math.NaN()
+}
+
+func is(m *dto.Metric, labels []string) bool {
+	has := make(map[string]string)
+	for _, l := range m.Label {
+		has[l.GetName()] = l.GetValue()
+	}
+	for i := 0; i < len(labels); i += 2 {
+		if has[labels[i]] != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+func number(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() }
+
+func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (all float64) {
+	for _, m := range families[name].GetMetric() {
+		if is(m, labels) {
+			all += number(m)
+		}
+	}
+	return all
+}
+
+// lived is a tally with one of everything.
+func lived() *record.Tally {
+	t := record.New(0, nil)
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	seq := int64(0)
+	add := func(e record.Event) {
+		seq++
+		e.At, e.Process, e.Session, e.Seq = at.Add(time.Duration(seq)*time.Second), "p", "s", seq
+		t.Add(&e)
+	}
+	t.Add(&record.Event{Kind: record.Begin, At: at, Process: "p", Config: "/c.toml"})
+	t.Add(&record.Event{Kind: record.Session, At: at, Process: "p", Session: "s"})
+	for i, tool := range []string{"list_issues", "get_issue", "search"} {
+		for n := range 4 + i {
+			add(record.Event{Kind: record.Call, Upstream: "github", Tool: tool, Class: "read_only", Disposition: record.Fetched, LatencyMS: float64(30 * (n + 1)), UpstreamMS: 25, Sent: 1, Bytes: 4096, Tokens: 1000, Host: "api.github.com"})
+			add(record.Event{Kind: record.Call, Upstream: "github", Tool: tool, Class: "read_only", Disposition: record.Hit, LatencyMS: 0.5, HiddenMS: 25, Bytes: 4096, Tokens: 1000, Host: "api.github.com"})
+		}
+		add(record.Event{Kind: record.Prefetch, Upstream: "github", Tool: tool, Fate: record.Wasted, Cause: "expired", Sent: 1, LatencyMS: 20})
+		add(record.Event{Kind: record.Prefetch, Upstream: "github", Tool: tool, Fate: record.Compared, Sent: 1, LatencyMS: 20})
+	}
+	add(record.Event{Kind: record.Prefetch, Upstream: "github", Tool: "get_issue", Fate: record.Late, UsedBy: seq + 2, Sent: 1, LatencyMS: 70})
+	add(record.Event{Kind: record.Call, Upstream: "github", Tool: "get_issue", Disposition: record.Joined, UseOf: seq, HiddenMS: 40, LatencyMS: 30, Prefetched: true, IsError: true})
+	add(record.Event{Kind: record.Call, Upstream: "github", Tool: "get_issue", Disposition: record.Failed, Error: "timeout", LatencyMS: 9000})
+	add(record.Event{Kind: record.Call, Tool: "no_such_tool", Disposition: record.Failed, Error: "refused"})
+	add(record.Event{Kind: record.Choice, Candidates: 5, Issued: 2, Reasons: map[string]int{"budget": 2, "probability": 1}, BestMS: 100, AchievedMS: 60, LateCalled: 1})
+	t.Add(&record.Event{Kind: record.State, At: at, Process: "p", Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}})
+	return t
+}
+
+func scrapedOf(t *record.Tally) scraped {
+	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC)
+	return scraped{Stats: func() record.Stats { return t.Stats(at) }, Latencies: t.Latencies, Version: "1.2.3"}
+}
+
+// What is scraped is what the figures say.
+func TestAgainstStats(t *testing.T) {
+	tally := lived()
+	o := scrapedOf(tally)
+	got, s := parsed(t, o), o.Stats()
+	if s.Totals.Calls == 0 || s.Totals.Failed != 2 || s.Totals.Prefetch.Late != 1 {
+		t.Fatalf("the figures are not what this test is about: %+v", s.Totals)
+	}
+	same := func(name string, want float64, labels ...string) {
+		t.Helper()
+		if got := sum(got, name, labels...); math.Abs(got-want) > 1e-9*math.Max(1, want) {
+			t.Errorf("%s%q: got %v, want %v", name, labels, got, want)
+		}
+	}
+	same("mcpschedd_calls_total", float64(s.Totals.Calls))
+	same("mcpschedd_calls_total", float64(s.Totals.ServedStored), "disposition", "hit")
+	same("mcpschedd_calls_total", float64(s.Totals.Joined), "disposition", "joined")
+	same("mcpschedd_calls_total", float64(s.Totals.Fetched), "disposition", "fetched")
+	same("mcpschedd_calls_total", float64(s.Totals.Failed), "disposition", "failed")
+	same("mcpschedd_calls_total", 1, "tool", "(unknown)")
+	same("mcpschedd_upstream_requests_total", float64(s.Totals.UpstreamCalls))
+	same("mcpschedd_call_errors_total", float64(s.Totals.Errors))
+	same("mcpschedd_hidden_seconds_total", s.Totals.HiddenMS/1000)
+	same("mcpschedd_hidden_seconds_total", s.Totals.HiddenByPrefetch/1000, "by", "prefetch")
+	same("mcpschedd_prefetches_total", float64(s.Totals.Prefetch.Issued))
+	same("mcpschedd_prefetches_total", float64(s.Totals.Prefetch.Late), "fate", "late")
+	same("mcpschedd_prefetches_total", float64(s.Totals.Prefetch.Wasted["expired"]), "fate", "wasted", "cause", "expired")
+	same("mcpschedd_declined_total", 3)
+	same("mcpschedd_declined_total", 2, "reason", "budget")
+	same("mcpschedd_declined_called_total", 1)
+	same("mcpschedd_regret_seconds_total", 0.04)
+	same("mcpschedd_reads_total", float64(s.Totals.Reads))
+	same("mcpschedd_host_level", 2, "host", "api.github.com")
+	same("mcpschedd_host_rate_limited_total", 3, "host", "api.github.com")
+	same("mcpschedd_host_harm_seconds_total", 1.5)
+	same("mcpschedd_build_info", 1, "version", "1.2.3")
+	same("mcpschedd_config_last_reload_successful", 1)
+	for key, p := range s.Tools {
+		tool := strings.TrimPrefix(key, "github/")
+		same("mcpschedd_calls_total", float64(p.Calls), "upstream", "github", "tool", tool)
+		same("mcpschedd_prefetches_total", float64(p.Prefetch.Issued), "tool", tool)
+		same("mcpschedd_waited_seconds_total", p.WaitedMS/1000, "tool", tool)
+		same("mcpschedd_result_bytes_total", p.ResultKB.Sum*1024, "tool", tool)
+	}
+	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
+		if got[name] == nil {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// The buckets of a histogram hold each call of their tool once.
+func TestBuckets(t *testing.T) {
+	o := scrapedOf(lived())
+	got, s := parsed(t, o), o.Stats()
+	calls := uint64(0)
+	for _, m := range got["mcpschedd_call_duration_seconds"].GetMetric() {
+		h := m.GetHistogram()
+		calls += h.GetSampleCount()
+		last := uint64(0)
+		for _, b := range h.Bucket {
+			if b.GetCumulativeCount() < last {
+				t.Errorf("%v: the buckets fall", m)
+			}
+			last = b.GetCumulativeCount()
+		}
+		if last != h.GetSampleCount() {
+			t.Errorf("%v: got %d in the last bucket, want all", m, last)
+		}
+		if is(m, []string{"tool", "search"}) {
+			if want := s.Tools["github/search"].WaitedMS / 1000; math.Abs(h.GetSampleSum()-want) > 1e-6 {
+				t.Errorf("got a sum of %v s, want %v", h.GetSampleSum(), want)
+			}
+			if at := h.Bucket[0]; at.GetUpperBound() != 0.001 || at.GetCumulativeCount() != 6 {
+				t.Errorf("got %v, want the 6 hits of 0.5 ms under 1 ms", at)
+			}
+		}
+	}
+	if want := uint64(s.Totals.Calls - 1); calls != want { // one was for no tool
+		t.Errorf("got %d calls, want %d", calls, want)
+	}
+}
+
+// The figures are read once for each scrape, so that a scrape agrees with itself.
+func TestReadOnce(t *testing.T) {
+	read := 0
+	h := scraped{Stats: func() record.Stats { read++; return record.Stats{} }}.handler()
+	for i := range 3 {
+		scrape(t, h, "text/plain")
+		if read != i+1 {
+			t.Fatalf("got %d readings after %d scrapes", read, i+1)
+		}
+	}
+}
+
+// Names and types are as Prometheus has them.
+func TestLint(t *testing.T) {
+	problems, err := promlint.New(scrape(t, scrapedOf(lived()).handler(), "text/plain").Body).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "mcpschedd_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// Whatever servers call their tools, the text stays one that can be read, and no two
+// samples have the same labels.
+func TestOddNames(t *testing.T) {
+	long := strings.Repeat("é", 500)
+	odd := []string{
+		`quote"back\slash`, "new\nline", "carriage\rreturn", "nul\x00", "\uFFFD", "//", "a/b",
+		"mcpschedd_calls_total 5\n# HELP x", "}", "☃", long, long + "1", "(other)",
+	}
+	s := record.Stats{Tools: map[string]record.Part{}, Hosts: map[string]record.Host{}, Totals: record.Totals{Declined: map[string]int64{}}}
+	want := 0.0
+	latencies := map[string]record.Histogram{}
+	for i, name := range odd {
+		n := int64(i + 1)
+		part := record.Part{Calls: n, Fetched: n, Prefetch: record.PrefetchPart{Issued: n, Wasted: map[string]int64{name: n}}}
+		s.Tools["up/"+name], s.Tools[name] = part, part
+		latencies["up/"+name] = record.Histogram{Count: n, Sum: 1, Counts: make([]int64, 16)}
+		s.Hosts[name] = record.Host{Host: name, Level: i}
+		s.Totals.Declined[name] = n
+		want += float64(n)
+	}
+	o := scraped{
+		Stats: func() record.Stats { return s }, Version: "1\xff\"\n",
+		Latencies: func([]float64) map[string]record.Histogram { return latencies },
+	}
+	got := parsed(t, o)
+	if calls := sum(got, "mcpschedd_calls_total", "disposition", "fetched"); calls != 2*want {
+		t.Errorf("got %v calls, want %v", calls, 2*want)
+	}
+	if declined := sum(got, "mcpschedd_declined_total"); declined != want {
+		t.Errorf("got %v declined, want %v", declined, want)
+	}
+	if n := len(got["mcpschedd_host_level"].GetMetric()); n != len(odd) {
+		t.Errorf("got %d hosts, want %d", n, len(odd))
+	}
+	if n := len(got["mcpschedd_call_duration_seconds"].GetMetric()); n != len(odd) {
+		t.Errorf("got %d histograms, want %d", n, len(odd))
+	}
+	if v := value(t, got, "mcpschedd_calls_total", "upstream", "up", "tool", `quote"back\slash`, "disposition", "fetched"); v != 1 {
+		t.Errorf("got %v, want the name as it is", v)
+	}
+}
+
+// Without anything in it a scrape is still one.
+func TestEmpty(t *testing.T) {
+	got := parsed(t, scraped{Stats: func() record.Stats { return record.Stats{Config: record.Config{Error: "no"}} }})
+	if v := value(t, got, "mcpschedd_calls_total", "tool", "(unknown)", "disposition", "failed"); v != 0 {
+		t.Errorf("got %v, want 0", v)
+	}
+	if v := value(t, got, "mcpschedd_config_last_reload_successful"); v != 0 {
+		t.Errorf("got %v, want 0", v)
+	}
+	if n := len(got["mcpschedd_call_duration_seconds"].GetMetric()); n > 0 {
+		t.Errorf("got %d histograms of nothing", n)
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	tally := record.New(0, nil)
+	for i := range 1_000 {
+		tally.Add(&record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: fmt.Sprint("tool", i), Disposition: record.Fetched, LatencyMS: 12, Sent: 1})
+	}
+	h := scraped{Stats: func() record.Stats { return tally.Stats(time.Now()) }, Latencies: tally.Latencies}.handler()
+	b.ReportAllocs()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	}
+}

@@ -1,0 +1,136 @@
+package record_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"mcpschedd/internal/record"
+)
+
+// The schema and the struct say the same: a filled and an empty Stats fit, every field
+// of the filled one is there, and nothing fits that has a field more or less.
+func TestSchema(t *testing.T) {
+	schema := compiled(t)
+	var full record.Stats
+	fill(reflect.ValueOf(&full).Elem())
+	full.SchemaVersion, full.Config.LoadedAt = 1, "2026-05-01T08:00:00Z"
+	shown := func(s record.Stats) map[string]any { return asJSON(t, s) }
+	busy := tallied(record.Event{Kind: record.Begin}, record.Event{Kind: record.Call, Disposition: record.Hit}, record.Event{Kind: record.State, Hosts: []record.Host{{Host: "h"}}})
+	for name, s := range map[string]record.Stats{"full": full, "empty": tallied().Stats(time.Time{}), "busy": busy.Stats(start)} {
+		v := shown(s)
+		if err := schema.Validate(v); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, where := range []string{"", "totals", "totals.prefetch", "totals.harm", "totals.llm_turns_saved", "totals.latency_ms", "config", "tools.text", "tools.text.prefetch", "upstreams.text", "hosts.text"} {
+		v := shown(full)
+		at(v, where)["surprise"] = 1
+		if schema.Validate(v) == nil {
+			t.Errorf("a field more in %q fits", where)
+		}
+		for name := range at(shown(full), where) {
+			v := shown(full)
+			delete(at(v, where), name)
+			optional := where == "hosts.text" && name != "host" && name != "level" || where == "config" && name != "path" || name == "engine"
+			if err := schema.Validate(v); (err == nil) != optional {
+				t.Errorf("%q without %q: got %v", where, name, err)
+			}
+		}
+	}
+}
+
+// asJSON is what the JSON of v says.
+func asJSON(t *testing.T, v any) map[string]any {
+	var object map[string]any
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func compiled(t testing.TB) *jsonschema.Schema {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(record.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("stats.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("stats.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// at is an object inside another.
+func at(v map[string]any, path string) map[string]any {
+	for name := range strings.SplitSeq(path, ".") {
+		if name != "" {
+			v = v[name].(map[string]any)
+		}
+	}
+	return v
+}
+
+// fill puts something into each field, and something more into each map.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			fill(field)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		one := reflect.New(v.Type().Elem()).Elem()
+		fill(one)
+		v.SetMapIndex(reflect.ValueOf("text"), one)
+	case reflect.Interface: // what a field may hold that is not described
+		v.Set(reflect.ValueOf("text"))
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	default:
+		panic(v.Type().String())
+	}
+}
+
+// Every field has a description.
+func TestSchemaDescribes(t *testing.T) {
+	var doc map[string]any
+	if err := json.Unmarshal(record.Schema(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path string, object map[string]any)
+	walk = func(path string, object map[string]any) {
+		fields, _ := object["properties"].(map[string]any)
+		for name, field := range fields {
+			f := field.(map[string]any)
+			if f["description"] == "" {
+				t.Errorf("%s.%s is not described", path, name)
+			}
+			walk(path+"."+name, f)
+		}
+		if object["type"] == "object" && object["additionalProperties"] == nil {
+			t.Errorf("%s: anything may be in it", path)
+		}
+		if inner, ok := object["additionalProperties"].(map[string]any); ok {
+			walk(path+".*", inner)
+		}
+	}
+	walk("", doc)
+}

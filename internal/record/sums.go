@@ -1,0 +1,280 @@
+package record
+
+import (
+	"maps"
+	"math"
+)
+
+// sums are what is counted of everything, and of one upstream, tool or session. What
+// follows from them, and needs a ratio, is worked out when they are read.
+type sums struct {
+	sum Totals // its Part has sums only
+
+	open                   int64   // requests of prefetches whose own line has not come yet
+	saved, toClient        float64 // tokens that were not, and that were, sent to clients
+	savedBytes, sentBytes  float64 // the same, where only bytes are known
+	seenBytes, seenTokens  float64 // of answers of which both are known
+	latency, fetch, result histogram
+}
+
+func newSums(digits int) *sums {
+	return &sums{
+		latency: histogram{digits: digits, unit: 1e-3, top: 3600e6},
+		fetch:   histogram{digits: digits, unit: 1e-3, top: 3600e6},
+		result:  histogram{digits: digits, unit: 1.0 / 1024, top: 1 << 30},
+	}
+}
+
+// add counts an event. A call without an upstream, for a tool that none has, has failed.
+func (s *sums) add(e *Event) {
+	switch e.Kind {
+	case Call:
+		s.call(e)
+	case Prefetch:
+		s.prefetch(e)
+	case Sent: // a prefetch's requests are in its own line too, which comes later, or never if the process was killed
+		if e.Prefetched {
+			s.open += count(int64(e.Sent))
+		} else {
+			s.sum.UpstreamCalls += count(int64(e.Sent))
+		}
+	case Choice:
+		s.choice(e)
+	case Plan:
+		s.plan(e)
+	case Harm:
+		s.sum.Harm.add(e)
+	}
+}
+
+func (s *sums) call(e *Event) {
+	f := &s.sum
+	f.Calls++
+	switch e.Disposition {
+	case Hit:
+		f.ServedStored++
+	case Joined:
+		f.Joined++
+	case Fetched:
+		f.Fetched++
+	case Failed:
+		f.Failed++
+	}
+	if served(e) {
+		hidden := amount(e.HiddenMS)
+		f.HiddenMS += hidden
+		if e.UseOf > 0 {
+			f.HiddenByPrefetch += hidden
+		} else {
+			f.Repeats++
+		}
+	}
+	f.Errors += one(e.IsError)
+	f.UpstreamCalls += count(int64(e.Sent))
+	f.WaitedMS += amount(e.LatencyMS)
+	f.Reads += one(reads(e))
+	f.Unclassified += one(e.Class == "indeterminate")
+	f.BackOffs += one(e.BackedOff)
+	f.References += one(e.Reference)
+	f.Inlined += count(int64(e.Inlined))
+	s.latency.add(amount(e.LatencyMS))
+	if e.UpstreamMS > 0 {
+		s.fetch.add(amount(e.UpstreamMS))
+	}
+	if e.Bytes > 0 {
+		s.result.add(float64(count(e.Bytes)) / 1024)
+	}
+	s.size(e)
+	s.tokens(e)
+}
+
+func (s *sums) prefetch(e *Event) {
+	p := &s.sum.Prefetch
+	p.Issued++
+	p.Dispatched += one(e.Sent > 0)
+	switch e.Fate {
+	case Used:
+		p.Used++
+	case Late:
+		p.Used++
+		p.Late++
+	case Compared:
+		p.Compared++
+	case Wasted:
+		bump(&p.Wasted, wasteCause(e), 1)
+	}
+	s.sum.UpstreamCalls += count(int64(e.Sent))
+	s.open -= count(int64(e.Sent))
+	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped one was cut short
+		s.fetch.add(amount(e.LatencyMS))
+	}
+	s.size(e)
+}
+
+func (s *sums) choice(e *Event) {
+	s.sum.Candidates += count(int64(e.Candidates))
+	for reason, n := range e.Reasons {
+		bump(&s.sum.Declined, reason, count(int64(n)))
+	}
+	s.sum.LateInvoked += count(int64(e.LateCalled))
+	s.sum.BestMS += amount(e.BestMS)
+	s.sum.RegretMS += amount(amount(e.BestMS) - amount(e.AchievedMS))
+}
+
+// plan counts a plan. A cancelled one saved nothing: its answer was not read.
+func (s *sums) plan(e *Event) {
+	s.sum.Plans++
+	s.sum.PlanSteps += count(int64(e.Steps))
+	if e.Cancelled {
+		return
+	}
+	s.sum.TurnsSaved.Plan += count(int64(e.Depth) - 1)
+	s.savedBytes += float64(count(count(e.BytesIn) - count(e.BytesOut)))
+	s.sentBytes += float64(count(e.BytesOut))
+}
+
+func (h *HarmPart) add(e *Event) {
+	n := max(1, count(e.Count))
+	switch e.Why {
+	case "foreground_wait":
+		h.ForegroundWaitMS += amount(e.LatencyMS)
+	case "rate_limited":
+		h.RateLimited += n
+	case "eviction":
+		h.Evictions += n
+	case "question":
+		h.Questions += n
+	}
+}
+
+// size takes note of how many bytes a token has, and compares a prediction with what came:
+// of a prefetch and of the call that was its first use once, with the prefetch.
+func (s *sums) size(e *Event) {
+	if e.Bytes > 0 && e.Tokens > 0 {
+		s.seenBytes += float64(count(e.Bytes))
+		s.seenTokens += float64(count(e.Tokens))
+	}
+	if e.Predicted > 0 && e.Tokens > 0 && (e.Kind == Prefetch || e.UseOf == 0) {
+		s.sum.Predictions++
+		s.sum.CostOverruns += one(10*count(e.Tokens) >= 13*count(e.Predicted))
+	}
+}
+
+// tokens counts what went to the client, and what did not. The answer of a plan's step
+// goes to the plan.
+func (s *sums) tokens(e *Event) {
+	bytes, tokens, kept := float64(count(e.Bytes)), float64(count(e.Tokens)), float64(count(e.NotResent))
+	sent := max(0, bytes-kept)
+	if e.Plan > 0 {
+		sent = 0
+	}
+	if bytes > 0 && tokens > 0 {
+		s.saved += kept * tokens / bytes
+		s.toClient += sent * tokens / bytes
+	} else {
+		s.savedBytes += kept
+		s.sentBytes += sent
+	}
+}
+
+// bytesPerToken is what the answers so far have had; 4 without any.
+func (s *sums) bytesPerToken() float64 {
+	if s.seenTokens == 0 {
+		return 4
+	}
+	return s.seenBytes / s.seenTokens
+}
+
+// totals is a copy with everything that follows from the sums.
+func (s *sums) totals(perToken float64) Totals {
+	f := s.sum
+	f.Part = s.part(perToken)
+	f.Declined = cloned(f.Declined)
+	f.derive()
+	return f
+}
+
+func (s *sums) part(perToken float64) Part {
+	p := s.sum.Part
+	open := max(0, s.open)
+	p.UpstreamCalls += open
+	p.Prefetch.Issued, p.Prefetch.Open = p.Prefetch.Issued+open, open
+	p.Prefetch.Wasted = cloned(p.Prefetch.Wasted)
+	p.TokensSaved = int64(math.Round(s.saved + s.savedBytes/perToken))
+	p.TokensToClient = int64(math.Round(s.toClient + s.sentBytes/perToken))
+	p.LatencyMS = s.latency.quantiles()
+	p.FetchMS = s.fetch.quantiles()
+	p.ResultKB = s.result.quantiles()
+	p.derive()
+	return p
+}
+
+// Derive works out what follows from other figures, when those were changed.
+func (s *Stats) Derive() {
+	s.Totals.derive()
+	s.Report = s.Line()
+}
+
+func (f *Totals) derive() {
+	f.Part.derive()
+	f.ServedShare = ratio(f.Prefetch.Used, f.Reads)
+	f.RecallLoss = ratio(f.LateInvoked, sumOf(f.Declined))
+	f.OverrunShare = ratio(f.CostOverruns, f.Predictions)
+}
+
+func (p *Part) derive() {
+	p.Amplification = ratio(p.UpstreamCalls, p.Calls)
+	p.HiddenByRepeat = max(0, p.HiddenMS-p.HiddenByPrefetch)
+	p.Prefetch.InTime = p.Prefetch.Used - p.Prefetch.Late
+	p.Prefetch.Accuracy = ratio(p.Prefetch.Used, p.Prefetch.Issued-p.Prefetch.Open)
+	p.Prefetch.Timeliness = ratio(p.Prefetch.InTime, p.Prefetch.Used)
+}
+
+func cloned(m map[string]int64) map[string]int64 {
+	if m == nil {
+		return map[string]int64{} // so that JSON has {} and not null
+	}
+	return maps.Clone(m)
+}
+
+// ratio is a/b, 0 if there is nothing to divide by.
+func ratio(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+func one(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// served reports whether a call was answered without its upstream.
+func served(e *Event) bool { return e.Disposition == Hit || e.Disposition == Joined }
+
+// used reports whether a call was given the answer of a prefetch.
+func used(e *Event) bool { return e.Fate == Used || e.Fate == Late }
+
+func reads(e *Event) bool { return e.Class == "pure" || e.Class == "read_only" }
+
+func wasteCause(e *Event) string {
+	if e.Cause == "" {
+		return "unknown"
+	}
+	return e.Cause
+}
+
+// amount is a number of an event that can be added up: 0 if it is none, at most 30 years of
+// milliseconds.
+func amount(x float64) float64 {
+	if !(x > 0) {
+		return 0
+	}
+	return min(x, 1e12)
+}
+
+// count is a whole number of an event that can be added up.
+func count(n int64) int64 { return min(max(n, 0), 1<<40) }

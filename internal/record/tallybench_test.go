@@ -1,0 +1,108 @@
+package record_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// day makes what happens in sessions of 200 lines: calls of 200 tools, prefetches of
+// which half are used, a choice after every fourth call.
+func day(n int) func(i int) *record.Event {
+	r := rand.New(rand.NewPCG(1, 2))
+	tools := make([]string, 200)
+	for i := range tools {
+		tools[i] = fmt.Sprintf("get_thing_%d", i)
+	}
+	sessions := make([]string, n/200+1)
+	for i := range sessions {
+		sessions[i] = fmt.Sprintf("%012x", i*7919)
+	}
+	reasons := map[string]int{"gate": 2, "low_probability": 3}
+	top := []record.Decision{{Tool: "github/get_thing_1", P: 0.4, Reason: "gate"}, {Tool: "github/get_thing_2", P: 0.1, Reason: "low_probability"}}
+	begin := time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
+	var e record.Event
+	return func(i int) *record.Event {
+		e = record.Event{
+			Session: sessions[i/200], Process: "p1", At: begin.Add(time.Duration(i) * 20 * time.Millisecond), Seq: int64(i%200) + 1,
+			Upstream: "github", Tool: tools[r.IntN(200)], LatencyMS: 20 * r.ExpFloat64(), Bytes: int64(r.IntN(20000)), Host: "api.github.com",
+		}
+		e.Tokens = e.Bytes / 4
+		switch i % 8 {
+		case 0, 1, 2, 3:
+			e.Kind, e.Disposition, e.Class, e.Turn = record.Call, record.Fetched, "read_only", i%200+1
+			e.UpstreamMS, e.Sent = e.LatencyMS-0.1, 1
+		case 4:
+			e.Kind, e.Disposition, e.UseOf, e.HiddenMS, e.Class, e.Turn = record.Call, record.Hit, e.Seq+1, 200, "read_only", i%200+1
+		case 5:
+			e.Kind, e.Fate, e.UsedBy, e.After, e.Sent = record.Prefetch, record.Used, e.Seq-1, max(e.Seq-3, 1), 1
+		case 6:
+			e.Kind, e.Fate, e.Cause, e.Sent = record.Prefetch, record.Wasted, "never_asked", 1
+		default:
+			e.Kind, e.Candidates, e.Reasons, e.Top, e.Seq = record.Choice, 5, reasons, top, 0
+		}
+		if i%200 == 199 {
+			e.Kind = record.End
+		}
+		return &e
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	t := record.New(1000, nil)
+	next, i := day(1e6), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		t.Add(next(i))
+		i = (i + 1) % 1e6
+	}
+}
+
+// BenchmarkMillion reports what a million events of 200 tools and 5,000 sessions take.
+func BenchmarkMillion(b *testing.B) {
+	for b.Loop() {
+		before := heap()
+		t := record.New(0, nil)
+		next := day(1e6)
+		for i := range int(1e6) {
+			t.Add(next(i))
+		}
+		b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")
+		if got := len(t.Rows()); got != 5000 {
+			b.Fatalf("%d rows", got)
+		}
+	}
+}
+
+// BenchmarkStats reads the figures of 1,000 tools.
+func BenchmarkStats(b *testing.B) {
+	t := manyTools(1000, 100)
+	for b.Loop() {
+		t.Stats(time.Time{})
+	}
+}
+
+func manyTools(tools, calls int) *record.Tally {
+	t := record.New(0, nil)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range tools * calls {
+		t.Add(&record.Event{
+			Kind: record.Call, Disposition: record.Fetched, Upstream: "u", Tool: fmt.Sprintf("tool_%d", i%tools), Session: "s", Seq: int64(i + 1),
+			At: time.UnixMicro(1.7e15 + int64(i)), LatencyMS: 100 * r.ExpFloat64(), UpstreamMS: 100 * r.ExpFloat64(), Bytes: int64(1000 * r.ExpFloat64()),
+		})
+	}
+	return t
+}
+
+// heap is what is in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

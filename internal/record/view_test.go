@@ -1,0 +1,205 @@
+package record_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/record"
+)
+
+func TestTimeline(t *testing.T) {
+	all := use("a", 3, 2)
+	all[0].At, all[0].LatencyMS, all[0].HiddenMS, all[0].Turn = start.Add(2*time.Second), 1.5, 200, 2
+	all[1].At, all[1].LatencyMS, all[1].PredictedP = start.Add(time.Second), 201.5, 0.7
+	all = append(all,
+		record.Event{Kind: record.Prefetch, Session: "a", Seq: 4, At: start.Add(3 * time.Second), Fate: record.Wasted, Cause: "expired"},
+		record.Event{Kind: record.Call, Session: "a", Seq: 5, At: start.Add(4 * time.Second), Tool: "nonsense", Disposition: record.Failed, Plan: 1})
+	want := []record.Bar{
+		{AtUS: start.Add(time.Second).UnixMicro(), MS: 201.5, Session: "a", Process: "p", Seq: 2, Tool: "github/get_issue", What: "prefetch", How: "used", UsedBy: 3, P: 0.7},
+		{AtUS: start.Add(2 * time.Second).UnixMicro(), MS: 1.5, Session: "a", Process: "p", Seq: 3, Tool: "github/get_issue", What: "call", How: "hit", Guessed: true, UseOf: 2, Hidden: 200, Turn: 2},
+		{AtUS: start.Add(3 * time.Second).UnixMicro(), Session: "a", Process: "p", Seq: 4, Tool: "github/get_issue", What: "prefetch", How: "wasted", Cause: "expired"},
+		{AtUS: start.Add(4 * time.Second).UnixMicro(), Session: "a", Process: "p", Seq: 5, Tool: "nonsense", What: "call", How: "failed", Plan: 1},
+	}
+	if diff := gocmp.Diff(want, tallied(all...).View(start).Timeline); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
+func TestOnlyTheLastAreKept(t *testing.T) {
+	tally := record.New(0, nil)
+	for i := range 500 {
+		at := start.Add(time.Duration(i) * time.Second)
+		tally.Add(&record.Event{Kind: record.Call, Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched})
+		tally.Add(&record.Event{Kind: record.Choice, Session: "s", At: at, After: int64(i + 1), Candidates: i, Reasons: map[string]int{fmt.Sprint("r", i): 1}, Top: []record.Decision{{Tool: fmt.Sprint("t", i), P: 0.5}}})
+		tally.Add(&record.Event{Kind: record.Level, Host: "h", At: at, From: 2, To: i % 4, Why: fmt.Sprint("w", i)})
+	}
+	v := tally.View(start)
+	if n := len(v.Timeline); n != 400 || v.Timeline[0].Seq != 101 || v.Timeline[399].Seq != 500 {
+		t.Errorf("got %d bars: %+v", n, v.Timeline)
+	}
+	want := record.DecisionView{
+		AtUS: start.Add(499 * time.Second).UnixMicro(), Session: "s", After: "u/t", Candidates: 499, Declined: map[string]int{"r499": 1}, Top: []record.Decision{{Tool: "t499", P: 0.5}},
+	}
+	if diff := gocmp.Diff(want, v.Decisions[0]); diff != "" || len(v.Decisions) != 50 || v.Decisions[49].Candidates != 450 {
+		t.Errorf("got %d decisions, the newest: want (-), got (+):\n%s", len(v.Decisions), diff)
+	}
+	if n := len(v.Levels); n != 50 || v.Levels[0].Why != "w499" || v.Levels[49].Why != "w450" {
+		t.Errorf("got %d levels, %+v", n, v.Levels[0])
+	}
+}
+
+// An event may be used again by who added it.
+func TestAddKeepsNothing(t *testing.T) {
+	tally := record.New(0, nil)
+	e := record.Event{Kind: record.Choice, Session: "s", At: start, Reasons: map[string]int{"gate": 1}, Top: []record.Decision{{Tool: "a"}}}
+	tally.Add(&e)
+	e.Reasons["gate"], e.Top[0].Tool = 7, "b"
+	e = record.Event{Kind: record.State, Hosts: []record.Host{{Host: "h", Level: 2}}}
+	tally.Add(&e)
+	e.Hosts[0].Level = 4
+	v := tally.View(start)
+	if d := v.Decisions[0]; d.Declined["gate"] != 1 || d.Top[0].Tool != "a" || v.Stats.Totals.Declined["gate"] != 1 || v.Stats.Hosts["h"].Level != 2 {
+		t.Errorf("got %+v and %+v", d, v.Stats.Hosts)
+	}
+}
+
+func TestGraph(t *testing.T) {
+	call := func(turn int, tool string) record.Event {
+		return record.Event{Kind: record.Call, Session: "s", Upstream: "u", Tool: tool, Turn: turn, Disposition: record.Fetched}
+	}
+	step := call(2, "step")
+	step.Plan = 1
+	other := call(3, "elsewhere")
+	other.Session = "t"
+	type edge struct {
+		from, to string
+		n        int64
+		p        float64
+	}
+	tests := []struct {
+		name string
+		all  []record.Event
+		want []edge
+	}{
+		{"turns not known", []record.Event{call(0, "a"), call(0, "b"), call(0, "a"), call(0, "c")}, []edge{{"u/a", "u/b", 1, 0.5}, {"u/a", "u/c", 1, 0.5}, {"u/b", "u/a", 1, 1}}},
+		{"itself", []record.Event{call(0, "a"), call(0, "a"), call(0, "a")}, []edge{{"u/a", "u/a", 2, 1}}},
+		{"calls of a turn follow all of the turn before, once", []record.Event{call(1, "a"), call(1, "b"), call(1, "a"), call(2, "c"), call(2, "c"), call(2, "d")}, []edge{
+			{"u/a", "u/c", 1, 1}, {"u/a", "u/d", 1, 1}, {"u/b", "u/c", 1, 1}, {"u/b", "u/d", 1, 1}}},
+		{"not each other", []record.Event{call(1, "a"), call(1, "b")}, nil},
+		{"nor in another session", []record.Event{call(1, "a"), other}, nil},
+		{"steps of plans are passed over", []record.Event{call(1, "a"), step, call(3, "b")}, []edge{{"u/a", "u/b", 1, 1}}},
+		{"an answer that comes late", []record.Event{call(1, "a"), call(3, "b"), call(2, "x"), call(4, "c")}, []edge{{"u/a", "u/b", 1, 1}, {"u/b", "u/c", 1, 1}}},
+		{"the last is followed by nothing", []record.Event{call(1, "a"), call(2, "b"), call(3, "a")}, []edge{{"u/a", "u/b", 1, 1}, {"u/b", "u/a", 1, 1}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []edge
+			for _, f := range tallied(tt.all...).View(start).Graph {
+				got = append(got, edge{f.From, f.To, f.N, f.P})
+			}
+			if diff := gocmp.Diff(tt.want, got, gocmp.AllowUnexported(edge{})); diff != "" {
+				t.Errorf("want (-), got (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGraphOfGuesses(t *testing.T) {
+	call := record.Event{Kind: record.Call, Session: "s", Seq: 1, Upstream: "u", Tool: "list", Disposition: record.Fetched}
+	guess := record.Event{Kind: record.Prefetch, Session: "s", Seq: 2, Upstream: "u", Tool: "get", After: 1, Fate: record.Late, UsedBy: 7}
+	wasted, unknown := guess, guess
+	wasted.Fate, wasted.Seq, unknown.After = record.Wasted, 3, 99
+	got := tallied(call, guess, wasted, unknown).View(start).Graph
+	want := []record.Follow{{From: "u/list", To: "u/get", Issued: 2, Used: 1, Accuracy: 0.5}}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
+// What was called too long ago to be remembered is not taken for what was called since.
+func TestGraphOfAGuessLongAfter(t *testing.T) {
+	var all []record.Event
+	for i := range int64(300) {
+		all = append(all, record.Event{Kind: record.Call, Session: "s", Seq: i + 1, Upstream: "u", Tool: "list", Disposition: record.Fetched, Plan: 1})
+	}
+	guess := record.Event{Kind: record.Prefetch, Session: "s", Seq: 301, Upstream: "u", Tool: "get", After: 3, Fate: record.Used, UsedBy: 400}
+	if got := tallied(append(all, guess)...).View(start).Graph; len(got) != 0 {
+		t.Errorf("call 3 was 300 calls ago: got %+v", got)
+	}
+	guess.After = 100
+	if got := tallied(append(all, guess)...).View(start).Graph; len(got) != 1 || got[0].Used != 1 {
+		t.Errorf("call 100 was 200 calls ago: got %+v", got)
+	}
+}
+
+// Over weeks nothing is counted twice or left out where a length of spans gives way to the
+// next, and at any time only what is not too old is shown.
+func TestSeries(t *testing.T) {
+	tally := record.New(0, nil)
+	const every = 7 * time.Minute
+	for at := start; at.Before(start.Add(40 * 24 * time.Hour)); at = at.Add(every) {
+		tally.Add(&record.Event{Kind: record.Call, Process: "p", Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched, LatencyMS: 2})
+	}
+	now := start.Add(40 * 24 * time.Hour)
+	for _, ago := range []time.Duration{0, 13 * time.Minute, 59 * time.Minute, 11 * time.Hour} {
+		seen, now := now, now.Add(ago)
+		var calls int64
+		last := int64(0)
+		spans := make(map[int]int)
+		points := tally.View(now).Series
+		for _, p := range points {
+			if p.AtUS < last {
+				t.Fatalf("%v later: a span begins at %d, before the one before has ended at %d", ago, p.AtUS, last)
+			}
+			last = p.AtUS + int64(p.SpanS)*1e6
+			calls += p.Calls
+			spans[p.SpanS]++
+			age := now.Sub(time.UnixMicro(p.AtUS))
+			if p.SpanS == 10 && age > 31*time.Minute || p.SpanS == 60 && (age > 7*time.Hour || age < 30*time.Minute) || p.SpanS == 3600 && (age < 6*time.Hour || age > 30*24*time.Hour) {
+				t.Errorf("%v later: a span of %d s is %v old", ago, p.SpanS, age)
+			}
+		}
+		first := time.UnixMicro(points[0].AtUS)
+		if want := int64(seen.Sub(first)/every) - 1; calls < want || calls > want+2 {
+			t.Errorf("%v later: got %d calls since %v, want about %d", ago, calls, first, want)
+		}
+		if spans[3600] < 700 || ago == 0 && (spans[10] < 4 || spans[60] < 40) {
+			t.Errorf("%v later: got spans %v", ago, spans)
+		}
+	}
+}
+
+// A clock that was wrong once does not cost the rest of the series, nor the process.
+func TestWrongClocks(t *testing.T) {
+	tally := record.New(0, nil)
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.UnixMicro(-5), time.UnixMicro(1<<63 - 1), time.UnixMicro(-1 << 63), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), start} {
+		tally.Add(&record.Event{Kind: record.Call, Process: "p", Session: "s", Upstream: "u", Tool: "t", At: at, Disposition: record.Hit, LatencyMS: 1e300, HiddenMS: 1e300})
+		tally.Add(&record.Event{Kind: record.Prefetch, Process: "q", Session: "s", Upstream: "u", Tool: "t", At: at, Fate: record.Used})
+	}
+	v := tally.View(start)
+	if n := len(v.Series); n != 1 || v.Series[0].Calls != 1 || v.Series[0].AtUS != start.UnixMicro() {
+		t.Errorf("got %+v", v.Series)
+	}
+	if s := v.Stats; s.Totals.Calls != 7 || s.UptimeS < 0 {
+		t.Errorf("got %d calls, up %d s", s.Totals.Calls, s.UptimeS)
+	}
+	for _, now := range []time.Time{{}, time.Unix(0, 1), time.UnixMicro(1<<63 - 1)} {
+		asJSON(t, tally.View(now))
+	}
+}
+
+// No field of an event that holds what was asked for reaches a view.
+func TestNoArguments(t *testing.T) {
+	const secret = "hunter2"
+	e := record.Event{Kind: record.Call, Session: "s", Upstream: "u", Tool: "t", Disposition: record.Fetched, ArgsHash: secret, Arguments: secret, ResultHash: secret, RawArguments: []byte(secret), Edge: secret, Dir: secret}
+	tally := tallied(e)
+	e.Kind, e.Fate = record.Prefetch, record.Used
+	tally.Add(&e)
+	if text := fmt.Sprint(asJSON(t, tally.View(start))); strings.Contains(text, secret) {
+		t.Errorf("got %s", text)
+	}
+}
