@@ -14,9 +14,9 @@ demo: build ## a short agent session, direct and through the proxy
 # Of MIXED packages those tests do that start a goroutine themselves, and ALSO; of all other
 # packages all do. make race, which .ci/run runs too, uses it for every test. A program under
 # the detector need not wait a second at its end; make check vets the tests.
-SEQUENTIAL := $(addprefix ./internal/,classify clients deliver enrich excerpt metrics mutant nearest predict replay revision schedule schema secret telemetry tune valuemodel)
+SEQUENTIAL := $(addprefix ./internal/,classify clients deliver enrich excerpt mutant nearest predict replay revision schedule schema secret tune valuemodel)
 AT_ONCE = $(sort $(dir $(shell grep -l '^func Test.*AtOnce' $(addsuffix /*_test.go,$(SEQUENTIAL)))))
-MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/demo internal/events internal/jsonrpc internal/plan internal/proxy internal/speculate)
+MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/demo internal/jsonrpc internal/plan internal/proxy internal/record internal/speculate)
 ALSO := TestInvariant$$ TestModel$$ TestRunRandomPlans$$ TestScripts/^exits$$ TestScripts/^faults$$ TestScripts/^plans$$ TestScripts/^stdio$$
 STARTS := /^func Test/ {split($$2, n, "("); t = n[1]} /^[ \t]*go |\.Go\(|AfterFunc\(/ {if (t != "") print t} /^}/ {t = ""}
 STARTING = ^($(subst $(space),|,$(shell awk '$(STARTS)' $(addsuffix /*_test.go,$(MIXED)) | sort -u)))$$

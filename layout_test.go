@@ -23,14 +23,14 @@ const module = "mcpschedd/"
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/events", "internal/front", "internal/guard", "internal/limit",
-		"internal/metrics", "internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
-		"internal/state", "internal/telemetry", "internal/tracing", "internal/tune", "internal/upstream", "internal/valuemodel",
+		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/record", "internal/front", "internal/guard", "internal/limit",
+		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
+		"internal/state", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
 	"cmd/mcpschedd-small": {"internal/guard"},
 	"internal/proxy": {
-		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/events", "internal/excerpt", "internal/front",
-		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate", "internal/telemetry",
+		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
+		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/age":       {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
@@ -39,14 +39,11 @@ var allowed = map[string][]string{
 	"internal/speculate": {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
 	"internal/nearest":   {},
 	"internal/clients":   {"internal/secret"},
-	"internal/events":    {"internal/jsonrpc"},
-	"internal/telemetry": {"internal/events"},
-	"internal/metrics":   {"internal/telemetry"},
-	"internal/tracing":   {"internal/events", "internal/telemetry"},
-	"internal/dashboard": {"internal/age", "internal/telemetry"},
+	"internal/record":    {"internal/jsonrpc"},
+	"internal/dashboard": {"internal/age", "internal/record"},
 	"internal/secret":    {"internal/jsonrpc"},
 	"internal/tune": {
-		"internal/call", "internal/enrich", "internal/events", "internal/jsonrpc", "internal/predict",
+		"internal/call", "internal/enrich", "internal/jsonrpc", "internal/record", "internal/predict",
 		"internal/replay", "internal/valuemodel",
 	},
 	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
@@ -71,9 +68,9 @@ var allowed = map[string][]string{
 	"internal/config":             {"internal/nearest"},
 	"internal/state":              {},
 	"internal/demo":               {},
-	"internal/dashboard/dashtest": {"internal/events", "internal/telemetry"}, // made-up sessions for tests of the page; it is not imported outside them
-	"internal/mutant":             {},                                        // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
-	"internal/mcptest":            {"internal/jsonrpc"},                      // real small MCP servers for tests; it is not imported outside them
+	"internal/dashboard/dashtest": {"internal/record"},  // made-up sessions for tests of the page; it is not imported outside them
+	"internal/mutant":             {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
+	"internal/mcptest":            {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
 }
 
 // fixed are the names that the program was ordered with.

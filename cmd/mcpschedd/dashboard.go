@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/dashboard"
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 const usageDashboard = `usage: mcpschedd dashboard [--config FILE] [--addr HOST:PORT] [--events FILE...]
@@ -108,7 +107,7 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 
 // recordedOptions reads files once. The time is that of their last event.
 func recordedOptions(ctx context.Context, names []string, stderr io.Writer) (dashboard.Options, error) {
-	r := newReading(new(statsFlags), nil, stderr)
+	r := newReading(new(statsFlags), stderr)
 	if err := r.files(ctx, names); err != nil {
 		return dashboard.Options{}, err
 	}
@@ -116,20 +115,20 @@ func recordedOptions(ctx context.Context, names []string, stderr io.Writer) (das
 		r.tally.Problem(text)
 	}
 	v := r.tally.View(r.last)
-	return dashboard.Options{View: func() telemetry.View { return v }, From: r.first, To: r.last}, nil
+	return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
 }
 
 // viewOfRunning reads on whenever somebody looks, at most once a second: while nobody
 // does, nothing happens.
-func viewOfRunning(d folder) func() telemetry.View {
+func viewOfRunning(d folder) func() record.View {
 	var mu sync.Mutex // one reads at a time
-	r, tail := newReading(new(statsFlags), nil, nil), events.NewTail(d.path)
+	r, tail := newReading(new(statsFlags), nil), record.NewTail(d.path)
 	var read time.Time
 	said := d.blind()
 	if said != "" {
 		r.tally.Problem(said)
 	}
-	return func() telemetry.View {
+	return func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(read) >= time.Second {

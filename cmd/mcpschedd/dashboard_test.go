@@ -16,8 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 // board is a dashboard that runs.
@@ -75,7 +74,7 @@ func (b *board) get(address string) (int, []byte) {
 }
 
 // view is what there is to see.
-func (b *board) view() (v telemetry.View) {
+func (b *board) view() (v record.View) {
 	b.t.Helper()
 	code, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json")
 	if err := json.Unmarshal(body, &v); code != 200 || err != nil {
@@ -84,8 +83,8 @@ func (b *board) view() (v telemetry.View) {
 	return v
 }
 
-func called(at time.Time, seq int64) events.Event {
-	return events.Event{Kind: events.Call, At: at, Session: "s1", Seq: seq, Upstream: "notes", Tool: "read", Class: "read_only", Disposition: events.Fetched, Sent: 1, LatencyMS: 40, UpstreamMS: 40, Bytes: 400, Tokens: 100}
+func called(at time.Time, seq int64) record.Event {
+	return record.Event{Kind: record.Call, At: at, Session: "s1", Seq: seq, Upstream: "notes", Tool: "read", Class: "read_only", Disposition: record.Fetched, Sent: 1, LatencyMS: 40, UpstreamMS: 40, Bytes: 400, Tokens: 100}
 }
 
 func TestDashboardOfRunning(t *testing.T) {
@@ -106,7 +105,7 @@ func TestDashboardOfRunning(t *testing.T) {
 	if n := b.view().Stats.Totals.Calls; n != 0 {
 		t.Errorf("nothing runs: got %d calls", n)
 	}
-	log := events.Open(events.Options{Dir: filepath.Join(os.Getenv("XDG_STATE_HOME"), "mcpschedd", eventsFolder), Key: []byte("k")})
+	log := record.Open(record.Options{Dir: filepath.Join(os.Getenv("XDG_STATE_HOME"), "mcpschedd", eventsFolder), Key: []byte("k")})
 	defer log.Close()
 	log.Add(called(time.Now(), 1))
 	log.Flush()
@@ -128,12 +127,12 @@ func TestDashboardOfRecorded(t *testing.T) {
 	line := []byte(nil)
 	for i := range 3 {
 		e := called(at.Add(time.Duration(i)*time.Minute), int64(i+1))
-		line = append(events.Append(line, &e), '\n')
+		line = appendLine(line, &e)
 	}
 	line = append(line, "this is no event\n"...)
-	begin := events.Event{Kind: events.Begin, At: at, V: events.Version, PID: 7, Program: "dev"}
+	begin := record.Event{Kind: record.Begin, At: at, V: record.Version, PID: 7, Program: "dev"}
 	file := filepath.Join(t.TempDir(), "20260102T090000-7-beef.000.jsonl")
-	if err := os.WriteFile(file, append(append(events.Append(nil, &begin), '\n'), line...), 0o600); err != nil {
+	if err := os.WriteFile(file, append(appendLine(nil, &begin), line...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, "--events", file)
@@ -181,7 +180,7 @@ func TestDashboardOfNothing(t *testing.T) {
 	if err := os.WriteFile(config, []byte("[telemetry]\nevents = \"on\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, why := range map[string]string{config: "no record of events", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
+	for name, why := range map[string]string{config: ":1: not JSON", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
 		var stdout, stderr bytes.Buffer
 		code := report(&stderr, runDashboard(t.Context(), []string{"--events", name}, &stdout, &stderr))
 		if said := stderr.String(); code != exitFailed || !strings.HasSuffix(said, "mcpschedd: error: "+name+": no events in it\n") || why != "" && strings.Count(said, why) != 1 {

@@ -2,32 +2,33 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dashboard"
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/metrics"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/secret"
 	"mcpschedd/internal/state"
-	"mcpschedd/internal/telemetry"
-	"mcpschedd/internal/tracing"
 )
 
 const (
 	eventsFolder = "events"   // where in the state folder the event logs are
-	hashKey      = "hash-key" // the key of the hashes in them, which does not go with them
+	hashKey      = "hash-key" // the key of the hashes in them, which does not go with them: with it, hashes can be tried
+	keyBytes     = 32
 )
 
-// record says how the record is kept.
-func record(c *config.Config, dir state.Dir, transport string, log *slog.Logger) events.Options {
-	o := events.Options{
-		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Scrub: secret.JSON,
-		Begin: events.Event{
+// recordOptions say how the record is kept.
+func recordOptions(c *config.Config, dir state.Dir, transport string, log *slog.Logger) record.Options {
+	o := record.Options{
+		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off", Scrub: secret.JSON,
+		Begin: record.Event{
 			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: workingDir(),
 		},
 	}
@@ -37,24 +38,39 @@ func record(c *config.Config, dir state.Dir, transport string, log *slog.Logger)
 		}
 	}
 	var err error
-	if o.Key, err = events.Key(dir.Path(hashKey), dir.Path(eventsFolder+"/key")); err != nil { // without a key hashes are good for this process alone
+	if o.Key, err = key(dir); err != nil { // without a key hashes are good for this process alone
 		log.Warn("key for the hashes of the event log", "err", err)
 	}
 	return o
 }
 
-// trace begins what the OTEL_* variables ask for. stats is called when the proxy runs.
-func trace(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *proxy.Server) (*tracing.Tracer, error) {
-	t, err := tracing.Start(ctx, tracing.Options{Version: version(), Log: log, Stats: func() telemetry.Stats { return srv().Report() }})
+// key is the installation's, which is made if it is missing. One of another length was not
+// made here, and is not replaced: earlier hashes could not be compared with later ones.
+func key(dir state.Dir) (key []byte, err error) {
+	if key, err = dir.Read(hashKey); errors.Is(err, fs.ErrNotExist) {
+		err = dir.Update(hashKey, func(old []byte) ([]byte, error) {
+			if key = old; len(key) == 0 {
+				key = make([]byte, keyBytes)
+				rand.Read(key)
+			}
+			return key, nil
+		})
+	}
+	if err == nil && len(key) != keyBytes {
+		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; without the file a new one is made", dir.Path(hashKey), keyBytes, len(key))
+	}
+	return key, err
+}
+
+// export begins what the OTEL_* variables ask for. stats is called when the proxy runs.
+func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *proxy.Server) (*record.OTLP, error) {
+	t, err := record.StartOTLP(ctx, record.OTLPOptions{Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
 	if t == nil {
 		return nil, err
 	}
-	o.Trace = func(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*events.Event)) {
-		span := t.Call(traceparent, tracestate, tool, at)
-		return span.Traceparent(), span.Tracestate(), span.End
-	}
-	o.Record.Each = func(e *events.Event) {
-		if e.Kind == events.Prefetch {
+	o.Trace = t.Trace()
+	o.Record.Each = func(e *record.Event) {
+		if e.Kind == record.Prefetch {
 			t.Prefetch(e)
 		}
 	}
@@ -63,7 +79,7 @@ func trace(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *
 
 // mount adds to the HTTP end what shows the record.
 func mount(srv *proxy.Server, token string) {
-	srv.Mount("GET /metrics", metrics.Handler(metrics.Options{Stats: srv.Report, Latencies: srv.Latencies, Version: version()}), false)
+	srv.Mount("GET /metrics", record.Metrics(srv.Report, srv.Latencies, version()), false)
 	srv.Mount("GET /stats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")

@@ -86,10 +86,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *addr != "" {
 		transport = "http"
 	}
-	o.Record = record(c, dir, transport, log)
+	o.Record = recordOptions(c, dir, transport, log)
 	guard := upstream.NewGuard(log)
 	var srv *proxy.Server
-	tracer, err := trace(ctx, log, &o, func() *proxy.Server { return srv })
+	tracer, err := export(ctx, log, &o, func() *proxy.Server { return srv })
 	if err != nil {
 		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 const usageStats = `usage: mcpschedd stats [--http URL | --events FILE...] [--watch]
-                       [--json|--csv|--trajectory] [--config FILE]
+                       [--json|--csv] [--config FILE]
 
 Says what the proxy did and what it saved: of your running processes, or, if none
 runs, of the last that ended.
@@ -27,8 +27,6 @@ runs, of the last that ended.
                      terminal, whenever something has changed
   --json             print the figures as JSON; with --watch an object a line
   --csv              print a line for each session
-  --trajectory       print a JSON object for each session: turns, calls, plans,
-                     prefetches, waits and parallelism; no arguments
   --config FILE      whose state_dir counts (default: see mcpschedd help)
 
 For example:
@@ -38,9 +36,9 @@ For example:
 
 // statsFlags are its command line.
 type statsFlags struct {
-	http, config                 string
-	events                       []string
-	watch, json, csv, trajectory bool
+	http, config     string
+	events           []string
+	watch, json, csv bool
 }
 
 // runStats prints what was done and saved.
@@ -89,7 +87,7 @@ func parseStats(args []string, stdout io.Writer) (*statsFlags, error) {
 	}
 	text("http", &f.http)
 	text("config", &f.config)
-	for name, to := range map[string]*bool{"watch": &f.watch, "json": &f.json, "csv": &f.csv, "trajectory": &f.trajectory} {
+	for name, to := range map[string]*bool{"watch": &f.watch, "json": &f.json, "csv": &f.csv} {
 		fs.BoolFunc(name, "", func(string) error { *to, files = true, false; return nil })
 	}
 	for rest := args; ; rest = fs.Args()[1:] {
@@ -108,27 +106,20 @@ func parseStats(args []string, stdout io.Writer) (*statsFlags, error) {
 
 // check finds what makes no sense together.
 func (f *statsFlags) check() error {
-	recorded, sessions := len(f.events) > 0, ""
+	recorded, wrong := len(f.events) > 0, ""
 	switch {
-	case f.csv:
-		sessions = "--csv"
-	case f.trajectory:
-		sessions = "--trajectory"
-	}
-	wrong := ""
-	switch {
-	case f.json && sessions != "" || f.csv && f.trajectory:
-		wrong = "--json, --csv and --trajectory: want one of them"
+	case f.json && f.csv:
+		wrong = "--json and --csv: want one of them"
 	case recorded && f.http != "":
 		wrong = "--http and --events: want one of them"
 	case recorded && f.watch:
 		wrong = "--watch: recorded events do not change; leave --events out to watch the running processes"
 	case recorded && f.config != "":
 		wrong = "--config: it says where running processes keep their events; leave it out, or --events"
-	case sessions != "" && f.watch:
-		wrong = "--watch: " + sessions + " is of whole sessions; to follow the figures use --watch --json"
-	case sessions != "" && f.http != "":
-		wrong = sessions + ": over HTTP there are only sums; on that machine, leave --http out"
+	case f.csv && f.watch:
+		wrong = "--watch: --csv is of whole sessions; to follow the figures use --watch --json"
+	case f.csv && f.http != "":
+		wrong = "--csv: over HTTP there are only sums; on that machine, leave --http out"
 	default:
 		return nil
 	}
@@ -138,7 +129,7 @@ func (f *statsFlags) check() error {
 // seen is what there is to print at one moment.
 type seen struct {
 	of    []string // of what: lines for people
-	stats telemetry.Stats
+	stats record.Stats
 }
 
 // print prints it as figures or for people.
@@ -160,7 +151,7 @@ func (f *statsFlags) print(w io.Writer, s *seen) error {
 func wrapped(of []string, columns int) string {
 	var b strings.Builder
 	for _, line := range of {
-		b.WriteString(strings.Join(telemetry.Wrap(plain(line), columns, 2), "\n") + "\n")
+		b.WriteString(strings.Join(record.Wrap(plain(line), columns, 2), "\n") + "\n")
 	}
 	return b.String()
 }

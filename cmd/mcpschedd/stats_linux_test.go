@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 )
 
 // pseudoTerminal is a terminal of that size, and what is shown on it.
@@ -83,7 +83,6 @@ func TestStatsSoak(t *testing.T) {
 		{"stats", "--events", file},
 		{"stats", "--events", file, "--json"},
 		{"stats", "--events", file, "--csv"},
-		{"stats", "--events", file, "--trajectory"},
 		{"tune", "--events", file},
 	} {
 		how := strings.Join(slices.Concat(args[:1], args[3:]), " ")
@@ -126,40 +125,40 @@ func recordMany(t *testing.T, file string, n int) (size int64) {
 	w := bufio.NewWriterSize(f, 1<<20)
 	at := time.UnixMicro(1_767_261_600_000_000)
 	var line []byte
-	add := func(e events.Event) {
+	add := func(e record.Event) {
 		e.At = at
-		line = append(events.Append(line[:0], &e), '\n')
+		line = appendLine(line[:0], &e)
 		size += int64(len(line))
 		if _, err := w.Write(line); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add(events.Event{Kind: events.Begin, V: events.Version, PID: 7, Transport: "stdio"})
+	add(record.Event{Kind: record.Begin, V: record.Version, PID: 7, Transport: "stdio"})
 	for i := range n - 1 {
 		at = at.Add(50 * time.Millisecond)
 		lane, turn := i%8, i/8%200
-		e := events.Event{Session: fmt.Sprintf("%08x", i/1600*8+lane), Seq: int64(turn)}
+		e := record.Event{Session: fmt.Sprintf("%08x", i/1600*8+lane), Seq: int64(turn)}
 		tool := i * 7 % 200
 		switch {
 		case turn == 0:
-			e.Kind, e.Client = events.Session, "claude-code 2.1"
+			e.Kind, e.Client = record.Session, "claude-code 2.1"
 		case turn == 199:
-			e.Kind = events.End
+			e.Kind = record.End
 		case turn%4 == 2:
-			e.Kind, e.Fate, e.UsedBy, e.After, e.PredictedP = events.Prefetch, events.Used, e.Seq+1, e.Seq-1, 0.7
+			e.Kind, e.Fate, e.UsedBy, e.After, e.PredictedP = record.Prefetch, record.Used, e.Seq+1, e.Seq-1, 0.7
 			e.LatencyMS, e.Edge, e.Sent = 230.5, "get_issue follows list_issues: owner, repo from its arguments", 1
 		case turn%4 == 0:
-			e.Kind, e.Candidates, e.Issued, e.Reasons = events.Choice, 4, 1, map[string]int{"gate": 2, "budget": 1}
-			e.Top = []events.Decision{{Tool: "github/get_issue", P: 0.7}, {Tool: "github/get_file", P: 0.2, Reason: "gate"}}
+			e.Kind, e.Candidates, e.Issued, e.Reasons = record.Choice, 4, 1, map[string]int{"gate": 2, "budget": 1}
+			e.Top = []record.Decision{{Tool: "github/get_issue", P: 0.7}, {Tool: "github/get_file", P: 0.2, Reason: "gate"}}
 			e.BestMS, e.AchievedMS = 200, 180
 		default:
-			e.Kind, e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent = events.Call, events.Fetched, 180.25+float64(i%97), 180, 1
+			e.Kind, e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent = record.Call, record.Fetched, 180.25+float64(i%97), 180, 1
 			if turn%4 == 3 {
-				e.Disposition, e.Prefetched, e.UseOf, e.HiddenMS, e.Sent = events.Hit, true, e.Seq-1, 229.5, 0
+				e.Disposition, e.Prefetched, e.UseOf, e.HiddenMS, e.Sent = record.Hit, true, e.Seq-1, 229.5, 0
 			}
 			e.Turn, e.Class, e.ResultHash, e.Host = turn, "read_only", fmt.Sprintf("%016x", i), "api.github.com"
 		}
-		if e.Kind == events.Call || e.Kind == events.Prefetch {
+		if e.Kind == record.Call || e.Kind == record.Prefetch {
 			e.Upstream, e.Tool = fmt.Sprintf("server%d", tool%5), fmt.Sprintf("tool_%d", tool)
 			e.ArgsHash, e.Bytes, e.Tokens = fmt.Sprintf("%016x", i*31), int64(400+i%5000), int64(100+i%1250)
 		}

@@ -18,8 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 func TestStatsURL(t *testing.T) {
@@ -93,7 +92,7 @@ func TestStatsOfADaemon(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("MCPSCHEDD_CONFIG", "")
 	t.Setenv("MCPSCHEDD_TOKEN", "right token of them all")
-	ours, err := json.Marshal(telemetry.New(telemetry.Options{}).Stats(time.Now()))
+	ours, err := json.Marshal(record.New(0, nil).Stats(time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,10 +157,10 @@ func TestStatsOfADaemon(t *testing.T) {
 func TestStatsOfManySessions(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	f := &statsFlags{csv: true}
-	r := newReading(f, &stdout, &stderr)
+	r := newReading(f, &stderr)
 	for i := range mostRows + 3 {
-		r.add(&events.Event{Kind: events.Session, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
-		r.add(&events.Event{Kind: events.End, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
+		r.add(&record.Event{Kind: record.Session, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
+		r.add(&record.Event{Kind: record.End, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
 	}
 	if err := r.end(f, &stdout, time.Now(), nil); err != nil {
 		t.Fatal(err)
@@ -198,7 +197,7 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 	at := func(calls, uptime int64) *seen {
 		s := &seen{of: []string{"process"}}
 		s.stats.Totals.Calls, s.stats.UptimeS = calls, uptime
-		s.stats.Hosts = map[string]telemetry.Host{"h": {Tokens: float64(uptime)}}
+		s.stats.Hosts = map[string]record.Host{"h": {Tokens: float64(uptime)}}
 		return s
 	}
 	gone := errors.New("refused")
@@ -247,7 +246,7 @@ func TestStatsFrame(t *testing.T) {
 	at := func(of ...string) *seen {
 		s := &seen{of: of}
 		s.stats.Totals.Calls, s.stats.Totals.WaitedMS = 1, 1000
-		s.stats.Tools = map[string]telemetry.Part{"übér/list": {Calls: 1}}
+		s.stats.Tools = map[string]record.Part{"übér/list": {Calls: 1}}
 		return s
 	}
 	shown := func(s *seen, width, height int) string {
@@ -261,8 +260,8 @@ func TestStatsFrame(t *testing.T) {
 	}
 	if got, want := shown(at("process 1\x1b[2J"), 40, 9), `process 1?[2J
 
-waiting  0s hidden, 0s of it by
-         prefetches; 1s waited
+waiting  0s hidden, 1s waited
+calls    1
 
 tool       calls  hidden  waited
 übér/list  1      0s      0s
@@ -275,9 +274,8 @@ process 3
 process 4
 
 waiting  0s hidden,
-  0s of it by
-  prefetches; 1s
-  waited
+  1s waited
+calls  1
 
 tool       calls
 übér/list  1
@@ -299,11 +297,11 @@ func TestStatsOfARunningProcess(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", home)
 	t.Setenv("MCPSCHEDD_CONFIG", "")
-	log := events.Open(events.Options{
-		Dir: filepath.Join(home, "mcpschedd", eventsFolder), Every: time.Millisecond,
-		Begin: events.Event{Kind: events.Begin, At: time.Now(), PID: os.Getpid(), Transport: "stdio", Dir: "/some\x1b[2Jwhere"},
+	log := record.Open(record.Options{
+		Dir:   filepath.Join(home, "mcpschedd", eventsFolder),
+		Begin: record.Event{Kind: record.Begin, At: time.Now(), PID: os.Getpid(), Transport: "stdio", Dir: "/some\x1b[2Jwhere"},
 	})
-	call := events.Event{Kind: events.Call, At: time.Now(), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: events.Fetched, LatencyMS: 5}
+	call := record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: record.Fetched, LatencyMS: 5}
 	log.Add(call)
 	log.Flush()
 	stats := func(args ...string) string {
@@ -318,15 +316,12 @@ func TestStatsOfARunningProcess(t *testing.T) {
 	if !strings.HasPrefix(text, "process ") || !strings.Contains(text, "stdio, /some?[2Jwhere, the built-in defaults\n") || !strings.Contains(text, "github/list") {
 		t.Errorf("got %q", text)
 	}
-	var s telemetry.Stats
+	var s record.Stats
 	if err := json.Unmarshal([]byte(stats("--json")), &s); err != nil || s.Totals.Calls != 1 || s.Processes != 1 || s.Open != 1 {
 		t.Errorf("got %+v, %v; want 1 call of 1 process", s, err)
 	}
 	if text := stats("--csv"); strings.Count(text, "\n") != 2 {
 		t.Errorf("got %q, want a head and a line", text)
-	}
-	if text := stats("--trajectory"); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"open":true`) {
-		t.Errorf("got %q, want a session that lasts", text)
 	}
 
 	lines := watching(t, "--watch", "--json")
@@ -349,7 +344,7 @@ func TestStatsOfARunningProcess(t *testing.T) {
 
 // watching runs stats until the test ends, which must be without an error, and returns
 // what reads its next line.
-func watching(t *testing.T, args ...string) func() telemetry.Stats {
+func watching(t *testing.T, args ...string) func() record.Stats {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -368,7 +363,7 @@ func watching(t *testing.T, args ...string) func() telemetry.Stats {
 		out.Close()
 	})
 	r := bufio.NewReader(in)
-	return func() (s telemetry.Stats) {
+	return func() (s record.Stats) {
 		t.Helper()
 		line, err := r.ReadBytes('\n')
 		if err == nil {

@@ -91,6 +91,7 @@ func (d *daemon) look(ctx context.Context) (*seen, error) {
 	if err := d.ask(ctx, http.MethodGet, &s.stats); err != nil {
 		return nil, err
 	}
+	s.stats.Derive()
 	if s.stats.SchemaVersion == 0 {
 		return nil, fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 )
 
 // folder is where the processes of this user write their events.
@@ -47,8 +47,8 @@ func (d folder) blind() string {
 }
 
 // list are the parts of all processes, and which of these run.
-func (d folder) list() (all []events.File, runs map[string]bool, err error) {
-	if all, err = events.Files(d.path); err != nil {
+func (d folder) list() (all []record.File, runs map[string]bool, err error) {
+	if all, err = record.Files(d.path); err != nil {
 		return nil, nil, fmt.Errorf("%w: whether a mcpschedd runs cannot be seen from here; %s", err, elsewhere)
 	}
 	runs = make(map[string]bool)
@@ -60,8 +60,8 @@ func (d folder) list() (all []events.File, runs map[string]bool, err error) {
 
 // wanted are those of the running processes. If none runs, they are those of the last
 // that ended, and ended says when that was.
-func wanted(all []events.File) (files []events.File, ended time.Time) {
-	var last events.File
+func wanted(all []record.File) (files []record.File, ended time.Time) {
+	var last record.File
 	for _, file := range all {
 		if file.Running {
 			files = append(files, file)
@@ -73,7 +73,7 @@ func wanted(all []events.File) (files []events.File, ended time.Time) {
 	if len(files) > 0 || last.Path == "" {
 		return files, ended
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(file events.File) bool { return file.Process != last.Process }), last.Modified
+	return slices.DeleteFunc(slices.Clone(all), func(file record.File) bool { return file.Process != last.Process }), last.Modified
 }
 
 // running shows what the running processes have done until now.
@@ -87,7 +87,7 @@ func (f *statsFlags) running(ctx context.Context, stdout, stderr io.Writer) erro
 		return err
 	}
 	files, ended := wanted(all)
-	r := newReading(f, stdout, stderr)
+	r := newReading(f, stderr)
 	var names []string
 	for _, file := range files {
 		names = append(names, file.Path)
@@ -105,7 +105,7 @@ func (f *statsFlags) running(ctx context.Context, stdout, stderr io.Writer) erro
 	case !ended.IsZero():
 		now, of = r.last, d.past(ended, r.killed)
 	}
-	people := !f.json && !f.csv && !f.trajectory
+	people := !f.json && !f.csv
 	if (len(files) == 0 || !ended.IsZero()) && !people {
 		fmt.Fprintln(stderr, "mcpschedd: "+plain(strings.TrimSuffix(strings.Join(of, ": "), ":")))
 	}
@@ -118,7 +118,7 @@ func (f *statsFlags) running(ctx context.Context, stdout, stderr io.Writer) erro
 }
 
 // of says which processes run.
-func (d folder) of(files []events.File, l lives) []string {
+func (d folder) of(files []record.File, l lives) []string {
 	var of []string
 	last := ""
 	for _, file := range files {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 )
 
 // mostLives are processes of which it is remembered how they began, and whether they
@@ -17,7 +17,7 @@ const mostLives = 1024
 
 // life is what is known of a process that has not said that it ends.
 type life struct {
-	begin events.Event // its first line; zero: not read
+	begin record.Event // its first line; zero: not read
 	last  time.Time    // of its lines
 }
 
@@ -25,8 +25,8 @@ type life struct {
 type lives map[string]*life
 
 // saw takes note of a line.
-func (l lives) saw(e *events.Event) {
-	if e.Kind == events.End && e.Session == "" {
+func (l lives) saw(e *record.Event) {
+	if e.Kind == record.End && e.Session == "" {
 		delete(l, e.Process)
 		return
 	}
@@ -38,7 +38,7 @@ func (l lives) saw(e *events.Event) {
 		of = new(life)
 		l[strings.Clone(e.Process)] = of
 	}
-	if e.Kind == events.Begin && of.begin.Kind == "" { // each of its files begins so
+	if e.Kind == record.Begin && of.begin.Kind == "" { // each of its files begins so
 		of.begin = *e
 	}
 	if e.At.After(of.last) {
@@ -69,8 +69,8 @@ func (l lives) killed(runs map[string]bool) (all []killed) {
 }
 
 // end is the line that is missing: with it nothing of the process counts as open.
-func (k *killed) end() *events.Event {
-	return &events.Event{Kind: events.End, At: k.last, Process: k.process}
+func (k *killed) end() *record.Event {
+	return &record.Event{Kind: record.End, At: k.last, Process: k.process}
 }
 
 // unended says for people that processes did not end properly; "": all did.
@@ -93,7 +93,7 @@ func running(names []string) map[string]bool {
 				continue
 			}
 			asked[dir] = true
-			files, err := events.Files(dir)
+			files, err := record.Files(dir)
 			if err != nil {
 				continue // no folder
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 )
 
 // alive is a process as its files show it: it holds its lock, and has an open session.
@@ -31,12 +31,12 @@ func alive(t *testing.T, home string) (kill func()) {
 	t.Cleanup(func() { lock.Close() })
 	at := time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 	var text []byte
-	for _, e := range []events.Event{
-		{Kind: events.Begin, At: at, V: events.Version, PID: 4711, Transport: "stdio"},
-		{Kind: events.Session, At: at, Session: "s", Client: "test"},
-		{Kind: events.Call, At: at.Add(time.Minute), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: events.Fetched, LatencyMS: 5},
+	for _, e := range []record.Event{
+		{Kind: record.Begin, At: at, V: record.Version, PID: 4711, Transport: "stdio"},
+		{Kind: record.Session, At: at, Session: "s", Client: "test"},
+		{Kind: record.Call, At: at.Add(time.Minute), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: record.Fetched, LatencyMS: 5},
 	} {
-		text = append(events.Append(text, &e), '\n')
+		text = appendLine(text, &e)
 	}
 	if err := os.WriteFile(filepath.Join(dir, process+".000.jsonl"), text, 0o600); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 	}
 	want := "no mcpschedd is running; of the last one, which did not end properly (killed?), its last line at " +
 		moment(time.Date(2026, 1, 2, 9, 1, 0, 0, time.UTC)) + ":\n"
-	if text := stdout.String(); !strings.HasPrefix(text, want) || !strings.Contains(text, "1 sessions, 0 of them open") {
+	if text := stdout.String(); !strings.HasPrefix(text, want) || !strings.Contains(text, "sessions  1\n") {
 		t.Errorf("got\n%s\nwant %s", text, want)
 	}
 }
@@ -109,12 +109,12 @@ func TestStatsOfFilesOfARunningProcess(t *testing.T) {
 		return stdout.String()
 	}
 	for _, name := range []string{dir, filepath.Join(dir, "20260102T090000-4711-beef.000.jsonl")} {
-		if text := open(name); !strings.Contains(text, "1 of them open") || strings.Contains(text, "properly") {
+		if text := open(name); !strings.Contains(text, "sessions  1, 1 open\n") || strings.Contains(text, "properly") {
 			t.Errorf("while it runs: got\n%s", text)
 		}
 	}
 	kill()
-	if text := open(dir); !strings.Contains(text, "0 of them open") || !strings.Contains(text, "did not end properly") {
+	if text := open(dir); !strings.Contains(text, "sessions  1\n") || !strings.Contains(text, "did not end properly") {
 		t.Errorf("when it was killed: got\n%s", text)
 	}
 }
@@ -122,7 +122,7 @@ func TestStatsOfFilesOfARunningProcess(t *testing.T) {
 func TestLivesAreBounded(t *testing.T) {
 	l := make(lives)
 	for i := range 2 * mostLives {
-		l.saw(&events.Event{Kind: events.Begin, Process: fmt.Sprint(i), At: time.UnixMicro(int64(i + 1))})
+		l.saw(&record.Event{Kind: record.Begin, Process: fmt.Sprint(i), At: time.UnixMicro(int64(i + 1))})
 	}
 	dead := l.killed(map[string]bool{"0": true})
 	if len(dead) != mostLives-1 || len(l) != 1 || dead[0].process != fmt.Sprint(mostLives-1) {
@@ -167,3 +167,12 @@ func TestStatsWatchOfEventsOff(t *testing.T) {
 type writing func(text string)
 
 func (w writing) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }
+
+// appendLine appends an event as it is written.
+func appendLine(to []byte, e *record.Event) []byte {
+	text, err := e.MarshalJSON()
+	if err != nil {
+		panic(err)
+	}
+	return append(append(to, text...), '\n')
+}

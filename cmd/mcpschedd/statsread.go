@@ -8,16 +8,13 @@ import (
 	"time"
 	"unicode"
 
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
-// reading adds events up as they are read, into figures or into trajectories.
+// reading adds events up as they are read.
 type reading struct {
-	tally  *telemetry.Tally
-	traces *telemetry.Trajectories // nil: figures are wanted
-	rows   bool                    // for each session, at that
-	stop   context.CancelCauseFunc // with what went wrong with the output
+	tally *record.Tally
+	rows  bool // a line for each session is wanted
 
 	events      int64
 	first, last time.Time
@@ -39,35 +36,26 @@ const (
 )
 
 // newReading reads for f.
-func newReading(f *statsFlags, stdout, stderr io.Writer) *reading {
-	r := &reading{stderr: stderr, lives: make(lives), next: time.Now().Add(progressEvery)}
-	if f.trajectory {
-		r.traces = telemetry.NewTrajectories(stdout, 0)
-		return r
+func newReading(f *statsFlags, stderr io.Writer) *reading {
+	kept := keptSessions
+	if f.csv {
+		kept = mostRows
 	}
-	o := telemetry.Options{Sessions: keptSessions}
-	if r.rows = f.csv; r.rows {
-		o.Sessions = mostRows
-	}
-	r.tally = telemetry.New(o)
-	return r
+	return &reading{tally: record.New(kept, nil), rows: f.csv, stderr: stderr, lives: make(lives), next: time.Now().Add(progressEvery)}
 }
 
 // read reads files. What cannot be read is said and passed over; nothing at all is an
 // error.
 func (r *reading) read(ctx context.Context, names []string) error {
-	ctx, r.stop = context.WithCancelCause(ctx)
-	defer r.stop(nil)
-	err := events.Read(ctx, names, r.add, r.bad)
-	if cause := context.Cause(ctx); cause != nil {
-		return cause // the writer's own error, or that of who asked
+	err := record.Read(ctx, names, r.add, r.bad)
+	if ctx.Err() == nil {
+		r.more()
 	}
-	r.more()
 	return err
 }
 
 // add takes an event.
-func (r *reading) add(e *events.Event) {
+func (r *reading) add(e *record.Event) {
 	r.events++
 	if r.events%askTheClock == 0 {
 		r.progress()
@@ -81,19 +69,14 @@ func (r *reading) add(e *events.Event) {
 		}
 	}
 	r.lives.saw(e)
-	if r.traces == nil {
-		r.tally.Add(e)
-	} else if err := r.traces.Add(e); err != nil && r.stop != nil {
-		r.stop(err)
-	}
+	r.tally.Add(e)
 }
 
-// over ends, in the figures, what was killed. In rows and trajectories such sessions
-// have no end, and say so.
+// over ends, in the figures, what was killed. In rows such sessions have no end.
 func (r *reading) over(runs map[string]bool) {
 	dead := r.lives.killed(runs)
 	for i := range dead {
-		if r.tally != nil && !r.rows {
+		if !r.rows {
 			r.tally.Add(dead[i].end())
 		}
 	}
@@ -101,12 +84,10 @@ func (r *reading) over(runs map[string]bool) {
 }
 
 // bad says what is wrong with a line, if not much was before.
-func (r *reading) bad(p events.Problem) {
+func (r *reading) bad(p record.Problem) {
 	r.problems++
 	r.problem = p.Error()
-	if r.tally != nil {
-		r.tally.Problem(r.problem)
-	}
+	r.tally.Problem(r.problem)
 	if r.stderr != nil && r.problems <= warnings {
 		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", plain(r.problem))
 	}
@@ -137,26 +118,19 @@ func (r *reading) progress() {
 // end prints what was read in the way that f asks for; of says what it is of, and now
 // is when it was so.
 func (r *reading) end(f *statsFlags, stdout io.Writer, now time.Time, of []string) error {
-	switch {
-	case f.trajectory:
-		err := r.traces.Close()
-		if n := r.traces.Cuts; n > 0 && err == nil {
-			fmt.Fprintf(r.stderr, "mcpschedd: warning: too many sessions at once, or too long ones: cut %d times, into lines that say partial\n", n)
-		}
-		return err
-	case f.csv:
+	if f.csv {
 		rows := r.tally.Rows()
 		if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
 			fmt.Fprintf(r.stderr, "mcpschedd: warning: %d sessions are left out, those that ended first; --events with fewer files has them\n", left)
 		}
-		return telemetry.WriteCSV(stdout, rows)
+		return record.WriteCSV(stdout, rows)
 	}
 	return f.print(stdout, &seen{of: of, stats: r.tally.Stats(now)})
 }
 
 // recorded shows what recorded events say.
 func (f *statsFlags) recorded(ctx context.Context, stdout, stderr io.Writer) error {
-	r := newReading(f, stdout, stderr)
+	r := newReading(f, stderr)
 	if err := r.files(ctx, f.events); err != nil {
 		return err
 	}

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 // watchEvery is how often --watch looks.
@@ -24,11 +23,11 @@ func (f *statsFlags) watchRunning(ctx context.Context, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	r := newReading(f, stdout, stderr)
+	r := newReading(f, stderr)
 	if _, _, ok := terminal(stdout); ok {
 		r.stderr = nil // it would stand in the picture
 	}
-	tail := events.NewTail(d.path)
+	tail := record.NewTail(d.path)
 	return f.keepLooking(ctx, func(context.Context) (*seen, error) {
 		all, err := r.follow(d, tail)
 		if err != nil {
@@ -50,7 +49,7 @@ func (f *statsFlags) watchRunning(ctx context.Context, stdout, stderr io.Writer)
 
 // follow reads what was written since the last time, and returns the parts that there
 // are.
-func (r *reading) follow(d folder, tail *events.Tail) ([]events.File, error) {
+func (r *reading) follow(d folder, tail *record.Tail) ([]record.File, error) {
 	all, runs, err := d.list()
 	if err != nil {
 		return nil, err
@@ -134,7 +133,7 @@ func figures(s *seen) []byte {
 	f.UptimeS, f.Hosts = 0, nil
 	text, _ := json.Marshal(struct {
 		Of    []string
-		Stats telemetry.Stats
+		Stats record.Stats
 	}{s.of, f})
 	return text
 }
@@ -148,7 +147,7 @@ func frame(s *seen, width, height int) []byte {
 	if room := max(height/3, 1); len(head) > room {
 		head = head[:0]
 		for _, line := range s.of[:min(len(s.of), room)] {
-			head = append(head, telemetry.Wrap(plain(line), width, 0)[0])
+			head = append(head, record.Wrap(plain(line), width, 0)[0])
 		}
 	}
 	if height > 3 {
@@ -159,7 +158,7 @@ func frame(s *seen, width, height int) []byte {
 	out.WriteString("\x1b[H")
 	all := append(head, strings.Split(text, "\n")...)
 	for _, line := range all[:min(len(all), height)] {
-		out.WriteString(telemetry.Wrap(line, width, 0)[0] + "\x1b[K\n")
+		out.WriteString(record.Wrap(line, width, 0)[0] + "\x1b[K\n")
 	}
 	out.WriteString("\x1b[J")
 	return out.Bytes()

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/tune"
 )
@@ -51,7 +51,7 @@ const toldProblems = 50
 // bad tells what could not be read.
 func (t *tuning) bad(file string, line int, why string) {
 	if t.problems++; t.problems <= toldProblems {
-		t.warn(events.Problem{File: file, Line: line, Text: why}.Error())
+		t.warn(record.Problem{File: file, Line: line, Text: why}.Error())
 	}
 }
 
@@ -121,11 +121,11 @@ func (t *tuning) readEvents(ctx context.Context, names []string) error {
 	s := tune.Source{Name: several(names)}
 	sessions := make(map[string]struct{})
 	lines := 0
-	err := events.Read(ctx, names, func(e *events.Event) {
+	err := record.Read(ctx, names, func(e *record.Event) {
 		if lines++; lines%4096 == 0 {
 			t.progress("%d events", lines)
 		}
-		if e.Kind == events.Call {
+		if e.Kind == record.Call {
 			s.Calls++
 			if len(sessions) < mostTurns {
 				sessions[e.Session] = struct{}{}
@@ -133,7 +133,7 @@ func (t *tuning) readEvents(ctx context.Context, names []string) error {
 			widen(&s, e.At.UnixMilli())
 		}
 		t.miner.Event(e)
-	}, func(p events.Problem) { t.bad(p.File, p.Line, p.Text) })
+	}, func(p record.Problem) { t.bad(p.File, p.Line, p.Text) })
 	s.Sessions = len(sessions)
 	t.sources = append(t.sources, s)
 	return err

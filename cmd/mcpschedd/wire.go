@@ -16,9 +16,9 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/secret"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
@@ -54,8 +54,7 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 		Plans:      plans(c),
 
 		ConfigPath: c.Path,
-		Record:     events.Options{Full: c.Telemetry.RecordArguments == "full"},
-		Unrecorded: c.Telemetry.Events == "off",
+		Record:     record.Options{Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off"},
 	}
 	o.Models, _ = models(c) // its problems kept the configuration from being loaded
 	for _, u := range c.Upstreams {

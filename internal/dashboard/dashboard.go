@@ -1,7 +1,7 @@
 // Package dashboard shows what the proxy does on one page in a browser.
 //
 // The one idea: the page is one document that never changes, and everything on it is
-// drawn from one [telemetry.View], asked for once a second while somebody looks. What
+// drawn from one [record.View], asked for once a second while somebody looks. What
 // the view says was written by strangers (names of tools, hosts, sessions), so it is
 // only ever put onto the page as text: the browser is told to refuse anything else.
 //
@@ -18,14 +18,14 @@ import (
 	"net/http"
 	"time"
 
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 // Options say what is shown, and to whom.
 type Options struct {
-	View  func() telemetry.View // what there is to see now; called from several goroutines
-	Token string                // what a request must bear, or a code in its place; "": none is asked for
-	Title string                // of the page; default "mcpschedd"
+	View  func() record.View // what there is to see now; called from several goroutines
+	Token string             // what a request must bear, or a code in its place; "": none is asked for
+	Title string             // of the page; default "mcpschedd"
 
 	From, To time.Time // of recorded events, which the view is of; zero: it goes on, and is asked for again
 }
@@ -59,7 +59,7 @@ type Link struct {
 }
 
 // Handler serves the page under /dashboard, what it shows under
-// /dashboard/view.json, a [telemetry.View] as JSON, and under /dashboard/code an
+// /dashboard/view.json, a [record.View] as JSON, and under /dashboard/code an
 // [Link] for a POST that bears the token; all else is not found.
 //
 // A request bears the token ("Authorization: Bearer TOKEN"), or is a browser's with a
@@ -115,7 +115,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // shown is a view as the page is given it.
 type shown struct {
-	telemetry.View
+	record.View
 	Recorded *span `json:"recorded,omitempty"` // nil: it goes on
 }
 

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 )
 
 // visitor is a client over HTTP, in a session of its own.
@@ -171,7 +171,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 		})
 		o := defaults(t, listing(t)...)
 		o.Upstreams[0].Spec.Shared = true
-		o.Record.Each = func(*events.Event) {} // an account would grow with every call
+		o.Record.Each = func(*record.Event) {} // an account would grow with every call
 		d := beset(t, f, o)
 		used := func() uint64 {
 			f.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -35,7 +35,7 @@ func (s *session) open(client upstream.Client) {
 	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request
 	s.life.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
-		s.srv.recorder.log.Add(events.Event{Kind: events.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
+		s.srv.recorder.log.Add(record.Event{Kind: record.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
 		s.adoptPolicy()
 	})
 	if !revision.Stateless(client.Version) && client.Version != "" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 )
 
@@ -99,15 +99,13 @@ func serveOwnResource(x *request, uri string) {
 	x.finish(append(out, "}]}"...))
 }
 
-// readStats is telemetry.Stats as JSON.
+// readStats is record.Stats as JSON.
 func readStats(s *session, _ string) (string, error) { return indented(s.srv.Report()) }
 
 // readSummary is the same as a line and a table.
 func readSummary(s *session, _ string) (string, error) {
-	var text strings.Builder
 	report := s.srv.Report()
-	_, err := report.WriteTo(&text)
-	return text.String(), err
+	return report.Fit(0, 0), nil
 }
 
 var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")
@@ -135,7 +133,7 @@ func indented(v any) (string, error) {
 const statsInterval = time.Second
 
 // changesStats reports whether an event changes the stats: reading the resource does not.
-func changesStats(e *events.Event) bool { return e.Kind != events.Begin && e.Kind != events.State }
+func changesStats(e *record.Event) bool { return e.Kind != record.Begin && e.Kind != record.State }
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {

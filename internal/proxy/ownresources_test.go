@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -34,7 +34,7 @@ func (c *caller) resource(uri string) string {
 
 // What the resource says is what its schema promises, and what the calls were.
 func TestStatsResource(t *testing.T) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(telemetry.Schema))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(record.Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestStatsResource(t *testing.T) {
 			if err := schema.Validate(value); err != nil {
 				t.Errorf("the schema is not kept: %v", err)
 			}
-			var got telemetry.Stats
+			var got record.Stats
 			if err := json.Unmarshal([]byte(text), &got); err != nil {
 				t.Fatal(err)
 			}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"mcpschedd/internal/deliver"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/record"
 )
 
 // servePlan answers a call of execute_tool_plan.
@@ -135,8 +135,8 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	if r.recorded.Swap(true) {
 		return
 	}
-	e := events.Event{
-		Kind: events.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: r.tool,
+	e := record.Event{
+		Kind: record.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: r.tool,
 		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {

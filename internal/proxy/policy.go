@@ -168,7 +168,7 @@ func (s *Server) Apply(o Options) {
 
 // configure hands the parts of a new policy to what keeps a copy of them.
 func (s *Server) configure(p *policy) {
-	s.recorder.log.Reconfigure(p.Record.Full, !p.Unrecorded)
+	s.recorder.log.Reconfigure(p.Record.Full, !p.Record.Off)
 	s.store.Configure(p.Dedup)
 	s.limits.Configure(p.Limits)
 	s.configurePrefetch(&p.Enrichment)

@@ -11,10 +11,10 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -204,7 +204,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 		return nil, why
 	}
 	entry.prefetch = &prefetch{record: j.record, class: j.class, guess: guess}
-	srv.recorder.log.AddWhen(entry.begun(o.lease, f, now), entry.known)
+	srv.recorder.prefetchBegun(entry.begun(o.lease, f, now), entry.known)
 	return &speculate.Begun{Fate: guess.Fate, Took: j.record.timing.Took}, ""
 }
 
@@ -302,13 +302,13 @@ func joined(f *dedup.Flight) bool {
 
 // decided records a decision, once it is known what it was worth.
 func (s *Server) decided(d speculate.Decision) {
-	e := events.Event{
-		Kind: events.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
+	e := record.Event{
+		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
 		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, Unresolved: d.Open, LateCalled: d.LateCalled,
 		BestMS: d.BestMS, AchievedMS: d.AchievedMS,
 	}
 	for _, o := range d.Top {
-		e.Top = append(e.Top, events.Decision{
+		e.Top = append(e.Top, record.Decision{
 			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called,
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"mcpschedd/internal/call"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 )
 
@@ -34,8 +34,9 @@ type callRecord struct {
 
 // recorder tells the log of calls.
 type recorder struct {
-	log    *events.Log
+	log    *record.Log
 	called func(now time.Time) // is called with every call
+	open   openPrefetches
 }
 
 // arrived begins the record of a call.
@@ -56,8 +57,8 @@ func (r *recorder) sent(c *callRecord, upstream, tool string, requests int) {
 		return
 	}
 	if requests > 0 {
-		r.log.Add(events.Event{
-			Kind: events.Sent, At: time.Now(), Session: c.number.Session, Seq: c.number.Seq,
+		r.log.Add(record.Event{
+			Kind: record.Sent, At: time.Now(), Session: c.number.Session, Seq: c.number.Seq,
 			Upstream: upstream, Tool: clipped(tool), Sent: requests, Prefetched: c.prefetch,
 		})
 	}
@@ -70,11 +71,11 @@ func (r *recorder) answered(j *upstreamCall, f *speculate.Call, result *resultFa
 		return
 	}
 	j.s.observed.turns.end(result.at)
-	e := events.Event{
-		Kind: events.Call, At: f.At, Session: c.number.Session, Seq: c.number.Seq,
+	e := record.Event{
+		Kind: record.Call, At: f.At, Session: c.number.Session, Seq: c.number.Seq,
 		Upstream: f.Upstream.Name, Tool: clipped(f.Tool), Class: string(j.class.kind), Turn: f.Turn + 1, Host: f.Host,
 		LatencyMS: ms(result.at.Sub(f.At)), UpstreamMS: ms(result.upstream), Sent: int(c.requests.Swap(0)),
-		Disposition: events.Fetched, Bytes: int64(result.size), Tokens: estimate(result.size), ResultSum: result.sum,
+		Disposition: record.Fetched, Bytes: int64(result.size), Tokens: estimate(result.size), ResultSum: result.sum,
 		Inlined: result.inlined, RawArguments: f.Arguments, IsError: result.isError,
 	}
 	if p := j.part; p != nil {
@@ -84,7 +85,7 @@ func (r *recorder) answered(j *upstreamCall, f *speculate.Call, result *resultFa
 		result.source.describe(&e, c.number)
 	}
 	if result.failure != "" {
-		e.Disposition, e.Error = events.Failed, result.failure
+		e.Disposition, e.Error = record.Failed, result.failure
 		e.HiddenMS, e.NotResent = 0, 0
 	}
 	r.log.Add(e)
@@ -96,8 +97,8 @@ func (r *recorder) answered(j *upstreamCall, f *speculate.Call, result *resultFa
 }
 
 // describe says in a call's event where its answer came from.
-func (from *source) describe(e *events.Event, number call.Number) {
-	e.Disposition = events.Disposition(from.how)
+func (from *source) describe(e *record.Event, number call.Number) {
+	e.Disposition = record.Disposition(from.how)
 	e.Prefetched, e.BackedOff, e.AgeMS = from.prefetched, from.backedOff, ms(from.age)
 	e.HiddenMS = max(0, ms(from.took)-e.LatencyMS)
 	e.Reference, e.NotResent = from.spared > 0, int64(from.spared)
@@ -112,16 +113,16 @@ func (from *source) describe(e *events.Event, number call.Number) {
 // as it should be.
 func (r *recorder) refused(s *observedSession, tool string) {
 	n := s.next()
-	r.log.Add(events.Event{
-		Kind: events.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
-		Tool: clipped(tool), Disposition: events.Failed, Error: "refused",
+	r.log.Add(record.Event{
+		Kind: record.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
+		Tool: clipped(tool), Disposition: record.Failed, Error: "refused",
 	})
 }
 
 // sessionEnded records the end of a session, after what came of its prefetches.
 func (r *recorder) sessionEnded(s *observedSession) {
-	r.log.Ask()
-	r.log.Add(events.Event{Kind: events.End, At: time.Now(), Session: s.Name})
+	r.recordPrefetches(false)
+	r.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.Name})
 }
 
 // elsewhere is the session of a number, unless it is that of the other.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -140,27 +140,27 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 	if asked == 0 {
 		t.Fatal("no call brought a question, which shows nothing")
 	}
-	if err := book.tally.Audit(); err != nil {
+	if err := usesAgree(book.all); err != nil {
 		t.Error(err)
 	}
-	calls := book.of(events.Call)
-	for _, guess := range book.of(events.Prefetch) {
+	calls := book.of(record.Call)
+	for _, guess := range book.of(record.Prefetch) {
 		users := 0
 		for _, e := range calls {
 			if e.UseOf == guess.Seq {
 				users++
-				if e.Seq != guess.UsedBy || e.Disposition != events.Hit {
+				if e.Seq != guess.UsedBy || e.Disposition != record.Hit {
 					t.Errorf("guess %d was used by call %d, call %d says that it did: %+v", guess.Seq, guess.UsedBy, e.Seq, e)
 				}
 			}
 		}
-		if users != 1 || guess.Fate != events.Used {
+		if users != 1 || guess.Fate != record.Used {
 			t.Errorf("%d calls say that they used guess %d, which was %s", users, guess.Seq, guess.Fate)
 		}
 	}
 	hits, lists := 0, 0
 	for _, e := range calls {
-		if e.Disposition == events.Hit {
+		if e.Disposition == record.Hit {
 			hits++
 		} else if lists++; e.UseOf != 0 || e.HiddenMS != 0 || e.Prefetched {
 			t.Errorf("%+v claims a guess, and is none that was answered from one", e)
@@ -180,16 +180,16 @@ func TestCallThatAskedCountsOnce(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		make func(c *caller)
-		how  events.Disposition
+		how  record.Disposition
 	}{
-		"once":    {func(c *caller) { c.converse(asks(1), tagged("me")) }, events.Fetched},
-		"twice":   {func(c *caller) { c.converse(asks(2), tagged("me")) }, events.Fetched},
-		"left":    {func(c *caller) { c.call("ask", asks(1)) }, events.Failed},
-		"another": {func(c *caller) { another(c, asks(1)) }, events.Failed},
+		"once":    {func(c *caller) { c.converse(asks(1), tagged("me")) }, record.Fetched},
+		"twice":   {func(c *caller) { c.converse(asks(2), tagged("me")) }, record.Fetched},
+		"left":    {func(c *caller) { c.call("ask", asks(1)) }, record.Failed},
+		"another": {func(c *caller) { another(c, asks(1)) }, record.Failed},
 		"a step": {func(c *caller) {
 			c.reply(tagged("me"))
 			c.ableTo(able, "execute_tool_plan", `{"steps":[{"id":"a","tool":"ask","arguments":`+asks(2)+`}]}`)
-		}, events.Fetched},
+		}, record.Fetched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := stored(t, []valuemodel.Rule{reading("asks/*", 0)}, child(t, mcptest.Options{Name: "asks"}))
@@ -200,8 +200,8 @@ func TestCallThatAskedCountsOnce(t *testing.T) {
 			test.make(c)
 			c.hangUp()
 			s.Close()
-			calls, sent := book.of(events.Call), 0
-			for _, e := range append(calls, book.of(events.Sent)...) {
+			calls, sent := book.of(record.Call), 0
+			for _, e := range append(calls, book.of(record.Sent)...) {
 				sent += e.Sent
 			}
 			if len(calls) != 1 || calls[0].Disposition != test.how || sent != 1 {

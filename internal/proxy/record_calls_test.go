@@ -10,11 +10,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 )
 
 // of are the events of a kind that the account has been told so far.
-func (a *account) of(kind events.Kind) (all []events.Event) {
+func (a *account) of(kind record.Kind) (all []record.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.all {
@@ -26,7 +26,7 @@ func (a *account) of(kind events.Kind) (all []events.Event) {
 }
 
 // told are the events of a kind, once everybody has done what there is to do.
-func (d *ordeal) told(kind events.Kind) []events.Event {
+func (d *ordeal) told(kind record.Kind) []record.Event {
 	synctest.Wait()
 	d.proxy.Report() // so that all of it has been told
 	return d.account.of(kind)
@@ -73,18 +73,18 @@ func TestChoiceOfWhatStaysFresh(t *testing.T) {
 			t.Fatalf("got %s, want a guess used after %v", a.how(), 3*o.Enrichment.MaxAge)
 		}
 		time.Sleep(time.Second)
-		if judged := d.told(events.Choice); len(judged) > 0 {
+		if judged := d.told(record.Choice); len(judged) > 0 {
 			t.Errorf("judged while its guesses may be of use: %+v", judged)
 		}
 		time.Sleep(fresh + time.Minute)
 		g.call("list", page(2)) // after which what came before is judged
 		time.Sleep(time.Second)
-		choices := d.told(events.Choice)
+		choices := d.told(record.Choice)
 		if len(choices) == 0 || choices[0].After != 1 {
 			t.Fatalf("got %+v, want the choice after the first call", choices)
 		}
 		c := choices[0]
-		called := slices.ContainsFunc(c.Top, func(e events.Decision) bool { return e.Tool == "get" && e.Called })
+		called := slices.ContainsFunc(c.Top, func(e record.Decision) bool { return e.Tool == "get" && e.Called })
 		if !called || c.AchievedMS < 299 || c.AchievedMS > c.BestMS {
 			t.Errorf("got %.1f ms achieved of %.1f, called: %v; want the 300 of the one that was used: %+v", c.AchievedMS, c.BestMS, called, c.Top)
 		}
@@ -113,13 +113,13 @@ func TestNamesAreCutInTheRecord(t *testing.T) {
 				t.Errorf("%s: %d bytes are recorded: %.140q", what, len(name), name)
 			}
 		}
-		calls := d.told(events.Call)
+		calls := d.told(record.Call)
 		if len(calls) != 2 {
 			t.Fatalf("got %d calls, want 2", len(calls))
 		}
 		cut("a tool of the server's", calls[0].Tool)
 		cut("a tool of nobody's", calls[1].Tool) // refused
-		for _, e := range d.told(events.Session) {
+		for _, e := range d.told(record.Session) {
 			cut("the client", e.Client)
 		}
 	})
@@ -148,16 +148,16 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 				g.send(`{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"list","arguments":{"page":1}}}`)
 				g.send(test.line)
 				synctest.Wait()
-				calls := d.told(events.Call)
+				calls := d.told(record.Call)
 				if len(calls) != 1 {
 					t.Fatalf("got %d calls while the first is under way, want the other one: %+v", len(calls), calls)
 				}
-				if e := calls[0]; e.Disposition != events.Failed || e.Error != "refused" || e.Tool != test.tool || e.Sent != 0 {
+				if e := calls[0]; e.Disposition != record.Failed || e.Error != "refused" || e.Tool != test.tool || e.Sent != 0 {
 					t.Errorf("got %+v, want %q failed, as it was refused", e, test.tool)
 				}
 				time.Sleep(2 * time.Second)
-				calls = d.told(events.Call)
-				if len(calls) != 2 || calls[1].Tool != "list" || calls[1].Disposition != events.Fetched {
+				calls = d.told(record.Call)
+				if len(calls) != 2 || calls[1].Tool != "list" || calls[1].Disposition != record.Fetched {
 					t.Errorf("got %+v, want that list was fetched after it", calls)
 				}
 				if calls[0].Seq == calls[1].Seq {
@@ -182,12 +182,12 @@ func TestStateIsToldWithoutEnrichment(t *testing.T) {
 					g.call("list", page(1))
 					time.Sleep(time.Second)
 				}
-				states := d.told(events.State)
+				states := d.told(record.State)
 				if len(states) < 9 || len(states) > 11 {
 					t.Fatalf("got %d states in 100 s of calls, want one in ten", len(states))
 				}
 				for _, e := range states {
-					if e.Sessions != 1 || e.Store == nil || !slices.ContainsFunc(e.Hosts, func(h events.Host) bool { return h.Host == host }) {
+					if e.Sessions != 1 || e.Store == nil || !slices.ContainsFunc(e.Hosts, func(h record.Host) bool { return h.Host == host }) {
 						t.Errorf("got %+v, want one session, the store and %s", e, host)
 					}
 				}

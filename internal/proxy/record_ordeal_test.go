@@ -2,14 +2,14 @@ package proxy_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 // account keeps what the record of an ordeal says, and holds it against what really
@@ -19,8 +19,8 @@ type account struct {
 	lost  atomic.Int64 // of those: their client may have gone before the proxy had read them
 
 	mu    sync.Mutex
-	all   []events.Event
-	tally *telemetry.Tally
+	all   []record.Event
+	tally *record.Tally
 }
 
 // kept has the record of a proxy go to the account, unless a test has it go elsewhere.
@@ -28,8 +28,8 @@ func (a *account) kept(o proxy.Options) proxy.Options {
 	if o.Record.Each != nil {
 		return o
 	}
-	a.tally = telemetry.New(telemetry.Options{})
-	o.Record.Each = func(e *events.Event) {
+	a.tally = record.New(0, nil)
+	o.Record.Each = func(e *record.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.all = append(a.all, *e)
@@ -68,15 +68,15 @@ func (d *ordeal) audit() {
 	for i := range a.all {
 		e := &a.all[i]
 		of := name{e.Session, e.Seq}
-		if e.Kind == events.Sent && e.Prefetched {
+		if e.Kind == record.Sent && e.Prefetched {
 			continue // it comes again in the line of the guess
 		}
 		if e.Upstream == "foe" { // a test may have other servers
 			sent += int64(e.Sent)
 		}
 		switch e.Kind {
-		case events.Call:
-			if e.Disposition == events.Failed {
+		case record.Call:
+			if e.Disposition == record.Failed {
 				cut += int64(e.Sent)
 			}
 			if calls[of] || guesses[of] {
@@ -90,24 +90,24 @@ func (d *ordeal) audit() {
 				continue
 			}
 			switch e.Disposition {
-			case events.Hit, events.Joined, events.Fetched, events.Failed:
+			case record.Hit, record.Joined, record.Fetched, record.Failed:
 			default:
 				d.t.Errorf("record: call %v has the disposition %q", of, e.Disposition)
 			}
-			if e.HiddenMS < 0 || e.HiddenMS > 0 && e.Disposition != events.Hit && e.Disposition != events.Joined {
+			if e.HiddenMS < 0 || e.HiddenMS > 0 && e.Disposition != record.Hit && e.Disposition != record.Joined {
 				d.t.Errorf("record: %+v hides what it cannot", *e)
 			}
-		case events.Sent:
+		case record.Sent:
 			cut += int64(e.Sent)
-		case events.Prefetch:
-			if e.Fate == events.Wasted {
+		case record.Prefetch:
+			if e.Fate == record.Wasted {
 				cut += int64(e.Sent)
 			}
 			if calls[of] || guesses[of] {
 				d.t.Errorf("record: guess %v is told of twice", of)
 			}
 			guesses[of] = true
-			if (e.Fate == events.Wasted) != (e.Cause != "") || e.Fate == "" || (e.UsedBy != 0) != (e.Fate != events.Wasted) {
+			if (e.Fate == record.Wasted) != (e.Cause != "") || e.Fate == "" || (e.UsedBy != 0) != (e.Fate != record.Wasted) {
 				d.t.Errorf("record: guess %+v has no fate, or two", *e)
 			}
 		}
@@ -133,12 +133,42 @@ func (d *ordeal) audit() {
 	if added := a.tally.Stats(d.began).Upstreams["foe"].UpstreamCalls; sent != added || sent < visits || sent > visits+cut {
 		d.t.Errorf("record: %d requests were sent, %d added up, %d came, %d may have been cut off", sent, added, visits, cut)
 	}
-	if err := a.tally.Audit(); err != nil {
+	if err := usesAgree(a.all); err != nil {
 		d.t.Errorf("record: %v", err)
 	}
 }
 
+// usesAgree says where the lines of calls and prefetches disagree: each call that is the
+// first use of a prefetch was answered by it, and names one whose line names the call, and
+// each prefetch that was used names such a call.
+func usesAgree(all []record.Event) error {
+	type use struct {
+		prefetchOf string
+		prefetch   int64
+		callOf     string
+		call       int64
+	}
+	said := make(map[use]int) // 1: by the call, 2: by the prefetch, 3: by both
+	for i := range all {
+		switch e := &all[i]; {
+		case e.Kind == record.Call && e.UseOf > 0:
+			if e.Disposition != record.Hit && e.Disposition != record.Joined {
+				return fmt.Errorf("call %s/%d was %s, and says that it is the first use of a prefetch", e.Session, e.Seq, e.Disposition)
+			}
+			said[use{cmp.Or(e.UseOfSession, e.Session), e.UseOf, e.Session, e.Seq}] += 1
+		case e.Kind == record.Prefetch && (e.Fate == record.Used || e.Fate == record.Late):
+			said[use{e.Session, e.Seq, cmp.Or(e.BySession, e.Session), e.UsedBy}] += 2
+		}
+	}
+	for u, by := range said {
+		if by != 3 {
+			return fmt.Errorf("the use of prefetch %s/%d by call %s/%d is said by %d of call (1) and prefetch (2)", u.prefetchOf, u.prefetch, u.callOf, u.call, by)
+		}
+	}
+	return nil
+}
+
 // byArrival sorts calls as they came: they are told of when they are answered.
-func byArrival(all []events.Event) {
-	slices.SortFunc(all, func(a, b events.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+func byArrival(all []record.Event) {
+	slices.SortFunc(all, func(a, b record.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 }

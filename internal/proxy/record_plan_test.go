@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/record"
 )
 
 // However a plan ends that its client is asked about, or loses interest in, the record
@@ -68,8 +68,8 @@ func TestPlanIsRecordedOnce(t *testing.T) {
 				g := d.stranger("")
 				s := g.start("tools/call", withMeta(toolCall("execute_tool_plan", plan), able, ""))
 				test.then(t, d, g, s)
-				plans, steps := d.told(events.Plan), make(map[string]bool)
-				for _, e := range d.told(events.Call) {
+				plans, steps := d.told(record.Plan), make(map[string]bool)
+				for _, e := range d.told(record.Call) {
 					if e.Plan == 1 {
 						steps[e.Step] = true
 					}
@@ -102,7 +102,7 @@ func TestPlanOfAProcessIsRecordedOnce(t *testing.T) {
 	}
 	c.hangUp()
 	s.Close()
-	plans := book.of(events.Plan)
+	plans := book.of(record.Plan)
 	if len(plans) != 1 || !plans[0].Cancelled || plans[0].Steps == 0 {
 		t.Errorf("got %+v, want one plan, cancelled", plans)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -130,7 +130,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var hidden, used float64
 			for seed := range uint64(slice(3, 600)) {
-				run := func(mode string) (calls []events.Event) {
+				run := func(mode string) (calls []record.Event) {
 					synctest.Test(t, func(t *testing.T) {
 						o := defaults(t, append(listing(t), valuemodel.Rule{Pattern: "foe/long", Source: "test", Layer: test.long})...)
 						if test.limit != (limit.Rule{}) {
@@ -140,7 +140,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 						d := beset(t, newFoe(test.serve(), tools("list", "get", "write", "long")...), o)
 						d.enter().meanders(seed, test.lists)
 						time.Sleep(time.Minute) // until the server is done with what was withdrawn
-						calls = d.told(events.Call)
+						calls = d.told(record.Call)
 					})
 					return calls
 				}
@@ -148,7 +148,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 				if len(off) != len(on) {
 					t.Fatalf("seed %d: %d calls with prefetching, %d without", seed, len(on), len(off))
 				}
-				sort := func(all []events.Event) []events.Event {
+				sort := func(all []record.Event) []record.Event {
 					byArrival(all)
 					return all
 				}
@@ -159,7 +159,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 					if on[i].Tool != off[i].Tool {
 						t.Fatalf("seed %d, call %d: %s with prefetching, %s without", seed, i, on[i].Tool, off[i].Tool)
 					}
-					if on[i].UseOf == 0 || off[i].Disposition == events.Failed { // who withdraws it does not say how long it would have taken
+					if on[i].UseOf == 0 || off[i].Disposition == record.Failed { // who withdraws it does not say how long it would have taken
 						continue
 					}
 					used++

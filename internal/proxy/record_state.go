@@ -5,10 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
-	"mcpschedd/internal/telemetry"
 )
 
 // stateRecorder records what no single call shows: levels, harm, and how the limits and the
@@ -37,16 +36,17 @@ func (r *stateRecorder) called(now time.Time) {
 	}
 }
 
-// record records what has changed: levels, harm, and, if it is wanted, how the limits
-// and the store stand.
+// record records what has changed: prefetches whose fate is known, levels, harm, and, if it
+// is wanted, how the limits and the store stand.
 func (r *stateRecorder) record(state bool) {
+	r.srv.recorder.recordPrefetches(false)
 	for _, e := range r.changes(time.Now(), state) {
 		r.srv.recorder.log.Add(e)
 	}
 }
 
 // changes are the events of what has changed since they were last asked for.
-func (r *stateRecorder) changes(now time.Time, state bool) (all []events.Event) {
+func (r *stateRecorder) changes(now time.Time, state bool) (all []record.Event) {
 	scheduler := r.srv.prefetch.Scheduler
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *stateRecorder) changes(now time.Time, state bool) (all []events.Event) 
 		if c.At.IsZero() {
 			c.At = now
 		}
-		all = append(all, events.Event{Kind: events.Level, At: c.At, Host: c.Host, Session: c.Session, From: c.From, To: c.To, Why: c.Why})
+		all = append(all, record.Event{Kind: record.Level, At: c.At, Host: c.Host, Session: c.Session, From: c.From, To: c.To, Why: c.Why})
 	}
 	harm := scheduler.Stats().Harm
 	all = append(all, moreHarm(r.harm, harm, now)...)
@@ -67,9 +67,9 @@ func (r *stateRecorder) changes(now time.Time, state bool) (all []events.Event) 
 }
 
 // stateEvent is how the limits and the store stand.
-func (s *Server) stateEvent(now time.Time) events.Event {
+func (s *Server) stateEvent(now time.Time) record.Event {
 	st := s.store.Stats()
-	e := events.Event{Kind: events.State, At: now, Sessions: len(s.sessions.all()), Store: &events.Store{
+	e := record.Event{Kind: record.State, At: now, Sessions: len(s.sessions.all()), Store: &record.Store{
 		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
 	}}
 	for _, h := range s.hosts() {
@@ -79,7 +79,7 @@ func (s *Server) stateEvent(now time.Time) events.Event {
 }
 
 // moreHarm are the events of the harm that was done between the two.
-func moreHarm(before, now speculate.HarmStats, at time.Time) (all []events.Event) {
+func moreHarm(before, now speculate.HarmStats, at time.Time) (all []record.Event) {
 	for _, h := range []struct {
 		why string
 		n   int64
@@ -91,16 +91,16 @@ func moreHarm(before, now speculate.HarmStats, at time.Time) (all []events.Event
 		{"question", now.Questions - before.Questions, 0},
 	} {
 		if h.n > 0 || h.ms > 0 {
-			all = append(all, events.Event{Kind: events.Harm, At: at, Why: h.why, LatencyMS: h.ms, Count: max(h.n, 1)})
+			all = append(all, record.Event{Kind: record.Harm, At: at, Why: h.why, LatencyMS: h.ms, Count: max(h.n, 1)})
 		}
 	}
 	return all
 }
 
 // hosts says what every host allows at the moment.
-func (s *Server) hosts() map[string]telemetry.Host {
+func (s *Server) hosts() map[string]record.Host {
 	p, levels, now := s.policy.Load(), s.prefetch.Scheduler.Stats().Hosts, time.Now()
-	out := make(map[string]telemetry.Host)
+	out := make(map[string]record.Host)
 	for _, h := range s.limits.Stats() {
 		out[h.Host] = hostNow(h, p.rule(h.Host), now)
 	}
@@ -112,8 +112,8 @@ func (s *Server) hosts() map[string]telemetry.Host {
 	return out
 }
 
-func hostNow(h limit.HostStats, rule limit.Rule, now time.Time) telemetry.Host {
-	out := telemetry.Host{
+func hostNow(h limit.HostStats, rule limit.Rule, now time.Time) record.Host {
+	out := record.Host{
 		Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
 		Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Guesses: h.LastHour, HarmMS: float64(h.HarmMS),
 		CoolingMS: max(0, ms(h.CoolingUntil.Sub(now))),

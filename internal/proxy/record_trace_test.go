@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/record"
 )
 
 // tracer is a tracing system: each call that it is told of has a span of its own.
@@ -22,15 +22,15 @@ type tracer struct {
 // traced is one call as the tracer was told of it.
 type traced struct {
 	parent, tool string
-	ends         []events.Event
+	ends         []record.Event
 }
 
-func (r *tracer) begin(parent, _, tool string, _ time.Time) (string, string, func(*events.Event)) {
+func (r *tracer) begin(parent, _, tool string, _ time.Time) (string, string, func(*record.Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &traced{parent: parent, tool: tool}
 	r.spans = append(r.spans, s)
-	return traceparent(len(r.spans)), "", func(e *events.Event) {
+	return traceparent(len(r.spans)), "", func(e *record.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		s.ends = append(s.ends, *e)
@@ -121,17 +121,17 @@ func TestTraceIsToldOnce(t *testing.T) {
 		go last.wait()
 		g.leave() // while that one is under way
 		d.guests = nil
-		calls := d.told(events.Call)
+		calls := d.told(record.Call)
 		if len(calls) != len(r.spans) {
 			t.Errorf("told of %d calls, %d were recorded", len(r.spans), len(calls))
 		}
-		recorded := make(map[call.Number]events.Event)
-		hows := make(map[events.Disposition]int)
+		recorded := make(map[call.Number]record.Event)
+		hows := make(map[record.Disposition]int)
 		for _, e := range calls {
 			recorded[call.Number{Session: e.Session, Seq: e.Seq}] = e
 			hows[e.Disposition]++
 		}
-		if hows[events.Hit] == 0 || hows[events.Joined] == 0 || hows[events.Fetched] == 0 || hows[events.Failed] == 0 {
+		if hows[record.Hit] == 0 || hows[record.Joined] == 0 || hows[record.Fetched] == 0 || hows[record.Failed] == 0 {
 			t.Errorf("got %v, which shows too little", hows)
 		}
 		for i, s := range r.spans {

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -121,7 +121,7 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	writing := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), writesAll("one/w")}, one)
 	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", 0)}, one)
 	var s *proxy.Server
-	o.Trace = func(_, _, tool string, _ time.Time) (parent, state string, end func(*events.Event)) {
+	o.Trace = func(_, _, tool string, _ time.Time) (parent, state string, end func(*record.Event)) {
 		if tool == "w" { // which has been routed, and is not classified yet
 			s.Apply(writing)
 		}

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -50,10 +50,9 @@ type Options struct {
 	Enrichment speculate.Rules
 	Plans      Plans
 
-	Trace      Trace          // nil: nothing is traced
+	Trace      record.Trace   // nil: nothing is traced
 	ConfigPath string         // of the configuration; "": the built-in defaults
-	Record     events.Options // where the record is kept
-	Unrecorded bool           // it is not written for now; the figures are kept all the same
+	Record     record.Options // where the record is kept
 }
 
 // Upstream is one configured server and what the proxy does with it.
@@ -110,16 +109,15 @@ func New(o Options, guard *upstream.Guard) *Server {
 		return up
 	}
 	s.figures = newFigures(s)
-	record := o.Record
-	record.Log = o.Log
-	record.Each = func(e *events.Event) {
+	told := o.Record
+	told.Log = o.Log
+	told.Each = func(e *record.Event) {
 		s.figures.add(e)
 		if o.Record.Each != nil {
 			o.Record.Each(e)
 		}
 	}
-	s.recorder = recorder{events.Open(record), s.figures.state.called}
-	s.recorder.log.Reconfigure(record.Full, !o.Unrecorded)
+	s.recorder.log, s.recorder.called = record.Open(told), s.figures.state.called
 	s.prefetch = speculate.NewWorker(speculate.Setup{
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
@@ -155,6 +153,7 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 func (s *Server) PrepareStop() {
 	s.stopFast()
 	s.prefetch.Save()
+	s.recorder.recordPrefetches(false)
 	s.recorder.log.Flush()
 }
 
@@ -165,7 +164,7 @@ func (s *Server) SaveAll() {
 		session.endObserved()
 	}
 	s.prefetch.Close()
-	s.recorder.log.Close()
+	s.recorder.close()
 }
 
 // Close ends every session and upstream, and returns when their processes and
@@ -187,5 +186,5 @@ func (s *Server) Close() {
 	s.work.Wait()
 	s.figures.state.record(true)
 	s.figures.notices.stop()
-	s.recorder.log.Close()
+	s.recorder.close()
 }

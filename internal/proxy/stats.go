@@ -5,17 +5,16 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 )
 
 // figures are what is shown of a server: what the record adds up to, what stands at the
 // moment, and the pages that show it.
 type figures struct {
-	tally    *telemetry.Tally
+	tally    *record.Tally
 	began    time.Time
 	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	pages    []front.Page          // served beside MCP
@@ -28,13 +27,13 @@ const sessionsKept = 256
 
 func newFigures(s *Server) *figures {
 	f := &figures{began: time.Now(), state: stateRecorder{srv: s}}
-	f.tally = telemetry.New(telemetry.Options{Sessions: sessionsKept, Lost: func() int64 { return s.recorder.log.Lost() }})
+	f.tally = record.New(sessionsKept, func() int64 { return s.recorder.log.Lost() })
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
 }
 
 // add takes in an event of the record.
-func (f *figures) add(e *events.Event) {
+func (f *figures) add(e *record.Event) {
 	f.tally.Add(e)
 	if changesStats(e) {
 		f.notices.trigger()
@@ -43,44 +42,43 @@ func (f *figures) add(e *events.Event) {
 
 // Report is everything there is to say of the proxy: what the record adds up to, and
 // what stands at the moment.
-func (s *Server) Report() telemetry.Stats {
+func (s *Server) Report() record.Stats {
 	s.figures.state.record(false)
-	s.recorder.log.Tell()
 	out := s.figures.tally.Stats(time.Now())
 	s.addMoment(&out)
 	return out
 }
 
 // View is what the dashboard shows.
-func (s *Server) View() telemetry.View {
+func (s *Server) View() record.View {
 	s.figures.state.record(false)
-	s.recorder.log.Tell()
 	v := s.figures.tally.View(time.Now())
 	s.addMoment(&v.Stats)
 	return v
 }
 
 // addMoment adds what stands at the moment, and what no event says yet.
-func (s *Server) addMoment(out *telemetry.Stats) {
+func (s *Server) addMoment(out *record.Stats) {
 	engine := s.Stats()
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
 	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
 	out.Hosts = s.hosts()
-	out.Totals.Prefetch.Open = engine.Prefetch.Issued - out.Totals.Prefetch.Issued
-	out.Totals.Candidates = engine.Prefetch.Candidates // those of choices under way too
+	known := out.Totals.Prefetch.Issued - out.Totals.Prefetch.Open
+	out.Totals.Prefetch.Issued, out.Totals.Prefetch.Open = engine.Prefetch.Issued, engine.Prefetch.Issued-known // those not sent yet too
+	out.Totals.Candidates = engine.Prefetch.Candidates                                                          // those of choices under way too
 	declined := make(map[string]int64, len(engine.Prefetch.Declined))
 	for why, n := range engine.Prefetch.Declined {
 		declined[string(why)] = n
 	}
 	out.Totals.Declined = declined
 	out.Engine = engine
-	out.Report = out.Line()
+	out.Derive()
 }
 
 // config says which configuration is in force.
-func (f *figures) config(p *policy) telemetry.Config {
-	out := telemetry.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339)}
+func (f *figures) config(p *policy) record.Config {
+	out := record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339)}
 	if err := f.rejected.Load(); err != nil {
 		out.Error = (*err).Error()
 	}
@@ -97,7 +95,7 @@ func (s *Server) Reject(err error) {
 }
 
 // Latencies are those of the calls of each tool, by upper bounds in ms.
-func (s *Server) Latencies(bounds []float64) map[string]telemetry.Histogram {
+func (s *Server) Latencies(bounds []float64) map[string]record.Histogram {
 	return s.figures.tally.Latencies(bounds)
 }
 

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -312,7 +312,7 @@ func TestStats(t *testing.T) {
 	}
 	c.broken("die", `{}`)
 	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(c.request("resources/read", `{"uri":"mcpschedd://stats"}`)), "contents")), "text"))
-	var got telemetry.Stats
+	var got record.Stats
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

@@ -1,26 +1,19 @@
 package proxy
 
 import (
-	"time"
-
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 )
-
-// Trace is told of a tools/call when it arrives, with the W3C trace context of its
-// request ("": it has none), and returns that of the request upstream ("": what the
-// client sent goes on), and a function that is to hear how the call ended, or nil.
-type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*events.Event))
 
 // span is one call as a tracing system sees it.
 type span struct {
 	parent, state string
-	end           func(*events.Event)
+	end           func(*record.Event)
 }
 
 // trace begins the call's span.
-func (r *callRecord) trace(begin Trace, params *revision.Params, tool string) {
+func (r *callRecord) trace(begin record.Trace, params *revision.Params, tool string) {
 	parent, _ := jsonrpc.String(params.Meta.Get("traceparent"))
 	state, _ := jsonrpc.String(params.Meta.Get("tracestate"))
 	r.span.parent, r.span.state, r.span.end = begin(parent, state, tool, r.at)

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"path"
+	"reflect"
 	"time"
 )
 
@@ -199,6 +202,9 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	*e = Event{}
 	l := line{fields: (*fields)(e)}
 	if err := json.Unmarshal(text, &l); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("%s: want a %s, have a %s", path.Ext("." + wrong.Field)[1:], jsonType(wrong.Type), wrong.Value)
+		}
 		return err
 	}
 	if l.Kind == "" {
@@ -214,6 +220,19 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// jsonType is what a type of Go is in JSON.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String, reflect.Bool:
+		return t.Kind().String()
+	case reflect.Slice:
+		return "list"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	}
+	return "number"
+}
+
 // lastMoment is the end of the year 9999, in microseconds since 1970.
 const lastMoment = 253402300799 * second
 
@@ -223,7 +242,7 @@ const second = 1_000_000
 // micros is a time in microseconds since 1970, at most the year 9999; 0: not known.
 func micros(at time.Time) int64 {
 	switch s := at.Unix(); {
-	case s <= 0:
+	case s < 0:
 		return 0
 	case s >= lastMoment/second:
 		return lastMoment

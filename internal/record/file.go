@@ -50,8 +50,11 @@ type file struct {
 }
 
 func newFile(o Options, process string, begin []byte, log *slog.Logger, lost *atomic.Int64) *file {
+	if o.create == nil {
+		o.create = create
+	}
 	return &file{
-		dir: o.Dir, process: process, begin: append(begin, '\n'), log: log, lost: lost, create: create,
+		dir: o.Dir, process: process, begin: append(begin, '\n'), log: log, lost: lost, create: o.create,
 		rotateBytes: cmp.Or(o.RotateBytes, 16<<20), rotateAge: cmp.Or(o.RotateAge, 24*time.Hour),
 		keepBytes: cmp.Or(o.KeepBytes, 512<<20), keepAge: cmp.Or(o.KeepAge, 30*24*time.Hour),
 	}
@@ -185,7 +188,9 @@ func (w *file) hold() error {
 		_, err := w.lock.TryLockContext(ctx, time.Millisecond)
 		switch {
 		case lockless(err):
-			w.log.Warn("record: no locks here: a process that is killed counts as running for a day", "dir", w.dir, "err", err)
+			if !w.bare {
+				w.log.Warn("record: no locks here: a process that is killed counts as running for a day", "dir", w.dir, "err", err)
+			}
 			w.bare = true
 			return nil
 		case err != nil:
@@ -218,7 +223,7 @@ func (w *file) release() {
 		_ = os.Remove(w.lock.Path()) // Windows does not, while it is open
 	}
 	_ = w.lock.Close()
-	w.lock, w.bare = nil, false
+	w.lock = nil
 }
 
 // lockless reports whether an error says that a file was opened, and that the file system

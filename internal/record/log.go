@@ -35,6 +35,8 @@ type Options struct {
 	RotateAge   time.Duration // and how old; default 24 h
 	KeepBytes   int64         // of all files in the folder that are not being written; the oldest go first; default 512 MiB
 	KeepAge     time.Duration // of each of them, unless all of them seem older; default 30 days
+
+	create func(path string) (*os.File, error) // of tests
 }
 
 const (
@@ -43,31 +45,35 @@ const (
 	maxLine      = 1 << 20                // bytes of a line
 	maxArguments = 64 << 10               // bytes of arguments that are hashed and recorded
 	writeEvery   = 250 * time.Millisecond // how long a line waits for others
-	patience     = 5 * time.Second        // how long Flush and Close wait for the disk
 )
 
 // Log hands events to Each, and to one goroutine that writes them. Its methods may be
 // called from any goroutine; [Log.Add] never waits for the disk.
 type Log struct {
-	process string
-	each    func(*Event)
-	logger  *slog.Logger
-	queue   chan queued  // to the writer; nil: there is no folder
-	waiting atomic.Int64 // bytes of arguments in the queue
-	lost    atomic.Int64
-	off     atomic.Bool
-	full    atomic.Bool
-	closed  atomic.Bool
-	close   sync.Once
+	process  string
+	each     func(*Event)
+	logger   *slog.Logger
+	queue    chan queued  // to the writer; nil: there is no folder
+	asks     chan ask     // likewise
+	waiting  atomic.Int64 // bytes of arguments in the queue
+	lost     atomic.Int64
+	off      atomic.Bool
+	full     atomic.Bool
+	closed   atomic.Bool
+	close    sync.Once
+	patience time.Duration // how long Flush and Close wait for the disk
 }
 
-// queued is an event on its way to the writer, or, without one, a request to write what
-// came before.
+// queued is an event on its way to the writer.
 type queued struct {
 	event *Event
-	full  bool          // its arguments are recorded
-	done  chan struct{} // closed when all before is written, or cannot be
-	last  *Event        // the log ends, with this line
+	full  bool // its arguments are recorded
+}
+
+// ask has the writer write what came before.
+type ask struct {
+	last *Event        // the log ends, with this line; nil: it goes on
+	done chan struct{} // closed when all before is written, or cannot be
 }
 
 // Open begins the log of this process. It never fails: what cannot be written is one
@@ -83,7 +89,7 @@ func Open(o Options) *Log {
 		begin.At = time.Now()
 	}
 	begin.Process = processName(begin.At, begin.PID)
-	l := &Log{process: begin.Process, each: o.Each, logger: o.Log}
+	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, patience: 5 * time.Second}
 	if l.each == nil {
 		l.each = func(*Event) {}
 	}
@@ -94,9 +100,8 @@ func Open(o Options) *Log {
 	l.full.Store(o.Full)
 	l.each(&begin)
 	if o.Dir != "" {
-		l.queue = make(chan queued, maxQueued)
-		w := newWriter(o, &begin, l)
-		go w.run(l.queue)
+		l.queue, l.asks = make(chan queued, maxQueued), make(chan ask)
+		go newWriter(o, &begin, l).run()
 	}
 	return l
 }
@@ -124,7 +129,7 @@ func (l *Log) Add(e Event) {
 		return
 	}
 	select {
-	case l.queue <- queued{event: &e, full: l.full.Load()}:
+	case l.queue <- queued{&e, l.full.Load()}:
 	default:
 		l.waiting.Add(-size)
 		l.lost.Add(1)
@@ -144,7 +149,7 @@ func (l *Log) Reconfigure(full, on bool) {
 
 // Flush returns when all that was added before is written, or cannot be. It waits no more
 // than five seconds for the disk.
-func (l *Log) Flush() { l.send(queued{}) }
+func (l *Log) Flush() { l.ask(nil) }
 
 // Close writes what was added before, and ends the log. Events that are added later are
 // given to Each and not written.
@@ -153,28 +158,29 @@ func (l *Log) Close() {
 		end := Event{Kind: End, At: time.Now(), Process: l.process}
 		l.each(&end)
 		l.closed.Store(true)
-		l.send(queued{last: &end})
+		l.ask(&end)
 	})
 }
 
-// send asks the writer for something and waits until it is done.
-func (l *Log) send(q queued) {
-	if l.queue == nil {
+// ask has the writer write what came before, and waits until that is done.
+func (l *Log) ask(last *Event) {
+	if l.queue == nil || last == nil && l.closed.Load() {
 		return
 	}
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(l.patience)
 	defer timeout.Stop()
-	q.done = make(chan struct{})
-	select {
-	case l.queue <- q:
-	case <-timeout.C:
-		l.logger.Warn("record: writing takes too long", "waited", patience)
-		return
-	}
-	select {
-	case <-q.done:
-	case <-timeout.C:
-		l.logger.Warn("record: writing takes too long", "waited", patience)
+	done := make(chan struct{})
+	asks := l.asks
+	for range 2 {
+		select {
+		case asks <- ask{last, done}:
+			asks = nil // only one is needed
+		case <-done:
+			return
+		case <-timeout.C:
+			l.logger.Warn("record: writing takes too long", "waited", l.patience)
+			return
+		}
 	}
 }
 
@@ -199,34 +205,40 @@ func newWriter(o Options, begin *Event, l *Log) *writer {
 }
 
 // run writes until the log is closed. Lines wait a moment for others.
-func (w *writer) run(queue <-chan queued) {
-	if !w.log.off.Load() {
-		w.file.flush() // makes the file, so that others see that the process runs
-	}
+func (w *writer) run() {
+	w.flush()
 	var due <-chan time.Time
 	for {
 		select {
-		case q := <-queue:
-			if q.event != nil {
-				w.write(q)
-				if due == nil {
-					due = time.After(writeEvery)
-				}
-				continue
-			}
-			if q.last != nil {
-				w.end(q.last)
-			} else {
-				w.file.flush()
-			}
-			close(q.done)
-			if q.last != nil {
-				return
+		case q := <-w.log.queue:
+			w.write(q)
+			if due == nil {
+				due = time.After(writeEvery)
 			}
 		case <-due:
-			w.file.flush()
+			due = nil
+			w.flush()
+		case a := <-w.log.asks:
+			for range len(w.log.queue) {
+				w.write(<-w.log.queue)
+			}
+			if a.last != nil {
+				w.end(a.last)
+				close(a.done)
+				return
+			}
+			due = nil
+			w.flush()
+			close(a.done)
 		}
-		due = nil
+	}
+}
+
+// flush writes the lines that wait. The file is made even without any, so that others see
+// that the process runs, unless nothing is to be written.
+func (w *writer) flush() {
+	if len(w.file.lines) > 0 || !w.log.off.Load() {
+		w.file.flush()
 	}
 }
 
@@ -245,7 +257,7 @@ func (w *writer) write(q queued) {
 
 // end writes the last line, if there is any besides the first and lines are wanted.
 func (w *writer) end(last *Event) {
-	w.file.flush()
+	w.flush()
 	if w.file.spoke && !w.log.off.Load() {
 		if text, err := last.MarshalJSON(); err == nil {
 			w.file.add(text)

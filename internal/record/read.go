@@ -280,7 +280,7 @@ func (s *source) parse(b []byte) error {
 	case err != nil && !json.Valid(b):
 		return errors.New("not JSON")
 	case err != nil:
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return err
 	}
 	s.event.Process = s.process
 	s.each(&s.event)

@@ -3,6 +3,8 @@ package record_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,6 +108,22 @@ func fill(v reflect.Value) {
 		v.SetInt(7)
 	default:
 		panic(v.Type().String())
+	}
+}
+
+var update = flag.Bool("update", false, "write stats.schema.json anew")
+
+// The published schema is that of the fields.
+func TestSchemaFile(t *testing.T) {
+	const file = "stats.schema.json"
+	want := append(record.Schema(), '\n')
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the fields say, %v: go test ./internal/record -run TestSchemaFile -update", file, err)
 	}
 }
 

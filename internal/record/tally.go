@@ -35,6 +35,7 @@ type Tally struct {
 	total     *sums
 	tools     map[string]*tool // upstream/tool → its figures
 	byID      []*tool
+	name      []byte // room for the name of a tool that is looked up
 	upstreams map[string]*sums
 	processes processes
 	sessions  sessions
@@ -233,14 +234,14 @@ func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
 
 // tool finds a tool, or makes it; beyond the bound it is the other.
 func (t *Tally) tool(upstream, name string) *tool {
-	full := name
-	if upstream != "" {
-		full = upstream + "/" + name
+	t.name = append(append(append(t.name[:0], upstream...), '/'), name...)
+	if upstream == "" {
+		t.name = t.name[1:]
 	}
-	if of, ok := t.tools[full]; ok {
+	if of, ok := t.tools[string(t.name)]; ok { // without a copy
 		return of
 	}
-	full = clean(full)
+	full := clean(string(t.name))
 	if of, ok := t.tools[full]; ok {
 		return of
 	}

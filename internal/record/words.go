@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // Word is what people are told of a key in the record.
 type Word struct {
 	Word    string `json:"word"`
@@ -8,7 +10,7 @@ type Word struct {
 
 // Reasons say why a candidate was not prefetched.
 var Reasons = map[string]Word{
-	"unsteady":         {"others may change it unnoticed", "what they read may change without the proxy noticing: set exclusive = true for the upstream if nothing else changes it, or validate for tools that read a file"},
+	"unsteady":         {"others may change it unnoticed", "what they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file"},
 	"not_speculatable": {"not known to only read", "the model of the tool forbids it, or nothing says that it only reads: mcpschedd check --connect prints the lines to paste"},
 	"low_probability":  {"too unlikely", "less likely than min_probability"},
 	"gate":             {"would not pay", "waste would weigh more than what they hide: waste_ms and second_worth_usd say what it weighs"},
@@ -39,11 +41,12 @@ var Causes = map[string]Word{
 
 // Words are what the dashboard says of what it shows.
 func Words() any {
+	shown := slices.DeleteFunc(slices.Clone(statsMetrics), func(m metric) bool { return m.Help == "" })
 	return struct {
 		Metrics []metric        `json:"metrics"`
 		Reasons map[string]Word `json:"reasons"`
 		Causes  map[string]Word `json:"causes"`
-	}{statsMetrics, Reasons, Causes}
+	}{shown, Reasons, Causes}
 }
 
 // worded is a key as people read it.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/tune"
 )
 
@@ -15,14 +15,14 @@ import (
 func BenchmarkMillionEvents(b *testing.B) {
 	model := known(b, rule("hub/get*", reads))
 	tools := []string{"get", "get_list", "get_search", "get_file", "set"}
-	var e events.Event
+	var e record.Event
 	for b.Loop() {
 		m := tune.New(tune.Options{Model: model})
 		at := began
 		for i := range 1_000_000 {
 			at = at.Add(time.Duration(i%900) * time.Millisecond)
-			e = events.Event{
-				Kind: events.Call, Disposition: events.Fetched, At: at, Session: fmt.Sprint("s", i/200), Process: "p", Seq: int64(i),
+			e = record.Event{
+				Kind: record.Call, Disposition: record.Fetched, At: at, Session: fmt.Sprint("s", i/200), Process: "p", Seq: int64(i),
 				Upstream: "hub", Tool: tools[i%5], Class: "read_only", ArgsHash: fmt.Sprintf("%016x", i%5000),
 				ResultHash: fmt.Sprintf("%016x", i%5000+i/100_000), UpstreamMS: float64(i % 777), Bytes: int64(i % 9999), Turn: i,
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/tune"
 )
 
@@ -15,7 +15,7 @@ func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 // An error comes at once, and is short: with 14 answers that took 400 ms, 16 of them
 // made the median 2 ms.
 func TestErrorsTellNothingOfCosts(t *testing.T) {
-	var all []events.Event
+	var all []record.Event
 	s := &script{now: 1.7e12}
 	for i := range 30 {
 		e := read(i, i, i)
@@ -42,11 +42,11 @@ func TestErrorsTellNothingOfCosts(t *testing.T) {
 
 // Of a tool that only ever answered with errors nothing is known.
 func TestNothingFromErrorsAlone(t *testing.T) {
-	var all []events.Event
+	var all []record.Event
 	for i := range 60 {
 		call, guess := read(2*i, i%3, i/10), read(2*i+1, i, i)
 		call.IsError, guess.IsError = true, true
-		call.Error, guess.Kind, guess.Fate, guess.Cause = "", events.Prefetch, events.Wasted, "error"
+		call.Error, guess.Kind, guess.Fate, guess.Cause = "", record.Prefetch, record.Wasted, "error"
 		all = append(all, call, guess)
 	}
 	l := mined(t, all)
@@ -59,7 +59,7 @@ func TestNothingFromErrorsAlone(t *testing.T) {
 
 	// Answers that were kept are answers, too.
 	hit := read(200, 0, 0)
-	hit.Disposition, hit.UpstreamMS = events.Hit, 0
+	hit.Disposition, hit.UpstreamMS = record.Hit, 0
 	if got := mined(t, append(all, hit)).Notes; strings.Contains(strings.Join(got, ""), "errors") {
 		t.Errorf("with an answer from the store: got notes %q", got)
 	}

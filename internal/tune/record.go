@@ -8,39 +8,39 @@ import (
 	"strconv"
 	"strings"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
 )
 
 // Event adds one line of an event log.
-func (m *Miner) Event(e *events.Event) {
+func (m *Miner) Event(e *record.Event) {
 	switch e.Kind {
-	case events.Begin:
+	case record.Begin:
 		m.mode = e.Mode
-	case events.Call:
+	case record.Call:
 		m.call(e)
-	case events.Prefetch:
+	case record.Prefetch:
 		if t := m.tool(e.Upstream + "/" + e.Tool); t != nil {
 			t.fate(e)
 			m.answer(e, t)
 		}
-	case events.Choice:
+	case record.Choice:
 		for _, d := range e.Top {
 			m.watched(e, &d)
 		}
 	}
 }
 
-func (m *Miner) call(e *events.Event) {
+func (m *Miner) call(e *record.Event) {
 	t := m.tool(e.Upstream + "/" + e.Tool)
 	if t == nil {
 		return
 	}
 	m.source(e)
-	if e.Disposition != events.Fetched {
+	if e.Disposition != record.Fetched {
 		t.calls++
-		if e.Disposition != events.Failed && !e.IsError {
+		if e.Disposition != record.Failed && !e.IsError {
 			t.answers++
 		}
 	} else {
@@ -51,13 +51,13 @@ func (m *Miner) call(e *events.Event) {
 }
 
 // answer remembers what the upstream answered, or that it may have changed something.
-func (m *Miner) answer(e *events.Event, t *tool) {
+func (m *Miner) answer(e *record.Event, t *tool) {
 	s := seen{at: millis(e), tool: t.number, session: m.session(e.Session)}
 	if s.at <= 0 {
 		return
 	}
 	if !valuemodel.Class(e.Class).Reads() {
-		if e.Kind == events.Call {
+		if e.Kind == record.Call {
 			m.see(s)
 		}
 		return
@@ -77,7 +77,7 @@ func hashOf(s string) (uint64, bool) {
 }
 
 // millis is when an event was, in ms since 1970; 0 if that cannot be.
-func millis(e *events.Event) int64 {
+func millis(e *record.Event) int64 {
 	ms := e.At.UnixMilli()
 	if e.At.IsZero() || ms < 0 || ms > latest {
 		return 0
@@ -100,7 +100,7 @@ func (m *Miner) session(id string) uint32 {
 const mostSessions = 1 << 17
 
 // watched counts a guess that was only watched.
-func (m *Miner) watched(e *events.Event, d *events.Decision) {
+func (m *Miner) watched(e *record.Event, d *record.Decision) {
 	if d.Reason != "shadow" || e.Unresolved {
 		return
 	}
@@ -117,7 +117,7 @@ func (m *Miner) watched(e *events.Event, d *events.Decision) {
 }
 
 // source counts a call to what was read.
-func (m *Miner) source(e *events.Event) {
+func (m *Miner) source(e *record.Event) {
 	s := m.sourceOf(e.Process)
 	if s == nil {
 		return
@@ -158,7 +158,7 @@ func (s *Source) span(at int64) {
 }
 
 // keep keeps a call whose arguments were recorded, for follow-ups to be read off it.
-func (m *Miner) keep(e *events.Event, t *tool) {
+func (m *Miner) keep(e *record.Event, t *tool) {
 	const beside = 160 // bytes of a call beside its arguments
 	if len(e.Arguments) == 0 {
 		m.left.unsaid++
@@ -178,7 +178,7 @@ func (m *Miner) keep(e *events.Event, t *tool) {
 		took = 0
 	}
 	m.spoken[n] = append(m.spoken[n], said{
-		tool: t, args: strings.Clone(e.Arguments), at: start, took: int64(took), turn: e.Turn, seq: e.Seq, failed: e.IsError || e.Disposition == events.Failed,
+		tool: t, args: strings.Clone(e.Arguments), at: start, took: int64(took), turn: e.Turn, seq: e.Seq, failed: e.IsError || e.Disposition == record.Failed,
 	})
 }
 

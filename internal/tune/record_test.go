@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"mcpschedd/internal/events"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/tune"
 	"mcpschedd/internal/valuemodel"
 )
@@ -18,22 +18,22 @@ import (
 var began = time.UnixMilli(1.7e12)
 
 // read is an answered call of hub/get, so many seconds after the beginning.
-func read(second, args, result int) events.Event {
-	return events.Event{
-		Kind: events.Call, Disposition: events.Fetched, At: began.Add(time.Duration(second) * time.Second), Session: "s", Process: "p",
+func read(second, args, result int) record.Event {
+	return record.Event{
+		Kind: record.Call, Disposition: record.Fetched, At: began.Add(time.Duration(second) * time.Second), Session: "s", Process: "p",
 		Upstream: "hub", Tool: "get", Class: "read_only", Bytes: 10 << 10, UpstreamMS: 900,
 		ArgsHash: fmt.Sprintf("%016x", args), ResultHash: fmt.Sprintf("%016x", result+1),
 	}
 }
 
 // write is a call of a tool that changes something.
-func write(second int, upstream, tool string) events.Event {
+func write(second int, upstream, tool string) record.Event {
 	e := read(second, 0, 0)
 	e.Upstream, e.Tool, e.Class = upstream, tool, "mutates_external"
 	return e
 }
 
-func mined(t testing.TB, all []events.Event, rules ...valuemodel.Rule) tune.Layer {
+func mined(t testing.TB, all []record.Event, rules ...valuemodel.Rule) tune.Layer {
 	m := tune.New(tune.Options{Model: known(t, append(rules, rule("hub/get", reads))...)})
 	for i := range all {
 		m.Event(&all[i])
@@ -61,14 +61,14 @@ func advised(l tune.Layer, key string) bool {
 
 // A quantile is known to 5 %.
 func TestCosts(t *testing.T) {
-	var all []events.Event
+	var all []record.Event
 	for i := range 10 {
 		e := read(i, i, i)
 		if all = append(all, e); i == 9 {
 			break
 		}
 		hit := e
-		hit.Disposition, hit.UpstreamMS = events.Hit, 0 // tells nothing of what it costs
+		hit.Disposition, hit.UpstreamMS = record.Hit, 0 // tells nothing of what it costs
 		all = append(all, hit)
 	}
 	l := mined(t, all)
@@ -85,12 +85,12 @@ func TestCosts(t *testing.T) {
 }
 
 func TestSpeculateFalse(t *testing.T) {
-	guesses := func(used, wasted int) (all []events.Event) {
+	guesses := func(used, wasted int) (all []record.Event) {
 		for i := range used + wasted {
 			e := read(i, i, i)
-			e.Kind, e.Fate = events.Prefetch, events.Wasted
+			e.Kind, e.Fate = record.Prefetch, record.Wasted
 			if i < used {
-				e.Fate = events.Used
+				e.Fate = record.Used
 			}
 			all = append(all, e)
 		}
@@ -104,10 +104,10 @@ func TestSpeculateFalse(t *testing.T) {
 }
 
 func TestShadowToOn(t *testing.T) {
-	watched := func(mode string, called int) (all []events.Event) {
-		all = append(all, events.Event{Kind: events.Begin, Mode: mode})
+	watched := func(mode string, called int) (all []record.Event) {
+		all = append(all, record.Event{Kind: record.Begin, Mode: mode})
 		for i := range 20 {
-			all = append(all, events.Event{Kind: events.Choice, Upstream: "hub", Top: []events.Decision{{Tool: "get", P: 0.5, Reason: "shadow", Called: i < called}}})
+			all = append(all, record.Event{Kind: record.Choice, Upstream: "hub", Top: []record.Decision{{Tool: "get", P: 0.5, Reason: "shadow", Called: i < called}}})
 		}
 		return all
 	}
@@ -122,7 +122,7 @@ func TestShadowToOn(t *testing.T) {
 
 func TestFreshness(t *testing.T) {
 	// Asked every 10 s; every so often the answer is another.
-	asked := func(changes int) (all []events.Event) {
+	asked := func(changes int) (all []record.Event) {
 		for i := range 600 {
 			result := 0
 			if changes > 0 {
@@ -140,7 +140,7 @@ func TestFreshness(t *testing.T) {
 	expect(t, mined(t, asked(20)), "cost_model.freshness_ttl_s")
 	// With a write before every second call, half of the answers say nothing, and the
 	// others are told apart by it.
-	var all []events.Event
+	var all []record.Event
 	for i, e := range asked(2) {
 		if i%2 == 0 {
 			all = append(all, write(i*10-1, "hub", "set"))
@@ -152,7 +152,7 @@ func TestFreshness(t *testing.T) {
 }
 
 func TestFailFast(t *testing.T) {
-	var all []events.Event
+	var all []record.Event
 	for i := range 100 {
 		all = append(all, read(i*100_000, 1, 0))
 	}
@@ -169,7 +169,7 @@ func TestFailFast(t *testing.T) {
 
 func TestInvalidates(t *testing.T) {
 	// The answer changes with every write of another upstream, and only then.
-	record := func(writer string, effect bool) (all []events.Event) {
+	record := func(writer string, effect bool) (all []record.Event) {
 		result := 0
 		for i := range 60 {
 			if i%3 == 0 {
@@ -190,7 +190,7 @@ func TestInvalidates(t *testing.T) {
 }
 
 func TestFollowUpsOfArgumentsAlone(t *testing.T) {
-	var all []events.Event
+	var all []record.Event
 	for i := range 60 {
 		session := fmt.Sprint(i)
 		a, b := read(i*100, i, i), read(i*100+2, i, i)
@@ -236,10 +236,10 @@ func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := tune.New(tune.Options{Model: known(t, rule("*/get*", reads)), MinN: 1})
 		for range rapid.IntRange(0, 60).Draw(r, "events") {
-			e := events.Event{
-				Kind:        rapid.SampledFrom([]events.Kind{events.Begin, events.Call, events.Prefetch, events.Choice, events.End, "x"}).Draw(r, "kind"),
-				Disposition: rapid.SampledFrom([]events.Disposition{events.Fetched, events.Hit, ""}).Draw(r, "how"),
-				Fate:        rapid.SampledFrom([]events.Fate{events.Used, events.Wasted, ""}).Draw(r, "fate"),
+			e := record.Event{
+				Kind:        rapid.SampledFrom([]record.Kind{record.Begin, record.Call, record.Prefetch, record.Choice, record.End, "x"}).Draw(r, "kind"),
+				Disposition: rapid.SampledFrom([]record.Disposition{record.Fetched, record.Hit, ""}).Draw(r, "how"),
+				Fate:        rapid.SampledFrom([]record.Fate{record.Used, record.Wasted, ""}).Draw(r, "fate"),
 				At:          time.UnixMilli(rapid.Int64().Draw(r, "at")),
 				Upstream:    rapid.SampledFrom([]string{"", "a", "b/c"}).Draw(r, "upstream"),
 				Tool:        rapid.SampledFrom([]string{"", "get", "get\"\n", "set"}).Draw(r, "tool"),

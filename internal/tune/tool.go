@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/events"
+	"mcpschedd/internal/record"
 )
 
 // tool is what was recorded of a tool.
@@ -72,14 +72,14 @@ func (t *tool) called(at int64, failed bool, latency, bytes float64) {
 
 // fate counts what became of a guess. One whose answer was an error may have been
 // right.
-func (t *tool) fate(e *events.Event) {
+func (t *tool) fate(e *record.Event) {
 	switch {
 	case e.IsError || e.Cause == "error":
 		t.errors++
-	case e.Fate == events.Wasted:
+	case e.Fate == record.Wasted:
 		t.answers++
 		t.fates.n++
-	case e.Fate == events.Used || e.Fate == events.Late || e.Fate == events.Compared:
+	case e.Fate == record.Used || e.Fate == record.Late || e.Fate == record.Compared:
 		t.answers++
 		t.fates.n++
 		t.fates.right++

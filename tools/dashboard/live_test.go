@@ -15,8 +15,7 @@ import (
 
 	"mcpschedd/internal/dashboard"
 	"mcpschedd/internal/dashboard/dashtest"
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 func containsAny(text string, words ...string) bool {
@@ -34,7 +33,7 @@ func TestFigures(t *testing.T) {
 	now := time.Now()
 	tally := dashtest.Busy(now)
 	v := tally.View(now)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }}))
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	s := v.Stats.Totals
@@ -72,14 +71,14 @@ func TestFigures(t *testing.T) {
 // What followed once, or hardly ever, is in the table and not in the picture.
 func TestWeakEdges(t *testing.T) {
 	t.Parallel()
-	edges := []telemetry.Follow{
+	edges := []record.Follow{
 		{From: "a/list", To: "a/get", N: 50, P: .5}, {From: "a/list", To: "a/rare", N: 3, P: .004}, {From: "a/get", To: "a/once", N: 1, P: 1},
 	}
-	v := telemetry.New(telemetry.Options{}).View(time.Now())
+	v := record.New(0, nil).View(time.Now())
 	v.Graph = edges[1:]
-	var now atomic.Pointer[telemetry.View]
+	var now atomic.Pointer[record.View]
 	now.Store(&v)
-	p := look(t, browser(t), serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return *now.Load() }})), "/dashboard", 1280, 900, "light")
+	p := look(t, browser(t), serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return *now.Load() }})), "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	if got := ask[string](p, `document.getElementById("graph").textContent`); !strings.HasPrefix(got, "Nothing has followed anything often so far.") {
 		t.Errorf("weak edges only: got %q", got)
@@ -96,7 +95,7 @@ func TestWeakEdges(t *testing.T) {
 	}
 	p.sound()
 	over := v // the middle of one edge is behind a node
-	over.Graph = []telemetry.Follow{{From: "a", To: "b", N: 9, P: .9}, {From: "b", To: "c", N: 8, P: .8}, {From: "a", To: "c", N: 7, P: .1}}
+	over.Graph = []record.Follow{{From: "a", To: "b", N: 9, P: .9}, {From: "b", To: "c", N: 8, P: .8}, {From: "a", To: "c", N: 7, P: .1}}
 	now.Store(&over)
 	p.until(`document.querySelectorAll("#graph path.edge-line").length === 3`)
 	p.sound()
@@ -147,16 +146,16 @@ var hostile = []string{
 }
 
 // enemies is a view in which everything that has a name has one of those.
-func enemies(now time.Time) telemetry.View {
-	t := telemetry.New(telemetry.Options{})
+func enemies(now time.Time) record.View {
+	t := record.New(0, nil)
 	dashtest.Play(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
-	tools, hosts := map[string]telemetry.Part{}, map[string]telemetry.Host{}
+	tools, hosts := map[string]record.Part{}, map[string]record.Host{}
 	part := v.Stats.Tools["github/get_issue"]
 	for i, h := range hostile {
 		tools[h+"/"+name(i+5)] = part
-		hosts[h] = events.Host{Host: h, Level: i % 7}
+		hosts[h] = record.Host{Host: h, Level: i % 7}
 	}
 	v.Stats.Tools, v.Stats.Hosts = tools, hosts
 	v.Stats.Config.Path, v.Stats.Config.Error = name(0), name(7)
@@ -188,7 +187,7 @@ func enemies(now time.Time) telemetry.View {
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	v := enemies(time.Now())
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }}))
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }}))
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +223,7 @@ func TestHostileNames(t *testing.T) {
 func TestGone(t *testing.T) {
 	t.Parallel()
 	tally := dashtest.Busy(time.Now())
-	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }})
+	inner := dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }})
 	var gone atomic.Bool
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -260,7 +259,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	tally := dashtest.Busy(time.Now())
 	var asked atomic.Int64
-	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { asked.Add(1); return tally.View(time.Now()) }})
+	inner := dashboard.Handler(dashboard.Options{View: func() record.View { asked.Add(1); return tally.View(time.Now()) }})
 	p := look(t, browser(t), serve(t, inner), "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	ask[bool](p, `document.querySelector("details").open = true, window.kept = document.querySelector("#why article"), true`)
@@ -296,7 +295,7 @@ func TestDoorInBrowser(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-letters-or-so"
 	v := dashtest.Busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
-	h := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, Token: token})
+	h := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Token: token})
 	srv := serve(t, h)
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {

@@ -13,7 +13,7 @@ import (
 
 	"mcpschedd/internal/dashboard"
 	"mcpschedd/internal/dashboard/dashtest"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 // shoot keeps a picture of the whole page where $MCPSCHEDD_SHOTS says, if it does.
@@ -48,7 +48,7 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	tally := dashtest.Busy(now)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(now) }}))
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(now) }}))
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	tally := dashtest.Busy(now)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(now) }}))
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(now) }}))
 	b := browser(t)
 	for _, wide := range []int64{1280, 400} {
 		p := look(t, b, srv, "/dashboard", wide, 900, "light")
@@ -77,8 +77,8 @@ func TestKeyboard(t *testing.T) {
 // Nothing has happened yet: the page says so, and why that may be.
 func TestNothingYet(t *testing.T) {
 	t.Parallel()
-	tally := telemetry.New(telemetry.Options{})
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }}))
+	tally := record.New(0, nil)
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }}))
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 
 	"mcpschedd/internal/dashboard"
 	"mcpschedd/internal/dashboard/dashtest"
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 const isRecorded = `document.getElementById("status")?.dataset.state === "recorded"`
@@ -29,7 +28,7 @@ func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
 	v := dashtest.Busy(to).View(to)
-	inner := dashboard.Handler(dashboard.Options{View: func() telemetry.View { return v }, From: to.Add(-34 * time.Minute), To: to})
+	inner := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, From: to.Add(-34 * time.Minute), To: to})
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ".json") {
@@ -59,23 +58,23 @@ func TestRecorded(t *testing.T) {
 // Reads were answered and nothing was fetched ahead: the page says why, and what to set.
 func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	t.Parallel()
-	tally := telemetry.New(telemetry.Options{})
-	tell := func(e events.Event) { e.At, e.Session = time.Now(), "a"; tally.Add(&e) }
-	tell(events.Event{Kind: events.Call, Seq: 1, Upstream: "files", Tool: "read", Class: "read_only", Disposition: events.Fetched, LatencyMS: 5, Sent: 1})
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() telemetry.View { return tally.View(time.Now()) }}))
+	tally := record.New(0, nil)
+	tell := func(e record.Event) { e.At, e.Session = time.Now(), "a"; tally.Add(&e) }
+	tell(record.Event{Kind: record.Call, Seq: 1, Upstream: "files", Tool: "read", Class: "read_only", Disposition: record.Fetched, LatencyMS: 5, Sent: 1})
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	said := func() string { return ask[string](p, `document.getElementById("unguessed").innerText`) }
 	if got := said(); !strings.Contains(got, "shadow_labels") {
 		t.Errorf("nothing is known: got %q", got)
 	}
-	tell(events.Event{Kind: events.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
+	tell(record.Event{Kind: record.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
 	p.until(`document.getElementById("unguessed").innerText.includes("may change unnoticed")`)
 	if got := said(); !strings.Contains(got, "Of the 5 calls thought of") || !strings.Contains(got, "3 may change unnoticed") || !strings.Contains(got, "exclusive = true") || !strings.Contains(got, "validate") || strings.Contains(got, "shadow_labels") {
 		t.Errorf("got %q", got)
 	}
 	p.sound()
-	tell(events.Event{Kind: events.Sent, Seq: 2, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true})
+	tell(record.Event{Kind: record.Sent, Seq: 2, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true})
 	p.until(`document.getElementById("unguessed").hidden`)
 	if got := ask[string](p, `document.querySelector("#card-accuracy .note").textContent`); got != "1 under way" {
 		t.Errorf("a prefetch has begun: got %q", got)

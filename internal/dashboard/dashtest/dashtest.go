@@ -7,8 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"mcpschedd/internal/events"
-	"mcpschedd/internal/telemetry"
+	"mcpschedd/internal/record"
 )
 
 // lively is a small world of agents at work: it calls the tools of four upstreams in
@@ -16,7 +15,7 @@ import (
 // as the proxy would.
 type lively struct {
 	rand *rand.Rand
-	tell func(*events.Event)
+	tell func(*record.Event)
 	ends time.Time
 }
 
@@ -49,23 +48,23 @@ var habits = []habit{
 }
 
 // Busy is a tally of the half hour before now.
-func Busy(now time.Time) *telemetry.Tally {
-	t := telemetry.New(telemetry.Options{})
+func Busy(now time.Time) *record.Tally {
+	t := record.New(0, nil)
 	Play(1, now.Add(-34*time.Minute), now, 14, t.Add)
 	return t
 }
 
 // Play tells what n sessions did from begin to end; equal seeds tell the same.
-func Play(seed uint64, begin, end time.Time, n int, tell func(*events.Event)) {
+func Play(seed uint64, begin, end time.Time, n int, tell func(*record.Event)) {
 	newLively(seed, end, tell).play(begin, n)
 }
 
 // OneSession tells what one session, still open, did from begin to end.
-func OneSession(seed uint64, name string, begin, end time.Time, tell func(*events.Event)) {
+func OneSession(seed uint64, name string, begin, end time.Time, tell func(*record.Event)) {
 	newLively(seed, end, tell).session(name, begin, true)
 }
 
-func newLively(seed uint64, ends time.Time, tell func(*events.Event)) *lively {
+func newLively(seed uint64, ends time.Time, tell func(*record.Event)) *lively {
 	return &lively{rand: rand.New(rand.NewPCG(seed, 7)), tell: tell, ends: ends}
 }
 
@@ -74,7 +73,7 @@ const Secret = "hunter2-in-the-arguments"
 
 // play is what n sessions did since begin.
 func (l *lively) play(begin time.Time, n int) {
-	l.tell(&events.Event{Kind: events.Begin, At: begin, Process: "20260102T080000-4711-beef", V: events.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
+	l.tell(&record.Event{Kind: record.Begin, At: begin, Process: "20260102T080000-4711-beef", V: record.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
 	for i := range n {
 		at := begin.Add(time.Duration(i) * l.ends.Sub(begin) / time.Duration(n+1))
 		l.session(fmt.Sprintf("%06x", 0x1f00c2+i*0x3107), at, i >= n-3)
@@ -85,18 +84,18 @@ func (l *lively) play(begin time.Time, n int) {
 // limits are two changes of level, what harm there was, and how the hosts stand.
 func (l *lively) limits() {
 	at := func(s int) time.Time { return l.ends.Add(time.Duration(-s) * time.Second) }
-	for _, e := range []events.Event{
-		{Kind: events.Level, At: at(900), Host: "wiki.example", From: 3, To: 2, Why: "accuracy below 0.3"},
-		{Kind: events.Level, At: at(620), Host: "api.github.com", From: 3, To: 4, Why: "accuracy above 0.6, asked for early"},
-		{Kind: events.Level, At: at(240), Host: "wiki.example", From: 2, To: 1, Why: "harm: rate_limited"},
-		{Kind: events.Harm, At: at(240), Host: "wiki.example", Why: "rate_limited"},
-		{Kind: events.Harm, At: at(230), Host: "wiki.example", Why: "foreground_wait", LatencyMS: 184},
-		{Kind: events.State, At: at(1), Sessions: 3, Hosts: []events.Host{
+	for _, e := range []record.Event{
+		{Kind: record.Level, At: at(900), Host: "wiki.example", From: 3, To: 2, Why: "accuracy below 0.3"},
+		{Kind: record.Level, At: at(620), Host: "api.github.com", From: 3, To: 4, Why: "accuracy above 0.6, asked for early"},
+		{Kind: record.Level, At: at(240), Host: "wiki.example", From: 2, To: 1, Why: "harm: rate_limited"},
+		{Kind: record.Harm, At: at(240), Host: "wiki.example", Why: "rate_limited"},
+		{Kind: record.Harm, At: at(230), Host: "wiki.example", Why: "foreground_wait", LatencyMS: 184},
+		{Kind: record.State, At: at(1), Sessions: 3, Hosts: []record.Host{
 			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Guesses: 131},
 			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Guesses: 38, HarmMS: 184},
 			{Host: "db.internal", Level: 3, Concurrency: 8, Guesses: 44},
 			{Host: "local", Level: 3, InFlight: 1},
-		}, Store: &events.Store{Entries: 212, Bytes: 4 << 20}},
+		}, Store: &record.Store{Entries: 212, Bytes: 4 << 20}},
 	} {
 		e.Process = "20260102T080000-4711-beef"
 		l.tell(&e)
@@ -106,7 +105,7 @@ func (l *lively) limits() {
 // session is one agent: calls in chains, with thinking between them.
 func (l *lively) session(name string, at time.Time, open bool) {
 	s := &agent{l: l, name: name, at: at}
-	s.tell(events.Event{Kind: events.Session, At: at, Client: "claude-code 2.1"})
+	s.tell(record.Event{Kind: record.Session, At: at, Client: "claude-code 2.1"})
 	tool := []int{0, 0, 10, 8, 6}[l.rand.IntN(5)]
 	calls := 40 + l.rand.IntN(40)
 	for turn := 1; turn <= calls || open && s.at.Before(l.ends.Add(-4*time.Second)); turn++ {
@@ -117,8 +116,8 @@ func (l *lively) session(name string, at time.Time, open bool) {
 			return
 		}
 	}
-	s.tell(events.Event{Kind: events.Plan, At: s.at, Plan: 1, Steps: 7, Depth: 4, LatencyMS: 1300, BytesIn: 61_000, BytesOut: 9_000})
-	s.tell(events.Event{Kind: events.End, At: s.at})
+	s.tell(record.Event{Kind: record.Plan, At: s.at, Plan: 1, Steps: 7, Depth: 4, LatencyMS: 1300, BytesIn: 61_000, BytesOut: 9_000})
+	s.tell(record.Event{Kind: record.End, At: s.at})
 }
 
 // agent is a session that is being played.
@@ -128,11 +127,11 @@ type agent struct {
 	at    time.Time
 	seq   int64
 	turn  int
-	guess map[int]*events.Event // tool → the prefetch under way for it
+	guess map[int]*record.Event // tool → the prefetch under way for it
 	was   int64                 // the last call
 }
 
-func (s *agent) tell(e events.Event) {
+func (s *agent) tell(e record.Event) {
 	e.Session, e.Process = s.name, "20260102T080000-4711-beef"
 	s.l.tell(&e)
 }
@@ -143,10 +142,10 @@ func (s *agent) call(tool int) (next int) {
 	s.seq++
 	seq := s.seq
 	took := h.ms * (.6 + .9*r.Float64())
-	e := events.Event{
-		Kind: events.Call, At: s.at, Seq: seq, Upstream: h.upstream, Tool: h.tool, Class: h.class, Host: h.host, Turn: s.turn,
+	e := record.Event{
+		Kind: record.Call, At: s.at, Seq: seq, Upstream: h.upstream, Tool: h.tool, Class: h.class, Host: h.host, Turn: s.turn,
 		ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + Secret + `"}`, RawArguments: []byte(`{"password":"` + Secret + `"}`),
-		Disposition: events.Fetched, LatencyMS: took, UpstreamMS: took, Sent: 1, Bytes: h.bytes, Tokens: h.bytes / 4,
+		Disposition: record.Fetched, LatencyMS: took, UpstreamMS: took, Sent: 1, Bytes: h.bytes, Tokens: h.bytes / 4,
 	}
 	guess := s.guess[tool]
 	switch repeat := r.Float64(); {
@@ -154,11 +153,11 @@ func (s *agent) call(tool int) (next int) {
 		s.use(&e, guess)
 	case h.class != "read_only":
 	case repeat < .06:
-		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = events.Hit, .2, 0, 0, took
+		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = record.Hit, .2, 0, 0, took
 	case repeat < .08:
-		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = events.Joined, took*.4, 0, 0, took*.6
+		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = record.Joined, took*.4, 0, 0, took*.6
 	case repeat < .09:
-		e.Disposition, e.Error, e.UpstreamMS = events.Failed, "timeout", 0
+		e.Disposition, e.Error, e.UpstreamMS = record.Failed, "timeout", 0
 	case repeat < .11:
 		e.IsError = true
 	}
@@ -172,13 +171,13 @@ func (s *agent) call(tool int) (next int) {
 }
 
 // use answers a call by the guess that was right.
-func (s *agent) use(e, guess *events.Event) {
+func (s *agent) use(e, guess *record.Event) {
 	have := float64(s.at.Sub(guess.At)) / 1e6
-	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = events.Hit, true, guess.Seq, 0, 0
+	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = record.Hit, true, guess.Seq, 0, 0
 	e.AgeMS, e.LatencyMS, e.HiddenMS, e.PredictedP = have, .3, guess.LatencyMS, guess.PredictedP
-	guess.Fate = events.Used
+	guess.Fate = record.Used
 	if have < guess.LatencyMS {
-		e.Disposition, e.LatencyMS, e.HiddenMS, guess.Fate = events.Joined, guess.LatencyMS-have, have, events.Late
+		e.Disposition, e.LatencyMS, e.HiddenMS, guess.Fate = record.Joined, guess.LatencyMS-have, have, record.Late
 	}
 	guess.UsedBy = e.Seq
 }
@@ -189,15 +188,15 @@ func (s *agent) waste(called int) {
 	for tool := range len(habits) {
 		if g := s.guess[tool]; g != nil {
 			if tool != called {
-				g.Fate, g.Cause = events.Wasted, causes[s.l.rand.IntN(len(causes))]
+				g.Fate, g.Cause = record.Wasted, causes[s.l.rand.IntN(len(causes))]
 				if s.l.rand.Float64() < .05 {
-					g.Fate, g.Cause = events.Compared, ""
+					g.Fate, g.Cause = record.Compared, ""
 				}
 			}
 			s.tell(*g)
 		}
 	}
-	s.guess = make(map[int]*events.Event)
+	s.guess = make(map[int]*record.Event)
 }
 
 func (s *agent) follows(h habit) int {
@@ -213,11 +212,11 @@ func (s *agent) follows(h habit) int {
 // think guesses at what follows, and tells of the choice.
 func (s *agent) think(h habit, next int) {
 	r := s.l.rand
-	c := events.Event{Kind: events.Choice, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Reasons: map[string]int{}}
+	c := record.Event{Kind: record.Choice, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Reasons: map[string]int{}}
 	for _, n := range h.next {
 		to := habits[n.to]
 		p := min(.97, n.p*(.85+.5*r.Float64()))
-		d := events.Decision{Tool: to.upstream + "/" + to.tool, P: p, ValueMS: p * to.ms, Tokens: to.bytes / 4, Called: n.to == next}
+		d := record.Decision{Tool: to.upstream + "/" + to.tool, P: p, ValueMS: p * to.ms, Tokens: to.bytes / 4, Called: n.to == next}
 		switch {
 		case to.class != "read_only":
 			d.Reason = "not_speculatable"
@@ -254,8 +253,8 @@ func (s *agent) think(h habit, next int) {
 func (s *agent) begin(tool int, p float64) {
 	h := habits[tool]
 	s.seq++
-	s.guess[tool] = &events.Event{
-		Kind: events.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
+	s.guess[tool] = &record.Event{
+		Kind: record.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
 		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
 		Edge: "learned", Arguments: `{"password":"` + Secret + `"}`,
 	}

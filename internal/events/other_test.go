@@ -1,5 +1,0 @@
-//go:build !unix
-
-package events_test
-
-func limitFiles() {}

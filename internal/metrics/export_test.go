@@ -1,4 +1,0 @@
-package metrics
-
-// Registry is what the handler shows.
-var Registry = registry

@@ -1,0 +1,303 @@
+package record_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mcpschedd/internal/record"
+)
+
+// read reads files and folders, and fails the test for each problem.
+func read(t *testing.T, names ...string) (all []record.Event) {
+	t.Helper()
+	err := record.Read(t.Context(), names, func(e *record.Event) { all = append(all, *e) },
+		func(p record.Problem) { t.Errorf("problem: %v", p) })
+	if err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// numbers are the calls among events, by their session.
+func numbers(all []record.Event) map[string][]int64 {
+	seqs := map[string][]int64{}
+	for _, e := range all {
+		if e.Kind == record.Call {
+			seqs[e.Session] = append(seqs[e.Session], e.Seq)
+		}
+	}
+	return seqs
+}
+
+// inSequence fails the test unless a session's calls are 1 to n, each once and in order.
+func inSequence(t *testing.T, session string, seqs []int64, n int) {
+	t.Helper()
+	for i, seq := range seqs {
+		if seq != int64(i+1) {
+			t.Errorf("session %s: call %d is number %d", session, i+1, seq)
+			return
+		}
+	}
+	if len(seqs) != n {
+		t.Errorf("session %s: got %d calls, want %d", session, len(seqs), n)
+	}
+}
+
+func paths(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "events")
+	var told []record.Event
+	l := record.Open(record.Options{
+		Dir: dir, Key: []byte("k"), Begin: record.Event{Program: "1.0", Mode: "on"},
+		Each: func(e *record.Event) { told = append(told, *e) },
+	})
+	at := time.UnixMicro(1_770_000_000_000_001).UTC()
+	l.Add(record.Event{Kind: record.Session, At: at, Session: "s", Client: "c 1"})
+	l.Add(record.Event{Kind: record.Call, At: at, Session: "s", Seq: 1, Tool: "get", RawArguments: []byte(`{"a":1}`), ResultSum: 7, Disposition: record.Fetched})
+	l.Flush()
+	if n := len(told); n != 3 {
+		t.Errorf("after Flush: Each was told of %d events, want 3", n)
+	}
+	if n := len(read(t, dir)); n != 3 {
+		t.Errorf("after Flush: %d events in the file, want 3", n)
+	}
+	files, err := record.Files(dir)
+	if err != nil || len(files) != 1 || !files[0].Running || files[0].Process != l.Process() {
+		t.Errorf("got %+v, %v, want one file that is being written to", files, err)
+	}
+	l.Add(record.Event{Kind: record.End, At: at, Session: "s"})
+	l.Close()
+	l.Close()
+
+	got := read(t, dir)
+	kinds := make([]record.Kind, len(got))
+	for i, e := range got {
+		kinds[i] = e.Kind
+	}
+	if want := []record.Kind{record.Begin, record.Session, record.Call, record.End, record.End}; !slices.Equal(kinds, want) {
+		t.Errorf("got %v, want %v", kinds, want)
+	}
+	unwritten := cmpopts.IgnoreFields(record.Event{}, "RawArguments", "ResultSum", "ArgsHash", "ResultHash")
+	if diff := cmp.Diff(told, got, unwritten, cmpopts.EquateApproxTime(time.Microsecond)); diff != "" {
+		t.Errorf("what is read is not what was told (-told +read):\n%s", diff)
+	}
+	if b := got[0]; b.V != record.Version || b.PID != os.Getpid() || b.Program != "1.0" || b.Process != l.Process() || b.At.IsZero() {
+		t.Errorf("got %+v, want a first line that says all of the process", b)
+	}
+	if lost := l.Lost(); lost != 0 {
+		t.Errorf("got %d lines lost", lost)
+	}
+	names := paths(t, dir)
+	if len(names) != 1 {
+		t.Fatalf("got %v, want the record alone", names)
+	}
+	for name, want := range map[string]fs.FileMode{names[0]: 0o600, ".": 0o700 | fs.ModeDir} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != want {
+			t.Errorf("%s: got %v, %v, want %v", name, info.Mode(), err, want)
+		}
+	}
+}
+
+// A process in which nothing happens is seen while it runs, and leaves nothing.
+func TestNothingHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		l := record.Open(record.Options{Dir: dir})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if files, err := record.Files(dir); err != nil || len(files) != 1 || !files[0].Running {
+			t.Errorf("got %+v, %v, want a file that shows that the process runs", files, err)
+		}
+		l.Close()
+		if names := paths(t, dir); len(names) != 0 {
+			t.Errorf("got %v, want nothing left", names)
+		}
+	})
+}
+
+func TestWrittenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		l := record.Open(record.Options{Dir: dir})
+		defer l.Close()
+		for n := range 3 {
+			time.Sleep(time.Hour)
+			l.Add(record.Event{Kind: record.Call, Session: "s", Seq: int64(n + 1)})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			inSequence(t, "s", numbers(read(t, dir))["s"], n+1)
+		}
+	})
+}
+
+func TestReconfigure(t *testing.T) {
+	dir := t.TempDir()
+	told := 0
+	l := record.Open(record.Options{Dir: dir, Off: true, Each: func(*record.Event) { told++ }})
+	call := func(seq int64) {
+		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq, RawArguments: []byte(`{"a":1}`)})
+	}
+	call(1)
+	l.Flush()
+	if names := paths(t, dir); len(names) != 0 {
+		t.Errorf("switched off: got %v, want nothing", names)
+	}
+	call(2) // and as it was switched off then, not written either
+	l.Reconfigure(true, true)
+	call(3)
+	l.Reconfigure(false, true)
+	call(4)
+	l.Reconfigure(true, false)
+	call(5)
+	l.Close()
+	var got []string
+	for _, e := range read(t, dir) {
+		got = append(got, fmt.Sprint(e.Kind, e.Seq, e.Arguments))
+	}
+	if want := []string{"begin0", `call3{"a":1}`, "call4"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if told != 7 || l.Lost() != 0 {
+		t.Errorf("told of %d, %d lost; want 7 and 0", told, l.Lost())
+	}
+}
+
+func TestAfterClose(t *testing.T) {
+	dir := t.TempDir()
+	told := 0
+	l := record.Open(record.Options{Dir: dir, Each: func(*record.Event) { told++ }})
+	l.Add(record.Event{Kind: record.Call})
+	l.Close()
+	for n := range 3 {
+		l.Add(record.Event{Kind: record.Call})
+		if told != 4+n {
+			t.Errorf("told of %d, want it at once", told)
+		}
+	}
+	l.Flush()
+	if got := len(read(t, dir)); got != 3 || l.Lost() != 3 {
+		t.Errorf("got %d lines and %d lost, want 3 and 3", got, l.Lost())
+	}
+}
+
+// Parts are as large and as old as they may be; none is lost on the way, be it read
+// meanwhile or not.
+func TestRotation(t *testing.T) {
+	const sessions, calls, size = 8, 800, 48 << 10
+	dir := t.TempDir()
+	l := record.Open(record.Options{Dir: dir, RotateBytes: size})
+	ctx, cancel := context.WithCancel(t.Context())
+	followed := make(chan map[string][]int64)
+	go func() { followed <- numbers(follow(t, ctx, dir)) }()
+	var all sync.WaitGroup
+	for n := range sessions {
+		all.Go(func() {
+			for i := range calls {
+				l.Add(record.Event{Kind: record.Call, Session: string(rune('a' + n)), Seq: int64(i + 1), Tool: strings.Repeat("t", i%200)})
+			}
+		})
+	}
+	all.Wait()
+	l.Close()
+	cancel()
+	files, err := record.Files(dir)
+	if err != nil || len(files) < 10 {
+		t.Errorf("got %d files, %v, want many", len(files), err)
+	}
+	for i, f := range files {
+		if f.Size > size || f.Part != i || f.Running {
+			t.Errorf("got %+v, want part %d with %d bytes at most", f, i, size)
+		}
+	}
+	inFile, tailed := numbers(read(t, dir)), <-followed
+	for n := range sessions {
+		session := string(rune('a' + n))
+		inSequence(t, session, inFile[session], calls)
+		inSequence(t, session, tailed[session], calls)
+	}
+	if l.Lost() != 0 {
+		t.Errorf("%d lost", l.Lost())
+	}
+}
+
+// follow polls a folder until ctx has ended, and once more.
+func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) {
+	tail := record.NewTail(dir)
+	poll := func() {
+		err := tail.Poll(func(e *record.Event) { all = append(all, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for ctx.Err() == nil {
+		poll()
+		time.Sleep(5 * time.Millisecond)
+	}
+	poll()
+	return all
+}
+
+func TestRotationByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		l := record.Open(record.Options{Dir: dir, RotateAge: time.Hour})
+		for n := range 10 {
+			l.Add(record.Event{Kind: record.Call, Session: "s", Seq: int64(n + 1)})
+			time.Sleep(25 * time.Minute)
+		}
+		l.Close()
+		files, err := record.Files(dir)
+		if err != nil || len(files) != 4 {
+			t.Errorf("got %d files, %v, want 4 in 250 minutes", len(files), err)
+		}
+		inSequence(t, "s", numbers(read(t, dir))["s"], 10)
+		if all := read(t, dir); all[0].Kind != record.Begin || len(all) != 15 {
+			t.Errorf("got %d events, want 15: 4 begins, 10 calls, one end", len(all))
+		}
+		if later := read(t, files[2].Path); later[0].Kind != record.Begin || later[0].V != record.Version {
+			t.Errorf("got %+v first in the third part alone, want a begin", later[0])
+		}
+	})
+}
+
+// A line that is longer than a part is one; one that is too long is none.
+func TestLongLines(t *testing.T) {
+	dir := t.TempDir()
+	l := record.Open(record.Options{Dir: dir, RotateBytes: 1000})
+	for seq, size := range []int{10, 5000, 10, 2 * record.MaxLine, record.MaxLine, 10} {
+		l.Add(record.Event{Kind: record.Call, Seq: int64(seq), Edge: strings.Repeat("x", size)})
+	}
+	l.Close()
+	var got []int64
+	for _, e := range read(t, dir) {
+		if e.Kind == record.Call {
+			got = append(got, e.Seq)
+		}
+	}
+	if want := []int64{0, 1, 2, 5}; !slices.Equal(got, want) || l.Lost() != 2 {
+		t.Errorf("got %v and %d lost, want %v and 2", got, l.Lost(), want)
+	}
+}

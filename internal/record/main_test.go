@@ -1,0 +1,76 @@
+package record_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// The test binary is also the processes that write into one folder.
+func TestMain(m *testing.M) {
+	child, ok := children[os.Getenv("EVENTS_CHILD")]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	child(os.Getenv("EVENTS_DIR"))
+}
+
+var children = map[string]func(dir string){
+	"forever": writeForever,
+	"calls":   writeCalls,
+	"alone":   writeAndSay,
+}
+
+// childCalls is how many calls a process of "calls" and "alone" makes in each of two
+// sessions.
+const childCalls = 1500
+
+// startChild prepares a process.
+func startChild(t *testing.T, what, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "EVENTS_CHILD="+what, "EVENTS_DIR="+dir, "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// writeForever says after each Flush how many calls it has made.
+func writeForever(dir string) {
+	l := record.Open(record.Options{Dir: dir, RotateBytes: 32 << 10})
+	for seq := int64(1); ; seq++ {
+		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq, At: time.Now(), Tool: "a_tool", RawArguments: []byte(`{"a":1}`)})
+		if seq%200 == 0 {
+			l.Flush()
+			fmt.Println(seq)
+		}
+	}
+}
+
+func writeCalls(dir string) {
+	l := record.Open(record.Options{Dir: dir, RotateBytes: 64 << 10})
+	for seq := range int64(childCalls) {
+		for _, name := range []string{"a", "b"} {
+			l.Add(record.Event{Kind: record.Call, Session: name + strconv.Itoa(os.Getpid()), Seq: seq + 1})
+		}
+		if seq%100 == 0 {
+			time.Sleep(2 * time.Millisecond) // so that they all run at once
+		}
+	}
+	l.Close()
+}
+
+// writeAndSay makes calls and says how many lines were lost.
+func writeAndSay(dir string) {
+	limitFiles()
+	l := record.Open(record.Options{Dir: dir})
+	for seq := range int64(childCalls) {
+		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq + 1})
+	}
+	l.Close()
+	fmt.Print(l.Lost())
+}

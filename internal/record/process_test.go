@@ -1,0 +1,148 @@
+package record_test
+
+import (
+	"bufio"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// What was flushed before a process is killed is there, and all that is there can be
+// read but for half a line at its end.
+func TestKilled(t *testing.T) {
+	for round := range 3 {
+		dir := t.TempDir()
+		child := startChild(t, "forever", dir)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tail := record.NewTail(dir)
+		lines := bufio.NewScanner(out)
+		for n := 0; n < 5+9*round && lines.Scan(); n++ {
+		}
+		flushed, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tailed []record.Event
+		poll := func() {
+			if err := tail.Poll(func(e *record.Event) { tailed = append(tailed, *e) }, halfLine(t)); err != nil {
+				t.Error(err)
+			}
+		}
+		poll()
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		poll()
+
+		var all []record.Event
+		if err := record.Read(t.Context(), []string{dir}, func(e *record.Event) { all = append(all, *e) }, halfLine(t)); err != nil {
+			t.Fatal(err)
+		}
+		for who, got := range map[string][]int64{"Read": numbers(all)["s"], "Tail": numbers(tailed)["s"]} {
+			if inSequence(t, "s", got, len(got)); len(got) < flushed {
+				t.Errorf("%s: got %d calls of the %d that were flushed", who, len(got), flushed)
+			}
+		}
+		for _, f := range must(record.Files(dir)) {
+			if f.Running {
+				t.Errorf("%s: said to be written to by a process that was killed", f.Path)
+			}
+		}
+		l := record.Open(record.Options{Dir: dir}) // tidies up
+		l.Flush()
+		if stale, _ := filepath.Glob(filepath.Join(dir, "*.lock")); len(stale) != 1 {
+			t.Errorf("got locks %v, want that of the running process alone", stale)
+		}
+		l.Close()
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// halfLine accepts one problem: what the killed process was writing.
+func halfLine(t *testing.T) func(record.Problem) {
+	n := 0
+	return func(p record.Problem) {
+		if n++; n > 1 || p.Text != "the last line is cut short" {
+			t.Errorf("problem: %v", p)
+		}
+	}
+}
+
+// Eight processes write into one folder, while some are read from beginning to end
+// over and over, and followed.
+func TestManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	tail := record.NewTail(dir)
+	var tailed []record.Event
+	poll := func() {
+		err := tail.Poll(func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	poll()
+	var children []*exec.Cmd
+	for range 8 {
+		child := startChild(t, "calls", dir)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, child)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for _, child := range children {
+			if err := child.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+		cancel()
+	}()
+	for ctx.Err() == nil {
+		poll()
+		if files, err := record.Files(dir); err == nil && len(files) > 0 {
+			for session, seqs := range numbers(read(t, files[0].Path)) {
+				inSequence(t, session, seqs, len(seqs))
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	poll()
+	for who, all := range map[string][]record.Event{"Read": read(t, dir), "Tail": tailed} {
+		sessions, begins, ends := numbers(all), 0, 0
+		for session, seqs := range sessions {
+			inSequence(t, session, seqs, childCalls)
+		}
+		for _, e := range all {
+			switch e.Kind {
+			case record.Begin:
+				begins++
+			case record.End:
+				ends++
+			}
+			if e.Kind == record.Call && !strings.Contains(e.Process, "-"+e.Session[1:]+"-") {
+				t.Fatalf("%s: session %s is said to be of process %s", who, e.Session, e.Process)
+			}
+		}
+		if len(sessions) != 16 || begins < 8 || ends != 8 {
+			t.Errorf("%s: got %d sessions, %d begins and %d ends, want 16, one for each part and 8", who, len(sessions), begins, ends)
+		}
+	}
+}

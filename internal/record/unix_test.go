@@ -1,0 +1,277 @@
+//go:build unix
+
+package record_test
+
+import (
+	"bufio"
+	"bytes"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// limitFiles has the system refuse to let files of this process grow beyond 40,000
+// bytes: the write that would is cut in the middle of a line.
+func limitFiles() {
+	signal.Ignore(syscall.SIGXFSZ)
+	_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 40_000, Max: 40_000})
+}
+
+// A line that only half fits does not stay: what is there and what is lost are all.
+func TestDiskFullInTheMiddleOfALine(t *testing.T) {
+	dir := t.TempDir()
+	out, err := startChild(t, "alone", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, err := strconv.Atoi(string(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := numbers(read(t, dir))["s"]
+	inSequence(t, "s", got, len(got))
+	if len(got) == 0 || len(got)+lost != childCalls+1 { // the last one is that the process has ended
+		t.Errorf("got %d calls and %d lost, want %d together, and some of both", len(got), lost, childCalls+1)
+	}
+}
+
+// A full disk is one warning and a count, and is tried again after a minute.
+func TestDiskFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var said bytes.Buffer
+		o := record.Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))}
+		full := true
+		o.CreateWith(func(path string) (*os.File, error) {
+			if !full {
+				return record.Create(path)
+			}
+			if err := os.Symlink("/dev/full", path); err != nil {
+				return nil, err
+			}
+			return os.OpenFile(path, os.O_WRONLY, 0)
+		})
+		l := record.Open(o)
+		add := func(seq int64) {
+			l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq})
+			l.Flush()
+		}
+		add(1)
+		time.Sleep(2 * record.RetryAfter)
+		add(2)
+		full = false
+		add(3) // too early
+		time.Sleep(record.RetryAfter)
+		add(4)
+		add(5)
+		full = true
+		l.Close()
+		if got := numbers(read(t, dir))["s"]; len(got) != 2 || got[0] != 4 || l.Lost() != 3 {
+			t.Errorf("got calls %v and %d lost, want 4 and 5, and 3", got, l.Lost())
+		}
+		if n := strings.Count(said.String(), "level=WARN"); n != 1 || !strings.Contains(said.String(), "no space left") {
+			t.Errorf("got %d warnings, want one that says why:\n%s", n, &said)
+		}
+		if names := paths(t, dir); len(names) != 1 {
+			t.Errorf("got %v, want no empty parts", names)
+		}
+	})
+}
+
+// A file that does not take what is written delays neither Add nor Each, and what
+// cannot wait any longer is counted.
+func TestDiskHangs(t *testing.T) {
+	const calls = 50_000
+	dir := t.TempDir()
+	told := 0
+	o := record.Options{Dir: dir, RotateBytes: 1 << 40, Each: func(*record.Event) { told++ }}
+	var pipe *os.File
+	made := make(chan struct{})
+	o.CreateWith(func(path string) (*os.File, error) {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			return nil, err
+		}
+		var err error
+		pipe, err = os.OpenFile(path, os.O_RDWR, 0) // to write alone waits for a reader
+		close(made)
+		return pipe, err
+	})
+	l := record.Open(o)
+	l.WaitNoLonger(10 * time.Millisecond)
+	edge := strings.Repeat("x", 400)
+	for seq := range int64(calls) { // ends, though nothing is read
+		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq + 1, Edge: edge})
+	}
+	l.Flush() // gives up on the file
+	<-made
+	if told != calls+1 {
+		t.Errorf("Each was given %d, want %d", told, calls+1)
+	}
+	if lost := l.Lost(); lost < calls-2*record.MaxQueued {
+		t.Errorf("got %d lost: so much is not meant to be kept in memory", lost)
+	}
+
+	reader, err := os.Open(pipe.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan int)
+	go func() {
+		n := 0
+		for s := bufio.NewScanner(reader); s.Scan(); {
+			n++
+		}
+		lines <- n
+	}()
+	l.WaitNoLonger(time.Minute)
+	l.Close()
+	if got := <-lines; int64(got)+l.Lost() != calls+2 {
+		t.Errorf("got %d lines and %d lost, want %d together", got, l.Lost(), calls+2)
+	}
+}
+
+// Somebody tidies the folder away: a new one is made.
+func TestFolderRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "events")
+	l := record.Open(record.Options{Dir: dir})
+	for seq := range int64(3) {
+		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq + 1})
+		l.Flush()
+		if got := numbers(read(t, dir))["s"]; len(got) != 1 || got[0] != seq+1 {
+			t.Errorf("got calls %v, want %d", got, seq+1)
+		}
+		if files := must(record.Files(dir)); len(files) != 1 || !files[0].Running {
+			t.Errorf("got %+v, want one that is being written to", files)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	if l.Lost() != 0 {
+		t.Errorf("%d lost", l.Lost())
+	}
+}
+
+func TestFileInTheFoldersPlace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(dir, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	l := record.Open(record.Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))})
+	for range 10 {
+		l.Add(record.Event{Kind: record.Call})
+		l.Flush()
+	}
+	l.Close()
+	if n := strings.Count(said.String(), "level=WARN"); n != 1 || !strings.Contains(said.String(), "not a directory") || l.Lost() != 10 {
+		t.Errorf("got %d warnings and %d lost, want 1 and 10:\n%s", n, l.Lost(), &said)
+	}
+	if got, err := os.ReadFile(dir); err != nil || string(got) != "mine" {
+		t.Errorf("got %q, %v, want the file as it was", got, err)
+	}
+}
+
+// Fixed: a pipe that is called like a log was waited for without end.
+func TestPipesInTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	l := record.Open(record.Options{Dir: dir})
+	defer l.Close()
+	l.Add(record.Event{Kind: record.Call, Session: "s", Seq: 1})
+	l.Flush()
+	elsewhere := write(t, filepath.Join(t.TempDir(), "x"), beginning+call(7))
+	for _, link := range []string{"20260101T000000-1-0000abcd.000.jsonl", "linked.jsonl"} {
+		if err := os.Symlink(elsewhere, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	for _, path := range []string{
+		pipe, filepath.Join(dir, "20260101T000000-1-abcd.000.jsonl"), filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "x.jsonl.gz"),
+		filepath.Join(dir, l.Process()+".001.jsonl"), filepath.Join(dir, "20260101T000000-2-abcd.lock"),
+	} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target, link := range map[string]string{pipe: "20260101T000000-3-abcd.000.jsonl", "/dev/zero": "zero.jsonl", "missing": "missing.jsonl"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	seqs, problems, err := outcome(t, dir, dir)
+	if len(seqs) != 3 || seqs[0] != 7 || seqs[1] != 1 || seqs[2] != 7 || problems != nil || err != nil {
+		t.Errorf("Read: got calls %v, %q, %v, want those of the files and links", seqs, problems, err)
+	}
+	var tailed []record.Event
+	err = record.NewTail(dir).Poll(func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
+	if err != nil || len(tailed) != 2 {
+		t.Errorf("Poll: got %v, %v, want what the running process has written", tailed, err)
+	}
+
+	go func() { // named itself, a pipe is read, as that of a shell's <(…) is
+		_ = os.WriteFile(pipe, []byte(beginning+call(8)), 0)
+	}()
+	if seqs, problems, err := outcome(t, dir, pipe); len(seqs) != 1 || problems != nil || err != nil {
+		t.Errorf("a pipe: got calls %v, %q, %v, want one", seqs, problems, err)
+	}
+}
+
+// A folder that this user may not write to is a warning, and a process goes on.
+func TestNoPermission(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	child := startChild(t, "alone", dir)
+	if os.Getuid() == 0 { // may write anywhere
+		asNobody(t, child)
+	}
+	out, err := child.Output()
+	if want := strconv.Itoa(childCalls); err != nil || string(out) != want {
+		t.Errorf("got %s lost, %v, want %s", out, err, want)
+	}
+	if names := paths(t, dir); len(names) != 0 {
+		t.Errorf("got %v", names)
+	}
+}
+
+// asNobody has a copy of this program run by a user without rights.
+func asNobody(t *testing.T, child *exec.Cmd) {
+	t.Helper()
+	place, err := os.MkdirTemp("/tmp", "events-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(place) })
+	program, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.Path = filepath.Join(place, "program")
+	if err := os.WriteFile(child.Path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(place, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	child.Dir = "/"
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+}
