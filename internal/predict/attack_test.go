@@ -60,7 +60,7 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 						t.Errorf("got arguments %s for %s, want none worked out", g.Key.Arguments, g.Key.Tool)
 					}
 				}
-				chosen, _ := predict.Choose(guesses, anything, enrich.Options{Budget: 1e6, Slots: 99})
+				chosen, _ := choose(guesses, anything, enrich.Options{Budget: 1e6, Slots: 99})
 				for _, g := range chosen {
 					if crosses(g) {
 						t.Errorf("chosen: %+v", g)

@@ -32,7 +32,7 @@ func (p *player) again() *player {
 }
 
 func chosen(guesses []predict.Candidate, o enrich.Options) []string {
-	picked, _ := predict.Choose(guesses, anything, o)
+	picked, _ := choose(guesses, anything, o)
 	var out []string
 	for _, g := range picked {
 		out = append(out, g.Key.Tool+" "+g.Key.Arguments)
@@ -74,7 +74,7 @@ func TestPattern2ReadAgain(t *testing.T) {
 	p = p.again()
 	p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
 	guesses := p.guesses()
-	picked, _ := predict.Choose(guesses, func(g *predict.Candidate) predict.World {
+	picked, _ := choose(guesses, func(g *predict.Candidate) around {
 		w := anything(g)
 		if g.Key.Arguments == `{"file_path":"/a/go.mod"}` {
 			w.Reason = enrich.Stored

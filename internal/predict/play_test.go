@@ -121,8 +121,8 @@ func find(guesses []predict.Candidate, tool, arguments string) predict.Candidate
 }
 
 // anything allows every guess.
-func anything(g *predict.Candidate) predict.World {
-	return predict.World{Key: call.Key{Upstream: 1, Scope: "s", Tool: g.Key.Tool, Arguments: g.Key.Arguments}}
+func anything(g *predict.Candidate) around {
+	return around{Key: call.Key{Upstream: 1, Scope: "s", Tool: g.Key.Tool, Arguments: g.Key.Arguments}}
 }
 
 var budget = enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond}

@@ -16,7 +16,7 @@
 //	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list_issues", Arguments: `{"owner":"a"}`, At: now})
 //	text, structured := predict.Read(answer, false)
 //	s.Result(predict.Result{ID: 1, Text: text, Structured: structured, Size: len(answer), At: now})
-//	chosen, _ := predict.Choose(s.Guesses(now), world, budget)
+//	candidates := s.Guesses(now)
 //
 // A forecast knows one upstream: nothing that another one said can become an
 // argument here, as it is never told. Nor does it follow up on another upstream,

@@ -216,14 +216,14 @@ func TestChooseAsks(t *testing.T) {
 		guess("not a call", 0.9, ""), guess("not a call either", 0.9, ""),
 	}
 	var asked []string
-	chosen, s := predict.Choose(guesses, func(g *predict.Candidate) predict.World {
+	chosen, s := choose(guesses, func(g *predict.Candidate) around {
 		asked = append(asked, g.Key.Arguments)
 		w := anything(g)
 		switch {
 		case strings.HasSuffix(g.Key.Arguments, "stored"):
 			w.Reason = enrich.Stored
 		case strings.HasPrefix(g.Key.Arguments, "not a call"):
-			w = predict.World{Key: call.Key{}, Reason: enrich.NotSpeculatable}
+			w = around{Key: call.Key{}, Reason: enrich.NotSpeculatable}
 		}
 		return w
 	}, budget)
@@ -254,17 +254,17 @@ func TestChooseWeighs(t *testing.T) {
 	p.call("list", `{}`, `{"n":1}`)
 	guesses := p.guesses()
 	for _, test := range []struct {
-		name  string
-		world predict.World
-		want  enrich.Reason
+		name   string
+		around around
+		want   enrich.Reason
 	}{
-		{"a wasted call costs much", predict.World{Caution: 1000}, enrich.Gate},
-		{"the file is larger than the budget", predict.World{FileBytes: 39 << 10}, enrich.Budget},
-		{"neither", predict.World{}, ""},
+		{"a wasted call costs much", around{Caution: 1000}, enrich.Gate},
+		{"the file is larger than the budget", around{FileBytes: 39 << 10}, enrich.Budget},
+		{"neither", around{}, ""},
 	} {
 		o := budget
 		o.Budget = 5000
-		_, s := predict.Choose(guesses, func(*predict.Candidate) predict.World { return test.world }, o)
+		_, s := choose(guesses, func(*predict.Candidate) around { return test.around }, o)
 		var got enrich.Reason
 		for _, d := range s.Declined {
 			got = d.Reason
@@ -324,7 +324,7 @@ func TestChooseMaximumIsPerAnswer(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{"page":1}`, `{"n":1}`)
 	p.call("list", `{"page":2}`, `{"n":2}`)
-	chosen, _ := predict.Choose(p.guesses(), anything, budget)
+	chosen, _ := choose(p.guesses(), anything, budget)
 	if len(chosen) != 2 {
 		t.Errorf("got %d chosen, want one for each of two answers: %+v", len(chosen), chosen)
 	}

@@ -1,21 +1,22 @@
-package predict
+package predict_test
 
 import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
 )
 
-// World is what only the user of a forecast knows of a guess.
-type World struct {
+// around is what only the user of a model knows of a candidate.
+type around struct {
 	Key       call.Key
 	Reason    enrich.Reason // why it may not be made now; ""
 	Caution   float64       // times what a wasted call costs; 0: 1
 	FileBytes int           // of the file that it reads; 0: it reads none
 }
 
-// Choose asks about each guess that may be made and is likely enough, and picks.
+// choose asks about each guess that may be made and is likely enough, and picks.
 // The indices of the selection are those of the guesses.
-func Choose(guesses []Candidate, ask func(g *Candidate) World, o enrich.Options) (chosen []Candidate, s enrich.Selection) {
+func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, o enrich.Options) (chosen []predict.Candidate, s enrich.Selection) {
 	all := make([]enrich.Candidate, len(guesses))
 	for i := range guesses {
 		g := &guesses[i]

@@ -1,0 +1,213 @@
+package speculate_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
+)
+
+// table is a world in which a candidate may be made unless a test says otherwise, and ends
+// when the test says so.
+type table struct {
+	session  *speculate.Session
+	verdict  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
+	now      time.Time
+	begun    []string                 // arguments
+	fates    map[string]call.Fate     // by arguments
+	declined map[string]enrich.Reason // likewise
+}
+
+func (w *table) Stands(*predict.Candidate) enrich.Reason { return "" }
+
+func (w *table) key(arguments string) call.Key {
+	return call.Key{Upstream: upstream, Scope: "s", Tool: "get", Arguments: arguments}
+}
+
+func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
+	v := speculate.Verdict{Query: dedup.Query{Key: w.key(c.Key.Arguments)}, Host: host}
+	if w.verdict != nil {
+		v.Reason = w.verdict(c)
+	}
+	return v
+}
+
+func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
+	arguments := c.Key.Arguments
+	refused := w.session.Start(context.Background(), w.now, speculate.Prefetch{
+		Key: v.Query.Key, Host: v.Host, P: c.P,
+		Begin: func(context.Context) (func() call.Fate, string) {
+			return func() call.Fate { return w.fates[arguments] }, ""
+		},
+	})
+	if refused == "" {
+		w.begun = append(w.begun, arguments)
+	}
+	return refused
+}
+
+func (w *table) Declined(c *predict.Candidate, why enrich.Reason) {
+	w.declined[c.Key.Arguments] = why
+}
+
+// laid is a chooser over an upstream of which it is known how it works.
+func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *table) {
+	d := speculate.New(speculate.Options{})
+	if is != speculate.Unknown {
+		teach(d, upstream, is)
+	}
+	w := &table{session: d.Session("one"), now: start, fates: make(map[string]call.Fate), declined: make(map[string]enrich.Reason)}
+	return d, &speculate.Chooser{Session: w.session, Upstream: upstream}, w
+}
+
+// nth are candidates, less likely one after the other.
+func nth(t *testing.T, n int) (all []predict.Candidate) {
+	t.Helper()
+	models, problems := valuemodel.Compile([]valuemodel.Rule{{Pattern: "up/get", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	m := models.Resolve(valuemodel.Upstream{Name: "up"}, "get", valuemodel.Hints{})
+	for i := range n {
+		all = append(all, predict.Candidate{
+			Key: call.Key{Tool: "get", Arguments: fmt.Sprintf(`{"n":%d}`, i)}, P: 0.9 - float64(i)/100, Model: m, Bytes: 400,
+			Latency: enrich.Point(time.Second), Lead: enrich.Point(2 * time.Second),
+		})
+	}
+	return all
+}
+
+var usual = speculate.ChooseOptions{
+	Options: enrich.Options{MinProbability: 0.3, Waste: 50 * time.Millisecond, Think: time.Second, Silent: true}, Host: host, Keep: time.Minute,
+}
+
+// What lacks a slot waits for one, and each candidate is begun once; the likeliest first, and
+// what is too unlikely never.
+func TestChooseGoesOn(t *testing.T) {
+	_, c, w := laid(speculate.Parallel)
+	all := nth(t, 6)
+	all[5].P = 0.1
+	c.Offer(all, 1000, w)
+	for round, want := range []struct{ begun, open int }{{3, 2}, {5, 0}} {
+		c.Choose(w.now, usual, w)
+		if len(w.begun) != want.begun || c.Open() != want.open {
+			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Open(), want)
+		}
+		for _, arguments := range w.begun {
+			w.session.Done(w.key(arguments), w.now)
+		}
+	}
+	if !slices.IsSorted(w.begun) || w.declined[`{"n":5}`] != enrich.LowProbability {
+		t.Errorf("got %v, declined %v", w.begun, w.declined)
+	}
+}
+
+// The budget of one answer is not granted anew because its candidates take turns.
+func TestChooseBudget(t *testing.T) {
+	_, c, w := laid(speculate.Parallel)
+	c.Offer(nth(t, 5), 350, w) // each takes 150: 100 for its answer
+	for range 5 {
+		c.Choose(w.now, usual, w)
+	}
+	if len(w.begun) != 2 {
+		t.Errorf("got %v, want the two that the budget allows", w.begun)
+	}
+}
+
+// A candidate that is given up is declined for what it lacked, and not for want of a slot.
+func TestChooseTellsWhatWasLacking(t *testing.T) {
+	for _, tt := range []struct {
+		is        speculate.Concurrency
+		p         float64
+		takes     time.Duration
+		why, next enrich.Reason
+	}{
+		{speculate.Parallel, 0.5, 30 * time.Second, "", enrich.Cap},
+		{speculate.Serial, 0.9, 30 * time.Second, enrich.Throttled, enrich.Throttled},
+		{speculate.Unknown, 0.31, 30 * time.Second, enrich.Throttled, enrich.Throttled}, // it saves .31 · 2 s, and delays by .5 · .69 · 28 s
+		{speculate.Unknown, 0.9, 3 * time.Second, "", enrich.Cap},
+	} {
+		d, c, w := laid(tt.is)
+		d.Configure(speculate.Options{PerSession: 1})
+		all := nth(t, 2)
+		for i := range all {
+			all[i].P, all[i].Latency = tt.p, enrich.Point(tt.takes)
+		}
+		c.Offer(all, 1000, w)
+		c.Choose(w.now, usual, w)
+		if began := len(w.begun) == 1; began != (tt.why == "") {
+			t.Errorf("%v: begun %v, want declined %q", tt, w.begun, tt.why)
+		}
+		c.Offer(nil, 1000, w)
+		if got := w.declined[`{"n":1}`]; got != tt.next || c.Open() != 0 {
+			t.Errorf("%v: the second was declined for %q, %d wait; want %q", tt, got, c.Open(), tt.next)
+		}
+	}
+}
+
+// At level 0 the candidate is watched that level 1 would begin, and no other: where the
+// likeliest of five is right in six of ten and the others never are, the level comes back.
+func TestChooseAtLevelZero(t *testing.T) {
+	d, c, w := laid(speculate.Parallel)
+	for range 3 {
+		d.Harm(host, w.session, speculate.RateLimited, 0)
+		w.session.Start(context.Background(), w.now, speculate.Prefetch{Key: w.key("a"), Host: host, Begin: newBet(1).guess().Begin})
+		w.session.Done(w.key("a"), w.now)
+	}
+	if _, _, watch := w.session.Room(host, upstream); !watch {
+		t.Fatal("want the level at which nothing is begun")
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for turn := range 120 {
+		all := nth(t, 5)
+		for i := range all {
+			all[i].P -= 0.3
+			all[i].Key.Arguments = fmt.Sprintf(`{"turn":%d,"n":%d}`, turn, i)
+		}
+		c.Offer(all, 1000, w)
+		c.Choose(w.now, usual, w)
+		if _, _, watch := w.session.Room(host, upstream); !watch {
+			return
+		}
+		if len(w.begun) > 0 || w.declined[all[0].Key.Arguments] != enrich.Shadow || w.declined[all[1].Key.Arguments] != enrich.Throttled {
+			t.Fatalf("begun %v, declined %v", w.begun, w.declined)
+		}
+		if r.Float64() < 0.6 {
+			w.session.Asked(w.now, w.key(all[0].Key.Arguments))
+		}
+		w.now = w.now.Add(2 * time.Minute)
+		w.session.Review(w.now)
+	}
+	t.Errorf("nothing was begun again: %+v", d.Stats())
+}
+
+// What a candidate's prefetch would be kept for, it is watched for.
+func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
+	d, c, w := laid(speculate.Parallel)
+	shadow := usual
+	shadow.Shadow = true
+	for i, fresh := range []time.Duration{0, time.Hour} {
+		all := nth(t, 1)
+		m := *all[0].Model
+		m.Cost.Freshness = fresh
+		all[0].Model, all[0].Key.Arguments = &m, fmt.Sprint(i)
+		c.Offer(all, 1000, w)
+		c.Choose(w.now, shadow, w)
+	}
+	w.now = w.now.Add(10 * time.Minute)
+	for i := range 2 {
+		w.session.Asked(w.now, w.key(fmt.Sprint(i)))
+	}
+	if st := d.Stats(); st.Watched != 2 || st.WatchedTrue != 1 {
+		t.Errorf("%d were watched, %d asked for in time, want two and the one that stays fresh", st.Watched, st.WatchedTrue)
+	}
+}
