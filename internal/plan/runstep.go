@@ -154,7 +154,7 @@ func misfit(s *Step, arguments []byte) error {
 	}
 	var wrong []string
 	for _, f := range s.Tool.Input.FaultsOpen(arguments, nil) {
-		wrong = append(wrong, f.String())
+		wrong = append(wrong, f.Error())
 	}
 	if wrong == nil {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/schema"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -149,7 +148,7 @@ func (f *Model) arguments(e *edge, to *subject, row [][]byte) (string, bool) {
 		if v.reason != enrich.Schema {
 			return as, true
 		}
-		if !e.retype(other, v.wrong) {
+		if v.fault == nil || len(v.fault.Path) != 1 || !e.retype(other, v.fault.Path[0], to.Schema.Wants(v.fault.Path)) {
 			break
 		}
 		if as, ok = e.object(other); !ok {
@@ -179,19 +178,18 @@ const (
 	maxRetyped = 3        // arguments that may be wanted as the other type
 )
 
-// retype writes the argument that is of the wrong type as the other type; false if
-// it has none that is wanted.
-func (e *edge) retype(row [][]byte, wrong *schema.WrongType) bool {
-	if wrong == nil {
-		return false
-	}
-	name := jsonrpc.AppendString(nil, wrong.Member)
+// retype writes the argument of that name as the other type; false if that is not
+// wanted, or its own type is.
+func (e *edge) retype(row [][]byte, member string, wants []string) bool {
+	name := jsonrpc.AppendString(nil, member)
 	i := slices.IndexFunc(e.args, func(a argument) bool { return bytes.Equal(a.name, name) })
 	if i < 0 || e.args[i].fixed != nil {
 		return false
 	}
+	text := slices.Contains(wants, "string")
+	number := slices.Contains(wants, "number") || slices.Contains(wants, "integer")
 	as := retype(row[i])
-	if as == nil || as[0] == '"' && !wrong.Wants("string") || as[0] != '"' && !wrong.Wants("number") {
+	if as == nil || text == number || text != (as[0] == '"') {
 		return false
 	}
 	row[i] = as

@@ -66,7 +66,7 @@ func (v *verdicts) check(t Tool, arguments string) (j judged) {
 	}
 	if err := t.Schema.CheckWithin(raw, &v.left); err != nil {
 		j.reason, j.spent = enrich.Schema, err == schema.ErrSpent
-		j.wrong, _ = errors.AsType[*schema.WrongType](err)
+		j.fault, _ = errors.AsType[*schema.Fault](err)
 	}
 	return j
 }
@@ -101,9 +101,9 @@ func (v *verdicts) begin() { v.left = maxEffort }
 
 // judged is what is said of arguments.
 type judged struct {
-	reason enrich.Reason     // "": nothing against them
-	wrong  *schema.WrongType // the first thing against them, if it is that
-	spent  bool              // there was no effort left to look at them: with the next answer there may be
+	reason enrich.Reason // "": nothing against them
+	fault  *schema.Fault // the first thing that the schema has against them
+	spent  bool          // there was no effort left to look at them: with the next answer there may be
 }
 
 // verdict is what was asked. The model and the schema are compared by identity: a

@@ -114,7 +114,7 @@ func (n *NamedPlan) filled(arguments []byte) ([]byte, error) {
 	}
 	var wrong []error
 	for _, f := range s.Faults(arguments) {
-		wrong = append(wrong, errors.New(f.String()))
+		wrong = append(wrong, &f)
 	}
 	if wrong != nil {
 		return nil, errors.Join(wrong...)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,8 +105,8 @@ func (e *expansion) count(value any, path int) error {
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		for name, member := range v {
-			if err := e.member(name, member, path); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(v)) { // sorted: of several errors always the same
+			if err := e.member(name, v[name], path); err != nil {
 				return err
 			}
 		}

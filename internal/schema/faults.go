@@ -24,27 +24,11 @@ type Fault struct {
 	Path    []string // names and indexes from the arguments on; none: the arguments themselves
 	Message string   // what is wrong there, and what was wanted; values are not repeated in it
 	place   string   // Path for a reader
-	want    []string // the types that the value may have, where it has another
 	limit   string   // pointer into the schema to the keyword that the value does not hold to
 }
 
-// String is the fault in one line that names the member, as [Schema.Check] has it.
-func (f Fault) String() string { return f.place + ": " + f.Message }
-
-// WrongType is a value of a type that the schema does not want there.
-type WrongType struct {
-	Member string   // of the arguments
-	Want   []string // types as JSON Schema calls them
-	line   string
-}
-
-func (w *WrongType) Error() string { return w.line }
-
-// Wants reports whether a value of a type might be what is wanted. Of a number it
-// does, too, where that has to be whole.
-func (w *WrongType) Wants(kind string) bool {
-	return slices.Contains(w.Want, kind) || kind == "number" && slices.Contains(w.Want, "integer")
-}
+// Error is the fault in one line that names the member.
+func (f *Fault) Error() string { return f.place + ": " + f.Message }
 
 // Faults is all that is wrong with arguments, where [Schema.Check] reports the first
 // thing: at most 20 of them, in the order of their places. In arguments that are too
@@ -107,7 +91,7 @@ func invalid(err error, doc any) error {
 	if !known {
 		return errors.New(short(err.Error()))
 	}
-	return errors.New((&Schema{}).faults(found, doc, nil, 1)[0].String())
+	return &(&Schema{}).faults(found, doc, nil, 1)[0]
 }
 
 // collector takes what the validator found apart.
@@ -116,8 +100,8 @@ type collector struct {
 	all  []Fault
 }
 
-func (c *collector) add(at []string, message string, want ...string) {
-	c.all = append(c.all, Fault{Path: at, Message: message, want: want})
+func (c *collector) add(at []string, message string) {
+	c.all = append(c.all, Fault{Path: at, Message: message})
 }
 
 func (c *collector) collect(e *jsonschema.ValidationError) {
@@ -153,9 +137,12 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 	case *kind.Type:
 		c.mistyped(at, k.Want, k.Got)
 	case *kind.Enum:
-		c.unlisted(at, k.Got, k.Want)
-	case *kind.Const:
-		c.unlisted(at, k.Got, []any{k.Want})
+		const shown = 10
+		list, _ := json.Marshal(k.Want[:min(len(k.Want), shown)])
+		if len(k.Want) > shown {
+			list = append(list[:len(list)-1], ",…]"...)
+		}
+		c.add(at, "want one of "+string(list))
 	default:
 		c.unheld(e)
 	}
@@ -173,31 +160,7 @@ func (c *collector) unheld(e *jsonschema.ValidationError) {
 }
 
 func (c *collector) mistyped(at, want []string, have string) {
-	c.add(at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have), want...)
-}
-
-// unlisted adds that a value is none of a list. The types of those are what it may
-// have, unless it has one of them.
-func (c *collector) unlisted(at []string, got any, want []any) {
-	var types []string
-	for _, v := range want {
-		types = append(types, nameOf(v))
-	}
-	slices.Sort(types)
-	if types = slices.Compact(types); slices.Contains(types, nameOf(got)) {
-		types = nil
-	}
-	const shown = 10
-	list, _ := json.Marshal(want[:min(len(want), shown)])
-	switch {
-	case len(want) == 1:
-		c.add(at, "want "+string(list[1:len(list)-1]), types...)
-	case len(want) > shown:
-		list = append(list[:len(list)-1], ",…]"...)
-		fallthrough
-	default:
-		c.add(at, "want one of "+string(list), types...)
-	}
+	c.add(at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have))
 }
 
 // alternatives explains a value that fits none of several schemas. Where all of

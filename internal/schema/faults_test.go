@@ -58,7 +58,7 @@ func TestFaultsAgreeWithCheck(t *testing.T) {
 		all := s.Faults(arguments)
 		first := ""
 		if len(all) > 0 {
-			first = all[0].String()
+			first = all[0].Error()
 			wrong++
 		}
 		if got := text(s.Check(arguments)); got != first && !strings.HasSuffix(got, "too much work to check") {

@@ -180,7 +180,7 @@ func (g generator) fill(path []string, value string) []byte {
 func lines(all []schema.Fault) string {
 	var each []string
 	for _, f := range all {
-		each = append(each, f.String())
+		each = append(each, f.Error())
 	}
 	return strings.Join(each, "\n")
 }

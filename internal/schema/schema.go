@@ -142,7 +142,7 @@ var errEffort = errors.New("arguments: too much work to check")
 // Check reports the first thing that is wrong with arguments, a JSON object, in
 // one line that names the member; nil if nothing is. Values are not repeated in
 // it. Numbers count as written. Arguments that would take more than [MaxEffort] to
-// check are an error too. That a value is of the wrong type is a [*WrongType].
+// check are an error too, which is no [*Fault].
 func (s *Schema) Check(arguments []byte) error {
 	left := MaxEffort
 	return s.CheckWithin(arguments, &left)
@@ -165,11 +165,7 @@ func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	if err != nil || found == nil {
 		return err
 	}
-	first := s.faults(found, value, nil, 1)[0]
-	if len(first.want) > 0 && len(first.Path) == 1 {
-		return &WrongType{Member: first.Path[0], Want: first.want, line: first.String()}
-	}
-	return errors.New(first.String())
+	return &s.faults(found, value, nil, 1)[0]
 }
 
 // read decodes arguments, and says what checking them takes.
