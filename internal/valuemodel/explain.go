@@ -14,30 +14,82 @@ import (
 	"time"
 )
 
+// field is a field of a model as it is shown. value is what JSON has; text, where it is not
+// just that, what the table has.
+type field struct {
+	key   string // as the configuration names it
+	value any
+	text  string
+}
+
+// fields are those with one value each.
+func (m *Model) fields() []field {
+	names, domains := []string{}, []map[string]any{}
+	for _, d := range m.Domains {
+		names, domains = append(names, d.Name), append(domains, map[string]any{"name": d.Name, "remote": d.Remote})
+	}
+	only := truth(m.InvalidatesOnly)
+	if m.Unaimed {
+		only = "false (true is not obeyed: nothing says what else it makes stale)"
+	}
+	repeats := strconv.Itoa(m.FailFastAfter)
+	if !m.BackOff {
+		repeats += " (a hint only)"
+	}
+	return []field{
+		{"value_class", m.ValueClass, string(m.ValueClass)},
+		{"side_effect_class", m.Class, string(m.Class)},
+		{"classify", m.Classify, string(m.Classify)},
+		{"domain", domains, strings.Join(names, ", ")},
+		{"remote", m.Remote, truth(&m.Remote)},
+		{"rate_limit_host", m.Host, m.Host},
+		{"url_argument", m.URLArgument, m.URLArgument},
+		{"speculate", m.Speculate, truth(m.Speculate)},
+		{"disclosure", m.Disclosure, string(m.Disclosure)},
+		{"volatile", m.Volatile, truth(m.Volatile)},
+		{"fail_fast_after_n", m.FailFastAfter, repeats},
+		{"validate", map[string]string{"file": m.ValidateFile}, m.ValidateFile},
+		decimal("cost_model.typical_kb", m.Cost.TypicalKB),
+		decimal("cost_model.max_kb", m.Cost.MaxKB),
+		decimal("cost_model.latency_ms_p50", float64(m.Cost.Latency)/float64(time.Millisecond)),
+		decimal("cost_model.dollars", m.Cost.Dollars),
+		decimal("cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds()),
+		{"invalidates_only", m.InvalidatesOnly, only},
+	}
+}
+
+func decimal(key string, n float64) field {
+	return field{key, n, strconv.FormatFloat(n, 'f', -1, 64)}
+}
+
+func truth(b *bool) string { return strconv.FormatBool(isTrue(b)) }
+
 // WriteTo writes every field, its value, and the layer that set it; those with
 // long values behind the others, so that they do not push them apart.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s/%s\n", m.Upstream, m.Tool)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(key, value, said string) {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", key, cmp.Or(value, "-"), cmp.Or(m.Sources[said], "-"))
+	row := func(key, text, source string) {
+		if source == "" {
+			text = "-" // nothing set it
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", key, text, cmp.Or(source, "-"))
 	}
-	for _, l := range m.lines() {
-		row(l.key, l.value, l.key)
+	for _, f := range m.fields() {
+		row(f.key, f.text, m.Sources[f.key])
 	}
-	row("invalidates_only", m.narrowed(), "invalidates_only")
 	if err := t.Flush(); err != nil {
 		return 0, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
-		row("field_groups."+name, m.FieldGroups[name].String(), "field_groups."+name)
+		row("field_groups."+name, m.FieldGroups[name].String(), m.Sources["field_groups."+name])
 	}
 	for _, f := range m.FollowUps {
-		row("follow_up."+f.Tool, f.String(), f.Key())
+		row("follow_up."+f.Tool, f.String(), m.Sources[f.Key()])
 	}
 	for _, e := range m.Invalidates {
-		row("invalidates."+e.Tool, e.scope(), e.Key())
+		row("invalidates."+e.Tool, e.scope(), m.Sources[e.Key()])
 	}
 	if err := t.Flush(); err != nil {
 		return 0, err
@@ -45,75 +97,46 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// line is one field as it is shown.
-type line struct{ key, value string }
-
-// lines are the fields with one value each.
-func (m *Model) lines() []line {
-	return []line{
-		{"value_class", string(m.ValueClass)},
-		{"side_effect_class", string(m.Class)},
-		{"classify", string(m.Classify)},
-		{"domain", m.domains()},
-		{"remote", truth(&m.Remote)},
-		{"rate_limit_host", m.Host},
-		{"url_argument", m.URLArgument},
-		{"speculate", truth(m.Speculate)},
-		{"disclosure", string(m.Disclosure)},
-		{"volatile", truth(m.Volatile)},
-		{"fail_fast_after_n", m.patience()},
-		{"validate", m.ValidateFile},
-		{"cost_model.typical_kb", decimal(m.Cost.TypicalKB)},
-		{"cost_model.max_kb", decimal(m.Cost.MaxKB)},
-		{"cost_model.latency_ms_p50", decimal(m.Cost.milliseconds())},
-		{"cost_model.dollars", decimal(m.Cost.Dollars)},
-		{"cost_model.freshness_ttl_s", decimal(m.Cost.Freshness.Seconds())},
+// MarshalJSON gives every field by its name in the configuration, with the layer
+// that set it.
+func (m *Model) MarshalJSON() ([]byte, error) {
+	type sourced struct {
+		Value  any    `json:"value"`            // null: not set
+		Source string `json:"source,omitempty"` // "" for one that is not set
 	}
-}
-
-// narrowed is invalidates_only, and why it is not what it was set to.
-func (m *Model) narrowed() string {
-	if m.Unaimed {
-		return "false (true is not obeyed: nothing says what else it makes stale)"
+	costs, groups, followUps, edges := map[string]any{}, map[string]any{}, []any{}, []any{}
+	out := map[string]any{
+		"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "back_off": m.BackOff, "unaimed": m.Unaimed,
 	}
-	return truth(m.InvalidatesOnly)
-}
-
-func (m *Model) domains() string {
-	var names []string
-	for _, d := range m.Domains {
-		names = append(names, d.Name)
+	for _, f := range m.fields() {
+		to, key := out, f.key
+		if cost, ok := strings.CutPrefix(f.key, "cost_model."); ok {
+			to, key = costs, cost
+		}
+		s := sourced{f.value, m.Sources[f.key]}
+		if s.Source == "" {
+			s.Value = nil
+		}
+		to[key] = s
 	}
-	return strings.Join(names, ", ")
-}
-
-// patience is the number of equal answers with what comes of them.
-func (m *Model) patience() string {
-	switch {
-	case m.FailFastAfter == 0:
-		return ""
-	case m.BackOff:
-		return strconv.Itoa(m.FailFastAfter)
+	for name, g := range m.FieldGroups {
+		groups[name] = map[string]any{
+			"fields": g.Fields, "estimated_value": g.EstimatedValue, "default_include": g.DefaultInclude, "source": m.Sources["field_groups."+name],
+		}
 	}
-	return strconv.Itoa(m.FailFastAfter) + " (a hint only)"
-}
-
-func truth(b *bool) string {
-	if b == nil {
-		return ""
+	for _, f := range m.FollowUps {
+		followUps = append(followUps, map[string]any{"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max, "source": m.Sources[f.Key()]})
 	}
-	return strconv.FormatBool(*b)
-}
-
-// decimal is a number as it is written by hand; "" for one that is not set.
-func decimal(f float64) string {
-	if f == 0 {
-		return ""
+	for _, e := range m.Invalidates {
+		edges = append(edges, map[string]any{"tool": e.Tool, "match": e.Match, "source": m.Sources[e.Key()]})
 	}
-	return strconv.FormatFloat(f, 'f', -1, 64)
+	out["cost_model"], out["field_groups"], out["follow_up"], out["invalidates"] = costs, groups, followUps, edges
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(out)
+	return b.Bytes(), err
 }
-
-func (c Cost) milliseconds() float64 { return float64(c.Latency) / float64(time.Millisecond) }
 
 // String is the group as the configuration has it, on one line.
 func (g FieldGroup) String() string {
@@ -154,119 +177,4 @@ func (e Edge) scope() string {
 		return "all"
 	}
 	return "same " + strings.Join(e.Match, ", ")
-}
-
-// MarshalJSON gives every field by its name in the configuration, with the layer
-// that set it.
-func (m *Model) MarshalJSON() ([]byte, error) {
-	type domain struct {
-		Name   string `json:"name"`
-		Remote bool   `json:"remote"`
-	}
-	domains := []domain{}
-	for _, d := range m.Domains {
-		domains = append(domains, domain(d))
-	}
-	out := explained{
-		Upstream: m.Upstream, Tool: m.Tool, Provider: m.Provider, BackOff: m.BackOff, Unaimed: m.Unaimed,
-		Domain:          sourced{domains, m.Sources["domain"]},
-		Remote:          m.sourced("remote", m.Remote),
-		ValueClass:      m.sourced("value_class", m.ValueClass),
-		Class:           m.sourced("side_effect_class", m.Class),
-		Classify:        m.sourced("classify", m.Classify),
-		Host:            m.sourced("rate_limit_host", m.Host),
-		URLArgument:     m.sourced("url_argument", m.URLArgument),
-		Speculate:       m.sourced("speculate", m.Speculate),
-		Disclosure:      m.sourced("disclosure", m.Disclosure),
-		Volatile:        m.sourced("volatile", m.Volatile),
-		FailFastAfter:   m.sourced("fail_fast_after_n", m.FailFastAfter),
-		Validate:        m.sourced("validate", map[string]string{"file": m.ValidateFile}),
-		InvalidatesOnly: m.sourced("invalidates_only", m.InvalidatesOnly),
-		Cost: map[string]sourced{
-			"typical_kb":      m.sourced("cost_model.typical_kb", m.Cost.TypicalKB),
-			"max_kb":          m.sourced("cost_model.max_kb", m.Cost.MaxKB),
-			"latency_ms_p50":  m.sourced("cost_model.latency_ms_p50", m.Cost.milliseconds()),
-			"dollars":         m.sourced("cost_model.dollars", m.Cost.Dollars),
-			"freshness_ttl_s": m.sourced("cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds()),
-		},
-		FieldGroups: map[string]explainedGroup{},
-		FollowUps:   []explainedFollowUp{},
-		Invalidates: []explainedEdge{},
-	}
-	for name, g := range m.FieldGroups {
-		out.FieldGroups[name] = explainedGroup{g.Fields, g.EstimatedValue, g.DefaultInclude, m.Sources["field_groups."+name]}
-	}
-	for _, f := range m.FollowUps {
-		out.FollowUps = append(out.FollowUps, explainedFollowUp{f.Tool, f.Probability, f.Args, f.Max, m.Sources[f.Key()]})
-	}
-	for _, e := range m.Invalidates {
-		out.Invalidates = append(out.Invalidates, explainedEdge{e.Tool, e.Match, m.Sources[e.Key()]})
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(out)
-	return b.Bytes(), err
-}
-
-// sourced is a field's value with the layer that set it.
-type sourced struct {
-	Value  any    `json:"value"`            // null: not set
-	Source string `json:"source,omitempty"` // "" for one that is not set
-}
-
-// sourced leaves the value out where nobody set it.
-func (m *Model) sourced(key string, value any) sourced {
-	source := m.Sources[key]
-	if source == "" {
-		value = nil
-	}
-	return sourced{value, source}
-}
-
-// explained is the JSON form of a model.
-type explained struct {
-	Upstream        string                    `json:"upstream"`
-	Tool            string                    `json:"tool"`
-	Provider        string                    `json:"provider,omitempty"`
-	Domain          sourced                   `json:"domain"`
-	Remote          sourced                   `json:"remote"`
-	ValueClass      sourced                   `json:"value_class"`
-	Class           sourced                   `json:"side_effect_class"`
-	Classify        sourced                   `json:"classify"`
-	Host            sourced                   `json:"rate_limit_host"`
-	URLArgument     sourced                   `json:"url_argument"`
-	Speculate       sourced                   `json:"speculate"`
-	Disclosure      sourced                   `json:"disclosure"`
-	Volatile        sourced                   `json:"volatile"`
-	FailFastAfter   sourced                   `json:"fail_fast_after_n"`
-	BackOff         bool                      `json:"back_off"`
-	Validate        sourced                   `json:"validate"`
-	Cost            map[string]sourced        `json:"cost_model"`
-	FieldGroups     map[string]explainedGroup `json:"field_groups"`
-	FollowUps       []explainedFollowUp       `json:"follow_up"`
-	Invalidates     []explainedEdge           `json:"invalidates"`
-	InvalidatesOnly sourced                   `json:"invalidates_only"`
-	Unaimed         bool                      `json:"unaimed,omitempty"` // it was to be true
-}
-
-type explainedGroup struct {
-	Fields         []string `json:"fields"`
-	EstimatedValue *float64 `json:"estimated_value,omitempty"`
-	DefaultInclude *bool    `json:"default_include,omitempty"`
-	Source         string   `json:"source"`
-}
-
-type explainedFollowUp struct {
-	Tool        string             `json:"tool"`
-	Probability float64            `json:"probability"`
-	Args        map[string]Binding `json:"args,omitempty"`
-	Max         int                `json:"max,omitempty"`
-	Source      string             `json:"source"`
-}
-
-type explainedEdge struct {
-	Tool   string   `json:"tool"`
-	Match  []string `json:"match,omitempty"`
-	Source string   `json:"source"`
 }

@@ -85,7 +85,7 @@ func TestMarshalJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{
-		"upstream": "hub", "tool": "list",
+		"upstream": "hub", "tool": "list", "provider": "", "unaimed": false,
 		"domain": {"value": [{"name": "hub.example", "remote": true}], "source": "upstreams.hub.url"},
 		"remote": {"value": true, "source": "upstreams.hub.url"},
 		"value_class": {"value": "critical", "source": "tuned"},
@@ -108,7 +108,7 @@ func TestMarshalJSON(t *testing.T) {
 		},
 		"field_groups": {"debug": {"fields": ["url", "*_url"], "estimated_value": 0.1, "default_include": false, "source": "c.toml:3"}},
 		"follow_up": [{"tool": "get", "probability": 0.4, "args": {"n": "$result.items[*].number", "lit": "$$args"}, "max": 3, "source": "c.toml:3"}],
-		"invalidates": [{"tool": "get", "match": ["id"], "source": "c.toml:3"}, {"tool": "see", "source": "c.toml:3"}],
+		"invalidates": [{"tool": "get", "match": ["id"], "source": "c.toml:3"}, {"tool": "see", "match": null, "source": "c.toml:3"}],
 		"invalidates_only": {"value": false, "source": "default"}
 	}`
 	var got, wanted any

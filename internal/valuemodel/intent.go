@@ -30,29 +30,33 @@ func (i Intent) Names(g FieldGroup) bool {
 	})
 }
 
-// stems takes a field's name or a text apart: "full_dom", "fullDOM" and "the full
-// DOMs" have two words in common. A word is in lower case and without the s of a
-// plural; of a single letter it would be no more than a coincidence.
+// stems are the words of a field's name or a text, without the s of a plural: "full_dom",
+// "fullDOM" and "the full DOMs" have two in common. A word of a single letter would be no
+// more than a coincidence.
 func stems(s string) []string {
 	var all []string
-	var word strings.Builder
-	end := func() {
-		if w := strings.TrimSuffix(strings.ToLower(word.String()), "s"); len(w) > 1 {
-			all = append(all, w)
+	for _, word := range words(s) {
+		if word = strings.TrimSuffix(word, "s"); len(word) > 1 {
+			all = append(all, word)
 		}
-		word.Reset()
 	}
-	lower := false // the letter before
-	for _, r := range s {
-		letter := unicode.IsLetter(r) || unicode.IsDigit(r)
-		if !letter || lower && unicode.IsUpper(r) {
-			end()
-		}
-		if letter {
-			word.WriteRune(r)
-		}
-		lower = unicode.IsLower(r)
-	}
-	end()
 	return all
+}
+
+// words splits a name or a text at whatever is no letter and no digit, and before capitals,
+// and gives them in lower case.
+func words(s string) []string {
+	var b strings.Builder
+	lower := false
+	for _, c := range s {
+		switch {
+		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
+			c = ' '
+		case unicode.IsUpper(c) && lower:
+			b.WriteByte(' ')
+		}
+		lower = unicode.IsLower(c)
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return strings.Fields(b.String())
 }

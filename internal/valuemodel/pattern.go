@@ -13,7 +13,7 @@ type pattern struct {
 	upstream, tool string // globs with their slashes as NUL; upstream "*" for a bare name
 	exact          bool   // no wildcard in it
 	bare           bool   // of any upstream
-	literals       int    // characters that stand for themselves
+	literals       int    // bytes that are no wildcards
 }
 
 func parsePattern(text string) pattern {
@@ -26,7 +26,7 @@ func parsePattern(text string) pattern {
 		tool:     unslashed(tool),
 		exact:    !strings.ContainsAny(text, `*?[\`),
 		bare:     !split,
-		literals: literals(text),
+		literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?"),
 	}
 }
 
@@ -51,26 +51,6 @@ func glob(pattern, name string) bool {
 
 // unslashed hides slashes from path.Match, which would stop * at them.
 func unslashed(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
-
-// literals counts the characters of a glob outside its wildcards.
-func literals(text string) int {
-	n, class := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case class:
-			class = c != ']'
-		case c == '[':
-			class = true
-		case c == '*' || c == '?':
-		case c == '\\':
-			i++
-			n++
-		default:
-			n++
-		}
-	}
-	return n
-}
 
 // precedence orders patterns, the one that gives way first: "*", globs by what
 // they spell out, bare names, full names. Equal ones stay in the file's order.

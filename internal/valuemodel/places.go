@@ -1,7 +1,7 @@
 package valuemodel
 
 import (
-	"encoding/binary"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -88,9 +88,9 @@ func slotsOf(e Edge) slots {
 	key := e.key()
 	return slots{
 		match:  e.Match,
-		all:    slot(hash(start, "all", key)),
-		any:    slot(hash(start, "any", key)),
-		values: hash(start, "value", key),
+		all:    slot(hash(0, "all", key)),
+		any:    slot(hash(0, "any", key)),
+		values: hash(0, "value", key),
 	}
 }
 
@@ -111,21 +111,16 @@ func (s slots) value(args Arguments) (uint64, bool) {
 // slot keeps 0, which stands for a whole domain, out of the hashes.
 func slot(h uint64) uint64 { return max(h, 1) }
 
-// start and the prime in hash are those of 64-bit FNV-1a.
-const start uint64 = 0xcbf29ce484222325
+// seed is of all hashes: slots mean nothing outside this process.
+var seed = maphash.MakeSeed()
 
-// hash goes on with a hash by texts, each with its length, so that no two lists
-// run together.
+// hash goes on with a hash by texts, so that no two lists run together.
 func hash(h uint64, texts ...string) uint64 {
-	var length [8]byte
 	for _, text := range texts {
-		binary.LittleEndian.PutUint64(length[:], uint64(len(text)))
-		for _, c := range length {
-			h = (h ^ uint64(c)) * 0x100000001b3
-		}
-		for i := range len(text) {
-			h = (h ^ uint64(text[i])) * 0x100000001b3
-		}
+		h = maphash.Comparable(seed, struct {
+			before uint64
+			text   string
+		}{h, text})
 	}
 	return h
 }

@@ -1,6 +1,7 @@
 package valuemodel
 
 import (
+	"math/big"
 	"path"
 	"strconv"
 	"strings"
@@ -13,8 +14,8 @@ import (
 
 // scalar is one text for all spellings of a value: a number however written and
 // whether or not in quotes, names in any case, letters however composed or
-// escaped, paths with or without what changes nothing in them. What it makes equal and is not costs an answer; what it does
-// not make equal and is would leave one stale. Objects, arrays, null and nothing
+// escaped, paths with or without what changes nothing in them. A false match costs a
+// refetch; a missed match would serve a stale answer. Objects, arrays, null and nothing
 // are no scalar.
 func scalar(raw []byte) (string, bool) {
 	if len(raw) == 0 {
@@ -86,37 +87,26 @@ func fold(r rune) rune {
 	return least
 }
 
-// number writes a decimal number in one way: its digits without zeros at either
-// end, and the power of ten they are to be multiplied by. It reckons with text,
-// for a float would take great numbers that differ for one, and an exact one of
-// 1e999999999 would fill the memory.
+// maxExponent bounds the powers of ten that are reckoned with: an exact 1e999999999 would
+// fill the memory.
+const maxExponent = 1000
+
+// number writes a number in one way, exactly: a float would take great numbers that differ
+// for one.
 func number(s string) (string, bool) {
-	sign := ""
-	if rest, negative := strings.CutPrefix(s, "-"); negative {
-		sign, s = "-", rest
-	} else {
-		s = strings.TrimPrefix(s, "+")
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil { // most are: a third of the time
+		return strconv.FormatInt(n, 10), true
 	}
-	mantissa, power, exponent := strings.Cut(strings.ToLower(s), "e")
-	shift := 0
-	if exponent {
-		n, err := strconv.Atoi(power)
-		if err != nil || n > 1<<30 || n < -1<<30 {
-			return "", false
-		}
-		shift = n
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := whole + fraction
-	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+	_, power, _ := strings.Cut(strings.ToLower(s), "e")
+	if n, err := strconv.Atoi(power); power != "" && (err != nil || n > maxExponent || n < -maxExponent) {
 		return "", false
 	}
-	digits = strings.TrimLeft(digits, "0")
-	shift -= len(fraction)
-	short := strings.TrimRight(digits, "0")
-	shift += len(digits) - len(short)
-	if short == "" {
-		return "0", true
+	if strings.Trim(s, "+-.0123456789eE") != "" { // no fractions, and no other base
+		return "", false
 	}
-	return sign + short + "e" + strconv.Itoa(shift), true
+	n, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return "", false
+	}
+	return n.RatString(), true
 }

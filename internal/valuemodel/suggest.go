@@ -1,10 +1,5 @@
 package valuemodel
 
-import (
-	"strings"
-	"unicode"
-)
-
 // Suggest guesses a class from nothing but a tool's name, for a line that a
 // person checks before it counts. Nothing is ever resolved by it.
 func Suggest(tool string) Class {
@@ -37,21 +32,4 @@ func verbClass(word string) Class {
 		return MutatesExternal
 	}
 	return ""
-}
-
-// words splits a name at whatever is no letter, and before capitals.
-func words(name string) []string {
-	var b strings.Builder
-	lower := false
-	for _, c := range name {
-		switch {
-		case !unicode.IsLetter(c):
-			c = ' '
-		case unicode.IsUpper(c) && lower:
-			b.WriteByte(' ')
-		}
-		lower = unicode.IsLower(c)
-		b.WriteRune(unicode.ToLower(c))
-	}
-	return strings.Fields(b.String())
 }
