@@ -156,7 +156,10 @@ func compare(c *config.Config, o proxy.Options, found proxy.Surveyed) string {
 	patterns := patterns(c)
 	var b strings.Builder
 	for _, p := range o.Models.Unmatched(names) {
-		key := ruleKey(c, p)
+		if p.Rule >= len(c.Tools) { // tune writes it anew
+			continue
+		}
+		key := ruleProblem(c, p).Key
 		said := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
 		if !said && !mayExist(c, found, patterns[key]) {
 			fmt.Fprintln(&b, c.Problem(key, "warning: %s", p.Text))

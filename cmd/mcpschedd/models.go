@@ -20,7 +20,7 @@ func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 	said, problems := rules(c)
 	m, found := valuemodel.Compile(said)
 	for _, p := range found {
-		problems = append(problems, c.Problem(ruleKey(c, p), "%s", p.Text))
+		problems = append(problems, ruleProblem(c, p))
 	}
 	return m, problems
 }
@@ -44,16 +44,26 @@ func unmeant(c *config.Config) []config.Problem {
 	return problems
 }
 
-// ruleKey is the configuration key of what is wrong with a rule.
-func ruleKey(c *config.Config, p valuemodel.Problem) string {
-	key := config.Key("tools", c.Tools[p.Rule].Name)
-	if p.Key != "" {
-		key += "." + p.Key
+// ruleProblem is what is wrong with a rule, and where it stands.
+func ruleProblem(c *config.Config, p valuemodel.Problem) config.Problem {
+	key := func(name string) string {
+		if p.Key == "" {
+			return config.Key("tools", name)
+		}
+		return config.Key("tools", name) + "." + p.Key
 	}
-	return key
+	if tuned := p.Rule - len(c.Tools); tuned >= 0 {
+		return tunedProblem(c, c.Tuned[tuned], key(c.Tuned[tuned].Name), p.Text)
+	}
+	return c.Problem(key(c.Tools[p.Rule].Name), "%s", p.Text)
 }
 
-// rules are the [tools.*] blocks as layers, in the order of the file.
+func tunedProblem(c *config.Config, t config.Tuned, key, text string) config.Problem {
+	return config.Problem{File: config.TunedPath(c.Path), Line: t.Line, Key: key, Message: text}
+}
+
+// rules are the [tools.*] blocks as layers, in the order of the file, and behind them
+// those of tuned.toml.
 func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
 	var out []valuemodel.Rule
 	var problems []config.Problem
@@ -65,6 +75,19 @@ func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
 			layer.FollowUps = append(layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
 		}
 		out = append(out, valuemodel.Rule{Pattern: t.Name, Source: c.Where(config.Key("tools", t.Name)), Layer: layer})
+	}
+	for _, t := range c.Tuned {
+		layer := valuemodel.Layer{Speculate: t.Speculate, Cost: valuemodel.Cost{
+			TypicalKB: t.CostModel.TypicalKB, MaxKB: t.CostModel.MaxKB, Latency: span(t.CostModel.LatencyMSP50, time.Millisecond),
+		}}
+		for i, f := range t.FollowUp {
+			args, wrong := bindings(c, f, "")
+			for _, p := range wrong {
+				problems = append(problems, tunedProblem(c, t, fmt.Sprintf("%s[%d]%s", config.Key("tools", t.Name, "follow_up"), i, p.Key), p.Message))
+			}
+			layer.FollowUps = append(layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
+		}
+		out = append(out, valuemodel.Rule{Pattern: t.Name, Source: "tuned", Layer: layer, Tuned: true})
 	}
 	return out, problems
 }

@@ -33,8 +33,9 @@ type Config struct {
 	Log           Log         `toml:"log"`
 	Tools         []Tool      `toml:"tools"` // in the order of the file: of two globs equally exact the later wins
 
+	Tuned     []Tuned        // what tuned.toml beside the file has: a layer under Tools
 	Path      string         // absolute path of the file; "" for the built-in defaults
-	Digest    [32]byte       // SHA-256 of the file's bytes
+	Digest    [32]byte       // of the bytes of both files
 	Positions map[string]int // key as written in messages, `tools."gh/list".speculate` or `upstreams.gh.args[0]` → line; only what the file states
 	Warnings  []Problem      // what was accepted otherwise than written, by line
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -83,13 +82,18 @@ func userDir(variable, below string, env func(string) string) (string, error) {
 // with [Config.Problem].
 type Further func(*Config) []Problem
 
-// Load reads and checks a file. What is wrong with its content is an [*Error].
+// Load reads and checks a file, and the tuned.toml beside it. What is wrong with the
+// content of either is an [*Error].
 func Load(path string, further ...Further) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, further...)
+	tuned, err := readTuned(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, data, tuned, further)
 }
 
 // read takes one byte more than allowed, for Parse to refuse.
@@ -103,8 +107,12 @@ func read(path string) ([]byte, error) {
 }
 
 // Parse checks the content of the file named name, from whose folder relative
-// paths start. The error is always an [*Error].
+// paths start; no tuned.toml is read. The error is always an [*Error].
 func Parse(name string, data []byte, further ...Further) (*Config, error) {
+	return parse(name, data, nil, further)
+}
+
+func parse(name string, data, tuned []byte, further []Further) (*Config, error) {
 	b := &binder{file: name}
 	tree, broken := b.decode(data)
 	if broken != nil {
@@ -116,15 +124,16 @@ func Parse(name string, data []byte, further ...Further) (*Config, error) {
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
 	}
-	c.Path, c.Digest = path, sha256.Sum256(data)
+	c.Path, c.Digest = path, digest(data, tuned)
 	if !b.newer(tree) {
 		b.aliases(tree)
 		b.table("", tree, reflect.ValueOf(c).Elem())
 		b.check(c)
 		c.Positions = b.pos.lines()
 		b.finish(c, filepath.Dir(path))
+		b.tuned(c, tuned)
 		for _, find := range further {
-			b.further(find(c))
+			b.further(c, find(c))
 		}
 	}
 	if len(b.problems) > 0 {
@@ -148,11 +157,13 @@ func (b *binder) finish(c *Config, dir string) {
 
 // further keeps the problems found elsewhere, but for those of keys with which,
 // or inside which, something is known to be wrong: they would only repeat it.
-func (b *binder) further(found []Problem) {
+func (b *binder) further(c *Config, found []Problem) {
 	known := slices.Clone(b.problems)
 	for _, p := range found {
 		if !slices.ContainsFunc(known, func(k Problem) bool { return within(k.Key, p.Key) }) {
-			p.File = b.file
+			if p.File == c.Path {
+				p.File = b.file
+			}
 			b.problems = append(b.problems, p)
 		}
 	}

@@ -20,8 +20,8 @@ const (
 	patience = time.Second            // but no longer than this after the first step
 )
 
-// Watch calls changed for every new content of c's file, with the new value or
-// with why it cannot be used, until ctx ends. The same content is never reported
+// Watch calls changed for every new content of c's file, or of the tuned.toml beside
+// it, with the new value or with why it cannot be used, until ctx ends. The same content is never reported
 // twice in a row, be it good or bad. A file that disappears or becomes empty is
 // an error, so that an editor's pause between truncating and writing, or a
 // vanished mount, does not take every upstream away.
@@ -45,7 +45,7 @@ func Watch(ctx context.Context, c *Config, changed func(*Config, error), further
 // follower turns events of the file system into configurations.
 type follower struct {
 	path    string
-	last    [32]byte                   // digest of the content last seen; zero: no file
+	last    [32]byte                   // digest of the contents last seen; zero: no file
 	changed func(*Config, error)       // told about new content
 	further []Further                  // as for Parse
 	watch   func(names []string) error // watches these paths and nothing else
@@ -91,7 +91,7 @@ func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 
 // rewatch follows the links as they are now.
 func (f *follower) rewatch() error {
-	f.names = points(f.path)
+	f.names = append(points(f.path), points(TunedPath(f.path))...)
 	return f.watch(f.names)
 }
 
@@ -101,24 +101,28 @@ func (f *follower) look() {
 	// Its error repeats itself in the reading.
 	_ = f.rewatch()
 	data, err := read(f.path)
-	digest := sha256.Sum256(data)
+	var tuned []byte
+	if err == nil {
+		tuned, err = readTuned(f.path)
+	}
+	seen := digest(data, tuned)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		digest = [32]byte{}
+		seen = [32]byte{}
 	case err != nil:
-		digest = sha256.Sum256([]byte("\x00" + err.Error())) // no file begins like that
+		seen = sha256.Sum256([]byte("\x00" + err.Error())) // no file begins like that
 	}
-	if digest == f.last {
+	if seen == f.last {
 		return
 	}
-	f.last = digest
+	f.last = seen
 	switch {
 	case err != nil:
 		f.changed(nil, err)
 	case len(bytes.TrimSpace(data)) == 0:
 		f.changed(nil, &Error{Problems: []Problem{{File: f.path, Line: 1, Message: "the file is empty; a comment line is enough to say that the defaults are meant"}}})
 	default:
-		f.changed(Parse(f.path, data, f.further...))
+		f.changed(parse(f.path, data, tuned, f.further))
 	}
 }
 

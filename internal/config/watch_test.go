@@ -19,6 +19,7 @@ import (
 // heard is one call of a watcher: the level of the configuration, or its error.
 type heard struct {
 	level string
+	tuned int // tools in tuned.toml
 	err   error
 }
 
@@ -34,7 +35,7 @@ func watch(t *testing.T, c *config.Config) <-chan heard {
 				calls <- heard{err: err}
 				return
 			}
-			calls <- heard{level: c.Log.Level}
+			calls <- heard{level: c.Log.Level, tuned: len(c.Tuned)}
 		})
 	}()
 	t.Cleanup(func() {

@@ -12,6 +12,7 @@ type Rule struct {
 	Pattern string // "upstream/tool", a bare name (of any upstream), or a glob of either
 	Source  string // where it stands, FILE:LINE
 	Layer   Layer
+	Tuned   bool // measured and not said by the operator: it gives way to every rule that is
 }
 
 // Problem is what a rule says that cannot be meant.
@@ -27,20 +28,24 @@ type Models struct {
 	patterns []pattern        // one for each rule
 	exact    map[string][]int // pattern without wildcards → its rules, in order
 	globs    []int            // the other rules, the one that gives way first
+	tuned    map[string][]int // pattern of a tuned rule → its rules, in order
 	edges    func() edges     // of every rule and every provider; worked out when first asked for
 }
 
 // Compile makes models of the operator's rules, in the order of their file. What
 // cannot be meant is listed; the models should then not be used.
 func Compile(rules []Rule) (*Models, []Problem) {
-	m := &Models{rules: slices.Clone(rules), exact: make(map[string][]int)}
+	m := &Models{rules: slices.Clone(rules), exact: make(map[string][]int), tuned: make(map[string][]int)}
 	var problems []Problem
 	for i, r := range rules {
 		p := parsePattern(r.Pattern)
 		m.patterns = append(m.patterns, p)
-		if p.exact {
+		switch {
+		case r.Tuned:
+			m.tuned[r.Pattern] = append(m.tuned[r.Pattern], i)
+		case p.exact:
 			m.exact[r.Pattern] = append(m.exact[r.Pattern], i)
-		} else {
+		default:
 			m.globs = append(m.globs, i)
 		}
 		problems = append(problems, check(i, p, r)...)
@@ -108,11 +113,15 @@ func (m *Models) rulesOf(upstream, tool string) []ruling {
 	var out []ruling
 	add := func(which []int) {
 		for _, i := range which {
-			if p := m.patterns[i]; p.matches(upstream, tool) {
+			if p := m.patterns[i]; m.rules[i].Tuned {
+				out = append(out, ruling{m.rules[i], aGlob})
+			} else if p.matches(upstream, tool) {
 				out = append(out, ruling{m.rules[i], p.exactness()})
 			}
 		}
 	}
+	add(m.tuned[tool])
+	add(m.tuned[upstream+"/"+tool])
 	add(m.globs)
 	add(m.exact[tool])
 	add(m.exact[upstream+"/"+tool])

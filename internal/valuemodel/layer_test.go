@@ -311,3 +311,21 @@ func TestResolveWritesToNoLayer(t *testing.T) {
 		t.Error("a provider's layer was written to")
 	}
 }
+
+// What was measured gives way to what the operator says, be it ever so general.
+func TestTunedGivesWay(t *testing.T) {
+	models, problems := valuemodel.Compile([]valuemodel.Rule{
+		{Pattern: "hub/*", Source: "c.toml:1", Layer: valuemodel.Layer{Cost: valuemodel.Cost{TypicalKB: 7}}},
+		{Pattern: "hub/get", Source: "tuned", Tuned: true, Layer: valuemodel.Layer{Cost: valuemodel.Cost{TypicalKB: 20, MaxKB: 90}}},
+	})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	m := models.Resolve(valuemodel.Upstream{Name: "hub"}, "get", valuemodel.Hints{})
+	if m.Cost.TypicalKB != 7 || m.Cost.MaxKB != 90 || m.Sources["cost_model.max_kb"] != "tuned" {
+		t.Errorf("got %+v by %v", m.Cost, m.Sources)
+	}
+	if other := models.Resolve(valuemodel.Upstream{Name: "other"}, "get", valuemodel.Hints{}); other.Cost.MaxKB == 90 {
+		t.Error("it counts for another upstream")
+	}
+}
