@@ -6,12 +6,12 @@ package call
 // same server on behalf of the same principal.
 type Key struct {
 	Upstream  uint64 // the upstream instance; never given to another one in this process
-	Scope     string // whose answers these are: one session, or one principal; never ""
+	Scope     string // the session or principal that the answers belong to; never ""
 	Tool      string // as the upstream names it
 	Arguments string // canonical: members sorted, no white space, numbers as written
 }
 
-// Number names a call in the record: clients' calls and guesses are counted
+// Number names a call in the record: clients' calls and prefetches are counted
 // together in each session.
 type Number struct {
 	Session string // as the record names it; "": it is not recorded

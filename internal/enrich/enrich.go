@@ -45,12 +45,12 @@ const (
 	Cap             Reason = "cap"              // others hide more with the same number of calls
 
 	RateLimited Reason = "rate_limited" // by the pace of its host
-	Throttled   Reason = "throttled"    // by what became of earlier guesses, or because its upstream is serial
+	Throttled   Reason = "throttled"    // by what became of earlier prefetches, or because its upstream is serial
 	Stored      Reason = "stored"       // its answer is there, and fresh
 	InFlight    Reason = "in_flight"    // it is being made
 	Schema      Reason = "schema"       // its arguments are not what the tool takes
 	Origin      Reason = "origin"       // its arguments come from another upstream's data
-	Disclosure  Reason = "disclosure"   // it would tell third parties what it was guessed from
+	Disclosure  Reason = "disclosure"   // it would tell third parties what it was derived from
 	Unsteady    Reason = "unsteady"     // what it reads may change without notice: neither exclusive nor validated
 	Shadow      Reason = "shadow"       // it is only watched; said of one that all else allows
 )

@@ -103,7 +103,7 @@ func (n *Names) similar(small string) (near string, distance int) {
 	return near, distance
 }
 
-// only is the one that fits; "" if several do: who knows which of them was meant.
+// only is the one that fits; "" if several do, for then it is not known which was meant.
 func (n *Names) only(fits func(string) bool) string {
 	found := ""
 	for _, other := range n.sorted {

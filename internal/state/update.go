@@ -14,7 +14,7 @@ import (
 
 // lockWait is how long another process may take to update a file. Each holds the
 // lock no longer than it takes to read and write one file; one that was stopped
-// meanwhile must not hold up everybody else.
+// meanwhile must not hold up all others.
 const lockWait = 2 * time.Second
 
 // Update replaces a file by what next makes of it (nil where there is none), one
@@ -33,7 +33,7 @@ func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 	} else if err != nil {
 		return fmt.Errorf("%s.lock: %w", path, err)
 	}
-	defer lock.Close() // the file stays: who waits for it has it open
+	defer lock.Close() // the file stays: a process that waits for it has it open
 	old, err := d.Read(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
