@@ -57,21 +57,6 @@ func TestSlotsArePartOfTheChoice(t *testing.T) {
 	}
 }
 
-// Greedy by value per token takes the small one, and a fiftieth of what there is.
-func TestErratum22(t *testing.T) {
-	s := enrich.Pick(candidates{
-		guess("small", 0.35, both(sized(51), lasting(100*time.Millisecond))),
-		guess("large", 0.9, both(sized(8000), lasting(3*time.Second))),
-	}, options(nil))
-	expect(t, s, "1", "0 budget")
-}
-
-// The planner of the seed ranks a call of probability 0.31 like one of 0.99.
-func TestErratum24ProbabilityCounts(t *testing.T) {
-	s := enrich.Pick(candidates{guess("a", 0.31, nil), guess("b", 0.99, nil)}, options(func(o *enrich.Options) { o.Budget = 600 }))
-	expect(t, s, "1", "0 budget")
-}
-
 // The planner of the seed counts a link once, however many calls it fans out to.
 func TestEveryCallOfALinkIsPaidFor(t *testing.T) {
 	var all candidates
@@ -83,16 +68,6 @@ func TestEveryCallOfALinkIsPaidFor(t *testing.T) {
 	if s.Tokens != 6000 {
 		t.Errorf("got %d tokens, want 6000", s.Tokens)
 	}
-}
-
-// A tool that was just used stays a candidate: only the very call that is stored
-// or in flight is left out. The seed skips the tool for 16 calls.
-func TestErratum30OnlyTheSameCallIsLeftOut(t *testing.T) {
-	s := enrich.Pick(candidates{
-		guess("get", 0.8, func(c *candidate) { c.Key.Arguments, c.Reason = "1", enrich.Stored }),
-		guess("get", 0.8, func(c *candidate) { c.Key.Arguments = "2" }),
-	}, options(nil))
-	expect(t, s, "1", "0 stored")
 }
 
 func TestAuditOnlyIsFree(t *testing.T) {

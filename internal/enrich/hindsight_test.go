@@ -115,30 +115,6 @@ func hides(all []enrich.Seen, set int, b enrich.Bounds) (ms float64, ok bool) {
 	return ms, ok && tokens <= b.Budget && slots <= b.Slots
 }
 
-// Whatever was issued within the bounds, rounding included.
-func TestHindsightIsNotBelowTheAchieved(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) enrich.Seen {
-			return enrich.Seen{
-				HidesMS: rapid.Float64Range(0, 5000).Draw(t, "hides"),
-				Tokens:  rapid.IntRange(0, 4000).Draw(t, "tokens"),
-				Called:  rapid.Bool().Draw(t, "called"),
-			}
-		}), 0, 40).Draw(t, "all")
-		b := enrich.Bounds{Budget: 8000, Slots: 3}
-		left, slots := b.Budget, b.Slots
-		for i := range all {
-			if slots > 0 && all[i].Tokens <= left && rapid.Bool().Draw(t, "issue") {
-				all[i].Issued = true
-				left, slots = left-all[i].Tokens, slots-1
-			}
-		}
-		if best, achieved := enrich.Hindsight(all, b); best < achieved {
-			t.Errorf("best %v, achieved %v", best, achieved)
-		}
-	})
-}
-
 // What a choice usually comes to: eight candidates, of which two were called.
 func BenchmarkHindsight(b *testing.B) {
 	all := make([]enrich.Seen, 8)
@@ -148,17 +124,5 @@ func BenchmarkHindsight(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		enrich.Hindsight(all, enrich.Bounds{Budget: 8000, Slots: 3})
-	}
-}
-
-// More were called than there was room for.
-func BenchmarkHindsightSearch(b *testing.B) {
-	all := make([]enrich.Seen, 24)
-	for i := range all {
-		all[i] = enrich.Seen{HidesMS: float64(100 + i*37%300), Tokens: 300 + i*91%3000, Called: true}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		enrich.Hindsight(all, enrich.Bounds{Budget: 8000, Slots: 5})
 	}
 }
