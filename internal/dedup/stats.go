@@ -77,7 +77,8 @@ func (w *Waste) add(why cause) {
 	}
 }
 
-// Stats is what the store holds, and what happened since it was made.
+// Stats is what the store holds, and what happened since it was made: a flat record, for
+// it is shown as JSON as it is.
 type Stats struct {
 	counts
 	Entries  int   `json:"entries"`  // answers

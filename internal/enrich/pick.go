@@ -34,7 +34,7 @@ type picking struct {
 
 // bet is a candidate and what making the call is expected to bring.
 type bet struct {
-	*Candidate
+	c      *Candidate
 	index  int
 	reason Reason  // "" while it may be chosen
 	value  float64 // ms of waiting that it is expected to hide, times what they are worth
@@ -54,7 +54,7 @@ func distinct(candidates []Candidate) []bet {
 	bets := make([]bet, 0, len(kept))
 	for i := range candidates {
 		if c := &candidates[i]; kept[c.Key] == i {
-			bets = append(bets, bet{Candidate: c, index: i})
+			bets = append(bets, bet{c: c, index: i})
 		}
 	}
 	return bets
@@ -75,27 +75,27 @@ func (p *picking) gate() {
 	boosts := make(map[*valuemodel.Model]float64)
 	for i := range p.bets {
 		b := &p.bets[i]
-		if b.reason = b.unfit(p.o); b.reason != "" {
+		if b.reason = b.c.unfit(p.o); b.reason != "" {
 			continue
 		}
-		times, known := boosts[b.Model]
+		times, known := boosts[b.c.Model]
 		if !known {
-			times = boost(b.Model, intent)
-			boosts[b.Model] = times
+			times = boost(b.c.Model, intent)
+			boosts[b.c.Model] = times
 		}
-		likely, hides := min(b.P, 1), b.hides(p.o)
-		net := likely*hides - (1-likely)*b.wastes(p.o)
+		likely, hides := min(b.c.P, 1), b.c.hides(p.o)
+		net := likely*hides - (1-likely)*b.c.wastes(p.o)
 		switch {
 		case !(net > 0):
 			b.reason = Gate
-		case b.Reason == Shadow:
+		case b.c.Reason == Shadow:
 			b.reason = Shadow
 		}
 		b.value = net
 		if !p.o.Silent {
-			b.value = likely * hides * b.worth(times)
+			b.value = likely * hides * b.c.worth(times)
 		}
-		b.tokens = b.Candidate.tokens(p.o)
+		b.tokens = b.c.tokens(p.o)
 	}
 }
 
@@ -143,15 +143,15 @@ func (p *picking) ration() {
 	open := p.open()
 	slices.SortStableFunc(open, byValue)
 	for _, b := range open {
-		dollars := max(b.Model.Cost.Dollars, 0)
+		dollars := max(b.c.Model.Cost.Dollars, 0)
 		switch {
 		case dollars > left:
 			b.reason = Dollars
-		case b.Max > 0 && calls[b.Edge] >= b.Max:
+		case b.c.Max > 0 && calls[b.c.Edge] >= b.c.Max:
 			b.reason = Cap
 		default:
 			left -= dollars
-			calls[b.Edge]++
+			calls[b.c.Edge]++
 		}
 	}
 }
