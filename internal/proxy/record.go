@@ -94,6 +94,9 @@ func (r *recorder) answered(j *upstreamCall, f *speculate.Call, result *resultFa
 		told := e // else every event would be on the heap
 		end(&told)
 	}
+	if result.how != "" && result.first != nil {
+		result.first.Report(c.number) // the line of the prefetch, and its span, come after those of its call
+	}
 }
 
 // describe says in a call's event where its answer came from.
@@ -103,7 +106,6 @@ func (from *source) describe(e *record.Event, number call.Number) {
 	e.HiddenMS = max(0, ms(from.took)-e.LatencyMS)
 	e.Reference, e.NotResent = from.spared > 0, int64(from.spared)
 	if from.first != nil {
-		from.first.Report(number)
 		e.UseOf = from.first.Number().Seq
 		e.UseOfSession = elsewhere(from.first.Number(), number)
 	}

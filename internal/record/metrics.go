@@ -229,10 +229,13 @@ func (c *collector) sample(tag familyTag, scope string, given []label, value any
 // families are all samples of the figures.
 func families(s *Stats, version string) []*family {
 	c := newCollector(statsMetrics, hostMetrics)
-	c.add(statsMetrics, reflect.ValueOf(*s), "")
+	all := *s
+	all.Totals.derive()
+	c.add(statsMetrics, reflect.ValueOf(all), "")
 	unknown := s.Totals.Failed // calls for tools that no upstream has
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		p := s.Tools[name]
+		p.derive()
 		unknown -= p.Failed
 		c.add(partMetrics, reflect.ValueOf(p), "tool", toolLabels(name)...)
 	}

@@ -12,7 +12,7 @@ import (
 type OTLPOptions struct {
 	Env     func(string) string // says which signals are on; default os.Getenv. The SDK itself reads the environment of the process
 	Version string              // the program's
-	Stats   func() Stats        // read once for each export of metrics
+	Stats   func() Stats        // read once for each export of metrics; nil: there are none
 	Log     *slog.Logger        // default: none
 }
 

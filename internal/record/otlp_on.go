@@ -124,8 +124,11 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 		t.shutdown = append(t.shutdown, p.Shutdown)
 	}
 	if figures != nil {
-		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(of), sdkmetric.WithReader(
-			sdkmetric.NewPeriodicReader(figures, sdkmetric.WithProducer(&producer{o, time.Now()}))))
+		var options []sdkmetric.PeriodicReaderOption
+		if o.Stats != nil {
+			options = append(options, sdkmetric.WithProducer(&producer{o, time.Now()}))
+		}
+		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(of), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(figures, options...)))
 		t.shutdown = append(t.shutdown, p.Shutdown)
 		t.duration, err = p.Meter(serviceName, otelmetric.WithInstrumentationVersion(o.Version)).Float64Histogram(durationName,
 			otelmetric.WithUnit("s"), otelmetric.WithDescription(durationHelp), otelmetric.WithExplicitBucketBoundaries(durationBounds...))

@@ -1,0 +1,817 @@
+//go:build !nootlp
+
+package record_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	collectmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	collecttraces "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// tracedCall is one call as it is traced.
+type tracedCall struct {
+	parent, state string
+	end           func(*record.Event)
+}
+
+func traced(o *record.OTLP, traceparent, tracestate, tool string, at time.Time) (c tracedCall) {
+	c.parent, c.state, c.end = o.Trace()(traceparent, tracestate, tool, at)
+	return c
+}
+
+func (c tracedCall) Traceparent() string { return c.parent }
+func (c tracedCall) Tracestate() string  { return c.state }
+
+func (c tracedCall) End(e *record.Event) {
+	if e == nil {
+		e = &record.Event{Kind: record.Call, At: time.Now(), Upstream: "u"}
+	}
+	c.end(e)
+}
+
+func environment(pairs ...string) func(string) string {
+	return func(key string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == key {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func TestAsked(t *testing.T) {
+	const endpoint, at = "OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"
+	for _, c := range []struct {
+		name            string
+		env             []string
+		traces, metrics bool
+		problems        []string // what each names
+	}{
+		{name: "nothing"},
+		{name: "both", env: []string{endpoint, at}, traces: true, metrics: true},
+		{name: "empty is not set", env: []string{endpoint, " "}},
+		{name: "https", env: []string{endpoint, "https://collector.example/otlp"}, traces: true, metrics: true},
+		{name: "traces alone", env: []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", at}, traces: true},
+		{name: "metrics alone", env: []string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", at}, metrics: true},
+		{name: "switched off", env: []string{endpoint, at, "OTEL_SDK_DISABLED", "TRUE"}},
+		{name: "not switched off", env: []string{endpoint, at, "OTEL_SDK_DISABLED", "1"}, traces: true, metrics: true},
+		{name: "no traces", env: []string{endpoint, at, "OTEL_TRACES_EXPORTER", "none"}, metrics: true},
+		{name: "no metrics", env: []string{endpoint, at, "OTEL_METRICS_EXPORTER", "none"}, traces: true},
+		{name: "exporter without endpoint", env: []string{"OTEL_TRACES_EXPORTER", "otlp"}},
+		{name: "another exporter", env: []string{endpoint, at, "OTEL_METRICS_EXPORTER", "prometheus"}, traces: true, problems: []string{"OTEL_METRICS_EXPORTER"}},
+		{name: "grpc", env: []string{endpoint, at, "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+			problems: []string{`OTEL_EXPORTER_OTLP_PROTOCOL: want http/protobuf or http/json, have "grpc"`, "OTEL_EXPORTER_OTLP_PROTOCOL"}},
+		{name: "grpc for one", env: []string{endpoint, at, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"}, metrics: true,
+			problems: []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"}},
+		{name: "no scheme", env: []string{endpoint, "localhost:4318"}, problems: []string{endpoint, endpoint}},
+		{name: "no host", env: []string{endpoint, "http://"}, problems: []string{endpoint, endpoint}},
+		{name: "not a URL", env: []string{endpoint, "http://user:secret@[x"}, problems: []string{endpoint, endpoint}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			traces, metrics, problems := record.AskedSignals(environment(c.env...))
+			if traces != c.traces || metrics != c.metrics || len(problems) != len(c.problems) {
+				t.Fatalf("got traces %v, metrics %v, %q; want %v, %v, %q", traces, metrics, problems, c.traces, c.metrics, c.problems)
+			}
+			for i, p := range problems {
+				if !strings.Contains(p, c.problems[i]) || strings.Contains(p, "secret") {
+					t.Errorf("got %q, want it to name %s and no password", p, c.problems[i])
+				}
+			}
+		})
+	}
+}
+
+func TestStartNothingAsked(t *testing.T) {
+	var log logLines
+	got, err := record.StartOTLP(t.Context(), record.OTLPOptions{Env: environment(), Log: log.logger()})
+	if got != nil || err != nil || log.len() != 0 {
+		t.Fatalf("got %v, %v, %q; want nothing", got, err, log.all())
+	}
+	got, err = record.StartOTLP(t.Context(), record.OTLPOptions{Log: log.logger(), Env: environment(
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")})
+	if got != nil || err != nil || log.len() != 2 {
+		t.Fatalf("got %v, %v, %q; want a warning for each signal", got, err, log.all())
+	}
+}
+
+// logLines is a log as it was written.
+type logLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logLines) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logLines) len() int { return strings.Count(l.all(), "\n") }
+
+// failing refuses everything.
+type failing struct{ text string }
+
+func (f failing) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	return errors.New(f.text)
+}
+func (failing) Shutdown(context.Context) error { return nil }
+
+// hanging takes nothing, and returns only when it is told to.
+type hanging struct{ *tracetest.NoopExporter }
+
+func (hanging) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// hangingFigures is the same for metrics.
+type hangingFigures struct{}
+
+func (hangingFigures) Temporality(sdkmetric.InstrumentKind) metricdata.Temporality {
+	return metricdata.CumulativeTemporality
+}
+func (hangingFigures) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+	return sdkmetric.DefaultAggregationSelector(k)
+}
+func (hangingFigures) Export(ctx context.Context, _ *metricdata.ResourceMetrics) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (hangingFigures) ForceFlush(context.Context) error { return nil }
+func (hangingFigures) Shutdown(context.Context) error   { return nil }
+
+// A collector that refuses is spoken of once a minute, with how often it was not.
+func TestOneWarningAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logLines
+		tr, err := record.StartExport(t.Context(), record.OTLPOptions{Log: log.logger()}, failing{"503\n" + strings.Repeat("long page ", 1000)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 59 { // an export every 5 s
+			traced(tr, "", "", "x", time.Now()).End(nil)
+			time.Sleep(time.Second)
+		}
+		if log.len() != 1 || len(log.all()) > 700 {
+			t.Errorf("got %d lines: %.900s, want one short one", log.len(), log.all())
+		}
+		time.Sleep(2 * time.Minute)
+		traced(tr, "", "", "x", time.Now()).End(nil)
+		time.Sleep(10 * time.Second)
+		if log.len() != 2 || !strings.Contains(log.all(), "not_said=1") {
+			t.Errorf("got %d lines: %s, want a second one with what was not said", log.len(), log.all())
+		}
+		tr.Close(t.Context())
+	})
+}
+
+// A collector that hangs holds up neither a call nor, for longer than two seconds, the
+// end.
+func TestHangingCollector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logLines
+		tr, err := record.StartExport(t.Context(), record.OTLPOptions{Log: log.logger(), Stats: func() record.Stats { return record.Stats{} }},
+			hanging{}, hangingFigures{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		for range 10_000 { // more than fit into the queue
+			traced(tr, "", "", "x", time.Now()).End(&record.Event{Kind: record.Call, At: time.Now()})
+		}
+		if waited := time.Since(begin); waited != 0 {
+			t.Errorf("calls waited %v for the collector, want none of it", waited)
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel() // as it is after a signal
+		tr.Close(cancelled)
+		if took := time.Since(begin); took != 2*time.Second {
+			t.Errorf("got %v until the end, want 2s", took)
+		}
+		tr.Close(cancelled)
+		if took := time.Since(begin); took != 2*time.Second {
+			t.Errorf("got %v until the second end, want no more", took)
+		}
+		time.Sleep(10 * time.Minute) // what is under way ends by the SDK's own limits
+		if log.len() == 0 || log.len() > 11 {
+			t.Errorf("got %s, want a warning a minute at most", log.all())
+		}
+	})
+}
+
+func BenchmarkCallOn(b *testing.B) {
+	tr, err := record.StartExport(b.Context(), record.OTLPOptions{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, tracetest.NewNoopExporter(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tr.Close(b.Context())
+	e := record.Event{Kind: record.Call, Session: "1f00c2", Seq: 1, Upstream: "github", Tool: "list_issues", Disposition: record.Fetched, LatencyMS: 12, Sent: 1, Bytes: 4000}
+	at := time.Now()
+	e.At = at
+	b.ReportAllocs()
+	for b.Loop() {
+		span := traced(tr, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "", "github__list_issues", noon)
+		_ = span.Traceparent()
+		span.End(&e)
+	}
+}
+
+const (
+	clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	clientSpan  = "00f067aa0ba902b7"
+	clientSays  = "00-" + clientTrace + "-" + clientSpan + "-01"
+)
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// spansOf runs something and returns the spans that it told of, in order.
+func spansOf(t *testing.T, run func(tr *record.OTLP)) tracetest.SpanStubs {
+	t.Helper()
+	memory := new(kept)
+	tr, err := record.StartExport(t.Context(), record.OTLPOptions{Version: "1.2.3"}, memory, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(tr)
+	tr.Close(t.Context())
+	return tracetest.SpanStubsFromReadOnlySpans(memory.spans)
+}
+
+// kept is the spans that were exported; unlike the SDK's own it keeps them when it is
+// shut down.
+type kept struct {
+	*tracetest.NoopExporter
+	spans []sdktrace.ReadOnlySpan
+}
+
+func (k *kept) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
+	k.spans = append(k.spans, spans...)
+	return nil
+}
+
+func values(s tracetest.SpanStub) map[string]any {
+	all := make(map[string]any)
+	for _, a := range s.Attributes {
+		all[string(a.Key)] = a.Value.AsInterface()
+	}
+	return all
+}
+
+func TestCall(t *testing.T) {
+	var up string
+	e := record.Event{
+		Kind: record.Call, At: noon, Session: "1f00c2", Seq: 7, Upstream: "github", Tool: "list_issues", Class: "read_only",
+		Disposition: record.Joined, LatencyMS: 12.5, HiddenMS: 300, Prefetched: true, UseOf: 5, Bytes: 4000, Turn: 3,
+		ArgsHash: "secret", Arguments: "secret", ResultHash: "secret", RawArguments: []byte("secret"),
+	}
+	spans := spansOf(t, func(tr *record.OTLP) {
+		span := traced(tr, clientSays, "vendor=x", "github__list_issues", noon)
+		up = span.Traceparent()
+		if got, want := span.Tracestate(), "vendor=x"; got != want {
+			t.Errorf("tracestate: got %q, want %q", got, want)
+		}
+		span.End(&e)
+	})
+	if len(spans) != 1 {
+		t.Fatalf("got %d spans, want 1", len(spans))
+	}
+	s := spans[0]
+	if want := "00-" + clientTrace + "-" + s.SpanContext.SpanID().String() + "-01"; up != want {
+		t.Errorf("the upstream was told %q, want %q", up, want)
+	}
+	if s.Parent.SpanID().String() != clientSpan || !s.Parent.IsRemote() {
+		t.Errorf("got parent %v, want the client's", s.Parent)
+	}
+	if s.Name != "tools/call github__list_issues" || s.SpanKind != trace.SpanKindServer || s.Status.Code != codes.Unset {
+		t.Errorf("got %q, %v, %v", s.Name, s.SpanKind, s.Status)
+	}
+	if !s.StartTime.Equal(noon) || s.EndTime.Sub(noon) != 12500*time.Microsecond {
+		t.Errorf("got %v to %v, want 12.5 ms from %v", s.StartTime, s.EndTime, noon)
+	}
+	want := map[string]any{
+		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "github__list_issues", "mcp.session.id": "1f00c2",
+		"mcpschedd.seq": int64(7), "mcpschedd.upstream": "github", "mcpschedd.tool": "github/list_issues", "mcpschedd.class": "read_only",
+		"mcpschedd.disposition": "joined", "mcpschedd.hidden_ms": 300.0, "mcpschedd.prefetched": true, "mcpschedd.use_of": int64(5),
+		"mcpschedd.result_bytes": int64(4000), "mcpschedd.turn": int64(3),
+	}
+	if d := cmp.Diff(want, values(s)); d != "" { // and so nothing secret
+		t.Error(d)
+	}
+}
+
+func TestCallStatus(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		event record.Event
+		code  codes.Code
+		kind  any // of error
+		span  string
+	}{
+		{"fine", record.Event{Upstream: "a", Disposition: record.Fetched}, codes.Unset, nil, "tools/call x"},
+		{"the tool's error", record.Event{Upstream: "a", Disposition: record.Fetched, IsError: true}, codes.Error, "tool_error", "tools/call x"},
+		{"timeout", record.Event{Upstream: "a", Disposition: record.Failed, Error: "timeout"}, codes.Error, "timeout", "tools/call x"},
+		{"withdrawn", record.Event{Upstream: "a", Disposition: record.Failed, Error: "cancelled"}, codes.Unset, nil, "tools/call x"},
+		{"for no known reason", record.Event{Upstream: "a", Disposition: record.Failed}, codes.Error, "_OTHER", "tools/call x"},
+		{"no such tool", record.Event{Disposition: record.Failed, Error: "refused"}, codes.Error, "refused", "tools/call"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.event.Kind, c.event.At = record.Call, noon
+			spans := spansOf(t, func(tr *record.OTLP) { traced(tr, "", "", "x", noon).End(&c.event) })
+			if len(spans) != 1 {
+				t.Fatalf("got %d spans, want 1", len(spans))
+			}
+			if s := spans[0]; s.Status.Code != c.code || values(s)["error.type"] != c.kind || s.Name != c.span {
+				t.Errorf("got %v, %v, %q; want %v, %v, %q", s.Status, values(s)["error.type"], s.Name, c.code, c.kind, c.span)
+			}
+		})
+	}
+}
+
+// What is not well-formed counts as not given.
+func TestMalformedParent(t *testing.T) {
+	for _, given := range []string{
+		"", "x", "00-0", "00-" + clientTrace + "-" + clientSpan, // no flags
+		"00-00000000000000000000000000000000-" + clientSpan + "-01",
+		"00-" + clientTrace + "-0000000000000000-01",
+		"ff-" + clientTrace + "-" + clientSpan + "-01",
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-" + clientSpan + "-01",
+		clientSays + "-more", clientSays + "\n", "00-" + clientTrace + "-" + clientSpan + "-zz",
+	} {
+		spans := spansOf(t, func(tr *record.OTLP) {
+			span := traced(tr, given, "vendor=x", "x", noon)
+			if up := span.Traceparent(); up == given || len(up) != len(clientSays) || span.Tracestate() != "" {
+				t.Errorf("%q: the upstream was told %q, %q; want a trace of our own", given, up, span.Tracestate())
+			}
+			span.End(nil)
+		})
+		if len(spans) != 1 || spans[0].Parent.IsValid() {
+			t.Errorf("%q: got %v, want one span without a parent", given, spans)
+		}
+	}
+	spans := spansOf(t, func(tr *record.OTLP) {
+		span := traced(tr, clientSays, "\x00=,,=", "x", noon)
+		if span.Tracestate() != "" {
+			t.Errorf("got tracestate %q, want none", span.Tracestate())
+		}
+		span.End(nil)
+	})
+	if len(spans) != 1 || spans[0].Parent.SpanID().String() != clientSpan {
+		t.Errorf("malformed tracestate: got %v, want the client's parent all the same", spans)
+	}
+}
+
+// What the client does not sample is passed on as not sampled, and not told of.
+func TestNotSampled(t *testing.T) {
+	spans := spansOf(t, func(tr *record.OTLP) {
+		span := traced(tr, "00-"+clientTrace+"-"+clientSpan+"-00", "", "x", noon)
+		if got := span.Traceparent(); got[:36] != "00-"+clientTrace+"-" || got[52:] != "-00" {
+			t.Errorf("got %q, want the client's trace, not sampled", got)
+		}
+		span.End(&record.Event{Kind: record.Call, At: noon, Session: "s", Seq: 1})
+		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 2, After: 1, Fate: record.Wasted}) // what follows from it neither
+	})
+	if len(spans) != 0 {
+		t.Errorf("got %v, want no spans", spans)
+	}
+}
+
+// A plan's steps are its children.
+func TestPlan(t *testing.T) {
+	spans := spansOf(t, func(tr *record.OTLP) {
+		plan := traced(tr, clientSays, "", "execute_tool_plan", noon)
+		step := traced(tr, plan.Traceparent(), plan.Tracestate(), "github/get_issue", noon)
+		step.End(&record.Event{Kind: record.Call, At: noon, Session: "s", Seq: 1, Upstream: "github", Tool: "get_issue", Plan: 1, Step: "a"})
+		plan.End(&record.Event{Kind: record.Plan, At: noon, Session: "s", Plan: 1, Steps: 1, Depth: 1, LatencyMS: 5})
+	})
+	if len(spans) != 2 || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() || spans[1].Parent.SpanID().String() != clientSpan {
+		t.Fatalf("got %v, want client > plan > step", spans)
+	}
+	if v := values(spans[1]); spans[1].Name != "tools/call execute_tool_plan" || v["mcpschedd.steps"] != int64(1) || v["mcpschedd.depth"] != int64(1) {
+		t.Errorf("got %q %v", spans[1].Name, v)
+	}
+}
+
+func callSpan(tr *record.OTLP, session string, seq int64) {
+	traced(tr, "", "", "x", noon).End(&record.Event{Kind: record.Call, At: noon, Session: session, Seq: seq, Upstream: "u", Tool: "x", Disposition: record.Fetched})
+}
+
+// spanOf returns the one of a call or prefetch.
+func spanOf(t *testing.T, spans tracetest.SpanStubs, session string, seq int64) tracetest.SpanStub {
+	t.Helper()
+	for _, s := range spans {
+		if v := values(s); v["mcp.session.id"] == session && v["mcpschedd.seq"] == seq {
+			return s
+		}
+	}
+	t.Fatalf("no span for %s %d in %v", session, seq, spans)
+	return tracetest.SpanStub{}
+}
+
+// A prefetch hangs on the call that made it likely and links to the one that used it.
+func TestPrefetch(t *testing.T) {
+	prefetch := record.Event{
+		Kind: record.Prefetch, At: noon.Add(time.Second), Session: "s", Seq: 2, Upstream: "u", Tool: "y", LatencyMS: 40,
+		Fate: record.Used, UsedBy: 3, After: 1, PredictedP: 0.8, Edge: "x -> y", Sent: 1,
+	}
+	elsewhere := prefetch
+	elsewhere.BySession = "other"
+	for _, c := range []struct {
+		name  string
+		event record.Event
+		run   func(tr *record.OTLP, e *record.Event)
+		user  string // session of the call that used it
+	}{
+		{"the call first", prefetch, func(tr *record.OTLP, e *record.Event) { callSpan(tr, "s", 1); callSpan(tr, "s", 3); tr.Prefetch(e) }, "s"},
+		{"of another session", elsewhere, func(tr *record.OTLP, e *record.Event) {
+			callSpan(tr, "s", 1)
+			callSpan(tr, "s", 3)
+			callSpan(tr, "other", 3)
+			tr.Prefetch(e)
+		}, "other"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spans := spansOf(t, func(tr *record.OTLP) { c.run(tr, &c.event) })
+			p, after, by := spanOf(t, spans, "s", 2), spanOf(t, spans, "s", 1), spanOf(t, spans, c.user, 3)
+			if p.Parent.SpanID() != after.SpanContext.SpanID() || p.SpanContext.TraceID() != after.SpanContext.TraceID() {
+				t.Errorf("got parent %v, want %v", p.Parent, after.SpanContext)
+			}
+			if len(p.Links) != 1 || !p.Links[0].SpanContext.Equal(by.SpanContext) {
+				t.Errorf("got links %v, want %v", p.Links, by.SpanContext)
+			}
+			if p.Name != "tools/call y" || p.SpanKind != trace.SpanKindClient || !p.StartTime.Equal(c.event.At) || p.EndTime.Sub(p.StartTime) != 40*time.Millisecond {
+				t.Errorf("got %q %v from %v to %v", p.Name, p.SpanKind, p.StartTime, p.EndTime)
+			}
+			if v := values(p); v["mcpschedd.prefetch"] != true || v["mcpschedd.fate"] != "used" || v["mcpschedd.predicted_p"] != 0.8 {
+				t.Errorf("got %v", v)
+			}
+		})
+	}
+}
+
+// One whose call is never told of is told of at the end, without a link.
+func TestPrefetchWaitsInVain(t *testing.T) {
+	spans := spansOf(t, func(tr *record.OTLP) {
+		callSpan(tr, "s", 1)
+		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 2, After: 1, Fate: record.Used, UsedBy: 3})
+		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 4, Fate: record.Wasted, Cause: "error"})
+	})
+	if p := spanOf(t, spans, "s", 2); len(p.Links) != 0 || p.Parent.SpanID() != spanOf(t, spans, "s", 1).SpanContext.SpanID() {
+		t.Errorf("got links %v, parent %v", p.Links, p.Parent)
+	}
+	if p := spanOf(t, spans, "s", 4); p.Status.Code != codes.Error || p.Parent.IsValid() {
+		t.Errorf("got %v under %v, want an error under nothing", p.Status, p.Parent)
+	}
+}
+
+// collector is an OTLP receiver over HTTP.
+type collector struct {
+	mu       sync.Mutex
+	requests int
+	header   http.Header // of the last one
+	resource map[string]string
+	spans    map[string]*traces.Span // name → the last of that name
+	metrics  map[string]*metrics.Metric
+	bad      []string // requests that could not be read
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests++
+	c.header = r.Header
+	body, err := io.ReadAll(r.Body)
+	if err == nil && r.Header.Get("Content-Type") != "application/x-protobuf" {
+		c.bad = append(c.bad, r.Header.Get("Content-Type"))
+	}
+	switch {
+	case err != nil:
+	case r.URL.Path == "/v1/traces":
+		var req collecttraces.ExportTraceServiceRequest
+		err = proto.Unmarshal(body, &req)
+		for _, of := range req.ResourceSpans {
+			c.resource = texts(of.Resource.Attributes)
+			for _, scope := range of.ScopeSpans {
+				for _, s := range scope.Spans {
+					c.spans[s.Name] = s
+				}
+			}
+		}
+	case r.URL.Path == "/v1/metrics":
+		var req collectmetrics.ExportMetricsServiceRequest
+		err = proto.Unmarshal(body, &req)
+		for _, of := range req.ResourceMetrics {
+			for _, scope := range of.ScopeMetrics {
+				for _, m := range scope.Metrics {
+					c.metrics[m.Name] = m
+				}
+			}
+		}
+	default:
+		c.bad = append(c.bad, r.URL.Path)
+	}
+	if err != nil {
+		c.bad = append(c.bad, err.Error())
+	}
+}
+
+func texts(attributes []*common.KeyValue) map[string]string {
+	all := make(map[string]string)
+	for _, a := range attributes {
+		all[a.Key] = a.Value.GetStringValue()
+	}
+	return all
+}
+
+// collect begins a Tracer with a real collector. The SDK reads the process's
+// environment, so such tests cannot run beside each other.
+func collect(t *testing.T, o record.OTLPOptions, env ...string) (*record.OTLP, *collector) {
+	t.Helper()
+	c := &collector{spans: map[string]*traces.Span{}, metrics: map[string]*metrics.Metric{}}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	for i := 0; i < len(env); i += 2 {
+		t.Setenv(env[i], env[i+1])
+	}
+	tr, err := record.StartOTLP(t.Context(), o)
+	if err != nil || tr == nil {
+		t.Fatalf("got %v, %v", tr, err)
+	}
+	return tr, c
+}
+
+func figuresOf() record.Stats {
+	part := record.Part{Calls: 10, ServedStored: 4, Joined: 3, Fetched: 2, Failed: 1, HiddenMS: 1500, HiddenByPrefetch: 1000, WaitedMS: 250}
+	part.Prefetch = record.PrefetchPart{Issued: 6, Used: 3, Late: 1, Compared: 1, Wasted: map[string]int64{"expired": 2}}
+	return record.Stats{
+		Sessions: 2, Open: 1, Totals: record.Totals{Part: part},
+		Tools: map[string]record.Part{"github/list_issues": part},
+		Hosts: map[string]record.Host{"api.github.com": {Level: 3}},
+	}
+}
+
+// A real collector hears of spans with the ids that were given out, and of the figures.
+func TestCollector(t *testing.T) {
+	tr, c := collect(t, record.OTLPOptions{Version: "1.2.3", Stats: figuresOf},
+		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")
+	span := traced(tr, clientSays, "", "github__list_issues", noon)
+	up := span.Traceparent()
+	span.End(&record.Event{Kind: record.Call, At: noon, Session: "s", Seq: 1, Upstream: "github", Tool: "list_issues", Disposition: record.Hit, LatencyMS: 2})
+	tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 2, After: 1, Upstream: "github", Tool: "get_issue", Fate: record.Wasted, Cause: "expired", LatencyMS: 40})
+	tr.Close(t.Context())
+
+	if len(c.bad) != 0 || c.requests != 2 || c.header.Get("X-Key") != "k" {
+		t.Fatalf("got %d requests, bad %q, headers %v", c.requests, c.bad, c.header)
+	}
+	if r := c.resource; r["service.name"] != "mcpschedd" || r["service.version"] != "1.2.3" || r["service.instance.id"] == "" || r["deployment.environment.name"] != "test" {
+		t.Errorf("got resource %v", r)
+	}
+	server, client := c.spans["tools/call github__list_issues"], c.spans["tools/call get_issue"]
+	if server == nil || client == nil {
+		t.Fatalf("got spans %v, want two", c.spans)
+	}
+	if hex.EncodeToString(server.TraceId) != clientTrace || hex.EncodeToString(server.ParentSpanId) != clientSpan ||
+		up != "00-"+clientTrace+"-"+hex.EncodeToString(server.SpanId)+"-01" {
+		t.Errorf("got %v, upstream was told %s; want the client's trace and parent", server, up)
+	}
+	if hex.EncodeToString(client.TraceId) != clientTrace || string(client.ParentSpanId) != string(server.SpanId) {
+		t.Errorf("got %v, want it under the call that made it likely", client)
+	}
+	if server.EndTimeUnixNano-server.StartTimeUnixNano != 2e6 || server.StartTimeUnixNano != uint64(noon.UnixNano()) {
+		t.Errorf("got %d to %d", server.StartTimeUnixNano, server.EndTimeUnixNano)
+	}
+	received(t, c, "mcpschedd.calls", "mcpschedd.disposition=hit,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 4)
+	received(t, c, "mcpschedd.calls", "mcpschedd.disposition=failed,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 1)
+	received(t, c, "mcpschedd.prefetches", "mcpschedd.fate=used,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 2)
+	received(t, c, "mcpschedd.prefetches", "mcpschedd.cause=expired,mcpschedd.fate=wasted,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 2)
+	received(t, c, "mcpschedd.hidden", "mcpschedd.by=prefetch,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 1)
+	received(t, c, "mcpschedd.hidden", "mcpschedd.by=repeat,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 0.5)
+	received(t, c, "mcpschedd.sessions_open", "", 1)
+	received(t, c, "mcpschedd.host_level", "mcpschedd.host=api.github.com", 3)
+	if m := c.metrics["mcp.server.operation.duration"]; m == nil || m.Unit != "s" || len(m.GetHistogram().DataPoints) != 1 || m.GetHistogram().DataPoints[0].GetSum() != 0.002 {
+		t.Errorf("got %v, want the one call of 2 ms", m)
+	}
+}
+
+// received compares one value that the collector has.
+func received(t *testing.T, c *collector, name, of string, want float64) {
+	t.Helper()
+	m := c.metrics[name]
+	points := m.GetSum().GetDataPoints()
+	if m.GetGauge() != nil {
+		points = m.GetGauge().DataPoints
+	} else if !m.GetSum().GetIsMonotonic() {
+		t.Errorf("%s is not a counter: %v", name, m)
+	}
+	var all []string
+	for _, p := range points {
+		var labels []string
+		for _, a := range p.Attributes { // the SDK sorts them
+			labels = append(labels, a.Key+"="+a.Value.GetStringValue())
+		}
+		if got := strings.Join(labels, ","); got == of {
+			if p.GetAsDouble() != want {
+				t.Errorf("%s{%s}: got %v, want %v", name, of, p.GetAsDouble(), want)
+			}
+			return
+		} else {
+			all = append(all, got)
+		}
+	}
+	t.Errorf("%s: no %s among %q", name, of, all)
+}
+
+// Names that are not UTF-8, or endless, would keep a whole batch from being encoded.
+func TestOddNamesOverOTLP(t *testing.T) {
+	odd := "a\xff\xc3\x28\n\"" + strings.Repeat("é", 1_000)
+	tr, c := collect(t, record.OTLPOptions{Stats: func() record.Stats {
+		return record.Stats{
+			Tools: map[string]record.Part{odd: {Calls: 1, Prefetch: record.PrefetchPart{Wasted: map[string]int64{odd: 1}}}},
+			Hosts: map[string]record.Host{odd: {}}, Totals: record.Totals{Declined: map[string]int64{odd: 1}},
+		}
+	}})
+	e := record.Event{
+		Kind: record.Call, At: noon, Session: odd, Seq: 1, Upstream: odd, Tool: odd, Class: odd, Host: odd, Step: odd, Edge: odd,
+		Error: odd, Cause: odd, Disposition: record.Failed,
+	}
+	traced(tr, odd, odd, odd, noon).End(&e)
+	traced(tr, "", "", "fine", noon).End(nil)
+	e.Kind = record.Prefetch
+	tr.Prefetch(&e)
+	tr.Close(t.Context())
+	if len(c.bad) != 0 || len(c.spans) != 3-1 || len(c.metrics) == 0 { // the odd ones have the same name
+		t.Errorf("got bad %q, spans %v, %d metrics; want all of them", c.bad, c.spans, len(c.metrics))
+	}
+	for name := range c.spans {
+		if len(name) > 300 {
+			t.Errorf("got a name of %d bytes", len(name))
+		}
+	}
+}
+
+// The variables do what they say.
+func TestVariables(t *testing.T) {
+	t.Run("sampler", func(t *testing.T) {
+		tr, c := collect(t, record.OTLPOptions{}, "OTEL_TRACES_SAMPLER", "always_off", "OTEL_METRICS_EXPORTER", "none")
+		span := traced(tr, "", "", "x", noon)
+		if got := span.Traceparent(); !strings.HasSuffix(got, "-00") {
+			t.Errorf("got %q, want it not sampled", got)
+		}
+		span.End(nil)
+		tr.Close(t.Context())
+		if len(c.spans) != 0 {
+			t.Errorf("got %v, want none", c.spans)
+		}
+	})
+	t.Run("name", func(t *testing.T) {
+		tr, c := collect(t, record.OTLPOptions{}, "OTEL_SERVICE_NAME", "mine")
+		traced(tr, "", "", "x", noon).End(nil)
+		tr.Close(t.Context())
+		if got := c.resource["service.name"]; got != "mine" {
+			t.Errorf("got %q, want mine", got)
+		}
+	})
+	t.Run("metrics alone", func(t *testing.T) {
+		tr, c := collect(t, record.OTLPOptions{Stats: figuresOf}, "OTEL_TRACES_EXPORTER", "none")
+		span := traced(tr, clientSays, "", "x", noon)
+		if got := span.Traceparent(); got != "" {
+			t.Errorf("got %q, want what the client sent left alone", got)
+		}
+		span.End(&record.Event{Kind: record.Call, At: noon, Upstream: "u", Seq: 1, LatencyMS: 1})
+		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon})
+		tr.Close(t.Context())
+		if len(c.spans) != 0 || c.metrics["mcp.server.operation.duration"] == nil || c.metrics["mcpschedd.calls"] == nil {
+			t.Errorf("got %v, %v; want the metrics alone", c.spans, c.metrics)
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		tr, c := collect(t, record.OTLPOptions{}, "OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "OTEL_METRICS_EXPORTER", "none")
+		traced(tr, "", "", "x", noon).End(nil)
+		tr.Close(t.Context())
+		if c.requests != 1 || c.header.Get("Content-Type") != "application/json" {
+			t.Errorf("got %d requests of %q, want one of application/json", c.requests, c.header.Get("Content-Type"))
+		}
+	})
+}
+
+// A collector that is not there, or refuses, is one warning and no more.
+func TestCollectorRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		server func() string
+	}{
+		{"500", func() string { return refusing(t, http.StatusInternalServerError) }},
+		{"401", func() string { return refusing(t, http.StatusUnauthorized) }},
+		{"404, as a page", func() string { return refusing(t, http.StatusNotFound) }},
+		{"429", func() string { return refusing(t, http.StatusTooManyRequests) }},
+		{"down", func() string { s := httptest.NewServer(nil); s.Close(); return s.URL }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log logLines
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.server())
+			tr, err := record.StartOTLP(t.Context(), record.OTLPOptions{Log: log.logger(), Stats: figuresOf})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3_000 {
+				traced(tr, "", "", "x", noon).End(&record.Event{Kind: record.Call, At: noon})
+			}
+			tr.Close(t.Context())
+			if log.len() != 1 || !strings.Contains(log.all(), "not exported over OTLP") {
+				t.Errorf("got %s, want one warning", log.all())
+			}
+		})
+	}
+}
+
+// refusing is a collector that answers with this status and a long page.
+func refusing(t *testing.T, status int) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, strings.Repeat("<p>no</p>\n", 10_000))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// All of one export is read off the same figures, and every tool among them is told
+// of: the bound on names is theirs, and the SDK's of 2,000 would hide the rest.
+func TestManyTools(t *testing.T) {
+	const tools = 520 // times four dispositions
+	read := 0
+	tr, c := collect(t, record.OTLPOptions{Stats: func() record.Stats {
+		read++
+		s := record.Stats{Tools: make(map[string]record.Part)}
+		for i := range tools {
+			s.Tools[fmt.Sprint("u/", i)] = record.Part{Fetched: 1}
+		}
+		return s
+	}})
+	tr.Close(t.Context())
+	if read != 1 {
+		t.Errorf("the figures were read %d times, want once", read)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := 0.0
+	for _, p := range c.metrics["mcpschedd.calls"].GetSum().GetDataPoints() {
+		calls += p.GetAsDouble()
+	}
+	if n := len(c.metrics["mcpschedd.calls"].GetSum().GetDataPoints()); n != 4*tools+1 || calls != tools {
+		t.Errorf("got %v calls in %d values, want %d in %d", calls, n, tools, 4*tools+1)
+	}
+}
+
+// The histogram is of requests: a plan is one, its steps are none.
+func TestDuration(t *testing.T) {
+	tr, c := collect(t, record.OTLPOptions{}, "OTEL_TRACES_EXPORTER", "none")
+	traced(tr, "", "", "u/x", noon).End(&record.Event{Kind: record.Call, At: noon, Upstream: "u", Tool: "x", Plan: 1, Step: "a", LatencyMS: 1000})
+	traced(tr, "", "", "plan", noon).End(&record.Event{Kind: record.Plan, At: noon, LatencyMS: 2000})
+	traced(tr, "", "", "nobody's", noon).End(&record.Event{Kind: record.Call, At: noon, Disposition: record.Failed, Error: "refused", LatencyMS: 4000})
+	tr.Close(t.Context())
+	got := make(map[string]float64)
+	for _, p := range c.metrics["mcp.server.operation.duration"].GetHistogram().GetDataPoints() {
+		of := texts(p.Attributes)
+		got[of["gen_ai.tool.name"]+"|"+of["error.type"]] += p.GetSum()
+	}
+	if len(got) != 2 || got["plan|"] != 2 || got["|refused"] != 4 {
+		t.Errorf("got %v, want the plan's 2 s and, under no name, 4 s", got)
+	}
+	if c.metrics["mcpschedd.calls"] != nil {
+		t.Error("got figures without any to read")
+	}
+}

@@ -1,0 +1,25 @@
+//go:build !nootlp
+
+package record
+
+import (
+	"context"
+	"log/slog"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// StartExport is StartOTLP with these exporters.
+func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return startExport(ctx, o, spans, figures)
+}
+
+// AskedSignals is what is read of the environment.
+func AskedSignals(env func(string) string) (traces, metrics bool, problems []string) {
+	on, problems := askedSignals(env)
+	return on.traces, on.metrics, problems
+}
