@@ -36,24 +36,24 @@ func Statement(text string) bool {
 			at = 3
 		}
 		return t.query(at)
-	case first.is("SHOW"):
-		return t.show()
-	case first.is("DESCRIBE"), first.is("DESC"):
-		return t.name(1, len(t))
-	case first.is("PRAGMA"):
-		return t.pragma()
 	}
-	return false
+	return t.showsSchema()
 }
 
 //go:embed sql.toml
 var sqlTOML string
 
-// sqlWords are the sets of words of sql.toml, which says what they are.
-type sqlWords struct{ writes, groups, functions map[string]bool }
+// sqlWords are the lists of sql.toml, which says what they are.
+type sqlWords struct {
+	writes, groups, functions map[string]bool
+	schema                    *regexp.Regexp
+}
 
 var words = sync.OnceValue(func() sqlWords {
-	var table struct{ Writes, Groups, Functions string }
+	var table struct {
+		Writes, Groups, Functions string
+		Schema                    []string
+	}
 	if _, err := toml.Decode(sqlTOML, &table); err != nil {
 		panic(err) // a test reads it
 	}
@@ -64,7 +64,9 @@ var words = sync.OnceValue(func() sqlWords {
 		}
 		return in
 	}
-	return sqlWords{set(table.Writes), set(table.Groups), set(table.Functions)}
+	forms := strings.ReplaceAll(strings.Join(table.Schema, "|"), "NAME", `WORD(?: \. WORD)*`)
+	forms = strings.ReplaceAll(forms, "WORD", `(?:QUOTED|[A-Z_][A-Z0-9_]*)`)
+	return sqlWords{set(table.Writes), set(table.Groups), set(table.Functions), regexp.MustCompile(`^(?:` + forms + `)$`)}
 })
 
 // maxStatement is the longest statement that is looked at, in bytes.
@@ -138,7 +140,8 @@ func tokensOf(s string) (all tokens, ok bool) {
 			kind++
 		}
 		text := strings.ToUpper(s[:at[1]])
-		if touches(before, kind) || kind == bracket && words().writes[strings.Trim(text, "[]")] {
+		comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*")
+		if comment && kind != blank || touches(before, kind) || kind == bracket && words().writes[strings.Trim(text, "[]")] {
 			return nil, false
 		}
 		if kind != blank {
@@ -270,63 +273,21 @@ func (t tokens) reading(i int) bool {
 	return slices.ContainsFunc([]string{"SELECT", "WITH", "VALUES", "PARTITION", "ORDER"}, t.at(i).is)
 }
 
-// name reports whether the tokens from i to end are a name such as public.users.
-func (t tokens) name(i, end int) bool {
-	for ; i < end; i += 2 {
-		if !t.at(i).named() {
+// showsSchema reports whether the statement has one of the forms that show the schema, with
+// no word in it that writes but those the form has.
+func (t tokens) showsSchema() bool {
+	text := make([]string, len(t))
+	for i, tok := range t {
+		switch {
+		case tok.kind == quoted || tok.kind == bracket:
+			text[i] = "QUOTED"
+		case tok.kind == sqlText:
+			text[i] = "STRING"
+		case i > 0 && tok.kind == sqlWord && !tok.named() && !(i == 1 && tok.text == "CREATE" && t[0].text == "SHOW"):
 			return false
-		}
-		if i+1 == end {
-			return true
-		}
-		if !t.at(i + 1).is(".") {
-			return false
+		default:
+			text[i] = tok.text
 		}
 	}
-	return false
-}
-
-// show knows MySQL's lists and PostgreSQL's settings.
-func (t tokens) show() bool {
-	if t.at(1).is("CREATE") {
-		return (t.at(2).is("TABLE") || t.at(2).is("VIEW")) && t.name(3, len(t))
-	}
-	i := 1
-	if t.at(i).is("FULL") {
-		i++
-	}
-	switch t.at(i).text {
-	case "TABLES", "DATABASES", "SCHEMAS", "COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS", "VARIABLES", "ENGINES",
-		"ALL", "SEARCH_PATH", "SERVER_VERSION", "TIMEZONE":
-	default:
-		return false
-	}
-	for j := i + 1; j < len(t); j++ {
-		tok := t[j]
-		if tok.kind == number || tok.kind == operator || tok.kind == punct && !tok.is(".") || tok.kind == sqlWord && words().writes[tok.text] {
-			return false
-		}
-	}
-	return t.at(i).kind == sqlWord
-}
-
-// pragma knows those of SQLite that tell of the schema, and those that set
-// something if they are given a value and read it if not.
-func (t tokens) pragma() bool {
-	i := 1
-	if t.at(2).is(".") {
-		i = 3
-	}
-	end := len(t)
-	switch t.at(i).text {
-	case "TABLE_INFO", "TABLE_XINFO", "TABLE_LIST", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO", "FOREIGN_KEY_LIST":
-		if end == i+4 && t.at(i+1).is("(") && t.at(i+3).is(")") {
-			return t.at(i+2).named() || t.at(i+2).kind == sqlText
-		}
-		return end == i+1
-	case "DATABASE_LIST", "COLLATION_LIST", "COMPILE_OPTIONS", "FUNCTION_LIST", "USER_VERSION", "SCHEMA_VERSION",
-		"PAGE_COUNT", "PAGE_SIZE", "ENCODING", "FOREIGN_KEYS", "JOURNAL_MODE":
-		return end == i+1
-	}
-	return false
+	return words().schema.MatchString(strings.Join(text, " "))
 }
