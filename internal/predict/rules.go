@@ -92,7 +92,7 @@ type verdicts struct {
 }
 
 // maxEffort is for all checks that one answer brings, which is about 40 ms at most. A
-// check against half of the input schemas of 22 real servers takes 80 units or less,
+// check against half of the input schemas of 22 real servers takes about 100 units or less,
 // against the dearest some thousands.
 const maxEffort = 2 * schema.MaxEffort
 

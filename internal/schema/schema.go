@@ -7,7 +7,7 @@
 // references are written out, and one whose patterns are none of Go's regexp (which
 // matches in linear time) is an error of [Compile]. Its tool is then neither
 // prefetched nor checked in plans. Of 486 input schemas of 22 real servers none is
-// refused; the largest has 6 KB and 409 values with references written out.
+// refused; the largest has 6 KB and counts 401 with references written out.
 //
 //	s, err := schema.Compile(tool["inputSchema"]) // err: do not prefetch this tool
 //	err = s.Check([]byte(`{"owner": "o", "issue_number": "7"}`))
