@@ -105,6 +105,9 @@ func (e *expansion) count(value any, path int) error {
 	}
 	switch v := value.(type) {
 	case map[string]any:
+		if v["format"] == "regex" {
+			delete(v, "format") // it cannot be registered as one that says nothing: see formats
+		}
 		for _, name := range slices.Sorted(maps.Keys(v)) { // sorted: of several errors always the same
 			if err := e.member(name, v[name], path); err != nil {
 				return err

@@ -89,6 +89,7 @@ func TestForms(t *testing.T) {
 		{"a reference to an odd place", `{"components":{"id":{"type":"integer"}},"properties":{"a":{"$ref":"#/components/id"}}}`, `{"a":"1"}`, "a: want integer, have string"},
 		{"a tuple of draft 7", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}}}`, `{"a":["x",1,2]}`, "a: want additionalItems false"},
 		{"a limit of draft 4", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"minimum":3,"exclusiveMinimum":true}}}`, `{"a":3}`, "a: want exclusiveMinimum true"},
+		{"a format of draft 7 is no more than a remark", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex"},"b":{"format":"date"}}}`, `{"a":"(","b":"x"}`, ""},
 		{"no dialect: 2020-12", `{"properties":{"a":{"prefixItems":[{"type":"string"}]}}}`, `{"a":[1]}`, "a[0]: want string, have number"},
 		{"unknown dialect: 2020-12", `{"$schema":"https://example.com/mine","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`, `{"a":[1]}`, "a[0]: want string, have number"},
 		{"nothing but an object", `{}`, `{"a":[1]}`, ""},
