@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -99,31 +100,11 @@ func (o *Offer) clone() *Offer {
 
 // equal reports whether two offers are the same to the byte.
 func (o *Offer) equal(p *Offer) bool {
-	if o == nil || p == nil {
-		return o == p
-	}
-	if o.Version != p.Version || o.Legacy != p.Legacy || o.Instructions != p.Instructions ||
-		!bytes.Equal(o.Server, p.Server) || !bytes.Equal(o.Capabilities, p.Capabilities) {
-		return false
-	}
-	for l := range o.Lists {
-		if !sameItems(o.Lists[l], p.Lists[l]) {
-			return false
-		}
-	}
-	return true
+	return o == p || o != nil && p != nil && bytes.Equal(o.append(nil), p.append(nil))
 }
 
 func sameItems(a, b []Item) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !bytes.Equal(a[i].Raw, b[i].Raw) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y Item) bool { return bytes.Equal(x.Raw, y.Raw) })
 }
 
 // append writes the offer for the disk. encoding/json would re-escape the items, and a

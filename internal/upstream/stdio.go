@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -34,17 +33,6 @@ var errNotReading = errors.New("it does not read its input")
 // errStopped ends the calls that a process still had when it was told to end.
 var errStopped = errors.New("ended by the proxy")
 
-// Command is how a server process is started.
-type Command struct {
-	Path string   // a name to find in the PATH of Env, or a path; a relative one starts at Dir
-	Args []string // without the name of the command
-	Dir  string   // "": the proxy's own
-	Env  []string // complete: nothing is inherited
-	// StopGrace is how long the process may take to end by itself once its
-	// input has ended, and again after SIGTERM; 0 is 500 ms.
-	StopGrace time.Duration
-}
-
 // process is a link to a child process: a message is a line on its stdin or
 // stdout. Its run method waits for everything that it starts.
 type process struct {
@@ -67,33 +55,16 @@ type process struct {
 // An error means that c is not told of anything.
 func startProcess(c *conn) error {
 	command, o := c.in.up.spec.Command, c.in.up.o
-	path, err := command.resolve()
+	leader, stdin, stdout, stderr, err := command.start()
 	if err != nil {
 		return err
 	}
-	pipes, err := newPipes()
-	if err != nil {
-		return err
-	}
-	stdin, stdout, stderr := pipes[0], pipes[1], pipes[2]
-	cmd := &exec.Cmd{
-		Path: path, Args: append([]string{command.Path}, command.Args...), Dir: command.Dir,
-		Env:   append([]string{}, command.Env...), // nil would inherit ours
-		Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w,
-		SysProcAttr: groupAttr(),
-	}
-	if err := cmd.Start(); err != nil {
-		closeAll(stdin.r, stdin.w, stdout.r, stdout.w, stderr.r, stderr.w)
-		return command.startError(path, err)
-	}
-	family := newFamily(cmd.Process, o.Guard) // first: the proxy may be killed at any time
-	closeAll(stdin.r, stdout.w, stderr.w)     // they are the process's
-	enlarge(stdout.r)
-
+	family := newFamily(leader, o.Guard) // first: the proxy may be killed at any time
+	enlarge(stdout)
 	p := &process{
 		c: c, family: family,
-		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin.w)),
-		stdout: jsonrpc.NewPipe(stdout.r), errs: jsonrpc.NewPipe(stderr.r),
+		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin)),
+		stdout: jsonrpc.NewPipe(stdout), errs: jsonrpc.NewPipe(stderr),
 		grace: command.StopGrace, stopFast: o.StopFast,
 		stopping: make(chan struct{}), silent: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -158,9 +129,9 @@ func (p *process) run() {
 	}
 	for _, pipe := range []*jsonrpc.Pipe{p.stdout, p.errs} { // without deadlines, on Windows, the end of the group closes them
 		_ = pipe.SetReadDeadline(time.Now().Add(words))
+		defer pipe.Close()
 	}
 	work.Wait()
-	closeAll(p.stdout, p.errs)
 	p.family.group.close()
 
 	switch {

@@ -9,17 +9,49 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
+
+// Command is how a server process is started.
+type Command struct {
+	Path string   // a name to find in the PATH of Env, or a path; a relative one starts at Dir
+	Args []string // without the name of the command
+	Dir  string   // "": the proxy's own
+	Env  []string // complete: nothing is inherited
+	// StopGrace is how long the process may take to end by itself once its
+	// input has ended, and again after SIGTERM; 0 is 500 ms.
+	StopGrace time.Duration
+}
+
+// start starts the command in a process group of its own, and returns our ends of its
+// pipes.
+func (c Command) start() (p *os.Process, stdin, stdout, stderr *os.File, err error) {
+	path, err := c.resolve()
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	cmd := &exec.Cmd{
+		Path: path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
+		Env:         append([]string{}, c.Env...), // nil would inherit ours
+		SysProcAttr: groupAttr(),
+	}
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	errs, errsErr := cmd.StderrPipe()
+	if err := errors.Join(inErr, outErr, errsErr); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, nil, nil, c.startError(path, err)
+	}
+	return cmd.Process, in.(*os.File), out.(*os.File), errs.(*os.File), nil
+}
 
 // resolve finds the file to execute as exec.LookPath does, but in the PATH that the
 // process gets. It skips relative entries of PATH, as exec.LookPath does.
 func (c Command) resolve() (string, error) {
-	if c.Dir != "" {
-		if info, err := os.Stat(c.Dir); err != nil {
-			return "", fmt.Errorf("working directory %q: %w", c.Dir, cause(err))
-		} else if !info.IsDir() {
-			return "", fmt.Errorf("working directory %q: not a directory", c.Dir)
-		}
+	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
+		return "", fmt.Errorf("working directory %q: %w", c.Dir, cause(err, "not a directory"))
 	}
 	if c.Path == "" {
 		return "", errors.New("no command")
@@ -29,15 +61,9 @@ func (c Command) resolve() (string, error) {
 	}
 	search := c.searchPath()
 	for _, dir := range filepath.SplitList(search) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if path, err := exec.LookPath(filepath.Join(dir, c.Path)); err == nil {
+		if path, err := exec.LookPath(filepath.Join(dir, c.Path)); err == nil && filepath.IsAbs(dir) {
 			return path, nil
 		}
-	}
-	if search == "" {
-		return "", fmt.Errorf("command %q not found: it has no PATH", c.Path)
 	}
 	return "", &notFound{command: c.Path, path: search}
 }
@@ -51,19 +77,16 @@ func (e *notFound) Error() string { return fmt.Sprintf("command %q not found in 
 func (c Command) resolvePath() (string, error) {
 	path := c.Path
 	if !filepath.IsAbs(path) {
-		var err error
-		if path, err = filepath.Abs(filepath.Join(c.Dir, path)); err != nil {
-			return "", fmt.Errorf("command %q: %w", c.Path, err)
-		}
+		path = filepath.Join(c.Dir, path)
 	}
-	found, err := exec.LookPath(path)
-	switch {
-	case err == nil:
-		return found, nil
-	case errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("command %q is not executable: %w", c.Path, cause(err))
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = exec.LookPath(path)
 	}
-	return "", fmt.Errorf("command %q: %w", c.Path, cause(err))
+	if err != nil {
+		return "", fmt.Errorf("command %q: %w", c.Path, cause(err, ""))
+	}
+	return path, nil
 }
 
 // searchPath returns the PATH in Env; of several the last counts, as for exec.
@@ -86,13 +109,14 @@ func (c Command) startError(path string, err error) error {
 	return fmt.Errorf("command %q: %w", c.Path, err)
 }
 
-// cause is err without the system call and the path, which the message names already.
-func cause(err error) error {
-	if lookup, ok := errors.AsType[*exec.Error](err); ok {
-		err = lookup.Err
+// cause is err without the system call and the path, which the message names already;
+// what it says itself if it is nil.
+func cause(err error, otherwise string) error {
+	if err == nil {
+		return errors.New(otherwise)
 	}
-	if access, ok := errors.AsType[*fs.PathError](err); ok {
-		err = access.Err
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
 	}
 	return err
 }

@@ -33,11 +33,11 @@ func TestCommandThatCannotStart(t *testing.T) {
 	}{
 		"not in PATH":          {Command{Path: "foo", Env: path}, `command "foo" not found in PATH`},
 		"not executable there": {Command{Path: "plain", Env: path}, `command "plain" not found in PATH`},
-		"no PATH":              {Command{Path: "foo"}, `command "foo" not found: it has no PATH`},
+		"no PATH":              {Command{Path: "foo"}, `command "foo" not found in PATH`},
 		"no command":           {Command{}, `no command`},
 		"relative PATH":        {Command{Path: "here", Env: []string{"PATH=:bin"}}, `command "here" not found in PATH`},
 		"no such path":         {Command{Path: dir + "/none"}, `command "` + dir + `/none": no such file or directory`},
-		"not executable":       {Command{Path: plain}, `command "` + plain + `" is not executable: permission denied`},
+		"not executable":       {Command{Path: plain}, `command "` + plain + `": permission denied`},
 		"relative":             {Command{Path: "./none", Dir: dir}, `command "./none": no such file or directory`},
 		"a folder":             {Command{Path: dir}, `command "` + dir + `": is a directory`},
 		"no interpreter":       {Command{Path: "orphan", Env: path}, `command "orphan": what is to run ` + orphan + ` (its #! line or its loader) does not exist`},

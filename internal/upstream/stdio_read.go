@@ -3,8 +3,6 @@ package upstream
 import (
 	"bytes"
 	"errors"
-	"io"
-	"os"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -44,28 +42,5 @@ func (c *conn) line(from *jsonrpc.Buffer) {
 			m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
 		}
 		c.message(m, 0)
-	}
-}
-
-// pipe is an os.Pipe.
-type pipe struct{ r, w *os.File }
-
-// newPipes makes the three pipes of a process.
-func newPipes() (pipes [3]pipe, err error) {
-	for i := range pipes {
-		p := &pipes[i]
-		if p.r, p.w, err = os.Pipe(); err != nil {
-			for _, made := range pipes[:i] {
-				closeAll(made.r, made.w)
-			}
-			return pipes, err
-		}
-	}
-	return pipes, nil
-}
-
-func closeAll(files ...io.Closer) {
-	for _, f := range files {
-		f.Close()
 	}
 }

@@ -113,7 +113,12 @@ func (n *listening) replace() {
 	old := n.stop
 	n.stop = nil
 	if params := n.c.in.wanted(); params != nil {
-		n.stop = n.open(params)
+		ctx, stop := context.WithCancel(context.Background())
+		sent := make(chan struct{})
+		if n.c.spawn(func() { n.keep(ctx, params, sync.OnceFunc(func() { close(sent) })) }) {
+			<-sent
+		}
+		n.stop = stop
 	}
 	if old != nil {
 		old()
@@ -144,44 +149,27 @@ func (in *instance) wanted() []byte {
 	return append(params[:len(params)-1], "}}"...)
 }
 
-// open makes the listen request, which goes on until stop is called or the connection
-// ends, and returns once it has been sent.
-func (n *listening) open(params []byte) (stop context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	sent := make(chan struct{})
-	once := sync.OnceFunc(func() { close(sent) })
+// listenRefusals is how often in a row a server may refuse the listen request
+// before it is not made again.
+const listenRefusals = 5
+
+// keep makes the listen request, and again whenever it ends, after a growing wait, until
+// ctx or the connection does, or the server will not have it. What happened between
+// two streams may have been missed. sent is called when the first has been sent, or was not.
+func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
+	defer sent()
 	in := n.c.in
+	up := in.up
 	req := &Request{
 		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(),
 		Notify: func(method string, params []byte) {
 			if method == "notifications/subscriptions/acknowledged" {
-				in.up.o.Invalidated("gap") // only from here on is nothing missed
+				up.o.Invalidated("gap") // only from here on is nothing missed
 				return
 			}
 			in.notify(n.c, nil, method, params)
 		},
 	}
-	if !n.c.spawn(func() {
-		defer cancel()
-		defer once()
-		n.keep(ctx, req, once)
-	}) {
-		cancel()
-		return nil
-	}
-	<-sent
-	return cancel
-}
-
-// listenRefusals is how often in a row a server may refuse the listen request
-// before it is not made again.
-const listenRefusals = 5
-
-// keep makes the listen request again whenever it ends, after a growing wait, until
-// ctx or the connection does, or the server will not have it. What happened between
-// two streams may have been missed.
-func (n *listening) keep(ctx context.Context, req *Request, sent func()) {
-	up := n.c.in.up
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
