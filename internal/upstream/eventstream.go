@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 const (
 	eventHead   = 4 << 10   // bytes kept of an event that is too long
+	longBuffer  = 64 << 10  // bytes read at a time from a stream with long lines
 	longestWait = time.Hour // a retry field beyond it counts as this
 )
 
@@ -37,18 +39,27 @@ func newEventStream(r io.Reader, max int) *eventStream {
 	return &eventStream{in: bufio.NewReader(r), max: max}
 }
 
-// line reads one line, which is valid until the next one is read. Of one that is longer
-// than an event may be, cut, it returns the beginning.
+// line reads one line, which is valid until the next one is read, unless it is long: then
+// it is the caller's. Of one that is longer than an event may be, cut, it returns the
+// beginning.
 func (s *eventStream) line() (line []byte, cut bool, err error) {
 	for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
 		var part []byte
 		part, err = s.in.ReadSlice('\n')
+		if err == bufio.ErrBufferFull && s.in.Size() < longBuffer {
+			line = bytes.Clone(part)
+			s.in = bufio.NewReaderSize(s.in, longBuffer) // the other has nothing left
+			continue
+		}
 		switch {
 		case cut:
 		case line == nil && err == nil: // the common line needs no copy
 			line = part
-		case len(line)+len(part) > s.max+s.in.Size():
+		case len(line)+len(part) > s.max+eventHead:
 			line, cut = append(line, part...)[:eventHead], true
+		case cap(line)-len(line) < len(part):
+			line = slices.Grow(line, len(line)+len(part))
+			fallthrough
 		default:
 			line = append(line, part...)
 		}
@@ -99,12 +110,13 @@ func (ev *event) field(line []byte) bool {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if ev.data != nil {
-			ev.data = append(ev.data, '\n')
-		}
-		ev.data = append(ev.data, value...)
-		if ev.data == nil {
-			ev.data = []byte{} // an empty line, too, has one behind it
+		switch {
+		case ev.data != nil:
+			ev.data = append(append(ev.data, '\n'), value...)
+		case len(line) > longBuffer:
+			ev.data = value // it is ours
+		default:
+			ev.data = append([]byte{}, value...)
 		}
 	case "event":
 		if ev.kind = string(value); ev.kind == "" {

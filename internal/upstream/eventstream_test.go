@@ -185,7 +185,7 @@ func TestEventStreamDataIsTheReceivers(t *testing.T) {
 		if string(got[i]) != want[i] {
 			t.Errorf("event %d: changed", i)
 		}
-		if cap(got[i]) > 2*len(got[i])+64 {
+		if cap(got[i]) > 3*len(got[i])+64 {
 			t.Errorf("event %d: %d bytes hold %d", i, len(got[i]), cap(got[i]))
 		}
 	}
