@@ -88,7 +88,8 @@ func canonicalObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 // canonicalString appends a string as [AppendString] writes it, false if it may hold half
 // a surrogate pair.
 func canonicalString(dst, s []byte) ([]byte, bool) {
-	if !escaped(s) && !bytes.Contains(s, []byte("\u2028")) && !bytes.Contains(s, []byte("\u2029")) {
+	const first = 0xe2 // byte of U+2028 and U+2029, which may be written in two ways
+	if !escaped(s) && bytes.IndexByte(s, first) < 0 {
 		return append(dst, s...), true
 	}
 	text := unquote(s)
@@ -111,4 +112,12 @@ func compareFolded(a, b []byte) int {
 }
 
 // folded returns the one of all cases of a letter that stands for them.
-func folded(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
+func folded(r rune) rune {
+	switch {
+	case 'A' <= r && r <= 'Z':
+		return r - 'A' + 'a'
+	case r < utf8.RuneSelf:
+		return r
+	}
+	return unicode.ToLower(unicode.ToUpper(r))
+}
