@@ -122,6 +122,6 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 	out := &response{w: w, log: s.log}
 	defer out.finish()
 	var serving sync.WaitGroup
-	s.take(data, part{out}, serving.Go)
+	s.take(data, out, serving.Go)
 	serving.Wait()
 }

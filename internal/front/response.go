@@ -30,11 +30,6 @@ type response struct {
 	pumped sync.WaitGroup
 }
 
-// part is the outlet of one message of a batch: the answers to others still follow.
-type part struct{ *response }
-
-func (p part) Answer(line []byte) error { return p.Send(bytes.Clone(line)) }
-
 func (r *response) Send(line []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,6 +56,9 @@ func (r *response) pump() {
 }
 
 func (r *response) Answer(line []byte) error {
+	if r.id == nil { // the answers to others of the batch still follow
+		return r.Send(bytes.Clone(line))
+	}
 	r.mu.Lock()
 	if r.over {
 		r.mu.Unlock()

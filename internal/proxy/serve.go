@@ -63,8 +63,11 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 // checkHeader holds the Mcp-Param-* of a call's HTTP request against the arguments, for
 // a tool whose schema asks for such headers. One that is not known yet asks for none.
 func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
+	if m.Header == nil {
+		return nil
+	}
 	item, ok := l.find(upstream.Tools, tool)
-	if m.Header == nil || !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
+	if !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
 		return nil
 	}
 	schema := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
