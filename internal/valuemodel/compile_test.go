@@ -131,8 +131,9 @@ func TestUnmatched(t *testing.T) {
 		`2 : no tool is named "get_isue"; did you mean "get_issue"?`,
 		`3 : no tool matches "hub/make_*"`,
 		`4 invalidates[0]: no tool is named "list_isues"; did you mean "list_issues"?`,
+		`4 follow_up[0].tool: no tool is named "hub/search"`,
 		`5 invalidates[0]: no tool is named "zzz"`,
-		`5 follow_up[0].tool: no tool is named "get_isue"; did you mean "get_issue"?`,
+		`5 follow_up[0].tool: no tool is named "hub/get_isue"; did you mean "hub/get_issue"?`,
 		`6 follow_up[0].tool: no tool is named "wiki/serch"; did you mean "wiki/search"?`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -22,7 +22,11 @@ func (m *Models) Unmatched(tools []string) []Problem {
 			report(fmt.Sprintf("invalidates[%d]", n), missing(tools, parsePattern(e.Tool), e.Tool))
 		}
 		for n, f := range r.Layer.FollowUps {
-			report(fmt.Sprintf("follow_up[%d].tool", n), missing(tools, parsePattern(f.Tool), f.Tool))
+			name := f.Tool
+			if of := m.patterns[i].upstream; !strings.Contains(name, "/") && !strings.ContainsAny(of, `*?[\`) {
+				name = of + "/" + name // a bare name is of the same upstream
+			}
+			report(fmt.Sprintf("follow_up[%d].tool", n), missing(tools, parsePattern(name), name))
 		}
 	}
 	return problems
