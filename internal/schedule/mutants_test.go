@@ -1,0 +1,48 @@
+package schedule_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/mutant"
+)
+
+// mutants are the rules of the search and of the queue that are taken out one by one.
+var mutants = []mutant.Mutant{
+	{Name: "what is needed", Test: "TestSelectAgainstEveryChoice", Says: "no choice", Cuts: []mutant.Cut{
+		{In: "schedule", Read: "Item.Needs", Under: []string{"search.include"}, Becomes: "($&)[:0]"},
+	}},
+	{Name: "what needs it", Test: "TestSelectAgainstEveryChoice", Says: "want", Cuts: []mutant.Cut{
+		{In: "schedule", Read: "search.users", Under: []string{"search.excludeWorse"}, Becomes: "make([][]int, len($&))"},
+	}},
+	{Name: "number", Test: "TestSelectAgainstEveryChoice", Says: "no choice", Cuts: []mutant.Cut{
+		{In: "schedule", Compare: "node.count", Under: []string{"search.include"}, Becomes: mutant.False},
+	}},
+	{Name: "best single", Test: "TestSelectAgainstEveryChoice", Says: "want at least", Cuts: []mutant.Cut{
+		{In: "schedule", Call: "search.greedy", Under: []string{"search.seed"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "slots", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
+		{In: "schedule", Compare: "Queue.free", Under: []string{"Queue.hasSlot"}, Becomes: mutant.True},
+	}},
+	{Name: "conflicts", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
+		{In: "schedule", Read: "Queue.rivals", Under: []string{"Queue.fits"}, Becomes: "($&)[:0:0]"},
+	}},
+	{Name: "skipped tasks", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
+		{In: "schedule", Set: "Queue.stale", Under: []string{"Queue.Done"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "ready goes first", Test: "TestQueueAgainstModel", Says: "more of", Cuts: []mutant.Cut{
+		{In: "schedule", Call: "Queue.first", Under: []string{"Queue.More"}, Becomes: "-1"},
+	}},
+}
+
+// TestMutants shows that the tests against models can fail: without any one of the
+// rules one of them does, and says why. That the rules are there is looked at in every run.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
+			m.Args = []string{"-rapid.shrinktime", "1s", "-rapid.nofailfile"}
+			m.Env = []string{"MCPSCHEDD_SOAK=0"}
+			m.Check(t)
+		})
+	}
+}
