@@ -120,11 +120,14 @@ func (c *upstreamCall) observeArrival(p *policy) {
 // client may be told what is prefetched because of it.
 func (c *upstreamCall) observe(mayAnnounce bool) {
 	w := c.s.srv.prefetch
-	if !c.lease.nothingToPrefetch() && w.Wants(&c.policy.Enrichment, &c.s.observed.Client, c.class.effect) {
-		c.seen.observed = c.facts()
-		w.Called(c.seen.observed)
-		c.seen.announce = mayAnnounce && c.announces()
+	rules, client := &c.policy.Enrichment, &c.s.observed.Client
+	if c.lease.nothingToPrefetch() || !w.Wants(rules, client) {
+		w.Changed(rules, client, c.class.effect)
+		return
 	}
+	c.seen.observed = c.facts()
+	w.Called(c.seen.observed)
+	c.seen.announce = mayAnnounce && c.announces()
 }
 
 // facts is the call as its observers are told of it.

@@ -5,7 +5,7 @@
 // (enrich), begins that within the bounds of its scheduler, and goes on when it is back:
 //
 //	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm, Decided: record, Gone: gone})
-//	if w.Wants(rules(), client, effect) {
+//	if w.Wants(rules(), client) {
 //		w.Called(call)
 //	}
 //	w.Answered(call, result, nil)

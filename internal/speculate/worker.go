@@ -5,6 +5,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +54,8 @@ type Client struct {
 	Several bool            // its calls come from clients that know nothing of each other
 	Context context.Context // ends with the session
 
-	off atomic.Bool // prediction panicked over it: its calls are not observed any more
+	off    atomic.Bool // prediction panicked over it: its calls are not observed any more
+	missed missedWrites
 }
 
 // Upstream is a session's lease on an upstream.
@@ -160,13 +164,57 @@ func NewWorker(s Setup) *Worker {
 // mostRead (bytes) is how much of a result is kept to be read.
 const mostRead = 256 << 10
 
-// Wants reports whether the worker looks at a call of a client now. A write that it has
-// no time for still makes stale what it made likely.
-func (w *Worker) Wants(r *Rules, c *Client, effect call.Effect) bool {
-	if r.Off() || c.off.Load() {
-		return false
+// Wants reports whether the worker looks at a call of a client now.
+func (w *Worker) Wants(r *Rules, c *Client) bool {
+	return !r.Off() && !c.off.Load() && w.queue.hasTime(time.Now())
+}
+
+// Changed is told of a write that the worker does not look at. What was foreseen of answers
+// that it makes stale is taken back all the same.
+func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
+	if r.Off() || c.off.Load() || !e.Changes() || !c.missed.add(e) {
+		return
 	}
-	return w.queue.hasTime(time.Now())
+	w.queue.add(task{kept: true, do: func() {
+		missed := c.missed.take()
+		if s := w.sessions[c]; s != nil {
+			w.current = c
+			s.changed(missed)
+		}
+	}})
+}
+
+// missedWrites are what a session's writes have changed of which the worker has not heard.
+type missedWrites struct {
+	mu     sync.Mutex
+	places map[call.Place]bool
+}
+
+// mostMissed bounds how many places are remembered. What is forgotten costs a prediction.
+const mostMissed = 4096
+
+// add adds a write, and reports whether it is the first since they were last taken.
+func (m *missedWrites) add(e call.Effect) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first = m.places == nil
+	if first {
+		m.places = make(map[call.Place]bool)
+	}
+	for _, p := range e.Places {
+		if len(m.places) < mostMissed {
+			m.places[p] = true
+		}
+	}
+	return first
+}
+
+func (m *missedWrites) take() (e call.Effect) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.Places = slices.Collect(maps.Keys(m.places))
+	m.places = nil
+	return e
 }
 
 // Called is told of a call of a client that it wants to look at.

@@ -1,0 +1,174 @@
+package speculate_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
+)
+
+// shelf is an upstream with a list and things, of which each list makes the first likely.
+type shelf struct {
+	models map[string]*valuemodel.Model
+	hold   chan struct{} // nil: the worker is not held up when it asks for a tool
+	takes  time.Duration
+	begun  atomic.Int64
+}
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	binding, err := valuemodel.ParseBinding("$args.page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	models, problems := valuemodel.Compile([]valuemodel.Rule{
+		{Pattern: "up/get", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}},
+		{Pattern: "up/list", Source: "test", Layer: valuemodel.Layer{
+			Class:     valuemodel.ReadOnly,
+			FollowUps: []valuemodel.FollowUp{{Tool: "get", Probability: 0.9, Max: 1, Args: map[string]valuemodel.Binding{"n": binding}}},
+		}},
+	})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	s := &shelf{models: make(map[string]*valuemodel.Model), takes: time.Second}
+	for _, name := range s.Tools() {
+		s.models[name] = models.Resolve(valuemodel.Upstream{Name: "up"}, name, valuemodel.Hints{})
+	}
+	return s
+}
+
+func (s *shelf) Tools() []string { return []string{"list", "get"} }
+func (s *shelf) Host() string    { return host }
+func (s *shelf) Useless()        {}
+
+func (s *shelf) Tool(name string) predict.Tool {
+	if s.hold != nil {
+		<-s.hold
+	}
+	return predict.Tool{Model: s.models[name]}
+}
+
+func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Verdict {
+	return speculate.Verdict{Query: dedup.Query{Key: call.Key{Upstream: 1, Scope: "s", Tool: c.Key.Tool, Arguments: c.Key.Arguments}}, Host: host}
+}
+
+func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (*speculate.Begun, string) {
+	s.begun.Add(1)
+	time.AfterFunc(s.takes, func() { f.Landed(speculate.Landing{Body: []byte(`{}`), Good: true}) })
+	return &speculate.Begun{Fate: func() call.Fate { return call.Pending }, Took: func() time.Duration { return s.takes }}, ""
+}
+
+// desk is a worker with what it has told.
+type desk struct {
+	*speculate.Worker
+	rules     speculate.Rules
+	decisions []speculate.Decision
+	waited    time.Duration // by what the limits say
+	calls     int
+}
+
+func newDesk() *desk {
+	d := &desk{rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
+	d.Worker = speculate.NewWorker(speculate.Setup{
+		Log: slog.New(slog.DiscardHandler), Rules: func() *speculate.Rules { return &d.rules },
+		Waited:  func(string) time.Duration { return d.waited },
+		Decided: func(e speculate.Decision) { d.decisions = append(d.decisions, e) },
+		Gone:    func(string) bool { return false },
+	})
+	return d
+}
+
+// client is a session of the worker's.
+func (d *desk) client(t *testing.T, name string) *speculate.Client {
+	return &speculate.Client{Name: name, ID: uint64(len(name)), Context: t.Context()}
+}
+
+func at1(s *shelf) *speculate.Upstream {
+	return &speculate.Upstream{Name: "up", Key: "up", Instance: 1, Remote: true, Offered: s}
+}
+
+// asks is a call and its answer.
+func (d *desk) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments string) {
+	d.calls++
+	one := &speculate.Call{Client: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
+	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
+	d.Called(one)
+	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
+}
+
+// A write that the worker has no time to look at makes stale what was foreseen all the same.
+func TestWorkerHearsOfEveryWrite(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d, s := newDesk(), newShelf(t)
+			c, up := d.client(t, "one"), at1(s)
+			d.asks(c, up, "list", `{"page":1}`)
+			synctest.Wait()
+			s.hold = make(chan struct{})
+			for i := range 5000 { // more than it takes
+				if !d.Wants(&d.rules, c) {
+					break
+				}
+				d.Called(&speculate.Call{Client: c, Upstream: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)})
+			}
+			if d.Wants(&d.rules, c) {
+				t.Fatal("the worker has time")
+			}
+			if writes {
+				d.Changed(&d.rules, c, call.Effect{Places: s.models["get"].Reads(func(string) []byte { return nil })})
+			}
+			close(s.hold)
+			synctest.Wait()
+			time.Sleep(time.Minute)
+			d.asks(c, up, "get", `{"n":1}`)
+			d.SessionEnded(c, func() {})
+			d.Close()
+			if len(d.decisions) == 0 || len(d.decisions[0].Top) != 1 || d.decisions[0].Top[0].Called == writes {
+				t.Errorf("with a write %v: got %+v", writes, d.decisions)
+			}
+		})
+	}
+}
+
+// What calls at a host have waited for prefetches is held against the sessions whose
+// prefetches ran there, and not against the one that decides next.
+func TestWorkerBlamesWhosePrefetchesRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, s := newDesk(), newShelf(t)
+		ran, other, up := d.client(t, "ran"), d.client(t, "other"), at1(s)
+		d.asks(other, up, "get", `{"n":7}`) // nothing follows
+		synctest.Wait()
+		time.Sleep(time.Second)
+		d.asks(ran, up, "list", `{"page":1}`)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if s.begun.Load() != 1 {
+			t.Fatalf("%d prefetches were begun, want one", s.begun.Load())
+		}
+		d.waited = time.Second
+		d.asks(other, up, "get", `{"n":8}`)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got := make(map[string]int)
+		for _, c := range d.Scheduler.Changes() {
+			got[c.Session+c.Host] = c.To
+		}
+		if len(got) != 2 || got["ran"] != 2 || got[host] != 2 {
+			t.Errorf("got %v, want the host and the session whose prefetch ran a level lower", got)
+		}
+		for _, c := range []*speculate.Client{ran, other} {
+			d.SessionEnded(c, func() {})
+		}
+		d.Close()
+	})
+}
