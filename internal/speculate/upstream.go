@@ -1,6 +1,9 @@
 package speculate
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
 	"time"
 
 	"mcpschedd/internal/predict"
@@ -115,11 +118,13 @@ func (w *Worker) keepOne(o *upstreamState) {
 	joined := func() {
 		commit := func() {}
 		err := o.keep(func(stored []byte) (next []byte, err error) {
+			stored, known := cutConcurrency(stored)
+			o.concurrency = cmp.Or(w.concurrency(o), o.concurrency, known)
 			next, commit, err = o.model.Join(stored)
 			if err != nil {
 				w.Log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
 			}
-			return next, nil
+			return appendConcurrency(next, o.concurrency), nil
 		})
 		if err == nil {
 			commit()
@@ -130,4 +135,44 @@ func (w *Worker) keepOne(o *upstreamState) {
 	if !w.faults.recovering(joined) {
 		o.keep = nil // what was learned, its bars above all, still counts in this process
 	}
+}
+
+// concurrency is how the instances of the upstream that sessions use work on several calls.
+func (w *Worker) concurrency(o *upstreamState) (is Concurrency) {
+	for _, s := range w.sessions {
+		for instance, at := range s.instances {
+			if at.Key == o.at.Key {
+				is = cmp.Or(is, w.Scheduler.Concurrency(instance))
+			}
+		}
+	}
+	return is
+}
+
+// concurrencyLine begins the last line of what is kept of an upstream, behind what the
+// model keeps.
+var concurrencyLine = []byte("concurrency: ")
+
+// cutConcurrency takes that line off.
+func cutConcurrency(stored []byte) (rest []byte, is Concurrency) {
+	at := bytes.LastIndexByte(bytes.TrimSuffix(stored, []byte{'\n'}), '\n') + 1
+	name, ok := bytes.CutPrefix(stored[at:], concurrencyLine)
+	if !ok {
+		return stored, Unknown
+	}
+	switch string(bytes.TrimSpace(name)) {
+	case Serial.String():
+		is = Serial
+	case Parallel.String():
+		is = Parallel
+	}
+	return stored[:at], is
+}
+
+// appendConcurrency adds it, if there is something to say.
+func appendConcurrency(state []byte, is Concurrency) []byte {
+	if is == Unknown {
+		return state
+	}
+	return fmt.Appendf(state, "%s%v\n", concurrencyLine, is)
 }

@@ -172,3 +172,35 @@ func TestWorkerBlamesWhosePrefetchesRan(t *testing.T) {
 		d.Close()
 	})
 }
+
+// How a server works on several calls is known to the next process: its first prefetch need
+// not wait until that has been found out.
+func TestWorkerKeepsConcurrency(t *testing.T) {
+	for _, is := range []speculate.Concurrency{speculate.Serial, speculate.Parallel} {
+		synctest.Test(t, func(t *testing.T) {
+			s, up := newShelf(t), at1(newShelf(t))
+			up.Offered = s
+			var kept []byte
+			up.Learned = func(merge func([]byte) ([]byte, error)) (err error) {
+				kept, err = merge(kept)
+				return err
+			}
+			for process := range 2 {
+				d := newDesk()
+				c := d.client(t, "one")
+				d.asks(c, up, "get", `{"n":7}`)
+				synctest.Wait()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if process == 0 {
+					teach(d.Scheduler, up.Instance, is)
+				} else if got := d.Scheduler.Concurrency(up.Instance); got != is {
+					t.Errorf("got %v, want %v; kept: %s", got, is, kept)
+				}
+				d.SessionEnded(c, func() {})
+				d.Close()
+				up.Instance++
+			}
+		})
+	}
+}
