@@ -207,16 +207,14 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration) bool {
 	case is == Parallel, c.Parallel:
 		return false
 	}
-	latency, lead := g.Latency, g.Lead
-	if latency == (enrich.Spread{}) {
-		latency = enrich.Point(g.Model.Cost.Latency)
-	}
+	lead := g.Lead
 	if lead == (enrich.Spread{}) {
 		lead = enrich.Point(cmp.Or(think, usualThink))
 	}
-	saves := latency.Overlap(lead)
-	delays := latency.Mean() - saves
-	return serial*(1-g.P)*float64(delays) > g.P*float64(saves)
+	saves := g.Latency.Overlap(lead) // nothing, where no call of the tool was seen: it is found out then
+	delays := g.Latency.Mean() - saves
+	costs := serial * (1 - g.P) * float64(delays)
+	return costs > float64(leastWait) && costs > g.P*float64(saves)
 }
 
 // usualThink is how long a model is taken to think where that is not known.
