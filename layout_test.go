@@ -33,19 +33,16 @@ var allowed = map[string][]string{
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/upstream", "internal/valuemodel",
 	},
-	"internal/age":       {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
-	"internal/front":     {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
-	"internal/dedup":     {"internal/age", "internal/call"},
-	"internal/speculate": {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
-	"internal/nearest":   {},
-	"internal/clients":   {"internal/secret"},
-	"internal/record":    {"internal/jsonrpc"},
-	"internal/dashboard": {"internal/age", "internal/record"},
-	"internal/secret":    {"internal/jsonrpc"},
-	"internal/tune": {
-		"internal/call", "internal/enrich", "internal/jsonrpc", "internal/record", "internal/predict",
-		"internal/replay", "internal/valuemodel",
-	},
+	"internal/age":        {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
+	"internal/front":      {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
+	"internal/dedup":      {"internal/age", "internal/call"},
+	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
+	"internal/nearest":    {},
+	"internal/clients":    {"internal/secret"},
+	"internal/record":     {"internal/jsonrpc"},
+	"internal/dashboard":  {"internal/age", "internal/record"},
+	"internal/secret":     {"internal/jsonrpc"},
+	"internal/tune":       {"internal/predict", "internal/record", "internal/replay", "internal/valuemodel"},
 	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
 	"internal/excerpt":    {"internal/jsonrpc"},
 	"internal/schema":     {"internal/jsonrpc"},

@@ -83,7 +83,7 @@ func TestStatsSoak(t *testing.T) {
 		{"stats", "--events", file},
 		{"stats", "--events", file, "--json"},
 		{"stats", "--events", file, "--csv"},
-		{"tune", "--events", file},
+		{"tune", file},
 	} {
 		how := strings.Join(slices.Concat(args[:1], args[3:]), " ")
 		c := statsProgram(t, args...)

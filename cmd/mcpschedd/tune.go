@@ -10,7 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,83 +24,48 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-const usageTune = `usage: mcpschedd tune [--events FILE...] [--trace FILE...] [--claude-logs DIR...] [--config FILE] [--write]
+const usageTune = `usage: mcpschedd tune [FILE...] [--claude-logs DIR]... [--config FILE] [--diff|--write|--undo]
 
-Works out from recorded calls what the configuration should say of the tools, and
-prints it as [tools.*] blocks, with what speaks for each line. Starts nothing and
-asks nobody.
+Works out from what was recorded and learned what is to be known of the tools, and
+prints it as tuned.toml, with what speaks for each line. Calls no server.
 
-  --events FILE...      event logs, plain or gzip, or folders of them
-  --trace FILE...       recorded calls, as replay takes them
-  --claude-logs DIR...  session logs of Claude Code, such as ~/.claude/projects
-                        (default, without any of the three: the event logs in
-                        state_dir/events, and what was learned so far)
-  --config FILE         the configuration (default: see mcpschedd help)
-  --write               put it into the configuration, show what changes, and
-                        keep the file as it was as FILE.bak-TIME
+  FILE...            event logs, plain or gzip, folders of them, or recorded calls
+                     as replay takes them (default: state_dir/events)
+  --claude-logs DIR  session logs of Claude Code, such as ~/.claude/projects: its
+                     calls are played to the learner as if they were live
+  --config FILE      the configuration (default: see mcpschedd help)
+  --diff             what would change in tuned.toml
+  --write            write it whole, beside the configuration, and keep the file as
+                     it was as tuned.toml.bak-TIME
+  --undo             take back the last --write
 
-What you have set yourself stays as it is. What --write puts there ends in a
-comment "# tune ...: ...", and is brought up to date by the next --write until you
-change its value; make the line a comment, and it is not proposed again. Lines
-"# tune ... advice" are for you to decide, and are never settings. Of tools that
-nobody says what they do the lines to say it with follow, as comments; with
---write they go to stderr.
+tuned.toml is a layer under the configuration: what you have set yourself wins. What
+could make an answer wrong if the record misleads, such as what a tool does and how
+long its answers stay the same, is never in it: lines to paste for that follow as
+comments, with --diff and --write on stderr.
 `
 
 // tuneFlags are its command line.
 type tuneFlags struct {
-	events, traces, logs []string
-	config               string
-	write                bool
+	files, logs []string
+	config      string
+	action      string // "", diff, write or undo
 }
 
-// runTune proposes settings, and writes them if it is told to.
-func runTune(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f, err := parseTune(args, stdout)
-	if err != nil {
-		return err
-	}
-	t, err := newTuning(f, stderr)
-	if err != nil {
-		return err
-	}
-	if err := t.read(ctx, f); err != nil {
-		return err
-	}
-	l := t.layer(f.write)
-	if len(l.Blocks) == 0 {
-		fmt.Fprintf(stderr, "mcpschedd: nothing to propose from %s\n", t.summary())
-	}
-	classes := t.classes(l.Unclassified)
-	if f.write { // then what goes to stdout is a diff
-		io.WriteString(stderr, classes)
-		if len(l.Blocks) == 0 {
-			return nil
-		}
-		return t.write(l, stdout)
-	}
-	text, err := tune.Render(l)
-	if err != nil {
-		return err
-	}
-	if len(text) > 0 && classes != "" {
-		text = append(text, '\n')
-	}
-	_, err = stdout.Write(append(text, classes...))
-	return err
-}
-
-// parseTune reads the command line. A flag that takes files takes all that stand
-// behind it.
 func parseTune(args []string, stdout io.Writer) (*tuneFlags, error) {
 	f := new(tuneFlags)
 	fs := flag.NewFlagSet("tune", flag.ContinueOnError)
-	var files *[]string // of the last flag that takes some
-	for name, list := range map[string]*[]string{"events": &f.events, "trace": &f.traces, "claude-logs": &f.logs} {
-		fs.Func(name, "", func(s string) error { *list, files = append(*list, s), list; return nil })
+	fs.Func("claude-logs", "", func(s string) error { f.logs = append(f.logs, s); return nil })
+	fs.StringVar(&f.config, "config", "", "")
+	for _, action := range []string{"diff", "write", "undo"} {
+		fs.BoolFunc(action, "", func(string) error {
+			if f.action != "" && f.action != action {
+				return errors.New("want one of --diff, --write and --undo")
+			}
+			f.action = action
+			return nil
+		})
 	}
-	fs.Func("config", "", func(s string) error { f.config, files = s, nil; return nil })
-	fs.BoolFunc("write", "", func(string) error { f.write, files = true, nil; return nil })
 	for rest := args; ; rest = fs.Args()[1:] {
 		if err := parse(fs, rest, usageTune, stdout); err != nil {
 			return nil, err
@@ -107,11 +73,61 @@ func parseTune(args []string, stdout io.Writer) (*tuneFlags, error) {
 		if fs.NArg() == 0 {
 			return f, nil
 		}
-		if files == nil {
-			return nil, noArguments(fs, usageTune)
-		}
-		*files = append(*files, fs.Arg(0))
+		f.files = append(f.files, fs.Arg(0))
 	}
+}
+
+// runTune proposes settings, and does with them what it is told to.
+func runTune(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f, err := parseTune(args, stdout)
+	if err != nil {
+		return err
+	}
+	c, err := loadUntuned(f.config)
+	if err != nil {
+		return err
+	}
+	path := config.TunedPath(c.Path)
+	if f.action != "" && path == "" {
+		return hinted{misused{errors.New("there is no place for tuned.toml: neither XDG_CONFIG_HOME nor HOME is set")}, "name a configuration with --config"}
+	}
+	if f.action == "undo" {
+		return undoTuned(path, stderr)
+	}
+	t, err := newTuning(c, stderr)
+	if err != nil {
+		return err
+	}
+	if err := t.read(ctx, f); err != nil {
+		return err
+	}
+	p := t.propose()
+	advice := p.Advised() + t.classes(p.Unclassified)
+	if f.action == "" {
+		_, err := io.WriteString(stdout, string(p.TOML())+advice)
+		return err
+	}
+	io.WriteString(stderr, advice)
+	return t.put(path, p.TOML(), f.action == "write", stdout)
+}
+
+// loadUntuned reads a configuration without the tuned.toml beside it: what is proposed
+// does not depend on what was proposed before.
+func loadUntuned(flag string) (*config.Config, error) {
+	path, found, err := config.Search(flag, os.Getenv)
+	if err != nil {
+		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
+	}
+	if !found {
+		c := config.Default()
+		c.Path = path
+		return c, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse(path, text, unmeant)
 }
 
 // tuning is one run.
@@ -120,22 +136,14 @@ type tuning struct {
 	models    *valuemodel.Models
 	upstreams []lastKnown
 	dir       state.Dir
-	miner     *tune.Miner
-	sources   []tune.Source
+	tuner     *tune.Tuner
+	calls     int // read so far
+	problems  int
 	stderr    io.Writer
 	next      time.Time // when to say how far it is
-	problems  int
 }
 
-func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
-	c, err := load(f.config)
-	if f.write && f.config != "" && errors.Is(err, fs.ErrNotExist) { // it will be made
-		c = config.Default()
-		c.Path, err = filepath.Abs(f.config)
-	}
-	if err != nil {
-		return nil, err
-	}
+func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	dir, err := stateDir(c)
 	if err != nil {
 		return nil, err
@@ -143,7 +151,7 @@ func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
 	t := &tuning{config: c, dir: dir, stderr: stderr, next: time.Now().Add(progressEvery)}
 	t.models, _ = models(c) // its problems kept the configuration from being loaded
 	t.upstreams = known(options(c, dir, slog.New(slog.DiscardHandler)).Upstreams)
-	t.miner = tune.New(tune.Options{
+	t.tuner = tune.New(tune.Options{
 		Model:          t.model,
 		Missing:        t.missing,
 		Secret:         holdsSecret,
@@ -154,6 +162,15 @@ func newTuning(f *tuneFlags, stderr io.Writer) (*tuning, error) {
 	return t, nil
 }
 
+// upstream is a configured one.
+func (t *tuning) upstream(name string) (lastKnown, bool) {
+	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == name })
+	if i < 0 {
+		return lastKnown{}, false
+	}
+	return t.upstreams[i], true
+}
+
 // model is what is known of a tool now. Those of a trace have no upstream: they are
 // what replay takes them for.
 func (t *tuning) model(tool string) *valuemodel.Model {
@@ -161,10 +178,8 @@ func (t *tuning) model(tool string) *valuemodel.Model {
 	if !ok {
 		return t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 	}
-	for _, k := range t.upstreams {
-		if k.name() == owner {
-			return proxy.Known(t.models, k.Model, k.offer, name)
-		}
+	if k, known := t.upstream(owner); known {
+		return proxy.Known(t.models, k.Model, k.offer, name)
 	}
 	return t.models.Resolve(valuemodel.Upstream{Name: owner}, name, valuemodel.Hints{})
 }
@@ -173,42 +188,75 @@ func (t *tuning) model(tool string) *valuemodel.Model {
 // tool when it was asked last.
 func (t *tuning) missing(tool string) bool {
 	owner, name, _ := strings.Cut(tool, "/")
-	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner })
-	return i >= 0 && len(t.upstreams[i].tools()) > 0 && !t.upstreams[i].has(name)
+	k, known := t.upstream(owner)
+	return known && len(k.tools()) > 0 && !k.has(name)
 }
 
-// layer is what is proposed. Into a configuration goes nothing about upstreams that it
-// does not have.
-func (t *tuning) layer(write bool) tune.Layer {
-	l := t.miner.Layer()
-	l.Sources = t.sources
-	for _, note := range l.Notes {
-		t.note(note)
-	}
-	told := make(map[string]bool)
-	foreign := func(tool string) bool {
+// propose is what is proposed for the upstreams that the configuration has. What is left
+// out is said, and if nothing was recorded, what to switch on.
+func (t *tuning) propose() tune.Proposal {
+	p := t.tuner.Propose()
+	foreign := make(map[string]bool)
+	of := func(tool string) bool {
 		owner, _, ok := strings.Cut(tool, "/")
-		if !ok || slices.ContainsFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner }) {
+		if _, known := t.upstream(owner); !ok || known {
 			return false
 		}
-		if !told[owner] {
-			told[owner] = true
-			t.note(fmt.Sprintf("upstream %q is not in the configuration", owner))
-		}
+		foreign[owner] = true
 		return true
 	}
-	l.Blocks = slices.DeleteFunc(l.Blocks, func(b tune.Block) bool { return foreign(b.Tool) && write || len(b.Lines) == 0 })
-	l.Unclassified = slices.DeleteFunc(l.Unclassified, func(tool string) bool { return foreign(tool) && write })
-	return l
+	p.Blocks = slices.DeleteFunc(p.Blocks, func(b tune.Block) bool { return of(b.Tool) })
+	p.Advice = slices.DeleteFunc(p.Advice, func(b tune.Block) bool { return of(b.Tool) })
+	p.Unclassified = slices.DeleteFunc(p.Unclassified, of)
+	for _, owner := range slices.Sorted(maps.Keys(foreign)) {
+		t.note(fmt.Sprintf("upstream %q is not in the configuration", owner))
+	}
+	if len(p.Missing) > 0 {
+		t.note("left out, as their upstreams do not offer them: " + strings.Join(p.Missing, ", "))
+	}
+	if len(p.Blocks) == 0 {
+		t.note(fmt.Sprintf("nothing to propose from %d calls", t.calls))
+	}
+	return p
 }
 
-// summary is what was read.
-func (t *tuning) summary() string {
-	calls, sessions := 0, 0
-	for _, s := range t.sources {
-		calls, sessions = calls+s.Calls, sessions+s.Sessions
+// put writes tuned.toml, or only shows what would change.
+func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) error {
+	file, err := tune.OpenFile(path)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("%d calls of %d sessions", calls, sessions)
+	if len(text) == 0 || bytes.Equal(file.Text, text) {
+		t.note("nothing to change in " + path)
+		return nil
+	}
+	if _, err := stdout.Write(tune.Diff(path, file.Text, text)); err != nil || !write {
+		return err
+	}
+	backup, err := file.Replace(text, time.Now())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.stderr, "mcpschedd: wrote %s\n", path)
+	if backup != "" {
+		fmt.Fprintf(t.stderr, "mcpschedd: as it was: %s\n", backup)
+	}
+	return nil
+}
+
+func undoTuned(path string, stderr io.Writer) error {
+	backup, err := tune.Undo(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: there is nothing to undo", path)
+	case err != nil:
+		return err
+	case backup == "":
+		fmt.Fprintf(stderr, "mcpschedd: removed %s\n", path)
+	default:
+		fmt.Fprintf(stderr, "mcpschedd: %s is as it was in %s\n", path, backup)
+	}
+	return nil
 }
 
 // holdsSecret reports whether a value of an argument, as JSON, may be a secret.

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -15,18 +19,26 @@ import (
 	"mcpschedd/internal/tune"
 )
 
-// read reads all that is named, or what the proxy itself has kept. What cannot be read
-// is told and left out; it is an error if nothing is left.
+// read reads all that is named, or what the proxy itself has recorded, and what it has
+// learned. What cannot be read is told and left out; it is an error if nothing is left.
 func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	var failed error
-	if len(f.events)+len(f.traces)+len(f.logs) == 0 {
-		t.readOwn(ctx)
+	var logs []string
+	for _, name := range f.files {
+		if isTrace(name) {
+			failed = cmp.Or(failed, t.readTrace(name))
+		} else {
+			logs = append(logs, name)
+		}
 	}
-	if len(f.events) > 0 {
-		failed = t.readEvents(ctx, f.events)
+	if folder := t.dir.Path(eventsFolder); len(f.files)+len(f.logs) == 0 {
+		t.switchOn(holds(folder, ".jsonl"))
+		if holds(folder, ".jsonl") {
+			logs = append(logs, folder)
+		}
 	}
-	for _, name := range f.traces {
-		failed = cmp.Or(failed, t.readTrace(name))
+	if len(logs) > 0 {
+		failed = cmp.Or(failed, t.readEvents(ctx, logs))
 	}
 	for _, dir := range f.logs {
 		failed = cmp.Or(failed, t.readLogs(ctx, dir))
@@ -34,15 +46,30 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	if more := t.problems - toldProblems; more > 0 {
 		fmt.Fprintf(t.stderr, "mcpschedd: warning: and %d more\n", more)
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case failed != nil && t.calls == 0:
+		return failed
 	}
-	for _, s := range t.sources {
-		if s.Calls > 0 {
-			return nil
+	for _, k := range t.upstreams {
+		if err := t.readLearned(k); err != nil {
+			t.warn(fmt.Sprintf("what was learned of upstream %q: %v", k.name(), err))
 		}
 	}
-	return failed
+	return nil
+}
+
+// switchOn says what has to be switched on for there to be something to read.
+func (t *tuning) switchOn(recorded bool) {
+	if t.config.Telemetry.Events != "on" {
+		t.note(`nothing is recorded: first set [telemetry] events = "on", and use the proxy for a while`)
+	} else if !recorded {
+		t.note("no event logs yet in " + t.dir.Path(eventsFolder) + ": use the proxy for a while, or name --claude-logs ~/.claude/projects")
+	}
+	if !t.config.Enrichment.Learn || t.config.Enrichment.Mode == "off" {
+		t.note(`no follow-ups are learned: first set [enrichment] learn = true, and mode = "on" or "shadow"`)
+	}
 }
 
 // toldProblems is how many are told one by one.
@@ -67,33 +94,33 @@ func (t *tuning) progress(format string, args ...any) {
 	}
 }
 
-// readOwn reads what the proxy has kept of its own work. What there is none of is
-// noted, for nobody has asked for it by name.
-func (t *tuning) readOwn(ctx context.Context) {
-	if folder := t.dir.Path(eventsFolder); !holds(folder, ".jsonl") {
-		t.note("no event logs in " + folder)
-	} else if err := t.readEvents(ctx, []string{folder}); err != nil && ctx.Err() == nil {
-		t.note("no event logs could be read: " + err.Error())
-	}
-	if folder := t.dir.Path("learned"); !holds(folder, "") {
-		t.note("nothing that was learned in " + folder)
-	}
-	for _, k := range t.upstreams {
-		if err := t.readLearned(k); err != nil {
-			t.warn(fmt.Sprintf("what was learned of upstream %q: %v", k.name(), err))
-		}
-	}
-}
-
 // holds reports whether a folder has a file whose name has that part.
 func holds(folder, part string) bool {
 	files, _ := os.ReadDir(folder) // as good as none, if it cannot be read
 	return slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), part) })
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// isTrace reports whether a file holds recorded calls with their results, and not
+// events.
+func isTrace(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
+		return false
+	}
+	in := bufio.NewReader(f)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return false
+		}
+		in = bufio.NewReader(unzipped)
+	}
+	head, _ := io.ReadAll(io.LimitReader(in, 4096))
+	return bytes.Contains(head, []byte(`"batch":`))
 }
 
 // errOnlyRead ends an update that is none.
@@ -101,14 +128,14 @@ var errOnlyRead = errors.New("only read")
 
 // readLearned reads what was learned of an upstream, where there is such a thing.
 func (t *tuning) readLearned(k lastKnown) error {
-	if !exists(t.dir.Path("learned")) {
-		return nil
+	if _, err := os.Stat(t.dir.Path("learned")); err != nil {
+		return nil // to look for more would make the folder
 	}
 	err := k.Learned(func(state []byte) ([]byte, error) {
-		if len(state) > 0 {
-			t.miner.Learned(k.name(), state)
+		if len(state) == 0 {
+			return nil, errOnlyRead
 		}
-		return nil, errOnlyRead
+		return nil, cmp.Or(t.tuner.Learned(k.name(), state), errOnlyRead)
 	})
 	if errors.Is(err, errOnlyRead) {
 		return nil
@@ -118,41 +145,16 @@ func (t *tuning) readLearned(k lastKnown) error {
 
 // readEvents reads event logs.
 func (t *tuning) readEvents(ctx context.Context, names []string) error {
-	s := tune.Source{Name: several(names)}
-	sessions := make(map[string]struct{})
 	lines := 0
-	err := record.Read(ctx, names, func(e *record.Event) {
+	return record.Read(ctx, names, func(e *record.Event) {
 		if lines++; lines%4096 == 0 {
 			t.progress("%d events", lines)
 		}
 		if e.Kind == record.Call {
-			s.Calls++
-			if len(sessions) < mostTurns {
-				sessions[e.Session] = struct{}{}
-			}
-			widen(&s, e.At.UnixMilli())
+			t.calls++
 		}
-		t.miner.Event(e)
+		t.tuner.Event(e)
 	}, func(p record.Problem) { t.bad(p.File, p.Line, p.Text) })
-	s.Sessions = len(sessions)
-	t.sources = append(t.sources, s)
-	return err
-}
-
-// several is what many names are called.
-func several(names []string) string {
-	if len(names) == 1 {
-		return names[0]
-	}
-	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
-}
-
-// widen makes a moment part of a source's period.
-func widen(s *tune.Source, ms int64) {
-	s.To = max(s.To, ms)
-	if s.From == 0 || ms < s.From {
-		s.From = ms
-	}
 }
 
 // readTrace reads recorded calls.
@@ -163,23 +165,19 @@ func (t *tuning) readTrace(name string) error {
 		t.warn(err.Error())
 		return err
 	}
-	s := tune.Source{Name: name, Calls: len(calls), Sessions: len(replay.Sessions(calls))}
-	for i := range calls {
-		for _, at := range []*int64{calls[i].Start, calls[i].End} {
-			if at != nil {
-				widen(&s, *at)
-			}
-		}
-	}
-	t.miner.Trace(name, calls)
-	t.sources = append(t.sources, s)
+	t.calls += len(calls)
+	t.tuner.Calls(calls)
 	return nil
 }
 
 // readLogs reads a client's own logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
-		Bare: t.bare, Each: t.miner.Trace, Bad: t.bad,
+		Bare: t.bare, Bad: t.bad,
+		Each: func(_ string, calls []replay.Call) {
+			t.calls += len(calls)
+			t.tuner.Calls(calls)
+		},
 		Reading: func(file string) { t.progress("%s", file) },
 	}
 	for _, k := range t.upstreams {
@@ -193,7 +191,6 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	for _, note := range found.Notes() {
 		t.note(dir + ": " + note)
 	}
-	t.sources = append(t.sources, tune.Source{Name: dir, Calls: found.Calls, Sessions: found.Sessions, From: found.From, To: found.To})
 	return nil
 }
 

@@ -1,54 +1,136 @@
 package tune
 
 import (
-	"fmt"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
 )
 
-// learned is a follow-up of a tool that was learned while calls were made.
-type learned struct {
-	follow valuemodel.FollowUp
-	right  float64
-	of     float64
+// follow is a follow-up of a tool that was learned.
+type follow struct {
+	valuemodel.FollowUp
+	right, of float64 // of candidates, newer ones counting more
 }
 
-// Learned adds what was learned of an upstream, as it is kept in its state file: of
-// what can be said in the configuration the follow-ups that were right often enough.
-// What of the state cannot be read is left out.
-func (m *Miner) Learned(upstream string, state []byte) {
-	follows, _ := predict.Follows(state)
-	for _, f := range follows {
-		trigger := upstream + "/" + f.Trigger
-		target := m.model(upstream + "/" + f.Tool)
-		right, of, ranks := m.likely(f.Ranks)
-		if !target.Class.Reads() && target.Classify == "" || target.Disclosure == valuemodel.ThirdParty || ranks == 0 {
-			continue
-		}
-		args := make(map[string]valuemodel.Binding, len(f.Args))
-		for name, v := range f.Args {
-			b, err := valuemodel.ParseBinding(v)
-			if err != nil {
-				args = nil
-				break
-			}
-			args[name] = b
-		}
-		if args == nil || len(m.learned[trigger]) >= mostLearned {
-			continue
-		}
-		m.learned[trigger] = append(m.learned[trigger], learned{
-			valuemodel.FollowUp{Tool: f.Tool, Probability: rounded(shrunk(right, of)), Args: args, Max: ranks}, right, of,
+// leastLabels is how many candidates of a follow-up must be known to have been right or
+// wrong: as many as the live proxy waits for.
+const leastLabels = 5
+
+// mostFollows is how many follow-ups of one tool are proposed.
+const mostFollows = 6
+
+// player plays recorded calls of one upstream to a learner, as replay does it and the
+// live proxy.
+type player struct {
+	*replay.Player
+	learner *predict.Model
+}
+
+func (t *Tuner) player(upstream string) *player {
+	p := t.players[upstream]
+	if p == nil {
+		p = new(player)
+		p.Player = replay.New(replay.Options{
+			Model:   func(tool string) *valuemodel.Model { return t.model(join(upstream, tool)) },
+			Learn:   true,
+			MaxAge:  t.o.MaxAge,
+			Learner: func(int) *predict.Model { return p.learner },
 		})
+		p.learner = p.Forecast()
+		t.players[upstream] = p
 	}
+	return p
+}
+
+// join is "upstream/tool"; the tools of a trace have no upstream.
+func join(upstream, tool string) string {
+	if upstream == "" {
+		return tool
+	}
+	return upstream + "/" + tool
+}
+
+func split(name string) (upstream, tool string) {
+	if upstream, tool, ok := strings.Cut(name, "/"); ok {
+		return upstream, tool
+	}
+	return "", name
+}
+
+// Calls adds recorded calls of some sessions, in the order in which they were made,
+// whose tools are named "upstream/tool" or, in a trace, by their bare names. They tell
+// what calls cost, and warm a learner of each upstream.
+func (t *Tuner) Calls(calls []replay.Call) {
+	of := make(map[string][]replay.Call)
+	for _, c := range calls {
+		if one := t.tool(c.Tool); one != nil {
+			at, took := time.Time{}, 0.0
+			if c.Start != nil && c.End != nil {
+				at, took = time.UnixMilli(*c.Start), float64(*c.End-*c.Start)
+			}
+			one.answered(at, c.Failed, took, float64(c.Bytes))
+		}
+		upstream, name := split(c.Tool)
+		c.Tool = name
+		of[upstream] = append(of[upstream], c)
+	}
+	for upstream, calls := range of {
+		t.player(upstream).Train(replay.Sessions(calls))
+	}
+}
+
+// Learned adds what was learned of an upstream live, as its state file has it, to what
+// recorded calls of it have taught. The state itself is left as it is, and what of it
+// cannot be read is left out.
+func (t *Tuner) Learned(upstream string, state []byte) error {
+	merged, unread := t.player(upstream).learner.Merge(state)
+	learned, err := predict.Follows(merged)
+	for _, f := range learned {
+		t.follow(upstream, f)
+	}
+	delete(t.players, upstream)
+	return errors.Join(unread, err)
+}
+
+// follow keeps a follow-up that was right often enough, of a call that may be made
+// early.
+func (t *Tuner) follow(upstream string, f predict.Follow) {
+	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
+	m := t.model(to)
+	right, of, ranks := t.likely(f.Ranks)
+	if ranks == 0 || !reads(m) || m.Disclosure == valuemodel.ThirdParty || t.o.Missing(to) || t.o.Missing(trigger) {
+		return
+	}
+	args := make(map[string]valuemodel.Binding, len(f.Args))
+	for name, v := range f.Args {
+		b, err := valuemodel.ParseBinding(v)
+		if err != nil || b.From == valuemodel.Constant && t.secret(name, v) {
+			return
+		}
+		args[name] = b
+	}
+	t.follows[trigger] = append(t.follows[trigger], follow{
+		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrunk(right, of)), Args: args, Max: ranks}, right, of,
+	})
+}
+
+func (t *Tuner) secret(argument string, v any) bool {
+	value, err := json.Marshal(v)
+	return err != nil || t.o.Secret(argument, string(value))
 }
 
 // likely counts how many of the first in a list are likely enough, and what came of
 // them.
-func (m *Miner) likely(ranks []predict.Count) (right, of float64, n int) {
+func (t *Tuner) likely(ranks []predict.Count) (right, of float64, n int) {
 	for _, c := range ranks {
-		if !(c.Of >= float64(m.o.MinN)) || shrunk(c.Right, c.Of) < m.o.MinProbability {
+		if !(c.Of >= leastLabels) || shrunk(c.Right, c.Of) < t.o.MinProbability {
 			break
 		}
 		right, of, n = right+c.Right, of+c.Of, n+1
@@ -56,27 +138,13 @@ func (m *Miner) likely(ranks []predict.Count) (right, of float64, n int) {
 	return right, of, n
 }
 
-// shrunk is a share as if there had been a few guesses more, most of them wrong: what
-// is not known is taken to be unlikely.
+// shrunk is a share as if there had been a few candidates more, most of them wrong:
+// what is not known is taken to be unlikely.
 func shrunk(right, of float64) float64 { return (right + 0.5) / (of + 4) }
 
-const mostLearned = 6 // follow-ups of one tool
-
-// proposeLearned proposes what was learned and not read off records here.
-func (m *Miner) proposeLearned(blocks map[string][]Line) {
-	for trigger, all := range m.learned {
-		mined := false
-		for _, l := range blocks[trigger] {
-			mined = mined || l.Key == "follow_up"
-		}
-		if mined {
-			continue
-		}
-		for _, l := range all {
-			if !m.missing(upstreamOf(trigger)+"/"+l.follow.Tool) && !m.configured(trigger, &l.follow) {
-				m.add(blocks, trigger, Line{Key: "follow_up", Value: followUpTOML(&l.follow), Evidence: fmt.Sprintf(
-					"learned while calls were made: %.0f of %.0f guesses right, newer ones counting more", l.right, l.of)})
-			}
-		}
-	}
+// likeliest are the follow-ups of a tool that are proposed.
+func (t *Tuner) likeliest(trigger string) []follow {
+	all := slices.Clone(t.follows[trigger])
+	slices.SortStableFunc(all, func(a, b follow) int { return cmp.Compare(b.Probability, a.Probability) })
+	return all[:min(len(all), mostFollows)]
 }

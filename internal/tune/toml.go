@@ -11,27 +11,54 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// ordered are the blocks in the order of their headings.
-func ordered(blocks map[string][]Line) []Block {
-	var out []Block
-	for _, tool := range slices.Sorted(maps.Keys(blocks)) {
-		if len(blocks[tool]) > 0 {
-			out = append(out, Block{tool, blocks[tool]})
+// head stands at the top of the file.
+const head = `# Written whole by mcpschedd tune: what was measured and learned of the tools, a layer
+# under the configuration beside it, which wins line by line. To keep a line, move it
+# there; mcpschedd tune --undo takes back the last --write.
+`
+
+// TOML is the content of tuned.toml; nil if nothing is proposed.
+func (p Proposal) TOML() []byte {
+	if len(p.Blocks) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString(head)
+	for _, one := range p.Blocks {
+		b.WriteString("\n[tools." + key(one.Tool) + "]\n")
+		var follows []Line
+		for _, l := range one.Lines {
+			if l.Key == "follow_up" {
+				follows = append(follows, l)
+				continue
+			}
+			fmt.Fprintf(&b, "%s = %s # %s\n", l.Key, l.Value, l.Evidence)
+		}
+		if len(follows) > 0 {
+			b.WriteString("follow_up = [\n")
+			for _, l := range follows {
+				fmt.Fprintf(&b, "  %s, # %s\n", l.Value, l.Evidence)
+			}
+			b.WriteString("]\n")
 		}
 	}
-	return out
+	return []byte(b.String())
 }
 
-// bare is the name that a tool has at its own upstream.
-func bare(tool string) string {
-	if _, name, split := strings.Cut(tool, "/"); split {
-		return name
+// Advised is the advice, as comments to take lines out of.
+func (p Proposal) Advised() string {
+	var b strings.Builder
+	for _, one := range p.Advice {
+		fmt.Fprintf(&b, "# [tools.%s]\n", key(one.Tool))
+		for _, l := range one.Lines {
+			fmt.Fprintf(&b, "# %s = %s # %s\n", l.Key, l.Value, l.Evidence)
+		}
 	}
-	return tool
+	return b.String()
 }
 
-// followUpTOML is a follow-up as an inline table.
-func followUpTOML(f *valuemodel.FollowUp) string {
+// followUp is a follow-up as an inline table.
+func followUp(f *valuemodel.FollowUp) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{ tool = %s, probability = %s, args = {", quoted(f.Tool), number(f.Probability))
 	for i, name := range slices.Sorted(maps.Keys(f.Args)) {

@@ -2,12 +2,17 @@ package tune
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
 )
 
 // File is a configuration that is to be changed in place.
@@ -127,4 +132,36 @@ func (f *File) unchanged() error {
 		err = fmt.Errorf("%s: was changed meanwhile; nothing was written", f.Path)
 	}
 	return err
+}
+
+// Diff is what changes in a file, in the unified format; nil: nothing does.
+func Diff(name string, before, after []byte) []byte {
+	return diff.Diff(name, before, name+" (with what tune proposes)", after)
+}
+
+// Undo takes back the last Replace: the newest backup takes the file's place, and
+// without one the file goes.
+func Undo(path string) (backup string, err error) {
+	backups, err := filepath.Glob(escape(path) + ".bak-*")
+	if err != nil {
+		return "", err
+	}
+	if len(backups) == 0 {
+		return "", os.Remove(path)
+	}
+	backup = slices.MaxFunc(backups, func(a, b string) int {
+		return cmp.Or(cmp.Compare(stamp(a), stamp(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	return backup, os.Rename(backup, path)
+}
+
+// escape takes a path literally in a pattern.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// stamp is when a backup was made: the first part of its ending.
+func stamp(backup string) string {
+	ending := backup[strings.LastIndex(backup, ".bak-"):]
+	return ending[:min(len(ending), len(".bak-20060102T150405"))]
 }

@@ -1,0 +1,303 @@
+package tune_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/replay"
+	"mcpschedd/internal/tune"
+	"mcpschedd/internal/valuemodel"
+)
+
+var began = time.UnixMilli(1.7e12)
+
+var reads = valuemodel.Layer{Class: valuemodel.ReadOnly}
+
+func rule(pattern string, l valuemodel.Layer) valuemodel.Rule {
+	return valuemodel.Rule{Pattern: pattern, Source: "c.toml:1", Layer: l}
+}
+
+// options know of tools what some rules say.
+func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
+	models, problems := valuemodel.Compile(rules)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return tune.Options{Model: func(tool string) *valuemodel.Model {
+		upstream, name, _ := strings.Cut(tool, "/")
+		return models.Resolve(valuemodel.Upstream{Name: upstream}, name, valuemodel.Hints{})
+	}}
+}
+
+// read is an answered call of hub/get, so many seconds after the beginning.
+func read(second, args, result int) record.Event {
+	return record.Event{
+		Kind: record.Call, Disposition: record.Fetched, At: began.Add(time.Duration(second) * time.Second), Session: "s",
+		Upstream: "hub", Tool: "get", Class: "read_only", Bytes: 10 << 10, UpstreamMS: 900,
+		ArgsHash: fmt.Sprintf("%016x", args), ResultHash: fmt.Sprintf("%016x", result+1),
+	}
+}
+
+func proposed(o tune.Options, all []record.Event) tune.Proposal {
+	t := tune.New(o)
+	for i := range all {
+		t.Event(&all[i])
+	}
+	return t.Propose()
+}
+
+func TestFigures(t *testing.T) {
+	times := func(n int, each func(i int) record.Event) (all []record.Event) {
+		for i := range n {
+			all = append(all, each(i))
+		}
+		return all
+	}
+	fails := func(i int) record.Event {
+		e := read(i, i, i)
+		e.IsError = true
+		return e
+	}
+	prefetched := func(wrong int) []record.Event {
+		return times(40, func(i int) record.Event {
+			e := read(i, i, i)
+			if e.Kind, e.Fate = record.Prefetch, record.Used; i < wrong {
+				e.Fate = record.Wasted
+			}
+			return e
+		})
+	}
+	mine := func(l valuemodel.Layer) []valuemodel.Rule {
+		l.Class = valuemodel.ReadOnly
+		return []valuemodel.Rule{rule("hub/get", l)}
+	}
+	known := mine(valuemodel.Layer{})
+	for _, test := range []struct {
+		name   string
+		rules  []valuemodel.Rule
+		events []record.Event
+		want   []string // in tuned.toml
+		advice string   // beside it
+		never  string   // in either
+	}{
+		{"costs", known, times(20, func(i int) record.Event { return read(i, i, i) }), []string{"cost_model.typical_kb = 9.9 # median of 20 answers", "latency_ms_p50 = 880", "max_kb = 9.9"}, "", "speculate"},
+		{"too few", known, times(9, func(i int) record.Event { return read(i, i, i) }), nil, "", "get"},
+		{"the user's own", mine(valuemodel.Layer{Cost: valuemodel.Cost{TypicalKB: 3}}), times(20, func(i int) record.Event { return read(i, i, i) }), []string{"latency_ms_p50"}, "", "_kb"},
+		{"errors", known, times(20, fails), nil, "", "get"},
+		{"no upstream", known, times(20, func(i int) record.Event { e := read(i, i, i); e.Upstream = ""; return e }), nil, "", "get"},
+		{"prefetches that are wrong", known, prefetched(40), []string{"speculate = false # 0 of 40 prefetches right"}, "", "cost_model"},
+		{"prefetches that are right", known, prefetched(10), nil, "", "speculate"},
+		{"prefetches that the user wants", mine(valuemodel.Layer{Speculate: new(true)}), prefetched(40), nil, "", "speculate"},
+		{"answers that stay", known, times(20, func(i int) record.Event { return read(60*i, 1, 1) }), []string{"typical_kb"}, "# cost_model.freshness_ttl_s = 60 # 19 answers", ""},
+		{"answers that change", known, times(20, func(i int) record.Event { return read(60*i, 1, i) }), []string{"typical_kb"}, "", "freshness"},
+		{"answers between writes", known, times(40, func(i int) record.Event {
+			if i%2 == 0 {
+				return read(60*i, 1, 1)
+			}
+			e := read(60*i, 1, 1)
+			e.Tool, e.Class = "put", "mutates_external"
+			return e
+		}), []string{"typical_kb"}, "", "freshness"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := proposed(options(t, test.rules...), test.events)
+			text := string(p.TOML())
+			for _, want := range test.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("got %s, want %s in it", text, want)
+				}
+			}
+			if !strings.Contains(p.Advised(), test.advice) {
+				t.Errorf("advised %s, want %s", p.Advised(), test.advice)
+			}
+			_, body, _ := strings.Cut(text, "\n[")
+			if both := body + p.Advised(); test.never != "" && strings.Contains(both, test.never) {
+				t.Errorf("got %s, want no %s", both, test.never)
+			}
+			again(t, p)
+		})
+	}
+}
+
+// again fails unless what is proposed can be read as tuned.toml.
+func again(t *testing.T, p tune.Proposal) []config.Tuned {
+	t.Helper()
+	path := t.TempDir() + "/c.toml"
+	put(t, path, "# none\n", 0o600)
+	put(t, config.TunedPath(path), string(p.TOML()), 0o600)
+	c, err := config.Load(path)
+	if err != nil {
+		t.Fatalf("%v, in:\n%s", err, p.TOML())
+	}
+	if len(c.Tuned) != len(p.Blocks) {
+		t.Errorf("got %d tools, want %d", len(c.Tuned), len(p.Blocks))
+	}
+	return c.Tuned
+}
+
+// A log whose lines were written anew by another program, with spaces in its arguments,
+// says what it said.
+func TestRewrittenLog(t *testing.T) {
+	var before, after tune.Proposal
+	for _, rewritten := range []bool{false, true} {
+		tuner := tune.New(options(t, rule("hub/get", reads)))
+		for i := range 20 {
+			e := read(60*i, 1, 1)
+			e.Arguments = `{"n":1}`
+			line, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rewritten {
+				line = bytes.ReplaceAll(bytes.ReplaceAll(line, []byte(`:`), []byte(` : `)), []byte(`,"`), []byte(` , "`))
+			}
+			var got record.Event
+			if err := json.Unmarshal(line, &got); err != nil {
+				t.Fatal(err)
+			}
+			tuner.Event(&got)
+		}
+		before, after = after, tuner.Propose()
+	}
+	if !bytes.Equal(before.TOML(), after.TOML()) || before.Advised() != after.Advised() || before.Advised() == "" {
+		t.Errorf("got\n%s%s\nand rewritten\n%s%s", before.TOML(), before.Advised(), after.TOML(), after.Advised())
+	}
+}
+
+// Whatever a log holds, what comes of it loads.
+func TestAnyEvents(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		tuner := tune.New(options(t, rule("*", reads)))
+		for range rapid.IntRange(0, 40).Draw(r, "events") {
+			e := read(rapid.IntRange(-10, 1000).Draw(r, "second"), rapid.IntRange(0, 2).Draw(r, "args"), rapid.IntRange(0, 1).Draw(r, "result"))
+			e.Kind = rapid.SampledFrom([]record.Kind{record.Call, record.Prefetch, record.Begin, "new"}).Draw(r, "kind")
+			e.Fate = rapid.SampledFrom([]record.Fate{record.Used, record.Wasted, "new"}).Draw(r, "fate")
+			e.Tool = rapid.SampledFrom([]string{"get", `a"\` + "\n", "é/*", ""}).Draw(r, "tool")
+			e.UpstreamMS = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), -1, 0, 1e300, 12.345}).Draw(r, "ms")
+			e.Bytes = rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 12345, math.MaxInt64}).Draw(r, "bytes")
+			for range rapid.SampledFrom([]int{1, 12}).Draw(r, "times") {
+				tuner.Event(&e)
+			}
+		}
+		if text := tuner.Propose().TOML(); len(text) > 0 {
+			var any map[string]any
+			if err := toml.Unmarshal(text, &any); err != nil {
+				r.Fatalf("%v, in:\n%s", err, text)
+			}
+		}
+	})
+}
+
+// play teaches a learner that the first item of a list is got.
+func play(t *testing.T) []byte {
+	m := predict.NewLearner(predict.LearnerOptions{Target: func(tool string) bool { return tool == "get" }})
+	for i := range 40 {
+		s := m.Begin(uint64(i), false)
+		at := began.Add(time.Duration(i) * time.Hour)
+		s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: fmt.Sprintf(`{"owner":"o%d"}`, i), At: at})
+		s.Result(predict.Outcome{ID: 1, Values: predict.Extract(fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), nil), At: at})
+		s.Candidates(at)
+		s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), At: at})
+		s.End()
+	}
+	state, err := m.Merge(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+const firstOfTheList = `args = { number = "$result.items[*].n", owner = "$args.owner" }, max = 1 }`
+
+func TestLearned(t *testing.T) {
+	state := play(t)
+	all := rule("hub/*", reads)
+	same, err := valuemodel.ParseBinding("$result.items[*].n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := valuemodel.ParseBinding("$args.owner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		rules []valuemodel.Rule
+		gone  string
+		want  bool
+	}{
+		{"a read", []valuemodel.Rule{all}, "", true},
+		{"a tool that is gone", []valuemodel.Rule{all}, "hub/get", false},
+		{"after a tool that is gone", []valuemodel.Rule{all}, "hub/list", false},
+		{"a write", []valuemodel.Rule{rule("hub/get", valuemodel.Layer{Class: valuemodel.MutatesExternal})}, "", false},
+		{"one that tells third parties", []valuemodel.Rule{all, rule("hub/get", valuemodel.Layer{Disclosure: valuemodel.ThirdParty})}, "", false},
+		{"one that is configured", []valuemodel.Rule{all, rule("hub/list", valuemodel.Layer{FollowUps: []valuemodel.FollowUp{
+			{Tool: "get", Args: map[string]valuemodel.Binding{"number": same, "owner": owner}, Probability: 0.9, Max: 2},
+		}})}, "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := options(t, test.rules...)
+			o.Missing = func(tool string) bool { return tool == test.gone }
+			tuner := tune.New(o)
+			if err := tuner.Learned("hub", state); err != nil {
+				t.Fatal(err)
+			}
+			if err := tuner.Learned("hub", []byte("junk")); err == nil {
+				t.Error("junk is taken for a state")
+			}
+			p := tuner.Propose()
+			if got := strings.Contains(string(p.TOML()), firstOfTheList); got != test.want {
+				t.Errorf("got %s, want it proposed: %v", p.TOML(), test.want)
+			}
+			again(t, p)
+		})
+	}
+}
+
+// Recorded calls teach the learner what the same calls teach it live, and what calls cost.
+func TestCallsWarmTheLearner(t *testing.T) {
+	var calls []replay.Call
+	add := func(session, batch int, tool, arguments, text string) {
+		start := began.Add(time.Duration(session)*time.Hour + time.Duration(4*batch)*time.Second).UnixMilli()
+		end := start + 700
+		calls = append(calls, replay.Call{
+			Session: fmt.Sprint(session), Batch: batch, Start: &start, End: &end, Tool: tool,
+			Arguments: []byte(arguments), Text: text, Bytes: len(text),
+		})
+	}
+	for i := range 20 {
+		add(i, 1, "hub/list", fmt.Sprintf(`{"owner" : "o%d"}`, i), fmt.Sprintf(`{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i))
+		add(i, 2, "other/list", `{}`, `{}`) // another upstream's, which is no turn of this one
+		add(i, 3, "hub/get", fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), "x")
+	}
+	tuner := tune.New(options(t, rule("*/*", reads)))
+	tuner.Calls(calls)
+	p := tuner.Propose()
+	for _, want := range []string{firstOfTheList, "cost_model.latency_ms_p50 = 690 # median of 20 answers"} {
+		if !strings.Contains(string(p.TOML()), want) {
+			t.Errorf("got %s, want %s in it", p.TOML(), want)
+		}
+	}
+}
+
+func TestUnclassified(t *testing.T) {
+	e := read(1, 1, 1)
+	if got := proposed(options(t), []record.Event{e}).Unclassified; len(got) != 1 || got[0] != "hub/get" {
+		t.Errorf("got %q", got)
+	}
+	e.IsError = true
+	if got := proposed(options(t), []record.Event{e}).Unclassified; got != nil {
+		t.Errorf("of errors alone: got %q", got)
+	}
+}
