@@ -81,7 +81,7 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 }
 
 // inFolder is what a command line does in a folder that the call names. Git obeys the
-// configuration of the repository there, which may be one that came with somebody's files.
+// configuration of the repository there, which may have come with files of others.
 func inFolder(e Effect, folder []byte, line string) Effect {
 	if e.Level == Unknown || !strings.Contains(line, "git") {
 		return e

@@ -31,8 +31,8 @@ func git(words []word, fed bool) (effect Level, folder string) {
 			if len(words) < 2 || !words[1].operand() || words[1].glob || words[1].text[0] == '~' {
 				return Unknown, ""
 			}
-			// A folder of somebody's files may hold a repository with a configuration
-			// of its own.
+			// The folder may hold a repository that came with files of others, and has
+			// a configuration of its own.
 			words, effect = words[1:], Quiet
 			folder = within(folder, words[0].text)
 		default:

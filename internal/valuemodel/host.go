@@ -12,7 +12,7 @@ import (
 )
 
 // urlHost is the host of an http url as limits name it: in lower case, with the
-// port if it is not the scheme's own, and without who logs in.
+// port if it is not the scheme's own, and without a user's name.
 func urlHost(text string) (string, bool) {
 	u, err := url.Parse(text)
 	if err != nil {

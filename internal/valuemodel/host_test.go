@@ -201,7 +201,7 @@ func TestInferHost(t *testing.T) {
 	}
 }
 
-// A host is told only of http urls, is in lower case, names no one who logs in,
+// A host is told only of http urls, is in lower case, holds no user's name,
 // and is told again of a url made of it.
 func FuzzHostOf(f *testing.F) {
 	for _, seed := range []string{"https://u:p@A.example:443/", "http://[::1]:80", "http://[fe80::1%25eth0]/", "https://a:b:c", "http://@", "https://ä.example"} {

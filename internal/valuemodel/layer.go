@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// lay puts a layer on top of those laid before: what it sets wins, field by
-// field. Edges only add; follow-ups and field groups merge one by one. Not laid
+// merge puts a layer on top of those merged before: what it sets wins, field by
+// field. Edges only add; follow-ups and field groups merge one by one. Not merged
 // are the class and invalidates_only, which not every layer may set.
-func (m *Model) lay(l Layer, source string) {
+func (m *Model) merge(l Layer, source string) {
 	put(m, "value_class", source, &m.ValueClass, l.ValueClass)
 	put(m, "classify", source, &m.Classify, l.Classify)
 	put(m, "rate_limit_host", source, &m.Host, l.Host)
@@ -23,9 +23,9 @@ func (m *Model) lay(l Layer, source string) {
 	put(m, "cost_model.latency_ms_p50", source, &m.Cost.Latency, l.Cost.Latency)
 	put(m, "cost_model.dollars", source, &m.Cost.Dollars, l.Cost.Dollars)
 	put(m, "cost_model.freshness_ttl_s", source, &m.Cost.Freshness, l.Cost.Freshness)
-	m.layEdges(l.Invalidates, source)
-	m.layGroups(l.FieldGroups, source)
-	m.layFollowUps(l.FollowUps, source)
+	m.mergeEdges(l.Invalidates, source)
+	m.mergeGroups(l.FieldGroups, source)
+	m.mergeFollowUps(l.FollowUps, source)
 }
 
 // put sets a field that the layer sets.
@@ -37,7 +37,7 @@ func put[T comparable](m *Model, key, source string, field *T, value T) {
 	}
 }
 
-func (m *Model) layEdges(edges []Edge, source string) {
+func (m *Model) mergeEdges(edges []Edge, source string) {
 	for _, e := range edges {
 		e = e.sorted()
 		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.key() == e.key() }) {
@@ -47,7 +47,7 @@ func (m *Model) layEdges(edges []Edge, source string) {
 	}
 }
 
-func (m *Model) layGroups(groups map[string]FieldGroup, source string) {
+func (m *Model) mergeGroups(groups map[string]FieldGroup, source string) {
 	for name, g := range groups {
 		if m.FieldGroups == nil {
 			m.FieldGroups = make(map[string]FieldGroup)
@@ -67,8 +67,8 @@ func (m *Model) layGroups(groups map[string]FieldGroup, source string) {
 	}
 }
 
-// layFollowUps takes two with the same tool and arguments for one.
-func (m *Model) layFollowUps(next []FollowUp, source string) {
+// mergeFollowUps takes two with the same tool and arguments for one.
+func (m *Model) mergeFollowUps(next []FollowUp, source string) {
 	for _, f := range next {
 		m.Sources[f.Key()] = source
 		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool {

@@ -4,8 +4,8 @@
 //
 // The one idea: what several sources say of a tool lies in layers, and every
 // field of the result names the layer that set it. A higher layer wins field by
-// field, except where it could loosen: then the most restrictive of what nobody
-// vouches for counts, and only the operator is believed.
+// field, except where it could loosen: then the most restrictive of the
+// sources counts, and only the operator is believed.
 //
 //	models, problems := valuemodel.Compile(rules) // the operator's layers
 //	m := models.Resolve(upstream, "get_issue", hints)
@@ -61,12 +61,12 @@ const (
 	SQL   = classify.SQL
 )
 
-// Disclosure is who gets to see a tool's arguments. "" is not set.
+// Disclosure is where a tool's arguments go. "" is not set.
 type Disclosure string
 
 const (
 	SameService Disclosure = "same_service" // the upstream alone
-	ThirdParty  Disclosure = "third_party"  // whoever the arguments name: a web page, a search engine
+	ThirdParty  Disclosure = "third_party"  // third parties that the arguments name: a web page, a search engine
 )
 
 // Layer is what one source says of a tool. A zero field is not set: a lower
@@ -122,7 +122,8 @@ type FollowUp struct {
 	Max         int                // concrete calls per answer; 0: not set
 }
 
-// Model is what is known of one tool, every layer merged.
+// Model is what is known of one tool, every layer merged. It has the fields of a layer, and
+// what is concluded from them once, so that a call need not.
 type Model struct {
 	Layer // every field that has a default is set
 

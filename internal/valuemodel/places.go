@@ -9,7 +9,7 @@ import (
 )
 
 // Reads returns the places that the answer to a call depends on: its domains,
-// and a place for each edge that names the tool. Nobody may write to it.
+// and a place for each edge that names the tool. It must not be written to.
 func (m *Model) Reads(args Arguments) []call.Place {
 	if len(m.bound) == 0 {
 		return m.reads
@@ -26,8 +26,8 @@ func (m *Model) Reads(args Arguments) []call.Place {
 	return out
 }
 
-// Writes returns what a call may change, whatever its class says. Nobody may
-// write to it.
+// Writes returns what a call may change, whatever its class says. They
+// must not be written to.
 func (m *Model) Writes(args Arguments) call.Effect {
 	e := call.Effect{Places: m.writes, Remote: m.remote}
 	if len(m.aimed) == 0 {
@@ -76,8 +76,8 @@ func (m *Model) place(carried []Edge) {
 
 // slots are the places of one edge. Every answer that it names depends on all,
 // and, if the edge matches arguments, on the place of their values, or on any if
-// it is not known whose. A write changes the place of its values and any; if it
-// is not known whose, all.
+// they are not known. A write changes the place of its values and any; if they
+// are not known, all.
 type slots struct {
 	match    []string
 	all, any uint64

@@ -134,7 +134,7 @@ func spellings(t *rapid.T, value string, label string) string {
 	return string(raw)
 }
 
-// A write through edges hits whoever asked for the same values in any spelling,
+// A write through edges hits the answers to the same values in any spelling,
 // or did not say which; and where it does not say itself, everyone of its domain
 // and everyone that its edges name.
 func TestPlacesAreSound(t *testing.T) {
@@ -226,8 +226,8 @@ func TestInvalidatesOnlyWithoutEdges(t *testing.T) {
 	}
 }
 
-// A write by one server is seen by the readers of another whose provider nobody
-// named: their edges are those of every provider.
+// A write by one server is seen by the readers of another, of which no provider
+// is named: their edges are those of every provider.
 func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{})

@@ -29,17 +29,17 @@ func (h Hints) deny() bool { return isFalse(h.ReadOnly) || isTrue(h.Destructive)
 func isTrue(b *bool) bool  { return b != nil && *b }
 func isFalse(b *bool) bool { return b != nil && !*b }
 
-// standing says on whose word an upstream has its provider.
+// standing says what names an upstream's provider, and so how far it is believed.
 type standing int
 
 const (
-	nobodys  standing = iota // it has none
+	none     standing = iota // it has no provider
 	claimed                  // its server's own, which may only deny
 	believed                 // its server's own, and the operator trusts it
 	stated                   // the operator's
 )
 
-// origin is a provider, and on whose word.
+// origin is a provider, and what names it.
 type origin struct {
 	Provider
 	standing standing
@@ -68,12 +68,12 @@ func originOf(u Upstream) origin {
 	return o
 }
 
-// layer is what of the provider's layer counts. A name that nobody vouches for
-// is taken for costs and edges, which loosen nothing, but does not tell calls
+// layer is what of the provider's layer counts. A server's own name, not
+// trusted, is taken for costs and edges, which loosen nothing, but does not tell calls
 // apart, say when an answer may be kept, or choose the limits that count.
 func (o origin) layer(tool string, h Hints) Layer {
 	l, _ := o.Provider.layer(tool)
-	if o.standing != nobodys && o.Stateful {
+	if o.standing != none && o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
 	if o.standing == claimed {
@@ -110,13 +110,13 @@ const loopAfter = 3
 func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	o := originOf(u)
 	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Sources: make(map[string]string)}
-	out.lay(base(), sourceDefault)
+	out.merge(base(), sourceDefault)
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
-	out.lay(o.layer(tool, h), o.source)
-	out.operate(m.rulesOf(u.Name, tool))
+	out.merge(o.layer(tool, h), o.source)
+	out.applyRules(m.rulesOf(u.Name, tool))
 	out.locate(u, o)
-	out.settle(u)
+	out.conclude(u)
 	out.place(m.edges().naming(u.Name, tool))
 	return out
 }
@@ -125,7 +125,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 	known, _ := o.Provider.layer(tool)
 	says := known.Class
-	if o.standing != nobodys && o.Stateful && tool != "" {
+	if o.standing != none && o.Stateful && tool != "" {
 		says = stricter(says, Indeterminate)
 	}
 	if o.standing == stated && says != "" {
@@ -169,13 +169,13 @@ func stricter(a, b Class) Class {
 	return b
 }
 
-// operate lays what the operator says, who may loosen anything: the rule that
-// gives way first, then the others. A class of his speaks for every call, and a
+// applyRules merges what the operator says, which may loosen anything: the rule that
+// gives way first, then the others. A class of the operator's speaks for every call, and a
 // way to tell calls apart says that the rest is not known: each takes the place of
 // what was said of either before. That a tool is not to be called on a guess
 // stands against every rule that is no more exact, and where a provider says it,
 // against every glob.
-func (m *Model) operate(rules []ruling) {
+func (m *Model) applyRules(rules []ruling) {
 	refused := aGlob // how exactly what says so names the tool
 	for _, r := range rules {
 		l := r.Layer
@@ -193,14 +193,14 @@ func (m *Model) operate(rules []ruling) {
 		if isFalse(l.Speculate) {
 			refused = r.exactness
 		}
-		m.lay(l, r.Source)
+		m.merge(l, r.Source)
 		put(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)
 		m.BackOff = m.BackOff || l.FailFastAfter > 0
 	}
 }
 
-// settle draws the conclusions from what was laid.
-func (m *Model) settle(u Upstream) {
+// conclude draws the conclusions from what was merged.
+func (m *Model) conclude(u Upstream) {
 	if m.Class.rank() > Indeterminate.rank() { // there is nothing to tell apart
 		m.Classify = ""
 		delete(m.Sources, "classify")

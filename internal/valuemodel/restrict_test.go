@@ -1,6 +1,7 @@
 package valuemodel_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -32,8 +33,8 @@ func TestClassOfATool(t *testing.T) {
 		want   valuemodel.Class
 		source string
 	}{
-		{"nobody knows it", valuemodel.Upstream{Name: "up"}, "x", hints{}, nil, indeterminate, "default"},
-		{"nobody knows it, trusted", trusted, "x", hints{}, nil, indeterminate, "default"},
+		{"not known", valuemodel.Upstream{Name: "up"}, "x", hints{}, nil, indeterminate, "default"},
+		{"not known, trusted", trusted, "x", hints{}, nil, indeterminate, "default"},
 		{"untrusted, says it reads", valuemodel.Upstream{Name: "up"}, "x", hints{ReadOnly: yes}, nil, indeterminate, "default"},
 		{"untrusted, says it writes", valuemodel.Upstream{Name: "up"}, "x", hints{ReadOnly: no}, nil, indeterminate, "annotation"},
 		{"trusted, says it reads", trusted, "x", hints{ReadOnly: yes}, nil, readOnly, "annotation"},
@@ -64,7 +65,7 @@ func TestClassOfATool(t *testing.T) {
 		{"a client's tool elsewhere", valuemodel.Upstream{Name: "up", Trust: true}, "Read", hints{}, nil, indeterminate, "default"},
 		{"a client's tool", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", hints{}, nil, readOnly, "default (claude-code)"},
 
-		{"operator loosens what nobody knows", claims, "x", hints{no, yes}, []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
+		{"operator loosens what is not known", claims, "x", hints{no, yes}, []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
 		{"operator loosens what writes", stated, "create_issue", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
 		{"operator tightens", stated, "get_me", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: external})}, external, "c:1"},
 		{"operator loosens what is stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_snapshot", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
@@ -77,7 +78,7 @@ func TestClassOfATool(t *testing.T) {
 	}
 }
 
-// What a name that nobody vouches for says of a tool counts where it costs or
+// What a server's own name, not trusted, says of a tool counts where it costs or
 // denies, never where it would let an answer be kept or a call be guessed.
 func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
@@ -152,7 +153,13 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	for _, p := range allProviders() {
 		for _, server := range p.Servers {
+			seen := map[string]bool{} // one tool of each kind will do
 			for tool, said := range p.Tools {
+				kind := fmt.Sprint(said.Class, said.Speculate != nil, said.Disclosure, said.Volatile != nil)
+				if seen[kind] {
+					continue
+				}
+				seen[kind] = true
 				for _, h := range []valuemodel.Hints{{}, {ReadOnly: yes}, {ReadOnly: no}, {Destructive: yes}, {ReadOnly: yes, Destructive: yes}} {
 					least := rank[said.Class]
 					if h != (valuemodel.Hints{}) && h != (valuemodel.Hints{ReadOnly: yes}) || p.Stateful {
@@ -231,7 +238,7 @@ func TestNoToGuessingIsKept(t *testing.T) {
 	}
 }
 
-// An answer's freshness and the limits that count are for who is vouched for.
+// An answer's freshness and the limits that count are for a provider that the operator vouches for.
 func TestAClaimedProviderSetsNoFreshnessNorHost(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	for _, url := range []string{"", "https://a.example"} {
