@@ -7,18 +7,21 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"mcpschedd/internal/record"
 )
 
 //go:embed page
 var files embed.FS
 
 // scripts are put together in this order: each uses only what stands before it.
-var scripts = []string{"words.js", "dom.js", "table.js", "cards.js", "tools.js", "series.js", "graph.js", "timeline.js", "hosts.js", "decisions.js", "live.js"}
+var scripts = []string{"words.js", "dom.js", "table.js", "cards.js", "tools.js", "figures.js", "series.js", "graph.js", "timeline.js", "hosts.js", "decisions.js", "live.js"}
 
 // nothing is the policy of an answer that is not a page.
 const nothing = "default-src 'none'; frame-ancestors 'none'"
@@ -32,7 +35,11 @@ type document struct {
 // newPage is the dashboard.
 func newPage(title string) *document {
 	var script strings.Builder
-	script.WriteString("\"use strict\";\n(() => {\n") // in a function: names of the page's own would else be the window's
+	words, err := json.Marshal(record.Words()) // it escapes what would end a script
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	fmt.Fprintf(&script, "\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function: names of the page's own would else be the window's
 	for _, name := range scripts {
 		script.WriteString(read(name))
 	}

@@ -40,7 +40,7 @@ func TestFigures(t *testing.T) {
 	for card, want := range map[string]string{
 		"hidden": span(s.HiddenMS) + " of " + span(s.HiddenMS+s.WaitedMS) + ", " + percent(s.HiddenMS/(s.HiddenMS+s.WaitedMS)),
 		"served": percent(s.ServedShare), "accuracy": percent(s.Prefetch.Accuracy), "upstream": fmt.Sprintf("×\u2009%.2f", s.Amplification),
-		"harm": span(s.Harm.ForegroundWaitMS) + " waited", "turns": thousands(s.TurnsSaved.Plan + s.TurnsSaved.Inline), "tokens": thousands(s.TokensSaved),
+		"harm": span(s.Harm.ForegroundWaitMS) + " waited", "turns": thousands(s.TurnsSaved.Plan), "tokens": thousands(s.TokensSaved),
 	} {
 		if got := ask[string](p, `document.querySelector("#card-`+card+` .figure").textContent`); got != want {
 			t.Errorf("%s: got %q, want %q", card, got, want)

@@ -1,7 +1,7 @@
 // The last decisions, with their reasons in words.
 
-for (const [key, [word, meaning]] of Object.entries(REASONS)) {
-  if (key !== "other" && key !== "panic") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
+for (const [key, { word, meaning }] of Object.entries(WORDS.reasons)) {
+  if (key !== "(other)" && key !== "panic") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
 }
 
 const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good", in_flight: "good", rate_limited: "warn", throttled: "warn", disclosure: "bad", origin: "bad", panic: "bad" };

@@ -34,6 +34,7 @@ function show(v) {
   unguessed(v);
   showTimeline(v);
   showTools(v.stats);
+  showFigures(v.stats);
   showSeries(v);
   showGraph(v);
   showHosts(v);

@@ -48,36 +48,15 @@ const LEVELS = ["only watched", "one at a time", "half of what is configured", "
 
 const level = (n) => n + ": " + (LEVELS[n] || "unknown");
 
-// REASONS why a call that was thought of was not made early: word, meaning.
-const REASONS = {
-  low_probability: ["too unlikely", "It was less likely than min_probability of the configuration asks."],
-  gate: ["would not pay", "Waste, were it wrong, weighed more than the waiting it would hide, were it right: too fast a tool, too unlikely, or too dear."],
-  unsteady: ["may change unnoticed", "What the tool reads may change without the proxy noticing, so an answer fetched early might be an old one. Set exclusive = true for its upstream if nobody else changes it, or validate for tools that read a file."],
-  budget: ["token budget", "Others hide more with the same tokens (prefetch_budget_tokens)."],
-  cap: ["too many at once", "Others hide more with the same number of calls (max_parallel_prefetches), or another form of it was chosen."],
-  dollars: ["costs money", "It is priced beyond what may still be spent in this session (max_dollars_per_session)."],
-  not_speculatable: ["not allowed", "Its model forbids it, nobody vouches that it only reads, or something it needs cannot be had."],
-  rate_limited: ["rate limit", "The pace of its host leaves no room: real calls go first."],
-  throttled: ["throttled", "Earlier guesses to this host or in this session were wrong too often or did harm, or its upstream takes one call at a time."],
-  stored: ["already there", "Its answer is in the store, and fresh."],
-  in_flight: ["under way", "It is being fetched at this moment."],
-  schema: ["arguments do not fit", "The arguments that were derived are not what the tool takes."],
-  origin: ["foreign data", "Its arguments come from another upstream's data, which must not travel."],
-  disclosure: ["would tell others", "It would tell third parties what it was guessed from."],
-  shadow: ["only watched", "All else allows it, but it has to prove itself first (shadow mode, or a new follow-up)."],
-  panic: ["went wrong", "The guess failed inside the proxy."],
-  other: ["other", "One of many rarer reasons."],
+// WORDS are of the program: every metric with its help, and why candidates were declined and
+// prefetches wasted, in words for people.
+
+const reason = (key) => {
+  const w = Object.hasOwn(WORDS.reasons, key) ? WORDS.reasons[key] : { word: clean(key, 40), meaning: "A reason that this page has no words for." };
+  return [w.word, w.meaning];
 };
 
-const reason = (key) => (Object.hasOwn(REASONS, key) ? REASONS[key] : [clean(key, 40), "A reason that this page has no words for."]);
-
-// CAUSES of waste.
-const CAUSES = {
-  expired: "too old when asked for", invalidated: "made stale by a write", never_asked: "never asked for",
-  evicted: "made room for others", error: "its upstream answered with an error", dropped: "ended before it was done",
-};
-
-const cause = (key) => (Object.hasOwn(CAUSES, key) ? CAUSES[key] : clean(key, 40));
+const cause = (key) => (Object.hasOwn(WORDS.causes, key) ? WORDS.causes[key].word : clean(key, 40));
 
 // how says what became of a bar of the timeline.
 function how(b) {
