@@ -1,0 +1,42 @@
+package limit_test
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/mutant"
+)
+
+// mutants are the rules of a host that are taken out one by one.
+var mutants = []mutant.Mutant{
+	{Name: "slots", Says: "calls at once", Cuts: []mutant.Cut{
+		{In: "limit", Call: "host.hasSlot", Under: []string{"host.take"}, Becomes: mutant.True},
+	}},
+	{Name: "tokens", Says: "want at most", Cuts: []mutant.Cut{
+		{In: "limit", Compare: "host.bucket", Under: []string{"host.take"}, Becomes: mutant.True},
+	}},
+	{Name: "in the order they came", Test: "TestNobodyOvertakes", Says: "took the token", Cuts: []mutant.Cut{
+		{In: "limit", Read: "host.calls", Under: []string{"host.tryEnter"}, Becomes: "($&)[:0]"},
+	}},
+	{Name: "a slot that is left", Says: "waits for nothing", Cuts: []mutant.Cut{
+		{In: "limit", Call: "host.dispatch", Under: []string{"Slot.Leave"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "a token that comes", Says: "waits for nothing", Cuts: []mutant.Cut{
+		{In: "limit", Call: "host.arm", Under: []string{"host.dispatch"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "cool-down", Says: "a prefetch waits for a host that cools down", Cuts: []mutant.Cut{
+		{In: "limit", Call: "host.refusal", Under: []string{"host.dispatch"}, Becomes: "error(nil)"},
+	}},
+}
+
+// TestMutants shows that the tests can fail: without any one of the rules TestRandomLoad
+// does, or the test that is named, and says why. That the rules are there is looked at in every run.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
+			m.Test, m.Env = cmp.Or(m.Test, "TestRandomLoad"), []string{"MCPSCHEDD_SOAK=0"}
+			m.Check(t)
+		})
+	}
+}
