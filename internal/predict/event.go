@@ -107,9 +107,7 @@ func (s *History) carryOver(slots []slot) {
 		if a.value.kind == word || len(a.value.text) > maxValueBytes {
 			continue
 		}
-		if len(s.touched) < maxAsked {
-			s.touched[seed.str(a.value.text)] = true
-		}
+		s.touched.Add(seed.str(a.value.text), true)
 		if old, ok := s.carry[a.name]; ok && old != a.value || !ok && len(s.carry) < maxCarried {
 			s.carry[strings.Clone(a.name)] = scalar{strings.Clone(a.value.text), a.value.kind}
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Session is one conversation with the upstream.
@@ -13,17 +15,17 @@ type History struct {
 	number        int    // in this model
 	lone          bool
 	turn          int
-	begun         bool              // a call was made
-	events        []*event          // oldest first
-	flying        []*event          // of a lone session: calls without a result
-	carry         map[string]scalar // name of an argument → its last value
-	touched       map[hash]bool     // values that stood in arguments
-	asked         map[hash]int      // call → how often it was made
-	pending       map[hash]*pending // call → its candidates that await their label
-	waiting       []*pending        // the same, oldest first
-	marks         int               // in all of them
-	past          []string          // symbols of the last three turns, newest last; begins with ^
-	invalidated   int               // the last turn after which answers were invalidated
+	begun         bool                       // a call was made
+	events        []*event                   // oldest first
+	flying        []*event                   // of a lone session: calls without a result
+	carry         map[string]scalar          // name of an argument → its last value
+	touched       *simplelru.LRU[hash, bool] // values that stood in arguments
+	asked         *simplelru.LRU[hash, int]  // call → how often it was made
+	pending       map[hash]*pending          // call → its candidates that await their label
+	waiting       []*pending                 // the same, oldest first
+	marks         int                        // in all of them
+	past          []string                   // symbols of the last three turns, newest last; begins with ^
+	invalidated   int                        // the last turn after which answers were invalidated
 	invalidations int
 	supposed      *event // a call that is thought through and was not made; its arguments go before carry, touched and asked
 }
@@ -37,8 +39,8 @@ type History struct {
 func (m *Learner) Begin(id uint64, lone bool) *History {
 	m.sessions++
 	return &History{
-		m: m, id: id, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: map[hash]bool{},
-		asked: map[hash]int{}, pending: map[hash]*pending{}, past: []string{"^"},
+		m: m, id: id, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: latest[bool](),
+		asked: latest[int](), pending: map[hash]*pending{}, past: []string{"^"},
 	}
 }
 
@@ -85,15 +87,20 @@ func (s *History) Call(c Call) {
 	s.confirm(key, c.Tool, c.At)
 	if ok && !s.m.opt.Static && s.m.opt.Target(c.Tool) {
 		s.m.learnConstants(c.Tool, slots, s.id)
-		if s.asked[key] == 0 {
+		if !s.asked.Contains(key) {
 			s.explain(c.Tool, pieces, slots)
 		}
 	}
-	if len(s.asked) < maxAsked || s.asked[key] > 0 {
-		s.asked[key]++
-	}
+	times, _ := s.asked.Get(key)
+	s.asked.Add(key, times+1)
 	s.carryOver(slots)
 	s.remember(e)
+}
+
+// latest remembers as much of a session as there is room for: what was met last.
+func latest[V any]() *simplelru.LRU[hash, V] {
+	all, _ := simplelru.NewLRU[hash, V](maxAsked, nil) // an error: no size
+	return all
 }
 
 // begin starts the turn of a call.
@@ -158,7 +165,7 @@ func (s *History) land(r Outcome) {
 	s.m.learnResult(e, r)
 	s.begun, s.turn, s.events = true, e.turn, []*event{e}
 	clear(s.carry)
-	clear(s.touched)
+	s.touched.Purge()
 	s.carryOver(e.args)
 }
 

@@ -49,12 +49,12 @@ func (s *History) knows(value string) bool {
 	if e := s.supposed; e != nil && slices.ContainsFunc(e.args, func(a slot) bool { return a.value.text == value }) {
 		return true
 	}
-	return s.touched[seed.str(value)]
+	return s.touched.Contains(seed.str(value))
 }
 
 // times is how often the session has made a call.
 func (s *History) times(call hash) int {
-	n := s.asked[call]
+	n, _ := s.asked.Peek(call)
 	if s.supposed != nil && s.supposed.call == call {
 		n++
 	}
