@@ -1,7 +1,7 @@
 // Package dashboard shows what the proxy does on one page in a browser.
 //
 // The one idea: the page is one document that never changes, and everything on it is
-// drawn from one [record.View], asked for once a second while somebody looks. What
+// drawn from one [record.View], asked for once a second while a browser shows it. What
 // the view says was written by strangers (names of tools, hosts, sessions), so it is
 // only ever put onto the page as text: the browser is told to refuse anything else.
 //
@@ -11,7 +11,7 @@
 //	fmt.Println("http://127.0.0.1:7777" + page.Address())
 //
 // It leaves out the figures themselves (telemetry), and whether a request may reach
-// this machine at all: the names of its host are whoever serves it to check.
+// this machine at all: the server in front of it checks the names of its host.
 package dashboard
 
 import (
@@ -21,7 +21,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Options say what is shown, and to whom.
+// Options say what is shown, and what a request must bear.
 type Options struct {
 	View  func() record.View // what there is to see now; called from several goroutines
 	Token string             // what a request must bear, or a code in its place; "": none is asked for

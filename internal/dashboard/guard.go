@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// guard knows who may look.
+// guard knows which requests may see the page.
 type guard struct {
 	open   bool
 	token  [sha256.Size]byte // hashed, so that comparing it tells neither its bytes nor its length

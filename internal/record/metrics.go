@@ -264,13 +264,15 @@ func toolLabels(name string) []label {
 
 // Schema is the JSON Schema (2020-12) of [Stats].
 func Schema() []byte {
-	schema := schemaOf(reflect.TypeFor[Stats](), "")
-	schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "mcpschedd stats"
+	defs := map[string]any{}
+	schema := objectSchema(reflect.TypeFor[Stats](), defs)
+	schema["$schema"], schema["title"], schema["$defs"] = "https://json-schema.org/draft/2020-12/schema", "mcpschedd stats", defs
 	text, _ := json.MarshalIndent(schema, "", "  ") // it is made of strings
 	return text
 }
 
-func schemaOf(t reflect.Type, unit string) map[string]any {
+// schemaOf describes a type; structs are described once, in defs.
+func schemaOf(t reflect.Type, unit string, defs map[string]any) map[string]any {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
 		return map[string]any{"type": "integer", "minimum": 0}
@@ -282,22 +284,25 @@ func schemaOf(t reflect.Type, unit string) map[string]any {
 	case reflect.String:
 		return map[string]any{"type": "string"}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), "")}
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), "", defs)}
 	case reflect.Struct:
-		return objectSchema(t)
+		if defs[t.Name()] == nil {
+			defs[t.Name()] = objectSchema(t, defs)
+		}
+		return map[string]any{"$ref": "#/$defs/" + t.Name()}
 	}
 	return map[string]any{}
 }
 
 // objectSchema describes a struct by its tags.
-func objectSchema(t reflect.Type) map[string]any {
+func objectSchema(t reflect.Type, defs map[string]any) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
 		}
-		schema := schemaOf(f.Type, f.Tag.Get("unit"))
+		schema := schemaOf(f.Type, f.Tag.Get("unit"), defs)
 		schema["description"] = f.Tag.Get("help")
 		if properties[name] = schema; omit == "" {
 			required = append(required, name)

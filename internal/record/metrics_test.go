@@ -17,7 +17,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	v := totals{Extra: 7}
 	all, of := metricsOf(reflect.TypeFor[totals](), ""), reflect.ValueOf(v)
 
-	schema := schemaOf(reflect.TypeFor[totals](), "")
+	schema := objectSchema(reflect.TypeFor[totals](), map[string]any{})
 	described := schema["properties"].(map[string]any)["extra"].(map[string]any)
 	if described["description"] != "More than before." || !slices.Contains(schema["required"].([]string), "extra") {
 		t.Errorf("JSON Schema: got %v", described)

@@ -286,7 +286,7 @@ func (l lines) series(now time.Time) []record.Point {
 		}
 		begin := t.Truncate(span).UnixMicro()
 		if begin > now.UnixMicro() {
-			return new(record.Point) // that nobody sees yet
+			return new(record.Point) // which is not shown yet
 		}
 		if at[begin] == nil {
 			at[begin] = &record.Point{AtUS: begin, SpanS: int(span / time.Second)}

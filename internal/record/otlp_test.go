@@ -482,7 +482,7 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// One whose call is never told of is told of at the end, without a link.
+// One whose call has not ended is exported without a link.
 func TestPrefetchWaitsInVain(t *testing.T) {
 	spans := spansOf(t, func(tr *record.OTLP) {
 		callSpan(tr, "s", 1)

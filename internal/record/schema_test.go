@@ -151,4 +151,7 @@ func TestSchemaDescribes(t *testing.T) {
 		}
 	}
 	walk("", doc)
+	for name, def := range doc["$defs"].(map[string]any) {
+		walk(name, def.(map[string]any))
+	}
 }

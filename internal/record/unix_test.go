@@ -143,7 +143,7 @@ func TestDiskHangs(t *testing.T) {
 	}
 }
 
-// Somebody tidies the folder away: a new one is made.
+// The folder is tidied away: a new one is made.
 func TestFolderRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
 	l := record.Open(record.Options{Dir: dir})

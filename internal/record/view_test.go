@@ -52,7 +52,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 	}
 }
 
-// An event may be used again by who added it.
+// An event may be used again after it was added.
 func TestAddKeepsNothing(t *testing.T) {
 	tally := record.New(0, nil)
 	e := record.Event{Kind: record.Choice, Session: "s", At: start, Reasons: map[string]int{"gate": 1}, Top: []record.Decision{{Tool: "a"}}}

@@ -70,7 +70,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	}
 	tell(record.Event{Kind: record.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
 	p.until(`document.getElementById("unguessed").innerText.includes("others may change it unnoticed")`)
-	if got := said(); !strings.Contains(got, "Of the 5 calls thought of") || !strings.Contains(got, "3 may change unnoticed") || !strings.Contains(got, "exclusive = true") || !strings.Contains(got, "validate") || strings.Contains(got, "shadow_labels") {
+	if got := said(); !strings.Contains(got, "Of the 5 calls thought of") || !strings.Contains(got, "3 others may change it unnoticed") || !strings.Contains(got, "exclusive = true") || !strings.Contains(got, "validate") || strings.Contains(got, "shadow_labels") {
 		t.Errorf("got %q", got)
 	}
 	p.sound()
