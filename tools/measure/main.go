@@ -41,6 +41,8 @@ func main() {
 	flag.BoolVar(&o.restart, "restart", false, "each session is a process of its own, which knows only what the state holds")
 	flag.StringVar(&o.policy, "policy", "all", "learned, static, off, oracle, or all of them")
 	flag.StringVar(&o.only, "only", "", "this set alone")
+	flag.BoolVar(&o.frozen, "frozen", false, "each session is a process of its own, which knows what was learned from the training part and no more")
+	flag.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
 	flag.BoolVar(&o.learning, "learning", false, "coverage by sessions seen, and eight processes that share one state")
 	flag.Parse()
 	if err := run(o, os.Stdout); err != nil {
@@ -52,7 +54,7 @@ func main() {
 // options are the command line.
 type options struct {
 	dir, policy, only string
-	restart, learning bool
+	restart, frozen, cold, learning bool
 }
 
 // wants reports whether a policy is asked for.

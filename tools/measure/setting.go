@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/dedup"
@@ -129,6 +130,18 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 	options := s.options(model)
 	options.Learn = learn
 	var p *replay.Player
+	if o.cold {
+		train, bench = nil, slices.Concat(train, bench)
+	}
+	if o.frozen {
+		trained := s.trained(model, train)
+		options.Learner = func(int) *predict.Model {
+			process := p.Forecast()
+			process.Merge(trained) // what was just written can be read
+			return process
+		}
+		train = nil
+	}
 	if o.restart {
 		var state []byte
 		var process *predict.Model
@@ -143,6 +156,23 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 	p.Train(replay.Sessions(train))
 	p.Play(replay.Sessions(bench))
 	return p
+}
+
+// trained is the state after the training part.
+func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Call) []byte {
+	o := s.options(model)
+	var p *replay.Player
+	var learner *predict.Model
+	o.Learner = func(int) *predict.Model {
+		if learner == nil {
+			learner = p.Forecast()
+		}
+		return learner
+	}
+	p = replay.New(o)
+	p.Train(replay.Sessions(train))
+	state, _ := learner.Merge(nil)
+	return state
 }
 
 func (s setting) options(model func(string) *valuemodel.Model) replay.Options {
