@@ -5,22 +5,10 @@ import "slices"
 // absorb adds to a model what another one learned since its state was loaded.
 func (m *Learner) absorb(o *Learner) {
 	m.sessions = max(m.sessions, o.sessions)
-	for h, b := range o.counts.m {
-		c := m.counts.m[h]
-		m.counts.m[h] = c.plus(b)
-	}
-	if len(m.counts.m) > maxCounts {
-		m.counts.evict()
-	}
-	for h, t := range o.order.total {
-		m.order.total[h] = m.order.total[h].plus(t)
-	}
-	for h, t := range o.order.joint {
-		m.order.joint[h] = m.order.joint[h].plus(t)
-	}
-	m.order.bound()
-	for set, w := range o.mixers {
-		m.mixer(set).plus(w)
+	m.weights.plus(&o.weights)
+	for h, other := range o.outcomes {
+		known := m.outcome(h)
+		*known = known.plus(*other)
 	}
 	for _, list := range o.templates {
 		for _, t := range list {
@@ -40,24 +28,12 @@ func (m *Learner) absorb(o *Learner) {
 		m.tool(name).plus(t)
 	}
 	for n, e := range o.edges {
-		m.edge(n).plus(e)
+		known := m.edge(n)
+		known.labels = known.labels.plus(e.labels)
 	}
 	for tool, why := range o.bars {
 		m.bar(tool, why)
 	}
-}
-
-func (b beta) plus(o beta) beta {
-	return beta{hits: b.hits + o.freshHits, n: b.n + o.freshN}
-}
-
-// plus adds the steps that another one's weights took.
-func (m *weights) plus(o *weights) {
-	for i := range m.w {
-		m.w[i] = min(max(m.w[i]+o.w[i]-o.loaded[i], -maxWeight), maxWeight)
-		m.seen[i] += o.seen[i] - o.loadedSeen[i]
-	}
-	m.loaded, m.loadedSeen = m.w, m.seen
 }
 
 func (m *Learner) absorbTemplate(t *template) {
@@ -65,12 +41,19 @@ func (m *Learner) absorbTemplate(t *template) {
 	i := slices.IndexFunc(known, func(o *template) bool { return o.id == t.id })
 	switch {
 	case i >= 0:
-		known[i].support = known[i].support.plus(t.support)
+		k := known[i]
+		k.support = k.support.plus(t.support)
+		for r := range k.ranks {
+			k.ranks[r] = k.ranks[r].plus(t.ranks[r])
+		}
 		known[i].deepest = max(known[i].deepest, t.deepest)
 		known[i].owners = known[i].owners.plus(t.owners)
 	case m.room(known):
 		c := *t
-		c.support = tally{n: t.support.n}
+		c.support = sum{}.plus(t.support)
+		for r := range c.ranks {
+			c.ranks[r] = outcome{}.plus(t.ranks[r])
+		}
 		if w, ok := m.withheld[t.id]; ok {
 			c.owners, c.support = w.owners.plus(t.owners), w.support.plus(t.support)
 			delete(m.withheld, t.id)
@@ -106,17 +89,9 @@ func (t *toolStats) plus(o *toolStats) {
 }
 
 func (q *sketch) plus(o *sketch) {
-	for i, n := range o.fresh {
-		q.cell[i] += n
-		q.n += n
+	q.n = 0
+	for i, c := range o.cell {
+		q.cell[i] = q.cell[i].plus(c)
+		q.n += q.cell[i].now
 	}
-}
-
-func (e *trust) plus(o *trust) {
-	if o.back {
-		*e = trust{labels: o.fresh, drift: o.drift}
-		return
-	}
-	e.labels += o.fresh
-	e.drift = max(e.drift, o.drift)
 }

@@ -11,12 +11,12 @@ const (
 // few are the values that an argument has most often.
 type few struct {
 	values []often
-	total  tally // uses
+	total  sum // uses
 }
 
 type often struct {
 	value hash // of the value: nothing here needs to know what it is
-	n     tally
+	n     sum
 	in    seenIn
 }
 
@@ -39,7 +39,7 @@ func (m *Learner) learnConstants(tool string, slots []slot, session uint64) {
 }
 
 func (f *few) learn(v hash, session uint64) {
-	f.total = f.total.more(1)
+	f.total.now++
 	i := slices.IndexFunc(f.values, func(o often) bool { return o.value == v })
 	if i < 0 {
 		i = len(f.values)
@@ -51,7 +51,7 @@ func (f *few) learn(v hash, session uint64) {
 		}
 	}
 	o := &f.values[i]
-	o.n = o.n.more(1)
+	o.n.now++
 	o.in.see(session)
 }
 
@@ -59,8 +59,8 @@ func (f *few) learn(v hash, session uint64) {
 func (f *few) weakest() int {
 	at := 0
 	for i := range f.values {
-		f.values[i].n.n *= 0.98
-		if f.values[i].n.n < f.values[at].n.n {
+		f.values[i].n.now *= 0.98
+		if f.values[i].n.now < f.values[at].n.now {
 			at = i
 		}
 	}
@@ -79,7 +79,7 @@ func (m *Learner) fixed(tool string, a slot) bool {
 	h := a.value.hash()
 	for _, o := range f.values {
 		if o.value == h {
-			return o.in.public() && o.n.n*fixedShare >= f.total.n
+			return o.in.public() && o.n.now*fixedShare >= f.total.now
 		}
 	}
 	return false

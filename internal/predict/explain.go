@@ -212,7 +212,7 @@ func (e *event) sumWays(v scalar) []valueSource {
 			if x.value.kind != number || y.value.kind != number {
 				continue
 			}
-			if got, ok := sum(x.value, y.value); ok && got == v {
+			if got, ok := added(x.value, y.value); ok && got == v {
 				return []valueSource{{From: fromArgument, Name: x.name, Plus: y.name}}
 			}
 		}

@@ -24,7 +24,7 @@ func (m *Learner) Weight(trigger, target string) float64 {
 	most := float32(0)
 	for _, t := range m.templates[trigger] {
 		if t.target == target {
-			most = max(most, t.support.n)
+			most = max(most, t.support.now)
 		}
 	}
 	return float64(most)
@@ -46,13 +46,13 @@ func Line(bodies ...string) []byte {
 func (s *History) Open() int {
 	n := 0
 	for _, p := range s.waiting {
-		n += len(p.marks)
+		n += len(p.samples)
 	}
-	return max(n, s.marks)
+	return max(n, s.samples)
 }
 
 // Edge gives an edge a label.
 func (m *Learner) Edge(trigger, target string) {
 	n := edgeName{trigger, target}
-	m.edge(n).label(m, &mark{edge: n}, true)
+	m.edge(n).label(m, n)
 }

@@ -31,24 +31,22 @@ func Follows(state []byte) ([]Follow, error) {
 	for _, trigger := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[trigger] {
 			if args, ok := t.configured(); ok {
-				out = append(out, Follow{t.trigger, t.target, args, m.ranks(t)})
+				out = append(out, Follow{t.trigger, t.target, args, t.counts()})
 			}
 		}
 	}
 	return out, err
 }
 
-// ranks are the outcomes of a template's candidates, by their ranks.
-func (m *Learner) ranks(t *template) []Count {
-	aged := t.context().num(0).num(distance(0))
+// counts are the outcomes of a template's candidates, by their ranks.
+func (t *template) counts() []Count {
 	most := 1
 	if t.driver >= 0 {
-		most = min(t.deepest+1, 4) // from there on several ranks are counted together
+		most = min(t.deepest+1, len(t.ranks))
 	}
 	var out []Count
-	for r := range most {
-		c := m.counts.m[aged.num(1000+bucket(r))]
-		out = append(out, Count{float64(c.hits), float64(c.n)})
+	for _, o := range t.ranks[:most] {
+		out = append(out, Count{float64(o.right.now), float64(o.of.now)})
 	}
 	return out
 }

@@ -23,8 +23,8 @@ type History struct {
 	asked         *simplelru.LRU[hash, int]  // call → how often it was made
 	pending       map[hash]*pending          // call → its candidates that await their label
 	waiting       []*pending                 // the same, oldest first
-	marks         int                        // in all of them
-	past          []string                   // symbols of the last three turns, newest last; begins with ^
+	samples       int                        // in all of them
+	past          string                     // symbol of the turn before; ^ at the beginning
 	invalidated   int                        // the last turn after which answers were invalidated
 	invalidations int
 	supposed      *event // a call that is thought through and was not made; its arguments go before carry, touched and asked
@@ -40,7 +40,7 @@ func (m *Learner) Begin(id uint64, lone bool) *History {
 	m.sessions++
 	return &History{
 		m: m, id: id, number: m.sessions, lone: lone, carry: map[string]scalar{}, touched: latest[bool](),
-		asked: latest[int](), pending: map[hash]*pending{}, past: []string{"^"},
+		asked: latest[int](), pending: map[hash]*pending{}, past: "^",
 	}
 }
 
@@ -106,13 +106,7 @@ func latest[V any]() *simplelru.LRU[hash, V] {
 // begin starts the turn of a call.
 func (s *History) begin(c Call) {
 	if s.begun {
-		symbol := s.last()
-		if !s.m.opt.Static {
-			s.m.order.learn(s.past, symbol)
-		}
-		if s.past = append(s.past, symbol); len(s.past) > 3 {
-			s.past = s.past[1:]
-		}
+		s.past = s.last()
 	}
 	s.begun, s.turn = true, c.Turn
 	s.expire(c.At)
@@ -187,6 +181,6 @@ func (m *Learner) learnResult(e *event, r Outcome) {
 // leave is told of a call that is forgotten.
 func (m *Learner) leave(e *event) {
 	if e.values != nil && !m.opt.Static {
-		m.tool(e.tool).useful.label(e.used, 1)
+		m.tool(e.tool).useful.label(e.used)
 	}
 }

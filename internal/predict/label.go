@@ -2,50 +2,78 @@ package predict
 
 import "time"
 
-const maxMarks = 2048 // candidates of one session that await their label
+// Bounds on what awaits its label.
+const (
+	maxSamples = 2048 // candidates of one session
+	fewSamples = 4    // of one call, once there are many
+)
 
-// mark is a candidate as it was when it was thought of.
-type mark struct {
+// sample is a candidate as it was when it was thought of.
+type sample struct {
 	turn     int
 	at       time.Time
 	edge     edgeName // "" and "" if it was only proposed
-	p        float64  // without what was proposed
-	sets     [sets]hash
-	grounds  []reasoning
-	contexts [lifts]hash
-	expected [lifts]float32 // before each context
-	opinions [inputs]float64
-	step     hash    // in the calibration
-	proposed [2]hash // where it counts that it was proposed
+	base     float64
+	features []hash
+	outcomes []*outcome
 }
 
-// reasoning is a ground as it was.
-type reasoning struct {
-	in    contextSet
-	share float32 // of its list
+// outcome is what came of candidates that were looked at in the turn after the call
+// that they follow.
+type outcome struct{ right, of sum }
+
+// label counts one outcome, the older ones less.
+func (o *outcome) label(hit bool) {
+	o.right.now *= remember
+	o.of.now = o.of.now*remember + 1
+	if hit {
+		o.right.now++
+	}
 }
 
-// pending are the marks of one exact call, oldest first.
+// mean is the share that was right, of which nothing is known to begin with.
+func (o *outcome) mean(prior, worth float64) float64 {
+	return (float64(o.right.now) + worth*prior) / (float64(o.of.now) + worth)
+}
+
+func (o outcome) plus(other outcome) outcome {
+	return outcome{o.right.plus(other.right), o.of.plus(other.of)}
+}
+
+// outcomes are where the label of a new candidate counts for its templates' ranks.
+func outcomes(c *candidate, again bool, turn int) (all []*outcome) {
+	for i := range c.matches {
+		if g := &c.matches[i]; !again && g.e.turn == turn {
+			all = append(all, &g.t.ranks[min(g.rank, len(g.t.ranks)-1)])
+		}
+	}
+	return all
+}
+
+// pending are the samples of one exact call, oldest first.
 type pending struct {
 	call      hash
 	tool      string
 	arguments string
-	marks     []mark
+	samples   []sample
 }
 
 // wait remembers a candidate until its label is known.
-func (s *History) wait(d *draft) {
-	if s.marks >= maxMarks {
+func (s *History) wait(c *candidate) {
+	if s.samples >= maxSamples {
 		return
 	}
-	p := s.pending[d.key]
+	p := s.pending[c.key]
 	if p == nil {
-		p = &pending{call: d.key, tool: d.tool, arguments: d.arguments}
-		s.pending[d.key] = p
+		p = &pending{call: c.key, tool: c.tool, arguments: c.arguments}
+		s.pending[c.key] = p
 		s.waiting = append(s.waiting, p)
 	}
-	p.marks = append(p.marks, d.mark)
-	s.marks++
+	if s.samples > maxSamples/2 && len(p.samples) >= fewSamples {
+		return // of answers that may be served for long, each call is looked at in many turns
+	}
+	p.samples = append(p.samples, c.sample)
+	s.samples++
 }
 
 // confirm labels the candidates of a call that was made at a time. What was proposed
@@ -57,17 +85,17 @@ func (s *History) confirm(call hash, tool string, at time.Time) {
 		}
 	}
 	p := s.pending[call]
-	if p == nil || len(p.marks) == 0 {
+	if p == nil || len(p.samples) == 0 {
 		return
 	}
 	if !at.IsZero() {
-		s.m.tool(tool).lead.add(at.Sub(p.marks[0].at).Seconds())
+		s.m.tool(tool).lead.add(at.Sub(p.samples[0].at).Seconds())
 	}
-	for i := range p.marks {
-		s.settle(&p.marks[i], !s.late(&p.marks[i], at))
+	for i := range p.samples {
+		s.settle(&p.samples[i], !s.late(tool, &p.samples[i], at))
 	}
-	s.close(p, !s.late(&p.marks[len(p.marks)-1], at))
-	p.marks = nil
+	s.close(p)
+	p.samples = nil
 	delete(s.pending, call)
 }
 
@@ -91,11 +119,11 @@ func (s *History) Invalidate(stale func(tool, arguments string) bool) {
 			kept = append(kept, p)
 			continue
 		}
-		for i := range p.marks {
-			s.settle(&p.marks[i], false)
+		for i := range p.samples {
+			s.settle(&p.samples[i], false)
 		}
-		if len(p.marks) > 0 {
-			s.close(p, false)
+		if len(p.samples) > 0 {
+			s.close(p)
 		}
 		if s.pending[p.call] == p {
 			delete(s.pending, p.call)
@@ -110,14 +138,14 @@ func (s *History) expire(now time.Time) {
 	kept := s.waiting[:0]
 	for _, p := range s.waiting {
 		n := 0
-		for n < len(p.marks) && (s.turn-p.marks[n].turn > s.m.opt.Turns+1 || s.late(&p.marks[n], now)) {
-			s.settle(&p.marks[n], false)
+		for n < len(p.samples) && s.late(p.tool, &p.samples[n], now) {
+			s.settle(&p.samples[n], false)
 			n++
 		}
-		if n > 0 && n == len(p.marks) {
-			s.close(p, false)
+		if n > 0 && n == len(p.samples) {
+			s.close(p)
 		}
-		if p.marks = p.marks[n:]; len(p.marks) > 0 {
+		if p.samples = p.samples[n:]; len(p.samples) > 0 {
 			kept = append(kept, p)
 		} else if s.pending[p.call] == p {
 			delete(s.pending, p.call)
@@ -127,56 +155,34 @@ func (s *History) expire(now time.Time) {
 	s.waiting = kept
 }
 
-// late reports whether the answer of a candidate would be too old by now.
-func (s *History) late(k *mark, now time.Time) bool {
-	return s.m.opt.MaxAge > 0 && now.Sub(k.at) > s.m.opt.MaxAge
+// late reports whether the answer of a candidate would be too old by now; where no age
+// is known, turns count.
+func (s *History) late(tool string, k *sample, now time.Time) bool {
+	if age := s.m.opt.MaxAge(tool); age > 0 {
+		return now.Sub(k.at) > age
+	}
+	return s.turn-k.turn > s.m.opt.Turns+1
 }
 
 // close counts what became of a call that was foreseen, once, in however many turns
 // it was.
-func (s *History) close(p *pending, hit bool) {
+func (s *History) close(p *pending) {
 	t := s.m.tool(p.tool)
-	t.labels = t.labels.more()
-	if k := &p.marks[len(p.marks)-1]; len(k.grounds) > 0 && !s.m.opt.Static {
-		s.m.edge(k.edge).label(s.m, k, hit)
+	t.labels.now++
+	if k := &p.samples[len(p.samples)-1]; k.edge != (edgeName{}) && !s.m.opt.Static {
+		s.m.edge(k.edge).label(s.m, k.edge)
 	}
 }
 
 // settle gives a candidate of one turn its label.
-func (s *History) settle(k *mark, hit bool) {
-	s.marks--
+func (s *History) settle(k *sample, hit bool) {
+	s.samples--
 	m := s.m
 	if m.opt.Static {
 		return
 	}
-	for _, h := range k.proposed {
-		if h != 0 {
-			m.counts.label(h, hit, 1)
-		}
+	for _, o := range k.outcomes {
+		o.label(hit)
 	}
-	if len(k.grounds) == 0 {
-		return
-	}
-	for i := range k.grounds {
-		k.grounds[i].in.label(m, k.grounds[i].share, hit)
-	}
-	for i, h := range k.contexts {
-		m.counts.label(h, hit, k.expected[i])
-	}
-	for _, set := range k.sets {
-		m.mixer(set).learn(&k.opinions, hit)
-	}
-	m.counts.label(k.step, hit, 1)
-}
-
-// mixer are the weights of a set, for learning.
-func (m *Learner) mixer(set hash) *weights {
-	w := m.mixers[set]
-	if w == nil {
-		w = newWeights()
-		if len(m.mixers) < maxMixers {
-			m.mixers[set] = w
-		}
-	}
-	return w
+	m.weights.learn(k.base, k.features, hit)
 }

@@ -6,9 +6,8 @@
 // {owner: a, number: 7}, and 7 stood at $.items[*].number: this template, tried on
 // the next result of list_issues, makes candidates get_issue 11, 12, 13. Whether
 // or not they are issued, what the session does next says which were right, and
-// each label counts for the template, the rank in the list, the tool and what came
-// before. A small online logistic mixer weighs these counts into
-// one calibrated probability.
+// each label moves the weights of the template, the rank in the list, the tool, what
+// came before and the like: an online logistic regression over hashed features.
 //
 //	m := predict.New(predict.Options{Target: readOnly})
 //	s := m.Begin(rand.Uint64(), false)
@@ -34,30 +33,28 @@ const (
 // Options say what is predicted. The zero value predicts nothing, as no tool is a
 // target.
 type LearnerOptions struct {
-	Target       func(tool string) bool // whether calls of the tool may be run early; nil: none
-	Prior        float64                // probability of a follow-up nothing is known about; 0: 0.05
-	Turns        int                    // a candidate not asked for within as many turns was wrong; 0: 10
-	MaxAge       time.Duration          // or after as long; 0: no limit
-	ShadowLabels int                    // labels before an edge issues; 0: 5
-	Static       bool                   // candidates are proposals alone, at their prior; only sizes, latencies and leads are learned
+	Target       func(tool string) bool          // whether calls of the tool may be run early; nil: none
+	Turns        int                             // a candidate not asked for within as many turns was wrong, where no age is known; 0: 10
+	MaxAge       func(tool string) time.Duration // or after as long: how long an answer of the tool may be served; 0, nil: turns count
+	ShadowLabels int                             // labels before an edge issues; 0: 5
+	Static       bool                            // candidates are proposals alone, at their prior; only sizes, latencies and leads are learned
 }
 
 // Model is what was learned about one upstream. It is not safe for use by several
 // goroutines: one worker owns it and its sessions. [Extract] may run anywhere.
 type Learner struct {
 	opt       LearnerOptions
-	counts    counts
-	mixers    map[hash]*weights      // tool and circumstances → weights
+	weights   weights
 	templates map[string][]*template // symbol of the trigger → templates
 	kept      int                    // templates in all
 	withheld  map[hash]withheld      // template that is private and not among those → what is kept of it
 	constants map[hash]*few          // tool and argument → its values
-	order     order
+	outcomes  map[hash]*outcome      // of proposals: follow-up, and rank or age → what came of them
 	tools     map[string]*toolStats
 	edges     map[edgeName]*trust
 	bars      map[string]string // tool → why it is never run early again
 	changes   []Change
-	grounds   []ground // what Candidates works on, kept for its memory
+	matches   []match // what Candidates works on, kept for its memory
 	sessions  int
 	stats     LearnerStats
 }
@@ -67,15 +64,15 @@ type LearnerStats struct {
 	Calls     int // observed
 	Cut       int // results of which something was left out
 	Templates int
-	Contexts  int
-	Dropped   int // contexts evicted
+	Weights   int
+	Dropped   int // weights that were forgotten
 	Changes   int // of edges
 }
 
 // Stats copies the counts out.
 func (m *Learner) Stats() LearnerStats {
 	s := m.stats
-	s.Templates, s.Contexts, s.Dropped = m.kept, len(m.counts.m), m.counts.dropped
+	s.Templates, s.Weights, s.Dropped = m.kept, len(m.weights.of), m.weights.dropped
 	return s
 }
 
@@ -84,8 +81,8 @@ func NewLearner(opt LearnerOptions) *Learner {
 	if opt.Target == nil {
 		opt.Target = func(string) bool { return false }
 	}
-	if opt.Prior == 0 {
-		opt.Prior = 0.05
+	if opt.MaxAge == nil {
+		opt.MaxAge = func(string) time.Duration { return 0 }
 	}
 	if opt.Turns == 0 {
 		opt.Turns = maxTurns
@@ -94,8 +91,8 @@ func NewLearner(opt LearnerOptions) *Learner {
 		opt.ShadowLabels = 5
 	}
 	return &Learner{
-		opt: opt, counts: newCounts(), mixers: map[hash]*weights{}, templates: map[string][]*template{}, withheld: map[hash]withheld{},
-		constants: map[hash]*few{}, order: newOrder(), tools: map[string]*toolStats{},
+		opt: opt, weights: weights{of: map[hash]weight{}}, templates: map[string][]*template{}, withheld: map[hash]withheld{},
+		constants: map[hash]*few{}, outcomes: map[hash]*outcome{}, tools: map[string]*toolStats{},
 		edges: map[edgeName]*trust{}, bars: map[string]string{},
 	}
 }

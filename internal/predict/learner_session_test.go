@@ -218,7 +218,7 @@ func FuzzHistory(f *testing.F) {
 		if len(steps) > 400 {
 			t.Skip()
 		}
-		m := predict.NewLearner(predict.LearnerOptions{Target: reads, MaxAge: time.Minute})
+		m := predict.NewLearner(predict.LearnerOptions{Target: reads, MaxAge: func(string) time.Duration { return time.Minute }})
 		sessions := []*predict.History{m.Begin(1, false), m.Begin(2, true)}
 		now := time.Unix(1e9, 0)
 		for i, b := range steps {

@@ -75,9 +75,17 @@ func New(o Options) *Model {
 	}
 	f := &Model{o: o}
 	f.m = NewLearner(LearnerOptions{
-		Target: f.target, Turns: o.Turns, MaxAge: o.MaxAge, ShadowLabels: o.ShadowLabels, Static: !o.Learn,
+		Target: f.target, Turns: o.Turns, MaxAge: f.maxAge, ShadowLabels: o.ShadowLabels, Static: !o.Learn,
 	})
 	return f
+}
+
+// maxAge is how long an answer of a tool may stand in for a later call.
+func (f *Model) maxAge(tool string) time.Duration {
+	if m := f.o.Tool(tool).Model; m != nil && m.Cost.Freshness > 0 && f.o.MaxAge > 0 {
+		return m.Cost.Freshness
+	}
+	return f.o.MaxAge
 }
 
 // target reports whether it is worth learning when a tool is called.

@@ -1,10 +1,9 @@
 package predict
 
-// Bounds and weights of proposals.
 const (
 	maxProposals  = 64 // after one call
-	proposalWorth = 4  // of what is known more generally, in labels
-	templateTrust = 8  // lists after which a template counts as much as a proposal
+	maxOutcomes   = 8192
+	proposalWorth = 4 // of what is known more generally, in labels
 )
 
 // Proposal is a call that somebody else derived from a result: a configured
@@ -45,20 +44,20 @@ func (s *History) Propose(id uint64, p []Proposal) {
 
 func (m *Learner) proposal(p Proposal) proposal {
 	if p.Prior == 0 {
-		p.Prior = m.opt.Prior
+		p.Prior = usualPrior
 	}
 	return proposal{Proposal: p, edge: seed.num(3).str(p.Edge).str(p.Tool), call: callHash(p.Tool, p.Arguments)}
 }
 
 // propose collects what was proposed after a call. What was proposed after a newer
 // one stands.
-func (c *drafting) propose(e *event) {
+func (c *collector) propose(e *event) {
 	for i := range e.proposals {
 		p := &e.proposals[i]
 		if p.made {
 			continue
 		}
-		d := c.draft(p.Tool, p.Arguments)
+		d := c.candidate(p.Tool, p.Arguments)
 		if d == nil {
 			return
 		}
@@ -69,37 +68,32 @@ func (c *drafting) propose(e *event) {
 	}
 }
 
-// likely is the posterior probability of what was proposed, and notes what its
-// label will teach. In its first turn it is that of its rank, backed off to its
-// follow-up, backed off to what was configured. Later it is no more than that, and
-// less if what was not asked for at once turned out not to be asked for at all.
-func (sc *scene) likely(d *draft) float64 {
-	p := d.proposal
-	if sc.s.m.opt.Static {
-		return p.Prior
-	}
-	c, k := sc.s.m.counts.m, &d.mark
-	rank := p.edge.num(bucket(p.Rank))
-	first := c[rank].mean(c[p.edge].mean(p.Prior, proposalWorth), proposalWorth)
-	dist := distance(sc.s.turn - d.after.turn)
+// configured is the posterior probability of what was proposed, and notes where its
+// label counts. In its first turn it is that of its rank, backed off to its follow-up,
+// backed off to what was configured. Later it is no more than that, and less if what
+// was not asked for at once turned out not to be asked for at all.
+func (f *features) configured(c *candidate) float64 {
+	p, m, k := c.proposal, f.s.m, &c.sample
+	edge, rank := m.outcome(p.edge), m.outcome(p.edge.num(bucket(p.Rank)))
+	first := rank.mean(edge.mean(p.Prior, proposalWorth), proposalWorth)
+	dist := distance(f.s.turn - c.after.turn)
 	if dist == 0 {
-		k.proposed = [2]hash{p.edge, rank}
+		k.outcomes = append(k.outcomes, edge, rank)
 		return first
 	}
-	later := p.edge.num(-dist)
-	k.proposed = [2]hash{later}
-	return min(first, c[later].mean(first, proposalWorth))
+	later := m.outcome(p.edge.num(-dist))
+	k.outcomes = append(k.outcomes, later)
+	return min(first, later.mean(first, proposalWorth))
 }
 
-// joined is the probability of a call that templates found too. What was learned
-// sees more than the rank, so it counts by how many lists it was learned from: taking
-// the larger of both instead made too much of every second one.
-func (sc *scene) joined(d *draft, learned float64) float64 {
-	proposed := sc.likely(d)
-	if d.best == nil {
-		return proposed
+// outcome is what came of proposals.
+func (m *Learner) outcome(of hash) *outcome {
+	o := m.outcomes[of]
+	if o == nil {
+		o = &outcome{}
+		if len(m.outcomes) < maxOutcomes {
+			m.outcomes[of] = o
+		}
 	}
-	n := float64(sc.s.m.counts.m[d.best.in.template].n)
-	share := n / (n + templateTrust)
-	return squash(stretch(learned)*share + stretch(proposed)*(1-share))
+	return o
 }

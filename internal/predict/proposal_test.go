@@ -27,7 +27,7 @@ func list(p *historyPlayer, from, n int, prior float64) {
 }
 
 func TestProposalBeginsAtItsPrior(t *testing.T) {
-	p := begin(t, predict.NewLearner(predict.LearnerOptions{Prior: 0.125}))
+	p := begin(t, predict.NewLearner(predict.LearnerOptions{}))
 	p.call("list", `{}`, "items")
 	p.s.Propose(p.id, []predict.Proposal{
 		{Tool: "get", Arguments: id(1), Edge: "e", Rank: 0, Of: 2, Prior: 0.4},
@@ -37,7 +37,7 @@ func TestProposalBeginsAtItsPrior(t *testing.T) {
 	for n, want := range map[int]predict.Match{
 		1: {P: 0.4, Edge: "e", Trigger: "list", Follows: 1},
 		2: {P: 0.4, Edge: "e", Trigger: "list", Follows: 1, Rank: 1, Free: true},
-		3: {P: 0.125, Edge: "f", Trigger: "list", Follows: 1},
+		3: {P: 0.05, Edge: "f", Trigger: "list", Follows: 1},
 	} {
 		got := p.find("get", id(n))
 		if math.Abs(got.P-want.P) > 1e-9 || got.Edge != want.Edge || got.Trigger != want.Trigger || got.Follows != want.Follows || got.Rank != want.Rank || got.Free != want.Free || got.Shadow {
@@ -199,7 +199,7 @@ func TestStatic(t *testing.T) {
 		p.call("get", fmt.Sprintf(`{"id":"id-%d"}`, i), "x")
 		p.s.End()
 	}
-	if s := m.Stats(); s.Templates != 0 || s.Contexts != 0 {
+	if s := m.Stats(); s.Templates != 0 || s.Weights != 0 {
 		t.Errorf("got %+v, want nothing learned", s)
 	}
 	if m.Latency("list", 0.5) == 0 || m.Size("list", 0.5) == 0 || m.Lead("get", 0.5) == 0 {

@@ -12,9 +12,8 @@ const (
 // sketch keeps the distribution of a quantity in fixed space, right to 16 %, newer
 // values weighing more.
 type sketch struct {
-	cell  [cells]float32
-	fresh [cells]float32 // since the state was loaded
-	n     float32
+	cell [cells]sum
+	n    float32
 }
 
 func (q *sketch) add(x float64) {
@@ -25,14 +24,21 @@ func (q *sketch) add(x float64) {
 	if x > smallest {
 		i = min(cells-1, 1+int(math.Log(x/smallest)/math.Log(cellStep)))
 	}
-	q.cell[i]++
-	q.fresh[i]++
+	q.cell[i].now++
 	if q.n++; q.n >= sketched {
 		for i := range q.cell {
-			q.cell[i] /= 2
+			q.cell[i].now /= 2
 		}
 		q.n /= 2
 	}
+}
+
+// counts are the cells as they are saved.
+func (q *sketch) counts() (out [cells]float32) {
+	for i, c := range q.cell {
+		out[i] = c.now
+	}
+	return out
 }
 
 // quantile is the value below which a share p of the samples lie; 0 without any.
@@ -42,7 +48,7 @@ func (q *sketch) quantile(p float64) float64 {
 	}
 	want := p * float64(q.n)
 	for i, c := range q.cell {
-		if want -= float64(c); want <= 0 {
+		if want -= float64(c.now); want <= 0 {
 			if i == 0 {
 				return smallest / 2
 			}

@@ -8,22 +8,13 @@ import (
 // take puts one record of a state back, within the bounds of a model.
 func (m *Learner) take(r *record) {
 	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
-	for _, c := range r.Counts {
-		if len(m.counts.m) < maxCounts && sound(c.Hits, c.N) {
-			m.counts.m[c.H] = beta{hits: c.Hits, n: c.N}
+	for f, w := range savedWeights(r.Weights) {
+		if len(m.weights.of) < maxWeights {
+			m.weights.of[f] = w
 		}
 	}
-	for _, o := range r.Order {
-		if sound(o.Total, o.Joint) && len(m.order.total) < maxOrder && len(m.order.joint) < maxOrder {
-			if o.Total > 0 {
-				m.order.total[o.H] = tally{n: o.Total}
-			} else {
-				m.order.joint[o.H] = tally{n: o.Joint}
-			}
-		}
-	}
-	if s := r.Mixer; s != nil && len(m.mixers) < maxMixers && s.sound() {
-		m.mixers[s.Set] = s.weights()
+	for _, o := range r.Outcomes {
+		m.outcome(o.H).load([2]float32{o.Right, o.Of})
 	}
 	if s := r.Template; s != nil {
 		if t, ok := s.template(); ok && m.room(m.templates[t.trigger]) {
@@ -32,17 +23,17 @@ func (m *Learner) take(r *record) {
 	}
 	for _, w := range r.Withheld {
 		if len(m.withheld) < maxWithheld && sound(w.Support) {
-			m.withheld[w.H] = withheld{owners{w.seenIn(), min(w.Last, math.MaxInt32)}, tally{n: w.Support}}
+			m.withheld[w.H] = withheld{owners{w.seenIn(), min(w.Last, math.MaxInt32)}, kept(w.Support)}
 		}
 	}
 	if s := r.Constants; s != nil && len(m.constants) < maxConstants && sound(s.Total) {
 		m.constants[s.H] = s.few()
 	}
-	if s := r.Tool; s != nil && len(m.tools) < maxTools && sound(s.Useful[:]...) && s.Agreed >= 0 && s.Labels >= 0 {
+	if s := r.Tool; s != nil && len(m.tools) < maxTools && sound(s.Useful[:]...) && sound(s.Agreed, s.Labels) {
 		m.tools[s.Name] = s.stats()
 	}
-	if s := r.Edge; s != nil && len(m.edges) < maxEdges && s.Labels >= 0 && sound(float32(s.Drift)) {
-		m.edges[edgeName{s.Trigger, s.Target}] = &trust{labels: s.Labels, drift: s.Drift}
+	if s := r.Edge; s != nil && len(m.edges) < maxEdges && sound(s.Labels) {
+		m.edges[edgeName{s.Trigger, s.Target}] = &trust{labels: kept(s.Labels)}
 	}
 	if s := r.Bar; s != nil && s.Why != "" {
 		m.bar(s.Tool, s.Why)
@@ -54,17 +45,10 @@ func sound(counts ...float32) bool {
 	return !slices.ContainsFunc(counts, func(c float32) bool { return !(c >= 0 && c < 1e9) })
 }
 
-func (s *savedMixer) sound() bool {
-	return len(s.W) == inputs && len(s.Seen) == inputs && sound(s.Seen...) && !slices.ContainsFunc(s.W, func(w float32) bool { return !(math.Abs(float64(w)) <= maxWeight) })
-}
-
-func (s *savedMixer) weights() *weights {
-	var w weights
-	for i := range w.w {
-		w.w[i], w.seen[i] = float64(s.W[i]), float64(s.Seen[i])
+func (o *outcome) load(saved [2]float32) {
+	if sound(saved[:]...) {
+		*o = outcome{kept(min(saved[0], saved[1])), kept(saved[1])}
 	}
-	w.loaded, w.loadedSeen = w.w, w.seen
-	return &w
 }
 
 // template is the template that was kept; false if its parts do not fit.
@@ -73,7 +57,10 @@ func (s *savedTemplate) template() (*template, bool) {
 	if n > maxSlots || len(s.Kinds) != n || len(s.Pieces) != n+1 || s.Driver >= n || s.Driver < -1 || !sound(s.Support) || s.Deepest < 0 || s.Deepest >= maxRank {
 		return nil, false
 	}
-	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]valueSource, 0, n), pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: tally{n: s.Support}, deepest: s.Deepest}
+	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]valueSource, 0, n), pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: kept(s.Support), deepest: s.Deepest}
+	for i := range t.ranks {
+		t.ranks[i].load(s.Ranks[i])
+	}
 	for i, src := range s.Sources {
 		src.Value = scalar{src.Text, src.Kind}
 		many := src.Pick == every || src.Pick == beside
@@ -105,28 +92,26 @@ func fits(v scalar, k kind, from origin) bool {
 }
 
 func (s *savedConstants) few() *few {
-	f := &few{total: tally{n: s.Total}}
+	f := &few{total: kept(s.Total)}
 	for _, v := range s.Values[:min(len(s.Values), maxFew)] {
 		if sound(v.N) {
-			f.values = append(f.values, often{v.H, tally{n: v.N}, v.seenIn()})
+			f.values = append(f.values, often{v.H, kept(v.N), v.seenIn()})
 		}
 	}
 	return f
 }
 
 func (s *savedTool) stats() *toolStats {
-	return &toolStats{
-		latency: newSketch(s.Latency), size: newSketch(s.Size), lead: newSketch(s.Lead),
-		useful: beta{hits: min(s.Useful[0], s.Useful[1]), n: s.Useful[1]},
-		agreed: count{n: s.Agreed}, labels: count{n: s.Labels},
-	}
+	t := &toolStats{latency: newSketch(s.Latency), size: newSketch(s.Size), lead: newSketch(s.Lead), agreed: kept(s.Agreed), labels: kept(s.Labels)}
+	t.useful.load(s.Useful)
+	return t
 }
 
 func newSketch(cell [cells]float32) sketch {
 	var q sketch
 	if sound(cell[:]...) {
-		q.cell = cell
-		for _, c := range cell {
+		for i, c := range cell {
+			q.cell[i] = kept(c)
 			q.n += c
 		}
 	}

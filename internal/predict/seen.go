@@ -145,7 +145,7 @@ func (o *owners) plus(p *owners) *owners {
 // session that sees it next.
 type withheld struct {
 	owners
-	support tally
+	support sum
 }
 
 const maxWithheld = 4096
@@ -153,7 +153,8 @@ const maxWithheld = 4096
 // recall adds to a template that is new to the model what was kept of it.
 func (m *Learner) recall(t *template) {
 	if w, ok := m.withheld[t.id]; ok {
-		t.owners, t.support = t.owners.plus(&w.owners), tally{w.support.n + t.support.n, t.support.fresh}
+		t.owners = t.owners.plus(&w.owners)
+		t.support = sum{w.support.now + t.support.now, w.support.base}
 		delete(m.withheld, t.id)
 	}
 }
@@ -165,7 +166,7 @@ func (m *Learner) withhold(h hash, w withheld) {
 	case ok:
 		m.withheld[h] = withheld{*o.owners.plus(&w.owners), o.support.plus(w.support)}
 	case len(m.withheld) < 2*maxWithheld:
-		m.withheld[h] = withheld{w.owners, tally{n: w.support.n}}
+		m.withheld[h] = withheld{w.owners, sum{}.plus(w.support)}
 	}
 }
 
@@ -182,7 +183,7 @@ func (m *Learner) withholds() []savedWithheld {
 	}
 	out := make([]savedWithheld, 0, len(all))
 	for h, w := range all {
-		out = append(out, savedWithheld{h, w.support.n, w.last, w.in.saved()})
+		out = append(out, savedWithheld{h, w.support.now, w.last, w.in.saved()})
 	}
 	slices.SortFunc(out, func(a, b savedWithheld) int { return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.H, b.H)) })
 	return out[:min(len(out), maxWithheld)]

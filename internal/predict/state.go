@@ -11,7 +11,7 @@ import (
 )
 
 // version is the first record of a state. Another one is not read.
-const version = 3
+const version = 4
 
 // record is one line of a state: a checksum, a space and this as JSON. Only one
 // member is set. What fewer sessions used than make it public is there as hashes alone,
@@ -19,9 +19,8 @@ const version = 3
 type record struct {
 	Version   int             `json:"v,omitempty"`
 	Sessions  int             `json:"sessions,omitempty"`
-	Counts    []savedCount    `json:"counts,omitempty"`
-	Order     []savedOrder    `json:"order,omitempty"`
-	Mixer     *savedMixer     `json:"mixer,omitempty"`
+	Weights   []byte          `json:"weights,omitempty"`
+	Outcomes  []savedOutcome  `json:"outcomes,omitempty"`
 	Template  *savedTemplate  `json:"template,omitempty"`
 	Withheld  []savedWithheld `json:"withheld,omitempty"`
 	Constants *savedConstants `json:"constants,omitempty"`
@@ -31,20 +30,10 @@ type record struct {
 }
 
 type (
-	savedCount struct {
-		H    hash    `json:"h"`
-		Hits float32 `json:"y,omitempty"`
-		N    float32 `json:"n"`
-	}
-	savedOrder struct {
+	savedOutcome struct {
 		H     hash    `json:"h"`
-		Total float32 `json:"t,omitempty"` // of a context
-		Joint float32 `json:"j,omitempty"` // of a context with what followed it
-	}
-	savedMixer struct {
-		Set  hash      `json:"set"`
-		W    []float32 `json:"w"`
-		Seen []float32 `json:"seen"`
+		Right float32 `json:"y,omitempty"`
+		Of    float32 `json:"n"`
 	}
 	savedTemplate struct {
 		Trigger string        `json:"trigger"`
@@ -55,6 +44,7 @@ type (
 		Driver  int           `json:"driver"`
 		Support float32       `json:"support"`
 		Deepest int           `json:"deepest"`
+		Ranks   [4][2]float32 `json:"ranks"` // right, of
 	}
 	savedSource struct {
 		valueSource
@@ -87,14 +77,13 @@ type (
 		Size    [cells]float32 `json:"size"`
 		Lead    [cells]float32 `json:"lead"`
 		Useful  [2]float32     `json:"useful"`
-		Agreed  int            `json:"agreed,omitempty"`
-		Labels  int            `json:"labels,omitempty"`
+		Agreed  float32        `json:"agreed,omitempty"`
+		Labels  float32        `json:"labels,omitempty"`
 	}
 	savedEdge struct {
 		Trigger string  `json:"trigger"`
 		Target  string  `json:"target"`
-		Labels  int     `json:"labels"`
-		Drift   float64 `json:"drift,omitempty"`
+		Labels  float32 `json:"labels"`
 	}
 	savedBar struct {
 		Tool string `json:"tool"`
@@ -119,7 +108,7 @@ func (m *Learner) Join(stored []byte) (next []byte, commit func(), err error) {
 	base := NewLearner(m.opt)
 	err = base.load(stored)
 	base.absorb(m)
-	base.stats, base.changes, base.counts.dropped = m.stats, m.changes, m.counts.dropped
+	base.stats, base.changes, base.weights.dropped = m.stats, m.changes, m.weights.dropped
 	var out bytes.Buffer
 	base.save(&out)
 	return out.Bytes(), func() { *m = *base }, err
@@ -139,9 +128,19 @@ func (m *Learner) save(w io.Writer) {
 		put(record{Bar: &savedBar{tool, m.bars[tool]}})
 	}
 	put(record{Sessions: m.sessions})
-	m.saveCounts(put)
-	for _, set := range slices.Sorted(maps.Keys(m.mixers)) {
-		put(record{Mixer: m.mixers[set].saved(set)})
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.weights.of)), 16*perLine) {
+		var saved []byte
+		for _, f := range some {
+			saved = appendWeight(saved, f, m.weights.of[f])
+		}
+		put(record{Weights: saved})
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.outcomes)), perLine) {
+		var saved []savedOutcome
+		for _, h := range some {
+			saved = append(saved, savedOutcome{h, m.outcomes[h].right.now, m.outcomes[h].of.now})
+		}
+		put(record{Outcomes: saved})
 	}
 	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[symbol] {
@@ -158,42 +157,21 @@ func (m *Learner) save(w io.Writer) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
 		t := m.tools[name]
-		put(record{Tool: &savedTool{name, t.latency.cell, t.size.cell, t.lead.cell, [2]float32{t.useful.hits, t.useful.n}, t.agreed.n, t.labels.n}})
+		put(record{Tool: &savedTool{name, t.latency.counts(), t.size.counts(), t.lead.counts(), t.useful.saved(), t.agreed.now, t.labels.now}})
 	}
 	for _, n := range m.sortedEdges() {
-		put(record{Edge: &savedEdge{n.trigger, n.target, m.edges[n].labels, m.edges[n].drift}})
+		put(record{Edge: &savedEdge{n.trigger, n.target, m.edges[n].labels.now}})
 	}
 }
 
 const perLine = 256 // small things in one record
 
-func (m *Learner) saveCounts(put func(record)) {
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.counts.m)), perLine) {
-		var r record
-		for _, h := range some {
-			r.Counts = append(r.Counts, savedCount{h, m.counts.m[h].hits, m.counts.m[h].n})
-		}
-		put(r)
-	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.order.total)), perLine) {
-		var r record
-		for _, h := range some {
-			r.Order = append(r.Order, savedOrder{H: h, Total: m.order.total[h].n})
-		}
-		put(r)
-	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.order.joint)), perLine) {
-		var r record
-		for _, h := range some {
-			r.Order = append(r.Order, savedOrder{H: h, Joint: m.order.joint[h].n})
-		}
-		put(r)
-	}
-}
-
 // saved is a template as it is kept; false if it holds a value that may not be.
 func (t *template) saved() (savedTemplate, bool) {
-	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, nil, t.driver, t.support.n, t.deepest}
+	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, nil, t.driver, t.support.now, t.deepest, [4][2]float32{}}
+	for i := range t.ranks {
+		r.Ranks[i] = t.ranks[i].saved()
+	}
 	if t.private() || slices.ContainsFunc(t.pieces, secretText) {
 		return r, false
 	}
@@ -207,18 +185,12 @@ func (t *template) saved() (savedTemplate, bool) {
 	return r, true
 }
 
-func (w *weights) saved(set hash) *savedMixer {
-	r := &savedMixer{Set: set}
-	for i := range w.w {
-		r.W, r.Seen = append(r.W, float32(w.w[i])), append(r.Seen, float32(w.seen[i]))
-	}
-	return r
-}
+func (o *outcome) saved() [2]float32 { return [2]float32{o.right.now, o.of.now} }
 
 func (f *few) saved(h hash) *savedConstants {
-	r := &savedConstants{H: h, Total: f.total.n}
+	r := &savedConstants{H: h, Total: f.total.now}
 	for _, o := range f.values {
-		r.Values = append(r.Values, savedValue{o.value, o.n.n, o.in.saved()})
+		r.Values = append(r.Values, savedValue{o.value, o.n.now, o.in.saved()})
 	}
 	return r
 }

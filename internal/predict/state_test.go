@@ -129,8 +129,8 @@ func TestOtherVersion(t *testing.T) {
 	old := predict.Line(`{"v":2}`, `{"sessions":9}`, `{"constants":{"h":1,"total":2,"values":[{"h":1,"n":2,"sessions":2,"last":1}]}}`)
 	m := model()
 	next, err := m.Merge(old)
-	if err == nil || !strings.Contains(err.Error(), "version 2, want 3") {
-		t.Errorf("got error %v, want one that names versions 2 and 3", err)
+	if err == nil || !strings.Contains(err.Error(), "version 2, want 4") {
+		t.Errorf("got error %v, want one that names versions 2 and 4", err)
 	}
 	learn(t, m, 0, 15)
 	if next, err = m.Merge(next); err != nil {
@@ -182,7 +182,7 @@ func TestStateByteChanged(t *testing.T) {
 		if _, err := m.Merge(broken); err == nil {
 			t.Fatalf("byte %d: %q for %q was not noticed", n, broken[n], state[n])
 		}
-		if n > first && m.Stats().Contexts+m.Stats().Templates == 0 {
+		if n > first && m.Stats().Weights+m.Stats().Templates == 0 {
 			t.Fatalf("byte %d: nothing was read", n)
 		}
 	}

@@ -21,16 +21,15 @@ func (s *History) Suppose(tool, arguments string, v *Values, p []Proposal, now t
 		f.events = []*event{e}
 	} else {
 		if s.begun {
-			f.past = append(slices.Clone(s.past), s.last())
-			f.past = f.past[max(0, len(f.past)-3):]
+			f.past = s.last()
 		}
 		f.events = append(slices.Clone(s.events), e)
 	}
-	sc := f.scene()
-	var c drafting
+	of := f.features()
+	var c collector
 	c.propose(e)
-	sc.build(sc.trigger(e, nil), &c)
-	return sc.candidates(c.out)
+	of.build(of.match(e, nil), &c)
+	return of.weighed(c.all)
 }
 
 // carried is the last value of an argument.

@@ -23,11 +23,12 @@ type template struct {
 	pieces   []string
 	kinds    []kind
 	sources  []valueSource
-	anchored bool    // an argument comes from the trigger
-	driver   int     // the argument whose source is a list with a candidate for each value; -1
-	support  tally   // calls it explained, newer ones counting more
-	deepest  int     // the highest rank that was right
-	owners   *owners // of a value that it holds; nil: it holds none but constants
+	anchored bool       // an argument comes from the trigger
+	driver   int        // the argument whose source is a list with a candidate for each value; -1
+	support  sum        // calls it explained, newer ones counting more
+	ranks    [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
+	deepest  int        // the highest rank that was right
+	owners   *owners    // of a value that it holds; nil: it holds none but constants
 }
 
 func newTemplate(trigger, target string, pieces []string, slots []slot, sources []valueSource) *template {
@@ -119,9 +120,6 @@ func (t *template) hash() hash {
 	return h
 }
 
-// context is where the outcomes of a template's candidates count.
-func (t *template) context() hash { return seed.num(2).mix(t.id) }
-
 // support counts that a template would have produced a call that a session made.
 func (m *Learner) support(s *History, t *template, rank int) {
 	known := m.templates[t.trigger]
@@ -129,16 +127,16 @@ func (m *Learner) support(s *History, t *template, rank int) {
 		return
 	}
 	for _, o := range known {
-		o.support.n *= 0.9995
+		o.support.now *= remember
 		if o.id == t.id {
-			o.support = o.support.more(1)
+			o.support.now++
 			o.deepest = max(o.deepest, min(rank, maxRank-1))
 			o.seenBy(s)
 			return
 		}
 	}
 	t.own(known)
-	t.support, t.deepest = tally{1, 1}, min(rank, maxRank-1)
+	t.support.now, t.deepest = 1, min(rank, maxRank-1)
 	m.recall(t)
 	t.seenBy(s)
 	if m.room(known) {
@@ -146,7 +144,7 @@ func (m *Learner) support(s *History, t *template, rank int) {
 		return
 	}
 	weakest := slices.MinFunc(known, func(a, b *template) int {
-		if m.worth(a) < m.worth(b) {
+		if a.worth() < b.worth() {
 			return -1
 		}
 		return 1
@@ -195,11 +193,15 @@ func (t *template) own(like []*template) {
 
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
-func (m *Learner) worth(t *template) float32 {
-	if t.support.n < minSupport {
-		return t.support.n // it makes no candidates
+func (t *template) worth() float32 {
+	if t.support.now < minSupport {
+		return t.support.now // it makes no candidates
 	}
-	return t.support.n + 4*m.counts.m[t.context().num(0)].hits
+	right := float32(0)
+	for _, o := range t.ranks {
+		right += o.right.now
+	}
+	return t.support.now + 4*right
 }
 
 // produce makes the candidate of a template after a call, with one value of the

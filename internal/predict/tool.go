@@ -6,20 +6,14 @@ import (
 	"time"
 )
 
-// count counts something exactly.
-type count struct{ n, fresh int } // fresh: since the state was loaded
-
-func (c count) more() count        { return count{c.n + 1, c.fresh + 1} }
-func (c count) plus(o count) count { return count{n: c.n + o.fresh} }
-
 // toolStats is what is known of the calls of one tool.
 type toolStats struct {
-	latency sketch // s
-	size    sketch // KB
-	lead    sketch // s from when a call could be foreseen to when it was made
-	useful  beta   // whether a value of the result stood in a later argument
-	agreed  count  // trials
-	labels  count
+	latency sketch  // s
+	size    sketch  // KB
+	lead    sketch  // s from when a call could be foreseen to when it was made
+	useful  outcome // whether a value of the result stood in a later argument
+	agreed  sum     // trials
+	labels  sum
 }
 
 // tool is what is known of a tool, for adding to it.
@@ -66,7 +60,7 @@ func (m *Learner) Lead(tool string, p float64) time.Duration {
 func (m *Learner) Useful(tool string) float64 { return m.known(tool).useful.mean(0.5, 4) }
 
 // Labels is how many candidates of a tool have had their label so far.
-func (m *Learner) Labels(tool string) int { return m.known(tool).labels.n }
+func (m *Learner) Labels(tool string) int { return int(m.known(tool).labels.now) }
 
 // AnswersDiffer is why a tool is barred that gave two answers.
 const AnswersDiffer = "answers differ"
@@ -80,11 +74,11 @@ func (m *Learner) Trial(tool string, same bool) {
 		return
 	}
 	t := m.tool(tool)
-	t.agreed = t.agreed.more()
+	t.agreed.now++
 }
 
 // Trials is how many comparisons of a tool's answers agreed.
-func (m *Learner) Trials(tool string) int { return m.known(tool).agreed.n }
+func (m *Learner) Trials(tool string) int { return int(m.known(tool).agreed.now) }
 
 // maxBars bounds the tools that are barred. Past it all are: forgetting a bar
 // would run a tool early that must not be.

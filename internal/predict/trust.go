@@ -6,23 +6,12 @@ import (
 	"slices"
 )
 
-// An edge whose candidates come true less often than they say is put back into
-// shadow when the sum of what is missing passes driftLimit.
-const (
-	driftSlack = 0.1 // what each label may be wrong by
-	driftLimit = 4
-	driftFrom  = 0.3 // probability from which labels count
-)
-
 // edgeName is a trigger and a target.
 type edgeName struct{ trigger, target string }
 
 // edge is how far a follow-up is trusted.
 type trust struct {
-	labels int     // since it began, or was put back
-	drift  float64 // one-sided cumulative sum of expected less observed
-	fresh  int     // labels since the state was loaded
-	back   bool    // put back since then
+	labels sum // since it began, or was put back
 }
 
 // edge is how far a follow-up is trusted, for adding to it.
@@ -42,7 +31,7 @@ func (m *Learner) edge(n edgeName) *trust {
 // where a new one begins.
 func (m *Learner) evictEdges() {
 	all := m.sortedEdges()
-	slices.SortStableFunc(all, func(a, b edgeName) int { return cmp.Compare(m.edges[a].labels, m.edges[b].labels) })
+	slices.SortStableFunc(all, func(a, b edgeName) int { return cmp.Compare(m.edges[a].labels.now, m.edges[b].labels.now) })
 	for _, n := range all[:len(all)/4] {
 		delete(m.edges, n)
 	}
@@ -57,30 +46,20 @@ func (m *Learner) sortedEdges() []edgeName {
 // shadow reports whether an edge has still to prove itself.
 func (m *Learner) shadow(n edgeName) bool {
 	e := m.edges[n]
-	return e == nil || e.labels < m.opt.ShadowLabels
+	return e == nil || int(e.labels.now) < m.opt.ShadowLabels
 }
 
-func (e *trust) label(m *Learner, k *mark, hit bool) {
-	e.labels++
-	e.fresh++
-	if e.labels == m.opt.ShadowLabels {
-		m.note(k.edge, "issues")
-	}
-	if k.p < driftFrom {
-		return
-	}
-	miss := k.p - driftSlack
-	if hit {
-		miss--
-	}
-	if e.drift = max(0, e.drift+miss); e.drift > driftLimit {
-		m.demote(k.edge, "drift")
+func (e *trust) label(m *Learner, n edgeName) {
+	e.labels.now++
+	if int(e.labels.now) == m.opt.ShadowLabels {
+		m.note(n, "issues")
 	}
 }
 
 // demote puts an edge back into shadow.
 func (m *Learner) demote(n edgeName, why string) {
-	*m.edge(n) = trust{back: true}
+	e := m.edge(n)
+	e.labels.now = 0
 	m.note(n, why)
 }
 
@@ -97,7 +76,7 @@ func (m *Learner) Harm(tool string) {
 type Change struct {
 	Trigger string // "" if the target is barred whatever comes before it
 	Target  string
-	Why     string // "issues", "drift" or "harm"; why it is barred
+	Why     string // "issues" or "harm"; why it is barred
 }
 
 const (

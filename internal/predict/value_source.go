@@ -93,7 +93,7 @@ func (s *valueSource) changed(v scalar, e *event) (scalar, bool) {
 		if !ok {
 			return v, false
 		}
-		return sum(v, other)
+		return added(v, other)
 	}
 	if s.Cut != "" || s.Add != "" {
 		stem, ok := strings.CutSuffix(v.text, s.Cut)
@@ -126,8 +126,8 @@ func (s *valueSource) dir(e *event) (string, bool) {
 	return a.text[:max(i, 0)], i > 0
 }
 
-// sum adds two whole numbers.
-func sum(a, b scalar) (scalar, bool) {
+// added adds two whole numbers.
+func added(a, b scalar) (scalar, bool) {
 	x, err1 := strconv.ParseInt(a.text, 10, 53)
 	y, err2 := strconv.ParseInt(b.text, 10, 53)
 	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil

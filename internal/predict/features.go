@@ -5,16 +5,14 @@ import (
 	"unicode"
 )
 
-// scene is what all candidates of one moment have in common.
-type scene struct {
+// features are what the probabilities of all candidates of one moment are made of.
+type features struct {
 	s          *History
 	last, prev hash // symbols of this turn and the one before
-	past       []string
-	since      int // turns since answers were invalidated
-	reads      int // remembered calls that might have been run early
+	since      int  // turns since answers were invalidated
+	reads      int  // remembered calls that might have been run early
 	named      []named
 	folders    []folder
-	follows    map[string]float64 // tool → what came before says for it
 	targets    map[string]bool
 }
 
@@ -30,26 +28,22 @@ type folder struct {
 	dist int
 }
 
-func (s *History) scene() *scene {
-	last := s.last()
-	sc := &scene{
-		s: s, last: seed.str(last), prev: seed.str(s.past[len(s.past)-1]),
-		past:    append(append(make([]string, 0, 4), s.past...), last),
-		since:   distance(s.turn - s.invalidated),
-		follows: map[string]float64{}, targets: map[string]bool{},
+func (s *History) features() *features {
+	f := &features{
+		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated), targets: map[string]bool{},
 	}
 	for i := len(s.events) - 1; i >= 0; i-- {
 		e := s.events[i]
-		if sc.target(e.tool) {
-			sc.reads++
+		if f.target(e.tool) {
+			f.reads++
 		}
 		for _, a := range e.args {
 			if a.value.kind == text {
-				sc.name(a.value.text, s.turn-e.turn)
+				f.name(a.value.text, s.turn-e.turn)
 			}
 		}
 	}
-	return sc
+	return f
 }
 
 const (
@@ -58,45 +52,33 @@ const (
 )
 
 // name notes a text that stood in an argument some turns ago.
-func (sc *scene) name(t string, turns int) {
+func (f *features) name(t string, turns int) {
 	if turns <= nearest && len(t) < maxNamed {
-		sc.named = append(sc.named, named{t, min(turns+1, 2)})
+		f.named = append(f.named, named{t, min(turns+1, 2)})
 	}
 	if i := folderEnd(t); i > 1 && i < len(t) && len(t) < maxValueBytes {
-		sc.folders = append(sc.folders, folder{t[:i], 1 + min(distance(turns), 3)})
+		f.folders = append(f.folders, folder{t[:i], 1 + min(distance(turns), 3)})
 	}
 }
 
 // target reports whether calls of a tool may be run early.
-func (sc *scene) target(tool string) bool {
-	is, known := sc.targets[tool]
+func (f *features) target(tool string) bool {
+	is, known := f.targets[tool]
 	if !known {
-		is = sc.s.m.opt.Target(tool)
-		sc.targets[tool] = is
+		is = f.s.m.opt.Target(tool)
+		f.targets[tool] = is
 	}
 	return is
 }
 
-// next is what the turns so far say for a call of a tool, as a difference in
-// logits.
-func (sc *scene) next(tool string) float64 {
-	x, known := sc.follows[tool]
-	if !known {
-		o := &sc.s.m.order
-		x = stretch(o.next(sc.past, tool)) - stretch(o.next(nil, tool))
-		sc.follows[tool] = x
-	}
-	return x
-}
-
 // near says how long ago the stem of a value stood in an argument: 1 for this
 // turn, 2 for the two before, 3 for never, 0 if it has none to speak of.
-func (sc *scene) near(value string) int {
+func (f *features) near(value string) int {
 	s := strings.TrimSuffix(stem(value), "_test")
 	if len(s) < 3 {
 		return 0
 	}
-	for _, n := range sc.named {
+	for _, n := range f.named {
 		if strings.Contains(n.text, s) {
 			return n.dist
 		}
@@ -106,14 +88,14 @@ func (sc *scene) near(value string) int {
 
 // beside says how long ago something in the same directory stood in an argument:
 // from 1 for this turn to 4, 6 for never, 0 if the value has no directory.
-func (sc *scene) beside(value string) int {
+func (f *features) beside(value string) int {
 	i := folderEnd(value)
 	if i <= 1 {
 		return 0
 	}
-	for _, f := range sc.folders {
-		if f.path == value[:i] {
-			return f.dist
+	for _, known := range f.folders {
+		if known.path == value[:i] {
+			return known.dist
 		}
 	}
 	return 6

@@ -1,0 +1,96 @@
+package predict_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/predict"
+)
+
+// What has stopped coming stays unlikely however often it is merged: a merge adds
+// what was learned, and does not restore what has decayed since the state was loaded.
+func TestMergeDoesNotRestoreThePast(t *testing.T) {
+	play := func(every int) float64 {
+		m := model()
+		var state []byte
+		for i := range 2000 {
+			p := begin(t, m)
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
+			p.s.Propose(p.id, []predict.Proposal{{Tool: "other", Arguments: item(i), Edge: "e", Prior: 0.5}})
+			p.s.Candidates(p.now)
+			if i < 1800 {
+				p.call("get", item(i), "x")
+				p.call("other", item(i), "x")
+			}
+			p.s.End()
+			if every > 0 && i%every == 0 {
+				state, _ = m.Merge(state)
+			}
+		}
+		p := begin(t, m)
+		p.call("list", `{"n":5}`, `{"items":[`+item(7777)+`]}`)
+		p.s.Propose(p.id, []predict.Proposal{{Tool: "other", Arguments: item(7777), Edge: "e", Prior: 0.5}})
+		return p.find("get", item(7777)).P + p.find("other", item(7777)).P
+	}
+	alone, merged := play(0), play(20)
+	if diff := merged - alone; diff > 0.01 || diff < -0.01 {
+		t.Errorf("got P %.3f in sum with merges, %.3f without", merged, alone)
+	}
+}
+
+// Labels are counted in a bounded number however long it goes on, so that what has
+// changed is learned at the same pace after years.
+func TestCountsAreBounded(t *testing.T) {
+	m := predict.NewLearner(predict.LearnerOptions{})
+	var state []byte
+	change := func(i int, comes bool) float64 {
+		p := begin(t, m)
+		list(p, 100*i, 1, 0.5)
+		got := p.find("get", id(100*i)).P
+		if comes {
+			p.call("get", id(100*i), "x")
+		}
+		p.s.End()
+		return got
+	}
+	for i := range 20_000 {
+		change(i, true)
+		if i%1000 == 0 {
+			state, _ = m.Merge(state)
+		}
+	}
+	for i := range 2000 {
+		change(i, false)
+		if i%100 == 0 {
+			state, _ = m.Merge(state)
+		}
+	}
+	if got := change(1, false); got > 0.45 {
+		t.Errorf("after 20,000 hits and 2,000 misses: got P %.2f, want about 0.37", got)
+	}
+}
+
+// A call is likely only if it comes while its answer may be served, which is for each
+// tool another time.
+func TestHorizonIsTheTools(t *testing.T) {
+	served := map[string]time.Duration{"get": time.Minute, "quote": 5 * time.Second}
+	m := predict.NewLearner(predict.LearnerOptions{Target: reads, MaxAge: func(tool string) time.Duration { return served[tool] }})
+	last := map[string]float64{}
+	for i := range 60 {
+		p := begin(t, m)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
+		for tool := range served {
+			last[tool] = p.find(tool, item(i)).P
+		}
+		p.now = p.now.Add(20 * time.Second)
+		p.turn += 15 // and many turns later
+		for tool := range served {
+			p.call(tool, item(i), "x")
+		}
+		p.s.End()
+	}
+	if last["get"] < 0.5 || last["quote"] > 0.1 {
+		t.Errorf("asked for 20 s later: got P %.2f where answers hold for a minute, %.2f where for 5 s", last["get"], last["quote"])
+	}
+}

@@ -1,0 +1,152 @@
+package predict
+
+import (
+	"cmp"
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+)
+
+// hash names a feature, or a thing that is only ever compared.
+type hash uint64
+
+const seed hash = 14695981039346656037
+
+func (h hash) str(s string) hash {
+	for i := range len(s) {
+		h = (h ^ hash(s[i])) * 1099511628211
+	}
+	return (h ^ 0xff) * 1099511628211
+}
+
+func (h hash) num(n int) hash {
+	return h.mix(hash(n) + 0x9e3779b97f4a7c15)
+}
+
+func (h hash) mix(x hash) hash {
+	h ^= x
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// sum is a number that several processes add to: what it is now, and what of it was
+// in the state that was loaded or kept last. A merge adds the difference, so that
+// what has decayed since then stays decayed.
+type sum struct{ now, base float32 }
+
+// plus adds to a stored number what another process did since it loaded it.
+func (s sum) plus(o sum) sum { return kept(max(0, s.now+o.now-o.base)) }
+
+// kept is a number as it stands in a state.
+func kept(n float32) sum { return sum{n, n} }
+
+// Parameters of the learner.
+const (
+	rate       = 0.15   // the first steps are the largest
+	damping    = 0.15   // of the first steps
+	remember   = 0.9995 // of the squared gradients after the next: what has changed is still learned after years
+	maxWeight  = 8
+	maxWeights = 1 << 17
+)
+
+// weight is that of one feature.
+type weight struct {
+	w, base float32 // now, and in the state
+	seen    sum     // sum of squared gradients, the older ones counting less
+}
+
+// weights are a logistic regression over hashed features. Each weight moves at a pace
+// of its own, the slower the more it has learned: FTRL-proximal (McMahan et al. 2013)
+// without its L1 term, by which no weight would be zero here, comes to this.
+type weights struct {
+	of      map[hash]weight
+	dropped int // weights that were forgotten
+}
+
+// logit is what the features come to, from a base on.
+func (m *weights) logit(base float64, features []hash) float64 {
+	for _, f := range features {
+		base += float64(m.of[f].w)
+	}
+	return base
+}
+
+// learn moves the weights of the features towards the outcome.
+func (m *weights) learn(base float64, features []hash, hit bool) {
+	g := squash(m.logit(base, features))
+	if hit {
+		g--
+	}
+	for _, f := range features {
+		w := m.of[f]
+		w.seen.now = w.seen.now*remember + float32(g*g)
+		step := rate * g / (damping + math.Sqrt(float64(w.seen.now)))
+		w.w = min(max(w.w-float32(step), -maxWeight), maxWeight)
+		m.of[f] = w
+	}
+	m.bound()
+}
+
+// plus adds what another process learned.
+func (m *weights) plus(o *weights) {
+	for f, w := range o.of {
+		b := m.of[f]
+		b.w = min(max(b.w+w.w-w.base, -maxWeight), maxWeight)
+		b.base, b.seen = b.w, b.seen.plus(w.seen)
+		m.of[f] = b
+	}
+	m.bound()
+}
+
+// bound forgets the quarter of the weights that say least, if there are too many.
+func (m *weights) bound() {
+	if len(m.of) <= maxWeights {
+		return
+	}
+	type one struct {
+		says float32
+		f    hash
+	}
+	all := make([]one, 0, len(m.of))
+	for f, w := range m.of {
+		all = append(all, one{max(w.w, -w.w), f})
+	}
+	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.says, b.says), cmp.Compare(a.f, b.f)) })
+	for _, o := range all[:len(all)-maxWeights*3/4] {
+		delete(m.of, o.f)
+		m.dropped++
+	}
+}
+
+const weightSize = 16 // bytes of a saved weight: its feature, the weight, what it has seen
+
+func appendWeight(dst []byte, f hash, w weight) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(f))
+	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.w))
+	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.seen.now))
+}
+
+// savedWeights reads weights as they are saved, without those that cannot be.
+func savedWeights(saved []byte) iter.Seq2[hash, weight] {
+	return func(yield func(hash, weight) bool) {
+		for ; len(saved) >= weightSize; saved = saved[weightSize:] {
+			w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
+			seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
+			if math.Abs(float64(w)) <= maxWeight && sound(seen) && !yield(hash(binary.LittleEndian.Uint64(saved)), weight{w, w, kept(seen)}) {
+				return
+			}
+		}
+	}
+}
+
+// stretch is the logit of a probability, within bounds; squash is its inverse.
+func stretch(p float64) float64 {
+	p = min(max(p, 1e-4), 1-1e-4)
+	return math.Log(p / (1 - p))
+}
+
+func squash(x float64) float64 {
+	return 1 / (1 + math.Exp(-min(max(x, -12), 12)))
+}
