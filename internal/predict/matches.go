@@ -34,7 +34,6 @@ type candidate struct {
 	value     string // what makes it what it is: its longest argument
 	matches   []match
 	best      *match
-	first     float64 // logit without its place among others
 	logit     float64
 	proposal  *proposal // nil if no follow-up is configured to make it
 	after     *event    // the call it was proposed after
@@ -139,7 +138,7 @@ func (f *features) match(e *event, out []match) []match {
 // base is what is said of a match before anything is learned: a call of few is
 // likelier than one of many.
 func (g *match) base() float64 {
-	return stretch(usualPrior / math.Pow(float64(g.size), 0.7))
+	return stretch(usualPrior / math.Pow(float64(g.size), 0.7) / math.Pow(float64(1+g.rank), 0.5))
 }
 
 // likeliest returns the matches of which calls are made, the likeliest first.
@@ -168,17 +167,11 @@ func (f *features) build(all []match, c *collector) {
 	}
 }
 
-// weighed gives the candidates their probabilities, and sorts them. It takes two
-// looks: the second knows how many others of the same list are likelier.
+// weighed gives the candidates their probabilities, and sorts them.
 func (f *features) weighed(all []*candidate) []Match {
-	for _, c := range all {
-		f.weigh(c)
-	}
-	for _, c := range all {
-		f.place(c, all)
-	}
 	out := make([]Match, 0, len(all))
 	for _, c := range all {
+		f.weigh(c)
 		out = append(out, f.found(c))
 	}
 	slices.SortFunc(out, func(a, b Match) int {

@@ -22,8 +22,8 @@ func (f *features) ofMatch(out []hash, g *match, again bool) []hash {
 	return append(out, seed, template, aged, ranked, placed, placed.num(100+step(asked, g.rank)))
 }
 
-// weigh is the first look at a candidate. The features of all its matches count:
-// each is to learn from its label.
+// weigh finds how likely a candidate is. The features of all its matches count: each is
+// to learn from its label.
 func (f *features) weigh(c *candidate) {
 	k := &c.sample
 	k.turn = f.s.turn
@@ -45,28 +45,7 @@ func (f *features) weigh(c *candidate) {
 		k.features = f.ofCandidate(k.features, c)
 		k.outcomes = append(k.outcomes, outcomes(c, again, f.s.turn)...)
 	}
-	c.first = f.s.m.weights.logit(k.base, k.features)
-	c.logit = c.first
-}
-
-// place is the second look: it adds how many others of the same list were likelier at
-// the first.
-func (f *features) place(c *candidate, all []*candidate) {
-	g := c.best
-	if g == nil {
-		return
-	}
-	place := 0
-	if g.t.driver >= 0 {
-		for _, o := range all {
-			if o.best != nil && o.first > c.first && o.best.e == g.e && o.best.list == g.list {
-				place++
-			}
-		}
-	}
-	h := f.kind(c).num(min(bucket(g.size), 4)).num(distance(f.s.turn - g.e.turn)).num(17).num(min(place, 3))
-	c.sample.features = append(c.sample.features, h)
-	c.logit += float64(f.s.m.weights.of[h].w)
+	c.logit = f.s.m.weights.logit(k.base, k.features)
 }
 
 // kind is a candidate's tool, with whether the session made the call before, and the
