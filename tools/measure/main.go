@@ -53,7 +53,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	dir, policy, only string
+	dir, policy, only               string
 	restart, frozen, cold, learning bool
 }
 
