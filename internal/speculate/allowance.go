@@ -6,7 +6,7 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Session is the guesses made for one client session.
+// Session is the prefetches made for one client session.
 type Session struct {
 	scheduler *Scheduler
 	name      string         // in the changes of its level
@@ -15,13 +15,13 @@ type Session struct {
 	// The scheduler's mutex guards these.
 	throttle throttle
 	slots    int                 // taken
-	calls    map[call.Key]*claim // key → the guess whose call has not returned
+	calls    map[call.Key]*claim // key → the prefetch whose call has not returned
 	issued   []*claim            // of unknown fate, oldest first
 	watched  []*watch            // of unknown fate, oldest first
 	ended    bool
 }
 
-// Room says how many guesses to that host may be started now at that upstream,
+// Room says how many prefetches to that host may be started now at that upstream,
 // how many times a wasted one counts (1: as configured), and whether only to
 // watch: then nothing is started, and so many as would have been are to be told to
 // Watch.
@@ -40,7 +40,7 @@ func (s *Session) Room(host string, upstream uint64) (slots int, caution float64
 	return max(0, min(s.roomLocked(h), d.estimateLocked(upstream).room())), cautionAt(level), false
 }
 
-// roomLocked is how many slots are free for guesses to a host: of the process's,
+// roomLocked is how many slots are free for prefetches to a host: of the process's,
 // of the session's at its own level, and at the host's level of those that the
 // session may have there.
 func (s *Session) roomLocked(h *host) int {
@@ -63,7 +63,7 @@ type eras struct{ session, host int }
 
 func (s *Session) erasLocked(h *host) eras { return eras{s.throttle.era, h.throttle.era} }
 
-// labelLocked tells the throttles what became of a guess to h.
+// labelLocked tells the throttles what became of a prefetch to h.
 func (s *Session) labelLocked(h *host, when eras, used, late bool) {
 	s.scheduler.hostMoveLocked(h, "accuracy", func(t *throttle) { t.label(when.host, used, late) })
 	s.moveLocked("accuracy", func(t *throttle) { t.label(when.session, used, late) })
@@ -92,7 +92,7 @@ func (d *Scheduler) hostMoveLocked(h *host, why string, do func(*throttle)) {
 	}
 }
 
-// End cancels what nobody waits for, counts as wasted what nobody has asked for,
+// End cancels what no call has joined, counts as wasted what was not asked for,
 // and frees all that the session holds. When it returns nothing of the session
 // runs any more, save what Begin has begun. It may be called more than once.
 func (s *Session) End() {

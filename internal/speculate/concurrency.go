@@ -33,7 +33,7 @@ type estimate struct {
 	runs      []*run    // under way, oldest first
 	abandoned *run      // a call that was given up
 	until     time.Time // until then the upstream may be at it
-	claims    []*claim  // of guesses that hold a slot
+	claims    []*claim  // of prefetches that hold a slot
 }
 
 // run is a call under way.
@@ -41,18 +41,18 @@ type run struct {
 	id    uint64
 	tool  string
 	guess bool
-	by    *claim // of the guess; one without host and session: not known
+	by    *claim // of the prefetch; one without host and session: not known
 	began time.Time
 
 	first bool      // it found the upstream idle
 	cut   bool      // given up
 	mixed bool      // with one that was given up, so that its time says nothing
-	doubt bool      // with a guess that was given up
+	doubt bool      // with a prefetch that was given up
 	last  time.Time // when another one ended last; zero: none did
-	crowd bool      // more than guesses that nobody waited for ended meanwhile
+	crowd bool      // more than prefetches that no call had joined ended meanwhile
 
-	ahead  *claim        // of the last guess that it has waited for, if the upstream is serial
-	waited time.Duration // for guesses, likewise
+	ahead  *claim        // of the last prefetch that it has waited for, if the upstream is serial
+	waited time.Duration // for prefetches, likewise
 }
 
 func newEstimate() *estimate {
@@ -64,7 +64,7 @@ func newEstimate() *estimate {
 // busy reports whether forgetting the estimate would lose what is under way.
 func (l *estimate) busy() bool { return len(l.runs) > 0 || len(l.claims) > 0 }
 
-// room is how many guesses may be started: one at a time unless the upstream works
+// room is how many prefetches may be started: one at a time unless the upstream works
 // in parallel, and none behind a real call of a serial one, for then the next real
 // call finds it there.
 func (l *estimate) room() int {
@@ -113,11 +113,11 @@ func (r *run) meet(cut *run) {
 	}
 }
 
-// unasked reports whether r is a guess, and not one that a real call has joined:
-// who waits for that one waits for a real call.
+// unasked reports whether r is a prefetch, and not one that a real call has joined:
+// a call that waits for it waits for a real call.
 func (r *run) unasked() bool { return r.guess && !r.by.asked }
 
-// unmatched is the claim of a guess that begins.
+// unmatched is the claim of a prefetch that begins.
 func (l *estimate) unmatched(tool string) *claim {
 	for _, c := range l.claims {
 		if !c.matched && c.key.Tool == tool {
@@ -157,7 +157,7 @@ func (l *estimate) cut(r *run) {
 	}
 }
 
-// end notes that a call has ended. It returns how long it has waited for guesses,
+// end notes that a call has ended. It returns how long it has waited for prefetches,
 // and for which one last; nil: for none.
 func (l *estimate) end(id uint64, now time.Time) (waited time.Duration, ahead *claim) {
 	l.settleEarly(now)
@@ -186,7 +186,7 @@ func (l *estimate) end(id uint64, now time.Time) (waited time.Duration, ahead *c
 	return 0, nil
 }
 
-// wait is how long r has waited for guesses. A serial upstream may have gone on
+// wait is how long r has waited for prefetches. A serial upstream may have gone on
 // with one that was given up: then it is what r took beyond its usual time, if that
 // is clear. Where that is not known the best sign of it will do: that the upstream
 // is serial is no longer in question.

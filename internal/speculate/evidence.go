@@ -15,7 +15,7 @@ const (
 	enoughIdle   = 3    // calls of a tool that found the upstream idle, before its usual time is known
 	enoughGap    = 8    // ends of a tool, before it is known which one comes soon after another
 	soon         = 8    // so many times sooner
-	several      = 4    // times what was left that a call took which has stood in line behind a guess
+	several      = 4    // times what was left that a call took which has stood in line behind a prefetch
 	alike        = 2    // times as much, or as little, that is about the same
 	presumed     = 3    // pieces of evidence that count for what is known beforehand
 	steadySpread = 0.1  // mean distance of times from the usual, as logarithms, up to which they are about the same
@@ -30,7 +30,7 @@ const (
 //   - A call during which another one ended has waited for that if it took about its
 //     usual time after that end and clearly more in all; and has not if it took its
 //     usual time in all and ended soon after the other. Usual is what calls of the
-//     tool take that find the upstream idle. Where a guess is always under way when
+//     tool take that find the upstream idle. Where a prefetch is always under way when
 //     a call comes, there are none of these, and less says that it has waited.
 //   - Where so many share the upstream that it never is idle, calls were worked on
 //     side by side if one overtakes another and ends much sooner after a third than
@@ -38,7 +38,7 @@ const (
 //
 // What lies between says nothing. A Beta posterior with decay joins what is said.
 // It errs towards serial: if a serial upstream is taken for a parallel one real
-// calls wait, the other way round only guesses are lost.
+// calls wait, the other way round only prefetches are lost.
 type evidence struct {
 	is               Concurrency
 	parallel, serial float64                       // pieces, decayed
@@ -61,14 +61,14 @@ type pace struct {
 	spread float64 // mean of how far it was from the usual before
 	others int     // other calls
 	gap    float64 // mean of the time between the end before theirs, or their beginning, and theirs
-	stood  stand   // the last real call during which no other than guesses ended
+	stood  stand   // the last real call during which no other than prefetches ended
 }
 
-// stand is a call that may have stood in line behind a guess. Times are logarithms
+// stand is a call that may have stood in line behind a prefetch. Times are logarithms
 // of seconds.
 type stand struct {
 	took float64 // in all
-	left float64 // of that: after the guess's end
+	left float64 // of that: after the prefetch's end
 }
 
 // judge is what the end of a call says that did not find the upstream idle.
@@ -99,8 +99,8 @@ func (l *estimate) judge(r *run, took, usual time.Duration, now time.Time) Concu
 }
 
 // stood reports whether a call whose usual time is not known yet has stood in line
-// behind a guess: what it took was several times what was left of it after the
-// guess's end, and that was about what the tool takes, as far as there is a sign of
+// behind a prefetch: what it took was several times what was left of it after the
+// prefetch's end, and that was about what the tool takes, as far as there is a sign of
 // it. One call that found the upstream idle is such a sign, and then less is enough.
 // Without one it is that the same was left the last time, when the call took clearly
 // more or less in all: side by side it is the time in all that is the same, and a

@@ -2,14 +2,14 @@ package speculate
 
 import "time"
 
-// Harm is harm done by a guess.
+// Harm is harm done by a prefetch.
 type Harm int
 
 const (
 	RateLimited    Harm = iota // its host said that it is called too often
 	ForegroundWait             // a real call waited for it
 	Eviction                   // what a real call had asked for was evicted for its answer
-	Question                   // its server asked the client something; says nothing of other guesses to its host
+	Question                   // its server asked the client something; says nothing of other prefetches to its host
 )
 
 var harms = [...]string{"rate_limited", "foreground_wait", "eviction", "question"}
@@ -23,8 +23,8 @@ const leastWait = time.Millisecond
 // mostWait is the longest wait that one harm is taken to be.
 const mostWait = time.Hour
 
-// Harm notes harm done by a guess to that host, of that session if it is known:
-// both lose a level, unless they have lost one since they last started a guess. A
+// Harm notes harm done by a prefetch to that host, of that session if it is known:
+// both lose a level, unless they have lost one since they last started a prefetch. A
 // question is one tool's way, and costs its host none. wait is how long a real call waited, for ForegroundWait.
 func (d *Scheduler) Harm(host string, s *Session, what Harm, wait time.Duration) {
 	d.mu.Lock()

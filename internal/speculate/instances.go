@@ -2,7 +2,7 @@ package speculate
 
 import "time"
 
-// Began notes a call that was sent to an upstream instance, real or a guess, for
+// Began notes a call that was sent to an upstream instance, real or a prefetch, for
 // telling whether it works serially: when it is really sent, and not while it waits
 // for its turn or its host. id tells the calls of the instance apart.
 func (d *Scheduler) Began(upstream, id uint64, tool string, guess bool, now time.Time) {
@@ -12,7 +12,7 @@ func (d *Scheduler) Began(upstream, id uint64, tool string, guess bool, now time
 	d.estimateLocked(upstream).begin(id, tool, guess, now)
 }
 
-// Ended notes that it has returned. If it was a real call that waited for guesses,
+// Ended notes that it has returned. If it was a real call that waited for prefetches,
 // that is harm.
 func (d *Scheduler) Ended(upstream, id uint64, now time.Time) {
 	d.mu.Lock()

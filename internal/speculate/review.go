@@ -7,12 +7,12 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Review asks what has become of the guesses so far, and moves the throttles.
+// Review asks what has become of the prefetches so far, and moves the throttles.
 func (s *Session) Review(now time.Time) {
 	s.settle(s.open(now))
 }
 
-// open are the guesses whose fate is not known.
+// open are the prefetches whose fate is not known.
 func (s *Session) open(now time.Time) []*claim {
 	d := s.scheduler
 	d.mu.Lock()
@@ -51,8 +51,8 @@ func (s *Session) count(open []*claim, fates []call.Fate) {
 	s.issued = slices.DeleteFunc(s.issued, func(c *claim) bool { return c.settled })
 }
 
-// settleLocked counts the fate of a guess, once. One that is still pending, when
-// its session has ended, was of use only if somebody waits for it.
+// settleLocked counts the fate of a prefetch, once. One that is still pending, when
+// its session has ended, was of use only if a call waits for it.
 func (c *claim) settleLocked(f call.Fate) {
 	if c.settled || c.fate == nil {
 		return
@@ -69,7 +69,7 @@ func (c *claim) settleLocked(f call.Fate) {
 		n.Used++
 		n.Late++
 	case call.Compared:
-		n.Compared++ // right or wrong, it was not what a guess is for: no label
+		n.Compared++ // right or wrong, it was not what a prefetch is for: no label
 		return
 	default:
 		n.Wasted++
@@ -77,7 +77,7 @@ func (c *claim) settleLocked(f call.Fate) {
 	c.session.labelLocked(c.host, c.eras, f == call.Ready || f == call.Late, f == call.Late)
 }
 
-// Reprice cancels the guesses under way that nobody has asked for and that are not
+// Reprice cancels the prefetches under way that were not asked for and that are not
 // kept, with ErrDropped.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	idle := slices.DeleteFunc(s.idle(now), func(c *claim) bool { return keep(c.key) })
@@ -87,7 +87,7 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	}
 }
 
-// idle are the guesses under way that nobody has asked for.
+// idle are the prefetches under way that were not asked for.
 func (s *Session) idle(now time.Time) []*claim {
 	d := s.scheduler
 	d.mu.Lock()
@@ -96,7 +96,7 @@ func (s *Session) idle(now time.Time) []*claim {
 	return slices.DeleteFunc(slices.Clone(s.issued), func(c *claim) bool { return !c.idle() })
 }
 
-// Preempt cancels the guesses at a serial upstream that nobody has asked for, of
+// Preempt cancels the prefetches at a serial upstream that were not asked for, of
 // whatever session, with ErrPreempted: a real call came there. It is to be called
 // after that call has joined what it can. Where the upstream is not known to be
 // serial it does nothing.
@@ -113,10 +113,10 @@ func (s *Session) Preempt(upstream uint64) {
 	}
 }
 
-// idle reports whether c is under way and nobody has asked for it.
+// idle reports whether c is under way and it was not asked for.
 func (c *claim) idle() bool { return c.holds && !c.asked && !c.given }
 
-// giveUp returns those of the guesses that are idle, which from now on are given up.
+// giveUp returns those of the prefetches that are idle, which from now on are given up.
 // The mutex is held when it asks for them.
 func (d *Scheduler) giveUp(guesses func() []*claim, count *int64) []*claim {
 	d.mu.Lock()

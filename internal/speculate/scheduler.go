@@ -34,7 +34,7 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Why the context of a guess has ended. That of one whose fate is known ends
+// Why the context of a prefetch has ended. That of one whose fate is known ends
 // without any of these reasons.
 var (
 	ErrDeadline  = errors.New("the guess took longer than it may")
@@ -46,9 +46,9 @@ var (
 // Options bound what is under way at once. A field that is not above zero takes
 // its default.
 type Options struct {
-	PerSession int           // guesses of one session; default 3, at most 256
-	Total      int           // guesses of the process; default 16
-	Deadline   time.Duration // a guess nobody waits for lives at most this long; default 30 s
+	PerSession int           // prefetches of one session; default 3, at most 256
+	Total      int           // prefetches of the process; default 16
+	Deadline   time.Duration // a prefetch that no call has joined lives at most this long; default 30 s
 }
 
 func (o Options) withDefaults() Options {
@@ -68,14 +68,14 @@ func (o Options) withDefaults() Options {
 // How much is remembered.
 const (
 	keepGuesses   = 256  // of a session, for their fates; and as many that are watched
-	keepHosts     = 1024 // more only while they stand below the level where everyone begins, or not long above
+	keepHosts     = 1024 // more only while they stand below the level where each session begins, or not long above
 	keepEstimates = 1024 // more only while all of them are in use
 	keepMost      = 4    // times that, in any case
-	keepChanges   = 256  // changes of level that nobody has asked for
-	keepReasons   = 32   // for which guesses were refused
+	keepChanges   = 256  // changes of level that were not asked for
+	keepReasons   = 32   // for which prefetches were refused
 )
 
-// Scheduler is where the guesses of a process are started. Its methods, and those of
+// Scheduler is where the prefetches of a process are started. Its methods, and those of
 // its sessions, may be called from any goroutine.
 type Scheduler struct {
 	mu        sync.Mutex
@@ -86,7 +86,7 @@ type Scheduler struct {
 	latest    time.Time // the last time that was told; Harm is not
 	counts    counts
 	levels    [levels]int // how many sessions stand at each
-	changes   []Change    // that nobody has asked for
+	changes   []Change    // that were not asked for
 	moves     int64       // changes so far
 }
 
@@ -149,7 +149,7 @@ func (d *Scheduler) estimateLocked(upstream uint64) *estimate {
 }
 
 // forget makes room for one more, if there are as many as should be. It looks at
-// a few only, so that nobody pays for all; those that must be kept have their next
+// a few only, so that no caller pays for all; those that must be kept have their next
 // chance when they are the oldest again.
 func forget[K comparable, V any](all *simplelru.LRU[K, V], most int, keep func(V) bool) {
 	for range 4 {

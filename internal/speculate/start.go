@@ -16,12 +16,12 @@ type Prefetch struct {
 
 	// Begin makes the call and returns soon. fate says, whenever asked, what has
 	// become of it; refused, if not "", that nothing was begun and why. The context
-	// is for the guess's own claim: it ends at the deadline, with the session, or
-	// when the guess is given up, which is nothing to a real call that has joined.
+	// is for the prefetch's own claim: it ends at the deadline, with the session, or
+	// when the prefetch is given up, which is nothing to a real call that has joined.
 	Begin func(ctx context.Context) (fate func() call.Fate, refused string)
 }
 
-// claim is what a guess holds.
+// claim is what a prefetch holds.
 type claim struct {
 	session *Session
 	key     call.Key
@@ -40,9 +40,9 @@ type claim struct {
 	settled  bool             // its fate is counted
 }
 
-// Start begins a guess, or says why not: "closed" after End, "in_flight" while a
+// Start begins a prefetch, or says why not: "closed" after End, "in_flight" while a
 // call of the session for the same key has not returned, "throttled" where nothing
-// is started or another guess must end first, "cap", "panic", or what Begin said.
+// is started or another prefetch must end first, "cap", "panic", or what Begin said.
 func (s *Session) Start(ctx context.Context, now time.Time, g Prefetch) (refused string) {
 	deadline := s.scheduler.deadline()
 	claimed, cancel := context.WithCancelCause(ctx)
@@ -67,7 +67,7 @@ func (d *Scheduler) deadline() time.Duration {
 	return d.opt.Deadline
 }
 
-// begin calls f. If f panics, nothing was begun. A fate that nobody tells stays
+// begin calls f. If f panics, nothing was begun. A fate that is not told stays
 // unknown.
 func begin(ctx context.Context, f func(context.Context) (func() call.Fate, string)) (fate func() call.Fate, refused string) {
 	refused = panicked
@@ -133,7 +133,7 @@ func (s *Session) begun(c *claim, p float64, fate func() call.Fate, refused stri
 	s.issued = append(s.issued, c)
 }
 
-// Done says that the call of a guess has returned, however: its slot is free. It
+// Done says that the call of a prefetch has returned, however: its slot is free. It
 // may be said of what was never started, or twice.
 func (s *Session) Done(k call.Key, now time.Time) {
 	s.scheduler.mu.Lock()
@@ -194,7 +194,7 @@ func (s *Session) forgetCallLocked() {
 	}
 }
 
-// forgetGuessLocked makes room for one more guess: the oldest that has its end
+// forgetGuessLocked makes room for one more prefetch: the oldest that has its end
 // behind it counts as wasted.
 func (s *Session) forgetGuessLocked() {
 	if len(s.issued) < keepGuesses {

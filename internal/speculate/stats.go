@@ -8,27 +8,27 @@ import (
 
 // counts are what happened since the scheduler was made.
 type counts struct {
-	Issued      int64            `json:"issued"`       // guesses begun
+	Issued      int64            `json:"issued"`       // prefetches begun
 	Expected    float64          `json:"expected"`     // of those: to be used, by their probabilities
 	Used        int64            `json:"used"`         // a real call got the answer
 	Late        int64            `json:"late"`         // of those: it came before the answer was there
-	Wasted      int64            `json:"wasted"`       // of no use to anybody
+	Wasted      int64            `json:"wasted"`       // of no use
 	Compared    int64            `json:"compared"`     // only compared with a real answer; what is none of the three is open
 	Dropped     int64            `json:"dropped"`      // cancelled because they no longer paid
 	Preempted   int64            `json:"preempted"`    // cancelled because a real call came to a serial upstream
 	Hung        int64            `json:"hung"`         // slots freed by the deadline
 	Panics      int64            `json:"panics"`       // in Begin
-	Refused     map[string]int64 `json:"refused"`      // reason → guesses not begun
-	Watched     int64            `json:"watched"`      // guesses that were not to be started
+	Refused     map[string]int64 `json:"refused"`      // reason → prefetches not begun
+	Watched     int64            `json:"watched"`      // prefetches that were not to be started
 	WatchedTrue int64            `json:"watched_true"` // of those: asked for in time
 	Harm        HarmStats        `json:"harm"`
 
-	waited time.Duration // of real calls for guesses
+	waited time.Duration // of real calls for prefetches
 }
 
-// HarmStats is the harm done by guesses.
+// HarmStats is the harm done by prefetches.
 type HarmStats struct {
-	ForegroundWaitMS float64 `json:"foreground_wait_ms"` // that real calls waited for guesses
+	ForegroundWaitMS float64 `json:"foreground_wait_ms"` // that real calls waited for prefetches
 	RateLimited      int64   `json:"rate_limited"`       // times a host said that it is called too often
 	Evictions        int64   `json:"evictions"`          // of answers that a real call had asked for
 	Questions        int64   `json:"questions"`          // to the client
@@ -43,11 +43,11 @@ type Stats struct {
 	Changes  int64          `json:"level_changes"`
 }
 
-// panicked is why a guess was not begun whose Begin panicked.
+// panicked is why a prefetch was not begun whose Begin panicked.
 const panicked = "panic"
 
-// refused counts a guess that was not begun. The reasons are a few words; should
-// somebody make them up, the later ones are "other".
+// refused counts a prefetch that was not begun. The reasons are a few words; of too many
+// the later ones are "other".
 func (d *Scheduler) refused(why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

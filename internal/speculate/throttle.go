@@ -1,16 +1,16 @@
 package speculate
 
 // The levels (feedback directed prefetching, Srinath et al., HPCA 2007, with five
-// levels as there). What a wasted guess counts doubles with every level down.
+// levels as there). What a wasted prefetch counts doubles with every level down.
 const (
 	watching = 0 // nothing is started
 	single   = 1 // one at a time
 	half     = 2 // half of what is configured
-	normal   = 3 // what is configured; everyone begins here
-	eager    = 4 // likewise, and a wasted guess counts half
+	normal   = 3 // what is configured; each session begins here
+	eager    = 4 // likewise, and a wasted prefetch counts half
 	levels   = 5
 
-	Normal = normal // the level where everyone begins
+	Normal = normal // the level where each session begins
 )
 
 // What moves a throttle.
@@ -19,16 +19,16 @@ const (
 	decay    = 1 - 1.0/window
 	enough   = 16  // labels at a level before they are a judgement on it
 	calm     = 32  // labels without harm before the level rises again
-	poor     = 0.3 // accuracy below which the level falls, be the next guess right or not
+	poor     = 0.3 // accuracy below which the level falls, be the next prefetch right or not
 	fair     = 0.4 // accuracy from which a level that was lost comes back
 	good     = 0.6 // accuracy above which the highest is earned
-	lateness = 0.1 // of used guesses asked for before they were ready; above it earlier ones would have hidden more
+	lateness = 0.1 // of used prefetches asked for before they were ready; above it earlier ones would have hidden more
 )
 
-// throttle is how far the guesses of a session, or to a host, are let go.
+// throttle is how far the prefetches of a session, or to a host, are let go.
 //
-// Every level is judged by the guesses made at it: a move clears the window, and
-// what becomes of earlier guesses no longer counts. So one bad stretch, of which
+// Every level is judged by the prefetches made at it: a move clears the window, and
+// what becomes of earlier prefetches no longer counts. So one bad stretch, of which
 // many are still open, costs one level and not all. Harm moves at once. After it
 // the level stays for 32 labels and not for a time: that nothing was harmed counts
 // only as far as there was something that could have done harm, and it is the same
@@ -37,7 +37,7 @@ const (
 // the same piece of news: it delays the rise, and costs no second level.
 //
 // What is asked of a lost level to come back is less than what pays, about half of
-// the guesses right: else one stretch of harm would end for good what pays as long
+// the prefetches right: else one stretch of harm would end for good what pays as long
 // as there is none. It is more than what keeps a level, so that nothing swings to
 // and fro on the same accuracy.
 type throttle struct {
@@ -45,7 +45,7 @@ type throttle struct {
 	era    int     // moves so far
 	labels int     // in this era
 	weight float64 // of these labels, decayed
-	used   float64 // of that: of guesses that were used
+	used   float64 // of that: of prefetches that were used
 	late   float64 // of that: only after they had been asked for
 	calm   int     // labels until harm is forgotten
 	heard  bool    // of harm, since something was started last
@@ -56,10 +56,10 @@ func newThrottle() throttle { return throttle{level: normal} }
 // remembers reports whether forgetting it would allow what is not allowed now.
 func (t *throttle) remembers() bool { return t.level < normal || t.calm > 0 }
 
-// started is a guess that is begun.
+// started is a prefetch that is begun.
 func (t *throttle) started() { t.heard = false }
 
-// label is what became of a guess of that era.
+// label is what became of a prefetch of that era.
 func (t *throttle) label(era int, used, late bool) {
 	if era != t.era {
 		return
@@ -84,7 +84,7 @@ func (t *throttle) label(era int, used, late bool) {
 	}
 }
 
-// falls reports whether the accuracy is too low, and would be if the next guess were
+// falls reports whether the accuracy is too low, and would be if the next prefetch were
 // right: of few labels one is worth as much as lies between what falls and what
 // rises.
 func (t *throttle) falls() bool { return (t.used*decay+1)/(t.weight*decay+1) < poor }
@@ -98,7 +98,7 @@ func (t *throttle) rises() bool {
 	return accuracy > good && t.late > lateness*t.used
 }
 
-// harm is harm that a guess has done.
+// harm is harm that a prefetch has done.
 func (t *throttle) harm() {
 	t.calm = calm
 	if !t.heard {
@@ -130,7 +130,7 @@ func slotsAt(level, all int) int {
 	return all
 }
 
-// cautionAt is how many times a wasted guess counts at a level.
+// cautionAt is how many times a wasted prefetch counts at a level.
 func cautionAt(level int) float64 {
 	switch level {
 	case watching, single:

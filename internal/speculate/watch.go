@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// watch is a guess that was not started.
+// watch is a prefetch that was not started.
 type watch struct {
 	key   call.Key
 	host  *host
@@ -15,7 +15,7 @@ type watch struct {
 	eras  eras      // in which it was noted
 }
 
-// Watch notes a guess that would have been started, and of use for so long. What
+// Watch notes a prefetch that would have been started, and of use for so long. What
 // is watched already is not watched anew.
 func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Duration) {
 	d := s.scheduler
@@ -35,7 +35,7 @@ func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Durati
 	s.watched = append(s.watched, &watch{key: k, host: h, until: now.Add(keep), eras: s.erasLocked(h)})
 }
 
-// Asked notes a real call. A guess of that key under way has found whom it is for;
+// Asked notes a real call. A prefetch of that key under way has its use;
 // a watched one would have.
 func (s *Session) Asked(now time.Time, k call.Key) {
 	d := s.scheduler
@@ -67,7 +67,7 @@ func (s *Session) Void(stale func(call.Key) bool) {
 	s.loseLocked(func(w *watch) bool { return slices.Contains(all, w) })
 }
 
-// expireLocked ends what nobody has asked for in time.
+// expireLocked ends what was not asked for in time.
 func (s *Session) expireLocked(now time.Time) {
 	s.loseLocked(func(w *watch) bool { return now.After(w.until) })
 }
@@ -84,7 +84,7 @@ func (s *Session) loseLocked(lost func(*watch) bool) {
 }
 
 // labelWatchedLocked tells the throttles that only watch what would have become of
-// a guess. The others have guesses that were started to go by.
+// a prefetch. The others have prefetches that were started to go by.
 func (s *Session) labelWatchedLocked(w *watch, asked bool) {
 	if asked {
 		s.scheduler.counts.WatchedTrue++
