@@ -50,7 +50,7 @@ func TestPlanConfirmationShowsAll(t *testing.T) {
 		"escaped bidi":       {put(`{"p":"\u202etxt.exe"}`), `{"p":"\u{202e}txt.exe"}` + "\n"},
 		"no width":           {put("{\"p\":\"a\u200bb\u200dc\ufeffd\u00ade\"}"), `{"p":"a\u{200b}b\u{200d}c\u{feff}d\u{ad}e"}` + "\n"},
 		"other spaces":       {put("{\"p\":\"a\u00a0b\u2003c\u3000d\u0085e\"}"), `{"p":"a\u{a0}b\u{2003}c\u{3000}d\u{85}e"}` + "\n"},
-		"lines of Unicode":   {put("{\"p\":\"a\u2028b\u2029c\"}"), `{"p":"a\u{2028}b\u{2029}c"}` + "\n"},
+		"lines of Unicode":   {put("{\"p\":\"a\u2028b\u2029c\"}"), `{"p":"a\u2028b\u2029c"}` + "\n"},
 		"tags and variants":  {put("{\"p\":\"a\U000e0041b\ufe0fc\U000e0100d\"}"), `{"p":"a\u{e0041}b\u{fe0f}c\u{e0100}d"}` + "\n"},
 		"in a name":          {put("{\"p\u202e\":1}"), `{"p\u{202e}":1}` + "\n"},
 		"looks escaped":      {put(`{"p":"\\u{3164}"}`), `{"p":"\\u{3164}"}` + "\n"},

@@ -13,7 +13,7 @@ func (c *bare) perCall(t *testing.T, size int) (allocations, bytes uint64) {
 	line := bigCall(size)
 	calls := uint64(max(20, 100_000_000/(size+300_000)))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection takes the pool's buffers
-	c.ask(t, line) // the buffers of this size
+	c.ask(t, line)                                   // the buffers of this size
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range calls {
