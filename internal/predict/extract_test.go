@@ -29,6 +29,7 @@ func TestExtract(t *testing.T) {
 		{"listing", "[DIR] sub\n[FILE] a b.txt", "#entry", []string{"sub", "a b.txt"}},
 		{"tree", "├── cmd/\n│   └── main.go", "#entry", []string{"cmd", "main.go"}},
 		{"quotes", "run `make test` and 'abc def'", "#tick", []string{"make test", "abc def"}},
+		{"a closing quote opens nothing", `sheets: ["Sales 2024", "Costs"]`, "#tick", []string{"Sales 2024", "Costs"}},
 		{"identifiers", "ENT-258 fixes #42", "#id", []string{"ENT-258", "42"}},
 		{"hashes", "commit 4cd45ea", "#hex", []string{"4cd45ea"}},
 	}

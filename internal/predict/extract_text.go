@@ -105,10 +105,11 @@ func ends(c byte) bool {
 // scanWords takes the words of a line that look like a path, a URL, a hash or an
 // identifier, and what stands between quotes.
 func (v *Values) scanWords(l []byte, line int32) {
+	closed := -1 // where the quote stands that closes the last quoted text: it opens none
 	for i := 0; i < len(l); {
 		if ends(l[i]) {
-			if l[i] == '`' || l[i] == '"' || l[i] == '\'' {
-				v.scanQuoted(l, i, line)
+			if (l[i] == '`' || l[i] == '"' || l[i] == '\'') && i > closed {
+				closed = v.scanQuoted(l, i, line)
 			}
 			i++
 			continue
@@ -124,12 +125,18 @@ func (v *Values) scanWords(l []byte, line int32) {
 	}
 }
 
-// scanQuoted takes what stands between the quote at l[i] and the next one.
-func (v *Values) scanQuoted(l []byte, i int, line int32) {
+// scanQuoted takes what stands between the quote at l[i] and the next one, and
+// returns where that is.
+func (v *Values) scanQuoted(l []byte, i int, line int32) int {
 	rest := l[i+1 : min(len(l), i+64)]
-	if end := bytes.IndexByte(rest, l[i]); end >= 3 && rest[0] != ' ' {
+	end := bytes.IndexByte(rest, l[i])
+	if end < 0 {
+		return i
+	}
+	if end >= 3 && rest[0] != ' ' {
 		v.add(v.list(quoted), string(rest[:end]), text, line)
 	}
+	return i + 1 + end
 }
 
 // word files a word under what it looks like.
