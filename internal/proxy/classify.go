@@ -2,12 +2,12 @@ package proxy
 
 import (
 	"iter"
-	"slices"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -29,7 +29,7 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
-	out, storable := classify(p, m, j.method, j.params, func(folder string) bool { return plainGit(l.member.Spec.Command, folder) })
+	out, storable := classify(p, m, j.method, j.params, &l.member.Spec.Command)
 	scope := scopeAt(j.s, l, j.params)
 	if !storable || scope == "" {
 		return out
@@ -49,9 +49,9 @@ func (j *upstreamCall) classify(p *policy) callClass {
 const longest = 16 << 10
 
 // classify says what a policy and the model of its tool make of a call. It is storable
-// if its answer depends on nothing but its arguments and what the query says. plainGit says
-// whether git runs no programs of others in a folder.
-func classify(p *policy, m *valuemodel.Model, method string, params *revision.Params, plainGit func(folder string) bool) (out callClass, storable bool) {
+// if its answer depends on nothing but its arguments and what the query says. server is how
+// the upstream's process is started.
+func classify(p *policy, m *valuemodel.Model, method string, params *revision.Params, server *upstream.Command) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
@@ -72,7 +72,7 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	}
 	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
 	if !out.kind.Reads() {
-		if folders, quiet := m.Quiet(args, names); !quiet || !all(folders, plainGit) {
+		if folders, quiet := m.Quiet(args, names); !quiet || !plainGit(server, folders) {
 			out.effect = m.Writes(args)
 		}
 		return out, false
@@ -93,10 +93,6 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 		},
 	}
 	return out, true
-}
-
-func all(folders []string, is func(folder string) bool) bool {
-	return !slices.ContainsFunc(folders, func(folder string) bool { return !is(folder) })
 }
 
 // deliveredTo is where what a session's client is given is noted; nil: it is not given the

@@ -5,21 +5,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
 	"mcpschedd/internal/upstream"
 )
 
-// plainGit reports whether git, run by a server in a folder, runs no program that somebody
-// has set up: none for fsmonitor, textconv, diffs, filters, hooks or signatures. A folder is
-// seen from the one that the server was started in: what is set up where a shell has gone
-// since is taken for its user's own.
+// plainGit reports whether git, run by a server in these folders, runs no program that was
+// set up for it: none for fsmonitor, textconv, diffs, filters, hooks or signatures. Folders
+// are seen from the one that the server was started in: what is set up where a shell has
+// gone since is taken for its user's own.
 //
 // It looks for the words of such settings in the configuration that holds there, and assumes
 // the worst where that takes more: included files, work trees, submodules, another machine.
 // Attributes only choose among the programs that a configuration names.
-func plainGit(server upstream.Command, folder string) bool {
+func plainGit(server *upstream.Command, folders []string) bool {
 	words := strings.Join(append([]string{server.Path}, server.Args...), " ")
 	if server.Path == "" || runtime.GOOS == "windows" || otherMachine().MatchString(words) {
 		return false
@@ -39,18 +40,21 @@ func plainGit(server upstream.Command, folder string) bool {
 	if config == "" {
 		config = filepath.Join(home, ".config")
 	}
-	repository, ok := repositoryOf(server.Dir, folder)
-	if !ok || home == "" {
-		return false
-	}
-	for _, file := range []string{
+	files := []string{
 		"/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig", // of the system, as git is built
 		filepath.Join(config, "git", "config"), filepath.Join(home, ".gitconfig"),
-		filepath.Join(repository, "config"), filepath.Join(repository, "config.worktree"),
-	} {
-		if !namesNoProgram(file) {
-			return false
-		}
+	}
+	if home == "" || slices.ContainsFunc(files, namesProgram) {
+		return false
+	}
+	return !slices.ContainsFunc(folders, func(folder string) bool { return !plainRepository(server.Dir, folder) })
+}
+
+// plainRepository reports whether a repository has none of that.
+func plainRepository(base, folder string) bool {
+	repository, ok := repositoryOf(base, folder)
+	if !ok || namesProgram(filepath.Join(repository, "config")) || namesProgram(filepath.Join(repository, "config.worktree")) {
+		return false
 	}
 	for _, name := range []string{"hooks/post-index-change", "modules", "../.gitmodules"} {
 		if _, err := os.Lstat(filepath.Join(repository, name)); !os.IsNotExist(err) {
@@ -99,18 +103,18 @@ func repositoryOf(base, folder string) (path string, ok bool) {
 // maxGitConfig is the longest file of git's configuration that is looked at, in bytes.
 const maxGitConfig = 64 << 10
 
-// namesNoProgram reports whether a file of git's configuration is not there, or certainly
-// sets nothing that has git run a program, or fetch.
-func namesNoProgram(file string) bool {
+// namesProgram reports whether a file of git's configuration may have git run a program, or
+// fetch; not if it does not exist.
+func namesProgram(file string) bool {
 	info, err := os.Stat(file)
 	if os.IsNotExist(err) {
-		return true
-	}
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitConfig {
 		return false
 	}
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitConfig {
+		return true
+	}
 	text, err := os.ReadFile(file)
-	return err == nil && !gitProgram().Match(text)
+	return err != nil || gitProgram().Match(text)
 }
 
 // gitProgram finds the settings that name programs, or other files of configuration.
