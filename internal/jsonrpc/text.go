@@ -3,7 +3,6 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 )
 
 // String decodes a JSON string as written, with its quotes; false if v is none.
@@ -38,7 +37,7 @@ func AppendString(dst []byte, s string) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(strings.Clone(s)) // of a copy, so that s, which is most often plain, need not be on the heap
+	_ = enc.Encode(string([]rune(s))) // which has U+FFFD where s is invalid; a string can be encoded
 	return append(dst, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
 }
 

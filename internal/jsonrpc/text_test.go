@@ -14,7 +14,7 @@ func TestAppendString(t *testing.T) {
 		{"<a href=\"x\">&\\/", `"<a href=\"x\">&\\/"`},
 		{"\n\r\t\b\x00\x1f\x7f", "\"\\n\\r\\t\\b\\u0000\\u001f\x7f\""},
 		{"é世😀\u2027\u2028\u2029\u202a", "\"é世😀\u2027\\u2028\\u2029\u202a\""},
-		{"a\xffb\xe4\xb8", `"a\ufffdb\ufffd\ufffd"`},
+		{"a\xffb\xe4\xb8", "\"a\ufffdb\ufffd\ufffd\""},
 	}
 	for _, test := range tests {
 		if got := string(jsonrpc.AppendString([]byte("x"), test.s)); got != "x"+test.want {
