@@ -66,6 +66,7 @@ func (m *Learner) absorbTemplate(t *template) {
 
 func (f *few) plus(o *few) {
 	f.total = f.total.plus(o.total)
+	f.texts.plus(&o.texts)
 	for _, v := range o.values {
 		i := slices.IndexFunc(f.values, func(w often) bool { return w.value == v.value })
 		if i < 0 && len(f.values) < maxFew {

@@ -12,6 +12,7 @@ const (
 type few struct {
 	values []often
 	total  sum // uses
+	texts  likeness
 }
 
 type often struct {
@@ -35,6 +36,9 @@ func (m *Learner) learnConstants(tool string, slots []slot, session uint64) {
 			continue
 		}
 		f.learn(a.value.hash(), session)
+		if a.value.kind == text {
+			f.texts.learn(a.value.text)
+		}
 	}
 }
 
@@ -65,6 +69,12 @@ func (f *few) weakest() int {
 		}
 	}
 	return at
+}
+
+// like reports whether a text could be the value of an argument, by those that it had.
+func (m *Learner) like(argument hash, t string) bool {
+	f := m.constants[argument]
+	return f == nil || f.texts.has(t)
 }
 
 // fixed reports whether the value of an argument may be taken for a constant.

@@ -54,10 +54,10 @@ func (o *outcome) load(saved [2]float32) {
 // template is the template that was kept; false if its parts do not fit.
 func (s *savedTemplate) template() (*template, bool) {
 	n := len(s.Sources)
-	if n > maxSlots || len(s.Kinds) != n || len(s.Pieces) != n+1 || s.Driver >= n || s.Driver < -1 || !sound(s.Support) || s.Deepest < 0 || s.Deepest >= maxRank {
+	if n > maxSlots || len(s.Kinds) != n || len(s.Names) != n || len(s.Pieces) != n+1 || s.Driver >= n || s.Driver < -1 || !sound(s.Support) || s.Deepest < 0 || s.Deepest >= maxRank {
 		return nil, false
 	}
-	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]valueSource, 0, n), pieces: s.Pieces, kinds: s.Kinds, driver: s.Driver, support: kept(s.Support), deepest: s.Deepest}
+	t := &template{trigger: s.Trigger, target: s.Target, sources: make([]valueSource, 0, n), pieces: s.Pieces, kinds: s.Kinds, names: s.Names, driver: s.Driver, support: kept(s.Support), deepest: s.Deepest}
 	for i := range t.ranks {
 		t.ranks[i].load(s.Ranks[i])
 	}
@@ -92,7 +92,7 @@ func fits(v scalar, k kind, from origin) bool {
 }
 
 func (s *savedConstants) few() *few {
-	f := &few{total: kept(s.Total)}
+	f := &few{total: kept(s.Total), texts: s.Texts}
 	for _, v := range s.Values[:min(len(s.Values), maxFew)] {
 		if sound(v.N) {
 			f.values = append(f.values, often{v.H, kept(v.N), v.seenIn()})

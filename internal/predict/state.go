@@ -40,6 +40,7 @@ type (
 		Target  string        `json:"target"`
 		Pieces  []string      `json:"pieces"`
 		Kinds   []kind        `json:"kinds"`
+		Names   []hash        `json:"names"`
 		Sources []savedSource `json:"sources"`
 		Driver  int           `json:"driver"`
 		Support float32       `json:"support"`
@@ -54,6 +55,7 @@ type (
 	savedConstants struct {
 		H      hash         `json:"h"`
 		Total  float32      `json:"total"`
+		Texts  likeness     `json:"texts,omitzero"`
 		Values []savedValue `json:"values"`
 	}
 	savedValue struct {
@@ -168,7 +170,7 @@ const perLine = 256 // small things in one record
 
 // saved is a template as it is kept; false if it holds a value that may not be.
 func (t *template) saved() (savedTemplate, bool) {
-	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, nil, t.driver, t.support.now, t.deepest, [4][2]float32{}}
+	r := savedTemplate{t.trigger, t.target, t.pieces, t.kinds, t.names, nil, t.driver, t.support.now, t.deepest, [4][2]float32{}}
 	for i := range t.ranks {
 		r.Ranks[i] = t.ranks[i].saved()
 	}
@@ -188,7 +190,7 @@ func (t *template) saved() (savedTemplate, bool) {
 func (o *outcome) saved() [2]float32 { return [2]float32{o.right.now, o.of.now} }
 
 func (f *few) saved(h hash) *savedConstants {
-	r := &savedConstants{H: h, Total: f.total.now}
+	r := &savedConstants{H: h, Total: f.total.now, Texts: f.texts}
 	for _, o := range f.values {
 		r.Values = append(r.Values, savedValue{o.value, o.n.now, o.in.saved()})
 	}

@@ -22,6 +22,7 @@ type template struct {
 	target   string
 	pieces   []string
 	kinds    []kind
+	names    []hash // tool and argument, of each
 	sources  []valueSource
 	anchored bool       // an argument comes from the trigger
 	driver   int        // the argument whose source is a list with a candidate for each value; -1
@@ -35,6 +36,7 @@ func newTemplate(trigger, target string, pieces []string, slots []slot, sources 
 	t := &template{trigger: trigger, target: target, pieces: pieces, sources: sources, driver: -1}
 	for i := range slots {
 		t.kinds = append(t.kinds, slots[i].value.kind)
+		t.names = append(t.names, seed.str(target).str(slots[i].name))
 		if sources[i].Pick == every && t.driver < 0 {
 			t.driver = i
 		}
@@ -234,6 +236,7 @@ func (t *template) produce(s *History, e *event, rank int) (arguments, value str
 		}
 		if ok {
 			values[i], ok = v.as(t.kinds[i])
+			ok = ok && (t.kinds[i] != text || src.From == fromConstant || s.m.like(t.names[i], values[i].text))
 		}
 		if !ok {
 			return "", "", false
