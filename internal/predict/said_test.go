@@ -18,7 +18,7 @@ func TestSaid(t *testing.T) {
 		{"a list of files", "Found 2 files\n/r/a.go\nb/c", `{"lines":["Found 2 files","/r/a.go","b/c"],"paths":["/r/a.go","b/c"]}`},
 		{"matches, each file once", "/r/a.go:12:x\n/r/a.go:14:y\nb.go:1: z", `{"lines":["/r/a.go:12:x","/r/a.go:14:y","b.go:1: z"],"paths":["/r/a.go","b.go"]}`},
 		{"no paths", "https://x.y/z\n12:foo\nYes.\n.\nif a/b > c:", `{"lines":["https://x.y/z","12:foo","Yes.",".","if a/b > c:"],"paths":[]}`},
-		{"no text", "\xff\xfe/a", `{"lines":["\ufffd\ufffd/a"],"paths":["\ufffd\ufffd/a"]}`},
+		{"no text", "\xff\xfe/a", "{\"lines\":[\"\ufffd\ufffd/a\"],\"paths\":[\"\ufffd\ufffd/a\"]}"},
 	}
 	for _, tt := range tests {
 		if got := string(predict.Said([]byte(tt.text))); got != tt.want {
