@@ -214,6 +214,9 @@ func (t *tuning) propose() tune.Proposal {
 	if len(p.Missing) > 0 {
 		t.note("left out, as their upstreams do not offer them: " + strings.Join(p.Missing, ", "))
 	}
+	if n := t.tuner.Dropped; n > 0 {
+		t.note(fmt.Sprintf("%d lines left out: too many tools are named", n))
+	}
 	if len(p.Blocks) == 0 {
 		t.note(fmt.Sprintf("nothing to propose from %d calls", t.calls))
 	}

@@ -8,7 +8,6 @@ func (t *Tuner) Event(e *record.Event) {
 		return
 	}
 	if e.Upstream == "" { // a tool of the proxy's own
-		t.Own++
 		return
 	}
 	name := e.Upstream + "/" + e.Tool

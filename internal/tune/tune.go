@@ -51,8 +51,7 @@ type Tuner struct {
 	players map[string]*player   // upstream → learner that recorded calls are played to
 	follows map[string][]follow  // trigger → what was learned to follow it
 	models  map[string]*valuemodel.Model
-	Own     int // events of no upstream
-	Dropped int // events that name more than mostTools tools
+	Dropped int // events and calls that name a tool beyond mostTools
 }
 
 // New makes a tuner that has seen nothing.
