@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,9 +42,7 @@ func (o *olderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answer.Reset()
 			answer.status = http.StatusAccepted
 		}
-		for name, values := range answer.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.status)
 		w.Write([]byte(answer.String()))
 	default:
