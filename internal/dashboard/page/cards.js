@@ -29,8 +29,10 @@ function showCards(s) {
     t.calls > 0 ? `${plural(t.calls, "call")} in all: ${count(t.served_stored)} from the store, ${count(t.joined)} joined, ${count(t.fetched)} fetched, ${count(t.failed)} not answered.` : "No call so far: figures come with the first one.");
   showWaits(t, would);
   card("served", share(t.served_share), "", `${count(p.used)} of ${plural(t.reads, "read")}`, p.used > 0 ? "good" : "");
-  card("accuracy", p.issued > 0 ? share(p.accuracy) : "–", "", p.issued > 0
-    ? `${count(p.used)} of ${plural(p.issued, "prefetch", "prefetches")} used${p.used > 0 ? `, ${share(p.timeliness)} of these in time` : ""}${p.open > 0 ? "; " + underWay(s) : ""}` : "No prefetch so far");
+  const ended = p.issued - p.open; // the others may still be used
+  const fates = ended > 0 ? [`${count(p.used)} of ${plural(ended, "prefetch", "prefetches")} used${p.used > 0 ? `, ${share(p.timeliness)} of these in time` : ""}`] : [];
+  if (p.open > 0) fates.push(underWay(s));
+  card("accuracy", ended > 0 ? share(p.accuracy) : "–", "", fates.join("; ") || "No prefetch so far");
   $("card-served").querySelector(".part span").style.width = 100 * t.served_share + "%";
   $("card-accuracy").querySelector(".part span").style.width = 100 * p.accuracy + "%";
   card("upstream", t.calls > 0 ? "×\u2009" + t.upstream_amplification.toFixed(2) : "–", "", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`);
