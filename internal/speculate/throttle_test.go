@@ -2,6 +2,7 @@ package speculate_test
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"testing"
@@ -192,36 +193,53 @@ func levelAfter(all []event) (level, era int) {
 
 func TestThrottleModel(t *testing.T) {
 	reached := make(map[string]int)
-	rapid.Check(t, func(t *rapid.T) {
+	walk := func(fatalf func(string, ...any), events iter.Seq2[rune, bool]) {
 		th := speculate.NewThrottle()
 		var all []event
 		level := 3
-		for range rapid.IntRange(1, 12).Draw(t, "stretches") {
-			kinds := rapid.SampledFrom([]string{
-				"u", "w", "l", "uw", "uuw", "uuuuw", "wwu", "wwwwu", "ul", "uuuuuuuuuuuul", "s", "sh", "h", "uuush", "wls",
-			}).Draw(t, "kinds")
-			for range rapid.IntRange(1, 40).Draw(t, "long") {
-				e := event{kind: rune(kinds[rapid.IntRange(0, len(kinds)-1).Draw(t, "kind")]), era: th.Era()}
-				if rapid.IntRange(0, 9).Draw(t, "old") == 0 {
-					e.era = max(0, e.era-1)
-				}
-				all = append(all, e)
-				switch e.kind {
-				case 's', 'h':
-					play(th, string(e.kind))
-				default:
-					th.Label(e.era, e.kind != 'w', e.kind == 'l')
-				}
-				want, era := levelAfter(all)
-				if got := th.Level(); got != want || th.Era() != era {
-					t.Fatalf("after %d: got level %d in era %d, want %d in %d", len(all), got, th.Era(), want, era)
-				}
-				if want != level {
-					reached[fmt.Sprint(level, "→", want)]++
-				}
-				level = want
+		for kind, old := range events {
+			e := event{kind: kind, era: th.Era()}
+			if old {
+				e.era = max(0, e.era-1)
+			}
+			all = append(all, e)
+			switch e.kind {
+			case 's', 'h':
+				play(th, string(e.kind))
+			default:
+				th.Label(e.era, e.kind != 'w', e.kind == 'l')
+			}
+			want, era := levelAfter(all)
+			if got := th.Level(); got != want || th.Era() != era {
+				fatalf("after %d: got level %d in era %d, want %d in %d", len(all), got, th.Era(), want, era)
+			}
+			if want != level {
+				reached[fmt.Sprint(level, "→", want)]++
+			}
+			level = want
+		}
+	}
+	walk(t.Fatalf, func(yield func(rune, bool) bool) { // to the bottom, the top and the bottom: chance seldom gets there
+		for _, kind := range strings.Repeat("w", 200) + strings.Repeat("ul", 200) + strings.Repeat("w", 200) {
+			if !yield(kind, false) {
+				return
 			}
 		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		walk(t.Fatalf, func(yield func(rune, bool) bool) {
+			for range rapid.IntRange(1, 12).Draw(t, "stretches") {
+				kinds := rapid.SampledFrom([]string{
+					"u", "w", "l", "uw", "uuw", "uuuuw", "wwu", "wwwwu", "ul", "uuuuuuuuuuuul", "s", "sh", "h", "uuush", "wls",
+				}).Draw(t, "kinds")
+				for range rapid.IntRange(1, 40).Draw(t, "long") {
+					kind := rune(kinds[rapid.IntRange(0, len(kinds)-1).Draw(t, "kind")])
+					if !yield(kind, rapid.IntRange(0, 9).Draw(t, "old") == 0) {
+						return
+					}
+				}
+			}
+		})
 	})
 	for _, move := range []string{"0→1", "1→2", "2→3", "3→4", "4→3", "3→2", "2→1", "1→0"} {
 		if reached[move] == 0 && !t.Failed() {
