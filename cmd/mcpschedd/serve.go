@@ -190,7 +190,10 @@ func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.L
 }
 
 // load finds and reads the configuration; without a file the defaults count.
-func load(file string) (*config.Config, error) {
+func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
+
+// loadBy is load with what reads the file.
+func loadBy(file string, read func(string, ...config.Further) (*config.Config, error)) (*config.Config, error) {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
 		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
@@ -200,11 +203,7 @@ func load(file string) (*config.Config, error) {
 		c.Path = path
 		return c, nil
 	}
-	c, err := config.Load(path, unmeant)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+	return read(path, unmeant)
 }
 
 func stateDir(c *config.Config) (state.Dir, error) {

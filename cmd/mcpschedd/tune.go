@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -113,22 +112,7 @@ func runTune(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 // loadUntuned reads a configuration without the tuned.toml beside it: what is proposed
 // does not depend on what was proposed before.
-func loadUntuned(flag string) (*config.Config, error) {
-	path, found, err := config.Search(flag, os.Getenv)
-	if err != nil {
-		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
-	}
-	if !found {
-		c := config.Default()
-		c.Path = path
-		return c, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return config.Parse(path, text, unmeant)
-}
+func loadUntuned(file string) (*config.Config, error) { return loadBy(file, config.LoadUntuned) }
 
 // tuning is one run.
 type tuning struct {

@@ -96,6 +96,15 @@ func Load(path string, further ...Further) (*Config, error) {
 	return parse(path, data, tuned, further)
 }
 
+// LoadUntuned is [Load] without the tuned.toml beside the file.
+func LoadUntuned(path string, further ...Further) (*Config, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data, further...)
+}
+
 // read takes one byte more than allowed, for Parse to refuse.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
