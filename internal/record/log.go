@@ -122,8 +122,12 @@ func (l *Log) Add(e Event) {
 	if l.queue == nil || l.off.Load() {
 		return
 	}
+	if l.closed.Load() {
+		l.lost.Add(1)
+		return
+	}
 	size := int64(len(e.RawArguments))
-	if l.closed.Load() || l.waiting.Add(size) > maxWaiting && size > 0 {
+	if l.waiting.Add(size) > maxWaiting && size > 0 {
 		l.waiting.Add(-size)
 		l.lost.Add(1)
 		return
