@@ -69,7 +69,7 @@ Waits are as measured, in ms: █ through mcpschedd, ░ what more it was direct
           to start, once                                    20.0       30.0       +10.0
 
 mcpschedd's own account (its resource mcpschedd://stats):
-  3 guesses made: 1 used (1 late), 2 wasted (1 expired, 1 never asked)
+  3 prefetches made: 1 used (1 late), 2 wasted (1 expired, 1 never asked)
   4 calls sent to the servers for the agent's 2: 2.00 each
   99.8 ms of waiting hidden
   thought of and not made: 10 low probability, 2 cap, 2 gate

@@ -66,8 +66,8 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{
 		"20 calls in 15 turns",
 		"are divided by 1000.",
-		" prefetched  ",          // as the proxy's _meta says, for list_directory alone
-		"2 guesses made: 1 used", // as its stats say
+		" prefetched  ",             // as the proxy's _meta says, for list_directory alone
+		"2 prefetches made: 1 used", // as its stats say
 		"21 calls sent to the servers for the agent's 20: 1.05 each",
 		"All 20 answers were the same to the byte.",
 		"  a call a turn      11 turns ",

@@ -96,7 +96,7 @@ func (r *report) writeAccount(w io.Writer) {
 	p := &a.Totals.Prefetch
 	all, causes := a.wasted()
 	fmt.Fprintf(w, "\nmcpschedd's own account (its resource %s):\n", statsURI)
-	fmt.Fprintf(w, "  %d guesses made: %d used (%d late), %d wasted", a.issued(), p.Used, p.Late, all)
+	fmt.Fprintf(w, "  %d prefetches made: %d used (%d late), %d wasted", a.issued(), p.Used, p.Late, all)
 	if all > 0 {
 		fmt.Fprintf(w, " (%s)", listed(causes))
 	}

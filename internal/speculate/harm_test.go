@@ -251,7 +251,7 @@ func TestNoHarmOfCut(t *testing.T) {
 	}
 }
 
-// A call that also waited for a guess has waited for that alone.
+// A call that also waited for a prefetch has waited for that alone.
 func TestHarmBesideCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)

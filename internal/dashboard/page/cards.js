@@ -38,7 +38,7 @@ function showCards(s) {
   card("upstream", t.calls > 0 ? "×\u2009" + t.upstream_amplification.toFixed(2) : "–", "", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`);
   const h = t.harm, harmed = h.foreground_wait_ms > 0 || h.rate_limited + h.evictions + h.questions > 0;
   card("harm", !harmed ? "none" : h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : count(h.rate_limited + h.evictions + h.questions), harmed ? (h.foreground_wait_ms > 0 ? "waited" : "times") : "",
-    harmed ? `${plural(h.rate_limited, "rate limit")}, ${plural(h.evictions, "eviction")}, ${plural(h.questions, "question")}` : "No call waited for a guess", harmed ? "bad" : "good");
+    harmed ? `${plural(h.rate_limited, "rate limit")}, ${plural(h.evictions, "eviction")}, ${plural(h.questions, "question")}` : "No call waited for a prefetch", harmed ? "bad" : "good");
   card("turns", count(t.llm_turns_saved.plan), "", t.plans > 0 ? `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}` : "No plan so far");
   card("tokens", count(t.context_tokens_saved), "", `not sent, beside ${count(t.tokens_to_client)} that were`);
   $("unguessed").hidden = t.calls === 0 || p.issued > 0;

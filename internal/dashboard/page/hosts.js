@@ -1,4 +1,4 @@
-// What each host allows, and how freely it is guessed at.
+// What each host allows, and how freely calls to it are made early.
 
 function drawLevel(td, h) {
   if (!td.firstChild) td.append(el("span", { class: "meter", "aria-hidden": "true" }, [1, 2, 3, 4].map(() => el("i"))), el("span"));
@@ -18,7 +18,7 @@ const drawHosts = table($("hosts"), {
     { title: "Waiting", num: true, cell: (h) => count(h.waiting || 0), value: (h) => h.waiting || 0 },
     { title: "Rate", num: true, cell: (h) => (h.rate ? short.format(h.rate) + "/s" : "no limit"), value: (h) => h.rate || Infinity },
     { title: "Calls left", num: true, cell: (h) => (h.rate ? of(Math.floor(h.tokens || 0), h.burst) : "–"), value: (h) => h.tokens || 0 },
-    { title: "Guesses, 1 h", num: true, cell: (h) => count(h.guesses_last_hour || 0), value: (h) => h.guesses_last_hour || 0 },
+    { title: "Prefetches, 1 h", num: true, cell: (h) => count(h.guesses_last_hour || 0), value: (h) => h.guesses_last_hour || 0 },
     { title: "Rate limited", num: true, cell: (h) => count(h.limited || 0) + (h.cooling_ms > 0 ? ", rests " + took(h.cooling_ms) : ""), value: (h) => h.limited || 0 },
     { title: "Harm", num: true, cell: (h) => (h.harm_ms > 0 ? took(h.harm_ms) : "none"), value: (h) => h.harm_ms || 0 },
   ],
@@ -37,6 +37,6 @@ const drawLevels = table($("levels"), {
 
 function showHosts(v) {
   const hosts = Object.entries(v.stats.hosts || {}).map(([host, h]) => ({ ...h, host: h.host || host }));
-  drawHosts(hosts, empty("No host has been called so far.", "A host is listed with the first call to it. Limits that you set under [limits] bind every call; without any, only guesses are held back."));
-  drawLevels(v.levels || [], empty("No level has changed.", "All are guessed at as they were at the start: as configured."));
+  drawHosts(hosts, empty("No host has been called so far.", "A host is listed with the first call to it. Limits that you set under [limits] bind every call; without any, only prefetches are held back."));
+  drawLevels(v.levels || [], empty("No level has changed.", "All are at the level they started with, as configured."));
 }
