@@ -16,7 +16,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/tune"
+	"mcpschedd/internal/state"
 )
 
 // writeMissing adds to the configuration what it lacks. What would come of it is
@@ -26,7 +26,7 @@ func (m *importing) writeMissing() error {
 	if err != nil {
 		return err
 	}
-	file, err := tune.OpenFile(have.Path)
+	file, err := state.OpenFile(have.Path)
 	if err != nil {
 		return err
 	}

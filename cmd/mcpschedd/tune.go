@@ -209,7 +209,7 @@ func (t *tuning) propose() tune.Proposal {
 
 // put writes tuned.toml, or only shows what would change.
 func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) error {
-	file, err := tune.OpenFile(path)
+	file, err := state.OpenFile(path)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 		t.note("nothing to change in " + path)
 		return nil
 	}
-	if _, err := stdout.Write(tune.Diff(path, file.Text, text)); err != nil || !write {
+	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
 		return err
 	}
 	backup, err := file.Replace(text, time.Now())
@@ -232,7 +232,7 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 }
 
 func undoTuned(path string, stderr io.Writer) error {
-	backup, err := tune.Undo(path)
+	backup, err := state.Undo(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: there is nothing to undo", path)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -134,8 +135,11 @@ func TestFigures(t *testing.T) {
 func again(t *testing.T, p tune.Proposal) []config.Tuned {
 	t.Helper()
 	path := t.TempDir() + "/c.toml"
-	put(t, path, "# none\n", 0o600)
-	put(t, config.TunedPath(path), string(p.TOML()), 0o600)
+	for name, text := range map[string][]byte{path: []byte("# none\n"), config.TunedPath(path): p.TOML()} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c, err := config.Load(path)
 	if err != nil {
 		t.Fatalf("%v, in:\n%s", err, p.TOML())

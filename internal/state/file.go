@@ -1,4 +1,4 @@
-package tune
+package state
 
 import (
 	"bytes"
@@ -15,13 +15,13 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// File is a configuration that is to be changed in place.
+// File is a file that a person or another program writes too, to be changed in place.
 type File struct {
 	Path   string // as it was named
 	Text   []byte // what it holds
+	Exists bool
 	target string // the file itself, behind links
 	mode   fs.FileMode
-	exists bool
 }
 
 // OpenFile reads a file that may be missing: its Text is nil then, and Replace makes
@@ -45,21 +45,39 @@ func OpenFile(path string) (*File, error) {
 	if !s.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: want a file", path)
 	}
-	f.mode, f.exists = s.Mode().Perm(), true
+	f.mode, f.Exists = s.Mode().Perm(), true
 	f.Text, err = os.ReadFile(f.target)
 	return f, err
 }
 
-// Replace puts a new text in the place of what was read, and keeps that in a file
-// beside it, whose name it returns; "" if there was none. Whoever reads the file
+// Replace is [File.Write], and keeps what was read in a file beside it, whose name it
+// returns; "" if there was none.
+func (f *File) Replace(text []byte, now time.Time) (string, error) {
+	return f.write(text, func() (string, error) { return f.backUp(now) })
+}
+
+// Write puts a new text in the place of what was read. A program that reads the file
 // meanwhile sees the old text or the new one, whole. Nothing is changed if the file is
 // read-only, or has been changed since it was read.
-func (f *File) Replace(text []byte, now time.Time) (backup string, err error) {
-	if f.exists && f.mode&0o200 == 0 {
-		return "", fmt.Errorf("%s: is read-only; nothing was changed", f.Path)
+func (f *File) Write(text []byte) error {
+	_, err := f.write(text, func() (string, error) { return "", nil })
+	return err
+}
+
+// Writable says why a file cannot be written; nil: nothing speaks against it.
+func (f *File) Writable() error {
+	if f.Exists && f.mode&0o200 == 0 {
+		return fmt.Errorf("%s: is read-only; nothing was changed", f.Path)
+	}
+	return nil
+}
+
+func (f *File) write(text []byte, backUp func() (string, error)) (backup string, err error) {
+	if err := f.Writable(); err != nil {
+		return "", err
 	}
 	dir := filepath.Dir(f.target)
-	if !f.exists {
+	if !f.Exists {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
 		}
@@ -69,14 +87,14 @@ func (f *File) Replace(text []byte, now time.Time) (backup string, err error) {
 		return "", err
 	}
 	defer os.Remove(made) // it is gone if all went well
-	if f.exists {
-		if backup, err = f.backUp(now); err != nil {
+	if f.Exists {
+		if backup, err = backUp(); err != nil {
 			return "", err
 		}
 	}
 	if err := f.unchanged(); err != nil {
 		if backup != "" {
-			_ = os.Remove(backup) // a copy of what nobody has changed here
+			_ = os.Remove(backup) // a copy of what has not been changed here
 		}
 		return "", err
 	}
@@ -125,10 +143,10 @@ func (f *File) backUp(now time.Time) (string, error) {
 // unchanged reports what has become of the file since it was read.
 func (f *File) unchanged() error {
 	now, err := os.ReadFile(f.target)
-	if !f.exists && errors.Is(err, fs.ErrNotExist) {
+	if !f.Exists && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (!f.exists || !bytes.Equal(now, f.Text)) {
+	if err == nil && (!f.Exists || !bytes.Equal(now, f.Text)) {
 		err = fmt.Errorf("%s: was changed meanwhile; nothing was written", f.Path)
 	}
 	return err
@@ -136,7 +154,7 @@ func (f *File) unchanged() error {
 
 // Diff is what changes in a file, in the unified format; nil: nothing does.
 func Diff(name string, before, after []byte) []byte {
-	return diff.Diff(name, before, name+" (with what tune proposes)", after)
+	return diff.Diff(name, before, name+" (with what is proposed)", after)
 }
 
 // Undo takes back the last Replace: the newest backup takes the file's place, and

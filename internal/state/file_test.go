@@ -1,4 +1,4 @@
-package tune_test
+package state_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/tune"
+	"mcpschedd/internal/state"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -49,9 +49,9 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-func open(t *testing.T, name string) *tune.File {
+func open(t *testing.T, name string) *state.File {
 	t.Helper()
-	f, err := tune.OpenFile(name)
+	f, err := state.OpenFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestReplaceFollowsALink(t *testing.T) {
 	if err := os.Remove(target); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tune.OpenFile(link); err == nil {
+	if _, err := state.OpenFile(link); err == nil {
 		t.Error("a link to nowhere: no error")
 	}
 }
@@ -151,7 +151,7 @@ func TestReplaceLeavesAlone(t *testing.T) {
 		holds(t, name, "mine", 0o600)
 	})
 	t.Run("what is no file", func(t *testing.T) {
-		if _, err := tune.OpenFile(t.TempDir()); err == nil {
+		if _, err := state.OpenFile(t.TempDir()); err == nil {
 			t.Error("no error")
 		}
 	})
