@@ -30,7 +30,7 @@ func unmeant(c *config.Config) []config.Problem {
 	_, problems := models(c)
 	problems = append(problems, unsound(c)...)
 	for _, u := range c.Upstreams {
-		if u.Provider == "" {
+		if u.Provider == "" || u.Provider == valuemodel.NoProvider {
 			continue
 		}
 		if _, known := valuemodel.ProviderNamed(u.Provider); !known {

@@ -112,6 +112,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		Model: valuemodel.Upstream{
 			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // unresolved it still tells a server over HTTP from a process
 			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain, Remote: u.Remote, Inferred: valuemodel.InferHost(r.Args, r.Env),
+			Recognised: valuemodel.Recognise(valuemodel.Settings{Command: r.Command, Args: r.Args, Env: r.Env, URL: r.URL}),
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,

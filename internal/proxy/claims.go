@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"slices"
+	"strings"
+
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/valuemodel"
 )
@@ -53,8 +56,9 @@ func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hint
 	if item == nil {
 		return before, before
 	}
-	size := len(tool) + bindingOf
-	switch now = hints(item); {
+	now = hints(item)
+	size := len(tool) + bindingOf + len(strings.Join(now.Arguments, " "))
+	switch {
 	case known:
 		now = tighter(before, now)
 	case u.room+size > mostNames:
@@ -73,7 +77,26 @@ func hints(item []byte) valuemodel.Hints {
 	return valuemodel.Hints{
 		ReadOnly:    truth(jsonrpc.Get(annotations, "readOnlyHint")),
 		Destructive: truth(jsonrpc.Get(annotations, "destructiveHint")),
+		Arguments:   argumentNames(jsonrpc.Get(item, "inputSchema")),
 	}
+}
+
+// argumentNames are the arguments of a tool by its input schema, in order; nil if the schema
+// may take others than it names.
+func argumentNames(schema []byte) []string {
+	names := []string{}
+	for m := range jsonrpc.Members(schema) {
+		switch string(m.Name) {
+		case "$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas":
+			return nil
+		case "properties":
+			for p := range jsonrpc.Members(m.Value) {
+				names = append(names, string(p.Name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func truth(raw []byte) *bool {
@@ -97,6 +120,9 @@ func tighter(before, now valuemodel.Hints) valuemodel.Hints {
 	}
 	if before.Destructive != nil && *before.Destructive {
 		out.Destructive = before.Destructive
+	}
+	if out.Arguments = before.Arguments; !slices.Equal(before.Arguments, now.Arguments) {
+		out.Arguments = nil
 	}
 	return out
 }

@@ -56,7 +56,7 @@ func (m *Model) locate(u Upstream, o origin) {
 		m.Remote, m.Sources["remote"] = *u.Remote, "upstreams."+u.Name+".remote"
 	case u.URL != "":
 		m.Remote, m.Sources["remote"] = !loopback(web), byURL
-	case vouched:
+	case vouched, o.Remote && o.standing > claimed:
 		m.Remote, m.Sources["remote"] = true, o.source
 	case u.Trust && u.Inferred.Host != "":
 		m.Remote, m.Sources["remote"] = true, u.Inferred.String()

@@ -13,9 +13,26 @@ type Provider struct {
 	Servers  []string         // names by which its server calls itself, in lower case
 	Host     string           // the remote host its tools talk to; "": local
 	Anywhere bool             // the service has installations elsewhere as well: an upstream's url says which
+	Remote   bool             // what its tools read is elsewhere, though no one host is known
 	Stateful bool             // calls depend on those before: never stored, joined or guessed
 	Tools    map[string]Layer // by exact tool name; "*" for the rest of them
+
+	References []string            // what the operator's words name it by: see [Recognise]
+	Requires   []string            // flags of which one must be given, or the tools are others
+	Modes      []Mode              // what flags change
+	Arguments  map[string][]string // tool that reads → names of its arguments, in any version
 }
+
+// Mode is what a server's tools do otherwise where it is started with a flag.
+type Mode struct {
+	Flags         []string // "--flag", "--flag=value" or "NAME=value" of the environment; any one of them
+	ReadOnly      []string `toml:"read_only"` // tools that only read then
+	Indeterminate []string // tools of which nothing is known then
+}
+
+// NoProvider, as the operator's word, says that neither the operator's other words nor the
+// server's own name choose a provider.
+const NoProvider = "none"
 
 // clientTools is the provider of the tools that a coding client has built in:
 // its layer goes by the name of the built-in defaults, which it is.
@@ -36,14 +53,40 @@ func providerOfServer(name string) (Provider, bool) {
 	return p, ok
 }
 
-// layer is what p says of a tool; false if nothing.
-func (p Provider) layer(tool string) (Layer, bool) {
+// layer is what p says of a tool of a server that is started with these flags.
+func (p Provider) layer(tool string, flags []string) Layer {
 	if tool == "" {
-		return Layer{}, false
+		return Layer{}
 	}
 	l, ok := p.Tools[tool]
 	if !ok {
-		l, ok = p.Tools["*"]
+		l = p.Tools["*"]
 	}
-	return l, ok
+	for _, m := range p.Modes {
+		if !slices.ContainsFunc(m.Flags, func(flag string) bool { return slices.Contains(flags, flag) }) {
+			continue
+		}
+		switch {
+		case slices.Contains(m.Indeterminate, tool):
+			l.Class, l.Classify = Indeterminate, ""
+		case slices.Contains(m.ReadOnly, tool):
+			l.Class, l.Classify = ReadOnly, ""
+		}
+	}
+	return l
+}
+
+// foreign returns an argument of a tool that the table does not know, and false if it knows
+// all of them.
+func (p Provider) foreign(tool string, h Hints) (argument string, yes bool) {
+	known, listed := p.Arguments[tool]
+	if !listed || h.Arguments == nil {
+		return "", true
+	}
+	for _, name := range h.Arguments {
+		if !slices.Contains(known, name) {
+			return name, true
+		}
+	}
+	return "", false
 }

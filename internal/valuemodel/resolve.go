@@ -8,18 +8,21 @@ import (
 type Upstream struct {
 	Name     string
 	URL      string // "" for a process on this machine
-	Provider string // the operator's word for which provider's tools it has; "": by its own name
+	Provider string // the operator's word for which provider's tools it has; "": as Recognised, or its own name, says
 	Trust    bool   // what the server says of itself may loosen, not only deny
 	Domain   string // "": the remote host, or "local"
 	Remote   *bool  // whether its reads go to a service elsewhere; nil: as the url, the provider or Inferred say
 	Inferred Inferred
 	Server   string // serverInfo.name; "" not known
+
+	Recognised Recognised // what the rest of the operator's words name
 }
 
-// Hints are what a server says of a tool in its annotations; nil: nothing.
+// Hints are what a server says of a tool; nil: nothing.
 type Hints struct {
 	ReadOnly    *bool
 	Destructive *bool
+	Arguments   []string // the names of its arguments; nil: they cannot be told
 }
 
 // deny reports whether the server says that a call may change something. One
@@ -33,51 +36,76 @@ func isFalse(b *bool) bool { return b != nil && !*b }
 type standing int
 
 const (
-	none     standing = iota // it has no provider
-	claimed                  // its server's own, which may only deny
-	believed                 // its server's own, and the operator trusts it
-	stated                   // the operator's
+	none       standing = iota // it has no provider
+	claimed                    // its server's own, which may only deny
+	believed                   // its server's own, and the operator trusts it
+	recognised                 // the operator's on how it is reached, which beat no hint that denies
+	stated                     // the operator's
 )
 
 // origin is a provider, and what names it.
 type origin struct {
 	Provider
 	standing standing
-	source   string // as Sources names it
+	source   string   // as Sources names it
+	flags    []string // that the server is started with
 }
 
 func originOf(u Upstream) origin {
 	if u.Provider != "" {
 		p, known := ProviderNamed(u.Provider)
 		switch {
-		case !known:
+		case !known: // NoProvider too
 			return origin{}
 		case p.Name == clientTools:
-			return origin{p, stated, sourceDefault + " (" + p.Name + ")"}
+			return origin{p, stated, sourceDefault + " (" + p.Name + ")", nil}
 		}
-		return origin{p, stated, "provider " + p.Name}
+		return origin{p, stated, "provider " + p.Name, u.Recognised.Flags}
 	}
-	p, known := providerOfServer(u.Server)
-	if !known {
-		return origin{}
+	by := func(p Provider, s standing, words string) origin {
+		return origin{p, s, "provider " + p.Name + " (" + words + ")", u.Recognised.Flags}
 	}
-	o := origin{p, claimed, "provider " + p.Name + " (server's own name)"}
+	own := claimed
 	if u.Trust {
-		o.standing = believed
+		own = believed
 	}
-	return o
+	named, known := ProviderNamed(u.Recognised.Provider)
+	if known && !u.Recognised.Bare {
+		return by(named, recognised, u.Recognised.By)
+	}
+	if p, serves := providerOfServer(u.Server); serves {
+		return by(p, own, "server's own name")
+	}
+	if known {
+		return by(named, own, u.Recognised.By)
+	}
+	return origin{}
+}
+
+// loosens reports whether what the provider says of a tool may loosen. Where the operator's
+// words only name the server, a tool must be the one that the table knows, with no arguments
+// but those.
+func (o origin) loosens(tool string, h Hints) bool {
+	if o.standing == recognised {
+		_, foreign := o.foreign(tool, h)
+		return !foreign
+	}
+	return o.standing >= believed
 }
 
 // layer is what of the provider's layer counts. A server's own name, not
 // trusted, is taken for costs and edges, which loosen nothing, but does not tell calls
 // apart, say when an answer may be kept, or choose the limits that count.
 func (o origin) layer(tool string, h Hints) Layer {
-	l, _ := o.Provider.layer(tool)
+	l := o.Provider.layer(tool, o.flags)
 	if o.standing != none && o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
+	if !o.loosens(tool, h) {
+		l.Classify, l.ValidateFile, l.URLArgument, l.Cost.Freshness = "", "", "", 0
+	}
 	if o.standing == claimed {
-		l.Classify, l.ValidateFile, l.Host, l.URLArgument, l.Cost.Freshness = "", "", "", "", 0
+		l.Host = ""
 	}
 	if o.standing != stated && h.deny() {
 		l.Classify = ""
@@ -123,8 +151,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 
 // classOf says what a tool does, before the operator's rules.
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
-	known, _ := o.Provider.layer(tool)
-	says := known.Class
+	says := o.Provider.layer(tool, o.flags).Class
 	if o.standing != none && o.Stateful && tool != "" {
 		says = stricter(says, Indeterminate)
 	}
@@ -133,9 +160,9 @@ func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 	}
 	class, source := Indeterminate, sourceDefault
 	switch {
-	case says != "" && (u.Trust || says.rank() >= Indeterminate.rank()):
+	case says != "" && (o.loosens(tool, h) || says.rank() >= Indeterminate.rank()):
 		class, source = says, o.source
-	case says == "" && u.Trust && isTrue(h.ReadOnly):
+	case u.Trust && isTrue(h.ReadOnly):
 		class, source = ReadOnly, sourceAnnotation
 	}
 	if h.deny() && (class.rank() < Indeterminate.rank() || source == sourceDefault) {

@@ -38,9 +38,9 @@ func TestClassOfATool(t *testing.T) {
 		{"untrusted, says it reads", valuemodel.Upstream{Name: "up"}, "x", hints{ReadOnly: yes}, nil, indeterminate, "default"},
 		{"untrusted, says it writes", valuemodel.Upstream{Name: "up"}, "x", hints{ReadOnly: no}, nil, indeterminate, "annotation"},
 		{"trusted, says it reads", trusted, "x", hints{ReadOnly: yes}, nil, readOnly, "annotation"},
-		{"trusted, reads and does not destroy", trusted, "x", hints{yes, no}, nil, readOnly, "annotation"},
-		{"trusted, reads and destroys", trusted, "x", hints{yes, yes}, nil, indeterminate, "annotation"},
-		{"trusted, does not destroy", trusted, "x", hints{nil, no}, nil, indeterminate, "default"},
+		{"trusted, reads and does not destroy", trusted, "x", hints{ReadOnly: yes, Destructive: no}, nil, readOnly, "annotation"},
+		{"trusted, reads and destroys", trusted, "x", hints{ReadOnly: yes, Destructive: yes}, nil, indeterminate, "annotation"},
+		{"trusted, does not destroy", trusted, "x", hints{Destructive: no}, nil, indeterminate, "default"},
 		{"a name that its name makes reading", trusted, "get_x", hints{}, nil, indeterminate, "default"},
 
 		{"by an untrusted name, reads", claims, "get_me", hints{ReadOnly: yes}, nil, indeterminate, "default"},
@@ -52,7 +52,7 @@ func TestClassOfATool(t *testing.T) {
 		{"by a trusted name, not known, and it says it reads", github, "x", hints{ReadOnly: yes}, nil, readOnly, "annotation"},
 
 		{"operator's provider, reads", stated, "get_me", hints{}, nil, readOnly, "provider github"},
-		{"operator's provider beats the hint", stated, "get_me", hints{no, yes}, nil, readOnly, "provider github"},
+		{"operator's provider beats the hint", stated, "get_me", hints{ReadOnly: no, Destructive: yes}, nil, readOnly, "provider github"},
 		{"operator's provider, not known", stated, "x", hints{ReadOnly: yes}, nil, indeterminate, "default"},
 		{"operator's provider beats the server's name", valuemodel.Upstream{Name: "up", Provider: "github", Server: "playwright"}, "get_me", hints{}, nil, readOnly, "provider github"},
 		{"operator's provider that there is not", valuemodel.Upstream{Name: "up", Provider: "nothing", Server: "github-mcp-server", Trust: true}, "get_me", hints{}, nil, indeterminate, "default"},
@@ -65,7 +65,7 @@ func TestClassOfATool(t *testing.T) {
 		{"a client's tool elsewhere", valuemodel.Upstream{Name: "up", Trust: true}, "Read", hints{}, nil, indeterminate, "default"},
 		{"a client's tool", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", hints{}, nil, readOnly, "default (claude-code)"},
 
-		{"operator loosens what is not known", claims, "x", hints{no, yes}, []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
+		{"operator loosens what is not known", claims, "x", hints{ReadOnly: no, Destructive: yes}, []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
 		{"operator loosens what writes", stated, "create_issue", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
 		{"operator tightens", stated, "get_me", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: external})}, external, "c:1"},
 		{"operator loosens what is stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_snapshot", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
@@ -162,7 +162,7 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 				seen[kind] = true
 				for _, h := range []valuemodel.Hints{{}, {ReadOnly: yes}, {ReadOnly: no}, {Destructive: yes}, {ReadOnly: yes, Destructive: yes}} {
 					least := rank[said.Class]
-					if h != (valuemodel.Hints{}) && h != (valuemodel.Hints{ReadOnly: yes}) || p.Stateful {
+					if h.ReadOnly == no || h.Destructive == yes || p.Stateful {
 						least = max(least, rank[valuemodel.Indeterminate])
 					}
 					m := models.Resolve(valuemodel.Upstream{Name: "up", Server: server, Trust: true}, tool, h)

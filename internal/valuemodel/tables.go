@@ -29,7 +29,12 @@ type table struct {
 	Servers  []string
 	Host     string
 	Anywhere bool
+	Remote   bool
 	Stateful bool
+	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
+	Hosts    []string            // of the URLs at which the service itself offers it
+	Programs []string            // what the packages install
+	Requires []string            // flags of which one must be given
 	Include  []string            // providers, or sets of them, whose tools it has as well
 	ShownIn  []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
 	Sets     map[string][]string // name → tools
@@ -40,7 +45,9 @@ type table struct {
 	MutatesLocal    []toolRow `toml:"mutates_local"`
 	MutatesExternal []toolRow `toml:"mutates_external"`
 
-	FollowUp []followUpRow `toml:"follow_up"`
+	FollowUp  []followUpRow       `toml:"follow_up"`
+	Mode      []Mode              //
+	Arguments map[string][]string // tool that reads → names of its arguments, in any version
 }
 
 // toolRow says of several tools the same. Its keys are those of [tools.*] in the
@@ -76,6 +83,9 @@ type knownProviders struct {
 	named   map[string]Provider // name → provider
 	serving map[string]Provider // what a server calls itself → provider
 	edges   []Edge              // of all their tools, each once
+
+	references map[string]string // what names a server, as [Recognise] writes it → provider
+	flags      []string          // that change what some server does
 }
 
 // providers reads the tables once: they are some thousand layers, and fixed.
@@ -84,7 +94,7 @@ var providers = sync.OnceValue(func() knownProviders {
 	if err != nil {
 		panic(err) // they come with the program, and a test reads them
 	}
-	known := knownProviders{named: make(map[string]Provider), serving: make(map[string]Provider)}
+	known := knownProviders{named: make(map[string]Provider), serving: make(map[string]Provider), references: make(map[string]string)}
 	seen := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		p := tables.provider(name)
@@ -92,10 +102,19 @@ var providers = sync.OnceValue(func() knownProviders {
 		for _, server := range p.Servers {
 			known.serving[server] = p
 		}
+		for _, ref := range p.References {
+			known.references[ref] = name
+		}
+		known.flags = append(known.flags, p.Requires...)
+		for _, m := range p.Modes {
+			known.flags = append(known.flags, m.Flags...)
+		}
 		for _, tool := range slices.Sorted(maps.Keys(p.Tools)) {
 			known.edges = appendEdges(known.edges, seen, p.Tools[tool].Invalidates)
 		}
 	}
+	slices.Sort(known.flags)
+	known.flags = slices.Compact(known.flags)
 	return known
 })
 
@@ -126,16 +145,23 @@ func readTables() (tableSet, error) {
 // provider works out a table.
 func (all tableSet) provider(name string) Provider {
 	t := all[name]
-	p := Provider{Name: name, Servers: t.Servers, Host: t.Host, Anywhere: t.Anywhere, Stateful: t.Stateful, Tools: make(map[string]Layer)}
+	p := Provider{
+		Name: name, Servers: t.Servers, Host: t.Host, Anywhere: t.Anywhere, Remote: t.Remote, Stateful: t.Stateful, Tools: make(map[string]Layer),
+		References: t.references(), Requires: t.Requires, Modes: t.Mode, Arguments: make(map[string][]string),
+	}
 	for _, from := range t.Include {
 		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
-		included := all.provider(owner).Tools
-		for tool, l := range included {
+		included := all.provider(owner)
+		for tool, l := range included.Tools {
 			if !isSet || slices.Contains(all.tools(name, from), tool) {
 				p.Tools[tool] = l
+				if known, listed := included.Arguments[tool]; listed {
+					p.Arguments[tool] = known
+				}
 			}
 		}
 	}
+	maps.Copy(p.Arguments, t.Arguments)
 	for class, rows := range t.rows() {
 		for _, r := range rows {
 			l := r.layer(class)
@@ -156,6 +182,18 @@ func (all tableSet) provider(name string) Provider {
 		}
 	}
 	return p
+}
+
+// references are all that names the table's servers, as [Recognise] writes it.
+func (t *table) references() []string {
+	out := slices.Clone(t.Packages)
+	for _, name := range t.Hosts {
+		out = append(out, host+":"+name)
+	}
+	for _, name := range t.Programs {
+		out = append(out, program+":"+name, linked+":"+name)
+	}
+	return out
 }
 
 func (t *table) rows() map[Class][]toolRow {

@@ -1,0 +1,178 @@
+package valuemodel_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+func TestRecognise(t *testing.T) {
+	tests := []struct{ line, want string }{ // NAME=value in front is of the environment
+		{"npx -y @modelcontextprotocol/server-filesystem /srv", "filesystem npm package @modelcontextprotocol/server-filesystem"},
+		{"npx @modelcontextprotocol/server-filesystem@2026.8.31 /srv", "filesystem npm package @modelcontextprotocol/server-filesystem"},
+		{"npx -y @modelcontextprotocol/server-filesystem@^1 /srv", "filesystem npm package @modelcontextprotocol/server-filesystem"},
+		{"/usr/local/bin/npx --registry https://r.example @modelcontextprotocol/server-memory", "memory npm package @modelcontextprotocol/server-memory"},
+		{`cmd /c npx.cmd -y @modelcontextprotocol/server-memory`, "memory npm package @modelcontextprotocol/server-memory"},
+		{`cmd.exe /d /c npx -y @modelcontextprotocol/server-memory`, ""},
+		{"env A=b npx -y tavily-mcp@latest", "tavily npm package tavily-mcp"},
+		{"npx --package=@playwright/mcp mcp-server-playwright", "playwright npm package @playwright/mcp"},
+		{"npx -p @playwright/mcp -p other x", ""},
+		{"npm exec --yes -- @upstash/context7-mcp", "context7 npm package @upstash/context7-mcp"},
+		{"pnpm dlx @upstash/context7-mcp", "context7 npm package @upstash/context7-mcp"},
+		{"pnpm install @upstash/context7-mcp", ""},
+		{"yarn dlx @upstash/context7-mcp", "context7 npm package @upstash/context7-mcp"},
+		{"bunx --bun @upstash/context7-mcp", "context7 npm package @upstash/context7-mcp"},
+		{"bun x @upstash/context7-mcp", "context7 npm package @upstash/context7-mcp"},
+
+		{"npx -y @other/server-filesystem /srv", ""},
+		{"npx -y server-filesystem /srv", ""},
+		{"npx -y @modelcontextprotocol/server-filesystem-evil /srv", ""},
+		{"npx -y @modelcontextprotocol/server-filesystem@npm:evil", ""},
+		{"npx -y @modelcontextprotocol/server-filesystem@github:evil/x", ""},
+		{"npx -y ./@modelcontextprotocol/server-filesystem", ""},
+		{"npx --unheard-of x @modelcontextprotocol/server-filesystem", ""},
+		{"npx -c @modelcontextprotocol/server-filesystem", ""},
+		{"npx", ""},
+		{"npx -p", ""},
+
+		{"uvx mcp-server-git --repository /srv", "git PyPI package mcp-server-git"},
+		{"uvx --python 3.12 mcp_server.git@1.0", "git PyPI package mcp-server-git"},
+		{"uvx --from mcp-server-git==2026.1 mcp-server-git", "git PyPI package mcp-server-git"},
+		{"uvx --from git+https://hub.example/x mcp-server-git", ""},
+		{"uvx --from ./mcp-server-git mcp-server-git", ""},
+		{"uvx --with-editable . mcp-server-git", ""},
+		{"uv tool run mcp-server-git", "git PyPI package mcp-server-git"},
+		{"uv --directory /srv run mcp-server-git", "git program mcp-server-git (bare)"},
+		{"pipx run mcp-server-fetch", "fetch PyPI package mcp-server-fetch"},
+		{"pipx run --spec mcp-server-fetch==1 mcp-server-fetch", "fetch PyPI package mcp-server-fetch"},
+		{"python -m mcp_server_git", "git program mcp-server-git (bare)"},
+
+		{"docker run -i --rm -v /srv:/srv mcp/filesystem /srv", "filesystem image mcp/filesystem"},
+		{"docker run -it --mount type=bind,src=/a,dst=/b docker.io/mcp/filesystem:1.0@sha256:" + strings.Repeat("a", 64), "filesystem image mcp/filesystem"},
+		{"docker container run -i -e GITHUB_PERSONAL_ACCESS_TOKEN ghcr.io/github/github-mcp-server stdio", "github image ghcr.io/github/github-mcp-server"},
+		{"podman run -i ghcr.io/github/github-mcp-server:v1.9.0", "github image ghcr.io/github/github-mcp-server"},
+		{"docker run -i evil.example/mcp/filesystem", ""},
+		{"docker run -i filesystem", ""},
+		{"docker run --entrypoint sh mcp/filesystem", ""},
+		{"docker exec box mcp/filesystem", ""},
+
+		{"go run github.com/github/github-mcp-server/cmd/github-mcp-server@latest stdio", "github Go package github.com/github/github-mcp-server/cmd/github-mcp-server"},
+		{"go run github.com/github/github-mcp-server/cmd/github-mcp-server stdio", ""}, // of the folder's own module
+		{"go run ./cmd/github-mcp-server", ""},
+		{"go run -C /srv github.com/github/github-mcp-server/cmd/github-mcp-server@latest", ""},
+
+		{"node /srv/node_modules/@modelcontextprotocol/server-memory/dist/index.js", "memory npm package @modelcontextprotocol/server-memory"},
+		{`node --no-warnings C:\a\node_modules\@modelcontextprotocol\server-memory\dist\index.js`, "memory npm package @modelcontextprotocol/server-memory"},
+		{"node /srv/node_modules/@modelcontextprotocol/server-memory/node_modules/evil/index.js", ""},
+		{"node /srv/node_modules/@modelcontextprotocol/server-memory/../../../evil.js", ""},
+		{"node -r /evil.js /srv/node_modules/@modelcontextprotocol/server-memory/dist/index.js", ""},
+		{"node /srv/server-memory/dist/index.js", ""},
+		{"/srv/node_modules/.bin/mcp-server-memory", "memory node_modules/.bin mcp-server-memory"},
+		{"github-mcp-server stdio", "github program github-mcp-server (bare)"},
+		{"/opt/bin/github-mcp-server.exe stdio", "github program github-mcp-server (bare)"},
+
+		{"https://api.githubcopilot.com/mcp/", "github host api.githubcopilot.com"},
+		{"https://API.githubcopilot.com:443/mcp/", "github host api.githubcopilot.com"},
+		{"https://api.githubcopilot.com.evil.example/mcp/", ""},
+		{"https://evil.example/api.githubcopilot.com", ""},
+		{"http://api.githubcopilot.com/mcp/", ""},
+		{"https://api.githubcopilot.com:8443/mcp/", ""},
+		{"npx -y mcp-remote https://mcp.atlassian.com/v1/sse", "atlassian host mcp.atlassian.com"},
+		{"npx -y mcp-remote", ""},
+
+		{"npx @toolbox-sdk/server --prebuilt postgres --stdio", "postgres-toolbox npm package @toolbox-sdk/server"},
+		{"npx @toolbox-sdk/server --prebuilt=mysql --stdio", ""},
+		{"npx @toolbox-sdk/server --prebuilt=postgres --prebuilt=mysql", ""},
+		{"npx @toolbox-sdk/server --tools-file mine.yaml", ""},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		words := strings.Fields(tt.line)
+		s := valuemodel.Settings{}
+		if strings.HasPrefix(tt.line, "http") {
+			s.URL = tt.line
+		} else if len(words) > 0 {
+			s.Command, s.Args = words[0], words[1:]
+		}
+		got := valuemodel.Recognise(s)
+		text := strings.TrimSpace(got.Provider + " " + got.By)
+		if got.Bare {
+			text += " (bare)"
+		}
+		if text != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.line, text, tt.want)
+		}
+	}
+}
+
+// The operator's words let the provider's table hold without trust, for tools whose
+// arguments are as it knows them, and never against the server's own no.
+func TestWhatARecognisedServerMayDo(t *testing.T) {
+	files := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/srv"}})
+	base := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"-y", "@bytebase/dbhub"}})
+	bare := valuemodel.Recognise(valuemodel.Settings{Command: "mcp-server-filesystem"})
+	path, sql := []string{"path"}, []string{"sql"}
+	tests := []struct {
+		name     string
+		u        valuemodel.Upstream
+		tool     string
+		h        valuemodel.Hints
+		class    valuemodel.Class
+		classify valuemodel.Classify
+		validate string
+	}{
+		{"reads", valuemodel.Upstream{Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: path}, valuemodel.ReadOnly, "", "path"},
+		{"an argument that is not known", valuemodel.Upstream{Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path", "then_delete"}}, valuemodel.Indeterminate, "", ""},
+		{"arguments that cannot be told", valuemodel.Upstream{Recognised: files}, "read_text_file", valuemodel.Hints{}, valuemodel.Indeterminate, "", ""},
+		{"a tool that is not known", valuemodel.Upstream{Recognised: files}, "read_mind", valuemodel.Hints{Arguments: path, ReadOnly: yes}, valuemodel.Indeterminate, "", ""},
+		{"it says that it writes", valuemodel.Upstream{Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: path, ReadOnly: no}, valuemodel.Indeterminate, "", "path"},
+		{"writes, and it says that it reads", valuemodel.Upstream{Recognised: files}, "write_file", valuemodel.Hints{Arguments: path, ReadOnly: yes}, valuemodel.MutatesLocal, "", ""},
+		{"the operator's word beats the hint", valuemodel.Upstream{Recognised: files, Provider: "filesystem"}, "read_text_file", valuemodel.Hints{Arguments: []string{"x"}, ReadOnly: no}, valuemodel.ReadOnly, "", "path"},
+		{"the operator's no", valuemodel.Upstream{Recognised: files, Provider: "none", Server: "secure-filesystem-server", Trust: true}, "read_text_file", valuemodel.Hints{Arguments: path}, valuemodel.Indeterminate, "", ""},
+		{"another name of its own", valuemodel.Upstream{Recognised: files, Server: "playwright"}, "read_text_file", valuemodel.Hints{Arguments: path}, valuemodel.ReadOnly, "", "path"},
+		{"calls told apart", valuemodel.Upstream{Recognised: base}, "execute_sql", valuemodel.Hints{Arguments: sql}, valuemodel.Indeterminate, valuemodel.SQL, ""},
+		{"calls told apart, and it says that it writes", valuemodel.Upstream{Recognised: base}, "execute_sql", valuemodel.Hints{Arguments: sql, Destructive: yes}, valuemodel.Indeterminate, "", ""},
+		{"calls told apart, by another argument", valuemodel.Upstream{Recognised: base}, "execute_sql", valuemodel.Hints{Arguments: []string{"sql", "then"}}, valuemodel.Indeterminate, "", ""},
+		{"a bare program", valuemodel.Upstream{Recognised: bare}, "read_text_file", valuemodel.Hints{Arguments: path}, valuemodel.Indeterminate, "", ""},
+		{"a bare program, trusted", valuemodel.Upstream{Recognised: bare, Trust: true}, "read_text_file", valuemodel.Hints{}, valuemodel.ReadOnly, "", "path"},
+		{"trusted, with an argument that is not known", valuemodel.Upstream{Recognised: files, Trust: true}, "read_text_file", valuemodel.Hints{Arguments: []string{"x"}}, valuemodel.Indeterminate, "", ""},
+		{"trusted, with another argument, and it says that it reads", valuemodel.Upstream{Recognised: files, Trust: true}, "read_text_file", valuemodel.Hints{Arguments: []string{"x"}, ReadOnly: yes}, valuemodel.ReadOnly, "", ""},
+	}
+	for _, tt := range tests {
+		tt.u.Name = "up"
+		m := resolve(t, tt.u, tt.tool, tt.h)
+		if m.Class != tt.class || m.Classify != tt.classify || m.ValidateFile != tt.validate {
+			t.Errorf("%s: got %s, classify %q, validate %q", tt.name, m.Class, m.Classify, m.ValidateFile)
+		}
+	}
+	m := resolve(t, valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: path})
+	if got := m.Sources["side_effect_class"]; got != "provider filesystem (npm package @modelcontextprotocol/server-filesystem)" {
+		t.Errorf("got %q as the source", got)
+	}
+}
+
+// Every reference of a table is what Recognise makes of a command line, and each tool of a
+// recognised server that reads says with which arguments it is known.
+func TestReferencesAreReachable(t *testing.T) {
+	lines := map[string]string{"npm": "npx %s", "pypi": "uvx %s", "docker": "docker run %s", "go": "go run %s@latest", "program": "%s", "bin": "/x/node_modules/.bin/%s"}
+	for _, p := range allProviders() {
+		for _, ref := range p.References {
+			kind, name, _ := strings.Cut(ref, ":")
+			words := strings.Fields(fmt.Sprintf(lines[kind], name) + " " + strings.Join(p.Requires, " "))
+			s := valuemodel.Settings{Command: words[0], Args: words[1:]}
+			if kind == "host" {
+				s = valuemodel.Settings{URL: "https://" + name + "/mcp"}
+			}
+			if got := valuemodel.Recognise(s); got.Provider != p.Name {
+				t.Errorf("%s: %s is recognised as %q", p.Name, ref, got.Provider)
+			}
+		}
+		for tool := range p.Arguments {
+			if _, there := p.Tools[tool]; !there {
+				t.Errorf("%s: arguments of %s, which is no tool", p.Name, tool)
+			}
+		}
+	}
+}
