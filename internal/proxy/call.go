@@ -95,29 +95,29 @@ type outcome struct {
 	err    error
 }
 
-// serveCall carries the request to its upstream. It waits for nothing: done hears the
-// outcome, once, on the goroutine that brings it. That saves a small call the change
+// serveCall carries the request to its upstream. It returns at once, and done is called
+// with the outcome, once, by the goroutine that has it. That saves a small call the switch
 // from the goroutine that reads to one that waits, which is most of what it costs.
 //
 //	serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
 //	                 │        └───► send: the turn, the host's limit, the server
 //	      done ◄── deliver ◄── complete ◄──┘
 func (x *request) serveCall(done func(outcome)) {
-	brought := func(o outcome) { x.deliver(o, done) }
+	deliver := func(o outcome) { x.deliver(o, done) }
 	if !x.stateless || x.msg.Index.Get("requestState") == nil {
-		x.ask(brought)
+		x.ask(deliver)
 		return
 	}
 	x.s.work.Go(func() {
-		if !x.resume(brought) {
-			x.ask(brought)
+		if !x.resume(deliver) {
+			x.ask(deliver)
 		}
 	})
 }
 
-// ask makes the request of its upstream. What stands in the way of a complete answer
-// is the difference of eras: a server of the one asks its client by requests, of the
-// other by a result.
+// ask makes the request of its upstream. Where client and server are of different eras,
+// questions stand between the call and its answer: a server of the handshake era asks by
+// requests, a stateless one by a result.
 func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	switch {
@@ -132,10 +132,10 @@ func (x *request) ask(done func(outcome)) {
 	}
 }
 
-// complete has done hear an outcome once there is nothing left to ask the client.
+// complete calls done with an outcome once there is nothing left to ask the client.
 func (x *request) complete(req *upstream.Request, o outcome, done func(outcome)) {
 	if o.err != nil || !o.answer.Stateless || x.stateless && x.part == nil || !revision.InputRequired(o.answer.Result) {
-		x.call.back.Store(true)
+		x.call.answered.Store(true)
 		done(o)
 		return
 	}
@@ -143,15 +143,15 @@ func (x *request) complete(req *upstream.Request, o outcome, done func(outcome))
 	x.s.work.Go(func() { done(fulfil(x, req, questions)) })
 }
 
-// deliver has done hear an outcome together with what goes with the answer.
+// deliver calls done with an outcome and what enrichment adds to its answer.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
-	if c == nil { // it could not be taken up
+	if c == nil { // its suspended work could not be resumed
 		done(o)
 		return
 	}
-	if !o.asks { // else its server is at it still
-		c.back.Store(true)
+	if !o.asks { // else its server still works on it
+		c.answered.Store(true)
 		c.noteResult(o)
 	}
 	if !c.seen.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
@@ -163,7 +163,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 }
 
 // fetch answers the call from the store, from another call's flight, or by its upstream.
-// done hears the outcome, once.
+// It calls done once.
 func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	if !c.class.storable() {
 		c.send(ctx, c.turn, req, done)
@@ -192,7 +192,7 @@ type fetching struct {
 // that what waits for a prefetch keeps it until that has been sent.
 func (f *fetching) do() {
 	c := f.c
-	w := &dedup.Waiter{Notify: f.hear, Sent: c.turn.Leave, Done: f.answered}
+	w := &dedup.Waiter{Notify: f.forward, Sent: c.turn.Leave, Done: f.answered}
 	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
 	switch {
 	case f.leads:
@@ -203,7 +203,7 @@ func (f *fetching) do() {
 	}
 }
 
-// lead fetches the answer for all who wait for it.
+// lead fetches the answer for every call that waits for it.
 func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
@@ -250,16 +250,16 @@ func (f *fetching) answered(o dedup.Outcome) {
 // alone makes the call that another was to answer.
 func (f *fetching) alone() { f.c.send(f.ctx, f.c.turn.Again(), f.req, f.done) }
 
-// hear passes on what the server says on the way: its logs are for the client of the
-// call that it is at.
-func (f *fetching) hear(method string, params []byte) {
+// forward passes on a notification of the flight. Progress is for every call that waits,
+// logs are for the client of the call that the server works on.
+func (f *fetching) forward(method string, params []byte) {
 	if f.leads || method == "notifications/progress" {
 		f.req.Notify(method, params)
 	}
 }
 
-// shared is the request as the flight makes it: what is said on the way goes to
-// all who wait, and a question to this client makes the answer its own.
+// shared is the request as the flight makes it: notifications go to every call that waits,
+// and a question to this client makes the answer this client's own.
 func shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	lead := *req
 	lead.Notify = f.Notify
@@ -301,7 +301,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 	l := x.call.lease
 	req := &upstream.Request{
 		Method: x.msg.Method, Index: x.call.record.traced(x.call.params), Target: x.call.target, Hop: x.hop,
-		Notify:  func(method string, params []byte) { x.hear(l, method, params) },
+		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
 		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
 	}
@@ -311,9 +311,9 @@ func (x *request) upstreamRequest() *upstream.Request {
 	return req
 }
 
-// hear passes on what the upstream of a lease says while it works on the request; nothing
-// once that has been answered. The request may have another call by now.
-func (x *request) hear(l *leased, method string, params []byte) {
+// forward passes on a notification of the upstream of a lease that works on the request,
+// until the request has been answered. The request may have another call by now.
+func (x *request) forward(l *leased, method string, params []byte) {
 	switch method {
 	case "notifications/progress":
 		if x.token == nil {

@@ -5,7 +5,7 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// introduction is what a client is told of the proxy when it first asks. It is answered at
+// introduction is what the proxy says of itself when a client first asks. It is answered at
 // once: servers that are not known yet are waited for with the lists.
 type introduction struct {
 	info         []byte

@@ -67,7 +67,7 @@ func (c byRequest) put(ctx context.Context, questions []*question) *jsonrpc.Erro
 	return nil
 }
 
-// withdraw tells the client which of the questions no longer want an answer.
+// withdraw cancels those of the questions that are still open at the client.
 func (c byRequest) withdraw(questions []*question) {
 	for _, q := range questions {
 		if c.forget(q.key) == nil {

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// decisionTime is how long an answer waits to be told what is on its way, where it
+// decisionTime is how long an answer waits for the choice of what is run early, where it
 // is to say so. What it names must really have begun.
 const decisionTime = 50 * time.Millisecond
 

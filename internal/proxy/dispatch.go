@@ -17,7 +17,7 @@ import (
 type request struct {
 	s         *session
 	msg       *front.Message
-	key       string // what tells it from the session's other requests: its raw id, made unique where ids may clash
+	key       string // its raw id, made unique where ids of several clients may clash
 	to        front.Outlet
 	stateless bool         // the request carries its revision and capabilities itself
 	hop       revision.Hop // what it says of its client; of the handshake where it says nothing
@@ -63,7 +63,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	base := s.ctx
 	if m.Method == "subscriptions/listen" {
-		base = context.Background() // it hears of the session's end by itself, and says so
+		base = context.Background() // it watches the session's end itself, and answers then
 	}
 	if err := x.admit(base); err != nil {
 		recordRefusal(s, m)

@@ -64,7 +64,7 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// End ends the session, for the reason that its open requests are told: what it waits for
+// End ends the session, for a reason that its open requests are answered with: what it waits for
 // is cancelled, its leases are given back. It returns when its goroutines have ended.
 func (s *session) End(why error) {
 	s.life.ending.Do(func() {
@@ -90,7 +90,7 @@ func (s *session) End(why error) {
 	})
 }
 
-// endObserved tells the observers that the session has ended, and records that after all
+// endObserved lets the observers know that the session has ended, and records that after all
 // that came of its prefetches.
 func (s *session) endObserved() {
 	s.srv.underway.drop(s.observed)

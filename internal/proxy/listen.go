@@ -32,8 +32,8 @@ func serveListen(x *request) {
 	x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by us: say so
 }
 
-// newListening reads what a listen request asks to be told of, and returns the part that is
-// understood. Of lists that it asks for it is to hear when they are not what they are now.
+// newListening reads what a listen request subscribes to, and returns the part that is
+// understood. Of the lists among it, it gets a list_changed when they are not what they are now.
 func newListening(x *request, notifications []byte) (l *listening, honoured []byte) {
 	l, honoured = &listening{x: x}, []byte("{}")
 	for list := range upstream.Lists {

@@ -14,8 +14,8 @@ import (
 // model's prompt cache.
 const listInterval = 500 * time.Millisecond
 
-// shownLists owns what of the joined lists the client of a session last saw or was told
-// of, and when it is told of changes.
+// shownLists owns the joined lists as the client of a session last saw them, and when a
+// list_changed is sent.
 type shownLists struct {
 	join    func(upstream.List) []byte // a list as the client is to see it now
 	changes map[string]*throttle       // method of list_changed → what sends it
@@ -63,8 +63,8 @@ func (s *shownLists) showLocked(l upstream.List) (now []byte, changed bool) {
 	return now, changed
 }
 
-// refresh reports whether any list that was seen before, of those that a method tells of,
-// is not the same now.
+// refresh reports whether any list that was seen before, of those that a list_changed
+// method stands for, is not the same now.
 func (s *shownLists) refresh(method string) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func serveList(x *request, l upstream.List) {
 }
 
 // showList is a list as it is now. The listen requests of clients that the session is
-// shared with hear of it if they may have seen another.
+// shared with get a list_changed if they may have seen another.
 func (s *session) showList(l upstream.List) []byte {
 	items, changed := s.lists.show(l)
 	if changed {

@@ -89,7 +89,7 @@ func completers(s *session, leases []*leased, ref []byte) (found []*leased, rena
 
 // serveEach asks one upstream after the other until one knows the answer, those first
 // that can be asked at once. Only requests that change nothing are asked so. Where none
-// knows it, a server's own word tells more than another's absence.
+// knows it, a server's own error says more than that another could not be reached.
 func serveEach(x *request, candidates []*leased, target []byte) {
 	if x.resume(x.answer) {
 		return

@@ -128,7 +128,7 @@ func (n *names) claim(name string) bool {
 }
 
 // resolve says what a name of a request stands for. known is false where
-// neither the name nor what was listed tells; the caller then looks at what the
+// neither the name nor the lists say so; the caller then looks at what the
 // upstreams offer. A name that was bound to an upstream no longer there stays
 // bound: it must not reach another one's tool.
 func (v view) resolve(p *policy, l upstream.List, name string) (t target, known bool) {

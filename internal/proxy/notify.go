@@ -24,7 +24,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		case handshake: // sent below
 		default: // a stateless client gets logs with the request that asked for them
 			if x := s.requests.only(l); x != nil {
-				x.hear(l, method, params)
+				x.forward(l, method, params)
 			}
 			return
 		}

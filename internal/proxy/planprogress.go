@@ -61,5 +61,5 @@ func (p *planProgress) tell(x *request, to float64, what string) {
 	}
 	p.reached = to
 	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(to, 'f', -1, 64), p.steps)
-	x.hear(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
+	x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }

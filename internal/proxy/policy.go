@@ -138,7 +138,7 @@ func (p *policy) rule(host string) limit.Rule {
 }
 
 // Apply replaces the configuration: upstreams that are no longer in it end,
-// new ones start, and every session is told what changed. Server and HTTP
+// new ones start, and every session is sent what changed. Server and HTTP
 // settings need a restart and are left as they were.
 func (s *Server) Apply(o Options) {
 	s.policy.replacing.Lock()

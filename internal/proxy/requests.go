@@ -75,7 +75,7 @@ func (r *requests) at(l *leased, awaited bool) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.open {
-		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.back.Load()) && !x.isAnswered() {
+		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.answered.Load()) && !x.isAnswered() {
 			found = append(found, x)
 		}
 	}

@@ -97,7 +97,7 @@ func beginAcross(x *request, req *upstream.Request) *work {
 		func(why error) { call.recordAbandoned(began, why) })
 	req.Notify = func(method string, params []byte) {
 		if at, _ := w.attended(); at != nil {
-			at.hear(call.lease, method, params)
+			at.forward(call.lease, method, params)
 		}
 	}
 	x.s.work.Add(1)
@@ -113,7 +113,7 @@ func beginAcross(x *request, req *upstream.Request) *work {
 // fetchAcross is fetch for a stateless client's call to a server of the handshake era,
 // which may ask until the call has ended.
 func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	call, end := context.WithCancel(context.WithoutCancel(ctx)) // a server that is told why is not to answer with it
+	call, end := context.WithCancel(context.WithoutCancel(ctx)) // without the cause: a server that learnt it might answer with it
 	open := &openCall{ctx: call, work: x.work, lease: x.call.lease, level: x.hop.LogLevel}
 	if x.part != nil {
 		open.end = x.cancel
@@ -151,7 +151,7 @@ type openCall struct {
 }
 
 // mayAsk counts a question of the call's server. One too many ends the call; a server that
-// heard of it before that might answer the call.
+// learnt of that first might answer the call.
 func (c *openCall) mayAsk(ctx context.Context) *jsonrpc.Error {
 	if c.end == nil || c.asked.Add(1) <= maxRounds {
 		return nil

@@ -38,7 +38,7 @@ func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
 	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, Asks: asks})
 }
 
-// front is what the client's side of the wire is told.
+// front configures the client's side of the wire.
 func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
@@ -47,8 +47,8 @@ func (s *Server) front() front.Options {
 	}
 }
 
-// Refuse answers a message that cannot be accepted. Where it was to be an answer, or
-// may have been, the question hears of it, and the client is not answered.
+// Refuse answers a message that cannot be accepted. Where it was, or
+// may have been, the answer to a question of a server's, that fails, and the client gets no answer.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
 	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.awaits(m.ID)) {
 		s.srv.log.Warn("client answer not understood", "err", why.Message)

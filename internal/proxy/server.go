@@ -109,15 +109,15 @@ func New(o Options, guard *upstream.Guard) *Server {
 		return up
 	}
 	s.figures = newFigures(s)
-	told := o.Record
-	told.Log = o.Log
-	told.Each = func(e *record.Event) {
+	recording := o.Record
+	recording.Log = o.Log
+	recording.Each = func(e *record.Event) {
 		s.figures.add(e)
 		if o.Record.Each != nil {
 			o.Record.Each(e)
 		}
 	}
-	s.recorder.log, s.recorder.called = record.Open(told), s.figures.state.called
+	s.recorder.log, s.recorder.called = record.Open(recording), s.figures.state.called
 	s.prefetch = speculate.NewWorker(speculate.Setup{
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },

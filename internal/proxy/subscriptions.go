@@ -10,7 +10,7 @@ import (
 // listen requests that are open, and, in the handshake era, resources of the proxy's own.
 // The upstreams' resources that it subscribed to in that era are kept with the leases.
 type subscriptions struct {
-	changing sync.Mutex // held while the upstreams are told what to watch
+	changing sync.Mutex // held while watches of the upstreams change
 
 	mu   sync.Mutex
 	open map[*listening]struct{}
@@ -48,7 +48,7 @@ func (s *subscriptions) listeners() []*listening {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// watchOwn notes whether the client wants to be told of changes of a resource of the
+// watchOwn notes whether the client subscribes to a resource of the
 // proxy's own.
 func (s *subscriptions) watchOwn(uri string, wanted bool) {
 	s.mu.Lock()

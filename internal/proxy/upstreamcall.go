@@ -24,13 +24,13 @@ type upstreamCall struct {
 	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
 	params *revision.Params
 
-	policy *policy     // by which it was routed and is classified: the one snapshot for all of it
-	class  callClass   // what that says of it
-	record *callRecord // nil: it is not recorded
-	seen   observation
-	part   *planPart   // the step of a plan that it is; nil: of none
-	back   atomic.Bool // its upstream has answered, and is not at it any more
-	late   func()      // of a prefetch: called when its server has answered after all; nil: of none
+	policy   *policy     // by which it was routed and is classified: the one snapshot for all of it
+	class    callClass   // what that says of it
+	record   *callRecord // nil: it is not recorded
+	seen     observation
+	part     *planPart   // the step of a plan that it is; nil: of none
+	answered atomic.Bool // by its upstream, which does not work on it any more
+	late     func()      // of a prefetch: called when its server has answered after all; nil: of none
 
 	// pending is what the call may change, as the store knows it: from its arrival until
 	// it is sent, which takes it over, or will not be. nil: it has been taken over.
@@ -42,45 +42,45 @@ type upstreamCall struct {
 // more before it is made again. If the policy has changed meanwhile, that is done over:
 // the write registers before the policy is read again, so one of the two always sees the
 // other.
-func (j *upstreamCall) arrive() {
-	srv := j.s.srv
+func (c *upstreamCall) arrive() {
+	srv := c.s.srv
 	for {
 		version := srv.catalog.version.Load()
-		j.class = j.classify(j.policy)
-		write := srv.store.Arrive(j.class.effect)
+		c.class = c.classify(c.policy)
+		write := srv.store.Arrive(c.class.effect)
 		now := srv.policy.Load()
-		if now == j.policy && version == srv.catalog.version.Load() {
-			j.pending.Store(write)
+		if now == c.policy && version == srv.catalog.version.Load() {
+			c.pending.Store(write)
 			return
 		}
 		write.End()
-		j.policy = now
+		c.policy = now
 	}
 }
 
 // drop ends the pending write of a call that was not sent.
-func (j *upstreamCall) drop() {
-	if write := j.pending.Swap(nil); write != nil {
+func (c *upstreamCall) drop() {
+	if write := c.pending.Swap(nil); write != nil {
 		write.End()
 	}
 }
 
 // release ends a call that goes no further: its place is free, and what it might have
 // changed if it had been sent is not pending any more.
-func (j *upstreamCall) release() {
-	j.drop()
-	j.turn.Leave()
+func (c *upstreamCall) release() {
+	c.drop()
+	c.turn.Leave()
 }
 
 // send hands the request to its upstream, within the limits of its host, and waits
-// for nothing: done hears the outcome, once.
-func (j *upstreamCall) send(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
-	j.sendPaced(ctx, turn, req, enterHost, done)
+// for nothing: done is called with the outcome, once.
+func (c *upstreamCall) send(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
+	c.sendPaced(ctx, turn, req, enterHost, done)
 }
 
 // enterHost finds a client's call a slot at its host.
-func enterHost(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, error) {
-	limits, host := j.s.srv.limits, j.class.host
+func enterHost(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
+	limits, host := c.s.srv.limits, c.class.host
 	if wait {
 		return limits.Enter(ctx, host)
 	}
@@ -90,44 +90,44 @@ func enterHost(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, er
 
 // sendPaced is send once enter has found the request a slot. Where enter must not
 // wait and there is none, it returns nil.
-func (j *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(outcome)) {
-	write, slot := j.pending.Swap(nil), (*limit.Slot)(nil)
+func (c *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *upstream.Request, enter enterFunc, done func(outcome)) {
+	write, slot := c.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
 		write.End()
-		if j.record != nil {
-			j.record.timing.Late()
+		if c.record != nil {
+			c.record.timing.Late()
 		}
-		if j.late != nil {
-			j.late()
+		if c.late != nil {
+			c.late()
 		}
 	}
-	req.Reads, req.Host = onlyReads(j.method, j.class.kind), j.class.host
+	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
-		switch pass := j.part.gateway(); {
+		switch pass := c.part.gateway(); {
 		case pass == nil:
-			slot, err = enter(ctx, j, wait)
+			slot, err = enter(ctx, c, wait)
 		case wait:
-			slot, err = j.enterGated(ctx, pass, enter)
+			slot, err = c.enterGated(ctx, pass, enter)
 		}
 		if slot == nil {
 			return false, err
 		}
-		j.sent()
+		c.sent()
 		return true, nil
 	}
-	j.lease.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
+	c.lease.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
 		if slot != nil {
 			v := verdict(answer, err)
-			j.returned(err, v)
+			c.returned(err, v)
 			slot.Leave(v)
 		}
-		j.settle(write, answer, err)
+		c.settle(write, answer, err)
 		done(outcome{answer: answer, err: err})
 	})
 }
 
 // enterFunc finds a call a slot at its host, waiting for it or not.
-type enterFunc = func(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, error)
+type enterFunc = func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error)
 
 // answerMayCome reports whether a server may still be at a call that ended so, although
 // the proxy no longer waits for it.
@@ -137,23 +137,23 @@ func answerMayCome(err error) bool {
 }
 
 // sent notes that a tools/call goes to its upstream now.
-func (j *upstreamCall) sent() {
-	if j.record == nil {
+func (c *upstreamCall) sent() {
+	if c.record == nil {
 		return
 	}
-	j.s.srv.prefetch.Sent(&j.record.timing, j.lease.Instance(), j.seen.observed, time.Now())
+	c.s.srv.prefetch.Sent(&c.record.timing, c.lease.Instance(), c.seen.observed, time.Now())
 }
 
 // returned notes that the call has come back.
-func (j *upstreamCall) returned(err error, v limit.Verdict) {
-	if j.record == nil {
+func (c *upstreamCall) returned(err error, v limit.Verdict) {
+	if c.record == nil {
 		return
 	}
 	o := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && answerMayCome(err), Limited: v.Limited}
-	j.s.srv.prefetch.Returned(&j.record.timing, j.lease.Instance(), j.seen.observed, o, time.Now())
+	c.s.srv.prefetch.Returned(&c.record.timing, c.lease.Instance(), c.seen.observed, o, time.Now())
 }
 
-// notSent is the verdict on a request that tells nothing of its host.
+// notSent is the verdict on a request that was not sent: its host has not been tried.
 var notSent = limit.Verdict{Failed: true}
 
 // gate is asked whether a call may be sent, when there is a slot for it: it may have
@@ -162,9 +162,9 @@ var notSent = limit.Verdict{Failed: true}
 type gate func() (again <-chan struct{}, err error)
 
 // enterGated finds the call a slot with which its gate lets it pass.
-func (j *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFunc) (*limit.Slot, error) {
+func (c *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFunc) (*limit.Slot, error) {
 	for {
-		slot, err := enter(ctx, j, true)
+		slot, err := enter(ctx, c, true)
 		if err != nil {
 			return nil, err
 		}
@@ -186,18 +186,18 @@ func (j *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFun
 
 // settle ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
-func (j *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if j.record != nil && answer.Requests > 0 {
-		j.s.srv.recorder.sent(j.record, j.lease.Name(), j.tool, answer.Requests)
+func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
+	if c.record != nil && answer.Requests > 0 {
+		c.s.srv.recorder.sent(c.record, c.lease.Name(), c.tool, answer.Requests)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
-		j.part.noteDoubt()
+		c.part.noteDoubt()
 		return
 	}
 	if err == nil {
-		if id, ok := taskBegun(answer, j.class.task); ok {
-			j.s.tasks.begin(j.lease, id, write)
+		if id, ok := taskBegun(answer, c.class.task); ok {
+			c.s.tasks.begin(c.lease, id, write)
 			return
 		}
 	}
@@ -206,6 +206,6 @@ func (j *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer,
 
 // worth is how long the call would have taken had it been alone with its server, as
 // far as that is known. 0: it was not answered.
-func (j *upstreamCall) worth() time.Duration {
-	return j.s.srv.prefetch.Alone(&j.record.timing, j.lease.observable, j.tool)
+func (c *upstreamCall) worth() time.Duration {
+	return c.s.srv.prefetch.Alone(&c.record.timing, c.lease.observable, c.tool)
 }

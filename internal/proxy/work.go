@@ -28,7 +28,7 @@ type work struct {
 	cancel    context.CancelCauseFunc
 	asking    chan struct{}                        // capacity 1: the client has to be asked
 	done      chan struct{}                        // closed at the end
-	finish    func(x *request, done func(outcome)) // called at the end: a call has done hear its outcome, a plan answers the request
+	finish    func(x *request, done func(outcome)) // called at the end: a call calls done with its outcome, a plan answers the request
 	abandoned func(why error)                      // called at the end in place of finish, if there is no request
 
 	// Guarded by of.mu.
@@ -81,8 +81,9 @@ func (w *work) attended() (x *request, back <-chan struct{}) {
 	return w.request, w.back
 }
 
-// attend has done hear what the work has to ask, and the work is suspended, or how it has
-// ended. x is the request that it is done for: if that is withdrawn, so is the work.
+// attend serves x, the request that the work is done for, until the work has to ask its
+// client or has ended. In the first case it suspends the work and calls done with the
+// questions, in the second with the outcome. If x is withdrawn, so is the work.
 func (w *work) attend(x *request, done func(outcome)) {
 	withdrawn := x.ctx.Done()
 	for {
