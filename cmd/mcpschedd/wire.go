@@ -67,7 +67,7 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 
 // enrichment is the [enrichment] block.
 func enrichment(e *config.Enrichment) speculate.Rules {
-	return speculate.Rules{
+	r := speculate.Rules{
 		Mode: e.Mode, Delivery: e.Delivery, Wait: time.Duration(e.PrefetchTimeoutMS) * time.Millisecond,
 		MaxAge:     time.Duration(e.MaxAge),
 		PerSession: e.MaxParallel, Total: e.MaxParallelTotal,
@@ -75,7 +75,14 @@ func enrichment(e *config.Enrichment) speculate.Rules {
 		Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD, Dollars: e.MaxDollars,
 		ShadowLabels: e.ShadowLabels, Learn: e.Learn,
 	}
+	if e.MaxAge == config.Default().Enrichment.MaxAge {
+		r.ExclusiveMaxAge = exclusiveMaxAge
+	}
+	return r
 }
+
+// exclusiveMaxAge is max_age where it is not set and the upstream is exclusive.
+const exclusiveMaxAge = 5 * time.Minute
 
 // wire resolves one upstream.
 func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {

@@ -70,7 +70,7 @@ type Enrichment struct {
 	BudgetTokens         int      `toml:"prefetch_budget_tokens" min:"0"`         // default 8000 tokens per enrichment
 	MinProbability       float64  `toml:"min_probability" min:"0" max:"1"`        // default 0.30
 	InlineMinProbability float64  `toml:"inline_min_probability" min:"0" max:"1"` // default 0.80
-	MaxAge               Duration `toml:"max_age"`                                // default 10s, from the start of the fetch
+	MaxAge               Duration `toml:"max_age"`                                // default 30s, from the start of the fetch; so long it is 5m where the upstream is exclusive
 	WasteMS              float64  `toml:"waste_ms" min:"0"`                       // default 50 ms of hidden waiting per wasted call
 	SecondWorthUSD       float64  `toml:"second_worth_usd" min:"0"`               // default 0.01 dollars per hidden second
 	ShadowLabels         int      `toml:"shadow_labels" min:"0"`                  // default 5 labels before a learned edge issues

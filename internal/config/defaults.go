@@ -24,7 +24,7 @@ func Default() *Config {
 			BudgetTokens:         8000,
 			MinProbability:       0.30,
 			InlineMinProbability: 0.80,
-			MaxAge:               10 * second,
+			MaxAge:               30 * second,
 			WasteMS:              50,
 			SecondWorthUSD:       0.01,
 			ShadowLabels:         5,

@@ -29,7 +29,7 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
-	out, storable := classify(p, m, j.method, j.params, &l.member.Spec.Command)
+	out, storable := classify(m, j.method, j.params, &l.member.Spec.Command)
 	scope := scopeAt(j.s, l, j.params)
 	if !storable || scope == "" {
 		return out
@@ -40,6 +40,7 @@ func (j *upstreamCall) classify(p *policy) callClass {
 	if j.record != nil {
 		out.query.Number = j.record.number
 	}
+	out.query.Use.MaxAge = p.Enrichment.Age(l.member.Exclusive)
 	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetch.Tool(l.member.key, j.tool).Proven
 	return out
 }
@@ -48,10 +49,10 @@ func (j *upstreamCall) classify(p *policy) callClass {
 // one that comes again.
 const longest = 16 << 10
 
-// classify says what a policy and the model of its tool make of a call. It is storable
+// classify says what the model of its tool makes of a call. It is storable
 // if its answer depends on nothing but its arguments and what the query says. server is how
 // the upstream's process is started.
-func classify(p *policy, m *valuemodel.Model, method string, params *revision.Params, server *upstream.Command) (out callClass, storable bool) {
+func classify(m *valuemodel.Model, method string, params *revision.Params, server *upstream.Command) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
@@ -88,7 +89,7 @@ func classify(p *policy, m *valuemodel.Model, method string, params *revision.Pa
 	out.query = dedup.Query{
 		Key: call.Key{Arguments: string(canonical)}, Places: m.Reads(args),
 		Use: dedup.Use{
-			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.MaxAge,
+			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness,
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Alike: alike,
 		},
 	}

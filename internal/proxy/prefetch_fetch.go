@@ -32,7 +32,7 @@ type prefetchable struct {
 // observable is the lease as the prefetch worker knows it.
 func (s *session) observable(l *leased) *speculate.Upstream {
 	return &speculate.Upstream{
-		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "",
+		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
 		Learned: l.member.Learned, Offered: &prefetchable{s, l},
 	}
 }

@@ -79,7 +79,7 @@ func (p *pairState) begin(now time.Time, after int64, n int, r *Rules) {
 		return
 	}
 	p.decision = &decision{
-		at: now, until: now.Add(r.MaxAge), after: after, count: n, budget: r.Budget, whole: r.Pick().Whole, declined: make(map[string]int),
+		at: now, until: now.Add(r.Age(p.at.Exclusive)), after: after, count: n, budget: r.Budget, whole: r.Pick().Whole, declined: make(map[string]int),
 	}
 	p.decisions = append(p.decisions, p.decision)
 }

@@ -224,7 +224,7 @@ func (w *Worker) decide(p *pairState, now time.Time) []Started {
 	host := p.at.Host()
 	w.Scheduler.Waited(host, w.Waited(host))
 	s.slots.Review(now)
-	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.MaxAge}
+	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
 	o.Keywords, o.Dollars = s.intent, rules.Dollars-s.dollars
 	p.begun = nil
 	slots := p.choose.Choose(now, o, p)

@@ -33,7 +33,7 @@ func (w *Worker) upstream(at *Upstream) *upstreamState {
 	old := o
 	o = &upstreamState{made: *rules, keep: at.Learned, at: at}
 	o.model = predict.New(predict.Options{
-		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.MaxAge,
+		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(at.Exclusive),
 	})
 	if old != nil { // its rules have changed; sessions begin anew under the next ones
 		o.concurrency = old.concurrency

@@ -61,11 +61,13 @@ type Client struct {
 // Upstream is a session's lease on an upstream.
 type Upstream struct {
 	Name     string
-	Key      string  // by which what is known of it is kept
-	Instance uint64  // the process or connection
-	Shared   bool    // other sessions use the instance too
-	Remote   bool    // it is reached over HTTP
-	Learned  Learned // nil: what is learned is not kept
+	Key      string // by which what is known of it is kept
+	Instance uint64 // the process or connection
+	Shared   bool   // other sessions use the instance too
+	Remote   bool   // it is reached over HTTP
+
+	Exclusive bool    // nothing but calls through the proxy changes what it reads
+	Learned   Learned // nil: what is learned is not kept
 	Offered
 }
 
@@ -92,7 +94,9 @@ type Rules struct {
 	Mode     string        // "off" (the default), "shadow": predict and score, but run nothing; "on"
 	Delivery string        // "silent" (the default), "hint" or "inline"
 	Wait     time.Duration // how long an answer may wait for what is inlined in it
-	MaxAge   time.Duration // how old a prefetched answer may be, where its tool has no freshness
+	MaxAge   time.Duration // how old a prefetched answer may be (see Age)
+
+	ExclusiveMaxAge time.Duration // the same, where the upstream is exclusive; 0: MaxAge
 
 	PerSession int // prefetches under way at once; default 3
 	Total      int // of the process; default 16
@@ -110,6 +114,15 @@ type Rules struct {
 
 // Off reports whether nothing is observed.
 func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
+
+// Age is how old a prefetched answer may be, where its tool has no freshness. exclusive:
+// nothing but calls through the proxy changes what its upstream reads.
+func (r *Rules) Age(exclusive bool) time.Duration {
+	if exclusive && r.ExclusiveMaxAge > 0 {
+		return r.ExclusiveMaxAge
+	}
+	return r.MaxAge
+}
 
 // Slots are the bounds of what runs at once.
 func (r *Rules) Slots() Options { return Options{PerSession: r.PerSession, Total: r.Total} }

@@ -60,7 +60,7 @@ func asConfigured() setting {
 
 const (
 	usualGate = 0.30
-	usualAge  = 10 * time.Second
+	usualAge  = 30 * time.Second
 )
 
 // fine are gates close together, as the curve is steep.
