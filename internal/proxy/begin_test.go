@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -138,10 +139,10 @@ func TestLastKnownListsAreKeptPerClient(t *testing.T) {
 // instructed is an upstream that cannot be started and is known to say something to
 // the model.
 func instructed(name, text string) proxy.Upstream {
-	kept := `{"format":2,"copies":[{"client":{},"offer":{"version":"2025-11-25","instructions":` + string(jsonrpc.AppendString(nil, text)) + `,"capabilities":{"tools":{}}}}]}`
+	kept := keptOffer(&upstream.Offer{Version: handshake, Instructions: text, Capabilities: json.RawMessage(`{"tools":{}}`)}, "{}")
 	return proxy.Upstream{
 		Fingerprint: name, Spec: upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
-		Store: upstream.Store{Load: func() ([]byte, error) { return []byte(kept), nil }},
+		Store: upstream.Store{Load: func() ([]byte, error) { return kept, nil }},
 	}
 }
 

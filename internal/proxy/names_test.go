@@ -22,17 +22,28 @@ import (
 // shelf is an upstream that cannot be started and is known from its last run:
 // it has a list and needs no process.
 func shelf(name string, tools ...string) proxy.Upstream {
-	items := make([]string, len(tools))
-	for i, tool := range tools {
-		items[i] = `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
+	offer := upstream.Offer{Version: handshake, Capabilities: json.RawMessage(`{"tools":{}}`)}
+	for _, tool := range tools {
+		raw := `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
+		offer.Lists[upstream.Tools] = append(offer.Lists[upstream.Tools], upstream.Item{Name: tool, Raw: []byte(raw)})
 	}
-	offer := `{"version":"2025-11-25","instructions":"","capabilities":{"tools":{}},"tools":[` + strings.Join(items, ",") + `]}`
-	kept := `{"format":2,"copies":[{"client":` + able + `,"offer":` + offer + `},{"client":{},"offer":` + offer + `}]}`
+	kept := keptOffer(&offer, able, "{}")
 	return proxy.Upstream{
 		Fingerprint: name + strings.Join(tools, " "),
 		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
-		Store:       upstream.Store{Load: func() ([]byte, error) { return []byte(kept), nil }},
+		Store:       upstream.Store{Load: func() ([]byte, error) { return kept, nil }},
 	}
+}
+
+// keptOffer is the store of a server that made an offer to clients of these capabilities.
+func keptOffer(offer *upstream.Offer, clients ...string) []byte {
+	var copies []any
+	for _, client := range clients {
+		canonical, _ := jsonrpc.AppendCanonical(nil, []byte(client)) // it has one
+		copies = append(copies, map[string]any{"client": string(canonical), "offer": offer})
+	}
+	kept, _ := json.Marshal(map[string]any{"format": 3, "copies": copies}) // it can be written
+	return kept
 }
 
 func TestNames(t *testing.T) {

@@ -230,8 +230,8 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 			synctest.Wait()
 			a.Close()
 			time.Sleep(writeSettle / 2)
-			if c := u.shared.live(); len(c.requests.accounts) > 3 {
-				t.Fatalf("%d accounts after %d sessions", len(c.requests.accounts), i+1)
+			if c := u.shared.live(); len(c.requests.activity) > 3 {
+				t.Fatalf("of %d leases something is known after %d sessions", len(c.requests.activity), i+1)
 			}
 		}
 	})

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
 
 const (
-	garbageLogged = 5   // of what is no message, so many of one connection are logged as warnings; the rest would drown what matters
+	garbageLogged = 5   // warnings of one connection about what is no message; the rest would drown what matters
 	garbageShown  = 200 // bytes of each in the log
 )
 
@@ -39,7 +40,7 @@ type conn struct {
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
 	garbled atomic.Int64           // lines or events that were no message
 
-	requests  requests
+	requests  *requests
 	questions questions
 	level     toldLevel
 	listening listening
@@ -51,9 +52,8 @@ type conn struct {
 
 // newConn makes a connection, whose link is set before it reads.
 func newConn(in *instance) *conn {
-	c := &conn{in: in, done: make(chan struct{})}
+	c := &conn{in: in, done: make(chan struct{}), requests: newRequests()}
 	c.questions.c, c.listening.c = c, c
-	c.requests.window = in.up.writeSettle
 	return c
 }
 
@@ -101,11 +101,11 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 
 func (c *conn) response(m jsonrpc.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	if err != nil || !c.requests.made(id) {
+	if err != nil || id <= 0 || id > c.requests.lastID() {
 		c.garbage(m.Raw, errors.New("answer to a request that was never made"))
 		return
 	}
-	p := c.requests.take(id, false)
+	p := c.requests.take(id, 0)
 	if p == nil {
 		c.requests.late(id)
 		return
@@ -117,29 +117,19 @@ func (c *conn) response(m jsonrpc.Message) {
 }
 
 // notification passes on a notification. p is the request on the stream of which it
-// came, nil if there is none; what is about the server's lists is not for the request.
+// came, nil if there is none; what is about the server's lists and resources is not for
+// the request, but says that what the server answers may have changed.
 func (c *conn) notification(m jsonrpc.Message, p *pending) {
-	cause := invalidates(m.Method)
-	if cause != "" {
-		c.in.up.o.Invalidated(cause)
-	}
-	if p != nil && p.req.Notify != nil && cause == "" {
-		p.req.Notify(m.Method, m.Params)
-	} else {
-		c.in.notify(c, p, m.Method, m.Params)
-	}
-}
-
-// invalidates names the cause where a notification says that what the server answers
-// may have changed, "" where it does not.
-func invalidates(method string) (cause string) {
 	switch {
-	case method == "notifications/resources/updated":
-		return "resources/updated"
-	case strings.HasSuffix(method, "/list_changed"):
-		return "list_changed"
+	case m.Method == "notifications/resources/updated":
+		c.in.up.o.Invalidated("resources/updated")
+	case strings.HasSuffix(m.Method, "/list_changed"):
+		c.in.up.o.Invalidated("list_changed")
+	case p != nil && p.req.Notify != nil:
+		p.req.Notify(m.Method, m.Params)
+		return
 	}
-	return ""
+	c.in.notify(c, p, m.Method, m.Params)
 }
 
 // progress passes a progress notification to the request whose id is its token.
@@ -176,7 +166,11 @@ func (c *conn) withdrawn(params []byte) {
 
 // lost ends a request that will not be answered.
 func (c *conn) lost(id int64, err error) {
-	if p := c.requests.take(id, c.http && !neverRun(err)); p != nil {
+	var goesOn time.Duration
+	if c.http && !neverRun(err) {
+		goesOn = c.in.up.writeSettle()
+	}
+	if p := c.requests.take(id, goesOn); p != nil {
 		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
 		c.requests.late(id) // its answer came, and cannot be read
@@ -190,9 +184,7 @@ func (c *conn) garbage(head []byte, err error) {
 		level = slog.LevelDebug
 	}
 	up := c.in.up
-	if up.log.Enabled(context.Background(), level) {
-		up.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, garbageShown))
-	}
+	up.log.Log(context.Background(), level, "upstream sent something that is no MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, garbageShown))
 }
 
 // gap notes that notifications may have been missed, so that every list may have changed.
@@ -233,7 +225,7 @@ func (c *conn) close() {
 // stderr returns the last lines that the server's process wrote there.
 func (c *conn) stderr() []string {
 	if p, ok := c.link.(*process); ok {
-		return p.stderr(c.in.up.mask)
+		return p.last.list(c.in.up.mask)
 	}
 	return nil
 }

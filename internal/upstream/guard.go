@@ -3,7 +3,6 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,7 @@ import (
 
 const (
 	guardStarts = 2                      // one restart: a guard that dies again would go on dying
-	guardWrite  = 100 * time.Millisecond // after which a guard that does not read counts as dead
+	guardWrite  = 100 * time.Millisecond // for a guard that does not read, after which it is not told
 )
 
 // Guard ends the processes that the proxy started when it can no longer do so
@@ -37,9 +36,8 @@ type Guard struct {
 	mu     sync.Mutex
 	closed bool
 	starts int
-	pipe   *os.File           // to the present guard process; nil: there is none
-	kill   context.CancelFunc // ends the present guard process at once
-	groups map[int]struct{}   // process group ids
+	pipe   *os.File         // to the present guard process; nil: there is none
+	groups map[int]struct{} // process group ids
 }
 
 // NewGuard returns a Guard whose process is not yet started.
@@ -101,13 +99,12 @@ func (g *Guard) startLocked() {
 		g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
 		return
 	}
-	ctx, kill := context.WithCancel(context.Background())
-	g.pipe, g.kill = w, kill
+	g.pipe = w
 	for pgid := range g.groups {
 		g.tellLocked("+%d\n", pgid)
 	}
 	again := g.starts > 1
-	g.work.Go(func() { g.run(ctx, r, again) })
+	g.work.Go(func() { g.run(r, again) })
 }
 
 // tellLocked writes one line to the guard process; the pipe's buffer takes it
@@ -117,17 +114,14 @@ func (g *Guard) tellLocked(format string, pgid int) {
 		return
 	}
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
-		g.kill() // it has stopped; what it has not read, the next one is told
-	}
+	_, _ = fmt.Fprintf(g.pipe, format, pgid) // run sees it if the guard has ended
 }
 
-// run is the life of one guard process, which reads r until ctx ends it.
-func (g *Guard) run(ctx context.Context, r *os.File, again bool) {
-	err := runGuardProcess(ctx, r, again)
+// run is the life of one guard process, which reads r.
+func (g *Guard) run(r *os.File, again bool) {
+	err := runGuardProcess(r, again)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.kill()
 	g.pipe.Close()
 	g.pipe = nil
 	switch {
@@ -143,7 +137,7 @@ func (g *Guard) run(ctx context.Context, r *os.File, again bool) {
 // runGuardProcess starts the guard process and waits for its end. again: one has ended
 // before its time, so this one is the proxy's own program: the small one may be damaged,
 // or of another version.
-func runGuardProcess(ctx context.Context, stdin *os.File, again bool) error {
+func runGuardProcess(stdin *os.File, again bool) error {
 	defer stdin.Close()
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
 		return errors.New("a guard has no guard")
@@ -152,9 +146,9 @@ func runGuardProcess(ctx context.Context, stdin *os.File, again bool) error {
 	if err != nil {
 		return err
 	}
-	cmd := guardProcess(ctx, filepath.Join(filepath.Dir(self), guard.Program), stdin)
+	cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
 	if again || cmd.Start() != nil { // it is not there, or not for this system
-		cmd = guardProcess(ctx, self, stdin)
+		cmd = guardProcess(self, stdin)
 		err = cmd.Start()
 	}
 	if err != nil {
@@ -164,8 +158,8 @@ func runGuardProcess(ctx context.Context, stdin *os.File, again bool) error {
 	return cmd.Wait()
 }
 
-func guardProcess(ctx context.Context, program string, stdin *os.File) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, guard.Command)
+func guardProcess(program string, stdin *os.File) *exec.Cmd {
+	cmd := exec.Command(program, guard.Command)
 	cmd.Dir, cmd.Env = "/", []string{} // it needs neither our folder nor our secrets
 	cmd.Stdin = stdin
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives what ends our group or terminal

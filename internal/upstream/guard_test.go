@@ -127,22 +127,6 @@ func TestGuardIsStartedAgainAndToldTheGroups(t *testing.T) {
 	wantGone(t, append(family, second)...)
 }
 
-func TestGuardThatStopsReadingIsReplaced(t *testing.T) {
-	const nobody = 1 << 30 // beyond any process id
-	guard := NewGuard(slog.New(slog.DiscardHandler))
-	guard.add(nobody)
-	first := guardOf(t, os.Getpid(), 0)
-	syscall.Kill(first, syscall.SIGSTOP)
-	for range 64 << 10 / len("+1073741824\n-1073741824\n") { // what the pipe holds
-		guard.add(nobody)
-		guard.remove(nobody)
-	}
-	guard.add(nobody)
-	eventually(t, "the stopped guard is gone", func() bool { return !alive(first) })
-	guardOf(t, os.Getpid(), first)
-	guard.Close()
-}
-
 func TestGuardForgetsWhatHasEnded(t *testing.T) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
 	v := run(t, roleCommand("echo"), Options{Guard: guard})
@@ -163,7 +147,7 @@ func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	p := run(t, roleCommand("echo"), Options{Guard: guard}).process(t)
 	guard.Close()
 	<-p.done
-	if got := ended(p.family.state).Error(); got != "killed by signal 15 (terminated)" {
+	if got := ended(p.state).Error(); got != "killed by signal 15 (terminated)" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -138,6 +138,7 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 		return 0, nil, ctx.Err()
 	}
 	if err := in.greet(ctx, c); errors.Is(err, errClosed) {
+		<-c.done
 		return 0, nil, c.err // what ended it says more
 	} else if err != nil {
 		return 0, nil, err

@@ -1,9 +1,10 @@
 package upstream
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -22,15 +23,15 @@ type Store struct {
 // Known reads the offer that was kept last, whichever client it was made to; the
 // error wraps fs.ErrNotExist if none is kept.
 func (s Store) Known() (*Offer, error) {
-	copies, err := s.load()
+	offers, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	return copies[0].offer, nil
+	return offers[0].Offer, nil
 }
 
-// load reads what is kept: at least one copy.
-func (s Store) load() (copies, error) {
+// load reads what is kept: at least one offer.
+func (s Store) load() ([]knownOffer, error) {
 	if s.Load == nil {
 		return nil, fs.ErrNotExist
 	}
@@ -38,139 +39,122 @@ func (s Store) load() (copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := decodeCopies(data)
-	if err == nil && len(kept) == 0 {
+	offers, err := decodeKnown(data)
+	if err == nil && len(offers) == 0 {
 		return nil, fmt.Errorf("last-known copy: %w", fs.ErrNotExist)
 	}
-	return kept, err
+	return offers, err
 }
 
 const (
-	// mostCopies is for how many kinds of clients the offer of one server is kept; the
-	// oldest copy is dropped first.
-	mostCopies = 8
-	// mostCapabilities (bytes) is how long a client's capabilities may be for its
-	// copy to be kept.
+	knownFormat = 3 // the version of the file that keeps offers
+	// mostKnown is for how many kinds of clients the offer of one server is kept; the
+	// oldest is dropped first.
+	mostKnown = 8
+	// mostCapabilities (bytes) is how long a client's capabilities may be for the offer
+	// made to it to be kept.
 	mostCapabilities = 4 << 10
 )
 
-// copies are the last-known offers of a server, the latest first. There is one for
-// each set of client capabilities, because servers offer other tools to a client
-// that can be asked for samples, input or roots.
-type copies []clientCopy
-
-type clientCopy struct {
-	client string // its capabilities, in the canonical text
-	offer  *Offer
+// knownFile is what the store holds, the latest offer first.
+type knownFile struct {
+	Format int          `json:"format"`
+	Copies []knownOffer `json:"copies"`
 }
 
-// of returns the offer to such a client, nil if none is known.
-func (c copies) of(client string) *Offer {
-	for _, kept := range c {
-		if kept.client == client {
-			return kept.offer
-		}
+// knownOffer is what a server last offered to the clients with one set of
+// capabilities: servers offer other tools to a client that can be asked for samples,
+// input or roots.
+type knownOffer struct {
+	Client string `json:"client"` // its capabilities, in the canonical text
+	Offer  *Offer `json:"offer"`
+}
+
+// decodeKnown reads a store. A file of another format, or one cut short by a crash, is
+// an error, and is replaced by the next save.
+func decodeKnown(data []byte) ([]knownOffer, error) {
+	var file knownFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, fmt.Errorf("last-known copy: %w", err)
 	}
-	return nil
+	if file.Format != knownFormat {
+		return nil, fmt.Errorf("last-known copy: want format %d, have %d", knownFormat, file.Format)
+	}
+	return slices.DeleteFunc(file.Copies, func(k knownOffer) bool { return k.Offer == nil }), nil
 }
 
-// with returns the copies with this one first.
-func (c copies) with(client string, offer *Offer) copies {
-	out := copies{{client, offer}}
-	for _, kept := range c {
-		if kept.client != client && len(out) < mostCopies {
-			out = append(out, kept)
+// withOffer returns the offers with this one first.
+func withOffer(offers []knownOffer, first knownOffer) []knownOffer {
+	out := []knownOffer{first}
+	for _, k := range offers {
+		if k.Client != first.Client && len(out) < mostKnown {
+			out = append(out, k)
 		}
 	}
 	return out
-}
-
-// copyKey names the copies for clients that can do the same.
-func (c Client) copyKey() string {
-	raw := c.capabilities()
-	if canonical, ok := jsonrpc.AppendCanonical(nil, raw); ok {
-		raw = canonical
-	}
-	return string(raw)
-}
-
-// offerFormat is the version of the file that keeps offers.
-const offerFormat = "2"
-
-func (c copies) encode() []byte {
-	out := append([]byte(`{"format":`), offerFormat...)
-	out = append(out, `,"copies":[`...)
-	for i, kept := range c {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(out, "\n{\"client\":"...), kept.client...)
-		out = append(kept.offer.append(append(out, `,"offer":`...)), '}')
-	}
-	return append(out, "]}\n"...)
-}
-
-// decodeCopies reads what encode wrote. A file of another format, or one cut short by
-// a crash, is an error, and is replaced by the next save.
-func decodeCopies(data []byte) (copies, error) {
-	if !jsonrpc.Valid(data) {
-		return nil, errors.New("last-known copy: not valid JSON")
-	}
-	if format := jsonrpc.Get(data, "format"); string(format) != offerFormat {
-		return nil, fmt.Errorf("last-known copy: want format %s, have %q", offerFormat, format)
-	}
-	var out copies
-	for raw := range jsonrpc.Elements(jsonrpc.Get(data, "copies")) {
-		client, ok := jsonrpc.AppendCanonical(nil, jsonrpc.Get(raw, "client"))
-		if offer := jsonrpc.Get(raw, "offer"); ok && offer != nil && len(out) < mostCopies {
-			out = append(out, clientCopy{string(client), decodeOffer(offer)})
-		}
-	}
-	return out, nil
 }
 
 // known is what a server has offered so far, to clients of this process and of
 // earlier ones.
 type known struct {
 	store  Store
-	saving sync.Mutex // held while a copy is written, so that writes keep their order
+	saving sync.Mutex // held while an offer is written, so that writes keep their order
 
 	mu     sync.Mutex
-	copies copies
+	offers []knownOffer // the latest first; replaced and never changed
 }
 
-func (k *known) to(client Client) *Offer {
+func (k *known) list() []knownOffer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.copies.of(client.copyKey())
+	return k.offers
+}
+
+// to returns the offer last made to such a client, nil if none is known.
+func (k *known) to(client Client) *Offer { return offerTo(k.list(), client.key()) }
+
+func offerTo(offers []knownOffer, client string) *Offer {
+	for _, k := range offers {
+		if k.Client == client {
+			return k.Offer
+		}
+	}
+	return nil
 }
 
 // legacy reports whether the server is known to have no stateless revision.
 func (k *known) legacy() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.copies, func(c clientCopy) bool { return c.offer.Legacy })
+	return slices.ContainsFunc(k.list(), func(o knownOffer) bool { return o.Offer.Legacy })
 }
 
 // remember keeps an offer for the next instance and the next run.
 func (k *known) remember(client Client, offer *Offer) error {
 	k.saving.Lock()
 	defer k.saving.Unlock()
-	key := client.copyKey()
-	k.mu.Lock()
-	same := k.copies.of(key).equal(offer)
-	if !same {
-		k.copies = k.copies.with(key, offer)
+	made := knownOffer{client.key(), offer}
+	if reflect.DeepEqual(offerTo(k.list(), made.Client), offer) {
+		return nil
 	}
+	k.mu.Lock()
+	k.offers = withOffer(k.offers, made)
 	k.mu.Unlock()
-	if same || k.store.Save == nil || len(key) > mostCapabilities || !jsonrpc.Valid([]byte(key)) {
+	if k.store.Save == nil || len(made.Client) > mostCapabilities {
 		return nil
 	}
 	return k.store.Save(func(old []byte) ([]byte, error) {
-		kept, err := decodeCopies(old)
+		offers, err := decodeKnown(old)
 		if err != nil {
-			kept = nil // there was none, or none that can be read
+			offers = nil // there were none, or none that can be read
 		}
-		return kept.with(key, offer).encode(), nil
+		return json.Marshal(knownFile{knownFormat, withOffer(offers, made)})
 	})
+}
+
+// key names the offers to clients that can do the same.
+func (c Client) key() string {
+	raw := c.capabilities()
+	if canonical, ok := jsonrpc.AppendCanonical(nil, raw); ok {
+		raw = canonical
+	}
+	return string(raw)
 }

@@ -101,12 +101,12 @@ func TestAnswerInTime(t *testing.T) {
 
 // A server that never answers what was given up costs a bounded memory.
 func TestAbandonedRequestsAreBounded(t *testing.T) {
-	r := requests{window: func() time.Duration { return time.Minute }}
+	r := newRequests()
 	late := make(map[int64]bool)
 	for range abandonedKept + 1 {
 		p := new(pending)
 		p.req = &Request{Late: func() { late[p.id] = true }}
-		if !r.add(p) || !r.abandon(p, true) {
+		if !r.add(p) || !r.abandon(p, time.Minute, true) {
 			t.Fatal("not abandoned")
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
 
@@ -62,25 +61,10 @@ func (l *Lease) Problem() error {
 // read, and must be handed to Start.
 func (l *Lease) Turn() Turn { return l.queue.take() }
 
-// Answer is what a server answered to a request. Beside an error, only Sent, Requests,
-// Limited and RetryAfter count.
-type Answer struct {
-	Result     []byte // raw; nil if it answered with an error
-	Error      []byte // the raw error object
-	Stateless  bool   // it came over a hop of the stateless era
-	Sent       bool   // the server may have been handed the request; also beside an error
-	Requests   int    // how often it went out: again where it certainly had not been run; also beside an error
-	Limited    bool   // the server refused it by HTTP status, as one request too many; also beside an error
-	RetryAfter string // if Limited: the raw Retry-After header; "" without one
-	// Whole is the message that Result is part of. A caller that writes it on may
-	// give its Buffer back.
-	Whole jsonrpc.Message
-}
-
 // Notify sends a notification to the server if it is there.
 func (l *Lease) Notify(method string, params []byte) {
 	if c := l.in.live(); c != nil && !c.stateless() {
-		c.requests.note(l, func(a *account) { a.tail = time.Now().Add(trailing) }) // the server may say something about it
+		c.requests.note(l, func(a *activity) { a.tail = time.Now().Add(trailing) }) // the server may say something about it
 		c.notify(method, params)
 	}
 }
@@ -98,7 +82,10 @@ func (l *Lease) TaskStarted() {
 // goesOn notes that the server goes on with a task of the session.
 func (l *Lease) goesOn() {
 	if c := l.in.live(); c != nil {
-		c.requests.note(l, func(a *account) { a.goOn(l.in.up.writeSettle()) })
+		c.requests.note(l, func(a *activity) {
+			a.unfinished++
+			a.until = time.Now().Add(l.in.up.writeSettle())
+		})
 	}
 }
 

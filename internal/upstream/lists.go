@@ -42,9 +42,9 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 		}
 		for l := range Lists {
 			if in.stale[l].Swap(false) {
-				next := in.offer.Load().clone()
+				next := *in.offer.Load()
 				next.Lists[l] = in.readList(ctx, c, l)
-				in.adopt(next)
+				in.adopt(&next)
 			}
 		}
 		in.status.listed()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -22,25 +21,27 @@ const (
 	Lists // how many there are
 )
 
-// Method is the request that reads the list.
-func (l List) Method() string {
-	return [...]string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"}[l]
+// listNames are the request that reads each list, the member of its answer that holds
+// it, the member of an item that names that, and the server capability without which
+// there is no such list.
+var listNames = [Lists]struct{ method, member, key, capability string }{
+	{"tools/list", "tools", "name", "tools"},
+	{"prompts/list", "prompts", "name", "prompts"},
+	{"resources/list", "resources", "uri", "resources"},
+	{"resources/templates/list", "resourceTemplates", "uriTemplate", "resources"},
 }
+
+// Method is the request that reads the list.
+func (l List) Method() string { return listNames[l].method }
 
 // Member is the member of the answer that holds the list.
-func (l List) Member() string {
-	return [...]string{"tools", "prompts", "resources", "resourceTemplates"}[l]
-}
+func (l List) Member() string { return listNames[l].member }
 
 // Key is the member of an item that names it.
-func (l List) Key() string {
-	return [...]string{"name", "name", "uri", "uriTemplate"}[l]
-}
+func (l List) Key() string { return listNames[l].key }
 
 // Capability is the server capability without which there is no such list.
-func (l List) Capability() string {
-	return [...]string{"tools", "prompts", "resources", "resources"}[l]
-}
+func (l List) Capability() string { return listNames[l].capability }
 
 // Changed is the notification that says the list has changed. Resources and
 // their templates share one.
@@ -48,24 +49,21 @@ func (l List) Changed() string {
 	return "notifications/" + l.Capability() + "/list_changed"
 }
 
-// Item is one entry of a list, as the server wrote it.
+// Item is one entry of a list.
 type Item struct {
-	Name string // its name, URI or URI template
-	Raw  []byte
+	Name string `json:"name"` // its name, URI or URI template
+	Raw  []byte `json:"raw"`  // as the server wrote it, to the byte: a changed one voids a model's prompt cache
 }
 
 // Offer is what a server says of itself: what it can do and what it has. It
 // is immutable; the last one is kept on disk and offered at once next time.
 type Offer struct {
-	Version      string          // the revision it was spoken to in
-	Legacy       bool            // it is known to have no stateless revision
-	Server       json.RawMessage // serverInfo; nil: not said
-	Capabilities json.RawMessage // as it wrote them
-	Instructions string
-	Lists        [Lists][]Item
-
-	once   sync.Once
-	byName [Lists]map[string]int // name → index in Lists
+	Version      string          `json:"version"`          // the revision it was spoken to in
+	Legacy       bool            `json:"legacy,omitempty"` // it is known to have no stateless revision
+	Server       json.RawMessage `json:"server,omitempty"` // serverInfo; nil: not said
+	Capabilities json.RawMessage `json:"capabilities,omitempty"`
+	Instructions string          `json:"instructions"`
+	Lists        [Lists][]Item   `json:"lists"`
 }
 
 // Has reports whether the server declared capability.
@@ -73,81 +71,18 @@ func (o *Offer) Has(capability string) bool {
 	return jsonrpc.Get(o.Capabilities, capability) != nil
 }
 
-// Find returns the item of list l so named.
+// Find returns the item of list l so named, the last one if a server lists it twice.
 func (o *Offer) Find(l List, name string) (Item, bool) {
-	o.once.Do(func() {
-		for l := range o.byName {
-			o.byName[l] = make(map[string]int, len(o.Lists[l]))
-			for i, item := range o.Lists[l] {
-				o.byName[l][item.Name] = i
-			}
+	for _, item := range slices.Backward(o.Lists[l]) {
+		if item.Name == name {
+			return item, true
 		}
-	})
-	i, ok := o.byName[l][name]
-	if !ok {
-		return Item{}, false
 	}
-	return o.Lists[l][i], true
-}
-
-// clone returns a copy whose lists may be replaced.
-func (o *Offer) clone() *Offer {
-	return &Offer{
-		Version: o.Version, Legacy: o.Legacy, Server: o.Server,
-		Capabilities: o.Capabilities, Instructions: o.Instructions, Lists: o.Lists,
-	}
-}
-
-// equal reports whether two offers are the same to the byte.
-func (o *Offer) equal(p *Offer) bool {
-	return o == p || o != nil && p != nil && bytes.Equal(o.append(nil), p.append(nil))
+	return Item{}, false
 }
 
 func sameItems(a, b []Item) bool {
 	return slices.EqualFunc(a, b, func(x, y Item) bool { return bytes.Equal(x.Raw, y.Raw) })
-}
-
-// append writes the offer for the disk. encoding/json would re-escape the items, and a
-// changed byte voids a model's prompt cache.
-func (o *Offer) append(out []byte) []byte {
-	out = jsonrpc.AppendString(append(out, `{"version":`...), o.Version)
-	if o.Legacy {
-		out = append(out, `,"legacy":true`...)
-	}
-	out = append(out, `,"instructions":`...)
-	out = jsonrpc.AppendString(out, o.Instructions)
-	if o.Server != nil {
-		out = append(append(out, `,"server":`...), o.Server...)
-	}
-	if o.Capabilities != nil {
-		out = append(append(out, `,"capabilities":`...), o.Capabilities...)
-	}
-	for l := range Lists {
-		out = append(jsonrpc.AppendString(append(out, ','), l.Member()), ":["...)
-		for i, item := range o.Lists[l] {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = append(out, item.Raw...)
-		}
-		out = append(out, ']')
-	}
-	return append(out, '}')
-}
-
-// decodeOffer reads what append wrote.
-func decodeOffer(data []byte) *Offer {
-	o := &Offer{
-		Legacy:       string(jsonrpc.Get(data, "legacy")) == "true",
-		Server:       json.RawMessage(jsonrpc.Get(data, "server")),
-		Capabilities: json.RawMessage(jsonrpc.Get(data, "capabilities")),
-	}
-	o.Version, _ = jsonrpc.String(jsonrpc.Get(data, "version"))
-	o.Instructions, _ = jsonrpc.String(jsonrpc.Get(data, "instructions"))
-	for l := range Lists {
-		o.Lists[l] = items(l, jsonrpc.Get(data, l.Member()))
-	}
-	return o
 }
 
 // items cuts a raw array into the items of list l. Items without a name are left out:

@@ -13,17 +13,18 @@ import (
 
 // pending is a request without its answer.
 type pending struct {
-	c       *conn
-	id      int64
-	req     *Request
-	lease   *Lease                  // nil: it is the proxy's own
-	account *account                // where it is counted; nil: nowhere
-	done    func(Answer, error)     // called once if the request was sent, else never
-	timer   *time.Timer             // nil without a timeout
-	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
+	c     *conn
+	id    int64
+	req   *Request
+	lease *Lease                  // nil: it is the proxy's own
+	done  func(Answer, error)     // called once if the request was sent, else never
+	timer *time.Timer             // nil without a timeout
+	drop  context.CancelCauseFunc // over HTTP: ends the exchange; else nil
 
-	limited    bool   // the answer's HTTP status said so; guarded by requests.mu while it waits
-	retryAfter string // the header beside it
+	// Guarded by requests.mu while the request waits.
+	activity   *activity // where it is counted; nil: nowhere
+	limited    bool      // the answer's HTTP status said so
+	retryAfter string    // the header beside it
 
 	sending sync.Mutex  // held while the request is sent: its outcome is told after that
 	sent    bool        // it was; guarded by sending
@@ -41,25 +42,32 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 	defer p.sending.Unlock()
 	if req.Timeout > 0 {
 		p.timer = time.AfterFunc(req.Timeout, p.expired)
-		if c.http {
-			ctx, p.drop = context.WithCancelCause(ctx)
-		}
+	}
+	life := ctx
+	if c.http {
+		life, p.drop = context.WithCancelCause(ctx)
 	}
 	err := errClosed
 	if c.requests.add(p) {
 		if err = context.Cause(ctx); err == nil { // else it has been given up already
-			err = c.link.send(ctx, c.frame(p.id, req))
+			err = c.link.send(life, c.frame(p.id, req))
 		}
 	}
-	if err != nil {
-		c.requests.take(p.id, false)
-		p.release(err)
-		return err
+	if err == nil {
+		p.sent = true
+		sent()
+		p.unwatch = context.AfterFunc(ctx, func() { p.giveUp(context.Cause(ctx)) })
+		return nil
 	}
-	p.sent = true
-	sent()
-	p.unwatch = context.AfterFunc(ctx, func() { p.giveUp(context.Cause(ctx)) })
-	return nil
+	c.requests.take(p.id, 0)
+	p.release(err)
+	switch {
+	case errors.Is(err, errNotReading):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return errClosed // the link takes nothing more, so the connection ends
 }
 
 // wasSent waits until the request has been sent, and reports whether it was.
@@ -97,10 +105,15 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 // giveUp ends a request that has no answer yet.
 func (p *pending) giveUp(why error) {
 	c := p.c
-	if !p.wasSent() || !c.requests.abandon(p, !c.http || !c.stateless()) {
+	dropped := c.http && c.stateless() // ending its exchange cancels it
+	if !p.wasSent() || !c.requests.abandon(p, c.in.up.writeSettle(), !dropped) {
 		return
 	}
-	p.tellCancelled(why)
+	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers choke on it
+		params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
+		params = jsonrpc.AppendString(append(params, `,"reason":`...), why.Error())
+		c.notify("notifications/cancelled", append(params, '}'))
+	}
 	p.finish(jsonrpc.Message{}, why)
 }
 
@@ -116,21 +129,6 @@ func (p *pending) expired() {
 	}
 }
 
-// tellCancelled tells the server that the answer is not wanted any more.
-func (p *pending) tellCancelled(why error) {
-	if p.req.Method == "initialize" || p.req.Method == "server/discover" {
-		return // the specification forbids it, and older servers choke on it
-	}
-	if p.c.http && p.c.stateless() {
-		return // dropping its response stream cancels it
-	}
-	params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
-	if why != nil {
-		params = jsonrpc.AppendString(append(params, `,"reason":`...), why.Error())
-	}
-	p.c.notify("notifications/cancelled", append(params, '}'))
-}
-
 // ask sends a request of the proxy's own and waits for its result. sent is called when
 // the link has taken the request.
 func (c *conn) ask(ctx context.Context, req *Request, sent func()) (result []byte, err error) {
@@ -142,7 +140,7 @@ func (c *conn) ask(ctx context.Context, req *Request, sent func()) (result []byt
 		close(done)
 	})
 	if failed != nil {
-		err = c.refused(ctx, failed)
+		err = failed
 	} else {
 		<-done
 	}
@@ -150,21 +148,6 @@ func (c *conn) ask(ctx context.Context, req *Request, sent func()) (result []byt
 		return nil, fmt.Errorf("%s: %w", req.Method, err)
 	}
 	return result, nil
-}
-
-// refused returns the error of a request that the link did not take. That means that the
-// connection ends, and the request is to be sent over the next one, unless the server
-// only does not read.
-func (c *conn) refused(ctx context.Context, err error) error {
-	if errors.Is(err, errNotReading) {
-		return err
-	}
-	select {
-	case <-c.done:
-		return errClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // notify sends a notification, unless the server is gone.

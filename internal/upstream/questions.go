@@ -16,7 +16,8 @@ const (
 	replyTime     = 30 * time.Second // for one of the proxy's own to be taken
 )
 
-// questions are the requests of a server over one connection that have no answer yet.
+// questions is the table of the server's requests over one connection that have no
+// answer yet.
 type questions struct {
 	c *conn
 
@@ -47,52 +48,52 @@ func (q *questions) take(m jsonrpc.Message, p *pending) {
 	ctx, cancel := context.WithCancel(context.Background())
 	switch known, full := q.add(string(m.ID), cancel); {
 	case known: // a refusal would answer the first
-		cancel()
 		q.c.in.up.counts.unanswered.Add(1)
-		return
 	case full:
-		cancel()
 		err := &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many open requests to the client"}
 		q.reply(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
+	default:
+		q.c.spawn(func() {
+			q.answer(ctx, m, ask)
+			cancel()
+		})
 		return
 	}
-	q.c.spawn(func() {
-		defer cancel()
-		result, err := ask(ctx, m.Method, m.Params)
-		q.remove(string(m.ID))
-		switch {
-		case ctx.Err() != nil: // a withdrawn question wants no answer
-			q.taken()
-		case err != nil:
-			q.send(context.Background(), jsonrpc.AppendError(nil, m.ID, err.Append(nil)), q.taken)
-		default:
-			q.send(context.Background(), jsonrpc.AppendResult(nil, m.ID, result), q.taken)
-		}
-	})
+	cancel()
+}
+
+// answer finds out the answer to a question and sends it; one that was withdrawn wants
+// none.
+func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) {
+	result, err := ask(ctx, m.Method, m.Params)
+	q.mu.Lock()
+	delete(q.open, string(m.ID))
+	q.sent++
+	q.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		q.taken()
+	case err != nil:
+		q.send(context.Background(), jsonrpc.AppendError(nil, m.ID, err.Append(nil)), q.taken)
+	default:
+		q.send(context.Background(), jsonrpc.AppendResult(nil, m.ID, result), q.taken)
+	}
 }
 
 // add notes a question, unless there is one of that id or there are too many.
 func (q *questions) add(id string, cancel context.CancelFunc) (known, full bool) {
+	after := q.c.requests.lastID()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, known = q.open[id]
 	full = len(q.open)+q.sent >= mostQuestions || q.closed
-	if known || full {
-		return known, full
+	if !known && !full {
+		if q.open == nil {
+			q.open = make(map[string]question)
+		}
+		q.open[id] = question{cancel, after}
 	}
-	if q.open == nil {
-		q.open = make(map[string]question)
-	}
-	q.open[id] = question{cancel, q.c.requests.last.Load()}
-	return false, false
-}
-
-// remove notes that a question has its answer, which is to be sent.
-func (q *questions) remove(id string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.open, id)
-	q.sent++
+	return known, full
 }
 
 // reply sends an answer of the proxy's own, unless the server has not taken too many.

@@ -2,7 +2,11 @@ package upstream
 
 import (
 	"context"
+	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -17,7 +21,7 @@ type Request struct {
 	Hop    revision.Hop         // what the client says of itself, for a stateless server
 	Token  bool                 // progress is wanted
 	Notify func(string, []byte) // gets the notifications that came on this request's stream, and its progress; nil: none
-	Ask    func(context.Context, string, []byte) ([]byte, *jsonrpc.Error)
+	Ask    askFunc              // answers the questions that came on this request's stream; nil: Listener.Ask does
 	// Reads says that the request changes nothing, and Host names the host the limit of
 	// which it needs: reads for one host may be sent while those for another wait.
 	Reads bool
@@ -37,10 +41,80 @@ type Request struct {
 	// wait of a request with a turn to be sent to a server that is there, and counts
 	// anew from when it is.
 	Timeout time.Duration
-	// Late is called once, on the reader, when the answer comes after all to a
-	// request whose caller has given up: its context has ended, or its time was
-	// up. That may be before the caller is told of the end. It is never called where
-	// no answer can come any more: the connection has ended, or the response over
-	// HTTP was dropped. Nil: not of interest.
+	// Late is called once, on the reader, when the answer comes after all to a request
+	// that was given up, because its context has ended or its time was up. That may be
+	// before the caller is told of the end. It is never called where no answer can come
+	// any more: the connection has ended, or the response over HTTP was dropped. Nil: not
+	// of interest.
 	Late func()
+}
+
+// Answer is what a server answered to a request. Beside an error, only Sent, Requests,
+// Limited and RetryAfter count.
+type Answer struct {
+	Result     []byte // raw; nil if it answered with an error
+	Error      []byte // the raw error object
+	Stateless  bool   // it came over a hop of the stateless era
+	Sent       bool   // the server may have been handed the request; also beside an error
+	Requests   int    // how often it went out: again where it certainly had not been run; also beside an error
+	Limited    bool   // the server refused it by HTTP status, as one request too many; also beside an error
+	RetryAfter string // if Limited: the raw Retry-After header; "" without one
+	// Whole is the message that Result is part of. A caller that writes it on may
+	// give its Buffer back.
+	Whole jsonrpc.Message
+}
+
+// frame writes the request as this server wants it.
+func (c *conn) frame(id int64, req *Request) outgoing {
+	raw := strconv.AppendInt(nil, id, 10)
+	change := revision.Change{Target: req.Target, Member: targetMember(req.Method), Arguments: req.Method == "tools/call"}
+	if req.Token {
+		change.Token = raw
+	}
+	version := c.revision()
+	stateless := revision.Stateless(version)
+	if stateless {
+		hop := req.Hop
+		hop.Version = version
+		change.Hop = &hop
+	}
+	index := req.Index
+	if index == nil {
+		own := revision.NewParams(req.Params)
+		index = &own
+	}
+	params := index.Translate(change)
+	out := outgoing{id: id, alone: req.Alone}
+	if c.http && stateless {
+		out.header = headers(c.in.offer.Load(), version, req.Method, params)
+	}
+	out.line = jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(req.Method)+64), raw, req.Method, params)
+	return out
+}
+
+// targetMember names the member of a method's params that routes it.
+func targetMember(method string) string {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name"
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		return "uri"
+	case "completion/complete":
+		return "ref"
+	}
+	return ""
+}
+
+// headers are those of one request of the stateless era.
+func headers(offer *Offer, version, method string, params []byte) http.Header {
+	header := make(http.Header)
+	for k, v := range mcp.StandardHeaders(version, mcp.MCPMethod(method), params) {
+		header.Set(k, v)
+	}
+	if method == "tools/call" {
+		for k, v := range offer.paramHeaders(params) {
+			header.Set(k, v)
+		}
+	}
+	return header
 }

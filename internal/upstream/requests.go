@@ -2,34 +2,111 @@ package upstream
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// abandonedKept is how many requests of one connection are remembered that were
-// given up; the oldest go first.
-const abandonedKept = 4096
+const (
+	// abandonedKept is how many requests of one connection are remembered that were
+	// given up; the oldest go first.
+	abandonedKept = 4096
+	// writeSettle is Options.WriteSettle where it is not set.
+	writeSettle = time.Minute
+	// trailing is how long after an answer more may come about its request: a
+	// server logs what it has done, and over HTTP another stream may be slower.
+	// It must be longer than lingerTime.
+	trailing = 2 * time.Second
+)
 
-// requests holds the requests of one connection that have no answer yet, and the last
-// ones that were given up, because their answers may still come. A request is taken
-// out exactly once, and what takes it out tells its outcome.
+// requests is the table of what one connection has under way: the requests that have no
+// answer yet, and the last ones that were given up, because their answers may still come.
+// A request is taken out exactly once, and what takes it out tells its outcome.
+//
+// Most messages of a server do not name the request they belong to: over stdio and
+// HTTP+SSE only progress does, over streamable HTTP the messages on the server's own
+// stream do not. On a connection that serves several sessions such a message may be
+// about any request that the server could still be working on. So the table also counts
+// what each of them has under way, and such a message is given to a session only if no
+// other has anything.
 type requests struct {
-	window func() time.Duration // Upstream.writeSettle: how long a request given up may still be spoken of
-	last   atomic.Int64         // the id of the last one
-
 	mu        sync.Mutex
 	closed    bool
+	last      int64 // the id of the last request
 	waiting   map[int64]*pending
-	abandoned *simplelru.LRU[int64, abandoned] // nil: none was
-	accounts  map[uint64]*account              // Lease.number → what it has under way
+	abandoned *simplelru.LRU[int64, abandoned]
+	activity  map[*Lease]*activity // of leases that share the connection
 }
 
 // abandoned is a request that was given up.
 type abandoned struct {
-	late    func()   // Request.Late; may be nil
-	account *account // may be nil
+	late     func()    // Request.Late; may be nil
+	activity *activity // may be nil
+}
+
+// activity is what one lease has under way.
+type activity struct {
+	open       int       // requests that have no answer yet
+	unfinished int       // requests given up, without answer so far, and tasks
+	until      time.Time // when those given up stop counting
+	tail       time.Time // until then more may come about a request that was answered
+}
+
+func newRequests() *requests {
+	lru, _ := simplelru.NewLRU[int64, abandoned](abandonedKept, nil) // an error: no size
+	return &requests{waiting: make(map[int64]*pending), abandoned: lru, activity: make(map[*Lease]*activity)}
+}
+
+// busy reports whether the server may still speak about a request of the lease.
+func (a *activity) busy(now time.Time) bool {
+	return a.open > 0 || a.goesOn(now) || now.Before(a.tail)
+}
+
+// goesOn reports whether the server may still work on a request given up.
+func (a *activity) goesOn(now time.Time) bool { return a.unfinished > 0 && now.Before(a.until) }
+
+// of returns the activity of a lease; nil if it shares the connection with no other, so
+// that every message of the server is for its session anyway. mu is held.
+func (r *requests) of(l *Lease) *activity {
+	if l == nil || !l.mixed {
+		return nil
+	}
+	a := r.activity[l]
+	if a == nil {
+		now := time.Now()
+		for other, old := range r.activity { // leases come and go
+			if !old.busy(now) {
+				delete(r.activity, other)
+			}
+		}
+		a = new(activity)
+		r.activity[l] = a
+	}
+	return a
+}
+
+// note changes the activity of a lease, if it has one.
+func (r *requests) note(l *Lease, change func(*activity)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.of(l); a != nil {
+		change(a)
+	}
+}
+
+// ambiguous reports whether a message may be about a request of another lease, or,
+// where the clients behind the lease know nothing of each other, about one that
+// its client has given up.
+func (r *requests) ambiguous(l *Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for other, a := range r.activity {
+		if other == l && l.listener.Pooled && a.goesOn(now) || other != l && a.busy(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // add numbers a request, which waits from now on; false if the connection has ended.
@@ -39,20 +116,21 @@ func (r *requests) add(p *pending) bool {
 	if r.closed {
 		return false
 	}
-	if r.waiting == nil {
-		r.waiting = make(map[int64]*pending)
-	}
-	p.id = r.last.Add(1)
+	r.last++
+	p.id = r.last
 	r.waiting[p.id] = p
-	if p.lease != nil && p.lease.mixed { // else every message of the server is for the lease's session anyway
-		p.account = r.accountLocked(p.lease)
-		p.account.open++
+	if p.activity = r.of(p.lease); p.activity != nil {
+		p.activity.open++
 	}
 	return true
 }
 
-// made reports whether there has been a request with that id.
-func (r *requests) made(id int64) bool { return id > 0 && id <= r.last.Load() }
+// lastID is the id of the last request that was made.
+func (r *requests) lastID() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
 
 // find returns the request that waits under id, nil if none does.
 func (r *requests) find(id int64) *pending {
@@ -64,27 +142,29 @@ func (r *requests) find(id int64) *pending {
 	return r.waiting[id]
 }
 
-// take is find for a request that waits no more. goesOn says that the server may go on
-// with it all the same.
-func (r *requests) take(id int64, goesOn bool) *pending {
+// take is find for a request that waits no more. goesOn says for how long the server may
+// go on with it all the same; 0: it does not.
+func (r *requests) take(id int64, goesOn time.Duration) *pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.waiting[id]
-	if p != nil {
-		r.removeLocked(p, goesOn)
-	}
-	return p
+	return r.takeLocked(id, goesOn)
 }
 
-func (r *requests) removeLocked(p *pending, goesOn bool) {
-	delete(r.waiting, p.id)
-	if p.account != nil {
-		p.account.open--
-		p.account.tail = time.Now().Add(trailing)
-		if goesOn {
-			p.account.goOn(r.window())
+func (r *requests) takeLocked(id int64, goesOn time.Duration) *pending {
+	p := r.waiting[id]
+	if p == nil {
+		return nil
+	}
+	delete(r.waiting, id)
+	if a := p.activity; a != nil {
+		a.open--
+		a.tail = time.Now().Add(trailing)
+		if goesOn > 0 {
+			a.unfinished++
+			a.until = time.Now().Add(goesOn)
 		}
 	}
+	return p
 }
 
 // limited notes on a request what its HTTP status said.
@@ -99,18 +179,14 @@ func (r *requests) limited(id int64, retryAfter string) {
 // abandon takes out a request that is given up, and remembers what its answer means
 // if that may still come. It is false if the request waits no more: its outcome is
 // on the way.
-func (r *requests) abandon(p *pending, mayCome bool) bool {
+func (r *requests) abandon(p *pending, goesOn time.Duration, mayCome bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting[p.id] != p {
+	if r.takeLocked(p.id, goesOn) == nil {
 		return false
 	}
-	r.removeLocked(p, true)
-	if mayCome && (p.req.Late != nil || p.account != nil) {
-		if r.abandoned == nil {
-			r.abandoned, _ = simplelru.NewLRU[int64, abandoned](abandonedKept, nil) // an error: no size
-		}
-		r.abandoned.Add(p.id, abandoned{p.req.Late, p.account})
+	if mayCome && (p.req.Late != nil || p.activity != nil) {
+		r.abandoned.Add(p.id, abandoned{p.req.Late, p.activity})
 	}
 	return true
 }
@@ -118,14 +194,11 @@ func (r *requests) abandon(p *pending, mayCome bool) bool {
 // late takes the answer to a request that was given up.
 func (r *requests) late(id int64) {
 	r.mu.Lock()
-	var a abandoned
-	if r.abandoned != nil {
-		a, _ = r.abandoned.Peek(id)
-		r.abandoned.Remove(id)
-	}
-	if a.account != nil {
-		a.account.unfinished--
-		a.account.tail = time.Now().Add(trailing)
+	a, _ := r.abandoned.Peek(id)
+	r.abandoned.Remove(id)
+	if a.activity != nil {
+		a.activity.unfinished--
+		a.activity.tail = time.Now().Add(trailing)
 	}
 	r.mu.Unlock()
 	if a.late != nil {
@@ -138,6 +211,7 @@ func (r *requests) close() (waiting map[int64]*pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	waiting = r.waiting
-	r.closed, r.waiting, r.abandoned = true, nil, nil
+	r.closed, r.waiting = true, nil
+	r.abandoned.Purge()
 	return waiting
 }

@@ -88,7 +88,7 @@ func (s *outbound) send(c *conn) {
 		go s.failed(c, a, err)
 	})
 	if err != nil { // it keeps its turn: it may be sent over the next connection
-		go func() { s.failed(c, Answer{}, c.refused(s.ctx, err)) }()
+		go s.failed(c, Answer{}, err)
 	}
 }
 

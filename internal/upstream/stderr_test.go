@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -51,11 +52,11 @@ func TestTail(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var whole, bytewise tail
-			whole.readFrom(strings.NewReader(test.text))
+			io.Copy(&whole, strings.NewReader(test.text))
 			if diff := cmp.Diff(test.want, whole.list(nil)); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
-			bytewise.readFrom(iotest.OneByteReader(strings.NewReader(test.text)))
+			io.Copy(&bytewise, iotest.OneByteReader(strings.NewReader(test.text)))
 			if diff := cmp.Diff(test.want, bytewise.list(nil)); diff != "" {
 				t.Errorf("read by bytes: want -, got +:\n%s", diff)
 			}
@@ -88,7 +89,7 @@ func TestTailKeepsNoSecret(t *testing.T) {
 		var got tail
 		for rest := []byte(text.String()); len(rest) > 0; {
 			n := rapid.IntRange(1, min(len(rest), 200)).Draw(t, "read")
-			got.add(rest[:n])
+			got.Write(rest[:n])
 			rest = rest[n:]
 		}
 		for _, line := range got.list(mask) {

@@ -1,16 +1,17 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/secret"
 )
 
 const (
@@ -27,51 +28,47 @@ const (
 	unreadLimit = 64 << 20
 )
 
-// errNotReading refuses more for a process that has left too much unread.
-var errNotReading = errors.New("it does not read its input")
+var (
+	// errNotReading refuses more for a process that has left too much unread.
+	errNotReading = errors.New("it does not read its input")
+	// errStopped ends the calls that a process still had when it was told to end.
+	errStopped = errors.New("ended by the proxy")
+)
 
-// errStopped ends the calls that a process still had when it was told to end.
-var errStopped = errors.New("ended by the proxy")
-
-// process is a link to a child process: a message is a line on its stdin or
-// stdout. Its run method waits for everything that it starts.
+// process is a link to a child process: a message is a line on its stdin or stdout. With
+// what it has started it forms a group that ends as one: when the process exits, when it
+// closes its output, or when it is stopped.
 type process struct {
-	family   *family
 	c        *conn
+	leader   *os.Process
+	group    *group
 	out      *jsonrpc.Writer // to its stdin
 	stdout   *jsonrpc.Pipe
-	errs     *jsonrpc.Pipe
+	errs     *os.File
 	last     tail // of its stderr
-	grace    time.Duration
-	stopFast <-chan struct{} // Options.StopFast
+	stopping context.Context
+	stop     context.CancelFunc // asks for the end
 
-	stopping chan struct{} // closed by stop
-	stop     func()        // asks for the end; may be called often
-	silent   chan struct{} // closed when stdout has ended
-	done     chan struct{} // closed when nothing of it is left
+	exited chan struct{}    // closed when the leader has exited and its group was ended
+	state  *os.ProcessState // set before that
+	done   chan struct{}    // closed when nothing of it is left
 }
 
-// startProcess starts the command of c's upstream in a group of its own, as the link of c.
-// An error means that c is not told of anything.
+// startProcess starts the command of c's upstream as the link of c. An error means that
+// c is not told of anything.
 func startProcess(c *conn) error {
-	command, o := c.in.up.spec.Command, c.in.up.o
-	leader, stdin, stdout, stderr, err := command.start()
+	leader, stdin, stdout, stderr, err := c.in.up.spec.Command.start()
 	if err != nil {
 		return err
 	}
-	family := newFamily(leader, o.Guard) // first: the proxy may be killed at any time
-	enlarge(stdout)
+	c.in.up.o.Guard.add(leader.Pid) // first: the proxy may be killed at any time
 	p := &process{
-		c: c, family: family,
+		c: c, leader: leader, group: newGroup(leader),
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin)),
-		stdout: jsonrpc.NewPipe(stdout), errs: jsonrpc.NewPipe(stderr),
-		grace: command.StopGrace, stopFast: o.StopFast,
-		stopping: make(chan struct{}), silent: make(chan struct{}), done: make(chan struct{}),
+		stdout: jsonrpc.NewPipe(stdout), errs: stderr,
+		exited: make(chan struct{}), done: make(chan struct{}),
 	}
-	p.stop = sync.OnceFunc(func() { close(p.stopping) })
-	if p.grace <= 0 {
-		p.grace = stopGrace
-	}
+	p.stopping, p.stop = context.WithCancel(context.Background())
 	c.link = p
 	go p.run()
 	return nil
@@ -89,9 +86,6 @@ func (p *process) send(_ context.Context, m outgoing) error {
 	return err
 }
 
-// stderr returns the last lines that the process wrote there, as mask leaves them.
-func (p *process) stderr(mask *secret.Masker) []string { return p.last.list(mask) }
-
 // close ends the process, in order, and returns when nothing of it is left. It
 // must not be called from the reader.
 func (p *process) close() {
@@ -103,45 +97,37 @@ func (p *process) close() {
 func (p *process) run() {
 	defer close(p.done)
 	var work sync.WaitGroup
-	work.Go(p.family.reap)
-	work.Go(func() { p.last.readFrom(p.errs) })
+	silent := make(chan struct{})
+	work.Go(p.reap)
+	work.Go(func() { _, _ = io.Copy(&p.last, p.errs) }) // what ends it ends the process, too
 	work.Go(func() {
 		p.read()
-		close(p.silent)
+		close(silent)
 	})
 
-	var err error
-	end := "closed its output"
+	var why error // nil: what its exit says
 	select {
-	case <-p.family.exited:
-	case <-p.silent:
+	case <-p.exited:
+	case <-silent:
+		why = errors.New("closed its output")
 	case <-p.out.Ended(): // no call would reach it any more
-		end = "closed its input"
-	case <-p.stopping:
-		err = errStopped
+		why = errors.New("closed its input")
+	case <-p.stopping.Done():
+		why = errStopped
 	}
-	forced := p.end()
-	words := lastWords
-	select {
-	case <-p.stopFast:
-		words = lastGrace
-	default:
+	if !p.end() && why != errStopped {
+		why = nil
 	}
-	for _, pipe := range []*jsonrpc.Pipe{p.stdout, p.errs} { // without deadlines, on Windows, the end of the group closes them
-		_ = pipe.SetReadDeadline(time.Now().Add(words))
+	for _, pipe := range []*os.File{p.stdout.File, p.errs} { // without deadlines, on Windows, the end of the group closes them
+		_ = pipe.SetReadDeadline(time.Now().Add(p.hurried(lastWords)))
 		defer pipe.Close()
 	}
 	work.Wait()
-	p.family.group.close()
-
-	switch {
-	case err != nil:
-	case forced:
-		err = errors.New(end)
-	default:
-		err = ended(p.family.state)
+	p.group.close()
+	if why == nil {
+		why = ended(p.state)
 	}
-	p.c.closed(err)
+	p.c.closed(why)
 }
 
 // end brings the process to its end if it has not ended yet: first its input
@@ -152,66 +138,52 @@ func (p *process) end() (forced bool) {
 	if p.exits() {
 		return false
 	}
-	p.family.signal((*group).terminate)
+	p.group.terminate()
 	if !p.exits() {
-		p.family.signal((*group).kill)
+		p.group.kill()
 	}
-	<-p.family.exited
+	<-p.exited
 	return true
 }
 
 // exits waits until the process has exited, for at most its grace.
 func (p *process) exits() bool {
-	late := time.NewTimer(p.grace)
-	defer late.Stop()
-	for stopFast := p.stopFast; ; stopFast = nil {
-		select {
-		case <-p.family.exited:
-			return true
-		case <-late.C:
-			return false
-		case <-stopFast:
-			late.Reset(min(p.grace, lastGrace))
-		}
+	grace := p.c.in.up.spec.Command.StopGrace
+	if grace <= 0 {
+		grace = stopGrace
+	}
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(grace):
+		return false
+	case <-p.c.in.up.o.StopFast:
+	}
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(min(grace, lastGrace)):
+		return false
 	}
 }
 
-// family is a process and what it has started. They form a group that ends as one:
-// when the process exits, when it closes its output, or when it is stopped.
-type family struct {
-	leader *os.Process
-	group  *group
-	guard  *Guard
-	exited chan struct{}    // closed when the leader is reaped
-	state  *os.ProcessState // set before that
-
-	mu   sync.Mutex
-	over bool // the group must not be signalled any more: its id may belong to others
-}
-
-func newFamily(leader *os.Process, guard *Guard) *family {
-	guard.add(leader.Pid)
-	return &family{leader: leader, group: newGroup(leader), guard: guard, exited: make(chan struct{})}
-}
-
-func (f *family) signal(send func(*group)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.over {
-		send(f.group)
+// hurried is a wait at the end of a process, shorter where that must not take its time.
+func (p *process) hurried(wait time.Duration) time.Duration {
+	select {
+	case <-p.c.in.up.o.StopFast:
+		return min(wait, lastGrace)
+	default:
+		return wait
 	}
 }
 
-// reap waits for the process to exit and ends what it leaves behind.
-func (f *family) reap() {
-	f.state = reap(f.leader, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.group.kill()
-		f.guard.remove(f.leader.Pid)
-		f.over = true
-	})
-	close(f.exited)
+// reap waits for the process to exit and ends what it leaves behind. Its id, which is its
+// group's, is free for others by then, but is not used again so soon.
+func (p *process) reap() {
+	p.state, _ = p.leader.Wait()
+	p.group.kill()
+	p.c.in.up.o.Guard.remove(p.leader.Pid)
+	close(p.exited)
 }
 
 // ended says how a process ended by itself.
@@ -223,4 +195,36 @@ func ended(state *os.ProcessState) error {
 		return fmt.Errorf("killed by signal %d (%v)", int(status.Signal()), status.Signal())
 	}
 	return fmt.Errorf("exited with status %d", state.ExitCode())
+}
+
+// read hands every line of stdout to the connection, until it ends.
+func (p *process) read() {
+	lines := jsonrpc.NewReader(p.stdout, p.c.in.up.spec.MaxMessage)
+	for {
+		line, err := lines.Borrow()
+		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+			p.c.unreadable(answers(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
+			continue
+		}
+		if err != nil {
+			return
+		}
+		p.c.line(line)
+	}
+}
+
+// line takes one line from the process. The messages of a batch share its memory, so that
+// it is not given back.
+func (c *conn) line(from *jsonrpc.Buffer) {
+	batch := bytes.HasPrefix(bytes.TrimLeft(from.Line, " \t\r"), []byte("["))
+	for m, err := range c.messages(from.Line) {
+		if err != nil {
+			c.unreadable(answers(m, from.Line, false), from.Line, err)
+			continue
+		}
+		if !batch {
+			m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
+		}
+		c.message(m, 0)
+	}
 }

@@ -274,8 +274,8 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 	v := run(t, command, Options{})
 	p := v.process(t)
 	v.Close()
-	if p.family.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("got %v, want an end by SIGKILL", p.family.state)
+	if p.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("got %v, want an end by SIGKILL", p.state)
 	}
 }
 

@@ -71,7 +71,7 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	switch kept, err := o.Store.load(); {
 	case err == nil:
-		u.known.copies = kept
+		u.known.offers = kept
 	case errors.Is(err, fs.ErrNotExist):
 		u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
 	default:
