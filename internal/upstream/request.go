@@ -66,7 +66,8 @@ type Answer struct {
 
 // frame writes the request as this server wants it.
 func (c *conn) frame(id int64, req *Request) outgoing {
-	raw := strconv.AppendInt(nil, id, 10)
+	var number [20]byte
+	raw := strconv.AppendInt(number[:0], id, 10)
 	change := revision.Change{Target: req.Target, Member: targetMember(req.Method), Arguments: req.Method == "tools/call"}
 	if req.Token {
 		change.Token = raw
