@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
 	"internal/nearest":    {},
 	"internal/clients":    {"internal/secret"},
-	"internal/record":     {"internal/jsonrpc"},
+	"internal/record":     {"internal/jsonrpc", "internal/state"},
 	"internal/dashboard":  {"internal/age", "internal/record"},
 	"internal/secret":     {"internal/jsonrpc"},
 	"internal/tune":       {"internal/predict", "internal/record", "internal/replay", "internal/valuemodel"},

@@ -172,4 +172,5 @@ func (s *Server) configure(p *policy) {
 	s.store.Configure(p.Dedup)
 	s.limits.Configure(p.Limits)
 	s.configurePrefetch(&p.Enrichment)
+	s.recorder.log.Changed()
 }

@@ -104,15 +104,19 @@ func New(o Options, guard *upstream.Guard) *Server {
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Dial: o.Dial, After: after,
 			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
 			Asked:       s.asks,
+			Changed:     func() { s.recorder.log.Changed() },
 			WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
 		})
 		return up
 	}
-	s.figures = newFigures(s)
+	s.figures = newFigures(s, o.Record.Begin)
 	recording := o.Record
-	recording.Log = o.Log
+	recording.Log, recording.Status = o.Log, s.status
 	recording.Each = func(e *record.Event) {
 		s.figures.add(e)
+		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.State {
+			s.recorder.log.Changed()
+		}
 		if o.Record.Each != nil {
 			o.Record.Each(e)
 		}

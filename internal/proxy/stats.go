@@ -15,7 +15,9 @@ import (
 // moment, and the pages that show it.
 type figures struct {
 	tally    *record.Tally
+	begin    record.Event // of this process, as far as the program says it
 	began    time.Time
+	reaches  reaches
 	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	pages    []front.Page          // served beside MCP
 	notices  throttle              // to clients that subscribed to the stats
@@ -25,8 +27,8 @@ type figures struct {
 // sessionsKept is how many sessions the figures are kept of, each by itself.
 const sessionsKept = 256
 
-func newFigures(s *Server) *figures {
-	f := &figures{began: time.Now(), state: stateRecorder{srv: s}}
+func newFigures(s *Server, begin record.Event) *figures {
+	f := &figures{begin: begin, began: time.Now(), state: stateRecorder{srv: s}}
 	f.tally = record.New(sessionsKept, func() int64 { return s.recorder.log.Lost() })
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
@@ -73,6 +75,7 @@ func (s *Server) addMoment(out *record.Stats) {
 	}
 	out.Totals.Declined = declined
 	out.Engine = engine
+	out.Running = []record.Status{s.status()}
 	out.Derive()
 }
 
@@ -87,6 +90,7 @@ func (f *figures) config(p *policy) record.Config {
 
 // Reject notes why a newer configuration is not in force; nil: there is none.
 func (s *Server) Reject(err error) {
+	defer s.recorder.log.Changed()
 	if err == nil {
 		s.figures.rejected.Store(nil)
 		return

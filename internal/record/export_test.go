@@ -12,7 +12,6 @@ const (
 	MaxWaiting = maxWaiting
 	RetryAfter = retryAfter
 	WriteEvery = writeEvery
-	FreshFor   = freshFor
 )
 
 // CreateWith replaces how a log's parts are made.

@@ -16,15 +16,15 @@ import (
 // stamp is how the time at which a process began stands in its name, in UTC.
 const stamp = "20060102T150405"
 
-// ours is how the files of a folder are called: parts of logs, and locks.
-var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock)$`)
+// ours is how the files of a folder are called: parts of logs, locks and statuses.
+var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock|status\.json)$`)
 
 // File is one part of what a process has written.
 type File struct {
 	Path     string
 	Process  string
 	Part     int       // from 0
-	Running  bool      // the process has not ended; without locks: it wrote something within a day
+	Running  bool      // the process has not ended
 	Size     int64     // bytes
 	Modified time.Time // written to last
 }
@@ -37,7 +37,7 @@ func Files(dir string) ([]File, error) {
 	return files, err
 }
 
-// folder also returns the paths of the locks of processes that have ended.
+// folder also returns the processes that have ended and left more than their logs.
 func folder(dir string) (files []File, stale []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,9 +53,9 @@ func folder(dir string) (files []File, stale []string, err error) {
 		if _, asked := runs[process]; !asked {
 			runs[process] = running(dir, process)
 		}
-		if strings.HasSuffix(path, ".lock") {
+		if m[2] == "" {
 			if !runs[process] {
-				stale = append(stale, path)
+				stale = append(stale, process)
 			}
 			continue
 		}
@@ -85,8 +85,8 @@ func regular(path string) (os.FileInfo, bool) {
 // seem too old, the clock may have jumped, and none goes for its age.
 func retain(dir string, keepBytes int64, keepAge time.Duration) {
 	files, stale, _ := folder(dir) // what cannot be listed cannot be removed
-	for _, path := range stale {
-		tidy(path)
+	for _, process := range stale {
+		tidy(dir, process)
 	}
 	var done []File
 	for i, f := range files {

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,10 @@ type Options struct {
 	Key   []byte                        // of the hashes; none: one that is forgotten with the process
 	Scrub func(arguments []byte) []byte // takes secrets out of what is recorded in full, a JSON object to a JSON object; nil: as they are
 	Begin Event                         // the first line of each file; of Kind, V, PID and At what is zero is filled in
-	Log   *slog.Logger                  // default: none
+	// Status says how the process stands; of what is in Begin it may leave out all. It is
+	// asked by the writer's goroutine, soon after [Log.Changed]. nil: no status is written.
+	Status func() Status
+	Log    *slog.Logger // default: none
 
 	// Each is given every event, written or not, on the goroutine that adds it; several
 	// goroutines may at once. The event has no hashes yet.
@@ -53,9 +57,10 @@ type Log struct {
 	process  string
 	each     func(*Event)
 	logger   *slog.Logger
-	queue    chan queued  // to the writer; nil: there is no folder
-	asks     chan ask     // likewise
-	waiting  atomic.Int64 // bytes of arguments in the queue
+	queue    chan queued   // to the writer; nil: there is no folder
+	asks     chan ask      // likewise
+	changed  chan struct{} // capacity 1; the status is another
+	waiting  atomic.Int64  // bytes of arguments in the queue
 	lost     atomic.Int64
 	off      atomic.Bool
 	full     atomic.Bool
@@ -100,7 +105,7 @@ func Open(o Options) *Log {
 	l.full.Store(o.Full)
 	l.each(&begin)
 	if o.Dir != "" {
-		l.queue, l.asks = make(chan queued, maxQueued), make(chan ask)
+		l.queue, l.asks, l.changed = make(chan queued, maxQueued), make(chan ask), make(chan struct{}, 1)
 		go newWriter(o, &begin, l).run()
 	}
 	return l
@@ -137,6 +142,14 @@ func (l *Log) Add(e Event) {
 	default:
 		l.waiting.Add(-size)
 		l.lost.Add(1)
+	}
+}
+
+// Changed has the status written anew, soon. It waits for nothing.
+func (l *Log) Changed() {
+	select {
+	case l.changed <- struct{}{}:
+	default: // it will be anyway, or there is no folder
 	}
 }
 
@@ -190,10 +203,11 @@ func (l *Log) ask(last *Event) {
 
 // writer makes lines of events and writes them. One goroutine uses it.
 type writer struct {
-	log   *Log
-	file  *file
-	mac   hash.Hash
-	scrub func([]byte) []byte
+	log    *Log
+	parts  *parts
+	status statusFile // its current is nil: none is written
+	mac    hash.Hash
+	scrub  func([]byte) []byte
 }
 
 func newWriter(o Options, begin *Event, l *Log) *writer {
@@ -205,13 +219,21 @@ func newWriter(o Options, begin *Event, l *Log) *writer {
 		o.Scrub = func(arguments []byte) []byte { return arguments }
 	}
 	first, _ := begin.MarshalJSON() // it is made of strings and numbers
-	return &writer{log: l, file: newFile(o, begin.Process, first, l.logger, &l.lost), mac: hmac.New(sha256.New, o.Key), scrub: o.Scrub}
+	return &writer{
+		log: l, parts: newParts(o, begin.Process, first, l.logger, &l.lost), mac: hmac.New(sha256.New, o.Key), scrub: o.Scrub,
+		status: statusFile{name: begin.Process + statusSuffix, begin: begin, current: o.Status},
+	}
 }
 
-// run writes until the log is closed. Lines wait a moment for others.
+// run writes until the log is closed. Lines wait a moment for others, and so does what
+// changes the status.
 func (w *writer) run() {
 	w.flush()
-	var due <-chan time.Time
+	var due, stale <-chan time.Time
+	if w.status.current != nil {
+		stale = time.After(statusEvery)
+		retain(w.parts.dir, w.parts.o.KeepBytes, w.parts.o.KeepAge)
+	}
 	for {
 		select {
 		case q := <-w.log.queue:
@@ -222,6 +244,13 @@ func (w *writer) run() {
 		case <-due:
 			due = nil
 			w.flush()
+		case <-w.log.changed:
+			if w.status.current != nil && stale == nil {
+				stale = time.After(statusEvery)
+			}
+		case <-stale:
+			stale = nil
+			w.tell()
 		case a := <-w.log.asks:
 			for range len(w.log.queue) {
 				w.write(<-w.log.queue)
@@ -233,16 +262,31 @@ func (w *writer) run() {
 			}
 			due = nil
 			w.flush()
+			if stale != nil {
+				stale = nil
+				w.tell()
+			}
 			close(a.done)
 		}
+	}
+}
+
+// tell writes the status. An error is the same as that of the lines, or soon will be.
+func (w *writer) tell() {
+	err := w.parts.claim()
+	if err == nil {
+		err = w.status.write(w.parts.dir)
+	}
+	if err != nil {
+		w.log.logger.Debug("record: status not written", "dir", w.parts.dir, "err", err)
 	}
 }
 
 // flush writes the lines that wait. The file is made even without any, so that others see
 // that the process runs, unless nothing is to be written.
 func (w *writer) flush() {
-	if len(w.file.lines) > 0 || !w.log.off.Load() {
-		w.file.flush()
+	if len(w.parts.lines) > 0 || !w.log.off.Load() {
+		w.parts.flush()
 	}
 }
 
@@ -256,18 +300,21 @@ func (w *writer) write(q queued) {
 		w.log.lost.Add(1)
 		return
 	}
-	w.file.add(text)
+	w.parts.add(text)
 }
 
 // end writes the last line, if there is any besides the first and lines are wanted.
 func (w *writer) end(last *Event) {
 	w.flush()
-	if w.file.spoke && !w.log.off.Load() {
+	if w.parts.spoke && !w.log.off.Load() {
 		if text, err := last.MarshalJSON(); err == nil {
-			w.file.add(text)
+			w.parts.add(text)
 		}
 	}
-	w.file.finish()
+	if w.status.written != nil {
+		_ = os.Remove(filepath.Join(w.parts.dir, w.status.name)) // without its lock it counts for nothing
+	}
+	w.parts.finish()
 }
 
 // hash makes of an event's raw parts what is written of them. A call without arguments is

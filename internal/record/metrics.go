@@ -49,6 +49,9 @@ func metricsOf(t reflect.Type, path string) (all []metric) {
 			continue // its fields come by themselves
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Type.Kind() == reflect.Slice {
+			continue // how processes stand is no figure
+		}
 		m := metric{Name: path + name, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), csv: f.Tag.Get("csv"), index: f.Index}
 		m.row, m.format, _ = strings.Cut(f.Tag.Get("text"), ": ")
 		m.prom, m.count = parseFamily(f.Tag.Get("prom")), parseFamily(f.Tag.Get("count"))
@@ -283,6 +286,8 @@ func schemaOf(t reflect.Type, unit string, defs map[string]any) map[string]any {
 		return map[string]any{"type": "number", "minimum": 0}
 	case reflect.String:
 		return map[string]any{"type": "string"}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), "", defs)}
 	case reflect.Map:
 		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), "", defs)}
 	case reflect.Struct:

@@ -39,7 +39,7 @@ func TestSchema(t *testing.T) {
 		for name := range at(shown(full), where) {
 			v := shown(full)
 			delete(at(v, where), name)
-			optional := where == "hosts.text" && name != "host" && name != "level" || where == "config" && name != "path" || name == "engine"
+			optional := where == "hosts.text" && name != "host" && name != "level" || where == "config" && name != "path" || name == "engine" || name == "running"
 			if err := schema.Validate(v); (err == nil) != optional {
 				t.Errorf("%q without %q: got %v", where, name, err)
 			}
@@ -98,6 +98,9 @@ func fill(v reflect.Value) {
 		one := reflect.New(v.Type().Elem()).Elem()
 		fill(one)
 		v.SetMapIndex(reflect.ValueOf("text"), one)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
 	case reflect.Interface: // what a field may hold that is not described
 		v.Set(reflect.ValueOf("text"))
 	case reflect.String:

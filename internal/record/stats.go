@@ -37,6 +37,7 @@ type Stats struct {
 	Tools         map[string]Part `json:"tools" help:"upstream/tool: its own figures. At most 4,096; the rest is under (other)."`
 	Hosts         map[string]Host `json:"hosts" help:"Name of a host: what it allows at the moment, over all processes. At most 1,024; the rest is under (other)."`
 	Report        string          `json:"report" help:"The report line; empty if all its figures are 0."`
+	Running       []Status        `json:"running,omitempty" help:"How the running processes stand."`
 	Engine        any             `json:"engine,omitempty" help:"Of a running proxy: the inner state, for finding a fault; not described further, and no part of version 1."`
 }
 

@@ -54,7 +54,7 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
 		ended: make(chan struct{}), leased: make(chan struct{}),
-		status: status{changed: make(chan struct{})},
+		status: status{changed: make(chan struct{}), moved: up.o.Changed},
 		wake:   make(chan struct{}, 1),
 	}
 	go in.run(ctx, after)
@@ -96,7 +96,9 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		if in.up.otherTransport(err) {
 			continue
 		}
-		if lived == 0 && in.up.permanent(err) {
+		permanent := lived == 0 && in.up.permanent(err)
+		in.up.troubles.note(in.up.mask.Error(err), !permanent)
+		if permanent {
 			in.up.log.Error("upstream cannot be used", in.up.logAttrs(err)...)
 			in.status.set(state{away: err})
 			<-ctx.Done()

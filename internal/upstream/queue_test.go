@@ -138,7 +138,7 @@ func TestOrderOfSending(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
-			in := &instance{up: up, status: status{changed: make(chan struct{})}}
+			in := &instance{up: up, status: status{changed: make(chan struct{}), moved: func() {}}}
 			j := &journal{lease: &Lease{in: in}}
 			hosts := limit.New(limits)
 			lives := rand.New(rand.NewPCG(seed, 9))

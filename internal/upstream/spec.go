@@ -51,6 +51,9 @@ type Options struct {
 	// Asked is called when an instance's server asks its client something, before the
 	// client is asked; the server does not say for which call. As Invalidated.
 	Asked func(instance uint64, method string)
+	// Changed is called when [Upstream.Standing] or what the server offers may have
+	// changed. As Invalidated.
+	Changed func()
 }
 
 // counts are those of an upstream.

@@ -36,6 +36,8 @@ type status struct {
 	live  atomic.Pointer[conn] // nil: there is none; changed under mu
 	tried atomic.Bool          // the offer is a last-known one, or every list has been asked for
 
+	moved func() // is called when any of it has changed; not nil
+
 	mu      sync.Mutex
 	state   state
 	changed chan struct{} // closed and replaced whenever live, tried or state changes
@@ -71,6 +73,7 @@ func (s *status) setLocked(at state) {
 func (s *status) wakeLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.moved()
 }
 
 // listed notes that sessions need not wait for the lists any more.

@@ -31,13 +31,14 @@ import (
 // Upstream is one configured server.
 type Upstream struct {
 	spec      Spec
-	o         Options        // Invalidated and Asked are never nil
+	o         Options        // Invalidated, Asked and Changed are never nil
 	log       *slog.Logger   // Options.Log, masked
 	mask      *secret.Masker // for all errors and log lines about it
 	counts    counts
 	transport *http.Transport // for a server over HTTP
 	sse       atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
 	known     known
+	troubles  troubles
 
 	mu        sync.Mutex
 	closed    bool
@@ -53,6 +54,9 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	if o.Invalidated == nil {
 		o.Invalidated = func(string) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
 	}
 	if o.Asked == nil {
 		o.Asked = func(uint64, string) {}
@@ -158,6 +162,7 @@ func (u *Upstream) remember(client Client, offer *Offer) {
 	if err := u.known.remember(client, offer); err != nil {
 		u.log.Warn("last-known copy not kept", "upstream", u.spec.Name, "err", err)
 	}
+	u.o.Changed()
 }
 
 // writeSettle is Options.WriteSettle.

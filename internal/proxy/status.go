@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// status says how the proxy stands. It may be asked before the server is made.
+func (s *Server) status() record.Status {
+	out := record.Status{MemoryKB: residentKB(os.Getpid()), Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
+	p := s.policy.Load()
+	if p == nil {
+		return out
+	}
+	config := s.figures.config(p)
+	out.Config, out.ConfigError = config.Path, config.Error
+	for _, m := range p.members {
+		u, at := s.figures.reach(p, m), m.up.Standing()
+		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.Stamp(at.Since), at.Restarts
+		if at.State != "ready" {
+			u.Error = at.Error
+		}
+		for _, id := range at.Processes {
+			u.MemoryKB += residentKB(id)
+		}
+		out.Upstreams = append(out.Upstreams, u)
+	}
+	return out
+}
+
+// clients are the open sessions by client and folder. A client on stdio works in the folder
+// of this process; of others it is not known.
+func (s *Server) clients() []record.ClientStatus {
+	open := make(map[record.ClientStatus]int)
+	for _, n := range s.sessions.all() {
+		c := record.ClientStatus{Client: clientName(n.client.facts().Info)}
+		if s.figures.begin.Transport == "stdio" {
+			c.Dir = s.figures.begin.Dir
+		}
+		open[c]++
+	}
+	out := []record.ClientStatus{}
+	for c, n := range open {
+		c.Sessions = n
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b record.ClientStatus) int {
+		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Dir, b.Dir))
+	})
+	return out
+}
+
+// reaches remembers what came of [reachOf], which takes a while for hundreds of tools.
+type reaches struct {
+	mu    sync.Mutex
+	known map[*member]reached
+}
+
+// reached is what the tools of an upstream allow, under a policy's models and by an offer.
+type reached struct {
+	models *valuemodel.Models
+	offer  *upstream.Offer
+	record.UpstreamStatus
+}
+
+// reach is what the tools of an upstream allow.
+func (f *figures) reach(p *policy, m *member) record.UpstreamStatus {
+	r, offer := &f.reaches, m.up.Offered()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now, ok := r.known[m]; ok && now.models == p.Models && now.offer == offer {
+		return now.UpstreamStatus
+	}
+	if r.known == nil || len(r.known) > 2*len(p.members) { // most are of policies that are no more
+		r.known = make(map[*member]reached)
+	}
+	now := reached{p.Models, offer, reachOf(p, m.Upstream, offer)}
+	r.known[m] = now
+	return now.UpstreamStatus
+}
+
+// reachOf counts the tools whose answers may be stored, and that may be called early, and
+// finds the one line of the configuration that gains most where some may not.
+func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus {
+	if offer == nil {
+		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
+	}
+	claimed, unknown := "", 0
+	count := func(u Upstream) (out record.UpstreamStatus) {
+		claimed, unknown = "", 0
+		for _, item := range offer.Lists[upstream.Tools] {
+			if u.Allows != nil && !u.Allows(item.Name) {
+				continue
+			}
+			m := Known(p.Models, u.Model, offer, item.Name)
+			out.Tools++
+			if (SurveyedTool{Model: m}).Unclassified() {
+				unknown++
+			}
+			claimed = cmp.Or(claimed, m.Provider)
+			cacheable, prefetchable := allows(u, m)
+			if cacheable {
+				out.Cacheable++
+			}
+			if prefetchable && !p.Enrichment.Off() {
+				out.Prefetchable++
+			}
+		}
+		return out
+	}
+	now := count(u)
+	if now.Prefetchable == now.Tools {
+		return now
+	}
+	provider := claimed
+	switch {
+	case unknown > 0 && unknown == now.Tools:
+		now.Why = "nothing is known of its tools, so each call counts as a write"
+	case unknown > 0:
+		now.Why = fmt.Sprintf("nothing is known of %d of its tools, so each call of them counts as a write", unknown)
+	case p.Enrichment.Off():
+		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
+		return now
+	case now.Cacheable > now.Prefetchable:
+		now.Why = record.Reasons["unsteady"].Word
+	}
+	lost := unknown
+	most := now.Cacheable + now.Prefetchable
+	for _, try := range []struct {
+		line, when string
+		set        func(*Upstream)
+	}{
+		{"trust = true", "if you believe what the server says of its tools", func(u *Upstream) { u.Model.Trust = true }},
+		{fmt.Sprintf("provider = %q", provider), "if it is one", func(u *Upstream) { u.Model.Provider = cmp.Or(provider, u.Model.Provider) }},
+		{"remote = true", "if what it reads is a service elsewhere", func(u *Upstream) { u.Model.Remote = new(true) }},
+		{"exclusive = true", "if nothing but calls through this proxy changes what it reads", func(u *Upstream) { u.Exclusive = true }},
+	} {
+		changed := u
+		try.set(&changed)
+		if then := count(changed); then.Cacheable+then.Prefetchable > most {
+			most = then.Cacheable + then.Prefetchable
+			now.Change = fmt.Sprintf("%s in [upstreams.%s], %s", try.line, u.Spec.Name, try.when)
+		}
+	}
+	if now.Change == "" && lost > 0 {
+		now.Change = "mcpschedd check --connect prints the lines to paste"
+	}
+	return now
+}
+
+// allows reports whether answers of a tool may be stored, and whether it may be called early,
+// as far as that does not depend on its arguments; see prefetchable.forbids.
+func allows(u Upstream, m *valuemodel.Model) (cacheable, prefetchable bool) {
+	if !m.Class.Reads() && m.Classify == "" {
+		return false, false
+	}
+	steady := u.Exclusive || m.ValidateFile != "" || m.Class == valuemodel.Pure || m.Remote
+	early := m.Speculate != nil && *m.Speculate && (m.Volatile == nil || !*m.Volatile)
+	return true, steady && early
+}
+
+// residentKB is the memory in KiB of a process and of those that it has started; 0 where
+// the system does not tell.
+func residentKB(pid int) (kb int64) {
+	folder := filepath.Join("/proc", strconv.Itoa(pid))
+	text, err := os.ReadFile(filepath.Join(folder, "statm"))
+	if err != nil {
+		return 0
+	}
+	if fields := strings.Fields(string(text)); len(fields) > 1 {
+		pages, _ := strconv.ParseInt(fields[1], 10, 64)
+		kb = pages * int64(os.Getpagesize()) / 1024
+	}
+	if pid == os.Getpid() { // its upstreams count by themselves
+		return kb
+	}
+	threads, _ := filepath.Glob(filepath.Join(folder, "task", "*", "children")) // the pattern is well-formed
+	for _, thread := range threads {
+		text, _ := os.ReadFile(thread)
+		for child := range strings.FieldsSeq(string(text)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				kb += residentKB(id)
+			}
+		}
+	}
+	return kb
+}

@@ -1,0 +1,121 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/state"
+)
+
+// Status is how one process stands. While it runs, a file beside its log says so to other
+// processes, also with events off; it holds no argument, no answer and no secret.
+type Status struct {
+	Process     string           `json:"process" help:"Its name in the record."`
+	PID         int              `json:"pid" help:"Of the process."`
+	Since       string           `json:"since" help:"When it began (RFC 3339)."`
+	Updated     string           `json:"updated" help:"When this was written (RFC 3339)."`
+	Program     string           `json:"program" help:"Its version."`
+	Transport   string           `json:"transport" help:"stdio or http."`
+	Dir         string           `json:"dir" help:"Its working directory."`
+	Config      string           `json:"config" help:"Path of the configuration; empty: the built-in defaults."`
+	ConfigError string           `json:"config_error,omitempty" help:"Why a newer one is not in force."`
+	MemoryKB    int64            `json:"memory_kb,omitempty" help:"Resident memory in KiB, where the system tells."`
+	Upstreams   []UpstreamStatus `json:"upstreams" help:"How its upstreams stand, in the order of the configuration."`
+	Clients     []ClientStatus   `json:"clients" help:"Open sessions, by client and folder."`
+}
+
+// UpstreamStatus is how an upstream stands.
+type UpstreamStatus struct {
+	Name         string `json:"name" help:"As the configuration names it."`
+	State        string `json:"state" help:"idle (no session needs it), starting, ready or down."`
+	Since        string `json:"since,omitempty" help:"When that began (RFC 3339)."`
+	Error        string `json:"error,omitempty" help:"What ended its last connection, or kept one from being made."`
+	Restarts     int64  `json:"restarts,omitempty" help:"How often it was started again."`
+	MemoryKB     int64  `json:"memory_kb,omitempty" help:"Resident memory of its processes in KiB, where the system tells."`
+	Tools        int    `json:"tools" help:"Tools that it offers to clients."`
+	Cacheable    int    `json:"cacheable" help:"Of those, tools whose answers may be stored."`
+	Prefetchable int    `json:"prefetchable" help:"Of those, tools that may be called early."`
+	Why          string `json:"why,omitempty" help:"Why not more of them are."`
+	Change       string `json:"change,omitempty" help:"The line of the configuration that would change it, and when it may be written."`
+}
+
+// ClientStatus is the open sessions of one client in one folder.
+type ClientStatus struct {
+	Client   string `json:"client" help:"Name and version, as it says."`
+	Dir      string `json:"dir,omitempty" help:"Where it works, where that is known."`
+	Sessions int    `json:"sessions" help:"How many are open."`
+}
+
+const (
+	statusSuffix = ".status.json"
+	statusEvery  = 500 * time.Millisecond // how long a change waits for others
+	maxStatus    = 4 << 20                // bytes of a file that is read
+)
+
+// statusFile writes the status of this process, whole. The writer's goroutine uses it.
+type statusFile struct {
+	name    string // of the file
+	begin   *Event
+	current func() Status
+	written []byte // nil: nothing is
+}
+
+// write puts the file in place, if it says something new.
+func (f *statusFile) write(dir string) error {
+	s := f.current()
+	s.Process, s.PID, s.Since = f.begin.Process, f.begin.PID, Stamp(f.begin.At)
+	s.Program, s.Transport, s.Dir = f.begin.Program, f.begin.Transport, f.begin.Dir
+	now, err := json.Marshal(&s)
+	if err != nil {
+		return err
+	}
+	if _, there := os.Stat(filepath.Join(dir, f.name)); there == nil && bytes.Equal(now, f.written) {
+		return nil
+	}
+	s.Updated = Stamp(time.Now())
+	text, _ := json.Marshal(&s) // as before
+	to, err := state.Open(dir)
+	if err == nil {
+		err = to.Write(f.name, text)
+	}
+	if err == nil {
+		f.written = now
+	}
+	return err
+}
+
+// Stamp is a time as a status has it; "" where it is not known.
+func Stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// Statuses are those of the processes that run, in the order in which they began. What
+// cannot be read is left out: the process is ending, or it is of another version.
+func Statuses(dir string) (all []Status) {
+	names, _ := filepath.Glob(filepath.Join(escapeGlob.Replace(dir), "*"+statusSuffix)) // the pattern is well-formed
+	for _, name := range names {
+		process := strings.TrimSuffix(filepath.Base(name), statusSuffix)
+		info, ok := regular(name)
+		if !ok || info.Size() > maxStatus || !running(dir, process) {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		var s Status
+		if err == nil && json.Unmarshal(text, &s) == nil && s.Process == process {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Process, b.Process) })
+	return all
+}
+
+var escapeGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)

@@ -1,0 +1,96 @@
+package record_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+// The status of a process is there soon after a change, also with events off, and goes with
+// the process.
+func TestStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "new")
+		asked := 0
+		now := record.Status{MemoryKB: 1}
+		l := record.Open(record.Options{Dir: dir, Off: true, Begin: record.Event{Transport: "stdio", Dir: "/p"}, Status: func() record.Status {
+			asked++
+			return now
+		}})
+		settle := func() record.Status {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			all := record.Statuses(dir)
+			if len(all) != 1 {
+				t.Fatalf("got %+v, want one status", all)
+			}
+			return all[0]
+		}
+		if s := settle(); s.Process != l.Process() || s.PID != os.Getpid() || s.Transport != "stdio" || s.Dir != "/p" || s.Since == "" || s.MemoryKB != 1 {
+			t.Errorf("at first: got %+v", s)
+		}
+		file := filepath.Join(dir, l.Process()+".status.json")
+		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+			t.Errorf("got %v, %v; want a file for this user alone", info, err)
+		}
+		before := asked
+		for range 100 {
+			l.Changed()
+		}
+		now.MemoryKB = 2
+		if s := settle(); s.MemoryKB != 2 || asked > before+2 {
+			t.Errorf("after many changes: got %+v, asked %d times", s, asked-before)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		l.Changed()
+		settle() // there again
+		l.Changed()
+		l.Close()
+		l.Changed()
+		if names := paths(t, dir); len(names) != 0 {
+			t.Errorf("at the end: got %v, want nothing", names)
+		}
+	})
+}
+
+// The status of a process that was killed counts for nothing, and is tidied away.
+func TestStatusOfAKilledProcess(t *testing.T) {
+	dir := t.TempDir()
+	child := startChild(t, "forever", dir)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	process := must(record.Files(dir))[0].Process
+	file := write(t, filepath.Join(dir, process+".status.json"), `{"process":"`+process+`","pid":1}`)
+	bare := write(t, filepath.Join(dir, "20260101T000000-1-0000abcd.status.json"), `{"process":"20260101T000000-1-0000abcd"}`) // without a lock
+	if all := record.Statuses(dir); len(all) != 1 || all[0].PID != 1 {
+		t.Errorf("while it runs: got %+v", all)
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	if all := record.Statuses(dir); len(all) != 0 {
+		t.Errorf("when it was killed: got %+v, want none", all)
+	}
+	l := record.Open(record.Options{Dir: dir, Off: true, Status: func() record.Status { return record.Status{} }})
+	l.Flush()
+	l.Close()
+	for _, path := range []string{file, bare} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is still there", path)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package upstream_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/upstream"
+)
+
+// What cannot be started is down, and says why; what was not asked for is idle.
+func TestStanding(t *testing.T) {
+	changed := make(chan struct{}, 64)
+	up := upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Options{
+		Changed: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
+	})
+	defer up.Close()
+	if got := up.Standing(); got.State != "idle" || !got.Since.IsZero() || got.Restarts != 0 {
+		t.Errorf("before a session: got %+v", got)
+	}
+	up.Prepare()
+	for up.Standing().State != "down" {
+		<-changed
+	}
+	got := up.Standing()
+	if got.Since.IsZero() || got.Restarts == 0 || got.Error == "" || strings.Contains(got.Error, "sk-live-0123456789abcdef") {
+		t.Errorf("after it: got %+v", got)
+	}
+}
