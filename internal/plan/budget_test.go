@@ -1,8 +1,6 @@
 package plan_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,20 +36,8 @@ func TestBudget(t *testing.T) {
 			limit + "250", plan.Limits{}, "a ok\nb ok\nc skipped: " + out,
 		},
 		{
-			"answers that are shorter than expected make room", `{"id":"c","tool":"large","optional":true,"value":1},{"id":"a","tool":"large","arguments":{"ms":5,"long":8}},{"id":"b","tool":"large"}`,
-			limit + "250", plan.Limits{}, "c ok\na ok\nb ok",
-		},
-		{
-			"answers that are longer take it", `{"id":"a","tool":"large","arguments":{"ms":5,"long":3000}},{"id":"c","tool":"large","optional":true,"value":1,"depends_on":["a"]}`,
-			limit + "250", plan.Limits{}, "a ok\nc skipped: " + out,
-		},
-		{
-			"longer ones that are cut do not", `{"id":"a","tool":"large","arguments":{"ms":5,"long":3000},"max_tokens":100},{"id":"c","tool":"large","optional":true,"value":1,"depends_on":["a"]}`,
+			"what answers turn out to be is no matter", `{"id":"a","tool":"large","arguments":{"ms":5,"long":3000}},{"id":"c","tool":"large","optional":true,"value":1,"depends_on":["a"]}`,
 			limit + "250", plan.Limits{}, "a ok\nc ok",
-		},
-		{
-			"one that failed takes none", `{"id":"a","tool":"large","arguments":{"ms":5,"fail":"no"}},{"id":"c","tool":"large","optional":true,"value":1}`,
-			limit + "150", plan.Limits{}, "a failed: no\nc ok",
 		},
 		{
 			"what only feeds others costs nothing",
@@ -83,28 +69,7 @@ func TestBudget(t *testing.T) {
 		{
 			"one whose dependency failed", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"large","optional":true,"value":9,"arguments":{"x":"$ref:a"}},
 			{"id":"c","tool":"large","optional":true,"value":1}`,
-			limit + `100`, plan.Limits{}, "a failed: no\nb skipped: Skipped because dependency 'a' failed\nc ok",
-		},
-		{
-			"what feeds one that cannot run",
-			`{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"large","depends_on":["z"],"optional":true,"value":9},{"id":"z","tool":"read","arguments":{"ms":1}},
-			{"id":"c","tool":"large","optional":true,"arguments":{"x":["$ref:a","$ref:b"]}}`,
-			limit + `100,"output_steps":["c"]`, plan.Limits{},
-			"a failed: no\nb skipped: " + vain + "\nz ok\nc skipped: Skipped because dependency 'a' failed",
-		},
-		{
-			"what is certain not to run takes no room",
-			`{"id":"a","tool":"read","arguments":{"ms":1,"fail":"no"}},{"id":"z","tool":"read","arguments":{"ms":50}},{"id":"r","tool":"large","arguments":{"x":["$ref:a","$ref:z"]}},
-			{"id":"q","tool":"read","arguments":{"ms":5}},{"id":"c","tool":"large","optional":true,"depends_on":["q"]},{"id":"d","tool":"read","depends_on":["c"]}`,
-			limit + `100,"output_steps":["r","c"]`, plan.Limits{},
-			"a failed: no\nz ok\nr skipped: Skipped because dependency 'a' failed\nq ok\nc ok\nd ok",
-		},
-		{
-			"each item takes as much as an answer",
-			`{"id":"list","tool":"read","arguments":{"give":[1,2,3]}},{"id":"e","tool":"large","for_each":"$ref:list","arguments":{"ms":50}},
-			{"id":"q","tool":"read","arguments":{"ms":5}},{"id":"c","tool":"large","optional":true,"depends_on":["q"]},{"id":"d","tool":"read","depends_on":["c"]}`,
-			limit + `300,"output_steps":["e","c"]`, plan.Limits{},
-			"list ok\ne ok\nq ok\nc skipped: " + out + "\nd ok",
+			limit + `500,"output_steps":["b","c"]`, plan.Limits{}, "a failed: no\nb skipped: Skipped because dependency 'a' failed\nc ok",
 		},
 		{
 			"nothing is limited", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large","optional":true}`,
@@ -130,31 +95,6 @@ func TestBudget(t *testing.T) {
 					}
 				}
 			})
-		})
-	}
-}
-
-// What was picked is not picked anew as long as that could bring nothing better.
-func TestBudgetPicksTheBest(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
-		var steps []string
-		for i := range 2 + r.IntN(12) {
-			s := fmt.Sprintf(`{"id":"s%d","tool":"large"`, i)
-			if i > 0 && r.IntN(3) == 0 {
-				s += fmt.Sprintf(`,"arguments":{"x":"$ref:s%d"}`, r.IntN(i))
-			}
-			if r.IntN(4) > 0 {
-				s += fmt.Sprintf(`,"optional":true,"value":%d`, 1+r.IntN(9))
-			}
-			steps = append(steps, s+fmt.Sprintf(`,"max_tokens":%d}`, 20+r.IntN(100)))
-		}
-		text := fmt.Sprintf(`{"steps":[%s],"budget_tokens":%d}`, strings.Join(steps, ","), 50+r.IntN(600))
-		tokens := func(s *plan.Step) int { return []int{min(100, s.MaxTokens), r.IntN(100), 10 + r.IntN(300)}[r.IntN(3)] }
-		plan.Picked(parse(t, plan.Limits{}, text), plan.Limits{}, tokens, func(worth, anew float64) {
-			if worth < anew-1e-9 {
-				t.Errorf("what is picked is worth %g, picked anew it were %g: %s", worth, anew, text)
-			}
 		})
 	}
 }

@@ -1,9 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -34,86 +37,69 @@ const wantCondition = `want a reference, or {"ref": a reference, "op": "eq", "ne
 // parseCondition reads what a step says under "when". at is the JSON pointer of it in
 // the plan; known says what references can lead to (nil: nothing is known).
 func parseCondition(raw []byte, at string, known func(id string) bool) (*Condition, Defects) {
-	if !jsonrpc.Valid(raw) {
-		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
-	}
 	raw = trimmed(raw)
 	switch {
-	case raw[0] != '"' && raw[0] != '{':
-		return nil, Defects{{Pointer: at, Message: wantCondition + ", have " + kindOf(raw)}}
 	case raw[0] == '"' || jsonrpc.Get(raw, "$ref") != nil:
 		r, defects := parseRef(raw, at, known)
 		if defects != nil {
 			return nil, defects
 		}
 		return &Condition{ref: r}, nil
+	case raw[0] != '{':
+		return nil, Defects{{Pointer: at, Message: wantCondition + ", have " + kindOf(raw)}}
 	}
-	return parseOperation(raw, at, known)
-}
-
-func parseOperation(raw []byte, at string, known func(id string) bool) (*Condition, Defects) {
-	p := templateParser{known: known}
-	names := p.members(raw, at)
+	c := &Condition{}
+	var defects, wrong Defects
+	say := func(below, message string) { defects = append(defects, Defect{Pointer: at + below, Message: message}) }
+	given := make(map[string]bool)
 	for m := range jsonrpc.Members(raw) {
-		if name := string(m.Name); name != "ref" && name != "op" && name != "value" {
-			p.defect(at, quoted(name)+`: not known; want "ref", "op" and "value"`)
+		name := string(m.Name)
+		given[name] = true
+		switch name {
+		case "ref":
+			c.ref, wrong = parseRef(m.Value, at+"/ref", known)
+			defects = append(defects, wrong...)
+		case "op":
+			if c.op, _ = jsonrpc.String(m.Value); !slices.Contains(operations, c.op) {
+				say("/op", "want one of "+strings.Join(operations, ", "))
+			}
+		case "value": // a literal in the forms of arguments, or a reference would be compared as the text it is written with
+			t, wrong := parseTemplate(m.Value, at+"/value", known)
+			defects = append(defects, wrong...)
+			if t != nil {
+				if c.value = t.Constant(); c.value == nil {
+					say("/value", "want a value without references")
+				}
+			}
+		default:
+			say("", quoted(name)+`: not known; want "ref", "op" and "value"`)
 		}
 	}
-	c := &Condition{value: p.operand(jsonrpc.Get(raw, "value"), at+"/value")}
-	if !names["ref"] {
-		p.defect(at, "no ref: "+wantCondition)
-	} else {
-		r, defects := parseRef(jsonrpc.Get(raw, "ref"), at+"/ref", known)
-		c.ref, p.defects = r, append(p.defects, defects...)
+	if !given["ref"] || !given["op"] {
+		say("", wantCondition)
 	}
-	op := jsonrpc.Get(raw, "op")
-	c.op, _ = jsonrpc.String(op)
-	switch {
-	case op == nil:
-		p.defect(at, "no op: "+wantCondition)
-	case !slices.Contains(operations, c.op):
-		p.defect(at+"/op", fmt.Sprintf("want one of %s", strings.Join(operations, ", ")))
-	case len(p.defects) == 0:
-		if wrong := c.wrongValue(); wrong != "" {
-			p.defect(at+"/value", c.op+": "+wrong)
-		}
+	if len(defects) > 0 {
+		return nil, defects
 	}
-	if len(p.defects) > 0 {
-		return nil, p.defects
+	if message := c.wrongValue(); message != "" {
+		return nil, Defects{{Pointer: at + "/value", Message: c.op + ": " + message}}
 	}
 	return c, nil
 }
 
-// operand is the value to compare with: a literal, but in the forms that one has in
-// arguments, or else a reference would be compared as the text it is written with.
-func (p *templateParser) operand(raw []byte, at string) []byte {
-	if raw == nil {
-		return nil
-	}
-	t, defects := parseTemplate(raw, at, p.known)
-	switch {
-	case defects != nil:
-		p.defects = append(p.defects, defects...)
-		return raw
-	case t.Constant() == nil:
-		p.defect(at, "want a value without references")
-		return raw
-	}
-	return t.Constant()
-}
-
 func (c *Condition) wrongValue() string {
+	have := kindOf(c.value)
 	switch {
-	case c.op == "exists" && c.value != nil && c.value[0] != 't' && c.value[0] != 'f':
-		return "want true, false or nothing, have " + kindOf(c.value)
+	case c.op == "exists" && c.value != nil && have != "a boolean":
+		return "want true, false or nothing, have " + have
 	case c.op == "exists":
 		return ""
 	case c.value == nil:
 		return "want a value to compare with"
-	case c.op == "in" && c.value[0] != '[':
-		return "want an array, have " + kindOf(c.value)
-	case (c.op == "lt" || c.op == "gt") && kindOf(c.value) != "a number" && c.value[0] != '"':
-		return "want a number or a string, have " + kindOf(c.value)
+	case c.op == "in" && have != "an array":
+		return "want an array, have " + have
+	case (c.op == "lt" || c.op == "gt") && have != "a number" && have != "a string":
+		return "want a number or a string, have " + have
 	}
 	return ""
 }
@@ -129,13 +115,14 @@ func (c *Condition) Holds(look Lookup) (bool, error) {
 	if c.op == "exists" {
 		r.Default = nil
 	}
-	given := false
 	v, err := resolveRef(&r, func(*Ref) (Value, error) {
 		v, err := look(c.ref)
-		given = v.JSON != nil
+		if err == nil && v.JSON == nil {
+			err = errGivenUp
+		}
 		return v, err
 	})
-	if _, missing := errors.AsType[*Missing](err); missing || !given && r.Default == nil {
+	if _, missing := errors.AsType[*Missing](err); missing {
 		return c.op == "exists" && string(c.value) == "false", nil
 	}
 	if err != nil {
@@ -143,6 +130,8 @@ func (c *Condition) Holds(look Lookup) (bool, error) {
 	}
 	return c.compare(v.JSON)
 }
+
+var errGivenUp = errors.New("the step failed")
 
 func (c *Condition) compare(have []byte) (bool, error) {
 	switch c.op {
@@ -160,11 +149,73 @@ func (c *Condition) compare(have []byte) (bool, error) {
 		}
 		return false, nil
 	case "lt", "gt":
-		order, wrong := order(have, c.value)
-		if wrong != "" {
-			return false, fmt.Errorf("%s: %s %s: %s", c.ref.At, quoted(c.ref.String()), c.op, wrong)
+		if kindOf(have) != kindOf(c.value) {
+			return false, fmt.Errorf("%s: %s %s: %s cannot be compared with %s", c.ref.At, quoted(c.ref.String()), c.op, kindOf(have), kindOf(c.value))
 		}
+		order := order(have, c.value)
 		return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
 	}
 	return something(have), nil
+}
+
+// something says whether a value is neither null nor false, nor zero or empty.
+func something(value []byte) bool {
+	switch string(appendCompact(nil, value)) {
+	case "null", "false", `""`, "{}", "[]":
+		return false
+	}
+	return kindOf(value) != "a number" || order(value, []byte("0")) != 0
+}
+
+// equal says whether two JSON values are the same: numbers by what they are worth, and
+// objects whatever their order. It goes no deeper than the one that the plan holds.
+func equal(a, b []byte) bool {
+	if kindOf(a) != kindOf(b) {
+		return false
+	}
+	switch a[0] {
+	case '{':
+		left, right := jsonrpc.NewIndex(a), jsonrpc.NewIndex(b)
+		return left.Len() == right.Len() && left.Unambiguous() && all(jsonrpc.Members(a), func(m jsonrpc.Member) bool {
+			other := right.Get(string(m.Name))
+			return other != nil && equal(m.Value, other)
+		})
+	case '[':
+		right := slices.Collect(jsonrpc.Elements(b))
+		n := 0
+		same := all(jsonrpc.Elements(a), func(e []byte) bool {
+			n++
+			return n <= len(right) && equal(e, right[n-1])
+		})
+		return same && n == len(right)
+	case 't', 'f', 'n':
+		return a[0] == b[0]
+	}
+	return order(a, b) == 0
+}
+
+func all[T any](seq iter.Seq[T], holds func(T) bool) bool {
+	for v := range seq {
+		if !holds(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// order is -1, 0 or 1, as one of two numbers or two texts is less than the other, the same
+// or more. Whole numbers of 64 bits are compared exactly, as ids are; others as doubles.
+func order(a, b []byte) int {
+	if text, ok := jsonrpc.String(a); ok {
+		other, _ := jsonrpc.String(b)
+		return strings.Compare(text, other)
+	}
+	i, err := strconv.ParseInt(string(a), 10, 64)
+	k, wrong := strconv.ParseInt(string(b), 10, 64)
+	if err == nil && wrong == nil {
+		return cmp.Compare(i, k)
+	}
+	x, _ := strconv.ParseFloat(string(a), 64) // of what is too large it is infinite
+	y, _ := strconv.ParseFloat(string(b), 64)
+	return cmp.Compare(x, y)
 }

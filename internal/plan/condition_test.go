@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"strings"
 	"testing"
 
 	"mcpschedd/internal/plan"
@@ -9,7 +8,7 @@ import (
 
 func TestCondition(t *testing.T) {
 	look := given("a", `{"n": 5, "z": 0, "nz": -0.0e3, "t": true, "f": false, "null": null, "s": "open", "e": "", "l": [1, 2], "el": [ ],
-		"o": {"x": 1, "y": [1.0]}, "eo": { }, "big": 9007199254740993, "huge": 1e1000000000, "mad": 1e`+strings.Repeat("9", 200)+`, "items": [{"id": 1}, {}]}`)
+		"o": {"x": 1, "y": [1.0]}, "eo": { }, "big": 9007199254740993, "items": [{"id": 1}, {}]}`)
 	look["up"] = plan.Value{}
 	for _, c := range []struct {
 		name, raw string
@@ -28,7 +27,6 @@ func TestCondition(t *testing.T) {
 		{"an empty array", `"$ref:a.el"`, false, ""},
 		{"an object", `"$ref:a.o"`, true, ""},
 		{"an empty object", `"$ref:a.eo"`, false, ""},
-		{"a number that nobody means", `"$ref:a.mad"`, true, ""},
 		{"missing", `{"$ref":"a#/gone"}`, false, ""},
 		{"missing, by the guide", `"$ref:a.gone"`, false, ""},
 		{"missing, with a default", `{"$ref":"a#/gone","default":1}`, true, ""},
@@ -43,8 +41,6 @@ func TestCondition(t *testing.T) {
 		{"ne", `{"ref":"$ref:a.s","op":"ne","value":"closed"}`, true, ""},
 		{"not ne", `{"ref":"$ref:a.s","op":"ne","value":"\u006fpen"}`, false, ""},
 		{"no double would tell", `{"ref":"$ref:a.big","op":"eq","value":9007199254740992}`, false, ""},
-		{"huge", `{"ref":"$ref:a.huge","op":"eq","value":10e999999999}`, true, ""},
-		{"huge and less", `{"ref":"$ref:a.huge","op":"gt","value":9e999999999}`, true, ""},
 		{"null is null", `{"ref":{"$ref":"a#/null"},"op":"eq","value":null}`, true, ""},
 		{"null is not false", `{"ref":{"$ref":"a#/null"},"op":"eq","value":false}`, false, ""},
 		{"objects in any order", `{"ref":"$ref:a.o","op":"eq","value":{"y":[1],"x":1.0}}`, true, ""},
@@ -64,7 +60,6 @@ func TestCondition(t *testing.T) {
 		{"text behind", `{"ref":"$ref:a.s","op":"gt","value":"ope"}`, true, ""},
 		{"different types", `{"ref":"$ref:a.s","op":"lt","value":1}`, false, `/when/ref: "a#/s" lt: a string cannot be compared with a number`},
 		{"null has no order", `{"ref":{"$ref":"a#/null"},"op":"lt","value":1}`, false, `/when/ref: "a#/null" lt: null cannot be compared with a number`},
-		{"what nobody means has no order", `{"ref":"$ref:a.mad","op":"lt","value":1}`, false, `/when/ref: "a#/mad" lt: a number out of all proportion`},
 
 		{"in", `{"ref":"$ref:a.s","op":"in","value":["closed","open"]}`, true, ""},
 		{"in by value", `{"ref":"$ref:a.n","op":"in","value":[null,5.00]}`, true, ""},
@@ -110,24 +105,24 @@ func TestConditionDefects(t *testing.T) {
 	)
 	for _, c := range []struct{ name, raw, want string }{
 		{"a constant", `true`, `/when: ` + wantCond + `, have a boolean`},
-		{"a text", `"a.ok"`, `/when: "a.ok": ` + wantRef},
-		{"a slip in a reference", `"$ref:a[0]"`, `/when: "$ref:a[0]": want "$ref:a.field" or, of an array, "$ref:a.0"; {"$lit": "…"} leaves a text as it is`},
-		{"an object with a reference of another form", `{"$ref":"a"}`, `/when: ` + wantRef + `, with nothing but a "default" beside it`},
-		{"nothing in it", `{}`, "/when: no ref: " + wantCond + "\n/when: no op: " + wantCond},
+		{"a text", `"a.ok"`, `/when: ` + wantRef + `, have "a.ok"`},
+		{"a slip in a reference", `"$ref:a[0]"`, `/when: "$ref:a[0]": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/0"}; within text write {"$tpl": "… ${a#/0} …"}; {"$lit": "…"} leaves a text as it is`},
+		{"an object with a reference of another form", `{"$ref":"a"}`, `/when: ` + wantRef + `, have an object`},
+		{"nothing in it", `{}`, "/when: " + wantCond},
 		{"no JSON", `{`, `/when: no valid JSON`},
 		{"an unknown operation", `{"ref":"$ref:a","op":"ge","value":1}`, `/when/op: want one of eq, ne, lt, gt, in, exists`},
 		{"no operation", `{"ref":"$ref:a","op":1,"value":1}`, `/when/op: want one of eq, ne, lt, gt, in, exists`},
 		{"a member too many", `{"ref":"$ref:a","op":"eq","val":1,"value":1}`, `/when: "val": not known; want "ref", "op" and "value"`},
 		{"a member twice", `{"ref":"$ref:a","op":"eq","op":"ne","value":1}`, `/when: "op": is there twice`},
 		{"no value", `{"ref":"$ref:a","op":"eq"}`, `/when/value: eq: want a value to compare with`},
-		{"no reference", `{"ref":"a#/x","op":"exists"}`, `/when/ref: "a#/x": ` + wantRef},
+		{"no reference", `{"ref":"a#/x","op":"exists"}`, `/when/ref: ` + wantRef + `, have "a#/x"`},
 		{"in no array", `{"ref":"$ref:a","op":"in","value":"abc"}`, `/when/value: in: want an array, have a string`},
 		{"no order", `{"ref":"$ref:a","op":"lt","value":null}`, `/when/value: lt: want a number or a string, have null`},
 		{"exists with a number", `{"ref":"$ref:a","op":"exists","value":1}`, `/when/value: exists: want true, false or nothing, have a number`},
 		{"two references", `{"ref":"$ref:a","op":"eq","value":"$ref:b"}`, `/when/value: want a value without references`},
-		{"a slip in the value", `{"ref":"$ref:a","op":"eq","value":"x $ref:b"}`, `/when/value: "x $ref:b": a reference has to be the whole text; within text write {"$tpl": "… ${b#} …"}; {"$lit": "…"} leaves a text as it is`},
-		{"all at once", `{"ref":1,"op":"x","value":"$ref:b","y":1}`, `/when: "y": not known; want "ref", "op" and "value"` + "\n" + `/when/value: want a value without references` +
-			"\n" + `/when/ref: ` + wantRef + ", have a number\n/when/op: want one of eq, ne, lt, gt, in, exists"},
+		{"a slip in the value", `{"ref":"$ref:a","op":"eq","value":"x $ref:b"}`, `/when/value: "x $ref:b": a reference has to be the whole text: "$ref:step.field" or {"$ref": "b#"}; within text write {"$tpl": "… ${b#} …"}; {"$lit": "…"} leaves a text as it is`},
+		{"all at once", `{"ref":1,"op":"x","value":"$ref:b","y":1}`, `/when/ref: ` + wantRef + ", have 1\n/when/op: want one of eq, ne, lt, gt, in, exists\n/when/value: want a value without references\n" +
+			`/when: "y": not known; want "ref", "op" and "value"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cond, defects := plan.ParseCondition([]byte(c.raw), "/when")

@@ -54,9 +54,7 @@ const inputSchema = `{"type":"object","properties":{` +
 	`"optional":{"type":"boolean"},` +
 	`"value":{"type":"number","minimum":0,"maximum":1000000000},` +
 	`"probability":{"type":"number","minimum":0,"maximum":1},` +
-	`"max_tokens":{"type":"integer","minimum":1},` +
-	`"independent":{"type":"boolean","description":"of the order of writes"},` +
-	`"conflicts":{"type":"array","items":{"type":"string"},"description":"ids never to run at the same time"}` +
+	`"max_tokens":{"type":"integer","minimum":1}` +
 	`},"required":["id","tool"],"additionalProperties":false}},` +
 	`"output_steps":` + idList + `,` +
 	`"budget_tokens":{"type":"integer","minimum":1},` +

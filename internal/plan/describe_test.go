@@ -45,7 +45,7 @@ func TestSchemas(t *testing.T) {
 	}
 	full := `{"steps":[{"id":"a","tool":"t","arguments":{"x":1},"depends_on":["b"],"when":{"ref":"$ref:b","op":"eq","value":1},"for_each":{"$ref":"b#"},
 		"max_items":1,"max_parallel":1,"timeout":5,"retry":1,"on_error":"default","default":[null],"optional":false,"value":1,"probability":0.5,
-		"max_tokens":5,"independent":true,"conflicts":[]},{"id":"b","tool":"t","timeout":"5s","when":"$ref:c"}],"output_steps":["a"],"budget_tokens":1,"dry_run":true}`
+		"max_tokens":5},{"id":"b","tool":"t","timeout":"5s","when":"$ref:c"}],"output_steps":["a"],"budget_tokens":1,"dry_run":true}`
 	fits(t, plan.InputSchema(), full, true)
 	fits(t, plan.InputSchema(), `{"steps":[{"id":"a","tool":"t"}],"budget":1}`, false)
 	fits(t, plan.InputSchema(), `{"steps":[{"id":"a","tool":"t","args":{}}]}`, false)

@@ -51,7 +51,7 @@ func TestOutlookHeartbeat(t *testing.T) {
 		},
 		Order:        []string{"email", "calendar", "health", "state"},
 		CriticalPath: plan.PathOutlook{IDs: []string{"health"}, MS: 1100},
-		Expected:     plan.CostOutlook{MS: 1100, P90: 3300, LowerBound: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
+		Expected:     plan.CostOutlook{MS: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
 		Writes:       []string{}, Discloses: []string{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -84,10 +84,10 @@ func TestOutlook(t *testing.T) {
 		`{"id":"w3","tool":"w2","after":["w2"],"writes":true,"runs":true,"start_ms":900,"end_ms":1100},` +
 		`{"id":"dear","tool":"t10","writes":false,"optional":true,"runs":true,"start_ms":0,"end_ms":1000},` +
 		`{"id":"cheap","tool":"t10","writes":false,"optional":true,"runs":false,"start_ms":0,"end_ms":0},` +
-		`{"id":"strange","tool":"x","after":["dear","cheap"],"writes":false,"runs":true,"start_ms":1000,"end_ms":1420}],` +
+		`{"id":"strange","tool":"x","after":["dear","cheap"],"writes":false,"runs":true,"start_ms":1000,"end_ms":1516}],` +
 		`"order":["list","dear","w1","w2","w3","strange"],` +
-		`"critical_path":{"ids":["dear","strange"],"ms":1420},` +
-		`"expected":{"ms":1420,"ms_p90":3420,"lower_bound_ms":1420,"sequential_ms":2520,"tokens":160,"calls":6,"guessed":["strange"]},` +
+		`"critical_path":{"ids":["dear","strange"],"ms":1516},` +
+		`"expected":{"ms":1516,"sequential_ms":2616,"tokens":160,"calls":6,"guessed":["strange"]},` +
 		`"writes":["w1","w2","w3"],"discloses":[]}`
 	if diff := cmp.Diff(strings.Split(want, ","), strings.Split(string(got), ",")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -104,7 +104,6 @@ func TestOutlookBounds(t *testing.T) {
 		{"nothing", steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3"}`), 300, 200},
 		{"a host", steps(`{"id":"x","tool":"h2"}`, `{"id":"y","tool":"h3"}`), 500, 200},
 		{"no host", steps(`{"id":"x","tool":"c2"}`, `{"id":"y","tool":"c3"}`), 300, 200},
-		{"a conflict", steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3","conflicts":["x"]}`), 500, 200},
 		{"half of what slow calls take", steps(`{"id":"x","tool":"p"}`, `{"id":"y","tool":"t1"}`), 400, 200},
 		{"the budget", `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"budget_tokens":150}`, 300, 150},
 		{"what comes back", `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"output_steps":["y"]}`, 300, 100},
@@ -151,28 +150,6 @@ func TestOutlookForEach(t *testing.T) {
 	}
 }
 
-// Many writes that follow each other, each after all the earlier ones.
-func BenchmarkOutlook(b *testing.B) {
-	for _, n := range []int{100, 800} {
-		b.Run(fmt.Sprintf("writes=%d", n), func(b *testing.B) {
-			o := timed(b)
-			o.Steps = n
-			var each []string
-			for i := range n {
-				each = append(each, fmt.Sprintf(`{"id":"s%d","tool":"w1"}`, i))
-			}
-			raw := []byte(steps(each...))
-			for b.Loop() {
-				p, defects := plan.Parse(raw, o)
-				if len(defects) > 0 {
-					b.Fatal(defects)
-				}
-				p.Outlook(o.Limits)
-			}
-		})
-	}
-}
-
 // What a step refers to is shown, also where another one waits for it; of what it
 // only follows the last.
 func TestOutlookAfter(t *testing.T) {
@@ -213,7 +190,7 @@ func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 		}
 	}
 	e := o.Expected
-	if e.Calls != running || e.LowerBound > e.MS || len(o.Steps) != len(p.Steps) {
+	if e.Calls != running || len(o.Steps) != len(p.Steps) {
 		t.Errorf("got %+v of %d steps, %d run", e, len(p.Steps), running)
 	}
 }

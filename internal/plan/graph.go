@@ -25,17 +25,9 @@ func (r *reading) link() {
 				d.waits = append(d.waits, to.Index)
 			}
 		}
-		for _, m := range d.conflicts {
-			if to := r.find(d, m); to == d {
-				r.say(d, m.at, "is in conflict with itself")
-			} else if to != nil {
-				d.Conflicts = append(d.Conflicts, to.Index)
-				to.Conflicts = append(to.Conflicts, d.Index)
-			}
-		}
 	}
 	for _, d := range r.steps {
-		d.Needs, d.waits, d.Conflicts = rising(d.Needs), rising(d.waits), rising(d.Conflicts)
+		d.Needs, d.waits = rising(d.Needs), rising(d.waits)
 	}
 }
 
@@ -112,7 +104,7 @@ func (r *reading) chain(steps []int) string {
 func (r *reading) orderDomains(p precedence) {
 	touched := make(map[string][]*draft) // domain → steps of it so far
 	for _, d := range r.steps {
-		if d.Tool == nil || d.independent {
+		if d.Tool == nil {
 			continue
 		}
 		for _, domain := range slices.Compact(slices.Sorted(slices.Values(d.Tool.Domains))) {

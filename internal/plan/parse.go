@@ -111,12 +111,19 @@ func (r *reading) document(raw []byte, known *names) map[string][]byte {
 		r.say(nil, "", "%s", broken(raw))
 	case raw[0] != '{':
 		r.say(nil, "", "want an object with steps, have %s", kindOf(raw))
-	case nesting(raw) > maxNesting:
-		r.say(nil, "", "nested deeper than %d", maxNesting)
+	case !r.unambiguous(nil, "", raw):
 	default:
 		return r.members(nil, "", bytes.Clone(raw), known) // a plan outlives the message it came in
 	}
 	return nil
+}
+
+// unambiguous reports whether no two readers could take a part of the plan for different
+// things.
+func (r *reading) unambiguous(d *draft, at string, raw []byte) bool {
+	before := r.found
+	ambiguous(raw, at, func(at, message string) { r.say(d, at, "%s", message) })
+	return r.found == before
 }
 
 // members are the values of an object by their names; null, but as a default, is nil.
@@ -124,12 +131,9 @@ func (r *reading) members(d *draft, at string, obj []byte, known *names) map[str
 	values := make(map[string][]byte)
 	for m := range jsonrpc.Members(obj) {
 		name := string(m.Name)
-		_, twice := values[name]
 		switch {
 		case !known.Has(name):
 			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", cmp.Or(r.meant(name, known), known.list()))
-		case twice:
-			r.say(d, at+"/"+name, "is there twice")
 		case string(m.Value) == "null" && name != "default":
 			values[name] = nil
 		default:

@@ -15,11 +15,11 @@ func FuzzParse(f *testing.F) {
 	for _, raw := range []string{
 		guideComparison, guideSummary, guideErrors, `{}`, `{"steps":[]}`, `[]`, `{"steps":[{"id":"a","tool":"a"}],"output_steps":["a"]}`,
 		steps(`{"id":"x","tool":"list"}`, `{"id":"y","tool":"get_issue","for_each":{"$ref":"x#/items"},"arguments":{"number":{"$ref":"item#/number"}},"max_items":3}`),
-		steps(`{"id":"x","tool":"create_issue"}`, `{"id":"y","tool":"get_issue","arguments":{"number":"$ref:x.n"},"conflicts":["x"],"when":{"ref":"$ref:x","op":"exists"}}`),
+		steps(`{"id":"x","tool":"create_issue"}`, `{"id":"y","tool":"get_issue","arguments":{"number":"$ref:x.n"},"when":{"ref":"$ref:x","op":"exists"}}`),
 		steps(`{"id":"x","tool":"a","depends_on":["y"]}`, `{"id":"y","tool":"a","depends_on":["x"],"on_error":"default","default":{"a":[1]}}`),
 		steps(`{"id":"w","tool":"create_issue","arguments":{"a":{"$ref":"r.token"},"b":"x ${r#/y}","${r#":{"$ref":"#/r","default":1}}}`, `{"id":"r","tool":"get_issue"}`),
 		steps(`{"id":"w","tool":"create_issue","arguments":{"a":"$ref:v"}}`, `{"id":"v","tool":"create_issue"}`, `{"id":"r","tool":"get_issue","arguments":{"number":1}}`),
-		steps(`{"id":"x","tool":"shell","arguments":{"command":"ls"},"optional":true,"value":1e9,"timeout":"5s","retry":2,"independent":true}`),
+		steps(`{"id":"x","tool":"shell","arguments":{"command":"ls"},"optional":true,"value":1e9,"timeout":"5s","retry":2}`),
 	} {
 		f.Add([]byte(raw), true)
 		f.Add([]byte(raw), false)

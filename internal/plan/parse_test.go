@@ -161,7 +161,7 @@ func TestParseMembers(t *testing.T) {
 		{"id":"empty","tool":"a","arguments":" "},
 		{"id":"full","tool":"a","arguments":{"x":{"$ref":"item#/n"}},"depends_on":["plain","null","plain"],"when":{"$ref":"plain#/ok"},
 			"for_each":{"$ref":"null#/items"},"max_items":7,"max_parallel":2,"timeout":"1m30s","retry":5,"on_error":"default","default":null,
-			"optional":true,"value":3,"probability":0,"max_tokens":1e2,"conflicts":["empty"]},
+			"optional":true,"value":3,"probability":0,"max_tokens":1e2},
 		{"id":"loop","tool":"a","for_each":"$ref:plain.rows","timeout":2.5}],
 		"output_steps":["full","plain"],"budget_tokens":500.0,"dry_run":true}`, o)
 	if p.Budget != 500 || !p.DryRun || !slices.Equal(p.Outputs, []string{"full", "plain"}) {
@@ -176,13 +176,10 @@ func TestParseMembers(t *testing.T) {
 	if got.When == nil || got.ForEach == nil {
 		t.Errorf("got when %v, for_each %v, want both", got.When, got.ForEach)
 	}
-	if !slices.Equal(p.Steps[2].Conflicts, []int{3}) {
-		t.Errorf("got conflicts %v, want those of the other step", p.Steps[2].Conflicts)
-	}
 	got.Tool, got.Arguments, got.When, got.ForEach = nil, nil, nil, nil
 	want := plan.Step{
 		ID: "full", Index: 3, After: []int{0, 1}, Needs: []int{0, 1}, MaxItems: 7, MaxParallel: 2, Timeout: 90 * time.Second, Retry: 5,
-		OnError: plan.Default, Default: []byte("null"), Optional: true, Value: 3, MaxTokens: 100, Conflicts: []int{2},
+		OnError: plan.Default, Default: []byte("null"), Optional: true, Value: 3, MaxTokens: 100,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

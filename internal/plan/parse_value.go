@@ -21,26 +21,6 @@ const (
 	longestNumber = time.Hour // if said as a mere number
 )
 
-// nesting is how deep the objects and arrays of valid JSON nest.
-func nesting(raw []byte) int {
-	depth, most, quoted := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-			most = max(most, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return most
-}
-
 // The readers of values say what is wrong with one, and return what can be gone on
 // with. A value that is not given is the zero of its type.
 

@@ -56,7 +56,6 @@ type Step struct {
 	Value       float64
 	Probability float64 // that the result is of use
 	MaxTokens   int     // of its result in what comes back; 0: what the budget leaves
-	Conflicts   []int   // steps it must not overlap in time, rising; always mutual
 	Order       []int   // of After: those it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
 }
 

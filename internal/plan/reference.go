@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -22,208 +23,181 @@ func (r *Ref) String() string { return r.Step + "#" + r.Pointer }
 // once more.
 const maxTokens = 64
 
-// parseRef reads a value that has to be a reference, in any of its forms but within
-// text. at is the JSON pointer of the value in the plan; known says what references
-// can lead to (nil: nothing is known).
+// A reference is written in one of two languages: the guide's "$ref:step.field" (or
+// "$result_step"), and {"$ref": "step#/json/pointer"}, "${step#/json/pointer}" in text.
+var (
+	guideForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
+	// marked is what begins a reference of the guide, wherever it stands.
+	marked = regexp.MustCompile(`\$(?:ref:|result_[A-Za-z0-9_-])`)
+	// loose are the forms that people who know other notations write in either language.
+	loose     = regexp.MustCompile(`\$(?:ref:|result_)([A-Za-z0-9_-]*)((?:[#./\[][^\s"'$,;]*)?)`)
+	looseRef  = regexp.MustCompile(`^(?:\$\{|[#/$.]*)(?:steps[./])?([A-Za-z0-9_-]+)((?s:[#./\[}].*)?)$`)
+	looseText = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)(#[^}]*)(\}?)`)
+)
+
+const (
+	wantRef    = `want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}`
+	textAsIs   = `; {"$lit": "…"} leaves a text as it is`
+	objectAsIs = `; {"$lit": {…}} leaves an object as it is`
+)
+
+// parseRef reads a value that has to be a reference as a whole. at is the JSON pointer of
+// the value in the plan; known says what references can lead to (nil: nothing is known).
 func parseRef(raw []byte, at string, known func(id string) bool) (*Ref, Defects) {
-	if !jsonrpc.Valid(raw) {
-		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
+	t, defects := parseTemplate(raw, at, known)
+	switch {
+	case defects != nil:
+		return nil, defects
+	case len(t.holes) == 1 && t.holes[0].ref != nil && len(t.text[0])+len(t.text[1]) == 0:
+		return t.holes[0].ref, nil
 	}
-	raw = trimmed(raw)
-	switch raw[0] {
-	case '"':
-		text, _ := jsonrpc.String(raw)
-		if markAt(text) == 0 {
-			return nil, Defects{{Pointer: at, Message: fmt.Sprintf("%s: %s", quoted(text), wantRef)}}
-		}
-		r, wrong := guideRef(text, at)
-		if wrong != "" {
-			return nil, Defects{{Pointer: at, Message: wrong}}
-		}
-		return r, nil
-	case '{':
-		return parseRefObject(raw, at, known)
-	}
-	return nil, Defects{{Pointer: at, Message: fmt.Sprintf("%s, have %s", wantRef, kindOf(raw))}}
+	return nil, Defects{{Pointer: at, Message: wantRef + ", have " + shown(raw)}}
 }
 
-const wantRef = `want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}`
+// longestMark is how long a mark is at most.
+const longestMark = len("$result_") + 1
 
-func parseRefObject(raw []byte, at string, known func(id string) bool) (*Ref, Defects) {
-	p := templateParser{known: known, only: true}
-	p.members(raw, at)
-	r := p.refObject(raw, at, 1)
-	switch {
-	case len(p.defects) > 0:
-		return nil, p.defects
-	case r == nil:
-		return nil, Defects{{Pointer: at, Message: wantRef + `, with nothing but a "default" beside it`}}
+// mark is where the first reference of the guide begins in a text; -1: there is none.
+func mark(text string) int {
+	if !strings.Contains(text, "$ref:") && !strings.Contains(text, "$result_") {
+		return -1
 	}
-	return r, nil
+	at := marked.FindStringIndex(text)
+	if at == nil {
+		return -1
+	}
+	return at[0]
 }
 
-// refObject is the reference that an object is; nil if it is none. Only the one form
-// counts, as the arguments of a tool may well be a JSON Schema.
-func (p *templateParser) refObject(raw []byte, at string, depth int) *Ref {
-	var target, standin []byte
-	var beside []string
-	for m := range jsonrpc.Members(raw) {
-		switch name := string(m.Name); name {
-		case "$ref":
-			target = m.Value
-		case "default":
-			standin = m.Value
-		default:
-			beside = append(beside, name)
+// guideRef reads a text that begins with a mark: "$ref:step.field.nested".
+func (p *templateParser) guideRef(text string) *Ref {
+	m := guideForm.FindStringSubmatch(text)
+	if m == nil {
+		p.defect(notWhole(text))
+		return nil
+	}
+	var pointer strings.Builder
+	for field := range strings.SplitSeq(strings.TrimPrefix(m[2], "."), ".") {
+		if field != "" {
+			pointer.WriteString("/" + jsonrpc.PointerToken(field))
 		}
 	}
-	text, ok := jsonrpc.String(target)
-	switch {
-	case !ok:
-		return nil
-	case len(beside) > 0:
-		p.refBeside(text, beside[0], at)
-		return nil
-	}
-	id, pointer, ok := cutTarget(text)
-	if !ok {
-		if meant := p.slip(text); meant != "" {
-			p.defect(at, fmt.Sprintf(`%s: no reference as it stands: want {"$ref": %s}%s`, quoted(text), quoted(meant), p.orObject()))
-		} else if markAt(text) > 0 {
-			p.defect(at, fmt.Sprintf(`%s: write it as the value itself, or {"$ref": "step#/json/pointer"}`, quoted(text)))
-		}
-		return nil
-	}
-	if strings.Count(pointer, "/") > maxTokens {
-		p.defect(at, fmt.Sprintf("%s: leads into more than %d values", quoted(text), maxTokens))
-	}
-	r := &Ref{Step: id, Pointer: pointer, At: at}
-	if standin != nil {
-		r.Default = p.literal(standin, at+"/default", depth+1)
+	r := p.ref(m[1], pointer.String())
+	if r != nil {
+		r.Null = true
 	}
 	return r
+}
+
+// notWhole says what to do about a reference of the guide that is not the whole of its
+// text, or has another notation's path behind it.
+func notWhole(text string) string {
+	target := "step#/field"
+	if m := loose.FindStringSubmatch(text); m != nil && m[1] != "" {
+		target = meantTarget(m[1], m[2])
+	}
+	return fmt.Sprintf(`%s: a reference has to be the whole text: "$ref:step.field" or {"$ref": "%s"}; within text write {"$tpl": "… ${%[2]s} …"}%s`,
+		quoted(text), target, textAsIs)
+}
+
+// ref is a reference to a step.
+func (p *templateParser) ref(id, pointer string) *Ref {
+	if strings.Count(pointer, "/") > maxTokens {
+		p.defect(fmt.Sprintf("%s: leads into more than %d values", quoted(id+"#"+pointer), maxTokens))
+		return nil
+	}
+	return &Ref{Step: id, Pointer: pointer, At: p.pointer()}
 }
 
 // cutTarget is the step and the pointer of "step#/json/pointer"; false if a text is
 // nothing of the kind.
 func cutTarget(text string) (id, pointer string, ok bool) {
 	id, pointer, ok = strings.Cut(text, "#")
-	return id, pointer, ok && id != "" && idLen(id) == len(id) && jsonrpc.ValidPointer(pointer)
+	return id, pointer, ok && idForm.MatchString(id) && jsonrpc.ValidPointer(pointer)
 }
 
-// The marks that references of the guide begin with.
-const (
-	markRef    = "$ref:"
-	markResult = "$result_"
-)
+var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// markAt is the length of the mark of a reference that a text begins with; 0: it
-// begins with none. What no id follows is no mark if it is "$result_", which may
-// stand in any script or prose; "$ref:" is one anyhow.
-func markAt(text string) int {
-	if strings.HasPrefix(text, markRef) {
-		return len(markRef)
+// refObject is the reference that an object with a "$ref" is; nil if it is none. Only the
+// one form counts, as the arguments of a tool may well be a JSON Schema. What would be a
+// reference to a step of this plan in another form is a defect: it would go to the tool
+// as it is written.
+func (p *templateParser) refObject(raw []byte) *Ref {
+	text, ok := jsonrpc.String(jsonrpc.Get(raw, "$ref"))
+	if !ok {
+		return nil
 	}
-	if strings.HasPrefix(text, markResult) && idLen(text[len(markResult):]) > 0 {
-		return len(markResult)
-	}
-	return 0
-}
-
-// findMark is where in a text the first mark begins; -1: nowhere.
-func findMark(text string) int {
-	for i := range len(text) {
-		if text[i] == '$' && markAt(text[i:]) > 0 {
-			return i
+	id, pointer, ok := cutTarget(text)
+	for m := range jsonrpc.Members(raw) {
+		if name := string(m.Name); name != "$ref" && name != "default" {
+			if ok && p.knows(id) {
+				p.defect(fmt.Sprintf(`%s: no reference, as %s stands beside it: only "default" may%s`, quoted(text), quoted(name), objectAsIs))
+			}
+			return nil
 		}
 	}
-	return -1
+	if !ok {
+		p.looseRef(text)
+		return nil
+	}
+	r := p.ref(id, pointer)
+	if standin := jsonrpc.Get(raw, "default"); r != nil && standin != nil {
+		r.Default = appendCompact(nil, standin)
+	}
+	return r
 }
 
-// idLen is how much of the beginning of a text may be the id of a step.
-func idLen(text string) int {
-	for i := range len(text) {
-		c := text[i]
-		if c != '_' && c != '-' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
-			return i
+// looseRef refuses the text of a "$ref" that was meant to be a reference.
+func (p *templateParser) looseRef(text string) {
+	m := looseRef.FindStringSubmatch(text)
+	if strings.HasPrefix(text, "$ref:") {
+		m = loose.FindStringSubmatch(text)
+	} else if m != nil && !p.knows(m[1]) {
+		return
+	}
+	if m != nil {
+		p.defect(fmt.Sprintf(`%s: no reference as it stands: want {"$ref": %s}%s`, quoted(text), quoted(meantTarget(m[1], m[2])), objectAsIs))
+	}
+}
+
+// looseText is the reference that a plain text holds in the notation of "$tpl", and
+// whether there is nothing else in the text. A shell's ${name#prefix} is one only if name
+// is a step's.
+func (p *templateParser) looseText(text string) (target string, whole bool) {
+	if !strings.Contains(text, "${") {
+		return "", false
+	}
+	for _, m := range looseText.FindAllStringSubmatch(text, -1) {
+		if p.knows(m[1]) {
+			if m[3] == "" {
+				m[2] = "" // it may go on for ever
+			}
+			return meantTarget(m[1], m[2]), m[0] == text && m[3] != ""
 		}
 	}
-	return len(text)
+	return "", false
 }
 
-// guideRef reads a text that begins with a mark: "$ref:step.field.nested". wrong says
-// what is wrong with it. A field that a slip could have made, such as "items[0]" or
-// the prose behind a name, is refused: it would lead nowhere, and that reads as null.
-func guideRef(text, at string) (r *Ref, wrong string) {
-	rest := text[markAt(text):]
-	id := rest[:idLen(rest)]
-	rest = rest[len(id):]
-	switch {
-	case id == "":
-		return nil, fmt.Sprintf(`%s: want the id of a step behind "$ref:": letters, digits, "_" and "-"%s`, quoted(text), orLiteral)
-	case strings.HasPrefix(text, markRef) && strings.IndexAny(rest, "#/") == 0 && !strings.ContainsAny(rest, " \t\r\n$"):
-		return nil, fmt.Sprintf(`%s: want {"$ref": %s}%s`, quoted(text), quoted(meantTarget(id, rest)), orLiteral)
-	case findMark(rest) >= 0 || rest != "" && rest[0] != '.' && rest[0] != '[':
-		return nil, withinText(text)
-	case rest != "" && rest[0] == '[':
-		return nil, fmt.Sprintf(`%s: want "$ref:%s.field" or, of an array, "$ref:%[2]s.0"%s`, quoted(text), id, orLiteral)
+// knows reports whether a reference can lead there.
+func (p *templateParser) knows(id string) bool { return p.known != nil && id != "" && p.known(id) }
+
+// meantTarget is a step and where in its result a path in any notation may lead:
+// ".items[0]" to /items/0.
+func meantTarget(id, path string) string {
+	path = strings.TrimSuffix(path, "}")
+	if pointer, ok := strings.CutPrefix(path, "#"); ok && jsonrpc.ValidPointer(pointer) {
+		return cut(id+path, shownTarget)
 	}
-	var pointer strings.Builder
-	for rest != "" {
-		field, next, more := strings.Cut(rest[1:], ".")
-		if wrong := wrongField(field); wrong != "" {
-			return nil, fmt.Sprintf(`%s: field %s %s`, quoted(text), quoted(field), wrong)
-		}
-		pointer.WriteString("/" + jsonrpc.PointerToken(field))
-		if rest = ""; more {
-			rest = "." + next
-		}
+	path = cut(path, shownTarget)
+	var target strings.Builder
+	target.WriteString(id + "#")
+	for _, name := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(`#./[]}'"`, c) }) {
+		target.WriteString("/" + jsonrpc.PointerToken(name))
 	}
-	if strings.Count(pointer.String(), "/") > maxTokens {
-		return nil, fmt.Sprintf("%s: leads into more than %d values", quoted(text), maxTokens)
-	}
-	return &Ref{Step: id, Pointer: pointer.String(), Null: true, At: at}, ""
+	return target.String()
 }
 
-func wrongField(field string) string {
-	switch {
-	case field == "":
-		return `is empty: want "$ref:step.field.nested"`
-	case strings.HasSuffix(field, "]"):
-		return `holds brackets: an element of an array is ".0"; a name like this needs {"$ref": "step#/json/pointer"}`
-	case strings.ContainsAny(field, " \t\r\n"):
-		return `holds white space: a name like this needs {"$ref": "step#/json/pointer"}, and text {"$tpl": "text ${step#/json/pointer}"}`
-	}
-	return ""
-}
-
-const orLiteral = `; {"$lit": "…"} leaves a text as it is`
-
-// withinText says what to do about a reference that is not the whole of a text.
-func withinText(text string) string {
-	form := "${step#/field}"
-	if i := findMark(text); i >= 0 {
-		rest := text[i+markAt(text[i:]):]
-		if id := rest[:idLen(rest)]; id != "" {
-			form = "${" + id + "#" + fieldsIn(rest[len(id):]) + "}"
-		}
-	}
-	return fmt.Sprintf(`%s: a reference has to be the whole text; within text write {"$tpl": "… %s …"}%s`, quoted(text), form, orLiteral)
-}
-
-// fieldsIn is the pointer of the fields that a text begins with, as far as they are
-// plain names: a full stop may end a sentence.
-func fieldsIn(text string) (pointer string) {
-	for strings.HasPrefix(text, ".") {
-		n := idLen(text[1:])
-		if n == 0 {
-			break
-		}
-		pointer += "/" + text[1:1+n]
-		text = text[1+n:]
-	}
-	return pointer
-}
+const shownTarget = 80 // characters of the form that is told
 
 // quoted is a piece of what a client wrote, of a bounded length and in one line.
 func quoted(text string) string {

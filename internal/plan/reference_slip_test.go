@@ -37,9 +37,9 @@ func TestSlipsAreDefects(t *testing.T) {
 		object("later.x", "later#/x"), // though it is not read yet
 		{`{"$ref":"a","default":1}`, `"a": no reference as it stands: want {"$ref": "a#"}` + anObjct},
 		{`{"$ref":"a#/x","title":"t"}`, `"a#/x": no reference, as "title" stands beside it: only "default" may` + anObjct},
-		{`{"$ref":"$ref:a"}`, `"$ref:a": write it as the value itself, or {"$ref": "step#/json/pointer"}`},
-		{`"$ref:a#/x"`, `"$ref:a#/x": want {"$ref": "a#/x"}` + aText},
-		{`"$ref:a/x/0"`, `"$ref:a/x/0": want {"$ref": "a#/x/0"}` + aText},
+		{`{"$ref":"$ref:a"}`, `"$ref:a": no reference as it stands: want {"$ref": "a#"}; {"$lit": {…}} leaves an object as it is`},
+		{`"$ref:a#/x"`, `"$ref:a#/x": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/x"}; within text write {"$tpl": "… ${a#/x} …"}` + aText},
+		{`"$ref:a/x/0"`, `"$ref:a/x/0": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/x/0"}; within text write {"$tpl": "… ${a#/x/0} …"}` + aText},
 		{`"id ${a#/total}"`, `"id ${a#/total}": a text with references in it is {"$tpl": "… ${a#/total} …"}` + aText},
 		{`"${a#/total}"`, `"${a#/total}": no reference as it stands: want {"$ref": "a#/total"}, or {"$tpl": "${a#/total}"} for a text` + aText},
 		{`"\u0024{a#/total}"`, `"${a#/total}": no reference as it stands: want {"$ref": "a#/total"}, or {"$tpl": "${a#/total}"} for a text` + aText},
@@ -91,9 +91,9 @@ func TestSlipsInScope(t *testing.T) {
 	}
 	_, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","for_each":{"$ref":"a.items"},"when":{"ref":{"$ref":"a"},"op":"eq","value":"${a#/x}"}}`)), parsing(t))
 	told(t, defects, []string{
-		`step "b" at /steps/1/when/value: "${a#/x}": no reference as it stands: `,
-		`step "b" at /steps/1/when/ref: "a": no reference as it stands: want {"$ref": "a#"}`,
-		`step "b" at /steps/1/for_each: "a.items": no reference as it stands: want {"$ref": "a#/items"}`,
+		`step "b" at /steps/1/when/ref: "a": no reference as it stands: want {"$ref": "a#"}; {"$lit": {…}} leaves an object as it is`,
+		`step "b" at /steps/1/when/value: "${a#/x}": no reference as it stands: want {"$ref": "a#/x"}, or {"$tpl": "${a#/x}"} for a text; {"$lit": "…"} leaves a text as it is`,
+		`step "b" at /steps/1/for_each: "a.items": no reference as it stands: want {"$ref": "a#/items"}; {"$lit": {…}} leaves an object as it is`,
 	})
 }
 

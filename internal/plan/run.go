@@ -17,9 +17,9 @@ import (
 type Runner struct {
 	Limits
 	Call   func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
-	Ended  func(s *Status, ended, of int)           // told after each step, on the goroutine of Run; nil: nobody is
-	Item   func(s *Step, done, of int)              // told after each item of for_each, on the goroutine of Run; nil: nobody is
-	Idle   func(running int)                        // told, on the goroutine of Run, before it waits for so many calls; nil: nobody is
+	Ended  func(s *Status, ended, of int)           // told after each step, on the goroutine of Run; may be nil
+	Item   func(s *Step, done, of int)              // told after each item of for_each, on the goroutine of Run; may be nil
+	Idle   func(running int)                        // told, on the goroutine of Run, before it waits for so many calls; may be nil
 	Tokens func(text []byte) int                    // counts; nil: bytes/4
 }
 
@@ -39,11 +39,14 @@ type Call struct {
 // begins; a writing call that was cut short is in doubt.
 func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
-	ctx, stop := r.within(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	if r.Timeout > 0 {
+		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Timeout))
+	}
 	defer stop()
 	x := newExecution(r, p)
 	for x.advance(ctx) {
-		x.await(ctx)
+		x.answered(ctx, <-x.answers)
 	}
 	x.calls.Wait()
 	x.close(ctx)
@@ -53,14 +56,6 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	}
 	report.Makespan = time.Since(began)
 	return report
-}
-
-// within bounds the time of a plan.
-func (r *Runner) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if r.Timeout <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Timeout))
 }
 
 // count is the number of tokens of a text.
@@ -82,11 +77,7 @@ type execution struct {
 	calls   sync.WaitGroup // the goroutines of calls
 	open    int            // calls under way
 	ended   int            // steps
-	changed bool           // a step has ended since the optional ones were chosen
-	gated   int            // optional steps that have not been let through
-	unused  int            // tokens of the room for optional steps that were left when they were last picked; -1: never
 	held    int            // bytes of the results that are kept
-	params  *source        // nil: the plan has none
 	broken  *stage         // first in the plan of the writing steps that failed; nil: none has
 	why     string         // the plan ended before its end
 }
@@ -95,9 +86,8 @@ type execution struct {
 type stage struct {
 	*Step
 	status *Status
-	output bool
 	users  int       // steps that refer to its result and have not ended
-	result *source   // as long as somebody needs it; nil: it has none
+	result Value     // as long as a step or the client needs it
 	held   int       // bytes of it
 	first  time.Time // its first call began
 	last   time.Time // its last call ended
@@ -105,26 +95,22 @@ type stage struct {
 	mixed  bool      // its answers have several sources
 	spent  bool      // it no longer needs the results that it refers to
 	items  *items    // of a step with ForEach that has begun
-	optional
 }
 
 // done reports whether the step has ended.
 func (g *stage) done() bool { return g.status.State != "" }
 
+// needed reports whether a step or the client will read the step's result.
+func (g *stage) needed() bool { return g.status.Output || g.users > 0 }
+
 func newExecution(r *Runner, p *Plan) *execution {
-	x := &execution{
-		Runner: r, plan: p, changed: true, unused: -1, answers: make(chan answer),
-		stages: make([]*stage, len(p.Steps)), named: make(map[string]*stage, len(p.Steps)),
-	}
-	for i, s := range p.Steps {
-		x.stages[i] = &stage{Step: s, status: &Status{Step: s}}
-		x.named[s.ID] = x.stages[i]
-	}
-	if p.Params != nil {
-		x.params = newSource(Value{JSON: p.Params})
+	x := &execution{Runner: r, plan: p, answers: make(chan answer), named: make(map[string]*stage, len(p.Steps))}
+	for _, s := range p.Steps {
+		g := &stage{Step: s, status: &Status{Step: s}}
+		x.stages = append(x.stages, g)
+		x.named[s.ID] = g
 	}
 	for _, id := range p.Outputs {
-		x.named[id].output = true
 		x.named[id].status.Output = true
 	}
 	for _, s := range p.Steps {
@@ -132,20 +118,23 @@ func newExecution(r *Runner, p *Plan) *execution {
 			x.stages[d].users++
 		}
 	}
-	x.classify()
-	x.decideDisclosing()
-	x.enqueue()
+	x.queue = schedule.NewQueue(p.tasks(r.Parallel))
+	for i, why := range p.leftOut(&r.Limits) {
+		if why != "" {
+			x.skip(x.stages[i], why, true)
+		}
+	}
 	return x
 }
 
 // tasks are the steps as the queue knows them.
-func (x *execution) tasks() ([]schedule.Task, schedule.Slots) {
-	tasks := make([]schedule.Task, len(x.stages))
-	slots := schedule.Slots{Total: x.Parallel, Hosts: make(map[string]int)}
-	for i, g := range x.stages {
-		t := g.Tool
-		tasks[i] = schedule.Task{After: g.After, Mean: t.Mean, P90: t.P90, Host: t.Host, Conflicts: g.Conflicts}
-		if t.Capacity > 0 {
+func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
+	tasks := make([]schedule.Task, len(p.Steps))
+	slots := schedule.Slots{Total: parallel, Hosts: make(map[string]int)}
+	for i, s := range p.Steps {
+		t := s.Tool
+		tasks[i] = schedule.Task{After: s.After, Mean: t.Mean, P90: t.P90, Host: t.Host}
+		if t.Capacity > 0 && t.Host != "" {
 			slots.Hosts[t.Host] = t.Capacity
 		}
 	}
@@ -155,30 +144,22 @@ func (x *execution) tasks() ([]schedule.Task, schedule.Slots) {
 // advance begins what can begin, and reports whether there is a call to wait for.
 func (x *execution) advance(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		x.choose()
-		if i, ok := x.queue.Next(); ok {
-			x.begin(ctx, x.stages[i])
-			continue
-		}
-		x.continueItems(ctx)
-		if !x.changed && (x.open > 0 || !x.leaveOut()) {
+		i, ok := x.queue.Next()
+		if !ok {
+			x.beginItems(ctx)
 			break
 		}
+		x.begin(ctx, x.stages[i])
+	}
+	if x.open > 0 && x.Idle != nil {
+		x.Idle(x.open)
 	}
 	return x.open > 0
 }
 
-// await waits for what one call has to tell, and takes it in.
-func (x *execution) await(ctx context.Context) {
-	if x.Idle != nil {
-		x.Idle(x.open)
-	}
-	a := <-x.answers
+// answered takes in what came of a call.
+func (x *execution) answered(ctx context.Context, a answer) {
 	g := x.stages[a.Step.Index]
-	if a.made {
-		x.spend(g)
-		return
-	}
 	x.open--
 	g.open--
 	g.note(a)
@@ -189,20 +170,15 @@ func (x *execution) await(ctx context.Context) {
 		x.itemAnswered(ctx, g, a)
 		return
 	}
-	x.settle(g, a)
-}
-
-// settle ends a step of one call.
-func (x *execution) settle(g *stage, a answer) {
-	res := a.Result
-	if res.Err != "" {
-		g.status.Doubt = res.Doubt && g.Writes
-		x.end(g, Failed, res.Err)
-		return
+	x.spend(g)
+	if a.Err == "" {
+		if err := x.keep(g, a); err != nil {
+			a.Err, a.Doubt = err.Error(), true // it was run, and what it said is lost
+		}
 	}
-	if err := x.keep(g, res, a.tokens); err != nil {
-		g.status.Doubt = g.Writes // it was run, and nobody sees what it said
-		x.end(g, Failed, err.Error())
+	if a.Err != "" {
+		g.status.Doubt = a.Doubt && g.Writes
+		x.end(g, Failed, a.Err)
 		return
 	}
 	x.end(g, OK, "")
@@ -221,11 +197,13 @@ func (x *execution) end(g *stage, state State, reason string) {
 	x.queue.Done(g.Index)
 	x.spend(g)
 	x.ended++
-	x.changed = true
 	if x.Ended != nil {
 		x.Ended(g.status, x.ended, len(x.stages))
 	}
 }
+
+// maxReason is how many characters are said of why a step is not ok.
+const maxReason = 500
 
 // close ends the steps that the plan's end has left.
 func (x *execution) close(ctx context.Context) {
@@ -254,4 +232,60 @@ func ending(ctx context.Context) string {
 	default:
 		return cause.Error()
 	}
+}
+
+// keep keeps the result of a step for the steps and the client that need it.
+func (x *execution) keep(g *stage, a answer) error {
+	if !g.needed() {
+		return nil
+	}
+	size := len(a.JSON)
+	if a.Text != "" && string(trimmed([]byte(a.Text))) != string(a.JSON) {
+		size += len(a.Text)
+	}
+	if err := x.hold(g, size, a.Blocks); err != nil {
+		return err
+	}
+	g.result = Value{JSON: a.JSON, Text: a.Text}
+	if g.status.Output {
+		a.Text = "" // references alone read it
+		g.status.Result, g.status.Tokens = a.Result, a.tokens
+	}
+	return nil
+}
+
+// hold counts bytes of a step's result. What is on its way to us is not counted,
+// nor are arguments, of which there is one for each call at most.
+func (x *execution) hold(g *stage, size int, blocks [][]byte) error {
+	if g.status.Output {
+		for _, b := range blocks {
+			size += len(b)
+		}
+	}
+	if x.Bytes > 0 && size > x.Bytes-x.held {
+		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, x.Bytes)
+	}
+	g.held += size
+	x.held += size
+	return nil
+}
+
+// spend notes that a step no longer needs what it refers to.
+func (x *execution) spend(g *stage) {
+	if g.spent {
+		return
+	}
+	g.spent = true
+	for _, i := range g.Needs {
+		d := x.stages[i]
+		if d.users--; !d.needed() {
+			x.release(d)
+		}
+	}
+}
+
+// release forgets a step's result.
+func (x *execution) release(g *stage) {
+	x.held -= g.held
+	g.held, g.result, g.status.Result = 0, Value{}, Result{}
 }

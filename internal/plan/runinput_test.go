@@ -7,11 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/schema"
 )
@@ -153,51 +151,6 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	want := "a ok\nquick ok\nnext ok\nlast ok\nb failed: cut short: cancelled"
 	if got := fates(report); got != want || report.Steps[4].Calls > 0 || read.Load() {
 		t.Errorf("got\n%s\nread to the end: %t, want\n%s", got, read.Load(), want)
-	}
-}
-
-// What is kept of a result for a reference gives what the whole does, down to what
-// is said where there is nothing.
-func FuzzPart(f *testing.F) {
-	for _, pointer := range []string{"/items/1/id", "/items/*/id", "/items/*/tags/*", "/items/9", "/none", "/*", "/a~1b/~0", "/items/*/no", "/", "/total/x"} {
-		f.Add(large(2), pointer, false, false)
-		f.Add([]byte(`{"a/b":{"~":[1]},"*":{"id":2},"":[[],{}]}`), pointer, true, true)
-		f.Add([]byte(`[{"items":[null]},[3]]`), "/*/0", true, false)
-	}
-	f.Fuzz(func(t *testing.T, value []byte, pointer string, null, standin bool) {
-		if !jsonrpc.Valid(value) || !jsonrpc.ValidPointer(pointer) || pointer == "" || !utf8.ValidString(pointer) || strings.Count(pointer, "/") > 60 {
-			return
-		}
-		r := &plan.Ref{Step: "a", Pointer: pointer, Null: null, At: "/at"}
-		if standin {
-			r.Default = []byte(`"default"`)
-		}
-		whole, err := plan.ResolveRef(r, func(*plan.Ref) (plan.Value, error) { return plan.Value{JSON: value}, nil })
-		part, wrong := plan.ResolveRef(r, plan.PartOf(value))
-		if string(whole.JSON) != string(part.JSON) || fmt.Sprint(err) != fmt.Sprint(wrong) {
-			t.Errorf("%s of %s: got %s, %v, want %s, %v", pointer, value, part.JSON, wrong, whole.JSON, err)
-		}
-	})
-}
-
-// A result stays until the arguments have been made of it, and no longer.
-func TestRunHoldsWhatIsRead(t *testing.T) {
-	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read","arguments":{"x":{"$ref":"a#/total"}}},
-		{"id":"late","tool":"read","depends_on":["a"]},{"id":"c","tool":"read","arguments":{"x":{"$ref":"b#/total"},"y":"$ref:late"}}],"output_steps":["c"]}`)
-	size := len(large(2000))
-	r := &plan.Runner{Limits: plan.Limits{Bytes: size + size/2}, Call: func(_ context.Context, c plan.Call) plan.Result {
-		switch c.Step.ID {
-		case "a", "b":
-			return plan.Result{JSON: large(2000)}
-		}
-		return plan.Result{JSON: c.Arguments}
-	}}
-	report := r.Run(t.Context(), p)
-	if got := fates(report); got != "a ok\nb ok\nlate ok\nc ok" {
-		t.Errorf("got\n%s", got)
-	}
-	if got := string(report.Steps[3].Result.JSON); got != `{"x":7,"y":{}}` {
-		t.Errorf("got %s", got)
 	}
 }
 

@@ -82,9 +82,6 @@ func (w *world) checkOpen(s *plan.Step) {
 		if k == s || n == 0 {
 			continue
 		}
-		if slices.Contains(s.Conflicts, k.Index) {
-			w.bad = append(w.bad, s.ID+" overlaps "+k.ID+", with which it is in conflict")
-		}
 		if (s.Writes || k.Writes) && len(s.Tool.Domains) > 0 && slices.Equal(s.Tool.Domains, k.Tool.Domains) {
 			w.bad = append(w.bad, s.ID+" overlaps "+k.ID+", and one of them writes")
 		}
@@ -109,7 +106,7 @@ func (w *world) draw(n int) string {
 				before = append(before, fmt.Sprintf("s%d", k))
 			}
 		}
-		steps = append(steps, w.step(fmt.Sprintf("s%d", i), before, i))
+		steps = append(steps, w.step(fmt.Sprintf("s%d", i), before))
 	}
 	text := `{"steps":[` + strings.Join(steps, ",") + `]`
 	if w.IntN(2) == 0 {
@@ -121,7 +118,7 @@ func (w *world) draw(n int) string {
 	return text + `}`
 }
 
-func (w *world) step(id string, before []string, index int) string {
+func (w *world) step(id string, before []string) string {
 	tool := drawnTools[w.IntN(len(drawnTools))]
 	s := fmt.Sprintf(`{"id":%q,"tool":%q`, id, tool)
 	reads := !strings.HasPrefix(tool, "write")
@@ -159,9 +156,6 @@ func (w *world) step(id string, before []string, index int) string {
 	}
 	if reads && w.IntN(6) == 0 {
 		s += `,"retry":1`
-	}
-	if w.IntN(10) == 0 && index > 0 {
-		s += fmt.Sprintf(`,"conflicts":["s%d"]`, w.IntN(index))
 	}
 	return s + `}`
 }

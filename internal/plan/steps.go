@@ -21,21 +21,19 @@ const (
 
 var stepMembers = newNames([]string{
 	"id", "tool", "arguments", "depends_on", "when", "for_each", "max_items", "max_parallel", "timeout", "retry", "on_error",
-	"default", "optional", "value", "probability", "max_tokens", "independent", "conflicts",
+	"default", "optional", "value", "probability", "max_tokens",
 })
 
 // draft is a step while its plan is read.
 type draft struct {
 	*Step
-	at          string  // JSON pointer of the step
-	called      string  // the tool, as it was named
-	loop        bool    // it has for_each, be it a broken one
-	independent bool    // of the order of its domains
-	scope       []scope // its references, and what they may refer to
-	dependsOn   []mention
-	conflicts   []mention
-	waits       []int // steps that must have ended: what it refers to and depends_on, rising
-	must        []int // steps whose results it cannot do without
+	at        string  // JSON pointer of the step
+	called    string  // the tool, as it was named
+	loop      bool    // it has for_each, be it a broken one
+	scope     []scope // its references, and what they may refer to
+	dependsOn []mention
+	waits     []int // steps that must have ended: what it refers to and depends_on, rising
+	must      []int // steps whose results it cannot do without
 }
 
 // scope is a reference and whether item and index mean something there.
@@ -55,12 +53,10 @@ func (r *reading) step(d *draft, raw []byte) {
 	r.condition(d, m["when"])
 	r.loop(d, m)
 	d.dependsOn = r.list(d, d.at+"/depends_on", m["depends_on"])
-	d.conflicts = r.list(d, d.at+"/conflicts", m["conflicts"])
 	d.Timeout = r.duration(d, d.at+"/timeout", m["timeout"])
 	d.Retry = r.whole(d, d.at+"/retry", m["retry"], 0, mostRetries)
 	r.onError(d, m)
 	d.Optional = r.flag(d, d.at+"/optional", m["optional"])
-	d.independent = r.flag(d, d.at+"/independent", m["independent"])
 	d.MaxTokens = r.whole(d, d.at+"/max_tokens", m["max_tokens"], 1, anyNumber)
 	r.worth(d, m)
 }
@@ -112,8 +108,7 @@ func (r *reading) arguments(d *draft, raw []byte) {
 	switch {
 	case raw[0] != '{':
 		r.say(d, at, "want an object, or a string that holds one, have %s", kindOf(raw))
-	case nesting(raw) > maxNesting:
-		r.say(d, at, "nested deeper than %d", maxNesting)
+	case !r.unambiguous(d, at, raw):
 	default:
 		t, defects := parseTemplate(raw, at, r.known(d))
 		if r.take(d, defects) {

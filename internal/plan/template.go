@@ -1,15 +1,15 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Template is a JSON value with references in it.
+// Template is a JSON value with references in it: text with holes.
 //
 // A text that is a reference as a whole, "$ref:step", "$ref:step.field" or
 // "$result_step", stands for what it refers to, and so does {"$ref": "step#/pointer"},
@@ -22,33 +22,17 @@ import (
 // none. Any other object with a "$ref" is left alone: that is how JSON Schema writes
 // its own.
 type Template struct {
-	root *node
-	refs []*Ref
-	at   string // JSON pointer in the plan
+	at    string   // JSON pointer in the plan
+	text  [][]byte // compact JSON around the holes: one piece more than there are holes
+	holes []hole
+	refs  []*Ref
 }
 
-// node is one value of a template. If all but the first of its fields are nil, it is
-// the empty object or array that they would be part of; then constant is not nil.
-type node struct {
-	constant []byte  // compact JSON; nil: there are references in it, and it is one of
-	ref      *Ref    // what this stands for
-	text     []piece // a $tpl
-	members  []member
-	elements []element
-}
-
-type member struct {
-	key   []byte // as written, with its quotes
-	name  string
-	value *node
-}
-
-// element is one of an array, or several constants in a row with commas between
-// them: of a large array most are, and what is known of each would take more room
-// than they do.
-type element struct {
-	value *node
-	n     int // how many
+// hole is a place in a template that a reference, or a text with references, goes into.
+type hole struct {
+	path []string // names and indexes from the outermost value on
+	ref  *Ref     // nil: a $tpl
+	tpl  []piece
 }
 
 // piece is a part of a $tpl.
@@ -58,27 +42,26 @@ type piece struct {
 }
 
 const (
-	maxNesting = 64    // of objects and arrays in a template: as much as a key of the store may have
+	maxNesting = 64    // of objects and arrays in a plan: as much as a key of the store may have
 	maxRefs    = 1_000 // of a template
 	maxDefects = 100   // that are told of a template
 )
 
 // parseTemplate reads a JSON value with references. at is the JSON pointer of the
 // value in the plan; known says what references can lead to (nil: nothing is known),
-// and so what was meant to be one.
+// and so what was meant to be one. The value has been found unambiguous before.
 func parseTemplate(raw []byte, at string, known func(id string) bool) (*Template, Defects) {
-	if !jsonrpc.Valid(raw) {
-		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
-	}
-	p := templateParser{known: known}
-	root := p.value(trimmed(raw), at, 1)
-	if len(p.refs) > maxRefs {
-		p.defect(at, fmt.Sprintf("more than %d references", maxRefs))
+	p := templateParser{known: known, t: Template{at: at}}
+	p.value(trimmed(raw))
+	if len(p.t.refs) > maxRefs {
+		p.path = nil
+		p.defect(fmt.Sprintf("more than %d references", maxRefs))
 	}
 	if len(p.defects) > 0 {
 		return nil, p.defects
 	}
-	return &Template{root: root, refs: p.refs, at: at}, nil
+	p.t.text = append(p.t.text, p.out)
+	return &p.t, nil
 }
 
 // Refs are the references in their order; what is referred to twice is there twice.
@@ -86,216 +69,256 @@ func (t *Template) Refs() []*Ref { return t.refs }
 
 // Constant is the value, as compact JSON, if there are no references in it; else nil.
 // It is not to be changed.
-func (t *Template) Constant() []byte { return t.root.constant }
+func (t *Template) Constant() []byte {
+	if len(t.holes) > 0 {
+		return nil
+	}
+	return t.text[0]
+}
 
-// templateParser collects what it comes by.
+// templateParser walks a value, and collects the text and the holes.
 type templateParser struct {
 	known   func(id string) bool // what a reference can lead to; nil: nothing
-	only    bool                 // nothing but a reference may stand there
-	refs    []*Ref
+	t       Template
+	out     []byte   // text since the last hole
+	path    []string // to the value at hand
 	defects Defects
+}
+
+func (p *templateParser) pointer() string { return p.t.at + pointerTo(p.path) }
+
+func (p *templateParser) defect(message string) {
+	if len(p.defects) < maxDefects {
+		p.defects = append(p.defects, Defect{Pointer: p.pointer(), Message: message})
+	}
 }
 
 // enough reports whether there is too much to make a template of: to read on would
 // only take memory.
-func (p *templateParser) enough() bool { return len(p.refs) > maxRefs || len(p.defects) >= maxDefects }
+func (p *templateParser) enough() bool {
+	return len(p.t.refs) > maxRefs || len(p.defects) >= maxDefects
+}
 
-func (p *templateParser) defect(at, message string) {
-	if len(p.defects) < maxDefects {
-		p.defects = append(p.defects, Defect{Pointer: at, Message: message})
+func (p *templateParser) value(raw []byte) {
+	switch raw[0] {
+	case '"':
+		p.string(raw)
+	case '{':
+		p.object(raw)
+	case '[':
+		p.out = append(p.out, '[')
+		i := 0
+		for e := range jsonrpc.Elements(raw) {
+			if i > 0 {
+				p.out = append(p.out, ',')
+			}
+			p.within(strconv.Itoa(i), func() { p.value(e) })
+			if i++; p.enough() {
+				break
+			}
+		}
+		p.out = append(p.out, ']')
+	default:
+		p.out = append(p.out, raw...)
 	}
 }
 
-// value reads a value that begins at some depth: the outermost object has 1.
-func (p *templateParser) value(raw []byte, at string, depth int) *node {
-	switch {
-	case raw[0] == '"':
-		return p.text(raw, at)
-	case raw[0] != '{' && raw[0] != '[':
-		return &node{constant: raw}
-	case !mayRefer(raw):
-		return &node{constant: p.literal(raw, at, depth)}
-	case depth > maxNesting:
-		p.defect(at, fmt.Sprintf("nested deeper than %d values", maxNesting))
-		return &node{constant: raw}
-	case raw[0] == '{':
-		return p.object(raw, at, depth)
-	}
-	return p.array(raw, at, depth)
+// within reads what stands under a name or an index.
+func (p *templateParser) within(name string, read func()) {
+	p.path = append(p.path, name)
+	read()
+	p.path = p.path[:len(p.path)-1]
 }
 
-// mayRefer is false of what is a constant for certain, which most of what is large is.
-func mayRefer(raw []byte) bool {
-	return bytes.IndexByte(raw, '$') >= 0 || bytes.Contains(raw, []byte(`\u0024`))
+// hole is what the value at hand is filled with.
+func (p *templateParser) hole(h hole, refs ...*Ref) {
+	h.path = slices.Clone(p.path)
+	p.t.text, p.out = append(p.t.text, p.out), nil
+	p.t.holes = append(p.t.holes, h)
+	p.t.refs = append(p.t.refs, refs...)
 }
 
-// text reads a string: a reference, a text that is meant to look like one, or any.
-func (p *templateParser) text(raw []byte, at string) *node {
-	if !mayRefer(raw) {
-		return &node{constant: raw}
-	}
+// string reads a string: a reference, a text that is meant to look like one, or any.
+func (p *templateParser) string(raw []byte) {
 	text, _ := jsonrpc.String(raw)
-	dollars := 0
-	for dollars < len(text) && text[dollars] == '$' {
-		dollars++
-	}
-	if dollars > 1 && markAt(text[dollars-1:]) > 0 {
-		return &node{constant: jsonrpc.AppendString(nil, text[1:])}
-	}
-	if markAt(text) > 0 {
-		r, wrong := guideRef(text, at)
-		if wrong != "" {
-			p.defect(at, wrong)
-			return &node{constant: raw}
-		}
-		return p.ref(r)
-	}
-	if findMark(text) >= 0 {
-		p.defect(at, withinText(text))
-	} else {
-		p.plainText(text, at)
-	}
-	return &node{constant: raw}
-}
-
-func (p *templateParser) ref(r *Ref) *node {
-	p.refs = append(p.refs, r)
-	return &node{ref: r}
-}
-
-func (p *templateParser) array(raw []byte, at string, depth int) *node {
-	n := &node{}
-	i := 0
-	for e := range jsonrpc.Elements(raw) {
-		if p.enough() {
-			break
-		}
-		if e[0] != '{' && e[0] != '[' && !mayRefer(e) {
-			n.constantElement(e)
-		} else if v := p.value(e, at+"/"+strconv.Itoa(i), depth+1); v.constant != nil {
-			n.constantElement(v.constant)
-		} else {
-			n.elements = append(n.elements, element{v, 1})
-		}
-		i++
-	}
-	if len(n.elements) == 0 || len(n.elements) == 1 && n.elements[0].value.constant != nil {
-		return n.settle('[', ']')
-	}
-	return n
-}
-
-// constantElement adds one more constant to an array.
-func (n *node) constantElement(raw []byte) {
-	if k := len(n.elements); k > 0 && n.elements[k-1].value.constant != nil {
-		last := &n.elements[k-1]
-		last.value.constant = append(append(last.value.constant, ','), raw...)
-		last.n++
+	dollars := len(text) - len(strings.TrimLeft(text, "$"))
+	switch at := mark(text); {
+	case dollars > 1 && at == dollars-1:
+		p.out = jsonrpc.AppendString(p.out, text[1:])
 		return
+	case at == 0:
+		if r := p.guideRef(text); r != nil {
+			p.hole(hole{ref: r}, r)
+		}
+		return
+	case at > 0:
+		p.defect(notWhole(text))
+	default:
+		if target, whole := p.looseText(text); whole {
+			p.defect(fmt.Sprintf(`%s: no reference as it stands: want {"$ref": %s}, or {"$tpl": %s} for a text%s`, quoted(text), quoted(target), quoted("${"+target+"}"), textAsIs))
+		} else if target != "" {
+			p.defect(fmt.Sprintf(`%s: a text with references in it is {"$tpl": "… ${%s} …"}%s`, quoted(text), target, textAsIs))
+		}
 	}
-	n.elements = append(n.elements, element{&node{constant: slices.Clone(raw)}, 1})
+	p.out = append(p.out, raw...)
 }
 
-func (p *templateParser) object(raw []byte, at string, depth int) *node {
-	names := p.members(raw, at)
-	for _, form := range [...]string{"$lit", "$tpl"} {
-		if names[form] && len(names) > 1 {
-			p.defect(at, fmt.Sprintf("%q has to be the only member of its object", form))
-			return &node{constant: raw}
+func (p *templateParser) object(raw []byte) {
+	members := 0
+	form := "" // "$lit", "$tpl" or "$ref"
+	for m := range jsonrpc.Members(raw) {
+		members++
+		if name := string(m.Name); name == "$lit" || name == "$tpl" || name == "$ref" && form == "" {
+			form = name
 		}
 	}
 	switch {
-	case names["$lit"]:
-		return &node{constant: p.literal(jsonrpc.Get(raw, "$lit"), at+"/$lit", depth)}
-	case names["$tpl"]:
-		return p.tpl(jsonrpc.Get(raw, "$tpl"), at+"/$tpl")
-	case names["$ref"]:
+	case form != "" && form != "$ref" && members > 1:
+		p.defect(fmt.Sprintf("%q has to be the only member of its object", form))
+		return
+	case form == "$lit":
+		p.out = appendCompact(p.out, jsonrpc.Get(raw, "$lit"))
+		return
+	case form == "$tpl":
+		p.within("$tpl", func() { p.tpl(jsonrpc.Get(raw, "$tpl")) })
+		return
+	case form == "$ref":
 		before := len(p.defects)
-		if r := p.refObject(raw, at, depth); r != nil {
-			return p.ref(r)
+		if r := p.refObject(raw); r != nil {
+			p.hole(hole{ref: r}, r)
+			return
 		} else if len(p.defects) > before {
-			return &node{constant: raw}
+			return
 		}
 	}
-	n := &node{}
-	constant := true
+	p.out = append(p.out, '{')
+	first := true
 	for m := range jsonrpc.Members(raw) {
+		name := string(m.Name)
+		if target, _ := p.looseText(name); target != "" || mark(name) == 0 {
+			p.defect(quoted(name) + ": the name of a member cannot be a reference" + objectAsIs)
+		}
+		if !first {
+			p.out = append(p.out, ',')
+		}
+		first = false
+		p.out = append(jsonrpc.AppendString(p.out, name), ':')
+		p.within(name, func() { p.value(m.Value) })
 		if p.enough() {
 			break
 		}
-		name := string(m.Name)
-		if target, _ := p.refText(name); target != "" || markAt(name) > 0 {
-			p.defect(at, quoted(name)+": the name of a member cannot be a reference"+p.orObject())
-		}
-		v := p.value(m.Value, at+"/"+jsonrpc.PointerToken(name), depth+1)
-		constant = constant && v.constant != nil
-		n.members = append(n.members, member{jsonrpc.AppendString(nil, name), name, v})
 	}
-	if constant {
-		return n.settle('{', '}')
-	}
-	return n
+	p.out = append(p.out, '}')
 }
 
-// members are the names of an object; one that is there twice is a defect, as two
-// readers may take different ones.
-func (p *templateParser) members(raw []byte, at string) map[string]bool {
-	names := make(map[string]bool)
-	for m := range jsonrpc.Members(raw) {
-		name := string(m.Name)
-		if names[name] {
-			p.defect(at, quoted(name)+": is there twice")
-		}
-		names[name] = true
-	}
-	return names
-}
-
-// literal reads a value in which nothing is a reference.
-func (p *templateParser) literal(raw []byte, at string, depth int) []byte {
-	p.unambiguous(raw, at, depth)
-	return appendCompact(make([]byte, 0, len(raw)), raw)
-}
-
-func (p *templateParser) unambiguous(raw []byte, at string, depth int) {
-	if raw[0] != '{' && raw[0] != '[' {
+// tpl reads the text of a $tpl. Of the dollars in front of a brace, two stand for
+// one; one that is left begins a reference. So "$${" is "${", and "$$${a#/price}" is
+// a dollar and a price.
+func (p *templateParser) tpl(raw []byte) {
+	text, ok := jsonrpc.String(raw)
+	if !ok {
+		p.defect("want a string, have " + kindOf(raw))
 		return
 	}
-	if depth > maxNesting {
-		p.defect(at, fmt.Sprintf("nested deeper than %d values", maxNesting))
+	var pieces []piece
+	var refs []*Ref
+	plain := ""
+	for text != "" && len(refs) <= maxRefs && !p.enough() {
+		before, rest, found := strings.Cut(text, "$")
+		plain += before
+		if !found {
+			break
+		}
+		dollars := 1 + len(rest) - len(strings.TrimLeft(rest, "$"))
+		text = rest[dollars-1:]
+		switch guides := mark("$"+text[:min(len(text), longestMark)]) == 0; {
+		case guides && dollars == 1:
+			p.defect(notWhole("$" + text))
+			return
+		case guides:
+			plain += strings.Repeat("$", dollars-1)
+			continue
+		case !strings.HasPrefix(text, "{"):
+			plain += strings.Repeat("$", dollars)
+			continue
+		}
+		plain += strings.Repeat("$", dollars/2)
+		if dollars%2 == 0 {
+			continue
+		}
+		inner, rest, closed := strings.Cut(text[1:], "}")
+		text = rest
+		id, pointer, ok := cutTarget(inner)
+		if !ok || !closed {
+			written := "${" + inner
+			if closed {
+				written += "}"
+			}
+			p.defect(quoted(written) + `: want ${step#/json/pointer}; "$${" puts "${" into the text`)
+			continue
+		}
+		if r := p.ref(id, pointer); r != nil {
+			pieces = append(pieces, piece{text: plain}, piece{ref: r})
+			refs = append(refs, r)
+			plain = ""
+		}
+	}
+	if refs == nil {
+		p.out = jsonrpc.AppendString(p.out, plain)
 		return
 	}
-	p.members(raw, at)
-	for m := range jsonrpc.Members(raw) {
-		if m.Value[0] == '{' || m.Value[0] == '[' {
-			p.unambiguous(m.Value, at+"/"+jsonrpc.PointerToken(string(m.Name)), depth+1)
+	p.path = p.path[:len(p.path)-1] // the hole is where the object stands
+	p.hole(hole{tpl: append(pieces, piece{text: plain})}, refs...)
+	p.path = append(p.path, "$tpl")
+}
+
+// ambiguous says of each place in a value, below at, what two readers may take for
+// different things: a name that is there twice in its object, or nesting too deep for a
+// key of the store.
+func ambiguous(raw []byte, at string, say func(at, message string)) {
+	var path []string
+	var look func(raw []byte)
+	within := func(name string, raw []byte) {
+		if raw[0] == '{' || raw[0] == '[' {
+			path = append(path, name)
+			look(raw)
+			path = path[:len(path)-1]
 		}
 	}
-	i := 0
-	for e := range jsonrpc.Elements(raw) {
-		if e[0] == '{' || e[0] == '[' {
-			p.unambiguous(e, at+"/"+strconv.Itoa(i), depth+1)
+	look = func(raw []byte) {
+		if len(path) == maxNesting {
+			say(at+pointerTo(path), fmt.Sprintf("nested deeper than %d values", maxNesting))
+			return
 		}
-		i++
+		var names []string
+		for m := range jsonrpc.Members(raw) {
+			names = append(names, string(m.Name))
+			within(names[len(names)-1], m.Value)
+		}
+		slices.Sort(names)
+		for i := 1; i < len(names); i++ {
+			if names[i] == names[i-1] {
+				say(at+pointerTo(path), quoted(names[i])+": is there twice")
+			}
+		}
+		i := 0
+		for e := range jsonrpc.Elements(raw) {
+			within(strconv.Itoa(i), e)
+			i++
+		}
+	}
+	if raw[0] == '{' || raw[0] == '[' {
+		look(raw)
 	}
 }
 
-// settle makes one constant of an object or array of constants.
-func (n *node) settle(begin, end byte) *node {
-	all := []byte{begin}
-	for i, m := range n.members {
-		if i > 0 {
-			all = append(all, ',')
-		}
-		all = append(append(append(all, m.key...), ':'), m.value.constant...)
+// pointerTo is the JSON pointer that leads along a path.
+func pointerTo(path []string) string {
+	var pointer strings.Builder
+	for _, name := range path {
+		pointer.WriteString("/" + jsonrpc.PointerToken(name))
 	}
-	for i, e := range n.elements {
-		if i > 0 {
-			all = append(all, ',')
-		}
-		all = append(all, e.value.constant...)
-	}
-	return &node{constant: append(all, end)}
+	return pointer.String()
 }
 
 // appendCompact appends a valid JSON value without the white space in it.

@@ -1,26 +1,37 @@
 package plan
 
+import (
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
+)
+
 // What the tests of references look at, where nothing is known of any plan.
-func ParseTemplate(raw []byte, at string) (*Template, Defects) { return parseTemplate(raw, at, nil) }
+func ParseTemplate(raw []byte, at string) (*Template, Defects) {
+	return unambiguously(raw, at, parseTemplate)
+}
 
-func ParseRef(raw []byte, at string) (*Ref, Defects) { return parseRef(raw, at, nil) }
+func ParseRef(raw []byte, at string) (*Ref, Defects) { return unambiguously(raw, at, parseRef) }
 
-func ParseCondition(raw []byte, at string) (*Condition, Defects) { return parseCondition(raw, at, nil) }
+func ParseCondition(raw []byte, at string) (*Condition, Defects) {
+	return unambiguously(raw, at, parseCondition)
+}
+
+// unambiguously reads a part of a plan as Parse does.
+func unambiguously[T any](raw []byte, at string, parse func([]byte, string, func(string) bool) (*T, Defects)) (*T, Defects) {
+	if !jsonrpc.Valid(raw) {
+		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
+	}
+	var wrong Defects
+	ambiguous(trimmed(raw), at, func(at, message string) { wrong = append(wrong, Defect{Pointer: at, Message: message}) })
+	if wrong != nil {
+		return nil, wrong
+	}
+	return parse(raw, at, nil)
+}
+
+// Fill resolves the references of a template in the values of their steps.
+func (t *Template) Fill(look Lookup, want *schema.Schema, most int) ([]byte, error) {
+	return t.Resolve(func(r *Ref) (Value, error) { return resolveRef(r, look) }, want, most)
+}
 
 var ResolveRef = resolveRef
-
-// CompareNumbers is -1, 0 or 1; false if one of the two is out of all proportion.
-func CompareNumbers(a, b string) (int, bool) {
-	x, ok := parseDecimal([]byte(a))
-	y, too := parseDecimal([]byte(b))
-	if !ok || !too {
-		return 0, false
-	}
-	return x.compare(y), true
-}
-
-// WholeNumber says whether a number is one.
-func WholeNumber(a string) bool {
-	d, ok := parseDecimal([]byte(a))
-	return ok && d.whole()
-}

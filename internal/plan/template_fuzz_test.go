@@ -50,7 +50,7 @@ func FuzzTemplate(f *testing.F) {
 		onlyOnce(t, tpl)
 		for _, want := range []*schema.Schema{nil, s} {
 			for _, most := range []int{0, 50} {
-				got, err := tpl.Resolve(given("", string(data)).any, want, most)
+				got, err := tpl.Fill(given("", string(data)).any, want, most)
 				if err != nil {
 					if got != nil || !strings.Contains(err.Error(), "/at") {
 						t.Errorf("%q: got %s with error %v", raw, got, err)
@@ -104,7 +104,7 @@ func onlyOnce(t *testing.T, tpl *plan.Template) {
 	}
 	asked := 0
 	with := func(text string) string {
-		got, err := tpl.Resolve(func(*plan.Ref) (plan.Value, error) {
+		got, err := tpl.Fill(func(*plan.Ref) (plan.Value, error) {
 			asked++
 			return plan.Value{JSON: []byte(`"` + text + `"`)}, nil
 		}, nil, 0)

@@ -55,7 +55,6 @@ func TestPlanTellsOthers(t *testing.T) {
 		"constant":                {"", `"arguments":{"url":"https://good.example/"}`, false},
 		"what looks like one":     {"", `"arguments":{"url":{"$lit":{"$ref":"a#/items/0/t"}}}`, false},
 		"no arguments":            {"", `"timeout":"60s"`, false},
-		"never at the same time":  {"", `"conflicts":["a"]`, false},
 		"items of the plan's own": {"", `"for_each":{"$ref":"a#/items","default":["x"]},"arguments":{"url":{"$ref":"item#"}}`, true},
 	} {
 		plan := `{"steps":[{"id":"a","tool":"find"` + test.a + `},{"id":"b","tool":"fetch",` + test.step + `}]}`
@@ -133,7 +132,6 @@ func TestPlanTellsOthersOfFailedWrites(t *testing.T) {
 		`{"id":"w","tool":"put","when":{"$ref":"a#"},"on_error":"skip"},{"id":"p","tool":"post"}`:                `what came of "w"`,
 		`{"id":"p","tool":"post","depends_on":["w"]},{"id":"w","tool":"put","on_error":"default","default":1}`:   `what came of "w"`,
 		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}},"on_error":"continue"},{"id":"p","tool":"post"}`: "",
-		`{"id":"p","tool":"post","independent":true},{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}}`:    "",
 		`{"id":"p","tool":"post"},{"id":"g","tool":"get","depends_on":["a"]}`:                                    "",
 	} {
 		s := &shop{}

@@ -56,7 +56,7 @@ func TestPlanTakesTooLong(t *testing.T) {
 	}
 	besetEach(t, o, serve, func(t *testing.T, d *ordeal, p *planner) {
 		a := p.run(`{"id":"a","tool":"list"},
-			{"id":"w","tool":"write","arguments":{"x":"hang"},"independent":true},
+			{"id":"w","tool":"write","arguments":{"x":"hang"}},
 			{"id":"b","tool":"get","arguments":{"x":{"$ref":"w#"}}},
 			{"id":"v","tool":"write"}`)
 		if want := "a ok, w failed, b cancelled, v cancelled"; a.states() != want || !strings.Contains(a.Ended, "timeout") {

@@ -278,6 +278,19 @@ func TestPlanStepReportsProgress(t *testing.T) {
 	})
 }
 
+// besideBar are options with a second upstream, whose calls share no state with those of
+// the first.
+func besideBar(t testing.TB) proxy.Options {
+	o := planned(t, reading("bar/list", 0), reading("bar/get", 0),
+		valuemodel.Rule{Pattern: "bar/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}})
+	bar := o.Upstreams[0]
+	bar.Fingerprint, bar.Model.Name, bar.Spec.Name = "bar", "bar", "bar"
+	bar.Model.URL = "http://bar.test/mcp"
+	bar.Spec.URL = bar.Model.URL
+	o.Upstreams = append(o.Upstreams, bar)
+	return o
+}
+
 // While a suspended plan has no request open that its client could withdraw, nothing
 // is written; once it has, what was due is.
 func TestPlanSuspendedWritesNothing(t *testing.T) {
@@ -288,15 +301,15 @@ func TestPlanSuspendedWritesNothing(t *testing.T) {
 		v.sleeps(3 * time.Second) // longer than a question waits for others
 		return reply{result: v.told()}
 	}
-	const steps = `{"id":"a","tool":"get","arguments":{"x":"ask"}},{"id":"g","tool":"get","arguments":{"x":1}},
-		{"id":"w","tool":"write","arguments":{"n":1},"depends_on":["g"],"independent":true},
-		{"id":"v","tool":"write","arguments":{"n":2},"depends_on":["w"],"independent":true}`
+	const steps = `{"id":"a","tool":"foe/get","arguments":{"x":"ask"}},{"id":"g","tool":"foe/get","arguments":{"x":1}},
+		{"id":"w","tool":"bar/write","arguments":{"n":1},"depends_on":["g"]},
+		{"id":"v","tool":"bar/write","arguments":{"n":2},"depends_on":["w"]}`
 	params := toolCall("execute_tool_plan", line(`{"steps":[`+steps+`]}`))
 	for _, server := range []string{"handshake", "stateless"} {
 		for name, wait := range map[string]time.Duration{"comes back": time.Minute, "comes back too late": 4 * time.Minute, "never comes back": 11 * time.Minute} {
 			t.Run(server+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					o := planned(t)
+					o := besideBar(t)
 					if name == "comes back too late" {
 						o.Plans.Timeout = 2 * time.Minute
 					}
@@ -337,10 +350,8 @@ func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 		for name, rule := range map[string]limit.Rule{"pace": {Rate: 0.1, Burst: 1}, "slots": {Concurrency: 2}} {
 			t.Run(server+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					elsewhere := reading("foe/list", 0)
-					elsewhere.Layer.Host = "other.example"
-					o := planned(t, elsewhere)
-					o.Limits = map[string]limit.Rule{host: rule}
+					o := besideBar(t)
+					o.Limits = map[string]limit.Rule{"bar.test": rule}
 					d := beset(t, newFoe(func(v *visit) reply {
 						switch {
 						case strings.Contains(v.arguments, "ask"):
@@ -354,15 +365,15 @@ func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 					}).of(server), o)
 					p := d.plans(stateless)
 					if rule.Concurrency > 0 {
-						p.begin("get", `{"x":"direct"}`)
+						p.begin("bar__get", `{"x":"direct"}`)
 						time.Sleep(100 * time.Millisecond)
 					}
-					params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"a","tool":"get","arguments":{"x":"ask"}},{"id":"g","tool":"list"},
-						{"id":"w","tool":"write","depends_on":["g"],"independent":true}]}`))
+					params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"a","tool":"foe/get","arguments":{"x":"ask"}},{"id":"g","tool":"bar/list"},
+						{"id":"w","tool":"bar/write","depends_on":["g"]}]}`))
 					asked := p.start("tools/call", p.said(params))
 					if rule.Concurrency > 0 { // the place of the call that asks, where that has left
 						time.Sleep(100 * time.Millisecond)
-						p.begin("get", `{"x":"direct, too"}`)
+						p.begin("bar__get", `{"x":"direct, too"}`)
 					}
 					m := asked.wait()
 					again := retry(params, m.Result, tagged("me"))

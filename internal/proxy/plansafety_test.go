@@ -123,7 +123,7 @@ func TestPlanConfirmationOfManySteps(t *testing.T) {
 			var steps, want []string
 			for i := range test.steps {
 				arguments := fmt.Sprintf(`{"n":%d,"text":"%s"}`, i, strings.Repeat(test.of, test.size))
-				steps = append(steps, fmt.Sprintf(`{"id":"w%d","tool":"put","arguments":%s,"independent":true}`, i, arguments))
+				steps = append(steps, fmt.Sprintf(`{"id":"w%d","tool":"put","arguments":%s}`, i, arguments))
 				want = append(want, fmt.Sprintf("- w%d: put %s\n", i, arguments))
 			}
 			message, answer := consent(t, p, "execute_tool_plan", `{"steps":[`+strings.Join(steps, ",")+`]}`, "accept")
@@ -294,7 +294,7 @@ func TestPlansSwitchedOffMeanwhile(t *testing.T) {
 			}
 			besetEach(t, o, slowly, func(t *testing.T, d *ordeal, p *planner) {
 				running := p.begin("execute_tool_plan", `{"steps":[{"id":"g","tool":"get"},{"id":"l","tool":"list"},{"id":"w","tool":"write","depends_on":["g","l"]},
-					{"id":"v","tool":"write","arguments":{"n":2},"independent":true,"depends_on":["g","l"]}]}`)
+					{"id":"v","tool":"write","arguments":{"n":2},"depends_on":["g","l"]}]}`)
 				time.Sleep(500 * time.Millisecond)
 				if limits != nil {
 					time.Sleep(time.Second) // what it reads has come

@@ -3,101 +3,79 @@ package plan
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-const (
-	firstWait = 250 * time.Millisecond // before a call is tried again; the next one is twice as long
-	maxReason = 500                    // characters of why a step is not ok
-)
+// firstWait is how long it takes before a call is tried again; the next time it is twice
+// as long.
+const firstWait = 250 * time.Millisecond
 
 // answer is what came of a call, tried as often as its step allows.
 type answer struct {
 	Call
 	Result
-	tokens int       // of the result; counted if it comes back
+	tokens int       // of the result, if it comes back
 	calls  int       // made
 	began  time.Time // the first of them
 	ended  time.Time // the last of them
 	cut    bool      // the plan ended first
-	made   bool      // not of the call: its arguments are there, so what they were made of need not be
 }
 
 // call makes a call on a goroutine of its own, and its arguments too: to find them
 // in large results takes long. It has its slot until it is answered, be it in between
 // two tries.
-func (x *execution) call(ctx context.Context, g *stage, item int, look Lookup, tell bool) {
+func (x *execution) call(ctx context.Context, g *stage, item int, resolve Lookup) {
 	g.open++
 	x.open++
-	c := Call{Step: g.Step, Item: item}
-	counted := g.output && (g.items == nil || g.items.tokens <= x.plan.Budget) // of what is too much anyway, the rest need not be
+	c, output := Call{Step: g.Step, Item: item}, g.status.Output
 	x.calls.Go(func() {
-		a := x.perform(ctx, c, look, tell)
-		switch {
-		case a.Err != "":
-		case counted:
+		a := x.perform(ctx, c, resolve)
+		if a.Err == "" && output {
 			a.tokens = x.count(a.JSON) // here, where nothing else waits for it
-		default:
-			a.tokens = len(a.JSON) / 4
 		}
 		x.answers <- a
 	})
 }
 
-// perform makes the arguments of a call, tells that they are there, if that is wanted,
-// and then makes the call.
-func (x *execution) perform(ctx context.Context, c Call, look Lookup, tell bool) answer {
+// perform makes a call, and again as long as it fails, its step allows it and the plan
+// has not ended.
+func (x *execution) perform(ctx context.Context, c Call, resolve Lookup) answer {
+	a := answer{Call: c}
 	var err error
-	c.Arguments, err = x.arguments(c.Step, func(r *Ref) (Value, error) {
+	a.Arguments, err = x.arguments(c.Step, func(r *Ref) (Value, error) {
 		if ctx.Err() != nil {
 			return Value{}, ctx.Err() // it ends soon
 		}
-		return look(r)
+		return resolve(r)
 	})
 	if err != nil && ctx.Err() == nil {
-		return answer{Call: c, Result: Result{Err: err.Error()}}
+		a.Err = err.Error()
+		return a
 	}
-	if tell {
-		x.answers <- answer{Call: c, made: true}
-	}
-	return x.try(ctx, c)
-}
-
-// try makes a call, and again as long as it fails, its step allows it and the plan
-// has not ended.
-func (r *Runner) try(ctx context.Context, c Call) answer {
-	a := answer{Call: c}
-	for wait := firstWait; ; wait *= 2 {
-		if ctx.Err() != nil {
-			if a.calls == 0 {
-				a.Err = "cut short: " + ending(ctx)
-			}
-			a.cut = true
-			return a
-		}
+	for wait := firstWait; ctx.Err() == nil; wait *= 2 {
 		if a.calls == 0 {
 			a.began = time.Now()
 		}
-		a.Result = r.once(ctx, c)
+		a.Result = x.once(ctx, a.Call)
 		a.calls++
 		a.ended = time.Now()
 		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
 			a.cut = a.Err != "" && ctx.Err() != nil
 			return a
 		}
-		pause(ctx, wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+	if a.calls == 0 {
+		a.Err = "cut short: " + ending(ctx)
 	}
+	a.cut = true
+	return a
 }
 
 // once makes a call within its time. An answer that comes at the last moment
@@ -120,6 +98,33 @@ func (r *Runner) once(ctx context.Context, c Call) Result {
 		res.Err, res.Doubt = fmt.Sprintf("no answer within %s", limit), true
 	}
 	return res
+}
+
+// arguments are those of one call of a step. It may be called on any goroutine.
+func (r *Runner) arguments(s *Step, resolve Lookup) ([]byte, error) {
+	if s.Arguments == nil {
+		return []byte("{}"), nil
+	}
+	arguments, err := s.Arguments.Resolve(resolve, s.Tool.Input, r.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if s.Arguments.Constant() == nil {
+		// A slip in a reference is null, and a tool that writes would write that. What is
+		// too much to be checked is sent.
+		var wrong []string
+		for _, f := range s.Tool.Input.FaultsOpen(arguments, nil) {
+			wrong = append(wrong, f.Error())
+		}
+		if wrong != nil {
+			return nil, fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), s.Tool.Name)
+		}
+	}
+	if !s.Writes && s.Tool.Writes != nil && s.Tool.Writes(arguments) {
+		// It was not confirmed, and it has no place in the order of the writes.
+		return nil, fmt.Errorf("with these arguments %s may change something, which was not known before", s.Tool.Name)
+	}
+	return arguments, nil
 }
 
 // note adds an answer to what is known of its step.
