@@ -26,6 +26,7 @@ func check(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("check", flag.ContinueOnError)
 	file := fs.String("config", "", "")
 	connect := fs.Bool("connect", false, "")
+	all := fs.Bool("v", false, "")
 	if err := parse(fs, args, usageCheck, stdout); err != nil {
 		return err
 	}
@@ -50,11 +51,12 @@ func check(ctx context.Context, args []string, stdout io.Writer) error {
 	if !*connect {
 		return nil
 	}
-	return survey(ctx, report.Config, stdout)
+	return survey(ctx, report.Config, *all, stdout)
 }
 
-// survey starts every upstream without touching what is kept of them.
-func survey(ctx context.Context, c *config.Config, stdout io.Writer) error {
+// survey starts every upstream without touching what is kept of them, and prints what each
+// offers and what is done with it; with all also lines to paste.
+func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) error {
 	quiet := slog.New(slog.DiscardHandler)
 	o := options(c, state.Dir{}, quiet)
 	for i := range o.Upstreams {
@@ -66,13 +68,22 @@ func survey(ctx context.Context, c *config.Config, stdout io.Writer) error {
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
 	defer cancel()
-	found := srv.Survey(ctx, stdout)
-	text := classify(c, o, found.Tools) + compare(c, o, found) + unaimed(c, found.Tools)
-	if _, err := io.WriteString(stdout, text); err != nil {
+	found := srv.Survey(ctx)
+	var text strings.Builder
+	usable, enabled := writeRows(&text, c, o, found)
+	var tools []proxy.SurveyedTool
+	for _, f := range found {
+		tools = append(tools, f.Tools...)
+	}
+	if all {
+		text.WriteString(classify(c, o, tools))
+	}
+	text.WriteString(compare(c, o, found, tools) + unaimed(c, tools))
+	if _, err := io.WriteString(stdout, text.String()); err != nil {
 		return err
 	}
-	if failed := len(found.Failed); failed > 0 {
-		return fmt.Errorf("%d of %d upstreams could not be asked", failed, len(o.Upstreams))
+	if usable < enabled {
+		return fmt.Errorf("%d of %d upstreams cannot be used", enabled-usable, enabled)
 	}
 	return nil
 }
@@ -84,7 +95,7 @@ func classify(c *config.Config, o proxy.Options, tools []proxy.SurveyedTool) str
 		var lines strings.Builder
 		claimed, known := "", 0 // the provider that its server alone claims to be, and how many tools that knows
 		for _, t := range tools {
-			if t.Model.Upstream != u.Model.Name || t.Hidden || !t.Unclassified() {
+			if t.Model.Upstream != u.Model.Name || t.Hidden || !t.Model.Unclassified() {
 				continue
 			}
 			class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
@@ -148,9 +159,9 @@ func annotations(h valuemodel.Hints) string {
 
 // compare warns of what the configuration says of tools that do not exist. Of
 // upstreams that were not asked, anything may exist.
-func compare(c *config.Config, o proxy.Options, found proxy.Surveyed) string {
+func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []proxy.SurveyedTool) string {
 	var names []string
-	for _, t := range found.Tools {
+	for _, t := range tools {
 		names = append(names, t.Model.Upstream+"/"+t.Model.Tool)
 	}
 	patterns := patterns(c)
@@ -191,10 +202,10 @@ func unaimed(c *config.Config, tools []proxy.SurveyedTool) string {
 
 // mayExist reports whether an upstream that was not asked could have a tool that
 // the pattern matches.
-func mayExist(c *config.Config, found proxy.Surveyed, pattern string) bool {
+func mayExist(c *config.Config, found []proxy.Surveyed, pattern string) bool {
 	owner, _, full := strings.Cut(pattern, "/")
 	return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool {
-		asked := u.Enabled && !slices.Contains(found.Failed, u.Name)
+		asked := slices.ContainsFunc(found, func(f proxy.Surveyed) bool { return f.Upstream == u.Name && f.Offer != nil })
 		return !asked && (!full || owner == u.Name || strings.ContainsAny(owner, `*?[\`))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
@@ -19,12 +20,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// explain prints what is known of one tool, and who says so. It starts nothing:
-// annotations come from what the server said when it was last connected.
+// explain prints what is done with the answers of one tool and why, and, asked to, all that
+// is known of it with the layer that says so. It starts nothing: annotations come from what
+// the server said when it was last connected.
 func explain(args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("explain", flag.ContinueOnError)
 	file := fs.String("config", "", "")
 	asJSON := fs.Bool("json", false, "")
+	all := fs.Bool("v", false, "")
 	name, err := oneArgument(fs, args, usageExplain, stdout)
 	if err != nil {
 		return err
@@ -48,16 +51,63 @@ func explain(args []string, stdout, stderr io.Writer) error {
 	for _, note := range at.notes(tool) {
 		fmt.Fprintf(stderr, "mcpschedd: note: %s\n", note)
 	}
-	m := proxy.Known(byKey(c), at.Model, at.offer, tool)
+	u, hints := proxy.Said(at.Model, at.offer, tool)
+	verdict := o.Models.Verdict(u, tool, hints, use(c, at.Upstream))
+	m := byKey(c).Resolve(u, tool, hints)
 	m.Sources = exact(c, m.Sources)
-	if !*asJSON {
-		_, err = m.WriteTo(stdout)
+	if *asJSON {
+		return printJSON(stdout, m, verdict)
+	}
+	fmt.Fprintf(stdout, "%s/%s\n%s\n", m.Upstream, m.Tool, verdict)
+	for _, word := range words(u, m) {
+		fmt.Fprintln(stdout, word)
+	}
+	if !*all {
+		return nil
+	}
+	_, err = m.WriteTo(stdout)
+	return err
+}
+
+// use is what the rest of the configuration says of the answers of an upstream.
+func use(c *config.Config, u proxy.Upstream) valuemodel.Use {
+	return valuemodel.Use{
+		Prefetch: c.Enrichment.Mode, MaxAge: time.Duration(c.Enrichment.MaxAge), Dollars: c.Enrichment.MaxDollars, Exclusive: u.Exclusive,
+	}
+}
+
+// words are those of the operator's by which the server, and the service behind it, are known.
+func words(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
+	if m.Origin != "" {
+		all = append(all, "known by: "+m.Origin)
+	}
+	if u.Inferred.Host != "" {
+		text := "service behind it: " + u.Inferred.String()
+		if !u.Trust {
+			text += ", which counts with trust = true"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// printJSON prints a model with the verdict on it.
+func printJSON(w io.Writer, m *valuemodel.Model, v valuemodel.Verdict) error {
+	text, err := json.Marshal(m)
+	if err != nil {
 		return err
 	}
-	out := json.NewEncoder(stdout)
+	members := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	if members["verdict"], err = json.Marshal(v); err != nil {
+		return err
+	}
+	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
-	return out.Encode(m)
+	return out.Encode(members)
 }
 
 // oneArgument reads flags and the one argument, which may stand before them.

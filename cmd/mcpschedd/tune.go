@@ -163,7 +163,8 @@ func (t *tuning) model(tool string) *valuemodel.Model {
 		return t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 	}
 	if k, known := t.upstream(owner); known {
-		return proxy.Known(t.models, k.Model, k.offer, name)
+		u, hints := proxy.Said(k.Model, k.offer, name)
+		return t.models.Resolve(u, name, hints)
 	}
 	return t.models.Resolve(valuemodel.Upstream{Name: owner}, name, valuemodel.Hints{})
 }

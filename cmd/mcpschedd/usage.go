@@ -38,27 +38,33 @@ const usageServe = `usage: mcpschedd serve [--config FILE] [--http ADDR] [--auth
   --only NAME    on stdio: one upstream, under its own tool names
 `
 
-const usageCheck = `usage: mcpschedd check [--config FILE] [--connect]
+const usageCheck = `usage: mcpschedd check [--config FILE] [--connect [-v]]
 
 Prints every mistake as file:line: key: message.
 
   --config FILE  the configuration (default: see mcpschedd help)
-  --connect      also start every upstream, list what it offers, and warn of
-                 what clients do not take (long names, many tools) and of
-                 [tools.*] blocks about tools that do not exist; then lines to
-                 paste for the tools of which nobody says what they do
+  --connect      also start every upstream: a row for each with its tools, how
+                 many are cached and fetched ahead, and the line that would
+                 change most; warnings of what clients do not take (long names,
+                 many tools) and of [tools.*] blocks about tools that do not
+                 exist
+  -v             also lines to paste for the tools of which nothing says what
+                 they do
 `
 
-const usageExplain = `usage: mcpschedd explain TOOL [--config FILE] [--json]
+const usageExplain = `usage: mcpschedd explain TOOL [--config FILE] [-v] [--json]
 
-Prints what is known of a tool, and which layer says so: default, annotation
-(the server's own word), provider NAME, or FILE:LINE of the configuration.
+Prints whether answers of a tool are cached and fetched ahead, why not, and the
+line of the configuration that would change it. With -v also all that is known
+of the tool, and which layer says so: default, annotation (the server's own
+word), provider NAME, or FILE:LINE of the configuration.
 Starts nothing: annotations are those the server gave when last connected.
 
   TOOL           upstream/tool, or the name that clients see, upstream__tool, or
                  the tool's own name if no other upstream has it
   --config FILE  the configuration (default: see mcpschedd help)
-  --json         print it as JSON
+  -v             print every field of its model
+  --json         print it all as JSON
 
 For example:
 

@@ -92,7 +92,7 @@ func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Too
 	}
 	out := &plan.Tool{
 		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
-		Unclassified: m.Class == valuemodel.Indeterminate && m.Classify == "" && m.Sources["side_effect_class"] == "default",
+		Unclassified: m.Unclassified(),
 		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:       func(args []byte) bool { return !reading(model(), args) },
 	}

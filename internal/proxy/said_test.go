@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,9 +58,11 @@ func TestHintsOfManyTools(t *testing.T) {
 		o.Upstreams[i].Model.Name = o.Upstreams[i].Spec.Name
 	}
 	believed := make(map[string]int)
-	for _, one := range start(t, o).Survey(t.Context(), io.Discard).Tools {
-		if one.Model.Class.Reads() {
-			believed[one.Model.Upstream]++
+	for _, found := range start(t, o).Survey(t.Context()) {
+		for _, one := range found.Tools {
+			if one.Model.Class.Reads() {
+				believed[one.Model.Upstream]++
+			}
 		}
 	}
 	if believed["long"] > 20 || believed["many"] != 9000 || believed["small"] != 1 {

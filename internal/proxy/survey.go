@@ -2,13 +2,11 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
-	"unicode"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -22,120 +20,104 @@ const (
 	// least limit of the model APIs in use, Claude Code's own is 128.
 	longName     = 64
 	clientPrefix = "mcp__mcpschedd__"
-	// manyTools is how many tools some clients take at most (VS Code).
-	manyTools = 128
 )
 
-// Surveyed is what a survey found.
+// Surveyed is what a survey found at one upstream.
 type Surveyed struct {
-	Failed []string       // upstreams that could not be asked
-	Tools  []SurveyedTool // of the others, in their order
+	Upstream string
+	Offer    *upstream.Offer // nil: it could not be asked
+	Problem  error           // why not
+	Took     time.Duration   // from its start to its answer
+	Tools    []SurveyedTool  // in its order
 }
 
 // SurveyedTool is one tool, and what its server says of it.
 type SurveyedTool struct {
-	Model  *valuemodel.Model
-	Hints  valuemodel.Hints
-	Hidden bool // the operator leaves it out
+	Model   *valuemodel.Model
+	Hints   valuemodel.Hints
+	Hidden  bool   // the operator leaves it out
+	Listed  string // the name that clients see; "": it is left out
+	Warning string // what a client may not take; "": nothing
 }
 
-// Unclassified reports whether no layer says what a call of the tool does, so that
-// it counts as a write.
-func (t SurveyedTool) Unclassified() bool {
-	m := t.Model
-	return m.Class == valuemodel.Indeterminate && m.Sources["side_effect_class"] == "default" && m.Classify == ""
-}
-
-// Survey starts every upstream and writes what each offers and what clients may
-// not take.
-func (s *Server) Survey(ctx context.Context, w io.Writer) Surveyed {
+// Survey starts every upstream, all at once, and says what each offers. One that writes what
+// is no MCP message is given up after Options.StartupWait.
+func (s *Server) Survey(ctx context.Context) []Surveyed {
 	n := s.newSession(front.Client{})
 	defer n.End(front.ErrEnded)
+	began := time.Now()
 	n.open(upstream.Client{})
-	var found Surveyed
-	tools := 0
-	for _, l := range n.leases.current() {
-		began := time.Now()
-		l.AwaitOffer(ctx)
-		offer, problem := l.Offer(), l.Problem()
-		if offer == nil {
-			found.Failed = append(found.Failed, l.Name())
-			if problem == nil {
-				problem = fmt.Errorf("upstream %q: no answer: %w", l.Name(), context.Cause(ctx))
-			}
-			fmt.Fprintf(w, "%s: FAILED: %v\n", l.Name(), outlined(problem.Error()))
-			continue
-		}
-		fmt.Fprintf(w, "%s: ok: revision %s, %d tools, %d prompts, %d resources, %d templates (%d ms)\n", l.Name(), offer.Version,
-			len(offer.Lists[upstream.Tools]), len(offer.Lists[upstream.Prompts]), len(offer.Lists[upstream.Resources]), len(offer.Lists[upstream.Templates]),
-			time.Since(began).Milliseconds())
-		tools += s.surveyTools(w, n, l, offer)
-		for _, item := range offer.Lists[upstream.Tools] {
-			found.Tools = append(found.Tools, SurveyedTool{s.catalog.model(s.policy.Load(), l, item.Name), hints(item.Raw), !l.member.allows(item.Name)})
+	leases := n.leases.current()
+	all := make([]Surveyed, len(leases))
+	var wg sync.WaitGroup
+	for i, l := range leases {
+		wg.Go(func() {
+			problem := s.answersSurvey(ctx, l)
+			all[i] = Surveyed{Upstream: l.Name(), Offer: l.Offer(), Problem: problem, Took: time.Since(began)}
+		})
+	}
+	wg.Wait()
+	for i, l := range leases {
+		if all[i].Offer != nil {
+			all[i].Tools = s.surveyTools(n, l, all[i].Offer)
 		}
 	}
-	if tools > manyTools {
-		fmt.Fprintf(w, "warning: %d tools in all: some clients take at most %d; [upstreams.NAME] tools = { allow = […] } leaves some out\n", tools, manyTools)
-	}
-	return found
+	return all
 }
 
-// Known is the value model of a tool as the proxy would make it now of what the
-// server said last; of a server never connected, offer is nil.
-func Known(layers *valuemodel.Models, u valuemodel.Upstream, offer *upstream.Offer, tool string) *valuemodel.Model {
-	var claimed valuemodel.Hints
-	if offer != nil {
-		u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
-		item, _ := offer.Find(upstream.Tools, tool)
-		claimed = hints(item.Raw)
+// answersSurvey waits until what an upstream offers is known; else it says why it is not.
+func (s *Server) answersSurvey(ctx context.Context, l *leased) error {
+	soon, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
+	defer cancel()
+	l.AwaitOffer(soon)
+	if l.Offer() == nil && l.Problem() == nil && l.Garbled() {
+		return errors.New("it writes what is no MCP message to its standard output, and does not answer")
 	}
-	return layers.Resolve(u, tool, claimed)
+	l.AwaitOffer(ctx)
+	switch problem := l.Problem(); {
+	case l.Offer() != nil:
+		return nil
+	case problem != nil:
+		return problem
+	default:
+		return fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
 }
 
-// surveyTools writes the names under which l's tools are listed.
-func (s *Server) surveyTools(w io.Writer, n *session, l *leased, offer *upstream.Offer) int {
+// Said adds to what the operator says of a server what that said last of itself, and gives
+// what it said of a tool; of a server never connected, offer is nil.
+func Said(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel.Upstream, valuemodel.Hints) {
+	if offer == nil {
+		return u, valuemodel.Hints{}
+	}
+	u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
+	item, _ := offer.Find(upstream.Tools, tool)
+	return u, hints(item.Raw)
+}
+
+// surveyTools are an upstream's tools as clients would see them.
+func (s *Server) surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTool) {
 	p := s.policy.Load()
-	var names []string
 	for _, item := range offer.Lists[upstream.Tools] {
-		if !l.member.allows(item.Name) {
-			continue
+		t := SurveyedTool{Model: s.catalog.model(p, l, item.Name), Hints: hints(item.Raw), Hidden: !l.member.allows(item.Name)}
+		if !t.Hidden {
+			t.Listed = n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
+			t.Warning = s.warning(n, l, item.Name, t.Listed)
 		}
-		name := n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
-		switch {
-		case name == "" && slices.Contains(n.identity.view.filled(), l.Name()):
-			fmt.Fprintf(w, "  warning: tool %q is left out: the names before it take all the room that there is for those of an upstream\n", item.Name)
-			continue
-		case name == "":
-			fmt.Fprintf(w, "  warning: tool %q is left out: another upstream has the name, and name_style is \"never\"\n", item.Name)
-			continue
-		case len(clientPrefix)+len(name) > longName:
-			fmt.Fprintf(w, "  warning: tool %q: %d characters with a client's prefix %q, more than the %d that some clients take\n", name, len(clientPrefix)+len(name), clientPrefix, longName)
-		}
-		names = append(names, shown(name))
+		all = append(all, t)
 	}
-	if len(names) > 0 {
-		fmt.Fprintf(w, "  tools: %s\n", strings.Join(names, ", "))
-	}
-	return len(names)
+	return all
 }
 
-// shown is a name as it stands in a list: in quotes where it might be taken for
-// more than one, or for something else that this program says.
-func shown(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r == ' ' || !unicode.IsPrint(r) }) {
-		return strconv.Quote(name)
+// warning says what is amiss with the name under which a tool is listed.
+func (s *Server) warning(n *session, l *leased, tool, name string) string {
+	switch {
+	case name == "" && slices.Contains(n.identity.view.filled(), l.Name()):
+		return fmt.Sprintf("tool %q is left out: the names before it take all the room that there is for those of an upstream", tool)
+	case name == "":
+		return fmt.Sprintf("tool %q is left out: another upstream has the name, and name_style is \"never\"", tool)
+	case len(clientPrefix)+len(name) > longName:
+		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, more than the %d that some clients take", name, len(clientPrefix)+len(name), clientPrefix, longName)
 	}
-	return name
-}
-
-// outlined is a foreign text: every line but the first behind a bar, and
-// nothing in it that does not print.
-func outlined(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-	return strings.ReplaceAll(text, "\n", "\n  | ")
+	return ""
 }

@@ -179,6 +179,7 @@ func (c *conn) lost(id int64, err error) {
 
 // garbage logs what was no message.
 func (c *conn) garbage(head []byte, err error) {
+	c.in.status.garbled.Store(true)
 	level := slog.LevelWarn
 	if c.garbled.Add(1) > garbageLogged {
 		level = slog.LevelDebug

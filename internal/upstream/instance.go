@@ -27,6 +27,11 @@ var errGone = errors.New("no longer configured")
 // this package because the ids must differ between upstreams, too.
 var instances atomic.Uint64
 
+// notStarted says that there is no process, or no way to one, that could have ended.
+type notStarted struct{ error }
+
+func (e *notStarted) Unwrap() error { return e.error }
+
 // instance is one process or HTTP connection of an upstream and its
 // successors: run starts it, shakes hands, and starts it again when it ends.
 // It serves one session, or, shared, all that hold a lease on it.
@@ -104,6 +109,15 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			<-ctx.Done()
 			return
 		}
+		if never, ok := errors.AsType[*notStarted](err); ok {
+			wait := pause.NextBackOff()
+			in.up.log.Error("upstream cannot be started; waiting before the next try", append(in.up.logAttrs(never.error), "dur", wait)...)
+			in.status.set(state{away: never.error})
+			if sleep(ctx, wait) == nil {
+				in.status.set(state{})
+			}
+			continue
+		}
 		if lived >= steady {
 			first = true
 			pause.Reset()
@@ -128,7 +142,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
 	c := newConn(in)
 	if err := in.up.dial(c); err != nil {
-		return 0, nil, err
+		return 0, nil, &notStarted{err}
 	}
 	defer func() { stderr = c.stderr() }() // after close, when all of it has been read
 	defer c.close()

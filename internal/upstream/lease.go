@@ -56,6 +56,9 @@ func (l *Lease) Problem() error {
 	return l.in.up.unavailable(at.away, at.stderr)
 }
 
+// Garbled reports whether the server has written what is no MCP message.
+func (l *Lease) Garbled() bool { return l.in.status.garbled.Load() }
+
 // Turn takes the next place in the order in which this session's requests are
 // sent to this server. It is taken before the next message of the session is
 // read, and must be handed to Start.

@@ -33,8 +33,9 @@ func (u *Upstream) unavailable(why error, stderr []string) error {
 
 // status says where an instance stands: its live connection, or why there is none.
 type status struct {
-	live  atomic.Pointer[conn] // nil: there is none; changed under mu
-	tried atomic.Bool          // the offer is a last-known one, or every list has been asked for
+	live    atomic.Pointer[conn] // nil: there is none; changed under mu
+	garbled atomic.Bool          // it has written what is no MCP message
+	tried   atomic.Bool          // the offer is a last-known one, or every list has been asked for
 
 	moved func() // is called when any of it has changed; not nil
 

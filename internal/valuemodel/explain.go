@@ -68,7 +68,6 @@ func truth(b *bool) string { return strconv.FormatBool(isTrue(b)) }
 // long values behind the others, so that they do not push them apart.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s/%s\n", m.Upstream, m.Tool)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(key, text, source string) {
 		if source == "" {

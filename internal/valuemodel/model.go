@@ -130,11 +130,13 @@ type Model struct {
 	Upstream string   // its name
 	Tool     string   // as the upstream names it
 	Provider string   // the provider model that counted; "" if none did
+	Origin   string   // that, and the words that name it
 	Domains  []Domain // what its answers belong to, and its calls may change
 	Remote   bool     // what it reads is a service elsewhere: a prefetched answer may be as old as max_age allows
 	BackOff  bool     // the operator set FailFastAfter: a repeated answer may stand in for the next
 
-	Unaimed bool // invalidates_only is set and not obeyed: no edge says what else its calls make stale
+	Foreign string // an argument that the provider's table does not know, so that it loosens nothing; "": none
+	Unaimed bool   // invalidates_only is set and not obeyed: no edge says what else its calls make stale
 
 	Sources map[string]string // field, as the configuration names it → the layer that set it
 

@@ -76,8 +76,8 @@ func (p Provider) layer(tool string, flags []string) Layer {
 	return l
 }
 
-// foreign returns an argument of a tool that the table does not know, and false if it knows
-// all of them.
+// foreign reports whether a tool may have other arguments than the table knows, and returns
+// one that it has.
 func (p Provider) foreign(tool string, h Hints) (argument string, yes bool) {
 	known, listed := p.Arguments[tool]
 	if !listed || h.Arguments == nil {

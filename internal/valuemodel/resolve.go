@@ -137,10 +137,13 @@ const loopAfter = 3
 // the upstream is asked.
 func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	o := originOf(u)
-	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Sources: make(map[string]string)}
+	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Origin: o.source, Sources: make(map[string]string)}
 	out.merge(base(), sourceDefault)
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
+	if o.standing == recognised {
+		out.Foreign, _ = o.foreign(tool, h)
+	}
 	out.merge(o.layer(tool, h), o.source)
 	out.applyRules(m.rulesOf(u.Name, tool))
 	out.locate(u, o)

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
+)
+
+// manyTools is how many tools some clients take at most (VS Code).
+const manyTools = 128
+
+// writeRows prints a row for each upstream, in the order of the file, and returns how many of
+// those that are enabled can be used.
+func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Surveyed) (usable, enabled int) {
+	tools := 0
+	for _, u := range c.Upstreams {
+		i := slices.IndexFunc(found, func(f proxy.Surveyed) bool { return f.Upstream == u.Name })
+		if i < 0 {
+			fmt.Fprintf(w, "– %s: enabled = false\n", u.Name)
+			continue
+		}
+		enabled++
+		f := found[i]
+		if f.Offer == nil {
+			fmt.Fprintf(w, "✗ %s: %s\n", u.Name, outlined(reason(f.Problem)))
+			continue
+		}
+		usable++
+		at := slices.IndexFunc(o.Upstreams, func(up proxy.Upstream) bool { return up.Spec.Name == u.Name })
+		tools += writeRow(w, c, o.Models, o.Upstreams[at], f)
+	}
+	if tools > manyTools {
+		fmt.Fprintf(w, "warning: %d tools in all: some clients take at most %d; [upstreams.NAME] tools = { allow = […] } leaves some out\n", tools, manyTools)
+	}
+	fmt.Fprintf(w, "%d of %d usable\n", usable, enabled)
+	return usable, enabled
+}
+
+// writeRow prints what an upstream offers and what is done with it, and returns how many tools
+// clients see.
+func writeRow(w io.Writer, c *config.Config, models *valuemodel.Models, up proxy.Upstream, f proxy.Surveyed) (listed int) {
+	u, _ := proxy.Said(up.Model, f.Offer, "")
+	cacheable, prefetchable := 0, 0
+	changes := make(map[string]int) // line → tools that it would change
+	var names, warnings []string
+	for _, t := range f.Tools {
+		if t.Warning != "" {
+			warnings = append(warnings, t.Warning)
+		}
+		if t.Hidden || t.Listed == "" {
+			continue
+		}
+		names = append(names, shownName(t.Listed))
+		v := models.Verdict(u, t.Model.Tool, t.Hints, use(c, up))
+		if v.Cacheable {
+			cacheable++
+		}
+		if v.Prefetchable {
+			prefetchable++
+		} else if strings.Contains(v.Change, "[upstreams.") {
+			changes[v.Change]++
+		}
+	}
+	fmt.Fprintf(w, "✓ %s %s, %d cacheable, %d prefetchable%s (%d ms)\n",
+		f.Upstream, plural(len(names), "tool"), cacheable, prefetchable, others(f.Offer), f.Took.Round(time.Millisecond).Milliseconds())
+	if origin := models.Resolve(u, "", valuemodel.Hints{}).Origin; origin != "" {
+		fmt.Fprintf(w, "  known by: %s\n", origin)
+	}
+	if line, n := most(changes); n > 0 {
+		fmt.Fprintf(w, "  would change %s: %s\n", plural(n, "tool"), line)
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(w, "  tools: %s\n", strings.Join(names, ", "))
+	}
+	for _, warning := range warnings {
+		fmt.Fprintf(w, "  warning: %s\n", warning)
+	}
+	return len(names)
+}
+
+// others says what an upstream has besides tools.
+func others(offer *upstream.Offer) (text string) {
+	for _, l := range []upstream.List{upstream.Prompts, upstream.Resources, upstream.Templates} {
+		if n := len(offer.Lists[l]); n > 0 {
+			text += ", " + plural(n, map[upstream.List]string{upstream.Prompts: "prompt", upstream.Resources: "resource", upstream.Templates: "template"}[l])
+		}
+	}
+	return text
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// most is the line that would change the most tools; of equal ones the shortest.
+func most(changes map[string]int) (line string, n int) {
+	lines := slices.SortedFunc(maps.Keys(changes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(changes[b], changes[a]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	if len(lines) == 0 {
+		return "", 0
+	}
+	return lines[0], changes[lines[0]]
+}
+
+// reason is why an upstream cannot be used: what the configuration lacks, without the key
+// under which that stands, else what the upstream's end was.
+func reason(problem error) string {
+	away, ok := errors.AsType[*upstream.Unavailable](problem)
+	if !ok {
+		return problem.Error()
+	}
+	if missing, ok := errors.AsType[*config.Unresolved](away.Cause); ok {
+		return missing.Reason
+	}
+	text := away.Cause.Error()
+	if len(away.Stderr) > 0 {
+		text += "\n" + strings.Join(away.Stderr, "\n")
+	}
+	return text
+}
+
+// shownName is a name as it stands in a list: in quotes where it might be taken for
+// more than one, or for something else that this program says.
+func shownName(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r == ' ' || !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// outlined is a foreign text: every line but the first behind a bar, and
+// nothing in it that does not print.
+func outlined(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+	return strings.ReplaceAll(text, "\n", "\n  | ")
+}

@@ -1,0 +1,62 @@
+package valuemodel_test
+
+import (
+	"testing"
+	"time"
+
+	"mcpschedd/internal/valuemodel"
+)
+
+func TestVerdict(t *testing.T) {
+	on := valuemodel.Use{Prefetch: "on", MaxAge: 30 * time.Second}
+	up := valuemodel.Upstream{Name: "up"}
+	files := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"@modelcontextprotocol/server-filesystem"}})
+	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
+	reads := rule("up/x", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
+	kept := rule("up/x", "c:2", valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Minute}})
+	tests := []struct {
+		name  string
+		u     valuemodel.Upstream
+		tool  string
+		h     valuemodel.Hints
+		rules []valuemodel.Rule
+		use   valuemodel.Use
+		want  string
+	}{
+		{"not known", up, "x", valuemodel.Hints{}, nil, on,
+			`cached: no · prefetched: no, it counts as a write because nothing says that it only reads · to change that: side_effect_class = "read_only" in [tools."up/x"], if it only reads`},
+		{"its own word", valuemodel.Upstream{Name: "up", Inferred: tickets}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
+			`cached: no · prefetched: no, it counts as a write because nothing says that it only reads · to change that: trust = true in [upstreams.up], if you believe what the server says of itself (TICKETS_URL names tickets.example)`},
+		{"its own word, trusted", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
+			`cached: only with identical calls under way, as nothing says how long it stays fresh · prefetched: yes, and served for 30 s · to change that: freshness_ttl_s = 60 in [tools."up/x".cost_model], if an answer is good for so long`},
+		{"reads on this machine", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
+			`cached: 60 s · prefetched: no, any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it asks a service elsewhere`},
+		{"reads elsewhere", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
+			`cached: 60 s · prefetched: yes, and served for 60 s`},
+		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.Use{Prefetch: "off"},
+			`cached: 60 s · prefetched: no, [enrichment] mode is "off"`},
+		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.Use{Prefetch: "on", Exclusive: true},
+			`cached: 60 s · prefetched: yes, and served for 60 s`},
+		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
+			`cached: while the file that path names is the same · prefetched: yes, and served for 30 s`},
+		{"recognised, another argument", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path", "shred"}}, nil, on,
+			`cached: no · prefetched: no, it counts as a write because provider filesystem does not know its argument "shred" · to change that: provider = "filesystem" in [upstreams.up], if it is such a server`},
+		{"recognised, and it says that it writes", valuemodel.Upstream{Name: "up", Recognised: files}, "list_directory", valuemodel.Hints{Arguments: []string{"path"}, Destructive: yes}, []valuemodel.Rule{reads}, on,
+			`cached: no · prefetched: no, it counts as a write because its server says that it may change something · to change that: provider = "filesystem" in [upstreams.up], if it is such a server`},
+		{"writes", valuemodel.Upstream{Name: "up", Recognised: files}, "write_file", valuemodel.Hints{}, nil, on,
+			`cached: no · prefetched: no, it counts as a write because mutates_local, says provider filesystem (npm package @modelcontextprotocol/server-filesystem)`},
+		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
+			`cached: only with identical calls under way, as nothing says how long it stays fresh · prefetched: no, speculate = false says provider github`},
+		{"a shell", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Bash", valuemodel.Hints{}, nil, on,
+			`cached: only with identical calls under way, as nothing says how long it stays fresh, of calls whose command only reads · prefetched: no, any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it asks a service elsewhere`},
+	}
+	for _, tt := range tests {
+		models, problems := valuemodel.Compile(tt.rules)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := models.Verdict(tt.u, tt.tool, tt.h, tt.use).String(); got != tt.want {
+			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
+		}
+	}
+}
