@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +37,7 @@ func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Sur
 		}
 		usable++
 		at := slices.IndexFunc(o.Upstreams, func(up proxy.Upstream) bool { return up.Spec.Name == u.Name })
-		tools += writeRow(w, c, o.Models, o.Upstreams[at], f)
+		tools += writeRow(w, o.Models, o.Upstreams[at], f)
 	}
 	if tools > manyTools {
 		fmt.Fprintf(w, "warning: %d tools in all: some clients take at most %d; [upstreams.NAME] tools = { allow = […] } leaves some out\n", tools, manyTools)
@@ -50,36 +48,27 @@ func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Sur
 
 // writeRow prints what an upstream offers and what is done with it, and returns how many tools
 // clients see.
-func writeRow(w io.Writer, c *config.Config, models *valuemodel.Models, up proxy.Upstream, f proxy.Surveyed) (listed int) {
-	u, _ := proxy.Said(up.Model, f.Offer, "")
-	cacheable, prefetchable := 0, 0
-	changes := make(map[string]int) // line → tools that it would change
+func writeRow(w io.Writer, models *valuemodel.Models, up proxy.Upstream, f proxy.Surveyed) (listed int) {
 	var names, warnings []string
 	for _, t := range f.Tools {
 		if t.Warning != "" {
 			warnings = append(warnings, t.Warning)
 		}
-		if t.Hidden || t.Listed == "" {
-			continue
-		}
-		names = append(names, shownName(t.Listed))
-		v := models.Verdict(u, t.Model.Tool, t.Hints, use(c, up))
-		if v.Cacheable {
-			cacheable++
-		}
-		if v.Prefetchable {
-			prefetchable++
-		} else if strings.Contains(v.Change, "[upstreams.") {
-			changes[v.Change]++
+		if t.Listed != "" {
+			names = append(names, shownName(t.Listed))
 		}
 	}
 	fmt.Fprintf(w, "✓ %s %s, %d cacheable, %d prefetchable%s (%d ms)\n",
-		f.Upstream, plural(len(names), "tool"), cacheable, prefetchable, others(f.Offer), f.Took.Round(time.Millisecond).Milliseconds())
-	if origin := models.Resolve(u, "", valuemodel.Hints{}).Origin; origin != "" {
-		fmt.Fprintf(w, "  known by: %s\n", origin)
+		f.Upstream, plural(len(names), "tool"), f.Status.Cacheable, f.Status.Prefetchable, others(f.Offer), f.Took.Round(time.Millisecond).Milliseconds())
+	u, _ := proxy.Said(up.Model, f.Offer, "")
+	for _, word := range words(u, models.Resolve(u, "", valuemodel.Hints{})) {
+		fmt.Fprintf(w, "  %s\n", word)
 	}
-	if line, n := most(changes); n > 0 {
-		fmt.Fprintf(w, "  would change %s: %s\n", plural(n, "tool"), line)
+	if f.Status.Why != "" {
+		fmt.Fprintf(w, "  %s\n", f.Status.Why)
+	}
+	if f.Status.Change != "" {
+		fmt.Fprintf(w, "  to change that: %s\n", f.Status.Change)
 	}
 	if len(names) > 0 {
 		fmt.Fprintf(w, "  tools: %s\n", strings.Join(names, ", "))
@@ -105,17 +94,6 @@ func plural(n int, noun string) string {
 		noun += "s"
 	}
 	return strconv.Itoa(n) + " " + noun
-}
-
-// most is the line that would change the most tools; of equal ones the shortest.
-func most(changes map[string]int) (line string, n int) {
-	lines := slices.SortedFunc(maps.Keys(changes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(changes[b], changes[a]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	})
-	if len(lines) == 0 {
-		return "", 0
-	}
-	return lines[0], changes[lines[0]]
 }
 
 // reason is why an upstream cannot be used: what the configuration lacks, without the key

@@ -102,9 +102,10 @@ func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus
 			if u.Allows != nil && !u.Allows(item.Name) {
 				continue
 			}
-			m := Known(p.Models, u.Model, offer, item.Name)
+			said, hints := Said(u.Model, offer, item.Name)
+			m := p.Models.Resolve(said, item.Name, hints)
 			out.Tools++
-			if (SurveyedTool{Model: m}).Unclassified() {
+			if m.Unclassified() {
 				unknown++
 			}
 			claimed = cmp.Or(claimed, m.Provider)
@@ -153,7 +154,7 @@ func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus
 		}
 	}
 	if now.Change == "" && lost > 0 {
-		now.Change = "mcpschedd check --connect prints the lines to paste"
+		now.Change = "mcpschedd check --connect -v prints the lines to paste"
 	}
 	return now
 }

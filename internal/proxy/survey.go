@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -29,6 +30,7 @@ type Surveyed struct {
 	Problem  error           // why not
 	Took     time.Duration   // from its start to its answer
 	Tools    []SurveyedTool  // in its order
+	Status   record.UpstreamStatus
 }
 
 // SurveyedTool is one tool, and what its server says of it.
@@ -60,6 +62,7 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 	for i, l := range leases {
 		if all[i].Offer != nil {
 			all[i].Tools = s.surveyTools(n, l, all[i].Offer)
+			all[i].Status = reachOf(s.policy.Load(), l.member.Upstream, all[i].Offer)
 		}
 	}
 	return all

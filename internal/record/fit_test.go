@@ -142,7 +142,7 @@ func TestWhyNone(t *testing.T) {
 		{"reasons", reads(21, declined), "prefetches  none: of 9 candidates 6 others may change it unnoticed (what they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file); 2 would not pay (waste would weigh more than what they hide: waste_ms and second_worth_usd say what it weighs)\n"},
 		{"an unknown reason", reads(21, record.Event{Kind: record.Choice, Session: "a", Reasons: map[string]int{"mood\x1b": 1}}), "prefetches  none: of 1 candidates 1 mood?\n"},
 		{"nothing thought of", reads(21), "prefetches  none: no call was thought of; nothing has been seen to follow, or [enrichment] mode is \"off\"\n"},
-		{"an upstream without a model", calls("indeterminate", 48), "prefetches  none: of 48 calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect prints the lines to paste\n"},
+		{"an upstream without a model", calls("indeterminate", 48), "prefetches  none: of 48 calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste\n"},
 		{"too few reads to say", reads(20, declined), ""},
 	} {
 		got := ""

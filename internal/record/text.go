@@ -111,7 +111,7 @@ func (s *Stats) whyNothing() string {
 	names := largest(f.Declined)
 	switch {
 	case f.Unclassified > callsToSay && f.Unclassified > f.Reads:
-		return fmt.Sprintf("none: of %d calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect prints the lines to paste", f.Unclassified)
+		return fmt.Sprintf("none: of %d calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
 	case f.Reads <= callsToSay:
 		return ""
 	case len(names) == 0:

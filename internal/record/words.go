@@ -11,7 +11,7 @@ type Word struct {
 // Reasons say why a candidate was not prefetched.
 var Reasons = map[string]Word{
 	"unsteady":         {"others may change it unnoticed", "what they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file"},
-	"not_speculatable": {"not known to only read", "the model of the tool forbids it, or nothing says that it only reads: mcpschedd check --connect prints the lines to paste"},
+	"not_speculatable": {"not known to only read", "the model of the tool forbids it, or nothing says that it only reads: mcpschedd check --connect -v prints the lines to paste"},
 	"low_probability":  {"too unlikely", "less likely than min_probability"},
 	"gate":             {"would not pay", "waste would weigh more than what they hide: waste_ms and second_worth_usd say what it weighs"},
 	"budget":           {"too many tokens", "others hide more with the same tokens: prefetch_budget_tokens"},
