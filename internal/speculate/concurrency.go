@@ -178,12 +178,26 @@ func (l *estimate) end(id uint64, now time.Time) (waited time.Duration, ahead *c
 		l.note(said)
 	}
 	l.tell(r, now)
-	serially := l.is == Serial && said != Parallel || l.is == Unknown && said == Serial && l.parallel == 0 && l.steady(r.tool)
-	if serially && !r.guess {
-		likely, most := l.likely(r.tool)
-		return r.wait(took, likely, most), r.ahead
+	if r.guess || !l.serially(r, said, took, usual) {
+		return 0, nil
 	}
-	return 0, nil
+	likely, most := l.likely(r.tool)
+	return r.wait(took, likely, most), r.ahead
+}
+
+// serially reports whether the upstream is taken to have worked on r after those before
+// it. While it is not known how the upstream works and nothing spoke for parallel, one
+// call that clearly waited is enough: one that said so, or, after a prefetch that was
+// given up, one that took half as long again as usual.
+func (l *estimate) serially(r *run, said Concurrency, took, usual time.Duration) bool {
+	switch l.is {
+	case Serial:
+		return said != Parallel
+	case Unknown:
+		waited := said == Serial || r.doubt && usual > 0 && took > usual*3/2
+		return waited && l.parallel == 0 && l.steady(r.tool)
+	}
+	return false
 }
 
 // wait is how long r has waited for prefetches. A serial upstream may have gone on

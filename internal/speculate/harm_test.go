@@ -165,6 +165,36 @@ func TestHarmOfPreempted(t *testing.T) {
 	}
 }
 
+// So it is before it is known how the upstream works, if nothing spoke for parallel and
+// the wait is clear.
+func TestHarmOfPreemptedNotYetKnown(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		took, counts int
+		parallel     bool
+	}{
+		{"clearly waited", 160, 60, false},
+		{"may have taken longer by itself", 140, 0, false},
+		{"something spoke for parallel", 160, 0, true},
+	} {
+		d := speculate.New(speculate.Options{})
+		alone(d, "t", 100)
+		if tt.parallel {
+			overlap{10, 100, 110}.play(d, -1, "t")
+		}
+		s := d.Session("")
+		begin(t, s, newBet(1))
+		d.Began(upstream, 1, "t", true, at(1000))
+		d.Cut(upstream, 1)
+		d.Ended(upstream, 1, at(1010))
+		d.Began(upstream, 2, "t", false, at(1011))
+		d.Ended(upstream, 2, at(1011+tt.took))
+		if got := d.Stats().Harm.ForegroundWaitMS; math.Abs(got-float64(tt.counts)) > 0.01 {
+			t.Errorf("%s: got %v ms, want %d", tt.name, got, tt.counts)
+		}
+	}
+}
+
 // So it is where the upstream was found idle once only, or never, but the call has
 // been seen behind a guess.
 func TestHarmOfPreemptedHardlyKnown(t *testing.T) {
