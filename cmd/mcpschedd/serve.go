@@ -170,6 +170,12 @@ func serveStdio(ctx context.Context, srv *proxy.Server, only string) error {
 	return srv.ServeStdio(ctx, in, out, only)
 }
 
+// httpGCPercent is the heap growth between two collections of a process that serves HTTP
+// (Go's GOGC, in percent). With 32 calls of 1 KB at once it serves 7 % more calls per
+// second than with 100, which is for a process of one client on stdio: there are many of
+// those, and each is to be small.
+const httpGCPercent = 150
+
 func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, srv *proxy.Server, addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if _, taken := errors.AsType[syscall.Errno](err); taken {
@@ -184,6 +190,9 @@ func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.L
 	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
 		l.Close()
 		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", addr)}, "serve on 127.0.0.1, or leave the token on"}
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(httpGCPercent)
 	}
 	log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where, "dashboard", page)
 	return srv.ServeListener(ctx, l)

@@ -1,0 +1,176 @@
+#!/bin/sh
+# A new user's first day, on an empty home: six real servers that Claude Code is
+# configured with are imported, a real Claude Code with a scripted model and an SDK client
+# work through mcpschedd with no setting but --trust for one server, and --undo gives
+# everything back.
+#
+#   sh tools/newuser/newuser.sh    needs node 20, npm and git (Postgres where it is installed); make builds bin/mcpschedd
+#
+# Packages go into the cache folders of claude.sh and clients.sh, which run first. The
+# model is a script on loopback; the ticket server takes 400 ms for each call and never
+# connects to the host that its settings name.
+set -eu
+cd "$(dirname "$0")/../.."
+root=$PWD
+bin=${BIN:-$root/bin/mcpschedd}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients
+claude=$cache/claude/node_modules/.bin/claude
+for need in node npm git "$bin" "$claude" "$cache/node_modules/@modelcontextprotocol/sdk/package.json"; do
+	[ -e "$need" ] || command -v "$need" >/dev/null || { echo "newuser.sh: error: $need: not found" >&2; exit 1; }
+done
+
+work=$(mktemp -d)
+chmod 755 "$work"
+running= database=
+finish() {
+	for pid in $running; do kill "$pid" 2>/dev/null || :; done
+	if [ -n "$database" ]; then
+		kill -INT "$database" 2>/dev/null || :
+		wait "$database" 2>/dev/null || :
+	fi
+	rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
+
+passed=0 failed=0
+ok() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
+fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
+# verify LABEL COMMAND…: the command ends well.
+verify() {
+	label=$1
+	shift
+	if "$@" >"$work/verify" 2>&1; then ok "$label"; else fail "$label"; cat "$work/verify"; fi
+}
+
+npm_config_cache=${npm_config_cache:-$(npm config get cache)} # the home is empty, the packages need not be fetched again
+export npm_config_cache
+HOME=$work
+export HOME
+unset XDG_CONFIG_HOME XDG_STATE_HOME MCPSCHEDD_CONFIG || :
+mkdir "$work/project" "$work/elsewhere"
+(
+	cd "$work/project"
+	for n in 1 2 3 4 5; do echo "note $n" >"note$n.txt"; done
+	git init -q .
+	git config user.name Ada
+	git config user.email ada@example.org
+	git add .
+	git commit -qm 'a first thing'
+)
+
+# What the user has: five servers in every folder, one in this project alone, and a rule.
+add() { (cd "$work/project" && "$claude" mcp add "$@" >/dev/null); }
+add -s user filesystem -- npx -y @modelcontextprotocol/server-filesystem "$work/project"
+add -s user memory --env "MEMORY_FILE_PATH=$work/memory.jsonl" -- npx -y @modelcontextprotocol/server-memory
+add -s user everything -- npx -y @modelcontextprotocol/server-everything
+add -s user git -- npx -y @cyanheads/git-mcp-server
+add -s user tickets --env TICKETS_URL=https://tickets.example.com/api --env TICKETS_TOKEN=tk-0123456789abcdef -- node "$root/tools/newuser/tickets.mjs"
+add -s local scratch -- node "$root/tools/newuser/tickets.mjs"
+mkdir -p "$work/.claude"
+echo '{"permissions":{"deny":["mcp__filesystem__write_file"],"allow":["mcp__tickets__get_ticket"]}}' >"$work/.claude/settings.json"
+
+initdb=$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
+if [ -n "$initdb" ]; then
+	as=
+	[ "$(id -u)" != 0 ] || as="setpriv --reuid=postgres --regid=postgres --clear-groups"
+	mkdir "$work/data"
+	[ "$(id -u)" != 0 ] || chown postgres "$work/data"
+	$as "$initdb" -D "$work/data/db" -U postgres -A trust >"$work/initdb.log" 2>&1 || { cat "$work/initdb.log"; exit 1; }
+	port=$((20000 + $$ % 20000))
+	$as "${initdb%initdb}postgres" -D "$work/data/db" -k "$work/data" -p "$port" -h 127.0.0.1 >"$work/postgres.log" 2>&1 &
+	database=$!
+	add -s user postgres -- npx -y @modelcontextprotocol/server-postgres "postgresql://postgres:pw-9f8e7d6c@127.0.0.1:$port/postgres"
+fi
+
+# day FIRST SESSIONS SERVER PREFIX: an SDK client's sessions, in milliseconds of waiting for tickets.
+cp "$root/tools/newuser/day.mjs" "$cache/day.mjs"
+day() { (cd "$work/project" && timeout 300 node "$cache/day.mjs" "$work/.claude.json" "$3" "$4" "$1" "$2"); }
+direct=$(day 90 1 tickets '')
+echo "# seven reads of tickets without mcpschedd: $direct ms"
+
+cp "$work/.claude.json" "$work/before.json"
+cp "$work/.claude/settings.json" "$work/before-settings.json"
+echo '# mcpschedd import claude --write --trust tickets'
+(cd "$work/project" && "$bin" import claude --write --trust tickets) || { fail import; exit 1; }
+
+verify 'no secret of the client stands in the configuration' sh -c "! grep -rn 'tk-0123456789abcdef\|pw-9f8e7d6c' '$work'/.config/mcpschedd/*.toml"
+echo '# mcpschedd import --undo'
+(cd "$work/project" && "$bin" import claude --undo)
+verify 'undo: the client file is byte for byte what it was' cmp "$work/.claude.json" "$work/before.json"
+verify 'undo: its settings too' cmp "$work/.claude/settings.json" "$work/before-settings.json"
+(cd "$work/project" && "$bin" import claude --write --trust tickets >/dev/null 2>&1) || fail 'a second import'
+echo '# mcpschedd check --connect'
+(cd "$work/project" && "$bin" check --connect) || :
+
+# converse FOLDER OUT STEP…: Claude Code, whose model takes those steps.
+converse() {
+	folder=$1 out=$2
+	shift 2
+	THINK=600 node "$root/tools/clients/claude-model.mjs" "$@" >"$work/model" &
+	model=$!
+	running="$running $model"
+	for _ in $(seq 100); do
+		[ ! -s "$work/model" ] || break
+		sleep 0.1
+	done
+	(
+		cd "$folder"
+		ANTHROPIC_BASE_URL=$(cat "$work/model") ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false \
+			CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 timeout 180 "$claude" -p go \
+			--allowedTools mcp__mcpschedd --output-format stream-json --verbose >"$out" 2>"$out.err" </dev/null
+	) || { fail "claude in $folder"; tail -n 5 "$out" "$out.err"; }
+	kill "$model" 2>/dev/null || :
+	: >"$work/model"
+}
+
+(cd "$work/project" && timeout 90 "$claude" mcp list) >"$work/list" 2>&1 || :
+verify 'claude mcp list: connected' grep '^mcpschedd: .*✔ Connected' "$work/list"
+
+p=mcp__mcpschedd__
+for n in 1 2 3 4 5; do
+	set -- "${p}tickets__list_tickets={\"sprint\":\"A$n\"}"
+	for t in 1 2 3; do
+		set -- "$@" "${p}tickets__get_ticket={\"id\":\"A$n-$t\"}" "${p}tickets__list_comments={\"id\":\"A$n-$t\"}"
+	done
+	set -- "$@" "${p}filesystem__read_text_file={\"path\":\"$work/project/note$n.txt\"}" "${p}memory__read_graph={}" \
+		"${p}git__git_status={\"path\":\"$work/project\"}" "${p}everything__echo={\"message\":\"hello\"}"
+	if [ -n "$database" ]; then set -- "$@" "${p}postgres__query={\"sql\":\"SELECT $n AS n\"}"; else set -- "$@" "${p}memory__read_graph={}"; fi
+	converse "$work/project" "$work/day$n" "$@"
+	calls=$(grep -o '"type":"tool_result"' "$work/day$n" | wc -l)
+	wrong=$(grep -c '"is_error":true' "$work/day$n" || :)
+	if [ "$calls" = 12 ] && [ "$wrong" = 0 ]; then ok "claude, session $n: 12 calls answered"; else
+		fail "claude, session $n: $calls calls answered, $wrong wrong"
+		grep '"is_error":true' "$work/day$n" | head -n 3 | cut -c1-600
+	fi
+done
+
+converse "$work/project" "$work/denied" "${p}filesystem__write_file={\"path\":\"$work/project/new.txt\",\"content\":\"x\"}"
+verify 'a deny rule still denies' test ! -e "$work/project/new.txt"
+converse "$work/elsewhere" "$work/there" "${p}tickets__get_ticket={\"id\":\"A1-1\"}"
+verify 'from another folder the servers are there' grep -q 'Ticket A1-1' "$work/there"
+verify "one project's server is in its folder" grep -q "${p}scratch__" "$work/day1"
+verify "one project's server is not in another folder" sh -c "! grep -q '${p}scratch__' '$work/there'"
+
+sessions=$(day 1 6 mcpschedd tickets__)
+echo "# seven reads of tickets in each session of an SDK client: $(echo $sessions) ms"
+for waited in $(echo "$sessions" | tail -n 3); do
+	if [ $((waited * 10)) -le $((direct * 6)) ]; then ok "at least 40 % less waiting: $waited of $direct ms"; else fail "less than 40 % less waiting: $waited of $direct ms"; fi
+done
+echo '# mcpschedd stats'
+(cd "$work/project" && "$bin" stats)
+verify 'stats says what was stored and prefetched' sh -c "'$bin' stats --json | node -e 'const t = JSON.parse(require(\"fs\").readFileSync(0)).totals; process.exit(t.served_stored > 0 && t.prefetch.used > 0 ? 0 : 1)'"
+
+echo '# mcpschedd import --undo'
+(cd "$work/project" && "$bin" import claude --undo)
+verify 'undo: the client has its servers again, with their secrets' node -e '
+	const [was, is] = process.argv.slice(1).map((f) => JSON.parse(require("fs").readFileSync(f)))
+	require("assert").deepStrictEqual(is.mcpServers, was.mcpServers)
+	for (const p in was.projects) require("assert").deepStrictEqual(is.projects[p].mcpServers, was.projects[p].mcpServers)
+' "$work/before.json" "$work/.claude.json"
+verify 'undo: its settings are byte for byte what they were' cmp "$work/.claude/settings.json" "$work/before-settings.json"
+(cd "$work/project" && timeout 120 "$claude" mcp list) >"$work/list" 2>&1 || :
+verify 'undo: claude connects to them' grep '^tickets: .*✔ Connected' "$work/list"
+
+printf '%s ok, %s failed\n' "$passed" "$failed"
+[ "$failed" = 0 ]
