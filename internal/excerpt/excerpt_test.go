@@ -45,8 +45,8 @@ func TestCut(t *testing.T) {
 			[]excerpt.Left{{"/n~0~1", "field", 0, 1, 100}},
 		},
 		{
-			"large items, if there is nothing else", `["` + word + `","` + word + `"]`, 120, `["` + word[:56] + `","` + word[:56] + `"]`,
-			[]excerpt.Left{{"/0", "text", 56, 944, 944}, {"/1", "text", 56, 944, 944}},
+			"of a large item the beginning, if there is nothing else", `["` + word + `","` + word + `"]`, 120, `["` + word[:116] + `"]`,
+			[]excerpt.Left{{"/0", "text", 116, 884, 884}, {"", "items", 1, 1, 1002}},
 		},
 		{
 			"no character is divided", `"äöü\u00e4\ud83d\ude00x` + word + `"`, 6, `"äöüä"`,
@@ -66,7 +66,7 @@ func TestCut(t *testing.T) {
 		{"nothing", `[1,2]`, 1, `[]`, []excerpt.Left{{"", "items", 0, 2, 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, left := excerpt.Cut([]byte(c.value), excerpt.Limit{Chars: c.chars})
+			out, left := excerpt.Cut([]byte(c.value), c.chars)
 			if string(out) != c.out {
 				t.Errorf("got  %s\nwant %s", out, c.out)
 			}
@@ -77,6 +77,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
+const all = 1 << 30 // characters
+
 func TestRead(t *testing.T) {
 	const value = `{"items":[{"a":1},{"b":2},{"c":"0123456789ä"}],"x":null}`
 	for _, c := range []struct {
@@ -86,20 +88,20 @@ func TestRead(t *testing.T) {
 		out     string
 		left    []excerpt.Left
 	}{
-		{"", 0, 0, value, nil},
-		{"/items", 1, 0, `[{"b":2},{"c":"0123456789ä"}]`, nil},
+		{"", 0, all, value, nil},
+		{"/items", 1, all, `[{"b":2},{"c":"0123456789ä"}]`, nil},
 		{"/items", 1, 11, `[{"b":2}]`, []excerpt.Left{{"/items", "items", 2, 1, 20}}},
 		{"/items/2", 0, 3, `{}`, []excerpt.Left{{"/items/2/c", "field", 0, 1, 14}}},
-		{"/items/2/c", 8, 0, `"89ä"`, nil},
-		{"/items/2/c", 11, 0, `"ä"`, nil},
+		{"/items/2/c", 8, all, `"89ä"`, nil},
+		{"/items/2/c", 11, all, `"ä"`, nil},
 		{"/items/2/c", 2, 6, `"2345"`, []excerpt.Left{{"/items/2/c", "text", 6, 5, 6}}},
-		{"", 1, 0, `{"x":null}`, nil},
-		{"", 9, 0, `{}`, nil},
-		{"/items/0/a", 3, 0, `1`, nil},
-		{"/no", 0, 0, "", nil},
-		{"no", 0, 0, "", nil},
+		{"", 1, all, `{"x":null}`, nil},
+		{"", 9, all, `{}`, nil},
+		{"/items/0/a", 3, all, `1`, nil},
+		{"/no", 0, all, "", nil},
+		{"no", 0, all, "", nil},
 	} {
-		out, left := excerpt.Read([]byte(value), c.pointer, c.offset, excerpt.Limit{Chars: c.chars})
+		out, left := excerpt.Read([]byte(value), c.pointer, c.offset, c.chars)
 		if string(out) != c.out || !cmp.Equal(left, c.left) {
 			t.Errorf("%q from %d: got %s, left %+v, want %s, left %+v", c.pointer, c.offset, out, left, c.out, c.left)
 		}
@@ -110,23 +112,22 @@ func TestText(t *testing.T) {
 	for _, c := range []struct {
 		text   string
 		offset int
-		limit  excerpt.Limit
+		chars  int
 		part   string
 		next   int
 	}{
-		{"all of it", 0, excerpt.Limit{}, "all of it", -1},
-		{"all of it", 4, excerpt.Limit{Chars: 2}, "of", 6},
-		{"all of it", 7, excerpt.Limit{Chars: 2}, "it", -1},
-		{"all of it", 99, excerpt.Limit{Chars: 2}, "", -1},
-		{"all of it", -1, excerpt.Limit{Chars: 2}, "al", 2},
-		{"äöü", 1, excerpt.Limit{Chars: 1}, "ä", 2},
-		{"12345678\n0ab", 0, excerpt.Limit{Chars: 11}, "12345678\n", 9},
-		{"1234\n56780ab", 0, excerpt.Limit{Chars: 11}, "1234\n56780a", 11},
-		{"😀😀", 0, excerpt.Limit{Tokens: 1, Count: func(b []byte) int { return len(b) }}, "😀", 4}, // not even one fits
-		{"eight bytes and more", 0, excerpt.Limit{Tokens: 2}, "eight by", 8},
-		{"\xe4\xb8x", 1, excerpt.Limit{Chars: 1}, "\xb8", 2}, // no part of a character
+		{"all of it", 0, all, "all of it", -1},
+		{"all of it", 4, 2, "of", 6},
+		{"all of it", 7, 2, "it", -1},
+		{"all of it", 99, 2, "", -1},
+		{"all of it", -1, 2, "al", 2},
+		{"äöü", 1, 1, "ä", 2},
+		{"12345678\n0ab", 0, 11, "12345678\n", 9},
+		{"1234\n56780ab", 0, 11, "1234\n56780a", 11},
+		{"😀😀", 0, 0, "😀", 4},           // not even one fits
+		{"\xe4\xb8x", 1, 1, "\xb8", 2}, // no part of a character
 	} {
-		part, next := excerpt.Text(c.text, c.offset, c.limit)
+		part, next := excerpt.Text(c.text, c.offset, c.chars)
 		if part != c.part || next != c.next {
 			t.Errorf("%q from %d: got %q, %d, want %q, %d", c.text, c.offset, part, next, c.part, c.next)
 		}
@@ -134,37 +135,61 @@ func TestText(t *testing.T) {
 }
 
 // What is far larger than the limit is never counted as a whole, nor often.
-func TestCutCountsLittle(t *testing.T) {
+func TestFitCountsLittle(t *testing.T) {
 	items := "[" + strings.Repeat(`{"id":12345,"name":"some name of some length","ok":true},`, 60_000) + "1]"
 	for _, value := range []string{items, `"` + strings.Repeat("x y ", 1<<20) + `"`, `{"a":` + items + `}`} {
-		counted, calls := 0, 0
-		limit := excerpt.Limit{Tokens: 2000, Chars: 100_000, Count: func(b []byte) int {
-			calls++
-			counted += len(b)
-			return len(b) / 3
-		}}
-		out, left := excerpt.Cut([]byte(value), limit)
-		if counted > 16*2000*4 || calls > 10 {
-			t.Errorf("%d bytes were counted, in %d calls", counted, calls)
-		}
-		if n := len(out) / 3; n > 2000 || n < 1700 || len(left) != 1 {
-			t.Errorf("got %d tokens of 2000, left out %+v", n, left)
+		for _, bytesPerToken := range []int{2, 3, 7} {
+			counted, calls := 0, 0
+			limit := excerpt.Limit{Tokens: 2000, Chars: 100_000, Count: func(b []byte) int {
+				calls++
+				counted += len(b)
+				return len(b) / bytesPerToken
+			}}
+			out := limit.Fit(len(value), func(chars int) []byte {
+				out, _ := excerpt.Cut([]byte(value), chars)
+				return out
+			})
+			if counted > 16*2000*4 || calls > 10 {
+				t.Errorf("%d bytes were counted, in %d calls", counted, calls)
+			}
+			if n := len(out) / bytesPerToken; n > 2000 || n < 1500 {
+				t.Errorf("got %d tokens of 2000", n)
+			}
 		}
 	}
 }
 
-// Brackets around something large are looked into as long as that takes no longer
-// than a few times its length.
-func TestCutLooksLittle(t *testing.T) {
-	rows := "[" + strings.Repeat(`{"id":12345},`, 150_000) + "1]"
+// What else a text says is in its limits too, and nothing fits where that does not.
+func TestFitOfMore(t *testing.T) {
+	build := func(beside int) func(chars int) []byte {
+		return func(chars int) []byte { return []byte(strings.Repeat("x", chars+beside)) }
+	}
 	for _, c := range []struct {
-		depth, least, most int
-		value              string
-	}{{4, 4, 4, rows}, {60, 4, 14, rows}, {20, 20, 22, rows[:1300] + "1]"}} {
-		value := strings.Repeat(`{"a":`, c.depth) + c.value + strings.Repeat("}", c.depth)
-		_, left := excerpt.Cut([]byte(value), excerpt.Limit{Chars: 1000})
-		if n := strings.Count(left[0].Pointer, "/"); len(left) != 1 || n < c.least || n > c.most {
-			t.Errorf("%d levels: got %d parts left out, the first %d levels down, want one from %d to %d", c.depth, len(left), n, c.least, c.most)
+		limit        excerpt.Limit
+		size, beside int
+		least, most  int
+	}{
+		{excerpt.Limit{}, 500, 100, 600, 600},
+		{excerpt.Limit{Chars: 300}, 500, 100, 250, 300},
+		{excerpt.Limit{Tokens: 100}, 5000, 100, 320, 403},
+		{excerpt.Limit{Tokens: 100, Chars: 300}, 5000, 100, 250, 300},
+		{excerpt.Limit{Tokens: 20}, 5000, 100, 0, 0},
+		{excerpt.Limit{Chars: 99}, 5000, 100, 0, 0},
+	} {
+		if got := len(c.limit.Fit(c.size, build(c.beside))); got < c.least || got > c.most {
+			t.Errorf("%+v: got %d characters, want from %d to %d", c, got, c.least, c.most)
+		}
+	}
+}
+
+// Brackets around something large are looked into as far as that takes a few times its
+// length.
+func TestCutLooksLittle(t *testing.T) {
+	rows := "[" + strings.Repeat(`{"id":12345},`, 1000) + "1]"
+	for depth, want := range map[int]int{4: 4, 20: 20, 32: 32, 60: 33, 9000: 33} {
+		_, left := excerpt.Cut([]byte(strings.Repeat(`{"a":`, depth)+rows+strings.Repeat("}", depth)), 1000)
+		if n := strings.Count(left[0].Pointer, "/"); len(left) != 1 || n != want {
+			t.Errorf("%d levels: got %d parts left out, the first %d levels down, want one %d", depth, len(left), n, want)
 		}
 	}
 }
@@ -176,7 +201,7 @@ func TestCutNamesLittle(t *testing.T) {
 		fmt.Fprintf(&b, `,"k%d":%q`, i, strings.Repeat("x", i%40))
 	}
 	value := "{" + b.String()[1:] + "}"
-	out, left := excerpt.Cut([]byte(value), excerpt.Limit{Chars: 4000})
+	out, left := excerpt.Cut([]byte(value), 4000)
 	if len(left) > 5 || utf8.RuneCount(out) < 3500 {
 		t.Errorf("got %d characters of 4000, %d parts left out", len(out), len(left))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/plan"
 )
 
@@ -168,7 +169,7 @@ func TestForEachBlocks(t *testing.T) {
 			return plan.Result{JSON: []byte("[1,2,3]"), Blocks: [][]byte{fmt.Append(nil, c.Item)}}
 		}}
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:list"}],"output_steps":["e"]}`)
-		_, blocks := r.Run(t.Context(), p).Answer(p, 0, 0, nil, nil)
+		_, blocks := r.Run(t.Context(), p).Answer(p, excerpt.Limit{}, nil)
 		if diff := cmp.Diff([][]byte{[]byte(`{"type":"text","text":"step e:"}`), {'0'}, {'1'}, {'2'}}, blocks); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/schema"
@@ -24,11 +25,11 @@ func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string
 		p := parse(t, plan.Limits{}, text)
 		s := newServers()
 		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
-		structured, _ := report.Answer(p, tokens, chars, nil, func(v plan.Value) string {
+		structured, _ := report.Answer(p, excerpt.Limit{Tokens: tokens, Chars: chars}, func(all []byte) string {
 			if kept != "" {
 				t.Error("results are kept twice")
 			}
-			kept = string(v.JSON)
+			kept = string(all)
 			return "the-handle"
 		})
 		answer = string(structured)
@@ -80,9 +81,9 @@ func TestAnswer(t *testing.T) {
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":{"n":1}}},{"id":"b","tool":"read","arguments":{"long":1000}},
 			{"id":"c","tool":"read","arguments":{"long":2000}}],"output_steps":["c","b","a"]}`, 0, 500,
 			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":1},{"id":"b","status":"ok","ms":0,"tokens":250},{"id":"c","status":"ok","ms":0,"tokens":500}],"outputs":{` +
-				`"c":"` + strings.Repeat("x", 80) + `","b":"` + strings.Repeat("x", 67) + `","a":{"n":1}},"handle":"the-handle","left_out":[` +
-				`{"pointer":"/c","what":"text","offset":80,"count":1920,"bytes":1920},` +
-				`{"pointer":"/b","what":"text","offset":67,"count":933,"bytes":933}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1}}`,
+				`"c":"` + strings.Repeat("x", 69) + `","b":"` + strings.Repeat("x", 69) + `","a":{"n":1}},"handle":"the-handle","left_out":[` +
+				`{"pointer":"/c","what":"text","offset":69,"count":1931,"bytes":1931},` +
+				`{"pointer":"/b","what":"text","offset":69,"count":931,"bytes":931}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1}}`,
 		},
 		{
 			"max_tokens",
@@ -98,7 +99,7 @@ func TestAnswer(t *testing.T) {
 		{
 			"no room for any result",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"long":3000}}]}`, 0, 150,
-			`{"steps":[{"id":"a","status":"ok"}],"outputs":{},"handle":"the-handle","left_out":[{"pointer":"/a","what":"all","bytes":3002}]}`, `{"a":"` + strings.Repeat("x", 3000) + `"}`,
+			`{"steps":[{"id":"a","status":"ok"}],"outputs":{},"handle":"the-handle","left_out":[{"pointer":"/a","what":"field","count":1,"bytes":3002}]}`, `{"a":"` + strings.Repeat("x", 3000) + `"}`,
 		},
 		{
 			"items of for_each",
@@ -174,8 +175,8 @@ func TestAnswerFits(t *testing.T) {
 			chars = 2000 + r.IntN(9000)
 		}
 		var kept []byte
-		structured, _ := report.Answer(p, tokens, chars, nil, func(v plan.Value) string {
-			kept = v.JSON
+		structured, _ := report.Answer(p, excerpt.Limit{Tokens: tokens, Chars: chars}, func(all []byte) string {
+			kept = all
 			return strings.Repeat("h", 26)
 		})
 		checkAnswer(t, structured, tokens, chars)
@@ -224,7 +225,7 @@ func TestAnswerBlocks(t *testing.T) {
 		}
 		return plan.Result{JSON: []byte("1"), Blocks: [][]byte{block(c.Step.ID)}}
 	}}
-	_, blocks := r.Run(t.Context(), p).Answer(p, 0, 0, nil, nil)
+	_, blocks := r.Run(t.Context(), p).Answer(p, excerpt.Limit{}, nil)
 	if diff := cmp.Diff([][]byte{owner("c"), block("c"), owner("a"), block("a")}, blocks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

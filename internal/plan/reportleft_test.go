@@ -8,51 +8,42 @@ import (
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 )
 
-// checkLeft holds that nothing is left out in silence: of each result that is not
-// there as it was, a part is named where it can be read, or it is counted.
+// checkLeft holds that nothing is left out in silence: each result that is not there as it
+// was is named where it can be read, or stands for others in a row, or with the rest.
 func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 	t.Helper()
 	var a struct {
 		Outputs map[string]json.RawMessage
 		Handle  string
-		Left    []struct {
-			Pointer, What string
-			Count         int
-		} `json:"left_out"`
+		Left    []struct{ Pointer, What string } `json:"left_out"`
 	}
 	if err := json.Unmarshal(structured, &a); err != nil {
 		t.Fatal(err)
 	}
-	named, counted := make(map[string]bool), 0
+	named, others := make(map[string]bool), false
 	for _, l := range a.Left {
-		if l.What == "outputs" {
-			counted += l.Count
-			continue
-		}
-		id, _, _ := strings.Cut(l.Pointer[1:], "/")
+		id, _, _ := strings.Cut(strings.TrimPrefix(l.Pointer, "/"), "/")
 		named[id] = true
+		others = others || l.Pointer == ""
 		if jsonrpc.At(kept, l.Pointer) == nil {
 			t.Errorf("nothing is kept at %q", l.Pointer)
 		}
 	}
 	for _, st := range r.Steps {
-		switch got := a.Outputs[st.Step.ID]; {
-		case !st.Output || st.State != plan.OK || bytes.Equal(got, st.Result.JSON) || named[st.Step.ID]:
-		case got != nil:
-			t.Errorf("%s is cut, and nobody says so: %s", st.Step.ID, got)
-		default:
-			counted--
+		if !st.Output || st.State != plan.OK {
+			continue
 		}
-		if kept != nil && st.Output && st.State == plan.OK && !bytes.Equal(jsonrpc.At(kept, "/"+st.Step.ID), st.Result.JSON) {
+		if got := a.Outputs[st.Step.ID]; !bytes.Equal(got, st.Result.JSON) && !named[st.Step.ID] && !others {
+			t.Errorf("%s is cut, and nothing says so: %s", st.Step.ID, got)
+		}
+		if kept != nil && !bytes.Equal(jsonrpc.At(kept, "/"+st.Step.ID), st.Result.JSON) {
 			t.Errorf("%s is not what is kept of it", st.Step.ID)
 		}
-	}
-	if counted != 0 {
-		t.Errorf("%d more are said to be left out than are", counted)
 	}
 	if (a.Handle != "") != (len(a.Left) > 0) || (kept != nil) != (a.Handle != "") {
 		t.Errorf("got handle %q to %d bytes, and %d named", a.Handle, len(kept), len(a.Left))
@@ -69,11 +60,11 @@ func TestAnswerSmallBudget(t *testing.T) {
 		{1, 3000, 50, true, 0},
 		{1, 3000, 1, false, 0},
 		{1, 3000, 150, true, 1},
-		{100, 1000, 2000, true, 30},
+		{100, 1000, 2000, true, 100},
 		{100, 8, 2000, true, 100},
 		{100, 1000, 60, true, 0},
 		{1000, 1000, 100, true, 0},
-		{1000, slice(5_000, 50_000), 2000, true, 20},
+		{1000, slice(5_000, 50_000), 2000, true, 1},
 	} {
 		var steps []string
 		for i := range c.steps {
@@ -85,8 +76,8 @@ func TestAnswerSmallBudget(t *testing.T) {
 		}}
 		report := r.Run(t.Context(), p)
 		var kept []byte
-		structured, _ := report.Answer(p, c.tokens, 0, nil, func(v plan.Value) string {
-			kept = v.JSON
+		structured, _ := report.Answer(p, excerpt.Limit{Tokens: c.tokens}, func(all []byte) string {
+			kept = all
 			return strings.Repeat("h", 26)
 		})
 		limit := 0
@@ -113,8 +104,8 @@ func TestAnswerKeepsNothing(t *testing.T) {
 		return plan.Result{JSON: []byte(`"` + strings.Repeat("x", 3000) + `"`)}
 	}}
 	report := r.Run(t.Context(), p)
-	for name, keep := range map[string]plan.Keeper{"none": nil, "full": func(plan.Value) string { return "" }} {
-		structured, _ := report.Answer(p, 50, 0, nil, keep)
+	for name, keep := range map[string]plan.Keeper{"none": nil, "full": func([]byte) string { return "" }} {
+		structured, _ := report.Answer(p, excerpt.Limit{Tokens: 50}, keep)
 		if text := string(structured); !strings.Contains(text, `"left_out":[{"pointer":"/a"`) || strings.Contains(text, "handle") {
 			t.Errorf("%s: got %s", name, text)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/plan"
 )
 
@@ -71,6 +72,6 @@ func BenchmarkAnswer(b *testing.B) {
 	r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result { return plan.Result{JSON: result} }}
 	report := r.Run(b.Context(), p)
 	for b.Loop() {
-		report.Answer(p, 8000, 100_000, nil, nil)
+		report.Answer(p, excerpt.Limit{Tokens: 8000, Chars: 100_000}, nil)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
@@ -170,8 +169,8 @@ func (r *planRun) wrote() bool {
 // answer is what the client gets of a plan that has been run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := &r.s.srv.policy.Load().Plans
-	return r.report.Answer(r.plan, p.Brings(r.plan.Budget), mostBrought, deliver.Tokens, func(v plan.Value) string {
-		return r.keep(fmt.Sprintf("plan %d, all results", r.number), v.JSON)
+	return r.report.Answer(r.plan, limits(p.Brings(r.plan.Budget)), func(all []byte) string {
+		return r.keep(fmt.Sprintf("plan %d, all results", r.number), all)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/schema"
@@ -46,6 +47,11 @@ func (p *Plans) withDefaults() {
 // budget: a known client puts longer answers into a file, which its model then has
 // to read.
 const mostBrought = 48_000
+
+// limits are what a client takes at once.
+func limits(tokens int) excerpt.Limit {
+	return excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
+}
 
 // tokens counts those of a result. One that is far too long to come back whole is
 // not worth counting.

@@ -1,13 +1,12 @@
 package proxy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
-	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
@@ -37,7 +36,7 @@ func readResult(x *request, arguments []byte) ([]byte, error) {
 	if r == nil {
 		return nil, fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
 	}
-	out, err := r.read(q, plans.Brings(plans.Budget))
+	out, err := r.read(q, limits(plans.Brings(plans.Budget)))
 	if err != nil {
 		return nil, err
 	}
@@ -78,67 +77,55 @@ func readExcerpt(raw []byte) (excerptOf, error) {
 	return q, nil
 }
 
-// read gives the part that is asked for, or as much of it as fits into so many tokens
-// and what a client takes, together with what it says of the rest.
-func (r *keptResult) read(q excerptOf, tokens int) ([]byte, error) {
-	for sixteenths := 16; ; sixteenths = sixteenths * 3 / 4 {
-		out, err := r.part(q, excerpt.Limit{Tokens: tokens * sixteenths / 16, Chars: mostBrought * sixteenths / 16, Count: deliver.Tokens})
-		if err != nil || sixteenths == 1 || deliver.Tokens(out) <= tokens && utf8.RuneCount(out) <= mostBrought {
-			return out, err
-		}
+// read gives the part that is asked for, or as much of it as fits, together with what it
+// says of the rest.
+func (r *keptResult) read(q excerptOf, limit excerpt.Limit) ([]byte, error) {
+	value := jsonrpc.At(r.value, q.pointer)
+	text, isText := jsonrpc.String(value)
+	switch {
+	case value == nil:
+		return nil, fmt.Errorf("pointer %q: nothing there", q.pointer)
+	case q.offset < 0 || value[0] == '[' || value[0] == '{':
+		return fitted(limit, len(value), func(chars int) []byte { return r.part(q, value[0] == '{', chars) }), nil
+	case !isText:
+		text = string(value)
 	}
+	if q.offset > len(text) {
+		return nil, fmt.Errorf("offset %d: the text has %d bytes", q.offset, len(text))
+	}
+	return fitted(limit, len(text), func(chars int) []byte {
+		part, next := excerpt.Text(text, q.offset, chars)
+		out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
+		if next >= 0 {
+			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
+		}
+		return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10))
+	}), nil
 }
 
-// part gives as much as the limit allows of what is asked for, and says what it leaves
-// out.
-func (r *keptResult) part(q excerptOf, limit excerpt.Limit) ([]byte, error) {
-	value := jsonrpc.At(r.value, q.pointer)
-	if value == nil {
-		return nil, fmt.Errorf("pointer %q: nothing there", q.pointer)
+// fitted is what fits, or else the least there is.
+func fitted(limit excerpt.Limit, size int, build func(chars int) []byte) []byte {
+	if out := limit.Fit(size, build); out != nil {
+		return out
 	}
-	if q.offset >= 0 && value[0] != '[' && value[0] != '{' {
-		return readText(value, q.offset, limit)
-	}
-	part, left := excerpt.Read(r.value, q.pointer, q.offset, limit)
+	return build(0)
+}
+
+// part is an excerpt of the value that is asked for, and what it leaves out.
+func (r *keptResult) part(q excerptOf, object bool, chars int) []byte {
+	part, left := excerpt.Read(r.value, q.pointer, q.offset, chars)
 	out := jsonrpc.Set(nil, "value", part)
 	for _, l := range left {
-		if l.Pointer == q.pointer && value[0] != '{' { // what is left out of an object may have gaps
+		if l.Pointer == q.pointer && !object { // what is left out of an object may have gaps
 			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(l.From), 10))
 		}
 	}
-	if len(left) > 0 {
-		out = jsonrpc.Set(out, "left_out", leftOut(left))
+	if len(left) == 0 {
+		return out
 	}
-	return out, nil
-}
-
-// readText gives a text from a byte on.
-func readText(value []byte, offset int, limit excerpt.Limit) ([]byte, error) {
-	text, ok := jsonrpc.String(value)
-	if !ok {
-		text = string(value)
+	list, err := json.Marshal(left)
+	if err != nil {
+		panic(err) // numbers and strings always marshal
 	}
-	if offset > len(text) {
-		return nil, fmt.Errorf("offset %d: the text has %d bytes", offset, len(text))
-	}
-	part, next := excerpt.Text(text, offset, limit)
-	out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
-	if next >= 0 {
-		out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
-	}
-	return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10)), nil
-}
-
-// leftOut lists what did not fit, by pointers into the whole result.
-func leftOut(left []excerpt.Left) []byte {
-	out := []byte("[")
-	for i, l := range left {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(jsonrpc.AppendString(append(out, `{"pointer":`...), l.Pointer), `,"what":`...)
-		out = jsonrpc.AppendString(out, l.What)
-		out = fmt.Appendf(out, `,"offset":%d,"count":%d,"bytes":%d}`, l.From, l.Count, l.Bytes)
-	}
-	return append(out, ']')
+	return jsonrpc.Set(out, "left_out", list)
 }
