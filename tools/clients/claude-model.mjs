@@ -2,24 +2,33 @@
 // named on the command line one after the other and then says "done". The address
 // is printed once it serves.
 //
-//	node claude-model.mjs TOOL…
+//	node claude-model.mjs TOOL|TOOL=ARGUMENTS…
+//
+// ARGUMENTS are JSON, {"text":"hello"} where there are none. The model thinks for $THINK
+// milliseconds (default 0) before each call.
 import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-const tools = process.argv.slice(2)
+const script = process.argv.slice(2).map((step) => {
+	const [, name, input] = step.match(/^([^=]*)=?(.*)$/s)
+	return { name, input: input === '' ? { text: 'hello' } : JSON.parse(input) }
+})
+const think = Number(process.env.THINK ?? 0)
 
 const server = http.createServer((req, res) => {
 	let body = ''
 	req.on('data', (piece) => { body += piece })
-	req.on('end', () => {
+	req.on('end', async () => {
 		const path = req.url.split('?')[0]
 		if (path === '/v1/messages/count_tokens') return json(res, { input_tokens: 1 })
 		if (path !== '/v1/messages') return json(res, {})
 		const asked = JSON.parse(body)
 		const results = asked.messages.flatMap((m) => Array.isArray(m.content) ? m.content : []).filter((c) => c.type === 'tool_result').length
-		const next = (asked.tools ?? []).length > 0 ? tools[results] : undefined
+		const next = (asked.tools ?? []).length > 0 ? script[results] : undefined
+		if (next !== undefined) await sleep(think)
 		const block = next === undefined
 			? { type: 'text', text: 'done' }
-			: { type: 'tool_use', id: `toolu_${results}`, name: next, input: { text: 'hello' } }
+			: { type: 'tool_use', id: `toolu_${results}`, ...next }
 		answer(res, asked, block)
 	})
 })
