@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,18 +19,18 @@ import (
 	"mcpschedd/internal/record"
 )
 
-const usageDashboard = `usage: mcpschedd dashboard [--config FILE] [--addr HOST:PORT] [--events FILE...]
+const usageDashboard = `usage: mcpschedd dashboard [FILE...] [--config FILE] [--addr HOST:PORT]
        mcpschedd dashboard --http URL [--config FILE]
 
-Serves a page that shows what your running processes do and what they save, until
+Serves a page that shows what your processes do and what they save today, until
 interrupted. Prints its address, which holds a code: open it in a browser within
 five minutes. It works once; the browser may then look until it is closed.
 
+  FILE...            show recorded events instead, plain or gzip; a folder stands
+                     for what is in it, - for standard input
   --config FILE      whose state_dir counts (default: see mcpschedd help)
   --addr HOST:PORT   where to serve, on a loopback address (default 127.0.0.1:0,
                      any free port)
-  --events FILE...   show recorded events instead, plain or gzip; a folder stands
-                     for what is in it, - for standard input
   --http URL         print the address of the page of a proxy that serves HTTP, such
                      as http://127.0.0.1:7777, and end. On this machine the token is
                      found in the state folder; else put it into $MCPSCHEDD_TOKEN
@@ -38,7 +39,7 @@ five minutes. It works once; the browser may then look until it is closed.
 // dashboardFlags are its command line.
 type dashboardFlags struct {
 	config, addr, http string
-	events             []string
+	files              []string
 }
 
 // runDashboard serves the dashboard until ctx ends.
@@ -90,61 +91,60 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout io.Writer) error 
 	return err
 }
 
-// options say what there is to see: of recorded events, or of running processes.
+// options say what there is to see: of recorded events, or of today and of running processes.
 func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboard.Options, error) {
-	if len(f.events) > 0 {
-		return recordedOptions(ctx, f.events, stderr)
+	if len(f.files) > 0 {
+		r := newReading(time.Time{}, stderr)
+		if _, err := r.files(ctx, f.files); err != nil {
+			return dashboard.Options{}, err
+		}
+		for _, text := range r.killed {
+			r.tally.Problem(text)
+		}
+		v := r.tally.View(r.last)
+		return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
 	}
 	d, err := (&statsFlags{config: f.config}).folder()
 	if err != nil {
 		return dashboard.Options{}, err
 	}
-	if blind := d.blind(); blind != "" {
-		fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", plain(blind))
-	}
-	return dashboard.Options{View: viewOfRunning(d)}, nil
+	return dashboard.Options{View: viewOfToday(d)}, nil
 }
 
-// recordedOptions reads files once. The time is that of their last event.
-func recordedOptions(ctx context.Context, names []string, stderr io.Writer) (dashboard.Options, error) {
-	r := newReading(new(statsFlags), stderr)
-	if err := r.files(ctx, names); err != nil {
-		return dashboard.Options{}, err
-	}
-	if text := unended(r.killed); text != "" {
-		r.tally.Problem(text)
-	}
-	v := r.tally.View(r.last)
-	return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
-}
-
-// viewOfRunning reads on whenever somebody looks, at most once a second: while nobody
-// does, nothing happens.
-func viewOfRunning(d folder) func() record.View {
+// viewOfToday reads on whenever a browser asks, at most once a second: while none does,
+// nothing happens.
+func viewOfToday(d folder) func() record.View {
 	var mu sync.Mutex // one reads at a time
-	r, tail := newReading(new(statsFlags), nil), record.NewTail(d.path)
+	r := newReading(today(), nil)
 	var read time.Time
-	said := d.blind()
-	if said != "" {
-		r.tally.Problem(said)
+	var running []record.Status
+	said := make(map[string]bool)
+	tell := func(text string) {
+		if !said[text] {
+			said[text] = true
+			r.tally.Problem(text)
+		}
+	}
+	if d.off {
+		tell(eventsOff)
 	}
 	return func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(read) >= time.Second {
-			text := ""
-			if _, err := r.follow(d, tail); err != nil {
-				text = err.Error()
-			} else {
-				text = unended(r.killed)
-			}
-			if text != "" && text != said {
-				said = text
-				r.tally.Problem(said)
-			}
 			read = now
+			if s, err := r.follow(d); err != nil {
+				tell(err.Error())
+			} else {
+				running = s.stats.Running
+			}
+			for _, text := range r.killed {
+				tell(text)
+			}
 		}
-		return r.tally.View(time.Now())
+		v := r.tally.View(time.Now())
+		v.Stats.Running = running
+		return v
 	}
 }
 
@@ -198,17 +198,13 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// parseDashboard reads the command line. As with replay, --events takes all files that
-// stand behind it.
+// parseDashboard reads the command line; flags may stand behind files.
 func parseDashboard(args []string, stdout io.Writer) (*dashboardFlags, error) {
-	f := &dashboardFlags{addr: "127.0.0.1:0"}
+	f := new(dashboardFlags)
 	fs := flag.NewFlagSet("dashboard", flag.ContinueOnError)
-	files := false  // the last flag was --events
-	placed := false // there was --addr
-	fs.Func("events", "", func(s string) error { f.events, files = append(f.events, s), true; return nil })
-	fs.Func("addr", "", func(s string) error { f.addr, files, placed = s, false, true; return nil })
-	fs.Func("http", "", func(s string) error { f.http, files = s, false; return nil })
-	fs.Func("config", "", func(s string) error { f.config, files = s, false; return nil })
+	fs.StringVar(&f.addr, "addr", "", "")
+	fs.StringVar(&f.http, "http", "", "")
+	fs.StringVar(&f.config, "config", "", "")
 	for rest := args; ; rest = fs.Args()[1:] {
 		if err := parse(fs, rest, usageDashboard, stdout); err != nil {
 			return nil, err
@@ -216,16 +212,14 @@ func parseDashboard(args []string, stdout io.Writer) (*dashboardFlags, error) {
 		if fs.NArg() == 0 {
 			break
 		}
-		if !files {
-			return nil, noArguments(fs, usageDashboard)
-		}
-		f.events = append(f.events, fs.Arg(0))
+		f.files = append(f.files, fs.Arg(0))
 	}
-	if f.http != "" && (placed || len(f.events) > 0) {
-		return nil, &usageError{text: "--http: that proxy says where it serves and what it shows; leave out --addr and --events", usage: usageDashboard}
+	if f.http != "" && (f.addr != "" || len(f.files) > 0) {
+		return nil, &usageError{text: "--http: that proxy says where it serves and what it shows; leave out --addr and files", usage: usageDashboard}
 	}
-	if len(f.events) > 0 && f.config != "" {
-		return nil, &usageError{text: "--config: it says where running processes keep their events; leave it out, or --events", usage: usageDashboard}
+	if len(f.files) > 0 && f.config != "" {
+		return nil, &usageError{text: "--config: it says where running processes keep their events; leave it out, or the files", usage: usageDashboard}
 	}
+	f.addr = cmp.Or(f.addr, "127.0.0.1:0")
 	return f, nil
 }

@@ -135,7 +135,7 @@ func TestDashboardOfRecorded(t *testing.T) {
 	if err := os.WriteFile(file, append(appendLine(nil, &begin), line...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, "--events", file)
+	b := open(t, file)
 	b.get(b.address)
 	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, fmt.Appendf(nil, `"recorded":{"from_us":%d,"to_us":%d}`, at.UnixMicro(), at.Add(2*time.Minute).UnixMicro())) {
 		t.Errorf("it is not said that this is recorded: got %s", body)
@@ -182,7 +182,7 @@ func TestDashboardOfNothing(t *testing.T) {
 	}
 	for name, why := range map[string]string{config: ":1: not JSON", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
 		var stdout, stderr bytes.Buffer
-		code := report(&stderr, runDashboard(t.Context(), []string{"--events", name}, &stdout, &stderr))
+		code := report(&stderr, runDashboard(t.Context(), []string{name}, &stdout, &stderr))
 		if said := stderr.String(); code != exitFailed || !strings.HasSuffix(said, "mcpschedd: error: "+name+": no events in it\n") || why != "" && strings.Count(said, why) != 1 {
 			t.Errorf("%s: exit %d, %s", name, code, said)
 		}
@@ -197,7 +197,7 @@ func TestDashboardInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if err := runDashboard(ctx, []string{"--events", "testdata"}, &stdout, &stderr); err != nil || stdout.Len() > 0 {
+	if err := runDashboard(ctx, []string{"testdata"}, &stdout, &stderr); err != nil || stdout.Len() > 0 {
 		t.Errorf("got %v, %s; want no error, and no address", err, &stdout)
 	}
 }
@@ -214,11 +214,10 @@ func TestDashboardUsage(t *testing.T) {
 		{[]string{"--addr", ":0"}, "not a loopback address"},
 		{[]string{"--addr", "nonsense"}, "--addr: "},
 		{[]string{"--http", "127.0.0.1:1", "--addr", "127.0.0.1:0"}, "leave out --addr"},
-		{[]string{"--http", "127.0.0.1:1", "--events", "a.jsonl"}, "leave out --addr"},
+		{[]string{"--http", "127.0.0.1:1", "a.jsonl"}, "leave out --addr"},
 		{[]string{"--http", "ftp://x"}, "want a URL"},
-		{[]string{"extra"}, `unexpected argument "extra"`},
-		{[]string{"--events", "a.jsonl", "--config", "c.toml"}, "leave it out, or --events"},
-		{[]string{"--events", filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},
+		{[]string{"a.jsonl", "--config", "c.toml"}, "leave it out, or the files"},
+		{[]string{filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},
 		{[]string{"--nope"}, "-nope"},
 	} {
 		err := runDashboard(t.Context(), c.args, io.Discard, io.Discard)

@@ -1,44 +1,59 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"mcpschedd/internal/record"
 )
 
-const usageStats = `usage: mcpschedd stats [--http URL | --events FILE...] [--watch]
-                       [--json|--csv] [--config FILE]
+const usageStats = `usage: mcpschedd stats [--http URL | FILE...] [--watch] [-v|--json|--csv|--line]
 
-Says what the proxy did and what it saved: of your running processes, or, if none
-runs, of the last that ended.
+Says what the proxy saved today, in a sentence, and how each upstream of your
+running processes stands: what of it is stored or prefetched, and where nothing is,
+the line of the configuration that would change it.
 
-  --http URL         of the mcpschedd that serves HTTP there, such as
-                     127.0.0.1:7777; its token is $MCPSCHEDD_TOKEN, or for this
-                     machine the one in the state folder
-  --events FILE...   of recorded events, plain or gzip; a folder stands for what
-                     is in it, - for standard input
-  --watch            again each second, until interrupted; where the output is no
-                     terminal, whenever something has changed
-  --json             print the figures as JSON; with --watch an object a line
-  --csv              print a line for each session
-  --config FILE      whose state_dir counts (default: see mcpschedd help)
+  FILE...        of recorded events instead, plain or gzip; a folder stands for what
+                 is in it, - for standard input
+  --http URL     of the mcpschedd that serves HTTP there, such as 127.0.0.1:7777; its
+                 token is $MCPSCHEDD_TOKEN, or for this machine the one in the state
+                 folder
+  --watch        again each second, until interrupted; where the output is no
+                 terminal, whenever something has changed
+  -v             print all figures too
+  --json         print the figures as JSON; with --watch an object a line
+  --csv          print a line for each session
+  --line         print the report line alone
+  --config FILE  whose state_dir counts (default: see mcpschedd help)
 
 For example:
 
-  mcpschedd stats --events ~/.local/state/mcpschedd/events --csv
+  mcpschedd stats ~/.local/state/mcpschedd/events --csv
 `
 
 // statsFlags are its command line.
 type statsFlags struct {
-	http, config     string
-	events           []string
-	watch, json, csv bool
+	http, config string
+	files        []string
+	watch        bool
+	as           string // "", v, json, csv or line
+}
+
+// seen is what there is to print at one moment.
+type seen struct {
+	period string // that the figures are of
+	notes  []string
+	silent bool // there are no figures, and the notes say why
+	stats  record.Stats
+	rows   func() []record.Row // of sessions; nil: they are not known
 }
 
 // runStats prints what was done and saved.
@@ -47,48 +62,43 @@ func runStats(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(f.events) > 0:
-		return f.recorded(ctx, stdout, stderr)
-	case f.http != "":
-		d, err := f.daemon()
-		if err != nil {
-			return err
-		}
-		if f.watch {
-			return f.keepLooking(ctx, d.look, stdout, stderr)
-		}
-		s, err := d.look(ctx)
-		if err != nil {
-			return err
-		}
-		return f.print(stdout, s)
-	case f.watch:
-		return f.watchRunning(ctx, stdout, stderr)
+	look, err := f.source(stdout, stderr)
+	if err != nil {
+		return err
 	}
-	return f.running(ctx, stdout, stderr)
+	if f.watch {
+		return f.keepLooking(ctx, look, stdout, stderr)
+	}
+	s, err := look(ctx)
+	if err != nil {
+		return err
+	}
+	return f.print(stdout, s)
 }
 
-// parseStats reads the command line. As with replay, --events takes all files that
-// stand behind it.
+// parseStats reads the command line; flags may stand behind files.
 func parseStats(args []string, stdout io.Writer) (*statsFlags, error) {
 	f := new(statsFlags)
 	fs := flag.NewFlagSet("stats", flag.ContinueOnError)
-	files := false // the last flag was --events
-	fs.Func("events", "", func(s string) error { f.events, files = append(f.events, s), true; return nil })
 	text := func(name string, to *string) {
 		fs.Func(name, "", func(s string) error {
-			if s == "" {
-				return fmt.Errorf("want more than nothing")
+			if *to = s; s == "" {
+				return errors.New("want more than nothing")
 			}
-			*to, files = s, false
 			return nil
 		})
 	}
 	text("http", &f.http)
 	text("config", &f.config)
-	for name, to := range map[string]*bool{"watch": &f.watch, "json": &f.json, "csv": &f.csv} {
-		fs.BoolFunc(name, "", func(string) error { *to, files = true, false; return nil })
+	fs.BoolVar(&f.watch, "watch", false, "")
+	for _, as := range []string{"v", "json", "csv", "line"} {
+		fs.BoolFunc(as, "", func(string) error {
+			if f.as != "" && f.as != as {
+				return errors.New("want one of -v, --json, --csv and --line")
+			}
+			f.as = as
+			return nil
+		})
 	}
 	for rest := args; ; rest = fs.Args()[1:] {
 		if err := parse(fs, rest, usageStats, stdout); err != nil {
@@ -97,28 +107,23 @@ func parseStats(args []string, stdout io.Writer) (*statsFlags, error) {
 		if fs.NArg() == 0 {
 			return f, f.check()
 		}
-		if !files {
-			return nil, noArguments(fs, usageStats)
-		}
-		f.events = append(f.events, fs.Arg(0))
+		f.files = append(f.files, fs.Arg(0))
 	}
 }
 
 // check finds what makes no sense together.
 func (f *statsFlags) check() error {
-	recorded, wrong := len(f.events) > 0, ""
-	switch {
-	case f.json && f.csv:
-		wrong = "--json and --csv: want one of them"
+	wrong := ""
+	switch recorded := len(f.files) > 0; {
 	case recorded && f.http != "":
-		wrong = "--http and --events: want one of them"
+		wrong = "--http and files: want one of them"
 	case recorded && f.watch:
-		wrong = "--watch: recorded events do not change; leave --events out to watch the running processes"
+		wrong = "--watch: recorded events do not change; leave the files out to watch the running processes"
 	case recorded && f.config != "":
-		wrong = "--config: it says where running processes keep their events; leave it out, or --events"
-	case f.csv && f.watch:
+		wrong = "--config: it says where running processes keep their events; leave it out, or the files"
+	case f.as == "csv" && f.watch:
 		wrong = "--watch: --csv is of whole sessions; to follow the figures use --watch --json"
-	case f.csv && f.http != "":
+	case f.as == "csv" && f.http != "":
 		wrong = "--csv: over HTTP there are only sums; on that machine, leave --http out"
 	default:
 		return nil
@@ -126,34 +131,153 @@ func (f *statsFlags) check() error {
 	return &usageError{text: wrong, usage: usageStats}
 }
 
-// seen is what there is to print at one moment.
-type seen struct {
-	of    []string // of what: lines for people
-	stats record.Stats
+// source is where the figures come from: files, a process over HTTP, or what all processes
+// of this user have written today and the running ones write.
+func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*seen, error), error) {
+	if len(f.files) > 0 {
+		r := newReading(time.Time{}, stderr)
+		return func(ctx context.Context) (*seen, error) { return r.files(ctx, f.files) }, nil
+	}
+	if f.http != "" {
+		d, err := f.daemon()
+		if err != nil {
+			return nil, err
+		}
+		return d.look, nil
+	}
+	d, err := f.folder()
+	if err != nil {
+		return nil, err
+	}
+	if _, _, ok := terminal(stdout); ok && f.watch {
+		stderr = nil // it would stand in the picture
+	}
+	r := newReading(today(), stderr)
+	return func(context.Context) (*seen, error) { return r.follow(d) }, nil
 }
 
-// print prints it as figures or for people.
+// today is when it began.
+func today() time.Time {
+	now := time.Now()
+	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+}
+
+// print prints what is seen, for people unless something else is wanted.
 func (f *statsFlags) print(w io.Writer, s *seen) error {
-	if f.json {
+	switch f.as {
+	case "json":
 		out := json.NewEncoder(w)
 		out.SetEscapeHTML(false)
 		if !f.watch {
 			out.SetIndent("", "  ")
 		}
 		return out.Encode(&s.stats)
+	case "csv":
+		return record.WriteCSV(w, s.rows())
+	case "line":
+		_, err := fmt.Fprintln(w, s.stats.Line())
+		return err
 	}
-	columns, _, _ := terminal(w)
-	_, err := io.WriteString(w, wrapped(s.of, columns)+"\n"+s.stats.Fit(columns, 0))
+	_, err := io.WriteString(w, f.text(s))
 	return err
 }
 
-// wrapped are lines for people in so many columns; 0 is any number.
-func wrapped(of []string, columns int) string {
+// text is what people read.
+func (f *statsFlags) text(s *seen) string {
 	var b strings.Builder
-	for _, line := range of {
-		b.WriteString(strings.Join(record.Wrap(plain(line), columns, 2), "\n") + "\n")
+	if !s.silent {
+		b.WriteString(s.stats.Saved(s.period) + "\n")
+	}
+	b.WriteString(s.stats.Standing())
+	for _, note := range s.notes {
+		b.WriteString(plain(note) + "\n")
+	}
+	if f.as == "v" {
+		if line := s.stats.Line(); line != "" {
+			b.WriteString("\n" + line + "\n")
+		}
+		b.WriteString("\n" + s.stats.Figures())
 	}
 	return b.String()
+}
+
+// watchEvery is how often --watch looks.
+const watchEvery = time.Second
+
+// keepLooking prints what look sees: on a terminal each time, in place of what was
+// there; elsewhere when it is something else. That nothing was seen at first is an
+// error; later on it is said, and looked again.
+func (f *statsFlags) keepLooking(ctx context.Context, look func(context.Context) (*seen, error), stdout, stderr io.Writer) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var last, gone string
+	for began := false; ; began = true {
+		s, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !began:
+			return err
+		case err != nil:
+			if text := err.Error(); text != gone {
+				gone = text
+				fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", plain(text))
+			}
+		default:
+			gone = ""
+			if last, err = f.show(stdout, s, last); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// show prints what is seen now, and returns what must be another for it to be printed again:
+// neither the time nor what hosts allow at the moment.
+func (f *statsFlags) show(w io.Writer, s *seen, last string) (now string, err error) {
+	if width, height, ok := terminal(w); ok && f.as != "json" {
+		_, err := w.Write(frame(f.text(s), width, height))
+		return "", err
+	}
+	figures, _ := json.Marshal(s.stats.Totals) // figures always marshal
+	if now = fmt.Sprint(s.stats.Open, f.text(s), string(figures)); now == last {
+		return now, nil
+	}
+	var text bytes.Buffer
+	if f.as != "json" && last != "" {
+		text.WriteString("\n")
+	}
+	if err := f.print(&text, s); err != nil {
+		return now, err
+	}
+	_, err = w.Write(text.Bytes())
+	return now, err
+}
+
+// frame is a text as it fills a terminal of that size, whatever stood there before, from the
+// upper left corner. The last line stays empty, for the cursor.
+func frame(text string, width, height int) []byte {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	out := []byte("\x1b[H")
+	for _, line := range lines[:min(len(lines), max(height-1, 1))] {
+		letters := []rune(line)
+		out = append(out, string(letters[:min(len(letters), max(width, 1))])+"\x1b[K\n"...)
+	}
+	return append(out, "\x1b[J"...)
+}
+
+// terminal says whether w is one, and of which size.
+func terminal(w io.Writer) (width, height int, ok bool) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0, 0, false
+	}
+	return terminalSize(f)
 }
 
 // moment is how a time is shown to people.

@@ -156,13 +156,13 @@ func TestStatsOfADaemon(t *testing.T) {
 // A table of more sessions than are kept says how many it lacks.
 func TestStatsOfManySessions(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	f := &statsFlags{csv: true}
-	r := newReading(f, &stderr)
+	f := &statsFlags{as: "csv"}
+	r := newReading(time.Time{}, &stderr)
 	for i := range mostRows + 3 {
 		r.add(&record.Event{Kind: record.Session, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
 		r.add(&record.Event{Kind: record.End, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
 	}
-	if err := r.end(f, &stdout, time.Now(), nil); err != nil {
+	if err := f.print(&stdout, r.seen(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(stdout.String(), "\n"); got != mostRows+1 {
@@ -195,7 +195,7 @@ func (l *looks) look(ctx context.Context) (*seen, error) {
 
 func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 	at := func(calls, uptime int64) *seen {
-		s := &seen{of: []string{"process"}}
+		s := &seen{notes: []string{"process"}}
 		s.stats.Totals.Calls, s.stats.UptimeS = calls, uptime
 		s.stats.Hosts = map[string]record.Host{"h": {Tokens: float64(uptime)}}
 		return s
@@ -217,7 +217,10 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var stdout, stderr bytes.Buffer
-				f := &statsFlags{watch: true, json: asJSON}
+				f := &statsFlags{watch: true}
+				if asJSON {
+					f.as = "json"
+				}
 				began := time.Now()
 				l := looks{tt.all, cancel}
 				err := f.keepLooking(ctx, l.look, &stdout, &stderr)
@@ -243,65 +246,37 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 }
 
 func TestStatsFrame(t *testing.T) {
-	at := func(of ...string) *seen {
-		s := &seen{of: of}
-		s.stats.Totals.Calls, s.stats.Totals.WaitedMS = 1, 1000
-		s.stats.Tools = map[string]record.Part{"übér/list": {Calls: 1}}
-		return s
-	}
-	shown := func(s *seen, width, height int) string {
-		text := string(frame(s, width, height))
+	for _, tt := range []struct {
+		width, height int
+		want          string
+	}{
+		{40, 9, "Saved nothing.|übér|last"}, {6, 9, "Saved |übér|last"}, {40, 3, "Saved nothing.|übér"}, {0, 0, "S"},
+	} {
+		text := string(frame("Saved nothing.\nübér\nlast\n", tt.width, tt.height))
 		text, ok := strings.CutPrefix(text, "\x1b[H")
-		text, fine := strings.CutSuffix(text, "\x1b[J")
-		if !ok || !fine || strings.Count(text, "\x1b[K\n") != strings.Count(text, "\n") {
-			t.Errorf("got %q, want each line to clear what stood there", text)
+		text, fine := strings.CutSuffix(text, "\x1b[K\n\x1b[J")
+		if got := strings.ReplaceAll(text, "\x1b[K\n", "|"); !ok || !fine || got != tt.want {
+			t.Errorf("%d by %d: got %q, want %q", tt.width, tt.height, text, tt.want)
 		}
-		return strings.ReplaceAll(text, "\x1b[K", "")
-	}
-	if got, want := shown(at("process 1\x1b[2J"), 40, 9), `process 1?[2J
-
-waiting  0s hidden, 1s waited
-calls    1
-
-tool       calls  hidden  waited
-übér/list  1      0s      0s
-`; got != want {
-		t.Errorf("40 by 9: got\n%s", got)
-	}
-	if got, want := shown(at("process 1 since yesterday in the afternoon", "process 2", "process 3", "process 4"), 20, 13), `process 1 since
-process 2
-process 3
-process 4
-
-waiting  0s hidden,
-  1s waited
-calls  1
-
-tool       calls
-übér/list  1
-`; got != want {
-		t.Errorf("20 by 13: got\n%s", got)
-	}
-	if got := shown(at("a"), 0, 0); got != "a\n" {
-		t.Errorf("without any room: got %q", got)
-	}
-	if got := shown(&seen{of: []string{"no mcpschedd is running"}}, 20, 10); got != "no mcpschedd is\n  running\n\nno calls so far\n" {
-		t.Errorf("nothing to show: got %q", got)
 	}
 }
 
-// A process that runs is found by what it writes, watched, and no longer counted as
-// running when it has ended.
+// A process that runs is found by its status and by what it writes, watched, and no longer
+// counted as running when it has ended.
 func TestStatsOfARunningProcess(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", home)
-	t.Setenv("XDG_CONFIG_HOME", home)
-	t.Setenv("MCPSCHEDD_CONFIG", "")
+	home := homely(t)
 	log := record.Open(record.Options{
 		Dir:   filepath.Join(home, "mcpschedd", eventsFolder),
-		Begin: record.Event{Kind: record.Begin, At: time.Now(), PID: os.Getpid(), Transport: "stdio", Dir: "/some\x1b[2Jwhere"},
+		Begin: record.Event{At: time.Now(), PID: 4711, Transport: "stdio", Dir: "/some\x1b[2Jwhere"},
+		Status: func() record.Status {
+			return record.Status{Clients: []record.ClientStatus{{Client: "claude-code 2.1", Dir: "/p", Sessions: 2}}, Upstreams: []record.UpstreamStatus{
+				{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35},
+				{Name: "pg", State: "down", Error: "PG_\x1bSECRET is not set"},
+				{Name: "tickets", State: "ready", Tools: 3, Why: "nothing is known of its tools", Change: "trust = true in [upstreams.tickets]"},
+			}}
+		},
 	})
-	call := record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: record.Fetched, LatencyMS: 5}
+	call := record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: 1, Upstream: "github", Tool: "list", Disposition: record.Hit, LatencyMS: 5, HiddenMS: 15}
 	log.Add(call)
 	log.Flush()
 	stats := func(args ...string) string {
@@ -313,11 +288,21 @@ func TestStatsOfARunningProcess(t *testing.T) {
 		return stdout.String()
 	}
 	text := stats()
-	if !strings.HasPrefix(text, "process ") || !strings.Contains(text, "stdio, /some?[2Jwhere, the built-in defaults\n") || !strings.Contains(text, "github/list") {
-		t.Errorf("got %q", text)
+	for _, want := range []string{
+		"Saved 15 ms of 20 ms waiting today.\n1 of 3 servers passes through: nothing is known of its tools: tickets.\n",
+		"github   ready  41 tools, 38 cacheable, 35 prefetchable\n", "pg       down   PG_?SECRET is not set\n",
+		"    nothing is known of its tools; to change that: trust = true in [upstreams.tickets]\n",
+		"process 4711 since ", "stdio in /some?[2Jwhere, configuration built in: claude-code 2.1 (2 sessions)\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "github/list") || !strings.Contains(stats("-v"), "github/list") {
+		t.Errorf("want the figures with -v alone; without got\n%s", text)
 	}
 	var s record.Stats
-	if err := json.Unmarshal([]byte(stats("--json")), &s); err != nil || s.Totals.Calls != 1 || s.Processes != 1 || s.Open != 1 {
+	if err := json.Unmarshal([]byte(stats("--json")), &s); err != nil || s.Totals.Calls != 1 || s.Processes != 1 || s.Open != 1 || len(s.Running) != 1 {
 		t.Errorf("got %+v, %v; want 1 call of 1 process", s, err)
 	}
 	if text := stats("--csv"); strings.Count(text, "\n") != 2 {
@@ -334,10 +319,10 @@ func TestStatsOfARunningProcess(t *testing.T) {
 		t.Errorf("then: got %d calls, want 2", got.Totals.Calls)
 	}
 	log.Close()
-	if got := lines(); got.Open != 0 {
-		t.Errorf("in the end: got %d open sessions, want none", got.Open)
+	if got := lines(); got.Open != 0 || got.Running != nil {
+		t.Errorf("in the end: got %d open sessions, running %+v; want none", got.Open, got.Running)
 	}
-	if text := stats(); !strings.HasPrefix(text, "no mcpschedd is running; of the last one, which ended at ") {
+	if text := stats(); !strings.HasPrefix(text, "Saved 30 ms of 40 ms waiting today.\nNo mcpschedd is running.\n") {
 		t.Errorf("got %q", text)
 	}
 }
@@ -398,7 +383,7 @@ func TestStatsWatchEndsByInterrupt(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "no mcpschedd is running\n" {
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "No calls today.\n" {
 		t.Errorf("got %q, %v", line, err)
 	}
 	if err := c.Process.Signal(os.Interrupt); err != nil {

@@ -37,7 +37,7 @@ func (f *statsFlags) daemon() (*daemon, error) {
 	d := &daemon{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = askTimeout
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if d.token == "" && loopback(u.Hostname()) { // that of this machine is nobody else's business
+	if d.token == "" && loopback(u.Hostname()) { // that of this machine is for this machine alone
 		if d.token, err = f.keptToken(); err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func (f *statsFlags) keptToken() (string, error) {
 
 // look asks for the figures.
 func (d *daemon) look(ctx context.Context) (*seen, error) {
-	s := &seen{of: []string{"mcpschedd at " + strings.TrimSuffix(d.url, "/stats")}}
+	s := &seen{period: "since " + strings.TrimSuffix(d.url, "/stats") + " began"}
 	if err := d.ask(ctx, http.MethodGet, &s.stats); err != nil {
 		return nil, err
 	}

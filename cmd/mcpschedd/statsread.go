@@ -14,97 +14,57 @@ import (
 // reading adds events up as they are read.
 type reading struct {
 	tally *record.Tally
-	rows  bool // a line for each session is wanted
+	since time.Time // nothing that happened before counts
+	tail  *record.Tail
 
 	events      int64
 	first, last time.Time
-	lives       lives
-	killed      []killed // so far
+	killed      []string // what to say of processes that did not say that they end
 
-	stderr   io.Writer
+	stderr   io.Writer // nil: problems are only counted
 	problems int
-	problem  string    // the last
 	next     time.Time // to say how far it is
 }
 
 // Of a reading.
 const (
-	warnings     = 50      // that are printed
-	askTheClock  = 1 << 12 // events
-	keptSessions = 1024    // where no line is printed for each
-	mostRows     = 1 << 14 // where one is
+	warnings    = 50      // that are printed
+	askTheClock = 1 << 12 // events
+	mostRows    = 1 << 14 // sessions that are kept apart
 )
 
-// newReading reads for f.
-func newReading(f *statsFlags, stderr io.Writer) *reading {
-	kept := keptSessions
-	if f.csv {
-		kept = mostRows
-	}
-	return &reading{tally: record.New(kept, nil), rows: f.csv, stderr: stderr, lives: make(lives), next: time.Now().Add(progressEvery)}
-}
-
-// read reads files. What cannot be read is said and passed over; nothing at all is an
-// error.
-func (r *reading) read(ctx context.Context, names []string) error {
-	err := record.Read(ctx, names, r.add, r.bad)
-	if ctx.Err() == nil {
-		r.more()
-	}
-	return err
+func newReading(since time.Time, stderr io.Writer) *reading {
+	return &reading{tally: record.New(mostRows, nil), since: since, stderr: stderr, next: time.Now().Add(progressEvery)}
 }
 
 // add takes an event.
 func (r *reading) add(e *record.Event) {
-	r.events++
+	if e.At.Before(r.since) && e.Kind != record.Begin && e.Kind != record.Session && e.Kind != record.End {
+		return
+	}
+	if e.Killed {
+		r.killed = append(r.killed, fmt.Sprintf("Process %s did not end properly (killed?); its last line is of %s.", e.Process, moment(e.At)))
+	} else {
+		r.events++
+	}
 	if r.events%askTheClock == 0 {
 		r.progress()
 	}
-	if !e.At.IsZero() {
-		if r.first.IsZero() || e.At.Before(r.first) {
-			r.first = e.At
-		}
-		if e.At.After(r.last) {
-			r.last = e.At
-		}
+	if !e.At.IsZero() && (r.first.IsZero() || e.At.Before(r.first)) {
+		r.first = e.At
 	}
-	r.lives.saw(e)
+	if e.At.After(r.last) {
+		r.last = e.At
+	}
 	r.tally.Add(e)
-}
-
-// over ends, in the figures, what was killed. In rows such sessions have no end.
-func (r *reading) over(runs map[string]bool) {
-	dead := r.lives.killed(runs)
-	for i := range dead {
-		if !r.rows {
-			r.tally.Add(dead[i].end())
-		}
-	}
-	r.killed = append(dead, r.killed...)
 }
 
 // bad says what is wrong with a line, if not much was before.
 func (r *reading) bad(p record.Problem) {
 	r.problems++
-	r.problem = p.Error()
-	r.tally.Problem(r.problem)
+	r.tally.Problem(p.Error())
 	if r.stderr != nil && r.problems <= warnings {
-		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", plain(r.problem))
-	}
-}
-
-// trouble says for people that there are problems.
-func (r *reading) trouble() string {
-	if r.problems == 1 {
-		return "1 problem with what was recorded"
-	}
-	return fmt.Sprintf("%d problems with what was recorded", r.problems)
-}
-
-// more says how many problems were not printed.
-func (r *reading) more() {
-	if n := r.problems - warnings; n > 0 && r.stderr != nil {
-		fmt.Fprintf(r.stderr, "mcpschedd: warning: and %d more\n", n)
+		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", plain(p.Error()))
 	}
 }
 
@@ -115,50 +75,97 @@ func (r *reading) progress() {
 	}
 }
 
-// end prints what was read in the way that f asks for; of says what it is of, and now
-// is when it was so.
-func (r *reading) end(f *statsFlags, stdout io.Writer, now time.Time, of []string) error {
-	if f.csv {
-		rows := r.tally.Rows()
-		if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
-			fmt.Fprintf(r.stderr, "mcpschedd: warning: %d sessions are left out, those that ended first; --events with fewer files has them\n", left)
-		}
-		return record.WriteCSV(stdout, rows)
+// notes say what is wrong with what was read.
+func (r *reading) notes() (notes []string) {
+	switch n := len(r.killed); {
+	case n > 3:
+		notes = append(notes, r.killed[n-1], fmt.Sprintf("And %d more.", n-1))
+	default:
+		notes = append(notes, r.killed...)
 	}
-	return f.print(stdout, &seen{of: of, stats: r.tally.Stats(now)})
-}
-
-// recorded shows what recorded events say.
-func (f *statsFlags) recorded(ctx context.Context, stdout, stderr io.Writer) error {
-	r := newReading(f, stderr)
-	if err := r.files(ctx, f.events); err != nil {
-		return err
+	switch {
+	case r.problems == 1:
+		notes = append(notes, "1 line of the record could not be read.")
+	case r.problems > 1:
+		notes = append(notes, fmt.Sprintf("%d lines of the record could not be read.", r.problems))
 	}
-	of := []string{fmt.Sprintf("%d events, %s to %s", r.events, moment(r.first), moment(r.last))}
-	if r.problems > 0 {
-		of[0] += "; " + r.trouble()
-	}
-	if text := unended(r.killed); text != "" {
-		of = append(of, text)
-	}
-	return r.end(f, stdout, r.last, of)
+	return notes
 }
 
 // files reads all of what is recorded in files. No event at all is an error.
-func (r *reading) files(ctx context.Context, names []string) error {
-	runs := running(names) // before their lines are read: there are all of those that do not
-	err := r.read(ctx, names)
-	if err != nil && ctx.Err() != nil {
-		return err
+func (r *reading) files(ctx context.Context, names []string) (*seen, error) {
+	err := record.Read(ctx, names, r.add, r.bad)
+	if n := r.problems - warnings; n > 0 && r.stderr != nil && ctx.Err() == nil {
+		fmt.Fprintf(r.stderr, "mcpschedd: warning: and %d more\n", n)
 	}
-	if r.events == 0 { // why, has been said
-		return fmt.Errorf("%s: no events in it", strings.Join(names, ", "))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case r.events == 0: // why, has been said
+		return nil, fmt.Errorf("%s: no events in it", strings.Join(names, ", "))
+	case err != nil:
+		return nil, err
 	}
+	s := r.seen(r.last)
+	s.period = fmt.Sprintf("in %d events, %s to %s", r.events, moment(r.first), moment(r.last))
+	return s, nil
+}
+
+// seen is what there is to print now.
+func (r *reading) seen(now time.Time) *seen {
+	return &seen{
+		stats: r.tally.Stats(now), notes: r.notes(),
+		rows: func() []record.Row {
+			rows := r.tally.Rows()
+			if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
+				fmt.Fprintf(r.stderr, "mcpschedd: warning: %d sessions are left out, those that ended first; fewer files have them\n", left)
+			}
+			return rows
+		},
+	}
+}
+
+// folder is where the processes of this user write their events and how they stand.
+type folder struct {
+	path string
+	off  bool // events are not wanted
+}
+
+func (f *statsFlags) folder() (folder, error) {
+	c, err := load(f.config)
 	if err != nil {
-		return err
+		return folder{}, err
 	}
-	r.over(runs)
-	return nil
+	dir, err := stateDir(c)
+	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off"}, err
+}
+
+// eventsOff says where the figures are that no event tells.
+const eventsOff = `[telemetry] events is "off", so what is saved is not recorded. Figures are in the resource mcpschedd://stats of each process and, where one serves HTTP, mcpschedd stats --http URL has them.`
+
+// follow reads what was written since the last time, and how the processes stand.
+func (r *reading) follow(d folder) (*seen, error) {
+	if r.tail == nil {
+		r.tail = record.NewTail(d.path, r.since)
+	}
+	if err := r.tail.Poll(r.add, r.bad); err != nil {
+		return nil, fmt.Errorf("%w: what was recorded, and whether a mcpschedd runs, cannot be seen from here", err)
+	}
+	s := r.seen(time.Now())
+	s.period, s.stats.Running = "today", record.Statuses(d.path)
+	idle := s.stats.Totals.Calls+s.stats.Totals.Plans == 0
+	if s.silent = idle && d.off; s.silent {
+		s.notes = append(s.notes, eventsOff)
+	}
+	if len(s.stats.Running) > 0 {
+		return s, nil
+	}
+	if s.notes = append(s.notes, "No mcpschedd is running."); idle {
+		s.notes = append(s.notes,
+			"What was recorded on other days: mcpschedd stats "+d.path,
+			"To begin: mcpschedd import takes over the servers of your MCP client and says how to make mcpschedd its one server; mcpschedd demo shows what that saves.")
+	}
+	return s, nil
 }
 
 // plain is a text without what a terminal may obey.

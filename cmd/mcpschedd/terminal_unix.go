@@ -3,10 +3,7 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,14 +18,4 @@ func terminalSize(f *os.File) (width, height int, ok bool) {
 		return 80, 24, true
 	}
 	return int(size.Col), int(size.Row), true
-}
-
-// writable reports whether files can be made in a folder, or the folder itself where
-// there is none yet.
-func writable(dir string) bool {
-	err := unix.Access(dir, unix.W_OK|unix.X_OK)
-	if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
-		return writable(parent)
-	}
-	return err == nil
 }

@@ -15,7 +15,7 @@ and your servers in its configuration file.
   import     take over the servers that an MCP client is configured with
   check      validate the configuration; --connect also tries every upstream
   explain    what is known of one tool, and who says so
-  stats      what running proxies did and saved, or recorded ones
+  stats      what was saved today, and how the servers stand
   dashboard  the same in a browser, live
   tune       propose settings for the tools, from what was recorded
   replay     play recorded calls, and say what would have been guessed

@@ -40,7 +40,7 @@ func (o Options) sayKept() {
 		w = o.Stderr
 	}
 	record := quoted(filepath.Join(o.Keep, "events"))
-	fmt.Fprintf(w, "\nThe record of the session through mcpschedd is kept. Look at it:\n  mcpschedd stats --events %s\n  mcpschedd dashboard --events %s\n", record, record)
+	fmt.Fprintf(w, "\nThe record of the session through mcpschedd is kept. Look at it:\n  mcpschedd stats %s\n  mcpschedd dashboard %s\n", record, record)
 }
 
 // quoted is a path as a shell takes it.

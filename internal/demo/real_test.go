@@ -66,11 +66,11 @@ func TestRealSession(t *testing.T) {
 	if hidden < all/2 {
 		t.Errorf("of %v of waiting for calls that only read, %v is hidden; want at least half", all, hidden)
 	}
-	if want := "\n  mcpschedd stats --events '" + keep + "/events'\n"; !strings.Contains(log.String(), want) {
+	if want := "\n  mcpschedd stats '" + keep + "/events'\n"; !strings.Contains(log.String(), want) {
 		t.Errorf("got %s, want %q in it", &log, want)
 	}
 	var kept struct{ Totals struct{ Calls int } }
-	text, err := exec.Command(bin, "stats", "--json", "--events", filepath.Join(keep, "events")).Output()
+	text, err := exec.Command(bin, "stats", "--json", filepath.Join(keep, "events")).Output()
 	if err == nil {
 		err = json.Unmarshal(text, &kept)
 	}

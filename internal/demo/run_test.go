@@ -227,7 +227,7 @@ func TestRunKeep(t *testing.T) {
 	if info, err := os.Stat(o.Keep); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("got %v, %v; want a folder of this user's own", info, err)
 	}
-	if want := "\n  mcpschedd stats --events " + o.Keep + "/events\n  mcpschedd dashboard --events " + o.Keep + "/events\n"; !strings.HasSuffix(out.String(), want) {
+	if want := "\n  mcpschedd stats " + o.Keep + "/events\n  mcpschedd dashboard " + o.Keep + "/events\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("got %s, want %s at its end", out, want)
 	}
 	if err := os.WriteFile(filepath.Join(o.Keep, "offers.json"), nil, 0o600); err != nil {

@@ -35,7 +35,7 @@ func ownResources() []ownResource {
 	return []ownResource{
 		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, what was answered ahead, waiting hidden, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
 			"application/json", readStats},
-		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same as a line and a table.","mimeType":"text/plain"}`,
+		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same in words: what was saved, how the servers stand, and a table.","mimeType":"text/plain"}`,
 			"text/plain", readSummary},
 		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`,
 			"application/json", readModel},
@@ -102,10 +102,10 @@ func serveOwnResource(x *request, uri string) {
 // readStats is record.Stats as JSON.
 func readStats(s *session, _ string) (string, error) { return indented(s.srv.Report()) }
 
-// readSummary is the same as a line and a table.
+// readSummary is the same in words.
 func readSummary(s *session, _ string) (string, error) {
 	report := s.srv.Report()
-	return report.Fit(0, 0), nil
+	return report.Saved("") + "\n" + report.Standing() + "\n" + report.Figures(), nil
 }
 
 var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")

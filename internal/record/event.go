@@ -142,6 +142,7 @@ type Event struct {
 	Dir       string   `json:"dir,omitempty"`       // of begin: the working directory
 	Upstreams []string `json:"upstreams,omitempty"`
 	Client    string   `json:"client,omitempty"` // of session: name and version, as the client says
+	Killed    bool     `json:"-"`                // of end: the process did not say so; never written
 
 	// Of state.
 	Hosts    []Host `json:"hosts,omitempty"`

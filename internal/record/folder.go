@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -64,9 +62,7 @@ func folder(dir string) (files []File, stale []string, err error) {
 			files = append(files, File{path, process, part, runs[process], info.Size(), info.ModTime()})
 		}
 	}
-	slices.SortStableFunc(files, func(a, b File) int {
-		return cmp.Or(strings.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part))
-	})
+	inOrder(files)
 	files = slices.CompactFunc(files, func(a, b File) bool { // a copy that gzip made, beside its original
 		return a.Process == b.Process && a.Part == b.Part
 	})

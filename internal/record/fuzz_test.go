@@ -47,7 +47,7 @@ func FuzzAdd(f *testing.F) {
 		if f := s.Totals; f.Calls != f.ServedStored+f.Joined+f.Fetched+f.Failed || f.HiddenByPrefetch > f.HiddenMS {
 			t.Errorf("got %+v", f)
 		}
-		s.Fit(40, 20)
+		_ = s.Figures() + s.Standing() + s.Saved("")
 		record.WriteCSV(io.Discard, tally.Rows())
 		tally.Latencies([]float64{1, 100})
 	})

@@ -22,7 +22,11 @@ import (
 // read reads files and folders, and fails the test for each problem.
 func read(t *testing.T, names ...string) (all []record.Event) {
 	t.Helper()
-	err := record.Read(t.Context(), names, func(e *record.Event) { all = append(all, *e) },
+	err := record.Read(t.Context(), names, func(e *record.Event) {
+		if !e.Killed {
+			all = append(all, *e)
+		}
+	},
 		func(p record.Problem) { t.Errorf("problem: %v", p) })
 	if err != nil {
 		t.Error(err)
@@ -245,7 +249,7 @@ func TestRotation(t *testing.T) {
 
 // follow polls a folder until ctx has ended, and once more.
 func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) {
-	tail := record.NewTail(dir)
+	tail := record.NewTail(dir, time.Time{})
 	poll := func() {
 		err := tail.Poll(func(e *record.Event) { all = append(all, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
 		if err != nil {

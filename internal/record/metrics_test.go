@@ -28,7 +28,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	if got := columns(all, of); !slices.Contains(got, column{"extra_column", "7"}) {
 		t.Errorf("CSV: got %v", got)
 	}
-	if got := rows(all, of, nil); !slices.Contains(got, row{"extra", "7 more"}) {
+	if got := rows(all, of); !slices.Contains(got, row{"extra", "7 more"}) {
 		t.Errorf("text: got %v", got)
 	}
 	words, _ := json.Marshal(all)

@@ -26,7 +26,7 @@ func TestKilled(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		tail := record.NewTail(dir)
+		tail := record.NewTail(dir, time.Time{})
 		lines := bufio.NewScanner(out)
 		for n := 0; n < 5+9*round && lines.Scan(); n++ {
 		}
@@ -89,7 +89,7 @@ func halfLine(t *testing.T) func(record.Problem) {
 // over and over, and followed.
 func TestManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	tail := record.NewTail(dir)
+	tail := record.NewTail(dir, time.Time{})
 	var tailed []record.Event
 	poll := func() {
 		err := tail.Poll(func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })

@@ -3,9 +3,11 @@ package record
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +88,7 @@ func number64(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 func writeLatencies(b *strings.Builder, tools map[string]Histogram) {
 	const name = prefix + "call_duration_seconds"
 	writeHead(b, name, "How long calls took, from their arrival to their answer.", "histogram")
-	for _, key := range sortedKeys(tools) {
+	for _, key := range slices.Sorted(maps.Keys(tools)) {
 		h, labels := tools[key], toolLabels(key)
 		for i, bound := range bounds {
 			writeSample(b, name+"_bucket", append(labels[:2:2], label{"le", number64(bound / 1000)}), float64(h.Counts[i]))

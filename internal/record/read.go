@@ -2,13 +2,16 @@ package record
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -45,12 +48,13 @@ func escaped(text string) string {
 }
 
 // Read reads files, plain or gzipped: "-" is the standard input, and a folder stands for
-// the *.jsonl and *.jsonl.gz in it. The parts of a process come in their order. A pipe or a
-// device is read if it is named itself.
+// the *.jsonl and *.jsonl.gz in it. Processes come in the order of their names, and the
+// parts of each in theirs. A pipe or a device is read if it is named itself.
 //
-// The event is each's until it returns; it may be kept as a copy. What cannot be read is
-// told to bad, and the rest is read all the same: the error is ctx's, or says that none of
-// the names could be opened.
+// The event is each's until it returns; it may be kept as a copy. Of a process that neither
+// runs nor says that it ended, an end is made up, with Killed. What cannot be read is told to
+// bad, and the rest is read all the same: the error is ctx's, or says that none of the names
+// could be opened.
 func Read(ctx context.Context, names []string, each func(*Event), bad func(Problem)) error {
 	var files []File
 	var failed []error
@@ -66,11 +70,12 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 		}
 		files = append(files, more...)
 	}
-	buf := bufio.NewReaderSize(nil, maxLine)
-	opened := false
-	for _, f := range inOrder(files) {
-		s := source{file: f.Path, process: f.Process, each: each, bad: bad}
-		err := s.readFile(ctx, f, buf)
+	inOrder(files)
+	files = slices.CompactFunc(files, func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) })
+	buf, lives, opened := bufio.NewReaderSize(nil, maxLine), make(lives), false
+	for _, f := range files {
+		s := source{file: f.Path, process: f.Process, each: lives.watch(each), bad: bad}
+		err := s.read(ctx, f, buf)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -80,6 +85,7 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 			opened = true
 		}
 	}
+	lives.end(files, each)
 	if !opened && failed == nil {
 		return errors.New("record: nothing to read")
 	}
@@ -87,6 +93,37 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 		return errors.Join(failed...)
 	}
 	return nil
+}
+
+// lives are the processes that have not said that they end, and the times of their last
+// lines.
+type lives map[string]time.Time
+
+const mostLives = 1024 // that are remembered
+
+// watch takes note of the events on their way to each.
+func (l lives) watch(each func(*Event)) func(*Event) {
+	return func(e *Event) {
+		if last, known := l[e.Process]; e.Kind == End && e.Session == "" {
+			delete(l, e.Process)
+		} else if !known && len(l) < mostLives {
+			l[strings.Clone(e.Process)] = e.At
+		} else if known && e.At.After(last) {
+			l[e.Process] = e.At
+		}
+		each(e)
+	}
+}
+
+// end ends those that do not run, by the files that were listed before they were read.
+func (l lives) end(files []File, each func(*Event)) {
+	for _, process := range slices.Sorted(maps.Keys(l)) {
+		if !slices.ContainsFunc(files, func(f File) bool { return f.Running && f.Process == process }) {
+			last := l[process]
+			delete(l, process)
+			each(&Event{Kind: End, At: last, Process: process, Killed: true})
+		}
+	}
 }
 
 // cause is what went wrong with a file that is named elsewhere.
@@ -109,7 +146,7 @@ func named(name string) ([]File, error) {
 	if !info.IsDir() {
 		return []File{single(name)}, nil
 	}
-	own, err := Files(name)
+	all, err := Files(name)
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +160,13 @@ func named(name string) ([]File, error) {
 			continue
 		}
 		if _, ok := regular(path); ok {
-			own = append(own, single(path))
+			all = append(all, single(path))
 		}
 	}
-	if len(own) == 0 {
+	if len(all) == 0 {
 		return nil, errors.New("no *.jsonl in this folder")
 	}
-	return own, nil
+	return all, nil
 }
 
 // single is one file; its process and part are in its name, if that is one of ours.
@@ -143,27 +180,9 @@ func single(path string) File {
 	return f
 }
 
-// inOrder puts the parts of each process in order, where the first of them stands, and
-// leaves out what was named twice.
-func inOrder(files []File) (all []File) {
-	place := map[string]int{} // process → where its first part stands
-	named := map[string]bool{}
-	for i, f := range files {
-		path := filepath.Clean(f.Path)
-		if named[path] {
-			continue
-		}
-		named[path] = true
-		if _, ok := place[f.Process]; !ok {
-			place[f.Process] = i
-		}
-		all = append(all, f)
-	}
-	slices.SortStableFunc(all, func(a, b File) int {
-		if a.Process != b.Process {
-			return place[a.Process] - place[b.Process]
-		}
-		return a.Part - b.Part
+// inOrder sorts files by process and part.
+func inOrder(files []File) {
+	slices.SortStableFunc(files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
 	})
-	return all
 }

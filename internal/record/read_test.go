@@ -137,7 +137,7 @@ func TestReadNames(t *testing.T) {
 		{"a folder", []string{dir}, []int64{11, 1, 2, 3, 4, 5, 21}, nil, ""},
 		{"parts in any order", []string{part(1000), part(1), part(0)}, []int64{1, 2, 5}, nil, ""},
 		{"twice", []string{part(0), dir + "/./" + filepath.Base(part(0))}, []int64{1}, nil, ""},
-		{"in the order of the names", []string{other, part(1), first, part(0)}, []int64{31, 1, 2, 11}, nil, ""},
+		{"in the order of the processes", []string{other, part(1), first, part(0)}, []int64{11, 1, 2, 31}, nil, ""},
 		{"one is missing", []string{missing, part(0)}, []int64{1}, []string{"missing: no such file or directory"}, ""},
 		{"all are missing", []string{missing}, nil, []string{"missing: no such file or directory"}, missing + ": no such file or directory"},
 		{"an empty folder", []string{empty}, nil, []string{"empty: no *.jsonl in this folder"}, empty + ": no *.jsonl in this folder"},
@@ -177,6 +177,7 @@ func TestReadStdin(t *testing.T) {
 	want := []string{
 		"20260202T024000-77 begin0", "20260202T024000-77 call1", "20260202T024000-77 begin0", "20260202T024000-77 call2",
 		"20260202T024000-78 begin0", "20260202T024000-78 call3",
+		"20260202T024000-77 end0", "20260202T024000-78 end0", // neither runs, nor said so
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -221,7 +222,7 @@ func TestReadIsCancelled(t *testing.T) {
 func TestTail(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
 	var got, problems []string
-	tail := record.NewTail(dir)
+	tail := record.NewTail(dir, time.Time{})
 	poll := func(want ...string) {
 		t.Helper()
 		got = nil
@@ -236,9 +237,13 @@ func TestTail(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, name), beginning+call(8))
-	tail = record.NewTail(dir)
-	poll() // what had ended before the first Poll
+	old := write(t, filepath.Join(dir, name), beginning+call(8))
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old, before, before); err != nil {
+		t.Fatal(err)
+	}
+	tail = record.NewTail(dir, before.Add(time.Minute))
+	poll() // what had ended before that
 
 	l := record.Open(record.Options{Dir: dir})
 	defer l.Close()

@@ -28,8 +28,9 @@ type source struct {
 	event    Event // used again for each line
 }
 
-// readFile reads a file from its beginning. The error is that it could not be opened.
-func (s *source) readFile(ctx context.Context, f File, buf *bufio.Reader) error {
+// read reads a file from where the last read of it ended. The error is that it could not be
+// opened.
+func (s *source) read(ctx context.Context, f File, buf *bufio.Reader) error {
 	in := os.Stdin
 	if f.Path == "-" {
 		s.file = "stdin"
@@ -41,29 +42,35 @@ func (s *source) readFile(ctx context.Context, f File, buf *bufio.Reader) error 
 		defer in.Close()
 	}
 	buf.Reset(in)
-	lines := buf
-	if head, _ := buf.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
+	from := buf
+	if s.offset > 0 {
+		if _, err := in.Seek(s.offset, io.SeekStart); err != nil {
+			return err
+		}
+	} else if head, _ := buf.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(buf)
 		if err != nil {
 			return fmt.Errorf("gzip: %w", err)
 		}
-		lines = bufio.NewReaderSize(z, maxLine)
+		from = bufio.NewReaderSize(z, maxLine)
 	}
-	if err := s.read(ctx, lines, !f.Running); err != nil {
+	if err := s.lines(ctx, from, !f.Running); err != nil {
 		s.line++
 		s.problem("cannot be read further: " + cause(err))
 	}
-	s.end()
+	if n := s.problems - maxProblems; n > 0 && !f.Running {
+		s.bad(Problem{s.file, 0, fmt.Sprintf("and %d more lines that cannot be read", n)})
+	}
 	return nil
 }
 
-// read reads the lines that are there. The rest behind the last line end is one too if the
+// lines reads those that are there. The rest behind the last line end is one too if the
 // file is whole; else it may still be written.
-func (s *source) read(ctx context.Context, r *bufio.Reader, whole bool) error {
+func (s *source) lines(ctx context.Context, r *bufio.Reader, whole bool) error {
 	for ctx.Err() == nil {
 		b, err := r.ReadSlice('\n')
-		rest := errors.Is(err, io.EOF)
-		if err != nil && !rest && !errors.Is(err, bufio.ErrBufferFull) {
+		rest, long := errors.Is(err, io.EOF), errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !rest && !long {
 			return err
 		}
 		if rest && (len(b) == 0 || !whole) {
@@ -71,12 +78,11 @@ func (s *source) read(ctx context.Context, r *bufio.Reader, whole bool) error {
 		}
 		s.offset += int64(len(b))
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			if !s.inLong {
-				s.inLong = true
-				s.line++
-				s.problem("a line of more than " + strconv.Itoa(maxLine) + " bytes")
-			}
+		case long && !s.inLong:
+			s.inLong = true
+			s.line++
+			s.problem("a line of more than " + strconv.Itoa(maxLine) + " bytes")
+		case long:
 		case s.inLong: // this is the rest of it
 			s.inLong = false
 		default:
@@ -156,12 +162,4 @@ func (s *source) problem(text string) {
 	if s.problems++; s.problems <= maxProblems {
 		s.bad(Problem{s.file, s.line, escaped(text)})
 	}
-}
-
-// end tells how many problems were not told of.
-func (s *source) end() {
-	if n := s.problems - maxProblems; n > 0 {
-		s.bad(Problem{s.file, 0, fmt.Sprintf("and %d more lines that cannot be read", n)})
-	}
-	s.problems = 0
 }

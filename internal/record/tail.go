@@ -3,29 +3,29 @@ package record
 import (
 	"bufio"
 	"context"
-	"io"
 	"maps"
-	"os"
 	"strings"
+	"time"
 )
 
-// Tail reads what running processes write, bit by bit.
+// Tail reads what the processes of a folder have written, and go on to write, bit by bit.
 type Tail struct {
 	dir   string
-	began bool
-	over  map[string]bool    // files that there is nothing more to read from
-	open  map[string]*source // path → how far it was read
+	since time.Time
+	files map[string]*source // path, without .gz → how far it was read; nil: there is nothing more to read
+	lives lives
 	buf   *bufio.Reader
 }
 
-// NewTail returns a Tail of a folder, which need not exist yet.
-func NewTail(dir string) *Tail {
-	return &Tail{dir: dir, over: map[string]bool{}, open: map[string]*source{}, buf: bufio.NewReaderSize(nil, maxLine)}
+// NewTail returns a Tail of a folder, which need not exist yet. Files of processes that have
+// ended and were last written to before since are left out.
+func NewTail(dir string, since time.Time) *Tail {
+	return &Tail{dir: dir, since: since, files: make(map[string]*source), lives: make(lives), buf: bufio.NewReaderSize(nil, maxLine)}
 }
 
-// Poll reads what processes have written since the last Poll; the first one reads all that
-// the running ones have. A line that is being written waits for the next time. The event is
-// each's until it returns. The error is that the folder cannot be listed.
+// Poll reads what was written since the last Poll; the first one reads all. A line that is
+// being written waits for the next time. Of each and bad see [Read]. The error is that the
+// folder cannot be listed.
 func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
 	files, err := Files(t.dir)
 	if err != nil {
@@ -33,51 +33,31 @@ func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
 	}
 	there := make(map[string]bool, len(files))
 	for _, f := range files {
-		plain := strings.TrimSuffix(f.Path, ".gz") // a compressed part was whole before
+		plain := strings.TrimSuffix(f.Path, ".gz")
 		there[plain] = true
-		if plain != f.Path || !t.began && !f.Running {
-			t.over[plain] = true
+		s, known := t.files[plain]
+		switch {
+		case known && (s == nil || plain != f.Path): // what is compressed while it is followed was whole before
+			t.files[plain] = nil
+			continue
+		case known && f.Running && f.Size <= s.offset:
+			continue
+		case !known && !f.Running && f.Modified.Before(t.since):
+			t.files[plain] = nil
+			continue
+		case !known:
+			s = &source{file: f.Path, process: f.Process}
+			t.files[plain] = s
 		}
-		if !t.over[plain] {
-			t.read(f, each, bad)
-		}
-	}
-	t.began = true
-	maps.DeleteFunc(t.open, func(path string, _ *source) bool { return !there[path] })
-	maps.DeleteFunc(t.over, func(path string, _ bool) bool { return !there[path] })
-	return nil
-}
-
-// read reads what is new in a file.
-func (t *Tail) read(f File, each func(*Event), bad func(Problem)) {
-	s := t.open[f.Path]
-	if s == nil {
-		s = &source{file: f.Path, process: f.Process}
-		t.open[f.Path] = s
-	}
-	s.each, s.bad = each, bad
-	if f.Size > s.offset || !f.Running {
-		if err := s.resume(f, t.buf); err != nil {
+		s.each, s.bad = t.lives.watch(each), bad
+		if err := s.read(context.Background(), f, t.buf); err != nil {
 			s.problem("cannot be read: " + cause(err))
 		}
+		if !f.Running || plain != f.Path {
+			t.files[plain] = nil
+		}
 	}
-	if !f.Running {
-		s.end()
-		delete(t.open, f.Path)
-		t.over[f.Path] = true
-	}
-}
-
-// resume reads on where the last read ended.
-func (s *source) resume(f File, buf *bufio.Reader) error {
-	in, err := os.Open(f.Path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if _, err := in.Seek(s.offset, io.SeekStart); err != nil {
-		return err
-	}
-	buf.Reset(in)
-	return s.read(context.Background(), buf, !f.Running)
+	t.lives.end(files, each)
+	maps.DeleteFunc(t.files, func(path string, _ *source) bool { return !there[path] })
+	return nil
 }

@@ -45,9 +45,7 @@ func TestLine(t *testing.T) {
 
 func TestText(t *testing.T) {
 	s := busy().Stats(time.Time{})
-	want := busyLine + `
-
-waiting     905ms hidden, 900ms of it by prefetches, 1.1s waited
+	want := `waiting     905ms hidden, 900ms of it by prefetches, 1.1s waited
 saved       about 2900 tokens, 2 turns of the model
 cost        3 requests to upstreams, 1.00 per call, 20ms that calls waited for prefetches
 calls       3, 2 from the store, 1 fetched
@@ -61,7 +59,7 @@ tool              calls  hidden  waited  prefetches  used  p50    p90
 github/get_issue  2      900ms   1.1s    3           1     102ms  1s
 files/read        1      5ms     0s      0           0     0s     0s
 `
-	if diff := gocmp.Diff(want, s.Fit(0, 0)); diff != "" {
+	if diff := gocmp.Diff(want, s.Figures()); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 }
@@ -103,7 +101,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	s := tally.Stats(time.Time{})
 	var out strings.Builder
-	out.WriteString(s.Fit(0, 0))
+	out.WriteString(s.Figures())
 	record.WriteCSV(&out, tally.Rows())
 	for _, c := range out.String() {
 		if c != '\n' && c < ' ' || c == '\u202e' || c == '\u2028' || c == 0x7f {

@@ -95,7 +95,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c := exec.CommandContext(ctx, bin, "dashboard", "--events", filepath.Join(keep, "events"))
+	c := exec.CommandContext(ctx, bin, "dashboard", filepath.Join(keep, "events"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	out, err := c.StdoutPipe()
 	if err == nil {

@@ -1,0 +1,223 @@
+package record
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Standing says what keeps servers from saving more, and how each upstream of the running
+// processes stands. It is empty where there is nothing to say.
+func (s *Stats) Standing() string {
+	var b strings.Builder
+	merged := merge(s.Running)
+	for _, line := range passing(merged) {
+		b.WriteString(line + "\n")
+	}
+	if why := s.whyNothing(); why != "" {
+		b.WriteString(why + "\n")
+	}
+	for _, p := range s.Running {
+		if p.ConfigError != "" {
+			fmt.Fprintf(&b, "The configuration as it is written is not in force: %s\n", printable(p.ConfigError))
+			break
+		}
+	}
+	if len(merged) > 0 {
+		b.WriteString("\n" + upstreamTable(merged))
+	}
+	if len(s.Running) > 0 {
+		b.WriteString("\n" + processLines(s.Running))
+	}
+	return b.String()
+}
+
+// Saved is what was saved, in a sentence; period says when, such as "today".
+func (s *Stats) Saved(period string) string {
+	f := &s.Totals
+	if period != "" {
+		period = " " + period
+	}
+	if f.Calls+f.Plans+f.Prefetch.Issued == 0 {
+		return "No calls" + period + "."
+	}
+	what := "nothing"
+	if f.HiddenMS >= 1 {
+		what = roughly(f.HiddenMS)
+	}
+	text := fmt.Sprintf("Saved %s of %s waiting", what, roughly(f.HiddenMS+f.WaitedMS))
+	if n := f.TurnsSaved.Plan; n == 1 {
+		text += " and 1 turn"
+	} else if n > 1 {
+		text += fmt.Sprintf(" and %d turns", n)
+	}
+	return text + period + "."
+}
+
+// roughly is a time of milliseconds as one says it.
+func roughly(ms float64) string {
+	switch {
+	case ms < 1000:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms < 10_000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case ms < 120_000:
+		return fmt.Sprintf("%.0f s", ms/1000)
+	}
+	return fmt.Sprintf("%.0f min", ms/60_000)
+}
+
+// mergedStatus is one upstream over several processes that have it in the same state.
+type mergedStatus struct {
+	UpstreamStatus
+	processes int
+}
+
+// merge puts upstreams of the same name and state together.
+func merge(running []Status) (all []mergedStatus) {
+	for _, p := range running {
+		for _, u := range p.Upstreams {
+			i := slices.IndexFunc(all, func(have mergedStatus) bool {
+				return have.Name == u.Name && have.State == u.State && have.Error == u.Error
+			})
+			if i < 0 {
+				all = append(all, mergedStatus{u, 1})
+				continue
+			}
+			one := &all[i]
+			one.processes++
+			one.MemoryKB += u.MemoryKB
+			one.Restarts += u.Restarts
+			one.Since = max(one.Since, u.Since)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mergedStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// passing says which servers only pass through, by the reason.
+func passing(all []mergedStatus) (lines []string) {
+	servers := make(map[string]bool)
+	why := make(map[string][]string) // reason → servers
+	var reasons []string
+	for _, u := range all {
+		if servers[u.Name] {
+			continue
+		}
+		servers[u.Name] = true
+		if u.Tools == 0 || u.Cacheable > 0 || u.Why == "" {
+			continue
+		}
+		if why[u.Why] == nil {
+			reasons = append(reasons, u.Why)
+		}
+		why[u.Why] = append(why[u.Why], printable(u.Name))
+	}
+	for _, reason := range reasons {
+		n, verb := len(why[reason]), "pass"
+		if n == 1 {
+			verb = "passes"
+		}
+		lines = append(lines, fmt.Sprintf("%d of %d servers %s through: %s: %s.", n, len(servers), verb, reason, strings.Join(why[reason], ", ")))
+	}
+	return lines
+}
+
+// upstreamTable is a line for each upstream, and below it what would change what it says.
+func upstreamTable(all []mergedStatus) string {
+	var cells [][]any
+	for _, u := range all {
+		state := u.State
+		if at, err := time.Parse(time.RFC3339, u.Since); err == nil {
+			state += " since " + at.Local().Format("15:04")
+		}
+		what := fmt.Sprintf("%d tools, %d cacheable, %d prefetchable", u.Tools, u.Cacheable, u.Prefetchable)
+		if u.State != "ready" && u.Error != "" {
+			what = printable(u.Error)
+		}
+		var more []string
+		if u.MemoryKB > 0 {
+			more = append(more, fmt.Sprintf("%d MB", u.MemoryKB>>10))
+		}
+		if u.Restarts > 0 {
+			more = append(more, fmt.Sprintf("%d restarts", u.Restarts))
+		}
+		if u.processes > 1 {
+			more = append(more, fmt.Sprintf("in %d processes", u.processes))
+		}
+		cells = append(cells, []any{printable(u.Name), state, what, strings.Join(more, ", ")})
+	}
+	lines := strings.SplitAfter(aligned(cells), "\n")
+	var b strings.Builder
+	told := make(map[string]bool)
+	for i, u := range all {
+		b.WriteString(strings.TrimRight(lines[i], " \n") + "\n")
+		if u.Why != "" && !told[u.Name] {
+			told[u.Name] = true
+			fmt.Fprintf(&b, "    %s", printable(u.Why))
+			if u.Change != "" {
+				fmt.Fprintf(&b, "; to change that: %s", printable(u.Change))
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+// processLines says which processes run, and for which clients.
+func processLines(running []Status) string {
+	var b strings.Builder
+	for _, p := range running {
+		since := ""
+		if at, err := time.Parse(time.RFC3339, p.Since); err == nil {
+			since = " since " + at.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(&b, "process %d%s, %s", p.PID, since, cmp.Or(printable(p.Transport), "stdio"))
+		if p.Dir != "" {
+			fmt.Fprintf(&b, " in %s", printable(p.Dir))
+		}
+		fmt.Fprintf(&b, ", configuration %s", printable(cmp.Or(p.Config, "built in")))
+		if p.MemoryKB > 0 {
+			fmt.Fprintf(&b, ", %d MB", p.MemoryKB>>10)
+		}
+		for i, c := range p.Clients {
+			fmt.Fprintf(&b, "%s %s", []string{": ", ", "}[min(i, 1)][:1], cmp.Or(printable(c.Client), "a client"))
+			if c.Sessions > 1 {
+				fmt.Fprintf(&b, " (%d sessions)", c.Sessions)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// callsToSay is how many calls there must be until it is worth a line that none of them was
+// answered ahead.
+const callsToSay = 20
+
+// whyNothing says why no prefetch was made; "": some were, or there were few calls.
+func (s *Stats) whyNothing() string {
+	f := &s.Totals
+	names := largest(f.Declined)
+	switch {
+	case f.Prefetch.Issued > 0:
+		return ""
+	case f.Unclassified > callsToSay && f.Unclassified > f.Reads:
+		return fmt.Sprintf("Nothing was prefetched: of %d calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.", f.Unclassified)
+	case f.Reads <= callsToSay:
+		return ""
+	case len(names) == 0:
+		return `Nothing was prefetched: no call was thought of; nothing has been seen to follow, or [enrichment] mode is "off".`
+	}
+	var parts []string
+	for _, name := range names[:min(len(names), 2)] {
+		part := fmt.Sprintf("%d %s", f.Declined[name], worded(name, Reasons))
+		if w, ok := Reasons[name]; ok {
+			part += " (" + w.Meaning + ")"
+		}
+		parts = append(parts, part)
+	}
+	return fmt.Sprintf("Nothing was prefetched: of %d candidates %s.", sumOf(f.Declined), strings.Join(parts, "; "))
+}

@@ -1,0 +1,99 @@
+package record_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/record"
+)
+
+func TestSaved(t *testing.T) {
+	for want, f := range map[string]record.Totals{
+		"No calls today.":                                {},
+		"Saved nothing of 500 ms waiting today.":         {Part: record.Part{Calls: 1, WaitedMS: 500}},
+		"Saved 12 s of 40 s waiting and 3 turns today.":  {Part: record.Part{Calls: 9, HiddenMS: 12_000, WaitedMS: 28_000}, TurnsSaved: record.Turns{Plan: 3}},
+		"Saved 1.5 s of 6 min waiting and 1 turn today.": {Part: record.Part{Calls: 9, HiddenMS: 1500, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 1}},
+	} {
+		s := record.Stats{Totals: f}
+		if got := s.Saved("today"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Upstreams of several processes are one line where they stand alike; those that only pass
+// through are told of by their reason; and what strangers say does not reach the terminal.
+func TestStanding(t *testing.T) {
+	unknown := "nothing is known of its tools, so each call counts as a write"
+	github := record.UpstreamStatus{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35, MemoryKB: 50 << 10, Restarts: 1}
+	down := record.UpstreamStatus{Name: "pg", State: "down", Error: "no \x1b[2Jsuch file", Why: "its tools are not known yet: no session has used it"}
+	s := record.Stats{Running: []record.Status{
+		{PID: 1, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
+			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b], if you believe it"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
+		{PID: 2, Transport: "http", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2}, {Client: "x"}}, Upstreams: []record.UpstreamStatus{github}},
+	}}
+	want := `2 of 4 servers pass through: ` + unknown + `: a, b.
+The configuration as it is written is not in force: line 3
+
+a       idle   3 tools, 0 cacheable, 0 prefetchable
+    ` + unknown + `
+b       ready  2 tools, 0 cacheable, 0 prefetchable
+    ` + unknown + `; to change that: trust = true in [upstreams.b], if you believe it
+github  ready  41 tools, 38 cacheable, 35 prefetchable  100 MB, 2 restarts, in 2 processes
+pg      down   no ?[2Jsuch file
+    its tools are not known yet: no session has used it
+
+process 1, stdio in /a, configuration built in, 20 MB: claude 2
+process 2, http, configuration /c.toml: a client (2 sessions), x
+`
+	if got := s.Standing(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Nothing was fetched ahead of many reads: one line says why, and what to set.
+func TestWhyNone(t *testing.T) {
+	calls := func(class string, n int, more ...record.Event) string {
+		for i := range n {
+			more = append(more, record.Event{Kind: record.Call, Session: "a", Seq: int64(i + 1), Upstream: "files", Tool: "read", Disposition: record.Fetched, Class: class})
+		}
+		s := tallied(more...).Stats(time.Time{})
+		return s.Standing()
+	}
+	reads := func(n int, more ...record.Event) string { return calls("read_only", n, more...) }
+	declined := record.Event{Kind: record.Choice, Session: "a", Candidates: 9, Reasons: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
+	for _, tt := range []struct {
+		name, text, want string
+	}{
+		{"reasons", reads(21, declined), "Nothing was prefetched: of 9 candidates 6 others may change it unnoticed (what they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file); 2 would not pay (waste would weigh more than what they hide: waste_ms and second_worth_usd say what it weighs).\n"},
+		{"an unknown reason", reads(21, record.Event{Kind: record.Choice, Session: "a", Reasons: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates 1 mood?.\n"},
+		{"nothing thought of", reads(21), "Nothing was prefetched: no call was thought of; nothing has been seen to follow, or [enrichment] mode is \"off\".\n"},
+		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: of 48 calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.\n"},
+		{"too few reads to say", reads(20, declined), ""},
+	} {
+		if tt.text != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, tt.text, tt.want)
+		}
+	}
+}
+
+// Prefetches that have begun are shown before it is known what becomes of them.
+func TestUnderWay(t *testing.T) {
+	sent := record.Event{Kind: record.Sent, Session: "a", Seq: 2, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true}
+	call := record.Event{Kind: record.Call, Session: "a", Seq: 1, Upstream: "files", Tool: "read", Disposition: record.Fetched, Class: "read_only"}
+	for _, tt := range []struct {
+		all  []record.Event
+		want string
+	}{
+		{[]record.Event{call, sent}, "prefetches  1, 1 whose fate is not known yet\n"},
+		{[]record.Event{sent}, "prefetches  1, 1 whose fate is not known yet\n"},
+		{[]record.Event{call, sent, {Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Wasted, Cause: "expired"}}, "prefetches  2, wasted 1 (1 too old when a call came), 1 whose fate is not known yet\n"},
+		{[]record.Event{call, sent, {Kind: record.End, Session: "a"}}, "prefetches  1, 1 whose fate is not known yet\n"},
+	} {
+		s := tallied(tt.all...).Stats(time.Time{})
+		if got := s.Figures(); !strings.Contains(got, tt.want) {
+			t.Errorf("want %q in\n%s", tt.want, got)
+		}
+	}
+}
