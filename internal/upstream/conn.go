@@ -42,7 +42,7 @@ type conn struct {
 
 	requests  *requests
 	questions questions
-	level     toldLevel
+	told      toldLevel
 	listening listening
 
 	mu   sync.Mutex
@@ -55,6 +55,16 @@ func newConn(in *instance) *conn {
 	c := &conn{in: in, done: make(chan struct{}), requests: newRequests()}
 	c.questions.c, c.listening.c = c, c
 	return c
+}
+
+// ended reports whether the connection has ended.
+func (c *conn) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // spawn runs f on a goroutine that close waits for; false if the connection
@@ -179,7 +189,7 @@ func (c *conn) lost(id int64, err error) {
 
 // garbage logs what was no message.
 func (c *conn) garbage(head []byte, err error) {
-	c.in.status.garbled.Store(true)
+	c.in.change(func(s *state) { s.garbled = true })
 	level := slog.LevelWarn
 	if c.garbled.Add(1) > garbageLogged {
 		level = slog.LevelDebug

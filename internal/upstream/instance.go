@@ -3,6 +3,10 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,17 +44,33 @@ type instance struct {
 	up     *Upstream
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when run has returned
-
 	leased chan struct{} // closed by setClient
 	client Client        // set before that
 
-	status status
-	leases leases
-	offer  atomic.Pointer[Offer] // what its server offers; nil: it is not known
-	stale  [Lists]atomic.Bool    // lists to be read again
-	wake   chan struct{}         // capacity 1; a list went stale
+	offer atomic.Pointer[Offer] // what its server offers; nil: it is not known
+	stale [Lists]atomic.Bool    // lists to be read again
+	wake  chan struct{}         // capacity 1; a list went stale
+
+	mu      sync.Mutex // also guards what the leases want
+	state   state
+	changed chan struct{} // closed and replaced whenever the state changes
+	leases  []*Lease      // replaced and never changed
 
 	endsOnDiscover bool // it ended when asked for the stateless revision; run's own
+}
+
+// state is where an instance stands.
+type state struct {
+	live    *conn     // nil: there is no live connection
+	away    error     // without one: why the server cannot be asked; nil while it starts
+	stderr  []string  // what it last said there
+	since   time.Time // when this began; zero: with the instance
+	listed  bool      // the offer is a last-known one, or every list has been asked for
+	garbled bool      // it has written what is no MCP message
+}
+
+func (s *state) become(live *conn, away error, stderr []string) {
+	s.live, s.away, s.stderr, s.since = live, away, stderr, time.Now()
 }
 
 // newInstance starts an instance, once after is closed; nil is closed.
@@ -59,8 +79,7 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
 		ended: make(chan struct{}), leased: make(chan struct{}),
-		status: status{changed: make(chan struct{}), moved: up.o.Changed},
-		wake:   make(chan struct{}, 1),
+		changed: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	go in.run(ctx, after)
 	return in
@@ -71,20 +90,60 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 func (in *instance) setClient(client Client) {
 	if known := in.up.known.to(client); known != nil {
 		in.offer.Store(known)
-		in.status.listed()
+		in.change(func(s *state) { s.listed = true })
 	}
 	in.client = client
 	close(in.leased)
 }
 
+// now returns the state, and a channel that is closed when there is another.
+func (in *instance) now() (state, <-chan struct{}) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.state, in.changed
+}
+
 // live returns the live connection, nil if there is none.
-func (in *instance) live() *conn { return in.status.live.Load() }
+func (in *instance) live() *conn {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.state.live
+}
+
+func (in *instance) change(f func(*state)) {
+	in.mu.Lock()
+	f(&in.state)
+	close(in.changed)
+	in.changed = make(chan struct{})
+	in.mu.Unlock()
+	in.up.o.Changed()
+}
+
+// set notes that there is no live connection, and why the server cannot be asked; nil:
+// it starts.
+func (in *instance) set(away error, stderr []string) {
+	in.change(func(s *state) { s.become(nil, away, stderr) })
+}
+
+func (in *instance) connected(c *conn) {
+	in.change(func(s *state) { s.become(c, nil, nil) })
+}
+
+// disconnected notes that connection c is not live any more: from now on the
+// instance starts, until set says otherwise.
+func (in *instance) disconnected(c *conn) {
+	in.change(func(s *state) {
+		if s.live == c {
+			s.become(nil, nil, nil)
+		}
+	})
+}
 
 // run keeps the instance alive until ctx ends: the first restart comes at
 // once, later ones after a growing wait with jitter.
 func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	defer close(in.ended)
-	defer in.status.set(state{away: errGone})
+	defer in.set(errGone, nil)
 	if after != nil {
 		select {
 		case <-after:
@@ -93,46 +152,42 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		}
 	}
 	pause := backoff.NewExponentialBackOff()
-	for first := true; ctx.Err() == nil; {
+	log := in.up.log.With("upstream", in.up.spec.Name)
+	for atOnce := true; ctx.Err() == nil; {
 		lived, stderr, err := in.once(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if in.up.otherTransport(err) {
-			continue
-		}
-		permanent := lived == 0 && in.up.permanent(err)
-		in.up.troubles.note(in.up.mask.Error(err), !permanent)
-		if permanent {
-			in.up.log.Error("upstream cannot be used", in.up.logAttrs(err)...)
-			in.status.set(state{away: err})
-			<-ctx.Done()
-			return
-		}
-		if never, ok := errors.AsType[*notStarted](err); ok {
-			wait := pause.NextBackOff()
-			in.up.log.Error("upstream cannot be started; waiting before the next try", append(in.up.logAttrs(never.error), "dur", wait)...)
-			in.status.set(state{away: never.error})
-			if sleep(ctx, wait) == nil {
-				in.status.set(state{})
-			}
+		if ctx.Err() != nil || in.up.otherTransport(err) {
 			continue
 		}
 		if lived >= steady {
-			first = true
+			atOnce = true
 			pause.Reset()
 		}
-		if first {
-			first = false
-			in.up.log.Warn("upstream ended; starting it again", in.up.logAttrs(err)...)
-			in.status.set(state{stderr: stderr})
-			continue
+		permanent := lived == 0 && in.up.permanent(err)
+		in.up.troubles.note(in.up.mask.Error(err), !permanent)
+		never, unstarted := errors.AsType[*notStarted](err)
+		if unstarted {
+			err = never.error
 		}
-		wait := pause.NextBackOff()
-		in.up.log.Warn("upstream ended again; waiting before the next start", append(in.up.logAttrs(err), "dur", wait)...)
-		in.status.set(state{away: err, stderr: stderr})
-		if sleep(ctx, wait) == nil {
-			in.status.set(state{stderr: stderr})
+		switch {
+		case permanent:
+			log.Error("upstream cannot be used", "err", err)
+			in.set(err, nil)
+			<-ctx.Done()
+		case atOnce && !unstarted:
+			atOnce = false
+			log.Warn("upstream ended; starting it again", "err", err)
+			in.set(nil, stderr)
+		default:
+			wait := pause.NextBackOff()
+			if unstarted {
+				log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait)
+			} else {
+				log.Warn("upstream ended again; waiting before the next start", "err", err, "dur", wait)
+			}
+			in.set(err, stderr)
+			if sleep(ctx, wait) == nil {
+				in.set(nil, stderr)
+			}
 		}
 	}
 }
@@ -161,16 +216,13 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	}
 	began := time.Now()
 	told := in.restore(c, nil) // before any call that waits for the connection
-	in.status.connected(c)
+	in.connected(c)
 	in.restore(c, told) // what changed in between
 	in.listen(c)        // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c)
-	in.status.disconnected(c)
-	select {
-	case <-c.done:
+	in.disconnected(c)
+	if ended = ctx.Err(); c.ended() {
 		ended = c.err
-	default:
-		ended = ctx.Err()
 	}
 	return time.Since(began), nil, ended
 }
@@ -183,10 +235,8 @@ func (in *instance) greet(ctx context.Context, c *conn) error {
 	legacy := in.endsOnDiscover || in.up.known.legacy()
 	offer, err := greeting{c, in.client}.agree(ctx, legacy)
 	if err != nil {
-		select {
-		case <-c.done: // perhaps because of the stateless revision: the next one is greeted the older way
+		if c.ended() { // perhaps because of the stateless revision: the next one is greeted the older way
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
-		default:
 		}
 		return err
 	}
@@ -208,4 +258,64 @@ func (in *instance) greet(ctx context.Context, c *conn) error {
 func (in *instance) close() {
 	in.cancel()
 	<-in.ended
+}
+
+// list returns the leases.
+func (in *instance) list() []*Lease {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.leases
+}
+
+func (in *instance) add(l *Lease) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.leases = append(slices.Clone(in.leases), l)
+}
+
+// remove takes out a lease, and returns how many others there are.
+func (in *instance) remove(l *Lease) (others int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(m *Lease) bool { return m == l })
+	return len(in.leases)
+}
+
+// attribute returns the only lease that a message can be for, nil if there are several.
+// p is the request on the stream of which it came; nil: none that is unanswered.
+func (in *instance) attribute(c *conn, p *pending) *Lease {
+	if p != nil && p.lease != nil {
+		if p.lease.listener.Pooled {
+			return nil // it is for one of its clients
+		}
+		return p.lease
+	}
+	leases := in.list()
+	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
+		return nil
+	}
+	return leases[0]
+}
+
+// Unavailable says why a server cannot be asked now, without its secrets: it is
+// shown to the model.
+type Unavailable struct {
+	Upstream string
+	Cause    error
+	Stderr   []string // its last lines; nil for a server over HTTP
+}
+
+func (u *Unavailable) Error() string {
+	text := fmt.Sprintf("upstream %q is not available: %v", u.Upstream, u.Cause)
+	if len(u.Stderr) > 0 {
+		text += "\nits last lines on stderr:\n  " + strings.Join(u.Stderr, "\n  ")
+	}
+	return text
+}
+
+func (u *Unavailable) Unwrap() error { return u.Cause }
+
+// unavailable is an *Unavailable of this upstream.
+func (u *Upstream) unavailable(why error, stderr []string) error {
+	return &Unavailable{Upstream: u.spec.Name, Cause: u.mask.Error(why), Stderr: stderr}
 }

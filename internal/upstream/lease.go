@@ -12,10 +12,15 @@ type Lease struct {
 	in       *instance
 	listener Listener
 	queue    queue
-	number   uint64 // of the instance's leases
-	mixed    bool   // what the server says may be for others than this lease's client
-	mute     bool   // its client gets log messages only with requests that ask for them
-	wishes   wishes
+	mixed    bool // what the server says may be for others than this lease's client
+	mute     bool // its client gets log messages only with requests that ask for them
+
+	// What the session wants of the server for as long as it lasts, restarts of the
+	// server included; guarded by the instance's mu.
+	uris     map[string]bool // subscribed
+	level    string          // log level its client wants; "": it did not say
+	hasTasks bool            // a task was started, which goes on after its answer
+	closed   bool            // the lease was given back
 }
 
 // Name is the upstream's.
@@ -24,8 +29,21 @@ func (l *Lease) Name() string { return l.in.up.spec.Name }
 // Offer is what the server was last known to have; nil if it never answered.
 func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 
-// AwaitOffer waits until the offer is known or the server is known to be away.
-func (l *Lease) AwaitOffer(ctx context.Context) { l.in.awaitOffer(ctx) }
+// AwaitOffer waits until there are lists to offer, last-known ones or those of the
+// server, or it is known to be away, or ctx has ended.
+func (l *Lease) AwaitOffer(ctx context.Context) {
+	for {
+		at, changed := l.in.now()
+		if at.away != nil || at.listed {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Instance identifies what the lease is on. No other instance of any upstream
 // ever has the same number, the first of which is 1; a restart keeps it.
@@ -49,7 +67,7 @@ func (l *Lease) Stateless() bool {
 
 // Problem says why the server cannot be asked now, nil if it can or is starting.
 func (l *Lease) Problem() error {
-	_, at, _ := l.in.status.now()
+	at, _ := l.in.now()
 	if at.away == nil {
 		return nil
 	}
@@ -57,7 +75,10 @@ func (l *Lease) Problem() error {
 }
 
 // Garbled reports whether the server has written what is no MCP message.
-func (l *Lease) Garbled() bool { return l.in.status.garbled.Load() }
+func (l *Lease) Garbled() bool {
+	at, _ := l.in.now()
+	return at.garbled
+}
 
 // Turn takes the next place in the order in which this session's requests are
 // sent to this server. It is taken before the next message of the session is
@@ -76,8 +97,11 @@ func (l *Lease) Notify(method string, params []byte) {
 // it: the server may send messages about it when the session has ended, or while
 // another client of a pooled session makes a call.
 func (l *Lease) TaskStarted() {
-	now := l.in.leases.update(l, func(w *wishes) { w.hasTasks = true })
-	if now.closed || l.listener.Pooled {
+	l.in.mu.Lock()
+	l.hasTasks = true
+	goesOn := l.closed || l.listener.Pooled
+	l.in.mu.Unlock()
+	if goesOn {
 		l.goesOn()
 	}
 }
@@ -96,8 +120,12 @@ func (l *Lease) goesOn() {
 // told what no session watches any more.
 func (l *Lease) Close() {
 	in := l.in
-	others := in.leases.remove(l)
-	if in.leases.update(l, func(w *wishes) { w.closed = true }).hasTasks {
+	others := in.remove(l)
+	in.mu.Lock()
+	l.closed = true
+	hasTasks := l.hasTasks
+	in.mu.Unlock()
+	if hasTasks {
 		l.goesOn()
 	}
 	if in.up.spec.Shared {

@@ -47,7 +47,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 				in.adopt(&next)
 			}
 		}
-		in.status.listed()
+		in.change(func(s *state) { s.listed = true })
 		in.up.remember(in.client, in.offer.Load())
 		select {
 		case <-time.After(listInterval):
@@ -120,7 +120,7 @@ func (in *instance) adopt(offer *Offer) {
 	if old == nil {
 		old = &Offer{}
 	}
-	leases := in.leases.list()
+	leases := in.list()
 	for l := range Lists {
 		if sameItems(old.Lists[l], offer.Lists[l]) {
 			continue
@@ -129,22 +129,6 @@ func (in *instance) adopt(offer *Offer) {
 			if lease.listener.Changed != nil {
 				lease.listener.Changed(l)
 			}
-		}
-	}
-}
-
-// awaitOffer returns once there are lists to offer, last-known ones or those of the
-// server, or it is known to be away, or ctx has ended.
-func (in *instance) awaitOffer(ctx context.Context) {
-	for {
-		_, at, changed := in.status.now()
-		if at.away != nil || in.status.tried.Load() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -88,12 +88,12 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 		c := newConn(in)
 		k := &journalLink{journal: j, c: c, dead: make(chan struct{})}
 		c.link = k
-		in.status.connected(c)
+		in.connected(c)
 		time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 		k.close()
-		in.status.disconnected(c)
+		in.disconnected(c)
 	}
-	in.status.set(state{away: errGone})
+	in.set(errGone, nil)
 }
 
 // placed is a request of the session.
@@ -138,7 +138,7 @@ func TestOrderOfSending(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
-			in := &instance{up: up, status: status{changed: make(chan struct{}), moved: func() {}}}
+			in := &instance{up: up, changed: make(chan struct{})}
 			j := &journal{lease: &Lease{in: in}}
 			hosts := limit.New(limits)
 			lives := rand.New(rand.NewPCG(seed, 9))

@@ -45,12 +45,12 @@ func (u *Upstream) Standing() Standing {
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}
 	for in := range u.instances {
-		c, at, _ := in.status.now()
+		at, _ := in.now()
 		state := "starting"
 		switch {
-		case c != nil:
+		case at.live != nil:
 			state = "ready"
-			if p, ok := c.link.(*process); ok {
+			if p, ok := at.live.link.(*process); ok {
 				out.Processes = append(out.Processes, p.leader.Pid)
 			}
 		case at.away != nil:

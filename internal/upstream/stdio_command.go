@@ -59,19 +59,13 @@ func (c Command) resolve() (string, error) {
 	if filepath.Base(c.Path) != c.Path {
 		return c.resolvePath()
 	}
-	search := c.searchPath()
-	for _, dir := range filepath.SplitList(search) {
+	for _, dir := range filepath.SplitList(c.searchPath()) {
 		if path, err := exec.LookPath(filepath.Join(dir, c.Path)); err == nil && filepath.IsAbs(dir) {
 			return path, nil
 		}
 	}
-	return "", &notFound{command: c.Path, path: search}
+	return "", fmt.Errorf("command %q not found in PATH", c.Path)
 }
-
-// notFound says that a command is in none of the folders of PATH.
-type notFound struct{ command, path string }
-
-func (e *notFound) Error() string { return fmt.Sprintf("command %q not found in PATH", e.command) }
 
 // resolvePath is resolve for a command that is a path.
 func (c Command) resolvePath() (string, error) {

@@ -110,10 +110,10 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		}
 	}
 	l := &Lease{
-		in: in, listener: listener, wishes: wishes{uris: make(map[string]bool)},
+		in: in, listener: listener, uris: make(map[string]bool),
 		mixed: u.spec.Shared || listener.Pooled, mute: revision.Stateless(client.Version),
 	}
-	in.leases.add(l)
+	in.add(l)
 	in.levelChanged() // the level that another session wants may be too terse for this one
 	return l
 }
@@ -131,7 +131,7 @@ func (u *Upstream) start() *instance {
 // release ends an instance that no session holds any more.
 func (u *Upstream) release(in *instance) {
 	u.mu.Lock()
-	idle := len(in.leases.list()) == 0 && in != u.shared
+	idle := len(in.list()) == 0 && in != u.shared
 	u.mu.Unlock()
 	if !idle {
 		return
@@ -210,13 +210,3 @@ func (u *Upstream) otherTransport(err error) bool {
 // permanent reports whether trying again is useless, because a person must change
 // something first.
 func (u *Upstream) permanent(err error) bool { return denied(err) || u.spec.Unusable != nil }
-
-// logAttrs describes the error with which a connection ended. The PATH in which a
-// command was not found is for the log alone, not for the model.
-func (u *Upstream) logAttrs(err error) []any {
-	attrs := []any{"upstream", u.spec.Name, "err", err}
-	if missing, ok := errors.AsType[*notFound](err); ok {
-		attrs = append(attrs, "path", missing.path)
-	}
-	return attrs
-}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -40,7 +41,7 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 		return
 	}
 	if method == "notifications/resources/updated" {
-		for _, l := range in.leases.watching(text(jsonrpc.Get(params, "uri"))) {
+		for _, l := range in.watching(text(jsonrpc.Get(params, "uri"))) {
 			l.notify(method, params)
 		}
 		return
@@ -50,6 +51,26 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 	} else {
 		in.up.counts.dropped.Add(1)
 	}
+}
+
+// watching returns the leases of the sessions that watch a resource.
+func (in *instance) watching(uri string) []*Lease {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(in.leases), func(l *Lease) bool {
+		for subscribed := range l.uris {
+			if Covers(subscribed, uri) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Covers reports whether an update of uri is one for a client that subscribed to
+// another: the same, or one above it.
+func Covers(subscribed, uri string) bool {
+	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
 // notify tells the lease's client, without the id of our listen request, which means
@@ -80,20 +101,4 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 		}
 		return ask(ctx, method, params)
 	}
-}
-
-// attribute returns the only lease that a message can be for, nil if there are several.
-// p is the request on the stream of which it came; nil: none that is unanswered.
-func (in *instance) attribute(c *conn, p *pending) *Lease {
-	if p != nil && p.lease != nil {
-		if p.lease.listener.Pooled {
-			return nil // it is for one of its clients
-		}
-		return p.lease
-	}
-	leases := in.leases.list()
-	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
-		return nil
-	}
-	return leases[0]
 }

@@ -19,7 +19,7 @@ type outbound struct {
 	req      *Request
 	done     func(Answer, error)
 	admitted bool      // by Request.Admit, which is asked once
-	deadline time.Time // until when it may wait to be sent
+	deadline time.Time // until when it may wait to be sent; zero: for ever
 	late     error     // how it fails after that
 	tries    int       // how often it was handed to a connection
 	requests int       // how often it went out
@@ -72,7 +72,8 @@ func (s *outbound) wait() {
 	s.send(c)
 }
 
-// send hands the request to a connection.
+// send hands the request to a connection. If that does not take it, it keeps its turn:
+// it may be sent over the next one.
 func (s *outbound) send(c *conn) {
 	s.tries++
 	if c.http {
@@ -87,7 +88,7 @@ func (s *outbound) send(c *conn) {
 		}
 		go s.failed(c, a, err)
 	})
-	if err != nil { // it keeps its turn: it may be sent over the next connection
+	if err != nil {
 		go s.failed(c, Answer{}, err)
 	}
 }
@@ -113,10 +114,18 @@ func (s *outbound) failed(c *conn, a Answer, err error) {
 	}
 	notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
 	if !notRun || s.tries == sendings || s.req.Alone {
-		s.finish(a, s.lease.in.broke(c, err))
+		var stderr []string
+		if c.ended() { // else one request failed, over HTTP
+			stderr = c.stderr()
+		}
+		s.finish(a, s.lease.in.up.unavailable(err, stderr))
 		return
 	}
-	s.lease.in.over(s.ctx, c)
+	select { // until the connection has ended, so that it is not handed out again
+	case <-c.done:
+		s.lease.in.disconnected(c)
+	case <-s.ctx.Done():
+	}
 	s.wait()
 }
 
@@ -129,33 +138,29 @@ func (s *outbound) finish(a Answer, err error) {
 // errStarting: the server did not get ready in time.
 var errStarting = errors.New("still starting")
 
-// forever is a wait that has no end.
-const forever = 100 * 365 * 24 * time.Hour
-
 // await waits for the request's turn and for the connection.
 func (s *outbound) await() (*conn, error) {
 	in := s.lease.in
 	for came := time.Now(); ; {
 		turned := s.turn.ask(s.req)
-		c, at, changed := in.status.now()
+		at, changed := in.now()
 		switch {
-		case c == nil && at.away != nil:
+		case at.live == nil && at.away != nil:
 			return nil, in.up.unavailable(at.away, at.stderr)
 		case at.since.After(came):
 			came = at.since
 		}
-		s.limit(came, c, at)
-		if c != nil && turned == nil {
-			return c, nil
+		s.limit(came, at)
+		if at.live != nil && turned == nil {
+			return at.live, nil
 		}
-		ctx, cancel := context.WithDeadlineCause(s.ctx, s.deadline, s.late)
+		ctx, cancel := s.bounded()
 		select {
 		case <-turned:
 		case <-changed:
 		case <-ctx.Done():
-			err := context.Cause(ctx)
 			cancel()
-			return nil, err
+			return nil, context.Cause(ctx)
 		}
 		cancel()
 	}
@@ -166,18 +171,25 @@ func (s *outbound) await() (*conn, error) {
 // turn at one that is there. Either counts from when the request came, or from when
 // the server began to start or got ready if that was later: so the waits of requests
 // behind each other do not add up, and a wait for the turn is none for the server.
-func (s *outbound) limit(then time.Time, c *conn, at state) {
+func (s *outbound) limit(then time.Time, at state) {
 	up, own := s.lease.in.up, s.req.Timeout
+	s.deadline = time.Time{}
 	switch {
-	case c == nil && up.spec.StartTimeout > 0:
+	case at.live == nil && up.spec.StartTimeout > 0:
 		s.deadline = then.Add(up.spec.StartTimeout)
 		s.late = up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)
-	case c != nil && own > 0 && s.turn != Turn{}: // what stands in no queue waits as long as its caller says
+	case at.live != nil && own > 0 && s.turn != Turn{}: // what stands in no queue waits as long as its caller says
 		s.deadline = then.Add(own)
 		s.late = fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)
-	default:
-		s.deadline = then.Add(forever)
 	}
+}
+
+// bounded is the request's context until its deadline.
+func (s *outbound) bounded() (context.Context, context.CancelFunc) {
+	if s.deadline.IsZero() {
+		return context.WithCancel(s.ctx)
+	}
+	return context.WithDeadlineCause(s.ctx, s.deadline, s.late)
 }
 
 // admittedNow reports whether the request may be sent at once.
@@ -195,32 +207,11 @@ func (s *outbound) admit() error {
 	if s.admittedNow() {
 		return nil
 	}
-	ctx, cancel := context.WithDeadlineCause(s.ctx, s.deadline, s.late)
+	ctx, cancel := s.bounded()
 	defer cancel()
 	s.turn.waits(true)
 	defer s.turn.waits(false)
 	_, err := s.req.Admit(ctx, true)
 	s.admitted = err == nil
 	return err
-}
-
-// over waits until the instance has seen that connection c has ended, so that
-// it is not handed out again.
-func (in *instance) over(ctx context.Context, c *conn) {
-	select {
-	case <-c.done:
-		in.status.disconnected(c)
-	case <-ctx.Done():
-	}
-}
-
-// broke returns the error of a request that failed with its connection.
-func (in *instance) broke(c *conn, err error) error {
-	var stderr []string
-	select {
-	case <-c.done:
-		stderr = c.stderr()
-	default: // one request failed, over HTTP: the connection lives
-	}
-	return in.up.unavailable(err, stderr)
 }

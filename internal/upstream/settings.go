@@ -1,0 +1,230 @@
+package upstream
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// What the sessions want of a server beside answers, the log level and updates of
+// resources, is told to each of its connections.
+
+// defaultLevel is the log level of a session that named none, once another session of
+// the instance has: the level that the server had before cannot be asked for.
+const defaultLevel = "info"
+
+// KnownLevel reports whether a log level is one of MCP's.
+func KnownLevel(level string) bool {
+	return mcp.LoggingLevel(level).ShouldSendTo(mcp.LoggingLevelDebug)
+}
+
+// MostVerbose returns the level of those that asks for most, "" if none is known.
+func MostVerbose(levels ...string) (most string) {
+	for _, level := range levels {
+		if KnownLevel(level) && (most == "" || mcp.LoggingLevel(most).ShouldSendTo(mcp.LoggingLevel(level))) {
+			most = level
+		}
+	}
+	return most
+}
+
+// SetLevel asks the server for log messages from level on, now and after a
+// restart. On a shared instance the server is told the most verbose level that a
+// session wants.
+func (l *Lease) SetLevel(level string) {
+	if KnownLevel(level) {
+		l.in.mu.Lock()
+		l.level = level
+		l.in.mu.Unlock()
+		l.in.levelChanged()
+	}
+}
+
+// Admits reports whether a log message with these params is for a client that wants
+// those from level on; "": what it last set. The server of a single session is taken
+// at its word, and nothing is kept back for a level that is none of MCP's.
+func (l *Lease) Admits(level string, params []byte) bool {
+	if !l.mixed {
+		return true
+	}
+	if level == "" {
+		l.in.mu.Lock()
+		level = l.level
+		l.in.mu.Unlock()
+	}
+	if level == "" {
+		if c := l.in.live(); c == nil || c.told.last() == "" {
+			return true
+		}
+		level = defaultLevel
+	}
+	own := text(jsonrpc.Get(params, "level"))
+	return !KnownLevel(own) || !KnownLevel(level) || mcp.LoggingLevel(own).ShouldSendTo(mcp.LoggingLevel(level))
+}
+
+// level returns the level to tell a server, "" to leave it as it is. told says that it
+// was told one before.
+func (in *instance) level(told bool) (wanted string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, l := range in.leases {
+		if l.level != "" {
+			told = true
+			wanted = MostVerbose(wanted, l.level)
+		} else if !l.mute {
+			wanted = MostVerbose(wanted, defaultLevel)
+		}
+	}
+	switch {
+	case !told:
+		return ""
+	case wanted == "":
+		return defaultLevel
+	}
+	return wanted
+}
+
+// toldLevel is the log level that a server was told over one connection.
+type toldLevel struct {
+	mu      sync.Mutex
+	level   string // the last one; "": none
+	telling bool   // over HTTP: it has not answered that
+}
+
+func (t *toldLevel) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.level
+}
+
+// levelChanged tells the live connection the level that the sessions want now.
+func (in *instance) levelChanged() {
+	if c := in.live(); c != nil {
+		in.tellLevel(c)
+	}
+}
+
+// tellLevel tells a server the log level, if it is not the one it was told last.
+// Over HTTP a later request may arrive earlier: there the next one waits for the
+// answer.
+func (in *instance) tellLevel(c *conn) {
+	if offer := in.offer.Load(); c.stateless() || offer == nil || !offer.Has("logging") {
+		return
+	}
+	t := &c.told
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	level := in.level(t.level != "")
+	if level == "" || level == t.level || t.telling {
+		return
+	}
+	t.level, t.telling = level, c.http
+	in.tell(c, nil, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'), func() {
+		if c.http {
+			t.mu.Lock()
+			t.telling = false
+			t.mu.Unlock()
+			in.tellLevel(c)
+		}
+	})
+}
+
+// Subscribe asks for updates of a resource, now and after a restart.
+func (l *Lease) Subscribe(uri string) { l.watch(uri, true, false) }
+
+// Unsubscribe ends what Subscribe asked for and reports whether the server
+// need not send updates any more.
+func (l *Lease) Unsubscribe(uri string) (last bool) { return l.watch(uri, false, false) }
+
+// Watch is Subscribe for a caller that does not send the server a request about it
+// itself: Watch does, if the server's revision has one.
+func (l *Lease) Watch(uri string) { l.watch(uri, true, true) }
+
+// Unwatch ends what Watch asked for.
+func (l *Lease) Unwatch(uri string) { l.watch(uri, false, true) }
+
+// watch notes whether the session watches a resource, and reports whether that makes a
+// difference: to the session, or, where it ends, to any. A stateless server is told by its
+// listen request, another one, if asked to, by a request.
+func (l *Lease) watch(uri string, on, request bool) (differs bool) {
+	l.in.mu.Lock()
+	differs = l.uris[uri] != on
+	if on {
+		l.uris[uri] = true
+	} else {
+		delete(l.uris, uri)
+		differs = differs && !slices.ContainsFunc(l.in.leases, func(m *Lease) bool { return m.uris[uri] })
+	}
+	l.in.mu.Unlock()
+	switch c := l.in.live(); {
+	case c == nil:
+	case c.stateless():
+		if differs {
+			l.in.listen(c)
+		}
+	case request && on:
+		l.in.tell(c, l, "resources/subscribe", uriParams(uri), func() {})
+	case request && differs:
+		l.in.tell(c, l, "resources/unsubscribe", uriParams(uri), func() {})
+	}
+	return differs
+}
+
+// Watches returns the URIs that the lease subscribed to.
+func (l *Lease) Watches() []string { return l.in.watched([]*Lease{l}) }
+
+// watched returns what the sessions of these leases watch.
+func (in *instance) watched(of []*Lease) []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	all := make(map[string]bool)
+	for _, l := range of {
+		maps.Copy(all, l.uris)
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+func uriParams(uri string) []byte {
+	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
+}
+
+// restore tells a new connection's server the log level, and the resources to watch
+// beside those it was told before, and returns all of these.
+func (in *instance) restore(c *conn, told []string) (now []string) {
+	now = in.watched(in.list())
+	in.tellLevel(c)
+	if c.stateless() {
+		return now // its listen request carries the subscriptions
+	}
+	for _, uri := range now {
+		if !slices.Contains(told, uri) {
+			in.tell(c, nil, "resources/subscribe", uriParams(uri), func() {})
+		}
+	}
+	return now
+}
+
+// tell sends a setting of a lease, nil for none, to the server. The request has been
+// sent when tell returns, so that what the session sends next comes after it. answered
+// is called when it has an answer or has failed.
+func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
+	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a Answer, err error) {
+		cancel()
+		if err == nil && a.Error != nil {
+			err = readError(a.Error)
+		}
+		if err != nil {
+			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
+		}
+		answered()
+	})
+	if err != nil {
+		cancel() // the connection has ended
+	}
+}
