@@ -26,9 +26,13 @@ type Reader struct {
 }
 
 // NewReader returns a Reader of the lines in r of up to max bytes; zero is no
-// limit.
+// limit. It reads much at a time, unless r is a [bufio.Reader].
 func NewReader(r io.Reader, max int) *Reader {
-	return &Reader{in: bufio.NewReaderSize(r, readSize), max: max}
+	in, ok := r.(*bufio.Reader)
+	if !ok {
+		in = bufio.NewReaderSize(r, readSize)
+	}
+	return &Reader{in: in, max: max}
 }
 
 // Next returns the next line without its end; the slice is the caller's to keep.
@@ -50,18 +54,20 @@ func (r *Reader) Next() ([]byte, error) {
 // Borrow is [Reader.Next] for a caller that gives the line back with
 // [Buffer.Release].
 func (r *Reader) Borrow() (*Buffer, error) {
-	for r.err == nil {
-		b, err := r.line()
+	for {
+		b, err := r.Line()
 		if err != nil || len(b.Line) > 0 {
 			return b, err
 		}
 		b.Release()
 	}
-	return nil, r.err
 }
 
-// line reads one line, which may be empty.
-func (r *Reader) line() (*Buffer, error) {
+// Line is [Reader.Borrow] for a caller to whom an empty line means something.
+func (r *Reader) Line() (*Buffer, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
 	var b *Buffer
 	for {
 		chunk, err := r.in.ReadSlice('\n')

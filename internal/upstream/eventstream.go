@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 )
 
 const (
-	eventHead   = 4 << 10   // bytes kept of an event that is too long
-	longBuffer  = 64 << 10  // bytes read at a time from a stream with long lines
-	longestWait = time.Hour // a retry field beyond it counts as this
+	streamBuffer = 16 << 10  // bytes read at a time
+	streamFields = 4 << 10   // bytes of a line beside the data of an event
+	longestWait  = time.Hour // a retry field beyond it counts as this
 )
 
 // event is one block of a text/event-stream: what stands before an empty line.
@@ -30,48 +29,13 @@ type event struct {
 // eventStream splits a text/event-stream into events. A line ends in LF or CRLF; a CR
 // alone, which the standard allows and no server writes, ends none.
 type eventStream struct {
-	in    *bufio.Reader
+	lines *jsonrpc.Reader
 	max   int  // bytes of data in one event
 	begun bool // the first line, before which a byte order mark may stand, is past
 }
 
 func newEventStream(r io.Reader, max int) *eventStream {
-	return &eventStream{in: bufio.NewReader(r), max: max}
-}
-
-// line reads one line, which is valid until the next one is read, unless it is long: then
-// it is the caller's. Of one that is longer than an event may be, cut, it returns the
-// beginning.
-func (s *eventStream) line() (line []byte, cut bool, err error) {
-	for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
-		var part []byte
-		part, err = s.in.ReadSlice('\n')
-		if err == bufio.ErrBufferFull && s.in.Size() < longBuffer {
-			line = bytes.Clone(part)
-			s.in = bufio.NewReaderSize(s.in, longBuffer) // the other has nothing left
-			continue
-		}
-		switch {
-		case cut:
-		case line == nil && err == nil: // the common line needs no copy
-			line = part
-		case len(line)+len(part) > s.max+eventHead:
-			line, cut = append(line, part...)[:eventHead], true
-		case cap(line)-len(line) < len(part):
-			line = slices.Grow(line, len(line)+len(part))
-			fallthrough
-		default:
-			line = append(line, part...)
-		}
-	}
-	if err != nil && !cut {
-		return nil, false, err // a line without its end is dropped
-	}
-	if !s.begun {
-		s.begun = true
-		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-	}
-	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), cut, nil
+	return &eventStream{lines: jsonrpc.NewReader(bufio.NewReaderSize(r, streamBuffer), max+streamFields), max: max}
 }
 
 // next returns the next block that has a field. Its error is the reader's (a
@@ -82,23 +46,36 @@ func (s *eventStream) next() (event, error) {
 	some := false                 // the block has a field
 	var long *jsonrpc.LineTooLong // nil: the block is not too long
 	for {
-		line, cut, err := s.line()
+		b, err := s.lines.Line()
+		cut, _ := errors.AsType[*jsonrpc.LineTooLong](err)
+		var line []byte
 		switch {
-		case err != nil && long != nil:
+		case cut != nil:
+			line = cut.Head
+		case err == nil:
+			line = b.Line
+		case long != nil:
 			return event{}, long
-		case err != nil:
+		default:
 			return event{}, err
-		case len(line) == 0 && long != nil:
-			return event{}, long
-		case len(line) == 0 && some:
-			return ev, nil
-		case len(line) == 0 || long != nil: // of a long block only the end matters
-			continue
 		}
-		some = ev.field(line) || some
-		if cut || len(ev.data) > s.max {
-			long = &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(ev.data[:min(len(ev.data), eventHead)])}
-			ev.data = nil
+		if !s.begun {
+			s.begun = true
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		}
+		if long == nil && len(line) > 0 { // of a long block only the end matters
+			some = ev.field(line) || some
+			if cut != nil || len(ev.data) > s.max {
+				long = &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(ev.data[:min(len(ev.data), streamFields)])}
+			}
+		}
+		end := cut == nil && len(line) == 0
+		b.Release()
+		switch {
+		case end && long != nil:
+			return event{}, long
+		case end && some:
+			return ev, nil
 		}
 	}
 }
@@ -110,13 +87,12 @@ func (ev *event) field(line []byte) bool {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		switch {
-		case ev.data != nil:
-			ev.data = append(append(ev.data, '\n'), value...)
-		case len(line) > longBuffer:
-			ev.data = value // it is ours
-		default:
-			ev.data = append([]byte{}, value...)
+		if ev.data != nil {
+			ev.data = append(ev.data, '\n')
+		}
+		ev.data = append(ev.data, value...)
+		if ev.data == nil {
+			ev.data = []byte{} // there was a line
 		}
 	case "event":
 		if ev.kind = string(value); ev.kind == "" {
@@ -139,6 +115,13 @@ func (ev *event) field(line []byte) bool {
 	return true
 }
 
+// cursor is where a stream can be taken up again.
+type cursor struct {
+	id       string        // the last event id; "" as long as there was none
+	retry    time.Duration // the wait before the next connection
+	failures int           // in a row; each makes the wait longer
+}
+
 // read passes on one connection's part of a stream, and returns the number of its
 // events and why it ended, io.EOF if the server did. take is given each message, or the
 // beginning of what is none and the error. at is where the stream can be taken up again.
@@ -155,7 +138,12 @@ func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(m jsonrpc.Mess
 		if err != nil {
 			return events, err
 		}
-		at.take(ev)
+		if ev.hasID {
+			at.id = ev.id
+		}
+		if ev.retry >= 0 {
+			at.retry = ev.retry
+		}
 		switch {
 		case len(ev.data) == 0:
 		case ev.kind == "message":

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,12 +47,15 @@ func newTransport(dial DialFunc) *http.Transport {
 // that goes on in it, and how a request is made. Each message is an exchange
 // of its own; the link ends when the last of them has.
 type httpLink struct {
-	c       *conn
-	spec    *Spec
-	client  *http.Client
-	done    chan struct{} // closed when all exchanges have ended
-	streams life          // of the server's own: nothing is lost when they are cut off
-	posts   life          // of messages with their answers
+	c      *conn
+	spec   *Spec
+	client *http.Client
+	done   chan struct{} // closed when all exchanges have ended
+
+	posts      context.Context // of messages with their answers
+	cutOff     context.CancelCauseFunc
+	streams    context.Context // of the server's own streams: nothing is lost when they are cut off
+	cutStreams context.CancelFunc
 
 	mu      sync.Mutex
 	err     error          // why the link ends; nil while it lives
@@ -59,23 +63,14 @@ type httpLink struct {
 	work    sync.WaitGroup // one for each exchange, started under mu
 }
 
-// life is the context that several exchanges derive theirs from.
-type life struct {
-	context.Context
-	end context.CancelCauseFunc
-}
-
-func newLife() (l life) {
-	l.Context, l.end = context.WithCancelCause(context.Background())
-	return l
-}
-
 func newHTTPLink(c *conn) *httpLink {
-	return &httpLink{
-		c: c, spec: &c.in.up.spec,
+	l := &httpLink{
+		c: c, spec: &c.in.up.spec, done: make(chan struct{}),
 		client: &http.Client{Transport: c.in.up.transport, CheckRedirect: sameOriginOnly},
-		done:   make(chan struct{}), streams: newLife(), posts: newLife(),
 	}
+	l.posts, l.cutOff = context.WithCancelCause(context.Background())
+	l.streams, l.cutStreams = context.WithCancel(l.posts)
+	return l
 }
 
 // sameOriginOnly keeps credentials and messages from other servers, and a POST
@@ -88,40 +83,26 @@ func sameOriginOnly(req *http.Request, via []*http.Request) error {
 }
 
 func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+	usual := map[string]string{"http": "80", "https": "443"}[a.Scheme]
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && cmp.Or(a.Port(), usual) == cmp.Or(b.Port(), usual)
 }
 
-func port(u *url.URL) string {
-	switch p := u.Port(); {
-	case p != "":
-		return p
-	case u.Scheme == "https":
-		return "443"
-	default:
-		return "80"
-	}
-}
-
-// start runs f on a goroutine of its own, with a context of that life.
-func (l *httpLink) start(of life, f func(context.Context, context.CancelCauseFunc)) error {
+// start runs f on a goroutine of its own.
+func (l *httpLink) start(f func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return errLinkClosed
 	}
-	l.work.Go(func() {
-		ctx, cancel := context.WithCancelCause(of)
-		defer cancel(nil)
-		f(ctx, cancel)
-	})
+	l.work.Go(f)
 	return nil
 }
 
 // end accepts nothing more, and ends the link once all exchanges have ended: streams
 // at once, messages after a grace period in which their answers may still come.
 // last runs meanwhile.
-func (l *httpLink) end(err error, grace time.Duration, last func()) {
-	if errors.Is(err, errSessionLost) {
+func (l *httpLink) end(why error, grace time.Duration, last func()) {
+	if errors.Is(why, errSessionLost) {
 		l.c.in.up.o.Invalidated("session") // before anything that follows from that
 	}
 	l.mu.Lock()
@@ -129,34 +110,36 @@ func (l *httpLink) end(err error, grace time.Duration, last func()) {
 	if l.err != nil {
 		return
 	}
-	l.err = err
-	l.streams.end(err)
+	l.err = why
+	l.cutStreams()
 	go func() {
-		late := time.AfterFunc(grace, l.cutOff)
-		if last != nil {
-			last()
-		}
+		late := time.AfterFunc(grace, l.cut)
+		last()
 		l.work.Wait()
 		late.Stop()
-		l.cutOff()
-		l.c.closed(err)
+		l.cut()
+		l.c.closed(why)
 		close(l.done)
 	}()
 }
 
-// cutOff ends what still runs on a link that ends.
-func (l *httpLink) cutOff() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// cut ends what still runs on a link that ends.
+func (l *httpLink) cut() {
 	// %v: the link's error may say that a request was not run, but one that is cut off
 	// may have been.
-	l.posts.end(fmt.Errorf("cut off before its answer: %v", l.err))
+	l.cutOff(fmt.Errorf("cut off before its answer: %v", l.failure()))
+}
+
+func (l *httpLink) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
 // finish ends the link from our side and returns when it has ended.
 func (l *httpLink) finish(last func()) {
 	l.end(errLinkClosed, 0, last)
-	l.cutOff() // a link that was ending already gets no more grace
+	l.cut() // a link that was ending already gets no more grace
 	<-l.done
 }
 
@@ -168,6 +151,11 @@ type post struct {
 	linger   *time.Timer // ends the exchange some time after the answer; nil before
 	answered bool
 	left     atomic.Bool // some of it may have left for the server
+
+	// Of streamable HTTP.
+	stateless bool
+	session   string // as sent; "" without
+	unread    error  // an event was too long: the answer may have been in it
 }
 
 // launch starts the exchange of one message and reports how it failed.
@@ -176,10 +164,12 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 	if m.header.Get(mcp.HeaderMethod) == "subscriptions/listen" {
 		of = l.streams
 	}
-	return l.start(of, func(life context.Context, cancel context.CancelCauseFunc) {
+	return l.start(func() {
 		if m.taken != nil {
 			defer m.taken()
 		}
+		life, cancel := context.WithCancelCause(of)
+		defer cancel(nil)
 		p := &post{outgoing: m, cancel: cancel}
 		p.release = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer p.release()
@@ -213,7 +203,7 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 		err = context.Cause(ctx)
 	}
 	if ends {
-		l.end(err, lateAnswers, nil) // which waits for this to return
+		l.end(err, lateAnswers, func() {}) // which waits for this to return
 	}
 	switch {
 	case p.id != 0 && !p.left.Load():
@@ -245,10 +235,7 @@ func (l *httpLink) do(ctx context.Context, method, address string, body []byte, 
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := l.client.Do(req)
-	if err != nil {
-		return nil, bare(err)
-	}
-	return resp, nil
+	return resp, bare(err)
 }
 
 // bare removes the URL from an error of net/http: its query may hold a key.

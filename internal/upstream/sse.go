@@ -26,12 +26,10 @@ func newSSE(c *conn) *sse { return &sse{httpLink: newHTTPLink(c), ready: make(ch
 
 // open starts to read the stream.
 func (l *sse) open() {
-	_ = l.start(l.streams, func(ctx context.Context, _ context.CancelCauseFunc) { // a new link has not ended
-		l.end(l.stream(ctx), 0, nil)
-	})
+	_ = l.start(func() { l.end(l.stream(l.streams), 0, func() {}) }) // a new link has not ended
 }
 
-func (l *sse) close() { l.finish(nil) }
+func (l *sse) close() { l.finish(func() {}) }
 
 // stream reads the stream to its end and returns why it ended.
 func (l *sse) stream(ctx context.Context) error {
@@ -116,7 +114,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return l.denied(resp, body)
 	}
-	if m, _, err := l.c.parse(body); err == nil && m.Error != nil && isID(m.ID, p.id) {
+	if m, _, err := l.c.parse(body); err == nil && m.Error != nil && p.named(m.ID) {
 		l.c.message(m, 0)
 		return nil
 	}

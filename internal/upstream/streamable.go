@@ -32,21 +32,16 @@ type streamable struct {
 func newStreamable(c *conn) *streamable { return &streamable{httpLink: newHTTPLink(c)} }
 
 func (l *streamable) send(ctx context.Context, m outgoing) error {
-	return l.launch(ctx, m, func(life context.Context, p *post) error {
-		return l.exchange(life, &streamPost{post: p, link: l})
-	})
+	return l.launch(ctx, m, l.exchange)
 }
 
 // close ends the session too, if there is one.
 func (l *streamable) close() {
 	l.finish(func() {
 		header := l.headers(false, "application/json")
-		if header.Get(mcp.HeaderSessionID) == "" {
-			return
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
-		for {
+		for header.Get(mcp.HeaderSessionID) != "" {
 			resp, err := l.do(ctx, http.MethodDelete, l.spec.URL, nil, header)
 			if err != nil {
 				return // the server is not there
@@ -75,17 +70,8 @@ func (l *streamable) headers(stateless bool, accept string) http.Header {
 	return header
 }
 
-// streamPost is one POST of a streamable link.
-type streamPost struct {
-	*post
-	link      *streamable
-	stateless bool
-	session   string // as sent; "" without
-	unread    error  // an event was too long: the answer may have been in it
-}
-
 // exchange sends a message and passes on what comes back for it.
-func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
+func (l *streamable) exchange(ctx context.Context, p *post) error {
 	header := l.headers(p.header != nil, "application/json, text/event-stream")
 	version := header.Get(mcp.HeaderProtocolVersion)
 	p.stateless = p.header != nil || revision.Stateless(version)
@@ -97,7 +83,7 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		l.noteLimited(p.id, resp)
-		return p.refused(resp)
+		return l.refused(p, resp)
 	}
 	l.spoken.Store(true)
 	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake gives one
@@ -112,65 +98,65 @@ func (l *streamable) exchange(ctx context.Context, p *streamPost) error {
 		}
 		return nil
 	case kind == "text/event-stream":
-		return p.follow(ctx, resp.Body)
+		return l.follow(ctx, p, resp.Body)
 	case kind == "application/json":
-		return p.single(resp)
+		return l.single(p, resp)
 	default:
 		return l.useless(resp, fmt.Sprintf("no answer, content type %q", kind), head(resp))
 	}
 }
 
 // single passes on what a JSON body holds.
-func (p *streamPost) single(resp *http.Response) error {
-	body, err := readBody(resp, p.link.spec.MaxMessage)
+func (l *streamable) single(p *post, resp *http.Response) error {
+	body, err := readBody(resp, l.spec.MaxMessage)
 	if err != nil {
-		return p.link.useless(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
+		return l.useless(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
 	jsonrpc.Flatten(body)
 	why := "not the answer to this request"
-	for m, bad := range p.link.c.messages(body) {
+	for m, bad := range l.c.messages(body) {
 		if bad != nil {
 			why = bad.Error()
-			p.link.c.garbage(body, bad)
+			l.c.garbage(body, bad)
 			continue
 		}
-		p.deliver(m)
+		l.deliver(p, m)
 	}
 	if !p.answered {
-		return p.link.useless(resp, why, body)
+		return l.useless(resp, why, body)
 	}
 	return nil
 }
 
-func (p *streamPost) deliver(m jsonrpc.Message) {
-	if m.IsResponse() && isID(m.ID, p.id) {
+func (l *streamable) deliver(p *post, m jsonrpc.Message) {
+	if m.IsResponse() && p.named(m.ID) {
 		p.ended()
 	}
-	p.link.c.message(m, p.id)
+	l.c.message(m, p.id)
 }
 
-// refused makes the best of an error status.
-func (p *streamPost) refused(resp *http.Response) error {
-	l, status := p.link, resp.StatusCode
+// named reports whether a raw id is that of the request.
+func (p *post) named(raw []byte) bool {
+	var number [20]byte
+	return p.id != 0 && string(raw) == string(strconv.AppendInt(number[:0], p.id, 10))
+}
+
+// refused makes the best of an error status: the body may be an error response.
+func (l *streamable) refused(p *post, resp *http.Response) error {
+	status := resp.StatusCode
 	if status == http.StatusNotFound && p.session != "" {
 		return errSessionLost
 	}
 	body := head(resp)
-	var m jsonrpc.Message // stays empty unless the body is an error response
-	if mediaType(resp) == "application/json" {
-		jsonrpc.Flatten(body)
-		if parsed, _, err := l.c.parse(body); err == nil && parsed.Error != nil {
-			m = parsed
-		}
-	}
-	own := m.Error != nil && isID(m.ID, p.id)
+	m := l.errorIn(resp, body)
+	own := m.Error != nil && p.named(m.ID)
 	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
 	switch first := !l.spoken.Load(); {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later it is about one request
 		return l.denied(resp, body)
 	case nameless && status == http.StatusBadRequest && p.session != "" && aboutSession(m.Error):
 		return errSessionLost
-	case nameless && p.id != 0 && (!first || modernError(m.Error)):
+	case nameless && p.id != 0 && (!first || revision.Modern(readError(m.Error).Code)):
 		// The server did not get as far as the id, but what it says is about this request.
 		m, _ = jsonrpc.Parse(jsonrpc.AppendError(nil, strconv.AppendInt(nil, p.id, 10), m.Error))
 		own = true
@@ -181,10 +167,21 @@ func (p *streamPost) refused(resp *http.Response) error {
 	}
 	if own {
 		l.spoken.Store(true)
-		p.deliver(m)
+		l.deliver(p, m)
 		return nil
 	}
 	return l.useless(resp, "", body)
+}
+
+// errorIn returns the error response that a body holds, an empty message if there is none.
+func (l *streamable) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
+	if mediaType(resp) == "application/json" {
+		jsonrpc.Flatten(body)
+		if m, _, err := l.c.parse(body); err == nil && m.Error != nil {
+			return m
+		}
+	}
+	return jsonrpc.Message{}
 }
 
 // aboutSession recognizes what the reference servers say with status 400, not
@@ -192,7 +189,3 @@ func (p *streamPost) refused(resp *http.Response) error {
 func aboutSession(object []byte) bool {
 	return bytes.Contains(bytes.ToLower([]byte(text(jsonrpc.Get(object, "message")))), []byte("session"))
 }
-
-// modernError recognizes the errors by which a server of the stateless era
-// refuses a request before it reads the id.
-func modernError(object []byte) bool { return revision.Modern(readError(object).Code) }

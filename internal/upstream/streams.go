@@ -15,38 +15,20 @@ import (
 
 // The streams of streamable HTTP: that of a request, and the one on which a server with
 // a session speaks of its own accord. Either is taken up again where it broke.
-
 const (
 	firstRetry  = time.Second      // before a broken stream is taken up again, unless the server says otherwise
 	slowestWait = 30 * time.Second // the longest of the growing waits
 	resumeTries = 5                // failures in a row after which a request's stream is lost
 )
 
-// cursor is where a stream can be taken up again.
-type cursor struct {
-	id       string        // the last event id; "" as long as there was none
-	retry    time.Duration // the wait before the next connection
-	failures int           // in a row; each makes the wait longer
-}
-
-func (at *cursor) take(ev event) {
-	if ev.hasID {
-		at.id = ev.id
-	}
-	if ev.retry >= 0 {
-		at.retry = ev.retry
-	}
-}
-
+// wait waits before the stream is taken up again.
 func (at *cursor) wait(ctx context.Context) error {
 	return sleep(ctx, max(min(at.retry<<min(at.failures, 5), slowestWait), at.retry))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -56,10 +38,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 // follow passes on the stream that answers a request. With a session it takes
 // it up again where it broke, as often as the server wants: some close their
 // connections on purpose and are to be polled.
-func (p *streamPost) follow(ctx context.Context, body io.ReadCloser) error {
-	l, at := p.link, cursor{retry: firstRetry}
+func (l *streamable) follow(ctx context.Context, p *post, body io.ReadCloser) error {
+	at := cursor{retry: firstRetry}
 	for {
-		_, err := l.read(body, &at, p.take, nil)
+		_, err := l.read(body, &at, func(m jsonrpc.Message, head []byte, bad error) { l.take(p, m, head, bad) }, nil)
 		switch {
 		case p.unread != nil:
 			err = fmt.Errorf("stream ended before its answer: %w", p.unread)
@@ -85,9 +67,9 @@ func (p *streamPost) follow(ctx context.Context, body io.ReadCloser) error {
 }
 
 // take takes a message from the stream of a request, or what is none.
-func (p *streamPost) take(m jsonrpc.Message, head []byte, err error) {
+func (l *streamable) take(p *post, m jsonrpc.Message, head []byte, err error) {
 	if err == nil {
-		p.deliver(m)
+		l.deliver(p, m)
 		return
 	}
 	id := answers(m, head, true)
@@ -96,7 +78,7 @@ func (p *streamPost) take(m jsonrpc.Message, head []byte, err error) {
 	} else if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long {
 		p.unread = err
 	}
-	p.link.c.unreadable(id, head, err)
+	l.c.unreadable(id, head, err)
 }
 
 // resume opens the rest of a request's stream.
@@ -110,7 +92,7 @@ func (l *streamable) resume(ctx context.Context, at *cursor) (io.ReadCloser, err
 			return body, nil
 		}
 		if errors.Is(err, errSessionLost) {
-			l.end(err, lateAnswers, nil)
+			l.end(err, lateAnswers, func() {})
 			return nil, errors.New(err.Error()) // this request has been sent, and may have been run
 		}
 		if at.failures++; final(err) || at.failures == resumeTries {
@@ -123,25 +105,25 @@ func (l *streamable) resume(ctx context.Context, at *cursor) (io.ReadCloser, err
 // accord, and keeps it open. Many servers have none. What they said while it was not
 // open may be lost: that is a gap, unless the stream goes on behind its last event.
 func (l *streamable) listen() {
-	_ = l.start(l.streams, func(ctx context.Context, _ context.CancelCauseFunc) { // an error: the link has ended
-		at := cursor{retry: firstRetry}
-		for heard := false; ; {
+	_ = l.start(func() { // an error: the link has ended
+		ctx, at := l.streams, cursor{retry: firstRetry}
+		for opened := false; ; {
 			body, err := l.get(ctx, at.id)
-			if heard && (at.id == "" || err != nil && final(err)) && ctx.Err() == nil {
+			if opened && (at.id == "" || err != nil && final(err)) && ctx.Err() == nil {
 				l.c.gap()
 			}
 			switch {
 			case err == nil:
-				heard = true
-				if l.hear(body, &at); at.id == "" && ctx.Err() == nil {
+				opened = true
+				if l.pass(body, &at); at.id == "" && ctx.Err() == nil {
 					l.c.gap()
 				}
 			case !final(err):
 				at.failures++
-			case heard && (denied(err) || errors.Is(err, errSessionLost)):
-				l.end(err, lateAnswers, nil)
+			case opened && (denied(err) || errors.Is(err, errSessionLost)):
+				l.end(err, lateAnswers, func() {})
 				return
-			case !heard || at.id == "":
+			case !opened || at.id == "":
 				// At first it may only mean that there is no such stream, whatever the
 				// status, 404 and 401 included. The next POST tells.
 				return
@@ -155,8 +137,8 @@ func (l *streamable) listen() {
 	})
 }
 
-// hear passes on the server's own stream until it ends.
-func (l *streamable) hear(body io.ReadCloser, at *cursor) {
+// pass passes on the server's own stream until it ends.
+func (l *streamable) pass(body io.ReadCloser, at *cursor) {
 	began := time.Now()
 	events, _ := l.read(body, at, func(m jsonrpc.Message, head []byte, err error) {
 		if err != nil {
@@ -194,20 +176,4 @@ func (l *streamable) get(ctx context.Context, lastID string) (io.ReadCloser, err
 		return nil, l.denied(resp, nil)
 	}
 	return nil, l.useless(resp, fmt.Sprintf("content type %q", kind), nil)
-}
-
-// final reports whether a GET would fail again the next time.
-func final(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	return errors.Is(err, errSessionLost) || ok && !again(e.status)
-}
-
-// again reports whether a request that a server refuses with that status may succeed
-// later.
-func again(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return status >= 500 && status != http.StatusNotImplemented
 }

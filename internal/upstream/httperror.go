@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -58,6 +57,22 @@ func denied(err error) bool {
 func older(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.older
+}
+
+// final reports whether a GET would fail again the next time.
+func final(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return errors.Is(err, errSessionLost) || ok && !again(e.status)
+}
+
+// again reports whether a request that a server refuses with that status may succeed
+// later.
+func again(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500 && status != http.StatusNotImplemented
 }
 
 // useless describes an answer that is not what was wanted. Our secrets are masked where
@@ -136,10 +151,4 @@ func readBody(resp *http.Response, max int) ([]byte, error) {
 func mediaType(resp *http.Response) string {
 	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" or what could be read of it
 	return t
-}
-
-// isID reports whether a raw id is the number of our request.
-func isID(raw []byte, id int64) bool {
-	var number [20]byte
-	return id != 0 && string(raw) == string(strconv.AppendInt(number[:0], id, 10))
 }
