@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func (t *tuning) readTrace(name string) error {
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
 		Bare: t.bare, Bad: t.bad,
-		Each: func(_ string, calls []replay.Call) {
+		Each: func(calls []replay.Call) {
 			t.calls += len(calls)
 			t.tuner.Calls(calls)
 		},
@@ -183,13 +184,13 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	for _, k := range t.upstreams {
 		l.Upstreams = append(l.Upstreams, k.name())
 	}
-	found, err := l.Read(ctx, dir)
+	leftOut, err := l.Read(ctx, dir)
 	if err != nil {
 		t.warn(err.Error())
 		return err
 	}
-	for _, note := range found.Notes() {
-		t.note(dir + ": " + note)
+	for _, why := range slices.Sorted(maps.Keys(leftOut)) {
+		t.note(fmt.Sprintf("%s: left out %d calls %s", dir, leftOut[why], why))
 	}
 	return nil
 }

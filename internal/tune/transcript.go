@@ -1,0 +1,261 @@
+package tune
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/replay"
+)
+
+// claudeMessage is a line of a log, as far as it is of use.
+type claudeMessage struct {
+	Type      string          `json:"type"`
+	UUID      string          `json:"uuid"`
+	Session   string          `json:"sessionId"`
+	Agent     string          `json:"agentId"`
+	Side      bool            `json:"isSidechain"`
+	Timestamp string          `json:"timestamp"`
+	Extra     json.RawMessage `json:"toolUseResult"`
+	Message   struct {
+		ID      string          `json:"id"`
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+}
+
+// claudeBlock is one block of a message.
+type claudeBlock struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id"`
+	Name    string          `json:"name"`
+	Input   json.RawMessage `json:"input"`
+	Use     string          `json:"tool_use_id"`
+	Content json.RawMessage `json:"content"`
+	Failed  bool            `json:"is_error"`
+	Text    string          `json:"text"`
+}
+
+// blocksOf are the blocks of a list; anything else, such as a bare text, holds none. One that
+// cannot be read is left out, and is the error: of a later version, perhaps.
+func blocksOf(list json.RawMessage) (all []claudeBlock, rest int, bad error) {
+	if len(list) == 0 || list[0] != '[' {
+		return nil, 0, nil
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(list, &parts); err != nil {
+		return nil, 0, err
+	}
+	for _, part := range parts {
+		var b claudeBlock
+		if err := json.Unmarshal(part, &b); err != nil {
+			bad = err
+		} else {
+			all = append(all, b)
+		}
+		if b.Type != "text" {
+			rest += len(part)
+		}
+	}
+	return all, rest, bad
+}
+
+// text is the text of an answer, and how many bytes it has with what is no text. A
+// client shows a long answer in part, says how long it was, and keeps it elsewhere.
+func (b *claudeBlock) text() (text string, size int) {
+	var whole string
+	if json.Unmarshal(b.Content, &whole) != nil {
+		blocks, rest, _ := blocksOf(b.Content) // neither: an answer without a text
+		var texts []string
+		for _, p := range blocks {
+			if p.Type == "text" {
+				texts = append(texts, p.Text)
+			}
+		}
+		whole, size = strings.Join(texts, "\n"), rest
+	}
+	if full, kept := keptElsewhere(whole); kept {
+		return "", size + full
+	}
+	size += len(whole)
+	if len(whole) > longestClaudeText {
+		whole = strings.ToValidUTF8(whole[:longestClaudeText], "")
+	}
+	return strings.Clone(whole), size
+}
+
+// saved is what stands for an answer that was too long to be shown, of the client's own
+// tools and of others.
+var saved = regexp.MustCompile(`^(?:<persisted-output>\s*Output too large \(([0-9.]+) ?([KMG]?B)\)|(?:Error: )?result \(([0-9,]+)() characters\) exceeds maximum allowed tokens)`)
+
+// keptElsewhere reads the note that stands for such an answer: its size in bytes.
+func keptElsewhere(text string) (size int, kept bool) {
+	m := saved.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(strings.ReplaceAll(m[1]+m[3], ",", ""), 64)
+	unit := map[string]float64{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[m[2]]
+	return int(min(n*max(unit, 1), 1<<40)), err == nil
+}
+
+// transcript makes calls of the lines of one file.
+type transcript struct {
+	r     *claudeReader
+	path  string
+	open  map[string]*replay.Call // tool_use id → call that waits for its answer
+	done  []*replay.Call
+	held  int            // bytes of their texts and arguments
+	turns map[string]int // session and message id → number of the turn
+	order int
+	wrong int
+}
+
+func newTranscript(r *claudeReader, path string) *transcript {
+	return &transcript{r: r, path: path, open: make(map[string]*replay.Call), turns: make(map[string]int)}
+}
+
+// bad tells of a line, the first few of a file one by one.
+func (t *transcript) bad(line int, why string) {
+	if t.wrong++; t.wrong <= worstClaudeLines {
+		t.r.Bad(t.path, line, why)
+	}
+}
+
+// line takes one line. Most hold neither a call nor the answer to one that is
+// waited for, and are not decoded.
+func (t *transcript) line(number int, line []byte) {
+	if line[0] != '{' || line[len(line)-1] != '}' {
+		t.bad(number, "want one JSON object: the line is cut, or the file is none of a client's sessions")
+		return
+	}
+	if !bytes.Contains(line, []byte(`"tool_use"`)) && (len(t.open) == 0 || !bytes.Contains(line, []byte(`"tool_result"`))) {
+		return
+	}
+	var m claudeMessage
+	if err := json.Unmarshal(line, &m); err != nil {
+		t.bad(number, "want a message of a session: "+err.Error())
+		return
+	}
+	blocks, _, err := blocksOf(m.Message.Content)
+	if err != nil {
+		t.bad(number, "message.content: "+err.Error())
+	}
+	at := claudeTime(m.Timestamp)
+	for i := range blocks {
+		switch b := &blocks[i]; {
+		case b.Type == "tool_use" && m.Type == "assistant":
+			t.call(&m, b, at)
+		case b.Type == "tool_result" && m.Type == "user":
+			t.answer(&m, b, at)
+		}
+	}
+}
+
+// session names the session of a message: what a sub-agent calls follows from its own
+// answers, and not from those that others get meanwhile.
+func (t *transcript) session(m *claudeMessage) string {
+	name := cmp.Or(m.Session, t.path)
+	if m.Side || m.Agent != "" {
+		name += "/" + m.Agent
+	}
+	return name
+}
+
+// claudeTime is a time in ms since 1970; nil: none, or one that cannot be.
+func claudeTime(text string) *int64 {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || at.Year() < 2000 || at.Year() > 2199 {
+		return nil
+	}
+	ms := at.UnixMilli()
+	return &ms
+}
+
+// call notes a call of a tool that is wanted, and counts one that is not.
+func (t *transcript) call(m *claudeMessage, b *claudeBlock, at *int64) {
+	if b.ID == "" || b.Name == "" {
+		return
+	}
+	if known, _ := t.r.seen.ContainsOrAdd(b.ID, struct{}{}); known {
+		return
+	}
+	tool, why := t.r.meant(b.Name)
+	if why != "" {
+		t.r.leave(why, 1)
+		return
+	}
+	arguments := bytes.TrimSpace(b.Input)
+	if len(arguments) == 0 || arguments[0] != '{' {
+		arguments = []byte("{}")
+	}
+	session := t.session(m)
+	turn := session + "\x00" + cmp.Or(m.Message.ID, m.UUID, b.ID)
+	if t.turns[turn] == 0 {
+		t.turns[turn] = len(t.turns) + 1
+	}
+	t.order++
+	t.open[b.ID] = &replay.Call{
+		Dataset: "claude", Session: session, Seq: t.order, Batch: t.turns[turn],
+		Start: at, Tool: tool, Arguments: bytes.Clone(arguments),
+	}
+}
+
+// answer ends a call.
+func (t *transcript) answer(m *claudeMessage, b *claudeBlock, at *int64) {
+	c := t.open[b.Use]
+	if c == nil {
+		return
+	}
+	delete(t.open, b.Use)
+	c.Text, c.Bytes = b.text()
+	if b.Failed && neverMade(c.Text, m.Extra) {
+		t.r.leave("that the client did not make: the user or a rule said no, or their arguments were wrong", 1)
+		return
+	}
+	c.Failed, c.End = b.Failed, at
+	if c.Start == nil || c.End != nil && *c.End < *c.Start {
+		c.End = nil
+	}
+	t.done = append(t.done, c)
+	if t.held += len(c.Text) + len(c.Arguments); t.held > heldClaudeText {
+		t.hand()
+	}
+}
+
+// neverMade reports whether a call that failed never left the client.
+func neverMade(text string, extra json.RawMessage) bool {
+	return bytes.Contains(extra, []byte("User rejected tool use")) ||
+		slices.ContainsFunc([]string{"The user doesn't want to ", "<tool_use_error>", "Permission to use ", "[Request interrupted by user"},
+			func(beginning string) bool { return strings.HasPrefix(text, beginning) })
+}
+
+// hand hands on the calls that have been answered, session by session, the turns of
+// each in order.
+func (t *transcript) hand() {
+	slices.SortFunc(t.done, func(a, b *replay.Call) int {
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Seq, b.Seq))
+	})
+	calls := make([]replay.Call, len(t.done))
+	for i, c := range t.done {
+		calls[i] = *c
+	}
+	t.done, t.held = nil, 0
+	if len(calls) > 0 {
+		t.r.Each(calls)
+	}
+}
+
+// end is the end of the file.
+func (t *transcript) end() {
+	t.r.leave("without an answer", len(t.open))
+	t.hand()
+	if more := t.wrong - worstClaudeLines; more > 0 {
+		t.r.Bad(t.path, 0, fmt.Sprintf("and %d more lines like these", more))
+	}
+}
