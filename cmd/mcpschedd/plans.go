@@ -19,14 +19,17 @@ func plans(c *config.Config) proxy.Plans {
 			Budget: p.BudgetTokens, Reserve: p.Reserve, Timeout: time.Duration(p.Timeout),
 		},
 	}
+	if p.HandleTTL == 0 {
+		out.KeepFor = -1
+	}
 	for _, n := range c.Plans {
 		out.Named = append(out.Named, named(n))
 	}
 	return out
 }
 
-func named(n config.NamedPlan) proxy.NamedPlan {
-	out := proxy.NamedPlan{Name: n.Name, Description: n.Description, Steps: encoded(n.Steps), Outputs: n.OutputSteps, Budget: n.Budget}
+func named(n config.NamedPlan) plan.Named {
+	out := plan.Named{Name: n.Name, Description: n.Description, Steps: encoded(n.Steps), Outputs: n.OutputSteps, Budget: n.Budget}
 	if n.Parameters != nil {
 		out.Parameters = encoded(n.Parameters)
 	}

@@ -2,6 +2,16 @@ package plan
 
 import "slices"
 
+// Feeds are the ids of the steps whose results a step uses, or that it is said to wait for.
+func (p *Plan) Feeds(s *Step) (ids []string) {
+	for _, i := range s.After {
+		if !slices.Contains(s.Order, i) {
+			ids = append(ids, p.Steps[i].ID)
+		}
+	}
+	return ids
+}
+
 // Chain is how many calls were made one after the other because each needed another,
 // or was to wait for it: the turns that a client without plans would have needed at
 // least. Steps that only keep their order within a domain are not counted as needing

@@ -107,6 +107,11 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 	return o
 }
 
+// Answer is what the client gets of a plan that is only to be looked at.
+func (o *Outlook) Answer() []byte {
+	return marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
+}
+
 // index is the place of the step with an id.
 func (p *Plan) index(id string) int {
 	return slices.IndexFunc(p.Steps, func(s *Step) bool { return s.ID == id })

@@ -167,7 +167,7 @@ func (r *reading) readSteps(raw []byte) {
 	}
 	r.foreknow(raw)
 	for one := range jsonrpc.Elements(raw) {
-		d := &draft{Step: &Step{Index: len(r.steps)}, at: at + "/" + strconv.Itoa(len(r.steps))}
+		d := &draft{Step: &Step{Index: len(r.steps), written: one}, at: at + "/" + strconv.Itoa(len(r.steps))}
 		r.steps = append(r.steps, d)
 		if one[0] != '{' {
 			r.say(d, d.at, "want an object with id and tool, have %s", kindOf(one))

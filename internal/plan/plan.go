@@ -13,13 +13,12 @@
 //	p, defects := plan.Parse(raw, plan.Options{Limits: limits, Find: tools})
 //	report := runner.Run(ctx, p)
 //
-// It knows neither MCP nor what a call may change: what it must know of a tool is
+// It knows no servers, and not what a call may change: what it must know of a tool is
 // told, calls are made by a function it is given, and so is the word of a user who
 // confirms. It leaves out keeping results for later reading.
 package plan
 
 import (
-	"slices"
 	"time"
 
 	"mcpschedd/internal/schema"
@@ -56,29 +55,8 @@ type Step struct {
 	Value       float64
 	Probability float64 // that the result is of use
 	MaxTokens   int     // of its result in what comes back; 0: what the budget leaves
+	written     []byte  // as in the plan
 	Order       []int   // of After: those it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
-}
-
-// Discloses are the steps whose outcome third parties could learn from calls of a step:
-// those whose results its arguments, condition or items refer to, and those whose
-// failure would keep it from being run. There are none if the step's tool tells third
-// parties nothing, or the step says only what the plan's author wrote.
-func (p *Plan) Discloses(s *Step) []*Step {
-	if !s.Tool.discloses() {
-		return nil
-	}
-	var told []*Step
-	for i, to := range p.Steps {
-		_, needed := slices.BinarySearch(s.Needs, i)
-		_, waits := slices.BinarySearch(s.After, i)
-		_, ordered := slices.BinarySearch(s.Order, i)
-		required := waits && !ordered && to.OnError == Fail
-		stops := s.Writes && to.stopsWrites() && (i < s.Index || waits) // see execution.after
-		if needed || required || stops {
-			told = append(told, to)
-		}
-	}
-	return told
 }
 
 // stopsWrites reports whether a failure of the step keeps later writes from being run.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 )
@@ -39,6 +40,8 @@ func ownResources() []ownResource {
 			"text/plain", readSummary},
 		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`,
 			"application/json", readModel},
+		{plan.GuideURI, upstream.Resources, `{"uri":"` + plan.GuideURI + `","name":"mcpschedd plans","description":"The whole format of execute_tool_plan.","mimeType":"text/markdown"}`,
+			"text/markdown", readGuide},
 	}
 }
 
@@ -68,7 +71,7 @@ func (v view) ownItems(p *policy, l upstream.List) (items [][]byte) {
 		}
 	}
 	for _, r := range ownResources() {
-		if r.list == l {
+		if r.list == l && (r.uri != plan.GuideURI || p.Plans.Enabled) {
 			items = append(items, []byte(r.item))
 		}
 	}
@@ -107,6 +110,9 @@ func readSummary(s *session, _ string) (string, error) {
 	report := s.srv.Report()
 	return report.Saved("") + "\n" + report.Standing() + "\n" + report.Figures(), nil
 }
+
+// readGuide is the format of plans.
+func readGuide(*session, string) (string, error) { return plan.Guide, nil }
 
 var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")
 

@@ -32,22 +32,20 @@ func ownTools(p *Plans) []*ownTool {
 	if p.Mutations == "deny" {
 		runs = `{"readOnlyHint":true,"openWorldHint":true}` // what a step tells third parties of another is confirmed all the same
 	}
-	out := []*ownTool{
-		{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), servePlan},
-		{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serveReadResult},
+	out := []*ownTool{{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), servePlan}}
+	if p.KeepFor > 0 {
+		out = append(out, &ownTool{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serveReadResult})
 	}
 	for i := range p.Named {
 		n := &p.Named[i]
 		out = append(out, &ownTool{
-			planPrefix + n.Name,
-			ownItem(planPrefix+n.Name, n.Description, n.inputSchema(), plan.OutputSchema(), runs),
-			n.serve,
+			planPrefix + n.Name, ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs), serveNamed(n),
 		})
 	}
 	return out
 }
 
-const readDescription = "Read what did not fit into an answer of execute_tool_plan: give its handle, and pointer and offset as left_out names them (a pointer begins with /STEP). Without a handle: which results are kept."
+const readDescription = "Read what an answer of execute_tool_plan left out: its handle, and pointer and offset as left_out has them. Without a handle: what is kept."
 
 func ownItem(name, description string, input, output []byte, annotations string) []byte {
 	item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))

@@ -9,6 +9,7 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -212,7 +213,7 @@ func TestNamedPlanTellsOthers(t *testing.T) {
 		s := &shop{}
 		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch")...), Answer: s.answer})
 		o := stored(t, []valuemodel.Rule{reading("shop/find", 0), thirdParty("shop/fetch")}, up)
-		o.Plans = proxy.Plans{Enabled: true, Mutations: "deny", Named: []proxy.NamedPlan{{
+		o.Plans = proxy.Plans{Enabled: true, Mutations: "deny", Named: []plan.Named{{
 			Name: "look", Parameters: []byte(`{"url":{"type":"string"}}`),
 			Steps: []byte(`[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"url":{"$ref":` + url + `}},"when":{"ref":{"$ref":"params#/url"},"op":"exists"}}]`),
 		}}}

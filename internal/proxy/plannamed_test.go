@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -109,7 +110,7 @@ func TestPlanRejudged(t *testing.T) {
 						{"id":"g","tool":"get","arguments":{"x":{"$ref":"h#/name"}},"on_error":"continue"},
 						{"id":"p","tool":"put","arguments":{"x":{"$ref":"h#/name"}}}]`
 					o := stored(t, []valuemodel.Rule{reading("shop/find", 0), reading("shop/get", 0), reading("shop/hold", 0), writesAll("shop/put")}, up)
-					o.Plans = proxy.Plans{Enabled: true, Mutations: test.before, Named: []proxy.NamedPlan{{Name: "n", Steps: []byte(line(steps))}}}
+					o.Plans = proxy.Plans{Enabled: true, Mutations: test.before, Named: []plan.Named{{Name: "n", Steps: []byte(line(steps))}}}
 					p := start(t, o)
 					c := attach(t, p, era)
 					c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
@@ -156,13 +157,13 @@ func (s *shop) beside(names ...string) func(context.Context, jsonrpc.Message) []
 // A named plan: its parameters are typed, some have defaults, and who confirms it
 // sees what they are.
 func TestNamedPlanParameters(t *testing.T) {
-	named := proxy.NamedPlan{
+	named := plan.Named{
 		Name: "put", Description: "puts", Outputs: []string{"p"},
 		Parameters: []byte(`{"n":{"type":"integer","minimum":1},"label":{"type":"string","default":"none"},"tags":{"type":"array","items":{"type":"string"},"default":[]}}`),
 		Steps:      []byte(`[{"id":"p","tool":"put","arguments":{"n":{"$ref":"params#/n"},"l":"$ref:params.label","t":{"$tpl":"${params#/label}/${params#/n}"},"all":{"$ref":"params#/tags"}}}]`),
 	}
 	for _, era := range []string{handshake, stateless} {
-		p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Named = []proxy.NamedPlan{named} })
+		p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Named = []plan.Named{named} })
 		var request string
 		var mu sync.Mutex
 		c := attach(t, p, era)
@@ -217,7 +218,7 @@ func TestPlanNotInViews(t *testing.T) {
 	s := &shop{}
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: shopTools(), Answer: s.answer})
 	o := stored(t, []valuemodel.Rule{reading("shop/*", 0)}, up)
-	o.Plans = proxy.Plans{Enabled: true, Named: []proxy.NamedPlan{{Name: "n", Steps: []byte(`[{"id":"a","tool":"find"}]`)}}}
+	o.Plans = proxy.Plans{Enabled: true, Named: []plan.Named{{Name: "n", Steps: []byte(`[{"id":"a","tool":"find"}]`)}}}
 	f := serveTCP(t, o)
 	for _, path := range []string{"/mcp", "/mcp/shop"} {
 		id := f.open(path, handshake)
@@ -246,7 +247,7 @@ func TestPlanNamesClash(t *testing.T) {
 			_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("execute_tool_plan", "plan__n")...), Answer: s.answer})
 			o := stored(t, []valuemodel.Rule{reading("shop/*", 0)}, up)
 			o.NameStyle = style
-			o.Plans = proxy.Plans{Enabled: true, Named: []proxy.NamedPlan{{Name: "n", Steps: []byte(`[{"id":"a","tool":"shop/find"}]`)}}}
+			o.Plans = proxy.Plans{Enabled: true, Named: []plan.Named{{Name: "n", Steps: []byte(`[{"id":"a","tool":"shop/find"}]`)}}}
 			c := connect(t, start(t, o), handshake)
 			list := strings.Fields(c.tools())
 			seen := make(map[string]bool)
@@ -287,8 +288,8 @@ func TestPlanReloadTellsClients(t *testing.T) {
 	p := start(t, o)
 	c := connect(t, p, handshake)
 	c.tools()
-	named := func(name, description string) []proxy.NamedPlan {
-		return []proxy.NamedPlan{{Name: name, Description: description, Steps: []byte(`[{"id":"a","tool":"find"}]`)}}
+	named := func(name, description string) []plan.Named {
+		return []plan.Named{{Name: name, Description: description, Steps: []byte(`[{"id":"a","tool":"find"}]`)}}
 	}
 	for i, next := range []struct {
 		plans  proxy.Plans
@@ -299,6 +300,7 @@ func TestPlanReloadTellsClients(t *testing.T) {
 		{proxy.Plans{Enabled: true, Named: named("a", "two")}, "execute_tool_plan mcpschedd_read_result plan__a"},
 		{proxy.Plans{Enabled: true, Named: named("b", "two")}, "execute_tool_plan mcpschedd_read_result plan__b"},
 		{proxy.Plans{Enabled: true, Named: named("b", "two"), Mutations: "deny"}, "execute_tool_plan mcpschedd_read_result plan__b"},
+		{proxy.Plans{Enabled: true, Named: named("b", "two"), KeepFor: -1}, "execute_tool_plan plan__b"}, // nothing to read later
 		{proxy.Plans{}, ""},
 	} {
 		o.Plans = next.plans

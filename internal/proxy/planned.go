@@ -14,14 +14,16 @@ import (
 // servePlan answers a call of execute_tool_plan.
 func servePlan(x *request, arguments []byte) { runPlan(x, arguments, nil) }
 
-// serve answers a call of a plan that the operator wrote.
-func (n *NamedPlan) serve(x *request, arguments []byte) {
-	params, err := n.filled(arguments)
-	if err != nil {
-		x.finish(failedResult(err))
-		return
+// serveNamed answers calls of a plan that the operator wrote.
+func serveNamed(n *plan.Named) func(x *request, arguments []byte) {
+	return func(x *request, arguments []byte) {
+		params, err := n.Fill(arguments)
+		if err != nil {
+			x.finish(failedResult(err))
+			return
+		}
+		runPlan(x, n.Body(), params)
 	}
-	runPlan(x, n.body(), params)
 }
 
 // runPlan checks a plan and runs it, or takes up one that its client has answers for.
@@ -35,9 +37,9 @@ func runPlan(x *request, body, params []byte) {
 	case len(defects) > 0:
 		x.finish(failedResult(defects))
 	case p.DryRun:
-		x.finish(structuredResult(dryRun(p.Outlook(x.s.srv.policy.Load().Plans.Limits)), nil, false))
+		x.finish(structuredResult(p.Outlook(x.s.srv.policy.Load().Plans.Limits).Answer(), nil, false))
 	default:
-		r := newPlanRun(x, p, body)
+		r := newPlanRun(x, p)
 		x.s.work.Go(r.run)
 		r.work.attend(x, x.answer)
 	}
@@ -55,21 +57,20 @@ type planRun struct {
 	plan   *plan.Plan
 	number int    // of the session's plans
 	tool   string // that it was called by
-	body   []byte // the plan as it was written
 	meta   []byte // trace context of the request that began it, for its calls; nil: it has none
 
-	servers   map[string]string   // tool → its server when the plan began, as serverOf names it
-	confirmed map[*plan.Step]risk // what the user has read and agreed to; nil: nothing was asked
-	calls     atomic.Int32        // so far
+	servers   map[string]string        // tool → its server when the plan began, as serverOf names it
+	confirmed map[*plan.Step]plan.Risk // what the user has read and agreed to; nil: nothing was asked
+	calls     atomic.Int32             // so far
 
 	report   *plan.Report // once it has been run
 	refuse   error        // why it was not run
 	recorded atomic.Bool  // what became of it
 }
 
-func newPlanRun(x *request, p *plan.Plan, body []byte) *planRun {
+func newPlanRun(x *request, p *plan.Plan) *planRun {
 	r := &planRun{
-		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: toolName(&x.msg.Index), body: body,
+		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: toolName(&x.msg.Index),
 		servers: make(map[string]string),
 	}
 	x.token = x.msg.Index.Token()
@@ -151,16 +152,6 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	r.s.srv.recorder.log.Add(e)
 }
 
-// needs are the steps whose results a step uses, or that it is said to wait for.
-func (r *planRun) needs(st *plan.Step) (ids []string) {
-	for _, i := range st.After {
-		if !slices.Contains(st.Order, i) {
-			ids = append(ids, r.plan.Steps[i].ID)
-		}
-	}
-	return ids
-}
-
 // wrote reports whether the plan may have changed something.
 func (r *planRun) wrote() bool {
 	return slices.ContainsFunc(r.report.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.Calls > 0 })
@@ -181,5 +172,9 @@ func (r *planRun) keepAnswer(why string, structured []byte) {
 
 func (r *planRun) keep(of string, value []byte) (handle string) {
 	srv := r.s.srv
-	return srv.kept.add(r.s, of, value, time.Now(), srv.policy.Load().Plans.KeepFor)
+	span := srv.policy.Load().Plans.KeepFor
+	if span < 0 {
+		return ""
+	}
+	return srv.kept.add(r.s, of, value, time.Now(), span)
 }

@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -186,7 +188,7 @@ func TestPlanIsListedOnlyIfEnabled(t *testing.T) {
 	for _, enabled := range []bool{false, true} {
 		p, _, _ := planning(t, handshake, func(o *proxy.Options) {
 			o.Plans.Enabled = enabled
-			o.Plans.Named = []proxy.NamedPlan{{Name: "morning", Steps: []byte(`[{"id":"a","tool":"find"}]`)}}
+			o.Plans.Named = []plan.Named{{Name: "morning", Steps: []byte(`[{"id":"a","tool":"find"}]`)}}
 		})
 		c := connect(t, p, handshake)
 		list := c.request("tools/list", "")
@@ -195,6 +197,24 @@ func TestPlanIsListedOnlyIfEnabled(t *testing.T) {
 				t.Errorf("enabled %v: %s is listed: %v", enabled, name, got)
 			}
 		}
+	}
+}
+
+// The proxy's own tools stand in every context that a model reads.
+func TestPlanToolsCostLittle(t *testing.T) {
+	p, _, _ := planning(t, handshake, nil)
+	c := connect(t, p, handshake)
+	tokens := 0
+	for item := range jsonrpc.Elements(jsonrpc.Get([]byte(c.request("tools/list", "")), "tools")) {
+		if name, _ := jsonrpc.String(jsonrpc.Get(item, "name")); name == "execute_tool_plan" || name == "mcpschedd_read_result" {
+			tokens += deliver.Tokens(item)
+		}
+	}
+	if tokens == 0 || tokens > 700 {
+		t.Errorf("got %d tokens, want at most 700", tokens)
+	}
+	if guide := c.resource(plan.GuideURI); guide != plan.Guide || !strings.Contains(c.request("resources/list", ""), plan.GuideURI) {
+		t.Errorf("got a guide of %d bytes", len(guide))
 	}
 }
 

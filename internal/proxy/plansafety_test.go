@@ -11,6 +11,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -146,7 +147,7 @@ func TestPlanConfirmationOfManySteps(t *testing.T) {
 // Of a plan of the operator's the user reads the parameters, too.
 func TestPlanConfirmationShowsParams(t *testing.T) {
 	p, _, _ := planning(t, handshake, func(o *proxy.Options) {
-		o.Plans.Named = []proxy.NamedPlan{{
+		o.Plans.Named = []plan.Named{{
 			Name: "tidy", Parameters: []byte(`{"path":{"type":"string"},"deep":{"type":"boolean","default":true}}`),
 			Steps: []byte(`[{"id":"w","tool":"put","arguments":{"rm":{"$ref":"params#/path"}}}]`),
 		}}

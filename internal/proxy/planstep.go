@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"mcpschedd/internal/front"
@@ -70,7 +69,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		},
 		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
 		to:  to, stateless: r.work.began.stateless, hop: r.work.began.hop,
-		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.needs(c.Step)},
+		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Feeds(c.Step)},
 	}
 	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
 		x.part.gate = func() (again <-chan struct{}, err error) {
@@ -103,11 +102,11 @@ func (r *planRun) may(c plan.Call) error {
 	if (c.Step.Writes || told != nil) && was != now && was != "" && now != "" {
 		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
 	}
-	if told != nil && r.confirmed[c.Step].told == nil {
-		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(told))
+	if told != nil && r.confirmed[c.Step].Told == nil {
+		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", plan.Outcomes(told))
 	}
 	mutations := p.Mutations
-	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed[c.Step].writes)
+	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed[c.Step].Writes)
 	if agreed || !c.Step.Tool.Writes(c.Arguments) {
 		return nil
 	}
@@ -136,8 +135,14 @@ func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
 	case m.Error != nil:
 		return plan.Result{Err: message(m.Error), Doubt: doubt}
 	}
-	out := stepResult(m.Result)
-	out.Doubt = out.Err != "" && (doubt || goesOn(m.Result) || hollow(m.Result))
+	if goesOn(m.Result) {
+		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", Doubt: true}
+	}
+	out := plan.ResultOf(m.Result)
+	if how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Result, "_meta"), metaDisposition)); ok {
+		out.Source = how
+	}
+	out.Doubt = out.Err != "" && (out.Doubt || doubt)
 	return out
 }
 
@@ -161,110 +166,4 @@ func (o *stepOutlet) Send(line []byte) error {
 func (o *stepOutlet) Answer(line []byte) error {
 	o.line = bytes.Clone(line)
 	return nil
-}
-
-// stepResult is what a plan makes of a tool's result: what is structured, else the
-// text, as JSON if it is some. It keeps no more of the answer than that, for a plan
-// counts what its results hold.
-func stepResult(result []byte) plan.Result {
-	out := plan.Result{Bytes: len(result), Source: "fetched"}
-	var structured []byte
-	var texts []string
-	var resources [][]byte // with a text
-	failed := false
-	for m := range jsonrpc.Members(result) {
-		switch string(m.Name) {
-		case "structuredContent":
-			structured = m.Value
-		case "isError":
-			failed = failed || string(m.Value) != "false" && string(m.Value) != "null"
-		case "_meta":
-			if how, ok := jsonrpc.String(jsonrpc.Get(m.Value, metaDisposition)); ok {
-				out.Source = how
-			}
-		case "content":
-			for block := range jsonrpc.Elements(m.Value) {
-				resource := jsonrpc.Get(block, "resource")
-				if text, ok := jsonrpc.String(jsonrpc.Get(block, "text")); ok && string(jsonrpc.Get(block, "type")) == `"text"` {
-					texts = append(texts, text)
-				} else if jsonrpc.Get(resource, "text") != nil {
-					resources = append(resources, resource)
-				} else {
-					out.Blocks = append(out.Blocks, bytes.Clone(block))
-				}
-			}
-		}
-	}
-	text := strings.Join(texts, "\n")
-	switch {
-	case goesOn(result):
-		out.Err = "the call goes on as a task, which a plan does not wait for"
-	case hollow(result):
-		out.Err = "the answer is no result of a tool: it has no content"
-	case failed:
-		out.Err = text
-		if text == "" {
-			out.Err = "the tool failed and did not say why"
-		}
-	case structured != nil && string(structured) != "null":
-		out.JSON = bytes.Clone(structured)
-		if len(texts) == 1 {
-			out.Text = text // where a text is wanted: often it is what the structure wraps
-		}
-	case len(resources) > 0:
-		out.JSON, out.Text = withResources(texts, resources)
-	default:
-		if out.JSON = parsed(texts); out.JSON != nil {
-			out.Text = text
-		} else {
-			out.JSON = jsonrpc.AppendString(nil, text)
-		}
-	}
-	return out
-}
-
-// withResources is the value of a result with embedded resources that are text: of a
-// file, the name and what stands in it. So they can be referred to, and count. Where
-// a text is wanted it is that of the only one.
-func withResources(texts []string, resources [][]byte) (value []byte, text string) {
-	value = jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, strings.Join(texts, "\n")))
-	all := []byte("[")
-	for i, r := range resources {
-		if i > 0 {
-			all = append(all, ',')
-		}
-		all = append(all, r...)
-	}
-	if len(resources) == 1 {
-		text, _ = jsonrpc.String(jsonrpc.Get(resources[0], "text"))
-	}
-	return jsonrpc.Set(value, "resources", append(all, ']')), text
-}
-
-// parsed is what the texts of a result are as JSON: the value of the only one, or,
-// of several objects or arrays, such as the rows of a table, an array of them. nil:
-// they are text.
-func parsed(texts []string) []byte {
-	if len(texts) == 1 && jsonrpc.Valid([]byte(texts[0])) {
-		return []byte(strings.TrimSpace(texts[0]))
-	}
-	if len(texts) < 2 {
-		return nil
-	}
-	var all []byte
-	for _, text := range texts {
-		text = strings.TrimSpace(text)
-		if text == "" || text[0] != '{' && text[0] != '[' || !jsonrpc.Valid([]byte(text)) {
-			return nil
-		}
-		all = append(append(all, ','), text...)
-	}
-	all[0] = '['
-	return append(all, ']')
-}
-
-// hollow reports whether a result is not what a tool's must be: it does not say what has
-// been done.
-func hollow(result []byte) bool {
-	return jsonrpc.Get(result, "content") == nil && jsonrpc.Get(result, "structuredContent") == nil
 }

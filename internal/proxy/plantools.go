@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,15 +151,6 @@ func (f toolFinder) names() (out []string) {
 				out = append(out, name)
 			}
 		}
-	}
-	return out
-}
-
-// dryRun is the answer to a plan that is only to be looked at.
-func dryRun(o *plan.Outlook) []byte {
-	out, err := json.Marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
-	if err != nil {
-		panic(err) // numbers, strings and slices of them always marshal
 	}
 	return out
 }
