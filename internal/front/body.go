@@ -29,8 +29,8 @@ type bodies struct {
 }
 
 // body is that of one request. Its buffer counts until it is released, which is
-// when the request has been served: many clients that send slowly, or whose
-// calls take long, cannot fill the memory.
+// when the request has been served: many clients that send slowly, or the calls of
+// which take long, cannot fill the memory.
 type body struct {
 	of   *bodies
 	data []byte
@@ -55,26 +55,23 @@ func (of *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	return nil, false
 }
 
-// fill reads the body, no slower than patience a piece and bodyRate in all, or
-// says why not.
+// fill reads the body, in all no slower than bodyRate, or says why not. net/http lifts
+// the deadline with the end of the body.
 func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *jsonrpc.Error) {
-	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
-		if kind, _, err := mime.ParseMediaType(kind); err != nil || kind != "application/json" {
-			return http.StatusUnsupportedMediaType, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Content-Type: want application/json"}
-		}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return http.StatusUnsupportedMediaType, refusal("Content-Type: want application/json")
 	}
 	limit := b.of.longest
 	most, size := int(min(r.ContentLength, int64(limit)+1)), firstBuffer
-	if most < 0 {
+	switch {
+	case most < 0:
 		most, size = limit+1, unsaidBuffer
-	}
-	if most > limit && size == firstBuffer {
+	case most > limit:
 		return tooLong(limit)
 	}
-	for begin := time.Now(); len(b.data) < most; {
-		if len(b.data) > 0 {
-			b.hasten(w, begin)
-		}
+	slowest := patience + time.Duration(most)*time.Second/bodyRate
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowest)) // an error: of a test
+	for len(b.data) < most {
 		if len(b.data) == cap(b.data) {
 			if !b.grow(min(size, most)) {
 				return http.StatusServiceUnavailable, manyBytes
@@ -89,22 +86,12 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *js
 		case err == io.EOF:
 			return 0, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return http.StatusRequestTimeout, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive"}
+			return http.StatusRequestTimeout, refusal("the body did not arrive")
 		case err != nil:
-			return http.StatusBadRequest, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body: " + err.Error()}
+			return http.StatusBadRequest, refusal("the body: " + err.Error())
 		}
 	}
 	return 0, nil
-}
-
-// hasten bounds the next read of the body; the first is bounded with the head of the
-// request. net/http lifts the deadline with the end of the body.
-func (b *body) hasten(w http.ResponseWriter, begin time.Time) {
-	slowest := begin.Add(patience + time.Duration(len(b.data))*time.Second/bodyRate)
-	if soon := time.Now().Add(patience); soon.Before(slowest) {
-		slowest = soon
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(slowest)
 }
 
 // grow makes the buffer larger; false: the bodies in memory are too many for that.
@@ -127,6 +114,10 @@ func (b *body) release() {
 }
 
 func tooLong(limit int) (status int, bad *jsonrpc.Error) {
-	message := (&jsonrpc.LineTooLong{Limit: limit}).Error()
-	return http.StatusRequestEntityTooLarge, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message}
+	return http.StatusRequestEntityTooLarge, refusal((&jsonrpc.LineTooLong{Limit: limit}).Error())
+}
+
+// refusal says what is wrong with a request.
+func refusal(message string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message}
 }

@@ -35,13 +35,14 @@ const (
 
 // Answers to a connection before there is a session to answer.
 var (
-	notAcceptable = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Accept: want both application/json and text/event-stream for POST, text/event-stream for GET"}
-	noSession     = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session unknown or ended; begin anew with initialize"}
+	notAcceptable = refusal("Accept: want both application/json and text/event-stream for POST, text/event-stream for GET")
+	noSession     = refusal("session unknown or ended; begin anew with initialize")
 	notJSON       = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"}
 	shuttingDown  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
 	allBusy       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "every session there may be is in use; end one, or raise max_sessions in [http]"}
 	stillEnding   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
 	manyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
+	notRead       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
 	manyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many bytes of requests are in memory; try again soon"}
 )
 
@@ -89,7 +90,7 @@ func (h *HTTP) routes() http.Handler {
 	mux.HandleFunc("/mcp/{name}", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
 		if !h.Has(name) {
-			refuse(w, http.StatusNotFound, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no upstream is named " + name})
+			refuse(w, http.StatusNotFound, nil, refusal("no upstream is named "+name))
 			return
 		}
 		h.endpoint(w, r, name)

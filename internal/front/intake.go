@@ -48,7 +48,7 @@ func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 	}
 }
 
-var emptyBatch = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "empty batch"}
+var emptyBatch = refusal("empty batch")
 
 // takeOne takes one message. An array is none: a batch holds no others.
 func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {

@@ -81,7 +81,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, only string) *httpSession {
 	name := r.Header.Get(headerSession)
 	if name == "" {
-		refuse(w, http.StatusBadRequest, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: headerSession + ": missing; a session begins with initialize"})
+		refuse(w, http.StatusBadRequest, id, refusal(headerSession+": missing; a session begins with initialize"))
 		return nil
 	}
 	s := h.sessions.find(streamable, name, only)
@@ -116,7 +116,7 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 	}
 	defer s.leave()
 	if !s.batches.Load() {
-		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a message is an object; batches belong to " + revision.Batches})
+		refuse(w, http.StatusBadRequest, nil, refusal("a message is an object; batches belong to "+revision.Batches))
 		return
 	}
 	out := &response{w: w, log: s.log}

@@ -38,21 +38,17 @@ type queue struct {
 	dropping bool          // notifications were dropped since a stream last took a message
 	closed   bool          // nothing more is taken; what waits may still be written
 	pumping  chan struct{} // closed when another stream takes over; nil: none is open
-	room     chan struct{} // closed when size is below backlog again; nil: it is
 }
 
 func newQueue(log *slog.Logger) *queue {
 	return &queue{log: log, wake: make(chan struct{}, 1)}
 }
 
-// isNote reports whether a message that the proxy sends is a notification.
-func isNote(line []byte) bool { return jsonrpc.Get(line, "id") == nil }
-
 // Send puts a message at the end, unless too much waits already.
 func (q *queue) Send(line []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	note, read, most := isNote(line), q.pumping != nil, backlog
+	note, read, most := jsonrpc.Get(line, "id") == nil, q.pumping != nil, backlog
 	if note && !read {
 		most = mostUnread
 	}
@@ -69,25 +65,13 @@ func (q *queue) Send(line []byte) error {
 		return errNotReading
 	}
 	q.lines = append(q.lines, line)
-	q.resizeLocked(len(line))
+	q.size += len(line)
 	q.signal()
 	return nil
 }
 
 // Answer makes a queue an outlet for answers too.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
-
-// resizeLocked notes that so many bytes more wait.
-func (q *queue) resizeLocked(by int) {
-	q.size += by
-	switch full := q.size > backlog; {
-	case full && q.room == nil:
-		q.room = make(chan struct{})
-	case !full && q.room != nil:
-		close(q.room)
-		q.room = nil
-	}
-}
 
 func (q *queue) signal() {
 	select {
@@ -107,7 +91,7 @@ func (q *queue) next() (line []byte, ended bool) {
 	q.dropping = false
 	line, q.lines[0] = q.lines[0], nil
 	q.lines = q.lines[1:]
-	q.resizeLocked(-len(line))
+	q.size -= len(line)
 	return line, false
 }
 
@@ -115,10 +99,8 @@ func (q *queue) next() (line []byte, ended bool) {
 func (q *queue) putBack(line []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed {
-		q.lines = slices.Insert(q.lines, 0, line)
-		q.resizeLocked(len(line))
-	}
+	q.lines = slices.Insert(q.lines, 0, line)
+	q.size += len(line)
 }
 
 // close takes no more messages; a stream ends once it has written the rest.
@@ -129,12 +111,11 @@ func (q *queue) close() {
 	q.signal()
 }
 
-// full returns a channel that is closed when fewer than backlog bytes wait;
-// nil: it is so now.
-func (q *queue) full() <-chan struct{} {
+// full reports whether as many bytes wait as may.
+func (q *queue) full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.room
+	return q.size > backlog
 }
 
 // pump writes messages to e until the queue has been closed and is empty
@@ -143,7 +124,20 @@ func (q *queue) pump(e events, gone <-chan struct{}) error {
 	replaced := q.takeOver()
 	defer q.release(replaced)
 	for {
-		if ended, err := q.writeTo(e, replaced); ended || err != nil {
+		select {
+		case <-replaced: // what waits is for the other
+			return nil
+		default:
+		}
+		line, ended := q.next()
+		if line != nil {
+			if err := e.write("message", line); err != nil {
+				q.putBack(line)
+				return err
+			}
+			continue
+		}
+		if err := e.flush(); ended || err != nil {
 			return err
 		}
 		select {
@@ -156,25 +150,6 @@ func (q *queue) pump(e events, gone <-chan struct{}) error {
 			return nil
 		case <-gone:
 			return nil
-		}
-	}
-}
-
-// writeTo writes what waits, and reports whether no more will come.
-func (q *queue) writeTo(e events, replaced <-chan struct{}) (ended bool, err error) {
-	for {
-		select {
-		case <-replaced:
-			return true, nil
-		default:
-		}
-		line, ended := q.next()
-		if line == nil {
-			return ended, e.flush()
-		}
-		if err := e.write("message", line); err != nil {
-			q.putBack(line)
-			return false, err
 		}
 	}
 }

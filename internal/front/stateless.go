@@ -15,7 +15,7 @@ import (
 func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, only string) {
 	switch {
 	case m.IsResponse():
-		refuse(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "responses are not sent in " + revision.Latest})
+		refuse(w, http.StatusBadRequest, nil, refusal("responses are not sent in "+revision.Latest))
 		return
 	case m.IsNotification(): // the revision has none over HTTP: cancelling is hanging up
 		finish(w, http.StatusAccepted)

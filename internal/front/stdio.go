@@ -87,7 +87,7 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 		line, err := r.Next()
 		switch long, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); {
 		case tooLong:
-			l.refuse(unread(long.ID()), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}, l.to)
+			l.refuse(unread(long.ID()), refusal(err.Error()), l.to)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil

@@ -85,13 +85,9 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	jsonrpc.Flatten(data)
-	if room := s.stream.full(); room != nil {
-		select {
-		case <-room:
-		case <-s.Context().Done():
-		case <-r.Context().Done():
-			return
-		}
+	if s.stream.full() {
+		refuse(w, http.StatusServiceUnavailable, nil, notRead)
+		return
 	}
 	s.take(data, s.stream, func(serve func()) {
 		b.readers.Add(1)
