@@ -179,7 +179,7 @@ func serveTCP(t *testing.T, o front.Options) *caller {
 	return &caller{t, web, s, listener.URL, listener.Client()}
 }
 
-// pipes is a listener whose connections have no buffer: a peer that does not
+// pipes is a listener of connections that have no buffer: a peer that does not
 // read blocks the one that writes. In a synctest bubble, time passes then.
 type pipes struct {
 	conns chan net.Conn

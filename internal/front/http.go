@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// HTTPOptions says who may reach the server over HTTP. Nothing of an HTTP
+// HTTPOptions are the rules by which the server is reached over HTTP. Nothing of an HTTP
 // request but its body travels to an upstream.
 type HTTPOptions struct {
 	Token          string        // every request but /healthz must bear it; "": none need

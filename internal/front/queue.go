@@ -25,7 +25,7 @@ var (
 	errNotReading  = errors.New("the client does not read")
 )
 
-// queue is an outlet whose messages wait until a stream to the client takes
+// queue is an outlet: its messages wait until a stream to the client takes
 // them. Send never waits for the client: it is called by the reader of an
 // upstream that may serve others too.
 type queue struct {

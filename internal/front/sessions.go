@@ -42,7 +42,7 @@ type httpSession struct {
 	key     sessionKey
 	stream  *queue         // what belongs to no request; nil of a pool
 	streams atomic.Int64   // open GET streams
-	serving sync.WaitGroup // requests whose answers go out on stream
+	serving sync.WaitGroup // requests, the answers to which go out on stream
 
 	// Guarded by all.mu.
 	open  int         // requests and streams
@@ -74,7 +74,7 @@ func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Err
 	return all.addLocked(&httpSession{key: sessionKey{t, only, id}, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
-// pool returns the session shared by all stateless requests whose clients can
+// pool returns the session shared by all stateless requests of clients that can
 // do the same, and enters it. Capabilities are compared as values: white space and
 // the order of members tell no two clients apart. What has no canonical form is
 // compared as it is written.

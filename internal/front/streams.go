@@ -12,7 +12,7 @@ import (
 const mostStreams = 16
 
 // getStream serves GET: what the session says that belongs to no request. A
-// second stream takes over from the first, whose client may have lost it long
+// second stream takes over from the first, which the client may have lost long
 // before this end can know.
 func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 	if !accepts(r.Header, "text/event-stream") {

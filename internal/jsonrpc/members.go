@@ -83,7 +83,7 @@ func Set(obj []byte, name string, value []byte) []byte {
 	return append(out, rest...)
 }
 
-// Delete returns obj without the members whose unescaped name matches, and obj
+// Delete returns obj without the members of which the unescaped name matches, and obj
 // itself if there are none. Other members keep their bytes. obj must be valid
 // JSON.
 func Delete(obj []byte, match func(name []byte) bool) []byte {
@@ -154,7 +154,7 @@ func nextMember(obj []byte, p place) (place, bool) {
 	return memberAt(obj, space(obj, i+1))
 }
 
-// memberAt finds the member whose key is at obj[i]; false if there is none.
+// memberAt finds the member that begins with a key at obj[i]; false if there is none.
 func memberAt(obj []byte, i int) (place, bool) {
 	p := place{key: i}
 	if i >= len(obj) || obj[i] != '"' {

@@ -191,7 +191,7 @@ func FuzzDelete(f *testing.F) {
 	})
 }
 
-// rawMembers returns the members whose names are kept, as they are written.
+// rawMembers returns the members of which the names are kept, as they are written.
 func rawMembers(obj []byte, kept func(name []byte) bool) []string {
 	var all []string
 	for m := range jsonrpc.Members(obj) {

@@ -25,7 +25,7 @@ func At(value []byte, pointer string) []byte {
 	return value
 }
 
-// element is the item of an array whose index a token of a pointer is: digits
+// element is the item of an array at the index that a token of a pointer is: digits
 // without a zero in front.
 func element(array []byte, token string) []byte {
 	index, err := strconv.ParseUint(token, 10, 31)

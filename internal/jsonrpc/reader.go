@@ -38,7 +38,7 @@ func NewReader(r io.Reader, max int) *Reader {
 // Next returns the next line without its end; the slice is the caller's to keep.
 //
 // After the last whole line it returns io.EOF, or io.ErrUnexpectedEOF if the
-// stream ended inside a line, whose beginning is dropped. A line beyond the limit
+// stream ended inside a line, which is dropped. A line beyond the limit
 // is a *[LineTooLong] once it has gone by, whatever its length; the next call goes
 // on behind it.
 func (r *Reader) Next() ([]byte, error) {
@@ -63,7 +63,7 @@ func (r *Reader) Borrow() (*Buffer, error) {
 	}
 }
 
-// Line is [Reader.Borrow] for a caller to whom an empty line means something.
+// Line is [Reader.Borrow] for a caller that wants empty lines too.
 func (r *Reader) Line() (*Buffer, error) {
 	if r.err != nil {
 		return nil, r.err

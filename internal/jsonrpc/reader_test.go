@@ -228,7 +228,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// chunked returns in in pieces whose sizes repeat.
+// chunked returns in in pieces of sizes that repeat.
 type chunked struct {
 	in    []byte
 	sizes []byte

@@ -48,7 +48,7 @@ func SalvageID(head []byte) []byte {
 	return id
 }
 
-// neutral returns a copy of b whose strings are valid, byte for byte in the same
+// neutral returns a copy of b in which strings are valid, byte for byte in the same
 // places: escapes and whatever is not printable ASCII have become question marks,
 // and white space spaces.
 func neutral(b []byte) []byte {
@@ -70,7 +70,7 @@ func neutral(b []byte) []byte {
 	return b
 }
 
-// lastID finds the id in the end of a message whose last member it is, nil if it
+// lastID finds the id in the end of a message of which it is the last member, nil if it
 // cannot be told. What stands right before the last brace belongs to no nested
 // object.
 func lastID(tail []byte) []byte {

@@ -170,7 +170,7 @@ func special(w uint64) uint64 {
 	return ((w - 0x20*ones) | (quotes - ones) | (slashes - ones)) & highs
 }
 
-// scanString scans the string whose quote is b[i].
+// scanString scans the string that begins with the quote b[i].
 func scanString(b []byte, i int) int {
 	i++
 	for {
@@ -231,7 +231,7 @@ func scanRunes(b []byte, i int) int {
 // plainEscape says which characters stand alone behind a backslash.
 var plainEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// scanEscape scans the escape whose backslash is b[i].
+// scanEscape scans the escape that begins with the backslash b[i].
 func scanEscape(b []byte, i int) int {
 	if i+1 < len(b) && plainEscape[b[i+1]] {
 		return i + 2
@@ -314,7 +314,7 @@ func skipContainer(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the place behind the string whose quote is b[i]. It leaps
+// skipString returns the place behind the string that begins with the quote b[i]. It leaps
 // from quote to quote and looks back for backslashes, of which each is looked at
 // once.
 func skipString(b []byte, i int) int {

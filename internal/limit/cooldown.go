@@ -14,7 +14,7 @@ const (
 type coolDown struct {
 	until  time.Time
 	era    uint64        // how many 429s have counted as news
-	unsaid time.Duration // the last cool-down whose length the host did not say; 0: none since the host was well
+	unsaid time.Duration // the last cool-down of which the host did not say the length; 0: none since the host was well
 }
 
 // active reports whether prefetches are refused.

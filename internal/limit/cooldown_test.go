@@ -58,7 +58,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// A success says nothing if somebody else has heard a 429 since it began.
+// A success says nothing if another call has had a 429 since it began.
 func TestHalfOpenOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(nil)

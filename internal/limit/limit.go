@@ -52,7 +52,7 @@ const localPrefix = "upstream:"
 const (
 	defaultShare      = 0.5
 	defaultPerHour    = 200
-	defaultPrefetches = 4 // at once, to a host whose concurrency the user did not set
+	defaultPrefetches = 4 // at once, to a host for which the user set no concurrency
 )
 
 // How many hosts are remembered. Arguments name hosts, so there may be any

@@ -96,7 +96,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 				h := limit.New(map[string]limit.Rule{github: tt.rule})
 				order := make(begun, 10)
 				for i := range max(tt.rule.Burst, tt.rule.Concurrency) {
-					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // of two that begin at once nobody knows the order
+					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // of two that begin at once the order is not known
 				}
 				promoted := make(chan struct{})
 				order.prefetch(t, h, "prefetch 1", nil, tt.hold)
@@ -118,7 +118,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 	}
 }
 
-// A token that has just come is for who waits, even before that one knows.
+// A token that has just come is for the call that waits, even before that has woken.
 func TestNobodyOvertakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})
@@ -186,7 +186,7 @@ func TestLocalHasNoQuota(t *testing.T) {
 		{"set", map[string]limit.Rule{local: {SpeculativePerHour: 7}}, local, 7},
 		{"set for every other host", map[string]limit.Rule{"*": {SpeculativePerHour: 7}}, local, 7},
 		{"a host", nil, github, 200},
-		{"a host whose name only holds it", nil, "an.upstream:8080", 200},
+		{"a host with that in its name", nil, "an.upstream:8080", 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := limit.New(map[string]limit.Rule{"gone": {}})

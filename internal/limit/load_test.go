@@ -137,7 +137,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	}
 }
 
-// stuck says what is spare although somebody waits for it.
+// stuck says what is spare although a call waits for it.
 func stuck(s limit.HostStats, r limit.Rule) string {
 	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
 	half := r.Concurrency == 0 && s.Guesses < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
@@ -194,7 +194,7 @@ func TestRandomLoad(t *testing.T) {
 					t.Errorf("%d real calls, %d prefetches: too few to show anything", len(l.real), len(l.prefetches))
 				}
 				if rule.Rate == 0 && rule.Concurrency == 0 && s.Waits > 0 {
-					t.Errorf("%d real calls waited for what nobody set", s.Waits)
+					t.Errorf("%d real calls waited for what was not set", s.Waits)
 				}
 			})
 		})

@@ -38,7 +38,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A faster rate is felt by those who wait already.
+// A faster rate holds for calls that wait already.
 func TestReloadWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 0.001}})

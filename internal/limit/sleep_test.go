@@ -26,7 +26,7 @@ func newLaptop(h *limit.Hosts) *laptop {
 }
 
 // Hosts do not sleep while a laptop does: their buckets are full in the morning, and
-// their cool-downs and quotas over. Nobody is said to have waited so long for a slot.
+// their cool-downs and quotas over. No call counts as having waited so long for a slot.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 3, SpeculativePerHour: 1, Concurrency: 1}})

@@ -74,7 +74,7 @@ var (
 // complaint is a text that opens with the refusal itself. What follows must end
 // the clause, or go on as such texts do.
 var complaint = compiled(`(?i)^(?:` + strings.Join([]string{
-	whose + `rate[ -]limit(?:s|ing)? (?:was |has been |already )?(?:exceeded|reached|hit)` + after,
+	limitOf + `rate[ -]limit(?:s|ing)? (?:was |has been |already )?(?:exceeded|reached|hit)` + after,
 	`api rate limit of [0-9]+ still exceeded until `,
 	`(?:you have|you've|your [a-z ]{1,40} has) (?:exceeded|reached|hit|triggered) (?:a|an|the|your|our)(?: api| request| abuse)?(?: secondary)? (?:rate limit|detection mechanism)` + after,
 	`(?:you are|you're|request was|you have been|this request was) (?:being )?rate[ -]limited` + after,
@@ -96,8 +96,8 @@ const (
 	after    = `(?:$|[,:;!)…\n]|\.(?:$|[.\s])|\.? [-–—({\[]| (?:for|on|by|until|please|retry|retrying|try|and|when|while|to) )`
 	after429 = `(?:$|[,:;!)}"'\n]|\.(?:$|\s)| [-–—]| ?[({\[]| (?:too many requests|client error|for url|from) ?)`
 
-	// Whose limit it is. Any other words before it may be a title's.
-	whose = `(?:(?:the|your|our|api|rest|graphql|search|requests?|mcp|server|tool|token|user|account|organization|workspace|global|primary|secondary|hourly|daily|concurrent|github|gitlab|jira|notion|slack|linear|openai) ){0,4}`
+	// What the limit is one of. Any other words before it may be a title's.
+	limitOf = `(?:(?:the|your|our|api|rest|graphql|search|requests?|mcp|server|tool|token|user|account|organization|workspace|global|primary|secondary|hourly|daily|concurrent|github|gitlab|jira|notion|slack|linear|openai) ){0,4}`
 )
 
 // complains reports whether the text is a JSON object that is such a refusal.

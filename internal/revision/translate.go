@@ -91,7 +91,7 @@ func appendMember(out []byte, name string, value []byte) []byte {
 	return append(append(out, value...), ',')
 }
 
-// closeObject ends an object whose members each stand with a comma behind.
+// closeObject ends an object, of which each member stands with a comma behind.
 func closeObject(out []byte) []byte {
 	if out[len(out)-1] == ',' {
 		out[len(out)-1] = '}'

@@ -50,7 +50,7 @@ type conn struct {
 	work sync.WaitGroup // the connection's own goroutines, started under mu
 }
 
-// newConn makes a connection, whose link is set before it reads.
+// newConn makes a connection; its link is set before it reads.
 func newConn(in *instance) *conn {
 	c := &conn{in: in, done: make(chan struct{}), requests: newRequests()}
 	c.questions.c, c.listening.c = c, c
@@ -142,7 +142,7 @@ func (c *conn) notification(m jsonrpc.Message, p *pending) {
 	c.in.notify(c, p, m.Method, m.Params)
 }
 
-// progress passes a progress notification to the request whose id is its token.
+// progress passes a progress notification to the request that has its token as its id.
 func (c *conn) progress(params []byte) {
 	id, err := strconv.ParseInt(string(jsonrpc.Get(params, "progressToken")), 10, 64)
 	if err != nil {

@@ -40,7 +40,7 @@ type Guard struct {
 	groups map[int]struct{} // process group ids
 }
 
-// NewGuard returns a Guard whose process is not yet started.
+// NewGuard returns a Guard without its process, which starts later.
 func NewGuard(log *slog.Logger) *Guard {
 	return &Guard{log: log, groups: make(map[int]struct{})}
 }

@@ -45,7 +45,7 @@ func (d *diary) want(t *testing.T, lines ...string) {
 	}
 }
 
-// A handshake is known before anybody can see what it brought, or send anything.
+// A handshake is known before a session can see what it brought, or send anything.
 func TestHandshakeInvalidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lease atomic.Pointer[Lease]

@@ -123,7 +123,7 @@ func (i Item) tool() (*mcp.Tool, error) {
 	return &tool, nil
 }
 
-// withoutInvalidHeaders leaves out the tools whose x-mcp-header annotations
+// withoutInvalidHeaders leaves out the tools with x-mcp-header annotations that
 // are invalid, as the specification demands of clients over HTTP, and says
 // which and why.
 func withoutInvalidHeaders(tools []Item) (kept []Item, refused []string) {

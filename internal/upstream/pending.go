@@ -117,7 +117,7 @@ func (p *pending) giveUp(why error) {
 	p.finish(jsonrpc.Message{}, why)
 }
 
-// expired gives up a request whose timeout has passed, unless the server waits for
+// expired gives up a request when its timeout has passed, unless the server waits for
 // its client: a person may take as long as they like.
 func (p *pending) expired() {
 	switch {

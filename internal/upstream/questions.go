@@ -11,7 +11,7 @@ import (
 // Over HTTP each answer to a server is a POST, and a server may ask, or ping, faster than
 // it takes them.
 const (
-	mostQuestions = 64               // of one server may be open at once, those included whose answer is on its way
+	mostQuestions = 64               // of one server may be open at once, those included of which the answer is on its way
 	mostReplies   = 96               // likewise, before one of the proxy's own is dropped
 	replyTime     = 30 * time.Second // for one of the proxy's own to be taken
 )

@@ -38,7 +38,7 @@ func (q *queue) take() Turn {
 	return Turn{p}
 }
 
-// next yields the places whose turn has come, in order.
+// next yields the places that have their turn, in order.
 func (q *queue) next(yield func(*place) bool) {
 	var limited []string // hosts with a read further ahead that waits for their limit
 	for i, p := range q.places {
@@ -98,7 +98,7 @@ func (t Turn) ask(req *Request) (turned <-chan struct{}) {
 	return turned
 }
 
-// waits notes whether the request, whose turn has come, waits for the limit of its
+// waits notes whether the request, which has its turn, waits for the limit of its
 // host. If it is a read, reads for other hosts are sent meanwhile.
 func (t Turn) waits(yields bool) {
 	t.update(func(p *place) { p.yields = yields && p.reads })

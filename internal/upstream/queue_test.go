@@ -247,7 +247,7 @@ func TestTurns(t *testing.T) {
 	}
 	second.Leave()
 	if !may(fourth.ask(write)) || !may(Turn{}.ask(write)) {
-		t.Error("the last has to wait, or who has no place in line")
+		t.Error("the last has to wait, or what has no place in line")
 	}
 }
 

@@ -90,7 +90,7 @@ func TestSent(t *testing.T) {
 				time.Sleep(time.Minute) // its connections are idle
 				tt.prepare(s)
 				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
-				time.Sleep(time.Hour) // who waited for a turn goes, too
+				time.Sleep(time.Hour) // what waited for a turn goes, too
 				if (err != nil) != tt.fails || answer.Sent != tt.want || answer.Requests != tt.times {
 					t.Errorf("got sent %v, %d times, beside %v, want %v, %d times", answer.Sent, answer.Requests, err, tt.want, tt.times)
 				}

@@ -14,7 +14,7 @@ import (
 // sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream
 // brings everything from the server, and its first event names the URL to post
 // messages to. The link ends with the stream. It does not know which requests have no
-// answer by then: it reports those as lost whose POST was cut off, even if the answer
+// answer by then: it reports those as lost of which the POST was cut off, even if the answer
 // had come, and conn.closed ends the others.
 type sse struct {
 	*httpLink

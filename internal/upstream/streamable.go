@@ -22,7 +22,7 @@ const (
 
 // streamable is a link over streamable HTTP in both its eras: with a session
 // (2025-03-26 to 2025-11-25), and stateless (2026-07-28). Each message is a
-// POST of its own, whose response is one message or a stream of them. Every
+// POST of its own, and the response one message or a stream of them. Every
 // request that send accepted ends in its answer or in conn.lost.
 type streamable struct {
 	*httpLink

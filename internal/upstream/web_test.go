@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// bubbled is an upstream over HTTP whose connections are pipes, so that it can
+// bubbled is an upstream over HTTP, with pipes for connections, so that it can
 // live in a synctest bubble. serve answers; it may be nil: no connection is
 // made then.
 func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *Upstream, dials func() []time.Duration) {
