@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/dedup":      {"internal/age", "internal/call"},
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
 	"internal/nearest":    {},
-	"internal/clients":    {"internal/secret"},
+	"internal/clients":    {"internal/secret", "internal/state"},
 	"internal/record":     {"internal/jsonrpc", "internal/state"},
 	"internal/dashboard":  {"internal/age", "internal/record"},
 	"internal/secret":     {"internal/jsonrpc"},

@@ -14,105 +14,142 @@ import (
 	"strings"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/state"
 )
 
-const usageImport = `usage: mcpschedd import FILE|claude|cursor|vscode [--config FILE] [--write] [--json]
+const usageImport = `usage: mcpschedd import [CLIENT|FILE...|--all] [--write] [--trust NAME,...] [--config FILE] [--json]
+       mcpschedd import --undo [CLIENT|FILE...]
 
-Reads the servers that an MCP client is configured with, and prints them as
-[upstreams.*] blocks. The client's file is never changed.
+Takes over the servers that MCP clients are configured with. Alone it lists the
+clients that are found, and what would be done.
 
-  FILE           a client's file: .mcp.json, claude_desktop_config.json, mcp.json,
-                 mcp_config.json, settings.json (JSON, comments allowed)
-  claude         the user's own servers in Claude Code, those it has for the
-                 current folder alone, and those in Claude Desktop
-  cursor         the user's own servers in Cursor
-  vscode         the same in VS Code, its Insiders edition and VSCodium
+  CLIENT         claude (Code, and the desktop program), claude-desktop, cursor,
+                 vscode, windsurf, zed, gemini, codex, opencode
+  FILE           a client's file: .mcp.json, mcp.json, settings.json, config.toml
+  --all          every client that is found
+  --write        do it, instead of printing it: add the servers to the configuration,
+                 their variables to env/NAME.env beside it (0600), and mcpschedd to
+                 the client's file in their place. What a project has checked in is
+                 never changed
+  --undo         take it back: files are as they were, byte by byte; where one has
+                 been changed since, only what import did to it is taken back
+  --trust NAMES  believe these servers what they say of their own tools (all: every
+                 one but those of projects)
   --config FILE  the configuration (default: see mcpschedd help)
-  --write        add what is missing to it, show what changes, and keep the file
-                 as it was as FILE.bak-TIME; then say how the client comes to use it
   --json         print it as JSON
 
-Secrets are not copied: what is one, or may be, becomes a ${VARIABLE}, and its
-name is printed beside the place where the value stands.
+Every literal value of a server's environment and headers, and what looks like a
+secret in its arguments and its URL, goes into the file of variables. None is printed.
 `
 
 // importing is one run.
 type importing struct {
-	from, config string
-	write, json  bool
+	from                   []string // clients and files
+	config                 string
+	all, write, undo, json bool
+	trust                  []string
 
+	home    string
 	reader  *clients.Reader
-	sources []string
+	files   map[string]*state.File // those that were read
+	sources []string               // their names, in order
 	stdout  io.Writer
 	stderr  io.Writer
 }
 
-// runImport prints a client's servers as upstreams, or adds them to the configuration.
+// runImport prints clients' servers as upstreams, takes them over, or gives them back.
 func runImport(args []string, stdout, stderr io.Writer) error {
 	m, err := parseImport(args, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	if m.write {
+	switch {
+	case m.undo:
+		return m.takeBack()
+	case m.write:
 		return m.writeMissing()
+	case len(m.from) == 0 && !m.all:
+		return m.list()
 	}
-	if err := m.read(nil); err != nil {
+	if err := m.read(); err != nil {
 		return err
 	}
-	got := m.reader.Import()
+	p, err := m.plan()
+	if err != nil {
+		return err
+	}
 	if m.json {
-		return m.printJSON(importReport{Sources: m.sources, Import: got})
+		return m.printJSON(p.report())
 	}
-	m.tell(got)
-	if len(got.Servers) == 0 {
-		return nil
+	m.tell(p)
+	if blocks := p.blocks(); len(blocks) > 0 {
+		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
 	}
-	fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(got.Servers))
-	m.tellVariables(got.Servers)
 	return nil
 }
 
 // parseImport reads the command line; what is read may stand before the flags.
 func parseImport(args []string, stdout, stderr io.Writer) (*importing, error) {
-	m := &importing{stdout: stdout, stderr: stderr}
+	m := &importing{stdout: stdout, stderr: stderr, files: make(map[string]*state.File)}
+	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
 	fs := flag.NewFlagSet("import", flag.ContinueOnError)
 	fs.StringVar(&m.config, "config", "", "")
+	fs.BoolVar(&m.all, "all", false, "")
 	fs.BoolVar(&m.write, "write", false, "")
+	fs.BoolVar(&m.undo, "undo", false, "")
 	fs.BoolVar(&m.json, "json", false, "")
+	fs.Func("trust", "", func(names string) error {
+		m.trust = append(m.trust, strings.Split(names, ",")...)
+		return nil
+	})
 	for rest := args; ; rest = fs.Args()[1:] {
 		if err := parse(fs, rest, usageImport, stdout); err != nil {
 			return nil, err
 		}
-		switch {
-		case fs.NArg() == 0 && m.from == "":
-			return nil, &usageError{text: "want a file, or one of " + strings.Join(clients.Names, ", "), usage: usageImport}
-		case fs.NArg() == 0:
-			return m, nil
-		case m.from != "" || fs.Arg(0) == "":
+		if fs.NArg() == 0 {
+			break
+		}
+		if fs.Arg(0) == "" {
 			return nil, noArguments(fs, usageImport)
 		}
-		m.from = fs.Arg(0)
+		m.from = append(m.from, fs.Arg(0))
 	}
+	switch {
+	case m.all && len(m.from) > 0:
+		return nil, &usageError{text: "want clients or --all, have both", usage: usageImport}
+	case m.undo && m.write:
+		return nil, &usageError{text: "want --write or --undo, have both", usage: usageImport}
+	case m.write && len(m.from) == 0 && !m.all:
+		return nil, &usageError{text: "--write: want a file, --all, or some of " + strings.Join(clients.Names(), ", "), usage: usageImport}
+	}
+	return m, nil
 }
 
-// read reads the file, or those of the client that exist. taken are variables that mean
-// something already.
-func (m *importing) read(taken []string) error {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = ""
-	}
-	m.reader = clients.NewReader(clients.Options{Dir: workingDir(), Home: home, OS: runtime.GOOS, Taken: taken})
-	if !slices.Contains(clients.Names, m.from) {
-		return m.readFile(m.from)
-	}
-	if home == "" {
-		return hinted{misused{fmt.Errorf("there is no home folder to look for the files of %s in: %w", m.from, err)}, "name the file instead"}
-	}
-	return m.readClient(clients.Places(m.from, runtime.GOOS, home, os.Getenv))
+func (m *importing) machine() clients.Machine {
+	return clients.Machine{OS: runtime.GOOS, Home: m.home, Env: os.Getenv}
 }
 
-// readFile reads the one that was named.
+// read reads what was named: files, and those of clients that exist.
+func (m *importing) read() error {
+	m.reader = clients.NewReader(clients.Options{Home: m.home, OS: runtime.GOOS, ReadFile: readBounded})
+	if m.all {
+		return m.readClients("any client", clients.All)
+	}
+	for _, from := range m.from {
+		var err error
+		if named := clients.Named(from); len(named) > 0 {
+			err = m.readClients(from, named)
+		} else {
+			err = m.readFile(from)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFile reads one that was named.
 func (m *importing) readFile(name string) error {
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -120,60 +157,77 @@ func (m *importing) readFile(name string) error {
 	}
 	err = m.one(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hinted{misused{err}, "want a file, or one of " + strings.Join(clients.Names, ", ")}
+		return hinted{misused{err}, "want a file, or one of " + strings.Join(clients.Names(), ", ")}
 	}
 	return err
 }
 
-// readClient reads those of a client's files that are there. What cannot be read is
+// readClients reads those of clients' files that are there. What cannot be read is
 // said; it is an error if nothing else is there.
-func (m *importing) readClient(places []string) error {
+func (m *importing) readClients(name string, all []*clients.Client) error {
+	if m.home == "" {
+		return hinted{misused{fmt.Errorf("there is no home folder to look for the files of %s in", name)}, "name the file instead"}
+	}
 	var wrong []error
 	var tried []string
-	for _, path := range places {
-		err := m.one(path)
-		if err == nil {
-			continue
-		}
-		why := "no servers in it"
-		if _, none := errors.AsType[*clients.NoServers](err); errors.Is(err, fs.ErrNotExist) {
-			why = "no such file"
-		} else if !none {
-			why = "" // the error says it
-			wrong = append(wrong, err)
-		}
-		if why != "" {
-			tried = append(tried, path+" ("+why+")")
+	before := len(m.sources)
+	for _, c := range all {
+		for _, path := range c.Places(m.machine()) {
+			err := m.one(path)
+			_, none := errors.AsType[*clients.NoServers](err)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				tried = append(tried, path+" (no such file)")
+			case none:
+				tried = append(tried, path+" (no servers in it)")
+			case err != nil:
+				wrong = append(wrong, err)
+			}
 		}
 	}
-	if len(m.sources) > 0 {
+	switch {
+	case len(m.sources) > before:
 		for _, err := range wrong {
-			fmt.Fprintf(m.stderr, "mcpschedd: warning: %v\n", err)
+			fmt.Fprintf(m.stderr, "mcpschedd: warning: %s\n", clients.OneLine(err.Error()))
 		}
 		return nil
-	}
-	if len(wrong) > 0 {
+	case len(wrong) > 0:
 		return errors.Join(wrong...)
 	}
-	return hinted{fmt.Errorf("no servers of %s: %s", m.from, strings.Join(tried, ", ")), "name the file, if it is elsewhere"}
+	return hinted{fmt.Errorf("no servers of %s: %s", name, strings.Join(tried, ", ")), "name the file, if it is elsewhere"}
 }
 
 const mostClientFile = 64 << 20 // bytes
 
-// one reads one file.
-func (m *importing) one(path string) error {
+func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, mostClientFile+1))
+	return io.ReadAll(io.LimitReader(f, mostClientFile+1))
+}
+
+// one reads one file.
+func (m *importing) one(path string) error {
+	if slices.Contains(m.sources, path) {
+		return nil
+	}
+	if s, err := os.Stat(path); err != nil {
+		return err
+	} else if s.IsDir() {
+		return fmt.Errorf("%s: is a directory", path)
+	} else if s.Size() > mostClientFile {
+		return fmt.Errorf("%s: want a file of at most %d MiB", path, mostClientFile>>20)
+	}
+	f, err := state.OpenFile(path)
 	if err != nil {
 		return err
 	}
-	if err := m.reader.Read(path, data); err != nil {
+	if err := m.reader.Read(path, f.Text); err != nil {
 		return err
 	}
+	m.files[path] = f
 	m.sources = append(m.sources, path)
 	return nil
 }
@@ -183,51 +237,57 @@ func (m *importing) header() string {
 	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
 }
 
-// tell prints what was left out, and what was not understood.
-func (m *importing) tell(got clients.Import) {
-	for _, n := range got.Notes {
-		kind := "note"
-		if n.Wrong {
-			kind = "warning"
-		}
-		fmt.Fprintf(m.stderr, "mcpschedd: %s: %s\n", kind, n)
+// list prints the clients that are found, and what would be done.
+func (m *importing) list() error {
+	if m.home == "" {
+		return hinted{misused{errors.New("there is no home folder to look for clients in")}, "name a file"}
 	}
-	if len(got.Servers) == 0 {
-		fmt.Fprintln(m.stderr, "mcpschedd: nothing to import")
-	}
-}
-
-// tellVariables prints what has to be set before the servers run, and where the values
-// stand.
-func (m *importing) tellVariables(servers []clients.Server) {
-	var lines []string
-	for _, s := range servers {
-		for _, v := range s.Variables {
-			what := "the value at"
-			switch {
-			case v.Asked:
-				what = "see"
-			case v.Part:
-				what = "its part of the value at"
+	found := false
+	for _, c := range clients.All {
+		for _, path := range c.Places(m.machine()) {
+			one := &importing{home: m.home, config: m.config, stdout: m.stdout, stderr: io.Discard, files: make(map[string]*state.File)}
+			one.reader = clients.NewReader(clients.Options{Home: m.home, OS: runtime.GOOS, ReadFile: readBounded})
+			err := one.one(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
 			}
-			lines = append(lines, clients.OneLine(fmt.Sprintf("  export %s=  # %s %s of %s", v.Name, what, v.Pointer, v.File)))
+			found = true
+			fmt.Fprintln(m.stdout, clients.OneLine(c.Title+": "+path))
+			if _, none := errors.AsType[*clients.NoServers](err); none {
+				fmt.Fprintln(m.stdout, "  no servers")
+				continue
+			}
+			if err != nil {
+				fmt.Fprintln(m.stdout, clients.OneLine("  cannot be read, and is left alone: "+err.Error()))
+				continue
+			}
+			p, err := one.plan()
+			if err != nil {
+				return err
+			}
+			p.list(m.stdout)
 		}
 	}
-	if len(lines) == 0 {
-		return
+	if !found {
+		fmt.Fprintf(m.stdout, "no client is found; name a file, or one of %s\n", strings.Join(clients.Names(), ", "))
+		return nil
 	}
-	fmt.Fprintf(m.stderr, "mcpschedd: set these where mcpschedd is started (or in the \"env\" of its own entry in the client's file); no value was copied:\n%s\n", strings.Join(lines, "\n"))
+	fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write does it, and --all --write for all of them; --undo takes it back.")
+	return nil
 }
 
 // importReport is what --json prints.
 type importReport struct {
-	Sources []string `json:"sources"`
-	clients.Import
-	Config string   `json:"config,omitempty"` // with --write, as are the rest
-	Added  []string `json:"added,omitempty"`
-	Kept   []string `json:"kept,omitempty"`
-	Backup string   `json:"backup,omitempty"`
-	Next   []string `json:"next,omitempty"`
+	Sources []string         `json:"sources"`
+	Servers []clients.Server `json:"servers"`
+	Notes   []clients.Note   `json:"notes"`
+	Self    []string         `json:"self,omitempty"` // files that have mcpschedd among their servers already
+	Config  string           `json:"config,omitempty"`
+	Added   []string         `json:"added,omitempty"`
+	Kept    []string         `json:"kept,omitempty"`
+	Changed []string         `json:"changed,omitempty"` // files, with --write
+	Copies  string           `json:"copies,omitempty"`  // the folder of these files as they were
+	Next    []string         `json:"next,omitempty"`
 }
 
 func (m *importing) printJSON(r importReport) error {

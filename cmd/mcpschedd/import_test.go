@@ -38,10 +38,12 @@ func TestImportOfHostileNames(t *testing.T) {
 	for _, name := range hostile {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), strings.ReplaceAll(name, "/", "_"))
+			t.Setenv("HOME", filepath.Dir(dir))
+			t.Setenv("XDG_STATE_HOME", "")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			file, config := filepath.Join(dir, strings.ReplaceAll(name, "/", "_")+".json"), filepath.Join(filepath.Dir(dir), "c.toml")
+			file, written := filepath.Join(dir, strings.ReplaceAll(name, "/", "_")+".json"), filepath.Join(filepath.Dir(dir), "c.toml")
 			text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
 				name: map[string]any{
 					"command": "/bin/" + name, "args": []string{name, "--token", name, "--" + name}, "env": map[string]string{name: name, "TOKEN": name, "A": name},
@@ -60,26 +62,30 @@ func TestImportOfHostileNames(t *testing.T) {
 			if code := run(t.Context(), []string{"import", file}, &stdout, &stderr); code != 0 {
 				t.Fatalf("exit code %d: %s", code, stderr.String())
 			}
-			wantImported(t, stdout.Bytes(), name)
+			wantImported(t, "/x/c.toml", stdout.Bytes(), name)
 			oneLineEach(t, stderr.String())
 			stderr.Reset()
-			if code := run(t.Context(), []string{"import", file, "--write", "--config", config}, &stdout, &stderr); code != 0 {
+			if code := run(t.Context(), []string{"import", file, "--write", "--config", written}, &stdout, &stderr); code != 0 {
 				t.Fatalf("exit code %d: %s", code, stderr.String())
 			}
 			oneLineEach(t, stderr.String())
-			written, err := os.ReadFile(config)
+			text, err = os.ReadFile(written)
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantImported(t, written, name)
+			c := wantImported(t, written, text, name)
+			started := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Command != "" })
+			if r, err := c.Upstreams[started].Resolve(os.LookupEnv); err != nil || r.Env["A"] != string([]rune(name)) || r.Env["TOKEN"] != string([]rune(name)) {
+				t.Errorf("got %q, %v", map[string]string(r.Env), err)
+			}
 		})
 	}
 }
 
 // wantImported parses what was imported: the two servers and nothing else.
-func wantImported(t *testing.T, text []byte, name string) {
+func wantImported(t *testing.T, path string, text []byte, name string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("/x/c.toml", text)
+	c, err := config.Parse(path, text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -88,7 +94,7 @@ func wantImported(t *testing.T, text []byte, name string) {
 		names = append(names, u.Name)
 		if u.Command != "" {
 			name := string([]rune(name)) // as JSON has it
-			if u.Command != "/bin/"+name || u.Cwd != "/"+name || len(u.Args) != 4 || u.Args[0] != name || u.Env["A"] != name {
+			if u.Command != "/bin/"+name || u.Cwd != "/"+name || len(u.Args) != 4 || u.Args[0] != name {
 				t.Errorf("got %q in %q with %q, want all to hold %q", u.Command, u.Cwd, u.Args, name)
 			}
 		}
@@ -101,6 +107,7 @@ func wantImported(t *testing.T, text []byte, name string) {
 			t.Errorf("got the key %s, want upstreams alone", key)
 		}
 	}
+	return c
 }
 
 // oneLineEach: what a person may read, or paste into a shell, has no line that is

@@ -5,11 +5,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -19,99 +20,108 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// writeMissing adds to the configuration what it lacks. What would come of it is
-// checked before it takes the file's place.
+// writeMissing adds to the configuration what it lacks, and points the clients at us. What
+// would come of it is checked before any file is changed.
 func (m *importing) writeMissing() error {
 	have, err := m.configured()
 	if err != nil {
 		return err
 	}
-	file, err := state.OpenFile(have.Path)
+	dir, err := stateDir(have)
 	if err != nil {
 		return err
 	}
-	if err := m.read(clients.References(file.Text)); err != nil {
+	return clients.Locked(dir, func() error { return m.writeLocked(dir) })
+}
+
+func (m *importing) writeLocked(dir state.Dir) error {
+	if err := m.read(); err != nil {
 		return err
 	}
-	r := importReport{Sources: m.sources, Import: m.reader.Import(), Config: have.Path}
-	missing, there, kept := clients.Missing(r.Servers, upstreams(have))
-	r.Kept = kept
-	for _, s := range missing {
+	p, err := m.plan()
+	if err != nil {
+		return err
+	}
+	file, err := state.OpenFile(p.have.Path)
+	if err != nil {
+		return err
+	}
+	changes, err := p.configuration(file)
+	if err != nil {
+		return err
+	}
+	pointed, err := p.pointed()
+	if err != nil {
+		return err
+	}
+	changes = append(changes, pointed...)
+	r := p.report()
+	r.Config, r.Next = p.have.Path, p.next()
+	for _, s := range p.blocks() {
 		r.Added = append(r.Added, s.Name)
 	}
-	if !m.json {
-		m.tell(r.Import)
-		for _, k := range kept {
-			fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", k)
-		}
+	for _, c := range changes {
+		r.Changed = append(r.Changed, c.File.Path)
 	}
-	after := m.appended(file.Text, missing)
-	if len(missing) > 0 {
-		if inlineUpstreams.Match(file.Text) { // our parser would take it, others would not
-			return hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", have.Path)}, "write them as [upstreams.NAME] blocks first"}
-		}
-		next, err := config.Parse(have.Path, after, unmeant)
-		if err != nil {
-			return fmt.Errorf("%s: nothing was written: what is imported does not go into it: %v", have.Path, err)
-		}
-		if got, want := names(upstreams(next)), append(names(upstreams(have)), r.Added...); !slices.Equal(got, want) {
-			return fmt.Errorf("%s: nothing was written: it would have the upstreams %q, want %q", have.Path, got, want)
-		}
-		if r.Backup, err = file.Replace(after, time.Now()); err != nil {
+	if !m.json {
+		m.tell(p)
+	}
+	if len(changes) > 0 {
+		if r.Copies, err = clients.Apply(dir, changes, time.Now()); err != nil {
 			return err
 		}
 	}
-	args := []string{"serve"}
-	if m.config != "" {
-		args = append(args, "--config", have.Path)
-	}
-	r.Next = clients.Next(append(there, missing...), args, r.Self)
 	if m.json {
 		return m.printJSON(r)
 	}
-	return m.tellWritten(r, missing, file.Text, after)
+	return m.tellWritten(r, p, file, changes)
 }
 
 var inlineUpstreams = regexp.MustCompile(`(?m)^[ \t]*["']?upstreams["']?[ \t]*=`)
 
-// configured is the configuration that is written to; one that does not exist yet is
-// the defaults.
-func (m *importing) configured() (*config.Config, error) {
-	c, err := load(m.config)
-	if named := cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
-		c = config.Default()
-		c.Path, err = filepath.Abs(named)
+// configuration are the changes to our own files: the blocks, and files of variables.
+func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
+	blocks := p.blocks()
+	if len(blocks) == 0 {
+		return nil, nil
 	}
+	path := p.have.Path
+	if inlineUpstreams.Match(file.Text) { // our parser would take it, others would not
+		return nil, hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", path)}, "write them as [upstreams.NAME] blocks first"}
+	}
+	text := p.m.appended(file.Text, blocks)
+	next, err := config.Parse(path, text, unmeant)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: nothing was written: what is imported does not go into it: %v", path, err)
 	}
-	if c.Path == "" {
-		return nil, hinted{misused{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
+	var got, want []string
+	for _, u := range next.Upstreams {
+		got = append(got, u.Name)
 	}
-	return c, nil
-}
-
-// upstreams are those that a configuration has.
-func upstreams(c *config.Config) []clients.Existing {
-	var all []clients.Existing
-	for _, u := range c.Upstreams {
-		all = append(all, clients.Existing{Name: u.Name, Command: u.Command, URL: u.URL, Args: u.Args})
+	for _, u := range p.have.Upstreams {
+		want = append(want, u.Name)
 	}
-	return all
-}
-
-func names(upstreams []clients.Existing) []string {
-	var all []string
-	for _, u := range upstreams {
-		all = append(all, u.Name)
+	var changes []clients.Change
+	for _, s := range blocks {
+		want = append(want, s.Name)
+		if variables := s.Variables(); variables != nil {
+			f, err := state.OpenFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(s.VariablesFile(variablesFolder))))
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, clients.Change{File: f, Text: variables})
+		}
 	}
-	return all
+	if !slices.Equal(got, want) {
+		return nil, fmt.Errorf("%s: nothing was written: it would have the upstreams %q, want %q", path, got, want)
+	}
+	return append(changes, clients.Change{File: file, Text: text}), nil
 }
 
 // appended is a configuration with further upstreams at its end, and line ends as it
 // has them.
 func (m *importing) appended(text []byte, servers []clients.Server) []byte {
-	added := fmt.Appendf(nil, "%s\n%s", m.header(), clients.TOML(servers))
+	added := fmt.Appendf(nil, "%s\n%s", m.header(), clients.TOML(servers, variablesFolder))
 	if len(text) > 0 {
 		added = append([]byte("\n"), added...)
 	}
@@ -124,25 +134,134 @@ func (m *importing) appended(text []byte, servers []clients.Server) []byte {
 	return append(bytes.Clone(text), added...)
 }
 
-// tellWritten prints what changed, what has to be set, and what comes next.
-func (m *importing) tellWritten(r importReport, missing []clients.Server, before, after []byte) error {
-	if len(missing) == 0 {
-		fmt.Fprintf(m.stderr, "mcpschedd: nothing to change in %s\n", r.Config)
-	} else {
-		if _, err := m.stdout.Write(diff.Diff(r.Config, before, r.Config+" (with what import adds)", after)); err != nil {
+// pointed are the changes to the clients' files.
+func (p *importPlan) pointed() ([]clients.Change, error) {
+	line, err := p.m.ownLine(p.have.Path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.m.reader.Point(func(s clients.Server) bool {
+		return slices.ContainsFunc(p.servers, func(o planned) bool { return o.File == s.File && o.Pointer == s.Pointer && o.taken() })
+	}, line)
+	if err != nil {
+		return nil, err
+	}
+	var changes []clients.Change
+	for _, one := range all {
+		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
+	}
+	return changes, nil
+}
+
+// ownLine is the command line by which a client starts mcpschedd: by an absolute path, as
+// programs with windows have another PATH than a terminal, and through the link in PATH
+// where there is one, which outlives an update.
+func (m *importing) ownLine(path string) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if linked, err := exec.LookPath("mcpschedd"); err == nil && filepath.IsAbs(linked) {
+		a, errA := os.Stat(linked)
+		b, errB := os.Stat(self)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			self = linked
+		}
+	}
+	line := []string{self, "serve"}
+	if cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")) != "" {
+		line = append(line, "--config", path)
+	}
+	return line, nil
+}
+
+// next is what is left for people to do.
+func (p *importPlan) next() []string {
+	var all []string
+	for _, s := range p.servers {
+		if !s.taken() {
+			continue
+		}
+		if advice := p.m.reader.Advice(s.Server); advice != "" {
+			all = append(all, advice)
+		}
+		for _, u := range s.Unset {
+			all = append(all, clients.OneLine(fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), s.VariablesFile(variablesFolder)), u.Why)))
+		}
+	}
+	return all
+}
+
+// tellWritten prints what changed, and what comes next.
+func (m *importing) tellWritten(r importReport, p *importPlan, file *state.File, changes []clients.Change) error {
+	for _, c := range changes {
+		if c.File.Path != r.Config {
+			continue
+		}
+		if _, err := m.stdout.Write(diff.Diff(r.Config, c.File.Text, r.Config+" (with what import adds)", c.Text)); err != nil {
 			return err
 		}
-		fmt.Fprintf(m.stderr, "mcpschedd: wrote %s\n", r.Config)
-		if r.Backup != "" {
-			fmt.Fprintf(m.stderr, "mcpschedd: as it was: %s\n", r.Backup)
-		}
 	}
-	m.tellVariables(missing)
-	if len(r.Next) > 0 {
-		fmt.Fprintln(m.stderr, "mcpschedd: next, so that the client goes through mcpschedd (its file was not touched):")
+	if len(changes) == 0 {
+		fmt.Fprintf(m.stderr, "mcpschedd: nothing to change in %s\n", r.Config)
+	}
+	for _, c := range changes {
+		what := "wrote " + c.File.Path
+		if c.Pointed != nil {
+			var names []string
+			for _, t := range c.Pointed.Taken {
+				names = append(names, t.Names...)
+			}
+			what = fmt.Sprintf("%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
+		}
+		fmt.Fprintf(m.stderr, "mcpschedd: %s\n", clients.OneLine(what))
+	}
+	if r.Copies != "" {
+		fmt.Fprintf(m.stderr, "mcpschedd: the files as they were: %s; mcpschedd import --undo puts them back\n", r.Copies)
 	}
 	for _, step := range r.Next {
-		fmt.Fprintf(m.stderr, "  %s\n", step)
+		fmt.Fprintf(m.stderr, "mcpschedd: next: %s\n", step)
 	}
 	return nil
+}
+
+// takeBack undoes imports: all of them, or those of some clients and files.
+func (m *importing) takeBack() error {
+	have, err := m.configured()
+	if err != nil && m.config == "" {
+		have, err = config.Default(), nil // a configuration with mistakes is taken back too
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := stateDir(have)
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, from := range m.from {
+		named := clients.Named(from)
+		for _, c := range named {
+			paths = append(paths, c.Places(m.machine())...)
+		}
+		if len(named) == 0 {
+			path, err := filepath.Abs(from)
+			if err != nil {
+				return err
+			}
+			paths = append(paths, path)
+		}
+	}
+	var done []clients.Undone
+	err = clients.Locked(dir, func() error {
+		done, err = clients.Undo(dir, func(path string) bool { return len(paths) == 0 || slices.Contains(paths, path) })
+		return err
+	})
+	for _, u := range done {
+		fmt.Fprintf(m.stderr, "mcpschedd: %s\n", clients.OneLine(u.Path+": "+u.What))
+	}
+	if err == nil && len(done) == 0 {
+		err = hinted{errors.New("nothing to undo"), "mcpschedd import --write is what is undone"}
+	}
+	return err
 }

@@ -69,7 +69,11 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		c.HTTP.Auth = *auth
 	}
 
-	o := options(c, dir, log)
+	folder := workingDir()
+	if *addr != "" {
+		folder = "" // its sessions are of clients that work anywhere
+	}
+	o := inFolder(options(c, dir, log), c, folder)
 	if *addr != "" && c.HTTP.Auth == "token" {
 		if o.HTTP.Token, err = token(dir); err != nil {
 			return err
@@ -103,7 +107,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		var watching sync.WaitGroup
-		watching.Go(func() { watch(ctx, &written, dir, log, output, srv) })
+		watching.Go(func() { watch(ctx, &written, folder, dir, log, output, srv) })
 		watching.Go(func() {
 			o.Models.Ready()
 			debug.FreeOSMemory() // that leaves six megabytes of garbage
@@ -223,8 +227,19 @@ func stateDir(c *config.Config) (state.Dir, error) {
 	return state.Open(path)
 }
 
+// inFolder leaves out the upstreams that sessions in a folder do not have. They count when it
+// is decided how tools are called, so that a client's rules hold in every folder.
+func inFolder(o proxy.Options, c *config.Config, folder string) proxy.Options {
+	all := len(o.Upstreams)
+	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool {
+		return slices.ContainsFunc(c.Upstreams, func(u2 config.Upstream) bool { return u2.Name == u.Spec.Name && !u2.In(folder) })
+	})
+	o.Elsewhere = all - len(o.Upstreams)
+	return o
+}
+
 // watch applies every new content of the configuration file while ctx lasts.
-func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, output *logOutput, srv *proxy.Server) {
+func watch(ctx context.Context, c *config.Config, folder string, dir state.Dir, log *slog.Logger, output *logOutput, srv *proxy.Server) {
 	if c.Path == "" {
 		return
 	}
@@ -251,7 +266,7 @@ func watch(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logge
 		srv.Reject(nil)
 		applied := *next
 		applied.Server, applied.HTTP = c.Server, c.HTTP // what needs a restart is what it was at the start
-		srv.Apply(options(&applied, dir, log))
+		srv.Apply(inFolder(options(&applied, dir, log), next, folder))
 		log.Info("configuration reloaded", "path", next.Path)
 	}, unmeant)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {

@@ -1,30 +1,26 @@
-// Package clients reads the servers that MCP clients are configured with, and says them
-// as the [upstreams.*] blocks of our own configuration.
+// Package clients takes over the servers that MCP clients are configured with, points the
+// clients at mcpschedd, and takes both back.
 //
-// The one idea: what was a literal secret in the client's file never leaves this
-// package. It becomes a variable, and the reader is told which variable to set and where
-// its value stands, as a JSON pointer:
+// The one idea: nothing that a client's file holds is lost. Every literal value of a
+// server's environment and headers, and what looks like a secret in its arguments and URL,
+// goes into a file of variables that the server's [upstreams.NAME] block names; what has no
+// place there is said; and the client's file is kept whole before a byte of it changes.
 //
-//	r := clients.NewReader(clients.Options{})
+//	r := clients.NewReader(clients.Options{Home: "/home/ann"})
 //	err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"git hub": {
 //		"command": "github-mcp-server", "args": ["stdio"], "env": {"GITHUB_TOKEN": "ghp_…"}}}}`))
-//	text := clients.TOML(r.Import().Servers)
+//	text := clients.TOML(r.Servers(), "env")
 //	// [upstreams.git-hub]
 //	// command = "github-mcp-server"
 //	// args = ["stdio"]
-//	// env.GITHUB_TOKEN = "${GITHUB_TOKEN}" # set this variable
+//	// env_file = "env/git-hub.env"
 //
-// All clients write nearly the same: a table of servers under a key of their own
-// (Claude, Cursor, Windsurf "mcpServers"; VS Code "servers", or "mcp" in its settings;
-// Zed "context_servers"), in JSON, often with comments and trailing commas. What they
-// fill in differs: ${env:X}, ${X:-default}, ${input:x}, ${workspaceFolder}. One that
-// cannot be filled in here becomes a variable to set.
+// All clients write nearly the same: a table of servers under a key of their own, in JSON,
+// often with comments and trailing commas, or in TOML (Codex). What they fill in differs:
+// ${env:X}, ${X:-default}, $X, ${input:x}, ${workspaceFolder}. A client's file is changed as
+// text, by the bytes of its entries, so that its other keys, comments and order stay.
 //
-// What might be a secret is taken for one. In doubt a harmless value ends up in a
-// variable, which costs its owner a line; the other mistake would put a secret into a
-// file that is shown to others.
-//
-// It leaves out signing in by OAuth and headers that a program makes, which are said in
-// a note, and never writes to a client's file. What the blocks mean, and whether they
-// go into a configuration, is config's to say.
+// It leaves out signing in by OAuth: a server that does stays with its client. What the
+// blocks mean, and whether they go into a configuration, is config's to say; which folder
+// holds what, and what is printed, is the command's.
 package clients

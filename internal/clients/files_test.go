@@ -10,7 +10,7 @@ var realFiles = map[string]string{
     "api": {"type": "sse", "url": "${API_BASE:-https://api.example}/mcp", "headers": {"Authorization": "Bearer ${API_KEY}"}}
   },
   "projects": {
-    "/p": {"allowedTools": [], "mcpServers": {"api": {"command": "./bin/api", "args": []}, "notes": {"command": "notes"}}, "disabledMcpServers": ["notes"]},
+    "/p": {"allowedTools": [], "enabledMcpjsonServers": ["team"], "mcpServers": {"api": {"command": "./bin/api", "args": []}, "notes": {"command": "notes"}}, "disabledMcpServers": ["notes"]},
     "/q": {"mcpServers": {"other": {"command": "x"}}}
   }
 }`,
@@ -54,4 +54,19 @@ var realFiles = map[string]string{
     "extension": {"source": "extension", "settings": {"key": "abc"}}
   }
 }`,
+	"/home/ann/.codex/config.toml": `# Codex
+model = "gpt-5"
+
+[mcp_servers.docs] # the manual
+command = "npx"
+args = ["-y", "docs-mcp"]
+
+[mcp_servers.docs.env]
+TOKEN = "s3cr3t"
+
+[tui]
+theme = "dark"
+`,
+	"/home/ann/.config/opencode/opencode.json": `{"$schema": "https://opencode.ai/config.json", "mcp": {"play": {"type": "local", "command": ["npx", "-y", "@playwright/mcp"], "environment": {"A": "{env:B}"}}}}`,
+	"/home/ann/.gemini/settings.json":          `{"theme": "dark", "mcpServers": {"shell": {"command": "x", "env": {"T": "$MY_TOKEN"}, "timeout": 600000, "trust": true}}}`,
 }

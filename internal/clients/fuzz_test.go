@@ -29,29 +29,28 @@ func FuzzRead(f *testing.F) {
 		if len(data) > 32<<10 {
 			t.Skip()
 		}
-		r := clients.NewReader(clients.Options{Dir: "/p", Home: "/home/ann"})
+		r := clients.NewReader(clients.Options{Home: "/home/ann"})
 		_ = r.Read("/home/ann/.claude.json", data) // what it has read before a mistake counts as well
-		got := r.Import()
-		text := clients.TOML(got.Servers)
+		text := clients.TOML(r.Servers(), "env")
 		c, err := config.Parse("/x/pipeline_config.toml", text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if len(c.Upstreams) != len(got.Servers) {
-			t.Fatalf("got %d upstreams of %d servers:\n%s", len(c.Upstreams), len(got.Servers), text)
-		}
-		var have []clients.Existing
-		for i, u := range c.Upstreams {
-			if u.Name != got.Servers[i].Name {
-				t.Fatalf("got %s, want %s", u.Name, got.Servers[i].Name)
-			}
-			have = append(have, clients.Existing{Name: u.Name, Command: u.Command, URL: u.URL, Args: u.Args})
-		}
-		if missing, _, _ := clients.Missing(got.Servers, have); len(missing) > 0 {
-			t.Fatalf("missing %v from\n%s", missing, text)
+		if len(c.Upstreams) != len(r.Servers()) {
+			t.Fatalf("got %d upstreams of %d servers:\n%s", len(c.Upstreams), len(r.Servers()), text)
 		}
 		if _, err := config.Parse("/x/pipeline_config.toml", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))); err != nil {
 			t.Fatalf("with other line ends: %v", err)
+		}
+		pointed, err := r.Point(func(s clients.Server) bool { return s.Stays == "" }, []string{"/bin/mcpschedd", "serve"})
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		for _, p := range pointed {
+			again := clients.NewReader(clients.Options{Home: "/home/ann"})
+			if err := again.Read(p.Path, p.Text); err != nil || len(again.Self()) == 0 {
+				t.Fatalf("%v\n%s", err, p.Text)
+			}
 		}
 	})
 }

@@ -1,63 +1,109 @@
 package clients
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"mcpschedd/internal/secret"
 )
+
+// Options say how files are read. The zero value works.
+type Options struct {
+	Home     string                            // the user's folder: a file just below it belongs to no project
+	OS       string                            // as runtime.GOOS has it; "": one with $HOME
+	ReadFile func(path string) ([]byte, error) // files that a client's file leads to; nil: they are not there
+}
+
+// Note is something about a file that concerns no imported server: one that was left
+// out, or could not be read.
+type Note struct {
+	Where   string `json:"where"` // FILE, or FILE:LINE
+	Pointer string `json:"pointer,omitempty"`
+	Text    string `json:"text"`
+	Wrong   bool   `json:"wrong"` // a mistake in the file, not a choice of ours
+}
+
+// String is where: pointer: text, on one line.
+func (n Note) String() string {
+	if n.Pointer == "" {
+		return OneLine(n.Where + ": " + n.Text)
+	}
+	return OneLine(n.Where + ": " + n.Pointer + ": " + n.Text)
+}
 
 // Reader collects the servers of one or more files. The zero value is not usable.
 type Reader struct {
 	options Options
-	drafts  []*draft
+	docs    map[string]*document
+	servers []Server
+	names   map[string]bool
 	notes   []Note
 	self    []string // files that have mcpschedd
 }
 
 // NewReader returns one that has read nothing.
-func NewReader(o Options) *Reader { return &Reader{options: o} }
+func NewReader(o Options) *Reader {
+	return &Reader{options: o, docs: make(map[string]*document), names: make(map[string]bool)}
+}
+
+// Servers are those that were read. One that another file has as well, word for word, is
+// among them under the same name.
+func (r *Reader) Servers() []Server { return r.servers }
+
+// Notes are what is to be said of what was left out.
+func (r *Reader) Notes() []Note { return r.notes }
+
+// Self are the files that have mcpschedd among their servers.
+func (r *Reader) Self() []string { return r.self }
 
 // NoServers is a file without any.
 type NoServers struct{ File string }
 
 // Error names the keys that were looked for.
 func (e *NoServers) Error() string {
-	return e.File + `: no servers: want them under "mcpServers", "servers", "mcp": {"servers"}, "mcp.servers" or "context_servers"`
+	return e.File + `: no servers: want them under "mcpServers", "servers", "mcp", "context_servers" or [mcp_servers]`
 }
 
 // table is an object of servers, by their names.
 type table struct {
 	node
-	scope string // of Claude Code's own file
-	base  string // the project's folder; "": none
-	off   []string
+	path   []string
+	client *Client
+	scope  string // of Claude Code
+	base   string // the folder of the project whose servers they are; "": none
+	off    []string
+	takes  func(name string) bool // nil: all
 }
 
 // Read takes the servers of a file, whose path is absolute. A server that cannot be
-// read is left out, with a note; an error is a file that is no JSON, whose servers are
-// no object, or that has none (a [*NoServers]).
+// read is left out, with a note; an error is a file that cannot be parsed, whose servers
+// are no object, or that has none (a [*NoServers]).
 func (r *Reader) Read(path string, data []byte) error {
 	doc, err := parse(path, data)
 	if err != nil {
 		return err
 	}
-	root := doc.node()
-	if _, ok := root.members(); !ok {
-		return fmt.Errorf("%s: want an object, have %s", root.at(), root.kind())
+	if _, ok := doc.root.value.([]member); !ok {
+		return fmt.Errorf("%s: want an object, have %s", doc.root.where(), doc.root.kind())
 	}
-	tables := r.tables(root)
+	r.docs[path] = doc
 	found := 0
-	for _, t := range tables {
+	for _, t := range r.tables(doc) {
 		servers, ok := t.members()
 		if !ok {
-			return fmt.Errorf("%s: %s: want an object of servers by their names, have %s", t.at(), t.pointer, t.kind())
+			return fmt.Errorf("%s: %s: want an object of servers by their names, have %s", t.where(), t.pointer, t.kind())
 		}
 		found += len(servers)
+		inputs := doc.inputs()
 		for _, m := range servers {
-			r.server(t, m)
+			if t.takes == nil || t.takes(m.name) {
+				r.server(t, m, inputs)
+			}
 		}
 	}
 	if found == 0 {
@@ -66,71 +112,115 @@ func (r *Reader) Read(path string, data []byte) error {
 	return nil
 }
 
-// tables are where a file may have its servers; the nearer to the project first, as
-// of two servers with one name Claude Code takes that.
-func (r *Reader) tables(root node) []table {
-	base := r.project(root.doc.name)
-	tables := r.local(root)
-	scope := ""
-	if _, own := root.child("projects"); own {
-		scope = "user"
+// tables are where a file may have its servers.
+func (r *Reader) tables(doc *document) []table {
+	client, path := clientOf(doc)
+	base := r.project(doc.path)
+	t := table{path: path, client: client, base: base}
+	switch _, own := doc.root.child("projects"); {
+	case own && client.Name == "claude":
+		t.scope = "user"
+	case base != "":
+		t.scope = "project"
 	}
-	for _, path := range [][]string{{"mcpServers"}, {"servers"}, {"mcp", "servers"}, {"mcp.servers"}, {"context_servers"}} {
-		at, ok := root, true
-		for _, name := range path {
-			if at, ok = at.child(name); !ok {
-				break
-			}
-		}
-		if ok {
-			tables = append(tables, table{node: at, scope: scope, base: base})
-		}
+	var all []table
+	if at, ok := doc.root.child(path...); ok {
+		t.node = at
+		all = append(all, t)
 	}
-	return tables
+	if t.scope == "user" {
+		all = append(all, r.local(doc, client)...)
+	}
+	return all
 }
 
-// local are the servers that Claude Code keeps for the project in the current folder,
-// in the user's own file. Those of others are said.
-func (r *Reader) local(root node) []table {
-	var tables []table
-	projects, _ := root.child("projects")
-	all, _ := projects.objects()
-	others, where := 0, 0
-	for _, p := range all {
-		servers, ok := p.child("mcpServers")
-		if !ok {
+// local are the servers that Claude Code has for one folder each: those of its own file,
+// and those of the folder's .mcp.json that its user has approved.
+func (r *Reader) local(doc *document, client *Client) []table {
+	var all []table
+	projects, _ := doc.root.child("projects")
+	folders, _ := projects.members()
+	for _, p := range folders {
+		if !filepath.IsAbs(p.name) {
 			continue
 		}
-		if r.options.Dir != "" && filepath.Clean(p.name) == filepath.Clean(r.options.Dir) {
-			off, _ := p.child("disabledMcpServers")
-			tables = append(tables, table{node: servers, scope: "local", base: p.name, off: off.strings()})
-			continue
+		if at, ok := p.child("mcpServers"); ok {
+			all = append(all, table{
+				node: at, path: []string{"projects", p.name, "mcpServers"}, client: client, scope: "local", base: p.name,
+				off: p.strings("disabledMcpServers"),
+			})
 		}
-		if few, _ := servers.members(); len(few) > 0 {
-			others, where = others+len(few), where+1
+		if t, ok := r.checkedIn(p, client); ok {
+			all = append(all, t)
 		}
 	}
-	if others > 0 {
-		r.note(projects, false, fmt.Sprintf("%s of %s left out: they are for those folders alone; import them from there", count(others, "server"), count(where, "other project")))
-	}
-	return tables
+	return all
 }
 
-// objects are the members of a value, if it is there at all.
-func (n node) objects() ([]member, bool) {
-	if n.doc == nil {
-		return nil, false
+// checkedIn are the servers of a folder's .mcp.json. Those that were not approved are said.
+func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
+	doc := r.other(filepath.Join(p.name, ".mcp.json"))
+	if doc == nil {
+		return table{}, false
 	}
-	return n.members()
+	at, ok := doc.root.child("mcpServers")
+	if !ok {
+		return table{}, false
+	}
+	every := false
+	yes, no := p.strings("enabledMcpjsonServers"), p.strings("disabledMcpjsonServers")
+	settings := []string{filepath.Join(p.name, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")}
+	for _, path := range settings {
+		if s := r.other(path); s != nil {
+			all, _ := s.root.child("enableAllProjectMcpServers")
+			every = every || all.value == true
+			yes, no = append(yes, s.root.strings("enabledMcpjsonServers")...), append(no, s.root.strings("disabledMcpjsonServers")...)
+		}
+	}
+	takes := func(name string) bool {
+		return !slices.Contains(no, name) && (every || slices.Contains(yes, name))
+	}
+	var unapproved []string
+	servers, _ := at.members()
+	for _, m := range servers {
+		if !takes(m.name) && !slices.Contains(no, m.name) {
+			unapproved = append(unapproved, shown(m.name))
+		}
+	}
+	if len(unapproved) > 0 {
+		r.note(at, false, "left out, as Claude Code has not been told to trust them: "+strings.Join(unapproved, ", "))
+	}
+	return table{node: at, path: []string{"mcpServers"}, client: client, scope: "project", base: p.name, takes: takes}, true
 }
 
-// strings are those in a list; none if it is not there.
-func (n node) strings() []string {
-	var all []string
-	elements, _ := n.elements()
+// other is a file that another leads to; nil if it is not there, or cannot be read.
+func (r *Reader) other(path string) *document {
+	if r.options.ReadFile == nil {
+		return nil
+	}
+	data, err := r.options.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	doc, err := parse(path, data)
+	if err != nil {
+		r.notes = append(r.notes, Note{Where: path, Text: "not read: " + err.Error(), Wrong: true})
+		return nil
+	}
+	return doc
+}
+
+// inputs are what VS Code asks for, and what it takes if the answer is empty.
+func (d *document) inputs() map[string]string {
+	all := make(map[string]string)
+	at, _ := d.root.child("inputs")
+	elements, _ := at.value.([]node)
 	for _, e := range elements {
-		if s, ok := e.string(); ok {
-			all = append(all, s)
+		id, _ := e.child("id")
+		otherwise, _ := e.child("default")
+		name, _ := id.value.(string)
+		if value, ok := otherwise.value.(string); ok && name != "" {
+			all[name] = value
 		}
 	}
 	return all
@@ -146,37 +236,101 @@ func (r *Reader) project(path string) string {
 	if filepath.Base(path) == ".mcp.json" {
 		return dir
 	}
-	if slices.Contains([]string{".cursor", ".vscode", ".windsurf", ".gemini", ".roo", ".zed"}, filepath.Base(dir)) && filepath.Dir(dir) != r.options.Home {
+	if slices.Contains([]string{".cursor", ".vscode", ".windsurf", ".gemini", ".roo", ".zed", ".codex"}, filepath.Base(dir)) && filepath.Dir(dir) != r.options.Home {
 		return filepath.Dir(dir)
 	}
 	return ""
 }
 
 func (r *Reader) note(n node, wrong bool, text string) {
-	where := n.doc.name
+	where := n.doc.path
 	if wrong {
-		where = n.at()
+		where = n.where()
 	}
 	r.notes = append(r.notes, Note{Where: where, Pointer: shown(n.pointer), Text: text, Wrong: wrong})
 }
 
-// count is a number of things.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// server reads one entry.
+func (r *Reader) server(t table, m member, inputs map[string]string) {
+	e := &entry{client: t.client, label: variableName(m.name), base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile}
+	if e.label == "" {
+		e.label = "MCP"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	e.server = Server{
+		Was: m.name, Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope,
+		Disabled: slices.Contains(t.off, m.name), table: t.path, entry: m.name,
+	}
+	if t.base != "" {
+		e.server.Folders = []string{t.base}
+	}
+	all, ok := m.members()
+	if !ok {
+		r.note(m.node, true, "left out: want an object, have "+m.kind())
+		return
+	}
+	for _, field := range all {
+		if field.value != nil {
+			e.field(field)
+		}
+	}
+	if len(e.problems) > 0 {
+		for _, p := range e.problems {
+			r.notes = append(r.notes, Note{Where: m.where(), Text: "left out: " + p, Wrong: true})
+		}
+		return
+	}
+	if e.self() {
+		r.self = append(r.self, m.doc.path)
+		r.note(m.node, false, "left out: this is mcpschedd itself")
+		return
+	}
+	if why := e.reach(); why != "" {
+		r.note(m.node, false, "left out: "+why)
+		return
+	}
+	if len(e.left) > 0 {
+		e.note("not taken over: " + strings.Join(e.left, ", "))
+	}
+	e.settle()
+	r.add(e.server)
+}
+
+// add names a server. Equal ones of two files are one upstream.
+func (r *Reader) add(s Server) {
+	same := slices.IndexFunc(r.servers, func(o Server) bool { return o.entry == s.entry && o.means() == s.means() })
+	if same >= 0 {
+		s.Name, s.Was = r.servers[same].Name, r.servers[same].Was
+	} else {
+		s.Name = upstreamName(shown(s.Was), r.names)
+		if s.Was == s.Name {
+			s.Was = ""
+		}
+		s.Was = shown(s.Was)
+	}
+	r.servers = append(r.servers, s)
+}
+
+// means is all that makes a server what it is, its secrets too: it is compared, and never
+// printed.
+func (s Server) means() string {
+	text, err := json.Marshal([]any{
+		s.Command, s.Args, s.Cwd, s.Env, s.EnvFile, s.URL, s.Transport, s.Headers, s.Timeout, s.Disabled, s.Folders, s.AllowTools, s.DenyTools, s.Stays, s.Unset,
+	})
+	if err != nil {
+		return "" // texts always marshal
+	}
+	for _, v := range s.Values {
+		text = append(text, "\x00"+v.Name+"\x00"+v.Value...)
+	}
+	return string(text)
 }
 
 // shown is a name of the file as it may be printed.
 func shown(s string) string {
-	hidden := context{}.literal(s, false)
-	for i, p := range hidden {
-		if p.secret != nil {
-			hidden[i] = piece{literal: "…"}
-		}
+	for _, p := range slices.Backward(spans(s, "")) {
+		s = s[:p.from] + "…" + s[p.to:]
 	}
-	return OneLine(hidden.plain())
+	return OneLine(secret.Text(s))
 }
 
 // OneLine is a foreign text, such as the name of a file or of a server, as it

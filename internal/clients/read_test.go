@@ -3,7 +3,6 @@ package clients_test
 import (
 	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,78 +11,136 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/valuemodel"
 )
 
 // entry is what comes of the one server "s" of a file of no project.
-func entry(t *testing.T, text string) (clients.Server, []string) {
+func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	t.Helper()
-	r := clients.NewReader(clients.Options{})
-	if err := r.Read("/f.json", []byte(`{"mcpServers": {"s": `+text+`}}`)); err != nil {
+	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+	if err := r.Read(path, []byte(`{"inputs": [{"id": "url", "default": "http://localhost"}], "`+key+`": {"s": `+text+`}}`)); err != nil {
 		t.Fatal(err)
 	}
-	got := r.Import()
 	var notes []string
-	for _, n := range got.Notes {
+	for _, n := range r.Notes() {
 		notes = append(notes, n.String())
 	}
-	if len(got.Servers) == 0 {
+	if len(r.Servers()) == 0 {
 		return clients.Server{}, notes
 	}
-	return got.Servers[0], notes
+	return r.Servers()[0], notes
 }
 
 func TestTOML(t *testing.T) {
-	tests := []struct{ name, in, want string }{
-		{"a command", `{"command": "x", "args": ["a", "b c"], "cwd": "/srv"}`, "command = \"x\"\nargs = [\"a\", \"b c\"]\ncwd = \"/srv\"\n"},
-		{"a url", `{"type": "http", "url": "http://localhost:1/mcp"}`, "url = \"http://localhost:1/mcp\"\n"},
-		{"over SSE", `{"type": "sse", "url": "http://localhost:1/sse"}`, "url = \"http://localhost:1/sse\"\ntransport = \"sse\"\n"},
-		{"switched off", `{"command": "x", "disabled": true}`, "command = \"x\"\nenabled = false\n"},
-		{"some tools", `{"command": "x", "includeTools": ["a"], "excludeTools": ["b*"]}`, "command = \"x\"\ntools.allow = [\"a\"]\ntools.deny = [\"b\\\\*\"]\n"},
-		{"numbers and truth values in the environment", `{"command": "x", "env": {"PORT": 80, "DEBUG": true}}`, "command = \"x\"\nenv.PORT = \"80\"\nenv.DEBUG = \"true\"\n"},
-		{"a name that needs quotes", `{"command": "x", "env": {"a.b": "c"}}`, "command = \"x\"\nenv.\"a.b\" = \"c\"\n"},
+	tests := []struct{ name, in, want, variables string }{
+		{"a command", `{"command": "x", "args": ["a", "b c"], "cwd": "/srv"}`, `command = "x"|args = ["a", "b c"]|cwd = "/srv"`, ""},
+		{"a url", `{"type": "http", "url": "http://localhost:1/mcp"}`, `url = "http://localhost:1/mcp"`, ""},
+		{"over SSE", `{"type": "sse", "url": "http://localhost:1/sse"}`, `url = "http://localhost:1/sse"|transport = "sse"`, ""},
+		{"switched off", `{"command": "x", "disabled": true}`, `command = "x"|enabled = false`, ""},
+		{"some tools", `{"command": "x", "includeTools": ["a"], "excludeTools": ["b*"]}`, `command = "x"|tools.allow = ["a"]|tools.deny = ["b\\*"]`, ""},
+		{"a time-out", `{"command": "x", "timeout": 90500}`, `command = "x"|timeout = "1m30.5s"`, ""},
 
-		{"a variable", `{"command": "x", "env": {"A": "${B}"}}`, "command = \"x\"\nenv.A = \"${B}\"\n"},
-		{"as Cursor has it", `{"command": "x", "env": {"A": "${env:B}-${userHome}"}}`, "command = \"x\"\nenv.A = \"${B}-${HOME}\"\n"},
-		{"a default", `{"command": "x", "args": ["${A:-b}"]}`, "command = \"x\"\nargs = [\"${A:-b}\"]\n"},
-		{"a default that is a secret", `{"command": "x", "args": ["${TOKEN:-hunter2}"]}`, "command = \"x\"\nargs = [\"${TOKEN}\"] # set this variable\n"},
-		{"one that is asked for", `{"command": "x", "env": {"A": "${input:my-key}"}}`, "command = \"x\"\nenv.A = \"${MY_KEY}\" # set this variable\n"},
-		{"one that is a file", `{"command": "x", "env": {"A": "${file:/k}"}}`, "command = \"x\"\nenv.A = \"${A}\" # set this variable\n"},
-		{"none", `{"command": "x", "args": ["${", "${a b}", "$A", "$${A}"]}`, "command = \"x\"\nargs = [\"$${\", \"$${a b}\", \"$A\", \"${DOLLAR:-$}${A}\"]\n"},
-		{"two dollars before one", `{"command": "x", "args": ["$$${A}"]}`, "command = \"x\"\nargs = [\"${DOLLAR:-$}${DOLLAR:-$}${A}\"]\n"},
-		{"the home folder", `{"command": "~/bin/x", "cwd": "~"}`, "command = \"${HOME}/bin/x\"\ncwd = \"${HOME}\"\n"},
-		{"the project's folder", `{"command": "x", "cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env"}`, "command = \"x\"\nenv_file = \"${WORKSPACE_FOLDER}/.env\" # set this variable\n"},
+		{"every literal value", `{"command": "x", "env": {"PORT": 80, "DEBUG": true, "A": "", "Q": "a \"b\" "}}`, `command = "x"|env_file = "env/s.env"`, `PORT="80"|DEBUG="true"|A=""|Q="a "b" "`},
+		{"of many lines", `{"command": "x", "env": {"KEY": "-----BEGIN\nabc\n-----END\n"}}`, `command = "x"|env_file = "env/s.env"`, "KEY=\"-----BEGIN|abc|-----END|\""},
+		{"a name that is no variable", `{"command": "x", "env": {"a.b": "c"}}`, `command = "x"|env."a.b" = "${A_B}"|env_file = "env/s.env"`, `A_B="c"`},
+		{"a name that means something here", `{"command": "x", "args": ["${T}"], "env": {"T": "c"}}`, `command = "x"|args = ["${T}"]|env.T = "${T_2}"|env_file = "env/s.env"`, `T_2="c"`},
+		{"a header", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer abc", "X-Team": "blue"}}`, `url = "http://localhost/"|headers.Authorization = "${AUTHORIZATION}"|headers.X-Team = "${X_TEAM}"|env_file = "env/s.env"`, `AUTHORIZATION="Bearer abc"|X_TEAM="blue"`},
+		{"a header with a variable", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}"}}`, `url = "http://localhost/"|headers.Authorization = "Bearer ${A}"`, ""},
+		{"a header with a variable and more", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}hunter"}}`, `url = "http://localhost/"|headers.Authorization = "Bearer ${A}${AUTHORIZATION}"|env_file = "env/s.env"`, `AUTHORIZATION="hunter"`},
 
-		{"a secret by its name", `{"command": "x", "env": {"DB_PASSWORD": "hunter"}}`, "command = \"x\"\nenv.DB_PASSWORD = \"${DB_PASSWORD}\" # set this variable\n"},
-		{"a secret by its shape", `{"command": "x", "env": {"A": "AKIAQ2Q2Q2Q2Q2Q2Q2Q2"}}`, "command = \"x\"\nenv.A = \"${A}\" # set this variable\n"},
-		{"a secret by chance", `{"command": "x", "env": {"A": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}}`, "command = \"x\"\nenv.A = \"${A}\" # set this variable\n"},
-		{"an identifier is none", `{"command": "x", "env": {"TEAM_ID": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}}`, "command = \"x\"\nenv.TEAM_ID = \"f81d4fae-7dec-11d0-a765-00a0c91e6bf6\"\n"},
-		{"nor are a switch, a count and a file", `{"command": "x", "env": {"USE_AUTH": "true", "MAX_TOKENS": 4096, "GOOGLE_APPLICATION_CREDENTIALS": "/k/key.json"}}`, "command = \"x\"\nenv.USE_AUTH = \"true\"\nenv.MAX_TOKENS = \"4096\"\nenv.GOOGLE_APPLICATION_CREDENTIALS = \"/k/key.json\"\n"},
-		{"a short number may be a password", `{"command": "x", "env": {"PIN": 1234}}`, "command = \"x\"\nenv.PIN = \"${PIN}\" # set this variable\n"},
-		{"a header", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer abc", "X-Api-Key": "k", "X-Team": "blue"}}`, "url = \"http://localhost/\"\nheaders.Authorization = \"Bearer ${S_TOKEN}\" # set this variable\nheaders.X-Api-Key = \"${S_X_API_KEY}\" # set this variable\nheaders.X-Team = \"blue\"\n"},
-		{"a header with a variable", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}"}}`, "url = \"http://localhost/\"\nheaders.Authorization = \"Bearer ${A}\"\n"},
-		{"a header with a variable and more", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}hunter"}}`, "url = \"http://localhost/\"\nheaders.Authorization = \"Bearer ${S_TOKEN}\" # set this variable\n"},
-		{"an option", `{"command": "x", "args": ["--api-key", "k", "--verbose"]}`, "command = \"x\"\nargs = [\"--api-key\", \"${S_API_KEY}\", \"--verbose\"] # set this variable\n"},
-		{"an option that takes nothing", `{"command": "x", "args": ["--no-auth", "--port", "80"]}`, "command = \"x\"\nargs = [\"--no-auth\", \"--port\", \"80\"]\n"},
-		{"an assignment", `{"command": "x", "args": ["--token=t", "-e", "KEY=u"]}`, "command = \"x\"\nargs = [\"--token=${S_TOKEN}\", \"-e\", \"KEY=${KEY}\"] # set these variables: S_TOKEN, KEY\n"},
-		{"a secret behind a variable", `{"command": "x", "args": ["-c", "x --password ${A}hunter"]}`, "command = \"x\"\nargs = [\"-c\", \"${S_SECRET}\"] # set this variable\n"},
-		{"a short one", `{"command": "x", "args": ["-c", "x token=${A}hunter"]}`, "command = \"x\"\nargs = [\"-c\", \"${S_SECRET}\"] # set this variable\n"},
-		{"nothing behind one", `{"command": "x", "args": ["-c", "x --token ${A} --password ${B} key=${C}"]}`, "command = \"x\"\nargs = [\"-c\", \"x --token ${A} --password ${B} key=${C}\"]\n"},
-		{"two words", `{"command": "x", "args": ["-c", "x password=\"hunter two\" y"]}`, "command = \"x\"\nargs = [\"-c\", \"x password=\\\"${S_PASSWORD}\\\" y\"] # set this variable\n"},
-		{"a secret in a path", `{"command": "x", "env": {"KEY": "/k/AKIAQ2Q2Q2Q2Q2Q2Q2Q2.json"}}`, "command = \"x\"\nenv.KEY = \"${KEY}\" # set this variable\n"},
-		{"a header among the arguments", `{"command": "x", "args": ["--header", "Authorization:Bearer abc"]}`, "command = \"x\"\nargs = [\"--header\", \"Authorization:Bearer ${S_AUTHORIZATION}\"] # set this variable\n"},
-		{"a password in a url", `{"command": "x", "args": ["postgres://bob:p@ss@db/x"]}`, "command = \"x\"\nargs = [\"postgres://bob:${S_SECRET}@db/x\"] # set this variable\n"},
-		{"a key in a url", `{"url": "http://localhost/s/abcdefghij0123456789abc/mcp?apiKey=k&v=2"}`, "url = \"http://localhost/s/${S_URL_SECRET}/mcp?apiKey=${S_APIKEY}&v=2\" # set these variables: S_URL_SECRET, S_APIKEY\n"},
-		{"packages, hashes and models are no secrets", `{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-x@2025.1.1", "claude-3-5-sonnet-20241022", "/nix/store/abcdefghij0123456789abcdefghij01-x/bin"]}`, "command = \"npx\"\nargs = [\"-y\", \"@modelcontextprotocol/server-x@2025.1.1\", \"claude-3-5-sonnet-20241022\", \"/nix/store/abcdefghij0123456789abcdefghij01-x/bin\"]\n"},
+		{"a variable", `{"command": "x", "env": {"A": "${B}"}}`, `command = "x"|env.A = "${B}"`, ""},
+		{"as Cursor has it", `{"command": "x", "env": {"A": "${env:B}-${userHome}"}}`, `command = "x"|env.A = "${B}${A_PART}${HOME}"|env_file = "env/s.env"`, `A_PART="-"`},
+		{"a default", `{"command": "x", "args": ["${A:-b}"]}`, `command = "x"|args = ["${A:-b}"]`, ""},
+		{"a default that is a secret", `{"command": "x", "args": ["${TOKEN:-hunter2}"]}`, `command = "x"|args = ["${TOKEN}"]|env_file = "env/s.env"`, `TOKEN="hunter2"`},
+		{"a default in the environment", `{"command": "x", "env": {"A": "${B:-c}"}}`, `command = "x"|env.A = "${B}"|env_file = "env/s.env"`, `B="c"`},
+		{"one that is asked for", `{"command": "x", "env": {"A": "${input:my-key}"}}`, `command = "x"|env.A = "${MY_KEY}"|env_file = "env/s.env"`, `# MY_KEY=  (the client asks for it)`},
+		{"its default", `{"url": "${input:url}/mcp"}`, `url = "http://localhost/mcp"`, ""},
+		{"one that is a file", `{"command": "x", "env": {"A": "${file:/k}"}}`, `command = "x"|env.A = "${K}"|env_file = "env/s.env"`, `# K=  (the content of /k)`},
+		{"none", `{"command": "x", "args": ["${", "${a b}", "$A", "$${A}"]}`, `command = "x"|args = ["$${", "$${a b}", "$A", "${DOLLAR:-$}${A}"]`, ""},
+		{"the home folder", `{"command": "~/bin/x", "cwd": "~"}`, `command = "${HOME}/bin/x"|cwd = "${HOME}"`, ""},
+		{"the project's folder", `{"command": "x", "args": ["${workspaceFolder}"], "cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env"}`, `command = "x"|args = ["${WORKSPACE_FOLDER:-.}"]`, ""},
+		{"an env file", `{"command": "x", "envFile": "/p/.env"}`, `command = "x"|env_file = "/p/.env"`, ""},
+
+		{"an option", `{"command": "x", "args": ["--api-key", "k", "--verbose"]}`, `command = "x"|args = ["--api-key", "${API_KEY}", "--verbose"]|env_file = "env/s.env"`, `API_KEY="k"`},
+		{"an option that takes nothing", `{"command": "x", "args": ["--no-auth", "--port", "80"]}`, `command = "x"|args = ["--no-auth", "--port", "80"]`, ""},
+		{"an assignment", `{"command": "x", "args": ["--token=t", "-e", "KEY=u"]}`, `command = "x"|args = ["--token=${TOKEN}", "-e", "KEY=${KEY}"]|env_file = "env/s.env"`, `TOKEN="t"|KEY="u"`},
+		{"a secret behind a variable", `{"command": "x", "args": ["-c", "x --password ${A}hunter"]}`, `command = "x"|args = ["-c", "x --password ${A}${PASSWORD}"]|env_file = "env/s.env"`, `PASSWORD="hunter"`},
+		{"nothing behind one", `{"command": "x", "args": ["-c", "x --token ${A} --password ${B} key=${C}"]}`, `command = "x"|args = ["-c", "x --token ${A} --password ${B} key=${C}"]`, ""},
+		{"a header among the arguments", `{"command": "x", "args": ["--header", "Authorization:Bearer abc"]}`, `command = "x"|args = ["--header", "Authorization:${AUTHORIZATION}"]|env_file = "env/s.env"`, `AUTHORIZATION="Bearer abc"`},
+		{"a password in a url", `{"command": "x", "args": ["postgres://bob:p@ss@db/x"]}`, `command = "x"|args = ["postgres://bob:${S_SECRET}@db/x"]|env_file = "env/s.env"`, `S_SECRET="p@ss"`},
+		{"a key in a url", `{"url": "http://localhost/s/abcdefghij0123456789abc/mcp?apiKey=k&v=2"}`, `url = "http://localhost/s/${S_SECRET}/mcp?apiKey=${APIKEY}&v=2"|env_file = "env/s.env"`, `S_SECRET="abcdefghij0123456789abc"|APIKEY="k"`},
+		{"packages, hashes and models are no secrets", `{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-x@2025.1.1", "claude-3-5-sonnet-20241022", "/nix/store/abcdefghij0123456789abcdefghij01-x/bin"]}`, `command = "npx"|args = ["-y", "@modelcontextprotocol/server-x@2025.1.1", "claude-3-5-sonnet-20241022", "/nix/store/abcdefghij0123456789abcdefghij01-x/bin"]`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, notes := entry(t, tt.in)
-			s.Notes = nil
-			if diff := cmp.Diff("[upstreams.s]\n"+tt.want, string(clients.TOML([]clients.Server{s}))); diff != "" || len(notes) > 0 {
-				t.Errorf("-want +got:\n%s%q", diff, notes)
+			s, notes := entry(t, "/f.json", "mcpServers", tt.in)
+			wantServer(t, s, tt.want, tt.variables)
+			if len(notes) > 0 {
+				t.Errorf("got %q", notes)
 			}
 		})
+	}
+}
+
+// wantServer compares a server's block, and its variables, with lines that | parts.
+func wantServer(t *testing.T, s clients.Server, want, variables string) {
+	t.Helper()
+	s.Notes = nil
+	withoutComments := func(text []byte) string {
+		_, text2, _ := strings.Cut(string(text), "]\n")
+		_, vars, found := strings.Cut(string(text), "lines.\n")
+		if found {
+			text2 = vars
+		}
+		return strings.ReplaceAll(strings.TrimSuffix(text2, "\n"), "\n", "|")
+	}
+	if diff := cmp.Diff(want, withoutComments(clients.TOML([]clients.Server{s}, "env"))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(variables, withoutComments(s.Variables())); diff != "" {
+		t.Errorf("variables: -want +got:\n%s", diff)
+	}
+}
+
+// TestClients: what each client writes in a way of its own.
+func TestClients(t *testing.T) {
+	tests := []struct{ name, path, key, in, want, variables string }{
+		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m0s"`, `U_PART="a"`},
+		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code asks for it)`},
+		{"an older Zed", "/home/ann/.config/zed/settings.json", "context_servers", `{"command": {"path": "/opt/x", "args": ["b"], "env": {"S": "t"}}}`, `command = "/opt/x"|args = ["b"]|env_file = "env/s.env"`, `S="t"`},
+		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
+		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},
+		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a"]|env_file = "/p/.env"|folders = ["/p"]`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _ := entry(t, tt.path, tt.key, tt.in)
+			wantServer(t, s, tt.want, tt.variables)
+		})
+	}
+}
+
+func TestCodex(t *testing.T) {
+	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
+	wantServer(t, r.Servers()[1], `url = "https://h.example/mcp"|headers.Authorization = "Bearer ${T}"`, "")
+}
+
+// TestStays: what would not work here stays with its client.
+func TestStays(t *testing.T) {
+	for _, in := range []string{
+		`{"url": "https://h.example/mcp"}`, `{"url": "https://h.example/mcp", "headers": {"A": "b"}, "oauth": {"clientId": "x"}}`,
+		`{"command": "x", "env": {"A": "b"}, "envFile": "/none"}`, `{"command": "x", "env": {"A": "\n'\n\""}}`,
+	} {
+		if s, _ := entry(t, "/f.json", "mcpServers", in); s.Stays == "" {
+			t.Errorf("%s: does not stay", in)
+		}
+	}
+	if s, _ := entry(t, "/f.json", "mcpServers", `{"url": "https://h.example/mcp", "headers": {"A": "b"}, "oauth": false}`); s.Stays != "" {
+		t.Errorf("stays: %s", s.Stays)
 	}
 }
 
@@ -98,11 +155,11 @@ func TestLeftOut(t *testing.T) {
 		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is none that mcpschedd speaks: want http or https"},
 		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself by others", `{"command": "cmd", "args": ["/c", "C:\\bin\\mcpschedd.exe"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
-		{"too long", `{"command": "` + strings.Repeat("x", 20000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 16 KiB without NUL characters"},
+		{"too long", `{"command": "` + strings.Repeat("x", 70000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 64 KiB without NUL characters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, notes := entry(t, tt.in)
+			s, notes := entry(t, "/f.json", "mcpServers", tt.in)
 			if diff := cmp.Diff([]string{tt.want}, notes); diff != "" || s.Name != "" {
 				t.Errorf("got %q, -want +got:\n%s", s.Name, diff)
 			}
@@ -131,8 +188,8 @@ func TestBadFiles(t *testing.T) {
 			}
 		})
 	}
-	for _, none := range []string{`{}`, `{"mcpServers": {}}`, `{"projects": {"/q": {"mcpServers": {"x": {}}}}}`, `{"mcpServers": null}`} {
-		err := clients.NewReader(clients.Options{Dir: "/p"}).Read("/f.json", []byte(none))
+	for _, none := range []string{`{}`, `{"mcpServers": {}}`, `{"mcpServers": null}`} {
+		err := clients.NewReader(clients.Options{}).Read("/f.json", []byte(none))
 		if _, ok := errors.AsType[*clients.NoServers](err); !ok || !strings.Contains(err.Error(), `"context_servers"`) {
 			t.Errorf("%s: got %v", none, err)
 		}
@@ -141,14 +198,21 @@ func TestBadFiles(t *testing.T) {
 
 // TestRealFiles: what each client writes is a configuration that loads.
 func TestRealFiles(t *testing.T) {
-	r := clients.NewReader(clients.Options{Dir: "/p", Home: "/home/ann"})
+	r := clients.NewReader(clients.Options{Home: "/home/ann", ReadFile: func(path string) ([]byte, error) {
+		if text, ok := map[string]string{
+			"/p/.mcp.json":                   `{"mcpServers": {"team": {"command": "team"}, "mine": {"command": "mine"}, "no": {"command": "no"}, "evil": {"command": "evil"}}}`,
+			"/p/.claude/settings.local.json": `{"enabledMcpjsonServers": ["mine"], "disabledMcpjsonServers": ["no"]}`,
+		}[path]; ok {
+			return []byte(text), nil
+		}
+		return nil, errors.New("none")
+	}})
 	for _, path := range slices.Sorted(maps.Keys(realFiles)) {
 		if err := r.Read(path, []byte(realFiles[path])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := r.Import()
-	c, err := config.Parse("/x/pipeline_config.toml", clients.TOML(got.Servers))
+	c, err := config.Parse("/x/pipeline_config.toml", clients.TOML(r.Servers(), "env"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,20 +220,19 @@ func TestRealFiles(t *testing.T) {
 	for _, u := range c.Upstreams {
 		names = append(names, u.Name)
 	}
-	for _, n := range got.Notes {
+	for _, n := range r.Notes() {
 		notes = append(notes, n.Pointer+": "+n.Text)
 	}
 	want := []string{
-		"api", "notes", "github", "sentry", // the project's own stand before the user's
-		"remote", "off", "filesystem", "postgres", "perplexity", "github-2", "time", "new", "old", "paused", "linear", "db",
+		"github", "sentry", "api", "api-2", "notes", "team", "mine", "other", // of Claude Code: the user's, then by folder
+		"remote", "off", "docs", "filesystem", "postgres", "perplexity", "github-2", "time", "play", "new", "old", "paused", "linear", "db", "shell",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	wantNotes := []string{
-		"/projects: 1 server of 1 other project left out: they are for those folders alone; import them from there",
+		"/mcpServers: left out, as Claude Code has not been told to trust them: evil",
 		"/context_servers/extension: left out: it has neither a command nor a url",
-		"/mcpServers/api: left out: here /projects/~1p/mcpServers/api stands before it",
 	}
 	if diff := cmp.Diff(wantNotes, notes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -181,41 +244,11 @@ func TestRealFiles(t *testing.T) {
 		}
 		return c.Upstreams[i]
 	}
-	if got := by("api").Command; got != "/p/bin/api" {
-		t.Errorf("a project's relative command: got %s", got)
+	if got := by("api-2"); got.Command != "/p/bin/api" || !slices.Equal(got.Folders, []string{"/p"}) {
+		t.Errorf("a project's relative command: got %s for %s", got.Command, got.Folders)
 	}
 	if by("notes").Enabled || by("paused").Enabled || by("off").Enabled || !by("old").Enabled {
 		t.Error("what is switched off there is not here, or the other way round")
-	}
-	if got := by("old").Env["SECRET"]; got != "${SECRET}" {
-		t.Errorf("an older Zed's environment: got %s", got)
-	}
-}
-
-// TestOneVariableOneSecret: two secrets never share a variable, nor does a secret take
-// one that means something already.
-func TestOneVariableOneSecret(t *testing.T) {
-	r := clients.NewReader(clients.Options{Taken: []string{"OTHER_TOKEN"}})
-	err := r.Read("/f.json", []byte(`{"mcpServers": {
-		"a": {"command": "x", "env": {"API_KEY": "1st", "TOKEN": "t", "OTHER_TOKEN": "o", "PATH": "/bin?token=hunter2"}},
-		"b": {"command": "x", "args": ["b"], "env": {"API_KEY": "2nd", "TOKEN": "t"}},
-		"b!": {"command": "x", "args": ["c"], "env": {"API_KEY": "3rd", "REF": "${B_TOKEN}"}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, s := range r.Import().Servers {
-		for _, p := range s.Env {
-			got = append(got, s.Name+" "+p.Name+"="+p.Value)
-		}
-	}
-	want := []string{
-		"a API_KEY=${API_KEY}", "a TOKEN=${TOKEN}", "a OTHER_TOKEN=${A_OTHER_TOKEN}", "a PATH=/bin?token=${A_TOKEN}",
-		"b API_KEY=${B_API_KEY}", "b TOKEN=${TOKEN}",
-		"b-2 API_KEY=${B_API_KEY_2}", "b-2 REF=${B_TOKEN}",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -226,148 +259,36 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := r.Read("/g.json", []byte(`{"mcpServers": {"ok": {"command": "9"}, "a b": {"command": "1", "env": {"A": "b"}}, "plan": {"command": "5", "disabled": true}}}`)); err != nil {
+		t.Fatal(err)
+	}
 	var got []string
-	for _, s := range r.Import().Servers {
+	for _, s := range r.Servers() {
 		got = append(got, s.Command+" "+s.Name+" "+s.Was)
 	}
-	want := []string{"1 a-b a b", "2 a_b a__b", "3 a-b-2 a-b", "4 server _", "5 plan-server plan", "6 x é/x", "9 ok ", "8 server-2 …"}
+	want := []string{
+		"1 a-b a b", "2 a_b a__b", "3 a-b-2 a-b", "4 server _", "5 plan-server plan", "6 x é/x", "9 ok ", "8 server-2 …",
+		"9 ok ", "1 a-b-3 a b", "5 plan-server-2 plan", // the same only if all of it is
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-func TestTellsSecret(t *testing.T) {
-	for _, name := range []string{"TOKEN", "apiKey", "APIKEY", "API_KEY_2", "GitHubPAT", "x-auth", "OAuth", "DB_PASSWORD", "SetCookie", "CONNECTIONSTRING", "jwt", "--client-secret"} {
-		if !clients.TellsSecret(name) {
-			t.Errorf("%s: got no secret", name)
-		}
-	}
-	for _, name := range []string{"", "PATH", "PORT", "KEYBOARD", "TOKEN_URL", "SECRET_NAME", "keyFile", "client_id", "author", "passage", "HOST", "DEBUG"} {
-		if clients.TellsSecret(name) {
-			t.Errorf("%s: got a secret", name)
-		}
-	}
-}
-
-func TestProgram(t *testing.T) {
-	tests := []struct {
-		want string
-		line []string
-	}{
-		{"x", []string{"/opt/x"}},
-		{"x", []string{`C:\bin\x.EXE`}},
-		{"@playwright/mcp", []string{"npx", "-y", "@playwright/mcp@latest", "--headless"}},
-		{"chrome-devtools-mcp", []string{"cmd", "/c", "npx", "-y", "chrome-devtools-mcp@1"}},
-		{"mcp-server-git", []string{"uvx", "mcp-server-git", "--repository", "/x"}},
-		{"mcp-server-git", []string{"uvx", "--from", "mcp-server-git==1.2", "run-it"}},
-		{"mcp-server-fetch", []string{"python3", "-m", "mcp_server_fetch"}},
-		{"serve.py", []string{"uv", "--directory", "/x", "run", "serve.py"}},
-		{"@a/b", []string{"node", "/usr/lib/node_modules/@a/b/dist/index.js"}},
-		{"ghcr.io/github/github-mcp-server", []string{"docker", "run", "-i", "--rm", "-e", "T", "--env=A=b", "ghcr.io/github/github-mcp-server:v1", "stdio"}},
-		{"x", []string{"sh", "-c", "exec A=1 x --y"}},
-		{"x", []string{"env", "-i", "A=1", "/bin/x"}},
-		{"mcpschedd", []string{"go", "run", "./cmd/mcpschedd"}},
-		{"x", []string{"npx", "--package=x@2", "y"}},
-		{"npx", []string{"npx"}},
-		{"", []string{"env"}},
-		{"", []string{"env", "env", "env", "env", "env", "x"}},
-	}
-	for _, tt := range tests {
-		if got := clients.Program(tt.line...); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.line, got, tt.want)
-		}
-	}
-}
-
-func TestProvidersExist(t *testing.T) {
-	for _, name := range clients.KnownProviders() {
-		if _, ok := valuemodel.ProviderNamed(name); !ok {
-			t.Errorf("%s is no provider", name)
-		}
-	}
-	for text, want := range map[string]string{
-		`{"command": "docker", "args": ["run", "ghcr.io/github/github-mcp-server"]}`: "github",
-		`{"url": "https://api.githubcopilot.com/mcp/"}`:                              "github",
-		`{"command": "npx", "args": ["@evil/github-mcp-server"]}`:                    "",
-	} {
-		if got, _ := entry(t, text); got.Provider != want {
-			t.Errorf("%s: got %q, want %q", text, got.Provider, want)
-		}
-	}
-}
-
 func TestPlaces(t *testing.T) {
-	none := func(string) string { return "" }
-	set := func(name string) string {
-		return map[string]string{"CLAUDE_CONFIG_DIR": "/c", "XDG_CONFIG_HOME": "/xdg", "APPDATA": "relative"}[name]
-	}
-	tests := []struct {
-		client, os string
-		env        func(string) string
-		want       []string
-	}{
-		{"claude", "linux", none, []string{"/h/.claude.json", "/h/.config/Claude/claude_desktop_config.json"}},
-		{"claude", "linux", set, []string{"/c/.claude.json", "/xdg/Claude/claude_desktop_config.json"}},
-		{"claude", "darwin", set, []string{"/c/.claude.json", "/h/Library/Application Support/Claude/claude_desktop_config.json"}},
-		{"claude", "windows", set, []string{"/c/.claude.json", "/h/AppData/Roaming/Claude/claude_desktop_config.json"}},
-		{"cursor", "linux", none, []string{"/h/.cursor/mcp.json"}},
-	}
-	for _, tt := range tests {
-		got := clients.Places(tt.client, tt.os, "/h", tt.env)
-		for i := range got {
-			got[i] = filepath.ToSlash(got[i])
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s on %s: -want +got:\n%s", tt.client, tt.os, diff)
+	for os, want := range map[string]string{"linux": "/h/.config/Claude/", "darwin": "/h/Library/Application Support/Claude/", "windows": "/h/AppData/Roaming/Claude/"} {
+		m := clients.Machine{OS: os, Home: "/h", Env: func(string) string { return "" }}
+		if got := clients.Named("claude-desktop")[0].Places(m); len(got) != 1 || got[0] != want+"claude_desktop_config.json" {
+			t.Errorf("%s: got %q", os, got)
 		}
 	}
-	for _, name := range clients.Names {
-		if len(clients.Places(name, "linux", "/h", none)) == 0 {
-			t.Errorf("%s has no places", name)
-		}
+	moved := clients.Machine{OS: "linux", Home: "/h", Env: func(name string) string {
+		return map[string]string{"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "relative"}[name]
+	}}
+	if got := clients.Named("claude")[0].Places(moved)[0]; got != "/c/.claude.json" {
+		t.Errorf("got %s", got)
 	}
-}
-
-func TestMissing(t *testing.T) {
-	servers := []clients.Server{
-		{Name: "new", Command: "n"}, {Name: "there", Command: "t", Args: []string{"${A}"}}, {Name: "renamed", URL: "https://h/${K}"}, {Name: "other", Command: "o"},
-	}
-	have := []clients.Existing{
-		{Name: "there", Command: "t", Args: []string{"${B:-c}"}}, {Name: "mine", URL: "https://h/${X}"}, {Name: "other", Command: "o", Args: []string{"1"}},
-	}
-	missing, there, notes := clients.Missing(servers, have)
-	want := []string{
-		"upstreams.there is there already", "renamed is there already, as upstreams.mine",
-		"upstreams.other is there already, with another command or url: it was kept, and this one left out",
-	}
-	if diff := cmp.Diff(want, notes); diff != "" || len(missing) != 1 || missing[0].Name != "new" || len(there) != 2 {
-		t.Errorf("got %v and %v, -want +got:\n%s", missing, there, diff)
-	}
-}
-
-func TestNext(t *testing.T) {
-	servers := []clients.Server{
-		{Name: "a-b", Was: "a b", File: "/h/.claude.json", Pointer: "/mcpServers/a b", Scope: "user"},
-		{Name: "c", File: "/h/.claude.json", Pointer: "/projects/~1p/mcpServers/c", Scope: "local"},
-		{Name: "d", File: "/h/.cursor/mcp.json", Pointer: "/mcpServers/d"},
-		{Name: "e", File: "/h/Code/User/mcp.json", Pointer: "/servers/e"},
-	}
-	want := []string{
-		"claude mcp add --scope user mcpschedd -- mcpschedd serve",
-		"claude mcp remove --scope user 'a b'",
-		"claude mcp remove --scope local c",
-		`add to /mcpServers of /h/.cursor/mcp.json: "mcpschedd": {"command":"mcpschedd","args":["serve"]}`,
-		"take out of /mcpServers of /h/.cursor/mcp.json: d",
-		`code --add-mcp '{"name":"mcpschedd","command":"mcpschedd","args":["serve"]}'`,
-		"take out of /servers of /h/Code/User/mcp.json: e",
-	}
-	if diff := cmp.Diff(want, clients.Next(servers, []string{"serve"}, nil)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if got := clients.Next(servers[1:2], []string{"serve"}, nil); got[0] != "claude mcp add --scope local mcpschedd -- mcpschedd serve" {
-		t.Errorf("for one folder alone: got %q", got)
-	}
-	if got := clients.Next(servers[:1], nil, []string{"/h/.claude.json"}); len(got) != 1 {
-		t.Errorf("with mcpschedd there already: got %q", got)
+	if got := clients.Named("codex")[0].Places(moved)[0]; got != "/h/.codex/config.toml" {
+		t.Errorf("got %s", got)
 	}
 }

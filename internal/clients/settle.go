@@ -1,205 +1,250 @@
 package clients
 
 import (
-	"reflect"
+	"fmt"
+	"iter"
+	"net/url"
+	pathpkg "path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Import settles what was read: each server has a name that no other has, and each
-// secret a variable.
-func (r *Reader) Import() Import {
-	r.sift()
-	v := variableNames{used: make(map[string]string), taken: r.references()}
-	names := make(map[string]bool)
-	out := Import{Notes: r.notes, Self: r.self, Servers: []Server{}}
-	for _, d := range r.drafts {
-		out.Servers = append(out.Servers, v.settle(d, upstreamName(shown(d.server.Was), names)))
+// self reports whether a server is mcpschedd.
+func (e *entry) self() bool {
+	if len(e.command) == 0 {
+		return e.server.Was == ownName && loopback.MatchString(e.url.plain())
 	}
-	return out
-}
-
-// sift takes out servers that are there twice, and those that others of their name in
-// the same file stand before.
-func (r *Reader) sift() {
-	var kept []*draft
-	for _, d := range r.drafts {
-		twin := slices.IndexFunc(kept, func(k *draft) bool { return k.server.Was == d.server.Was && same(k, d) })
-		nearer := slices.IndexFunc(kept, func(k *draft) bool {
-			return k.server.Was == d.server.Was && k.server.File == d.server.File && k.server.Scope == "local" && d.server.Scope == "user"
+	if program := bare(e.command.plain()); program != ownName {
+		if !slices.Contains([]string{"sh", "bash", "zsh", "cmd", "env"}, program) {
+			return false
+		}
+		return slices.ContainsFunc(e.args, func(t text) bool {
+			return slices.ContainsFunc(strings.Fields(t.plain()), func(word string) bool { return bare(word) == ownName })
 		})
-		switch {
-		case twin >= 0:
-			r.note(d.where, false, "left out: the same as "+kept[twin].server.Pointer+" of "+kept[twin].server.File)
-		case nearer >= 0:
-			r.note(d.where, false, "left out: here "+kept[nearer].server.Pointer+" stands before it")
-		default:
-			kept = append(kept, d)
-		}
 	}
-	r.drafts = kept
+	return true
 }
 
-// same reports whether two drafts are reached in the same way, secrets and all.
-func same(a, b *draft) bool {
-	return reflect.DeepEqual(a.reached(), b.reached())
+// bare is a program without its folder.
+func bare(s string) string {
+	s = pathpkg.Base(strings.ReplaceAll(s, `\`, "/"))
+	for _, end := range []string{".exe", ".cmd", ".bat"} {
+		if n := len(s) - len(end); n > 0 && strings.EqualFold(s[n:], end) {
+			return s[:n]
+		}
+	}
+	return s
 }
 
-// reached is all that a draft is reached by.
-func (d *draft) reached() []string {
-	var all []string
-	add := func(t text) {
-		for _, p := range t {
-			all = append(all, p.variable, p.literal)
-			if p.secret != nil {
-				all = append(all, p.secret.value)
-			}
-		}
-		all = append(all, "\x00")
+// reach makes a server's command or url one that our configuration takes; a reason if
+// that cannot be.
+func (e *entry) reach() string {
+	switch {
+	case e.server.Transport == "?":
+		return "its type is none that mcpschedd speaks: want stdio, http or sse"
+	case len(e.command) == 0 && len(e.url) == 0:
+		return "it has neither a command nor a url"
+	case len(e.command) > 0 && len(e.url) > 0:
+		e.note("its url was left out, as it also has a command")
+		e.url = nil
 	}
-	for _, t := range append([]text{d.command, d.cwd, d.envFile, d.url}, d.args...) {
-		add(t)
+	if len(e.url) > 0 {
+		return e.remote()
 	}
-	for _, pairs := range [][]named{d.env, d.headers} {
-		for _, p := range slices.SortedFunc(slices.Values(pairs), func(a, b named) int { return strings.Compare(a.name, b.name) }) {
-			all = append(all, p.name)
-			add(p.value)
-		}
-		all = append(all, "\x00")
+	e.server.Transport = ""
+	if len(e.headers) > 0 {
+		e.note("its headers were left out: they have no meaning for a command")
+		e.headers = nil
 	}
-	return all
+	e.keep(&e.env, func(p named) bool { return p.name != "" && !strings.ContainsAny(p.name, "=\x00") }, "environment variable")
+	if command := e.command.plain(); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
+		e.command = e.path(e.command, "its command")
+	}
+	if t := e.cwd; len(t) == 1 && (t[0].variable == workspace || t[0].literal == "." && e.base == "") {
+		e.cwd = nil // the client's, which is our default
+	}
+	e.cwd = e.path(e.cwd, "its cwd")
+	return ""
 }
 
-// references are the variables that have a meaning outside of the files.
-func (r *Reader) references() map[string]bool {
-	taken := map[string]bool{"DOLLAR": true}
-	for _, name := range r.options.Taken {
-		taken[name] = true
+// remote is a server with a url.
+func (e *entry) remote() string {
+	if len(e.args)+len(e.env)+len(e.cwd) > 0 {
+		e.note("its args, env and cwd were left out: they have no meaning for a url")
+		e.args, e.env, e.cwd = nil, nil, nil
 	}
-	for _, name := range []string{"PATH", "HOME", "USER", "USERPROFILE", "APPDATA", "SHELL", "PWD", "TMPDIR", "TEMP", "TMP", "LANG", "TERM", "NODE_OPTIONS", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD"} {
-		taken[name] = true
+	u := e.url.filled("1") // which fits as a host, a port and a path
+	if a, err := url.Parse(u); e.url[0].variable == "" && (err != nil || a.Scheme != "http" && a.Scheme != "https" || a.Host == "") {
+		return "its url is none that mcpschedd speaks: want http or https"
 	}
-	for _, d := range r.drafts {
-		for t := range d.texts() {
-			for _, p := range *t {
-				if p.variable != "" {
-					taken[p.variable] = true
+	e.keep(&e.headers, func(p named) bool {
+		return headerName.MatchString(p.name) && !strings.ContainsFunc(p.value.String(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+	}, "HTTP header")
+	if len(e.headers) == 0 && !loopback.MatchString(u) && !strings.ContainsAny(u, "?@") && e.server.Stays == "" {
+		e.server.Stays = "it has no token in its headers: it may sign in by a browser, which mcpschedd does not"
+	}
+	return ""
+}
+
+var (
+	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	loopback   = regexp.MustCompile(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
+	absolute   = regexp.MustCompile(`^(?:[/\\]|[A-Za-z]:)`)
+)
+
+// keep drops the pairs that are not valid.
+func (e *entry) keep(pairs *[]named, good func(named) bool, what string) {
+	var kept []named
+	for _, p := range *pairs {
+		if good(p) && shown(p.name) == p.name {
+			kept = append(kept, p)
+		} else {
+			e.note("left out, as it is no valid " + what + ": " + shown(p.name))
+		}
+	}
+	*pairs = kept
+}
+
+// path is a path that does not depend on where it is read: "~" is not filled in by our
+// configuration, and a relative path starts at the file that has it.
+func (e *entry) path(t text, what string) text {
+	if len(t) == 0 || t[0].variable != "" {
+		return t
+	}
+	first, rest := t[0].literal, t[1:]
+	switch {
+	case first == "":
+		return nil
+	case first[0] == '~' && (first == "~" || first[1] == '/' || first[1] == '\\'):
+		return append(text{{variable: home(e.os)}, {literal: first[1:]}}, rest...)
+	case absolute.MatchString(first):
+		return t
+	case e.base != "":
+		return append(text{{literal: strings.TrimRight(e.base, `/\`) + "/" + strings.TrimPrefix(first, "./")}}, rest...)
+	}
+	e.note(what + " is a path relative to wherever the client runs: make it absolute")
+	if first[0] == '~' {
+		return append(text{{literal: "./" + first}}, rest...)
+	}
+	return t
+}
+
+// settle turns what was read into the server: its literal values go into variables.
+func (e *entry) settle() {
+	s := &e.server
+	e.envFile = e.path(e.envFile, "its env file")
+	for _, p := range e.env {
+		if len(p.value) > 1 || len(p.value) == 1 && p.value[0].variable != "" {
+			s.Env = append(s.Env, Pair{p.name, e.value(p.value, variableName(p.name)+"_PART").String()})
+		} else if validVariable(p.name) && !e.means(p.name) {
+			e.add(p.name, p.value.plain())
+		} else {
+			s.Env = append(s.Env, Pair{p.name, "${" + e.hidden(variableName(p.name), p.value.plain()) + "}"})
+		}
+	}
+	for _, p := range e.headers {
+		s.Headers = append(s.Headers, Pair{p.name, e.value(p.value, variableName(p.name)).String()})
+	}
+	s.Command, s.Cwd, s.URL = e.hide(e.command, "").String(), e.hide(e.cwd, "").String(), e.hide(e.url, "").String()
+	before := ""
+	for _, a := range e.args {
+		s.Args = append(s.Args, e.hide(a, before).String())
+		before = a.plain()
+	}
+	e.ownEnvFile()
+	used := s.means()
+	s.Unset = slices.DeleteFunc(s.Unset, func(u Unset) bool { return !strings.Contains(used, "${"+u.Name+"}") })
+	for _, v := range s.Values {
+		if _, ok := v.line(); !ok {
+			s.Stays = "the value of " + shown(v.Name) + " cannot be written into a file of variables"
+		}
+	}
+}
+
+// ownEnvFile takes over the file of variables that the client itself reads.
+func (e *entry) ownEnvFile() {
+	s := &e.server
+	if len(e.envFile) == 0 {
+		return
+	}
+	if slices.ContainsFunc(e.envFile, func(p piece) bool { return p.variable == workspace }) {
+		e.note("its env file depends on the folder that the client has open: name one in env_file")
+		return
+	}
+	if len(s.Values)+len(s.Unset) == 0 {
+		s.EnvFile = e.hide(e.envFile, "").String()
+		return
+	}
+	file := e.envFile.filled("")
+	if e.file != nil && len(e.envFile) == 1 && e.envFile[0].variable == "" {
+		if data, err := e.file(file); err == nil {
+			e.note("what is in " + shown(file) + " was copied: it changes here from now on")
+			for line := range strings.Lines(string(data)) {
+				name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+				if name = strings.TrimSpace(name); ok && validVariable(name) && !slices.ContainsFunc(s.Values, func(v Value) bool { return v.Name == name }) {
+					e.add(name, unquoted(strings.TrimSpace(value)))
 				}
 			}
+			return
 		}
 	}
-	return taken
+	s.Stays = "it has an env file, which cannot be read, beside values of its own"
 }
 
-// texts are all of a draft's.
-func (d *draft) texts() func(yield func(*text) bool) {
-	return func(yield func(*text) bool) {
-		for _, t := range []*text{&d.command, &d.cwd, &d.envFile, &d.url} {
+func unquoted(s string) string {
+	if n := len(s) - 1; n > 0 && s[0] == s[n] && (s[0] == '"' || s[0] == '\'') {
+		return s[1:n]
+	}
+	return s
+}
+
+// means reports whether a variable means something outside of the server's own values.
+func (e *entry) means(name string) bool {
+	if name == "DOLLAR" {
+		return true
+	}
+	for t := range e.texts() {
+		if slices.ContainsFunc(t, func(p piece) bool { return p.variable == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *entry) texts() iter.Seq[text] {
+	return func(yield func(text) bool) {
+		all := append([]text{e.command, e.cwd, e.envFile, e.url}, e.args...)
+		for _, p := range slices.Concat(e.env, e.headers) {
+			all = append(all, p.value)
+		}
+		for _, t := range all {
 			if !yield(t) {
 				return
 			}
 		}
-		for i := range d.args {
-			if !yield(&d.args[i]) {
-				return
-			}
-		}
-		for _, pairs := range [][]named{d.env, d.headers} {
-			for i := range pairs {
-				if !yield(&pairs[i].value) {
-					return
-				}
-			}
-		}
 	}
 }
 
-// variableNames gives each secret its variable: of equal ones the same, if they would
-// be called the same.
-type variableNames struct {
-	used  map[string]string // variable → secret
-	taken map[string]bool
-}
-
-func (v variableNames) name(s *withheld, server string) string {
-	label := s.label
-	if label == "" {
-		label = join(server, "SECRET")
+// line is a variable as a line of the file; false if no line can say its value.
+func (v Value) line() (string, bool) {
+	if !valid(v.Value) {
+		return "", false
 	}
-	own := label
-	if !strings.HasPrefix(label, server+"_") {
-		own = join(server, label)
-	}
-	value := s.value
-	if s.asked { // of what is not known, none is equal to another
-		value = s.where.doc.name + "\x00" + s.where.pointer
-	}
-	for n := 0; ; n++ {
-		try := label
-		if n > 0 {
-			try = own
+	for _, mark := range []string{`"`, `'`} {
+		ends := false // a line within the value looks like its last
+		for line := range strings.Lines(v.Value) {
+			ends = ends || strings.HasSuffix(line, "\n") && strings.HasSuffix(strings.TrimRight(line, " \t\r\n"), mark)
 		}
-		if n > 1 {
-			try += "_" + strconv.Itoa(n)
-		}
-		if other, used := v.used[try]; !v.taken[try] && (!used || other == value) {
-			v.used[try] = value
-			return try
+		if !ends && !(strings.HasPrefix(v.Value, "\n") || strings.HasPrefix(v.Value, "\r")) {
+			return fmt.Sprintf("%s=%s%s%s\n", v.Name, mark, v.Value, mark), true
 		}
 	}
+	return "", false
 }
 
-// settle makes a server of a draft.
-func (v variableNames) settle(d *draft, name string) Server {
-	s := d.server
-	s.Name = name
-	if s.Was == name {
-		s.Was = ""
-	}
-	s.Was = shown(s.Was)
-	s.Provider = d.provider()
-	for t := range d.texts() {
-		for i, p := range *t {
-			one := &Variable{Name: p.variable, Asked: true}
-			where := p.ask
-			if p.secret != nil {
-				one.Name, one.Part, one.Asked = v.name(p.secret, d.label), p.secret.part, p.secret.asked
-				where = &p.secret.where
-				(*t)[i] = piece{variable: one.Name}
-			}
-			if where != nil {
-				one.File, one.Pointer = where.doc.name, shown(where.pointer)
-				s.Variables = append(s.Variables, one)
-			}
-		}
-	}
-	s.Command, s.Cwd, s.EnvFile, s.URL = d.command.String(), d.cwd.String(), d.envFile.String(), d.url.String()
-	for _, a := range d.args {
-		s.Args = append(s.Args, a.String())
-	}
-	s.Env, s.Headers = settled(d.env), settled(d.headers)
-	return s
-}
-
-func settled(pairs []named) []Pair {
-	var all []Pair
-	for _, p := range pairs {
-		all = append(all, Pair{p.name, p.value.String()})
-	}
-	return all
-}
-
-// join is a variable's name below another.
-func join(server, label string) string {
-	if server == "" {
-		server = "MCP"
-	}
-	if label == "" {
-		label = "SECRET"
-	}
-	return server + "_" + label
-}
+func itoa(n int) string { return strconv.Itoa(n) }
 
 // upstreamName is a name for [upstreams.NAME]: letters, digits and -, with single _
 // inside, and none that is used.
@@ -207,7 +252,7 @@ func upstreamName(was string, used map[string]bool) string {
 	var b strings.Builder
 	for _, c := range was {
 		switch {
-		case c < 0x80 && (isLetter(byte(c)) || isDigit(byte(c))):
+		case c < 0x80 && strings.ContainsRune(nameLetters+"0123456789", c):
 			b.WriteRune(c)
 		case c == '_' && !strings.HasSuffix(b.String(), "_"):
 			b.WriteByte('_')
@@ -220,9 +265,9 @@ func upstreamName(was string, used map[string]bool) string {
 		name = strings.TrimPrefix(name+"-server", "-")
 	}
 	unique := name
-	for n := 2; used[unique]; n++ {
+	for n := 2; used[strings.ToLower(unique)]; n++ {
 		unique = name + "-" + strconv.Itoa(n)
 	}
-	used[unique] = true
+	used[strings.ToLower(unique)] = true
 	return unique
 }

@@ -1,88 +1,115 @@
 package clients
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 )
 
 // text is a value of a client's file, taken apart.
 type text []piece
 
-// piece is a part of a text: what stands there, a variable, or a secret.
+// piece is a part of a text: what stands there, or a variable.
 type piece struct {
 	literal  string // of a variable: its default
 	variable string // "" for what stands there
 	fallback bool   // the variable has a default, which may be ""
-	ask      *node  // the variable may be none of the environment: where its value is asked for
-	secret   *withheld
 }
 
-// withheld is a value that must not be written. Once all are known, each is given a variable.
-type withheld struct {
-	value string
-	label string // how its variable would best be called
-	where node
-	part  bool // only a part of what stands there
-	asked bool // there is no value, only a reference to one that no file has
-}
-
-// place is what is to be known of where a text stands, to fill in what clients do.
-type place struct {
-	node  node
-	label string // for a variable that has no name
-	here  bool   // the server's own working folder is "." there
-	os    string
-	note  func(string)
-}
-
-// read takes apart what a client would fill in: ${NAME} and ${NAME:-default} (Claude),
-// ${env:NAME} (Cursor, VS Code, Windsurf), ${input:ID}, ${workspaceFolder},
-// ${userHome}, ${file:PATH}. A "${" that means nothing to anyone stays as it is.
-func (p place) read(s string) text {
-	var t text
-	for s != "" {
-		before, rest, found := strings.Cut(s, "${")
-		inner, after, closed := strings.Cut(rest, "}")
-		if !found || !closed {
-			return append(t, piece{literal: s})
-		}
-		if before != "" {
-			t = append(t, piece{literal: before})
-		}
-		t = append(t, p.variable(inner))
-		s = after
+// variables are what a client fills in.
+func (c *Client) variables() *regexp.Regexp {
+	switch c.Name {
+	case "gemini":
+		return dollars
+	case "opencode":
+		return braces
 	}
+	return usual
+}
+
+var (
+	usual   = regexp.MustCompile(`\$\{[^}]*\}`)
+	dollars = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`)
+	braces  = regexp.MustCompile(`\{(?:env|file):[^}]*\}`)
+)
+
+// read takes a string apart. A "${" that means nothing to any client stays as it is. here
+// says that "." is the server's own working folder where the text is used.
+func (e *entry) read(s string, here bool) text {
+	var t text
+	add := func(p piece) {
+		if n := len(t); p.variable == "" && n > 0 && t[n-1].variable == "" {
+			t[n-1].literal += p.literal
+		} else if p.variable != "" || p.literal != "" {
+			t = append(t, p)
+		}
+	}
+	done := 0
+	for _, at := range e.client.variables().FindAllStringIndex(s, -1) {
+		add(piece{literal: s[done:at[0]]})
+		written := s[at[0]:at[1]]
+		inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(written, "$"), "{"), "}")
+		add(e.variable(inner, written, here))
+		done = at[1]
+	}
+	add(piece{literal: s[done:]})
 	return t
 }
 
-// variable is what stands between ${ and }.
-func (p place) variable(inner string) piece {
+// variable is what a client fills in for what stands between its signs.
+func (e *entry) variable(inner, written string, here bool) piece {
 	kind, rest, named := strings.Cut(inner, ":")
 	switch {
 	case kind == "env" && validVariable(rest):
 		return piece{variable: rest}
 	case kind == "userHome" && !named:
-		return piece{variable: home(p.os)}
+		return piece{variable: home(e.os)}
 	case kind == "pathSeparator" || inner == "/":
 		return piece{literal: "/"}
-	case kind == "workspaceFolder" || kind == "workspaceRoot":
-		if !p.here {
-			return piece{variable: "WORKSPACE_FOLDER", ask: &p.node}
+	case kind == "workspaceFolder" || kind == "workspaceRoot" || kind == "workspaceFolderBasename":
+		return e.workspace(kind, here)
+	case kind == "input" && named:
+		if value, ok := e.inputs[rest]; ok && value != "" {
+			return piece{literal: value}
 		}
-		p.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
-		return piece{variable: "WORKSPACE_FOLDER", literal: ".", fallback: true}
+		return e.asked(variableName(rest), e.client.Title+" asks for it")
 	case kind == "file" && named:
-		return piece{secret: &withheld{label: p.label, where: p.node, asked: true}}
+		return e.asked(variableName(rest[strings.LastIndexAny(rest, `/\`)+1:]), "the content of "+shown(rest))
 	}
 	if name, fallback, has := strings.Cut(inner, ":-"); validVariable(name) {
 		return piece{variable: name, literal: fallback, fallback: has}
 	}
-	if named && (kind == "input" || kind == "config" || kind == "command" || kind == "env") {
-		if name := variableName(rest); name != "" {
-			return piece{variable: name, ask: &p.node}
-		}
-		return piece{secret: &withheld{label: p.label, where: p.node, asked: true}}
+	if named && slices.Contains([]string{"config", "command", "env"}, kind) {
+		return e.asked(variableName(rest), e.client.Title+" fills in "+shown(inner))
 	}
-	return piece{literal: "${" + inner + "}"}
+	return piece{literal: written}
+}
+
+// workspace is the folder that a client has open.
+func (e *entry) workspace(kind string, here bool) piece {
+	switch {
+	case e.base != "" && kind == "workspaceFolderBasename":
+		return piece{literal: e.base[strings.LastIndexAny(e.base, `/\`)+1:]}
+	case e.base != "":
+		return piece{literal: e.base}
+	case here && kind != "workspaceFolderBasename":
+		e.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
+		return piece{variable: workspace, literal: ".", fallback: true}
+	}
+	return e.asked(workspace, "the folder that "+e.client.Title+" has open")
+}
+
+const workspace = "WORKSPACE_FOLDER"
+
+// asked is a variable whose value no file has.
+func (e *entry) asked(name, why string) piece {
+	if name == "" {
+		name = e.label + "_SECRET"
+	}
+	if !slices.ContainsFunc(e.server.Unset, func(u Unset) bool { return u.Name == name }) {
+		e.server.Unset = append(e.server.Unset, Unset{Name: name, Why: why})
+	}
+	return piece{variable: name}
 }
 
 // home is the variable of the user's home folder.
@@ -93,7 +120,7 @@ func home(os string) string {
 	return "HOME"
 }
 
-// String is the text as our configuration has it. A secret must have its variable.
+// String is the text as our configuration has it.
 func (t text) String() string {
 	var b strings.Builder
 	for _, p := range t {
@@ -103,9 +130,9 @@ func (t text) String() string {
 		}
 		// A $ before ${NAME} would make it no variable: it becomes one too.
 		if before := strings.TrimRight(b.String(), "$"); len(before) < b.Len() {
-			dollars := b.Len() - len(before)
+			signs := b.Len() - len(before)
 			b.Reset()
-			b.WriteString(before + strings.Repeat("${DOLLAR:-$}", dollars))
+			b.WriteString(before + strings.Repeat("${DOLLAR:-$}", signs))
 		}
 		b.WriteString("${" + p.variable)
 		if p.fallback {
@@ -116,14 +143,11 @@ func (t text) String() string {
 	return b.String()
 }
 
-// plain is what stands there, without what is filled in.
-func (t text) plain() string { return t.filled("") }
-
-// filled is the text with the same in the place of each variable and secret.
+// filled is the text with the same in the place of each variable.
 func (t text) filled(with string) string {
 	var b strings.Builder
 	for _, p := range t {
-		if p.variable != "" || p.secret != nil {
+		if p.variable != "" {
 			b.WriteString(with)
 			continue
 		}
@@ -132,13 +156,7 @@ func (t text) filled(with string) string {
 	return b.String()
 }
 
-// only is the one piece of a text that has one.
-func (t text) only() piece {
-	if len(t) != 1 {
-		return piece{}
-	}
-	return t[0]
-}
+func (t text) plain() string { return t.filled("") }
 
 const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -150,13 +168,10 @@ func validVariable(name string) bool {
 // "" if nothing is left.
 func variableName(s string) string {
 	var b strings.Builder
-	for _, c := range s {
-		switch {
-		case c >= 'a' && c <= 'z':
-			b.WriteRune(c - 'a' + 'A')
-		case c >= 'A' && c <= 'Z' || c >= '0' && c <= '9':
+	for _, c := range strings.ToUpper(s) {
+		if c < 0x80 && strings.ContainsRune(nameLetters+"0123456789", c) {
 			b.WriteRune(c)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "_") {
 			b.WriteByte('_')
 		}
 	}

@@ -32,6 +32,11 @@ func (b *binder) checkUpstream(u Upstream, plans bool) {
 	if u.SharedIdentity && u.Instances != "shared" && !(u.Instances == "" && u.URL != "") {
 		b.problem(join(key, "shared_identity"), `has no meaning without instances = "shared"`)
 	}
+	for i, folder := range u.Folders {
+		if folder == "" || strings.HasPrefix(folder, "~") {
+			b.problem(element(join(key, "folders"), i), `want the path of a folder; "~" is not expanded, have %q`, folder)
+		}
+	}
 	b.globs(join(key, "tools", "allow"), u.Tools.Allow)
 	b.globs(join(key, "tools", "deny"), u.Tools.Deny)
 	b.checkVariables(key, u)

@@ -118,7 +118,8 @@ func (r *resolver) table(values Secrets, key string) Secrets {
 }
 
 // envFile reads NAME=value lines: # starts a comment line, "export " in front
-// and one pair of quotes around the value are dropped, nothing is expanded.
+// and one pair of quotes around the value are dropped, nothing is expanded. A value that
+// begins with a quote goes on to the next line that ends with it.
 func envFile(path string) (Secrets, error) {
 	vars := Secrets{}
 	if path == "" {
@@ -128,24 +129,43 @@ func envFile(path string) (Secrets, error) {
 	if err != nil {
 		return vars, err
 	}
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		line = strings.TrimSpace(line)
+	lines := slices.Collect(strings.Lines(string(data)))
+	for n := 0; n < len(lines); n++ {
+		line := strings.TrimSpace(lines[n])
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !ok || !validVariable(name) || strings.ContainsRune(value, 0) {
-			return vars, fmt.Errorf("%s:%d: want NAME=value", path, n)
+			return vars, fmt.Errorf("%s:%d: want NAME=value", path, n+1)
 		}
-		if q := len(value) - 1; q > 0 && value[0] == value[q] && (value[0] == '"' || value[0] == '\'') {
+		if more, end := quotedLines(lines[n:], value); end > 0 {
+			value = more
+			n += end
+		} else if q := len(value) - 1; q > 0 && value[0] == value[q] && (value[0] == '"' || value[0] == '\'') {
 			value = value[1:q]
 		}
 		vars[name] = value
 	}
 	return vars, nil
+}
+
+// quotedLines is a value that begins on the first of these lines and ends on another, which
+// is returned too; 0: it ends where it begins.
+func quotedLines(lines []string, first string) (string, int) {
+	if first == "" || first[0] != '"' && first[0] != '\'' || len(first) > 1 && first[len(first)-1] == first[0] {
+		return "", 0
+	}
+	mark := first[:1]
+	_, all, _ := strings.Cut(lines[0], mark)
+	for i, line := range lines[1:] {
+		if trimmed, ok := strings.CutSuffix(strings.TrimRight(line, " \t\r\n"), mark); ok {
+			return all + trimmed, i + 1
+		}
+		all += line
+	}
+	return "", 0
 }
 
 // absolute is path as seen from dir.

@@ -52,7 +52,7 @@ func TestExpand(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
-	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nEND=last"
+	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nKEY=\"-----BEGIN\nabc\"d \n-----END\"\nOPEN=\"\nEND=last"
 	if err := os.WriteFile(filepath.Join(dir, "secrets.env"), []byte(secrets), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ headers = { Authorization = "Bearer ${TOKEN}" }
 	env := lookup(map[string]string{"NAME": "secret", "HOME": "/home/u", "HOST": "h.example:1", "TOKEN": "t", "FROM_FILE": "environment", "BOTH": "environment"})
 	want := []config.Resolved{
 		{Name: "relative", Command: filepath.Join(dir, "bin/secret"), Args: []string{"--token=f1", "${NAME}"}, Cwd: filepath.Join(dir, "src"),
-			Env:     config.Secrets{"FROM_FILE": "f1", "QUOTED": "a b", "BOTH": "table", "EQ": "a=b", "LITERAL": "${A}", "END": "last", "T": "file"},
+			Env:     config.Secrets{"FROM_FILE": "f1", "QUOTED": "a b", "BOTH": "table", "EQ": "a=b", "LITERAL": "${A}", "KEY": "-----BEGIN\nabc\"d \n-----END", "OPEN": "\"", "END": "last", "T": "file"},
 			Headers: config.Secrets{}},
 		{Name: "bare", Command: "server", Env: config.Secrets{}, Headers: config.Secrets{}},
 		{Name: "absolute", Command: "/home/u/bin/x", Cwd: "/home/u", Env: config.Secrets{}, Headers: config.Secrets{}},
@@ -91,6 +91,31 @@ headers = { Authorization = "Bearer ${TOKEN}" }
 		}
 		if diff := cmp.Diff(want[i], got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", u.Name, diff)
+		}
+	}
+}
+
+func TestUpstreamIn(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/b", "ab"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "link")); err != nil {
+		t.Skip(err)
+	}
+	for _, tt := range []struct {
+		folders []string
+		dir     string
+		want    bool
+	}{
+		{nil, "", true}, {nil, dir, true},
+		{[]string{dir + "/a"}, dir + "/a", true}, {[]string{dir + "/a"}, dir + "/a/b", true}, {[]string{"x", "./a/"}, dir + "/link/b", true},
+		{[]string{dir + "/a"}, dir + "/ab", false}, {[]string{dir + "/a"}, dir, false}, {[]string{dir + "/a"}, "", false}, {[]string{"/"}, dir, true},
+	} {
+		if got := (config.Upstream{Dir: dir, Folders: tt.folders}).In(tt.dir); got != tt.want {
+			t.Errorf("%q of %q: got %v", tt.dir, tt.folders, got)
 		}
 	}
 }

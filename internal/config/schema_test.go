@@ -112,7 +112,7 @@ func TestEverythingStated(t *testing.T) {
 		Name: "github", Line: c.Upstreams[0].Line, Dir: "/etc/mcp",
 		Command: "github-mcp-server", Args: []string{"stdio", "--read-only"},
 		Env:     config.Secrets{"GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_TOKEN}"},
-		Enabled: true, Remote: new(false), Instances: "session",
+		Enabled: true, Remote: new(false), Folders: []string{}, Instances: "session",
 		Tools: config.Filter{Allow: []string{"*"}, Deny: []string{"delete_*"}},
 	}, {
 		Name: "wiki", Line: c.Upstreams[1].Line, Dir: "/etc/mcp",

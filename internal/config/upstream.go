@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -29,8 +30,9 @@ type Upstream struct {
 	Enabled        bool     `toml:"enabled"` // default true
 	Provider       string   `toml:"provider"`
 	Trust          bool     `toml:"trust"`
-	Domain         string   `toml:"domain"` // default "": the remote host, or "local"
-	Remote         *bool    `toml:"remote"` // default: as the url, the provider or the host that its settings name say
+	Domain         string   `toml:"domain"`  // default "": the remote host, or "local"
+	Remote         *bool    `toml:"remote"`  // default: as the url, the provider or the host that its settings name say
+	Folders        []string `toml:"folders"` // default none: sessions everywhere have it
 	Exclusive      bool     `toml:"exclusive"`
 	Instances      string   `toml:"instances" enum:"|session|shared"` // default session for a command, shared for a url
 	SharedIdentity bool     `toml:"shared_identity"`
@@ -42,6 +44,22 @@ type Upstream struct {
 func (u Upstream) Same(v Upstream) bool {
 	u.Line, v.Line = 0, 0
 	return reflect.DeepEqual(u, v)
+}
+
+// In says whether sessions that work in dir, an absolute path, have this upstream. Links are
+// followed, so that it does not matter by which name a client knows a folder.
+func (u Upstream) In(dir string) bool {
+	return len(u.Folders) == 0 || dir != "" && slices.ContainsFunc(u.Folders, func(folder string) bool {
+		below, err := filepath.Rel(behindLinks(absolute(folder, u.Dir)), behindLinks(dir))
+		return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+	})
+}
+
+func behindLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // Filter chooses tools by globs in which * stands for anything.

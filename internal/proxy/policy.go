@@ -80,7 +80,7 @@ type connector func(u Upstream, after <-chan struct{}) *upstream.Upstream
 // buildPolicy makes the policy of o. It takes over from old the upstreams that are the
 // same; of one that is not, the old connection ends before the new one begins.
 func buildPolicy(o Options, old *policy, connect connector) *policy {
-	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams) != 1}
+	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams)+o.Elsewhere != 1}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
 		switch before := old.find(u.Spec.Name); {

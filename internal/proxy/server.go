@@ -33,6 +33,7 @@ import (
 type Options struct {
 	Version      string        // of this program; "" as "dev"
 	Upstreams    []Upstream    // in the order in which lists are joined
+	Elsewhere    int           // configured upstreams that are not among Upstreams, as they are for other folders
 	NameStyle    string        // "auto" (the default), "always" or "never"
 	StartupWait  time.Duration // how long lists wait for an upstream never seen before
 	DrainTimeout time.Duration // how long calls may go on after the client has closed its end

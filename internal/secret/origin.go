@@ -11,9 +11,18 @@ import (
 // In returns the parts of a text that look like secrets.
 func In(s string) []string {
 	var all []string
+	for _, p := range Places(s) {
+		all = append(all, s[p[0]:p[1]])
+	}
+	return all
+}
+
+// Places returns where these begin and end, in order and apart.
+func Places(s string) [][2]int {
+	var all [][2]int
 	for _, p := range named(s, shaped(s)) {
 		if p.rule != "" {
-			all = append(all, s[p.from:p.to])
+			all = append(all, [2]int{p.from, p.to})
 		}
 	}
 	return all

@@ -183,3 +183,11 @@ func stamp(backup string) string {
 	ending := backup[strings.LastIndex(backup, ".bak-"):]
 	return ending[:min(len(ending), len(".bak-20060102T150405"))]
 }
+
+// Remove removes a file that is as it was read.
+func (f *File) Remove() error {
+	if err := f.unchanged(); err != nil {
+		return err
+	}
+	return os.Remove(f.target)
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
+)
+
+// variablesFolder is where files of variables stand, beside the configuration.
+const variablesFolder = "env"
+
+// importPlan is what an import does with each server.
+type importPlan struct {
+	m       *importing
+	have    *config.Config
+	servers []planned
+	kept    []string // notes on servers that the configuration has
+}
+
+// planned is what is done with one server.
+type planned struct {
+	clients.Server
+	add   bool   // it goes into the configuration
+	there string // the upstream that it is already; "": none
+	stays string // why it stays with its client
+}
+
+// taken reports whether mcpschedd has the server, so that its client need not.
+func (p planned) taken() bool { return p.stays == "" && (p.add || p.there != "") }
+
+// plan decides what is done with the servers that were read. One is there already only if
+// all that it is reached by is the same: command or url, arguments, environment and headers
+// as they are once variables are filled in, folders, and whether it is enabled.
+func (m *importing) plan() (*importPlan, error) {
+	have, err := m.configured()
+	if err != nil {
+		return nil, err
+	}
+	p := &importPlan{m: m, have: have}
+	done := make(map[string]planned) // name → what is done with a server that two clients have
+	trusted := make(map[string]bool)
+	for _, s := range m.reader.Servers() {
+		for _, name := range m.trust {
+			if name == s.Name || name == s.Called() || name == "all" && s.Scope != "project" {
+				s.Trust, trusted[name] = true, true
+			}
+		}
+		one := planned{Server: s, stays: s.Stays}
+		if first, twice := done[s.Name]; twice {
+			one.there, one.stays = s.Name, first.stays
+		} else if one.stays == "" {
+			p.compare(&one)
+		}
+		done[s.Name] = one
+		p.servers = append(p.servers, one)
+	}
+	for _, name := range m.trust {
+		if !trusted[name] && name != "all" {
+			return nil, &usageError{text: fmt.Sprintf("--trust: no server %q is read", name), usage: usageImport}
+		}
+	}
+	return p, nil
+}
+
+// compare looks for a server among the upstreams that there are.
+func (p *importPlan) compare(one *planned) {
+	mine := p.meaning(one.Server)
+	for _, u := range p.have.Upstreams {
+		same := mine != nil && reflect.DeepEqual(mine, meaning(u, nil))
+		switch {
+		case same && u.Name == one.Name:
+			one.there = u.Name
+			p.kept = append(p.kept, fmt.Sprintf("upstreams.%s is there already", u.Name))
+			return
+		case same:
+			one.there = u.Name
+			p.kept = append(p.kept, fmt.Sprintf("%s is there already, as upstreams.%s", one.Name, u.Name))
+			return
+		}
+	}
+	if slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, one.Name) }) {
+		one.stays = fmt.Sprintf("upstreams.%s is there already, and is another: it was kept, and this one left out", one.Name)
+		return
+	}
+	one.add = true
+}
+
+// upstreamMeaning is what two upstreams must have the same of to be one.
+type upstreamMeaning struct {
+	resolved config.Resolved
+	enabled  bool
+	folders  []string
+}
+
+// meaning is what an upstream comes to; nil if that cannot be told. values stand before its
+// file of variables.
+func meaning(u config.Upstream, values map[string]string) *upstreamMeaning {
+	r, err := u.Resolve(func(name string) (string, bool) {
+		if v, ok := values[name]; ok {
+			return v, true
+		}
+		return cmp.Or(os.Getenv(name), "${"+name+"}"), true
+	})
+	if err != nil {
+		return nil
+	}
+	for name, v := range values {
+		if _, ok := r.Env[name]; !ok {
+			r.Env[name] = v
+		}
+	}
+	r.Name = ""
+	return &upstreamMeaning{r, u.Enabled, u.Folders}
+}
+
+// meaning is what a server comes to as an upstream.
+func (p *importPlan) meaning(s clients.Server) *upstreamMeaning {
+	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
+	if err != nil || len(c.Upstreams) != 1 {
+		return nil
+	}
+	values := make(map[string]string)
+	for _, v := range s.Values {
+		values[v.Name] = v.Value
+	}
+	u := c.Upstreams[0]
+	if s.Variables() != nil {
+		u.EnvFile = "" // it is not written yet
+	}
+	return meaning(u, values)
+}
+
+// configured is the configuration that is written to; one that does not exist yet is
+// the defaults.
+func (m *importing) configured() (*config.Config, error) {
+	c, err := load(m.config)
+	if named := cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
+		c = config.Default()
+		c.Path, err = filepath.Abs(named)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Path == "" && m.write {
+		return nil, hinted{misused{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
+	}
+	return c, nil
+}
+
+// blocks are the servers that go into the configuration.
+func (p *importPlan) blocks() []clients.Server {
+	var all []clients.Server
+	for _, s := range p.servers {
+		if s.add {
+			all = append(all, s.Server)
+		}
+	}
+	return all
+}
+
+func (p *importPlan) report() importReport {
+	return importReport{
+		Sources: p.m.sources, Servers: p.m.reader.Servers(), Notes: p.m.reader.Notes(), Self: p.m.reader.Self(), Kept: p.kept,
+	}
+}
+
+// list prints one line a server.
+func (p *importPlan) list(w io.Writer) {
+	for _, s := range p.servers {
+		what := "would be taken over"
+		switch {
+		case s.stays != "":
+			what = "stays: " + s.stays
+		case s.there != "":
+			what = "is upstreams." + s.there + " already"
+		}
+		if s.Scope == "local" || s.Scope == "project" {
+			what += " (for " + strings.Join(s.Folders, ", ") + " alone)"
+		}
+		fmt.Fprintln(w, clients.OneLine("  "+s.Called()+": "+what))
+	}
+	for _, n := range p.m.reader.Notes() {
+		fmt.Fprintln(w, "  "+n.String())
+	}
+}
+
+// tell prints what was left out, what stays, and what was not understood.
+func (m *importing) tell(p *importPlan) {
+	for _, n := range m.reader.Notes() {
+		kind := "note"
+		if n.Wrong {
+			kind = "warning"
+		}
+		fmt.Fprintf(m.stderr, "mcpschedd: %s: %s\n", kind, n)
+	}
+	for _, s := range p.servers {
+		if s.stays != "" {
+			fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(s.Called()+" stays with its client: "+s.stays))
+		}
+	}
+	for _, k := range p.kept {
+		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(k))
+	}
+	if !slices.ContainsFunc(p.servers, planned.taken) {
+		fmt.Fprintln(m.stderr, "mcpschedd: nothing to import")
+	}
+}

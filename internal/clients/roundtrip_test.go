@@ -1,0 +1,364 @@
+package clients_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"mcpschedd/internal/clients"
+	"mcpschedd/internal/state"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func utf16File(mark string, text string) string {
+	out := []byte(mark)
+	for _, u := range utf16.Encode([]rune(text)) {
+		if mark == "\xff\xfe" {
+			out = append(out, byte(u), byte(u>>8))
+		} else {
+			out = append(out, byte(u>>8), byte(u))
+		}
+	}
+	return string(out)
+}
+
+// oddFiles are files as people and programs leave them; each has a server "s" and some more
+// that are taken, and a word "keep" that stays.
+func oddFiles() map[string]string {
+	const one = `"s": {"command": "x", "env": {"TOKEN": "hunter2"}}`
+	plain := "{\n  \"keep\": 1,\n  \"mcpServers\": {\n    " + one + ",\n    \"t\": {\"command\": \"y\"}\n  },\n  \"z\": [1, 2]\n}\n"
+	all := map[string]string{
+		"plain.json": plain, "one line.json": `{"keep":1,"mcpServers":{` + one + `}}`, "no end of line.json": strings.TrimSpace(plain),
+		"tabs.json": strings.ReplaceAll(plain, "  ", "\t"), "crlf.json": strings.ReplaceAll(plain, "\n", "\r\n"), "cr in places.json": strings.Replace(plain, "\n", "\r\n", 2),
+		"bom.json": "\ufeff" + plain, "utf-16le.json": utf16File("\xff\xfe", plain+"// 日本 🎉\n"), "utf-16be.json": utf16File("\xfe\xff", plain),
+		"trailing commas.json":      strings.NewReplacer("}\n  },", "},\n  },", "[1, 2]", "[1, 2,],").Replace(plain),
+		"line comments.json":        "// keep\n" + strings.NewReplacer(`"s":`, "// of s\n    \"s\":", "}},\n", "}}, // behind s\n").Replace(plain),
+		"block comments.json":       strings.NewReplacer(`"s":`, `/* a */ "s" /* b */ : /* c */`, "}},", "}} /* d, */ , /* e */").Replace(plain),
+		"comment before comma.json": strings.Replace(plain, "}},\n", "}} // no comma yet\n    ,\n", 1),
+		"comment at the end.json":   plain + "// keep", "braces in comments.json": strings.Replace(plain, "1,\n", "1, // }{[\"\n", 1),
+		"duplicate servers.json":          strings.Replace(plain, one, one+`, "s": {"command": "later"}`, 1),
+		"duplicate tables.json":           `{"mcpServers": {"s": {"command": "early"}}, "keep": 1, "mcpServers": {` + one + `}}`,
+		"null beside.json":                `{"keep": null, "mcpServers": {` + one + `, "n": null}}`,
+		"windows paths.json":              `{"keep":1,"mcpServers":{"s":{"command":"C:\\Program Files\\nodejs\\npx.cmd","args":["-y","C:\\x \\\"y\\\""]}}}`,
+		"escapes.json":                    `{"keep":"\u00e9\/\ud83d\ude00","mcpServers":{"\u0073":{"command":"x\u0020y"},"a\"b\\c\n":{"command":"z"}}}`,
+		"unknown keys.json":               `{"keep":{"deep":[{"mcpServers":{"s":1}}]},"mcpServers":{"s":{"command":"x","future":{"a":1}}},"$schema":"x"}`,
+		"big numbers.json":                `{"keep":123456789012345678901234567890.10e+05,"mcpServers":{` + one + `}}`,
+		"blank lines.json":                "\n\n{\n\n\n  \"keep\": 1,\n\n  \"mcpServers\": {\n\n    " + one + "\n\n\n  }\n\n}\n\n\n",
+		"comma first.json":                "{ \"keep\": 1\n, \"mcpServers\":\n  { " + one + "\n  , \"t\": {\"command\": \"y\"}\n  }\n}",
+		"brace alone.json":                "{\n\"keep\":1,\n\"mcpServers\":\n{\n" + one + "\n}\n}",
+		"stays first.json":                `{"keep":1,"mcpServers":{"web":{"url":"https://h.example/mcp"},` + one + `}}`,
+		"stays last.json":                 "{\"keep\":1,\"mcpServers\":{\n  " + one + ",\n  \"t\":{\"command\":\"y\"}, // t\n  \"web\":{\"url\":\"https://h.example/mcp\"} // web\n}}",
+		"stays between.json":              "{\"keep\":1,\"mcpServers\":{\n  " + one + ",\n  \"web\":{\"url\":\"https://h.example/mcp\"},\n  \"t\":{\"command\":\"y\"},\n}}",
+		"broken beside.json":              `{"keep":1,"mcpServers":{"b":{"command":1},` + one + `,"c":"text"}}`,
+		"ours already.json":               `{"keep":1,"mcpServers":{"mcpschedd":{"command":"/bin/mcpschedd","args":["serve"]},` + one + `}}`,
+		"vscode.json":                     `{"servers":{` + one + `},"inputs":[{"id":"keep","type":"promptString"}],}`,
+		"settings.json":                   `{"keep":1,"mcp":{"inputs":[],"servers":{` + one + `}}}`,
+		"dotted settings.json":            `{"keep":1,"mcp.servers":{` + one + `}}`,
+		"zed.json":                        "// Zed\n{\"keep\": 1, \"context_servers\": {\"s\": {\"command\": {\"path\": \"x\", \"args\": []}}}}",
+		"opencode.jsonc":                  `{"keep":1,"mcp":{"s":{"type":"local","command":["x","y"]}}}`,
+		"codex.toml":                      "# keep\nmodel = \"m\"\n\n[mcp_servers.s] # s\ncommand = \"x\"\n\n[mcp_servers.s.env]\nA = \"b\"\n\n# of the next\n[tui]\nx = 1\n",
+		"codex at the end.toml":           "keep = 1\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\n  \"a\", # b\n]",
+		"codex crlf.toml":                 "keep = 1\r\n[mcp_servers.s]\r\ncommand = 'C:\\x'\r\n[mcp_servers.\"t t\"]\r\ncommand = \"y\"\r\n",
+		"codex apart.toml":                "keep = 1\n[mcp_servers]\n[mcp_servers.s]\ncommand = \"x\"\n[other]\na = 1\n[mcp_servers.t]\ncommand = \"y\"\nenv = { A = \"[mcp_servers.q]\" }\n",
+		"codex bom.toml":                  "\ufeffkeep = '''\n[mcp_servers.no]\n'''\n[ mcp_servers . s ]\ncommand = \"x\"\n",
+		".claude.json":                    "{\n  \"keep\": 1,\n  \"mcpServers\": {},\n  \"projects\": {\n    \"/p\": {\n      \"mcpServers\": {\n        " + one + "\n      }\n    },\n    \"/q\": {\"mcpServers\": {\"t\": {\"command\": \"y\"}}, \"history\": []}\n  }\n}",
+		"no table of its own.claude.json": `{"keep":1,"projects":{"/p":{"mcpServers":{` + one + `}}}}`,
+	}
+	for i, indent := range []string{"", " ", "    ", "\t\t"} {
+		all[fmt.Sprintf("many %d.json", i)] = "{\"keep\":0,\"mcpServers\":{" + strings.TrimSuffix(strings.Repeat("\n"+indent+`"X": {"command": "x"},`, 30), ",") + "\n}}"
+		all[fmt.Sprintf("many %d.json", i)] = strings.NewReplacer("X", "s").Replace(all[fmt.Sprintf("many %d.json", i)])
+	}
+	return all
+}
+
+// imported is a file in a folder of its own, after an import.
+type imported struct {
+	path, before, after string
+	dir                 state.Dir
+}
+
+func importFile(t *testing.T, name, text string) imported {
+	t.Helper()
+	home := t.TempDir()
+	if strings.HasSuffix(name, ".claude.json") {
+		name = ".claude.json"
+	}
+	i := imported{path: filepath.Join(home, name), before: text}
+	if err := os.WriteFile(i.path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if i.dir, err = state.Open(filepath.Join(home, "state")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.Apply(i.dir, changes(t, home, i.path), noon); err != nil {
+		t.Fatal(err)
+	}
+	i.after = content(t, i.path)
+	return i
+}
+
+// changes point the client of one file at us.
+func changes(t *testing.T, home, path string) []clients.Change {
+	t.Helper()
+	f, err := state.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := clients.NewReader(clients.Options{Home: home})
+	if err := r.Read(path, f.Text); err != nil {
+		t.Fatal(err)
+	}
+	pointed, err := r.Point(func(s clients.Server) bool { return s.Stays == "" }, []string{"/opt/a b/mcpschedd", "serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []clients.Change
+	for _, p := range pointed {
+		all = append(all, clients.Change{File: f, Text: p.Text, Pointed: &p})
+	}
+	return all
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func undo(t *testing.T, dir state.Dir) []clients.Undone {
+	t.Helper()
+	done, err := clients.Undo(dir, func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func readable(text string) string {
+	return strings.ReplaceAll(text, "\x00", "") // of UTF-16
+}
+
+// TestImportAndUndo: the file has mcpschedd instead of its servers, all else of it is there,
+// and then it is as it was, byte by byte.
+func TestImportAndUndo(t *testing.T) {
+	files := oddFiles()
+	if len(files) < 40 {
+		t.Errorf("got %d files, want 40", len(files))
+	}
+	for name, text := range files {
+		t.Run(name, func(t *testing.T) {
+			i := importFile(t, name, text)
+			after := readable(i.after)
+			if !strings.Contains(after, "keep") || !strings.Contains(after, "mcpschedd") || strings.Contains(after, "hunter2") || strings.Count(after, "mcpschedd\"")+strings.Count(after, "mcpschedd]") == 0 {
+				t.Errorf("got\n%s", after)
+			}
+			if strings.Contains(text, "\r\n") && !strings.Contains(text, "in places") && strings.Count(i.before, "\n")-strings.Count(i.before, "\r\n") == 0 && strings.Count(i.after, "\n") != strings.Count(i.after, "\r\n") {
+				t.Errorf("other ends of lines: %q", i.after)
+			}
+			again := clients.NewReader(clients.Options{Home: filepath.Dir(i.path)})
+			if err := again.Read(i.path, []byte(i.after)); err != nil || len(again.Self()) != 1 {
+				t.Errorf("got %v, %q of\n%s", err, again.Self(), after)
+			}
+			for _, s := range again.Servers() {
+				if s.Stays == "" {
+					t.Errorf("%s is still there:\n%s", s.Name, after)
+				}
+			}
+			undo(t, i.dir)
+			if got := content(t, i.path); got != text {
+				t.Errorf("got  %q\nwant %q", got, text)
+			}
+			if s, err := os.Stat(i.path); err != nil || runtime.GOOS != "windows" && s.Mode().Perm() != 0o640 {
+				t.Errorf("got %v, %v", s.Mode(), err)
+			}
+		})
+	}
+}
+
+// TestUndoOfAChangedFile: what was changed since stays, mcpschedd goes, the servers are back.
+func TestUndoOfAChangedFile(t *testing.T) {
+	for name, text := range oddFiles() {
+		t.Run(name, func(t *testing.T) {
+			if strings.HasPrefix(name, "utf-16") || strings.HasPrefix(name, "ours") {
+				t.Skip("changed as text below")
+			}
+			i := importFile(t, name, text)
+			changed := strings.Replace(i.after, "keep", "kept", 1)
+			if err := os.WriteFile(i.path, []byte(changed), 0o640); err != nil {
+				t.Fatal(err)
+			}
+			done := undo(t, i.dir)
+			if len(done) != 1 || !strings.Contains(done[0].What, "changed since") {
+				t.Errorf("got %v", done)
+			}
+			got := content(t, i.path)
+			if !strings.Contains(got, "kept") || strings.Contains(got, "mcpschedd") {
+				t.Errorf("got\n%s", got)
+			}
+			// What the servers are is what they were.
+			servers := func(text string) string {
+				r := clients.NewReader(clients.Options{Home: filepath.Dir(i.path)})
+				if err := r.Read(i.path, []byte(text)); err != nil {
+					t.Fatalf("%v in\n%s", err, text)
+				}
+				var all []string
+				for _, s := range r.Servers() {
+					all = append(all, s.Pointer+string(clients.TOML([]clients.Server{s}, "env"))+string(s.Variables()))
+				}
+				slices.Sort(all)
+				return strings.Join(all, "")
+			}
+			if got, want := servers(got), servers(text); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestApplyLeavesAlone: where something is not as it was, no file is changed.
+func TestApplyLeavesAlone(t *testing.T) {
+	setup := func(t *testing.T) (home, path string, dir state.Dir) {
+		home = t.TempDir()
+		path = filepath.Join(home, "mcp.json")
+		if err := os.WriteFile(path, []byte(`{"mcpServers":{"s":{"command":"x"}}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := state.Open(filepath.Join(home, "state"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return home, path, dir
+	}
+	t.Run("changed between reading and writing", func(t *testing.T) {
+		home, path, dir := setup(t)
+		other := filepath.Join(home, "ours.toml")
+		first, err := state.OpenFile(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := append([]clients.Change{{File: first, Text: []byte("a = 1\n")}}, changes(t, home, path)...)
+		if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clients.Apply(dir, all, noon); err == nil || !strings.Contains(err.Error(), "was changed meanwhile") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := os.Stat(other); err == nil {
+			t.Error("the file before it was written all the same")
+		}
+		if got := content(t, path); got != `{"mcpServers":{}}` {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("read-only", func(t *testing.T) {
+		home, path, dir := setup(t)
+		if err := os.Chmod(path, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clients.Apply(dir, changes(t, home, path), noon); err == nil || !strings.Contains(err.Error(), "read-only") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a link", func(t *testing.T) {
+		home, path, dir := setup(t)
+		link := filepath.Join(home, "link.json")
+		if err := os.Symlink(path, link); err != nil {
+			t.Skip(err)
+		}
+		if _, err := clients.Apply(dir, changes(t, home, link), noon); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := os.Lstat(link); err != nil || s.Mode()&os.ModeSymlink == 0 || !strings.Contains(content(t, path), "mcpschedd") {
+			t.Errorf("got %v, %v, %s", s, err, content(t, path))
+		}
+		undo(t, dir)
+		if got := content(t, path); got != `{"mcpServers":{"s":{"command":"x"}}}` {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("half a copy", func(t *testing.T) {
+		home, path, dir := setup(t)
+		folder, err := clients.Apply(dir, changes(t, home, path), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := content(t, path)
+		if err := os.Truncate(filepath.Join(folder, "0-mcp.json"), 5); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clients.Undo(dir, func(string) bool { return true }); err == nil || !strings.Contains(err.Error(), "is not whole") {
+			t.Errorf("got %v", err)
+		}
+		if content(t, path) != after {
+			t.Error("was changed")
+		}
+	})
+	t.Run("broken since", func(t *testing.T) {
+		home, path, dir := setup(t)
+		if _, err := clients.Apply(dir, changes(t, home, path), noon); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(`{"mcpServers"`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clients.Undo(dir, func(string) bool { return true }); err == nil {
+			t.Error("got no error")
+		}
+		if got := content(t, path); got != `{"mcpServers"` {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// TestImportsAtOnce: two imports of one file, one after the other: both are undone.
+func TestImportsAtOnce(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, "mcp.json")
+	before := []byte(`{"mcpServers":{"s":{"command":"x"}}}`)
+	if err := os.WriteFile(path, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := state.Open(filepath.Join(home, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			err := clients.Locked(dir, func() error {
+				c := changes(t, home, path)
+				if len(c) == 0 { // the other was first
+					return nil
+				}
+				_, err := clients.Apply(dir, c, noon)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := content(t, path); strings.Count(got, "mcpschedd\":") != 1 {
+		t.Errorf("got %s", got)
+	}
+	undo(t, dir)
+	if got := content(t, path); got != string(before) {
+		t.Errorf("got %s", got)
+	}
+	if left, err := filepath.Glob(dir.Path("import/*/*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}

@@ -1,0 +1,237 @@
+package clients
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/state"
+)
+
+// Change is a new text for a file, as an import makes it.
+type Change struct {
+	File    *state.File
+	Text    []byte
+	Pointed *Pointed // of a client's file
+	Renamed []Rename // of a file with rules about tools
+}
+
+// Rename is a word that was replaced in a file with rules.
+type Rename struct{ From, To string }
+
+// record is one import, kept as run.json in a folder of its own beside the files as they were.
+type record struct {
+	Files []*saved `json:"files"`
+}
+
+// saved is one file of a run. Secret as its content may be, the record has only digests.
+type saved struct {
+	Path    string    `json:"path"`
+	Kept    string    `json:"kept,omitempty"` // name of the copy; "": there was no file
+	Before  string    `json:"before,omitempty"`
+	After   string    `json:"after"`
+	Pointed *Pointed  `json:"pointed,omitempty"`
+	Renamed []Rename  `json:"renamed,omitempty"`
+	Time    time.Time `json:"time"`
+}
+
+const runs = "import" // folder of the state
+
+// Locked runs one import or undo at a time.
+func Locked(dir state.Dir, work func() error) error {
+	return dir.Update(runs+"/last", func([]byte) ([]byte, error) {
+		return []byte(time.Now().UTC().Format(time.RFC3339) + "\n"), work()
+	})
+}
+
+// Apply makes changes, all or none: first each file is copied and the copies are on the
+// disk, then the files are replaced. It returns the folder of the copies.
+func Apply(dir state.Dir, changes []Change, now time.Time) (string, error) {
+	r := &record{}
+	folder, err := newFolder(dir, now)
+	if err != nil {
+		return "", err
+	}
+	for i, c := range changes {
+		if err := c.File.Writable(); err != nil {
+			return "", errors.Join(err, os.RemoveAll(folder))
+		}
+		s := &saved{Path: c.File.Path, After: digest(c.Text), Pointed: c.Pointed, Renamed: c.Renamed, Time: now}
+		if c.File.Exists {
+			s.Kept, s.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.File.Path)), digest(c.File.Text)
+			if err := keep(filepath.Join(folder, s.Kept), c.File.Text); err != nil {
+				return "", errors.Join(err, os.RemoveAll(folder))
+			}
+		}
+		r.Files = append(r.Files, s)
+	}
+	if err := r.save(folder); err != nil {
+		return "", errors.Join(err, os.RemoveAll(folder))
+	}
+	for i, c := range changes {
+		if err := c.File.Write(c.Text); err != nil {
+			r.Files = r.Files[:i] // this file is another program's now
+			_, back := r.undo(folder, func(string) bool { return true })
+			return "", errors.Join(err, back)
+		}
+	}
+	return folder, nil
+}
+
+// newFolder makes a folder for a run; their names are in the order of the runs.
+func newFolder(dir state.Dir, now time.Time) (string, error) {
+	name := now.UTC().Format("20060102T150405")
+	if err := os.MkdirAll(dir.Path(runs), 0o700); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		path := dir.Path(fmt.Sprintf("%s/%s-%03d", runs, name, n))
+		if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) || n == 999 {
+			return path, err
+		}
+	}
+}
+
+// keep writes a file (0600) and waits until it is on the disk.
+func keep(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func (r *record) save(folder string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := state.OpenFile(filepath.Join(folder, "run.json"))
+	if err != nil {
+		return err
+	}
+	return f.Write(append(data, '\n'))
+}
+
+// Undone is what an undo did with one file, or did not do.
+type Undone struct {
+	Path string
+	What string
+	Err  error
+}
+
+// Undo takes back what imports did to the files that only says, the last import first: a
+// file that was not changed since is as it was before, byte by byte; in a client's file that
+// was, the servers stand again and mcpschedd does not. Our own files go with the last file of
+// a client. A copy that is not whole is no copy.
+func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
+	entries, err := os.ReadDir(dir.Path(runs))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []Undone
+	var failed []error
+	for _, e := range slices.Backward(entries) {
+		folder := filepath.Join(dir.Path(runs), e.Name())
+		data, err := os.ReadFile(filepath.Join(folder, "run.json"))
+		if errors.Is(err, fs.ErrNotExist) || !e.IsDir() {
+			continue
+		}
+		r := &record{}
+		if err == nil {
+			err = json.Unmarshal(data, r)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", folder, err))
+			continue
+		}
+		done, err := r.undo(folder, only)
+		all, failed = append(all, done...), append(failed, err)
+	}
+	return all, errors.Join(failed...)
+}
+
+// undo takes back one run, and forgets it if nothing of it is left.
+func (r *record) undo(folder string, only func(path string) bool) ([]Undone, error) {
+	var all []Undone
+	var failed []error
+	try := func(mine func(*saved) bool) {
+		r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool {
+			if !mine(s) {
+				return false
+			}
+			what, err := s.restore(folder)
+			if err != nil {
+				failed = append(failed, err)
+				return false
+			}
+			if what != "" {
+				all = append(all, Undone{Path: s.Path, What: what})
+			}
+			return true
+		})
+	}
+	foreign := func(s *saved) bool { return s.Pointed != nil || len(s.Renamed) > 0 }
+	before := len(r.Files)
+	try(func(s *saved) bool { return foreign(s) && only(s.Path) })
+	if !slices.ContainsFunc(r.Files, foreign) {
+		try(func(s *saved) bool { return !foreign(s) })
+	}
+	switch {
+	case len(r.Files) == 0:
+		failed = append(failed, os.RemoveAll(folder))
+	case len(r.Files) < before:
+		failed = append(failed, r.save(folder))
+	}
+	return all, errors.Join(failed...)
+}
+
+// restore makes a file what it was; "": it is already.
+func (s *saved) restore(folder string) (string, error) {
+	f, err := state.OpenFile(s.Path)
+	if err != nil {
+		return "", err
+	}
+	var was []byte
+	if s.Kept != "" {
+		if was, err = os.ReadFile(filepath.Join(folder, s.Kept)); err != nil {
+			return "", err
+		}
+		if digest(was) != s.Before {
+			return "", fmt.Errorf("%s: the copy %s is not whole; nothing was changed", s.Path, filepath.Join(folder, s.Kept))
+		}
+	}
+	switch now := digest(f.Text); {
+	case f.Exists == (s.Kept != "") && (!f.Exists || bytes.Equal(f.Text, was)):
+		return "", nil
+	case s.Kept == "" && now == s.After:
+		return "removed", f.Remove()
+	case now == s.After:
+		return "as it was before", f.Write(was)
+	case !f.Exists && s.Pointed != nil:
+		return "made again, as it was before", f.Write(was)
+	case s.Pointed != nil:
+		text, err := s.Pointed.back(f.Text, was)
+		if err != nil {
+			return "", err
+		}
+		return "has been changed since: only mcpschedd was taken out, and its servers were put back", f.Write(text)
+	case len(s.Renamed) > 0 && f.Exists:
+		return "has been changed since: only the names of tools were put back", f.Write(renamedBack(f.Text, s.Renamed))
+	}
+	return "has been changed since, and was left as it is", nil
+}
