@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"unicode"
 
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -32,36 +29,23 @@ func (t *tuning) classes(tools []string) string {
 	return b.String()
 }
 
-// class is the lines for one tool. What a name that does not print, or is a pattern for
-// others, seems to be is not what it is once pasted.
+// class is the lines for one tool, as comments.
 func (t *tuning) class(tool string) string {
-	if strings.ContainsFunc(tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
-		return fmt.Sprintf("# (Nothing to paste for %q: its name does not print, or stands for others.)\n", tool)
-	}
-	class, why := t.suggest(tool)
-	if class == valuemodel.Indeterminate {
-		class, why = valuemodel.ReadOnly, "only if so: its name does not tell"
-	}
-	key := config.Key("tools", tool)
-	if at := t.config.Where(key); at != "" {
-		why = "for the block at " + at + "; " + why
-	}
-	return fmt.Sprintf("# [%s]\n# side_effect_class = %q   # %s\n", key, class, why)
-}
-
-// suggest is what a tool may do: as the provider has it that its server claims to be,
-// or by its name alone.
-func (t *tuning) suggest(tool string) (valuemodel.Class, string) {
 	owner, name, ok := strings.Cut(tool, "/")
 	if !ok {
-		return valuemodel.Suggest(tool), "suggested by its name"
+		owner, name = "", tool
 	}
-	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner })
-	if i >= 0 {
-		m := t.model(tool)
-		if vouched := vouchedFor(t.models, t.upstreams[i].Model, proxy.SurveyedTool{Model: m}); vouched.Class != m.Class {
-			return vouched.Class, fmt.Sprintf("as provider %s has it, which the server only claims to be: provider = %q in [%s]", vouched.Provider, vouched.Provider, config.Key("upstreams", owner))
+	found := proxy.SurveyedTool{Model: t.model(tool)}
+	class, why := valuemodel.Suggest(name), "suggested by its name"
+	if k, known := t.upstream(owner); known {
+		_, found.Hints = proxy.Said(k.Model, k.offer, name)
+		if vouched := vouchedFor(t.models, k.Model, found); vouched.Class != found.Model.Class {
+			class, why = vouched.Class, "as provider "+vouched.Provider+" has it, which the server only claims to be"
 		}
 	}
-	return valuemodel.Suggest(name), "suggested by its name"
+	var b strings.Builder
+	for line := range strings.Lines(suggestion(t.config, found, class, why)) {
+		b.WriteString("# " + strings.TrimLeft(line, "# "))
+	}
+	return b.String()
 }

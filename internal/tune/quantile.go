@@ -1,44 +1,37 @@
 package tune
 
-import "math"
+import (
+	"math"
 
-// quantiles counts values by their size: a value is known to 5 %, however many there
-// are and however far apart.
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// quantiles counts values by their size, to two digits, in thousandths.
 type quantiles struct {
-	cells map[int16]uint32
-	n     int
+	h *hdr.PackedHistogram // nil: there are none
+	n int
 }
 
-const step5 = 0.04879 // ln 1.05
+const largest = 1e12 // value that is counted
 
 // add counts a value. What is no number above 0 that a record could hold is left out.
 func (q *quantiles) add(v float64) {
-	if !(v > 1e-6 && v < 1e12) {
+	if !(v > 1e-3 && v < largest) {
 		return
 	}
-	if q.cells == nil {
-		q.cells = make(map[int16]uint32)
+	if q.h == nil {
+		q.h = hdr.NewPacked(1, largest*1000, 2)
 	}
-	q.cells[int16(math.Round(math.Log(v)/step5))]++
+	q.h.RecordValue(int64(v * 1000)) // in range: it cannot fail
 	q.n++
 }
 
 // at is the value below which a share of the values are; 0 if there are none.
 func (q *quantiles) at(share float64) float64 {
-	if q.n == 0 {
+	if q.h == nil {
 		return 0
 	}
-	low, high := int16(math.MaxInt16), int16(math.MinInt16)
-	for c := range q.cells {
-		low, high = min(low, c), max(high, c)
-	}
-	left := int(math.Ceil(share * float64(q.n)))
-	for c := low; c < high; c++ {
-		if left -= int(q.cells[c]); left <= 0 {
-			return math.Exp(float64(c) * step5)
-		}
-	}
-	return math.Exp(float64(high) * step5)
+	return float64(q.h.ValueAtPercentile(100*share)) / 1000
 }
 
 // digits rounds a value to two digits.
