@@ -134,7 +134,7 @@ func (c *upstreamCall) observe(mayAnnounce bool) {
 func (c *upstreamCall) facts() *speculate.Call {
 	r := c.record
 	return &speculate.Call{
-		Client: &c.s.observed.Client, Upstream: c.lease.observable, Seq: r.number.Seq, At: r.at, Turn: r.turn,
+		Client: &c.s.observed.Client, Upstream: c.lease.observable, Seq: r.number.Seq, Trace: r.context(c.params), At: r.at, Turn: r.turn,
 		Tool: c.tool, Arguments: argumentsToObserve(&c.class.query.Key, c.params),
 		Key: c.class.query.Key, Effect: c.class.effect, Host: c.class.host,
 	}

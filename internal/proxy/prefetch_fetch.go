@@ -175,7 +175,7 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
 	j := o.call(f.Candidate, o.s.observed.next())
-	j.seen.observed = f.Call
+	j.seen.observed, j.record.span.Trace = f.Call, f.Trace
 	j.arrive()
 	defer func() {
 		if begun == nil { // be it because something panicked
@@ -245,7 +245,7 @@ func (o *prefetchable) send(ctx context.Context, j *upstreamCall, flight *dedup.
 	srv, l, client := j.s.srv, o.lease, j.s.client.facts()
 	j.late = srv.underway.add(l.Instance(), j.s.observed, j.tool, f.Asked)
 	req := &upstream.Request{
-		Method: "tools/call", Params: jsonrpc.Set(j.params.Raw(), "_meta", []byte(purposePrefetch)),
+		Method: "tools/call", Index: j.record.traced(indexed(jsonrpc.Set(j.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
@@ -270,7 +270,7 @@ func (o *prefetchable) send(ctx context.Context, j *upstreamCall, flight *dedup.
 			return nil, errForbidden
 		}
 		if joined(flight) {
-			req.Index = j.params // a client has made the call meanwhile
+			req.Index = j.record.traced(j.params) // a client has made the call meanwhile
 		}
 		return slot, nil
 	}, func(o outcome) { done <- o })

@@ -141,7 +141,7 @@ func (c *upstreamCall) sent() {
 	if c.record == nil {
 		return
 	}
-	c.s.srv.prefetch.Sent(&c.record.timing, c.lease.Instance(), c.seen.observed, time.Now())
+	c.s.srv.prefetch.Sent(&c.record.timing, c.lease.Instance(), c.tool, c.seen.observed, time.Now())
 }
 
 // returned notes that the call has come back.
@@ -150,7 +150,7 @@ func (c *upstreamCall) returned(err error, v limit.Verdict) {
 		return
 	}
 	o := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && answerMayCome(err), Limited: v.Limited}
-	c.s.srv.prefetch.Returned(&c.record.timing, c.lease.Instance(), c.seen.observed, o, time.Now())
+	c.s.srv.prefetch.Returned(&c.record.timing, c.seen.observed, o, time.Now())
 }
 
 // notSent is the verdict on a request that was not sent: its host has not been tried.

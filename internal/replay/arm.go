@@ -89,6 +89,7 @@ type seat struct {
 	count     *tally        // of this session
 	dollars   float64       // spent
 
+	runs    map[*made]*speculate.Run
 	flights map[*made]*dedup.Flight // of calls under way, that they fetch for themselves
 	writes  map[*made]*dedup.PendingWrite
 	sent    map[sending]uint64 // when what was not guessed was asked for
@@ -108,7 +109,7 @@ func (a *arm) seat(t *table) *seat {
 	s := &seat{
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), desk: a.desk.Session(t.s.ID),
 		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
-		flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
+		runs: make(map[*made]*speculate.Run), flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
 	}
 	s.chooser.Upstream = upstreamID
@@ -166,14 +167,11 @@ func (s *seat) read(m *made, sound uint64) {
 		c.upstream++
 	}
 	if !m.storable() || s.flights[m] != nil {
-		s.arm.desk.Began(upstreamID, real(m), m.Tool, false, s.at())
+		s.runs[m] = s.arm.desk.Began(upstreamID, m.Tool, false, s.at())
 	}
-	s.desk.Preempt(upstreamID)
+	s.arm.desk.Preempt(upstreamID, s.at())
 	s.reap()
 }
-
-// real is a call's number for the desk, guesses having the even ones.
-func real(m *made) uint64 { return uint64(m.number)<<1 | 1 }
 
 // ask asks the store.
 func (s *seat) ask(m *made, q dedup.Query, sound uint64) {
@@ -235,7 +233,10 @@ func (s *seat) served(m *made, c *Counts, sound uint64, o dedup.Outcome) {
 
 // finish is the end of a call.
 func (s *seat) finish(m *made) {
-	s.arm.desk.Ended(upstreamID, real(m), s.at())
+	if run := s.runs[m]; run != nil {
+		run.Ended(s.at())
+		delete(s.runs, m)
+	}
 	if p := s.writes[m]; p != nil {
 		p.End()
 		delete(s.writes, m)

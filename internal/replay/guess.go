@@ -27,6 +27,7 @@ type guess struct {
 	fetching context.Context // ends when nobody wants the answer any more
 	ctx      context.Context // of its own claim
 	cancel   context.CancelFunc
+	run      *speculate.Run
 	joined   bool // a real call waits for it
 	used     bool
 }
@@ -66,16 +67,13 @@ func (s *seat) choose() {
 
 // A seat is the world of its chooser.
 
-// Stands asks the learner.
-func (s *seat) Stands(c *predict.Candidate) enrich.Reason {
-	if s.Source != Forecast {
-		return ""
-	}
-	return s.t.learner.Again(c)
-}
-
 // MayPrefetch says what stands in the way of a candidate.
 func (s *seat) MayPrefetch(g *predict.Candidate) speculate.Verdict {
+	if s.Source == Forecast {
+		if why := s.t.learner.Again(g); why != "" && why != enrich.Shadow {
+			return speculate.Verdict{Reason: why}
+		}
+	}
 	c := exact{g.Key.Tool, g.Key.Arguments}
 	j := s.t.judge(c)
 	v := speculate.Verdict{Query: s.query(j), Host: j.host}
@@ -111,7 +109,7 @@ func (s *seat) Begin(of *predict.Candidate, v *speculate.Verdict) (refused strin
 	if s.Free {
 		_, refused = fetch(own)
 	} else {
-		refused = s.desk.Start(own, s.at(), speculate.Prefetch{Key: g.key, Host: v.Host, P: of.P, Begin: fetch})
+		refused = s.desk.Start(own, speculate.Prefetch{Key: g.key, Host: v.Host, Begin: fetch})
 	}
 	if refused != "" {
 		g.cancel()
@@ -144,7 +142,7 @@ func (s *seat) send(g *guess, of *predict.Candidate) {
 	}
 	s.guesses[g.id] = g
 	s.queue(g)
-	s.arm.desk.Began(upstreamID, g.id<<1, of.Key.Tool, true, s.at())
+	g.run = s.arm.desk.Began(upstreamID, of.Key.Tool, true, s.at())
 }
 
 // queue keeps the guesses under way in the order in which they are due.
@@ -166,7 +164,7 @@ func (s *seat) advance(to time.Duration) {
 		case !g.late:
 			s.land(g)
 		case g.joined: // who waits for it holds it; its slot is free
-			s.desk.Done(g.key, s.at())
+			s.desk.Done(g.key)
 			g.due, g.late = g.ends, false
 			s.queue(g)
 		default:
@@ -212,8 +210,8 @@ func (s *seat) giveUp(g *guess) {
 }
 
 func (s *seat) returned(g *guess) {
-	s.desk.Done(g.key, s.at())
-	s.arm.desk.Ended(upstreamID, g.id<<1, s.at())
+	s.desk.Done(g.key)
+	g.run.Ended(s.at())
 	g.cancel()
 }
 

@@ -21,15 +21,15 @@ func BenchmarkGuess(b *testing.B) {
 			}
 			s := d.Session("")
 			used := func() call.Fate { return call.Ready }
-			g := speculate.Prefetch{Key: key(1), Host: host, P: 0.5, Begin: func(context.Context) (func() call.Fate, string) { return used, "" }}
+			g := speculate.Prefetch{Key: key(1), Host: host, Begin: func(context.Context) (func() call.Fate, string) { return used, "" }}
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Room(host, upstream)
-				if refused := s.Start(ctx, start, g); refused != "" {
+				if refused := s.Start(ctx, g); refused != "" {
 					b.Fatal(refused)
 				}
-				s.Done(g.Key, start)
+				s.Done(g.Key)
 				s.Review(start)
 			}
 		})
@@ -41,8 +41,8 @@ func BenchmarkReview(b *testing.B) {
 	d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
 	s := d.Session("")
 	for i := range 256 {
-		s.Start(b.Context(), start, newBet(i).guess())
-		s.Done(key(i), start)
+		s.Start(b.Context(), newBet(i).guess())
+		s.Done(key(i))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -56,15 +56,15 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
 			d := newScheduler(speculate.Options{})
 			for i := range others {
-				d.Began(upstream, uint64(i), "t", false, start)
+				began(d, upstream, uint64(i), "t", false, start)
 			}
 			now, id := start, uint64(100)
 			b.ReportAllocs()
 			for b.Loop() {
 				id++
-				d.Began(upstream, id, "t", false, now)
+				began(d, upstream, id, "t", false, now)
 				now = now.Add(time.Millisecond)
-				d.Ended(upstream, id, now)
+				ended(d, upstream, id, now)
 			}
 		})
 	}
@@ -78,9 +78,9 @@ func BenchmarkCallParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		s, own := d.Session(""), 1000+n.Add(1)
 		for id := uint64(0); pb.Next(); id++ {
-			d.Began(own, id, "t", false, start)
+			began(d, own, id, "t", false, start)
 			s.Asked(start, key(1))
-			d.Ended(own, id, start)
+			ended(d, own, id, start)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func key(i int) call.Key {
 }
 
 func (b *bet) guess() speculate.Prefetch {
-	return speculate.Prefetch{Key: b.key, Host: b.host, P: 0.5, Begin: func(ctx context.Context) (func() call.Fate, string) {
+	return speculate.Prefetch{Key: b.key, Host: b.host, Begin: func(ctx context.Context) (func() call.Fate, string) {
 		b.ctx = ctx
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
 	}}
@@ -44,7 +44,7 @@ func newScheduler(o speculate.Options) *speculate.Scheduler {
 
 func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 	t.Helper()
-	if refused := s.Start(t.Context(), start, b.guess()); refused != "" {
+	if refused := s.Start(t.Context(), b.guess()); refused != "" {
 		t.Fatalf("start %s: refused: %s", b.key.Arguments, refused)
 	}
 	return b
@@ -52,7 +52,7 @@ func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 
 func wantRefused(t *testing.T, s *speculate.Session, b *bet, want string) {
 	t.Helper()
-	if got := s.Start(t.Context(), start, b.guess()); got != want {
+	if got := s.Start(t.Context(), b.guess()); got != want {
 		t.Errorf("start %s: got %q, want %q", b.key.Arguments, got, want)
 	}
 	if want != "" && b.ctx != nil {
@@ -72,7 +72,7 @@ func wantRoom(t *testing.T, s *speculate.Session, host string, want string) {
 func settle(s *speculate.Session, fate call.Fate, all ...*bet) {
 	for _, b := range all {
 		b.fate.Store(int64(fate))
-		s.Done(b.key, start)
+		s.Done(b.key)
 	}
 	s.Review(start)
 }

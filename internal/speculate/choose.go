@@ -37,8 +37,6 @@ type Verdict struct {
 
 // World is what a chooser asks of candidates, and what it tells of them.
 type World interface {
-	// Stands is why a candidate that has waited may not be made any more.
-	Stands(c *predict.Candidate) enrich.Reason
 	// MayPrefetch says what stands in the way of a candidate at this moment.
 	MayPrefetch(c *predict.Candidate) Verdict
 	// Begin begins a prefetch, or says why not.
@@ -147,11 +145,6 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
 
 // weigh is a candidate as enrich takes it, with what is known of it at this moment.
 func (c *Chooser) weigh(g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w World) enrich.Candidate {
-	if g.Reason == "" || g.Reason == enrich.Shadow {
-		if why := w.Stands(g); why != "" {
-			g.Reason = why
-		}
-	}
 	out := g.Item(g.Key) // of what is not asked about that tells it apart
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out

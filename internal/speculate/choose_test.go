@@ -43,8 +43,8 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 
 func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
 	arguments := c.Key.Arguments
-	refused := w.session.Start(context.Background(), w.now, speculate.Prefetch{
-		Key: v.Query.Key, Host: v.Host, P: c.P,
+	refused := w.session.Start(context.Background(), speculate.Prefetch{
+		Key: v.Query.Key, Host: v.Host,
 		Begin: func(context.Context) (func() call.Fate, string) {
 			return func() call.Fate { return w.fates[arguments] }, ""
 		},
@@ -103,7 +103,7 @@ func TestChooseGoesOn(t *testing.T) {
 			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Open(), want)
 		}
 		for _, arguments := range w.begun {
-			w.session.Done(w.key(arguments), w.now)
+			w.session.Done(w.key(arguments))
 		}
 	}
 	if !slices.IsSorted(w.begun) || w.declined[`{"n":5}`] != enrich.LowProbability {
@@ -160,8 +160,8 @@ func TestChooseAtLevelZero(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
 	for range 3 {
 		d.Harm(host, w.session, speculate.RateLimited, 0)
-		w.session.Start(context.Background(), w.now, speculate.Prefetch{Key: w.key("a"), Host: host, Begin: newBet(1).guess().Begin})
-		w.session.Done(w.key("a"), w.now)
+		w.session.Start(context.Background(), speculate.Prefetch{Key: w.key("a"), Host: host, Begin: newBet(1).guess().Begin})
+		w.session.Done(w.key("a"))
 	}
 	if _, _, watch := w.session.Room(host, upstream); !watch {
 		t.Fatal("want the level at which nothing is begun")

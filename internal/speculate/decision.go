@@ -41,118 +41,107 @@ type Option struct {
 
 // decision is one until that is known.
 type decision struct {
-	at         time.Time
-	until      time.Time // nothing called later could have been answered by it, but for candidates with a freshness
-	after      int64
-	count      int // candidates
-	issued     int
-	declined   map[string]int
-	slots      int
-	budget     int
-	whole      int // tokens that an answer counts at most
-	candidates []*candidate
+	Decision
+	until   time.Time // nothing called later could have been answered by it, but for candidates with a freshness
+	bounds  enrich.Options
+	slots   int
+	options []*option
 }
 
-// candidate is one of them.
-type candidate struct {
+// option is one of its candidates.
+type option struct {
 	Option
 	arguments string
-	begun     *Begun // nil: it was not
-
-	stale bool          // something changed what it would have answered
-	until time.Time     // until when a call could have been answered by it
-	lead  time.Duration // from the decision to the call
-	took  time.Duration // of the call's own fetch; 0: not known, or it needed none
+	begun     *Begun        // nil: it was not
+	stale     bool          // something changed what it would have answered
+	until     time.Time     // until when a call could have been answered by it
+	lead      time.Duration // from the decision to the call
+	took      time.Duration // of the call's own fetch; 0: not known, or it needed none
 }
 
-// Bounds of what is kept to be judged.
+// Bounds of what is kept until it is known.
 const (
-	keepDecisions  = 6  // of a session with one upstream
-	keepCandidates = 48 // of a decision
-	keepTop        = 5
+	keepDecisions = 6  // of a session with one upstream
+	keepOptions   = 48 // of a decision: the likeliest, and those that were begun
+	keepTop       = 5
 )
 
-// begin opens a decision on what an answer makes likely.
-func (p *pairState) begin(now time.Time, after int64, n int, r *Rules) {
+// open begins a decision on what an answer makes likely.
+func (p *pairState) open(now time.Time, after int64, n int, r *Rules) {
 	p.decision = nil
 	if n == 0 {
 		return
 	}
 	p.decision = &decision{
-		at: now, until: now.Add(r.Age(p.at.Exclusive)), after: after, count: n, budget: r.Budget, whole: r.Pick().Whole, declined: make(map[string]int),
+		Decision: Decision{
+			At: now, Session: p.session.client.Name, Upstream: p.at.Name, After: after, Candidates: n, Declined: make(map[string]int),
+		},
+		until: now.Add(r.Age(p.at.Exclusive)), bounds: r.Pick(),
 	}
 	p.decisions = append(p.decisions, p.decision)
 }
 
 // consider notes what has become of one candidate of the newest decision.
-func (p *pairState) consider(g *predict.Candidate, why enrich.Reason, begun *Begun) {
+func (p *pairState) consider(c *predict.Candidate, why enrich.Reason, begun *Begun) {
 	d := p.decision
 	if d == nil {
 		return
 	}
 	if begun == nil {
-		d.declined[string(why)]++
+		d.Declined[string(why)]++
 	} else {
-		d.issued++
-		d.slots = max(d.slots, d.issued)
+		d.Issued++
+		d.slots = max(d.slots, d.Issued)
 	}
 	if why == enrich.InFlight || why == enrich.Stored { // an earlier decision has it
 		return
 	}
-	c := &candidate{
-		Option: Option{Tool: g.Key.Tool, P: g.P, Reason: string(why), ValueMS: ms(g.Latency.Mean())}, arguments: g.Key.Arguments, begun: begun, until: d.until,
+	o := &option{
+		Option:    Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean())},
+		arguments: c.Key.Arguments, begun: begun, until: d.until,
 	}
-	size := g.Bytes
-	if m := g.Model; m != nil {
+	size := c.Bytes
+	if m := c.Model; m != nil {
 		if size == 0 {
 			size = int(m.Cost.TypicalKB * 1024)
 		}
 		if m.Cost.Freshness > 0 {
-			c.until = d.at.Add(m.Cost.Freshness)
+			o.until = d.At.Add(m.Cost.Freshness)
 		}
 	}
-	c.Tokens = (size + bytesPerToken - 1) / bytesPerToken
-	if d.whole > 0 {
-		c.Tokens = min(c.Tokens, d.whole)
+	o.Tokens = (size + bytesPerToken - 1) / bytesPerToken
+	if d.bounds.Whole > 0 {
+		o.Tokens = min(o.Tokens, d.bounds.Whole)
 	}
-	d.keep(c)
+	if d.options = append(d.options, o); len(d.options) > keepOptions {
+		slices.SortStableFunc(d.options, func(a, b *option) int { return cmp.Compare(b.rank(), a.rank()) })
+		d.options = d.options[:keepOptions]
+	}
 }
 
 const bytesPerToken = 4
 
-// keep adds a candidate; of too many the likeliest stay, and those that were begun.
-func (d *decision) keep(c *candidate) {
-	if len(d.candidates) < keepCandidates {
-		d.candidates = append(d.candidates, c)
-		return
+// rank is higher for what is rather kept.
+func (o *option) rank() float64 {
+	if o.begun != nil {
+		return 1 + o.P
 	}
-	rank := func(a, b *candidate) int {
-		switch {
-		case (a.begun == nil) == (b.begun == nil):
-			return cmp.Compare(a.P, b.P)
-		case a.begun == nil:
-			return -1
-		}
-		return 1
-	}
-	if least := slices.MinFunc(d.candidates, rank); rank(least, c) < 0 {
-		d.candidates[slices.Index(d.candidates, least)] = c
-	}
+	return o.P
 }
 
 // came notes a call: of the decisions that had it as a candidate the one that began it,
 // else the newest, is told. It returns the candidate that it was, which is to hear how long
 // the call took.
-func (p *pairState) came(tool, arguments string, at time.Time) *candidate {
-	var best *candidate
+func (p *pairState) came(tool, arguments string, at time.Time) *option {
+	var best *option
 	for _, d := range slices.Backward(p.decisions) {
-		for _, c := range d.candidates {
-			if c.Tool != tool || c.arguments != arguments || c.Called || c.stale || at.After(c.until) {
+		for _, o := range d.options {
+			if o.Tool != tool || o.arguments != arguments || o.Called || o.stale || at.After(o.until) {
 				continue
 			}
-			if best == nil || best.begun == nil && c.begun != nil {
-				best = c
-				best.lead = at.Sub(d.at)
+			if best == nil || best.begun == nil && o.begun != nil {
+				best = o
+				best.lead = at.Sub(d.At)
 			}
 		}
 	}
@@ -165,36 +154,23 @@ func (p *pairState) came(tool, arguments string, at time.Time) *candidate {
 // void takes back what a write makes stale.
 func (p *pairState) void(stale func(tool, arguments string) bool) {
 	for _, d := range p.decisions {
-		for _, c := range d.candidates {
-			c.stale = c.stale || !c.Called && stale(c.Tool, c.arguments)
+		for _, o := range d.options {
+			o.stale = o.stale || !o.Called && stale(o.Tool, o.arguments)
 		}
 	}
 }
 
-// open is until when the candidates may be of use.
-func (d *decision) open() time.Time {
-	open := d.until
-	for _, c := range d.candidates {
-		if c.begun != nil && !c.Called && !c.stale && c.until.After(open) {
-			open = c.until
-		}
-	}
-	return open
-}
-
-// judge tells of the decisions of which everything is known, the oldest first; of all if
-// the session has ended.
-func (p *pairState) judge(now time.Time, all bool) {
+// tell tells of the decisions of which everything is known, the oldest first; of all if the
+// session has ended.
+func (p *pairState) tell(now time.Time, all bool) {
 	n := 0
 	for _, d := range p.decisions {
-		if !all && now.Before(d.open()) && len(p.decisions)-n <= keepDecisions {
+		if !all && now.Before(d.useful()) && len(p.decisions)-n <= keepDecisions {
 			break
 		}
-		told := d.judge(now)
-		told.Session, told.Upstream = p.session.client.Name, p.at.Name
-		p.w.Decided(told)
-		for id, c := range p.called {
-			if slices.Contains(d.candidates, c) {
+		p.w.Decided(d.told(now))
+		for id, o := range p.called {
+			if slices.Contains(d.options, o) {
 				delete(p.called, id) // its answer was not seen
 			}
 		}
@@ -203,39 +179,44 @@ func (p *pairState) judge(now time.Time, all bool) {
 	p.decisions = slices.Delete(p.decisions, 0, n)
 }
 
-// judge holds the decision against the best one.
-func (d *decision) judge(now time.Time) Decision {
-	out := Decision{
-		At: d.at, After: d.after, Candidates: d.count, Issued: d.issued, Declined: d.declined, Open: now.Before(d.until),
+// useful is until when the candidates may be of use.
+func (d *decision) useful() time.Time {
+	until := d.until
+	for _, o := range d.options {
+		if o.begun != nil && !o.Called && !o.stale {
+			until = later(until, o.until)
+		}
 	}
+	return until
+}
+
+// told is the decision as it is known now.
+func (d *decision) told(now time.Time) Decision {
+	out := d.Decision
+	out.Open = now.Before(d.until)
 	var seen []enrich.Seen
-	for _, c := range d.candidates {
-		seen = append(seen, c.seen())
-		if c.Called && c.begun == nil {
+	for _, o := range d.options {
+		took := o.took
+		if o.begun != nil {
+			took = o.begun.Took()
+		}
+		seen = append(seen, enrich.Seen{
+			HidesMS: ms(min(took, o.lead)), Tokens: o.Tokens, Called: o.Called,
+			Issued: o.begun != nil, Barred: o.begun == nil && never(enrich.Reason(o.Reason)),
+		})
+		if o.Called && o.begun == nil {
 			out.LateCalled++
 		}
 	}
-	out.BestMS, out.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: d.budget, Slots: d.slots})
+	out.BestMS, out.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: d.bounds.Budget, Slots: d.slots})
 	out.AchievedMS = min(out.AchievedMS, out.BestMS) // slots that came free later are none of the decision's
-	slices.SortStableFunc(d.candidates, func(a, b *candidate) int {
+	slices.SortStableFunc(d.options, func(a, b *option) int {
 		return cmp.Or(cmp.Compare(b.P, a.P), strings.Compare(a.arguments, b.arguments))
 	})
-	for _, c := range d.candidates[:min(keepTop, len(d.candidates))] {
-		out.Top = append(out.Top, c.Option)
+	for _, o := range d.options[:min(keepTop, len(d.options))] {
+		out.Top = append(out.Top, o.Option)
 	}
 	return out
-}
-
-// seen is the candidate as it looks now.
-func (c *candidate) seen() enrich.Seen {
-	took := c.took
-	if c.begun != nil {
-		took = c.begun.Took()
-	}
-	return enrich.Seen{
-		HidesMS: ms(min(took, c.lead)), Tokens: c.Tokens, Called: c.Called,
-		Issued: c.begun != nil, Barred: c.begun == nil && never(enrich.Reason(c.Reason)),
-	}
 }
 
 // never reports whether a candidate that was declined for that reason could not have

@@ -18,9 +18,6 @@ func TestHang(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1})
 		s := d.Session("")
 		b := begin(t, s, newBet(1))
-		if until, ok := b.ctx.Deadline(); !ok || !until.Equal(time.Now().Add(30*time.Second)) {
-			t.Errorf("got deadline %v, %v", until, ok)
-		}
 		time.Sleep(30*time.Second - time.Nanosecond)
 		synctest.Wait()
 		if b.ended() != nil || d.Stats().UnderWay != 1 {
@@ -28,19 +25,19 @@ func TestHang(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if st := d.Stats(); !errors.Is(b.ended(), speculate.ErrDeadline) || st.UnderWay != 0 || st.Hung != 1 {
+		if st := d.Stats(); !errors.Is(b.ended(), speculate.ErrDeadline) || st.UnderWay != 0 {
 			t.Errorf("at the deadline: %v, %+v", b.ended(), st)
 		}
 
 		// Until it returns Done could not tell it from another of its key.
 		wantRefused(t, s, newBet(1), "in_flight")
 		other := begin(t, s, newBet(2))
-		s.Done(b.key, start)
-		s.Done(b.key, start)
+		s.Done(b.key)
+		s.Done(b.key)
 		if got := d.Stats().UnderWay; got != 1 {
 			t.Errorf("its late return: got %d under way, want the other one", got)
 		}
-		s.Done(other.key, start)
+		s.Done(other.key)
 		begin(t, s, newBet(1))
 		s.End()
 	})
@@ -53,11 +50,11 @@ func TestDeadlineAfterDone(t *testing.T) {
 		s := d.Session("")
 		b := begin(t, s, newBet(1))
 		time.Sleep(time.Second / 2)
-		s.Done(b.key, start)
+		s.Done(b.key)
 		begin(t, s, newBet(2))
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
-		if st := d.Stats(); st.UnderWay != 1 || st.Hung != 0 {
+		if st := d.Stats(); st.UnderWay != 1 {
 			t.Errorf("got %+v", st)
 		}
 		s.End()
@@ -89,7 +86,7 @@ func TestBeginThatDoesNotReturn(t *testing.T) {
 		for i, hang := range []func(){func() { <-let }, runtime.Goexit} {
 			g := newBet(i).guess()
 			g.Begin = func(context.Context) (func() call.Fate, string) { hang(); return nil, "" }
-			go s.Start(t.Context(), start, g)
+			go s.Start(t.Context(), g)
 		}
 		synctest.Wait()
 		if got := d.Stats().UnderWay; got != 2 {
@@ -97,7 +94,7 @@ func TestBeginThatDoesNotReturn(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if st := d.Stats(); st.UnderWay != 0 || st.Hung != 2 {
+		if st := d.Stats(); st.UnderWay != 0 {
 			t.Errorf("got %+v", st)
 		}
 		close(let)
@@ -115,7 +112,7 @@ func TestPanicEndsTheContext(t *testing.T) {
 	var left context.Context
 	g := newBet(1).guess()
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) { left = ctx; panic(1) }
-	if got := d.Session("").Start(t.Context(), start, g); got != "panic" || left.Err() == nil {
+	if got := d.Session("").Start(t.Context(), g); got != "panic" || left.Err() == nil {
 		t.Errorf("got %q, its context: %v", got, left.Err())
 	}
 }
@@ -126,7 +123,7 @@ func TestContextIsDerived(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), contextKey{}, 1))
 	s := newScheduler(speculate.Options{}).Session("")
 	b := newBet(1)
-	s.Start(ctx, start, b.guess())
+	s.Start(ctx, b.guess())
 	if b.ctx.Value(contextKey{}) != 1 || b.ended() != nil {
 		t.Errorf("got %v, %v", b.ctx.Value(contextKey{}), b.ended())
 	}
@@ -144,7 +141,7 @@ func TestEnd(t *testing.T) {
 		d := newScheduler(speculate.Options{})
 		s, other := d.Session(""), d.Session("")
 		stored, flying, hung := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
-		s.Done(stored.key, start)
+		s.Done(stored.key)
 		stays := begin(t, other, newBet(1))
 		for range 2 {
 			s.End()
@@ -154,18 +151,15 @@ func TestEnd(t *testing.T) {
 				t.Errorf("%s: got %v", b.key.Arguments, b.ended())
 			}
 		}
-		s.Done(flying.key, start)
+		s.Done(flying.key)
 		s.Review(start)
 		s.Reprice(start, func(call.Key) bool { return false })
 		s.Void(func(call.Key) bool { return true })
 		s.Asked(start, flying.key)
 		wantRoom(t, s, host, "0 1 false")
-		if calls, issued, watched := s.Remembered(); calls+issued+watched != 0 {
-			t.Errorf("remembers %d, %d, %d", calls, issued, watched)
-		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if st := d.Stats(); st.UnderWay != 0 || st.Hung != 1 || st.Wasted != 3 || !errors.Is(stays.ended(), speculate.ErrDeadline) {
+		if st := d.Stats(); st.UnderWay != 0 || st.Wasted != 3 || !errors.Is(stays.ended(), speculate.ErrDeadline) {
 			t.Errorf("got %+v", st) // the other session's is the one that hung
 		}
 		other.End()
@@ -183,57 +177,10 @@ func TestEndWithinBegin(t *testing.T) {
 		s.End()
 		return begin(ctx)
 	}
-	if got := s.Start(t.Context(), start, g); got != "" {
+	if got := s.Start(t.Context(), g); got != "" {
 		t.Errorf("got %q", got)
 	}
 	if st := d.Stats(); !errors.Is(b.ended(), speculate.ErrEnded) || st.UnderWay != 0 || st.Issued != 1 || st.Wasted != 1 {
 		t.Errorf("got %v, %+v", b.ended(), st)
 	}
-}
-
-// End waits for a deadline that fires at the same moment.
-func TestEndAtTheDeadline(t *testing.T) {
-	for range 200 {
-		synctest.Test(t, func(t *testing.T) {
-			d := newScheduler(speculate.Options{Deadline: time.Second})
-			s := d.Session("")
-			b := begin(t, s, newBet(1))
-			time.Sleep(time.Second)
-			s.End()
-			st := d.Stats()
-			if st.UnderWay != 0 || st.Wasted != 1 || b.ended() == nil {
-				t.Errorf("got %v, %+v", b.ended(), st)
-			}
-			synctest.Wait()
-			if after := d.Stats(); after.Hung != st.Hung {
-				t.Errorf("a deadline ran after the end: %+v, then %+v", st, after)
-			}
-		})
-	}
-}
-
-// Many that hang are not remembered for ever.
-func TestManyThatHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
-		s := d.Session("")
-		for i := range 2000 {
-			b := newBet(i)
-			b.host = "" // whatever becomes of them
-			b.fate.Store(int64(call.Ready))
-			begin(t, s, b)
-			if i%200 == 199 {
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				s.Review(start)
-			}
-		}
-		if calls, issued, _ := s.Remembered(); calls > 512 || issued > 256 {
-			t.Errorf("remembers %d calls and %d guesses", calls, issued)
-		}
-		if st := d.Stats(); st.Hung != 2000 || st.UnderWay != 0 {
-			t.Errorf("got %+v", st)
-		}
-		s.End()
-	})
 }

@@ -1,10 +1,8 @@
 package speculate
 
 import (
-	"log/slog"
 	"maps"
 	"sync"
-	"time"
 
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
@@ -21,60 +19,48 @@ type Figures struct {
 
 // Figures copies the counts out.
 func (w *Worker) Figures() Figures {
-	t := &w.tally
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Figures{
-		Candidates: t.candidates, Declined: maps.Clone(t.declined), Learned: maps.Clone(t.learned),
-		Dropped: w.queue.drops(), Panics: w.faults.count(),
-	}
+	f := &w.figures
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := Figures{Candidates: f.candidates, Declined: maps.Clone(f.declined), Learned: maps.Clone(f.learned), Panics: w.faults.count()}
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	out.Dropped = w.queue.dropped
+	return out
 }
 
-// tally counts what was thought of.
-type tally struct {
-	log *slog.Logger
-
+// figures are the counts of candidates.
+type figures struct {
 	mu         sync.Mutex
 	candidates int64
 	declined   map[enrich.Reason]int64
 	learned    map[string]predict.Stats
 }
 
-func newTally(log *slog.Logger) tally {
-	return tally{log: log, declined: make(map[enrich.Reason]int64), learned: make(map[string]predict.Stats)}
+func (f *figures) found(candidates int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.candidates += int64(candidates)
 }
 
-func (t *tally) found(candidates int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.candidates += int64(candidates)
+func (f *figures) decline(why enrich.Reason) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.declined[why]++
 }
 
-func (t *tally) decline(why enrich.Reason) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.declined[why]++
-}
-
-// learn copies out, once a second at most, what there is to say of an upstream.
-func (t *tally) learn(o *upstreamState, now time.Time) {
-	if now.Sub(o.told) < time.Second {
-		return
-	}
-	o.told = now
-	for _, c := range o.model.Changes() {
-		t.log.Debug("follow-up", "upstream", o.at.Name, "from", c.Trigger, "to", c.Target, "now", c.Why)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.learned[o.at.Name] = o.model.Stats()
+// learn copies out what there is to say of an upstream.
+func (f *figures) learn(o *upstreamState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.learned[o.at.Name] = o.model.Stats()
 }
 
 // forget drops what was said of an upstream that is there no more.
-func (t *tally) forget(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.learned, name)
+func (f *figures) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.learned, name)
 }
 
 // Held is what the worker holds for the sessions that there are; without any it is nothing.
@@ -83,7 +69,7 @@ type Held struct {
 	Waiting   int // candidates that wait for a slot
 	Chained   int // prefetches under way that follow from a prefetch
 	Bytes     int // in the queue
-	Instances int // of which it is kept how many calls they have
+	Instances int // of which it is kept what they have under way
 }
 
 // Held counts that once what was observed so far has been looked at. The worker must not
@@ -104,8 +90,8 @@ func (w *Worker) Held() (h Held) {
 	w.queue.mu.Lock()
 	h.Bytes = w.queue.bytes
 	w.queue.mu.Unlock()
-	for range w.instances.byInstance.Range {
-		h.Instances++
-	}
+	w.Scheduler.mu.Lock()
+	defer w.Scheduler.mu.Unlock()
+	h.Instances = w.Scheduler.instances.Len()
 	return h
 }

@@ -16,16 +16,22 @@ var harms = [...]string{"rate_limited", "foreground_wait", "eviction", "question
 
 func (h Harm) String() string { return harms[h] }
 
+// HarmStats is the harm done by prefetches.
+type HarmStats struct {
+	ForegroundWaitMS float64 `json:"foreground_wait_ms"` // that real calls waited for prefetches
+	RateLimited      int64   `json:"rate_limited"`       // times a host said that it is called too often
+	Evictions        int64   `json:"evictions"`          // of answers that a real call had asked for
+	Questions        int64   `json:"questions"`          // to the client
+}
+
 // leastWait is the shortest wait that counts as harm. A shorter one is added up
 // and moves nothing: it is what two calls cost each other anywhere.
 const leastWait = time.Millisecond
 
-// mostWait is the longest wait that one harm is taken to be.
-const mostWait = time.Hour
-
 // Harm notes harm done by a prefetch to that host, of that session if it is known:
 // both lose a level, unless they have lost one since they last started a prefetch. A
-// question is one tool's way, and costs its host none. wait is how long a real call waited, for ForegroundWait.
+// question is one tool's way, and costs its host none. wait is how long a real call
+// waited, for ForegroundWait.
 func (d *Scheduler) Harm(host string, s *Session, what Harm, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -33,59 +39,39 @@ func (d *Scheduler) Harm(host string, s *Session, what Harm, wait time.Duration)
 }
 
 func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
+	n := &d.counts.Harm
 	switch what {
 	case RateLimited:
-		d.counts.Harm.RateLimited++
+		n.RateLimited++
 	case ForegroundWait:
-		wait = min(max(0, wait), mostWait)
-		d.counts.waited += wait
+		n.ForegroundWaitMS += ms(max(0, wait))
 		if wait < leastWait {
 			return
 		}
 	case Eviction:
-		d.counts.Harm.Evictions++
+		n.Evictions++
 	case Question:
-		d.counts.Harm.Questions++
+		n.Questions++
 	}
 	if h != nil && what != Question {
-		d.hostMoveLocked(h, what.String(), (*throttle).harm)
+		d.moveHostLocked(h, what.String(), (*throttle).harm)
 	}
 	if s != nil {
 		s.moveLocked(what.String(), (*throttle).harm)
 	}
 }
 
-// Waited is told what the calls at a host have waited for prefetches so far. What has come
-// to that since it was last told is held against the host, and against the sessions that
-// have had prefetches there meanwhile. less than before: the count has begun anew.
+// Waited is told what the calls at a host have waited for prefetches in the queue of its
+// limits so far. What has come to that since it was last told is held against the host.
+// Less than before: the count has begun anew.
 func (d *Scheduler) Waited(hostName string, sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.hostLocked(hostName)
-	if more := sum - h.waited; more > 0 && h.looked {
+	if more := sum - h.waited; more > 0 {
 		d.harmLocked(h, nil, ForegroundWait, more)
-		for s := range h.ran {
-			if more >= leastWait {
-				s.moveLocked(ForegroundWait.String(), (*throttle).harm)
-			}
-		}
 	}
-	h.waited, h.looked = sum, true
-	for s := range h.ran {
-		if s.ended || !s.busyLocked(h) {
-			delete(h.ran, s)
-		}
-	}
-}
-
-// busyLocked reports whether the session has a prefetch under way at a host.
-func (s *Session) busyLocked(h *host) bool {
-	for _, c := range s.calls {
-		if c.holds && c.host == h {
-			return true
-		}
-	}
-	return false
+	h.waited = sum
 }
 
 // aWhile is for how long a prefetch may be what made a host refuse a call.
@@ -95,7 +81,7 @@ const aWhile = time.Minute
 func (d *Scheduler) Prefetching(hostName string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hostLocked(hostName).guessed = now
+	d.hostLocked(hostName).sent = now
 }
 
 // Limited notes that a host refused a real call as one too many. That is harm if a prefetch
@@ -104,8 +90,8 @@ func (d *Scheduler) Limited(hostName string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.hostLocked(hostName)
-	if !h.guessed.IsZero() && now.Sub(h.guessed) < aWhile {
+	if !h.sent.IsZero() && now.Sub(h.sent) < aWhile {
 		d.harmLocked(h, nil, RateLimited, 0)
 	}
-	h.guessed = time.Time{}
+	h.sent = time.Time{}
 }

@@ -23,10 +23,10 @@ func TestHarm(t *testing.T) {
 	d.Harm(host, s, speculate.ForegroundWait, 1500*time.Microsecond)
 	wantRoom(t, s, host, "1 2 false") // the host has lost a level already, the session not
 	wantRoom(t, s, "elsewhere", "1 2 false")
-	s.Done(begin(t, s, newBet(1)).key, start)
+	s.Done(begin(t, s, newBet(1)).key)
 	d.Harm(host, s, speculate.Eviction, 0)
 	wantRoom(t, s, host, "1 4 false")
-	s.Done(begin(t, s, newBet(2)).key, start)
+	s.Done(begin(t, s, newBet(2)).key)
 	d.Harm(host, s, speculate.Question, 0) // the session's level alone
 	wantRoom(t, s, host, "1 4 true")
 	wantRefused(t, s, newBet(3), "throttled")
@@ -57,7 +57,7 @@ func TestQuestionsSpareTheHost(t *testing.T) {
 	for range 20 {
 		s := d.Session("")
 		for i := range 5 {
-			if b := newBet(i); s.Start(t.Context(), start, b.guess()) == "" {
+			if b := newBet(i); s.Start(t.Context(), b.guess()) == "" {
 				settle(s, call.Ready, b)
 			}
 			d.Harm(host, s, speculate.Question, 0)
@@ -77,90 +77,26 @@ func TestHarmOfWaiting(t *testing.T) {
 	teach(d, upstream, speculate.Serial)
 	a, b := d.Session(""), d.Session("")
 	g := begin(t, a, newBet(1))
-	d.Began(upstream, 1, "t", true, at(0))
-	d.Began(upstream, 2, "t", false, at(40))
-	d.Ended(upstream, 1, at(100))
-	d.Ended(upstream, 2, at(200))
+	began(d, upstream, 1, "t", true, at(0))
+	began(d, upstream, 2, "t", false, at(40))
+	ended(d, upstream, 1, at(100))
+	ended(d, upstream, 2, at(200))
 	if got := d.Stats().Harm.ForegroundWaitMS; got != 60 {
 		t.Errorf("got %v ms, want 60", got)
 	}
 	wantRoom(t, a, "elsewhere", "0 2 false")
-	a.Done(g.key, start)
+	a.Done(g.key)
 	wantRoom(t, a, "elsewhere", "1 2 false")
 	wantRoom(t, b, "elsewhere", "1 1 false")
 	wantRoom(t, b, host, "1 2 false")
-}
-
-// It is counted at the first sight of it, too.
-func TestHarmOfWaitingUnforeseen(t *testing.T) {
-	d := speculate.New(speculate.Options{})
-	alone(d, "t", 100)
-	s := d.Session("")
-	begin(t, s, newBet(1))
-	d.Began(upstream, 1, "t", true, at(0))
-	d.Began(upstream, 2, "t", false, at(40))
-	d.Ended(upstream, 1, at(100))
-	d.Ended(upstream, 2, at(200))
-	if st := d.Stats(); st.Harm.ForegroundWaitMS != 60 || st.Hosts[host] != 2 || d.Concurrency(upstream) != speculate.Unknown {
-		t.Errorf("got %+v, %v", st, d.Concurrency(upstream))
-	}
-}
-
-// Of several guesses the one is to blame that was waited for last.
-func TestHarmOfOneOfTwo(t *testing.T) {
-	for _, tools := range [][2]string{{"t", "t"}, {"t", "u"}, {"u", "t"}} {
-		d := newScheduler(speculate.Options{})
-		alone(d, "t", 100)
-		blamed, other := d.Session(""), d.Session("")
-		first, last := newBet(1), newBet(2)
-		first.host, first.key.Tool, last.key.Tool = "elsewhere", tools[0], tools[1]
-		if tools[0] == tools[1] {
-			begin(t, other, first)
-			begin(t, blamed, last)
-		} else { // they are told apart by their tools
-			begin(t, blamed, last)
-			begin(t, other, first)
-		}
-		for i := uint64(0); d.Concurrency(upstream) != speculate.Serial; i++ { // it has turned out to be
-			d.Began(upstream, 100+2*i, "taught", false, at(-9000))
-			d.Began(upstream, 101+2*i, "taught", false, at(-9000))
-			d.Ended(upstream, 100+2*i, at(-8900))
-			d.Ended(upstream, 101+2*i, at(-8800))
-		}
-		d.Began(upstream, 1, tools[0], true, at(0))
-		d.Began(upstream, 2, tools[1], true, at(0))
-		d.Began(upstream, 3, "t", false, at(10))
-		d.Ended(upstream, 1, at(60))
-		d.Ended(upstream, 2, at(100))
-		d.Ended(upstream, 3, at(200))
-		if st := d.Stats(); st.Harm.ForegroundWaitMS != 90 || st.Hosts[host] != 2 || st.Hosts["elsewhere"] != 3 {
-			t.Errorf("%v: got %+v", tools, st)
-		}
-	}
-}
-
-// A client that gives up its call has waited until then.
-func TestHarmOfWaitingInVain(t *testing.T) {
-	d := speculate.New(speculate.Options{})
-	alone(d, "t", 100)
-	teach(d, upstream, speculate.Serial)
-	begin(t, d.Session(""), newBet(1))
-	d.Began(upstream, 1, "t", true, at(0))
-	d.Began(upstream, 2, "t", false, at(40))
-	d.Ended(upstream, 1, at(100))
-	d.Cut(upstream, 2)
-	d.Ended(upstream, 2, at(300))
-	if got := d.Stats().Harm.ForegroundWaitMS; got != 60 {
-		t.Errorf("got %v ms, want 60", got)
-	}
 }
 
 // A serial upstream may go on with a guess that was given up for a real call: what
 // that call took beyond its usual time is counted.
 func TestHarmOfPreempted(t *testing.T) {
 	for _, sent := range []bool{false, true} {
-		for _, ended := range []bool{false, true} {
-			preempted(t, sent, ended)
+		for _, over := range []bool{false, true} {
+			preempted(t, sent, over)
 		}
 	}
 }
@@ -180,80 +116,45 @@ func TestHarmOfPreemptedNotYetKnown(t *testing.T) {
 		d := speculate.New(speculate.Options{})
 		alone(d, "t", 100)
 		if tt.parallel {
-			overlap{10, 100, 110}.play(d, -1, "t")
+			overlap{10, 100, 110}.play(d, 0, "t")
 		}
 		s := d.Session("")
 		begin(t, s, newBet(1))
-		d.Began(upstream, 1, "t", true, at(1000))
-		d.Cut(upstream, 1)
-		d.Ended(upstream, 1, at(1010))
-		d.Began(upstream, 2, "t", false, at(1011))
-		d.Ended(upstream, 2, at(1011+tt.took))
+		began(d, upstream, 1, "t", true, at(1000))
+		cut(d, upstream, 1, at(1010))
+		began(d, upstream, 2, "t", false, at(1011))
+		ended(d, upstream, 2, at(1011+tt.took))
 		if got := d.Stats().Harm.ForegroundWaitMS; math.Abs(got-float64(tt.counts)) > 0.01 {
 			t.Errorf("%s: got %v ms, want %d", tt.name, got, tt.counts)
 		}
 	}
 }
 
-// So it is where the upstream was found idle once only, or never, but the call has
-// been seen behind a guess.
-func TestHarmOfPreemptedHardlyKnown(t *testing.T) {
-	for _, idle := range []bool{false, true} {
-		d := speculate.New(speculate.Options{})
-		teach(d, upstream, speculate.Serial)
-		if idle {
-			d.Began(upstream, 1, "t", false, at(0))
-			d.Ended(upstream, 1, at(100))
-		} else {
-			overlap{10, 100, 200}.play(d, 0, "t") // any, and then t
-		}
-		s := d.Session("")
-		begin(t, s, newBet(1))
-		d.Began(upstream, 2, "t", true, at(1000))
-		if !idle { // seen behind a guess
-			d.Began(upstream, 3, "t", false, at(1010))
-			d.Ended(upstream, 2, at(1100))
-			d.Ended(upstream, 3, at(1200))
-			s.Done(key(1), at(1100))
-			begin(t, s, newBet(2))
-			d.Began(upstream, 2, "t", true, at(2000))
-		}
-		before := d.Stats().Harm.ForegroundWaitMS
-		s.Preempt(upstream)
-		d.Ended(upstream, 2, at(2010))
-		d.Began(upstream, 4, "t", false, at(2011))
-		d.Ended(upstream, 4, at(2291))
-		if got := d.Stats().Harm.ForegroundWaitMS - before; math.Abs(got-180) > 0.01 {
-			t.Errorf("found idle: %v: got %v ms, want 180", idle, got)
-		}
-	}
-}
-
 // preempted is such a call, which is sent before or after the guess is given up,
 // and the guess ends for us before or after that.
-func preempted(t *testing.T, sent, ended bool) {
+func preempted(t *testing.T, sent, over bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
 	s := d.Session("")
 	g := begin(t, s, newBet(1))
-	d.Began(upstream, 1, "t", true, at(0))
+	began(d, upstream, 1, "t", true, at(0))
 	if sent {
-		d.Began(upstream, 2, "t", false, at(12))
+		began(d, upstream, 2, "t", false, at(12))
 	}
-	s.Preempt(upstream)
+	d.Preempt(upstream, start)
 	if !errors.Is(g.ended(), speculate.ErrPreempted) {
 		t.Fatalf("got %v", g.ended())
 	}
-	if ended {
-		d.Ended(upstream, 1, at(13)) // for us
+	if over {
+		cut(d, upstream, 1, at(13)) // it has ended for us
 	}
 	if !sent {
-		d.Began(upstream, 2, "t", false, at(12))
+		began(d, upstream, 2, "t", false, at(12))
 	}
-	d.Ended(upstream, 2, at(200))
+	ended(d, upstream, 2, at(200))
 	if got := d.Stats().Harm.ForegroundWaitMS; got != 88 {
-		t.Errorf("sent before: %v, ended before: %v: got %v ms, want 88", sent, ended, got)
+		t.Errorf("sent before: %v, ended before: %v: got %v ms, want 88", sent, over, got)
 	}
 	if got := d.Stats().Hosts[host]; got != 2 {
 		t.Errorf("got level %d", got)
@@ -270,11 +171,11 @@ func TestNoHarmOfCut(t *testing.T) {
 	begin(t, s, newBet(1))
 	s.Asked(at(0), key(1)) // as good as real
 	for id, guess := range []bool{false, true} {
-		d.Began(upstream, uint64(id), "t", guess, at(0))
-		d.Began(upstream, 2, "t", false, at(10))
-		d.Cut(upstream, uint64(id))
-		d.Ended(upstream, uint64(id), at(20))
-		d.Ended(upstream, 2, at(200))
+		began(d, upstream, uint64(id), "t", guess, at(0))
+		began(d, upstream, 2, "t", false, at(10))
+		cut(d, upstream, uint64(id), at(20))
+		ended(d, upstream, uint64(id), at(20))
+		ended(d, upstream, 2, at(200))
 		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
 			t.Errorf("a guess: %v: got %v ms", guess, got)
 		}
@@ -287,13 +188,13 @@ func TestHarmBesideCut(t *testing.T) {
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
 	begin(t, d.Session(""), newBet(1))
-	d.Began(upstream, 1, "t", true, at(0))
-	d.Began(upstream, 2, "t", false, at(10))
-	d.Began(upstream, 3, "t", false, at(20))
-	d.Cut(upstream, 2)
-	d.Ended(upstream, 2, at(30))
-	d.Ended(upstream, 1, at(100))
-	d.Ended(upstream, 3, at(300))
+	began(d, upstream, 1, "t", true, at(0))
+	began(d, upstream, 2, "t", false, at(10))
+	began(d, upstream, 3, "t", false, at(20))
+	cut(d, upstream, 2, at(30))
+	ended(d, upstream, 2, at(30))
+	ended(d, upstream, 1, at(100))
+	ended(d, upstream, 3, at(300))
 	if got := d.Stats().Harm.ForegroundWaitMS; got != 80 {
 		t.Errorf("got %v ms, want 80", got)
 	}
@@ -305,43 +206,23 @@ func TestHarmOfPreemptedUnclear(t *testing.T) {
 	for _, guess := range []bool{false, true} {
 		d := speculate.New(speculate.Options{})
 		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // now a little less and now a little more
-			d.Began(upstream, 1, "t", false, at(1000*i-10_000))
-			d.Ended(upstream, 1, at(1000*i-10_000+ms))
+			began(d, upstream, 1, "t", false, at(1000*i-10_000))
+			ended(d, upstream, 1, at(1000*i-10_000+ms))
 		}
 		teach(d, upstream, speculate.Serial)
 		s := d.Session("")
 		begin(t, s, newBet(1))
-		d.Began(upstream, 1, "t", true, at(0))
-		s.Preempt(upstream)
-		d.Ended(upstream, 1, at(13))
-		d.Began(upstream, 2, "t", guess, at(14))
+		began(d, upstream, 1, "t", true, at(0))
+		d.Preempt(upstream, start)
+		ended(d, upstream, 1, at(13))
+		began(d, upstream, 2, "t", guess, at(14))
 		if guess {
-			d.Ended(upstream, 2, at(300))
+			ended(d, upstream, 2, at(300))
 		} else {
-			d.Ended(upstream, 2, at(150))
+			ended(d, upstream, 2, at(150))
 		}
 		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
 			t.Errorf("a guess: %v: got %v ms", guess, got)
-		}
-	}
-}
-
-// What is clear depends on the tool: of one that always takes the same, a short wait
-// is clear too.
-func TestHarmOfPreemptedExact(t *testing.T) {
-	for took, want := range map[int]float64{105: 0, 112: 12, 136: 36} {
-		d := speculate.New(speculate.Options{})
-		alone(d, "t", 100)
-		teach(d, upstream, speculate.Serial)
-		s := d.Session("")
-		begin(t, s, newBet(1))
-		d.Began(upstream, 1, "t", true, at(0))
-		s.Preempt(upstream)
-		d.Ended(upstream, 1, at(13))
-		d.Began(upstream, 2, "t", false, at(14))
-		d.Ended(upstream, 2, at(14+took))
-		if got := d.Stats().Harm.ForegroundWaitMS; math.Abs(got-want) > 0.01 {
-			t.Errorf("took %d ms: got %v ms, want %v", took, got, want)
 		}
 	}
 }
@@ -352,11 +233,11 @@ func TestNoHarmOfJoined(t *testing.T) {
 	teach(d, upstream, speculate.Serial)
 	s := d.Session("")
 	begin(t, s, newBet(1))
-	d.Began(upstream, 1, "t", true, at(0))
+	began(d, upstream, 1, "t", true, at(0))
 	s.Asked(at(10), key(1))
-	d.Began(upstream, 2, "t", false, at(40))
-	d.Ended(upstream, 1, at(100))
-	d.Ended(upstream, 2, at(200))
+	began(d, upstream, 2, "t", false, at(40))
+	ended(d, upstream, 1, at(100))
+	ended(d, upstream, 2, at(200))
 	if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
 		t.Errorf("got %v ms", got)
 	}

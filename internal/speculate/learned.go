@@ -7,8 +7,8 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// learnedTools is what the worker has learned of tools, as far as others go by it:
-// the path of a call, plans, the record. It may be asked on any goroutine.
+// learnedTools is what the worker has learned of tools, as far as others go by it: the path
+// of a call, plans, the record. The worker changes it; it may be asked on any goroutine.
 type learnedTools struct {
 	mu sync.RWMutex
 	of map[toolOf]ToolState
@@ -35,17 +35,15 @@ func (w *Worker) Tool(key, name string) ToolState {
 func (t *learnedTools) update(key, name string, change func(*ToolState)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := toolOf{key, name}
-	known := t.of[at]
-	change(&known)
-	switch {
-	case known == ToolState{}:
-		delete(t.of, at)
-	case t.of == nil:
-		t.of = map[toolOf]ToolState{at: known}
-	default:
-		t.of[at] = known
+	known := t.of[toolOf{key, name}]
+	if change(&known); known == (ToolState{}) {
+		delete(t.of, toolOf{key, name})
+		return
 	}
+	if t.of == nil {
+		t.of = make(map[toolOf]ToolState)
+	}
+	t.of[toolOf{key, name}] = known
 }
 
 // forget drops what is known of the tools of upstreams that are there no more.
@@ -55,8 +53,8 @@ func (t *learnedTools) forget(gone func(key string) bool) {
 	maps.DeleteFunc(t.of, func(at toolOf, _ ToolState) bool { return gone(at.upstream) })
 }
 
-// publish makes known what was learned of a tool's calls. What the forecast has no room
-// for is not known here either.
+// publish makes known what was learned of a tool's calls. What the model has no room for is
+// not known here either.
 func (w *Worker) publish(o *upstreamState, tool string) {
 	if u := o.model.Usual(tool); u.Latency.P50 > 0 {
 		w.learned.update(o.at.Key, tool, func(t *ToolState) { t.Usual = u })
@@ -65,9 +63,8 @@ func (w *Worker) publish(o *upstreamState, tool string) {
 
 // prove makes known whether a tool is barred, or has proven that it only reads.
 func (w *Worker) prove(o *upstreamState, tool string) {
-	w.learned.update(o.at.Key, tool, func(t *ToolState) {
-		t.Barred, t.Proven = o.model.Barred(tool) != "", o.model.Tried(tool)
-	})
+	barred, proven := o.model.Barred(tool) != "", o.model.Tried(tool)
+	w.learned.update(o.at.Key, tool, func(t *ToolState) { t.Barred, t.Proven = barred, proven })
 }
 
 // proveAll does so for every tool of an upstream, when what was learned of it has

@@ -29,8 +29,8 @@ type modelDesk struct {
 }
 
 type modelStats struct {
-	Issued, Used, Late, Wasted, Compared, Dropped, Hung, Panics, Watched, WatchedTrue int64
-	UnderWay                                                                          int
+	Issued, Used, Wasted, Compared, Watched, WatchedTrue int64
+	UnderWay                                             int
 }
 
 type modelThrottle struct{ all []event }
@@ -48,9 +48,9 @@ type modelSession struct {
 
 type modelGuess struct {
 	*bet
-	holds, out, asked, dropped, settled bool // out: its call has not returned
-	until                               time.Time
-	hostEra, era                        int
+	holds, out, asked, dropped, overdue, settled bool // out: its call has not returned
+	until                                        time.Time
+	hostEra, era                                 int
 }
 
 type modelWatch struct {
@@ -130,13 +130,12 @@ func (d *modelDesk) start(s *modelSession, k int, host, begin string) {
 			return nil, begin
 		}
 	}
-	if got := s.Start(context.Background(), time.Now(), g); got != want {
+	if got := s.Start(context.Background(), g); got != want {
 		d.fail("start: got %q, want %q", got, want)
 	}
 	d.seen["start "+want]++
 	switch want {
 	case "panic":
-		d.want.Panics++
 	case "":
 		d.want.Issued++
 		s.guesses = append(s.guesses, &modelGuess{
@@ -181,7 +180,6 @@ func (d *modelDesk) settle(s *modelSession, last bool) {
 		case 'w':
 			d.want.Wasted++
 		case 'l':
-			d.want.Late++
 			fallthrough
 		case 'u':
 			d.want.Used++
@@ -255,7 +253,7 @@ func (d *modelDesk) step(o op) {
 	case "begin":
 		d.start(s, k, host, []string{"panic", "stored"}[o.n%2])
 	case "done":
-		s.Done(key(k), time.Now())
+		s.Done(key(k))
 		for _, g := range s.guesses {
 			if g.key == key(k) {
 				g.holds, g.out = false, false
@@ -296,11 +294,10 @@ func (d *modelDesk) step(o op) {
 		s.Void(func(other call.Key) bool { return other == key(k) })
 		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
 	case "reprice":
-		s.Reprice(time.Now(), func(other call.Key) bool { return other != key(k) })
+		s.Reprice(start, func(other call.Key) bool { return other != key(k) })
 		for _, g := range s.guesses {
 			if g.holds && g.key == key(k) && !g.asked && !g.dropped && !g.settled {
 				g.dropped = true
-				d.want.Dropped++
 			}
 		}
 	case "harm":
@@ -318,8 +315,7 @@ func (d *modelDesk) step(o op) {
 		for _, s := range d.sessions {
 			for _, g := range s.guesses {
 				if g.holds && !time.Now().Before(g.until) {
-					g.holds = false
-					d.want.Hung++
+					g.holds, g.overdue = false, true
 				}
 			}
 		}
@@ -352,7 +348,7 @@ func (d *modelDesk) check() {
 	st := d.scheduler.Stats()
 	d.want.UnderWay = d.underWay()
 	got := modelStats{
-		st.Issued, st.Used, st.Late, st.Wasted, st.Compared, st.Dropped, st.Hung, st.Panics, st.Watched, st.WatchedTrue, st.UnderWay,
+		st.Issued, st.Used, st.Wasted, st.Compared, st.Watched, st.WatchedTrue, st.UnderWay,
 	}
 	if got != d.want {
 		d.fail("got %+v, want %+v", got, d.want)
@@ -368,7 +364,7 @@ func (d *modelDesk) check() {
 				open++
 			}
 			live := g.ctx.Err() == nil
-			if want := !s.ended && !g.dropped && !g.settled && time.Now().Before(g.until); live != want {
+			if want := !s.ended && !g.dropped && !g.settled && !g.overdue; live != want {
 				d.fail("session %d: guess %s: its context lives: %v, want %v", i, g.key.Arguments, live, want)
 			}
 		}

@@ -10,43 +10,43 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// A pair is the world of its chooser.
-
-// Stands is why a candidate that has waited may not be made any more: its tool may have
-// been barred, or its model or schema may have changed.
-func (p *pairState) Stands(c *predict.Candidate) enrich.Reason { return p.Session.Again(c) }
-
-// MayPrefetch asks the upstream.
-func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict { return p.at.MayPrefetch(c) }
+// MayPrefetch says what stands in the way of a candidate at this moment: its tool may have
+// been barred since it was found, or its model or schema may have changed.
+func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
+	if why := p.Session.Again(c); why != "" && why != enrich.Shadow {
+		return Verdict{Reason: why}
+	}
+	return p.at.MayPrefetch(c)
+}
 
 // Declined counts a candidate that is given up.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
-	p.w.tally.decline(why)
+	p.w.figures.decline(why)
 	p.consider(c, why, nil)
 }
 
 // Begin begins a prefetch, or says why not. It ends with its session, unless a call of a
 // client waits for it.
 func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
-	w, s, up, key, now := p.w, p.session, p.at, v.Query.Key, time.Now()
+	w, s, up, key := p.w, p.session, p.at, v.Query.Key
 	g := *c
 	ended := make(chan struct{})
 	fetch := &Fetch{
-		Candidate: &g, JoinTimeout: joinTimeout(c),
+		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace,
 		Call:  &Call{ID: w.ids.Add(1), Client: s.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Early: true},
 		Asked: func(certain bool) { w.asked(s, up, c.Key.Tool, certain) },
 	}
 	if p.decision != nil {
-		fetch.After = p.decision.after
+		fetch.After = p.decision.After
 	}
 	var begun *Begun
 	fetch.Landed = func(l Landing) {
 		defer close(ended)
-		s.slots.Done(key, time.Now())
+		s.slots.Done(key)
 		w.landed(s, up, &g, v, l)
 	}
-	refused = s.slots.Start(s.client.Context, now, Prefetch{
-		Key: key, Host: v.Host, P: c.P,
+	refused = s.slots.Start(s.client.Context, Prefetch{
+		Key: key, Host: v.Host,
 		Begin: func(ctx context.Context) (fate func() call.Fate, why string) {
 			if begun, why = up.Fetch(ctx, fetch); begun == nil {
 				return nil, why
@@ -87,7 +87,7 @@ func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *
 	case l.Bar != "":
 		w.bar(s, up, g.Key.Tool, l.Bar)
 	case l.Died:
-		w.learned.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true })
+		w.queue.add(task{kept: true, do: func() { w.learned.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true }) }})
 		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
 	}
 	var result []byte
@@ -135,10 +135,10 @@ func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, key
 		r := read(result, size)
 		r.At = now
 		follows := p.Suppose(*g, r, now)
-		w.tally.found(len(follows))
+		w.figures.found(len(follows))
 		p.choose.Add(follows)
 		if p.decision != nil {
-			p.decision.count += len(follows)
+			p.decision.Candidates += len(follows)
 		}
 	}
 	if p.choose.Open() > 0 {

@@ -3,13 +3,16 @@ package speculate
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // queue is what the worker has still to look at. A goroutine of its own, which starts with
-// the first task, works it off in order. What it is too slow for is left out, and counted.
+// the first task, works it off in order. What is too much is left out, and counted.
 type queue struct {
 	work func(do func()) // does one task
 	keep func()          // keeps what was learned
+	pace *rate.Limiter
 
 	mu      sync.Mutex
 	tasks   []task
@@ -17,8 +20,6 @@ type queue struct {
 	wake    chan struct{} // a token when there is a task, or no more will come
 	urgent  bool          // an answer waits for one of the tasks
 	ended   bool
-	effort  effort
-	excused time.Duration // of the task at hand: spent waiting for other processes
 	done    chan struct{} // closed when the goroutine has ended; nil: it was never needed
 	dropped Drops
 }
@@ -31,34 +32,16 @@ type task struct {
 	do     func()
 }
 
-// Bounds of the queue: what is in it is only worth something while it is fresh.
+// Bounds of the queue: what is in it is only worth something while it is fresh. What calls
+// faster than that is a program that leaves no time to fetch anything before it is asked
+// for, and is left alone.
 const (
 	mostWaiting      = 2048
 	mostWaitingBytes = 8 << 20
+	callsPerSecond   = 250 // a few hundredths of a processor
+	mostAtOnce       = 2000
+	bytesPerCall     = 8 << 10 // of a result: to read that costs about as much as to look at a call
 )
-
-// effort is how much time the worker may take: a fortieth of one processor's. A model
-// that reads what it gets needs far less. What calls faster than that is a program
-// that leaves no time to fetch anything before it is asked for, and is left alone.
-type effort struct {
-	left time.Duration
-	at   time.Time // up to which it was granted
-}
-
-const (
-	effortShare = 40                     // one part in so many of the time
-	mostEffort  = 500 * time.Millisecond // at once
-)
-
-// any reports whether there is some left.
-func (e *effort) any(now time.Time) bool {
-	if e.at.IsZero() {
-		e.left = mostEffort
-	}
-	e.left = min(e.left+now.Sub(e.at)/effortShare, mostEffort)
-	e.at = now
-	return e.left > 0
-}
 
 // Drops count what the worker was too slow for.
 type Drops struct {
@@ -66,10 +49,8 @@ type Drops struct {
 	Results int64 `json:"results"` // seen, and not read
 }
 
-func (q *queue) drops() Drops {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.dropped
+func newQueue(work func(do func()), keep func()) queue {
+	return queue{work: work, keep: keep, pace: rate.NewLimiter(callsPerSecond, mostAtOnce), wake: make(chan struct{}, 1)}
 }
 
 // hasTime reports whether there is time for one more call, and counts one for which
@@ -77,7 +58,7 @@ func (q *queue) drops() Drops {
 func (q *queue) hasTime(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.tasks) < mostWaiting && q.effort.any(now) {
+	if len(q.tasks) < mostWaiting && q.pace.AllowN(now, 1) {
 		return true
 	}
 	q.dropped.Calls++
@@ -89,7 +70,7 @@ func (q *queue) hasTime(now time.Time) bool {
 func (q *queue) hasRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+n <= mostWaitingBytes {
+	if q.bytes+n <= mostWaitingBytes && q.pace.AllowN(time.Now(), n/bytesPerCall) {
 		return true
 	}
 	q.dropped.Results++
@@ -100,15 +81,11 @@ func (q *queue) hasRoom(n int) bool {
 func (q *queue) add(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !t.kept && len(q.tasks) >= 2*mostWaiting { // the results of calls that were observed still find room
-		q.dropped.Calls++
+	switch {
+	case q.ended:
 		return false
-	}
-	return q.addLocked(t)
-}
-
-func (q *queue) addLocked(t task) bool {
-	if q.ended {
+	case !t.kept && len(q.tasks) >= 2*mostWaiting: // the results of calls that were observed still find room
+		q.dropped.Calls++
 		return false
 	}
 	if q.done == nil {
@@ -143,80 +120,62 @@ func (q *queue) run() {
 		q.tasks, q.urgent = nil, false
 		q.mu.Unlock()
 		for _, t := range tasks {
-			q.do(t)
+			q.work(t.do)
+			q.mu.Lock()
+			q.bytes -= t.bytes
+			q.mu.Unlock()
 		}
-		switch {
-		case len(tasks) > 0:
-		case ended:
+		if len(tasks) > 0 {
+			continue
+		}
+		if ended {
 			q.keep()
 			return
-		default:
-			q.await(keep.C)
+		}
+		select {
+		case <-q.wake:
+			q.collect()
+		case <-keep.C:
+			q.keep()
 		}
 	}
 }
 
-// do does one task, and counts the time that it takes.
-func (q *queue) do(t task) {
-	began := time.Now()
-	q.work(t.do)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes -= t.bytes
-	q.effort.left = max(q.effort.left-time.Since(began)+q.excused, -mostEffort)
-	q.excused = 0
-}
+// lull is how long the worker lets more come, unless an answer waits for it: it does not run
+// in between when a client makes one call after the other.
+const lull = 5 * time.Millisecond
 
-// excuse takes a time out of what the task at hand is counted with.
-func (q *queue) excuse(waited time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.excused += waited
-}
-
-// The worker lets what came last settle, so that it does not run in between when a
-// client makes one call after the other.
-const (
-	lull     = time.Millisecond
-	longLull = 20 * time.Millisecond
-)
-
-// await waits until there is a task and no more come for a moment, or an answer waits
-// for it.
-func (q *queue) await(keep <-chan time.Time) {
-	select {
-	case <-q.wake:
-	case <-keep:
-		q.keep()
-		return
-	}
-	for waited, before := time.Duration(0), -1; waited < longLull; waited += lull {
+func (q *queue) collect() {
+	over := time.NewTimer(lull)
+	defer over.Stop()
+	for {
 		q.mu.Lock()
-		n, ended, urgent := len(q.tasks), q.ended, q.urgent
+		now := q.urgent || q.ended
 		q.mu.Unlock()
-		if n == before || ended || urgent {
-			break
+		if now {
+			return
 		}
-		before = n
-		time.Sleep(lull)
+		select {
+		case <-q.wake:
+		case <-over.C:
+			return
+		}
 	}
 }
 
 // save keeps what was learned so far, and returns when that is done.
 func (q *queue) save() {
-	saved := make(chan struct{})
 	q.mu.Lock()
 	done := q.done
-	if done != nil {
-		q.addLocked(task{urgent: true, do: func() { // a queue that has ended keeps all by itself
-			q.keep()
-			close(saved)
-		}})
-	}
 	q.mu.Unlock()
 	if done == nil {
 		return
 	}
+	saved := make(chan struct{})
+	q.add(task{urgent: true, kept: true, do: func() { // a queue that has ended keeps all by itself
+		q.keep()
+		close(saved)
+	}})
 	select {
 	case <-saved:
 	case <-done:

@@ -36,18 +36,16 @@ func (f *faults) recovering(what func()) (ok bool) {
 // record notes a panic, on the goroutine and the stack that it happened on.
 func (f *faults) record(why string) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.panics++
-	tell := !f.logged[why] && len(f.logged) < mostLogged
-	if tell && f.logged == nil {
+	if f.logged[why] || len(f.logged) >= mostLogged {
+		return
+	}
+	if f.logged == nil {
 		f.logged = make(map[string]bool)
 	}
-	if tell {
-		f.logged[why] = true
-	}
-	f.mu.Unlock()
-	if tell {
-		f.log.Error("prediction panicked; calls go on, without predictions for the session it was about", "panic", why, "stack", string(debug.Stack()))
-	}
+	f.logged[why] = true
+	f.log.Error("prediction panicked; calls go on, without predictions for the session it was about", "panic", why, "stack", string(debug.Stack()))
 }
 
 // count is how many panics there were.

@@ -20,8 +20,8 @@
 // only watching what would have been started. Any harm costs a level at once. An upstream
 // that was not seen to work on calls side by side gets one prefetch at a time.
 //
-// Where levels and labels are concerned time comes in as an argument, so that recorded
-// sessions can be played; the deadline alone runs in real time.
+// Time comes in as an argument, so that recorded sessions can be played; the deadline alone
+// runs in real time.
 package speculate
 
 import (
@@ -30,8 +30,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"mcpschedd/internal/call"
 )
 
 // Why the context of a prefetch has ended. That of one whose fate is known ends
@@ -61,18 +59,16 @@ func (o Options) withDefaults() Options {
 	if o.Deadline <= 0 {
 		o.Deadline = 30 * time.Second
 	}
-	o.PerSession = min(o.PerSession, keepGuesses)
+	o.PerSession = min(o.PerSession, keepOpen)
 	return o
 }
 
 // How much is remembered.
 const (
-	keepGuesses   = 256  // of a session, for their fates; and as many that are watched
-	keepHosts     = 1024 // more only while they stand below the level where each session begins, or not long above
-	keepEstimates = 1024 // more only while all of them are in use
-	keepMost      = 4    // times that, in any case
-	keepChanges   = 256  // changes of level that were not asked for
-	keepReasons   = 32   // for which prefetches were refused
+	keepOpen    = 256  // prefetches of a session whose fate is not known
+	keepHosts   = 1024 // a host that is forgotten begins again at the usual level
+	keepServers = 1024 // upstream instances
+	keepChanges = 256  // changes of level that were not asked for
 )
 
 // Scheduler is where the prefetches of a process are started. Its methods, and those of
@@ -81,30 +77,26 @@ type Scheduler struct {
 	mu        sync.Mutex
 	opt       Options
 	hosts     *simplelru.LRU[string, *host]
-	estimates *simplelru.LRU[uint64, *estimate]
-	underWay  int       // slots taken
-	latest    time.Time // the last time that was told; Harm is not
-	counts    counts
+	instances *simplelru.LRU[uint64, *instance]
+	underWay  int // slots taken
+	counts    Counts
 	levels    [levels]int // how many sessions stand at each
 	changes   []Change    // that were not asked for
-	moves     int64       // changes so far
 }
 
 // host is what is known of one host.
 type host struct {
 	name     string
 	throttle throttle
-	guessed  time.Time         // when the last prefetch there was sent, unless a call there was refused since
-	ran      map[*Session]bool // sessions that have had a prefetch there since it was last looked what it cost others
-	waited   time.Duration     // what its calls had waited for prefetches then
-	looked   bool              // it was
+	sent     time.Time     // when the last prefetch there was sent, unless a call there was refused since
+	waited   time.Duration // what its calls have waited for prefetches in the queue of its limits
 }
 
 // New makes the scheduler of a process.
 func New(o Options) *Scheduler {
-	d := &Scheduler{opt: o.withDefaults(), counts: counts{Refused: make(map[string]int64)}}
-	d.hosts, _ = simplelru.NewLRU[string, *host](keepMost*keepHosts, nil) // an error: no size
-	d.estimates, _ = simplelru.NewLRU[uint64, *estimate](keepMost*keepEstimates, nil)
+	d := &Scheduler{opt: o.withDefaults()}
+	d.hosts, _ = simplelru.NewLRU[string, *host](keepHosts, nil) // an error: no size
+	d.instances, _ = simplelru.NewLRU[uint64, *instance](keepServers, nil)
 	return d
 }
 
@@ -120,54 +112,91 @@ func (d *Scheduler) Configure(o Options) {
 func (d *Scheduler) Session(name string) *Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &Session{scheduler: d, name: name, throttle: newThrottle(), calls: make(map[call.Key]*claim)}
+	s := &Session{scheduler: d, name: name, throttle: newThrottle()}
 	d.levels[s.throttle.level]++
 	return s
 }
 
-// hostLocked returns the host of that name, which is from now on the one used
-// last.
+// hostLocked returns the host of that name, which is from now on the one used last.
 func (d *Scheduler) hostLocked(name string) *host {
-	if h, ok := d.hosts.Get(name); ok {
-		return h
+	h, ok := d.hosts.Get(name)
+	if !ok {
+		h = &host{name: name, throttle: newThrottle()}
+		d.hosts.Add(name, h)
 	}
-	forget(d.hosts, keepHosts, func(h *host) bool { return h.throttle.remembers() })
-	h := &host{name: name, throttle: newThrottle(), ran: make(map[*Session]bool)}
-	d.hosts.Add(name, h)
 	return h
 }
 
-// estimateLocked returns the estimate of an upstream instance, likewise.
-func (d *Scheduler) estimateLocked(upstream uint64) *estimate {
-	if l, ok := d.estimates.Get(upstream); ok {
-		return l
+// instanceLocked likewise returns an upstream instance.
+func (d *Scheduler) instanceLocked(id uint64) *instance {
+	i, ok := d.instances.Get(id)
+	if !ok {
+		i = newInstance()
+		d.instances.Add(id, i)
 	}
-	forget(d.estimates, keepEstimates, (*estimate).busy)
-	l := newEstimate()
-	d.estimates.Add(upstream, l)
-	return l
+	return i
 }
 
-// forget makes room for one more, if there are as many as should be. It looks at
-// a few only, so that no caller pays for all; those that must be kept have their next
-// chance when they are the oldest again.
-func forget[K comparable, V any](all *simplelru.LRU[K, V], most int, keep func(V) bool) {
-	for range 4 {
-		if all.Len() < most {
-			return
-		}
-		k, v, _ := all.GetOldest()
-		if !keep(v) {
-			all.Remove(k)
-			return
-		}
-		all.Get(k)
-	}
+// Gone forgets an upstream instance, which has ended.
+func (d *Scheduler) Gone(instance uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.instances.Remove(instance)
 }
 
-// sawLocked notes what time it is.
-func (d *Scheduler) sawLocked(now time.Time) {
-	if now.After(d.latest) {
-		d.latest = now
+// Counts are what happened to prefetches since the scheduler was made. What was issued and
+// is none of used, wasted and compared is open.
+type Counts struct {
+	Issued      int64 `json:"issued"`
+	Used        int64 `json:"used"`         // a real call got the answer
+	Wasted      int64 `json:"wasted"`       // of no use
+	Compared    int64 `json:"compared"`     // only compared with a real answer
+	Watched     int64 `json:"watched"`      // that were not to be started
+	WatchedTrue int64 `json:"watched_true"` // of those: asked for in time
+
+	Harm HarmStats `json:"harm"`
+}
+
+// Stats is what is under way, and what happened since the scheduler was made.
+type Stats struct {
+	Counts
+	UnderWay int            `json:"under_way"`         // slots taken
+	Hosts    map[string]int `json:"hosts"`             // host → level
+	Sessions [levels]int    `json:"sessions_by_level"` // sessions at level 0 to 4
+}
+
+// Stats returns what there is to say of the scheduler.
+func (d *Scheduler) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Stats{Counts: d.counts, UnderWay: d.underWay, Hosts: make(map[string]int), Sessions: d.levels}
+	for _, h := range d.hosts.Values() {
+		s.Hosts[h.name] = h.throttle.level
+	}
+	return s
+}
+
+// Change is a change of level, of a host or of a session.
+type Change struct {
+	At            time.Time
+	Host, Session string // one of the two
+	From, To      int
+	Why           string // accuracy, watched, or which harm
+}
+
+// Changes returns the changes of level since it was last asked, oldest first; if
+// they are many, the last 256.
+func (d *Scheduler) Changes() []Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.changes
+	d.changes = nil
+	return all[max(0, len(all)-keepChanges):]
+}
+
+func (d *Scheduler) changedLocked(c Change) {
+	c.At = time.Now()
+	if d.changes = append(d.changes, c); len(d.changes) >= 2*keepChanges {
+		d.changes = append([]Change(nil), d.changes[keepChanges:]...)
 	}
 }

@@ -147,10 +147,10 @@ func watchConcurrency(d *speculate.Scheduler, calls []*work, upstream uint64, ea
 	for _, m := range all {
 		c, now := calls[m.id], start.Add(time.Duration(m.at*float64(time.Second)))
 		if !m.ends {
-			d.Began(upstream, uint64(m.id), c.tool, c.guess, now)
+			began(d, upstream, uint64(m.id), c.tool, c.guess, now)
 			continue
 		}
-		d.Ended(upstream, uint64(m.id), now)
+		ended(d, upstream, uint64(m.id), now)
 		each(c)
 	}
 }

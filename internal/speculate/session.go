@@ -22,7 +22,7 @@ type sessionState struct {
 	dollars   float64               // what its prefetches cost so far
 }
 
-// pairState is what a session has with one upstream.
+// pairState is what a session has with one upstream. It is the world of its chooser.
 type pairState struct {
 	*predict.Session
 	w       *Worker
@@ -31,18 +31,13 @@ type pairState struct {
 	choose  Chooser           // what its last answer made likely
 	queued  bool              // it waits for a slot
 	chained map[call.Key]bool // prefetches under way that follow from a prefetch
+	trace   Trace             // of the call whose answer came last
 
-	decision  *decision             // the newest; nil: its answer made nothing likely
-	decisions []*decision           // that are not judged yet, oldest first
-	called    map[uint64]*candidate // call under way → the candidate that it was
-	begun     []Started             // by the choice that is being made
+	decision  *decision          // the newest; nil: its answer made nothing likely
+	decisions []*decision        // that are not told yet, oldest first
+	called    map[uint64]*option // call under way → the candidate that it was
+	begun     []Started          // by the choice that is being made
 }
-
-// Bounds of what is taken for the model's intent.
-const (
-	intentCalls = 4
-	intentBytes = 512 // of each
-)
 
 // watch finds a session, or begins to watch it; nil if it has ended, or something
 // panicked over it.
@@ -64,7 +59,7 @@ func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	if p == nil {
 		p = &pairState{
 			Session: o.model.Begin(s.client.ID, s.client.Several), // several clients: none can be told from another
-			w:       w, session: s, chained: make(map[call.Key]bool), called: make(map[uint64]*candidate),
+			w:       w, session: s, chained: make(map[call.Key]bool), called: make(map[uint64]*option),
 		}
 		s.pairs[o.at.Key] = p
 		o.look()
@@ -74,16 +69,11 @@ func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	return p
 }
 
-// meet notes which instance of an upstream the session calls. How it works on
-// several calls at once is taken to be as it was with the last one.
-func (w *Worker) meet(s *sessionState, o *upstreamState) {
-	instance := o.at.Instance
-	if s.instances[instance] == nil {
-		w.Scheduler.Presume(instance, o.concurrency)
-		w.publishConcurrency(instance, w.instances.of(instance))
-	}
-	s.instances[instance] = o.at
-}
+// Bounds of what is taken for the model's intent.
+const (
+	intentCalls = 4
+	intentBytes = 512 // of each
+)
 
 // means adds the words of a call's arguments to what the model is after.
 func (s *sessionState) means(arguments string) {
@@ -108,38 +98,47 @@ func (w *Worker) called(c *Call) {
 	}
 	o := w.upstream(c.Upstream)
 	o.news = true
-	w.meet(s, o)
-	arguments := string(c.Arguments) // the forecast makes them canonical
+	if s.instances[o.at.Instance] == nil { // it is taken to work as the last one did
+		w.Scheduler.Presume(o.at.Instance, o.concurrency)
+	}
+	s.instances[o.at.Instance] = o.at
+	arguments := string(c.Arguments) // the model makes them canonical
 	if c.Arguments == nil {
 		arguments = "{}"
 	}
 	if c.Key.Arguments != "" {
 		s.slots.Asked(c.At, c.Key)
 	}
-	s.slots.Preempt(c.Upstream.Instance)
+	w.Scheduler.Preempt(c.Upstream.Instance, c.At)
 	p := w.pair(s, o)
 	if t := p.came(c.Tool, arguments, c.At); t != nil {
 		p.called[c.ID] = t
 	}
-	p.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
 	s.means(arguments)
+	p.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
 	if c.Effect.Changes() {
 		s.changed(c.Effect)
 	}
+	p.tell(c.At, false)
 }
 
-// changed takes back what was foreseen of answers that a write makes stale, of
-// whatever upstream.
+// changed takes back what was expected of answers that a write makes stale, of whatever
+// upstream.
 func (s *sessionState) changed(e call.Effect) {
-	for _, p := range s.pairs {
-		stale := func(tool, arguments string) bool {
-			m := p.at.Tool(tool).Model
-			if m == nil {
-				return true // it is not offered any more
-			}
-			reads := m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })
-			return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
+	s.invalidate(func(p *pairState, tool, arguments string) bool {
+		m := p.at.Tool(tool).Model
+		if m == nil {
+			return true // it is not offered any more
 		}
+		reads := m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })
+		return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
+	})
+}
+
+// invalidate takes back what was expected of answers that are stale.
+func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments string) bool) {
+	for _, p := range s.pairs {
+		stale := func(tool, arguments string) bool { return isStale(p, tool, arguments) }
 		p.Invalidate(stale)
 		p.void(stale)
 		s.slots.Void(func(k call.Key) bool { return k.Upstream == p.at.Instance && stale(k.Tool, k.Arguments) })
@@ -183,12 +182,28 @@ func (w *Worker) answered(a *answer) {
 		t.took = a.Took
 		delete(p.called, c.ID)
 	}
-	p.judge(a.At, false)
+	p.tell(a.At, false)
 	w.publish(o, c.Tool)
-	w.tally.learn(o, a.At)
-	begun := w.foresee(p, c.Seq)
+	w.figures.learn(o)
+	p.trace = c.Trace
+	begun := w.offer(p, c.Seq)
 	if a.reply != nil {
 		a.reply <- Announcement{begun, slices.Clone(s.intent)}
+	}
+}
+
+// compared takes note of how the answer to a call compares with what was prefetched.
+func (w *Worker) compared(c *Call, t dedup.Trial) {
+	if t == dedup.NotTried {
+		return
+	}
+	o := w.upstream(c.Upstream)
+	o.model.Trial(c.Tool, t == dedup.Same)
+	o.news = true
+	w.prove(o, c.Tool)
+	if t == dedup.Differs {
+		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
+		w.keepOne(o)
 	}
 }
 
@@ -201,14 +216,23 @@ func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duratio
 	w.Scheduler.Harm(host, of, what, wait)
 }
 
-// foresee thinks of what comes next, and begins what is worth it.
-func (w *Worker) foresee(p *pairState, after int64) []Started {
+// read makes an answer, or the first bytes of it, what the model reads.
+func read(result []byte, size int) predict.Result {
+	r := predict.Result{Size: size, Unread: result == nil}
+	if !r.Unread {
+		r.Text, r.Structured = predict.Read(result, len(result) < size)
+	}
+	return r
+}
+
+// offer finds what comes next, and begins what is worth it.
+func (w *Worker) offer(p *pairState, after int64) []Started {
 	now, rules := time.Now(), w.Rules()
 	found := p.Guesses(now)
-	w.tally.found(len(found))
+	w.figures.found(len(found))
 	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
 	p.choose.Offer(found, rules.Budget, p)
-	p.begin(now, after, len(found), rules)
+	p.open(now, after, len(found), rules)
 	return w.decide(p, now)
 }
 
@@ -256,15 +280,6 @@ func (w *Worker) wake(now time.Time) {
 // mostWoken bounds how many sessions are asked before one wants the slot.
 const mostWoken = 8
 
-// read makes an answer, or the first bytes of it, what the forecast reads.
-func read(result []byte, size int) predict.Result {
-	r := predict.Result{Size: size, Unread: result == nil}
-	if !r.Unread {
-		r.Text, r.Structured = predict.Read(result, len(result) < size)
-	}
-	return r
-}
-
 // leave forgets a session that has ended.
 func (w *Worker) leave(c *Client) {
 	w.current = c
@@ -276,7 +291,7 @@ func (w *Worker) leave(c *Client) {
 	s.slots.End()
 	for key, p := range s.pairs {
 		p.choose.GiveUp(p)
-		p.judge(time.Now(), true)
+		p.tell(time.Now(), true)
 		p.End()
 		if o := w.upstreams[key]; o != nil && time.Since(o.kept) > keepAtMost {
 			w.keepOne(o)
@@ -296,20 +311,5 @@ func (w *Worker) unwatch(s *sessionState) {
 		if !up.Shared {
 			w.Scheduler.Gone(instance)
 		}
-	}
-}
-
-// compared takes note of how the answer to a call compares with what was prefetched.
-func (w *Worker) compared(c *Call, t dedup.Trial) {
-	if t == dedup.NotTried {
-		return
-	}
-	o := w.upstream(c.Upstream)
-	o.model.Trial(c.Tool, t == dedup.Same)
-	o.news = true
-	w.prove(o, c.Tool)
-	if t == dedup.Differs {
-		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
-		w.keepOne(o)
 	}
 }

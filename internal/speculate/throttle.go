@@ -53,9 +53,6 @@ type throttle struct {
 
 func newThrottle() throttle { return throttle{level: normal} }
 
-// remembers reports whether forgetting it would allow what is not allowed now.
-func (t *throttle) remembers() bool { return t.level < normal || t.calm > 0 }
-
 // started is a prefetch that is begun.
 func (t *throttle) started() { t.heard = false }
 

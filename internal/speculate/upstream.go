@@ -16,7 +16,6 @@ type upstreamState struct {
 	keep        Learned     // nil: what is learned is not kept
 	news        bool        // something was seen since it was kept
 	kept        time.Time   // when
-	told        time.Time   // when its counts were last copied out
 	at          *Upstream   // the lease of the session that is looked at
 	concurrency Concurrency // how its last instance works on several calls
 }
@@ -89,7 +88,7 @@ func (w *Worker) forget() {
 		if w.Gone(key) {
 			w.keepOne(o)
 			delete(w.upstreams, key)
-			w.tally.forget(o.at.Name)
+			w.figures.forget(o.at.Name)
 			continue
 		}
 		w.proveAll(o) // the operator may have given their word for a tool
@@ -113,8 +112,6 @@ func (w *Worker) keepOne(o *upstreamState) {
 	if o.keep == nil {
 		return
 	}
-	began := time.Now()
-	defer func() { w.queue.excuse(time.Since(began)) }() // other processes may hold it up
 	joined := func() {
 		commit := func() {}
 		err := o.keep(func(stored []byte) (next []byte, err error) {

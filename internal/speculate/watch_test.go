@@ -14,7 +14,7 @@ func bottom(t *testing.T) (*speculate.Scheduler, *speculate.Session) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
 	for i := range 3 {
-		s.Done(begin(t, s, newBet(-i)).key, start)
+		s.Done(begin(t, s, newBet(-i)).key)
 		d.Harm(host, s, speculate.RateLimited, 0)
 	}
 	wantRoom(t, s, host, "1 4 true")
@@ -61,9 +61,6 @@ func TestWatchedInVain(t *testing.T) {
 			for range 100 {
 				s.Watch(start, key(1), host, time.Second)
 				tt.lose(s)
-				if _, _, watched := s.Remembered(); watched != 0 {
-					t.Fatal("it is still watched")
-				}
 			}
 			wantWatched(t, d, 100, 0)
 			wantRoom(t, s, host, "1 4 true")
@@ -149,29 +146,6 @@ func TestWatchAtThatHost(t *testing.T) {
 	wantRoom(t, s, "elsewhere", "3 1 false")
 }
 
-func TestWatchMany(t *testing.T) {
-	d, s := bottom(t)
-	for i := range 1000 {
-		s.Watch(start, key(i), host, time.Hour)
-	}
-	if _, _, watched := s.Remembered(); watched != 256 {
-		t.Errorf("got %d remembered", watched)
-	}
-	for i := range 1000 {
-		s.Asked(start, key(i))
-	}
-	wantWatched(t, d, 1000, 256)
-
-	_, s = bottom(t) // what is forgotten was in vain: 64, and then 20 that come true
-	for i := range 320 {
-		s.Watch(start, key(i), host, time.Hour)
-	}
-	for i := range 20 {
-		s.Asked(start, key(64+i))
-	}
-	wantRoom(t, s, host, "1 4 true")
-}
-
 // What was noted at another level is no judgement on this one.
 func TestWatchedBefore(t *testing.T) {
 	d := newScheduler(speculate.Options{})
@@ -180,7 +154,7 @@ func TestWatchedBefore(t *testing.T) {
 		s.Watch(start, key(i), host, time.Hour)
 	}
 	for i := range 3 {
-		s.Done(begin(t, s, newBet(-i)).key, start)
+		s.Done(begin(t, s, newBet(-i)).key)
 		d.Harm(host, s, speculate.RateLimited, 0)
 	}
 	for i := range 100 {
@@ -197,9 +171,6 @@ func TestWatchUntilTheEnd(t *testing.T) {
 		s.Watch(start, key(1), host, time.Hour)
 		s.End()
 		s.Watch(start, key(2), host, time.Hour)
-		if _, _, watched := s.Remembered(); watched != 0 {
-			t.Fatalf("got %d remembered after the end", watched)
-		}
 		s = d.Session("")
 	}
 	wantWatched(t, d, 40, 0)

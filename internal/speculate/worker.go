@@ -5,9 +5,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,12 +21,11 @@ type Worker struct {
 	Setup
 	Scheduler *Scheduler
 
-	ids       atomic.Uint64 // of the calls observed, and of prefetches
-	queue     queue
-	faults    faults
-	tally     tally
-	learned   learnedTools
-	instances occupancies
+	ids     atomic.Uint64 // of the calls observed, and of prefetches
+	queue   queue
+	faults  faults
+	figures figures
+	learned learnedTools
 
 	// Of the worker's goroutine.
 	current   *Client // for which it does what it does now; nil: for no one session
@@ -55,7 +51,7 @@ type Client struct {
 	Context context.Context // ends with the session
 
 	off    atomic.Bool // prediction panicked over it: its calls are not observed any more
-	missed missedWrites
+	missed atomic.Bool // the worker is to hear of writes that it does not look at
 }
 
 // Upstream is a session's lease on an upstream.
@@ -138,12 +134,16 @@ func (r *Rules) Pick() enrich.Options {
 	return o
 }
 
+// Trace is a W3C trace context; zero: there is none.
+type Trace struct{ Parent, State string }
+
 // Call is a tools/call of a client, or a prefetch. It does not change.
 type Call struct {
 	ID        uint64 // tells it from all others that are observed; 0: it is not
 	Client    *Client
 	Upstream  *Upstream
 	Seq       int64 // in the record
+	Trace     Trace // of which its requests are part
 	At        time.Time
 	Turn      int // of the model
 	Tool      string
@@ -167,10 +167,11 @@ type Result struct {
 // NewWorker makes a worker, whose goroutine begins with the first thing it is told.
 func NewWorker(s Setup) *Worker {
 	w := &Worker{
-		Setup: s, Scheduler: New(Options{}), faults: faults{log: s.Log}, tally: newTally(s.Log),
+		Setup: s, Scheduler: New(Options{}), faults: faults{log: s.Log},
 		upstreams: make(map[string]*upstreamState), sessions: make(map[*Client]*sessionState),
 	}
-	w.queue = queue{work: w.run, keep: w.keepAll, wake: make(chan struct{}, 1)}
+	w.figures.declined, w.figures.learned = make(map[enrich.Reason]int64), make(map[string]predict.Stats)
+	w.queue = newQueue(w.run, w.keepAll)
 	return w
 }
 
@@ -182,52 +183,19 @@ func (w *Worker) Wants(r *Rules, c *Client) bool {
 	return !r.Off() && !c.off.Load() && w.queue.hasTime(time.Now())
 }
 
-// Changed is told of a write that the worker does not look at. What was foreseen of answers
-// that it makes stale is taken back all the same.
+// Changed is told of a write that the worker does not look at: whatever was expected of the
+// session is taken back.
 func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
-	if r.Off() || c.off.Load() || !e.Changes() || !c.missed.add(e) {
+	if r.Off() || c.off.Load() || !e.Changes() || c.missed.Swap(true) {
 		return
 	}
 	w.queue.add(task{kept: true, do: func() {
-		missed := c.missed.take()
+		c.missed.Store(false)
 		if s := w.sessions[c]; s != nil {
 			w.current = c
-			s.changed(missed)
+			s.invalidate(func(*pairState, string, string) bool { return true })
 		}
 	}})
-}
-
-// missedWrites are what a session's writes have changed of which the worker has not heard.
-type missedWrites struct {
-	mu     sync.Mutex
-	places map[call.Place]bool
-}
-
-// mostMissed bounds how many places are remembered. What is forgotten costs a prediction.
-const mostMissed = 4096
-
-// add adds a write, and reports whether it is the first since they were last taken.
-func (m *missedWrites) add(e call.Effect) (first bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	first = m.places == nil
-	if first {
-		m.places = make(map[call.Place]bool)
-	}
-	for _, p := range e.Places {
-		if len(m.places) < mostMissed {
-			m.places[p] = true
-		}
-	}
-	return first
-}
-
-func (m *missedWrites) take() (e call.Effect) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e.Places = slices.Collect(maps.Keys(m.places))
-	m.places = nil
-	return e
 }
 
 // Called is told of a call of a client that it wants to look at.
@@ -299,6 +267,7 @@ type Fetch struct {
 	*predict.Candidate
 	Call        *Call         // as the worker knows it
 	After       int64         // the call (Seq) whose answer it follows
+	Trace       Trace         // of that call
 	JoinTimeout time.Duration // how long a call waits for it, from its sending
 
 	Asked  func(certain bool) // its server asks the client something, for this call or, if that is not certain, for another

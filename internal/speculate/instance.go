@@ -1,0 +1,279 @@
+package speculate
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// instance is what an upstream instance has under way: one book, from which it is told how
+// long a call would have taken alone, whether the instance works on several calls at once
+// (evidence.go), and how long real calls waited for prefetches.
+type instance struct {
+	evidence
+	calls  []*Run   // under way, or given up and perhaps still there; oldest first
+	claims []*claim // of prefetches that hold a slot
+
+	at     time.Time     // up to which the two are counted:
+	shared time.Duration // for how long it had more than one call
+	early  time.Duration // for how long it had a prefetch that no call waits for
+	last   *claim        // of the latest such; nil: there was none
+}
+
+// Run is a call while it is with an upstream instance.
+type Run struct {
+	scheduler *Scheduler
+	instance  *instance
+	tool      string
+	began     time.Time
+	prefetch  bool
+	claim     *claim // of a prefetch; nil: it is a real call, or not known
+
+	// The scheduler's mutex guards these.
+	idle          bool          // it found the instance idle
+	mixed         bool          // it met a call that was given up, so that its time tells nothing
+	until         time.Time     // of one that was given up: the instance may be at it until then; zero: it was not
+	ended         time.Time     // when another one ended last; zero: none did
+	shared, early time.Duration // the instance's when it began
+}
+
+const (
+	mostRuns  = 64               // calls of an instance that are followed; of more, the latest
+	afterlife = 10 * time.Second // of a call that was given up, where it is not known how long it takes
+)
+
+func newInstance() *instance { return &instance{evidence: newEvidence()} }
+
+// room is how many prefetches may be started: one at a time unless the instance works
+// on several calls at once, and none behind a real call of a serial one, for then the next
+// real call finds it there.
+func (i *instance) room() int {
+	if i.is == Parallel {
+		return math.MaxInt
+	}
+	free := 1 - len(i.claims)
+	for _, r := range i.calls {
+		if r.until.IsZero() && (r.prefetch || i.is == Serial) {
+			free = 0
+		}
+	}
+	return max(0, free)
+}
+
+// advance counts time up to now.
+func (i *instance) advance(now time.Time) {
+	if passed := now.Sub(i.at); passed > 0 {
+		if len(i.calls) > 1 {
+			i.shared += passed
+		}
+		if slices.ContainsFunc(i.calls, (*Run).unasked) {
+			i.early += passed
+		}
+		i.at = now
+	}
+	i.calls = slices.DeleteFunc(i.calls, func(r *Run) bool { return !r.until.IsZero() && now.After(r.until) })
+}
+
+// unasked reports whether r is a prefetch that no real call has joined: a call that waits
+// for one that was joined waits for a real call.
+func (r *Run) unasked() bool { return r.prefetch && (r.claim == nil || !r.claim.asked) }
+
+// Began notes a call that is sent to an upstream instance, real or a prefetch: when it is
+// really sent, and not while it waits for its turn or its host.
+func (d *Scheduler) Began(instance uint64, tool string, prefetch bool, now time.Time) *Run {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := d.instanceLocked(instance)
+	i.advance(now)
+	r := &Run{scheduler: d, instance: i, tool: tool, began: now, prefetch: prefetch, idle: len(i.calls) == 0}
+	r.mixed = slices.ContainsFunc(i.calls, func(o *Run) bool { return !o.until.IsZero() })
+	if prefetch {
+		r.claim = i.unmatched(tool)
+		i.last = r.claim
+	}
+	if len(i.calls) == mostRuns {
+		i.calls = slices.Delete(i.calls, 0, 1)
+	}
+	i.calls = append(i.calls, r)
+	r.shared, r.early = i.shared, i.early
+	return r
+}
+
+// unmatched is the claim of a prefetch of a tool that is sent; nil: it is not known.
+func (i *instance) unmatched(tool string) *claim {
+	for _, c := range i.claims {
+		if c.key.Tool == tool && !slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == c }) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Cut notes that the call is given up, by its client or because it took too long: what it
+// takes says nothing, and the instance may be at it for longer.
+func (r *Run) Cut(now time.Time) {
+	r.scheduler.mu.Lock()
+	defer r.scheduler.mu.Unlock()
+	r.cutLocked(now)
+}
+
+func (r *Run) cutLocked(now time.Time) {
+	if !r.until.IsZero() {
+		return
+	}
+	r.until = now.Add(afterlife)
+	if usual := r.instance.usual(r.tool); usual > 0 {
+		r.until = r.began.Add(2 * usual)
+	}
+	for _, o := range r.instance.calls {
+		o.mixed = true
+	}
+}
+
+// cutClaim notes that the prefetch of a claim is given up.
+func (i *instance) cutClaim(c *claim, now time.Time) {
+	for _, r := range i.calls {
+		if r.claim == c {
+			r.cutLocked(now)
+		}
+	}
+}
+
+// Ended notes that the call has returned. If it was a real call that waited for prefetches,
+// that is harm. shared is for how long of its time the instance had other calls, too.
+func (r *Run) Ended(now time.Time) (shared time.Duration) {
+	d, i := r.scheduler, r.instance
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i.advance(now)
+	at := slices.Index(i.calls, r)
+	if at < 0 {
+		return 0
+	}
+	i.calls = slices.Delete(i.calls, at, at+1)
+	if r.until.IsZero() {
+		if wait := i.learn(r, now); wait > 0 {
+			of := i.last
+			if of == nil {
+				of = &claim{}
+			}
+			d.harmLocked(of.host, of.session, ForegroundWait, wait)
+		}
+		for _, o := range i.calls {
+			o.ended = now
+		}
+	}
+	return i.shared - r.shared
+}
+
+// Concurrency says how an upstream instance works on calls that it has at the same time, as
+// far as that is known.
+func (d *Scheduler) Concurrency(instance uint64) Concurrency {
+	is, _ := d.concurrency(instance)
+	return is
+}
+
+// concurrency is that, and how likely the instance works on one call after the other: as
+// far as nothing was seen it may as well as not.
+func (d *Scheduler) concurrency(instance uint64) (is Concurrency, serial float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i, ok := d.instances.Get(instance); ok {
+		return i.is, 1 - i.mean()
+	}
+	return Unknown, 0.5
+}
+
+// Presume says how another instance of the same server was known to work, when this
+// one is new: it is taken to be the same until two pieces of evidence say otherwise.
+// Unknown says nothing; nor does anything once calls here have told.
+func (d *Scheduler) Presume(instance uint64, is Concurrency) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if is == Serial || is == Parallel {
+		d.instanceLocked(instance).presume(is)
+	}
+}
+
+// Timing is when a call was with its server. The path of the call writes it, the record
+// and the worker read it.
+type Timing struct {
+	run    atomic.Pointer[Run] // nil: it was not sent
+	took   atomic.Int64        // ns from when it was last sent to its answer; 0: there was none
+	shared atomic.Int64        // ns of that in which its server had other calls too
+}
+
+// At is when the call was last sent; zero: it was not.
+func (t *Timing) At() time.Time {
+	if r := t.run.Load(); r != nil {
+		return r.began
+	}
+	return time.Time{}
+}
+
+// Took is how long the call took; 0: it was not answered.
+func (t *Timing) Took() time.Duration { return time.Duration(t.took.Load()) }
+
+// Late notes that the server has answered after all.
+func (t *Timing) Late() {
+	if r := t.run.Load(); r != nil {
+		r.Ended(time.Now())
+	}
+}
+
+// Sent notes that a call goes to an upstream instance. c is the call as it is observed;
+// nil: it is not.
+func (w *Worker) Sent(t *Timing, instance uint64, tool string, c *Call, now time.Time) {
+	early := c != nil && c.Early
+	t.run.Store(w.Scheduler.Began(instance, tool, early, now))
+	if early {
+		w.Scheduler.Prefetching(c.Host, now)
+	}
+}
+
+// Outcome is how a call has come back.
+type Outcome struct {
+	Answered bool // else no answer is waited for any more, and how long that took says nothing
+	GoesOn   bool // its server may still be at it
+	Limited  bool // its host refused it as one call too many
+}
+
+// Returned notes that a call has come back.
+func (w *Worker) Returned(t *Timing, c *Call, o Outcome, now time.Time) {
+	r := t.run.Load()
+	if !o.Answered {
+		r.Cut(now)
+	}
+	if o.Answered || !o.GoesOn {
+		shared := r.Ended(now)
+		if o.Answered {
+			t.took.Store(int64(max(now.Sub(r.began), 1)))
+			t.shared.Store(int64(shared))
+		}
+	}
+	if o.Limited && c != nil && !c.Early {
+		w.Scheduler.Limited(c.Host, now)
+	}
+}
+
+// Alone is how long a call would have taken had it been alone with its server, as far
+// as that is known: not the time in which the server had other calls, unless it works
+// on several at once; then as long as the tool's calls usually take. 0: it was not answered.
+func (w *Worker) Alone(t *Timing, up *Upstream, tool string) time.Duration {
+	took, shared := t.Took(), time.Duration(t.shared.Load())
+	if shared <= 0 || took == 0 {
+		return took
+	}
+	if usual := w.Tool(up.Key, tool).Usual.Latency.P50; usual > 0 && w.Scheduler.Concurrency(up.Instance) == Parallel {
+		return min(took, usual)
+	}
+	return max(1, took-shared)
+}
+
+// LeaseEnded forgets the instance of a lease, if it ends too.
+func (w *Worker) LeaseEnded(up *Upstream) {
+	if !up.Shared {
+		w.Scheduler.Gone(up.Instance)
+	}
+}
