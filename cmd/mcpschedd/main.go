@@ -21,6 +21,7 @@ import (
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/demo"
 	"mcpschedd/internal/guard"
+	"mcpschedd/internal/nearest"
 )
 
 // Exit codes.
@@ -59,6 +60,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = runReplay(ctx, args, stdout, stderr)
 	case "import":
 		err = runImport(args, stdout, stderr)
+	case "enable", "disable", "remove":
+		err = runEdit(name, args, stdout, stderr)
 	case "stats":
 		err = runStats(ctx, args, stdout, stderr)
 	case "dashboard":
@@ -74,9 +77,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case demo.UpstreamCommand: // hidden: one of the demo's servers
 		err = demoUpstream(ctx, args)
 	default:
-		err = &usageError{text: fmt.Sprintf("unknown command %q", name), usage: usageMain}
+		err = unknownCommand(name)
 	}
 	return report(stderr, err)
+}
+
+// commands are those that people type.
+var commands = []string{
+	"serve", "demo", "import", "enable", "disable", "remove", "check", "explain", "stats", "dashboard", "tune", "replay", "version", "help",
+}
+
+func unknownCommand(name string) error {
+	err := fmt.Errorf("unknown command %q", name)
+	if near := nearest.New(commands).To(name); near != "" {
+		return hinted{misused{err}, "did you mean mcpschedd " + near + "?"}
+	}
+	return hinted{misused{err}, "mcpschedd help lists them"}
 }
 
 // usageError is a command line that makes no sense.

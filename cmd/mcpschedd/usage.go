@@ -5,20 +5,23 @@ import (
 	"io"
 )
 
-const usageMain = `usage: mcpschedd [serve|demo|import|check|explain|stats|dashboard|tune|replay|version] [flags]
+const usageMain = `usage: mcpschedd COMMAND [flags]
 
 mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
 and your servers in its configuration file.
 
-  serve      run the proxy on stdio (the default), or with --http ADDR
+  serve      run the proxy on stdio (also without a command), or with --http ADDR
   demo       play a short agent session, direct and through the proxy
   import     take over the servers that an MCP client is configured with
+  enable     switch an upstream on
+  disable    switch one off
+  remove     take one out of the configuration
   check      validate the configuration; --connect also tries every upstream
   explain    what is known of one tool, and who says so
   stats      what was saved today, and how the servers stand
   dashboard  the same in a browser, live
   tune       propose settings for the tools, from what was recorded
-  replay     play recorded calls, and say what would have been guessed
+  replay     play recorded calls, and say what would have been prefetched
   version    print the version
   help       print this, or the flags of a command: mcpschedd help serve
 
@@ -100,6 +103,8 @@ func help(args []string, w io.Writer) error {
 			text = usageReplay
 		case "import":
 			text = usageImport
+		case "enable", "disable", "remove":
+			text = usageEdit
 		case "stats":
 			text = usageStats
 		case "dashboard":

@@ -1,0 +1,162 @@
+package config_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mcpschedd/internal/config"
+)
+
+const edited = `# The servers of a person.
+schema_version = 1
+
+# Files of the project.
+[upstreams.files]   # here
+command = "files"
+enabled = true # for now
+[upstreams.files.tools]
+deny = ["delete_*"]
+
+[upstreams.web]
+url = "https://wiki.example/mcp"
+
+# What others may change.
+[tools."files/*"]
+`
+
+func TestRemoveUpstream(t *testing.T) {
+	block := edited[strings.Index(edited, "# Files"):strings.Index(edited, "[upstreams.web]")]
+	got, removed, err := config.RemoveUpstream([]byte(edited), "files")
+	if want := strings.Replace(edited, block, "", 1); err != nil || string(got) != want || string(removed) != block {
+		t.Errorf("got %v\n%s, want\n%s", err, got, want)
+	}
+	got, _, err = config.RemoveUpstream([]byte("[upstreams.a]\ncommand = \"a\""), "a")
+	if err != nil || len(got) != 0 {
+		t.Errorf("the only block: got %q, %v", got, err)
+	}
+}
+
+func TestEnableUpstream(t *testing.T) {
+	for _, c := range []struct{ name, text, upstream, from, to string }{
+		{"a value is set", edited, "files", "enabled = true # for now", "enabled = false # for now"},
+		{"a line is added", edited, "web", "[upstreams.web]\n", "[upstreams.web]\nenabled = false\n"},
+		{"line ends are kept", "[upstreams.a]\r\ncommand = \"a\"\r\n", "a", "[upstreams.a]\r\n", "[upstreams.a]\r\nenabled = false\r\n"},
+		{"nothing below the header", "[upstreams.a]", "a", "[upstreams.a]", "[upstreams.a]\nenabled = false\n"},
+		{"a quoted name", "[upstreams.'a b']\ncommand = \"a\"\n", "a b", "]\n", "]\nenabled = false\n"},
+	} {
+		got, err := config.EnableUpstream([]byte(c.text), c.upstream, false)
+		if want := strings.Replace(c.text, c.from, c.to, 1); err != nil || string(got) != want {
+			t.Errorf("%s: got %v\n%q, want\n%q", c.name, err, got, want)
+		}
+	}
+}
+
+func TestEditRefuses(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"[upstreams.b]\n", `no upstream "a" in the configuration`},
+		{"upstreams.a.command = \"a\"\n", "does not stand in a block of its own"},
+		{"upstreams = {a = {command = \"a\"}}\n", "does not stand in a block of its own"},
+		{"[upstreams]\na.command = \"a\"\n", "does not stand in a block of its own"},
+		{"[upstreams.a]\nenv.X = \"1\"\nupstreams = [\n", "check says where"},
+	} {
+		_, _, removed := config.RemoveUpstream([]byte(c.text), "a")
+		_, enabled := config.EnableUpstream([]byte(c.text), "a", true)
+		for _, err := range []error{removed, enabled} {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q: got %v, want %q", c.text, err, c.want)
+			}
+		}
+	}
+	if _, err := config.EnableUpstream([]byte("[upstreams.a.tools]\ndeny = [\"x\"]\n"), "a", true); err == nil {
+		t.Error("only a table in the upstream: want an error")
+	}
+}
+
+// Whatever stands around an upstream, an edit changes that upstream alone, and no byte
+// elsewhere.
+func TestEditsLeaveAllElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		end := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "line end")
+		filler := rapid.SampledFrom([]string{"", end, "# a comment" + end, end + "# two" + end + "# lines" + end, "  # [upstreams.n1]" + end})
+		var text strings.Builder
+		var names []string
+		for i := range rapid.IntRange(1, 4).Draw(t, "upstreams") {
+			name := fmt.Sprintf("n%d", i)
+			names = append(names, name)
+			text.WriteString(filler.Draw(t, "before"))
+			fmt.Fprintf(&text, "[upstreams.%s]%scommand = '''a%s[upstreams.n0]'''%s", name, end, end, end)
+			if rapid.Bool().Draw(t, "stated") {
+				text.WriteString("enabled=false  # so far" + end)
+			}
+			text.WriteString(filler.Draw(t, "within"))
+			if rapid.Bool().Draw(t, "tools") {
+				fmt.Fprintf(&text, "[upstreams.%s.tools]%sdeny = [\"x\"]%s", name, end, end)
+			}
+			if rapid.Bool().Draw(t, "other") {
+				fmt.Fprintf(&text, "[tools.\"%s/x\"]%s", name, end)
+			}
+		}
+		before := []byte(text.String())
+		name := rapid.SampledFrom(names).Draw(t, "name")
+
+		after, err := config.EnableUpstream(before, name, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range parsed(t, after).Upstreams {
+			was := slices.IndexFunc(parsed(t, before).Upstreams, func(w config.Upstream) bool { return w.Name == u.Name })
+			if want := u.Name == name || parsed(t, before).Upstreams[was].Enabled; u.Enabled != want {
+				t.Errorf("%s: got enabled %v, want %v", u.Name, u.Enabled, want)
+			}
+		}
+		if undone := bytes.Replace(after, []byte("enabled = true"+end), nil, 1); !bytes.Equal(undone, before) &&
+			!slices.ContainsFunc(indexes(after, "enabled=true"), func(i int) bool {
+				return bytes.Equal(slices.Concat(after[:i], []byte("enabled=false"), after[i+len("enabled=true"):]), before)
+			}) {
+			t.Errorf("more changed than the one line: got %q of %q", after, before)
+		}
+
+		after, removed, err := config.RemoveUpstream(before, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(after)+len(removed) != len(before) {
+			t.Errorf("%d bytes are left and %d were removed of %d", len(after), len(removed), len(before))
+		}
+		left := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+		var got []string
+		for _, u := range parsed(t, after).Upstreams {
+			got = append(got, u.Name)
+		}
+		if !slices.Equal(got, left) {
+			t.Errorf("got the upstreams %q, want %q", got, left)
+		}
+		for _, tool := range []string{"n0", "n1", "n2", "n3"} {
+			if header := []byte("[tools.\"" + tool); bytes.Contains(before, header) != bytes.Contains(after, header) {
+				t.Errorf("the table of tools of %s went along", tool)
+			}
+		}
+	})
+}
+
+func parsed(t *rapid.T, text []byte) *config.Config {
+	c, err := config.Parse("pipeline_config.toml", text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return c
+}
+
+func indexes(text []byte, part string) (all []int) {
+	for i := range text {
+		if bytes.HasPrefix(text[i:], []byte(part)) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
