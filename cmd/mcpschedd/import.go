@@ -17,7 +17,8 @@ import (
 	"mcpschedd/internal/state"
 )
 
-const usageImport = `usage: mcpschedd import [CLIENT|FILE...|--all] [--write] [--trust NAME,...] [--config FILE] [--json]
+const usageImport = `usage: mcpschedd import [CLIENT|FILE...|--all] [--write] [--permissions]
+                        [--trust NAME,...] [--config FILE] [--json]
        mcpschedd import --undo [CLIENT|FILE...]
 
 Takes over the servers that MCP clients are configured with. Alone it lists the
@@ -31,6 +32,9 @@ clients that are found, and what would be done.
                  their variables to env/NAME.env beside it (0600), and mcpschedd to
                  the client's file in their place. What a project has checked in is
                  never changed
+  --permissions  with --write: also rewrite Claude Code's own rules, hook matchers, agents
+                 and commands that name tools of these servers (else they are printed).
+                 What is denied there, is denied by mcpschedd in any case
   --undo         take it back: files are as they were, byte by byte; where one has
                  been changed since, only what import did to it is taken back
   --trust NAMES  believe these servers what they say of their own tools (all: every
@@ -47,6 +51,7 @@ type importing struct {
 	from                   []string // clients and files
 	config                 string
 	all, write, undo, json bool
+	permissions            bool
 	trust                  []string
 
 	home    string
@@ -82,6 +87,9 @@ func runImport(args []string, stdout, stderr io.Writer) error {
 		return m.printJSON(p.report())
 	}
 	m.tell(p)
+	for _, line := range p.rules() {
+		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", line)
+	}
 	if blocks := p.blocks(); len(blocks) > 0 {
 		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
 	}
@@ -97,6 +105,7 @@ func parseImport(args []string, stdout, stderr io.Writer) (*importing, error) {
 	fs.BoolVar(&m.all, "all", false, "")
 	fs.BoolVar(&m.write, "write", false, "")
 	fs.BoolVar(&m.undo, "undo", false, "")
+	fs.BoolVar(&m.permissions, "permissions", false, "")
 	fs.BoolVar(&m.json, "json", false, "")
 	fs.Func("trust", "", func(names string) error {
 		m.trust = append(m.trust, strings.Split(names, ",")...)
@@ -129,8 +138,17 @@ func (m *importing) machine() clients.Machine {
 	return clients.Machine{OS: runtime.GOOS, Home: m.home, Env: os.Getenv}
 }
 
-// read reads what was named: files, and those of clients that exist.
+// read reads what was named, and what the clients' rules deny.
 func (m *importing) read() error {
+	if err := m.readServers(); err != nil {
+		return err
+	}
+	m.reader.Deny(m.machine())
+	return nil
+}
+
+// readServers reads files, and those of clients that exist.
+func (m *importing) readServers() error {
 	m.reader = clients.NewReader(clients.Options{Home: m.home, OS: runtime.GOOS, ReadFile: readBounded})
 	if m.all {
 		return m.readClients("any client", clients.All)
@@ -261,9 +279,13 @@ func (m *importing) list() error {
 				fmt.Fprintln(m.stdout, clients.OneLine("  cannot be read, and is left alone: "+err.Error()))
 				continue
 			}
+			one.reader.Deny(m.machine())
 			p, err := one.plan()
 			if err != nil {
 				return err
+			}
+			if why := one.reader.Forbidden(m.machine()); why != "" {
+				fmt.Fprintln(m.stdout, clients.OneLine("  cannot be done: "+why))
 			}
 			p.list(m.stdout)
 		}

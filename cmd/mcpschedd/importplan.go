@@ -77,22 +77,31 @@ func (p *importPlan) compare(one *planned) {
 	mine := p.meaning(one.Server)
 	for _, u := range p.have.Upstreams {
 		same := mine != nil && reflect.DeepEqual(mine, meaning(u, nil))
-		switch {
-		case same && u.Name == one.Name:
-			one.there = u.Name
-			p.kept = append(p.kept, fmt.Sprintf("upstreams.%s is there already", u.Name))
-			return
-		case same:
-			one.there = u.Name
-			p.kept = append(p.kept, fmt.Sprintf("%s is there already, as upstreams.%s", one.Name, u.Name))
+		if !same {
+			continue
+		}
+		if !contains(u.Tools.Deny, one.DenyTools) || len(one.AllowTools) > 0 && !contains(one.AllowTools, u.Tools.Allow) {
+			one.stays = fmt.Sprintf("upstreams.%s is the same, but offers tools that the client does not: see its tools.allow and tools.deny", u.Name)
 			return
 		}
+		one.there = u.Name
+		if u.Name == one.Name {
+			p.kept = append(p.kept, fmt.Sprintf("upstreams.%s is there already", u.Name))
+		} else {
+			p.kept = append(p.kept, fmt.Sprintf("%s is there already, as upstreams.%s", one.Name, u.Name))
+		}
+		return
 	}
 	if slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, one.Name) }) {
 		one.stays = fmt.Sprintf("upstreams.%s is there already, and is another: it was kept, and this one left out", one.Name)
 		return
 	}
 	one.add = true
+}
+
+// contains reports whether a list has all of others.
+func contains(all, others []string) bool {
+	return !slices.ContainsFunc(others, func(o string) bool { return !slices.Contains(all, o) })
 }
 
 // upstreamMeaning is what two upstreams must have the same of to be one.
@@ -164,6 +173,77 @@ func (p *importPlan) blocks() []clients.Server {
 		if s.add {
 			all = append(all, s.Server)
 		}
+	}
+	return all
+}
+
+// called is the upstream that a server is; "": it stays with its client.
+func (p *importPlan) called(s clients.Server) string {
+	for _, one := range p.servers {
+		if one.Name == s.Name && one.File == s.File && one.Pointer == s.Pointer && one.taken() {
+			return cmp.Or(one.there, one.Name)
+		}
+	}
+	return ""
+}
+
+// prefixed reports whether tools will be called upstream__tool.
+func (p *importPlan) prefixed() bool {
+	enabled := 0
+	for _, u := range p.have.Upstreams {
+		if u.Enabled {
+			enabled++
+		}
+	}
+	for _, s := range p.servers {
+		if s.add && !s.Disabled {
+			enabled++
+		}
+	}
+	style := p.have.Server.NameStyle
+	return style == "always" || style != "never" && enabled != 1
+}
+
+// rewrites are the rules of the clients that name tools of servers that are taken.
+func (p *importPlan) rewrites() []clients.Rewrite {
+	return p.m.reader.Rewrites(p.m.machine(), p.called, p.prefixed())
+}
+
+// rules say by which names they would hold, and of which tools the client has to be told
+// again that it need not ask.
+func (p *importPlan) rules() []string {
+	var all []string
+	for _, r := range p.rewrites() {
+		if p.m.permissions && !r.Checked {
+			continue
+		}
+		var names []string
+		for _, n := range r.Renamed {
+			names = append(names, n.From+" is now "+n.To)
+		}
+		how := "--permissions writes it"
+		if r.Checked {
+			how = "to be changed by hand, as the file is shared"
+		}
+		all = append(all, clients.OneLine(fmt.Sprintf("%s: %s (%s)", r.Path, strings.Join(names, ", "), how)))
+	}
+	for _, s := range p.servers {
+		if names := p.approved(s.Server); len(names) > 0 && s.taken() && !p.m.permissions {
+			all = append(all, clients.OneLine(fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --permissions writes \"autoApprove\" for mcpschedd", s.Called(), strings.Join(names, ", "))))
+		}
+	}
+	return all
+}
+
+// approved are the tools of a server that its client does not ask about, as they are called
+// from now on.
+func (p *importPlan) approved(s clients.Server) []string {
+	var all []string
+	for _, tool := range s.Approved {
+		if p.prefixed() {
+			tool = p.called(s) + "__" + tool
+		}
+		all = append(all, tool)
 	}
 	return all
 }

@@ -42,6 +42,9 @@ func (m *importing) writeLocked(dir state.Dir) error {
 	if err != nil {
 		return err
 	}
+	if why := m.reader.Forbidden(m.machine()); why != "" {
+		return fmt.Errorf("nothing was changed: %s", why)
+	}
 	file, err := state.OpenFile(p.have.Path)
 	if err != nil {
 		return err
@@ -140,15 +143,35 @@ func (p *importPlan) pointed() ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.m.reader.Point(func(s clients.Server) bool {
-		return slices.ContainsFunc(p.servers, func(o planned) bool { return o.File == s.File && o.Pointer == s.Pointer && o.taken() })
-	}, line)
+	approved := func(s clients.Server) []string {
+		if p.m.permissions {
+			return p.approved(s)
+		}
+		return nil
+	}
+	all, err := p.m.reader.Point(func(s clients.Server) bool { return p.called(s) != "" }, line, approved)
 	if err != nil {
 		return nil, err
 	}
 	var changes []clients.Change
 	for _, one := range all {
 		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
+	}
+	if !p.m.permissions {
+		return changes, nil
+	}
+	for _, r := range p.rewrites() {
+		if r.Checked {
+			continue
+		}
+		f, err := state.OpenFile(r.Path)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(f.Text, r.Was) {
+			return nil, fmt.Errorf("%s: was changed meanwhile; nothing was written", r.Path)
+		}
+		changes = append(changes, clients.Change{File: f, Text: r.Text, Renamed: r.Renamed})
 	}
 	return changes, nil
 }
@@ -177,7 +200,7 @@ func (m *importing) ownLine(path string) ([]string, error) {
 
 // next is what is left for people to do.
 func (p *importPlan) next() []string {
-	var all []string
+	all := p.rules()
 	for _, s := range p.servers {
 		if !s.taken() {
 			continue

@@ -278,7 +278,7 @@ func quote(s string) string {
 }
 
 // own is the entry of mcpschedd itself, as a client's file has it.
-func (d *document) own(shape shape, line []string) string {
+func (d *document) own(shape shape, line, approved []string) string {
 	if d.toml {
 		var b strings.Builder
 		fmt.Fprintf(&b, "[%s]\n%s\n%s\n", toml.Key{"mcp_servers", ownName}, assignment("command", line[0]), assignment("args", line[1:]))
@@ -302,6 +302,9 @@ func (d *document) own(shape shape, line []string) string {
 		command = `"type": "stdio", ` + command
 	case zedShape:
 		command = `"source": "custom", ` + command + `, "env": {}`
+	}
+	if len(approved) > 0 {
+		command += `, "autoApprove": ` + list(approved)
 	}
 	return quote(ownName) + ": {" + command + "}"
 }

@@ -26,8 +26,9 @@ type Pointed struct {
 func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
 // Point takes servers out of the files that they were read from, and puts mcpschedd there,
-// which line starts. Only names of servers that are in our configuration may be taken.
-func (r *Reader) Point(take func(Server) bool, line []string) ([]Pointed, error) {
+// which line starts. Only servers that are in our configuration may be taken. approved are
+// tools of them that the client need not ask about.
+func (r *Reader) Point(take func(Server) bool, line []string, approved func(Server) []string) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		if r.Checked(path) {
@@ -36,6 +37,7 @@ func (r *Reader) Point(take func(Server) bool, line []string) ([]Pointed, error)
 		doc := r.docs[path]
 		client, main := clientOf(doc)
 		p := Pointed{Path: path}
+		var free []string
 		for _, s := range r.servers {
 			if s.File != path || !take(s) {
 				continue
@@ -46,6 +48,7 @@ func (r *Reader) Point(take func(Server) bool, line []string) ([]Pointed, error)
 				p.Taken = append(p.Taken, Taken{Table: s.table})
 			}
 			p.Taken[i].Names = append(p.Taken[i].Names, s.entry)
+			free = append(free, approved(s)...)
 		}
 		if len(p.Taken) == 0 {
 			continue
@@ -54,7 +57,7 @@ func (r *Reader) Point(take func(Server) bool, line []string) ([]Pointed, error)
 			p.Own = main
 		}
 		var err error
-		if p.Text, err = doc.pointed(p, doc.own(client.shape, line)); err != nil {
+		if p.Text, err = doc.pointed(p, doc.own(client.shape, line, free)); err != nil {
 			return nil, err
 		}
 		all = append(all, p)

@@ -3,6 +3,7 @@ package clients
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func (n Note) String() string {
 type Reader struct {
 	options Options
 	docs    map[string]*document
+	others  map[string]*document // files that those lead to; nil: it is not there, or cannot be read
 	servers []Server
 	names   map[string]bool
 	notes   []Note
@@ -48,7 +50,10 @@ type Reader struct {
 
 // NewReader returns one that has read nothing.
 func NewReader(o Options) *Reader {
-	return &Reader{options: o, docs: make(map[string]*document), names: make(map[string]bool)}
+	if o.ReadFile == nil {
+		o.ReadFile = func(path string) ([]byte, error) { return nil, os.ErrNotExist }
+	}
+	return &Reader{options: o, docs: make(map[string]*document), others: make(map[string]*document), names: make(map[string]bool)}
 }
 
 // Servers are those that were read. One that another file has as well, word for word, is
@@ -195,18 +200,17 @@ func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
 
 // other is a file that another leads to; nil if it is not there, or cannot be read.
 func (r *Reader) other(path string) *document {
-	if r.options.ReadFile == nil {
-		return nil
+	doc, known := r.others[path]
+	if known {
+		return doc
 	}
-	data, err := r.options.ReadFile(path)
-	if err != nil {
-		return nil
+	if data, err := r.options.ReadFile(path); err == nil {
+		if doc, err = parse(path, data); err != nil {
+			doc = nil
+			r.notes = append(r.notes, Note{Where: path, Text: "not read: " + err.Error(), Wrong: true})
+		}
 	}
-	doc, err := parse(path, data)
-	if err != nil {
-		r.notes = append(r.notes, Note{Where: path, Text: "not read: " + err.Error(), Wrong: true})
-		return nil
-	}
+	r.others[path] = doc
 	return doc
 }
 

@@ -117,7 +117,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err := r.Read(path, f.Text); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point(func(s clients.Server) bool { return s.Stays == "" }, []string{"/opt/a b/mcpschedd", "serve"})
+	pointed, err := r.Point(func(s clients.Server) bool { return s.Stays == "" }, []string{"/opt/a b/mcpschedd", "serve"}, func(s clients.Server) []string { return s.Approved })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,10 @@ type Change struct {
 }
 
 // Rename is a word that was replaced in a file with rules.
-type Rename struct{ From, To string }
+type Rename struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
 
 // record is one import, kept as run.json in a folder of its own beside the files as they were.
 type record struct {

@@ -178,7 +178,7 @@ func (e *entry) ownEnvFile() {
 		return
 	}
 	file := e.envFile.filled("")
-	if e.file != nil && len(e.envFile) == 1 && e.envFile[0].variable == "" {
+	if len(e.envFile) == 1 && e.envFile[0].variable == "" {
 		if data, err := e.file(file); err == nil {
 			e.note("what is in " + shown(file) + " was copied: it changes here from now on")
 			for line := range strings.Lines(string(data)) {

@@ -1,0 +1,112 @@
+package clients_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/clients"
+)
+
+// ruled is a reader of Claude Code's file beside some others, on a Linux machine.
+func ruled(t *testing.T, files map[string]string) (*clients.Reader, clients.Machine) {
+	t.Helper()
+	r := clients.NewReader(clients.Options{Home: "/home/ann", ReadFile: func(path string) ([]byte, error) {
+		if text, ok := files[path]; ok {
+			return []byte(text), nil
+		}
+		return nil, os.ErrNotExist
+	}})
+	if err := r.Read("/home/ann/.claude.json", []byte(files["/home/ann/.claude.json"])); err != nil {
+		t.Fatal(err)
+	}
+	return r, clients.Machine{OS: "linux", Home: "/home/ann", Env: func(string) string { return "" }}
+}
+
+const claudeFile = `{
+	"mcpServers": {"git hub": {"command": "gh"}, "fs": {"command": "fs", "autoApprove": ["read"]}},
+	"projects": {"/p": {"mcpServers": {"notes": {"command": "notes"}, "fs": {"command": "./fs"}}}, "/home/ann": {}}
+}`
+
+func TestDeny(t *testing.T) {
+	r, m := ruled(t, map[string]string{
+		"/home/ann/.claude.json":                   claudeFile,
+		"/etc/claude-code/managed-settings.json":   `{"permissions": {"deny": ["mcp__git_hub", "mcp__fs_other__x", "mcp__f", "Bash(rm *)"]}}`,
+		"/home/ann/.claude/settings.json":          `{"permissions": {"deny": ["mcp__fs__write_*", "mcp__fs__run(args)"]}}`,
+		"/p/.claude/settings.local.json":           `{"permissions": {"deny": ["mcp__notes__remove", "mcp__fs__move"]}}`,
+		"/nowhere/.claude/settings.json":           `{"permissions": {"deny": ["mcp__fs__read"]}}`,
+		"/home/ann/.claude/settings.local.json":    `{"permissions": {"deny": ["mcp__notes"]}`, // cannot be parsed, and is said
+		"/home/ann/.claude/agents/not-settings.md": `mcp__fs`,
+	})
+	r.Deny(m)
+	got := make(map[string][]string)
+	for _, s := range r.Servers() {
+		got[s.Name] = s.DenyTools
+	}
+	want := map[string][]string{
+		"git-hub": {"*"}, "fs": {"move", "run", "write_*"}, "fs-2": {"move", "run", "write_*"}, "notes": {"remove"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if !slices.ContainsFunc(r.Notes(), func(n clients.Note) bool { return n.Wrong && strings.Contains(n.Where, "settings.local.json") }) {
+		t.Errorf("got %v", r.Notes())
+	}
+}
+
+func TestForbidden(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`: "",
+		`{"allowedMcpServers": [{"serverName": "github"}]}`:                              "mcpschedd is none of them",
+		`{"allowedMcpServers": []}`:                                                      "mcpschedd is none of them",
+		`{"allowedMcpServers": [{"serverName": "github"}, {"serverName": "mcpschedd"}]}`: "",
+		`{"deniedMcpServers": [{"serverName": "mcpschedd"}]}`:                            "denies mcpschedd",
+	} {
+		r, m := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-settings.json": text})
+		if got := r.Forbidden(m); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q", text, got)
+		}
+	}
+	r, m := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-mcp.json": `{"mcpServers": {}}`})
+	if got := r.Forbidden(m); !strings.Contains(got, "managed-mcp.json") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRewrites(t *testing.T) {
+	r, m := ruled(t, map[string]string{
+		"/home/ann/.claude.json":          claudeFile,
+		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__git_hub__*"]}}`,
+		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__fs", "mcp__notes__a"]}}`,
+		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__notes__.*|mcp__fs__a"}]}}`,
+	})
+	called := func(s clients.Server) string { return s.Name }
+	want := map[string]string{
+		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__mcpschedd__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__mcpschedd__git-hub__*"]}}`,
+		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__mcpschedd__fs-2__*", "mcp__mcpschedd__notes__a"]}}`,
+		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__mcpschedd__notes__.*|mcp__mcpschedd__fs-2__a"}]}}`,
+	}
+	got := make(map[string]string)
+	for _, w := range r.Rewrites(m, called, true) {
+		got[w.Path] = string(w.Text)
+		if w.Checked != (w.Path == "/p/.claude/settings.json") {
+			t.Errorf("%s: checked in: %v", w.Path, w.Checked)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, w := range r.Rewrites(m, func(s clients.Server) string {
+		if s.Name == "notes" {
+			return "notes"
+		}
+		return ""
+	}, false) {
+		if want := (clients.Rename{From: "mcp__notes__", To: "mcp__mcpschedd__"}); w.Path == "/p/.claude/settings.json" && !slices.Contains(w.Renamed, want) {
+			t.Errorf("got %v", w.Renamed)
+		}
+	}
+}
