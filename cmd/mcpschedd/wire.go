@@ -106,7 +106,6 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		}
 	}
 	offer := "offers/" + u.Name + "-" + fingerprint(r.Command, r.Args, r.Cwd, r.URL, slices.Sorted(maps.Keys(r.Env)))[:16] + ".json"
-	learned := "learned/" + u.Name + "-" + fingerprint(r.Command, r.Args, cmp.Or(r.Cwd, workingDir()), r.URL)[:16]
 	return proxy.Upstream{
 		Spec: spec,
 		Store: upstream.Store{
@@ -123,7 +122,25 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,
-		Learned:        func(merge func([]byte) ([]byte, error)) error { return dir.Update(learned, merge) },
+		Learned:        learned(dir, u.Name, r),
+	}
+}
+
+// learned is where what is learned of a server is kept: what belongs to the server in one
+// file, so that a new project does not begin with a server that is known already, and the
+// values that its sessions have used in a file of the folder that they work in.
+func learned(dir state.Dir, name string, r config.Resolved) speculate.Learned {
+	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
+	folder := "learned/" + name + "-" + fingerprint(r.Command, r.Args, cmp.Or(r.Cwd, workingDir()), r.URL)[:16]
+	return func(merge func([]byte) ([]byte, error)) error {
+		return dir.Update(server, func(known []byte) (next []byte, err error) {
+			err = dir.Update(folder, func(values []byte) ([]byte, error) {
+				state, err := merge(append(values, known...))
+				next, values = speculate.SplitLearned(state)
+				return values, err
+			})
+			return next, err
+		})
 	}
 }
 

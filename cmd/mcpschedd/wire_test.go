@@ -1,11 +1,48 @@
 package main
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/state"
 )
+
+// What is learned of a server in one folder is known in another, but for the values.
+func TestLearnedByServerAndFolder(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := config.Resolved{Command: "server"}
+	stored := func(folder string, next string) (before string) {
+		t.Helper()
+		t.Chdir(folder)
+		only := errors.New("only read")
+		err := learned(dir, "x", server)(func(stored []byte) ([]byte, error) {
+			if before = string(stored); next == "" {
+				return nil, only
+			}
+			return []byte(next), nil
+		})
+		if err != nil && !errors.Is(err, only) {
+			t.Fatal(err)
+		}
+		return before
+	}
+	one, other := t.TempDir(), t.TempDir()
+	if got := stored(one, "0 {\"v\":4}\n1 {\"tool\":{}}\n2 {\"constants\":{}}\nconcurrency: serial\n"); got != "" {
+		t.Errorf("at first: got %q", got)
+	}
+	for folder, want := range map[string]bool{one: true, other: false} {
+		got := stored(folder, "")
+		if !strings.Contains(got, "tool") || !strings.HasSuffix(got, "concurrency: serial\n") || strings.Contains(got, "constants") != want {
+			t.Errorf("got %q; want what belongs to the server, and its values: %v", got, want)
+		}
+	}
+}
 
 // What nothing else changes may be used for longer, unless an age is set, which then holds
 // for every upstream.

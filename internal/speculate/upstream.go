@@ -150,6 +150,15 @@ func (w *Worker) concurrency(o *upstreamState) (is Concurrency) {
 // model keeps.
 var concurrencyLine = []byte("concurrency: ")
 
+// SplitLearned divides what is kept of an upstream into what belongs to its server, in
+// whatever folder it is used, and the values of the sessions of one folder. Behind the values
+// the server's part is the whole again.
+func SplitLearned(state []byte) (server, values []byte) {
+	state, is := cutConcurrency(state)
+	server, values = predict.Split(state)
+	return appendConcurrency(server, is), values
+}
+
 // cutConcurrency takes that line off.
 func cutConcurrency(stored []byte) (rest []byte, is Concurrency) {
 	at := bytes.LastIndexByte(bytes.TrimSuffix(stored, []byte{'\n'}), '\n') + 1

@@ -1,0 +1,79 @@
+package predict_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
+)
+
+// A server that is known from one folder is known in the next: what follows what, and how
+// long it takes, but none of the values that the first one's sessions used.
+func TestSplit(t *testing.T) {
+	models, problems := valuemodel.Compile([]valuemodel.Rule{{Pattern: "up/*", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	model := func() *predict.Model {
+		return predict.New(predict.Options{Learn: true, ShadowLabels: 1, MaxAge: time.Hour, Tool: func(name string) predict.Tool {
+			return predict.Tool{Model: models.Resolve(valuemodel.Upstream{Name: "up"}, name, valuemodel.Hints{})}
+		}})
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	// use is a session that lists the things of a project and gets the first; it returns what
+	// was expected after the list.
+	use := func(m *predict.Model, id uint64, project string, n int) (found []predict.Candidate) {
+		s := m.Begin(id, false)
+		for turn, c := range []struct{ tool, arguments, answer string }{
+			{"list", fmt.Sprintf(`{"project":%q}`, project), fmt.Sprintf(`{"items":[{"number":%d}]}`, n)},
+			{"get", fmt.Sprintf(`{"number":%d,"project":%q}`, n, project), `{"done":true}`},
+		} {
+			s.Call(predict.Call{ID: uint64(turn + 1), Turn: turn + 1, Tool: c.tool, Arguments: c.arguments, At: now})
+			now = now.Add(time.Second)
+			s.Result(predict.Result{ID: uint64(turn + 1), Text: []byte(c.answer), Size: len(c.answer), At: now})
+			if turn == 0 {
+				found = s.Guesses(now)
+			}
+			now = now.Add(time.Second)
+		}
+		s.End()
+		return found
+	}
+	first := model()
+	for i := range 20 {
+		use(first, uint64(i+1), "ocean", 100+7*i)
+	}
+	state, err := first.Merge(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, values := predict.Split(state)
+	if bytes.Contains(server, []byte("ocean")) || !bytes.Contains(values, []byte("ocean")) {
+		t.Errorf("the values stand in the wrong part:\n%s\n%s", server, values)
+	}
+	likely := func(state []byte) (p float64, takes time.Duration) {
+		m := model()
+		if _, err := m.Merge(state); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range use(m, 99, "desert", 901) {
+			if c.Key.Tool == "get" && c.Key.Arguments == `{"number":901,"project":"desert"}` {
+				p = c.P
+			}
+		}
+		return p, m.Usual("list").Latency.P50
+	}
+	p, takes := likely(server)
+	if p < 0.3 || takes == 0 {
+		t.Errorf("in another folder: got P %.2f, %v a call; want both known", p, takes)
+	}
+	if whole, _ := likely(append(values, server...)); whole < 0.3 {
+		t.Errorf("both parts: got P %.2f", whole)
+	}
+	if cold, _ := likely(nil); cold > 0.1 {
+		t.Errorf("the test proves nothing: nothing is known, and P is %.2f", cold)
+	}
+}
