@@ -122,18 +122,20 @@ func Parse(name string, data []byte, further ...Further) (*Config, error) {
 }
 
 func parse(name string, data, tuned []byte, further []Further) (*Config, error) {
-	b := &binder{file: name}
-	tree, broken := b.decode(data)
-	if broken != nil {
-		broken.File = name
-		return nil, &Error{Problems: []Problem{*broken}}
-	}
-	c := Default()
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
 	}
-	c.Path, c.Digest = path, digest(data, tuned)
+	b := &binder{file: name}
+	failed := &Error{path: path, digest: digest(data, tuned)}
+	tree, broken := b.decode(data)
+	if broken != nil {
+		broken.File = name
+		failed.Problems = []Problem{*broken}
+		return nil, failed
+	}
+	c := Default()
+	c.Path, c.Digest = path, failed.digest
 	if !b.newer(tree) {
 		b.aliases(tree)
 		b.table("", tree, reflect.ValueOf(c).Elem())
@@ -144,13 +146,15 @@ func parse(name string, data, tuned []byte, further []Further) (*Config, error) 
 		for _, find := range further {
 			b.further(c, find(c))
 		}
-	}
-	if len(b.problems) > 0 {
-		sortProblems(b.problems)
-		return nil, &Error{Problems: b.problems}
+		failed.read = c
 	}
 	sortProblems(b.warnings)
 	c.Warnings = b.warnings
+	if len(b.problems) > 0 {
+		sortProblems(b.problems)
+		failed.Problems = b.problems
+		return nil, failed
+	}
 	return c, nil
 }
 

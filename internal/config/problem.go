@@ -32,6 +32,10 @@ func (p Problem) String() string {
 // Error is everything that is wrong with a file, by line. There is at least one.
 type Error struct {
 	Problems []Problem
+
+	read   *Config // what could be read; nil if the file cannot be parsed
+	path   string
+	digest [32]byte
 }
 
 // Error is one problem per line of text.

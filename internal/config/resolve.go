@@ -35,12 +35,14 @@ func (r *resolver) fail(key, reason string) {
 // env, which is [os.LookupEnv] outside tests. An error, of one or more joined
 // [Unresolved], says why this upstream cannot run; it concerns no other.
 func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
+	if u.Mistake != nil {
+		return Resolved{}, u.Mistake
+	}
 	r := &resolver{lookup: env, key: join("upstreams", u.Name)}
-	fromFile, err := envFile(r.path(u.EnvFile, "env_file", u.Dir))
+	file, note := r.envFile(u)
+	fromFile, err := envFile(file)
 	if err != nil {
 		r.fail("env_file", err.Error())
-	}
-	if len(r.errs) > 0 {
 		return Resolved{}, errors.Join(r.errs...) // what the file would have set is no further mistake
 	}
 	r.lookup = func(name string) (string, bool) {
@@ -66,9 +68,27 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	maps.Copy(out.Env, r.table(u.Env, "env"))
 	r.expanded(u, out)
 	if len(r.errs) > 0 {
+		if note != nil {
+			r.errs = append(r.errs, note)
+		}
 		return Resolved{}, errors.Join(r.errs...)
 	}
+	out.Note = note
 	return out, nil
+}
+
+// envFile is the path of env_file. One whose path has a variable that is not set is left
+// out: it may be for the folders of some clients alone, and what it would have set may not
+// be needed.
+func (r *resolver) envFile(u Upstream) (path string, note error) {
+	expanded, err := expand(u.EnvFile, r.lookup)
+	if err != nil {
+		return "", &Unresolved{r.key + ".env_file", "left out: " + err.Error()}
+	}
+	if expanded == "" {
+		return "", nil
+	}
+	return absolute(expanded, u.Dir), nil
 }
 
 // expanded repeats those checks whose outcome depends on variables.

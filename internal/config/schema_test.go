@@ -17,7 +17,7 @@ import (
 )
 
 // source are the fields that say where a configuration came from.
-var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions", "Warnings")
+var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions", "Source", "Warnings")
 
 func parse(t *testing.T, text string) *config.Config {
 	t.Helper()

@@ -19,6 +19,8 @@ type Upstream struct {
 	Line int    // of the block's first key or header
 	Dir  string // the file's folder, from which relative paths start
 
+	Mistake error // what is wrong with the block of a file that is served all the same
+
 	Command        string   `toml:"command"`
 	Args           []string `toml:"args"`
 	Cwd            string   `toml:"cwd"`      // default "": the client's
@@ -105,6 +107,8 @@ type Resolved struct {
 	Env     Secrets  // to add to the environment: env_file's lines under env's
 	URL     string   // "" for a command
 	Headers Secrets
+
+	Note error // what was left out, an [*Unresolved]; nil: nothing
 }
 
 // Format prints the name, whatever the verb.
