@@ -13,16 +13,18 @@ import (
 // logOutput is where the log goes and how much of it, which a reload may change.
 type logOutput struct {
 	level  slog.LevelVar
+	own    *logFile // beside stderr
 	stderr io.Writer
 
 	mu   sync.Mutex // guards what follows; held while a record is written
 	path string     // of file
-	file *os.File   // nil: stderr
+	file *os.File   // nil: stderr and own
 }
 
-// openLog begins the log. Its output is to be closed.
-func openLog(l config.Log, stderr io.Writer) (*slog.Logger, *logOutput, error) {
-	o := &logOutput{stderr: stderr}
+// openLog begins the log: at the file that l names, or else at stderr and in the state folder,
+// for few clients show the former. Its output is to be closed.
+func openLog(l config.Log, own *logFile, stderr io.Writer) (*slog.Logger, *logOutput, error) {
+	o := &logOutput{own: own, stderr: stderr}
 	if err := o.apply(l); err != nil {
 		return nil, nil, hinted{misused{err}, "[log] file"}
 	}
@@ -69,10 +71,11 @@ func (o *logOutput) Write(record []byte) (int, error) {
 	if o.file != nil {
 		return o.file.Write(record)
 	}
+	_, _ = o.own.Write(record) // it takes all
 	return o.stderr.Write(record)
 }
 
-// Close closes the file; what is logged later goes to stderr.
+// Close closes the files; what is logged later goes to stderr.
 func (o *logOutput) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,4 +83,5 @@ func (o *logOutput) Close() {
 		o.file.Close()
 	}
 	o.path, o.file = "", nil
+	o.own.Close()
 }

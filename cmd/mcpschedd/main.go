@@ -58,6 +58,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = explain(args, stdout, stderr)
 	case "replay":
 		err = runReplay(ctx, args, stdout, stderr)
+	case "logs":
+		err = runLogs(args, stdout)
 	case "import":
 		err = runImport(args, stdout, stderr)
 	case "enable", "disable", "remove":

@@ -43,7 +43,7 @@ func TestReloadOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	stderr := make(records, 100)
-	log, output, err := openLog(c.Log, stderr)
+	log, output, err := openLog(c.Log, newLogFile(state.Dir{}, filepath.Join(t.TempDir(), "own")), stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	log := make(records, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	logger, output, err := openLog(c.Log, log)
+	logger, output, err := openLog(c.Log, newLogFile(state.Dir{}, filepath.Join(t.TempDir(), "own")), log)
 	if err != nil {
 		t.Fatal(err)
 	}

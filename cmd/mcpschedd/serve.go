@@ -48,21 +48,26 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *only != "" && *addr != "" {
 		return &usageError{text: "--only is for stdio; over HTTP the path /mcp/" + *only + " does the same", usage: usageServe}
 	}
-	c, err := load(*file)
+	c, mistakes, err := loadServed(*file)
 	if err != nil {
 		return err
-	}
-	log, output, err := openLog(c.Log, stderr)
-	if err != nil {
-		return err
-	}
-	defer output.Close()
-	for _, w := range c.Warnings {
-		log.Warn(w.String())
 	}
 	dir, err := stateDir(c)
 	if err != nil {
 		return err
+	}
+	log, output, err := openLog(c.Log, newLogFile(dir, proxyLog), stderr)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	if mistakes != nil {
+		log.Error("configuration has mistakes; what they concern is off", "err", mistakes)
+	} else {
+		keepGood(c, dir, log)
+	}
+	for _, w := range c.Warnings {
+		log.Warn(w.String())
 	}
 	written := *c // as the file has it, with which later contents are compared
 	if *auth != "" {
@@ -98,6 +103,9 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
 	}
 	srv = proxy.New(o, guard)
+	if mistakes != nil {
+		srv.Reject(mistakes)
+	}
 	return runUntilSignal(ctx, log, srv, func() error {
 		defer guard.Close()
 		defer tracer.Close(context.WithoutCancel(ctx))
@@ -202,31 +210,6 @@ func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.L
 	return srv.ServeListener(ctx, l)
 }
 
-// load finds and reads the configuration; without a file the defaults count.
-func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
-
-// loadBy is load with what reads the file.
-func loadBy(file string, read func(string, ...config.Further) (*config.Config, error)) (*config.Config, error) {
-	path, found, err := config.Search(file, os.Getenv)
-	if err != nil {
-		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
-	}
-	if !found {
-		c := config.Default()
-		c.Path = path
-		return c, nil
-	}
-	return read(path, unmeant)
-}
-
-func stateDir(c *config.Config) (state.Dir, error) {
-	path, err := c.StateDir(os.Getenv)
-	if err != nil {
-		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
-	}
-	return state.Open(path)
-}
-
 // inFolder leaves out the upstreams that sessions in a folder do not have. They count when it
 // is decided how tools are called, so that a client's rules hold in every folder.
 func inFolder(o proxy.Options, c *config.Config, folder string) proxy.Options {
@@ -267,6 +250,7 @@ func watch(ctx context.Context, c *config.Config, folder string, dir state.Dir, 
 		applied := *next
 		applied.Server, applied.HTTP = c.Server, c.HTTP // what needs a restart is what it was at the start
 		srv.Apply(inFolder(options(&applied, dir, log), next, folder))
+		keepGood(next, dir, log)
 		log.Info("configuration reloaded", "path", next.Path)
 	}, unmeant)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {

@@ -17,7 +17,8 @@ and your servers in its configuration file.
   disable    switch one off
   remove     take one out of the configuration
   check      validate the configuration; --connect also tries every upstream
-  explain    what is known of one tool, and who says so
+  explain    whether a tool is cached and fetched ahead, and why not
+  logs       the end of the proxy's log, or of an upstream's stderr
   stats      what was saved today, and how the servers stand
   dashboard  the same in a browser, live
   tune       propose settings for the tools, from what was recorded
@@ -74,6 +75,15 @@ For example:
   mcpschedd explain github/list_issues
 `
 
+const usageLogs = `usage: mcpschedd logs [NAME] [-n LINES] [--config FILE]
+
+Prints the last lines of the proxy's log, or of what the upstream NAME has
+written to stderr. They are kept in the state folder, in logs.
+
+  -n LINES       how many (default 100)
+  --config FILE  the configuration (default: see mcpschedd help)
+`
+
 const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR] [--keep DIR] [--show-config]
 
 Plays one agent session against two embedded MCP servers, straight and through
@@ -101,6 +111,8 @@ func help(args []string, w io.Writer) error {
 			text = usageDemo
 		case "replay":
 			text = usageReplay
+		case "logs":
+			text = usageLogs
 		case "import":
 			text = usageImport
 		case "enable", "disable", "remove":

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -105,6 +106,10 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 			spec.Header.Set(name, value)
 		}
 	}
+	var stderr io.Writer
+	if dir != (state.Dir{}) {
+		stderr = newLogFile(dir, upstreamLog(u.Name))
+	}
 	offer := "offers/" + u.Name + "-" + fingerprint(r.Command, r.Args, r.Cwd, r.URL, slices.Sorted(maps.Keys(r.Env)))[:16] + ".json"
 	return proxy.Upstream{
 		Spec: spec,
@@ -112,6 +117,7 @@ func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 			Load: func() ([]byte, error) { return dir.Read(offer) },
 			Save: func(next func([]byte) ([]byte, error)) error { return dir.Update(offer, next) },
 		},
+		Stderr:      stderr,
 		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
 		Timeout:     time.Duration(u.Timeout),
 		Allows:      u.Tools.Allows,

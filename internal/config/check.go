@@ -41,6 +41,9 @@ func (b *binder) check(c *Config) {
 		b.checkLimit(l)
 	}
 	for _, p := range c.Plans {
+		if !c.Plan.Enabled && !b.failed("plan.enabled") {
+			b.warn(join("plans", p.Name), "is not listed: it takes enabled = true in [plan]")
+		}
 		b.checkPlan(p)
 	}
 	var upstreams []string

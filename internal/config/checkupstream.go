@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"maps"
 	"path"
 	"slices"
@@ -53,6 +54,10 @@ func (b *binder) checkReach(key string, u Upstream) {
 			b.problem(key, "want command or url")
 		}
 		return
+	}
+	if program, rest, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
+		quoted, _ := json.Marshal(strings.Fields(rest)) // strings always marshal
+		b.problem(join(key, "command"), "is one program, without its arguments: split it into command = %q and args = %s", program, quoted)
 	}
 	stray := map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0}
 	other := "url"

@@ -108,6 +108,6 @@ type Telemetry struct {
 
 // Log is where the log goes.
 type Log struct {
-	File  string `toml:"file"`                               // absolute; default "": stderr
+	File  string `toml:"file"`                               // absolute; default "": stderr and the state folder
 	Level string `toml:"level" enum:"debug|info|warn|error"` // default info
 }

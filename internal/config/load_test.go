@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -136,7 +137,57 @@ func TestCheck(t *testing.T) {
 	write(t, path, "enrichment.prefetch_timeout_ms = 1\n[upstreams.a]\ncommand = \"x\"\n\nenv = { A = \"${B}\" }\n[upstreams.off]\nenabled = false\ncommand = \"${C}\"\n")
 	expect(nil, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
 		"DIR/c.toml:5: upstreams.a.env.A: this upstream is disabled: environment variable B is not set\n"+
-		"DIR/c.toml: ok (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
+		"DIR/c.toml: can be used, but 1 of 2 upstreams cannot run here (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
 	expect(map[string]string{"B": ""}, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
-		"DIR/c.toml: ok (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
+		"DIR/c.toml: can be used, with warnings (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
+	write(t, path, "[upstreams.a]\ncommand = \"x\"\nenv_file = \"${FOLDER}/.env\"\n[plans.p]\nsteps = [{}]\n")
+	expect(nil, "DIR/c.toml:4: plans.p: warning: is not listed: it takes enabled = true in [plan]\n"+
+		"DIR/c.toml:3: upstreams.a.env_file: warning: left out: environment variable FOLDER is not set\n"+
+		"DIR/c.toml: can be used, with warnings (upstreams: 1, limits: 0, plans: 1, tools: 0)\n", true)
+	write(t, path, "[upstreams.a]\ncommand = \"npx -y pkg\"\n[upstreams.b]\ncommand = \"/a folder/x\"\n")
+	expect(nil, "DIR/c.toml:2: upstreams.a.command: is one program, without its arguments: split it into command = \"npx\" and args = [\"-y\",\"pkg\"]\n", false)
+	write(t, path, "[upstreams.a]\ncommand = \"x\"\n")
+	expect(nil, "DIR/c.toml: ok (upstreams: 1, limits: 0, plans: 0, tools: 0)\n", true)
+}
+
+// What is served although a file has mistakes.
+func TestSalvage(t *testing.T) {
+	good := "[plan]\nmutations = \"deny\"\n[upstreams.a]\ncommand = \"a\"\ntools = { deny = [\"x\"] }\n[upstreams.gone]\ncommand = \"g\"\n"
+	tests := []struct {
+		name, good, text string
+		want             string // upstream: command, what is denied, whether it is off
+		mutations        string
+	}{
+		{"an upstream", "", "[upstreams.a]\ncommand = 3\n[upstreams.b]\ncommand = \"b\"\n", "a: [] off; b: b []", "confirm"},
+		{"elsewhere", good, "log.x = 1\n[plan]\nmutations = \"allow\"\n[upstreams.a]\ncommand = \"new\"\ntools = { deny = [\"y\"] }\n[upstreams.b]\ncommand = \"b\"\n", "a: a [x y]; b: b [] off", "deny"},
+		{"elsewhere, and the new one is stricter", "[upstreams.a]\ncommand = \"a\"\n", "log.x = 1\n[plan]\nmutations = \"deny\"\n[upstreams.a]\ncommand = \"a\"\n", "a: a []", "deny"},
+		{"elsewhere, with no good one", "", "log.x = 1\n[upstreams.a]\ncommand = \"a\"\n", "", "confirm"},
+		{"no TOML", good, "[upstreams.a\n", "", "confirm"},
+		{"a name", "", "[upstreams.\"a/b\"]\ncommand = \"a\"\n[upstreams.b]\ncommand = \"b\"\n", "b: b []", "confirm"},
+	}
+	for _, tt := range tests {
+		var last *config.Config
+		if tt.good != "" {
+			last = parse(t, tt.good)
+		}
+		_, err := config.Parse("/etc/mcp/c.toml", []byte(tt.text))
+		broken, ok := errors.AsType[*config.Error](err)
+		if !ok {
+			t.Errorf("%s: got %v, want mistakes", tt.name, err)
+			continue
+		}
+		c := broken.Salvage(last)
+		var all []string
+		for _, u := range c.Upstreams {
+			one := strings.TrimSpace(fmt.Sprintf("%s: %s %v", u.Name, u.Command, u.Tools.Deny))
+			one = strings.ReplaceAll(one, ":  ", ": ")
+			if u.Mistake != nil {
+				one += " off"
+			}
+			all = append(all, one)
+		}
+		if got := strings.Join(all, "; "); got != tt.want || c.Plan.Mutations != tt.mutations || c.Path != "/etc/mcp/c.toml" || c.Digest == [32]byte{} {
+			t.Errorf("%s: got %q, mutations %s, path %s", tt.name, got, c.Plan.Mutations, c.Path)
+		}
+	}
 }

@@ -34,7 +34,10 @@ func Check(path string, env func(string) (string, bool), further ...Further) *Re
 		if !u.Enabled {
 			continue
 		}
-		_, err := u.Resolve(env)
+		resolved, err := u.Resolve(env)
+		if e, ok := errors.AsType[*Unresolved](resolved.Note); ok {
+			r.Warnings = append(r.Warnings, Problem{File: path, Line: c.lineOf(e.Key, u), Key: e.Key, Message: e.Reason})
+		}
 		joined, ok := err.(interface{ Unwrap() []error })
 		if !ok {
 			continue
@@ -58,6 +61,25 @@ func (c *Config) lineOf(key string, u Upstream) int {
 // OK says whether the file can be used, warnings or not.
 func (r *Report) OK() bool { return r.Config != nil }
 
+// verdict is "ok", or what is not.
+func (r *Report) verdict() string {
+	off := make(map[string]bool)
+	for _, p := range r.Disabled {
+		for _, u := range r.Config.Upstreams {
+			if within(p.Key, join("upstreams", u.Name)) {
+				off[u.Name] = true
+			}
+		}
+	}
+	switch {
+	case len(off) > 0:
+		return fmt.Sprintf("can be used, but %d of %d upstreams cannot run here", len(off), len(r.Config.Upstreams))
+	case len(r.Warnings) > 0:
+		return "can be used, with warnings"
+	}
+	return "ok"
+}
+
 // WriteTo prints one finding a line, problems first, and a summary if the file
 // can be used.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
@@ -77,7 +99,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		fmt.Fprintln(&b, p)
 	}
 	if c := r.Config; c != nil {
-		fmt.Fprintf(&b, "%s: ok (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
+		fmt.Fprintf(&b, "%s: %s (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, r.verdict(), len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
 	}
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err

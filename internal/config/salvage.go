@@ -38,16 +38,20 @@ func (e *Error) Salvage(good *Config) *Config {
 	c.Upstreams = slices.Clone(c.Upstreams)
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		u.Mistake = errors.Join(wrong[u.Name]...)
+		u.Mistake = errors.Join(append(wrong[u.Name], u.Mistake)...)
 	}
 	c.Upstreams = slices.DeleteFunc(c.Upstreams, func(u Upstream) bool { return !validName(u.Name) })
 	return &c
 }
 
-// nothing is a configuration without upstreams in the place of the file.
+// nothing is a configuration without upstreams in the place of the file, kept and logged
+// where that says.
 func (e *Error) nothing() *Config {
 	c := Default()
 	c.Path, c.Digest = e.path, e.digest
+	if e.read != nil {
+		c.Server, c.HTTP, c.Telemetry, c.Log = e.read.Server, e.read.HTTP, e.read.Telemetry, e.read.Log
+	}
 	return c
 }
 
@@ -58,6 +62,8 @@ func older(good, newer Config) Config {
 	for _, u := range newer.Upstreams {
 		i := slices.IndexFunc(good.Upstreams, func(g Upstream) bool { return g.Name == u.Name })
 		if i < 0 {
+			u.Mistake = errors.New("new in a file that has mistakes elsewhere")
+			kept = append(kept, u)
 			continue
 		}
 		g := good.Upstreams[i]

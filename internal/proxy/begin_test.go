@@ -159,12 +159,17 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 			text, _ := jsonrpc.String(jsonrpc.Get([]byte(opening(c, client, `{}`)), "instructions"))
 			return text
 		}
-		if got, want := said("tester"), "# first\n"+long+"\n\n# brief\nBe kind.\n\n# last\n"+long; got != want {
+		const troubles = "# mcpschedd\nNot available now: first (on the shelf), brief (on the shelf), last (on the shelf).\nTell the user if it concerns the task.\n\n"
+		if got, want := said("tester"), troubles+"# first\n"+long+"\n\n# brief\nBe kind.\n\n# last\n"+long; got != want {
 			t.Errorf("%s: got %d bytes, want all %d", era, len(got), len(want))
 		}
 		got := said("claude-code")
 		if n := len(utf16.Encode([]rune(got))); n > 4096 || n < 4096-3*len(sentence) {
 			t.Errorf("%s: got %d characters, want hardly less than 4096", era, n)
+		}
+		got, told := strings.CutPrefix(got, troubles)
+		if !told {
+			t.Errorf("%s: got %.200q, want it to begin with what cannot be asked", era, got)
 		}
 		var shares []int
 		for part := range strings.SplitSeq(got, "\n\n") {

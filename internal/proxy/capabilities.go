@@ -21,11 +21,12 @@ func (s *session) introduction(client []byte) introduction {
 	if s.identity.view.offersOwn() {
 		own = emptyCapabilities
 	}
+	troubles := s.srv.troubles(leases)
 	version := s.srv.policy.Load().Version
 	return introduction{
 		info:         append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}'),
 		capabilities: joinCapabilities(own, leases),
-		instructions: joinInstructions(instructionsOf(leases), len(leases) > 1, allowance(client)),
+		instructions: joinInstructions(append(troubles, instructionsOf(leases)...), len(leases)+len(troubles) > 1, allowance(client)),
 	}
 }
 

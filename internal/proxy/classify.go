@@ -7,7 +7,6 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -29,7 +28,9 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
-	out, storable := classify(m, j.method, j.params, &l.member.Spec.Command)
+	out, storable := classify(m, j.method, j.params, func(folders []string) bool {
+		return j.s.srv.catalog.plainGit(&l.member.Spec.Command, folders)
+	})
 	scope := scopeAt(j.s, l, j.params)
 	if !storable || scope == "" {
 		return out
@@ -50,9 +51,9 @@ func (j *upstreamCall) classify(p *policy) callClass {
 const longest = 16 << 10
 
 // classify says what the model of its tool makes of a call. It is storable
-// if its answer depends on nothing but its arguments and what the query says. server is how
-// the upstream's process is started.
-func classify(m *valuemodel.Model, method string, params *revision.Params, server *upstream.Command) (out callClass, storable bool) {
+// if its answer depends on nothing but its arguments and what the query says. plainGit reports
+// whether git, as the upstream runs it in folders, runs no other program.
+func classify(m *valuemodel.Model, method string, params *revision.Params, plainGit func(folders []string) bool) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
@@ -73,7 +74,7 @@ func classify(m *valuemodel.Model, method string, params *revision.Params, serve
 	}
 	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
 	if !out.kind.Reads() {
-		if folders, quiet := m.Quiet(args, names); !quiet || !plainGit(server, folders) {
+		if folders, quiet := m.Quiet(args, names); !quiet || !plainGit(folders) {
 			out.effect = m.Writes(args)
 		}
 		return out, false

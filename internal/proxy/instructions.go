@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
 )
 
 // instruction is what one upstream says to the model.
@@ -22,6 +24,59 @@ func instructionsOf(leases []*leased) (all []instruction) {
 	}
 	return all
 }
+
+// troubles is what the model is told of what does not work, so that it can tell its user: what
+// is wrong with the configuration, and which upstreams cannot be asked. It comes first, for
+// what is beyond an allowance is cut off.
+func (s *Server) troubles(leases []*leased) []instruction {
+	var lines []string
+	if err := s.figures.rejected.Load(); err != nil {
+		lines = append(lines, "The configuration has mistakes, and what they concern is off:\n"+summary(*err))
+	}
+	var away []string
+	for _, l := range leases {
+		if why := whyAway(l); why != "" {
+			away = append(away, l.Name()+" ("+why+")")
+		}
+	}
+	if len(away) > 0 {
+		lines = append(lines, "Not available now: "+strings.Join(away, ", ")+".")
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []instruction{{"mcpschedd", strings.Join(lines, "\n") + "\nTell the user if it concerns the task."}}
+}
+
+// summary is an error in a few lines.
+func summary(err error) string {
+	if short, ok := errors.AsType[interface {
+		error
+		Summary() string
+	}](err); ok {
+		return short.Summary()
+	}
+	return err.Error()
+}
+
+// whyAway is why an upstream cannot be asked, on one line; "" if it can or is starting.
+func whyAway(l *leased) string {
+	err := cmp.Or(l.Problem(), l.member.Spec.Unusable)
+	if away, ok := errors.AsType[*upstream.Unavailable](err); ok {
+		err = away.Cause
+	}
+	if err == nil {
+		return ""
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	if length(text) > longReason {
+		text = shortened(text, longReason)
+	}
+	return text
+}
+
+// longReason (characters) is more than the reasons of this program need.
+const longReason = 200
 
 // allowances are how many characters of a server's instructions a client shows to
 // its model, where that is known; what is beyond is cut off without a word.

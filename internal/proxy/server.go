@@ -14,6 +14,7 @@
 package proxy
 
 import (
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -60,6 +61,7 @@ type Options struct {
 type Upstream struct {
 	Spec        upstream.Spec
 	Store       upstream.Store
+	Stderr      io.Writer              // where its processes' lines on stderr are logged; nil: nowhere
 	Fingerprint string                 // changes whenever the connection would have to be made anew
 	Timeout     time.Duration          // per call without progress; 0: none
 	Allows      func(tool string) bool // which tools may be seen and called; nil: all
@@ -102,7 +104,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	}
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
-			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Dial: o.Dial, After: after,
+			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial, After: after,
 			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
 			Asked:       s.asks,
 			Changed:     func() { s.recorder.log.Changed() },

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,7 +32,10 @@ type Options struct {
 	Log   *slog.Logger
 	Guard *Guard // of its processes
 	Store Store
-	Dial  DialFunc // of a server over HTTP; nil: over the network
+	// Stderr gets what its processes write there, a line a write, without secrets; nil:
+	// only the last lines are kept, for errors.
+	Stderr io.Writer
+	Dial   DialFunc // of a server over HTTP; nil: over the network
 	// After is closed once its predecessor of the same name has ended. Nothing is
 	// started before that: two servers of one name may want the same port or lock.
 	After <-chan struct{}

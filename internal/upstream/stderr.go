@@ -22,9 +22,16 @@ type tail struct {
 	lines [][]byte // the oldest first
 	part  []byte   // the line that has not ended yet
 	armor secret.Armor
+	each  func(line []byte) // told of every line once it has ended; nil: nothing is
 }
 
 func (t *tail) Write(b []byte) (int, error) {
+	var ended [][]byte
+	defer func() {
+		for _, line := range ended {
+			t.each(line)
+		}
+	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for line := range bytes.Lines(b) {
@@ -38,6 +45,9 @@ func (t *tail) Write(b []byte) (int, error) {
 				t.lines = slices.Delete(t.lines, 0, 1)
 			}
 			t.lines = append(t.lines, bytes.Clone(t.part))
+			if t.each != nil {
+				ended = append(ended, t.lines[len(t.lines)-1])
+			}
 		}
 		t.part = t.part[:0]
 	}

@@ -69,6 +69,11 @@ func startProcess(c *conn) error {
 		exited: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.stopping, p.stop = context.WithCancel(context.Background())
+	if to := c.in.up.o.Stderr; to != nil {
+		p.last.each = func(line []byte) {
+			_, _ = fmt.Fprintf(to, "%s [%d] %s\n", time.Now().UTC().Format(time.RFC3339), leader.Pid, masked(line, true, c.in.up.mask))
+		}
+	}
 	c.link = p
 	go p.run()
 	return nil

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/state"
+)
+
+// load finds and reads the configuration; without a file the defaults count.
+func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
+
+// loadBy is load with what reads the file.
+func loadBy(file string, read func(string, ...config.Further) (*config.Config, error)) (*config.Config, error) {
+	path, found, err := config.Search(file, os.Getenv)
+	if err != nil {
+		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
+	}
+	if !found {
+		c := config.Default()
+		c.Path = path
+		return c, nil
+	}
+	return read(path, unmeant)
+}
+
+func stateDir(c *config.Config) (state.Dir, error) {
+	path, err := c.StateDir(os.Getenv)
+	if err != nil {
+		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
+	}
+	return state.Open(path)
+}
+
+// loadServed is load for what goes on although the file has mistakes: see
+// [config.Error.Salvage].
+func loadServed(file string) (c *config.Config, mistakes *config.Error, err error) {
+	c, err = load(file)
+	mistakes, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		return c, nil, err
+	}
+	dir, err := stateDir(mistakes.Salvage(nil))
+	if err != nil {
+		return nil, nil, err
+	}
+	path := mistakes.Salvage(nil).Path
+	var good *config.Config
+	if data, err := dir.Read(goodCopy(path)); err == nil {
+		good, _ = config.Parse(path, data, unmeant) // what an older version kept may be no good any more
+	}
+	return mistakes.Salvage(good), mistakes, nil
+}
+
+// goodCopy is where the last good content of a configuration is kept.
+func goodCopy(path string) string { return "config/" + fingerprint(path)[:16] + ".toml" }
+
+// keepGood keeps the content of a configuration that is in force, for the next start.
+func keepGood(c *config.Config, dir state.Dir, log *slog.Logger) {
+	data, err := os.ReadFile(c.Path)
+	if err != nil {
+		return // there is none
+	}
+	if _, err := config.Parse(c.Path, data, unmeant); err != nil {
+		return // it has changed meanwhile
+	}
+	if kept, err := dir.Read(goodCopy(c.Path)); err == nil && bytes.Equal(kept, data) {
+		return
+	}
+	if err := dir.Write(goodCopy(c.Path), data); err != nil {
+		log.Warn("configuration not kept for a start after a mistake in it", "err", err)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"mcpschedd/internal/state"
+)
+
+// maxLogFile (bytes) is when a log in the state folder becomes NAME.log.1, whose predecessor
+// goes.
+const maxLogFile = 4 << 20
+
+// proxyLog is the log of the proxy itself, in the state folder.
+const proxyLog = "logs/mcpschedd.log"
+
+// upstreamLog is what an upstream's processes write to stderr, in the state folder.
+func upstreamLog(name string) string { return "logs/upstream-" + name + ".log" }
+
+// logFile is a log that several processes append to. It is opened with the first line; what
+// cannot be written is lost, for a log must end nothing.
+type logFile struct {
+	path string
+
+	mu   sync.Mutex // guards what follows; held while a line is written
+	file *os.File
+	size int64
+}
+
+func newLogFile(dir state.Dir, name string) *logFile { return &logFile{path: dir.Path(name)} }
+
+// Write takes one line.
+func (l *logFile) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size > maxLogFile && l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+	if l.file == nil && l.openLocked() != nil {
+		return len(line), nil
+	}
+	n, _ := l.file.Write(line)
+	l.size += int64(n)
+	return len(line), nil
+}
+
+// openLocked opens the file, or a new one where it has grown too long.
+func (l *logFile) openLocked() error {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+		return err
+	}
+	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogFile {
+		_ = os.Rename(l.path, l.path+".1") // else it only grows on
+	}
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return err
+	}
+	l.file, l.size = file, info.Size()
+	return nil
+}
+
+// Close closes the file; a later line opens it again.
+func (l *logFile) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+	}
+	l.file = nil
+}
+
+// runLogs prints the end of the proxy's log, or of an upstream's.
+func runLogs(args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("logs", flag.ContinueOnError)
+	file := fs.String("config", "", "")
+	lines := fs.Int("n", 100, "")
+	if err := parse(fs, args, usageLogs, stdout); err != nil {
+		return err
+	}
+	name := proxyLog
+	if fs.NArg() > 0 {
+		name = upstreamLog(fs.Arg(0))
+		if err := parse(fs, fs.Args()[1:], usageLogs, stdout); err != nil {
+			return err
+		}
+	}
+	if err := noArguments(fs, usageLogs); err != nil {
+		return err
+	}
+	c, _, err := loadServed(*file)
+	if err != nil {
+		return err
+	}
+	if name == proxyLog && c.Log.File != "" {
+		return printEnd(stdout, c.Log.File, *lines)
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return err
+	}
+	return printEnd(stdout, dir.Path(name), *lines)
+}
+
+// printEnd prints the last lines of a log, and of the one before it where that is needed.
+func printEnd(w io.Writer, path string, lines int) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return hinted{fmt.Errorf("no log at %s", path), "there are: " + strings.Join(logNames(filepath.Dir(path)), ", ")}
+	}
+	if err != nil {
+		return err
+	}
+	if before, err := os.ReadFile(path + ".1"); err == nil && bytes.Count(text, []byte("\n")) < lines {
+		text = append(before, text...)
+	}
+	all := slices.Collect(bytes.Lines(text))
+	for _, line := range all[max(0, len(all)-max(0, lines)):] {
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logNames are the logs in a folder, as runLogs is asked for them.
+func logNames(dir string) (names []string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is well-formed
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".log")
+		if upstream, ok := strings.CutPrefix(name, "upstream-"); ok {
+			names = append(names, "mcpschedd logs "+upstream)
+		} else {
+			names = append(names, "mcpschedd logs")
+		}
+	}
+	if len(names) == 0 {
+		return []string{"none yet"}
+	}
+	return names
+}
