@@ -61,8 +61,8 @@ func goodCopy(path string) string { return "config/" + fingerprint(path)[:16] + 
 // keepGood keeps the content of a configuration that is in force, for the next start.
 func keepGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	data, err := os.ReadFile(c.Path)
-	if err != nil {
-		return // there is none
+	if err != nil || dir == (state.Dir{}) {
+		return // there is no file, or no place
 	}
 	if _, err := config.Parse(c.Path, data, unmeant); err != nil {
 		return // it has changed meanwhile
