@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/valuemodel"
 )
 
 // variablesFolder is where files of variables stand, beside the configuration.
@@ -70,6 +71,16 @@ func (m *importing) plan() (*importPlan, error) {
 		}
 	}
 	return p, nil
+}
+
+// known is the provider of which a server is by the words of its configuration; "": none is
+// known, and nothing of it is stored or prefetched unless it is trusted.
+func (p planned) known() string {
+	r := valuemodel.Recognise(valuemodel.Settings{Command: p.Command, Args: p.Args, URL: p.URL})
+	if r.Bare && !p.Trust { // only the name of a program says so
+		return ""
+	}
+	return r.Provider
 }
 
 // compare looks for a server among the upstreams that there are.
@@ -258,6 +269,9 @@ func (p *importPlan) report() importReport {
 func (p *importPlan) list(w io.Writer) {
 	for _, s := range p.servers {
 		what := "would be taken over"
+		if provider := s.known(); provider != "" {
+			what += ", and is known (" + provider + ")"
+		}
 		switch {
 		case s.stays != "":
 			what = "stays: " + s.stays
@@ -287,6 +301,16 @@ func (m *importing) tell(p *importPlan) {
 		if s.stays != "" {
 			fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(s.Called()+" stays with its client: "+s.stays))
 		}
+	}
+	var unknown []string
+	for _, s := range p.servers {
+		if s.add && !s.Trust && s.known() == "" {
+			unknown = append(unknown, s.Called())
+		}
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine("nothing is known of "+strings.Join(unknown, ", ")+
+			", so that their answers are only passed on: mcpschedd check --connect shows what they say of their tools, and --trust NAME,... believes it"))
 	}
 	for _, k := range p.kept {
 		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(k))
