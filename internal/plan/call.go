@@ -113,7 +113,7 @@ func (r *Runner) arguments(s *Step, resolve Lookup) ([]byte, error) {
 		// A slip in a reference is null, and a tool that writes would write that. What is
 		// too much to be checked is sent.
 		var wrong []string
-		for _, f := range s.Tool.Input.FaultsOpen(arguments, nil) {
+		for _, f := range s.Tool.Input.Faults(arguments, nil) {
 			wrong = append(wrong, f.Error())
 		}
 		if wrong != nil {

@@ -60,7 +60,7 @@ func (n *Named) Fill(arguments []byte) ([]byte, error) {
 		return nil, err
 	}
 	var wrong []error
-	for _, f := range s.Faults(arguments) {
+	for _, f := range s.Faults(arguments, nil) {
 		wrong = append(wrong, &f)
 	}
 	if wrong != nil {

@@ -49,7 +49,7 @@ func checkAnswer(t *testing.T, structured []byte, tokens, chars int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wrong := s.Faults(structured); wrong != nil {
+	if wrong := s.Faults(structured, nil); wrong != nil {
 		t.Errorf("%v: %s", wrong, structured)
 	}
 	if tokens > 0 && len(structured)/4 > tokens || chars > 0 && utf8.RuneCount(structured) > chars {

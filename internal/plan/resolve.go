@@ -205,7 +205,7 @@ func (t *Template) CheckConstants(s *schema.Schema) Defects {
 				`want %s, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`, strings.Join(wants, " or "))})
 		}
 	}
-	for _, f := range s.FaultsOpen(outline, open) {
+	for _, f := range s.Faults(outline, open) {
 		wrong = append(wrong, Defect{Pointer: t.at + pointerTo(f.Path), Message: f.Message})
 	}
 	return wrong

@@ -2,16 +2,11 @@ package schema
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
+	"reflect"
 	"regexp"
 	"regexp/syntax"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -19,103 +14,94 @@ import (
 const (
 	maxSchema       = 64 << 10
 	maxArguments    = 256 << 10
-	maxDepth        = 100     // of objects and arrays
-	maxWeight       = 3000    // values of a schema, its references written out
-	maxPlaces       = 500_000 // bytes of the paths to all of them: the compiler keeps each
-	maxDigits       = 400     // of a number, also of what its exponent stands for: a double has 309
+	maxWeight       = 3000    // parts of a schema, its references written out
+	maxPaths        = 500_000 // bytes of the paths to all values of a schema: the compiler keeps each
 	maxPattern      = 1 << 10
 	maxInstructions = 20_000 // of the matchers for all patterns of a schema: x{1000} is seven bytes and a thousand of these
 )
 
-// decode reads one JSON value for the validator, numbers as written, and counts the
-// values in it.
-func decode(raw []byte, most int) (value any, values int, err error) {
+// huge is a number out of all proportion: the validator reckons with fractions of whole
+// numbers, for which 1e1000000 is a megabyte.
+var huge = regexp.MustCompile(`[0-9][eE][+-]?0*[0-9]{4}`)
+
+// decode reads one JSON value for the validator, numbers as written, and counts what it
+// has to look at: its values, as many as there are commas and brackets at most, and each
+// 64 bytes.
+func decode(raw []byte, most int) (value any, size int, err error) {
 	if len(raw) > most {
 		return nil, 0, fmt.Errorf("%d bytes: at most %d are read", len(raw), most)
+	}
+	if huge.Match(raw) {
+		return nil, 0, errors.New("a number out of all proportion")
 	}
 	if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(raw)); err != nil {
 		return nil, 0, errors.New("no valid JSON")
 	}
-	values, err = measure(value, maxDepth)
-	return value, values, err
+	values := 1 + bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("["))
+	return value, values + len(raw)/64, nil
 }
 
-// measure counts the values in a value, and refuses what is nested too deep or holds a
-// number out of bounds: the validator reckons with fractions of whole numbers, for
-// which 1e1000000 is a megabyte.
-func measure(value any, depth int) (values int, err error) {
-	if depth == 0 {
-		return 0, errors.New("nested too deep")
-	}
-	values = 1
-	add := func(of any) bool {
-		var n int
-		n, err = measure(of, depth-1)
-		values += n
-		return err == nil
-	}
-	switch v := value.(type) {
-	case map[string]any:
-		for _, member := range v {
-			if !add(member) {
-				break
-			}
-		}
-	case []any:
-		for _, element := range v {
-			if !add(element) {
-				break
-			}
-		}
-	case json.Number:
-		digits, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
-		if e, bad := strconv.Atoi(exponent); len(digits) > maxDigits || exponent != "" && (bad != nil || max(e, -e) > maxDigits) {
-			return 1, errors.New("a number out of all proportion")
-		}
-	}
-	return values, err
-}
-
-// What values of a schema count that cost the validator more than others.
-const (
-	numberWeight = 10  // it is made a fraction for each value that it is compared with
-	uniqueWeight = 100 // elements of an array are compared with each other
-)
-
-// expansion counts the values of a schema as if each reference were written out, and
-// refuses one that refers to itself. Each of these asks something of a value in the
-// arguments once at most, so their number times that of the arguments bounds the
-// validator's work; a schema whose parts refer to the next one twice each has 2^n.
-type expansion struct {
-	doc    map[string]any
-	open   map[string]bool // references that are being written out
-	weight int
-	places int // bytes of the paths to the values
-}
-
-// count counts a value to which a path of some bytes leads.
-func (e *expansion) count(value any, path int) error {
-	e.weight++
-	e.places += path
-	if _, ok := value.(json.Number); ok {
-		e.weight += numberWeight
-	}
-	if e.weight > maxWeight || e.places > maxPlaces {
-		return errors.New("too large with its references written out")
-	}
+// paths is how long the paths to all values of a schema are. It also takes out the format
+// "regex", which would have a value compiled.
+func paths(value any, path int) int {
+	sum := path
 	switch v := value.(type) {
 	case map[string]any:
 		if v["format"] == "regex" {
-			delete(v, "format") // it cannot be registered as one that says nothing: see formats
+			delete(v, "format")
 		}
-		for _, name := range slices.Sorted(maps.Keys(v)) { // sorted: of several errors always the same
-			if err := e.member(name, v[name], path); err != nil {
-				return err
-			}
+		for name, member := range v {
+			sum += paths(member, path+len(name)+1)
 		}
 	case []any:
 		for _, element := range v {
-			if err := e.count(element, path+4); err != nil {
+			sum += paths(element, path+4)
+		}
+	}
+	return sum
+}
+
+// What a part of a schema counts, and what those that cost the validator more count beside.
+const (
+	partWeight   = 2
+	enumWeight   = 10  // a value of an enum: a number is made a fraction for each value that it is compared with
+	uniqueWeight = 100 // elements of an array are compared with each other
+)
+
+// scale counts the parts of a schema as if each reference were written out, and refuses one
+// that refers to itself. Each part asks something of a value in the arguments once at most,
+// so their number times that of the values bounds the validator's work; a schema whose
+// parts refer to the next one twice each has 2^n.
+type scale struct {
+	weight int
+	open   map[*jsonschema.Schema]bool // those that are being weighed
+}
+
+var errLarge = errors.New("too large with its references written out")
+
+func (s *scale) weigh(at *jsonschema.Schema) error {
+	if s.open[at] {
+		return errors.New("refers to itself")
+	}
+	s.weight += partWeight
+	if at.Enum != nil {
+		s.weight += enumWeight * len(at.Enum.Values)
+	}
+	if at.UniqueItems {
+		s.weight += uniqueWeight
+	}
+	switch {
+	case s.weight > maxWeight:
+		return errLarge
+	case at.DynamicRef != nil:
+		return errors.New("references that depend on more than their place are not read")
+	}
+	s.open[at] = true
+	defer delete(s.open, at)
+	parts := reflect.ValueOf(at).Elem()
+	for i := range parts.NumField() {
+		if parts.Type().Field(i).IsExported() {
+			if err := s.part(parts.Field(i)); err != nil {
 				return err
 			}
 		}
@@ -123,57 +109,25 @@ func (e *expansion) count(value any, path int) error {
 	return nil
 }
 
-func (e *expansion) member(name string, value any, path int) error {
-	if name == "uniqueItems" {
-		e.weight += uniqueWeight
-	}
-	if text, ok := value.(string); ok {
-		switch name {
-		case "$ref":
-			return e.follow(text)
-		case "$dynamicRef", "$recursiveRef", "$id", "$schema":
-			if name != "$schema" || path > 0 {
-				return fmt.Errorf("%s: references that depend on more than their place are not read", name)
-			}
-		case "id":
-			if dialect, _ := e.doc["$schema"].(string); strings.Contains(dialect, "draft-04") {
-				return errors.New("id: references that depend on more than their place are not read")
-			}
+// part weighs the schemas that a field of a schema holds.
+func (s *scale) part(v reflect.Value) (err error) {
+	switch v.Kind() {
+	case reflect.Interface:
+		return s.part(v.Elem())
+	case reflect.Pointer:
+		if at, ok := v.Interface().(*jsonschema.Schema); ok && at != nil {
+			return s.weigh(at)
+		}
+	case reflect.Slice:
+		for i := 0; i < v.Len() && err == nil; i++ {
+			err = s.part(v.Index(i))
+		}
+	case reflect.Map:
+		for at := v.MapRange(); err == nil && at.Next(); {
+			err = s.part(at.Value())
 		}
 	}
-	return e.count(value, path+len(name)+1)
-}
-
-// follow counts what a reference leads to.
-func (e *expansion) follow(ref string) error {
-	fragment, within := strings.CutPrefix(ref, "#")
-	pointer, err := url.PathUnescape(fragment)
-	switch {
-	case !within:
-		return fmt.Errorf("$ref %s: a reference may not leave the document", quoted(ref))
-	case err != nil || pointer != "" && pointer[0] != '/':
-		return fmt.Errorf("$ref %s: is no JSON pointer", quoted(ref))
-	case e.open[pointer]:
-		return fmt.Errorf("$ref %s: refers to itself", quoted(ref))
-	}
-	var at any = e.doc
-	for _, name := range strings.Split(pointer, "/")[1:] {
-		name, found := strings.NewReplacer("~1", "/", "~0", "~").Replace(name), false
-		switch v := at.(type) {
-		case map[string]any:
-			at, found = v[name]
-		case []any:
-			if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(v) {
-				at, found = v[i], true
-			}
-		}
-		if !found {
-			return fmt.Errorf("$ref %s: not found", quoted(ref))
-		}
-	}
-	e.open[pointer] = true
-	defer delete(e.open, pointer)
-	return e.count(at, 0)
+	return err
 }
 
 // patterns compiles the regular expressions of one schema, of which it refuses all
@@ -189,7 +143,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	}
 	re, err := p.measured(expression)
 	if err != nil {
-		p.bad = fmt.Errorf("pattern %s: %w", quoted(expression), err)
+		p.bad = fmt.Errorf("pattern %.60q: %w", expression, err)
 		return nil, p.bad
 	}
 	return re, nil

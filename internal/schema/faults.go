@@ -3,7 +3,6 @@ package schema
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -23,44 +22,17 @@ const maxFaults = 20
 type Fault struct {
 	Path    []string // names and indexes from the arguments on; none: the arguments themselves
 	Message string   // what is wrong there, and what was wanted; values are not repeated in it
-	place   string   // Path for a reader
-	limit   string   // pointer into the schema to the keyword that the value does not hold to
 }
 
 // Error is the fault in one line that names the member.
-func (f *Fault) Error() string { return f.place + ": " + f.Message }
-
-// Faults is all that is wrong with arguments, where [Schema.Check] reports the first
-// thing: at most 20 of them, in the order of their places. In arguments that are too
-// much work to check it finds nothing wrong.
-//
-//	s.Faults([]byte(`{"owner": 7, "issue_number": "7"}`))
-//	// issue_number: want integer, have string
-//	// owner: want string, have number
-func (s *Schema) Faults(arguments []byte) []Fault {
-	value, effort, err := s.read(arguments)
-	if err != nil {
-		return []Fault{{Message: strings.TrimPrefix(err.Error(), "arguments: "), place: "arguments"}}
-	}
-	return s.affordable(value, effort, nil)
+func (f *Fault) Error() string {
+	return short(cmp.Or(strings.Join(f.Path, "."), "arguments") + ": " + f.Message)
 }
 
-// affordable are the faults of a value, if looking for them is not too much work.
-func (s *Schema) affordable(value any, effort int, open places) []Fault {
-	if effort > maxPlanEffort {
-		return nil
-	}
-	found, err := s.validate(value)
-	if err != nil || found == nil {
-		return nil
-	}
-	return s.faults(found, value, open, maxFaults)
-}
-
-// faults are what the validator found, which comes by it in any order: those whose
-// places come first, as many as are asked for; at least one, unless some places are open.
-func (s *Schema) faults(found *jsonschema.ValidationError, value any, open places, most int) []Fault {
-	c := collector{open: open}
+// collect takes what the validator found apart, which comes by it in any order. Where
+// some places are open, what may depend on them is left out.
+func (s *Schema) collect(found *jsonschema.ValidationError, open [][]string) []Fault {
+	c := collector{schema: s.raw, open: open}
 	c.collect(found)
 	if len(c.all) == 0 && open == nil {
 		c.add(nil, "not what it has to be")
@@ -70,42 +42,29 @@ func (s *Schema) faults(found *jsonschema.ValidationError, value any, open place
 	}
 	slices.SortFunc(c.all, order)
 	c.all = slices.CompactFunc(c.all, func(a, b Fault) bool { return order(a, b) == 0 })
-	c.all = c.all[:min(len(c.all), most)]
-	for i := range c.all {
-		f := &c.all[i]
-		if f.limit != "" {
-			f.Message += " " + string(jsonrpc.At(s.raw, f.limit)) // slow, so only of those that are told
-		}
-		f.place, f.Message = path(f.Path, value), short(f.Message)
-	}
-	return c.all
+	return c.all[:min(len(c.all), maxFaults)]
 }
 
-// invalid is in one line what is wrong with a schema.
-func invalid(err error, doc any) error {
-	wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
-	found, known := errors.AsType[*jsonschema.ValidationError](err)
-	if ok {
-		found, known = errors.AsType[*jsonschema.ValidationError](wrong.Err)
-	}
-	if !known {
-		return errors.New(short(err.Error()))
-	}
-	return &(&Schema{}).faults(found, doc, nil, 1)[0]
-}
-
-// collector takes what the validator found apart.
 type collector struct {
-	open places
-	all  []Fault
+	schema []byte
+	open   [][]string
+	all    []Fault
 }
 
 func (c *collector) add(at []string, message string) {
-	c.all = append(c.all, Fault{Path: at, Message: message})
+	c.all = append(c.all, Fault{at, short(message)})
+}
+
+// members adds one fault for each of several members, as far as they would be told.
+func (c *collector) members(at, names []string, message string) {
+	names = slices.Sorted(slices.Values(names))
+	for _, name := range names[:min(len(names), maxFaults)] {
+		c.add(append(slices.Clone(at), name), message)
+	}
 }
 
 func (c *collector) collect(e *jsonschema.ValidationError) {
-	if c.open.decide(e) {
+	if c.undecided(e) {
 		return
 	}
 	at := e.InstanceLocation
@@ -124,14 +83,10 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 		}
 	case *kind.Required:
 		c.members(at, k.Missing, "missing")
-	case *kind.DependentRequired:
-		c.members(at, k.Missing, "missing beside "+quoted(k.Prop))
-	case *kind.Dependency:
-		c.members(at, k.Missing, "missing beside "+quoted(k.Prop))
 	case *kind.AdditionalProperties:
 		c.members(at, k.Properties, "not allowed")
 	case *kind.PropertyNames:
-		c.add(nil, "a member may not be called "+quoted(k.Property)) // its place is not to be relied on
+		c.add(nil, fmt.Sprintf("a member may not be called %.60q", k.Property)) // its place is not to be relied on
 	case *kind.FalseSchema:
 		c.add(at, "not allowed")
 	case *kind.Type:
@@ -143,20 +98,47 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 			list = append(list[:len(list)-1], ",…]"...)
 		}
 		c.add(at, "want one of "+string(list))
-	default:
-		c.unheld(e)
+	default: // the keyword, and what the schema says there
+		keyword := "not"
+		if path := k.KeywordPath(); len(path) > 0 {
+			keyword = path[0]
+		}
+		_, fragment, _ := strings.Cut(e.SchemaURL, "#")
+		pointer, _ := url.PathUnescape(fragment)
+		c.add(at, fmt.Sprintf("want %s %s", keyword, jsonrpc.At(c.schema, pointer+"/"+keyword)))
 	}
 }
 
-// unheld adds that a value does not hold to a keyword of the schema.
-func (c *collector) unheld(e *jsonschema.ValidationError) {
-	keyword := "not"
-	if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
-		keyword = path[0]
+// undecided reports whether a fault might go away with another value in one of the open
+// places.
+func (c *collector) undecided(e *jsonschema.ValidationError) bool {
+	if c.open == nil {
+		return false
 	}
-	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
-	pointer, _ := url.PathUnescape(fragment)
-	c.all = append(c.all, Fault{Path: e.InstanceLocation, Message: "want " + keyword, limit: pointer + "/" + keyword})
+	// Whether these count depends on what was found about the whole value.
+	for _, keyword := range [...]string{"/then/", "/else/", "/unevaluatedProperties/", "/unevaluatedItems/"} {
+		if strings.Contains(e.SchemaURL+"/", keyword) {
+			return true
+		}
+	}
+	at := e.InstanceLocation
+	above := false // an open place is in the value
+	for _, open := range c.open {
+		if startsWith(at, open) {
+			return true
+		}
+		above = above || startsWith(open, at)
+	}
+	switch e.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf, // their causes are looked at
+		*kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties: // names of members are known
+		return false
+	}
+	return above
+}
+
+func startsWith(path, first []string) bool {
+	return len(path) >= len(first) && slices.Equal(path[:len(first)], first)
 }
 
 func (c *collector) mistyped(at, want []string, have string) {
@@ -188,14 +170,6 @@ func (c *collector) alternatives(e *jsonschema.ValidationError) {
 	}
 }
 
-// members adds one fault for each of several members, as far as they would be told.
-func (c *collector) members(at, names []string, message string) {
-	names = slices.Sorted(slices.Values(names))
-	for _, name := range names[:min(len(names), maxFaults)] {
-		c.add(append(slices.Clone(at), name), message)
-	}
-}
-
 // nameOf is what JSON Schema calls a value's type.
 func nameOf(v any) string {
 	switch v.(type) {
@@ -211,50 +185,6 @@ func nameOf(v any) string {
 		return "array"
 	}
 	return "object"
-}
-
-// path writes where in the value something is: labels[2].name.
-func path(at []string, value any) string {
-	if len(at) == 0 {
-		return "arguments"
-	}
-	var b strings.Builder
-	for _, step := range at {
-		if list, ok := value.([]any); ok {
-			b.WriteString("[" + step + "]")
-			value = nil
-			if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(list) {
-				value = list[i]
-			}
-			continue
-		}
-		members, _ := value.(map[string]any)
-		value = members[step]
-		if b.Len() > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(plain(step))
-	}
-	return short(b.String())
-}
-
-// plain is a name as it is if it can be misread for nothing else, and quoted
-// otherwise.
-func plain(name string) string {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
-	if name == "" || len(name) > 60 || strings.Trim(name, letters) != "" {
-		return quoted(name)
-	}
-	return name
-}
-
-// quoted is a piece of a server's text, of a bounded length and in one line.
-func quoted(s string) string {
-	const most = 60
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strconv.Quote(s)
 }
 
 // short bounds a line, and leaves nothing in it that is not printed.

@@ -14,14 +14,14 @@
 //	// issue_number: want integer, have string
 //
 // It leaves out "format", which JSON Schema calls an annotation and no two
-// validators read alike, anchors, $dynamicRef and $recursiveRef, and defaults: nothing
-// is filled in.
+// validators read alike, $dynamicRef, and defaults: nothing is filled in.
 package schema
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -32,7 +32,7 @@ import (
 type Schema struct {
 	root   *jsonschema.Schema // nil: any object
 	raw    []byte
-	weight int // see expansion
+	weight int // see scale
 }
 
 // base is what the document is called to resolve its references. Nothing is
@@ -56,9 +56,12 @@ func Compile(raw []byte) (*Schema, error) {
 
 func (s *Schema) compile() (err error) {
 	defer unharmed(&err)
-	value, _, err := decode(s.raw, maxSchema)
+	value, size, err := decode(s.raw, maxSchema)
 	if err != nil {
 		return err
+	}
+	if size > 2*maxWeight { // to compile takes long already
+		return errLarge
 	}
 	doc, ok := value.(map[string]any)
 	if !ok {
@@ -67,12 +70,11 @@ func (s *Schema) compile() (err error) {
 	if dialect, ok := doc["$schema"].(string); !ok || !known(dialect) {
 		delete(doc, "$schema")
 	}
+	if paths(doc, 0) > maxPaths {
+		return errors.New("too many parts of long names")
+	}
 	delete(doc, "$id") // references are resolved within the document
 	delete(doc, "id")
-	e := expansion{doc: doc, open: make(map[string]bool)}
-	if err := e.count(doc, 0); err != nil {
-		return err
-	}
 	p := &patterns{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -85,13 +87,18 @@ func (s *Schema) compile() (err error) {
 		return err
 	}
 	s.root, err = c.Compile(base)
-	switch {
-	case p.bad != nil:
+	if p.bad != nil {
 		return p.bad // in clearer words than what the validator made of it
-	case err != nil:
-		return invalid(err, doc)
 	}
-	s.weight = e.weight + p.instructions
+	if err != nil {
+		return errors.New(short(err.Error()))
+	}
+	parts := &scale{open: make(map[*jsonschema.Schema]bool)}
+	if err := parts.weigh(s.root); err != nil {
+		s.root = nil
+		return err
+	}
+	s.weight = parts.weight + p.instructions
 	return nil
 }
 
@@ -108,15 +115,12 @@ var formats = []string{
 	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
 }
 
-// known reports whether the validator knows the dialect.
+// dialects are those that the validator knows.
+var dialects = []string{"schema", "draft/2020-12/schema", "draft/2019-09/schema", "draft-07/schema", "draft-06/schema", "draft-04/schema"}
+
 func known(dialect string) bool {
-	_, name, _ := strings.Cut(strings.TrimSuffix(dialect, "#"), "://")
-	switch name {
-	case "json-schema.org/schema", "json-schema.org/draft/2020-12/schema", "json-schema.org/draft/2019-09/schema",
-		"json-schema.org/draft-07/schema", "json-schema.org/draft-06/schema", "json-schema.org/draft-04/schema":
-		return true
-	}
-	return false
+	_, name, _ := strings.Cut(strings.TrimSuffix(dialect, "#"), "://json-schema.org/")
+	return slices.Contains(dialects, name)
 }
 
 // unharmed makes an error of a panic in the validator.
@@ -137,8 +141,6 @@ const maxPlanEffort = 50 * MaxEffort
 // ErrSpent says that arguments were not checked, as there is not enough effort left.
 var ErrSpent = errors.New("arguments: not checked: no effort left for it")
 
-var errEffort = errors.New("arguments: too much work to check")
-
 // Check reports the first thing that is wrong with arguments, a JSON object, in
 // one line that names the member; nil if nothing is. Values are not repeated in
 // it. Numbers count as written. Arguments that would take more than [MaxEffort] to
@@ -156,21 +158,37 @@ func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	case err != nil:
 		return err
 	case effort > MaxEffort:
-		return errEffort
+		return errors.New("arguments: too much work to check")
 	case effort > *left:
 		return ErrSpent
 	}
 	*left -= effort
-	found, err := s.validate(value)
-	if err != nil || found == nil {
-		return err
+	if all := s.faults(value, nil); len(all) > 0 {
+		return &all[0]
 	}
-	return &s.faults(found, value, nil, 1)[0]
+	return nil
+}
+
+// Faults is all that is wrong with arguments, where [Schema.Check] reports the first
+// thing: at most 20 of them, in the order of their places. In arguments that it cannot
+// read within its bounds it finds nothing wrong.
+//
+// Places that are open, which are paths of names and indexes, hold anything yet: what may
+// depend on them is not found wrong.
+//
+//	s.Faults([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
+//	// issue_number: want integer, have string
+func (s *Schema) Faults(arguments []byte, open [][]string) []Fault {
+	value, effort, err := s.read(arguments)
+	if err != nil || effort > maxPlanEffort {
+		return nil
+	}
+	return s.faults(value, open)
 }
 
 // read decodes arguments, and says what checking them takes.
 func (s *Schema) read(arguments []byte) (value any, effort int, err error) {
-	value, values, err := decode(arguments, maxArguments)
+	value, size, err := decode(arguments, maxArguments)
 	if err != nil {
 		return nil, 0, fmt.Errorf("arguments: %w", err)
 	}
@@ -178,25 +196,24 @@ func (s *Schema) read(arguments []byte) (value any, effort int, err error) {
 		return nil, 0, fmt.Errorf("arguments: want object, have %s", nameOf(value))
 	}
 	if s != nil {
-		effort = s.weight * (values + len(arguments)/64)
+		effort = s.weight * size
 	}
 	return value, effort, nil
 }
 
-// validate is what the validator finds wrong with a value; nil: nothing. It is an
-// error if it fails.
-func (s *Schema) validate(value any) (found *jsonschema.ValidationError, err error) {
-	defer unharmed(&err)
+// faults are what the validator finds wrong with a value.
+func (s *Schema) faults(value any, open [][]string) (all []Fault) {
 	if s == nil || s.root == nil {
-		return nil, nil
+		return nil
 	}
-	wrong := s.root.Validate(value)
-	if wrong == nil {
-		return nil, nil
-	}
+	var err error
+	wrong := func() error {
+		defer unharmed(&err)
+		return s.root.Validate(value)
+	}()
 	found, ok := errors.AsType[*jsonschema.ValidationError](wrong)
 	if !ok {
-		return nil, fmt.Errorf("arguments: %s", short(wrong.Error()))
+		return nil // also where the validator failed
 	}
-	return found, nil
+	return s.collect(found, open)
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -10,35 +11,8 @@ import (
 // pointer calls the element behind the last one.
 const AnyElement = "-"
 
-// types is a set of JSON types, one bit for each.
-type types uint8
-
-const (
-	typeNull types = 1 << iota
-	typeBoolean
-	typeObject
-	typeArray
-	typeInteger
-	typeFraction // a number that is not whole
-	typeString
-
-	anyType    types = 1<<iota - 1
-	typeNumber       = typeInteger | typeFraction
-)
-
-// named are the types by the names they have in a schema, number before integer.
-var named = [...]struct {
-	name string
-	is   types
-}{
-	{"null", typeNull},
-	{"boolean", typeBoolean},
-	{"object", typeObject},
-	{"array", typeArray},
-	{"number", typeNumber},
-	{"integer", typeInteger},
-	{"string", typeString},
-}
+// typeNames are all types in JSON Schema, number before integer.
+var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
 
 // Wants is the types that a value may have at a place in the arguments, as JSON
 // Schema calls them; nil if any may be there, or it is not known. The path to the
@@ -51,143 +25,88 @@ func (s *Schema) Wants(path []string) []string {
 	if s == nil || s.root == nil {
 		return nil
 	}
-	is := typesAt(s.root, path)
-	if is == anyType {
-		return nil
-	}
-	var names []string
-	for _, t := range named {
-		if is&t.is == t.is {
-			names = append(names, t.name)
-			is &^= t.is
-		}
-	}
-	return names
+	return typesAt(s.root, path)
 }
 
-// typesAt is what a value may be at a path from where a schema is asked.
-func typesAt(at *jsonschema.Schema, path []string) types {
-	is := anyType
+// typesAt is what a value may be at a path from where a schema is asked; nil: anything.
+func typesAt(at *jsonschema.Schema, path []string) (is []string) {
 	switch {
-	case at.Bool != nil && !*at.Bool:
-		return 0
-	case len(path) == 0:
-		is = ownTypes(at)
-	default:
+	case len(path) > 0:
 		is = innerTypes(at, path)
+	case at.Types != nil:
+		is = at.Types.ToStrings()
+	case at.Const != nil:
+		is = []string{nameOf(*at.Const)}
+	case at.Enum != nil:
+		is = []string{}
+		for _, v := range at.Enum.Values {
+			is = append(is, nameOf(v))
+		}
 	}
 	if at.Ref != nil {
-		is &= typesAt(at.Ref, path)
+		is = both(is, typesAt(at.Ref, path))
 	}
 	for _, sub := range at.AllOf {
-		is &= typesAt(sub, path)
+		is = both(is, typesAt(sub, path))
 	}
 	for _, forms := range [...][]*jsonschema.Schema{at.AnyOf, at.OneOf} {
-		if len(forms) == 0 {
-			continue
-		}
-		var either types
-		for _, sub := range forms {
-			either |= typesAt(sub, path)
-		}
-		is &= either
-	}
-	return is
-}
-
-// ownTypes is what a schema itself says of its value.
-func ownTypes(at *jsonschema.Schema) types {
-	is := declared(at)
-	if at.Const != nil {
-		is &= typeOf(*at.Const)
-	}
-	if at.Enum != nil {
-		var either types
-		for _, v := range at.Enum.Values {
-			either |= typeOf(v)
-		}
-		is &= either
-	}
-	return is
-}
-
-func declared(at *jsonschema.Schema) types {
-	if at.Types == nil {
-		return anyType
-	}
-	var is types
-	for _, name := range at.Types.ToStrings() {
-		for _, t := range named {
-			if t.name == name {
-				is |= t.is
+		var either []string
+		for i, sub := range forms {
+			if one := typesAt(sub, path); one == nil || i > 0 && either == nil {
+				either = nil
+			} else {
+				either = append(either, one...)
 			}
 		}
+		is = both(is, either)
 	}
-	return is
+	if is == nil || len(both(is, typeNames)) == len(typeNames) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(typeNames), func(name string) bool {
+		return !slices.Contains(is, name) || name == "integer" && slices.Contains(is, "number")
+	})
 }
 
-func typeOf(v any) types {
-	for _, t := range named {
-		if t.name == nameOf(v) {
-			return t.is
+// both are the types that are in either list, as far as both say something.
+func both(a, b []string) []string {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	var out = []string{}
+	for _, name := range typeNames {
+		if allows(a, name) && allows(b, name) {
+			out = append(out, name)
 		}
 	}
-	return 0
+	return out
 }
 
-// innerTypes is what a schema says of a place within its value. The path does not tell
-// an index from a name that looks like one, so both count where the value may be an
-// array as well as an object.
-func innerTypes(at *jsonschema.Schema, path []string) (is types) {
-	may := declared(at)
-	index, err := strconv.ParseUint(path[0], 10, 31)
-	if isIndex := err == nil || path[0] == AnyElement; isIndex && may&typeArray != 0 {
-		first, rest := elements(at)
-		switch {
-		case path[0] != AnyElement && int(index) < len(first):
-			is = typesAt(first[index], path[1:])
-		case rest == nil:
-			is = anyType
-		default:
-			is = typesAt(rest, path[1:])
-		}
-		if path[0] == AnyElement {
-			for _, sub := range first {
-				is |= typesAt(sub, path[1:])
-			}
-		}
-	}
-	if may&typeObject != 0 {
-		is |= memberTypes(at, path[0], path[1:])
-	}
-	return is
+func allows(types []string, name string) bool {
+	return slices.Contains(types, name) || name == "integer" && slices.Contains(types, "number")
 }
 
-func memberTypes(at *jsonschema.Schema, name string, rest []string) types {
-	is, found := anyType, false
-	if sub := at.Properties[name]; sub != nil {
-		is, found = typesAt(sub, rest), true
+// innerTypes is what a schema says of a place within its value: in a member that it
+// names, or any element of an array.
+func innerTypes(at *jsonschema.Schema, path []string) []string {
+	if sub := at.Properties[path[0]]; sub != nil {
+		return typesAt(sub, path[1:])
 	}
-	for re, sub := range at.PatternProperties {
-		if re.MatchString(name) {
-			is, found = is&typesAt(sub, rest), true
-		}
+	if sub, ok := at.AdditionalProperties.(*jsonschema.Schema); ok && len(at.PatternProperties) == 0 {
+		return typesAt(sub, path[1:])
 	}
-	if sub, ok := at.AdditionalProperties.(*jsonschema.Schema); ok && !found {
-		return typesAt(sub, rest)
+	if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(at.PrefixItems) {
+		return typesAt(at.PrefixItems[i], path[1:])
 	}
-	return is
-}
-
-// elements are what the first elements of an array have to be, and what the others
-// have to; nil: anything.
-func elements(at *jsonschema.Schema) (first []*jsonschema.Schema, rest *jsonschema.Schema) {
-	switch items := at.Items.(type) { // before 2020-12
-	case *jsonschema.Schema:
-		return nil, items
-	case []*jsonschema.Schema:
-		rest, _ = at.AdditionalItems.(*jsonschema.Schema)
-		return items, rest
+	items, ok := at.Items.(*jsonschema.Schema) // before 2020-12
+	if !ok {
+		items = at.Items2020
 	}
-	return at.PrefixItems, at.Items2020
+	if items == nil || len(at.PrefixItems) > 0 {
+		return nil
+	}
+	return typesAt(items, path[1:])
 }

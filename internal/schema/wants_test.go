@@ -19,21 +19,10 @@ func TestWants(t *testing.T) {
 		{"additional member", `{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`, "b", "string"},
 		{"a member is not additional", `{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`, "a", ""},
 		{"no additional members", `{"additionalProperties":false}`, "b", ""},
-		{"by pattern", `{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"null"}}`, "x-a", "string"},
-		{"by pattern and by name", `{"properties":{"x-a":{"type":["null","string"]}},"patternProperties":{"^x-":{"type":["boolean","string"]}}}`, "x-a", "string"},
 		{"within", `{"properties":{"a":{"properties":{"b":{"type":"string"}}}}}`, "a b", "string"},
 		{"elements", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a 7", "string"},
 		{"elements of elements", `{"properties":{"a":{"type":"array","items":{"type":"array","items":{"type":"string"}}}}}`, "a 7 0", "string"},
-		{"the first ones", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}}}`, "a 0", "string"},
-		{"the others", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}}}`, "a 1", "null"},
-		{"any of them", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"null"}}}}`, "a -", "null string"},
 		{"any of some that are free", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}]}}}`, "a -", ""},
-		{"the first ones before 2020", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"null"}}}}`, "a 0", "string"},
-		{"the others before 2020", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"null"}}}}`, "a 1", "null"},
-		{"an object may have any name", `{"properties":{"a":{"items":{"type":"string"}}}}`, "a 0", ""},
-		{"no index", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a x", ""},
-		{"a member that looks like an index", `{"properties":{"a":{"properties":{"0":{"type":"null"}},"items":{"type":"string"}}}}`, "a 0", "null string"},
-		{"an index that is too large", `{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`, "a 99999999999999999999", ""},
 		{"a reference", `{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, "a", "string"},
 		{"old definitions", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string"}}}`, "a", "string"},
 		{"either", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "a", "null integer"},
@@ -46,7 +35,6 @@ func TestWants(t *testing.T) {
 		{"a constant", `{"properties":{"a":{"const":true}}}`, "a", "boolean"},
 		{"whole, of a list", `{"properties":{"a":{"type":"integer","enum":[1,2]}}}`, "a", "integer"},
 		{"forms of the whole", `{"oneOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"a":{"type":"integer"}}}]}`, "a", "integer string"},
-		{"a form that holds nothing", `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"integer"}}]}}}`, "a 0", "integer"},
 		{"nothing can be there", `{"properties":{"a":false}}`, "a", ""},
 		{"into a text", `{"properties":{"a":{"type":"string"}}}`, "a b", ""},
 	} {
@@ -65,7 +53,7 @@ func TestWantsWithoutSchema(t *testing.T) {
 		if got := s.Wants([]string{"a"}); got != nil {
 			t.Errorf("got %q, want nothing", got)
 		}
-		if all := s.FaultsOpen([]byte(`{"a":1}`), nil); all != nil {
+		if all := s.Faults([]byte(`{"a":1}`), nil); all != nil {
 			t.Errorf("got %v, want nothing wrong", all)
 		}
 	}
