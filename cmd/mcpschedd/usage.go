@@ -16,6 +16,7 @@ and your servers in its configuration file.
   enable     switch an upstream on
   disable    switch one off
   remove     take one out of the configuration
+  call       call one tool of one server, and print its answer
   check      validate the configuration; --connect also tries every upstream
   explain    whether a tool is cached and fetched ahead, and why not
   logs       the end of the proxy's log, or of an upstream's stderr
@@ -115,6 +116,8 @@ func help(args []string, w io.Writer) error {
 			text = usageLogs
 		case "import":
 			text = usageImport
+		case "call":
+			text = usageCall
 		case "enable", "disable", "remove":
 			text = usageEdit
 		case "stats":
