@@ -230,7 +230,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 			synctest.Wait()
 			a.Close()
 			time.Sleep(writeSettle / 2)
-			if c := u.shared.live(); len(c.requests.activity) > 3 {
+			if c := u.shared.status.live(); len(c.requests.activity) > 3 {
 				t.Fatalf("of %d leases something is known after %d sessions", len(c.requests.activity), i+1)
 			}
 		}

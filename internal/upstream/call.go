@@ -40,7 +40,7 @@ type outbound struct {
 // goroutine that waits and back.
 func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) {
 	s := &outbound{lease: l, ctx: ctx, turn: turn, req: req, done: done}
-	if c := l.in.live(); c != nil && turn.ask(req) == nil && s.admittedNow() {
+	if c := l.in.status.live(); c != nil && turn.ask(req) == nil && s.admittedNow() {
 		s.send(c)
 		return
 	}
@@ -123,7 +123,7 @@ func (s *outbound) failed(c *conn, a Answer, err error) {
 	}
 	select { // until the connection has ended, so that it is not handed out again
 	case <-c.done:
-		s.lease.in.disconnected(c)
+		s.lease.in.status.disconnected(c)
 	case <-s.ctx.Done():
 	}
 	s.wait()
@@ -143,7 +143,7 @@ func (s *outbound) await() (*conn, error) {
 	in := s.lease.in
 	for came := time.Now(); ; {
 		turned := s.turn.ask(s.req)
-		at, changed := in.now()
+		at, changed := in.status.now()
 		switch {
 		case at.live == nil && at.away != nil:
 			return nil, in.up.unavailable(at.away, at.stderr)

@@ -189,7 +189,7 @@ func (c *conn) lost(id int64, err error) {
 
 // garbage logs what was no message.
 func (c *conn) garbage(head []byte, err error) {
-	c.in.change(func(s *state) { s.garbled = true })
+	c.in.status.change(func(s *state) { s.garbled = true })
 	level := slog.LevelWarn
 	if c.garbled.Add(1) > garbageLogged {
 		level = slog.LevelDebug

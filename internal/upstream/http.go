@@ -125,15 +125,11 @@ func (l *httpLink) end(why error, grace time.Duration, last func()) {
 
 // cut ends what still runs on a link that ends.
 func (l *httpLink) cut() {
-	// %v: the link's error may say that a request was not run, but one that is cut off
-	// may have been.
-	l.cutOff(fmt.Errorf("cut off before its answer: %v", l.failure()))
-}
-
-func (l *httpLink) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.err
+	// %v: the link's error may say that a request was not run, but one that is cut off
+	// may have been.
+	l.cutOff(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
 // finish ends the link from our side and returns when it has ended.

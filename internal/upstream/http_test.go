@@ -94,7 +94,7 @@ func TestAnswers(t *testing.T) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc")
 		}, `status 200 OK, body broken off after 9 bytes: unexpected EOF: {"jsonrpc`, nil},
 		{"too long", func(w http.ResponseWriter, id string) { replyJSON(w, strings.Repeat(" ", 1001)) },
-			"status 200 OK, body broken off after 0 bytes: message of 1001 bytes, want at most 1000", nil},
+			"status 200 OK, body broken off after 1001 bytes: message of more than 1000 bytes", nil},
 		{"too long, of unknown length", func(w http.ResponseWriter, id string) {
 			w.Header().Set("Content-Type", "application/json")
 			w.(http.Flusher).Flush()

@@ -129,22 +129,17 @@ func head(resp *http.Response) []byte {
 	return body
 }
 
-// readBody reads a body of up to max bytes.
-func readBody(resp *http.Response, max int) ([]byte, error) {
-	size := resp.ContentLength
-	if size > int64(max) {
-		return nil, fmt.Errorf("message of %d bytes, want at most %d", size, max)
+// readBody reads a body of up to limit bytes, and of a longer one the beginning.
+func readBody(resp *http.Response, limit int) ([]byte, error) {
+	var body bytes.Buffer
+	if size := min(resp.ContentLength, int64(limit)); size > 0 {
+		body.Grow(int(size) + bytes.MinRead) // it is read without growing
 	}
-	if size >= 0 {
-		body := make([]byte, size)
-		n, err := io.ReadFull(resp.Body, body)
-		return body[:n], err
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, int64(limit)+1))
+	if err == nil && body.Len() > limit {
+		err = fmt.Errorf("message of more than %d bytes", limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(max)+1))
-	if err == nil && len(body) > max {
-		err = fmt.Errorf("message of more than %d bytes", max)
-	}
-	return body, err
+	return body.Bytes(), err
 }
 
 // mediaType returns the content type without its parameters.

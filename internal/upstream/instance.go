@@ -3,9 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,26 +49,12 @@ type instance struct {
 	stale [Lists]atomic.Bool    // lists to be read again
 	wake  chan struct{}         // capacity 1; a list went stale
 
-	mu      sync.Mutex // also guards what the leases want
-	state   state
-	changed chan struct{} // closed and replaced whenever the state changes
-	leases  []*Lease      // replaced and never changed
+	status status
+
+	mu     sync.Mutex // also guards what the leases want
+	leases []*Lease   // replaced and never changed
 
 	endsOnDiscover bool // it ended when asked for the stateless revision; run's own
-}
-
-// state is where an instance stands.
-type state struct {
-	live    *conn     // nil: there is no live connection
-	away    error     // without one: why the server cannot be asked; nil while it starts
-	stderr  []string  // what it last said there
-	since   time.Time // when this began; zero: with the instance
-	listed  bool      // the offer is a last-known one, or every list has been asked for
-	garbled bool      // it has written what is no MCP message
-}
-
-func (s *state) become(live *conn, away error, stderr []string) {
-	s.live, s.away, s.stderr, s.since = live, away, stderr, time.Now()
 }
 
 // newInstance starts an instance, once after is closed; nil is closed.
@@ -79,7 +63,7 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
 		ended: make(chan struct{}), leased: make(chan struct{}),
-		changed: make(chan struct{}), wake: make(chan struct{}, 1),
+		status: newStatus(up.o.Changed), wake: make(chan struct{}, 1),
 	}
 	go in.run(ctx, after)
 	return in
@@ -90,60 +74,17 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 func (in *instance) setClient(client Client) {
 	if known := in.up.known.to(client); known != nil {
 		in.offer.Store(known)
-		in.change(func(s *state) { s.listed = true })
+		in.status.change(func(s *state) { s.listed = true })
 	}
 	in.client = client
 	close(in.leased)
-}
-
-// now returns the state, and a channel that is closed when there is another.
-func (in *instance) now() (state, <-chan struct{}) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.state, in.changed
-}
-
-// live returns the live connection, nil if there is none.
-func (in *instance) live() *conn {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.state.live
-}
-
-func (in *instance) change(f func(*state)) {
-	in.mu.Lock()
-	f(&in.state)
-	close(in.changed)
-	in.changed = make(chan struct{})
-	in.mu.Unlock()
-	in.up.o.Changed()
-}
-
-// set notes that there is no live connection, and why the server cannot be asked; nil:
-// it starts.
-func (in *instance) set(away error, stderr []string) {
-	in.change(func(s *state) { s.become(nil, away, stderr) })
-}
-
-func (in *instance) connected(c *conn) {
-	in.change(func(s *state) { s.become(c, nil, nil) })
-}
-
-// disconnected notes that connection c is not live any more: from now on the
-// instance starts, until set says otherwise.
-func (in *instance) disconnected(c *conn) {
-	in.change(func(s *state) {
-		if s.live == c {
-			s.become(nil, nil, nil)
-		}
-	})
 }
 
 // run keeps the instance alive until ctx ends: the first restart comes at
 // once, later ones after a growing wait with jitter.
 func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	defer close(in.ended)
-	defer in.set(errGone, nil)
+	defer in.status.set(errGone, nil)
 	if after != nil {
 		select {
 		case <-after:
@@ -171,12 +112,12 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		switch {
 		case permanent:
 			log.Error("upstream cannot be used", "err", err)
-			in.set(err, nil)
+			in.status.set(err, nil)
 			<-ctx.Done()
 		case atOnce && !unstarted:
 			atOnce = false
 			log.Warn("upstream ended; starting it again", "err", err)
-			in.set(nil, stderr)
+			in.status.set(nil, stderr)
 		default:
 			wait := pause.NextBackOff()
 			if unstarted {
@@ -184,9 +125,9 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			} else {
 				log.Warn("upstream ended again; waiting before the next start", "err", err, "dur", wait)
 			}
-			in.set(err, stderr)
+			in.status.set(err, stderr)
 			if sleep(ctx, wait) == nil {
-				in.set(nil, stderr)
+				in.status.set(nil, stderr)
 			}
 		}
 	}
@@ -216,11 +157,11 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	}
 	began := time.Now()
 	told := in.restore(c, nil) // before any call that waits for the connection
-	in.connected(c)
+	in.status.connected(c)
 	in.restore(c, told) // what changed in between
 	in.listen(c)        // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c)
-	in.disconnected(c)
+	in.status.disconnected(c)
 	if ended = ctx.Err(); c.ended() {
 		ended = c.err
 	}
@@ -295,27 +236,4 @@ func (in *instance) attribute(c *conn, p *pending) *Lease {
 		return nil
 	}
 	return leases[0]
-}
-
-// Unavailable says why a server cannot be asked now, without its secrets: it is
-// shown to the model.
-type Unavailable struct {
-	Upstream string
-	Cause    error
-	Stderr   []string // its last lines; nil for a server over HTTP
-}
-
-func (u *Unavailable) Error() string {
-	text := fmt.Sprintf("upstream %q is not available: %v", u.Upstream, u.Cause)
-	if len(u.Stderr) > 0 {
-		text += "\nits last lines on stderr:\n  " + strings.Join(u.Stderr, "\n  ")
-	}
-	return text
-}
-
-func (u *Unavailable) Unwrap() error { return u.Cause }
-
-// unavailable is an *Unavailable of this upstream.
-func (u *Upstream) unavailable(why error, stderr []string) error {
-	return &Unavailable{Upstream: u.spec.Name, Cause: u.mask.Error(why), Stderr: stderr}
 }

@@ -33,7 +33,7 @@ func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 // server, or it is known to be away, or ctx has ended.
 func (l *Lease) AwaitOffer(ctx context.Context) {
 	for {
-		at, changed := l.in.now()
+		at, changed := l.in.status.now()
 		if at.away != nil || at.listed {
 			return
 		}
@@ -53,12 +53,12 @@ func (l *Lease) Instance() uint64 { return l.in.id }
 func (l *Lease) Shared() bool { return l.in.up.spec.Shared }
 
 // Live reports whether the server can be asked at once.
-func (l *Lease) Live() bool { return l.in.live() != nil }
+func (l *Lease) Live() bool { return l.in.status.live() != nil }
 
 // Stateless reports whether the live connection, or else the last one, speaks
 // a stateless revision.
 func (l *Lease) Stateless() bool {
-	if c := l.in.live(); c != nil {
+	if c := l.in.status.live(); c != nil {
 		return c.stateless()
 	}
 	offer := l.Offer()
@@ -67,7 +67,7 @@ func (l *Lease) Stateless() bool {
 
 // Problem says why the server cannot be asked now, nil if it can or is starting.
 func (l *Lease) Problem() error {
-	at, _ := l.in.now()
+	at, _ := l.in.status.now()
 	if at.away == nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (l *Lease) Problem() error {
 
 // Garbled reports whether the server has written what is no MCP message.
 func (l *Lease) Garbled() bool {
-	at, _ := l.in.now()
+	at, _ := l.in.status.now()
 	return at.garbled
 }
 
@@ -87,7 +87,7 @@ func (l *Lease) Turn() Turn { return l.queue.take() }
 
 // Notify sends a notification to the server if it is there.
 func (l *Lease) Notify(method string, params []byte) {
-	if c := l.in.live(); c != nil && !c.stateless() {
+	if c := l.in.status.live(); c != nil && !c.stateless() {
 		c.requests.note(l, func(a *activity) { a.tail = time.Now().Add(trailing) }) // the server may say something about it
 		c.notify(method, params)
 	}
@@ -108,7 +108,7 @@ func (l *Lease) TaskStarted() {
 
 // goesOn notes that the server goes on with a task of the session.
 func (l *Lease) goesOn() {
-	if c := l.in.live(); c != nil {
+	if c := l.in.status.live(); c != nil {
 		c.requests.note(l, func(a *activity) {
 			a.unfinished++
 			a.until = time.Now().Add(l.in.up.writeSettle())

@@ -47,7 +47,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 				in.adopt(&next)
 			}
 		}
-		in.change(func(s *state) { s.listed = true })
+		in.status.change(func(s *state) { s.listed = true })
 		in.up.remember(in.client, in.offer.Load())
 		select {
 		case <-time.After(listInterval):

@@ -88,12 +88,12 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 		c := newConn(in)
 		k := &journalLink{journal: j, c: c, dead: make(chan struct{})}
 		c.link = k
-		in.connected(c)
+		in.status.connected(c)
 		time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 		k.close()
-		in.disconnected(c)
+		in.status.disconnected(c)
 	}
-	in.set(errGone, nil)
+	in.status.set(errGone, nil)
 }
 
 // placed is a request of the session.
@@ -138,7 +138,7 @@ func TestOrderOfSending(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
-			in := &instance{up: up, changed: make(chan struct{})}
+			in := &instance{up: up, status: newStatus(func() {})}
 			j := &journal{lease: &Lease{in: in}}
 			hosts := limit.New(limits)
 			lives := rand.New(rand.NewPCG(seed, 9))

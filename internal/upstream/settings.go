@@ -58,7 +58,7 @@ func (l *Lease) Admits(level string, params []byte) bool {
 		l.in.mu.Unlock()
 	}
 	if level == "" {
-		if c := l.in.live(); c == nil || c.told.last() == "" {
+		if c := l.in.status.live(); c == nil || c.told.last() == "" {
 			return true
 		}
 		level = defaultLevel
@@ -104,7 +104,7 @@ func (t *toldLevel) last() string {
 
 // levelChanged tells the live connection the level that the sessions want now.
 func (in *instance) levelChanged() {
-	if c := in.live(); c != nil {
+	if c := in.status.live(); c != nil {
 		in.tellLevel(c)
 	}
 }
@@ -161,7 +161,7 @@ func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 		differs = differs && !slices.ContainsFunc(l.in.leases, func(m *Lease) bool { return m.uris[uri] })
 	}
 	l.in.mu.Unlock()
-	switch c := l.in.live(); {
+	switch c := l.in.status.live(); {
 	case c == nil:
 	case c.stateless():
 		if differs {

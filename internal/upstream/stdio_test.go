@@ -199,7 +199,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func (v visitor) process(t *testing.T) *process {
 	t.Helper()
 	eventually(t, "the server is there", v.Live)
-	return v.in.live().link.(*process)
+	return v.in.status.live().link.(*process)
 }
 
 func TestProcessAnswers(t *testing.T) {

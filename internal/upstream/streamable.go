@@ -148,7 +148,7 @@ func (l *streamable) refused(p *post, resp *http.Response) error {
 		return errSessionLost
 	}
 	body := head(resp)
-	m := l.errorIn(resp, body)
+	m := l.c.errorIn(resp, body)
 	own := m.Error != nil && p.named(m.ID)
 	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
 	switch first := !l.spoken.Load(); {
@@ -174,10 +174,10 @@ func (l *streamable) refused(p *post, resp *http.Response) error {
 }
 
 // errorIn returns the error response that a body holds, an empty message if there is none.
-func (l *streamable) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
+func (c *conn) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
 	if mediaType(resp) == "application/json" {
 		jsonrpc.Flatten(body)
-		if m, _, err := l.c.parse(body); err == nil && m.Error != nil {
+		if m, _, err := c.parse(body); err == nil && m.Error != nil {
 			return m
 		}
 	}

@@ -1,0 +1,99 @@
+package upstream
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// state is where an instance stands.
+type state struct {
+	live    *conn     // nil: there is no live connection
+	away    error     // without one: why the server cannot be asked; nil while it starts
+	stderr  []string  // what it last said there
+	since   time.Time // when this began; zero: with the instance
+	listed  bool      // the offer is a last-known one, or every list has been asked for
+	garbled bool      // it has written what is no MCP message
+}
+
+func (at *state) become(live *conn, away error, stderr []string) {
+	at.live, at.away, at.stderr, at.since = live, away, stderr, time.Now()
+}
+
+// status holds the state of an instance for all that wait for another.
+type status struct {
+	moved func() // called when the state has changed
+
+	mu      sync.Mutex
+	state   state
+	changed chan struct{} // closed and replaced whenever the state changes
+}
+
+func newStatus(moved func()) status { return status{moved: moved, changed: make(chan struct{})} }
+
+// now returns the state, and a channel that is closed when there is another.
+func (s *status) now() (state, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.changed
+}
+
+// live returns the live connection, nil if there is none.
+func (s *status) live() *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.live
+}
+
+func (s *status) change(f func(*state)) {
+	s.mu.Lock()
+	f(&s.state)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.moved()
+}
+
+// set notes that there is no live connection, and why the server cannot be asked; nil:
+// it starts.
+func (s *status) set(away error, stderr []string) {
+	s.change(func(at *state) { at.become(nil, away, stderr) })
+}
+
+func (s *status) connected(c *conn) {
+	s.change(func(at *state) { at.become(c, nil, nil) })
+}
+
+// disconnected notes that connection c is not live any more: from now on the
+// instance starts, until set says otherwise.
+func (s *status) disconnected(c *conn) {
+	s.change(func(at *state) {
+		if at.live == c {
+			at.become(nil, nil, nil)
+		}
+	})
+}
+
+// Unavailable says why a server cannot be asked now, without its secrets: it is
+// shown to the model.
+type Unavailable struct {
+	Upstream string
+	Cause    error
+	Stderr   []string // its last lines; nil for a server over HTTP
+}
+
+func (u *Unavailable) Error() string {
+	text := fmt.Sprintf("upstream %q is not available: %v", u.Upstream, u.Cause)
+	if len(u.Stderr) > 0 {
+		text += "\nits last lines on stderr:\n  " + strings.Join(u.Stderr, "\n  ")
+	}
+	return text
+}
+
+func (u *Unavailable) Unwrap() error { return u.Cause }
+
+// unavailable is an *Unavailable of this upstream.
+func (u *Upstream) unavailable(why error, stderr []string) error {
+	return &Unavailable{Upstream: u.spec.Name, Cause: u.mask.Error(why), Stderr: stderr}
+}
