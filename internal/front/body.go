@@ -16,7 +16,7 @@ import (
 const (
 	bodiesLeast  = 16 << 20 // bytes of all in memory; four of the largest messages, if that is more
 	bodyCost     = 16 << 10 // what each counts at least: connection, buffers and goroutine
-	bodyRate     = 64 << 10 // bytes a second that each keeps up on the average, after the first patience
+	bodyRate     = 64 << 10 // bytes a second that each keeps up on the average, after the first ioTimeout
 	firstBuffer  = 64 << 10 // of one that says its length; buffers grow fourfold as bytes arrive
 	unsaidBuffer = 8 << 10  // of one that does not
 )
@@ -69,7 +69,7 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *js
 	case most > limit:
 		return tooLong(limit)
 	}
-	slowest := patience + time.Duration(most)*time.Second/bodyRate
+	slowest := ioTimeout + time.Duration(most)*time.Second/bodyRate
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowest)) // an error: of a test
 	for len(b.data) < most {
 		if len(b.data) == cap(b.data) {

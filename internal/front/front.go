@@ -125,6 +125,6 @@ var (
 // no more of its requests are taken.
 const backlog = 8 << 20
 
-// lastWords is how long a client may take to read what it is told at a signal.
+// shutdownFlush is how long a client may take to read what it is told at a signal.
 // Claude Code kills 490 ms after its first.
-const lastWords = 100 * time.Millisecond
+const shutdownFlush = 100 * time.Millisecond

@@ -134,8 +134,8 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       patience, // of the first piece of a body, or of one that is not wanted
-		WriteTimeout:      patience, // of what is not written by this package
+		ReadTimeout:       ioTimeout, // of the first piece of a body, or of one that is not wanted
+		WriteTimeout:      ioTimeout, // of what is not written by this package
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
@@ -150,7 +150,7 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	var sessions sync.WaitGroup
 	sessions.Go(func() { h.sessions.end(ErrShutdown) })
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownFlush)
 	defer cancel()
 	err := server.Shutdown(bounded)
 	if err != nil {

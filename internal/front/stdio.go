@@ -58,7 +58,7 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 	case <-ctx.Done(): // the reader ends with the process
 	}
 	l.End(ErrShutdown)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownFlush)
 	defer cancel()
 	if err := w.Drain(last, 0); err != nil {
 		o.Log.Debug("last answers not delivered", "err", err)

@@ -9,16 +9,16 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// patience is how long one read or write on a client's connection may take. It
+// ioTimeout is how long one read or write on a client's connection may take. It
 // is renewed with each: a call may be long, a silent peer may not.
-const patience = 30 * time.Second
+const ioTimeout = 30 * time.Second
 
 // chunk is how much is written under one deadline.
 const chunk = 1 << 20
 
 // renew bounds the next write. A connection without deadlines is one of a test.
 func renew(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ioTimeout))
 }
 
 // writeAll writes b piece by piece, so that a client which reads slowly but

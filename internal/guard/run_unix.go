@@ -23,7 +23,7 @@ func Run(r io.Reader) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	groups := make(map[int]struct{})
 	for lines := bufio.NewScanner(r); lines.Scan(); {
-		heed(groups, lines.Text())
+		apply(groups, lines.Text())
 	}
 	signalGroups(groups, syscall.SIGTERM)
 	for deadline := time.Now().Add(grace); len(groups) > 0 && time.Now().Before(deadline); {
@@ -33,9 +33,9 @@ func Run(r io.Reader) {
 	signalGroups(groups, syscall.SIGKILL)
 }
 
-// heed adds or removes the group of one line. 0 and 1 are none: to signal -0 or -1
+// apply adds or removes the group of one line. 0 and 1 are none: to signal -0 or -1
 // is to signal the guard's own group, or every process.
-func heed(groups map[int]struct{}, line string) {
+func apply(groups map[int]struct{}, line string) {
 	n, err := strconv.Atoi(line)
 	switch {
 	case err != nil:

@@ -11,7 +11,7 @@ import (
 func TestLines(t *testing.T) {
 	groups := make(map[int]struct{})
 	for _, line := range []string{"+10", "+11", "+12", "-11", "-13", "+0", "-0", "+1", "-1", "", "+", "10x", "+99999999999999999999"} {
-		heed(groups, line)
+		apply(groups, line)
 	}
 	if diff := cmp.Diff(map[int]struct{}{10: {}, 12: {}}, groups); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)

@@ -42,7 +42,7 @@ type conn struct {
 
 	requests  *requests
 	questions questions
-	told      toldLevel
+	level     sentLevel
 	listening listening
 
 	mu   sync.Mutex
@@ -89,8 +89,8 @@ func (c *conn) revision() string {
 
 func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
-// speak sets the revision of all later messages.
-func (c *conn) speak(version string) { c.version.Store(&version) }
+// setRevision sets the revision of all later messages.
+func (c *conn) setRevision(version string) { c.version.Store(&version) }
 
 // message takes one message from the link. stream is the id of the request on the
 // response stream of which it came, 0 where the transport does not tell.

@@ -73,7 +73,7 @@ func (g *Guard) add(pgid int) {
 	if g.starts == 0 {
 		g.startLocked()
 	} else {
-		g.tellLocked("+%d\n", pgid)
+		g.writeLocked("+%d\n", pgid)
 	}
 }
 
@@ -86,7 +86,7 @@ func (g *Guard) remove(pgid int) {
 	defer g.mu.Unlock()
 	if _, guarded := g.groups[pgid]; guarded {
 		delete(g.groups, pgid)
-		g.tellLocked("-%d\n", pgid)
+		g.writeLocked("-%d\n", pgid)
 	}
 }
 
@@ -101,15 +101,15 @@ func (g *Guard) startLocked() {
 	}
 	g.pipe = w
 	for pgid := range g.groups {
-		g.tellLocked("+%d\n", pgid)
+		g.writeLocked("+%d\n", pgid)
 	}
 	again := g.starts > 1
 	g.work.Go(func() { g.run(r, again) })
 }
 
-// tellLocked writes one line to the guard process; the pipe's buffer takes it
+// writeLocked writes one line to the guard process; the pipe's buffer takes it
 // even while that is starting.
-func (g *Guard) tellLocked(format string, pgid int) {
+func (g *Guard) writeLocked(format string, pgid int) {
 	if g.pipe == nil {
 		return
 	}

@@ -42,17 +42,17 @@ func (c Client) capabilities() json.RawMessage {
 // ignore what comes before its handshake.
 const discoverTimeout = 5 * time.Second
 
-// greeting is a handshake with a server.
-type greeting struct {
+// negotiation is a handshake with a server.
+type negotiation struct {
 	c      *conn
 	client Client
 }
 
-// agree agrees on a revision with the server and returns what it says of
+// negotiate agrees on a revision with the server and returns what it says of
 // itself, lists aside. If the server has revisions of both eras, one of the client's
 // era is chosen, so that nothing needs translating. legacy says that the server is
 // known to have no stateless revision, or to end when asked for it.
-func (g greeting) agree(ctx context.Context, legacy bool) (*Offer, error) {
+func (g negotiation) negotiate(ctx context.Context, legacy bool) (*Offer, error) {
 	var probe error // why discover failed; nil if it was not tried
 	if revision.Stateless(g.client.Version) && !legacy {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
@@ -94,11 +94,11 @@ func fatal(err error) bool {
 }
 
 // discover asks a server of the stateless era what it is.
-func (g greeting) discover(ctx context.Context) (*Offer, error) {
-	g.c.speak(revision.Latest)
+func (g negotiation) discover(ctx context.Context) (*Offer, error) {
+	g.c.setRevision(revision.Latest)
 	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()}, func() {})
 	if err != nil {
-		g.c.speak("")
+		g.c.setRevision("")
 		return nil, err
 	}
 	var versions []string
@@ -108,7 +108,7 @@ func (g greeting) discover(ctx context.Context) (*Offer, error) {
 		}
 	}
 	if !slices.Contains(versions, revision.Latest) {
-		g.c.speak("")
+		g.c.setRevision("")
 		return nil, fmt.Errorf("server/discover: speaks %q, none of which is known here", versions)
 	}
 	return bounded(&Offer{
@@ -131,7 +131,7 @@ func bounded(o *Offer) (*Offer, error) {
 }
 
 // initialize opens a session with a server of the handshake era.
-func (g greeting) initialize(ctx context.Context) (*Offer, error) {
+func (g negotiation) initialize(ctx context.Context) (*Offer, error) {
 	version := revision.Negotiate(g.client.Version)
 	params := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
 	params = append(append(params, `,"capabilities":`...), g.client.capabilities()...)
@@ -144,7 +144,7 @@ func (g greeting) initialize(ctx context.Context) (*Offer, error) {
 	if !revision.Supported(version) || revision.Stateless(version) {
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
 	}
-	g.c.speak(version)
+	g.c.setRevision(version)
 	g.initialized(ctx)
 	return bounded(&Offer{
 		Version:      version,
@@ -160,7 +160,7 @@ const initializedWait = 5 * time.Second
 // initialized tells the server that the handshake is over. Over HTTP nothing must
 // overtake that, so it waits until the server has taken it, but not for ever: a server
 // that holds the response back may still answer other messages.
-func (g greeting) initialized(ctx context.Context) {
+func (g negotiation) initialized(ctx context.Context) {
 	taken := make(chan struct{})
 	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)
 	send := g.c.link.send // a server that takes longer than the handshake waits may go on

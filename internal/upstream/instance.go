@@ -149,7 +149,7 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	case <-ctx.Done():
 		return 0, nil, ctx.Err()
 	}
-	if err := in.greet(ctx, c); errors.Is(err, errClosed) {
+	if err := in.handshake(ctx, c); errors.Is(err, errClosed) {
 		<-c.done
 		return 0, nil, c.err // what ended it says more
 	} else if err != nil {
@@ -168,15 +168,15 @@ func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []str
 	return time.Since(began), nil, ended
 }
 
-// greet shakes hands and takes over what the server says of itself; its lists
+// handshake shakes hands and takes over what the server says of itself; its lists
 // are the last-known ones until they have been read.
-func (in *instance) greet(ctx context.Context, c *conn) error {
+func (in *instance) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
 	legacy := in.endsOnDiscover || in.up.known.legacy()
-	offer, err := greeting{c, in.client}.agree(ctx, legacy)
+	offer, err := negotiation{c, in.client}.negotiate(ctx, legacy)
 	if err != nil {
-		if c.ended() { // perhaps because of the stateless revision: the next one is greeted the older way
+		if c.ended() { // perhaps because of the stateless revision: the next handshake is the older one
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
 		}
 		return err

@@ -58,7 +58,7 @@ func (l *Lease) Admits(level string, params []byte) bool {
 		l.in.mu.Unlock()
 	}
 	if level == "" {
-		if c := l.in.status.live(); c == nil || c.told.last() == "" {
+		if c := l.in.status.live(); c == nil || c.level.last() == "" {
 			return true
 		}
 		level = defaultLevel
@@ -67,7 +67,7 @@ func (l *Lease) Admits(level string, params []byte) bool {
 	return !KnownLevel(own) || !KnownLevel(level) || mcp.LoggingLevel(own).ShouldSendTo(mcp.LoggingLevel(level))
 }
 
-// level returns the level to tell a server, "" to leave it as it is. told says that it
+// level returns the level to send a server, "" to leave it as it is. told says that it
 // was told one before.
 func (in *instance) level(told bool) (wanted string) {
 	in.mu.Lock()
@@ -89,14 +89,14 @@ func (in *instance) level(told bool) (wanted string) {
 	return wanted
 }
 
-// toldLevel is the log level that a server was told over one connection.
-type toldLevel struct {
+// sentLevel is the log level that a server was told over one connection.
+type sentLevel struct {
 	mu      sync.Mutex
 	level   string // the last one; "": none
 	telling bool   // over HTTP: it has not answered that
 }
 
-func (t *toldLevel) last() string {
+func (t *sentLevel) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.level
@@ -105,18 +105,18 @@ func (t *toldLevel) last() string {
 // levelChanged tells the live connection the level that the sessions want now.
 func (in *instance) levelChanged() {
 	if c := in.status.live(); c != nil {
-		in.tellLevel(c)
+		in.sendLevel(c)
 	}
 }
 
-// tellLevel tells a server the log level, if it is not the one it was told last.
+// sendLevel tells a server the log level, if it is not the one it was told last.
 // Over HTTP a later request may arrive earlier: there the next one waits for the
 // answer.
-func (in *instance) tellLevel(c *conn) {
+func (in *instance) sendLevel(c *conn) {
 	if offer := in.offer.Load(); c.stateless() || offer == nil || !offer.Has("logging") {
 		return
 	}
-	t := &c.told
+	t := &c.level
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	level := in.level(t.level != "")
@@ -124,12 +124,12 @@ func (in *instance) tellLevel(c *conn) {
 		return
 	}
 	t.level, t.telling = level, c.http
-	in.tell(c, nil, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'), func() {
+	in.sendSetting(c, nil, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'), func() {
 		if c.http {
 			t.mu.Lock()
 			t.telling = false
 			t.mu.Unlock()
-			in.tellLevel(c)
+			in.sendLevel(c)
 		}
 	})
 }
@@ -168,9 +168,9 @@ func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 			l.in.listen(c)
 		}
 	case request && on:
-		l.in.tell(c, l, "resources/subscribe", uriParams(uri), func() {})
+		l.in.sendSetting(c, l, "resources/subscribe", uriParams(uri), func() {})
 	case request && differs:
-		l.in.tell(c, l, "resources/unsubscribe", uriParams(uri), func() {})
+		l.in.sendSetting(c, l, "resources/unsubscribe", uriParams(uri), func() {})
 	}
 	return differs
 }
@@ -197,22 +197,22 @@ func uriParams(uri string) []byte {
 // beside those it was told before, and returns all of these.
 func (in *instance) restore(c *conn, told []string) (now []string) {
 	now = in.watched(in.list())
-	in.tellLevel(c)
+	in.sendLevel(c)
 	if c.stateless() {
 		return now // its listen request carries the subscriptions
 	}
 	for _, uri := range now {
 		if !slices.Contains(told, uri) {
-			in.tell(c, nil, "resources/subscribe", uriParams(uri), func() {})
+			in.sendSetting(c, nil, "resources/subscribe", uriParams(uri), func() {})
 		}
 	}
 	return now
 }
 
-// tell sends a setting of a lease, nil for none, to the server. The request has been
-// sent when tell returns, so that what the session sends next comes after it. answered
+// sendSetting sends a setting of a lease, nil for none, to the server. The request has been
+// sent when it returns, so that what the session sends next comes after it. answered
 // is called when it has an answer or has failed.
-func (in *instance) tell(c *conn, of *Lease, method string, params []byte, answered func()) {
+func (in *instance) sendSetting(c *conn, of *Lease, method string, params []byte, answered func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
 	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a Answer, err error) {
 		cancel()

@@ -53,7 +53,7 @@ func (l *sse) stream(ctx context.Context) error {
 		}
 	}, func(ev event) error {
 		if ev.kind == "endpoint" {
-			misplaced = l.learn(resp.Request.URL, string(ev.data))
+			misplaced = l.setEndpoint(resp.Request.URL, string(ev.data))
 		}
 		return misplaced
 	})
@@ -66,9 +66,9 @@ func (l *sse) stream(ctx context.Context) error {
 	return fmt.Errorf("stream broke: %w", err)
 }
 
-// learn takes the first endpoint event. An endpoint of another origin is refused: it
+// setEndpoint takes the first endpoint event. An endpoint of another origin is refused: it
 // would get our credentials.
-func (l *sse) learn(base *url.URL, reference string) error {
+func (l *sse) setEndpoint(base *url.URL, reference string) error {
 	if l.endpoint != "" {
 		return nil
 	}

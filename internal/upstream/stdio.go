@@ -17,12 +17,12 @@ import (
 const (
 	// stopGrace is Command.StopGrace where it is not set.
 	stopGrace = 500 * time.Millisecond
-	// lastGrace takes the place of either grace, and of lastWords, when the end must not
+	// lastGrace takes the place of either grace, and of outputDrain, when the end must not
 	// take its time.
 	lastGrace = 100 * time.Millisecond
-	// lastWords is how long the output of a process is read that has ended: a grandchild
+	// outputDrain is how long the output of a process is read that has ended: a grandchild
 	// can hold the pipe open for ever.
-	lastWords = 300 * time.Millisecond
+	outputDrain = 300 * time.Millisecond
 	// unreadLimit (bytes) is how much may wait for a process that does not read
 	// before nothing more is taken for it: it must not cost the others memory.
 	unreadLimit = 64 << 20
@@ -124,7 +124,7 @@ func (p *process) run() {
 		why = nil
 	}
 	for _, pipe := range []*os.File{p.stdout.File, p.errs} { // without deadlines, on Windows, the end of the group closes them
-		_ = pipe.SetReadDeadline(time.Now().Add(p.hurried(lastWords)))
+		_ = pipe.SetReadDeadline(time.Now().Add(p.hurried(outputDrain)))
 		defer pipe.Close()
 	}
 	work.Wait()
