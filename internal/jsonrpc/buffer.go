@@ -96,11 +96,12 @@ func (p *pool) grow(b *Buffer, more int) *Buffer {
 	return next
 }
 
-// get returns a buffer with an empty line that may grow to size bytes.
+// get returns a buffer with an empty line that may grow to size bytes. A nil pool has
+// new ones only.
 func (p *pool) get(size int) *Buffer {
 	size += headRoom + tailRoom
 	c := class(size)
-	if c > mostClass {
+	if c > mostClass || p == nil {
 		b := &Buffer{all: make([]byte, size)}
 		b.Line = b.all[headRoom:headRoom]
 		return b

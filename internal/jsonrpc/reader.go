@@ -10,6 +10,7 @@ import (
 
 const (
 	readSize = 256 << 10 // bytes read at a time; what a pipe to or from a process of ours holds on Linux
+	longSize = 64 << 10  // bytes read at a time once a line was long
 	keepSize = 2 << 20   // bytes; the largest buffer that is made ready for a long line
 	headSize = 4 << 10   // bytes of the beginning of a line that is too long
 	tailSize = 256       // bytes of its end
@@ -19,20 +20,22 @@ const (
 // or CRLF; empty ones are skipped.
 type Reader struct {
 	in   *bufio.Reader
-	max  int // bytes of a line without its end
-	long int // bytes of the last line of more than readSize, up to keepSize
-	pool pool
+	max  int   // bytes of a line without its end
+	long int   // bytes of the last line of more than readSize, up to keepSize
+	pool *pool // of lines; nil: each has memory of its own
 	err  error // why there are no more lines
 }
 
 // NewReader returns a Reader of the lines in r of up to max bytes; zero is no
-// limit. It reads much at a time, unless r is a [bufio.Reader].
+// limit.
 func NewReader(r io.Reader, max int) *Reader {
-	in, ok := r.(*bufio.Reader)
-	if !ok {
-		in = bufio.NewReaderSize(r, readSize)
-	}
-	return &Reader{in: in, max: max}
+	return &Reader{in: bufio.NewReaderSize(r, readSize), max: max, pool: new(pool)}
+}
+
+// NewShortReader is [NewReader] for a stream of few lines: it reads little at a time, and
+// a line is kept or left to the garbage collector.
+func NewShortReader(r io.Reader, max int) *Reader {
+	return &Reader{in: bufio.NewReader(r), max: max}
 }
 
 // Next returns the next line without its end; the slice is the caller's to keep.
@@ -93,6 +96,8 @@ func (r *Reader) Line() (*Buffer, error) {
 			r.end(err, len(b.Line) > 0)
 			b.Release()
 			return nil, r.err
+		case r.in.Size() < longSize:
+			r.in = bufio.NewReaderSize(r.in, longSize) // the other has nothing left
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -12,7 +11,6 @@ import (
 )
 
 const (
-	streamBuffer = 16 << 10  // bytes read at a time
 	streamFields = 4 << 10   // bytes of a line beside the data of an event
 	longestWait  = time.Hour // a retry field beyond it counts as this
 )
@@ -35,7 +33,7 @@ type eventStream struct {
 }
 
 func newEventStream(r io.Reader, max int) *eventStream {
-	return &eventStream{lines: jsonrpc.NewReader(bufio.NewReaderSize(r, streamBuffer), max+streamFields), max: max}
+	return &eventStream{lines: jsonrpc.NewShortReader(r, max+streamFields), max: max}
 }
 
 // next returns the next block that has a field. Its error is the reader's (a
@@ -70,7 +68,6 @@ func (s *eventStream) next() (event, error) {
 			}
 		}
 		end := cut == nil && len(line) == 0
-		b.Release()
 		switch {
 		case end && long != nil:
 			return event{}, long
@@ -87,12 +84,10 @@ func (ev *event) field(line []byte) bool {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if ev.data != nil {
-			ev.data = append(ev.data, '\n')
-		}
-		ev.data = append(ev.data, value...)
 		if ev.data == nil {
-			ev.data = []byte{} // there was a line
+			ev.data = value // a line of a short reader is ours
+		} else {
+			ev.data = append(append(ev.data, '\n'), value...)
 		}
 	case "event":
 		if ev.kind = string(value); ev.kind == "" {
