@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
-	"internal/predict":    {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/schema", "internal/valuemodel"}, // what was called -> exact calls worth making early
+	"internal/predict":    {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/schema", "internal/secret", "internal/valuemodel"}, // what was called -> exact calls worth making early
 	"internal/replay": {
 		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/speculate",
 		"internal/valuemodel",

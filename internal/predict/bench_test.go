@@ -51,6 +51,70 @@ func bench(b *testing.B) (*predict.Model, []byte) {
 	return f, []byte(`{"owner":"o99","repo":"r"}`)
 }
 
+// busy is a session that greps and reads in a model that has seen 200 of them.
+func busy(b *testing.B) *historyPlayer {
+	m := learner(learning{Target: reads})
+	var p *historyPlayer
+	for i := range 200 {
+		p = begin(b, m)
+		for j := range 8 {
+			p.call("grep", fmt.Sprintf(`{"path":"/repo","pattern":"p%d"}`, i*10+j), listing(i+j))
+			p.s.Guesses(p.now)
+			p.call("read", fmt.Sprintf(`{"path":"/repo/internal/pkg%d/file%d_%d.go"}`, (j%3)%7, (i+j)%50, j%3), "text of no use")
+			p.s.Guesses(p.now)
+		}
+	}
+	return p
+}
+
+// listing is a result of 40 paths, some 2 KB.
+func listing(i int) string {
+	var b strings.Builder
+	for j := range 40 {
+		fmt.Fprintf(&b, "/repo/internal/pkg%d/file%d_%d.go\n", j%7, i%50, j)
+	}
+	return b.String()
+}
+
+// What stands on the path of a call, with ten turns of listings to explain it by.
+func BenchmarkCall(b *testing.B) {
+	m := busy(b).m
+	p := begin(b, m)
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		if n++; n%100 == 0 { // or every call would be a repeat, of which nothing is learned
+			p = begin(b, m)
+		}
+		p.turn++
+		p.id++
+		b.StartTimer()
+		p.s.Call(predict.Call{ID: p.id, Turn: p.turn, Tool: "read", Arguments: fmt.Sprintf(`{"path":"/repo/internal/pkg%d/file%d_%d.go"}`, n%7, n%50, n%40)})
+		b.StopTimer()
+		p.s.Result(predict.Result{ID: p.id, Text: []byte(listing(n % 8))})
+		b.StartTimer()
+	}
+}
+
+func BenchmarkCandidates(b *testing.B) {
+	p := busy(b)
+	p.call("grep", `{"path":"/repo","pattern":"p"}`, listing(3))
+	for b.Loop() {
+		p.s.Guesses(p.now)
+		p.s.Invalidate(nil)
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	m := model()
+	learn(b, m, 0, 300)
+	state, _ := m.Merge(nil)
+	b.SetBytes(int64(len(state)))
+	for b.Loop() {
+		m.Merge(state)
+	}
+}
+
 func BenchmarkResultAndGuesses(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
@@ -69,21 +133,6 @@ func BenchmarkResultAndGuesses(b *testing.B) {
 				p.s.Result(predict.Result{ID: p.id, Text: answer, Size: len(answer), At: p.now})
 				if len(p.s.Guesses(p.now)) == 0 {
 					b.Fatal("no guesses")
-				}
-			}
-		})
-	}
-}
-
-// The parts of it that are not predict's.
-func BenchmarkFollow(b *testing.B) {
-	for _, size := range []int{1 << 10, 100 << 10} {
-		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
-			f, arguments := bench(b)
-			answer := issues(size, 99)
-			for b.Loop() {
-				if predict.Configured(f, "list_issues", string(arguments), answer) == 0 {
-					b.Fatal("nothing follows")
 				}
 			}
 		})

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"mcpschedd/internal/predict"
 )
 
 // habits are what the agent of a made-up world does with a list of n items: how
@@ -41,7 +39,7 @@ func TestCalibration(t *testing.T) {
 	for _, habit := range habits {
 		t.Run(habit.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, 4))
-			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+			m := learner(learning{Target: reads})
 			type decile struct {
 				n, hits  int
 				expected float64
@@ -57,14 +55,14 @@ func TestCalibration(t *testing.T) {
 				}
 				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+session), "["+strings.Join(all, ",")+"]")
 				at := habit.look(r, n)
-				for _, c := range p.s.Candidates(p.now) {
+				for _, c := range p.s.Guesses(p.now) {
 					if session < 100 {
 						continue
 					}
 					d := &deciles[int(c.P*10)]
 					d.n++
 					d.expected += c.P
-					if c.Arguments == item(next+at) && at >= 0 {
+					if c.Key.Arguments == item(next+at) && at >= 0 {
 						d.hits++
 					}
 				}

@@ -1,8 +1,6 @@
 package predict
 
 import (
-	"strconv"
-
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/valuemodel"
@@ -26,82 +24,64 @@ type Candidate struct {
 type Why struct {
 	Edge       string // the tools that it leads from and to, and which of their follow-ups
 	Configured bool   // by a follow-up of the configuration
-	Max        int    // calls for one answer that the edge allows; 0: any number
 	Rank       int    // in the list that its arguments come from
-	Follows    uint64 // ID of the call it follows, or of the one that the candidate before it follows
 	Depth      int    // 0: it follows a call that was made; 1: one that is only a candidate
 	Free       bool   // no argument was read off a result or learned
-
-	after string // the candidate that it follows; "" if it follows a call
 }
 
 // Item is the candidate as enrich takes it.
-func (g *Candidate) Item(key call.Key) enrich.Candidate {
-	answer := strconv.FormatUint(g.Why.Follows, 10) + " " + g.Why.after // Max is for one answer, and enrich counts by edge
+func (c *Candidate) Item(key call.Key) enrich.Candidate {
 	return enrich.Candidate{
-		Key: key, Model: g.Model, P: g.P, Useful: g.Useful, Latency: g.Latency, Lead: g.Lead, Bytes: g.Bytes,
-		Edge: g.Why.Edge + " " + answer, Max: g.Why.Max, Reason: g.Reason,
+		Key: key, Model: c.Model, P: c.P, Useful: c.Useful, Latency: c.Latency, Lead: c.Lead, Bytes: c.Bytes, Reason: c.Reason,
 	}
 }
 
-// guesses makes guesses of candidates, with room for some more.
-func (f *Model) guesses(found []Match, more int) []Candidate {
-	out := make([]Candidate, 0, len(found)+more)
-	known := map[string]*subject{}
-	for i := range found {
-		c := &found[i]
-		t := known[c.Tool]
-		if t == nil {
-			t = f.subject(c.Tool)
-			known[c.Tool] = t
-		}
-		out = append(out, f.guess(c, t))
-	}
-	return out
-}
-
-// subject is what all guesses at a tool have in common.
-type subject struct {
+// target is what all candidates of a tool have in common.
+type target struct {
 	standing
 	sample Candidate // what was learned of its calls
 }
 
-func (f *Model) subject(tool string) *subject {
-	t := f.standing(tool)
-	return &subject{
-		standing: t,
-		sample: Candidate{
-			Key: call.Key{Tool: tool}, Model: t.Model,
-			Latency: spread(f.m.Latency, tool), Lead: spread(f.m.Lead, tool),
-			Bytes: f.m.Size(tool, 0.9), Useful: f.m.Useful(tool),
-		},
+func (m *Model) newTarget(tool string) *target {
+	st, t := m.standing(tool), m.learned.known(tool)
+	return &target{st, Candidate{
+		Key: call.Key{Tool: tool}, Model: st.Model,
+		Latency: t.Latency.spread(), Lead: t.Lead.spread(), Bytes: t.Size.bytes(0.9), Useful: t.useful(),
+	}}
+}
+
+// public is a candidate as the caller of the package gets it.
+func (f *features) public(c *candidate) Candidate {
+	m := f.s.m
+	t := f.targets[c.tool]
+	if t == nil {
+		t = m.newTarget(c.tool)
+		f.targets[c.tool] = t
 	}
-}
-
-// standing is what the rules on guesses at a tool look at.
-type standing struct {
-	Tool
-	shadow bool // it is only watched
-	barred bool
-}
-
-func (f *Model) standing(tool string) standing {
-	t := f.o.Tool(tool)
-	return standing{t, t.Hearsay && f.m.Labels(tool) < f.o.ShadowLabels, f.Barred(tool) != ""}
-}
-
-func (f *Model) guess(c *Match, t *subject) Candidate {
-	g := t.sample
-	g.Key.Arguments, g.P = c.Arguments, c.P
-	g.Why = Why{Edge: c.Edge, Configured: c.Edge != "", Rank: c.Rank, Follows: c.Follows, Free: c.Free}
-	if g.Why.Configured {
-		g.Why.Max = f.edges.max(c.Edge)
+	out := t.sample
+	out.Key.Arguments, out.P = c.arguments, squash(c.logit)
+	shadow := t.shadow
+	if g := c.configured; g != nil {
+		out.Why = Why{Edge: g.t.follow.edge, Configured: true, Rank: g.rank, Free: c.free}
+		if !m.opt.Learn {
+			out.P = g.t.follow.prior
+		}
+		if g.t.follow.foreign {
+			out.Reason = enrich.Origin
+		}
 	} else {
-		g.Why.Edge = edgeLabel(c.Trigger, c.Tool)
+		g = &c.matches[0]
+		out.Why = Why{Edge: edgeLabel(g.e.symbol, c.tool), Rank: g.rank}
+		shadow = shadow || m.shadow(c.sample.edge)
 	}
-	g.Reason = f.reason(&g, &t.standing)
-	if g.Reason == "" && (c.Shadow || t.shadow) {
-		g.Reason = enrich.Shadow
+	if out.Reason == "" {
+		out.Reason = m.reason(&out, &t.standing)
 	}
-	return g
+	if c.configured != nil && out.Reason != "" {
+		c.configured.over = true // what no rule allows is said once
+	}
+	if out.Reason == "" && shadow {
+		out.Reason = enrich.Shadow
+	}
+	return out
 }

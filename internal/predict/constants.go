@@ -1,98 +1,112 @@
 package predict
 
-import "slices"
+import (
+	"slices"
+
+	"mcpschedd/internal/secret"
+)
 
 const (
 	maxConstants = 8192 // arguments
-	maxFew       = 24   // values remembered for one argument
+	maxTop       = 24   // values remembered for one argument
 	fixedShare   = 20   // a public value counts as always the same if it is one in as many of all uses
 )
 
-// few are the values that an argument has most often.
-type few struct {
-	values []often
-	total  sum // uses
-	texts  likeness
+// topValues are the values that an argument has most often.
+type topValues struct {
+	Values []topValue `json:"values"`
+	Total  sum        `json:"total"` // uses
+	Texts  shape      `json:"texts,omitzero"`
 }
 
-type often struct {
-	value hash // of the value: nothing here needs to know what it is
-	n     sum
-	in    seenIn
+// topValue is a value by its hash: nothing here needs to know what it is.
+type topValue struct {
+	Value hash   `json:"h"`
+	N     sum    `json:"n"`
+	In    seenIn `json:"in"`
 }
 
-func (m *Learner) learnConstants(tool string, slots []slot, session uint64) {
+func (m *state) learnConstants(tool string, slots []slot, session uint64) {
 	for _, a := range slots {
-		if a.value.kind == word || len(a.value.text) > 120 || hasSecret([]slot{a}) {
+		if a.value.kind == word || len(a.value.text) > 120 || maySecret(a.name, a.value.text) {
 			continue
 		}
 		h := seed.str(tool).str(a.name)
-		f := m.constants[h]
-		if f == nil && len(m.constants) < maxConstants {
-			f = &few{}
-			m.constants[h] = f
+		top := m.constants[h]
+		if top == nil && len(m.constants) < maxConstants {
+			top = &topValues{}
+			m.constants[h] = top
 		}
-		if f == nil {
+		if top == nil {
 			continue
 		}
-		f.learn(a.value.hash(), session)
+		top.learn(a.value.hash(), session)
 		if a.value.kind == text {
-			f.texts.learn(a.value.text)
+			top.Texts.learn(a.value.text)
 		}
 	}
 }
 
-func (f *few) learn(v hash, session uint64) {
-	f.total.now++
-	i := slices.IndexFunc(f.values, func(o often) bool { return o.value == v })
-	if i < 0 {
-		i = len(f.values)
-		if i < maxFew {
-			f.values = append(f.values, often{value: v})
-		} else {
-			i = f.weakest()
-			f.values[i] = often{value: v}
-		}
-	}
-	o := &f.values[i]
-	o.n.now++
-	o.in.see(session)
+// maySecret reports whether a value, which stands under a name, may be a secret.
+func maySecret(name, value string) bool {
+	return secret.Named(name, value) || len(secret.In(value)) > 0
 }
 
-// weakest is the value seen least, each loss making the others weaker.
-func (f *few) weakest() int {
-	at := 0
-	for i := range f.values {
-		f.values[i].n.now *= 0.98
-		if f.values[i].n.now < f.values[at].n.now {
-			at = i
+func (t *topValues) learn(v hash, session uint64) {
+	t.Total.now++
+	i := slices.IndexFunc(t.Values, func(o topValue) bool { return o.Value == v })
+	switch {
+	case i >= 0:
+	case len(t.Values) < maxTop:
+		i = len(t.Values)
+		t.Values = append(t.Values, topValue{Value: v})
+	default: // it takes the place of the weakest, each loss making the others weaker
+		i = 0
+		for k := range t.Values {
+			t.Values[k].N.now *= 0.98
+			if t.Values[k].N.now < t.Values[i].N.now {
+				i = k
+			}
+		}
+		t.Values[i] = topValue{Value: v}
+	}
+	t.Values[i].N.now++
+	t.Values[i].In.see(session)
+}
+
+// plus adds what another process saw.
+func (t *topValues) plus(o *topValues) {
+	t.Total.plus(o.Total)
+	t.Texts.plus(&o.Texts)
+	for _, v := range o.Values {
+		i := slices.IndexFunc(t.Values, func(w topValue) bool { return w.Value == v.Value })
+		if i < 0 && len(t.Values) < maxTop {
+			i = len(t.Values)
+			t.Values = append(t.Values, topValue{Value: v.Value})
+		}
+		if i >= 0 {
+			t.Values[i].N.plus(v.N)
+			t.Values[i].In.join(v.In)
 		}
 	}
-	return at
 }
 
 // like reports whether a text could be the value of an argument, by those that it had.
-func (m *Learner) like(argument hash, t string) bool {
-	f := m.constants[argument]
-	return f == nil || f.texts.has(t)
+func (m *state) like(argument hash, t string) bool {
+	top := m.constants[argument]
+	return top == nil || top.Texts.has(t)
 }
 
 // fixed reports whether the value of an argument may be taken for a constant.
-func (m *Learner) fixed(tool string, a slot) bool {
+func (m *state) fixed(tool string, a slot) bool {
 	if a.value.kind == word {
 		return true
 	}
-	f := m.constants[seed.str(tool).str(a.name)]
-	if f == nil {
+	top := m.constants[seed.str(tool).str(a.name)]
+	if top == nil {
 		return false
 	}
 	h := a.value.hash()
-	for _, o := range f.values {
-		if o.value == h {
-			return o.in.public() && o.n.now*fixedShare >= f.total.now
-		}
-	}
-	return false
+	i := slices.IndexFunc(top.Values, func(o topValue) bool { return o.Value == h })
+	return i >= 0 && top.Values[i].In.public() && top.Values[i].N.now*fixedShare >= top.Total.now
 }
-
-func (v scalar) hash() hash { return seed.num(int(v.kind)).str(v.text) }

@@ -2,115 +2,84 @@ package predict
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
-
-	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/valuemodel"
 )
 
 const (
-	defaultMax = 3   // calls for one answer, where a follow-up does not say
-	thoughtOf  = 8   // calls for one answer that are thought of, so that it can be learned which are made
-	maxModels  = 512 // whose follow-ups are kept ready
+	maxEdges   = 8192
+	maxChanges = 256
 )
 
-// edge is a configured follow-up, made ready.
-type edge struct {
-	tool    string // as the upstream names it; with its name before it, if foreign
-	foreign bool   // of another upstream
-	name    string
-	max     int
-	prior   float64
-	free    bool // no argument is read off a result
-	args    []argument
+// edgeName is a trigger and a target. Each edge counts the labels of what it led to; it
+// issues once it has had Options.ShadowLabels of them.
+type edgeName struct{ trigger, target string }
+
+func compareEdges(a, b edgeName) int {
+	return cmp.Or(cmp.Compare(a.trigger, b.trigger), cmp.Compare(a.target, b.target))
 }
 
-// argument is an argument of a follow-up's calls.
-type argument struct {
-	name    []byte // as JSON
-	binding valuemodel.Binding
-	text    string // the binding as it is written
-	fixed   []byte // a constant, as JSON
-	fans    int    // how far the binding leads to any number of values; 0: to one
+// edge is the labels of an edge, for adding to them. If there are too many edges, the
+// quarter with the fewest labels is forgotten.
+func (m *state) edge(n edgeName) *sum {
+	e := m.edges[n]
+	if e != nil {
+		return e
+	}
+	if len(m.edges) >= maxEdges {
+		all := slices.SortedFunc(maps.Keys(m.edges), func(a, b edgeName) int {
+			return cmp.Or(cmp.Compare(m.edges[a].now, m.edges[b].now), compareEdges(a, b))
+		})
+		for _, n := range all[:len(all)/4] {
+			delete(m.edges, n)
+		}
+	}
+	e = &sum{}
+	m.edges[n] = e
+	return e
 }
 
-// What a step adds to how far a binding leads. A list that is named is better to go
-// by than what is found anywhere, which may also stand once beside the list.
-const (
-	anywhere    = 1
-	eachElement = 1 << 8
-)
-
-// edges are the follow-ups of the tools that were called.
-type edges struct {
-	of     map[*valuemodel.Model][]edge
-	limits map[string]int // edge → calls for one answer
+// shadow reports whether an edge has still to prove itself.
+func (m *Model) shadow(n edgeName) bool {
+	e := m.learned.edges[n]
+	return e == nil || int(e.now) < m.opt.ShadowLabels
 }
 
-// after returns the follow-ups of a tool.
-func (e *edges) after(m *valuemodel.Model) []edge {
-	if known, ok := e.of[m]; ok {
-		return known
+// count counts a label of an edge.
+func (m *Model) count(n edgeName) {
+	e := m.learned.edge(n)
+	e.now++
+	if int(e.now) == m.opt.ShadowLabels {
+		m.note(n, "issues")
 	}
-	if e.of == nil || len(e.of) >= maxModels {
-		e.of, e.limits = map[*valuemodel.Model][]edge{}, map[string]int{}
-	}
-	var all []edge
-	for i := range m.FollowUps {
-		if f, ok := ready(m, &m.FollowUps[i]); ok {
-			all = append(all, f)
-			e.limits[f.name] = f.max
-		}
-	}
-	e.of[m] = all
-	return all
 }
 
-// max is how many calls for one answer an edge allows.
-func (e *edges) max(name string) int { return cmp.Or(e.limits[name], defaultMax) }
-
-// edgeName names an edge by the tools that it joins.
-func edgeLabel(trigger, tool string) string { return trigger + " → " + tool }
-
-// ready makes a follow-up ready; false if a constant in it is no JSON. Its name
-// tells it from others between the same tools by a hash of its bindings: their
-// constants may be nobody else's business.
-func ready(m *valuemodel.Model, f *valuemodel.FollowUp) (edge, bool) {
-	h := fnv.New32a()
-	h.Write([]byte(f.Key()))
-	e := edge{tool: f.Tool, max: cmp.Or(f.Max, defaultMax), prior: f.Probability, free: true}
-	if upstream, tool, split := strings.Cut(f.Tool, "/"); split {
-		if e.foreign = upstream != m.Upstream; !e.foreign {
-			e.tool = tool
+// Harm notes that a prefetch of a tool did harm: every edge to it is only watched again.
+func (m *Model) Harm(tool string) {
+	for _, n := range slices.SortedFunc(maps.Keys(m.learned.edges), compareEdges) {
+		if n.target == tool {
+			m.learned.edges[n].now = 0
+			m.note(n, "harm")
 		}
 	}
-	e.name = fmt.Sprintf("%s #%08x", edgeLabel(m.Tool, f.Tool), h.Sum32())
-	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		a := argument{name: jsonrpc.AppendString(nil, name), binding: f.Args[name], text: f.Args[name].String()}
-		switch a.binding.From {
-		case valuemodel.Constant:
-			fixed, err := json.Marshal(a.binding.Value)
-			if err != nil {
-				return edge{}, false
-			}
-			a.fixed = fixed
-		case valuemodel.Result, valuemodel.Text:
-			e.free = false
-		}
-		for _, s := range a.binding.Path {
-			switch {
-			case s.All:
-				a.fans += eachElement
-			case s.Deep:
-				a.fans += anywhere
-			}
-		}
-		e.args = append(e.args, a)
+}
+
+// Change is a step of an edge from shadow to issuing or back, or the bar of a tool.
+type Change struct {
+	Trigger string // "" if the target is barred whatever comes before it
+	Target  string
+	Why     string // "issues" or "harm"; why it is barred
+}
+
+func (m *Model) note(n edgeName, why string) {
+	if len(m.changes) < maxChanges {
+		m.changes = append(m.changes, Change{n.trigger, n.target, why})
 	}
-	return e, true
+}
+
+// Changes returns what became trusted or ceased to be since it was last asked.
+func (m *Model) Changes() []Change {
+	c := m.changes
+	m.changes = nil
+	return c
 }

@@ -6,38 +6,32 @@ import (
 	"time"
 )
 
-// Bounds on what a session remembers.
-const (
-	maxEvents  = 24 // calls
-	maxTurns   = 10 // since the call
-	maxCarried = 256
-	maxAsked   = 4096
-	maxName    = 512 // bytes of the name of a tool: a longer one is counted and nothing else
-	maxFlying  = 256 // calls of a lone session that wait for their result
-)
-
 // event is a call that is still remembered, and what came of it.
 type event struct {
 	id        uint64
 	tool      string
 	symbol    string // the tool, with a ! if the call failed
-	arguments string // "" if there are too many
+	arguments string // canonical; "" if there are too many, or they are ambiguous
 	args      []slot
 	call      hash // of tool and arguments
+	free      bool // no argument was read off a result: it was made by the client
 	turn      int
 	at        time.Time
-	values    *Values  // nil until the result is known
+	values    *values  // nil until the result is known
 	lists     []picked // by list of values
 	used      bool     // a value of its result stood in a later argument
-	proposals []proposal
+	follows   []match  // what is configured to follow
 	words     []string // of the arguments, when they were asked for
 }
 
-// asked says which values of a list have been asked for.
+// picked says which values of a list have been asked for.
 type picked struct {
 	count int
 	last  int32 // the rank of the last one
 }
+
+// callHash tells exact calls apart.
+func callHash(tool, arguments string) hash { return seed.str(tool).str(arguments) }
 
 func (e *event) arg(name string) (scalar, bool) {
 	for _, s := range e.args {
@@ -56,45 +50,31 @@ func (e *event) mark(at spot) {
 	a.last = at.rank
 }
 
-// answer notes what came of the call.
-func (e *event) answer(failed bool, v *Values) {
-	if failed {
-		e.symbol += "!"
-	}
-	if v == nil {
-		v = &Values{}
-	}
-	e.values, e.lists = v, make([]picked, len(v.lists))
-}
-
 // known reports whether the result of the call was known before a turn.
 func (e *event) known(turn int) bool { return e.turn < turn && e.values != nil }
 
 // remember appends a call and forgets the oldest ones.
-func (s *History) remember(e *event) {
+func (s *Session) remember(e *event) {
 	s.events = append(s.events, e)
 	drop := 0
 	for len(s.events)-drop > maxEvents || s.events[drop].turn < s.turn-maxTurns {
-		s.m.leave(s.events[drop])
+		s.leave(s.events[drop])
 		drop++
 	}
 	s.events = slices.Delete(s.events, 0, drop)
 }
 
-// event finds a remembered call; nil if there is none.
-func (s *History) event(id uint64) *event {
-	for _, e := range slices.Backward(s.events) {
-		if e.id == id {
-			return e
-		}
+// leave learns from a call that is forgotten whether its result was of use.
+func (s *Session) leave(e *event) {
+	if e.values != nil && s.m.opt.Learn && !s.lone {
+		s.m.learned.tool(e.tool).Useful.label(e.used)
 	}
-	return nil
 }
 
 // newest is the last remembered call of a tool with a result.
-func (s *History) newest(symbol string) *event {
-	for i := len(s.events) - 1; i >= 0; i-- {
-		if e := s.events[i]; e.symbol == symbol && e.known(s.turn+1) {
+func (s *Session) newest(symbol string) *event {
+	for _, e := range slices.Backward(s.events) {
+		if e.symbol == symbol && e.known(s.turn+1) {
 			return e
 		}
 	}
@@ -102,7 +82,7 @@ func (s *History) newest(symbol string) *event {
 }
 
 // carryOver remembers the values of arguments by their names.
-func (s *History) carryOver(slots []slot) {
+func (s *Session) carryOver(slots []slot) {
 	for _, a := range slots {
 		if a.value.kind == word || len(a.value.text) > maxValueBytes {
 			continue
@@ -112,4 +92,32 @@ func (s *History) carryOver(slots []slot) {
 			s.carry[strings.Clone(a.name)] = scalar{strings.Clone(a.value.text), a.value.kind}
 		}
 	}
+}
+
+// carried is the last value of an argument.
+func (s *Session) carried(name string) (scalar, bool) {
+	if s.supposed != nil {
+		if v, ok := s.supposed.arg(name); ok {
+			return v, true
+		}
+	}
+	v, ok := s.carry[name]
+	return v, ok
+}
+
+// knows reports whether a value stood in an argument.
+func (s *Session) knows(value string) bool {
+	if e := s.supposed; e != nil && slices.ContainsFunc(e.args, func(a slot) bool { return a.value.text == value }) {
+		return true
+	}
+	return s.touched.Contains(seed.str(value))
+}
+
+// times is how often the session has made a call.
+func (s *Session) times(call hash) int {
+	n, _ := s.asked.Peek(call)
+	if s.supposed != nil && s.supposed.call == call {
+		n++
+	}
+	return n
 }

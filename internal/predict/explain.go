@@ -15,41 +15,39 @@ const (
 
 // explain learns from a call which earlier calls its arguments could have been
 // read off: for each of those, the templates that would have produced it.
-func (s *History) explain(tool string, pieces []string, slots []slot) {
+func (s *Session) explain(tool string, pieces []string, slots []slot) {
 	done := map[hash]bool{}
-	fixed := make([]*valueSource, len(slots))
+	fixed := make([]bool, len(slots))
 	for i, a := range slots {
-		if s.m.fixed(tool, a) {
-			fixed[i] = &valueSource{From: fromConstant, Value: a.value}
-		}
+		fixed[i] = s.m.learned.fixed(tool, a)
 	}
-	for i := len(s.events) - 1; i >= 0; i-- {
-		e := s.events[i]
-		if !e.known(s.turn) {
-			continue
+	for _, e := range slices.Backward(s.events) {
+		if e.known(s.turn) {
+			s.explainFrom(e, tool, pieces, slots, fixed, done)
 		}
-		s.explainFrom(e, tool, pieces, slots, fixed, done)
 	}
 }
 
 // explainFrom learns the templates with one earlier call as the trigger.
-func (s *History) explainFrom(e *event, tool string, pieces []string, slots []slot, fixed []*valueSource, done map[hash]bool) {
+func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []slot, fixed []bool, done map[hash]bool) {
 	ways := make([][]valueSource, len(slots))
-	read := e.turn == s.turn-1 // the newest calls may trigger without being read
+	newest := e.turn == s.turn-1 // the newest calls may trigger without being read
+	read := newest
 	for i, a := range slots {
-		ways[i] = s.ways(e, a)
-		read = read || slices.ContainsFunc(ways[i], func(w valueSource) bool { return w.anchored() })
-		if fixed[i] != nil {
-			ways[i] = append([]valueSource{*fixed[i]}, ways[i]...)
+		ways[i] = e.ways(a)
+		read = read || len(ways[i]) > 0
+		if fixed[i] {
+			ways[i] = append([]valueSource{{From: fromConstant, Value: a.value}}, ways[i]...)
 		}
-		if len(ways[i]) == 0 {
-			if c, ok := s.carried(a.name); ok && c == a.value {
-				ways[i] = []valueSource{{From: fromCarried, Name: a.name}}
-			} else if w, ok := s.elsewhere(e, a); ok {
-				ways[i] = []valueSource{w}
-			} else {
-				return
-			}
+		if len(ways[i]) > 0 {
+			continue
+		}
+		if c, ok := s.carried(a.name); ok && c == a.value {
+			ways[i] = []valueSource{{From: fromCarried, Name: a.name}}
+		} else if w, ok := s.elsewhere(e, a); ok {
+			ways[i] = []valueSource{w}
+		} else {
+			return
 		}
 	}
 	if !read {
@@ -58,11 +56,10 @@ func (s *History) explainFrom(e *event, tool string, pieces []string, slots []sl
 	for _, sources := range combine(ways) {
 		t := newTemplate(e.symbol, tool, pieces, slots, sources)
 		rank, ok := t.fit(e, slots)
-		if !ok || done[t.id] || !t.anchored && e.turn != s.turn-1 {
-			continue
+		if ok && !done[t.id] && (t.anchored || newest) {
+			done[t.id] = true
+			s.m.learned.support(s, t, rank)
 		}
-		done[t.id] = true
-		s.m.support(s, t, rank)
 	}
 }
 
@@ -84,20 +81,26 @@ func combine(ways [][]valueSource) [][]valueSource {
 }
 
 // ways are the sources within one earlier call that have the value of a slot.
-func (s *History) ways(e *event, a slot) []valueSource {
-	var out []valueSource
+func (e *event) ways(a slot) []valueSource {
 	if a.value.kind == word || a.value.text == "" || len(a.value.text) > maxValueBytes {
 		return nil
 	}
-	out = append(out, e.resultWays(a.value)...)
-	if w, ok := e.argumentWay(a); ok {
-		out = append(out, w)
+	out := e.resultWays(a.value)
+	if v, ok := e.arg(a.name); ok && v.text == a.value.text {
+		out = append(out, valueSource{From: fromArgument, Name: a.name})
+	} else if len(a.value.text) > 2 || a.value.kind != text {
+		for _, o := range e.args {
+			if o.value.text == a.value.text {
+				out = append(out, valueSource{From: fromArgument, Name: o.name})
+				break
+			}
+		}
+	}
+	if len(out) == 0 && a.value.kind == text {
+		out = e.joinedWays(a.value.text)
 	}
 	if len(out) == 0 {
-		out = append(out, e.joinedWays(a.value)...)
-	}
-	if len(out) == 0 {
-		out = append(out, e.madeWays(a)...)
+		out = e.madeWays(a.value)
 	}
 	return out
 }
@@ -105,64 +108,41 @@ func (s *History) ways(e *event, a slot) []valueSource {
 // resultWays finds the value as it is in the result: where it stands nearest to
 // the front, and where else.
 func (e *event) resultWays(v scalar) []valueSource {
-	spots := e.values.spots[v.text]
+	spots := slices.Clone(e.values.spots[v.text])
 	if v.kind == number && len(v.text) < 2 {
-		spots = nil // a digit is everywhere
+		return nil // a digit is everywhere
 	}
-	if len(spots) == 0 {
-		return nil
-	}
-	order := slices.Clone(spots)
-	slices.SortStableFunc(order, func(x, y spot) int { return int(x.rank - y.rank) })
+	slices.SortStableFunc(spots, func(x, y spot) int { return int(x.rank - y.rank) })
 	var out []valueSource
-	for _, at := range order[:min(2, len(order))] {
+	for i, at := range spots {
 		e.mark(at)
-		out = append(out, valueSource{From: fromResult, Name: e.values.lists[at.list].path, Pick: pickOf(e.values.lists[at.list].path)})
-	}
-	for _, at := range order[min(2, len(order)):] {
-		e.mark(at)
+		if i < 2 {
+			out = append(out, e.source(at))
+		}
 	}
 	return out
 }
 
-// pickOf says whether a path can have several values.
-func pickOf(path string) int {
-	if path[0] == '#' || strings.Contains(path, "[*]") || strings.Contains(path, ".*") || strings.Contains(path, "{key}") {
-		return every
+// source is the list that a value stands in.
+func (e *event) source(at spot) valueSource {
+	s := valueSource{From: fromResult, Name: e.values.lists[at.list].path, Pick: first}
+	if s.Name[0] == '#' || strings.Contains(s.Name, "[*]") || strings.Contains(s.Name, ".*") || strings.Contains(s.Name, "{key}") {
+		s.Pick = every // it can have several values
 	}
-	return first
-}
-
-func (e *event) argumentWay(a slot) (valueSource, bool) {
-	if v, ok := e.arg(a.name); ok && v.text == a.value.text {
-		return valueSource{From: fromArgument, Name: a.name}, true
-	}
-	if len(a.value.text) < 3 && a.value.kind == text {
-		return valueSource{}, false
-	}
-	for _, o := range e.args {
-		if o.value.text == a.value.text {
-			return valueSource{From: fromArgument, Name: o.name}, true
-		}
-	}
-	return valueSource{}, false
+	return s
 }
 
 // joinedWays finds a path of which the result has the end: the front is an
 // argument, the directory of one, or always the same.
-func (e *event) joinedWays(v scalar) []valueSource {
-	if v.kind != text || len(v.text) > maxValueBytes {
-		return nil
-	}
-	for i := range len(v.text) {
-		if v.text[i] != '/' || i == 0 {
+func (e *event) joinedWays(value string) []valueSource {
+	for i := 1; i < len(value); i++ {
+		if value[i] != '/' {
 			continue
 		}
-		for _, at := range e.values.spots[v.text[i+1:]] {
-			path := e.values.lists[at.list].path
-			w := valueSource{From: fromResult, Name: path, Pick: pickOf(path)}
-			w.Dir, w.Base = e.dirOf(v.text[:i])
+		for _, at := range e.values.spots[value[i+1:]] {
 			e.mark(at)
+			w := e.source(at)
+			w.Dir, w.Base = e.dirOf(value[:i])
 			return []valueSource{w}
 		}
 	}
@@ -186,34 +166,24 @@ func (e *event) dirOf(dir string) (origin, string) {
 
 // madeWays finds a value that is made from arguments: the next page, the test
 // beside a file.
-func (e *event) madeWays(a slot) []valueSource {
-	if a.value.kind == number {
-		return e.sumWays(a.value)
-	}
-	for _, o := range e.args {
-		if o.value.kind != text || len(o.value.text) > maxValueBytes {
-			continue
-		}
-		n := 0
-		for n < len(o.value.text) && n < len(a.value.text) && o.value.text[n] == a.value.text[n] {
-			n++
-		}
-		cut, add := o.value.text[n:], a.value.text[n:]
-		if n >= minPrefix && len(cut) <= maxSuffix && len(add) <= maxSuffix && !strings.Contains(cut+add, "/") {
-			return []valueSource{{From: fromArgument, Name: o.name, Cut: cut, Add: add}}
-		}
-	}
-	return nil
-}
-
-func (e *event) sumWays(v scalar) []valueSource {
-	for i, x := range e.args {
-		for _, y := range e.args[i+1:] {
-			if x.value.kind != number || y.value.kind != number {
-				continue
+func (e *event) madeWays(v scalar) []valueSource {
+	for i, o := range e.args {
+		switch {
+		case o.value.kind != v.kind || len(o.value.text) > maxValueBytes:
+		case v.kind == number:
+			for _, plus := range e.args[i+1:] {
+				if got, ok := added(o.value, plus.value); ok && plus.value.kind == number && got == v {
+					return []valueSource{{From: fromArgument, Name: o.name, Plus: plus.name}}
+				}
 			}
-			if got, ok := added(x.value, y.value); ok && got == v {
-				return []valueSource{{From: fromArgument, Name: x.name, Plus: y.name}}
+		default:
+			n := 0
+			for n < len(o.value.text) && n < len(v.text) && o.value.text[n] == v.text[n] {
+				n++
+			}
+			cut, add := o.value.text[n:], v.text[n:]
+			if n >= minPrefix && len(cut) <= maxSuffix && len(add) <= maxSuffix && !strings.Contains(cut+add, "/") {
+				return []valueSource{{From: fromArgument, Name: o.name, Cut: cut, Add: add}}
 			}
 		}
 	}
@@ -221,12 +191,11 @@ func (e *event) sumWays(v scalar) []valueSource {
 }
 
 // elsewhere finds the value in the newest result of another tool.
-func (s *History) elsewhere(e *event, a slot) (valueSource, bool) {
+func (s *Session) elsewhere(e *event, a slot) (valueSource, bool) {
 	if a.value.kind == word || len(a.value.text) < 2 {
 		return valueSource{}, false
 	}
-	for i := len(s.events) - 1; i >= 0; i-- {
-		o := s.events[i]
+	for _, o := range slices.Backward(s.events) {
 		if o == e || !o.known(s.turn) || s.newest(o.symbol) != o {
 			continue
 		}

@@ -4,10 +4,20 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/valuemodel"
 )
 
+// Values is what is read out of an answer.
+type Values = values
+
+func Extract(content, structured []byte) *Values {
+	return newAnswer(Result{Text: content, Structured: structured}).extract()
+}
+
 // List is the values under a path.
-func (v *Values) List(path string) []string {
+func (v *values) List(path string) []string {
 	var out []string
 	l := v.at(path)
 	for i := range l.size() {
@@ -17,21 +27,18 @@ func (v *Values) List(path string) []string {
 }
 
 // Len is how many values there are.
-func (v *Values) Len() int { return v.count }
+func (v *values) Len() int { return v.count }
 
 // Weight is how many calls the templates from a trigger to a target explained.
-func (m *Learner) Weight(trigger, target string) float64 {
+func (m *Model) Weight(trigger, target string) float64 {
 	most := float32(0)
-	for _, t := range m.templates[trigger] {
-		if t.target == target {
-			most = max(most, t.support.now)
+	for _, t := range m.learned.templates[trigger] {
+		if t.Target == target {
+			most = max(most, t.Support.now)
 		}
 	}
 	return float64(most)
 }
-
-// Sessions is how many sessions were begun.
-func (m *Learner) Sessions() uint64 { return uint64(m.sessions) }
 
 // Line is a state of some records.
 func Line(bodies ...string) []byte {
@@ -42,17 +49,52 @@ func Line(bodies ...string) []byte {
 	return b.Bytes()
 }
 
+// Version is that of the state.
+const Version = version
+
 // Open is how many candidates await their label.
-func (s *History) Open() int {
-	n := 0
-	for _, p := range s.waiting {
-		n += len(p.samples)
-	}
-	return max(n, s.samples)
-}
+func (s *Session) Open() int { return s.pending.n }
+
+// Remembered is how many calls a session waits for an answer to.
+func Remembered(s *Session) int { return len(s.open) }
 
 // Edge gives an edge a label.
-func (m *Learner) Edge(trigger, target string) {
-	n := edgeName{trigger, target}
-	m.edge(n).label(m, n)
+func (m *Model) Edge(trigger, target string) { m.count(edgeName{trigger, target}) }
+
+// Find is what a path leads to in an answer, whether there may be more, and how many
+// nodes were looked at.
+func Find(text []byte, path []valuemodel.Step) (found []string, cut bool, nodes int) {
+	l := newAnswer(Result{Text: text}).find(nil, &binding{Binding: valuemodel.Binding{From: valuemodel.Result, Path: path}})
+	for n := range l.nodes {
+		found = append(found, string(l.raw(n)))
+	}
+	if l.document != nil {
+		nodes = len(l.document.nodes)
+	}
+	return found, l.cut, nodes
+}
+
+// Said is what bindings of the text read of a text.
+func Said(text []byte) []byte {
+	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).said().in)
+	return out
+}
+
+// Bounds on what is read.
+const (
+	MaxNodes  = maxNodes
+	MaxFound  = maxFound
+	MaxEffort = maxEffort
+	MostRead  = mostRead
+)
+
+// EffortLeft is what is left of the effort for the checks of the last answer.
+func EffortLeft(m *Model) int { return m.checks.left }
+
+// Checks is how many checks a model remembers.
+func Checks(m *Model) int {
+	if m.checks.known == nil {
+		return 0
+	}
+	return m.checks.known.Len()
 }

@@ -31,7 +31,7 @@ func TestExtract(t *testing.T) {
 		{"quotes", "run `make test` and 'abc def'", "#tick", []string{"make test", "abc def"}},
 		{"a closing quote opens nothing", `sheets: ["Sales 2024", "Costs"]`, "#tick", []string{"Sales 2024", "Costs"}},
 		{"identifiers", "ENT-258 fixes #42", "#id", []string{"ENT-258", "42"}},
-		{"hashes", "commit 4cd45ea", "#hex", []string{"4cd45ea"}},
+		{"hashes", "commit 4cd45ea", "#id", []string{"4cd45ea"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -89,24 +89,21 @@ func TestHostileSessionsAreBounded(t *testing.T) {
 	}
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
-			values := predict.Extract([]byte(text), []byte(text))
-			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+			text = text[:min(len(text), 300<<10)] // more is not looked at
+			m := learner(learning{Target: reads})
 			play := func() {
 				p := begin(t, m)
 				for i, a := range arguments {
 					p.s.Call(predict.Call{ID: uint64(2 * i), Turn: 2 * i, Tool: "list", Arguments: a, At: p.now})
-					p.s.Result(predict.Outcome{ID: uint64(2 * i), Values: values, Size: len(text), At: p.now})
-					if got := p.s.Candidates(p.now); len(got) > 256 {
+					p.s.Result(predict.Result{ID: uint64(2 * i), Text: []byte(text), Structured: []byte(text), Size: len(text), At: p.now})
+					if got := p.s.Guesses(p.now); len(got) > 256 {
 						t.Fatalf("got %d candidates", len(got))
 					}
 					p.s.Call(predict.Call{ID: uint64(2*i + 1), Turn: 2*i + 1, Tool: strings.Repeat("get", 1+i*100), Arguments: a, At: p.now})
 				}
 				p.s.End()
 			}
-			for range 3 {
-				play()
-			}
-			if n := testing.AllocsPerRun(1, play); n > 50_000 {
+			if n := testing.AllocsPerRun(1, play); n > 2_000_000 {
 				t.Errorf("got %.0f allocations for %d calls", n, 2*len(arguments))
 			}
 			kept, _ := m.Merge(nil)
@@ -129,14 +126,14 @@ func FuzzExtract(f *testing.F) {
 		if !ok {
 			t.Skip()
 		}
-		m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+		m := learner(learning{Target: reads})
 		for range 3 {
 			p := begin(t, m)
 			p.call("list", string(canonical), result)
-			for _, c := range p.s.Candidates(p.now) {
-				again, ok := jsonrpc.AppendCanonical(nil, []byte(c.Arguments))
-				if !ok || string(again) != c.Arguments {
-					t.Fatalf("candidate %q is not canonical", c.Arguments)
+			for _, c := range p.s.Guesses(p.now) {
+				again, ok := jsonrpc.AppendCanonical(nil, []byte(c.Key.Arguments))
+				if !ok || string(again) != c.Key.Arguments {
+					t.Fatalf("candidate %q is not canonical", c.Key.Arguments)
 				}
 			}
 			p.call("get", string(canonical), result)

@@ -7,13 +7,14 @@ import (
 
 // features are what the probabilities of all candidates of one moment are made of.
 type features struct {
-	s          *History
+	s          *Session
 	last, prev hash // symbols of this turn and the one before
 	since      int  // turns since answers were invalidated
-	reads      int  // remembered calls that might have been run early
+	readers    int  // remembered calls that might have been run early
 	named      []named
 	folders    []folder
-	targets    map[string]bool
+	readable   map[string]bool    // tool → its calls might be run early
+	targets    map[string]*target // of candidates
 }
 
 // named is a text that stood in an argument of late.
@@ -28,14 +29,14 @@ type folder struct {
 	dist int
 }
 
-func (s *History) features() *features {
+func (s *Session) features() *features {
 	f := &features{
-		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated), targets: map[string]bool{},
+		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated), readable: map[string]bool{}, targets: map[string]*target{},
 	}
 	for i := len(s.events) - 1; i >= 0; i-- {
 		e := s.events[i]
-		if f.target(e.tool) {
-			f.reads++
+		if f.reads(e.tool) {
+			f.readers++
 		}
 		for _, a := range e.args {
 			if a.value.kind == text {
@@ -61,12 +62,12 @@ func (f *features) name(t string, turns int) {
 	}
 }
 
-// target reports whether calls of a tool may be run early.
-func (f *features) target(tool string) bool {
-	is, known := f.targets[tool]
+// reads reports whether calls of a tool may be run early.
+func (f *features) reads(tool string) bool {
+	is, known := f.readable[tool]
 	if !known {
-		is = f.s.m.opt.Target(tool)
-		f.targets[tool] = is
+		is = f.s.m.target(tool)
+		f.readable[tool] = is
 	}
 	return is
 }
@@ -99,18 +100,6 @@ func (f *features) beside(value string) int {
 		}
 	}
 	return 6
-}
-
-// folderEnd is where the directory of a path ends, with its slash.
-func folderEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
-
-// stem is the last name of a path without its extension.
-func stem(value string) string {
-	s := value[folderEnd(value):]
-	if dot := strings.IndexByte(s, '.'); dot > 2 {
-		s = s[:dot]
-	}
-	return s
 }
 
 // form is what kind of name a value is: by its extension, and whether it is a test.

@@ -24,14 +24,14 @@ type Count struct {
 // Follows are the follow-ups that a state holds, as far as they can be said in the
 // words of the configuration: that knows no last element, no sums, no joined paths,
 // no values of earlier calls and of texts, and no failed calls.
-func Follows(state []byte) ([]Follow, error) {
-	m := NewLearner(LearnerOptions{})
-	err := m.load(state)
+func Follows(stored []byte) ([]Follow, error) {
+	m := newState()
+	err := m.load(stored)
 	var out []Follow
 	for _, trigger := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[trigger] {
 			if args, ok := t.configured(); ok {
-				out = append(out, Follow{t.trigger, t.target, args, t.counts()})
+				out = append(out, Follow{t.Trigger, t.Target, args, t.counts()})
 			}
 		}
 	}
@@ -41,24 +41,24 @@ func Follows(state []byte) ([]Follow, error) {
 // counts are the outcomes of a template's candidates, by their ranks.
 func (t *template) counts() []Count {
 	most := 1
-	if t.driver >= 0 {
-		most = min(t.deepest+1, len(t.ranks))
+	if t.Driver >= 0 {
+		most = min(t.Deepest+1, len(t.Ranks))
 	}
 	var out []Count
-	for _, o := range t.ranks[:most] {
-		out = append(out, Count{float64(o.right.now), float64(o.of.now)})
+	for _, o := range t.Ranks[:most] {
+		out = append(out, Count{float64(o.Right.now), float64(o.Of.now)})
 	}
 	return out
 }
 
 // configured are the arguments of a template as the configuration has them.
 func (t *template) configured() (map[string]any, bool) {
-	if strings.HasSuffix(t.trigger, "!") {
+	if strings.HasSuffix(t.Trigger, "!") {
 		return nil, false
 	}
 	var b strings.Builder
-	for i := range t.sources {
-		v, ok := t.sources[i].configured()
+	for i := range t.Sources {
+		v, ok := t.Sources[i].configured()
 		if !ok {
 			return nil, false
 		}
@@ -66,10 +66,10 @@ func (t *template) configured() (map[string]any, bool) {
 		if err != nil {
 			return nil, false
 		}
-		b.WriteString(t.pieces[i])
+		b.WriteString(t.Pieces[i])
 		b.Write(value)
 	}
-	b.WriteString(t.pieces[len(t.pieces)-1])
+	b.WriteString(t.Pieces[len(t.Pieces)-1])
 	var args map[string]any
 	d := json.NewDecoder(strings.NewReader(b.String()))
 	d.UseNumber()

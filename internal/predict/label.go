@@ -12,177 +12,139 @@ const (
 type sample struct {
 	turn     int
 	at       time.Time
-	edge     edgeName // "" and "" if it was only proposed
+	edge     edgeName // "" and "" if it is configured
 	base     float64
 	features []hash
 	outcomes []*outcome
 }
 
-// outcome is what came of candidates that were looked at in the turn after the call
-// that they follow.
-type outcome struct{ right, of sum }
-
-// label counts one outcome, the older ones less.
-func (o *outcome) label(hit bool) {
-	o.right.now *= remember
-	o.of.now = o.of.now*remember + 1
-	if hit {
-		o.right.now++
-	}
-}
-
-// mean is the share that was right, of which nothing is known to begin with.
-func (o *outcome) mean(prior, worth float64) float64 {
-	return (float64(o.right.now) + worth*prior) / (float64(o.of.now) + worth)
-}
-
-func (o outcome) plus(other outcome) outcome {
-	return outcome{o.right.plus(other.right), o.of.plus(other.of)}
-}
-
-// outcomes are where the label of a new candidate counts for its templates' ranks.
-func outcomes(c *candidate, again bool, turn int) (all []*outcome) {
-	for i := range c.matches {
-		if g := &c.matches[i]; !again && g.e.turn == turn {
-			all = append(all, &g.t.ranks[min(g.rank, len(g.t.ranks)-1)])
-		}
-	}
-	return all
-}
-
-// pending are the samples of one exact call, oldest first.
-type pending struct {
+// foreseen is the samples of one exact call, oldest first.
+type foreseen struct {
 	call      hash
 	tool      string
 	arguments string
 	samples   []sample
 }
 
-// wait remembers a candidate until its label is known.
-func (s *History) wait(c *candidate) {
-	if s.samples >= maxSamples {
-		return
-	}
-	p := s.pending[c.key]
-	if p == nil {
-		p = &pending{call: c.key, tool: c.tool, arguments: c.arguments}
-		s.pending[c.key] = p
-		s.waiting = append(s.waiting, p)
-	}
-	if s.samples > maxSamples/2 && len(p.samples) >= fewSamples {
-		return // of answers that may be served for long, each call is looked at in many turns
-	}
-	p.samples = append(p.samples, c.sample)
-	s.samples++
+// pending are the calls of a session whose candidates await their label.
+type pending struct {
+	of    map[hash]*foreseen // by call
+	order []*foreseen        // the same, oldest first
+	n     int                // samples of all of them
 }
 
-// confirm labels the candidates of a call that was made at a time. What was proposed
-// has then come true, and is no candidate any more.
-func (s *History) confirm(call hash, tool string, at time.Time) {
-	for _, e := range s.events {
-		for i := range e.proposals {
-			e.proposals[i].made = e.proposals[i].made || e.proposals[i].call == call
-		}
-	}
-	p := s.pending[call]
-	if p == nil || len(p.samples) == 0 {
+// wait remembers a candidate until its label is known. Of answers that may be served for
+// long, each call is looked at in many turns: of many samples, only a few of each are kept.
+func (s *Session) wait(c *candidate) {
+	p := s.pending.of[c.key]
+	if s.pending.n >= maxSamples || p != nil && s.pending.n > maxSamples/2 && len(p.samples) >= fewSamples {
 		return
 	}
-	if !at.IsZero() {
-		s.m.tool(tool).lead.add(at.Sub(p.samples[0].at).Seconds())
+	if p == nil {
+		p = &foreseen{call: c.key, tool: c.tool, arguments: c.arguments}
+		s.pending.of[c.key] = p
+		s.pending.order = append(s.pending.order, p)
 	}
-	for i := range p.samples {
-		s.settle(&p.samples[i], !s.late(tool, &p.samples[i], at))
+	p.samples = append(p.samples, c.sample)
+	s.pending.n++
+}
+
+// confirm labels the candidates of a call that was made. What was configured to follow
+// has then come true, and is no candidate any more.
+func (s *Session) confirm(e *event) {
+	for _, known := range s.events {
+		for i := range known.follows {
+			g := &known.follows[i]
+			g.over = g.over || g.t.Target == e.tool && g.arguments == e.arguments
+		}
 	}
-	s.close(p)
-	p.samples = nil
-	delete(s.pending, call)
+	p := s.pending.of[e.call]
+	if p == nil {
+		return
+	}
+	if !e.at.IsZero() {
+		s.m.learned.tool(e.tool).Lead.add(e.at.Sub(p.samples[0].at).Seconds())
+	}
+	s.settle(p, func(k *sample) (settled, hit bool) { return true, !s.late(e.tool, k, e.at) })
+	s.sweep()
 }
 
 // Invalidate says that the answers of some calls, fetched before now, may not be
 // served any more; nil: of all calls. The candidates among them that were not asked
-// for were wrong, and what was proposed after one of them is forgotten. Templates go
+// for were wrong, and what was configured to follow one of them is forgotten. Templates go
 // on reading such an answer: what a listing named before an edit is still what is
 // looked at after it. On recorded coding sessions a tenth of what came true, and
 // more of what was unlikely, was found that way.
-func (s *History) Invalidate(stale func(tool, arguments string) bool) {
+func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 	s.invalidated = s.turn
-	s.invalidations++
 	for _, e := range s.events {
 		if stale == nil || e.arguments == "" || stale(e.tool, e.arguments) {
-			e.proposals = nil
+			e.follows = nil
 		}
 	}
-	kept := s.waiting[:0]
-	for _, p := range s.waiting {
-		if stale != nil && !stale(p.tool, p.arguments) {
-			kept = append(kept, p)
-			continue
-		}
-		for i := range p.samples {
-			s.settle(&p.samples[i], false)
-		}
-		if len(p.samples) > 0 {
-			s.close(p)
-		}
-		if s.pending[p.call] == p {
-			delete(s.pending, p.call)
+	for _, p := range s.pending.order {
+		if stale == nil || stale(p.tool, p.arguments) {
+			s.settle(p, func(*sample) (settled, hit bool) { return true, false })
 		}
 	}
-	clear(s.waiting[len(kept):])
-	s.waiting = kept
+	s.sweep()
 }
 
 // expire labels the candidates that waited too long.
-func (s *History) expire(now time.Time) {
-	kept := s.waiting[:0]
-	for _, p := range s.waiting {
-		n := 0
-		for n < len(p.samples) && s.late(p.tool, &p.samples[n], now) {
-			s.settle(&p.samples[n], false)
-			n++
-		}
-		if n > 0 && n == len(p.samples) {
-			s.close(p)
-		}
-		if p.samples = p.samples[n:]; len(p.samples) > 0 {
-			kept = append(kept, p)
-		} else if s.pending[p.call] == p {
-			delete(s.pending, p.call)
-		}
+func (s *Session) expire(now time.Time) {
+	for _, p := range s.pending.order {
+		s.settle(p, func(k *sample) (settled, hit bool) { return s.late(p.tool, k, now), false })
 	}
-	clear(s.waiting[len(kept):])
-	s.waiting = kept
+	s.sweep()
 }
 
 // late reports whether the answer of a candidate would be too old by now; where no age
 // is known, turns count.
-func (s *History) late(tool string, k *sample, now time.Time) bool {
-	if age := s.m.opt.MaxAge(tool); age > 0 {
+func (s *Session) late(tool string, k *sample, now time.Time) bool {
+	if age := s.m.maxAge(tool); age > 0 {
 		return now.Sub(k.at) > age
 	}
 	return s.turn-k.turn > s.m.opt.Turns+1
 }
 
-// close counts what became of a call that was foreseen, once, in however many turns
-// it was.
-func (s *History) close(p *pending) {
-	t := s.m.tool(p.tool)
-	t.labels.now++
-	if k := &p.samples[len(p.samples)-1]; k.edge != (edgeName{}) && !s.m.opt.Static {
-		s.m.edge(k.edge).label(s.m, k.edge)
+// settle gives the oldest candidates of a call their labels, as long as they are settled.
+// A call that was foreseen in several turns counts once for its edge: with the last one.
+func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
+	n := 0
+	for ; n < len(p.samples); n++ {
+		k := &p.samples[n]
+		settled, hit := is(k)
+		if !settled {
+			break
+		}
+		if !s.m.opt.Learn {
+			continue
+		}
+		for _, o := range k.outcomes {
+			o.label(hit)
+		}
+		s.m.learned.weights.learn(k.base, k.features, hit)
 	}
+	if n > 0 && n == len(p.samples) {
+		s.m.learned.tool(p.tool).Labels.now++
+		if k := &p.samples[n-1]; k.edge != (edgeName{}) && s.m.opt.Learn {
+			s.m.count(k.edge)
+		}
+	}
+	s.pending.n -= n
+	p.samples = p.samples[n:]
 }
 
-// settle gives a candidate of one turn its label.
-func (s *History) settle(k *sample, hit bool) {
-	s.samples--
-	m := s.m
-	if m.opt.Static {
-		return
+// sweep forgets the calls that have no candidates left.
+func (s *Session) sweep() {
+	kept := s.pending.order[:0]
+	for _, p := range s.pending.order {
+		if len(p.samples) > 0 {
+			kept = append(kept, p)
+		} else {
+			delete(s.pending.of, p.call)
+		}
 	}
-	for _, o := range k.outcomes {
-		o.label(hit)
-	}
-	m.weights.learn(k.base, k.features, hit)
+	clear(s.pending.order[len(kept):])
+	s.pending.order = kept
 }

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
 )
 
 // historyPlayer makes the calls of one session.
 type historyPlayer struct {
-	t    testing.TB
-	m    *predict.Learner
-	s    *predict.History
+	m    *predict.Model
+	s    *predict.Session
 	id   uint64
 	turn int
 	now  time.Time
@@ -24,9 +25,38 @@ var began = time.Unix(1e9, 0)
 
 func reads(tool string) bool { return !strings.HasPrefix(tool, "write") }
 
+// learning is what a model learns, of tools that need no more than a name.
+type learning struct {
+	Target       func(tool string) bool           // the tools that only read; nil: none
+	Freshness    map[string]time.Duration         // by tool
+	MaxAge       time.Duration                    // of all others
+	ShadowLabels int                              // as in predict.Options
+	Static       bool                             // nothing is learned
+	Follows      map[string][]valuemodel.FollowUp // of a tool
+}
+
+func learner(l learning) *predict.Model {
+	known := map[string]*valuemodel.Model{}
+	tool := func(name string) predict.Tool {
+		m := known[name]
+		if m == nil {
+			m = &valuemodel.Model{Upstream: "hub", Tool: name}
+			m.FollowUps, m.Cost.Freshness, m.Disclosure = l.Follows[name], l.Freshness[name], valuemodel.SameService
+			m.Class = valuemodel.MutatesExternal
+			if l.Target != nil && l.Target(name) {
+				m.Class, m.Speculate = valuemodel.ReadOnly, new(true)
+			}
+			known[name] = m
+		}
+		return predict.Tool{Model: m}
+	}
+	return predict.New(predict.Options{Tool: tool, Learn: !l.Static, MaxAge: l.MaxAge, ShadowLabels: l.ShadowLabels})
+}
+
 // begin begins a session. The same ones are begun in every model.
-func begin(t testing.TB, m *predict.Learner) *historyPlayer {
-	return &historyPlayer{t: t, m: m, s: m.Begin(m.Sessions()+1, false), now: time.Unix(1e9, 0)}
+func begin(_ testing.TB, m *predict.Model) *historyPlayer {
+	begun[m]++
+	return &historyPlayer{m: m, s: m.Begin(begun[m], false), now: began}
 }
 
 // call makes a call in a turn of its own.
@@ -44,22 +74,14 @@ func (p *historyPlayer) together(calls ...[3]string) {
 	}
 	p.now = p.now.Add(time.Second)
 	for i, c := range calls {
-		p.s.Result(predict.Outcome{
-			ID: first + uint64(i) + 1, Failed: strings.HasPrefix(c[2], "error"),
-			Values: predict.Extract([]byte(c[2]), nil), Size: len(c[2]), At: p.now,
-		})
+		p.s.Result(predict.Result{ID: first + uint64(i) + 1, Failed: strings.HasPrefix(c[2], "error"), Text: []byte(c[2]), Size: len(c[2]), At: p.now})
 	}
 	p.now = p.now.Add(2 * time.Second)
 }
 
 // find is the candidate of a call; P 0 if there is none.
-func (p *historyPlayer) find(tool, arguments string) predict.Match {
-	for _, c := range p.s.Candidates(p.now) {
-		if c.Tool == tool && c.Arguments == arguments {
-			return c
-		}
-	}
-	return predict.Match{}
+func (p *historyPlayer) find(tool, arguments string) predict.Candidate {
+	return find(p.s.Guesses(p.now), tool, arguments)
 }
 
 // The bindings of issue and design: each is shown a few times with other values,
@@ -153,7 +175,7 @@ func TestBindings(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+			m := learner(learning{Target: reads})
 			for i := range 12 {
 				steps := test.session(i)
 				p := begin(t, m)
@@ -176,7 +198,7 @@ func TestBindings(t *testing.T) {
 }
 
 func TestTogetherIsNotAfter(t *testing.T) {
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	m := learner(learning{Target: reads})
 	for i := range 10 {
 		p := begin(t, m)
 		p.turn++
@@ -207,7 +229,7 @@ func TestLabels(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+			m := learner(learning{Target: reads})
 			last := 0.0
 			for i := range 40 {
 				p := begin(t, m)
@@ -229,7 +251,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads, MaxAge: func(string) time.Duration { return 10 * time.Second }})
+	m := learner(learning{Target: reads, MaxAge: 10 * time.Second})
 	var last float64
 	for i := range 40 {
 		p := begin(t, m)
@@ -246,13 +268,13 @@ func TestExpiry(t *testing.T) {
 }
 
 func TestShadow(t *testing.T) {
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads, ShadowLabels: 5})
+	m := learner(learning{Target: reads, ShadowLabels: 5})
 	issues := -1
 	session := func(i int, asks bool) {
 		p := begin(t, m)
 		id := fmt.Sprintf(`{"id":"id-%d"}`, i)
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), id)
-		if c := p.find("get", id); c.P > 0 && !c.Shadow && issues < 0 {
+		if c := p.find("get", id); c.P > 0 && c.Reason != enrich.Shadow && issues < 0 {
 			issues = i
 		}
 		if asks {
@@ -280,13 +302,13 @@ func TestShadow(t *testing.T) {
 	m.Harm("get")
 	p = begin(t, m)
 	p.call("list", `{"n":1000}`, `{"id":"id-1000"}`)
-	if c := p.find("get", `{"id":"id-1000"}`); !c.Shadow {
+	if c := p.find("get", `{"id":"id-1000"}`); c.Reason != enrich.Shadow {
 		t.Errorf("after harm: got %+v, want it in shadow", c)
 	}
 }
 
 func TestQuantities(t *testing.T) {
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	m := learner(learning{Target: reads})
 	for i := range 50 {
 		p := begin(t, m)
 		id := fmt.Sprintf(`{"id":"id-%d"}`, i)
@@ -300,12 +322,15 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%s: got %v, want about %v", name, got, want)
 		}
 	}
-	within("latency", m.Latency("list", 0.5).Seconds(), 1, 0.3)
-	within("size", float64(m.Size("list", 0.5)), 4096, 0.3)
-	if lead := m.Lead("get", 0.5); lead > time.Second {
+	usual := m.Usual("list")
+	within("latency", usual.Latency.P50.Seconds(), 1, 0.3)
+	within("size", float64(usual.Bytes), 4096, 0.3)
+	p := begin(t, m)
+	p.call("list", `{"n":99}`, `{"id":"id-99"}`)
+	if lead := p.find("get", `{"id":"id-99"}`).Lead.P50; lead > time.Second {
 		t.Errorf("lead: got %v, want what passed between the candidate and the call", lead)
 	}
-	if list, get := m.Useful("list"), m.Useful("get"); list < 0.9 || get > 0.1 {
+	if list, get := usual.Useful, m.Usual("get").Useful; list < 0.9 || get > 0.1 {
 		t.Errorf("useful: got %.2f for list and %.2f for get, want almost 1 and 0", list, get)
 	}
 }

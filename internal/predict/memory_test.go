@@ -21,7 +21,7 @@ const (
 type world struct {
 	random  *rand.Rand
 	tools   [worldTools]string
-	results [64]*predict.Values
+	results [64]string
 	now     time.Time
 }
 
@@ -32,13 +32,13 @@ func newWorld() *world {
 	}
 	for i := range w.results {
 		text := fmt.Sprintf(`{"owner":"owner-%d","items":[{"id":"id-%d","path":"src/%d/a.go"},{"id":"id-%d","path":"src/%d/b.go"},{"id":"id-%d","path":"src/%d/c.go"}]}`, i, 3*i, i%7, 3*i+1, i%5, 3*i+2, i%3)
-		w.results[i] = predict.Extract([]byte(text), nil)
+		w.results[i] = text
 	}
 	return w
 }
 
 // session makes some calls; every few of them it is asked what comes next.
-func (w *world) session(m *predict.Learner, calls, every int) {
+func (w *world) session(m *predict.Model, calls, every int) {
 	s := m.Begin(w.random.Uint64(), false)
 	result := 0
 	for i := range uint64(calls) {
@@ -51,9 +51,9 @@ func (w *world) session(m *predict.Learner, calls, every int) {
 		s.Call(predict.Call{ID: i, Turn: int(i), Tool: w.tools[tool], Arguments: arguments, At: w.now})
 		result = w.random.IntN(len(w.results))
 		w.now = w.now.Add(time.Second)
-		s.Result(predict.Outcome{ID: i, Values: w.results[result], Size: 1000 * result, At: w.now})
+		s.Result(predict.Result{ID: i, Text: []byte(w.results[result]), Size: 1000 * result, At: w.now})
 		if w.random.IntN(every) == 0 {
-			s.Candidates(w.now)
+			s.Guesses(w.now)
 		}
 	}
 	s.End()
@@ -70,7 +70,7 @@ func TestMemory(t *testing.T) {
 	}
 	w := newWorld()
 	before := used()
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	m := learner(learning{Target: reads})
 	for range calls / perSession {
 		w.session(m, perSession, every)
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"mcpschedd/internal/predict"
 )
 
 // What has stopped coming stays unlikely however often it is merged: a merge adds
@@ -17,8 +15,7 @@ func TestMergeDoesNotRestoreThePast(t *testing.T) {
 		for i := range 2000 {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
-			p.s.Propose(p.id, []predict.Proposal{{Tool: "other", Arguments: item(i), Edge: "e", Prior: 0.5}})
-			p.s.Candidates(p.now)
+			p.s.Guesses(p.now)
 			if i < 1800 {
 				p.call("get", item(i), "x")
 				p.call("other", item(i), "x")
@@ -30,7 +27,6 @@ func TestMergeDoesNotRestoreThePast(t *testing.T) {
 		}
 		p := begin(t, m)
 		p.call("list", `{"n":5}`, `{"items":[`+item(7777)+`]}`)
-		p.s.Propose(p.id, []predict.Proposal{{Tool: "other", Arguments: item(7777), Edge: "e", Prior: 0.5}})
 		return p.find("get", item(7777)).P + p.find("other", item(7777)).P
 	}
 	alone, merged := play(0), play(20)
@@ -42,11 +38,11 @@ func TestMergeDoesNotRestoreThePast(t *testing.T) {
 // Labels are counted in a bounded number however long it goes on, so that what has
 // changed is learned at the same pace after years.
 func TestCountsAreBounded(t *testing.T) {
-	m := predict.NewLearner(predict.LearnerOptions{})
+	m := configured(t, 0.5)
 	var state []byte
 	change := func(i int, comes bool) float64 {
 		p := begin(t, m)
-		list(p, 100*i, 1, 0.5)
+		list(p, 100*i, 1)
 		got := p.find("get", id(100*i)).P
 		if comes {
 			p.call("get", id(100*i), "x")
@@ -75,7 +71,7 @@ func TestCountsAreBounded(t *testing.T) {
 // tool another time.
 func TestHorizonIsTheTools(t *testing.T) {
 	served := map[string]time.Duration{"get": time.Minute, "quote": 5 * time.Second}
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads, MaxAge: func(tool string) time.Duration { return served[tool] }})
+	m := learner(learning{Target: reads, MaxAge: time.Hour, Freshness: served})
 	last := map[string]float64{}
 	for i := range 60 {
 		p := begin(t, m)

@@ -76,15 +76,15 @@ func (s *secrets) told(in string, session uint64) []string {
 func TestPrivateStaysPrivate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := secrets{usedBy: make(map[string]map[uint64]bool)}
-		models := []*predict.Learner{model(), model(), model()}
+		models := []*predict.Model{model(), model(), model()}
 		players := make(map[[2]uint64]*historyPlayer) // process and session → its end of it
 		var state []byte
 		n := 0
 		check := func(p *historyPlayer, id uint64) {
-			candidates := append(p.s.Candidates(p.now), p.s.Suppose("list", fmt.Sprintf(`{"n":%d}`, n), predict.Extract([]byte(`{"id":"id-77"}`), nil), nil, p.now)...)
+			candidates := append(p.s.Guesses(p.now), suppose(p, "list", fmt.Sprintf(`{"n":%d}`, n), `{"id":"id-77"}`)...)
 			for _, c := range candidates {
-				if told := s.told(c.Arguments, id); len(told) > 0 {
-					t.Fatalf("session %d is told %v, of %v: %s %s", id, told, s.usedBy[told[0]], c.Tool, c.Arguments)
+				if told := s.told(c.Key.Arguments, id); len(told) > 0 {
+					t.Fatalf("session %d is told %v, of %v: %s %s", id, told, s.usedBy[told[0]], c.Key.Tool, c.Key.Arguments)
 				}
 			}
 		}
@@ -153,7 +153,7 @@ func TestPublicTravels(t *testing.T) {
 			if _, err := m.Merge(state); err != nil {
 				t.Fatal(err)
 			}
-			p := &historyPlayer{t: t, m: m, s: m.Begin(id+1, false), now: began}
+			p := &historyPlayer{m: m, s: m.Begin(id+1, false), now: began}
 			if told := strings.Contains(string(state), value(kind, 0)); told != (id == public) {
 				t.Errorf("kind %d: after %d sessions it stands in the state: %v", kind, id, told)
 			}

@@ -1,165 +1,253 @@
 package predict
 
 import (
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
 // Bounds on what a session remembers.
 const (
-	maxOpen      = 256       // calls without an answer
-	maxArguments = 64 << 10  // bytes of the arguments of a call that follow-ups read from
-	maxRefused   = 64        // calls of follow-ups that no rule allows, until they are asked for
-	mostRead     = 256 << 10 // bytes of a result, or of either part of it
+	maxEvents  = 24  // calls
+	maxTurns   = 10  // since the call
+	maxOpen    = 256 // calls without an answer
+	maxCarried = 256
+	maxAsked   = 4096
+	maxName    = 512 // bytes of the name of a tool: a longer one is counted and nothing else
 )
 
 // Session is one conversation with the upstream.
 type Session struct {
-	f       *Model
-	p       *History
-	open    map[uint64]trigger // ID → a call without an answer
-	order   []uint64           // of the open calls, oldest first, and of answered ones
-	refused []Candidate        // since guesses were last asked for
+	m           *Model
+	id          uint64 // in all processes
+	number      int    // in this model
+	lone        bool
+	begun       bool // a call was made
+	turn        int
+	past        string                     // symbol of the turn before; ^ at the beginning
+	invalidated int                        // the last turn after which answers were invalidated
+	events      []*event                   // calls that are remembered, oldest first
+	open        []*event                   // calls without an answer, oldest first
+	carry       map[string]scalar          // name of an argument → its last value
+	touched     *simplelru.LRU[hash, bool] // values that stood in arguments
+	asked       *simplelru.LRU[hash, int]  // call → how often it was made
+	pending     pending                    // candidates that await their label
+	supposed    *event                     // a call that is thought through and was not made; its arguments go before carry, touched and asked
 }
-
-// trigger is a call that others may follow.
-type trigger struct{ tool, arguments string }
 
 // Begin starts a session. Its id tells it from those of all processes that share what
-// is learned, and is the same whenever that session begins again. In a lone one several conversations cannot be told
-// apart, as on a connection without state: only what follows from the newest
-// answer is foreseen, and nothing is learned but how long calls take and how large
+// is learned, and is the same whenever that session begins again: values are not told to
+// other sessions before they were seen in several. In a lone one several conversations
+// cannot be told apart, as on a connection without state: only what follows from the
+// newest answer is foreseen, and nothing is learned but how long calls take and how large
 // their answers are.
-func (f *Model) Begin(id uint64, lone bool) *Session {
-	return &Session{f: f, p: f.m.Begin(id, lone), open: map[uint64]trigger{}}
+func (m *Model) Begin(id uint64, lone bool) *Session {
+	m.learned.sessions++
+	return &Session{
+		m: m, id: id, number: m.learned.sessions, lone: lone, carry: map[string]scalar{}, touched: latest[bool](),
+		asked: latest[int](), pending: pending{of: map[hash]*foreseen{}}, past: "^",
+	}
 }
 
-// Call is one call that was made. Its arguments need not be canonical.
+// latest remembers as much of a session as there is room for: what was met last.
+func latest[V any]() *simplelru.LRU[hash, V] {
+	all, _ := simplelru.NewLRU[hash, V](maxAsked, nil) // an error: no size
+	return all
+}
+
+// End labels what is still open, and forgets the session.
+func (s *Session) End() {
+	s.Invalidate(nil)
+	for _, e := range s.events {
+		s.leave(e)
+	}
+	s.events, s.open = nil, nil
+}
+
+// Call is one call that was made.
+type Call struct {
+	ID        uint64 // tells the calls of a session apart
+	Turn      int    // counts up; calls of one turn were made together: none follows another
+	Tool      string
+	Arguments string // need not be canonical; "": none
+	At        time.Time
+}
 
 // Call learns from a call that was made.
 func (s *Session) Call(c Call) {
-	c.Arguments = s.canonical(c.Arguments)
-	if m := s.f.o.Tool(c.Tool).Model; m != nil {
-		s.f.upstream = m.Upstream
+	s.m.stats.Calls++
+	if len(c.Tool) > maxName {
+		return
 	}
-	s.p.Call(c)
-	t := trigger{c.Tool, c.Arguments}
-	if len(t.arguments) > maxArguments {
-		t.arguments = ""
-	}
-	s.await(c.ID, t)
-}
-
-// canonical is the canonical form of a call's arguments; "" if two servers may read
-// them as two things: then there is nothing to learn but that the tool was called.
-func (s *Session) canonical(arguments string) string {
-	if arguments == "" {
-		return "{}"
-	}
-	out, ok := jsonrpc.AppendCanonical(nil, []byte(arguments))
-	if !ok {
-		s.f.stats.Ambiguous++
-		return ""
-	}
-	return string(out)
-}
-
-func (s *Session) await(id uint64, t trigger) {
-	s.open[id] = t
-	s.order = append(s.order, id)
-	for len(s.order) > 0 && (len(s.open) > maxOpen || len(s.order) > 2*maxOpen) {
-		if _, waits := s.open[s.order[0]]; waits {
-			s.f.stats.Forgotten++
+	arguments, canonical := []byte("{}"), true
+	if c.Arguments != "" {
+		if arguments, canonical = jsonrpc.AppendCanonical(nil, []byte(c.Arguments)); !canonical {
+			s.m.stats.Ambiguous++ // two servers may read it as two things: all there is to learn is that the tool was called
 		}
-		delete(s.open, s.order[0])
-		s.order = s.order[1:]
+	}
+	if t := s.m.opt.Tool(c.Tool).Model; t != nil {
+		s.m.upstream = t.Upstream
+	}
+	tool := strings.Clone(c.Tool) // it is kept, and may be part of a long message
+	e := &event{id: c.ID, tool: tool, symbol: tool, arguments: string(arguments), free: true, turn: c.Turn, at: c.At}
+	e.call = callHash(tool, e.arguments)
+	pieces, slots, ok := split(e.arguments)
+	e.args = slots
+	if len(e.arguments) > maxSplit {
+		e.arguments = ""
+	}
+	s.await(e)
+	if s.lone {
+		return
+	}
+	if c.Turn != s.turn || !s.begun {
+		s.advance(c)
+	}
+	s.confirm(e)
+	if ok && s.m.opt.Learn && s.m.target(tool) {
+		s.m.learned.learnConstants(tool, slots, s.id)
+		if !s.asked.Contains(e.call) {
+			s.explain(tool, pieces, slots)
+		}
+	}
+	times, _ := s.asked.Get(e.call)
+	s.asked.Add(e.call, times+1)
+	s.carryOver(slots)
+	s.remember(e)
+}
+
+// await remembers a call until its answer comes.
+func (s *Session) await(e *event) {
+	if s.open = append(s.open, e); len(s.open) > maxOpen {
+		s.m.stats.Forgotten++
+		s.open = slices.Delete(s.open, 0, 1)
 	}
 }
 
-// Result says what came of a call.
-type Result struct {
-	ID         uint64 // of the call
-	Failed     bool
-	Text       []byte // as [Read] gives it, and may be cut; not kept
-	Structured []byte // likewise
-	Size       int    // bytes of the whole answer
-	At         time.Time
-	Unread     bool // Text and Structured were not looked at
+// advance begins the turn of a call.
+func (s *Session) advance(c Call) {
+	if s.begun {
+		s.past = s.last()
+	}
+	s.begun, s.turn = true, c.Turn
+	s.expire(c.At)
+}
+
+// last is the symbol of the newest call.
+func (s *Session) last() string {
+	if len(s.events) == 0 {
+		return "^"
+	}
+	return s.events[len(s.events)-1].symbol
 }
 
 // Result learns from the result of a call, and works out what is configured to
 // follow. One of an unknown call, or a second one, is ignored.
 func (s *Session) Result(r Result) {
-	t, ok := s.open[r.ID]
-	if !ok {
+	i := slices.IndexFunc(s.open, func(e *event) bool { return e.id == r.ID })
+	if i < 0 {
 		return
 	}
-	delete(s.open, r.ID)
-	s.p.Result(Outcome{ID: r.ID, Failed: r.Failed, Values: s.f.values(r), Size: r.Size, At: r.At})
+	e := s.open[i]
+	s.open = slices.Delete(s.open, i, i+1)
+	s.m.measure(e, &r)
+	s.answered(e, r)
+	if s.lone { // it is all that the session knows of
+		s.begun, s.turn, s.events = true, e.turn, []*event{e}
+		clear(s.carry)
+		s.touched.Purge()
+		s.carryOver(e.args)
+	}
+}
+
+// measure learns how long a call took and how large its answer is. One that failed may
+// have been cut short.
+func (m *Model) measure(e *event, r *Result) {
 	if r.Failed {
 		return
 	}
-	s.f.checked.begin()
-	proposals, refused := s.f.follow(t, r, true)
-	for i := range refused {
-		refused[i].Why.Follows = r.ID
+	t := m.learned.tool(e.tool)
+	if took := r.At.Sub(e.at); !e.at.IsZero() && took >= 0 {
+		t.Latency.add(took.Seconds())
 	}
-	s.p.Propose(r.ID, proposals)
-	s.refused = append(s.refused, refused...)
-	s.refused = s.refused[max(0, len(s.refused)-maxRefused):]
+	t.Size.add(float64(r.Size) / 1024)
 }
 
-// values are what of a result later calls may be made of.
-func (f *Model) values(r Result) *Values {
-	switch {
-	case r.Unread:
-		f.stats.Unread++
-		return nil
-	case !f.o.Learn:
-		return nil // nobody would look at them
+// answered notes what came of a call, real or supposed.
+func (s *Session) answered(e *event, r Result) {
+	e.values = &values{}
+	if r.Unread {
+		s.m.stats.Unread++
+		r.Text, r.Structured = nil, nil
 	}
-	return Extract(r.Text, r.Structured)
+	if s.m.opt.Learn || len(s.m.followsOf(e.tool)) > 0 {
+		a := newAnswer(r)
+		if s.m.opt.Learn {
+			e.values = a.extract()
+		}
+		if !r.Failed {
+			s.m.checks.begin()
+			s.follow(e, a)
+		}
+	}
+	if e.values.cut {
+		s.m.stats.Cut++
+	}
+	if r.Failed {
+		e.symbol += "!"
+	}
+	e.lists = make([]picked, len(e.values.lists))
 }
 
-// Invalidate says that the answers of some calls, fetched before now, may not be
-// served any more; nil: of all calls.
-func (s *Session) Invalidate(stale func(tool, arguments string) bool) { s.p.Invalidate(stale) }
-
-// End labels what is still open, and forgets the session.
-func (s *Session) End() {
-	s.p.End()
-	clear(s.open)
-	s.order, s.refused = nil, nil
-}
-
-// Guesses are the calls that may come next, the likeliest first. What no rule
-// allows of what was configured comes last, and once.
+// Guesses are the calls that may come next, the likeliest first. Each will get
+// its label from what the session does, whether it is issued or not.
 func (s *Session) Guesses(now time.Time) []Candidate {
-	found := s.p.Candidates(now)
-	s.f.checked.begin()
-	out := s.f.guesses(found, len(s.refused))
-	out = append(out, s.refused...)
-	s.refused = nil
+	if !s.begun {
+		return nil
+	}
+	f := s.features()
+	all := f.candidates()
+	out := f.weighed(all)
+	if !s.lone {
+		for _, c := range all {
+			if c.configured != nil && c.configured.over {
+				continue // no rule allows it
+			}
+			c.sample.at = now
+			s.wait(c)
+		}
+	}
 	return out
 }
 
-// Suppose returns what would follow if a guess were made and answered so. P is that
-// of both. Only a guess at the next call is followed, not one at what follows a
-// guess: at two removes little is likely.
-func (s *Session) Suppose(g Candidate, r Result, now time.Time) []Candidate {
-	if g.Why.Depth != 0 || r.Failed || r.Unread {
+// Suppose returns what would follow if a candidate were asked for next and answered so. P
+// is that of both. Nothing is learned from it, and no candidate gets a label. Only what
+// follows a real call is thought through: at two removes little is likely.
+func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
+	if c.Why.Depth != 0 || r.Failed || r.Unread {
 		return nil
 	}
-	s.f.stats.Supposed++
-	s.f.checked.begin()
-	proposals, refused := s.f.follow(trigger{g.Key.Tool, g.Key.Arguments}, r, g.Why.Free)
-	found := s.p.Suppose(g.Key.Tool, g.Key.Arguments, s.f.values(r), proposals, now)
-	out := append(s.f.guesses(found, len(refused)), refused...)
+	_, slots, _ := split(c.Key.Arguments)
+	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, free: c.Why.Free, turn: s.turn + 1, at: now}
+	e.call = callHash(e.tool, e.arguments)
+	next := *s // shares the maps, which are only read
+	next.answered(e, r)
+	next.supposed, next.turn, next.begun = e, e.turn, true
+	if next.events = []*event{e}; !s.lone {
+		if s.begun {
+			next.past = s.last()
+		}
+		next.events = append(slices.Clone(s.events), e)
+	}
+	f := next.features()
+	out := f.weighed(f.following(e))
 	for i := range out {
-		out[i].P *= g.P
+		out[i].P *= c.P
 		out[i].Why.Depth = 1
-		out[i].Why.Follows, out[i].Why.after = g.Why.Follows, g.Key.Tool+" "+g.Key.Arguments
 	}
 	return out
 }

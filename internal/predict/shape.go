@@ -1,203 +1,157 @@
 package predict
 
 import (
-	"strconv"
+	"bytes"
+	"slices"
 	"strings"
 )
 
-// Bounds on the arguments that are looked at: a call beyond them is counted for
-// its tool and nothing else.
+// What a value looks like: the one place that knows paths, identifiers and extensions.
+
+// pathLike reports whether a word could be the path of a file: it has a slash
+// with something before or behind it, or an extension of one to five letters.
+func pathLike(w []byte) bool {
+	if len(w) < 3 {
+		return false
+	}
+	letters := false
+	for _, c := range w {
+		switch {
+		case letter(c) || c >= 0x80:
+			letters = true
+		case isDigit(c) || strings.IndexByte("/._-+@~%#", c) >= 0:
+		default:
+			return false
+		}
+	}
+	if !letters || w[0] == '-' {
+		return false
+	}
+	if bytes.IndexByte(w, '/') >= 0 {
+		return true
+	}
+	dot := bytes.LastIndexByte(w, '.')
+	return dot > 0 && len(w)-dot >= 2 && len(w)-dot <= 6 && !isDigit(w[dot+1])
+}
+
+// idLike reports whether a word has digits, and letters or a # as well.
+func idLike(w []byte) bool {
+	digits, others := 0, 0
+	for _, c := range w {
+		switch {
+		case isDigit(c):
+			digits++
+		case letter(c) || c == '-' || c == '_' || c == '#':
+			others++
+		default:
+			return false
+		}
+	}
+	return digits > 0 && others > 0 && len(w) <= 64
+}
+
+func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// folderEnd is where the directory of a path ends, with its slash.
+func folderEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
+
+// stem is the last name of a path without its extension.
+func stem(value string) string {
+	s := value[folderEnd(value):]
+	if dot := strings.IndexByte(s, '.'); dot > 2 {
+		s = s[:dot]
+	}
+	return s
+}
+
+// extension is that of the last name of a path; one of none has its own.
+func extension(value string) hash {
+	name := value[folderEnd(value):]
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 && len(name)-dot <= 6 {
+		return seed.str(name[dot:])
+	}
+	return seed
+}
+
+// What texts are made of. Digits, marks within names and what is not ASCII stand in any.
 const (
-	maxSlots   = 24
-	maxSplit   = 64 << 10 // bytes
-	maxNesting = 16
+	spaces uint8 = 1 << iota
+	colons
+	others // quotes, brackets and the like
 )
 
-// kind is what a scalar is written as.
-type kind byte
+func charactersOf(t string) (all uint8) {
+	for i := range len(t) {
+		switch c := t[i]; {
+		case c >= 0x80 || letter(c) || isDigit(c) || strings.IndexByte("-_./@~#+=", c) >= 0:
+		case c == ' ':
+			all |= spaces
+		case c == ':':
+			all |= colons
+		default:
+			all |= others
+		}
+	}
+	return all
+}
 
+// How texts begin.
 const (
-	text   kind = 's'
-	number kind = 'n'
-	word   kind = 'w' // true, false or null
+	fromRoot uint8 = 1 << iota
+	withScheme
+	withAny
 )
 
-// scalar is one value: a string as it reads, anything else as it is written.
-type scalar struct {
-	text string
-	kind kind
-}
-
-// slot is a scalar of some arguments, and the way to it.
-type slot struct {
-	name  string // members joined by dots, [] for elements: "filter.ids[]"
-	value scalar
-}
-
-// split takes canonical arguments apart into slots and the text around them: one
-// piece more than slots. Two calls with the same pieces have the same shape.
-func split(canonical string) (pieces []string, slots []slot, ok bool) {
-	if len(canonical) > maxSplit {
-		return nil, nil, false
-	}
-	s := splitter{in: canonical}
-	if !s.value("", 0) || s.at != len(s.in) || len(s.slots) > maxSlots {
-		return nil, nil, false
-	}
-	return append(s.pieces, s.in[s.from:]), s.slots, true
-}
-
-type splitter struct {
-	in     string
-	at     int // read
-	from   int // where the current piece began
-	pieces []string
-	slots  []slot
-}
-
-func (s *splitter) value(name string, depth int) bool {
-	if s.at >= len(s.in) || depth > maxNesting || len(s.slots) > maxSlots {
-		return false
-	}
-	switch s.in[s.at] {
-	case '{':
-		return s.object(name, depth+1)
-	case '[':
-		return s.array(name, depth+1)
-	}
-	end := scalarEnd(s.in, s.at)
-	if end <= s.at {
-		return false
-	}
-	v, ok := readScalar(s.in[s.at:end])
-	s.pieces = append(s.pieces, s.in[s.from:s.at])
-	s.slots = append(s.slots, slot{name, v})
-	s.at, s.from = end, end
-	return ok
-}
-
-func (s *splitter) object(name string, depth int) bool {
-	s.at++
-	for first := true; !s.skip('}'); first = false {
-		if !first && !s.skip(',') {
-			return false
-		}
-		if s.at >= len(s.in) || s.in[s.at] != '"' {
-			return false
-		}
-		end := scalarEnd(s.in, s.at)
-		if end < 0 {
-			return false
-		}
-		member, ok := readScalar(s.in[s.at:end])
-		s.at = end
-		if !ok || !s.skip(':') || !s.value(join(name, member.text), depth) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *splitter) array(name string, depth int) bool {
-	s.at++
-	for first := true; !s.skip(']'); first = false {
-		if !first && !s.skip(',') || !s.value(name+"[]", depth) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *splitter) skip(c byte) bool {
-	if s.at >= len(s.in) || s.in[s.at] != c {
-		return false
-	}
-	s.at++
-	return true
-}
-
-func join(name, member string) string {
-	if name == "" {
-		return member
-	}
-	return name + "." + member
-}
-
-// scalarEnd is the place behind the scalar that begins at s[i].
-func scalarEnd(s string, i int) int {
-	if s[i] != '"' {
-		for i < len(s) && !strings.ContainsRune(",:]}[{\" \t\r\n", rune(s[i])) {
-			i++
-		}
-		return i
-	}
-	for i++; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return -1
-}
-
-// readScalar reads a scalar as written in JSON.
-func readScalar(s string) (scalar, bool) {
+func beginOf(t string) uint8 {
 	switch {
-	case s == "true" || s == "false" || s == "null":
-		return scalar{s, word}, true
-	case s[0] == '"':
-		if strings.IndexByte(s, '\\') < 0 {
-			return scalar{s[1 : len(s)-1], text}, true
+	case strings.HasPrefix(t, "/"):
+		return fromRoot
+	case strings.Contains(t, "://"):
+		return withScheme
+	}
+	return withAny
+}
+
+// shape is what the texts that an argument had have in common. A candidate that is
+// unlike all of them is not made: a matched line is no path, and a tool that was only
+// ever given PDF files is not given an archive.
+type shape struct {
+	Texts      float32 `json:"texts,omitempty"`
+	Characters uint8   `json:"characters,omitempty"`
+	Begins     uint8   `json:"begins,omitempty"`
+	Longest    int     `json:"longest,omitempty"`
+	Extensions []hash  `json:"extensions,omitempty"`
+}
+
+const (
+	fewTexts      = 4 // before which nothing is unlike them
+	maxExtensions = 8
+)
+
+func (s *shape) learn(t string) {
+	s.plus(&shape{s.Texts + 1, charactersOf(t), beginOf(t), len(t), []hash{extension(t)}})
+}
+
+// has reports whether a text is like those that were seen. An extension is strange only
+// where few different ones were seen in many texts.
+func (s *shape) has(t string) bool {
+	if s.Texts < fewTexts {
+		return true
+	}
+	n := len(s.Extensions)
+	known := n >= maxExtensions || float32(4*n*n) > s.Texts || slices.Contains(s.Extensions, extension(t))
+	return known && charactersOf(t)&^s.Characters == 0 && beginOf(t)&s.Begins != 0 && len(t) <= 4*s.Longest+16
+}
+
+// plus adds what another process saw.
+func (s *shape) plus(o *shape) {
+	s.Texts = max(s.Texts, o.Texts)
+	s.Characters |= o.Characters
+	s.Begins |= o.Begins
+	s.Longest = max(s.Longest, o.Longest)
+	for _, e := range o.Extensions {
+		if len(s.Extensions) < maxExtensions && !slices.Contains(s.Extensions, e) {
+			s.Extensions = append(s.Extensions, e)
 		}
-		t, ok := unquote(s)
-		return scalar{t, text}, ok
 	}
-	return scalar{s, number}, isNumber(s)
-}
-
-// isNumber reports whether s is a number as JSON writes it.
-func isNumber(s string) bool {
-	if s == "" || len(s) > 40 || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
-		return false
-	}
-	if digits := strings.TrimPrefix(s, "-"); len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' {
-		return false
-	}
-	if last := s[len(s)-1]; last < '0' || last > '9' || strings.ContainsAny(s, "xXpP_") || strings.Contains(s, "-.") || strings.Contains(s, ".e") || strings.Contains(s, ".E") {
-		return false
-	}
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil
-}
-
-// build puts values between the pieces of a shape; false if one of them cannot
-// be written as its slot wants it.
-func build(pieces []string, values []scalar) (string, bool) {
-	out := make([]byte, 0, 128)
-	for i, v := range values {
-		out = append(out, pieces[i]...)
-		if v.kind == text {
-			out = appendQuoted(out, v.text)
-			continue
-		}
-		out = append(out, v.text...)
-	}
-	out = append(out, pieces[len(values)]...)
-	return string(out), len(out) <= maxSplit
-}
-
-// as turns what was found somewhere into what the slot holds: 42 in a text is
-// good for a number, "abc" is not.
-func (v scalar) as(k kind) (scalar, bool) {
-	switch {
-	case v.kind == k:
-		return v, true
-	case k == text && v.kind == number:
-		return scalar{v.text, text}, true
-	case k == number && v.kind == text && isNumber(v.text):
-		return scalar{v.text, number}, true
-	}
-	return v, false
 }

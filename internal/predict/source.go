@@ -1,81 +1,133 @@
 package predict
 
 import (
-	"bytes"
-
-	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/valuemodel"
+	"strconv"
+	"strings"
 )
 
-// source is what the bindings of a call's follow-ups read.
-type source struct {
-	arguments []byte // of the call, canonical
-	answer    Result
-	result    document        // what of the answer is JSON
-	looked    bool            // for it
-	text      *document       // what its text says; nil: nobody has asked
-	lists     map[string]list // binding → what it leads to: several follow-ups often read the same
+// origin is where the value of an argument comes from.
+type origin byte
+
+const (
+	fromConstant  origin = 'k' // always the same value
+	fromCarried   origin = 'c' // the last value that an argument of this name had
+	fromArgument  origin = 'a' // an argument of the trigger
+	fromResult    origin = 'r' // the result of the trigger
+	fromElsewhere origin = 'e' // the newest result of another tool
+)
+
+// Which value of a list.
+const (
+	first  = 0
+	last   = -1
+	every  = -2 // one candidate for each
+	beside = -3 // the one in the same array element as the one of which there is one for each
+)
+
+// valueSource says how to find the value of one argument. It holds names and paths,
+// and values only where the same ones were seen often.
+type valueSource struct {
+	From  origin `json:"from"`
+	Name  string `json:"name,omitempty"` // of the argument, or a path of the values of a result
+	Tool  string `json:"tool,omitempty"` // of elsewhere
+	Pick  int    `json:"pick,omitempty"` // of a result
+	Dir   origin `json:"dir,omitempty"`  // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
+	Base  string `json:"base,omitempty"` // the directory, or the name of the argument
+	Cut   string `json:"cut,omitempty"`  // what the value loses at its end
+	Add   string `json:"add,omitempty"`  // and gets instead
+	Plus  string `json:"plus,omitempty"` // a second argument of the trigger, to be added
+	Value scalar `json:"value,omitzero"` // of a constant
 }
 
-// list is what one argument may be.
-type list struct {
-	values []value
-	cut    bool // there may be more
+// key tells sources apart.
+func (s *valueSource) key() string {
+	var b strings.Builder
+	b.WriteByte(byte(s.From))
+	for _, part := range []string{s.Name, s.Tool, string(rune(s.Dir)), s.Base, s.Cut, s.Add, s.Plus, s.Value.text} {
+		b.WriteString(part)
+		b.WriteByte(0)
+	}
+	b.WriteString(strconv.Itoa(s.Pick))
+	b.WriteByte(byte(s.Value.kind))
+	return b.String()
 }
 
-// list is what a binding leads to.
-func (in *source) list(a *argument) list {
-	l, known := in.lists[a.text]
-	if !known {
-		l.values, l.cut = find(in.of(a.binding.From), a.binding.Path)
-		if in.lists == nil {
-			in.lists = make(map[string]list)
+// one returns the value of a source of which there is just one.
+func (s *valueSource) one(sess *Session, e *event) (v scalar, ok bool) {
+	switch s.From {
+	case fromConstant:
+		return s.Value, true
+	case fromCarried:
+		return sess.carried(s.Name)
+	case fromArgument:
+		if v, ok = e.arg(s.Name); !ok {
+			return v, false
 		}
-		in.lists[a.text] = l
-	}
-	return l
-}
-
-// document is a JSON value; of none there is nothing to be found.
-type document struct {
-	json []byte
-	cut  bool // it is what is whole of the beginning of one
-}
-
-// of is the document that bindings of a kind read.
-func (in *source) of(from valuemodel.From) document {
-	switch from {
-	case valuemodel.Args:
-		return document{json: in.arguments}
-	case valuemodel.Text:
-		if in.text == nil {
-			in.text = new(said(in.answer))
+		return s.changed(v, e)
+	case fromElsewhere:
+		if e = sess.newest(s.Tool); e == nil {
+			return v, false
 		}
-		return *in.text
 	}
-	if !in.looked {
-		in.looked = true
-		in.result = in.document()
+	l := e.values.at(s.Name)
+	if l.size() == 0 {
+		return v, false
 	}
-	return in.result
+	return s.changed(l.rank(s.Pick).value, e)
 }
 
-// document is the result as JSON: its structured content, else its text if that is
-// JSON. Of what is cut, or longer than is read, it is the part that is whole.
-func (in *source) document() document {
-	if in.answer.Unread {
-		return document{}
+// rankOf is the rank of the value that the source makes into v; -1 if there is none.
+func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
+	for i := range l.size() {
+		if got, ok := s.changed(l.rank(i).value, e); ok && got.text == v.text {
+			return i
+		}
 	}
-	part := in.answer.Structured
-	if len(part) == 0 {
-		part = in.answer.Text
+	return -1
+}
+
+// changed applies what is to be done to a value that was found.
+func (s *valueSource) changed(v scalar, e *event) (scalar, bool) {
+	switch {
+	case s.Plus != "":
+		other, ok := e.arg(s.Plus)
+		if !ok {
+			return v, false
+		}
+		return added(v, other)
+	case s.Cut != "" || s.Add != "":
+		stem, ok := strings.CutSuffix(v.text, s.Cut)
+		v.text = stem + s.Add
+		return v, ok && v.kind == text
+	case s.Dir == 0:
+		return v, true
 	}
-	if len(part) <= mostRead && jsonrpc.Valid(part) {
-		return document{json: bytes.TrimSpace(part)}
+	dir, ok := s.dir(e)
+	if !ok || v.kind != text || strings.HasPrefix(v.text, "/") {
+		return v, false
 	}
-	whole, ok := mend(part[:min(len(part), mostRead)], false)
-	if !ok {
-		return document{}
+	v.text = dir + "/" + strings.TrimPrefix(v.text, "./")
+	return v, true
+}
+
+func (s *valueSource) dir(e *event) (string, bool) {
+	if s.Dir == fromConstant {
+		return s.Base, true
 	}
-	return document{whole, true}
+	a, ok := e.arg(s.Base)
+	if !ok || a.kind != text {
+		return "", false
+	}
+	if s.Dir == fromArgument {
+		return strings.TrimSuffix(a.text, "/"), true
+	}
+	i := strings.LastIndexByte(a.text, '/')
+	return a.text[:max(i, 0)], i > 0
+}
+
+// added adds two whole numbers.
+func added(a, b scalar) (scalar, bool) {
+	x, err1 := strconv.ParseInt(a.text, 10, 53)
+	y, err2 := strconv.ParseInt(b.text, 10, 53)
+	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil
 }

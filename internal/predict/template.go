@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -15,30 +16,32 @@ const (
 )
 
 // template is a way in which calls were made: after the trigger came the target,
-// with each argument from its source.
+// with each argument from its source. What is exported is kept in the state.
 type template struct {
+	Trigger string        `json:"trigger"`
+	Target  string        `json:"target"`
+	Pieces  []string      `json:"pieces"`
+	Kinds   []kind        `json:"kinds"`
+	Names   []hash        `json:"names"` // tool and argument, of each
+	Sources []valueSource `json:"sources"`
+	Driver  int           `json:"driver"`  // the argument whose source is a list with a candidate for each value; -1
+	Support sum           `json:"support"` // calls it explained, newer ones counting more
+	Ranks   [4]outcome    `json:"ranks"`   // by the place in the list, in the turn after the trigger; the last one is all deeper ones
+	Deepest int           `json:"deepest"` // the highest rank that was right
+
 	id       hash
-	trigger  string
-	target   string
-	pieces   []string
-	kinds    []kind
-	names    []hash // tool and argument, of each
-	sources  []valueSource
-	anchored bool       // an argument comes from the trigger
-	driver   int        // the argument whose source is a list with a candidate for each value; -1
-	support  sum        // calls it explained, newer ones counting more
-	ranks    [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
-	deepest  int        // the highest rank that was right
-	owners   *owners    // of a value that it holds; nil: it holds none but constants
+	anchored bool      // an argument comes from the trigger
+	personal bool      // it holds a value that is not public yet
+	follow   *followUp // what is configured; nil: it was learned
 }
 
 func newTemplate(trigger, target string, pieces []string, slots []slot, sources []valueSource) *template {
-	t := &template{trigger: trigger, target: target, pieces: pieces, sources: sources, driver: -1}
+	t := &template{Trigger: trigger, Target: target, Pieces: pieces, Sources: sources, Driver: -1}
 	for i := range slots {
-		t.kinds = append(t.kinds, slots[i].value.kind)
-		t.names = append(t.names, seed.str(target).str(slots[i].name))
-		if sources[i].Pick == every && t.driver < 0 {
-			t.driver = i
+		t.Kinds = append(t.Kinds, slots[i].value.kind)
+		t.Names = append(t.Names, seed.str(target).str(slots[i].name))
+		if sources[i].Pick == every && t.Driver < 0 {
+			t.Driver = i
 		}
 	}
 	return t
@@ -47,20 +50,23 @@ func newTemplate(trigger, target string, pieces []string, slots []slot, sources 
 // fit settles which value of each list a template takes, given the call that it
 // is to explain, and the rank in the list that drives it.
 func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
-	var driving *valueList
-	for i := range t.sources {
-		s := &t.sources[i]
+	var driving row
+	for i := range t.Sources {
+		s := &t.Sources[i]
 		if s.Pick != every {
 			continue
 		}
 		l := e.values.at(s.Name)
-		at := rankOf(l, s, e, slots[i].value)
-		switch {
-		case at < 0:
+		at := s.rankOf(l, e, slots[i].value)
+		if at < 0 {
 			return 0, false
-		case i == t.driver:
-			rank, driving = at, l
-		case l.rank(at).group == driving.rank(rank).group || sameBeside(l, driving.rank(rank).group, l.rank(at).value):
+		}
+		if i == t.Driver {
+			rank, driving = at, l.rank(at)
+			continue
+		}
+		switch v, ok := l.beside(driving.group); {
+		case ok && v.text == l.rank(at).value.text:
 			s.Pick = beside
 		case at == 0:
 			s.Pick = first
@@ -74,89 +80,61 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 	return rank, true
 }
 
-func sameBeside(l *valueList, group int32, v scalar) bool {
-	b, ok := l.beside(group)
-	return ok && b.text == v.text
-}
-
-// find is the rank of the value that a source makes into v.
-func rankOf(l *valueList, s *valueSource, e *event, v scalar) int {
-	for i := range l.size() {
-		if got, ok := s.changed(l.rank(i).value, e); ok && got.text == v.text {
-			return i
-		}
-	}
-	return -1
-}
-
 // seal notes what follows from the sources.
 func (t *template) seal() {
-	t.id = t.hash()
-	t.anchored = slices.ContainsFunc(t.sources, func(s valueSource) bool { return s.anchored() })
-	if t.personal() {
-		t.owners = &owners{}
+	t.id = seed.str(t.Trigger).str(t.Target)
+	for _, p := range t.Pieces {
+		t.id = t.id.str(p)
 	}
+	for i := range t.Sources {
+		t.id = t.id.str(t.Sources[i].key()).num(int(t.Kinds[i]))
+	}
+	t.anchored = slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromArgument || s.From == fromResult })
+	t.personal = t.holdsData()
 }
 
 // list is the place of the list that drives a template in a call's result, and how
 // long that is; -1 and 1 if none does.
 func (t *template) list(e *event) (place, size int) {
-	if t.driver < 0 {
+	if t.Driver < 0 {
 		return -1, 1
 	}
-	i, ok := e.values.paths[t.sources[t.driver].Name]
+	i, ok := e.values.paths[t.Sources[t.Driver].Name]
 	if !ok {
 		return -1, 0
 	}
 	return i, e.values.lists[i].size()
 }
 
-func (t *template) hash() hash {
-	h := seed.str(t.trigger).str(t.target)
-	for _, p := range t.pieces {
-		h = h.str(p)
-	}
-	for i := range t.sources {
-		h = h.str(t.sources[i].key()).num(int(t.kinds[i]))
-	}
-	return h
-}
-
 // support counts that a template would have produced a call that a session made.
-func (m *Learner) support(s *History, t *template, rank int) {
-	known := m.templates[t.trigger]
+func (m *state) support(s *Session, t *template, rank int) {
+	known := m.templates[t.Trigger]
 	if len(known) == 0 && !m.room(known) {
 		return
 	}
 	for _, o := range known {
-		o.support.now *= remember
+		o.Support.now *= remember
 		if o.id == t.id {
-			o.support.now++
-			o.deepest = max(o.deepest, min(rank, maxRank-1))
-			o.seenBy(s)
+			o.Support.now++
+			o.Deepest = max(o.Deepest, min(rank, maxRank-1))
+			m.see(o, s)
 			return
 		}
 	}
 	t.own(known)
-	t.support.now, t.deepest = 1, min(rank, maxRank-1)
-	m.recall(t)
-	t.seenBy(s)
+	t.Deepest = min(rank, maxRank-1)
+	t.Support.now = max(1, float32(m.see(t, s)))
 	if m.room(known) {
 		m.keep(t)
 		return
 	}
-	weakest := slices.MinFunc(known, func(a, b *template) int {
-		if a.worth() < b.worth() {
-			return -1
-		}
-		return 1
-	})
+	weakest := slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.worth(), b.worth()) })
 	known[slices.Index(known, weakest)] = t
 }
 
 // room reports whether a trigger may have one template more than those that are
 // known. If there are many in all, each is left a few.
-func (m *Learner) room(known []*template) bool {
+func (m *state) room(known []*template) bool {
 	switch n := len(known); {
 	case n == 0:
 		return len(m.templates) < maxTriggers
@@ -167,86 +145,78 @@ func (m *Learner) room(known []*template) bool {
 	}
 }
 
-func (m *Learner) keep(t *template) {
-	m.templates[t.trigger] = append(m.templates[t.trigger], t)
+func (m *state) keep(t *template) {
+	m.templates[t.Trigger] = append(m.templates[t.Trigger], t)
 	m.kept++
 }
 
 // own makes a template independent of the calls it was read off, whose arguments may
 // be long, and lets it share with its like.
 func (t *template) own(like []*template) {
-	t.sources = slices.Clone(t.sources)
-	for i := range t.sources {
-		s := &t.sources[i]
+	t.Sources = slices.Clone(t.Sources)
+	for i := range t.Sources {
+		s := &t.Sources[i]
 		for _, text := range []*string{&s.Name, &s.Tool, &s.Base, &s.Cut, &s.Add, &s.Plus, &s.Value.text} {
 			*text = strings.Clone(*text)
 		}
 	}
 	for _, o := range like {
-		if o.target == t.target && slices.Equal(o.pieces, t.pieces) && slices.Equal(o.kinds, t.kinds) {
-			t.pieces, t.kinds = o.pieces, o.kinds
+		if o.Target == t.Target && slices.Equal(o.Pieces, t.Pieces) && slices.Equal(o.Kinds, t.Kinds) {
+			t.Pieces, t.Kinds = o.Pieces, o.Kinds
 			return
 		}
 	}
-	for i := range t.pieces {
-		t.pieces[i] = strings.Clone(t.pieces[i])
+	for i := range t.Pieces {
+		t.Pieces[i] = strings.Clone(t.Pieces[i])
 	}
 }
 
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
 func (t *template) worth() float32 {
-	if t.support.now < minSupport {
-		return t.support.now // it makes no candidates
+	if t.Support.now < minSupport {
+		return t.Support.now // it makes no candidates
 	}
 	right := float32(0)
-	for _, o := range t.ranks {
-		right += o.right.now
+	for _, o := range t.Ranks {
+		right += o.Right.now
 	}
-	return t.support.now + 4*right
+	return t.Support.now + 4*right
 }
 
 // produce makes the candidate of a template after a call, with one value of the
 // list that drives it: its arguments, and the longest text among them.
-func (t *template) produce(s *History, e *event, rank int) (arguments, value string, ok bool) {
-	var few [maxSlots]scalar
-	values := few[:len(t.sources)]
+func (t *template) produce(s *Session, e *event, rank int) (arguments, value string, ok bool) {
+	var room [maxSlots]scalar
+	values := room[:len(t.Sources)]
 	var r row
-	if t.driver >= 0 {
-		r = e.values.at(t.sources[t.driver].Name).rank(rank)
+	if t.Driver >= 0 {
+		r = e.values.at(t.Sources[t.Driver].Name).rank(rank)
 	}
-	for i := range t.sources {
-		src := &t.sources[i]
-		var v scalar
-		ok = true
+	for i := range t.Sources {
+		src := &t.Sources[i]
+		v := r.value
 		switch src.Pick {
 		case every:
-			v = r.value
 			v, ok = src.changed(v, e)
 		case beside:
-			other := e.values.at(src.Name)
-			if other == nil {
-				return "", "", false
-			}
-			if v, ok = other.beside(r.group); ok {
+			if v, ok = e.values.at(src.Name).beside(r.group); ok {
 				v, ok = src.changed(v, e)
 			}
 		default:
 			v, ok = src.one(s, e)
 		}
 		if ok {
-			values[i], ok = v.as(t.kinds[i])
-			ok = ok && (t.kinds[i] != text || src.From == fromConstant || s.m.like(t.names[i], values[i].text))
+			v, ok = v.as(t.Kinds[i])
 		}
-		if !ok {
+		if !ok || v.kind == text && src.From != fromConstant && !s.m.learned.like(t.Names[i], v.text) {
 			return "", "", false
 		}
-	}
-	for _, v := range values {
+		values[i] = v
 		if v.kind == text && len(v.text) > len(value) {
 			value = v.text
 		}
 	}
-	arguments, ok = build(t.pieces, values)
+	arguments, ok = build(t.Pieces, values)
 	return arguments, value, ok
 }

@@ -6,16 +6,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
 )
 
+// untrusted is a model of tools that are known to read by their annotations alone.
+func untrusted() *predict.Model {
+	return predict.New(predict.Options{Learn: true, Tool: func(name string) predict.Tool {
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Hearsay: true}
+	}})
+}
+
 func TestTrials(t *testing.T) {
-	m := model()
+	m := untrusted()
 	for range 3 {
 		m.Trial("get", true)
 	}
-	if n, why := m.Trials("get"), m.Barred("get"); n != 3 || why != "" {
-		t.Errorf("got %d trials, barred: %q", n, why)
+	if m.Tried("get") || m.Barred("get") != "" {
+		t.Errorf("after three trials: got tried %v, barred %q", m.Tried("get"), m.Barred("get"))
+	}
+	for range 2 {
+		m.Trial("get", true)
+	}
+	if !m.Tried("get") {
+		t.Error("after five trials: not tried")
 	}
 	m.Trial("get", false)
 	m.Bar("get", "asked a question") // it is barred already
@@ -40,15 +55,11 @@ func TestAskingIsNotLearning(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 3)
 	before := state(t, m)
-	m.Latency("a", 0.5)
-	m.Size("a", 0.5)
-	m.Lead("a", 0.5)
-	m.Useful("a")
-	m.Trials("a")
-	m.Labels("a")
+	m.Usual("a")
+	m.Tried("a")
 	m.Barred("a")
 	p := begin(t, m)
-	p.s.Candidates(p.now)
+	p.s.Guesses(p.now)
 	after, _ := m.Merge(before)
 	if d := cmp.Diff(withoutSessions(before), withoutSessions(after)); d != "" {
 		t.Error(d)
@@ -58,13 +69,13 @@ func TestAskingIsNotLearning(t *testing.T) {
 // Eight processes that loaded one state: their trials add up, the bar of one holds
 // for all, and so does one that stands in the state.
 func TestTrialsAreMerged(t *testing.T) {
-	start := model()
+	start := untrusted()
 	start.Trial("get", true)
 	start.Bar("old", "once")
 	stored := state(t, start)
-	var all []*predict.Learner
+	var all []*predict.Model
 	for range 8 {
-		m := model()
+		m := untrusted()
 		m.Merge(stored)
 		all = append(all, m)
 	}
@@ -74,18 +85,14 @@ func TestTrialsAreMerged(t *testing.T) {
 		learn(t, m, 100*i, 3)
 	}
 	all[3].Trial("other", false)
-	labels := all[0].Labels("get")
 	for _, m := range all {
 		stored, _ = m.Merge(stored)
 		stored, _ = m.Merge(stored) // nothing is counted twice
 	}
-	m := model()
+	m := untrusted()
 	m.Merge(stored)
-	if got := m.Trials("get"); got != 17 {
-		t.Errorf("got %d trials, want 17", got)
-	}
-	if got := m.Labels("get"); got != 8*labels || labels == 0 {
-		t.Errorf("got %d labels of eight times %d", got, labels)
+	if !m.Tried("get") {
+		t.Error("17 trials in eight processes: not tried")
 	}
 	if m.Barred("other") != predict.AnswersDiffer || m.Barred("old") != "once" || m.Barred("get") != "" {
 		t.Errorf("got bars %q, %q, %q", m.Barred("other"), m.Barred("old"), m.Barred("get"))
@@ -108,7 +115,7 @@ func TestBarsAreNotForgotten(t *testing.T) {
 
 // More edges than are kept: new ones still come to issue.
 func TestEdgesMakeRoom(t *testing.T) {
-	m := predict.NewLearner(predict.LearnerOptions{Target: reads})
+	m := learner(learning{Target: reads})
 	for i := range 9000 {
 		m.Edge(fmt.Sprintf("trigger%d", i), "get")
 	}
@@ -121,7 +128,7 @@ func TestEdgesMakeRoom(t *testing.T) {
 	}
 	p := begin(t, m)
 	p.call("list", `{"n":5}`, items(500))
-	if c := p.find("get", item(500)); c.P < 0.5 || c.Shadow {
+	if c := p.find("get", item(500)); c.P < 0.5 || c.Reason == enrich.Shadow {
 		t.Errorf("got %+v, want it to issue", c)
 	}
 }

@@ -7,20 +7,18 @@ import (
 
 // Bounds on what is taken from one result.
 const (
-	maxRead         = 256 << 10 // bytes looked at
-	maxValues       = 4096      // in all
-	maxRows         = 512       // under one path
-	maxPaths        = 96
-	maxValueBytes   = 300 // bytes of one value
-	maxExtractDepth = 24  // of JSON
-	maxSpots        = 6   // places at which one value is remembered
-	maxNameSize     = 96  // bytes of a path
+	maxValues     = 4096 // in all
+	maxRows       = 512  // under one path
+	maxPaths      = 96
+	maxValueBytes = 300 // bytes of one value
+	maxSpots      = 6   // places at which one value is remembered
+	maxPathBytes  = 96
 )
 
-// Values is what one result holds that could be an argument of a later call: the
+// values is what one result holds that could be an argument of a later call: the
 // scalars under every path, in order. It lives as long as its call is remembered
 // and is never written to a file.
-type Values struct {
+type values struct {
 	lists []valueList
 	paths map[string]int    // path → place in lists
 	spots map[string][]spot // value → where it stands
@@ -28,7 +26,7 @@ type Values struct {
 	cut   bool              // something was left out
 }
 
-// list is the values under one path, such as $.items[*].id or a kind of text.
+// valueList is the values under one path, such as $.items[*].id or a kind of text.
 type valueList struct {
 	path string
 	rows []row
@@ -37,7 +35,7 @@ type valueList struct {
 
 type row struct {
 	value scalar
-	group int32 // values of one array element have the same group
+	group int32 // values of one array element, or of one line, have the same group
 }
 
 // spot is one place at which a value stands.
@@ -46,28 +44,81 @@ type spot struct {
 	rank int32
 }
 
-// Extract reads the values out of a result: from its structured content where it
-// has one, and from its text. It is pure and bounded, so it may run on any
-// goroutine: at most 256 KB, 4,096 values, 24 levels.
-func Extract(content, structured []byte) *Values {
-	v := &Values{paths: map[string]int{}, spots: map[string][]spot{}}
-	for _, part := range [][]byte{structured, content} {
-		if len(part) > maxRead {
-			part, v.cut = part[:maxRead], true
-		}
-		if !v.scanJSON(part) {
-			v.scanText(part)
+// extract reads the values out of an answer: of its structured content where it has one,
+// and of its text.
+func (a *answer) extract() *values {
+	v := &values{paths: map[string]int{}, spots: map[string][]spot{}}
+	v.cut = len(a.Structured) > mostRead || len(a.Text) > mostRead
+	for _, d := range []*document{a.structured, a.text} {
+		if beginsJSON(d.in) && (len(d.nodes) > 1 || d.at == len(d.in)) {
+			v.addDocument(d)
+		} else {
+			v.addText(d.in)
 		}
 	}
 	return v
 }
 
+// beginsJSON tells {"a": …} and [{…}] from "[FILE] name" and "[12:30] text".
+func beginsJSON(b []byte) bool {
+	i := blank(b, 0)
+	next := blank(b, i+1)
+	switch {
+	case next >= len(b):
+		return false
+	case b[i] == '{':
+		return b[next] == '"' || b[next] == '}'
+	}
+	return b[i] == '[' && strings.IndexByte("\"{[]-0123456789", b[next]) >= 0
+}
+
+// addDocument adds the scalars of a document, each under its path: $.a.b, [*] for the
+// elements of an array, .* for a member whose name looks like data, and .{key} for such
+// names themselves.
+func (v *values) addDocument(d *document) {
+	v.cut = v.cut || d.cut
+	type step struct {
+		parent int32
+		name   string
+	}
+	paths, known := []string{"$"}, map[step]int32{}
+	at := make([]struct{ path, group int32 }, len(d.nodes))
+	for i := 1; i < len(d.nodes) && v.count < maxValues; i++ {
+		n := &d.nodes[i]
+		up := at[n.parent]
+		name, group := n.name, up.group
+		switch {
+		case name == nil:
+			name, group = []byte("[*]"), int32(i)
+		case keyLike(string(name)):
+			name, group = []byte("*"), int32(i)
+			v.add(v.list(paths[up.path]+".{key}"), scalar{string(n.name), text}, group)
+		}
+		path, ok := known[step{up.path, string(name)}]
+		if !ok {
+			path = int32(len(paths))
+			known[step{up.path, string(name)}] = path
+			if n.name == nil {
+				paths = append(paths, paths[up.path]+"[*]")
+			} else {
+				paths = append(paths, paths[up.path]+"."+string(name))
+			}
+		}
+		at[i].path, at[i].group = path, group
+		if n.kind != word && n.to-n.from <= 6*maxValueBytes {
+			if s, ok := d.scalar(int32(i)); ok {
+				v.add(v.list(paths[path]), s, group)
+			}
+		}
+	}
+}
+
 // list finds the list of a path, or begins it; -1 if there are too many.
-func (v *Values) list(path string) int {
+func (v *values) list(path string) int {
 	if i, ok := v.paths[path]; ok {
 		return i
 	}
-	if len(v.lists) >= maxPaths || len(path) > maxNameSize {
+	if len(v.lists) >= maxPaths || len(path) > maxPathBytes {
 		v.cut = true
 		return -1
 	}
@@ -78,8 +129,8 @@ func (v *Values) list(path string) int {
 }
 
 // add remembers a value under a path.
-func (v *Values) add(at int, value string, k kind, group int32) {
-	if at < 0 || value == "" || len(value) > maxValueBytes {
+func (v *values) add(at int, value scalar, group int32) {
+	if at < 0 || value.text == "" || len(value.text) > maxValueBytes {
 		return
 	}
 	l := &v.lists[at]
@@ -87,31 +138,28 @@ func (v *Values) add(at int, value string, k kind, group int32) {
 		v.cut = true
 		return
 	}
-	places, known := v.spots[value]
-	if !known {
-		if !utf8.ValidString(value) {
-			return
-		}
-		value = strings.Clone(value)
-	} else {
-		first := places[0]
-		value = v.lists[first.list].rows[v.lists[first.list].uniq[first.rank]].value.text
+	places, known := v.spots[value.text]
+	if known { // the bytes are shared with where it was first
+		first := &v.lists[places[0].list]
+		value.text = first.rank(int(places[0].rank)).value.text
+	} else if !utf8.ValidString(value.text) {
+		return
 	}
 	v.count++
-	l.rows = append(l.rows, row{scalar{value, k}, group})
+	l.rows = append(l.rows, row{value, group})
 	for _, p := range places {
 		if p.list == int32(at) {
 			return
 		}
 	}
 	if len(places) < maxSpots {
-		v.spots[value] = append(places, spot{int32(at), int32(len(l.uniq))})
+		v.spots[value.text] = append(places, spot{int32(at), int32(len(l.uniq))})
 	}
 	l.uniq = append(l.uniq, int32(len(l.rows)-1))
 }
 
 // at returns the values of a path; nil if there are none.
-func (v *Values) at(path string) *valueList {
+func (v *values) at(path string) *valueList {
 	if v == nil {
 		return nil
 	}
@@ -139,10 +187,24 @@ func (l *valueList) rank(n int) row {
 
 // beside returns the value of the same array element as another list's row.
 func (l *valueList) beside(group int32) (scalar, bool) {
-	for _, r := range l.rows {
-		if r.group == group {
-			return r.value, true
+	if l != nil {
+		for _, r := range l.rows {
+			if r.group == group {
+				return r.value, true
+			}
 		}
 	}
 	return scalar{}, false
+}
+
+// keyLike reports whether the name of a member looks like data and not like part
+// of a structure: it has a digit and nothing else that a key would not have.
+func keyLike(name string) bool {
+	digits := 0
+	for i := range len(name) {
+		if isDigit(name[i]) {
+			digits++
+		}
+	}
+	return digits > 1 || digits == len(name) || strings.ContainsAny(name, "/ @") || len(name) > 40
 }

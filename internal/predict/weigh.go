@@ -1,9 +1,6 @@
 package predict
 
-const (
-	usualPrior    = 0.05 // probability of a follow-up of which nothing is known
-	matchFeatures = 6
-)
+const matchFeatures = 6
 
 // ofMatch appends the features that a match has by itself, from the general to the
 // special. What was asked for before is another matter, so that has its own.
@@ -27,49 +24,52 @@ func (f *features) ofMatch(out []hash, g *match, again bool) []hash {
 func (f *features) weigh(c *candidate) {
 	k := &c.sample
 	k.turn = f.s.turn
-	if c.proposal != nil {
-		k.base = stretch(f.configured(c))
+	if c.configured != nil {
+		k.base = c.configured.base()
+	} else {
+		k.base = c.matches[0].base()
+		k.edge = edgeName{c.matches[0].e.symbol, c.tool}
 	}
-	if len(c.matches) > 0 {
-		c.best = &c.matches[0]
-		if c.proposal == nil {
-			k.base = c.best.base()
+	again := f.s.times(c.key) > 0
+	for i := range c.matches {
+		g := &c.matches[i]
+		from := len(k.features)
+		if k.features = f.ofMatch(k.features, g, again); i > 0 {
+			k.features = append(k.features[:from], k.features[from+1:]...) // the bias once
 		}
-		again := f.s.times(c.key) > 0
-		for i := range c.matches {
-			from := len(k.features)
-			if k.features = f.ofMatch(k.features, &c.matches[i], again); i > 0 {
-				k.features = append(k.features[:from], k.features[from+1:]...) // the bias once
-			}
+		if !again && g.e.turn == f.s.turn {
+			k.outcomes = append(k.outcomes, &g.t.Ranks[min(g.rank, len(g.t.Ranks)-1)])
 		}
-		k.features = f.ofCandidate(k.features, c)
-		k.outcomes = append(k.outcomes, outcomes(c, again, f.s.turn)...)
 	}
-	c.logit = f.s.m.weights.logit(k.base, k.features)
+	k.features = f.ofCandidate(k.features, c)
+	c.logit = f.s.m.learned.weights.logit(k.base, k.features)
 }
 
 // kind is a candidate's tool, with whether the session made the call before, and the
 // kind of source that its arguments come from.
 func (f *features) kind(c *candidate) hash {
 	h := seed.str(c.tool).num(min(f.s.times(c.key), 2)).mix(seed)
-	t := c.best.t
-	if t.driver >= 0 {
-		return h.str(t.sources[t.driver].Name).num(int(t.sources[t.driver].Dir))
+	switch t := c.best().t; {
+	case t.follow != nil:
+		return h.mix(t.id)
+	case t.Driver >= 0:
+		return h.str(t.Sources[t.Driver].Name).num(int(t.Sources[t.Driver].Dir))
+	default:
+		for i := range t.Sources {
+			h = h.num(int(t.Sources[i].From))
+		}
+		return h
 	}
-	for i := range t.sources {
-		h = h.num(int(t.sources[i].From))
-	}
-	return h
 }
 
 // ofCandidate appends the features that a candidate has by what it is, and by what
 // the session did of late.
 func (f *features) ofCandidate(out []hash, c *candidate) []hash {
-	g, s := c.best, f.s
+	g, s := c.best(), f.s
 	tool, kind := seed.str(c.tool), f.kind(c)
 	source := int('t')
-	if g.t.driver >= 0 {
-		source = int(g.t.sources[g.t.driver].Name[0])
+	if g.t.Driver >= 0 {
+		source = int(g.t.Sources[g.t.Driver].Name[0])
 	}
 	size, dist := min(bucket(g.size), 4), distance(s.turn-g.e.turn)
 	near := 2 * f.near(c.value)
@@ -90,7 +90,7 @@ func (f *features) ofCandidate(out []hash, c *candidate) []hash {
 		tool.num(source).str(c.value[:folderEnd(c.value)]).num(29),
 		kind.num(size).num(dist).num(g.e.named(c.value)).num(near).num(30),
 		kind.num(dist).num(f.beside(c.value)).mix(form(c.value)).num(31),
-		kind.num(dist).num(bucket(s.turn)).num(bucket(f.reads)).num(32),
+		kind.num(dist).num(bucket(s.turn)).num(bucket(f.readers)).num(32),
 	)
 }
 

@@ -3,7 +3,6 @@ package predict
 import (
 	"cmp"
 	"encoding/binary"
-	"iter"
 	"math"
 	"slices"
 )
@@ -30,17 +29,6 @@ func (h hash) mix(x hash) hash {
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
 }
-
-// sum is a number that several processes add to: what it is now, and what of it was
-// in the state that was loaded or kept last. A merge adds the difference, so that
-// what has decayed since then stays decayed.
-type sum struct{ now, base float32 }
-
-// plus adds to a stored number what another process did since it loaded it.
-func (s sum) plus(o sum) sum { return kept(max(0, s.now+o.now-o.base)) }
-
-// kept is a number as it stands in a state.
-func kept(n float32) sum { return sum{n, n} }
 
 // Parameters of the learner.
 const (
@@ -94,7 +82,8 @@ func (m *weights) plus(o *weights) {
 	for f, w := range o.of {
 		b := m.of[f]
 		b.w = min(max(b.w+w.w-w.base, -maxWeight), maxWeight)
-		b.base, b.seen = b.w, b.seen.plus(w.seen)
+		b.base = b.w
+		b.seen.plus(w.seen)
 		m.of[f] = b
 	}
 	m.bound()
@@ -128,15 +117,13 @@ func appendWeight(dst []byte, f hash, w weight) []byte {
 	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.seen.now))
 }
 
-// savedWeights reads weights as they are saved, without those that cannot be.
-func savedWeights(saved []byte) iter.Seq2[hash, weight] {
-	return func(yield func(hash, weight) bool) {
-		for ; len(saved) >= weightSize; saved = saved[weightSize:] {
-			w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
-			seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
-			if math.Abs(float64(w)) <= maxWeight && sound(seen) && !yield(hash(binary.LittleEndian.Uint64(saved)), weight{w, w, kept(seen)}) {
-				return
-			}
+// load reads weights as they are saved, without those that cannot be.
+func (m *weights) load(saved []byte) {
+	for ; len(saved) >= weightSize && len(m.of) < maxWeights; saved = saved[weightSize:] {
+		w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
+		seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
+		if math.Abs(float64(w)) <= maxWeight && sound(seen) {
+			m.of[hash(binary.LittleEndian.Uint64(saved))] = weight{w, w, kept(seen)}
 		}
 	}
 }

@@ -205,13 +205,18 @@ func TestAnyEvents(t *testing.T) {
 
 // play teaches a learner that the first item of a list is got.
 func play(t *testing.T) []byte {
-	m := predict.NewLearner(predict.LearnerOptions{Target: func(tool string) bool { return tool == "get" }})
+	known := map[string]predict.Tool{
+		"list": {Model: &valuemodel.Model{Upstream: "hub", Tool: "list"}},
+		"get":  {Model: &valuemodel.Model{Upstream: "hub", Tool: "get"}},
+	}
+	known["get"].Model.Class, known["get"].Model.Speculate = valuemodel.ReadOnly, new(true)
+	m := predict.New(predict.Options{Learn: true, Tool: func(name string) predict.Tool { return known[name] }})
 	for i := range 40 {
-		s := m.Begin(uint64(i), false)
+		s := m.Begin(uint64(i)+1, false)
 		at := began.Add(time.Duration(i) * time.Hour)
 		s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: fmt.Sprintf(`{"owner":"o%d"}`, i), At: at})
-		s.Result(predict.Outcome{ID: 1, Values: predict.Extract(fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), nil), At: at})
-		s.Candidates(at)
+		s.Result(predict.Result{ID: 1, Structured: fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), At: at})
+		s.Guesses(at)
 		s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), At: at})
 		s.End()
 	}

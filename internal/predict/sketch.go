@@ -1,6 +1,10 @@
 package predict
 
-import "math"
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+)
 
 const (
 	cells    = 64
@@ -33,12 +37,35 @@ func (q *sketch) add(x float64) {
 	}
 }
 
-// counts are the cells as they are saved.
-func (q *sketch) counts() (out [cells]float32) {
-	for i, c := range q.cell {
-		out[i] = c.now
+// plus adds what another process saw.
+func (q *sketch) plus(o *sketch) {
+	q.n = 0
+	for i, c := range o.cell {
+		q.cell[i].plus(c)
+		q.n += q.cell[i].now
 	}
-	return out
+}
+
+// MarshalJSON writes the cells.
+func (q sketch) MarshalJSON() ([]byte, error) {
+	var counts [cells]float32
+	for i, c := range q.cell {
+		counts[i] = c.now
+	}
+	return json.Marshal(counts)
+}
+
+// UnmarshalJSON reads them, if they are such as could have been counted.
+func (q *sketch) UnmarshalJSON(saved []byte) error {
+	var counts [cells]float32
+	if err := json.Unmarshal(saved, &counts); err != nil || !sound(counts[:]...) {
+		return cmp.Or(err, errUnsound)
+	}
+	for i, c := range counts {
+		q.cell[i] = kept(c)
+		q.n += c
+	}
+	return nil
 }
 
 // quantile is the value below which a share p of the samples lie; 0 without any.
