@@ -2,49 +2,43 @@ package record
 
 // hosts is what each process says of each host that it calls. What ended processes did is
 // kept under the process "".
-type hosts map[hostKey]*Host
+type hosts map[hostKey]Host
 
 type hostKey struct{ process, host string }
 
 // mostHosts are told apart, over all processes.
 const mostHosts = 1024
 
-// at is what a process says of a host; beyond the bound, of all others.
-func (h hosts) at(process, host string) *Host {
+// set changes what a process says of a host; beyond the bound, of all others.
+func (h hosts) set(process, host string, change func(*Host)) {
 	key := hostKey{clean(process), clean(host)}
-	if h[key] == nil && len(h) >= mostHosts {
+	if _, known := h[key]; !known && len(h) >= mostHosts {
 		key = hostKey{"", other}
 	}
-	if h[key] == nil {
-		h[key] = &Host{Host: key.host}
-	}
-	return h[key]
+	s := h[key]
+	change(&s)
+	s.Host = key.host
+	h[key] = s
 }
 
 // state takes what a process says of a host at the moment.
-func (h hosts) state(process string, s Host) {
-	at := h.at(process, s.Host)
-	s.Host = at.Host
-	for _, n := range []*int{&s.Level, &s.InFlight, &s.Waiting, &s.Burst, &s.Concurrency, &s.Guesses} {
+func (h hosts) state(process string, now Host) {
+	for _, n := range []*int{&now.Level, &now.InFlight, &now.Waiting, &now.Burst, &now.Concurrency, &now.Guesses} {
 		*n = int(count(int64(*n)))
 	}
-	s.Limited = count(s.Limited)
-	s.Rate, s.Tokens, s.CoolingMS, s.HarmMS = amount(s.Rate), amount(s.Tokens), amount(s.CoolingMS), amount(s.HarmMS)
-	*at = s
+	now.Limited = count(now.Limited)
+	now.Rate, now.Tokens, now.CoolingMS, now.HarmMS = amount(now.Rate), amount(now.Tokens), amount(now.CoolingMS), amount(now.HarmMS)
+	h.set(process, now.Host, func(s *Host) { *s = now })
 }
 
-// ended keeps of what a process said what holds on.
+// ended keeps of a process said what holds on.
 func (h hosts) ended(process string) {
 	for key, s := range h {
-		if key.process != process || process == "" {
-			continue
+		if key.process == process && process != "" {
+			delete(h, key)
+			s.InFlight, s.Waiting, s.Tokens, s.CoolingMS, s.Guesses = 0, 0, 0, 0, 0
+			h.set("", key.host, func(past *Host) { *past = together(*past, s) })
 		}
-		delete(h, key)
-		past := h.at("", key.host)
-		past.Level = s.Level
-		past.Rate, past.Burst, past.Concurrency = s.Rate, s.Burst, s.Concurrency
-		past.Limited += s.Limited
-		past.HarmMS += s.HarmMS
 	}
 }
 
@@ -54,21 +48,21 @@ func (h hosts) all() map[string]Host {
 	all := make(map[string]Host)
 	for key, s := range h {
 		if key.process != "" {
-			all[key.host] = together(all[key.host], *s)
+			all[key.host] = together(all[key.host], s)
 		}
 	}
-	for key, s := range h {
+	for key, past := range h {
 		if key.process != "" {
 			continue
 		}
-		running, runs := all[key.host]
+		now, runs := all[key.host]
 		if !runs {
-			running = *s
+			now = past
 		} else {
-			running.Limited += s.Limited
-			running.HarmMS += s.HarmMS
+			now.Limited += past.Limited
+			now.HarmMS += past.HarmMS
 		}
-		all[key.host] = running
+		all[key.host] = now
 	}
 	return all
 }

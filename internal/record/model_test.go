@@ -293,17 +293,9 @@ func (l lines) series(now time.Time) []record.Point {
 		}
 		return at[begin]
 	}
-	latest := make(map[string]time.Time) // process → end of its latest line
 	for i := range l {
 		e := &l[i]
 		latency := lines{*e}.sum(func(e *record.Event) float64 { return e.LatencyMS })
-		took := latency
-		if e.Kind != record.Call && e.Kind != record.Prefetch && e.Kind != record.Plan {
-			took = 0 // of what it tells
-		}
-		if over := e.At.Add(time.Duration(took * float64(time.Millisecond))); over.After(latest[e.Process]) {
-			latest[e.Process] = over
-		}
 		switch one := l[i : i+1]; {
 		case len(one.calls()) == 1:
 			f, p := one.totals(4), point(e.At)
@@ -313,7 +305,7 @@ func (l lines) series(now time.Time) []record.Point {
 			p.WaitedMS += f.WaitedMS
 			p.Served += f.ServedStored + f.Joined - f.Repeats
 		case len(one.prefetches()) == 1:
-			f, p := one.totals(4), point(latest[e.Process])
+			f, p := one.totals(4), point(e.At.Add(time.Duration(latency*float64(time.Millisecond))))
 			p.Issued++
 			p.Used += f.Prefetch.Used
 			p.Wasted += one.n(func(e *record.Event) bool { return e.Fate == record.Wasted })

@@ -4,8 +4,7 @@ package record
 // last six hours, of an hour for the last thirty days. Each length has its own ring
 // and every event is added to all three.
 //
-// A call and a harm count when they began, a prefetch when its fate became known,
-// which is taken to be the time of the latest line of its process.
+// A call and a harm count when they began, a prefetch when its fetch had ended.
 type series [3]track
 
 // track holds the sums of spans, each in the place that its number says.

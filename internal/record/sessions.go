@@ -28,15 +28,9 @@ type session struct {
 
 // openSession is what is kept of a session only while it lasts.
 type openSession struct {
-	turn      int     // of the last call
-	now, then []int32 // tools called in that turn, and in the one before; each once
-	calls     []answered
-}
-
-// answered is a call, for what refers to it by its number.
-type answered struct {
-	seq  int64
-	tool int32
+	turn      int             // of the last call
+	now, then []int32         // tools called in that turn, and in the one before; each once
+	calls     map[int64]int32 // number of a call → its tool, of the last so many
 }
 
 // rememberedCalls of a session can be referred to.
@@ -125,22 +119,24 @@ func (s *session) answered(seq int64, of *tool) {
 	if s.open == nil || seq <= 0 {
 		return
 	}
-	for int64(len(s.open.calls)) <= seq && len(s.open.calls) < rememberedCalls {
-		s.open.calls = append(s.open.calls, answered{})
+	if s.open.calls == nil {
+		s.open.calls = make(map[int64]int32)
 	}
-	s.open.calls[seq%rememberedCalls] = answered{seq, of.id}
+	delete(s.open.calls, seq-rememberedCalls)
+	if len(s.open.calls) < 2*rememberedCalls { // numbers from elsewhere may have gaps
+		s.open.calls[seq] = of.id
+	}
 }
 
 // toolOf is the tool of a call, by its number; -1: not known, or not any more.
 func (s *session) toolOf(seq int64) int32 {
-	if s == nil || s.open == nil || seq <= 0 {
+	if s == nil || s.open == nil {
 		return -1
 	}
-	at := seq % rememberedCalls
-	if at >= int64(len(s.open.calls)) || s.open.calls[at].seq != seq {
-		return -1
+	if id, ok := s.open.calls[seq]; ok {
+		return id
 	}
-	return s.open.calls[at].tool
+	return -1
 }
 
 // Rows are the figures of each session, in the order in which they began.
@@ -167,79 +163,47 @@ func timeOf(at int64) time.Time {
 	return time.UnixMicro(at).UTC()
 }
 
-// mostProcesses are kept that have not ended: those that were killed never do.
+// mostProcesses that have not ended are told apart.
 const mostProcesses = 1024
 
-// span is from the first to the last event of a process, in microseconds; 0: none had a time.
-type span struct{ first, last int64 }
-
-// processes are those that run, as far as is known.
+// processes are those of which there are events.
 type processes struct {
-	running map[string]*span
-	n       int64   // that there have been
-	ended   float64 // microseconds that those no more running took together: wrong clocks make more of them than an integer holds
-	last    int64   // of the events of those
+	running     map[string]bool
+	n           int64
+	first, last int64 // microseconds, from the first event to the end of the last; 0: none had a time
 }
 
-// saw moves the time of a process to the end of what an event tells of, and returns when
-// that is.
-func (l *processes) saw(e *Event) int64 {
-	p, ok := l.running[e.Process]
-	if !ok {
-		if len(l.running) >= mostProcesses {
-			l.end(l.oldest())
+// saw takes note of an event.
+func (l *processes) saw(e *Event) {
+	if !l.running[e.Process] {
+		if len(l.running) >= mostProcesses { // of those that were killed there is no end
+			clear(l.running)
 		}
-		p = new(span)
-		l.running[strings.Clone(e.Process)] = p
+		l.running[strings.Clone(e.Process)] = true
 		l.n++
 	}
 	if at := micros(e.At); at > 0 {
-		if p.first == 0 || at < p.first {
-			p.first = at
+		if l.first == 0 || at < l.first {
+			l.first = at
 		}
-		if e.Kind == Call || e.Kind == Prefetch || e.Kind == Plan { // of others LatencyMS is no time since At
-			at += int64(amount(e.LatencyMS) * 1e3)
-		}
-		p.last = max(p.last, at)
-	}
-	return p.last
-}
-
-// oldest is the one whose last event is the oldest.
-func (l *processes) oldest() (oldest string) {
-	for name, p := range l.running {
-		if o := l.running[oldest]; o == nil || p.last < o.last {
-			oldest = name
-		}
-	}
-	return oldest
-}
-
-// end takes note that a process is no more.
-func (l *processes) end(name string) {
-	if p, ok := l.running[name]; ok {
-		l.ended += float64(p.last - p.first)
-		l.last = max(l.last, p.last)
-		delete(l.running, name)
+		l.last = max(l.last, over(e))
 	}
 }
 
-// latest is the time of the last event.
-func (l *processes) latest() int64 {
-	latest := l.last
-	for _, p := range l.running {
-		latest = max(latest, p.last)
+// over is when what an event tells of was over.
+func over(e *Event) int64 {
+	at := micros(e.At)
+	if e.Kind == Call || e.Kind == Prefetch || e.Kind == Plan { // of others LatencyMS is no time since At
+		at += int64(amount(e.LatencyMS) * 1e3)
 	}
-	return latest
+	return at
 }
 
-// up is for how many seconds processes ran, those that run until now.
+// up is for how many seconds there were events, until now if a process runs.
 func (l *processes) up(now int64) int64 {
-	all := l.ended
-	for _, p := range l.running {
-		if p.first > 0 {
-			all += float64(max(now, p.last) - p.first)
-		}
+	last := l.last
+	if len(l.running) > 0 {
+		last = max(last, now)
 	}
-	return int64(all / second)
+	return (last - l.first) / second
 }

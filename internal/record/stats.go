@@ -27,7 +27,7 @@ package record
 // Schema is [Schema]. Shares are 0 where there is nothing to divide by.
 type Stats struct {
 	SchemaVersion int             `json:"schema_version" help:"Of this schema. Fields may be added to version 1."`
-	UptimeS       int64           `json:"uptime_s" help:"Seconds, of the running processes together; of recorded ones from their first event to their last."`
+	UptimeS       int64           `json:"uptime_s" help:"Seconds from the first event to the last, or to now while a process runs."`
 	Processes     int             `json:"processes" help:"Processes of which there are events."`
 	Sessions      int             `json:"sessions" help:"Sessions that there have been." text:"sessions: %d" prom:"sessions_total"`
 	Open          int             `json:"sessions_open" help:"Sessions that have not ended." text:"sessions: %d open" prom:"sessions_open"`

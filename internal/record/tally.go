@@ -63,7 +63,7 @@ func New(sessionRows int, lost func() int64) *Tally {
 	}
 	t := &Tally{
 		lost: lost, total: newSums(2), tools: make(map[string]*tool), upstreams: make(map[string]*sums),
-		processes: processes{running: make(map[string]*span)},
+		processes: processes{running: make(map[string]bool)},
 		sessions:  sessions{most: sessionRows, byName: make(map[string]*session)},
 		hosts:     make(hosts), series: newSeries(), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
@@ -81,9 +81,9 @@ func (t *Tally) Add(e *Event) {
 		e = &unanswered
 	}
 	s := t.sessions.of(e)
-	last := t.processes.saw(e)
+	t.processes.saw(e)
 	if wrong := countless(e); wrong != "" {
-		t.recent.problem(wrong)
+		t.recent.problems.put(cut(wrong, 500))
 		return
 	}
 	of := t.count(e, s)
@@ -96,19 +96,19 @@ func (t *Tally) Add(e *Event) {
 		if from := s.toolOf(e.After); from >= 0 {
 			t.graph.prefetched(t.byID[from], of, used(e))
 		}
-		t.series.add(last, Point{Issued: 1, Used: one(used(e)), Wasted: one(e.Fate == Wasted)})
-		t.recent.bars.put(newBar(e, s, of))
+		t.series.add(over(e), Point{Issued: 1, Used: one(used(e)), Wasted: one(e.Fate == Wasted)})
+		t.recent.timeline.put(shown(e))
 	case Choice:
-		after := ""
-		if from := s.toolOf(e.After); from >= 0 {
-			after = t.byID[from].name
+		c := shown(e)
+		if c.Tool = ""; s.toolOf(e.After) >= 0 {
+			c.Tool = t.byID[s.toolOf(e.After)].name
 		}
-		t.recent.decisions.put(newDecision(e, s, after))
+		t.recent.decisions.put(c)
 	case Level:
 		if e.Host != "" {
-			t.hosts.at(e.Process, e.Host).Level = e.To
+			t.hosts.set(e.Process, e.Host, func(h *Host) { h.Level = e.To })
 		}
-		t.recent.levels.put(LevelView{AtUS: micros(e.At), Host: clean(e.Host), Session: clean(e.Session), From: e.From, To: e.To, Why: clean(e.Why)})
+		t.recent.levels.put(shown(e))
 	case Harm:
 		if e.Why == "foreground_wait" {
 			t.series.add(micros(e.At), Point{HarmMS: amount(e.LatencyMS)})
@@ -174,14 +174,14 @@ func (t *Tally) call(e *Event, s *session, of *tool) {
 		p.HiddenMS, p.Served = amount(e.HiddenMS), one(e.UseOf > 0)
 	}
 	t.series.add(micros(e.At), p)
-	t.recent.bars.put(newBar(e, s, of))
+	t.recent.timeline.put(shown(e))
 }
 
 func (t *Tally) end(e *Event, s *session) {
 	at := micros(e.At)
 	if e.Session == "" {
 		t.sessions.closeAll(clean(e.Process), at)
-		t.processes.end(e.Process)
+		delete(t.processes.running, e.Process)
 		t.hosts.ended(clean(e.Process))
 	} else if s != nil {
 		t.sessions.close(s, at)
@@ -193,7 +193,7 @@ func (t *Tally) end(e *Event, s *session) {
 func (t *Tally) Problem(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.recent.problem(text)
+	t.recent.problems.put(cut(text, 500))
 }
 
 // Stats are the figures so far. Processes that have not ended count as running until now;

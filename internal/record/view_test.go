@@ -18,12 +18,13 @@ func TestTimeline(t *testing.T) {
 	all = append(all,
 		record.Event{Kind: record.Prefetch, Session: "a", Seq: 4, At: start.Add(3 * time.Second), Fate: record.Wasted, Cause: "expired"},
 		record.Event{Kind: record.Call, Session: "a", Seq: 5, At: start.Add(4 * time.Second), Tool: "nonsense", Disposition: record.Failed, Plan: 1})
-	want := []record.Bar{
-		{AtUS: start.Add(time.Second).UnixMicro(), MS: 201.5, Session: "a", Process: "p", Seq: 2, Tool: "github/get_issue", What: "prefetch", How: "used", UsedBy: 3, P: 0.7},
-		{AtUS: start.Add(2 * time.Second).UnixMicro(), MS: 1.5, Session: "a", Process: "p", Seq: 3, Tool: "github/get_issue", What: "call", How: "hit", Guessed: true, UseOf: 2, Hidden: 200, Turn: 2},
-		{AtUS: start.Add(3 * time.Second).UnixMicro(), Session: "a", Process: "p", Seq: 4, Tool: "github/get_issue", What: "prefetch", How: "wasted", Cause: "expired"},
-		{AtUS: start.Add(4 * time.Second).UnixMicro(), Session: "a", Process: "p", Seq: 5, Tool: "nonsense", What: "call", How: "failed", Plan: 1},
-	}
+	call := record.Event{Kind: record.Call, Session: "a", Upstream: "github", Tool: "get_issue"}
+	guess := call
+	guess.Kind = record.Prefetch
+	want := []record.Event{guess, call, guess, {Kind: record.Call, At: start.Add(4 * time.Second), Session: "a", Seq: 5, Tool: "nonsense", Disposition: record.Failed, Plan: 1}}
+	want[0].At, want[0].LatencyMS, want[0].Seq, want[0].Fate, want[0].UsedBy, want[0].PredictedP = start.Add(time.Second), 201.5, 2, record.Used, 3, 0.7
+	want[1].At, want[1].LatencyMS, want[1].Seq, want[1].Disposition, want[1].Prefetched, want[1].UseOf, want[1].HiddenMS, want[1].Turn = start.Add(2*time.Second), 1.5, 3, record.Hit, true, 2, 200, 2
+	want[2].At, want[2].Seq, want[2].Fate, want[2].Cause = start.Add(3*time.Second), 4, record.Wasted, "expired"
 	if diff := gocmp.Diff(want, tallied(all...).View(start).Timeline); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
@@ -41,8 +42,8 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 	if n := len(v.Timeline); n != 400 || v.Timeline[0].Seq != 101 || v.Timeline[399].Seq != 500 {
 		t.Errorf("got %d bars: %+v", n, v.Timeline)
 	}
-	want := record.DecisionView{
-		AtUS: start.Add(499 * time.Second).UnixMicro(), Session: "s", After: "u/t", Candidates: 499, Declined: map[string]int{"r499": 1}, Top: []record.Decision{{Tool: "t499", P: 0.5}},
+	want := record.Event{
+		Kind: record.Choice, At: start.Add(499 * time.Second), Session: "s", Tool: "u/t", Candidates: 499, Reasons: map[string]int{"r499": 1}, Top: []record.Decision{{Tool: "t499", P: 0.5}},
 	}
 	if diff := gocmp.Diff(want, v.Decisions[0]); diff != "" || len(v.Decisions) != 50 || v.Decisions[49].Candidates != 450 {
 		t.Errorf("got %d decisions, the newest: want (-), got (+):\n%s", len(v.Decisions), diff)
@@ -62,7 +63,7 @@ func TestAddKeepsNothing(t *testing.T) {
 	tally.Add(&e)
 	e.Hosts[0].Level = 4
 	v := tally.View(start)
-	if d := v.Decisions[0]; d.Declined["gate"] != 1 || d.Top[0].Tool != "a" || v.Stats.Totals.Declined["gate"] != 1 || v.Stats.Hosts["h"].Level != 2 {
+	if d := v.Decisions[0]; d.Reasons["gate"] != 1 || d.Top[0].Tool != "a" || v.Stats.Totals.Declined["gate"] != 1 || v.Stats.Hosts["h"].Level != 2 {
 		t.Errorf("got %+v and %+v", d, v.Stats.Hosts)
 	}
 }

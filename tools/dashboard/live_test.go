@@ -163,15 +163,16 @@ func enemies(now time.Time) record.View {
 		v.Graph[i].From, v.Graph[i].To = name(i), name(i*3+1)
 	}
 	for i := range v.Timeline {
-		b := &v.Timeline[i]
-		b.Session, b.Tool, b.Process = name(i/60), name(i), name(i)
+		e := &v.Timeline[i]
+		e.Session, e.Tool, e.Upstream = name(i/60), name(i), name(i)
 		if i%4 == 0 {
-			b.How, b.Cause, b.What = name(i+10), name(i+11), []string{b.What, name(i)}[i%8/4]
+			e.Disposition, e.Fate, e.Cause = record.Disposition(name(i+10)), record.Fate(name(i+10)), name(i+11)
+			e.Kind = []record.Kind{e.Kind, record.Kind(name(i))}[i%8/4]
 		}
 	}
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
-		d.Session, d.After, d.Declined = name(i), name(i+1), map[string]int{name(i + 10): 1, name(i + 2): 3}
+		d.Session, d.Tool, d.Reasons = name(i), name(i+1), map[string]int{name(i + 10): 1, name(i + 2): 3}
 		for j := range d.Top {
 			d.Top[j].Tool, d.Top[j].Reason = name(i+j), name(i+j+9)
 		}

@@ -28,6 +28,17 @@ function showAbout(s) {
   $("about").replaceChildren(text, " · ", config.path ? named(config.path, 120) : "built-in defaults", config.error ? el("strong", null, " · a newer configuration is not in force: ", named(config.error, 200)) : "");
 }
 
+// lately is an event as the page shows it; what is zero is not in its JSON.
+function lately(e) {
+  return {
+    at_us: e.ts_us, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
+    tool: e.upstream && e.kind !== "choice" ? e.upstream + "/" + e.tool : e.tool || "", after: e.tool, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
+    guessed: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
+    candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top, best_ms: e.best_ms || 0, achieved_ms: e.achieved_ms || 0,
+    from: e.from || 0, to: e.to || 0, why: e.why,
+  };
+}
+
 function show(v) {
   showAbout(v.stats);
   showCards(v.stats);
@@ -53,6 +64,7 @@ async function ask() {
     if (answer.status === 401) throw new Error("This page's token is not taken any more: open the address anew");
     if (!answer.ok) throw new Error("The proxy answers with status " + answer.status);
     const view = await answer.json();
+    for (const list of ["timeline", "decisions", "levels"]) view[list] = (view[list] || []).map(lately);
     failures = 0;
     goneSince = 0;
     if (!paused) {

@@ -44,7 +44,7 @@ function mark(kind, x, y, long, high) {
 }
 
 const drawLineTable = table($("line-table"), {
-  caption: "The last calls and prefetches", key: (b) => [b.process, b.session, b.seq, b.what].join("\n"), most: 20, noun: "lines",
+  caption: "The last calls and prefetches", key: (b) => [b.session, b.seq, b.what].join("\n"), most: 20, noun: "lines",
   columns: [
     { title: "Time", cell: (b) => clock(b.at_us) },
     { title: "Session", cell: (b) => named(b.session, 16) },
@@ -80,7 +80,7 @@ function showTimeline(v) {
 function lanes(bars, pixel) {
   const by = new Map();
   for (const b of bars) {
-    const k = b.process + "\n" + b.session;
+    const k = b.session;
     if (!by.has(k)) by.set(k, { session: b.session, last: 0, calls: [], guesses: [] });
     const lane = by.get(k);
     lane.last = Math.max(lane.last, b.at_us);
@@ -101,7 +101,7 @@ function lanes(bars, pixel) {
   return list;
 }
 
-const spot = (b, seq) => [b.process, b.session, seq].join("\n");
+const spot = (b, seq) => [b.session, seq].join("\n");
 
 function drawTimeline(bars, from, to, live, w) {
   const bottom = 40, callH = 11, guessH = 8, pad = 6, title = 17;
