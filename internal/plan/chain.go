@@ -18,8 +18,12 @@ func (p *Plan) Feeds(s *Step) (ids []string) {
 // each other, and the items of one step count as one.
 func (r *Report) Chain() int {
 	longest := 0
+	after := make([][]int, len(r.Steps))
+	for i, st := range r.Steps {
+		after[i] = st.Step.After
+	}
 	ends := make([]int, len(r.Steps)) // step → calls in the longest chain that ends with it
-	for _, i := range r.order() {
+	for _, i := range sorted(after) {
 		st := r.Steps[i]
 		for _, before := range st.Step.After {
 			if !slices.Contains(st.Step.Order, before) {
@@ -32,25 +36,4 @@ func (r *Report) Chain() int {
 		longest = max(longest, ends[i])
 	}
 	return longest
-}
-
-// order are the steps, each after those it waits for.
-func (r *Report) order() []int {
-	out := make([]int, 0, len(r.Steps))
-	seen := make([]bool, len(r.Steps))
-	var visit func(i int)
-	visit = func(i int) {
-		if seen[i] {
-			return
-		}
-		seen[i] = true
-		for _, before := range r.Steps[i].Step.After {
-			visit(before)
-		}
-		out = append(out, i)
-	}
-	for i := range r.Steps {
-		visit(i)
-	}
-	return out
 }

@@ -87,7 +87,6 @@ func (r *reading) toolNames() *names {
 // check holds each step against its tool, and its references against what they
 // lead to.
 func (r *reading) check() {
-	s := &shapes{left: shapeEffort, known: make(map[shape]string)}
 	for _, d := range r.steps {
 		if d.Tool == nil {
 			continue
@@ -102,7 +101,7 @@ func (r *reading) check() {
 			}
 		}
 		for _, at := range d.scope {
-			r.checkTarget(s, d, at)
+			r.checkTarget(d, at)
 		}
 	}
 }
@@ -198,17 +197,12 @@ func (r *reading) paramNames() *names {
 
 // checkTarget refuses a reference to what can never be in the result of a step.
 // One with a default says itself that it may be missing.
-func (r *reading) checkTarget(s *shapes, d *draft, at scope) {
+func (r *reading) checkTarget(d *draft, at scope) {
 	to := r.byID[at.ref.Step]
 	if to == nil || to == d || to.Tool == nil || at.ref.Default != nil || r.looped && (at.ref.Step == item || at.ref.Step == index) {
 		return
 	}
-	asked := shape{to.Tool, at.ref.Pointer, at.loop, to.loop}
-	why, known := s.known[asked]
-	if !known {
-		why = s.answer(asked)
-		s.known[asked] = why
-	}
+	why := r.lacks(to, at.ref, at.loop)
 	if why == "" || to.OnError == Default && jsonrpc.At(to.Step.Default, at.ref.Pointer) != nil {
 		return
 	}

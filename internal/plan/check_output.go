@@ -8,59 +8,47 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// shapeEffort is how many bytes of output schemas are read for one plan. Beyond it
-// nothing more is known, and so nothing is wrong.
-const shapeEffort = 16 << 20
-
 // shapes tells what can never be in a value, from the JSON Schema of it. All that
 // keywords do is rule values out, so what it does not know of makes it refuse too
 // little, never too much. Two things only are taken into account beyond the keywords
 // of members and items: local references, and combinations.
 type shapes struct {
-	root  []byte
-	left  int
-	known map[shape]string // what was found
+	root []byte
+	left *int // bytes of schemas that may still be read for this plan: beyond, nothing is wrong
 }
 
-// shape is what was asked of an output schema.
-type shape struct {
-	of      *Tool
-	pointer string
-	array   bool // for the value to be one
-	items   bool // of the results of one tool for each item
-}
+// shapeEffort is how many bytes of output schemas are read for one plan.
+const shapeEffort = 16 << 20
 
-// answer says why a result has nothing at a pointer, or nothing that can be an array;
-// "" if it may.
-func (s *shapes) answer(asked shape) string {
-	path := slices.Collect(jsonrpc.PointerTokens(asked.pointer))
-	array := asked.array
-	if asked.items {
+// lacks says why the result of a step has nothing at the pointer of a reference, or
+// nothing that can be an array; "" if it may.
+func (r *reading) lacks(d *draft, ref *Ref, array bool) string {
+	path := slices.Collect(jsonrpc.PointerTokens(ref.Pointer))
+	if d.loop {
 		if len(path) == 0 {
 			return ""
 		}
-		if why := s.itemsLack(path[0]); why != "" {
+		if why := noItem(path[0]); why != "" {
 			return why
 		}
 		array = array && path[0] != "*"
 		path = path[1:]
 	}
-	if s.root = trimmed(asked.of.Output); len(s.root) == 0 {
-		return ""
-	}
-	return s.at(s.root, path, array)
+	s := &shapes{root: trimmed(d.Tool.Output), left: &r.effort}
+	return s.lacks(s.root, path, array)
 }
 
-// itemsLack says why a token leads to no item of an array.
-func (s *shapes) itemsLack(token string) string {
+// noItem says why a token leads to no item of an array.
+func noItem(token string) string {
 	if _, ok := itemIndex(token); ok || token == "*" {
 		return ""
 	}
 	return "is an array: want an index or * in place of " + quoted(token)
 }
 
-func (s *shapes) at(schema []byte, path []string, array bool) string {
-	if s.left -= len(schema) + 64; s.left < 0 {
+func (s *shapes) lacks(schema []byte, path []string, array bool) string {
+	*s.left -= len(schema) + 64
+	if *s.left < 0 || len(schema) == 0 {
 		return ""
 	}
 	if string(schema) == "false" && len(path) > 0 {
@@ -69,121 +57,85 @@ func (s *shapes) at(schema []byte, path []string, array bool) string {
 	if schema[0] != '{' || jsonrpc.Get(schema, "$id") != nil && len(schema) != len(s.root) {
 		return "" // one of another name: what references in it lead to is another matter
 	}
-	if ref := jsonrpc.Get(schema, "$ref"); ref != nil {
-		return s.referred(ref, path, array)
-	}
-	if why := s.itself(schema, path, array); why != "" {
-		return why
+	if ref, ok := jsonrpc.String(jsonrpc.Get(schema, "$ref")); ok {
+		pointer, local := strings.CutPrefix(ref, "#")
+		if !local || strings.Contains(pointer, "%") || !jsonrpc.ValidPointer(pointer) {
+			return ""
+		}
+		return s.lacks(jsonrpc.At(s.root, pointer), path, array)
 	}
 	for form := range jsonrpc.Elements(jsonrpc.Get(schema, "allOf")) {
-		if why := s.at(form, path, array); why != "" {
+		if why := s.lacks(form, path, array); why != "" {
 			return why
 		}
 	}
 	for _, name := range []string{"anyOf", "oneOf"} {
-		if why := s.allLack(jsonrpc.Get(schema, name), path, array); why != "" {
-			return why
+		first, open := "", false
+		for form := range jsonrpc.Elements(jsonrpc.Get(schema, name)) {
+			why := s.lacks(form, path, array)
+			open = open || why == ""
+			if first == "" {
+				first = why
+			}
+		}
+		if first != "" && !open {
+			return first
 		}
 	}
-	return ""
-}
-
-// referred follows a reference within the document.
-func (s *shapes) referred(ref []byte, path []string, array bool) string {
-	text, _ := jsonrpc.String(ref)
-	pointer, local := strings.CutPrefix(text, "#")
-	if !local || strings.Contains(pointer, "%") || !jsonrpc.ValidPointer(pointer) {
-		return ""
-	}
-	if to := jsonrpc.At(s.root, pointer); to != nil {
-		return s.at(to, path, array)
-	}
-	return ""
-}
-
-// allLack is why none of several forms has something there, as the first one says.
-func (s *shapes) allLack(forms []byte, path []string, array bool) string {
-	first := ""
-	for form := range jsonrpc.Elements(forms) {
-		why := s.at(form, path, array)
-		if why == "" {
-			return ""
-		}
-		if first == "" {
-			first = why
-		}
-	}
-	return first
+	return s.itself(schema, path, array)
 }
 
 // itself is what the keywords of one schema rule out.
 func (s *shapes) itself(schema []byte, path []string, array bool) string {
-	types := typesOf(jsonrpc.Get(schema, "type"))
+	types := string(jsonrpc.Get(schema, "type")) // a name, or an array of names
+	may := func(name string) bool {
+		return !strings.Contains(types, `"`) || strings.Contains(types, `"`+name+`"`)
+	}
 	if len(path) == 0 {
-		if array && types != nil && !types["array"] {
+		if array && !may("array") {
 			return "has no array there"
 		}
 		return ""
 	}
 	why := "can have nothing there: it is neither an object nor an array"
-	if types == nil || types["array"] {
+	if may("array") {
 		if why = s.inArray(schema, path, array); why == "" {
 			return ""
 		}
 	}
-	if types == nil || types["object"] {
+	if may("object") {
 		why = s.inObject(schema, path, array)
 	}
 	return why
 }
 
-// typesOf are the types a value may have; nil: any.
-func typesOf(raw []byte) map[string]bool {
-	types := make(map[string]bool)
-	if one, ok := jsonrpc.String(raw); ok {
-		types[one] = true
-	}
-	for each := range jsonrpc.Elements(raw) {
-		one, _ := jsonrpc.String(each)
-		types[one] = true
-	}
-	if len(types) == 0 {
-		return nil
-	}
-	return types
-}
-
 func (s *shapes) inObject(schema []byte, path []string, array bool) string {
 	members := jsonrpc.Get(schema, "properties")
 	if sub := jsonrpc.Get(members, path[0]); sub != nil {
-		return s.at(sub, path[1:], array)
+		return s.lacks(sub, path[1:], array)
 	}
-	for range jsonrpc.Members(jsonrpc.Get(schema, "patternProperties")) {
+	if jsonrpc.Get(schema, "patternProperties") != nil {
 		return ""
 	}
-	switch rest := jsonrpc.Get(schema, "additionalProperties"); string(rest) {
-	case "", "true":
-		return ""
-	case "false":
-		var known []string
-		for m := range jsonrpc.Members(members) {
-			known = append(known, string(m.Name))
-		}
-		return "has no " + quoted(path[0]) + newNames(known).meant(path[0])
-	default:
-		return s.at(rest, path[1:], array)
+	if rest := jsonrpc.Get(schema, "additionalProperties"); string(rest) != "false" {
+		return s.lacks(rest, path[1:], array)
 	}
+	var known []string
+	for m := range jsonrpc.Members(members) {
+		known = append(known, string(m.Name))
+	}
+	return "has no " + quoted(path[0]) + newNames(known).meant(path[0])
 }
 
 func (s *shapes) inArray(schema []byte, path []string, array bool) string {
-	if why := s.itemsLack(path[0]); why != "" {
+	if why := noItem(path[0]); why != "" {
 		return why
 	}
 	items := jsonrpc.Get(schema, "items")
 	if jsonrpc.Get(schema, "prefixItems") != nil || len(items) == 0 || items[0] != '{' {
 		return ""
 	}
-	return s.at(items, path[1:], array && path[0] != "*")
+	return s.lacks(items, path[1:], array && path[0] != "*")
 }
 
 // itemIndex is the index of an item that a token of a pointer stands for.

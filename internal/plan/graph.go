@@ -46,7 +46,7 @@ func (r *reading) order() {
 	if r.circular(waits) {
 		return
 	}
-	r.orderDomains(newPrecedence(waits))
+	r.orderDomains(waits)
 	for _, d := range r.steps {
 		d.After = rising(slices.Concat(d.waits, d.Order))
 	}
@@ -94,36 +94,67 @@ func (r *reading) chain(steps []int) string {
 
 // orderDomains makes steps that touch the same things follow each other as they are
 // written wherever one of them may change something: such a step waits for all the
-// earlier ones of its domains, and all the later ones wait for it. Only where the
-// earlier one waits for the later one anyway, directly or not, is it the other way
-// round; so nothing waits for itself, whatever order a plan is written in.
+// earlier ones of its domains, and all the later ones wait for it. If a plan is not
+// written in an order that its references can be kept in, each step counts as written
+// right behind those that it waits for; so nothing waits for itself.
 //
 // These are more edges than a chain needs. But a step may end without having waited
 // for anything, skipped or left out, and what waited for it alone would then overtake
 // a write that is under way.
-func (r *reading) orderDomains(p precedence) {
-	touched := make(map[string][]*draft) // domain → steps of it so far
-	for _, d := range r.steps {
-		if d.Tool == nil {
-			continue
+func (r *reading) orderDomains(waits [][]int) {
+	place := make([]int, len(r.steps)) // of each step in the order
+	for i := range place {
+		place[i] = i
+	}
+	if schedule.Cycle(r.follow(place, waits)) != nil {
+		for at, i := range sorted(waits) {
+			place[i] = at
 		}
-		for _, domain := range slices.Compact(slices.Sorted(slices.Values(d.Tool.Domains))) {
-			for _, earlier := range slices.Backward(touched[domain]) { // most of the others follow from the last
-				switch {
-				case !d.Writes && !earlier.Writes:
-				case p.before(d.Index, earlier.Index):
-					earlier.Order = append(earlier.Order, d.Index)
-				default:
-					d.Order = append(d.Order, earlier.Index)
-					p.add(earlier.Index, d.Index)
-				}
+	}
+	for i, after := range r.follow(place, make([][]int, len(waits))) {
+		d := r.steps[i]
+		d.Order = slices.DeleteFunc(rising(after), func(k int) bool { return slices.Contains(d.waits, k) })
+	}
+}
+
+// follow adds to what each step waits for those that it follows in its domains.
+func (r *reading) follow(place []int, waits [][]int) [][]int {
+	after := make([][]int, len(waits))
+	for i, d := range r.steps {
+		after[i] = slices.Clone(waits[i])
+		for k, to := range r.steps {
+			if place[k] < place[i] && d.meets(to) {
+				after[i] = append(after[i], k)
 			}
-			touched[domain] = append(touched[domain], d)
 		}
 	}
-	for _, d := range r.steps {
-		d.Order = slices.DeleteFunc(rising(d.Order), func(i int) bool { return slices.Contains(d.waits, i) })
+	return after
+}
+
+// meets reports whether two steps touch the same things, and one may change them.
+func (d *draft) meets(to *draft) bool {
+	return (d.Writes || to.Writes) && d.Tool != nil && to.Tool != nil &&
+		slices.ContainsFunc(d.Tool.Domains, func(domain string) bool { return slices.Contains(to.Tool.Domains, domain) })
+}
+
+// sorted are all steps, each behind those that it waits for. There are no cycles.
+func sorted(after [][]int) (order []int) {
+	seen := make([]bool, len(after))
+	var visit func(i int)
+	visit = func(i int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		for _, k := range after[i] {
+			visit(k)
+		}
+		order = append(order, i)
 	}
+	for i := range after {
+		visit(i)
+	}
+	return order
 }
 
 // checkDepth bounds how many steps feed each other in a row. Those that only keep the

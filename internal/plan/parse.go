@@ -19,7 +19,7 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // What is null counts as not given. A budget above the limit is cut to it. A limit
 // of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
-	r := &reading{o: o}
+	r := &reading{o: o, effort: shapeEffort}
 	members := r.document(raw, planMembers)
 	if members == nil {
 		return nil, r.told()
@@ -50,6 +50,7 @@ type reading struct {
 	ids     *names            // of the steps
 	looped  bool              // some step has for_each
 	tools   *names            // nil: not asked for yet
+	effort  int               // see shapes
 	defects []told
 	found   int // defects, those that were not kept included
 }
