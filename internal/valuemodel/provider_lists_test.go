@@ -102,6 +102,25 @@ func TestListedToolsResolveToTheirClass(t *testing.T) {
 	})
 }
 
+// Where the operator's words name the server, that takes no trust: but a hint that denies
+// counts.
+func TestListedToolsAreKnownByTheWords(t *testing.T) {
+	models, _ := valuemodel.Compile(nil)
+	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
+		u := valuemodel.Upstream{Name: "up", Recognised: valuemodel.Recognised{Provider: p.Name, By: "these words"}}
+		for _, tool := range list.Tools {
+			h := valuemodel.Hints{ReadOnly: tool.ReadOnlyHint, Destructive: tool.DestructiveHint, Arguments: append([]string{}, tool.Args...)}
+			want := tool.Class
+			if denied := h.ReadOnly != nil && !*h.ReadOnly || h.Destructive != nil && *h.Destructive; denied && want.Reads() || p.Name == "claude-code" && want.Reads() {
+				want = valuemodel.Indeterminate
+			}
+			if m := models.Resolve(u, tool.Name, h); m.Class != want {
+				t.Errorf("%s: got class %s, want %s", tool.Name, m.Class, want)
+			}
+		}
+	})
+}
+
 // Within one generation of a server an edge is matched by what both sides have.
 func TestMatchedArgumentsAreOfBothSides(t *testing.T) {
 	matched := 0
