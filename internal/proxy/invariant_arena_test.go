@@ -108,6 +108,11 @@ func newArena(t *testing.T) *arena {
 // nothing is under way any more, and ends everything.
 func (a *arena) settle() {
 	store := func() dedup.Stats { return a.proxy.Stats().Store }
+	for _, s := range a.seats {
+		if s.ordered {
+			s.catchUp()
+		}
+	}
 	settles(a.t, "nothing is under way", func() bool { s := store(); return s.Flights == 0 && s.UnderWay == 0 })
 	a.close()
 	s := store()

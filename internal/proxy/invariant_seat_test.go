@@ -139,6 +139,19 @@ func (s *seat) await(all []*asked) {
 	}
 }
 
+// catchUp waits until the proxy has read all that was sent: a request that was withdrawn
+// may still lie in the pipe.
+func (s *seat) catchUp() {
+	q := &asked{op: op{tool: "ping"}, done: make(chan struct{})}
+	s.mu.Lock()
+	s.ids++
+	q.id = fmt.Sprint(s.ids)
+	s.open[q.id] = q
+	s.mu.Unlock()
+	s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"ping"}`+"\n", q.id), q)
+	s.await([]*asked{q})
+}
+
 // withdraw takes a request back. It may be answered all the same, or not.
 func (s *seat) withdraw(q *asked) {
 	s.mu.Lock()
