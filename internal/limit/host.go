@@ -11,21 +11,19 @@ import (
 // host is what is known of one host. The mutex of all guards it.
 type host struct {
 	all    *Hosts
-	name   string
 	rule   Rule
 	bucket *rate.Limiter // nil: the user set no rate
 
-	inFlight    int       // calls that have begun, prefetches included
-	prefetching int       // of those: prefetches, also if promoted since they began
-	calls       []*waiter // real calls that wait, in the order they came
-	prefetches  []*waiter // prefetches, likewise
+	calls      []*waiter     // real calls that wait, in the order they came
+	prefetches []*waiter     // prefetches, likewise
+	seen       HostStats     // what is counted at once: calls in flight, 429s, waits
+	waited     time.Duration // of all real calls that had to wait
+	harm       time.Duration // of that: for a slot while a prefetch had one
 
 	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
-	wake  time.Time   // when the timer fires; zero: it does not
 
 	cooling coolDown
 	hour    *hour // the prefetches of the last hour; nil: there were none
-	counts  counts
 }
 
 // apply puts a rule in place.
@@ -34,7 +32,7 @@ func (at *host) apply(r Rule) {
 		r.SpeculativeShare = defaultShare
 	}
 	if r.SpeculativePerHour <= 0 {
-		r.SpeculativePerHour = perHour(at.name)
+		r.SpeculativePerHour = perHour(at.seen.Host)
 	}
 	if r.Burst <= 0 {
 		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
@@ -66,7 +64,7 @@ func (at *host) free() bool { return at.bucket == nil && at.rule.Concurrency <= 
 
 // idle reports whether no call uses the host or waits for it.
 func (at *host) idle() bool {
-	return at.inFlight == 0 && len(at.calls) == 0 && len(at.prefetches) == 0
+	return at.seen.InFlight == 0 && len(at.calls) == 0 && len(at.prefetches) == 0
 }
 
 // remembers reports whether forgetting the host would allow what is not allowed
@@ -83,7 +81,7 @@ func (at *host) take(now time.Time) bool {
 }
 
 func (at *host) hasSlot() bool {
-	return at.rule.Concurrency <= 0 || at.inFlight < at.rule.Concurrency
+	return at.rule.Concurrency <= 0 || at.seen.InFlight < at.rule.Concurrency
 }
 
 // takeSpare takes what a prefetch needs, if that is spare.
@@ -104,10 +102,10 @@ func (at *host) takeSpare(now time.Time) bool {
 func (at *host) hasSpareSlot() bool {
 	slots := at.rule.Concurrency
 	if slots <= 0 {
-		return at.prefetching < defaultPrefetches
+		return at.seen.Guesses < defaultPrefetches
 	}
 	stay := min(math.Ceil(at.rule.SpeculativeShare*float64(slots)), float64(slots-1))
-	return float64(slots-at.inFlight-1) >= stay
+	return float64(slots-at.seen.InFlight-1) >= stay
 }
 
 // spareTokens is how many tokens there must be for a prefetch to take one: its own
@@ -127,9 +125,9 @@ func (at *host) tryEnter() *Slot {
 
 // enter counts a call that begins.
 func (at *host) enter(prefetch bool) *Slot {
-	at.inFlight++
-	if prefetch {
-		at.prefetching++
+	at.seen.InFlight++
+	if prefetch { // also if it is promoted later
+		at.seen.Guesses++
 	}
 	return &Slot{at: at, prefetch: prefetch, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
 }
@@ -169,21 +167,23 @@ func (at *host) refusal(now time.Time) error {
 // for a slot is let in when one is left.
 func (at *host) arm(now time.Time) {
 	want, waits := at.wanted()
+	if at.timer == nil {
+		at.timer = time.AfterFunc(longestSleep, at.tokenCame)
+	}
 	if !waits {
-		if !at.wake.IsZero() {
-			at.timer.Stop()
-			at.wake = time.Time{}
-		}
+		at.timer.Stop()
 		return
 	}
 	// A nanosecond more, for it was rounded down; and a lack of years is looked at
 	// again after one of them.
 	lack := (want - at.bucket.TokensAt(now)) / at.rule.Rate * float64(time.Second)
-	wait := time.Duration(min(max(lack, 0), float64(longestSleep))) + 1
-	if wake := now.Add(wait); at.wake.IsZero() || wake.Before(at.wake) {
-		at.wake = wake
-		at.startTimer(wait)
-	}
+	at.timer.Reset(time.Duration(min(max(lack, 0), float64(longestSleep))) + 1)
+}
+
+func (at *host) tokenCame() {
+	at.all.mu.Lock()
+	defer at.all.mu.Unlock()
+	at.dispatch(at.all.now())
 }
 
 // longestSleep is how long the timer runs at most.
@@ -200,17 +200,4 @@ func (at *host) wanted() (tokens float64, waits bool) {
 	default:
 		return at.spareTokens(), len(at.prefetches) > 0 && at.hasSpareSlot()
 	}
-}
-
-func (at *host) startTimer(wait time.Duration) {
-	if at.timer != nil {
-		at.timer.Reset(wait)
-		return
-	}
-	at.timer = time.AfterFunc(wait, func() {
-		at.all.mu.Lock()
-		defer at.all.mu.Unlock()
-		at.wake = time.Time{}
-		at.dispatch(at.all.now())
-	})
 }

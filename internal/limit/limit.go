@@ -167,7 +167,7 @@ func (h *Hosts) Harm(name string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at := h.byName[name]; at != nil {
-		return at.counts.harm
+		return at.harm
 	}
 	return 0
 }
@@ -196,7 +196,7 @@ func (h *Hosts) find(name string) *host {
 	if len(h.byName) >= h.room {
 		h.forget()
 	}
-	at := &host{all: h, name: name}
+	at := &host{all: h, seen: HostStats{Host: name}}
 	at.apply(h.rule(name))
 	h.byName[name] = at
 	return at

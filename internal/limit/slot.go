@@ -37,13 +37,16 @@ func (s *Slot) Leave(v Verdict) {
 	defer all.mu.Unlock()
 	at := s.at
 	s.at = nil // a second Leave is a fault of the caller, and is seen at once
-	at.inFlight--
+	at.seen.InFlight--
 	if s.prefetch {
-		at.prefetching--
+		at.seen.Guesses--
 	}
 	switch {
 	case v.Limited:
-		at.counts.limit(s.prefetch)
+		at.seen.Limited++
+		if s.prefetch {
+			at.seen.LimitedGuesses++
+		}
 		at.cooling.begin(s.era, v.RetryAfter, all.now())
 	case s.probe && !v.Failed && s.era == at.cooling.era:
 		at.cooling.end()
@@ -79,7 +82,7 @@ func (at *host) queue(prefetch bool) *waiter {
 
 func (w *waiter) join(queue *[]*waiter) {
 	now := w.at.all.now()
-	w.since, w.harm = w.at.all.read, w.at.prefetching > 0 && !w.at.hasSlot()
+	w.since, w.harm = w.at.all.read, w.at.seen.Guesses > 0 && !w.at.hasSlot()
 	w.queue, *queue = queue, append(*queue, w)
 	w.at.dispatch(now)
 }
@@ -92,8 +95,12 @@ func (w *waiter) leave() {
 
 // end tells the waiter how its wait ended. The caller has just asked for the time.
 func (w *waiter) end(slot *Slot, err error) {
-	if w.queue == &w.at.calls {
-		w.at.counts.waited(w.at.all.read.Awake(w.since), w.harm)
+	if took := w.at.all.read.Awake(w.since); w.queue == &w.at.calls && took > 0 {
+		w.at.seen.Waits++
+		w.at.waited += took
+		if w.harm {
+			w.at.harm += took
+		}
 	}
 	w.leave()
 	w.slot, w.err = slot, err
@@ -103,19 +110,18 @@ func (w *waiter) end(slot *Slot, err error) {
 // wait returns how the waiter's wait ended. A slot that came together with the
 // end of ctx is returned: its token is taken.
 func (h *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		h.giveUp(w, context.Cause(ctx))
-	case <-promoted:
-		h.promote(w)
+	for {
 		select {
 		case <-w.done:
+			return w.slot, w.err
 		case <-ctx.Done():
 			h.giveUp(w, context.Cause(ctx))
+			return w.slot, w.err
+		case <-promoted:
+			h.promote(w)
+			promoted = nil
 		}
 	}
-	return w.slot, w.err
 }
 
 // promote moves a prefetch to the end of the real calls.

@@ -23,33 +23,6 @@ type HostStats struct {
 	Tokens         *float64  `json:"tokens,omitempty"`       // in the bucket; nil: the user set no rate
 }
 
-// counts is what has happened at a host since it is known.
-type counts struct {
-	limited           int64         // 429s
-	limitedPrefetches int64         // of those: on calls begun as prefetches
-	waits             int64         // real calls that had to wait
-	wait              time.Duration // of all of them
-	harm              time.Duration // of that: for a slot while a prefetch had one
-}
-
-func (c *counts) limit(prefetch bool) {
-	c.limited++
-	if prefetch {
-		c.limitedPrefetches++
-	}
-}
-
-func (c *counts) waited(d time.Duration, harm bool) {
-	if d <= 0 {
-		return
-	}
-	c.waits++
-	c.wait += d
-	if harm {
-		c.harm += d
-	}
-}
-
 // Stats tells of every host that is remembered, sorted by name.
 func (h *Hosts) Stats() []HostStats {
 	h.mu.Lock()
@@ -64,12 +37,9 @@ func (h *Hosts) Stats() []HostStats {
 }
 
 func (at *host) stats(now time.Time) HostStats {
-	s := HostStats{
-		Host: at.name, InFlight: at.inFlight, Guesses: at.prefetching,
-		Waiting: len(at.calls), WaitingGuesses: len(at.prefetches),
-		Limited: at.counts.limited, LimitedGuesses: at.counts.limitedPrefetches,
-		Waits: at.counts.waits, WaitedMS: at.counts.wait.Milliseconds(), HarmMS: at.counts.harm.Milliseconds(),
-	}
+	s := at.seen
+	s.Waiting, s.WaitingGuesses = len(at.calls), len(at.prefetches)
+	s.WaitedMS, s.HarmMS = at.waited.Milliseconds(), at.harm.Milliseconds()
 	if at.cooling.active() {
 		s.CoolingUntil = time.Now().Add(at.cooling.until.Sub(now))
 	}
