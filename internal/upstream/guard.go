@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	guardStarts = 2                      // one restart: a guard that dies again would go on dying
-	guardWrite  = 100 * time.Millisecond // for a guard that does not read, after which it is not told
+	guardStarts = 2                // one restart: a guard that dies again would go on dying
+	guardWrite  = 10 * time.Second // how long a guard that does not read holds up the start of a process
 )
 
 // Guard ends the processes that the proxy started when it can no longer do so
@@ -114,7 +114,9 @@ func (g *Guard) writeLocked(format string, pgid int) {
 		return
 	}
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	_, _ = fmt.Fprintf(g.pipe, format, pgid) // run sees it if the guard has ended
+	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
+		g.log.Error("guard does not read: a killed proxy may leave processes behind", "err", err)
+	} // run sees it if the guard has ended
 }
 
 // run is the life of one guard process, which reads r.

@@ -94,49 +94,45 @@ func fatal(err error) bool {
 }
 
 // discover asks a server of the stateless era what it is.
-func (g negotiation) discover(ctx context.Context) (*Offer, error) {
+func (g negotiation) discover(ctx context.Context) (offer *Offer, err error) {
 	g.c.setRevision(revision.Latest)
+	defer func() {
+		if err != nil {
+			g.c.setRevision("")
+		}
+	}()
 	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()}, func() {})
 	if err != nil {
-		g.c.setRevision("")
 		return nil, err
 	}
 	var versions []string
 	for v := range jsonrpc.Elements(jsonrpc.Get(result, "supportedVersions")) {
-		if s, ok := jsonrpc.String(v); ok {
-			versions = append(versions, s)
-		}
+		versions = append(versions, text(v))
 	}
 	if !slices.Contains(versions, revision.Latest) {
-		g.c.setRevision("")
 		return nil, fmt.Errorf("server/discover: speaks %q, none of which is known here", versions)
 	}
-	return bounded(&Offer{
-		Version:      revision.Latest,
-		Server:       json.RawMessage(revision.ServerInfo(result)),
-		Capabilities: json.RawMessage(jsonrpc.Get(result, "capabilities")),
-		Instructions: text(jsonrpc.Get(result, "instructions")),
-	})
+	return offerIn(result, revision.Latest, revision.ServerInfo(result))
 }
 
 // maxCapabilities (bytes) bounds the capabilities of a server: they are joined with
 // those of the others, member by member.
 const maxCapabilities = 64 << 10
 
-func bounded(o *Offer) (*Offer, error) {
-	if len(o.Capabilities) > maxCapabilities {
-		return nil, fmt.Errorf("capabilities: want at most %d bytes, have %d", maxCapabilities, len(o.Capabilities))
+// offerIn reads what a server says of itself, lists aside.
+func offerIn(result []byte, version string, server []byte) (*Offer, error) {
+	capabilities := jsonrpc.Get(result, "capabilities")
+	if len(capabilities) > maxCapabilities {
+		return nil, fmt.Errorf("capabilities: want at most %d bytes, have %d", maxCapabilities, len(capabilities))
 	}
-	return o, nil
+	return &Offer{Version: version, Server: server, Capabilities: capabilities, Instructions: text(jsonrpc.Get(result, "instructions"))}, nil
 }
 
 // initialize opens a session with a server of the handshake era.
 func (g negotiation) initialize(ctx context.Context) (*Offer, error) {
 	version := revision.Negotiate(g.client.Version)
-	params := jsonrpc.AppendString([]byte(`{"protocolVersion":`), version)
-	params = append(append(params, `,"capabilities":`...), g.client.capabilities()...)
-	params = append(append(params, `,"clientInfo":`...), g.client.info()...)
-	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: append(params, '}')}, func() {})
+	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, g.client.capabilities(), g.client.info())
+	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: params}, func() {})
 	if err != nil {
 		return nil, err
 	}
@@ -146,12 +142,7 @@ func (g negotiation) initialize(ctx context.Context) (*Offer, error) {
 	}
 	g.c.setRevision(version)
 	g.initialized(ctx)
-	return bounded(&Offer{
-		Version:      version,
-		Server:       json.RawMessage(jsonrpc.Get(result, "serverInfo")),
-		Capabilities: json.RawMessage(jsonrpc.Get(result, "capabilities")),
-		Instructions: text(jsonrpc.Get(result, "instructions")),
-	})
+	return offerIn(result, version, jsonrpc.Get(result, "serverInfo"))
 }
 
 // initializedWait is how long the server may take over notifications/initialized.
@@ -163,15 +154,13 @@ const initializedWait = 5 * time.Second
 func (g negotiation) initialized(ctx context.Context) {
 	taken := make(chan struct{})
 	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)
-	send := g.c.link.send // a server that takes longer than the handshake waits may go on
-	if send(context.Background(), outgoing{line: line, taken: func() { close(taken) }}) != nil {
+	// A server that takes longer than the handshake waits may go on.
+	if g.c.link.send(context.Background(), outgoing{line: line, taken: func() { close(taken) }}) != nil {
 		return // the connection has ended, which the next request finds
 	}
-	late := time.NewTimer(initializedWait)
-	defer late.Stop()
 	select {
 	case <-taken:
-	case <-late.C:
+	case <-time.After(initializedWait):
 	case <-ctx.Done():
 	}
 }
