@@ -14,28 +14,6 @@ const (
 	index  = "index"  // its place, from 0 on
 )
 
-// identify finds steps by their ids, and what is wrong with those.
-func (r *reading) identify() {
-	r.byID = make(map[string]*draft)
-	var ids []string
-	for _, d := range r.steps {
-		switch first := r.byID[d.ID]; {
-		case !validID(d.ID):
-			continue // said already
-		case first != nil:
-			r.say(d, d.at+"/id", "duplicate id: %s has it too", first.at)
-			continue
-		case d.ID == params && r.o.Params != nil:
-			r.say(d, d.at+"/id", `"params" are the parameters of this plan: no step can have that id`)
-		case r.looped && (d.ID == item || d.ID == index):
-			r.say(d, d.at+"/id", "in a plan with for_each %s means something else: no step can have that id", quoted(d.ID))
-		}
-		r.byID[d.ID] = d
-		ids = append(ids, d.ID)
-	}
-	r.ids = newNames(ids)
-}
-
 // find is the step that is mentioned; nil, and a defect, if there is none.
 func (r *reading) find(d *draft, m mention) *draft {
 	to := r.byID[m.id]
@@ -48,7 +26,7 @@ func (r *reading) find(d *draft, m mention) *draft {
 // known says what a reference of a step may lead to.
 func (r *reading) known(d *draft) func(id string) bool {
 	return func(id string) bool {
-		return r.given[id] || id == params && r.o.Params != nil || d.loop && (id == item || id == index)
+		return r.byID[id] != nil || id == params && r.o.Params != nil || d.loop && (id == item || id == index)
 	}
 }
 

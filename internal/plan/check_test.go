@@ -31,7 +31,7 @@ func TestDefects(t *testing.T) {
 		{"null", `null`, []string{"want an object with steps, have null"}},
 		{"too deep", `{"steps":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, []string{"at /steps" + strings.Repeat("/0", 63) + ": nested deeper than 64 values"}},
 		{"too long", `{"steps":[],"x":"` + strings.Repeat("x", 1<<20) + `"}`, []string{"1048595 bytes: at most 1048576 are read ([plan].max_result_bytes)"}},
-		{"no steps", `{}`, []string{"at /steps: missing: want an array of objects with id and tool"}},
+		{"no steps", `{}`, []string{"at /steps: want an array of objects with id and tool, have nothing"}},
 		{"no array of steps", `{"steps":{"a":1},"output_steps":["a"]}`, []string{"at /steps: want an array of objects with id and tool, have an object"}},
 		{"not one step", `{"steps":[ ]}`, []string{"at /steps: want at least one"}},
 		{"a string for a step", `{"steps":["a"]}`, []string{"at /steps/0: want an object with id and tool, have a string"}},

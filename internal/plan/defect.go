@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // Defect is one thing wrong with a plan.
@@ -18,11 +20,10 @@ type Defect struct {
 type Defects []Defect
 
 const (
-	shownDefects  = 50   // in an error
-	shownLine     = 400  // characters of one
-	shownName     = 80   // characters of a name within one
-	toldDefects   = 1000 // found at most: after so many the rest is not looked for
-	nearestWithin = 50   // defects that name what may have been meant: those that are shown
+	shownDefects = 50   // in an error
+	shownLine    = 400  // characters of one
+	shownName    = 80   // characters of a name within one
+	mostDefects  = 1000 // found at most: after so many the rest is not looked for
 )
 
 // String is the defect in one line, whatever characters the plan has in its names.
@@ -65,12 +66,8 @@ func (d Defects) Error() string {
 
 // oneLine is text without line ends or anything else that does not print.
 func oneLine(text string, most int) string {
-	text = cut(text, most)
-	if strings.IndexFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) < 0 {
-		return text
-	}
 	var line strings.Builder
-	for _, c := range text {
+	for _, c := range cut(text, most) {
 		if unicode.IsPrint(c) {
 			line.WriteRune(c)
 			continue
@@ -83,12 +80,8 @@ func oneLine(text string, most int) string {
 
 // cut is the beginning of text, with a mark where something is missing.
 func cut(text string, most int) string {
-	count := 0
-	for i := range text {
-		if count == most {
-			return text[:i] + "…"
-		}
-		count++
+	if short := excerpt.Shorten(text, most+1); short != text {
+		return short
 	}
 	return text
 }

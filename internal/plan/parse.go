@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,8 +18,8 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // What is null counts as not given. A budget above the limit is cut to it. A limit
 // of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
-	r := &reading{o: o, effort: shapeEffort}
-	members := r.document(raw, planMembers)
+	r := &reading{o: o, effort: shapeEffort, byID: make(map[string]*draft)}
+	members := r.document(raw)
 	if members == nil {
 		return nil, r.told()
 	}
@@ -32,7 +31,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	r.link()
 	r.check()
 	r.order()
-	if r.found > 0 {
+	if len(r.defects) > 0 {
 		return nil, r.told()
 	}
 	for _, d := range r.steps {
@@ -45,18 +44,16 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 type reading struct {
 	o       Options
 	steps   []*draft
-	given   map[string]bool   // ids of steps, before any of these is read
 	byID    map[string]*draft // the first of each id
 	ids     *names            // of the steps
 	looped  bool              // some step has for_each
 	tools   *names            // nil: not asked for yet
 	effort  int               // see shapes
-	defects []told
-	found   int // defects, those that were not kept included
+	defects []found
 }
 
-// told is a defect and where it belongs: that of a plan is before those of its steps.
-type told struct {
+// found is a defect and where it belongs: that of a plan is before those of its steps.
+type found struct {
 	Defect
 	step int // -1: of none
 }
@@ -66,44 +63,46 @@ func (r *reading) say(d *draft, pointer, format string, args ...any) {
 	r.note(d, Defect{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
-func (r *reading) note(d *draft, one Defect) {
-	if r.found++; r.found > toldDefects {
-		return
+// note notes defects, and reports whether there are any.
+func (r *reading) note(d *draft, defects ...Defect) bool {
+	for _, one := range defects {
+		if len(r.defects) > mostDefects {
+			break // to look for more would only take memory
+		}
+		at := found{one, -1}
+		if d != nil {
+			at.Step, at.step = d.ID, d.Index
+		}
+		r.defects = append(r.defects, at)
 	}
-	at := told{one, -1}
-	if d != nil {
-		at.step = d.Index
-	}
-	r.defects = append(r.defects, at)
+	return len(defects) > 0
 }
 
 // told is all that is wrong, in the order of the plan.
-func (r *reading) told() Defects {
-	slices.SortStableFunc(r.defects, func(a, b told) int { return a.step - b.step })
-	var all Defects
+func (r *reading) told() (all Defects) {
+	more := len(r.defects) > mostDefects
+	r.defects = r.defects[:min(len(r.defects), mostDefects)]
+	slices.SortStableFunc(r.defects, func(a, b found) int { return a.step - b.step })
 	for _, d := range r.defects {
-		if d.step >= 0 {
-			d.Step = r.steps[d.step].ID // not known yet when some of them are found
-		}
 		all = append(all, d.Defect)
 	}
-	if r.found > toldDefects {
-		all = append(all, Defect{Message: fmt.Sprintf("and more: it is no use to list more than %d", toldDefects)})
+	if more {
+		all = append(all, Defect{Message: fmt.Sprintf("and more: it is no use to list more than %d", mostDefects)})
 	}
 	return all
 }
 
-// meant is the end of a message about an unknown name. Of defects that nobody will
-// be shown it is not worth the search.
+// meant is the end of a message about an unknown name. Of defects that will not be shown
+// it is not worth the search.
 func (r *reading) meant(name string, among *names) string {
-	if r.found >= nearestWithin {
+	if len(r.defects) >= shownDefects {
 		return ""
 	}
 	return among.meant(name)
 }
 
 // document is the members of the whole; nil if nothing of it can be read.
-func (r *reading) document(raw []byte, known *names) map[string][]byte {
+func (r *reading) document(raw []byte) map[string][]byte {
 	raw = trimmed(raw)
 	switch {
 	case r.o.Bytes > 0 && len(raw) > r.o.Bytes:
@@ -112,31 +111,33 @@ func (r *reading) document(raw []byte, known *names) map[string][]byte {
 		r.say(nil, "", "%s", broken(raw))
 	case raw[0] != '{':
 		r.say(nil, "", "want an object with steps, have %s", kindOf(raw))
-	case !r.unambiguous(nil, "", raw):
+	case r.ambiguous(nil, "", raw):
 	default:
-		return r.members(nil, "", bytes.Clone(raw), known) // a plan outlives the message it came in
+		return r.members(nil, "", bytes.Clone(raw), planMembers) // a plan outlives the message it came in
 	}
 	return nil
 }
 
-// unambiguous reports whether no two readers could take a part of the plan for different
+// ambiguous reports whether two readers could take a part of the plan for different
 // things.
-func (r *reading) unambiguous(d *draft, at string, raw []byte) bool {
-	before := r.found
+func (r *reading) ambiguous(d *draft, at string, raw []byte) bool {
+	before := len(r.defects)
 	ambiguous(raw, at, func(at, message string) { r.say(d, at, "%s", message) })
-	return r.found == before
+	return len(r.defects) > before
 }
 
 // members are the values of an object by their names; null, but as a default, is nil.
 func (r *reading) members(d *draft, at string, obj []byte, known *names) map[string][]byte {
 	values := make(map[string][]byte)
 	for m := range jsonrpc.Members(obj) {
-		name := string(m.Name)
-		switch {
+		switch name := string(m.Name); {
 		case !known.Has(name):
-			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", cmp.Or(r.meant(name, known), known.list()))
+			near := r.meant(name, known)
+			if near == "" {
+				near = "; there are " + known.list
+			}
+			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", near)
 		case string(m.Value) == "null" && name != "default":
-			values[name] = nil
 		default:
 			values[name] = m.Value
 		}
@@ -144,70 +145,85 @@ func (r *reading) members(d *draft, at string, obj []byte, known *names) map[str
 	return values
 }
 
-// readSteps reads the array of steps, as many as a plan may have.
+// readSteps reads the array of steps, as many as a plan may have: first their ids, for a
+// step may refer to a later one.
 func (r *reading) readSteps(raw []byte) {
 	const at = "/steps"
-	if raw == nil {
-		r.say(nil, at, "missing: want an array of objects with id and tool")
-		return
-	}
-	if raw[0] != '[' {
+	if raw == nil || raw[0] != '[' {
 		r.say(nil, at, "want an array of objects with id and tool, have %s", kindOf(raw))
 		return
 	}
-	count := 0
-	for range jsonrpc.Elements(raw) {
-		count++
-	}
-	if count == 0 {
-		r.say(nil, at, "want at least one")
-	}
-	if r.o.Steps > 0 && count > r.o.Steps {
-		r.say(nil, at, "%d steps: a plan may have %d ([plan].max_steps)", count, r.o.Steps)
-		return
-	}
-	r.foreknow(raw)
 	for one := range jsonrpc.Elements(raw) {
 		d := &draft{Step: &Step{Index: len(r.steps), written: one}, at: at + "/" + strconv.Itoa(len(r.steps))}
 		r.steps = append(r.steps, d)
-		if one[0] != '{' {
-			r.say(d, d.at, "want an object with id and tool, have %s", kindOf(one))
-			continue
-		}
-		r.step(d, one)
+		d.loop = string(jsonrpc.Get(one, "for_each")) != "null" && jsonrpc.Get(one, "for_each") != nil
+		r.looped = r.looped || d.loop
 	}
-	r.identify()
+	switch n := len(r.steps); {
+	case n == 0:
+		r.say(nil, at, "want at least one")
+	case r.o.Steps > 0 && n > r.o.Steps:
+		r.say(nil, at, "%d steps: a plan may have %d ([plan].max_steps)", n, r.o.Steps)
+		r.steps = nil
+	}
+	var ids []string
+	for _, d := range r.steps {
+		if r.identify(d) {
+			ids = append(ids, d.ID)
+		}
+	}
+	r.ids = newNames(ids)
+	for _, d := range r.steps {
+		if d.written[0] == '{' {
+			r.step(d)
+		}
+	}
 }
 
-// foreknow notes the ids that steps have, for a step may refer to a later one, and
-// what was meant to be a reference shows by its id.
-func (r *reading) foreknow(raw []byte) {
-	r.given = make(map[string]bool)
-	for one := range jsonrpc.Elements(raw) {
-		id, _ := jsonrpc.String(jsonrpc.Get(one, "id"))
-		r.given[id] = true
+// identify reads the id of a step, and reports whether others can refer to it.
+func (r *reading) identify(d *draft) bool {
+	id := jsonrpc.Get(d.written, "id")
+	text, isText := jsonrpc.String(id)
+	d.ID = text
+	first := r.byID[text]
+	switch at := d.at + "/id"; {
+	case d.written[0] != '{':
+		r.say(d, d.at, "want an object with id and tool, have %s", kindOf(d.written))
+	case id == nil || string(id) == "null":
+		r.say(d, d.at, `missing member "id"`)
+	case !isText:
+		r.say(d, at, "want a string, have %s", kindOf(id))
+	case !idForm.MatchString(text) || len(text) > longestID:
+		r.say(d, at, "want letters, digits, _ and -, at most %d of them, have %s", longestID, quoted(text))
+	case first != nil:
+		r.say(d, at, "duplicate id: %s has it too", first.at)
+	case text == params && r.o.Params != nil:
+		r.say(d, at, `"params" are the parameters of this plan: no step can have that id`)
+	case r.looped && (text == item || text == index):
+		r.say(d, at, "in a plan with for_each %s means something else: no step can have that id", quoted(text))
+	default:
+		r.byID[text] = d
+		return true
 	}
+	return false
 }
 
 // outputs are the steps whose results come back: all of them where none are named.
-func (r *reading) outputs(raw []byte) []string {
+func (r *reading) outputs(raw []byte) (ids []string) {
 	const at = "/output_steps"
 	if raw == nil {
-		var all []string
 		for _, d := range r.steps {
-			all = append(all, d.ID)
+			ids = append(ids, d.ID)
 		}
-		return all
-	}
-	if r.byID == nil {
-		return nil // what the steps are is not known
+		return ids
 	}
 	if raw[0] == '[' && len(trimmed(raw[1:len(raw)-1])) == 0 {
 		r.say(nil, at, "want at least one, or leave it out for all")
 	}
-	asked := r.list(nil, at, raw)
-	var ids []string
-	for _, m := range asked {
+	if len(r.steps) == 0 {
+		return nil // what the steps are is not known
+	}
+	for _, m := range r.list(nil, at, raw) {
 		switch {
 		case r.find(nil, m) == nil:
 		case slices.Contains(ids, m.id):

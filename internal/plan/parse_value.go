@@ -35,14 +35,6 @@ func (r *reading) flag(d *draft, at string, raw []byte) bool {
 	return false
 }
 
-func (r *reading) text(d *draft, at string, raw []byte) string {
-	s, ok := jsonrpc.String(raw)
-	if !ok {
-		r.say(d, at, "want a string, have %s", kindOf(raw))
-	}
-	return s
-}
-
 // whole reads a whole number, also one that is written like 5.0 or 1e3.
 func (r *reading) whole(d *draft, at string, raw []byte, least, most int) int {
 	if raw == nil {

@@ -13,10 +13,11 @@ const (
 )
 
 const (
+	longestID   = 128 // letters
 	mostRetries = 5
 	mostValue   = 1e9
 	usualChance = 0.5 // that an answer is of use, where nothing is known
-	usualValue  = 0.5 // of an answer of a tool that nobody knows
+	usualValue  = 0.5 // of an answer of a tool that is not known
 )
 
 var stepMembers = newNames([]string{
@@ -43,14 +44,25 @@ type scope struct {
 	loop bool // it is for_each itself
 }
 
-// step reads one step of a plan.
-func (r *reading) step(d *draft, raw []byte) {
-	m := r.members(d, d.at, raw, stepMembers)
-	d.loop = m["for_each"] != nil
-	r.looped = r.looped || d.loop
-	r.name(d, m)
+// step reads one step of a plan, but its id.
+func (r *reading) step(d *draft) {
+	m := r.members(d, d.at, d.written, stepMembers)
+	if raw := m["tool"]; raw == nil {
+		r.say(d, d.at, `missing member "tool"`)
+	} else if name, ok := jsonrpc.String(raw); !ok {
+		r.say(d, d.at+"/tool", "want a string, have %s", kindOf(raw))
+	} else {
+		d.called = name
+		r.findTool(d)
+	}
 	r.arguments(d, m["arguments"])
-	r.condition(d, m["when"])
+	if raw := m["when"]; raw != nil {
+		c, defects := parseCondition(raw, d.at+"/when", r.known(d))
+		if !r.note(d, defects...) {
+			d.When = c
+			d.scope = append(d.scope, scope{ref: c.ref})
+		}
+	}
 	r.loop(d, m)
 	d.dependsOn = r.list(d, d.at+"/depends_on", m["depends_on"])
 	d.Timeout = r.duration(d, d.at+"/timeout", m["timeout"])
@@ -59,38 +71,6 @@ func (r *reading) step(d *draft, raw []byte) {
 	d.Optional = r.flag(d, d.at+"/optional", m["optional"])
 	d.MaxTokens = r.whole(d, d.at+"/max_tokens", m["max_tokens"], 1, anyNumber)
 	r.worth(d, m)
-}
-
-// name reads who the step is and what it calls.
-func (r *reading) name(d *draft, m map[string][]byte) {
-	if raw := m["id"]; raw == nil {
-		r.say(d, d.at, `missing member "id"`)
-	} else if id := r.text(d, d.at+"/id", raw); raw[0] == '"' {
-		if d.ID = id; !validID(id) {
-			r.say(d, d.at+"/id", "want letters, digits, _ and -, at most %d of them, have %s", longestID, quoted(id))
-		}
-	}
-	raw := m["tool"]
-	if raw == nil {
-		r.say(d, d.at, `missing member "tool"`)
-		return
-	}
-	if d.called = r.text(d, d.at+"/tool", raw); raw[0] != '"' {
-		return
-	}
-	r.findTool(d)
-}
-
-// validID reports whether an id can be referred to.
-func validID(id string) bool {
-	for i := range len(id) {
-		switch c := id[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return id != "" && len(id) <= longestID
 }
 
 // arguments reads an object, or the guide's string that holds one.
@@ -105,28 +85,19 @@ func (r *reading) arguments(d *draft, raw []byte) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = []byte("{}")
 	}
-	switch {
-	case raw[0] != '{':
+	if raw[0] != '{' {
 		r.say(d, at, "want an object, or a string that holds one, have %s", kindOf(raw))
-	case !r.unambiguous(d, at, raw):
-	default:
-		t, defects := parseTemplate(raw, at, r.known(d))
-		if r.take(d, defects) {
-			d.Arguments = t
-			d.refer(t.Refs(), func(s *scope) { s.item = true })
-			return
-		}
-	}
-}
-
-func (r *reading) condition(d *draft, raw []byte) {
-	if raw == nil {
 		return
 	}
-	c, defects := parseCondition(raw, d.at+"/when", r.known(d))
-	if r.take(d, defects) {
-		d.When = c
-		d.refer(c.Refs(), nil)
+	if r.ambiguous(d, at, raw) {
+		return
+	}
+	t, defects := parseTemplate(raw, at, r.known(d))
+	if !r.note(d, defects...) {
+		d.Arguments = t
+		for _, ref := range t.Refs() {
+			d.scope = append(d.scope, scope{ref: ref, item: true})
+		}
 	}
 }
 
@@ -146,29 +117,10 @@ func (r *reading) loop(d *draft, m map[string][]byte) {
 		d.MaxItems = usualItems
 	}
 	ref, defects := parseRef(m["for_each"], d.at+"/for_each", r.known(d))
-	if r.take(d, defects) {
+	if !r.note(d, defects...) {
 		d.ForEach = ref
-		d.refer([]*Ref{ref}, func(s *scope) { s.loop = true })
+		d.scope = append(d.scope, scope{ref: ref, loop: true})
 	}
-}
-
-// refer notes references of the step.
-func (d *draft) refer(refs []*Ref, where func(*scope)) {
-	for _, ref := range refs {
-		s := scope{ref: ref}
-		if where != nil {
-			where(&s)
-		}
-		d.scope = append(d.scope, s)
-	}
-}
-
-// take notes the defects of a part of a step, and reports whether there are none.
-func (r *reading) take(d *draft, defects Defects) bool {
-	for _, one := range defects {
-		r.note(d, one)
-	}
-	return len(defects) == 0
 }
 
 // onError reads what becomes of those who wait for the step if it fails. A default
@@ -196,7 +148,7 @@ func (r *reading) onError(d *draft, m map[string][]byte) {
 	}
 }
 
-// worth reads what the answer is worth, and to whom it is left to choose.
+// worth reads what the answer is worth: as the plan says, else as the tool's answers are.
 func (r *reading) worth(d *draft, m map[string][]byte) {
 	d.Value, d.Probability = usualValue, usualChance
 	if d.Tool != nil {
@@ -212,9 +164,6 @@ func (r *reading) worth(d *draft, m map[string][]byte) {
 		d.Probability = r.fraction(d, d.at+"/probability", raw, 1)
 	}
 	if math.IsNaN(d.Value) || d.Value < 0 {
-		d.Value = 0 // of a tool, which nobody checks here
+		d.Value = 0 // of a tool, which is not checked here
 	}
 }
-
-// longestID is how many letters an id may have.
-const longestID = 128
