@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Source is what an arm's guesses come from.
+// Source is what an arm's prefetches come from.
 type Source int
 
 const (
@@ -23,20 +23,20 @@ const (
 	Nothing         // there are none
 )
 
-// Arm is one way to guess, with a store, slots and throttles of its own.
+// Arm is one way to prefetch, with a store, slots and throttles of its own.
 type Arm struct {
 	Name    string
 	Source  Source
 	Pick    enrich.Options    // Slots, Dollars and Think are filled in
-	Dollars float64           // US dollars that the guesses of one session may cost
+	Dollars float64           // US dollars that the prefetches of one session may cost
 	Slots   speculate.Options // its Deadline is in recorded time; default 30s
 	Store   dedup.Options     // its Clock is filled in
 
-	Watch bool // guesses are picked and none is started
+	Watch bool // prefetches are picked and none is started
 	Free  bool // slots, throttles and deadlines do not count: what is picked is started
 }
 
-// longest is how long a guess lives that nobody waits for, as live.
+// longest is how long a prefetch lives that no call waits for, as live.
 const longest = 30 * time.Second
 
 // never is a deadline in the computer's time, which has no say here.
@@ -45,23 +45,20 @@ const never = 1000 * time.Hour
 // arm is an Arm at work.
 type arm struct {
 	Arm
-	p        *Player
-	store    *dedup.Store
-	desk     *speculate.Scheduler
-	deadline time.Duration
-	now      time.Duration // on the store's clock
-	report   *tally
+	p         *Player
+	store     *dedup.Store
+	scheduler *speculate.Scheduler
+	deadline  time.Duration
+	now       time.Duration // on the store's clock
+	report    *tally
 
 	// nil outside tests
 	sabotage func(*dedup.Query)                      // breaks the rules by which the store is asked
-	begun    func(turns int, tool, arguments string) // is told of each guess
+	begun    func(turns int, tool, arguments string) // is told of each prefetch
 }
 
 func newArm(p *Player, a Arm) *arm {
-	out := &arm{Arm: a, p: p, deadline: longest, report: newTally()}
-	if a.Slots.Deadline > 0 {
-		out.deadline = a.Slots.Deadline
-	}
+	out := &arm{Arm: a, p: p, deadline: cmp.Or(max(a.Slots.Deadline, 0), longest), report: newTally()}
 	out.Pick.Think = p.o.Think
 	out.Pick.Whole = out.Pick.Budget / cmp.Or(max(a.Slots.PerSession, 0), 3) // as live
 	out.Store.Clock = func() age.Moment { return age.At(out.now, out.now) }
@@ -71,31 +68,40 @@ func newArm(p *Player, a Arm) *arm {
 	out.store = dedup.New(out.Store)
 	slots := a.Slots
 	slots.Deadline = never
-	out.desk = speculate.New(slots)
+	out.scheduler = speculate.New(slots)
 	return out
 }
 
-// seat is an arm's place at a table: what it has of one session.
+// seat is an arm's place in one session. It has a clock of its own: an answer that comes
+// early makes all that follows come early.
 type seat struct {
 	*arm
 	t         *table
 	ctx       context.Context // of the session
 	leave     context.CancelFunc
 	scope     string
-	desk      *speculate.Session
+	slots     *speculate.Session
+	chooser   speculate.Chooser // what was found last, as far as it waits for a slot
 	delivered *dedup.Delivered
-	now       time.Duration // since the session began
-	base      time.Duration // the store's clock then
-	count     *tally        // of this session
-	dollars   float64       // spent
+	ledger    *ledger
+	count     *tally  // of this session
+	dollars   float64 // spent
 
-	runs    map[*made]*speculate.Run
-	flights map[*made]*dedup.Flight // of calls under way, that they fetch for themselves
-	writes  map[*made]*dedup.PendingWrite
-	sent    map[sending]uint64 // when what was not guessed was asked for
-	guesses map[uint64]*guess  // by the moment at which they were sent
-	flying  []*guess           // those whose call has not returned, in the order in which it will
-	chooser speculate.Chooser  // what was foreseen last, as far as it waits for a slot
+	now     time.Duration // since the session began
+	base    time.Duration // the store's clock then
+	tick    uint64        // numbers what happens
+	events  []event       // to come, in order
+	waiting int           // calls of the turn without an answer
+
+	sent     map[sending]uint64 // when what was not prefetched was asked for
+	guesses  map[uint64]*guess  // by the moment at which they were sent
+	underWay []*guess           // whose call has not returned
+}
+
+// event is something that happens at a time of a seat's clock.
+type event struct {
+	at time.Duration
+	do func()
 }
 
 // sending is a fetch: of a call, at a time by the store's clock.
@@ -107,31 +113,61 @@ type sending struct {
 func (a *arm) seat(t *table) *seat {
 	ctx, leave := context.WithCancel(context.Background())
 	s := &seat{
-		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), desk: a.desk.Session(t.s.ID),
-		delivered: dedup.NewDelivered(), base: a.now, count: newTally(),
-		runs: make(map[*made]*speculate.Run), flights: make(map[*made]*dedup.Flight), writes: make(map[*made]*dedup.PendingWrite),
+		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.Session(t.s.ID),
+		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newTally(),
 		sent: make(map[sending]uint64), guesses: make(map[uint64]*guess),
 	}
 	s.chooser.Upstream = upstreamID
 	if !a.Free {
-		s.chooser.Session = s.desk
+		s.chooser.Session = s.slots
 	}
 	return s
 }
 
-// set sets the clocks of the arm: that of the session, and that of the store,
-// which counts either time or turns.
+// set sets the clocks: that of the session, and that of the store, which counts either time
+// or turns.
 func (s *seat) set(now time.Duration) {
-	s.now = now
+	s.tick++
+	s.now = max(s.now, now)
 	if s.p.o.KeepTurns > 0 {
 		s.arm.now = max(s.arm.now, s.base+time.Duration(s.t.turns)*turnTime) + 1
 		return
 	}
-	s.arm.now = s.base + now
+	s.arm.now = s.base + s.now
 }
 
 // at is the moment that is played, as the throttles are told it.
 func (s *seat) at() time.Time { return s.t.began.Add(s.now) }
+
+// after has something happen later.
+func (s *seat) after(d time.Duration, do func()) {
+	e := event{s.now + d, do}
+	at := slices.IndexFunc(s.events, func(o event) bool { return o.at > e.at })
+	if at < 0 {
+		at = len(s.events)
+	}
+	s.events = slices.Insert(s.events, at, e)
+}
+
+// turn plays the calls of a turn, until all of them are answered.
+func (s *seat) turn(t *turn) {
+	s.waiting = len(t.calls)
+	instant := s.p.o.KeepTurns > 0
+	for _, m := range t.inOrder(instant) {
+		at := t.gap + m.offset
+		if instant {
+			at = t.gap
+		}
+		s.after(at, func() { s.begins(m) })
+	}
+	for s.waiting > 0 {
+		next := s.events[0]
+		s.events = s.events[1:]
+		s.set(next.at)
+		next.do()
+	}
+	s.set(s.now)
+}
 
 // query asks for a call on behalf of the session.
 func (s *seat) query(j *judged) dedup.Query {
@@ -143,13 +179,9 @@ func (s *seat) query(j *judged) dedup.Query {
 	return q
 }
 
-// arrive is a call that may change something.
-func (s *seat) arrive(m *made) { s.writes[m] = s.store.Arrive(m.effect) }
-
-// read is a call that comes, whatever it is. sound is from when an answer must be
-// to be good for it.
-func (s *seat) read(m *made, sound uint64) {
-	c := s.count.tool(m.Tool)
+// begins is the beginning of a call, whatever it is.
+func (s *seat) begins(m *made) {
+	c, began := s.count.tool(m.Tool), s.now
 	c.Calls++
 	c.before += m.end - m.start
 	if m.read {
@@ -158,52 +190,70 @@ func (s *seat) read(m *made, sound uint64) {
 			c.Repeats++
 		}
 	}
+	sound := s.ledger.sound(m.query.Places)
+	var write *dedup.PendingWrite
+	answered := func() {
+		c.after += s.now - began
+		s.waiting--
+	}
 	if m.storable() {
 		q := s.query(&m.judged)
-		s.ask(m, q, sound)
-		s.desk.Asked(s.at(), q.Key)
+		s.ask(m, q, c, sound, answered)
+		s.slots.Asked(s.at(), q.Key)
 	} else {
-		c.after += m.end - m.start
-		c.upstream++
+		if m.effect.Changes() {
+			s.ledger.arrive(m.effect)
+			write = s.store.Arrive(m.effect)
+			s.slots.Void(func(k call.Key) bool {
+				return touches(m.effect, s.t.judge(exact{k.Tool, k.Arguments}).query.Places)
+			})
+		}
+		s.fetch(m, c, func() {
+			if write != nil {
+				s.ledger.end(m.effect, s.tick)
+				write.End()
+			}
+			answered()
+		})
 	}
-	if !m.storable() || s.flights[m] != nil {
-		s.runs[m] = s.arm.desk.Began(upstreamID, m.Tool, false, s.at())
-	}
-	s.arm.desk.Preempt(upstreamID, s.at())
+	s.scheduler.Preempt(upstreamID, s.at())
 	s.reap()
 }
 
-// ask asks the store.
-func (s *seat) ask(m *made, q dedup.Query, sound uint64) {
+// fetch asks the upstream, which takes as long as was recorded.
+func (s *seat) fetch(m *made, c *Counts, done func()) {
+	c.upstream++
+	run := s.scheduler.Began(upstreamID, m.Tool, false, s.at())
+	s.after(m.end-m.start, func() {
+		run.Ended(s.at())
+		done()
+	})
+}
+
+// ask asks the store. sound is from when an answer must be to be good for the call.
+func (s *seat) ask(m *made, q dedup.Query, c *Counts, sound uint64, answered func()) {
 	waits := true
 	w := &dedup.Waiter{Done: func(o dedup.Outcome) {
 		waits = false
-		s.answered(m, sound, o)
+		switch {
+		case o.Err != nil: // the session has ended
+		case o.Alone: // what it has joined came to nothing
+			s.fetch(m, c, answered)
+		default:
+			if o.How != dedup.Fetched {
+				s.served(m, c, sound, o)
+			}
+			answered()
+		}
 	}}
 	s.store.Do(s.ctx, q, w, func(_ context.Context, f *dedup.Flight) {
-		s.flights[m] = f
-		s.sent[sending{m.exact, s.arm.now}] = s.p.tick
+		waits = false
+		s.sent[sending{m.exact, s.arm.now}] = s.tick
+		s.fetch(m, c, func() { f.Settle(m.body(), false, !m.Failed) })
 	})
-	if waits && s.flights[m] == nil {
+	if waits {
 		s.join(q.Key)
 	}
-}
-
-// answered is the answer to a call that the store was asked for.
-func (s *seat) answered(m *made, sound uint64, o dedup.Outcome) {
-	c := s.count.tool(m.Tool)
-	waited := s.now - m.start
-	switch {
-	case o.How == dedup.Fetched || o.Err != nil:
-		waited = m.end - m.start
-		c.upstream++
-	case o.Alone:
-		waited += m.end - m.start
-		c.upstream++
-	default:
-		s.served(m, c, sound, o)
-	}
-	c.after += waited
 }
 
 // served is an answer that its call was not sent upstream for.
@@ -231,43 +281,16 @@ func (s *seat) served(m *made, c *Counts, sound uint64, o dedup.Outcome) {
 	}
 }
 
-// finish is the end of a call.
-func (s *seat) finish(m *made) {
-	if run := s.runs[m]; run != nil {
-		run.Ended(s.at())
-		delete(s.runs, m)
-	}
-	if p := s.writes[m]; p != nil {
-		p.End()
-		delete(s.writes, m)
-	}
-	if f := s.flights[m]; f != nil {
-		delete(s.flights, m)
-		f.Settle(m.body(), false, !m.Failed)
-	}
-}
-
-// void is a change.
-func (s *seat) void(stale func(call.Key) bool) { s.desk.Void(stale) }
-
-// end is the end of the session. What nobody waits for is given up.
+// end is the end of the session. What no call waits for is given up.
 func (s *seat) end() {
 	s.chooser.GiveUp(s)
-	s.desk.Review(s.at())
-	s.flying = slices.DeleteFunc(s.flying, func(g *guess) bool {
-		if g.joined {
-			s.set(max(s.now, g.ends))
-			s.land(g)
-		}
-		return g.joined
-	})
-	s.desk.End()
+	s.slots.Review(s.at())
+	s.slots.End()
 	s.leave()
 	s.store.Drop(s.scope)
-	for _, g := range s.flying {
+	for _, g := range slices.Clone(s.underWay) {
 		s.giveUp(g)
 	}
-	s.flying = nil
 	if s.p.o.KeepTurns > 0 { // nothing of this session may be used in the next
 		s.arm.now += s.p.o.maxAge() + turnTime
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Decile is a line of the reliability table: calls by how likely they were when
-// they were first thought of, and how many of them came while an answer fetched
+// they were first expected, and how many of them came while an answer fetched
 // then could have been used.
 type Decile struct {
 	From     float64 `json:"from"` // probability
@@ -17,14 +17,6 @@ type Decile struct {
 	Observed float64 `json:"observed"` // share that came
 	sum      int64   // of probabilities, in units of 1e-9: their order makes no difference then
 	came     int
-}
-
-func (d *Decile) add(p float64, came bool) {
-	d.N++
-	d.sum += int64(p * 1e9)
-	if came {
-		d.came++
-	}
 }
 
 // calibration is the table with its means.
@@ -40,73 +32,70 @@ func (p *Player) calibration() []Decile {
 	return all
 }
 
-// scores keep what was thought of in a session until it is known whether it came.
+// scores keep what was expected in a session until it is known whether it came.
 type scores struct {
 	p    *Player
-	open map[exact]thought
+	open map[exact]expected
 }
 
-// thought is when a call was first thought of, and how likely it was.
-type thought struct {
+// expected is when a call was first expected, and how likely it was.
+type expected struct {
 	p    float64
 	at   time.Duration
 	turn int
 }
 
-func newScores(p *Player) scores { return scores{p: p, open: make(map[exact]thought)} }
+func newScores(p *Player) scores { return scores{p: p, open: make(map[exact]expected)} }
 
-// allowed reports whether rules allow a guess, though it may only be watched so far.
-func allowed(g *predict.Candidate) bool { return g.Reason == "" || g.Reason == enrich.Shadow }
-
-// thought notes the guesses that rules allow. What is open already keeps what was
-// first thought of it.
-func (s *scores) thought(t *table, guesses []predict.Candidate) {
-	for c, th := range s.open {
-		if !s.usable(t, th) {
-			s.settle(c, th, false)
+// found notes the candidates that rules allow, though they may only be watched so far. Of
+// what is open already that stays which was first expected of it.
+func (s *scores) found(t *table, all []predict.Candidate) {
+	for c, e := range s.open {
+		if !s.usable(t, e) {
+			s.close(c, e, false)
 		}
 	}
-	for i := range guesses {
-		g := &guesses[i]
+	for i := range all {
+		g := &all[i]
 		c := exact{g.Key.Tool, g.Key.Arguments}
-		if _, known := s.open[c]; known || !allowed(g) {
-			continue
+		if _, known := s.open[c]; !known && (g.Reason == "" || g.Reason == enrich.Shadow) {
+			s.open[c] = expected{g.P, t.now, t.turns}
 		}
-		s.open[c] = thought{g.P, t.now, t.turns}
 	}
 }
 
 // usable reports whether an answer fetched then could still be used.
-func (s *scores) usable(t *table, th thought) bool {
+func (s *scores) usable(t *table, e expected) bool {
 	if keep := s.p.o.KeepTurns; keep > 0 {
-		return t.turns-th.turn <= keep
+		return t.turns-e.turn <= keep
 	}
-	return t.now-th.at <= s.p.o.MaxAge
+	return t.now-e.at <= s.p.o.MaxAge
 }
 
 // asked notes a call that was made.
 func (s *scores) asked(t *table, m *made) {
-	if th, known := s.open[m.exact]; known {
-		s.settle(m.exact, th, s.usable(t, th))
+	if e, known := s.open[m.exact]; known {
+		s.close(m.exact, e, s.usable(t, e))
 	}
 }
 
 // void notes a change.
 func (s *scores) void(stale func(exact) bool) {
-	for c, th := range s.open {
+	for c, e := range s.open {
 		if stale(c) {
-			s.settle(c, th, false)
+			s.close(c, e, false)
 		}
 	}
 }
 
-func (s *scores) end() {
-	for c, th := range s.open {
-		s.settle(c, th, false)
-	}
-}
+func (s *scores) end() { s.void(func(exact) bool { return true }) }
 
-func (s *scores) settle(c exact, th thought, came bool) {
-	s.p.deciles[min(9, max(0, int(th.p*10)))].add(th.p, came)
+func (s *scores) close(c exact, e expected, came bool) {
+	d := &s.p.deciles[min(9, max(0, int(e.p*10)))]
+	d.N++
+	d.sum += int64(e.p * 1e9)
+	if came {
+		d.came++
+	}
 	delete(s.open, c)
 }

@@ -27,7 +27,7 @@ func (p *Player) Stored(arm int) dedup.Stats { return p.arms[arm].store.Stats() 
 func (s *Session) Times(think time.Duration) (times [][2]time.Duration) {
 	s.lay(think, func(*made) time.Duration { return time.Second })
 	for _, turn := range s.turns {
-		for _, m := range turn {
+		for _, m := range turn.calls {
 			times = append(times, [2]time.Duration{m.start, m.end})
 		}
 	}

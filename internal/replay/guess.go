@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
@@ -18,31 +17,27 @@ import (
 type guess struct {
 	id     uint64 // the moment at which it was sent
 	key    call.Key
-	answer *made         // the call of the session that has the same; nil: there is none
-	due    time.Duration // when its call returns, or is given up
-	late   bool          // it is given up then, unless somebody waits for it
-	ends   time.Duration // when its call returns if it is not given up
+	answer *made // the call of the session that has the same; nil: there is none
+	run    *speculate.Run
 
 	flight   *dedup.Flight
-	fetching context.Context // ends when nobody wants the answer any more
+	fetching context.Context // ends when the answer is wanted no more
 	ctx      context.Context // of its own claim
 	cancel   context.CancelFunc
-	run      *speculate.Run
 	joined   bool // a real call waits for it
 	used     bool
+	over     bool // its call has returned
 }
 
-// stampSize (bytes) is what a guess's answer has in the end: its number, by which
-// it is told again when the store hands it out.
-const stampSize = 8
-
-func stamp(body []byte) uint64 { return binary.BigEndian.Uint64(body[len(body)-stampSize:]) }
+// stamp is the number of a guess, which stands behind the answer in the store, by which it
+// is told again when the store hands it out.
+func stamp(body []byte) uint64 { return binary.BigEndian.Uint64(body[len(body)-8:]) }
 
 // body is the recorded answer as it is stored.
 func (m *made) body() []byte { return []byte(m.Text) }
 
-// consider takes what is foreseen after a turn: gives up what is not worth it any
-// more, and chooses.
+// consider takes what is likely after a turn: gives up what is not worth it any more, and
+// chooses.
 func (s *seat) consider(found []predict.Candidate) {
 	if !s.Free {
 		s.chooser.Reprice(s.at(), found, s.Pick.MinProbability, func(call.Key) bool { return false })
@@ -58,7 +53,7 @@ func (s *seat) choose() {
 		return
 	}
 	if !s.Free {
-		s.desk.Review(s.at())
+		s.slots.Review(s.at())
 	}
 	o := speculate.ChooseOptions{Options: s.Pick, Host: s.p.o.Model("").Host, Shadow: s.Watch, Keep: s.p.o.MaxAge}
 	o.Dollars = s.Dollars - s.dollars
@@ -93,7 +88,7 @@ func (s *seat) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 // Declined counts a candidate that is given up.
 func (s *seat) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.declined[why]++ }
 
-// Begin starts a guess.
+// Begin starts a guess, and puts it on its way.
 func (s *seat) Begin(of *predict.Candidate, v *speculate.Verdict) (refused string) {
 	g := &guess{key: v.Query.Key}
 	fetch := func(ctx context.Context) (func() call.Fate, string) {
@@ -109,7 +104,7 @@ func (s *seat) Begin(of *predict.Candidate, v *speculate.Verdict) (refused strin
 	if s.Free {
 		_, refused = fetch(own)
 	} else {
-		refused = s.desk.Start(own, speculate.Prefetch{Key: g.key, Host: v.Host, Begin: fetch})
+		refused = s.slots.Start(own, speculate.Prefetch{Key: g.key, Host: v.Host, Begin: fetch})
 	}
 	if refused != "" {
 		g.cancel()
@@ -126,72 +121,53 @@ func (s *seat) Begin(of *predict.Candidate, v *speculate.Verdict) (refused strin
 	return ""
 }
 
-// send puts a guess that has begun on its way.
+// send asks the upstream: that takes as long as the call of the session did, or what the
+// tool's calls usually take.
 func (s *seat) send(g *guess, of *predict.Candidate) {
-	s.p.tick++
-	g.id = s.p.tick
+	s.tick++
+	g.id = s.tick
 	g.answer = s.t.s.next(exact{of.Key.Tool, of.Key.Arguments}, s.t.turns-1)
 	takes := cmp.Or(of.Latency.P50, of.Model.Cost.Latency, usualLatency)
 	if g.answer != nil {
 		takes = g.answer.end - g.answer.start
 	}
-	g.ends = s.now + takes
-	g.due = g.ends
-	if !s.Free && takes > s.deadline {
-		g.due, g.late = s.now+s.deadline, true
-	}
 	s.guesses[g.id] = g
-	s.queue(g)
-	g.run = s.arm.desk.Began(upstreamID, of.Key.Tool, true, s.at())
+	s.underWay = append(s.underWay, g)
+	g.run = s.scheduler.Began(upstreamID, of.Key.Tool, true, s.at())
+	if !s.Free && takes > s.deadline {
+		s.after(s.deadline, func() { s.overdue(g) })
+	}
+	s.after(takes, func() { s.land(g) })
 }
 
-// queue keeps the guesses under way in the order in which they are due.
-func (s *seat) queue(g *guess) {
-	at := slices.IndexFunc(s.flying, func(f *guess) bool { return f.due > g.due })
-	if at < 0 {
-		at = len(s.flying)
+// overdue frees the slot of a guess, and gives it up unless a call waits for it.
+func (s *seat) overdue(g *guess) {
+	switch {
+	case g.over:
+		return
+	case g.joined:
+		s.slots.Done(g.key)
+	default:
+		s.giveUp(g)
 	}
-	s.flying = slices.Insert(s.flying, at, g)
-}
-
-// advance plays what happens to the guesses until a moment.
-func (s *seat) advance(to time.Duration) {
-	for len(s.flying) > 0 && s.flying[0].due <= to {
-		g := s.flying[0]
-		s.flying = slices.Delete(s.flying, 0, 1)
-		s.set(g.due)
-		switch {
-		case !g.late:
-			s.land(g)
-		case g.joined: // who waits for it holds it; its slot is free
-			s.desk.Done(g.key)
-			g.due, g.late = g.ends, false
-			s.queue(g)
-		default:
-			s.giveUp(g)
-		}
-		if !s.Free {
-			s.choose()
-		}
-	}
-	s.set(to)
+	s.choose()
 }
 
 // join notes that a real call waits for the newest guess of that key.
 func (s *seat) join(k call.Key) {
-	var newest *guess
-	for _, g := range s.flying {
-		if g.key == k && (newest == nil || g.id > newest.id) {
-			newest = g
+	for _, g := range slices.Backward(s.underWay) {
+		if g.key == k {
+			g.joined = true
+			return
 		}
-	}
-	if newest != nil {
-		newest.joined = true
 	}
 }
 
 // land is the return of a guess's call.
 func (s *seat) land(g *guess) {
+	if g.over {
+		return
+	}
 	var body []byte
 	good := true
 	if g.answer != nil {
@@ -199,9 +175,12 @@ func (s *seat) land(g *guess) {
 	}
 	g.flight.Settle(binary.BigEndian.AppendUint64(body, g.id), false, good)
 	s.returned(g)
+	if !s.Free {
+		s.choose()
+	}
 }
 
-// giveUp ends a guess that nobody waits for.
+// giveUp ends a guess that no call waits for.
 func (s *seat) giveUp(g *guess) {
 	g.cancel()
 	<-g.fetching.Done() // the store lets go of it on another goroutine
@@ -210,18 +189,18 @@ func (s *seat) giveUp(g *guess) {
 }
 
 func (s *seat) returned(g *guess) {
-	s.desk.Done(g.key)
+	g.over = true
+	s.underWay = slices.DeleteFunc(s.underWay, func(o *guess) bool { return o == g })
+	s.slots.Done(g.key)
 	g.run.Ended(s.at())
 	g.cancel()
 }
 
 // reap ends the guesses that the throttles have given up.
 func (s *seat) reap() {
-	s.flying = slices.DeleteFunc(s.flying, func(g *guess) bool {
-		lost := !g.joined && g.ctx.Err() != nil
-		if lost {
+	for _, g := range slices.Clone(s.underWay) {
+		if !g.joined && g.ctx.Err() != nil {
 			s.giveUp(g)
 		}
-		return lost
-	})
+	}
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"fmt"
@@ -65,7 +66,7 @@ func columns(f *Figures) []column {
 
 // WriteTo writes a summary for people.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
-	out := &counting{w: w}
+	out := new(bytes.Buffer)
 	fmt.Fprintf(out, "%d sessions, %d calls, %d reads of which %d are repeats; policy %s\n", r.Sessions, r.Calls, r.Reads, r.Repeats, r.Name)
 	if r.Untimed > 0 {
 		fmt.Fprintf(out, "of %d calls it is not recorded how long they took: as long as their models say; the model thinks %v where that is not recorded\n", r.Untimed, time.Duration(r.Think)*time.Millisecond)
@@ -75,7 +76,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	r.reasons(out)
 	r.deciles(out)
 	r.tools(out)
-	return out.n, out.err
+	return out.WriteTo(w)
 }
 
 func (r *Report) figures(w io.Writer) {
@@ -142,21 +143,4 @@ func printable(name string) string {
 		}
 		return '?'
 	}, name)
-}
-
-// counting counts what it writes, and keeps the first error.
-type counting struct {
-	w   io.Writer
-	n   int64
-	err error
-}
-
-func (c *counting) Write(b []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	c.err = err
-	return n, err
 }

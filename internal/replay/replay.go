@@ -15,10 +15,11 @@
 //	p.Play(replay.Sessions(calls))
 //	fmt.Println(p.Reports()[0].Coverage)
 //
-// The sessions are played one after the other, and their times are those of the
-// recording: that an answer comes early makes nothing else come early. A call is
-// answered from the recording, and so is a guess at a call that the session makes
-// later; any other guess gets an answer that nobody asks for.
+// The sessions are played one after the other. How long a call takes and how long the model
+// thinks are those of the recording; each arm has a clock of its own, on which all comes
+// earlier that follows an answer which came early. A call is answered from the recording, and
+// so is a prefetch of a call that the session makes later; any other prefetch gets an answer
+// that is never asked for.
 //
 // It leaves out the pace of hosts (limit); that guesses slow down real calls, which
 // a recording cannot show; the model's intent; answers added to others (deliver);
@@ -139,8 +140,8 @@ func (p *Player) Play(all []*Session) {
 
 func (p *Player) play(s *Session, arms []*arm) {
 	t := newTable(p, s, arms)
-	for _, turn := range s.turns {
-		t.turn(turn)
+	for i := range s.turns {
+		t.turn(&s.turns[i])
 	}
 	t.end()
 	if p.o.Ended != nil {

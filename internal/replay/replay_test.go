@@ -277,6 +277,18 @@ func TestAge(t *testing.T) {
 	}
 }
 
+// An answer that comes early makes what follows come early, too: what would be too old on the
+// clock of the recording is used.
+func TestEarlyAnswerMovesTheClock(t *testing.T) {
+	const text = "list_items:ab@10\nget_item:a@10000\nget_item:b@10"
+	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: 14 * time.Second}
+	r := play(t, o, text, usual("on", replay.Forecast), usual("off", replay.Nothing))
+	// a takes 10 s and is asked for after 3: b comes 13 s after the list, and not 16
+	if on, off := r[0], r[1]; on.Used != 2 || on.Hidden != 3010 || off.WaitAfter != off.WaitBefore {
+		t.Errorf("got %d used, %d ms hidden, want 2 and 3010; without prefetches %d of %d ms are waited", on.Used, on.Hidden, off.WaitAfter, off.WaitBefore)
+	}
+}
+
 // In turns, a guess lasts as many as it may, and a session as long as it likes.
 func TestKeepTurns(t *testing.T) {
 	arm := usual("static", replay.Forecast)

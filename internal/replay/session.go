@@ -12,10 +12,16 @@ import (
 // Session is one recorded session.
 type Session struct {
 	ID    string
-	mark  uint64    // tells it from the sessions of all traces
-	turns [][]*made // calls of one turn were made together
+	mark  uint64 // tells it from the sessions of all traces
+	turns []turn
 	calls int
 	later map[exact][]*made // the same, by call, in order
+}
+
+// turn is calls that were made together.
+type turn struct {
+	calls []*made
+	gap   time.Duration // between the end of the turn before and its beginning
 }
 
 // made is a call as it is played.
@@ -25,7 +31,8 @@ type made struct {
 	judged
 	number     int // of the session's calls
 	turn       int
-	start, end time.Duration // since the session began
+	offset     time.Duration // since the turn began
+	start, end time.Duration // since the session began, as it was recorded
 	repeat     bool          // the session has made the same call before
 }
 
@@ -52,8 +59,8 @@ func Sessions(calls []Call) []*Session {
 
 func (s *Session) add(c *Call) {
 	n := len(s.turns)
-	if n == 0 || s.turns[n-1][0].Batch != c.Batch {
-		s.turns = append(s.turns, nil)
+	if n == 0 || s.turns[n-1].calls[0].Batch != c.Batch {
+		s.turns = append(s.turns, turn{})
 		n++
 	}
 	s.calls++
@@ -63,7 +70,7 @@ func (s *Session) add(c *Call) {
 	}
 	m.repeat = len(s.later[m.exact]) > 0
 	s.later[m.exact] = append(s.later[m.exact], m)
-	s.turns[n-1] = append(s.turns[n-1], m)
+	s.turns[n-1].calls = append(s.turns[n-1].calls, m)
 }
 
 // next is the first time that the session makes a call after a turn; nil if it
@@ -84,23 +91,25 @@ func (s *Session) next(c exact, turn int) *made {
 func (s *Session) lay(think time.Duration, latency func(*made) time.Duration) {
 	var now time.Duration
 	var ended *int64 // ms: the last answer of the turn before; nil: not recorded
-	for i, turn := range s.turns {
-		first := earliest(turn)
+	for i := range s.turns {
+		turn := &s.turns[i]
+		first := earliest(turn.calls)
 		switch {
 		case i == 0:
 		case first != nil && ended != nil:
-			now += min(max(0, milliseconds(*first-*ended)), longestGap)
+			turn.gap = min(max(0, milliseconds(*first-*ended)), longestGap)
 		default:
-			now += think
+			turn.gap = think
 		}
-		now = min(now, longestSession)
+		now = min(now+turn.gap, longestSession)
 		begin := now
 		ended = nil
-		for _, m := range turn {
-			m.start = begin
+		for _, m := range turn.calls {
+			m.offset = 0
 			if m.Start != nil {
-				m.start += min(milliseconds(*m.Start-*first), longestGap)
+				m.offset = min(milliseconds(*m.Start-*first), longestGap)
 			}
+			m.start = begin + m.offset
 			m.end = m.start + cmp.Or(m.recorded(), latency(m))
 			if now = max(now, m.end); m.End != nil && (ended == nil || *m.End > *ended) {
 				ended = m.End
@@ -137,34 +146,14 @@ func (m *made) recorded() time.Duration {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// moment is a call that begins or ends.
-type moment struct {
-	at   time.Duration
-	call *made
-	ends bool
-}
-
-// moments are those of a turn, in order. If it is a single instant, what only
-// reads is there before what may change something.
-func moments(turn []*made, instant bool) []moment {
-	all := make([]moment, 0, 2*len(turn))
-	for _, m := range turn {
-		all = append(all, moment{m.start, m, false}, moment{m.end, m, true})
-	}
-	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
-	if instant {
-		slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.rank(), b.rank()) })
-	}
-	return all
-}
-
-// rank is a moment's place in an instant: reads begin, then writes, and all end.
-func (m *moment) rank() int {
-	switch {
-	case m.ends:
-		return 2
-	case m.call.effect.Changes():
-		return 1
-	}
-	return 0
+// inOrder are the calls of a turn as they begin. If it is a single instant, what only reads
+// is there before what may change something.
+func (t *turn) inOrder(instant bool) []*made {
+	return slices.SortedStableFunc(slices.Values(t.calls), func(a, b *made) int {
+		if !instant {
+			return cmp.Compare(a.offset, b.offset)
+		}
+		rank := map[bool]int{true: 1}
+		return cmp.Compare(rank[a.effect.Changes()], rank[b.effect.Changes()])
+	})
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,28 +10,24 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// table is where one session is played.
+// table is where one session is played. The learner is told of it as it was recorded.
 type table struct {
 	p       *Player
 	s       *Session
-	began   time.Time        // when the session began, as the learner is told
-	now     time.Duration    // since then
+	began   time.Time        // when the session began
+	now     time.Duration    // since then, as it was recorded
 	turns   int              // begun
-	learner *predict.Session // nil: no arm wants to know what it thinks
-	ledger  *ledger
-	known   map[exact]*judged // calls that were made or thought of
-	asked   map[exact]bool    // calls that were made
+	learner *predict.Session // nil: no arm wants to know what it expects
+	known   map[exact]*judged
+	asked   map[exact]bool // calls that were made
 	scores  scores
 	seats   []*seat
 }
 
 func newTable(p *Player, s *Session, arms []*arm) *table {
-	t := &table{
-		p: p, s: s, ledger: newLedger(), known: make(map[exact]*judged), asked: make(map[exact]bool),
-		scores: newScores(p),
-	}
-	for _, turn := range s.turns {
-		for _, m := range turn {
+	t := &table{p: p, s: s, known: make(map[exact]*judged), asked: make(map[exact]bool), scores: newScores(p)}
+	for i := range s.turns {
+		for _, m := range s.turns[i].calls {
 			m.judged = *t.judge(m.exact)
 			if len(arms) > 0 && m.recorded() == 0 {
 				p.untimed++
@@ -52,10 +49,8 @@ func newTable(p *Player, s *Session, arms []*arm) *table {
 // played last has ended.
 func (p *Player) starts(s *Session) time.Time {
 	at := p.wall.Add(p.o.Think)
-	if first := earliest(s.turns[0]); first != nil {
-		if recorded := time.UnixMilli(*first); recorded.After(at) {
-			at = recorded
-		}
+	if first := earliest(s.turns[0].calls); first != nil && time.UnixMilli(*first).After(at) {
+		return time.UnixMilli(*first)
 	}
 	return at
 }
@@ -71,30 +66,42 @@ func (t *table) judge(c exact) *judged {
 	return j
 }
 
-// at is the moment that is played, as the learner and the throttles are told it.
+// at is the moment that is played, as the learner is told it.
 func (t *table) at() time.Time { return t.began.Add(t.now) }
 
-// turn plays the calls of a turn, then has everybody guess at the next.
-func (t *table) turn(turn []*made) {
+// turn plays the calls of a turn, then has every arm prefetch the next.
+func (t *table) turn(turn *turn) {
 	t.turns++
-	for _, m := range moments(turn, t.p.o.KeepTurns > 0) {
-		t.now = max(t.now, m.at)
-		t.p.tick++
-		if m.ends {
-			t.ends(m.call)
-		} else {
-			t.begins(m.call)
+	for _, m := range turn.inOrder(t.p.o.KeepTurns > 0) {
+		t.now = max(t.now, m.start)
+		t.begins(m)
+	}
+	for _, m := range slices.SortedStableFunc(slices.Values(turn.calls), func(a, b *made) int { return cmp.Compare(a.end, b.end) }) {
+		t.now = max(t.now, m.end)
+		if t.learner != nil {
+			t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.Failed, Text: []byte(m.Text), Size: m.Bytes, At: t.at()})
 		}
 	}
-	t.guess()
+	var found []predict.Candidate
+	if t.learner != nil {
+		found = t.learner.Guesses(t.at())
+		if len(t.seats) > 0 {
+			t.scores.found(t, found)
+		}
+	}
+	for _, seat := range t.seats {
+		seat.turn(turn)
+		switch seat.Source {
+		case Forecast:
+			seat.consider(found)
+		case Oracle:
+			seat.consider(t.foreknown())
+		}
+	}
 }
 
 // begins is the beginning of a call.
 func (t *table) begins(m *made) {
-	for _, seat := range t.seats {
-		seat.advance(t.now)
-		seat.read(m, t.ledger.sound(m.query.Places))
-	}
 	if m.storable() && len(t.seats) > 0 {
 		t.scores.asked(t, m)
 	}
@@ -103,37 +110,11 @@ func (t *table) begins(m *made) {
 		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.Tool, Arguments: m.arguments, At: t.at()})
 	}
 	if m.effect.Changes() {
-		t.ledger.arrive(m.effect)
-		for _, seat := range t.seats {
-			seat.arrive(m)
+		stale := func(c exact) bool { return touches(m.effect, t.judge(c).query.Places) }
+		t.scores.void(stale)
+		if t.learner != nil {
+			t.learner.Invalidate(func(tool, arguments string) bool { return stale(exact{tool, arguments}) })
 		}
-		t.void(m.effect)
-	}
-}
-
-// ends is the end of a call.
-func (t *table) ends(m *made) {
-	if m.effect.Changes() {
-		t.ledger.end(m.effect, t.p.tick)
-	}
-	for _, seat := range t.seats {
-		seat.advance(t.now)
-		seat.finish(m)
-	}
-	if t.learner != nil {
-		t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.Failed, Text: []byte(m.Text), Size: m.Bytes, At: t.at()})
-	}
-}
-
-// void is a change: what depends on it is foreseen anew.
-func (t *table) void(e call.Effect) {
-	stale := func(c exact) bool { return touches(e, t.judge(c).query.Places) }
-	t.scores.void(stale)
-	if t.learner != nil {
-		t.learner.Invalidate(func(tool, arguments string) bool { return stale(exact{tool, arguments}) })
-	}
-	for _, seat := range t.seats {
-		seat.void(func(k call.Key) bool { return stale(exact{k.Tool, k.Arguments}) })
 	}
 }
 
@@ -142,38 +123,18 @@ func touches(e call.Effect, places []call.Place) bool {
 	return slices.ContainsFunc(e.Places, func(p call.Place) bool { return slices.Contains(places, p) })
 }
 
-// guess is what happens between two turns.
-func (t *table) guess() {
-	t.p.tick++
-	var guesses []predict.Candidate
-	if t.learner != nil {
-		guesses = t.learner.Guesses(t.at())
-		if len(t.seats) > 0 {
-			t.scores.thought(t, guesses)
-		}
-	}
-	for _, seat := range t.seats {
-		seat.advance(t.now)
-		switch seat.Source {
-		case Forecast:
-			seat.consider(guesses)
-		case Oracle:
-			seat.consider(t.foreknown())
-		}
-	}
-}
-
 // foreknown are the reads of the next turn that are no repeats.
 func (t *table) foreknown() []predict.Candidate {
 	if t.turns >= len(t.s.turns) {
 		return nil
 	}
 	var all []predict.Candidate
-	for _, m := range t.s.turns[t.turns] {
+	next := &t.s.turns[t.turns]
+	for _, m := range next.calls {
 		if m.read && m.storable() && !m.repeat {
 			all = append(all, predict.Candidate{
 				Key: call.Key{Tool: m.Tool, Arguments: m.arguments}, P: 1, Why: predict.Why{Edge: "oracle"}, Model: m.model, Bytes: m.Bytes,
-				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(m.start-t.now, time.Millisecond)),
+				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(next.gap+m.offset, time.Millisecond)),
 			})
 		}
 	}

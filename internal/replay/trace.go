@@ -42,51 +42,41 @@ func ReadFile(name string) ([]Call, error) {
 // ReadTrace reads a trace, plain or gzip: JSON lines, one call each. An error
 // begins with the name and the line. A trace is read whole or not at all.
 func ReadTrace(name string, r io.Reader) ([]Call, error) {
-	in := bufio.NewReaderSize(r, 64<<10)
+	in := bufio.NewReader(r)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		in = bufio.NewReaderSize(z, 64<<10)
+		in = bufio.NewReader(z)
 	}
 	var calls []Call
 	var turns order
-	for number := 1; ; number++ {
-		line, err := readLine(in)
-		if err == nil && len(line) > 0 {
-			var c Call
-			if c, err = parse(line); err == nil {
-				err = turns.check(&c)
-			}
-			calls = append(calls, c)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, longestLine)
+	number := 1
+	for ; lines.Scan(); number++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return calls, nil
-		case err != nil:
+		c, err := parse(line)
+		if err == nil {
+			err = turns.check(&c)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
+		calls = append(calls, c)
 	}
-}
-
-// readLine is the next line without the white space around it. The end comes as
-// io.EOF, alone.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > longestLine:
-			return nil, fmt.Errorf("want a line of at most %d MiB", longestLine>>20)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			err = nil
-		}
-		return bytes.TrimSpace(line), err
+	err := lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("want a line of at most %d MiB", longestLine>>20)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+	}
+	return calls, nil
 }
 
 // parse reads one line.
