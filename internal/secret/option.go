@@ -100,24 +100,24 @@ func long(word string) kind {
 	return classify(word)
 }
 
-// attached takes the value that stands behind an option of one letter at i without
+// attached is the value that stands behind an option of one letter at i without
 // anything between: mysql -phunter2.
-func (a *assigner) attached(i int) {
+func (a *assigner) attached(i int) span {
 	if i+2 >= len(a.s) || i > 0 && strings.IndexByte(" \t\n\"'`", a.s[i-1]) < 0 || strings.IndexByte(" \t\r\n", a.s[i+2]) >= 0 {
-		return
+		return span{}
 	}
 	k := flagged(a.s[max(0, i-longestCommand):i], a.s[i+1], true)
 	if k == plain {
-		return
+		return span{}
 	}
 	v := a.value(i+1, k)
 	if v.spaced || v.from == v.to || !k.value(a.s[v.from:v.to]) {
-		return
+		return span{}
 	}
 	if k == userPassword {
 		v.from += strings.IndexByte(a.s[v.from:v.to], ':') + 1
 	}
-	a.take(v, k)
+	return span{v.from, v.end, kinds[k].rule}
 }
 
 // command is a list of the words of a command, as it is gone through.
