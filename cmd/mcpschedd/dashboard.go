@@ -87,7 +87,7 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout io.Writer) error 
 	if !strings.HasPrefix(in.Address, "/dashboard") {
 		return fmt.Errorf("%s: no address of a dashboard; something else answers there", d.url)
 	}
-	_, err = fmt.Fprintln(stdout, base+plain(in.Address))
+	_, err = fmt.Fprintln(stdout, base+record.Printable(in.Address))
 	return err
 }
 

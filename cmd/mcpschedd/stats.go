@@ -190,7 +190,7 @@ func (f *statsFlags) text(s *seen) string {
 	}
 	b.WriteString(s.stats.Standing())
 	for _, note := range s.notes {
-		b.WriteString(plain(note) + "\n")
+		b.WriteString(record.Printable(note) + "\n")
 	}
 	if f.as == "v" {
 		if line := s.stats.Line(); line != "" {
@@ -221,7 +221,7 @@ func (f *statsFlags) keepLooking(ctx context.Context, look func(context.Context)
 		case err != nil:
 			if text := err.Error(); text != gone {
 				gone = text
-				fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", plain(text))
+				fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", record.Printable(text))
 			}
 		default:
 			gone = ""

@@ -93,7 +93,7 @@ func (d *daemon) look(ctx context.Context) (*seen, error) {
 	}
 	s.stats.Derive()
 	if s.stats.SchemaVersion == 0 {
-		return nil, fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
+		return nil, d.foreign()
 	}
 	if v := s.stats.SchemaVersion; v != statsSchema {
 		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd knows version %d", d.url, v, statsSchema)
@@ -101,13 +101,12 @@ func (d *daemon) look(ctx context.Context) (*seen, error) {
 	return s, nil
 }
 
-// ask reads the JSON that stands at the URL. What is none leaves v as it is.
+// ask reads the JSON that stands at the URL.
 func (d *daemon) ask(ctx context.Context, method string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.url, nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Accept", "application/json")
 	if d.token != "" {
 		req.Header.Set("Authorization", "Bearer "+d.token)
 	}
@@ -116,17 +115,31 @@ func (d *daemon) ask(ctx context.Context, method string, v any) error {
 		return d.unreachable(err)
 	}
 	defer answer.Body.Close()
-	if err := d.refused(answer); err != nil {
-		return err
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized:
+		what := "it wants a token"
+		if d.token != "" {
+			what = "it does not take this token"
+		}
+		return hinted{fmt.Errorf("%s: %s: %s", d.url, answer.Status, what), "put the text of the file that it names at its start (token=…) into $MCPSCHEDD_TOKEN"}
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s: no mcpschedd, or an older one", d.url, answer.Status)
+	default:
+		return fmt.Errorf("%s: %s", d.url, answer.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
 	if err != nil {
 		return d.unreachable(err)
 	}
 	if json.Unmarshal(body, v) != nil {
-		return fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
+		return d.foreign()
 	}
 	return nil
+}
+
+func (d *daemon) foreign() error {
+	return fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
 }
 
 // unreachable says why there is no answer.
@@ -137,25 +150,5 @@ func (d *daemon) unreachable(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL, which stands in front
 	}
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
-		return fmt.Errorf("%s: %w; is mcpschedd serve --http running there?", d.url, err)
-	}
-	return fmt.Errorf("%s: %w", d.url, err)
-}
-
-// refused says why an answer holds not what was asked for.
-func (d *daemon) refused(answer *http.Response) error {
-	switch answer.StatusCode {
-	case http.StatusOK:
-		return nil
-	case http.StatusUnauthorized:
-		what := "it wants a token"
-		if d.token != "" {
-			what = "it does not take this token"
-		}
-		return hinted{fmt.Errorf("%s: %s: %s", d.url, answer.Status, what), "put the text of the file that it names at its start (token=…) into $MCPSCHEDD_TOKEN"}
-	case http.StatusNotFound:
-		return fmt.Errorf("%s: %s: no mcpschedd, or an older one", d.url, answer.Status)
-	}
-	return fmt.Errorf("%s: %s", d.url, answer.Status)
+	return fmt.Errorf("%s: %w; is mcpschedd serve --http running there?", d.url, err)
 }

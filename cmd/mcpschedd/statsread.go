@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"mcpschedd/internal/record"
 )
@@ -64,7 +63,7 @@ func (r *reading) bad(p record.Problem) {
 	r.problems++
 	r.tally.Problem(p.Error())
 	if r.stderr != nil && r.problems <= warnings {
-		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", plain(p.Error()))
+		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", p.Error())
 	}
 }
 
@@ -166,14 +165,4 @@ func (r *reading) follow(d folder) (*seen, error) {
 			"To begin: mcpschedd import takes over the servers of your MCP client and says how to make mcpschedd its one server; mcpschedd demo shows what that saves.")
 	}
 	return s, nil
-}
-
-// plain is a text without what a terminal may obey.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
 }

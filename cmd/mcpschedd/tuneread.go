@@ -83,15 +83,19 @@ func (t *tuning) bad(file string, line int, why string) {
 	}
 }
 
-func (t *tuning) warn(text string) { fmt.Fprintf(t.stderr, "mcpschedd: warning: %s\n", plain(text)) }
+func (t *tuning) warn(text string) {
+	fmt.Fprintf(t.stderr, "mcpschedd: warning: %s\n", record.Printable(text))
+}
 
-func (t *tuning) note(text string) { fmt.Fprintf(t.stderr, "mcpschedd: note: %s\n", plain(text)) }
+func (t *tuning) note(text string) {
+	fmt.Fprintf(t.stderr, "mcpschedd: note: %s\n", record.Printable(text))
+}
 
 // progress says now and then how far a long run is.
 func (t *tuning) progress(format string, args ...any) {
 	if now := time.Now(); now.After(t.next) {
 		t.next = now.Add(progressEvery)
-		fmt.Fprintf(t.stderr, "mcpschedd: %s\n", plain(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(t.stderr, "mcpschedd: %s\n", record.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -98,9 +98,9 @@ func (s *Server) Reject(err error) {
 	s.figures.rejected.Store(&err)
 }
 
-// Latencies are those of the calls of each tool, by upper bounds in ms.
-func (s *Server) Latencies(bounds []float64) map[string]record.Histogram {
-	return s.figures.tally.Latencies(bounds)
+// Latencies are those of the calls of each tool.
+func (s *Server) Latencies() map[string]record.Histogram {
+	return s.figures.tally.Latencies()
 }
 
 // Stats is the state of what works inside, for finding a fault. Its counts

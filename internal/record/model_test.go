@@ -32,17 +32,16 @@ func TestModel(t *testing.T) {
 		for _, r := range tally.Rows() {
 			rows[r.Session] = r.Totals
 		}
-		perToken := all.perToken()
 		for what, x := range map[string]struct{ want, got any }{
-			"totals": {all.totals(perToken), bare(v.Stats.Totals)},
-			"tools": {all.by(perToken, func(e *record.Event) string {
+			"totals": {all.totals(), bare(v.Stats.Totals)},
+			"tools": {all.by(func(e *record.Event) string {
 				if e.Upstream == "" && e.Kind == record.Call {
 					return ""
 				}
 				return trimmed(e)
 			}), barely(v.Stats.Tools)},
-			"upstreams": {all.by(perToken, func(e *record.Event) string { return e.Upstream }), barely(v.Stats.Upstreams)},
-			"rows":      {all.rows(perToken), bareRows(rows)},
+			"upstreams": {all.by(func(e *record.Event) string { return e.Upstream }), barely(v.Stats.Upstreams)},
+			"rows":      {all.rows(), bareRows(rows)},
 			"series":    {all.series(now), v.Series},
 			"graph":     {all.graph(), v.Graph},
 		} {
@@ -133,15 +132,6 @@ func (l lines) kind(k record.Kind) lines {
 	return l.where(func(e *record.Event) bool { return e.Kind == k })
 }
 
-// perToken is the bytes of a token.
-func (l lines) perToken() float64 {
-	both := append(l.calls(), l.prefetches()...).where(func(e *record.Event) bool { return e.Bytes > 0 && e.Tokens > 0 })
-	if len(both) == 0 {
-		return 4
-	}
-	return both.sum(func(e *record.Event) float64 { return float64(e.Bytes) }) / both.sum(func(e *record.Event) float64 { return float64(e.Tokens) })
-}
-
 func isServed(e *record.Event) bool {
 	return e.Disposition == record.Hit || e.Disposition == record.Joined
 }
@@ -163,7 +153,7 @@ func sumOf(m map[string]int64) (sum int64) {
 }
 
 // totals are the figures, each by its own definition.
-func (l lines) totals(perToken float64) record.Totals {
+func (l lines) totals() record.Totals {
 	calls, guesses, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
 	as := func(d record.Disposition) int64 {
 		return calls.n(func(e *record.Event) bool { return e.Disposition == d })
@@ -178,7 +168,7 @@ func (l lines) totals(perToken float64) record.Totals {
 		if e.Bytes > 0 && e.Tokens > 0 {
 			return bytes * float64(e.Tokens) / float64(e.Bytes)
 		}
-		return bytes / perToken
+		return bytes / 4
 	}
 	requests := func(e *record.Event) float64 { return float64(e.Sent) }
 	ofGuess := func(e *record.Event) bool { return e.Prefetched }
@@ -194,10 +184,10 @@ func (l lines) totals(perToken float64) record.Totals {
 		}),
 		WaitedMS: calls.sum(func(e *record.Event) float64 { return e.LatencyMS }),
 		TokensSaved: int64(math.Round(calls.sum(func(e *record.Event) float64 { return tokens(e, float64(e.NotResent)) }) +
-			finished.sum(func(e *record.Event) float64 { return float64(e.BytesIn-e.BytesOut) / perToken }))),
+			finished.sum(func(e *record.Event) float64 { return float64(e.BytesIn-e.BytesOut) / 4 }))),
 		TokensToClient: int64(math.Round(calls.where(func(e *record.Event) bool { return e.Plan == 0 }).sum(func(e *record.Event) float64 {
 			return tokens(e, float64(e.Bytes-e.NotResent))
-		}) + finished.sum(func(e *record.Event) float64 { return float64(e.BytesOut) / perToken }))),
+		}) + finished.sum(func(e *record.Event) float64 { return float64(e.BytesOut) / 4 }))),
 	}}
 	p := &f.Prefetch
 	p.Open = int64(open)
@@ -251,24 +241,24 @@ func (l lines) totals(perToken float64) record.Totals {
 }
 
 // by are the figures of each tool, or upstream.
-func (l lines) by(perToken float64, name func(e *record.Event) string) map[string]record.Part {
+func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
 	all := make(map[string]record.Part)
 	sent := l.kind(record.Sent).where(func(e *record.Event) bool { return e.Upstream != "" || e.Prefetched })
 	counted := slices.Concat(l.calls(), l.prefetches(), sent)
 	for i := range counted {
 		if of := name(&counted[i]); of != "" {
-			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals(perToken).Part
+			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals().Part
 		}
 	}
 	return all
 }
 
 // rows are the figures of each session. Of one that only ended nothing is known.
-func (l lines) rows(perToken float64) map[string]record.Totals {
+func (l lines) rows() map[string]record.Totals {
 	all := make(map[string]record.Totals)
 	for _, e := range l {
 		if e.Kind != record.End {
-			all[e.Session] = l.where(func(o *record.Event) bool { return o.Session == e.Session }).totals(perToken)
+			all[e.Session] = l.where(func(o *record.Event) bool { return o.Session == e.Session }).totals()
 		}
 	}
 	return all
@@ -298,14 +288,14 @@ func (l lines) series(now time.Time) []record.Point {
 		latency := lines{*e}.sum(func(e *record.Event) float64 { return e.LatencyMS })
 		switch one := l[i : i+1]; {
 		case len(one.calls()) == 1:
-			f, p := one.totals(4), point(e.At)
+			f, p := one.totals(), point(e.At)
 			p.Calls++
 			p.Reads += f.Reads
 			p.HiddenMS += f.HiddenMS
 			p.WaitedMS += f.WaitedMS
 			p.Served += f.ServedStored + f.Joined - f.Repeats
 		case len(one.prefetches()) == 1:
-			f, p := one.totals(4), point(e.At.Add(time.Duration(latency*float64(time.Millisecond))))
+			f, p := one.totals(), point(e.At.Add(time.Duration(latency*float64(time.Millisecond))))
 			p.Issued++
 			p.Used += f.Prefetch.Used
 			p.Wasted += one.n(func(e *record.Event) bool { return e.Fate == record.Wasted })

@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -58,7 +59,7 @@ type OTLP struct {
 	spans    *lru.Cache[spanKey, trace.SpanContext] // of the last calls
 	shutdown []func(context.Context) error
 	once     sync.Once
-	warn     *warner
+	warn     func(error)
 }
 
 // spanKey names a call.
@@ -102,10 +103,10 @@ func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
 
 // startExport begins to export to these; a nil one is for a signal that is off.
 func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
-	t := &OTLP{warn: &warner{log: o.Log}}
+	t := &OTLP{warn: warner(o.Log)}
 	t.spans, _ = lru.New[spanKey, trace.SpanContext](keptSpans) // it fails for a size below 1
 	// By themselves both would write to stderr, in a form of their own.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn.warn))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
 	otel.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
 	of, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -116,7 +117,7 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 		),
 		resource.WithFromEnv()) // last, so that it wins
 	if err != nil { // a part of the resource is missing, and the rest holds
-		t.warn.warn(err)
+		t.warn(err)
 	}
 	if spans != nil {
 		p := sdktrace.NewTracerProvider(sdktrace.WithResource(of), sdktrace.WithBatcher(spans))
@@ -153,7 +154,7 @@ func (t *OTLP) Close(ctx context.Context) {
 		for _, shutdown := range t.shutdown {
 			all.Go(func() {
 				if err := shutdown(ctx); err != nil {
-					t.warn.warn(err)
+					t.warn(err)
 				}
 			})
 		}
@@ -202,22 +203,9 @@ func attributeSet(labels []label) attribute.Set {
 }
 
 // warner says that something goes wrong, once a minute at most.
-type warner struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	last   time.Time
-	unsaid int // failures since the last warning
-}
-
-func (w *warner) warn(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	if !w.last.IsZero() && now.Sub(w.last) < warnEvery {
-		w.unsaid++
-		return
+func warner(log *slog.Logger) func(error) {
+	now := rate.Sometimes{First: 1, Interval: warnEvery}
+	return func(err error) {
+		now.Do(func() { log.Warn("not exported over OTLP", "err", cut(err.Error(), longestError)) })
 	}
-	w.log.Warn("not exported over OTLP", "err", cut(err.Error(), longestError), "not_said", w.unsaid)
-	w.last, w.unsaid = now, 0
 }

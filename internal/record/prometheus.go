@@ -23,12 +23,9 @@ const (
 	atOnce      = 4 // scrapes that are answered at the same time; more get 503
 )
 
-// bounds (ms) of the latencies: a stored answer takes microseconds, a slow tool minutes.
-var bounds = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
-
 // Metrics serves the figures, and some of the process, as text in the format of
 // Prometheus.
-func Metrics(stats func() Stats, latencies func(bounds []float64) map[string]Histogram, version string) http.Handler {
+func Metrics(stats func() Stats, latencies func() map[string]Histogram, version string) http.Handler {
 	free := make(chan struct{}, atOnce)
 	began := time.Now()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -44,7 +41,7 @@ func Metrics(stats func() Stats, latencies func(bounds []float64) map[string]His
 		for _, f := range families(&s, version) {
 			writeFamily(&b, prefix+f.name, f)
 		}
-		writeLatencies(&b, latencies(bounds))
+		writeLatencies(&b, latencies())
 		for _, f := range processFamilies(began) {
 			writeFamily(&b, f.name, f)
 		}

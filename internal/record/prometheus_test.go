@@ -20,13 +20,13 @@ import (
 // scraped is what a scrape is of.
 type scraped struct {
 	Stats     func() record.Stats
-	Latencies func([]float64) map[string]record.Histogram
+	Latencies func() map[string]record.Histogram
 	Version   string
 }
 
 func (s scraped) handler() http.Handler {
 	if s.Latencies == nil {
-		s.Latencies = func([]float64) map[string]record.Histogram { return nil }
+		s.Latencies = func() map[string]record.Histogram { return nil }
 	}
 	return record.Metrics(s.Stats, s.Latencies, s.Version)
 }
@@ -256,7 +256,7 @@ func TestOddNames(t *testing.T) {
 	}
 	o := scraped{
 		Stats: func() record.Stats { return s }, Version: "1\xff\"\n",
-		Latencies: func([]float64) map[string]record.Histogram { return latencies },
+		Latencies: func() map[string]record.Histogram { return latencies },
 	}
 	got := parsed(t, o)
 	if calls := sum(got, "mcpschedd_calls_total", "disposition", "fetched"); calls != 2*want {

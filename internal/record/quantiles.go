@@ -1,7 +1,7 @@
 package record
 
 import (
-	"math/bits"
+	"slices"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -40,48 +40,41 @@ func (s *histogram) quantiles() Quantiles {
 	return q
 }
 
+// bounds (ms) of the latencies that Prometheus is given: a stored answer takes microseconds,
+// a slow tool minutes.
+var bounds = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
+
 // Histogram is latencies as Prometheus wants them.
 type Histogram struct {
 	Count  int64
 	Sum    float64 // milliseconds
-	Counts []int64 // of values up to each bound
+	Counts []int64 // of values up to each of the bounds
 }
 
-// Latencies are those of the calls of each tool, by upper bounds in ascending milliseconds. The
-// counts are of a histogram of one significant digit: a value less than 7 % under a bound
-// may count as above it.
-func (t *Tally) Latencies(bounds []float64) map[string]Histogram {
+func (h *Histogram) add(ms float64) {
+	if h.Counts == nil {
+		h.Counts = make([]int64, len(bounds))
+	}
+	h.Count++
+	h.Sum += ms
+	for i, bound := range slices.Backward(bounds) {
+		if ms > bound {
+			break
+		}
+		h.Counts[i]++
+	}
+}
+
+// Latencies are those of the calls of each tool.
+func (t *Tally) Latencies() map[string]Histogram {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make(map[string]Histogram)
 	for name, of := range t.tools {
-		if of.latency.n > 0 {
-			all[name] = of.latency.under(bounds)
+		if h := of.took; h.Count > 0 {
+			h.Counts = slices.Clone(h.Counts)
+			all[name] = h
 		}
 	}
 	return all
-}
-
-func (s *histogram) under(bounds []float64) Histogram {
-	h := Histogram{Count: s.n, Sum: s.sum, Counts: make([]int64, len(bounds))}
-	at, below := 0, int64(0)
-	s.h.ForEachBucket(func(v, n int64) bool {
-		for at < len(bounds) && bounds[at] < float64(largestWith(v))*s.unit {
-			h.Counts[at] = below
-			at++
-		}
-		below += n
-		return true
-	})
-	for ; at < len(bounds); at++ {
-		h.Counts[at] = below
-	}
-	return h
-}
-
-// largestWith is the largest value that one digit counts together with v: 32 sub-buckets of
-// one unit, then twice 16 for each power of two.
-func largestWith(v int64) int64 {
-	width := int64(1) << max(0, bits.Len64(uint64(v))-5)
-	return v/width*width + width - 1
 }

@@ -62,37 +62,14 @@ func TestQuantilesOfTheOutermost(t *testing.T) {
 	}
 }
 
-// A count by bounds is never more than that of the values up to the bound, and never less
-// than that of the values clearly under it.
+// Of each tool it is counted how many calls took no longer than each bound.
 func TestLatencies(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	var all []float64
-	for range 5000 {
-		all = append(all, math.Exp(4*r.NormFloat64()))
+	h := latent(0, 1, 1.5, 10, 99, 100, 5e6).Latencies()["u/t"]
+	want := []int64{2, 3, 3, 4, 4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6}
+	if h.Count != 7 || h.Sum != 5e6+211.5 || !slices.Equal(h.Counts, want) {
+		t.Errorf("got %+v, want %v", h, want)
 	}
-	all = append(all, 10, 100, 1000, 1000, 5e6)
-	bounds := []float64{0.005, 0.5, 1, 5, 10, 25, 100, 250, 1000, 10_000, 60_000, 3600e3}
-	h := latent(all...).Latencies(bounds)["u/t"]
-	if h.Count != int64(len(all)) || len(h.Counts) != len(bounds) || !slices.IsSorted(h.Counts) || h.Counts[len(bounds)-1] > h.Count {
-		t.Fatalf("got %+v", h)
-	}
-	upTo := func(v float64) (n int64) {
-		for _, x := range all {
-			if x <= v {
-				n++
-			}
-		}
-		return n
-	}
-	for i, b := range bounds {
-		if got := h.Counts[i]; got > upTo(b+0.001) || got < upTo(0.93*b-0.001) {
-			t.Errorf("up to %v ms: got %d, want %d to %d", b, got, upTo(0.93*b-0.001), upTo(b+0.001))
-		}
-	}
-	if got := latent(1).Latencies(nil)["u/t"]; got.Count != 1 || len(got.Counts) != 0 {
-		t.Errorf("without bounds: got %+v", got)
-	}
-	if got := tallied(record.Event{Kind: record.Prefetch, Fate: record.Compared}).Latencies(bounds); len(got) != 0 {
+	if got := tallied(record.Event{Kind: record.Prefetch, Fate: record.Compared}).Latencies(); len(got) != 0 {
 		t.Errorf("of a tool that was never called: got %v", got)
 	}
 }

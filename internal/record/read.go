@@ -16,11 +16,10 @@ import (
 )
 
 // Problem is something in a file that could not be read. Files are not trusted: their
-// names and contents may hold what a terminal obeys, so Text and Error are escaped as in
-// Go.
+// names and contents may hold what a terminal obeys, which Error leaves out.
 type Problem struct {
-	File string // as it is; Error shows it escaped
-	Line int    // from 1; 0: the file as a whole
+	File string
+	Line int // from 1; 0: the file as a whole
 	Text string
 }
 
@@ -29,22 +28,18 @@ func (p Problem) Error() string {
 	if p.Line > 0 {
 		at += ":" + strconv.Itoa(p.Line)
 	}
-	return escaped(at + ": " + p.Text)
+	return Printable(at + ": " + p.Text)
 }
 
-// escaped is a text with what cannot be printed, or turns the direction of writing, as in
-// Go. Bytes that are no UTF-8 become U+FFFD: there are terminals that obey them.
-func escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
+// Printable is a text of a stranger without what a terminal may obey: what cannot be
+// printed, or turns the direction of writing.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
+			return r
 		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
+		return '?'
+	}, text)
 }
 
 // Read reads files, plain or gzipped: "-" is the standard input, and a folder stands for
@@ -59,7 +54,7 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 	var files []File
 	var failed []error
 	fail := func(name string, err error) {
-		p := Problem{File: name, Text: escaped(cause(err))}
+		p := Problem{File: name, Text: cause(err)}
 		failed = append(failed, p)
 		bad(p)
 	}

@@ -143,12 +143,11 @@ func (s *session) toolOf(seq int64) int32 {
 func (t *Tally) Rows() []Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	perToken := t.total.bytesPerToken()
 	rows := make([]Row, 0, len(t.sessions.all))
 	for _, s := range t.sessions.all {
 		rows = append(rows, Row{
 			Process: s.process, Session: s.name, Client: s.client,
-			Begin: timeOf(s.begin), End: timeOf(s.end), Totals: s.totals(perToken),
+			Begin: timeOf(s.begin), End: timeOf(s.end), Totals: s.totals(),
 		})
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return a.Begin.Compare(b.Begin) })

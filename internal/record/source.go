@@ -160,6 +160,6 @@ const maxProblems = 5
 
 func (s *source) problem(text string) {
 	if s.problems++; s.problems <= maxProblems {
-		s.bad(Problem{s.file, s.line, escaped(text)})
+		s.bad(Problem{s.file, s.line, text})
 	}
 }

@@ -12,8 +12,6 @@ type sums struct {
 
 	open                   int64   // requests of prefetches whose own line has not come yet
 	saved, toClient        float64 // tokens that were not, and that were, sent to clients
-	savedBytes, sentBytes  float64 // the same, where only bytes are known
-	seenBytes, seenTokens  float64 // of answers of which both are known
 	latency, fetch, result histogram
 }
 
@@ -129,8 +127,8 @@ func (s *sums) plan(e *Event) {
 		return
 	}
 	s.sum.TurnsSaved.Plan += count(int64(e.Depth) - 1)
-	s.savedBytes += float64(count(count(e.BytesIn) - count(e.BytesOut)))
-	s.sentBytes += float64(count(e.BytesOut))
+	s.saved += float64(count(count(e.BytesIn)-count(e.BytesOut))) / bytesPerToken
+	s.toClient += float64(count(e.BytesOut)) / bytesPerToken
 }
 
 func (h *HarmPart) add(e *Event) {
@@ -147,13 +145,12 @@ func (h *HarmPart) add(e *Event) {
 	}
 }
 
-// size takes note of how many bytes a token has, and compares a prediction with what came:
-// of a prefetch and of the call that was its first use once, with the prefetch.
+// bytesPerToken is what an answer has of which only the bytes are known.
+const bytesPerToken = 4
+
+// size compares a prediction with what came: of a prefetch and of the call that was its first
+// use once, with the prefetch.
 func (s *sums) size(e *Event) {
-	if e.Bytes > 0 && e.Tokens > 0 {
-		s.seenBytes += float64(count(e.Bytes))
-		s.seenTokens += float64(count(e.Tokens))
-	}
 	if e.Predicted > 0 && e.Tokens > 0 && (e.Kind == Prefetch || e.UseOf == 0) {
 		s.sum.Predictions++
 		s.sum.CostOverruns += one(10*count(e.Tokens) >= 13*count(e.Predicted))
@@ -168,40 +165,31 @@ func (s *sums) tokens(e *Event) {
 	if e.Plan > 0 {
 		sent = 0
 	}
+	perByte := 1.0 / bytesPerToken
 	if bytes > 0 && tokens > 0 {
-		s.saved += kept * tokens / bytes
-		s.toClient += sent * tokens / bytes
-	} else {
-		s.savedBytes += kept
-		s.sentBytes += sent
+		perByte = tokens / bytes
 	}
-}
-
-// bytesPerToken is what the answers so far have had; 4 without any.
-func (s *sums) bytesPerToken() float64 {
-	if s.seenTokens == 0 {
-		return 4
-	}
-	return s.seenBytes / s.seenTokens
+	s.saved += kept * perByte
+	s.toClient += sent * perByte
 }
 
 // totals is a copy with everything that follows from the sums.
-func (s *sums) totals(perToken float64) Totals {
+func (s *sums) totals() Totals {
 	f := s.sum
-	f.Part = s.part(perToken)
+	f.Part = s.part()
 	f.Declined = cloned(f.Declined)
 	f.derive()
 	return f
 }
 
-func (s *sums) part(perToken float64) Part {
+func (s *sums) part() Part {
 	p := s.sum.Part
 	open := max(0, s.open)
 	p.UpstreamCalls += open
 	p.Prefetch.Issued, p.Prefetch.Open = p.Prefetch.Issued+open, open
 	p.Prefetch.Wasted = cloned(p.Prefetch.Wasted)
-	p.TokensSaved = int64(math.Round(s.saved + s.savedBytes/perToken))
-	p.TokensToClient = int64(math.Round(s.toClient + s.sentBytes/perToken))
+	p.TokensSaved = int64(math.Round(s.saved))
+	p.TokensToClient = int64(math.Round(s.toClient))
 	p.LatencyMS = s.latency.quantiles()
 	p.FetchMS = s.fetch.quantiles()
 	p.ResultKB = s.result.quantiles()

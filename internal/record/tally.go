@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -53,6 +52,7 @@ type tool struct {
 	id       int32
 	name     string // upstream/tool
 	followed int64  // turns with a call of it that another one followed
+	took     Histogram
 }
 
 // New makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
@@ -163,6 +163,9 @@ func (t *Tally) begin(e *Event) {
 }
 
 func (t *Tally) call(e *Event, s *session, of *tool) {
+	if of != nil {
+		of.took.add(amount(e.LatencyMS))
+	}
 	if s != nil && of != nil {
 		s.answered(e.Seq, of)
 		if e.Plan == 0 {
@@ -206,7 +209,6 @@ func (t *Tally) Stats(now time.Time) Stats {
 }
 
 func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
-	perToken := t.total.bytesPerToken()
 	s := Stats{
 		SchemaVersion: 1,
 		UptimeS:       t.processes.up(micros(now)),
@@ -214,18 +216,18 @@ func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
 		Sessions:      int(t.sessions.n),
 		Open:          t.sessions.open,
 		Config:        t.config,
-		Totals:        t.total.totals(perToken),
+		Totals:        t.total.totals(),
 		Upstreams:     make(map[string]Part, len(t.upstreams)),
 		Tools:         make(map[string]Part, len(t.tools)),
 		Hosts:         t.hosts.all(),
 	}
 	s.Totals.EventsLost = lost
 	for name, of := range t.upstreams {
-		s.Upstreams[name] = of.part(perToken)
+		s.Upstreams[name] = of.part()
 	}
 	for name, of := range t.tools {
 		if name != other || of.sum.Calls+of.sum.Prefetch.Issued > 0 {
-			s.Tools[name] = of.part(perToken)
+			s.Tools[name] = of.part()
 		}
 	}
 	s.Report = s.Line()
@@ -299,14 +301,4 @@ func cut(text string, n int) string {
 		n--
 	}
 	return text[:n]
-}
-
-// printable is a name without what a terminal may obey.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, name)
 }

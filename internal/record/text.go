@@ -121,7 +121,7 @@ func (s *Stats) table() string {
 	lines := [][]any{{"tool", "calls", "hidden", "waited", "prefetches", "used", "p50", "p90"}}
 	for _, name := range names[:min(len(names), mostRows)] {
 		p := s.Tools[name]
-		lines = append(lines, []any{printable(name), p.Calls, duration(p.HiddenMS), duration(p.WaitedMS), p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90)})
+		lines = append(lines, []any{Printable(name), p.Calls, duration(p.HiddenMS), duration(p.WaitedMS), p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90)})
 	}
 	text := aligned(lines)
 	if more := len(names) - mostRows; more > 0 {
@@ -218,9 +218,9 @@ func WriteCSV(w io.Writer, rows []Row) error {
 // literal is a name that a stranger gave, as no more than text.
 func literal(name string) string {
 	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(name, " ")); strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
-		return "'" + printable(name)
+		return "'" + Printable(name)
 	}
-	return printable(name)
+	return Printable(name)
 }
 
 // csvTime is a time; "" if it is not known.

@@ -21,7 +21,7 @@ func (s *Stats) Standing() string {
 	}
 	for _, p := range s.Running {
 		if p.ConfigError != "" {
-			fmt.Fprintf(&b, "The configuration as it is written is not in force: %s\n", printable(p.ConfigError))
+			fmt.Fprintf(&b, "The configuration as it is written is not in force: %s\n", Printable(p.ConfigError))
 			break
 		}
 	}
@@ -113,7 +113,7 @@ func passing(all []mergedStatus) (lines []string) {
 		if why[u.Why] == nil {
 			reasons = append(reasons, u.Why)
 		}
-		why[u.Why] = append(why[u.Why], printable(u.Name))
+		why[u.Why] = append(why[u.Why], Printable(u.Name))
 	}
 	for _, reason := range reasons {
 		n, verb := len(why[reason]), "pass"
@@ -135,7 +135,7 @@ func upstreamTable(all []mergedStatus) string {
 		}
 		what := fmt.Sprintf("%d tools, %d cacheable, %d prefetchable", u.Tools, u.Cacheable, u.Prefetchable)
 		if u.State != "ready" && u.Error != "" {
-			what = printable(u.Error)
+			what = Printable(u.Error)
 		}
 		var more []string
 		if u.MemoryKB > 0 {
@@ -147,7 +147,7 @@ func upstreamTable(all []mergedStatus) string {
 		if u.processes > 1 {
 			more = append(more, fmt.Sprintf("in %d processes", u.processes))
 		}
-		cells = append(cells, []any{printable(u.Name), state, what, strings.Join(more, ", ")})
+		cells = append(cells, []any{Printable(u.Name), state, what, strings.Join(more, ", ")})
 	}
 	lines := strings.SplitAfter(aligned(cells), "\n")
 	var b strings.Builder
@@ -156,9 +156,9 @@ func upstreamTable(all []mergedStatus) string {
 		b.WriteString(strings.TrimRight(lines[i], " \n") + "\n")
 		if u.Why != "" && !told[u.Name] {
 			told[u.Name] = true
-			fmt.Fprintf(&b, "    %s", printable(u.Why))
+			fmt.Fprintf(&b, "    %s", Printable(u.Why))
 			if u.Change != "" {
-				fmt.Fprintf(&b, "; to change that: %s", printable(u.Change))
+				fmt.Fprintf(&b, "; to change that: %s", Printable(u.Change))
 			}
 			b.WriteString("\n")
 		}
@@ -174,16 +174,16 @@ func processLines(running []Status) string {
 		if at, err := time.Parse(time.RFC3339, p.Since); err == nil {
 			since = " since " + at.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(&b, "process %d%s, %s", p.PID, since, cmp.Or(printable(p.Transport), "stdio"))
+		fmt.Fprintf(&b, "process %d%s, %s", p.PID, since, cmp.Or(Printable(p.Transport), "stdio"))
 		if p.Dir != "" {
-			fmt.Fprintf(&b, " in %s", printable(p.Dir))
+			fmt.Fprintf(&b, " in %s", Printable(p.Dir))
 		}
-		fmt.Fprintf(&b, ", configuration %s", printable(cmp.Or(p.Config, "built in")))
+		fmt.Fprintf(&b, ", configuration %s", Printable(cmp.Or(p.Config, "built in")))
 		if p.MemoryKB > 0 {
 			fmt.Fprintf(&b, ", %d MB", p.MemoryKB>>10)
 		}
 		for i, c := range p.Clients {
-			fmt.Fprintf(&b, "%s %s", []string{": ", ", "}[min(i, 1)][:1], cmp.Or(printable(c.Client), "a client"))
+			fmt.Fprintf(&b, "%s %s", []string{": ", ", "}[min(i, 1)][:1], cmp.Or(Printable(c.Client), "a client"))
 			if c.Sessions > 1 {
 				fmt.Fprintf(&b, " (%d sessions)", c.Sessions)
 			}

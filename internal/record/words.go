@@ -56,5 +56,5 @@ func worded(key string, words ...map[string]Word) string {
 			return w.Word
 		}
 	}
-	return printable(key)
+	return Printable(key)
 }
