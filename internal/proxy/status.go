@@ -95,36 +95,35 @@ func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
-	claimed, unknown := "", 0
-	count := func(u Upstream) (out record.UpstreamStatus) {
-		claimed, unknown = "", 0
+	provider, unknown := "", 0
+	count := func(model valuemodel.Upstream, exclusive bool) (out record.UpstreamStatus) {
+		use := valuemodel.Use{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || exclusive}
+		unknown = 0
 		for _, item := range offer.Lists[upstream.Tools] {
 			if u.Allows != nil && !u.Allows(item.Name) {
 				continue
 			}
-			said, hints := Said(u.Model, offer, item.Name)
+			said, hints := Said(model, offer, item.Name)
 			m := p.Models.Resolve(said, item.Name, hints)
+			provider = cmp.Or(provider, m.Provider)
 			out.Tools++
 			if m.Unclassified() {
 				unknown++
 			}
-			claimed = cmp.Or(claimed, m.Provider)
-			cacheable, prefetchable := allows(u, m)
+			cacheable, prefetchable := m.Allows(use)
 			if cacheable {
 				out.Cacheable++
 			}
-			if prefetchable && !p.Enrichment.Off() {
+			if prefetchable {
 				out.Prefetchable++
 			}
 		}
 		return out
 	}
-	now := count(u)
-	if now.Prefetchable == now.Tools {
-		return now
-	}
-	provider := claimed
+	now := count(u.Model, false)
 	switch {
+	case now.Prefetchable == now.Tools:
+		return now
 	case unknown > 0 && unknown == now.Tools:
 		now.Why = "nothing is known of its tools, so each call counts as a write"
 	case unknown > 0:
@@ -132,42 +131,22 @@ func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus
 	case p.Enrichment.Off():
 		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
 		return now
-	case now.Cacheable > now.Prefetchable:
-		now.Why = record.Reasons["unsteady"].Word
 	}
-	lost := unknown
-	most := now.Cacheable + now.Prefetchable
-	for _, try := range []struct {
-		line, when string
-		set        func(*Upstream)
-	}{
-		{"trust = true", "if you believe what the server says of its tools", func(u *Upstream) { u.Model.Trust = true }},
-		{fmt.Sprintf("provider = %q", provider), "if it is one", func(u *Upstream) { u.Model.Provider = cmp.Or(provider, u.Model.Provider) }},
-		{"remote = true", "if what it reads is a service elsewhere", func(u *Upstream) { u.Model.Remote = new(true) }},
-		{"exclusive = true", "if nothing but calls through this proxy changes what it reads", func(u *Upstream) { u.Exclusive = true }},
-	} {
-		changed := u
-		try.set(&changed)
-		if then := count(changed); then.Cacheable+then.Prefetchable > most {
-			most = then.Cacheable + then.Prefetchable
-			now.Change = fmt.Sprintf("%s in [upstreams.%s], %s", try.line, u.Spec.Name, try.when)
+	lost, most := unknown, now.Cacheable+now.Prefetchable
+	for _, c := range u.Model.Changes(provider) {
+		then := count(c.Upstream, c.Exclusive)
+		if then.Cacheable+then.Prefetchable <= most {
+			continue
+		}
+		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
+		if now.Why == "" && then.Cacheable == now.Cacheable {
+			now.Why = record.Reasons["unsteady"].Word
 		}
 	}
 	if now.Change == "" && lost > 0 {
 		now.Change = "mcpschedd check --connect -v prints the lines to paste"
 	}
 	return now
-}
-
-// allows reports whether answers of a tool may be stored, and whether it may be called early,
-// as far as that does not depend on its arguments; see prefetchable.forbids.
-func allows(u Upstream, m *valuemodel.Model) (cacheable, prefetchable bool) {
-	if !m.Class.Reads() && m.Classify == "" {
-		return false, false
-	}
-	steady := u.Exclusive || m.ValidateFile != "" || m.Class == valuemodel.Pure || m.Remote
-	early := m.Speculate != nil && *m.Speculate && (m.Volatile == nil || !*m.Volatile)
-	return true, steady && early
 }
 
 // residentKB is the memory in KiB of a process and of those that it has started; 0 where

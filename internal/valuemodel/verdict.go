@@ -45,49 +45,54 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use Use) Verdict {
 		}
 		return v
 	}
-	for _, line := range lines(u, now) {
-		switch then := m.Resolve(line.u, tool, h).verdict(use); {
-		case then.Prefetchable:
-			v.Change = line.text
+	for _, c := range u.Changes(now.Provider) {
+		then := use
+		then.Exclusive = use.Exclusive || c.Exclusive
+		switch got := m.Resolve(c.Upstream, tool, h).verdict(then); {
+		case got.Prefetchable:
+			v.Change = c.Text
 			return v
-		case then.Cacheable && !v.Cacheable:
-			v.Change = cmp.Or(v.Change, line.text)
+		case got.Cacheable && !v.Cacheable && v.Change == "":
+			v.Change = c.Text
 		}
 	}
-	switch {
-	case v.Change != "":
-	case now.Unclassified(), now.Sources["side_effect_class"] == sourceAnnotation && !v.Cacheable:
+	if v.Change == "" && !v.Cacheable && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation) {
 		v.Change = fmt.Sprintf("side_effect_class = \"read_only\" in [%s], if it only reads", block(u, tool))
-	case v.Cacheable && !now.steady(use) && !isFalse(now.Speculate) && !isTrue(now.Volatile):
-		v.Change = fmt.Sprintf("remote = true in [upstreams.%s], if it asks a service elsewhere", u.Name)
 	}
 	return v
 }
 
-// line is a line of the configuration, and the upstream with it.
-type line struct {
-	text string
-	u    Upstream
+// Change is a line of the configuration that may let more be done with an upstream's answers.
+type Change struct {
+	Text      string   // the line, where it belongs, and when it may be written
+	Upstream  Upstream // with it
+	Exclusive bool     // the line says that nothing but calls through the proxy changes what it reads
 }
 
-// lines are the settings of an upstream that may let more be done, the shortest first.
-func lines(u Upstream, now *Model) []line {
-	at := " in [upstreams." + u.Name + "]"
-	trusted, named := u, u
-	trusted.Trust = true
-	named.Provider = cmp.Or(now.Provider, u.Recognised.Provider)
-	var out []line
+// Changes are the lines that a person could mean, those that say least first. provider is
+// the one that is known of its tools, "" if none is.
+func (u Upstream) Changes(provider string) (all []Change) {
+	add := func(line, when string, exclusive bool, set func(*Upstream)) {
+		with := u
+		set(&with)
+		all = append(all, Change{fmt.Sprintf("%s in [upstreams.%s], if %s", line, u.Name, when), with, exclusive})
+	}
 	if !u.Trust && u.Provider == "" {
-		why := ", if you believe what the server says of itself"
+		when := "you believe what the server says of its tools"
 		if u.Inferred.Host != "" {
-			why += " (" + u.Inferred.String() + ")"
+			when += " (" + u.Inferred.String() + ")"
 		}
-		out = append(out, line{"trust = true" + at + why, trusted})
+		add("trust = true", when, false, func(u *Upstream) { u.Trust = true })
 	}
-	if u.Provider == "" && named.Provider != "" {
-		out = append(out, line{fmt.Sprintf("provider = %q%s, if it is such a server", named.Provider, at), named})
+	provider = cmp.Or(provider, u.Recognised.Provider)
+	if provider != "" && u.Provider == "" {
+		add(fmt.Sprintf("provider = %q", provider), "it is such a server", false, func(u *Upstream) { u.Provider = provider })
 	}
-	return out
+	if u.Remote == nil && provider == "" {
+		add("remote = true", "what it reads is a service elsewhere", false, func(u *Upstream) { u.Remote = new(true) })
+	}
+	add("exclusive = true", "nothing but calls through this proxy changes what it reads", true, func(*Upstream) {})
+	return all
 }
 
 func block(u Upstream, tool string) string { return "tools." + strconv.Quote(u.Name+"/"+tool) }
@@ -101,6 +106,13 @@ func (m *Model) kept() bool {
 // where max_age bounds how old an answer may be.
 func (m *Model) steady(use Use) bool {
 	return use.Exclusive || m.ValidateFile != "" || m.Class == Pure || m.Remote
+}
+
+// Allows reports whether answers of the tool, or of some calls, may be stored, and whether
+// calls may be made ahead, as far as that does not depend on their arguments.
+func (m *Model) Allows(use Use) (cacheable, prefetchable bool) {
+	v := m.verdict(use)
+	return v.Cacheable, v.Prefetchable
 }
 
 func (m *Model) verdict(use Use) Verdict {

@@ -26,11 +26,11 @@ func TestVerdict(t *testing.T) {
 		{"not known", up, "x", valuemodel.Hints{}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because nothing says that it only reads · to change that: side_effect_class = "read_only" in [tools."up/x"], if it only reads`},
 		{"its own word", valuemodel.Upstream{Name: "up", Inferred: tickets}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
-			`cached: no · prefetched: no, it counts as a write because nothing says that it only reads · to change that: trust = true in [upstreams.up], if you believe what the server says of itself (TICKETS_URL names tickets.example)`},
+			`cached: no · prefetched: no, it counts as a write because nothing says that it only reads · to change that: trust = true in [upstreams.up], if you believe what the server says of its tools (TICKETS_URL names tickets.example)`},
 		{"its own word, trusted", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
 			`cached: only with identical calls under way, as nothing says how long it stays fresh · prefetched: yes, and served for 30 s · to change that: freshness_ttl_s = 60 in [tools."up/x".cost_model], if an answer is good for so long`},
 		{"reads on this machine", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
-			`cached: 60 s · prefetched: no, any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it asks a service elsewhere`},
+			`cached: 60 s · prefetched: no, any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if what it reads is a service elsewhere`},
 		{"reads elsewhere", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
 			`cached: 60 s · prefetched: yes, and served for 60 s`},
 		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.Use{Prefetch: "off"},
@@ -48,7 +48,7 @@ func TestVerdict(t *testing.T) {
 		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
 			`cached: only with identical calls under way, as nothing says how long it stays fresh · prefetched: no, speculate = false says provider github`},
 		{"a shell", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Bash", valuemodel.Hints{}, nil, on,
-			`cached: only with identical calls under way, as nothing says how long it stays fresh, of calls whose command only reads · prefetched: no, any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it asks a service elsewhere`},
+			`cached: only with identical calls under way, as nothing says how long it stays fresh, of calls whose command only reads · prefetched: no, any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if nothing but calls through this proxy changes what it reads`},
 	}
 	for _, tt := range tests {
 		models, problems := valuemodel.Compile(tt.rules)
