@@ -2,7 +2,7 @@ BIN := bin/mcpschedd
 # make build TAGS=nootlp leaves OpenTelemetry out: 7 MB of the program, 3 MiB of each process
 TAGS := grpcnotrace
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh plan dashboard lines clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan dashboard lines clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
 	CGO_ENABLED=0 go build -tags $(TAGS) -o $(BIN) ./cmd/mcpschedd
@@ -78,6 +78,9 @@ claude: build ## a real Claude Code calls through the proxy and ends it, 20 time
 
 fresh: build ## writes and reads through the proxy, real servers and Postgres (needs npm)
 	sh tools/fresh/fresh.sh
+
+newuser: build ## a new user's first day: import, five sessions of a real Claude Code, what it saved, and undo (needs npm, and what make clients and make claude install)
+	sh tools/newuser/newuser.sh
 
 plan: build ## twelve calls as one plan and one by one, real servers and Postgres (needs npm)
 	sh tools/plan/plan.sh
