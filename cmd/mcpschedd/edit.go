@@ -76,6 +76,9 @@ func runEdit(command string, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stderr, "mcpschedd: %sd %s in %s\n", command, name, path)
+	if file := before.Upstreams[i].EnvFile; command == "remove" && file != "" {
+		fmt.Fprintf(stderr, "mcpschedd: note: its variables are still in %s\n", file)
+	}
 	_, err = stdout.Write(removed)
 	return err
 }

@@ -124,7 +124,10 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 // appended is a configuration with further upstreams at its end, and line ends as it
 // has them.
 func (m *importing) appended(text []byte, servers []clients.Server) []byte {
-	added := fmt.Appendf(nil, "%s\n%s", m.header(), clients.TOML(servers, variablesFolder))
+	added := clients.TOML(servers, variablesFolder)
+	if len(m.sources) > 0 { // else it is the command line's
+		added = fmt.Appendf(nil, "%s\n%s", m.header(), added)
+	}
 	if len(text) > 0 {
 		added = append([]byte("\n"), added...)
 	}

@@ -62,6 +62,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = runLogs(args, stdout)
 	case "import":
 		err = runImport(args, stdout, stderr)
+	case "add":
+		err = runAdd(args, stdout, stderr)
 	case "call":
 		err = runCall(ctx, args, stdout)
 	case "enable", "disable", "remove":
@@ -88,7 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // commands are those that people type.
 var commands = []string{
-	"serve", "demo", "import", "enable", "disable", "remove", "call", "check", "explain", "stats", "dashboard", "tune", "replay", "version", "help",
+	"serve", "demo", "import", "add", "enable", "disable", "remove", "call", "check", "explain", "stats", "dashboard", "tune", "replay", "version", "help",
 }
 
 func unknownCommand(name string) error {

@@ -13,6 +13,7 @@ and your servers in its configuration file.
   serve      run the proxy on stdio (also without a command), or with --http ADDR
   demo       play a short agent session, direct and through the proxy
   import     take over the servers that an MCP client is configured with
+  add        add one server
   enable     switch an upstream on
   disable    switch one off
   remove     take one out of the configuration
@@ -116,6 +117,8 @@ func help(args []string, w io.Writer) error {
 			text = usageLogs
 		case "import":
 			text = usageImport
+		case "add":
+			text = usageAdd
 		case "call":
 			text = usageCall
 		case "enable", "disable", "remove":

@@ -27,7 +27,7 @@ func (s Server) Variables() []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	b.WriteString(Comment("Variables of [upstreams." + s.Name + "], by mcpschedd import: NAME=\"value\" lines."))
+	b.WriteString(Comment("Variables of [upstreams." + s.Name + "]: NAME=\"value\" lines."))
 	for _, v := range s.Values {
 		line, _ := v.line()
 		b.WriteString(line)

@@ -62,7 +62,8 @@ func lineEnd(text []byte) []byte {
 
 // block is one table of an upstream in the text of a configuration.
 type block struct {
-	from, body, to int            // byte offsets: of the comment above it, of the line below its header, of its end
+	from, body, to int            // byte offsets: of the comment right above it, of the line below its header, of its end
+	known          int            // and up to which it certainly goes: its last value's
 	own            bool           // it is [upstreams.NAME], not a table in that
 	enabled        unstable.Range // of the value of upstreams.NAME.enabled; empty: it is not stated here
 }
@@ -76,6 +77,7 @@ func upstreamBlocks(text []byte, name string) ([]block, error) {
 	var at *block // the table being read, where it is of the upstream
 	elsewhere := false
 	header := []string(nil)
+	var headers []int // where the lines of all headers begin
 	for parser.NextExpression() {
 		e := parser.Expression()
 		key, raw := keyOf(e)
@@ -83,16 +85,16 @@ func upstreamBlocks(text []byte, name string) ([]block, error) {
 		case unstable.Table, unstable.ArrayTable:
 			header = key
 			from := lineStart(text, int(raw.Offset))
-			if at != nil {
-				at.to = aboveComments(text, from)
-				at = nil
-			}
+			headers, at = append(headers, from), nil
 			if len(key) >= 2 && key[0] == "upstreams" && key[1] == name {
-				all = append(all, block{from: aboveComments(text, from), body: lineAfter(text, from), to: len(text), own: len(key) == 2})
+				all = append(all, block{from: aboveComments(text, from), body: lineAfter(text, from), own: len(key) == 2})
 				at = &all[len(all)-1]
 			}
 		case unstable.KeyValue:
 			full := slices.Concat(header, key)
+			if at != nil {
+				at.known = lastOf(e)
+			}
 			of := len(full) >= 2 && full[0] == "upstreams" && full[1] == name
 			switch {
 			case of && at == nil || len(full) == 1 && full[0] == "upstreams":
@@ -101,6 +103,11 @@ func upstreamBlocks(text []byte, name string) ([]block, error) {
 				at.enabled = parser.Range(e.Value().Data)
 			}
 		}
+	}
+	headers = append(headers, len(text))
+	for i := range all {
+		next := slices.IndexFunc(headers, func(h int) bool { return h >= all[i].body })
+		all[i].to = endOf(text, max(all[i].body, all[i].known), headers[next])
 	}
 	switch err := parser.Error(); {
 	case err != nil:
@@ -131,6 +138,32 @@ func lineAfter(text []byte, at int) int {
 		return at + i + 1
 	}
 	return len(text)
+}
+
+// lastOf is the end of the last value within a line of which the parser says where it is.
+func lastOf(n *unstable.Node) int {
+	last := int(n.Raw.Offset + n.Raw.Length)
+	for it := n.Children(); it.Next(); {
+		last = max(last, lastOf(it.Node()))
+	}
+	return last
+}
+
+// endOf is where a table ends that goes at least to known, and which another follows at
+// next. Blank lines behind its last key are its own, comments behind that are not.
+func endOf(text []byte, known, next int) int {
+	end := next
+	for {
+		above := lineStart(text, end-1)
+		if line := bytes.TrimSpace(text[above:end]); above < known || len(line) > 0 && line[0] != '#' {
+			break
+		}
+		end = above
+	}
+	for end < next && len(bytes.TrimSpace(text[end:lineAfter(text, end)])) == 0 {
+		end = lineAfter(text, end)
+	}
+	return end
 }
 
 // aboveComments is where the comments begin that stand right above a line.

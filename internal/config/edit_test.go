@@ -35,6 +35,15 @@ func TestRemoveUpstream(t *testing.T) {
 	if want := strings.Replace(edited, block, "", 1); err != nil || string(got) != want || string(removed) != block {
 		t.Errorf("got %v\n%s, want\n%s", err, got, want)
 	}
+	for _, c := range []struct{ before, after string }{
+		{"[upstreams.a]\nargs = [\n  # x\n]\n# tail\n\n# Of b.\n[upstreams.b]\n", "# tail\n\n# Of b.\n[upstreams.b]\n"},
+		{"[upstreams.a]\n\n# A part of its own.\n\n[upstreams.b]\n", "# A part of its own.\n\n[upstreams.b]\n"},
+		{"# Top.\n\n[upstreams.a]\n[upstreams.a.env]\nX = '''\n# no comment'''\n\n\n# end\n", "# Top.\n\n# end\n"},
+	} {
+		if left, _, err := config.RemoveUpstream([]byte(c.before), "a"); err != nil || string(left) != c.after {
+			t.Errorf("%q: got %q, %v, want %q", c.before, left, err, c.after)
+		}
+	}
 	got, _, err = config.RemoveUpstream([]byte("[upstreams.a]\ncommand = \"a\""), "a")
 	if err != nil || len(got) != 0 {
 		t.Errorf("the only block: got %q, %v", got, err)
