@@ -67,21 +67,16 @@ func (x *execution) barred(g *stage) (why string, void bool) {
 // afterBroken is why a writing step must not run after one that failed: one written before
 // it, or one that it waits for.
 func (x *execution) afterBroken(g *stage) string {
-	b := x.broken
-	if b == nil || !g.Writes {
-		return ""
-	}
-	if b.Index > g.Index {
-		i := slices.IndexFunc(g.After, func(i int) bool { return x.stages[i].broke() })
-		if i < 0 {
-			return ""
+	for _, b := range x.stages {
+		if !g.Writes || !b.broke() || b.Index > g.Index && !slices.Contains(g.After, b.Index) {
+			continue
 		}
-		b = x.stages[g.After[i]]
+		if b.status.Doubt {
+			return fmt.Sprintf("Skipped because '%s' may have changed something", b.ID)
+		}
+		return fmt.Sprintf("Skipped because '%s' failed", b.ID)
 	}
-	if b.status.Doubt {
-		return fmt.Sprintf("Skipped because '%s' may have changed something", b.ID)
-	}
-	return fmt.Sprintf("Skipped because '%s' failed", b.ID)
+	return ""
 }
 
 // broke reports whether a step may have left half a change behind.

@@ -130,12 +130,10 @@ func (r *Runner) arguments(s *Step, resolve Lookup) ([]byte, error) {
 // note adds an answer to what is known of its step.
 func (g *stage) note(a answer) {
 	st := g.status
-	switch {
-	case a.Source == "" || g.mixed:
-	case st.Source == "":
+	if st.Source == "" && st.Calls == 0 {
 		st.Source = a.Source
-	case st.Source != a.Source:
-		st.Source, g.mixed = "", true
+	} else if st.Source != a.Source {
+		st.Source = "" // they have none in common
 	}
 	st.Calls += a.calls
 	st.Bytes += a.Bytes

@@ -47,7 +47,7 @@ func noItem(token string) string {
 }
 
 func (s *shapes) lacks(schema []byte, path []string, array bool) string {
-	*s.left -= len(schema) + 64
+	*s.left -= len(schema) + 1024 // a schema may refer to itself, for ever
 	if *s.left < 0 || len(schema) == 0 {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,23 +16,25 @@ import (
 	"mcpschedd/internal/schema"
 )
 
+// issueInput is compiled once, as that takes long.
+var issueInput = sync.OnceValue(func() *schema.Schema {
+	s, err := schema.Compile([]byte(`{"type":"object","properties":{"number":{"type":"integer"},"repo":{"type":"string"}},
+		"required":["number"],"additionalProperties":false}`))
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
 // parsing is what the plans of these tests are checked against.
 func parsing(t testing.TB) plan.Options {
 	t.Helper()
-	compiled := func(raw string) *schema.Schema {
-		s, err := schema.Compile([]byte(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
 	reads := func([]byte) bool { return false }
 	tools := map[string]*plan.Tool{
 		"list": {Output: []byte(`{"type":"object","properties":{
 			"items":{"type":"array","items":{"type":"object","properties":{"number":{"type":"integer"},"title":{"type":"string"}},"additionalProperties":false}},
 			"total":{"type":"integer"}},"additionalProperties":false}`)},
-		"get_issue": {Domains: []string{"github"}, Input: compiled(`{"type":"object","properties":{"number":{"type":"integer"},"repo":{"type":"string"}},
-			"required":["number"],"additionalProperties":false}`)},
+		"get_issue":    {Domains: []string{"github"}, Input: issueInput()},
 		"create_issue": {Domains: []string{"github"}, Writes: func([]byte) bool { return true }},
 		"shell":        {Domains: []string{"local"}, Writes: func(args []byte) bool { return string(args) != `{"command":"ls"}` }},
 		"read_file":    {Domains: []string{"local"}},

@@ -102,18 +102,15 @@ func (r *reading) duration(d *draft, at string, raw []byte) time.Duration {
 		return 0
 	}
 	var took time.Duration
+	most := longest
 	if s, ok := jsonrpc.String(raw); ok {
 		took, _ = time.ParseDuration(strings.TrimSpace(s))
 	} else if x, ok := number(raw); ok {
-		took = time.Duration(min(max(x, 0), 2*longest.Seconds()) * float64(time.Second))
-		if took > longestNumber && took <= longest {
-			minutes := strconv.Itoa(int(took.Round(time.Minute).Minutes()))
-			r.say(d, at, `%s seconds are %s minutes; want seconds, or if that is meant "%[2]sm"`, shown(raw), minutes)
-			return 0
-		}
+		took = time.Duration(min(max(x, 0), longest.Seconds()) * float64(time.Second))
+		most = longestNumber
 	}
-	if took <= 0 || took > longest {
-		r.say(d, at, `want a number of seconds, or a text such as "5s" or "2m", above 0 and of at most 24h, have %s`, shown(raw))
+	if took <= 0 || took > most {
+		r.say(d, at, `want a number of seconds up to 3600, or a text such as "5s" or "2m" up to "24h", have %s`, shown(raw))
 		return 0
 	}
 	return took

@@ -58,7 +58,7 @@ func resolveRef(r *Ref, look Lookup) (Value, error) {
 
 // maxStandins bounds what defaults may come to: with "*" in the pointer one stands in for
 // each element that lacks what is asked for.
-const maxStandins = 64 << 20
+const maxStandins = 16 << 20
 
 // follow is the value behind tokens[i:], which are still escaped. A "*" stands for
 // each element of an array, and the values behind it become one; where the value is

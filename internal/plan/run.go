@@ -78,7 +78,6 @@ type execution struct {
 	open    int            // calls under way
 	ended   int            // steps
 	held    int            // bytes of the results that are kept
-	broken  *stage         // first in the plan of the writing steps that failed; nil: none has
 	why     string         // the plan ended before its end
 }
 
@@ -92,7 +91,6 @@ type stage struct {
 	first  time.Time // its first call began
 	last   time.Time // its last call ended
 	open   int       // its calls under way
-	mixed  bool      // its answers have several sources
 	spent  bool      // it no longer needs the results that it refers to
 	items  *items    // of a step with ForEach that has begun
 }
@@ -187,9 +185,6 @@ func (x *execution) answered(ctx context.Context, a answer) {
 // end is the end of a step.
 func (x *execution) end(g *stage, state State, reason string) {
 	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
-	if g.broke() && (x.broken == nil || g.Index < x.broken.Index) {
-		x.broken = g
-	}
 	if state != OK {
 		x.release(g)
 	}
