@@ -29,8 +29,8 @@ var hostile = []string{
 	"\xff\xfe\n[upstreams.evil]\ncommand = 'touch'",
 }
 
-// The names of files, servers, variables and headers, and all values, are somebody
-// else's: none adds anything to what is imported but itself.
+// The names of files, servers, variables and headers, and all values, are foreign
+// text: none adds anything to what is imported but itself.
 func TestImportOfHostileNames(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("its files have no such names")
@@ -110,8 +110,8 @@ func wantImported(t *testing.T, path string, text []byte, name string) *config.C
 	return c
 }
 
-// oneLineEach: what a person may read, or paste into a shell, has no line that is
-// somebody else's.
+// oneLineEach: what a person may read, or paste into a shell, has no line of
+// foreign text.
 func oneLineEach(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -60,6 +60,9 @@ func (m *importing) writeLocked(dir state.Dir) error {
 	changes = append(changes, pointed...)
 	r := p.report()
 	r.Config, r.Next = p.have.Path, p.next()
+	if len(pointed) > 0 {
+		r.Next = append(r.Next, "restart the clients: they read their files when they start")
+	}
 	for _, s := range p.blocks() {
 		r.Added = append(r.Added, s.Name)
 	}

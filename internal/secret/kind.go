@@ -121,7 +121,7 @@ const (
 // types are what a program or a schema says of a value instead of it.
 const types = " string str bool boolean int integer number float any null nil none undefined true false required optional missing invalid text bytes void "
 
-// ways are those in which one may be asked who one is.
+// ways are those in which a program may ask for credentials.
 const ways = " basic bearer digest ntlm negotiate kerberos oauth oauth2 oidc saml sso jwt token apikey api_key password key cookie login anonymous ok yes no on off auto default disabled enabled "
 
 const longestWord = 16 // bytes of a word in a list
