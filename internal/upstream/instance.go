@@ -121,7 +121,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		default:
 			wait := pause.NextBackOff()
 			if unstarted {
-				log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait)
+				log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
 			} else {
 				log.Warn("upstream ended again; waiting before the next start", "err", err, "dur", wait)
 			}
