@@ -3,7 +3,6 @@ package proxy
 import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -17,15 +16,14 @@ type PrefetchStats struct {
 	Dropped    speculate.Drops `json:"not_seen"`   // calls and answers that the worker was too slow for
 	Panics     int64           `json:"panics"`     // of the worker; each but those over what is kept ends a session's predictions
 
-	Desk    speculate.Stats          `json:"speculation"`
-	Learned map[string]predict.Stats `json:"learned"` // by upstream
+	Desk speculate.Stats `json:"speculation"`
 }
 
 // prefetched adds to what the store counts what the prefetch worker does.
 func (s *Server) prefetched(store dedup.PrefetchStats) PrefetchStats {
 	f := s.prefetch.Figures()
 	out := PrefetchStats{
-		PrefetchStats: store, Desk: s.prefetch.Scheduler.Stats(), Learned: f.Learned,
+		PrefetchStats: store, Desk: s.prefetch.Scheduler.Stats(),
 		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
 	}
 	if store.Issued > 0 {

@@ -71,6 +71,33 @@ func TestTraceGoesOnWithAnswers(t *testing.T) {
 	}
 }
 
+// What is made early because of an answer is part of its call's trace; without a tracer, of
+// the one that the client has begun.
+func TestTraceGoesOnWithPrefetches(t *testing.T) {
+	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
+	for name, want := range map[string]string{"a tracer": traceparent(1), "none": client} {
+		t.Run(name, func(t *testing.T) {
+			mo := mcptest.Options{Name: "one", Results: map[string]string{"list": items}}
+			for _, tool := range []string{"list", "echo"} {
+				mo.Tools = append(mo.Tools, `{"name":"`+tool+`","inputSchema":{"type":"object"}}`)
+			}
+			server, up := remote(t, mo)
+			o := foreseeing(t, mcptest.Options{Name: "one"})
+			o.Upstreams[0].Spec, o.Upstreams[0].Fingerprint = up.Spec, up.Fingerprint
+			if want != client {
+				o.Trace = new(tracer).begin
+			}
+			s := start(t, o)
+			c := connect(t, s, handshake)
+			c.request("tools/call", string(jsonrpc.Set([]byte(toolCall("list", "{}")), "_meta", []byte(`{"traceparent":"`+client+`"}`))))
+			until(t, s, "two prefetches", settled(2))
+			if got := carried(t, server); len(got) != 3 || got[1] != want || got[2] != want {
+				t.Errorf("got %q, want three requests of %s", got, want)
+			}
+		})
+	}
+}
+
 // The calls of a plan are part of the trace that its client has begun, and each is a
 // span of its own.
 func TestTraceGoesOnWithAPlan(t *testing.T) {

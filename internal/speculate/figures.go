@@ -5,16 +5,14 @@ import (
 	"sync"
 
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/predict"
 )
 
 // Figures are what the worker has counted.
 type Figures struct {
 	Candidates int64
-	Declined   map[enrich.Reason]int64  // by reason
-	Learned    map[string]predict.Stats // by upstream, as of its last answer
-	Dropped    Drops                    // calls and answers that it was too slow for
-	Panics     int64                    // each but those over what is kept ends a session's predictions
+	Declined   map[enrich.Reason]int64 // by reason
+	Dropped    Drops                   // calls and answers that it was too slow for
+	Panics     int64                   // each but those over what is kept ends a session's predictions
 }
 
 // Figures copies the counts out.
@@ -22,7 +20,7 @@ func (w *Worker) Figures() Figures {
 	f := &w.figures
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := Figures{Candidates: f.candidates, Declined: maps.Clone(f.declined), Learned: maps.Clone(f.learned), Panics: w.faults.count()}
+	out := Figures{Candidates: f.candidates, Declined: maps.Clone(f.declined), Panics: w.faults.count()}
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()
 	out.Dropped = w.queue.dropped
@@ -34,7 +32,6 @@ type figures struct {
 	mu         sync.Mutex
 	candidates int64
 	declined   map[enrich.Reason]int64
-	learned    map[string]predict.Stats
 }
 
 func (f *figures) found(candidates int) {
@@ -47,20 +44,6 @@ func (f *figures) decline(why enrich.Reason) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.declined[why]++
-}
-
-// learn copies out what there is to say of an upstream.
-func (f *figures) learn(o *upstreamState) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.learned[o.at.Name] = o.model.Stats()
-}
-
-// forget drops what was said of an upstream that is there no more.
-func (f *figures) forget(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.learned, name)
 }
 
 // Held is what the worker holds for the sessions that there are; without any it is nothing.

@@ -120,12 +120,11 @@ func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 	}})
 }
 
-// onward goes on once a prefetch is back: with what waits for a slot, and what
+// onward goes on once a prefetch is back: with what waits for its slot, and what
 // follows from its answer, if that is to be looked at.
 func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, key call.Key, result []byte, size int) {
 	now := time.Now()
 	if w.sessions[s.client] != s { // its session has ended
-		w.wake(now)
 		return
 	}
 	w.current = s.client
@@ -144,5 +143,4 @@ func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, key
 	if p.choose.Open() > 0 {
 		w.decide(p, now)
 	}
-	w.wake(now)
 }

@@ -29,7 +29,6 @@ type pairState struct {
 	session *sessionState
 	at      *Upstream         // as of its last call
 	choose  Chooser           // what its last answer made likely
-	queued  bool              // it waits for a slot
 	chained map[call.Key]bool // prefetches under way that follow from a prefetch
 	trace   Trace             // of the call whose answer came last
 
@@ -184,7 +183,6 @@ func (w *Worker) answered(a *answer) {
 	}
 	p.tell(a.At, false)
 	w.publish(o, c.Tool)
-	w.figures.learn(o)
 	p.trace = c.Trace
 	begun := w.offer(p, c.Seq)
 	if a.reply != nil {
@@ -237,7 +235,7 @@ func (w *Worker) offer(p *pairState, after int64) []Started {
 }
 
 // decide picks from what the last answer made likely, and begins it. What only lacks a
-// slot waits for one.
+// slot waits for the next prefetch of the session to end.
 func (w *Worker) decide(p *pairState, now time.Time) []Started {
 	s, rules := p.session, w.Rules()
 	w.current = s.client
@@ -255,30 +253,8 @@ func (w *Worker) decide(p *pairState, now time.Time) []Started {
 	if p.decision != nil {
 		p.decision.slots = max(p.decision.slots, slots)
 	}
-	if p.choose.Open() > 0 && !p.queued {
-		p.queued = true
-		w.lacking = append(w.lacking, p)
-	}
 	return p.begun
 }
-
-// wake gives a slot that has become free to the next session that waits for one.
-func (w *Worker) wake(now time.Time) {
-	for range min(len(w.lacking), mostWoken) {
-		p := w.lacking[0]
-		w.lacking = w.lacking[1:]
-		p.queued = false
-		if w.sessions[p.session.client] != p.session || p.choose.Open() == 0 {
-			continue
-		}
-		if begun := w.decide(p, now); len(begun) > 0 {
-			return
-		}
-	}
-}
-
-// mostWoken bounds how many sessions are asked before one wants the slot.
-const mostWoken = 8
 
 // leave forgets a session that has ended.
 func (w *Worker) leave(c *Client) {

@@ -3,7 +3,6 @@ package speculate
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"time"
 
 	"mcpschedd/internal/predict"
@@ -13,7 +12,7 @@ import (
 type upstreamState struct {
 	model       *predict.Model
 	made        Rules       // it was made under
-	keep        Learned     // nil: what is learned is not kept
+	keep        Learned     // never nil
 	news        bool        // something was seen since it was kept
 	kept        time.Time   // when
 	at          *Upstream   // the lease of the session that is looked at
@@ -31,15 +30,18 @@ func (w *Worker) upstream(at *Upstream) *upstreamState {
 	}
 	old := o
 	o = &upstreamState{made: *rules, keep: at.Learned, at: at}
+	if o.keep == nil {
+		o.keep = inMemory()
+	}
 	o.model = predict.New(predict.Options{
 		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(at.Exclusive),
 	})
 	if old != nil { // its rules have changed; sessions begin anew under the next ones
-		o.concurrency = old.concurrency
+		w.keepOne(old)
+		o.concurrency, o.keep = old.concurrency, old.keep
 		for _, s := range w.sessions {
 			delete(s.pairs, at.Key)
 		}
-		w.faults.recovering(func() { w.handDown(old, o) })
 	}
 	w.upstreams[at.Key] = o
 	w.keepOne(o)
@@ -50,19 +52,12 @@ func (w *Worker) upstream(at *Upstream) *upstreamState {
 	return o
 }
 
-// handDown hands on what was learned under other rules: by where it is kept, or, if
-// it is not, by itself.
-func (w *Worker) handDown(old, next *upstreamState) {
-	if old.keep != nil {
-		w.keepOne(old)
-		return
-	}
-	state, err := old.model.Merge(nil)
-	if err == nil {
-		_, err = next.model.Merge(state)
-	}
-	if err != nil {
-		w.Log.Warn("what was learned is lost with the old configuration", "upstream", old.at.Name, "err", err)
+// inMemory keeps what was learned for as long as the process lives.
+func inMemory() Learned {
+	var kept []byte
+	return func(merge func([]byte) ([]byte, error)) (err error) {
+		kept, err = merge(kept)
+		return err
 	}
 }
 
@@ -88,7 +83,6 @@ func (w *Worker) forget() {
 		if w.Gone(key) {
 			w.keepOne(o)
 			delete(w.upstreams, key)
-			w.figures.forget(o.at.Name)
 			continue
 		}
 		w.proveAll(o) // the operator may have given their word for a tool
@@ -109,9 +103,6 @@ func (w *Worker) keepAll() {
 // have added to. What cannot be read or written is no reason to stop learning.
 func (w *Worker) keepOne(o *upstreamState) {
 	o.news, o.kept = false, time.Now()
-	if o.keep == nil {
-		return
-	}
 	joined := func() {
 		commit := func() {}
 		err := o.keep(func(stored []byte) (next []byte, err error) {
@@ -121,7 +112,7 @@ func (w *Worker) keepOne(o *upstreamState) {
 			if err != nil {
 				w.Log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
 			}
-			return appendConcurrency(next, o.concurrency), nil
+			return append(next, concurrencyLine(o.concurrency)...), nil
 		})
 		if err == nil {
 			commit()
@@ -130,7 +121,7 @@ func (w *Worker) keepOne(o *upstreamState) {
 		}
 	}
 	if !w.faults.recovering(joined) {
-		o.keep = nil // what was learned, its bars above all, still counts in this process
+		o.keep = inMemory() // what was learned, its bars above all, still counts in this process
 	}
 }
 
@@ -146,39 +137,30 @@ func (w *Worker) concurrency(o *upstreamState) (is Concurrency) {
 	return is
 }
 
-// concurrencyLine begins the last line of what is kept of an upstream, behind what the
-// model keeps.
-var concurrencyLine = []byte("concurrency: ")
-
 // SplitLearned divides what is kept of an upstream into what belongs to its server, in
 // whatever folder it is used, and the values of the sessions of one folder. Behind the values
 // the server's part is the whole again.
 func SplitLearned(state []byte) (server, values []byte) {
 	state, is := cutConcurrency(state)
 	server, values = predict.Split(state)
-	return appendConcurrency(server, is), values
+	return append(server, concurrencyLine(is)...), values
+}
+
+// concurrencyLine is the last line of what is kept of an upstream, behind what the model
+// keeps; nil: there is nothing to say.
+func concurrencyLine(is Concurrency) []byte {
+	if is == Unknown {
+		return nil
+	}
+	return []byte("concurrency: " + is.String() + "\n")
 }
 
 // cutConcurrency takes that line off.
 func cutConcurrency(stored []byte) (rest []byte, is Concurrency) {
-	at := bytes.LastIndexByte(bytes.TrimSuffix(stored, []byte{'\n'}), '\n') + 1
-	name, ok := bytes.CutPrefix(stored[at:], concurrencyLine)
-	if !ok {
-		return stored, Unknown
+	for _, is := range []Concurrency{Serial, Parallel} {
+		if rest, ok := bytes.CutSuffix(stored, concurrencyLine(is)); ok {
+			return rest, is
+		}
 	}
-	switch string(bytes.TrimSpace(name)) {
-	case Serial.String():
-		is = Serial
-	case Parallel.String():
-		is = Parallel
-	}
-	return stored[:at], is
-}
-
-// appendConcurrency adds it, if there is something to say.
-func appendConcurrency(state []byte, is Concurrency) []byte {
-	if is == Unknown {
-		return state
-	}
-	return fmt.Appendf(state, "%s%v\n", concurrencyLine, is)
+	return stored, Unknown
 }

@@ -31,7 +31,6 @@ type Worker struct {
 	current   *Client // for which it does what it does now; nil: for no one session
 	upstreams map[string]*upstreamState
 	sessions  map[*Client]*sessionState // those that made calls
-	lacking   []*pairState              // with candidates that wait for a slot, in turn
 }
 
 // Setup is what a worker is given.
@@ -170,7 +169,7 @@ func NewWorker(s Setup) *Worker {
 		Setup: s, Scheduler: New(Options{}), faults: faults{log: s.Log},
 		upstreams: make(map[string]*upstreamState), sessions: make(map[*Client]*sessionState),
 	}
-	w.figures.declined, w.figures.learned = make(map[enrich.Reason]int64), make(map[string]predict.Stats)
+	w.figures.declined = make(map[enrich.Reason]int64)
 	w.queue = newQueue(w.run, w.keepAll)
 	return w
 }
