@@ -20,17 +20,6 @@ func sized(tokens int) func(*candidate) {
 	return func(c *candidate) { c.Bytes = (tokens - 50) * 4 }
 }
 
-func TestCallsOfAnEdge(t *testing.T) {
-	row := func(arguments, edge string, most int) func(*candidate) {
-		return func(c *candidate) { c.Key.Arguments, c.Edge, c.Max = arguments, edge, most }
-	}
-	s := enrich.Pick(candidates{
-		guess("a", 0.5, row("1", "list>get", 2)), guess("a", 0.9, row("2", "list>get", 2)), guess("a", 0.7, row("3", "list>get", 2)),
-		guess("a", 0.6, row("4", "list>other", 2)), guess("a", 0.4, row("5", "", 0)), guess("a", 0.4, row("6", "", 0)),
-	}, options(func(o *enrich.Options) { o.Slots = 9 }))
-	expect(t, s, "1", "2", "3", "4", "5", "0 cap")
-}
-
 func TestSearchIsCapped(t *testing.T) {
 	for nodes, exact := range map[int]bool{0: true, 1: false} {
 		s := enrich.Pick(many(64), options(func(o *enrich.Options) { o.Slots, o.Nodes = 64, nodes }))
@@ -61,7 +50,7 @@ func TestSlotsArePartOfTheChoice(t *testing.T) {
 func TestEveryCallOfALinkIsPaidFor(t *testing.T) {
 	var all candidates
 	for _, a := range []string{"1", "2", "3"} {
-		all = append(all, guess("read", 0.5, both(sized(3000), func(c *candidate) { c.Key.Arguments, c.Edge = a, "grep>read" })))
+		all = append(all, guess("read", 0.5, both(sized(3000), func(c *candidate) { c.Key.Arguments = a })))
 	}
 	s := enrich.Pick(all, options(nil))
 	expect(t, s, "0", "1", "2 budget")

@@ -69,9 +69,6 @@ type Candidate struct {
 	Bytes     int // of the answer, 90th percentile; 0: not known
 	FileBytes int // of the file that it reads; 0: it reads none
 
-	Edge string // what it was derived by, for Max
-	Max  int    // calls chosen of its edge; 0: any number
-
 	Reason Reason // why it cannot be chosen, where that is known already
 }
 

@@ -136,23 +136,17 @@ func (p *picking) open() []*bet {
 
 func byValue(a, b *bet) int { return cmp.Compare(b.value, a.value) }
 
-// ration holds the best of what is left to the dollars there are and to the
-// number of calls that an edge may bring.
+// ration holds the best of what is left to the dollars there are.
 func (p *picking) ration() {
-	left, calls := p.o.Dollars, make(map[string]int) // calls: edge → of it
-	open := p.open()
+	left, open := p.o.Dollars, p.open()
 	slices.SortStableFunc(open, byValue)
 	for _, b := range open {
 		dollars := max(b.c.Model.Cost.Dollars, 0)
-		switch {
-		case dollars > left:
+		if dollars > left {
 			b.reason = Dollars
-		case b.c.Max > 0 && calls[b.c.Edge] >= b.c.Max:
-			b.reason = Cap
-		default:
-			left -= dollars
-			calls[b.c.Edge]++
+			continue
 		}
+		left -= dollars
 	}
 }
 

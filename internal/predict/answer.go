@@ -88,8 +88,8 @@ func (a *answer) said() *document {
 
 // Read finds in the result of a tools/call what later calls may be made of: the
 // text of its blocks, joined by newlines, and its structured content as it stands.
-// Where the text is the structured content once more, as servers write it for
-// clients that know no other, it is left out. cut says that these are only the
+// A text that is JSON beside structured content is the same once more, as servers write it
+// for clients that know no other, and is left out. cut says that these are only the
 // first bytes of a longer result: then it is what is there, and ends where that
 // does.
 //
@@ -112,7 +112,7 @@ func Read(result []byte, cut bool) (text, structured []byte) {
 			}
 		}
 	}
-	if structured != nil && len(structured) <= mostRead && same(text, structured) {
+	if structured != nil && beginsJSON(text) {
 		text = nil
 	}
 	return text, structured
@@ -173,17 +173,4 @@ func beginning(inside []byte) string {
 		}
 	}
 	return ""
-}
-
-// same reports whether a text is a JSON value once more.
-func same(text, value []byte) bool {
-	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != value[0] {
-		return false
-	}
-	a, ok := jsonrpc.AppendCanonical(nil, text)
-	if !ok {
-		return false
-	}
-	b, ok := jsonrpc.AppendCanonical(nil, value)
-	return ok && bytes.Equal(a, b)
 }

@@ -94,30 +94,8 @@ func (s *Session) carryOver(slots []slot) {
 	}
 }
 
-// carried is the last value of an argument.
-func (s *Session) carried(name string) (scalar, bool) {
-	if s.supposed != nil {
-		if v, ok := s.supposed.arg(name); ok {
-			return v, true
-		}
-	}
-	v, ok := s.carry[name]
-	return v, ok
-}
-
-// knows reports whether a value stood in an argument.
-func (s *Session) knows(value string) bool {
-	if e := s.supposed; e != nil && slices.ContainsFunc(e.args, func(a slot) bool { return a.value.text == value }) {
-		return true
-	}
-	return s.touched.Contains(seed.str(value))
-}
-
 // times is how often the session has made a call.
 func (s *Session) times(call hash) int {
 	n, _ := s.asked.Peek(call)
-	if s.supposed != nil && s.supposed.call == call {
-		n++
-	}
 	return n
 }

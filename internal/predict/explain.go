@@ -9,8 +9,6 @@ import (
 const (
 	maxWays      = 3
 	maxTemplates = 6
-	minPrefix    = 4  // bytes two values share if one is made from the other
-	maxSuffix    = 16 // bytes in which they differ
 )
 
 // explain learns from a call which earlier calls its arguments could have been
@@ -42,7 +40,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 		if len(ways[i]) > 0 {
 			continue
 		}
-		if c, ok := s.carried(a.name); ok && c == a.value {
+		if c, ok := s.carry[a.name]; ok && c == a.value {
 			ways[i] = []valueSource{{From: fromCarried, Name: a.name}}
 		} else if w, ok := s.elsewhere(e, a); ok {
 			ways[i] = []valueSource{w}
@@ -99,8 +97,8 @@ func (e *event) ways(a slot) []valueSource {
 	if len(out) == 0 && a.value.kind == text {
 		out = e.joinedWays(a.value.text)
 	}
-	if len(out) == 0 {
-		out = e.madeWays(a.value)
+	if len(out) == 0 && a.value.kind == number {
+		out = e.sumWays(a.value)
 	}
 	return out
 }
@@ -164,26 +162,12 @@ func (e *event) dirOf(dir string) (origin, string) {
 	return fromConstant, dir
 }
 
-// madeWays finds a value that is made from arguments: the next page, the test
-// beside a file.
-func (e *event) madeWays(v scalar) []valueSource {
-	for i, o := range e.args {
-		switch {
-		case o.value.kind != v.kind || len(o.value.text) > maxValueBytes:
-		case v.kind == number:
-			for _, plus := range e.args[i+1:] {
-				if got, ok := added(o.value, plus.value); ok && plus.value.kind == number && got == v {
-					return []valueSource{{From: fromArgument, Name: o.name, Plus: plus.name}}
-				}
-			}
-		default:
-			n := 0
-			for n < len(o.value.text) && n < len(v.text) && o.value.text[n] == v.text[n] {
-				n++
-			}
-			cut, add := o.value.text[n:], v.text[n:]
-			if n >= minPrefix && len(cut) <= maxSuffix && len(add) <= maxSuffix && !strings.Contains(cut+add, "/") {
-				return []valueSource{{From: fromArgument, Name: o.name, Cut: cut, Add: add}}
+// sumWays finds a number that is the sum of two arguments: the offset of the next page.
+func (e *event) sumWays(v scalar) []valueSource {
+	for i, x := range e.args {
+		for _, y := range e.args[i+1:] {
+			if got, ok := added(x.value, y.value); ok && got == v {
+				return []valueSource{{From: fromArgument, Name: x.name, Plus: y.name}}
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func (s *Session) Open() int { return s.pending.n }
 func Remembered(s *Session) int { return len(s.open) }
 
 // Edge gives an edge a label.
-func (m *Model) Edge(trigger, target string) { m.count(edgeName{trigger, target}) }
+func (m *Model) Edge(trigger, target string) { m.learned.edge(edgeName{trigger, target}).now++ }
 
 // Find is what a path leads to in an answer, whether there may be more, and how many
 // nodes were looked at.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"mcpschedd/internal/valuemodel"
 )
 
 // Follow is a follow-up that was learned, in the words of the configuration.
@@ -22,7 +24,7 @@ type Count struct {
 }
 
 // Follows are the follow-ups that a state holds, as far as they can be said in the
-// words of the configuration: that knows no last element, no sums, no joined paths,
+// words of the configuration: that knows no last element, no joined paths,
 // no values of earlier calls and of texts, and no failed calls.
 func Follows(stored []byte) ([]Follow, error) {
 	m := newState()
@@ -51,46 +53,34 @@ func (t *template) counts() []Count {
 	return out
 }
 
-// configured are the arguments of a template as the configuration has them.
+// configured are the arguments of a template as the configuration has them: scalars or
+// references, by name.
 func (t *template) configured() (map[string]any, bool) {
 	if strings.HasSuffix(t.Trigger, "!") {
 		return nil, false
 	}
-	var b strings.Builder
-	for i := range t.Sources {
-		v, ok := t.Sources[i].configured()
+	args := map[string]any{}
+	d := parse([]byte(strings.Join(t.Pieces, "0"))) // each argument is a 0
+	for i := range d.nodes[1:] {
+		n, source := &d.nodes[i+1], len(args)
+		if n.parent != 0 || n.kind != number || source >= len(t.Sources) {
+			return nil, false
+		}
+		v, ok := t.Sources[source].configured()
 		if !ok {
 			return nil, false
 		}
-		value, err := json.Marshal(v)
-		if err != nil {
-			return nil, false
-		}
-		b.WriteString(t.Pieces[i])
-		b.Write(value)
-	}
-	b.WriteString(t.Pieces[len(t.Pieces)-1])
-	var args map[string]any
-	d := json.NewDecoder(strings.NewReader(b.String()))
-	d.UseNumber()
-	if d.Decode(&args) != nil {
-		return nil, false
-	}
-	for _, v := range args { // a reference must be the whole value of an argument
-		switch v.(type) {
-		case map[string]any, []any:
-			return nil, false
-		}
+		args[string(n.name)] = v
 	}
 	return args, true
 }
 
 // configured is a source as the configuration has it.
 func (s *valueSource) configured() (any, bool) {
-	if s.Dir != 0 || s.Cut != "" || s.Add != "" || s.Plus != "" {
-		return nil, false
-	}
+	path := s.Name
 	switch {
+	case s.Dir != 0 || s.Plus != "":
+		return nil, false
 	case s.From == fromConstant && s.Value.kind == text:
 		if strings.HasPrefix(s.Value.text, "$") {
 			return "$" + s.Value.text, true
@@ -98,28 +88,20 @@ func (s *valueSource) configured() (any, bool) {
 		return s.Value.text, true
 	case s.From == fromConstant:
 		return json.RawMessage(s.Value.text), true
-	case s.From == fromArgument && plainPath(s.Name):
-		return "$args." + s.Name, true
-	case s.From == fromResult && strings.HasPrefix(s.Name, "$") && plainPath(s.Name[1:]):
-		path := "$result" + s.Name[1:]
-		switch many := strings.Count(path, "[*]"); {
-		case s.Pick == every || s.Pick == beside || s.Pick == first && many == 0:
-			return path, true
-		case s.Pick == first && many == 1:
-			return strings.Replace(path, "[*]", "[0]", 1), true
+	case s.From == fromArgument:
+		path = "$args." + path
+	case s.From == fromResult && strings.HasPrefix(path, "$"):
+		many := strings.Count(path, "[*]")
+		if s.Pick == last || s.Pick == first && many > 1 {
+			return nil, false
 		}
-	}
-	return nil, false
-}
-
-// plainPath reports whether a path reads the same in the configuration: its names
-// have no characters that mean something there, or here.
-func plainPath(path string) bool {
-	path = strings.ReplaceAll(path, "[*]", "")
-	for _, c := range path {
-		if !(c == '_' || c == '-' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return false
+		if s.Pick == first {
+			path = strings.Replace(path, "[*]", "[0]", 1)
 		}
+		path = "$result" + path[1:]
+	default:
+		return nil, false
 	}
-	return !strings.Contains(path, "..") && !strings.HasSuffix(path, ".")
+	_, err := valuemodel.ParseBinding(path)
+	return path, err == nil && !strings.ContainsAny(strings.ReplaceAll(path, "[*]", ""), "{*")
 }

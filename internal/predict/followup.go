@@ -224,15 +224,15 @@ func retyped(raw []byte, wants []string) []byte {
 // list is what one argument may be: nodes of a document.
 type list struct {
 	*document
-	binding *binding
-	nodes   []int32
-	cut     bool // there may be more
+	from  valuemodel.From
+	nodes []int32
+	cut   bool // there may be more
 }
 
 // find is what a binding leads to, in the order of the document. null is nothing, and so
 // is an empty text: it names nothing.
 func (a *answer) find(e *event, b *binding) list {
-	l := list{binding: b}
+	l := list{from: b.From}
 	switch b.From {
 	case valuemodel.Args:
 		l.document = parse([]byte(e.arguments))
@@ -290,15 +290,15 @@ func (l *list) leads(id int32, path []valuemodel.Step) bool {
 
 func (l *list) raw(n int) []byte { return l.document.raw(l.nodes[n]) }
 
-// beside is the one value that stands nearest to another list's; nil if there is none or
-// several different ones do.
+// beside is the one value that stands nearest to a node of the driver's; nil if there is
+// none, or several different ones do. Values of two elements of a list are never together.
 func (l *list) beside(driver *list, n int) []byte {
 	var near []byte
 	most, one, last := -1, false, 0
 	for i, id := range l.nodes {
 		shared, apart := 0, false
-		if l.binding.From == driver.binding.From {
-			shared, apart = l.together(id, driver, driver.nodes[n])
+		if l.from == driver.from {
+			shared, apart = l.document.together(id, driver.nodes[n])
 		}
 		switch raw := l.raw(i); {
 		case apart || shared < most:
@@ -314,31 +314,17 @@ func (l *list) beside(driver *list, n int) []byte {
 	return near
 }
 
-// together says how long the ways to two nodes are the same, and whether they then part
-// where both bindings left open which way to go: then they are of two elements.
-func (l *list) together(a int32, other *list, b int32) (shared int, apart bool) {
-	of, with := l.chain(a), other.chain(b)
-	for shared < len(of) && shared < len(with) && of[shared] == with[shared] {
-		shared++
+// together says how deep the innermost value is that two nodes both stand in, and whether
+// that is a list.
+func (d *document) together(a, b int32) (depth int, apart bool) {
+	var around []int32
+	for ; a >= 0; a = d.nodes[a].parent {
+		around = append(around, a)
 	}
-	apart = shared < len(of) && shared < len(with) && l.open(of, shared) && other.open(with, shared)
-	return shared, apart
-}
-
-// chain is a node with all that it stands in, the outermost first.
-func (l *list) chain(id int32) []int32 {
-	var out []int32
-	for ; id >= 0; id = l.document.nodes[id].parent {
-		out = append(out, id)
+	for ; b >= 0; b = d.nodes[b].parent {
+		if i := slices.Index(around, b); i >= 0 {
+			return len(around) - i, d.nodes[b].kind == array
+		}
 	}
-	slices.Reverse(out)
-	return out
-}
-
-// open reports whether the binding left open that the way to a value goes there.
-func (l *list) open(chain []int32, at int) bool {
-	if l.binding.fans&(eachElement-1) > 0 { // somewhere it leads to any depth
-		return at < len(chain)-1
-	}
-	return l.binding.Path[at-1].All
+	return 0, false
 }

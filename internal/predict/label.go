@@ -128,7 +128,7 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 	if n > 0 && n == len(p.samples) {
 		s.m.learned.tool(p.tool).Labels.now++
 		if k := &p.samples[n-1]; k.edge != (edgeName{}) && s.m.opt.Learn {
-			s.m.count(k.edge)
+			s.m.learned.edge(k.edge).now++
 		}
 	}
 	s.pending.n -= n

@@ -63,7 +63,7 @@ func (w *world) session(m *predict.Model, calls, every int) {
 // it is a hundred thousand, enough to fill the larger tables; the million, and
 // what a loaded state takes, are for the soak.
 func TestMemory(t *testing.T) {
-	calls, every, perSession := 120_000, 400, 4
+	calls, every, perSession := 40_000, 400, 4
 	soak := os.Getenv("MCPSCHEDD_SOAK") != ""
 	if soak {
 		calls, every, perSession = 1_000_000, 2, 25

@@ -58,7 +58,6 @@ type Model struct {
 	learned  *state
 	follows  map[*valuemodel.Model][]*followUp
 	checks   checks
-	changes  []Change
 	matches  []match // what candidates are made of, kept for its memory
 	stats    Stats
 }

@@ -94,12 +94,12 @@ func (m *state) newestSightings() []*sightings {
 }
 
 // holdsData reports whether a template holds a value that is not public by itself: a
-// directory, the end of a name, or the name of a member that looks like data. Of a
+// directory, or the name of a member that looks like data. Of a
 // constant it is known that it is.
 func (t *template) holdsData() bool {
 	for i := range t.Sources {
 		s := &t.Sources[i]
-		if s.Dir == fromConstant || s.Cut != "" || s.Add != "" || dataLike(s.Base) || dataLike(s.Plus) ||
+		if s.Dir == fromConstant || dataLike(s.Base) || dataLike(s.Plus) ||
 			s.From != fromResult && s.From != fromElsewhere && dataLike(s.Name) { // the names of a result have lost theirs
 			return true
 		}

@@ -37,10 +37,6 @@ var kinds = []func(p *historyPlayer, n int, value string){
 		p.call("find", fmt.Sprintf(`{"q":"q%d"}`, n), fmt.Sprintf("file%d.go\nother%d.go", n, n))
 		p.call("read", fmt.Sprintf(`{"path":"/%s/file%d.go"}`, value, n), "x")
 	},
-	func(p *historyPlayer, n int, value string) { // the end of a name
-		p.call("look", fmt.Sprintf(`{"name":"document-%d"}`, n), "x")
-		p.call("see", fmt.Sprintf(`{"name":"document-%d%s"}`, n, value), "x")
-	},
 	func(p *historyPlayer, n int, value string) { // the name of a member
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
 		p.call("put", fmt.Sprintf(`{"of":{%q:"id-%d"}}`, "@"+value, n), "x")

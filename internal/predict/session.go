@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,6 @@ type Session struct {
 	touched     *simplelru.LRU[hash, bool] // values that stood in arguments
 	asked       *simplelru.LRU[hash, int]  // call → how often it was made
 	pending     pending                    // candidates that await their label
-	supposed    *event                     // a call that is thought through and was not made; its arguments go before carry, touched and asked
 }
 
 // Begin starts a session. Its id tells it from those of all processes that share what
@@ -234,9 +234,12 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 	_, slots, _ := split(c.Key.Arguments)
 	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, free: c.Why.Free, turn: s.turn + 1, at: now}
 	e.call = callHash(e.tool, e.arguments)
-	next := *s // shares the maps, which are only read
+	next := *s // shares the maps that are only read
 	next.answered(e, r)
-	next.supposed, next.turn, next.begun = e, e.turn, true
+	next.carry, next.turn, next.begun = maps.Clone(s.carry), e.turn, true
+	for _, a := range slots {
+		next.carry[a.name] = a.value
+	}
 	if next.events = []*event{e}; !s.lone {
 		if s.begun {
 			next.past = s.last()

@@ -73,14 +73,26 @@ func extension(value string) hash {
 	return seed
 }
 
-// What texts are made of. Digits, marks within names and what is not ASCII stand in any.
+// What may be told of a text at a glance: what it is made of (digits, marks within names
+// and what is not ASCII stand in any), and how it begins.
 const (
 	spaces uint8 = 1 << iota
 	colons
 	others // quotes, brackets and the like
+	fromRoot
+	withScheme
+	withAny
 )
 
-func charactersOf(t string) (all uint8) {
+func traitsOf(t string) (all uint8) {
+	switch {
+	case strings.HasPrefix(t, "/"):
+		all = fromRoot
+	case strings.Contains(t, "://"):
+		all = withScheme
+	default:
+		all = withAny
+	}
 	for i := range len(t) {
 		switch c := t[i]; {
 		case c >= 0x80 || letter(c) || isDigit(c) || strings.IndexByte("-_./@~#+=", c) >= 0:
@@ -95,30 +107,12 @@ func charactersOf(t string) (all uint8) {
 	return all
 }
 
-// How texts begin.
-const (
-	fromRoot uint8 = 1 << iota
-	withScheme
-	withAny
-)
-
-func beginOf(t string) uint8 {
-	switch {
-	case strings.HasPrefix(t, "/"):
-		return fromRoot
-	case strings.Contains(t, "://"):
-		return withScheme
-	}
-	return withAny
-}
-
 // shape is what the texts that an argument had have in common. A candidate that is
 // unlike all of them is not made: a matched line is no path, and a tool that was only
 // ever given PDF files is not given an archive.
 type shape struct {
 	Texts      float32 `json:"texts,omitempty"`
-	Characters uint8   `json:"characters,omitempty"`
-	Begins     uint8   `json:"begins,omitempty"`
+	Traits     uint8   `json:"traits,omitempty"`
 	Longest    int     `json:"longest,omitempty"`
 	Extensions []hash  `json:"extensions,omitempty"`
 }
@@ -129,7 +123,7 @@ const (
 )
 
 func (s *shape) learn(t string) {
-	s.plus(&shape{s.Texts + 1, charactersOf(t), beginOf(t), len(t), []hash{extension(t)}})
+	s.plus(&shape{s.Texts + 1, traitsOf(t), len(t), []hash{extension(t)}})
 }
 
 // has reports whether a text is like those that were seen. An extension is strange only
@@ -140,14 +134,13 @@ func (s *shape) has(t string) bool {
 	}
 	n := len(s.Extensions)
 	known := n >= maxExtensions || float32(4*n*n) > s.Texts || slices.Contains(s.Extensions, extension(t))
-	return known && charactersOf(t)&^s.Characters == 0 && beginOf(t)&s.Begins != 0 && len(t) <= 4*s.Longest+16
+	return known && traitsOf(t)&^s.Traits == 0 && len(t) <= 4*s.Longest+16
 }
 
 // plus adds what another process saw.
 func (s *shape) plus(o *shape) {
 	s.Texts = max(s.Texts, o.Texts)
-	s.Characters |= o.Characters
-	s.Begins |= o.Begins
+	s.Traits |= o.Traits
 	s.Longest = max(s.Longest, o.Longest)
 	for _, e := range o.Extensions {
 		if len(s.Extensions) < maxExtensions && !slices.Contains(s.Extensions, e) {

@@ -33,8 +33,6 @@ type valueSource struct {
 	Pick  int    `json:"pick,omitempty"` // of a result
 	Dir   origin `json:"dir,omitempty"`  // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
 	Base  string `json:"base,omitempty"` // the directory, or the name of the argument
-	Cut   string `json:"cut,omitempty"`  // what the value loses at its end
-	Add   string `json:"add,omitempty"`  // and gets instead
 	Plus  string `json:"plus,omitempty"` // a second argument of the trigger, to be added
 	Value scalar `json:"value,omitzero"` // of a constant
 }
@@ -43,7 +41,7 @@ type valueSource struct {
 func (s *valueSource) key() string {
 	var b strings.Builder
 	b.WriteByte(byte(s.From))
-	for _, part := range []string{s.Name, s.Tool, string(rune(s.Dir)), s.Base, s.Cut, s.Add, s.Plus, s.Value.text} {
+	for _, part := range []string{s.Name, s.Tool, string(rune(s.Dir)), s.Base, s.Plus, s.Value.text} {
 		b.WriteString(part)
 		b.WriteByte(0)
 	}
@@ -58,7 +56,8 @@ func (s *valueSource) one(sess *Session, e *event) (v scalar, ok bool) {
 	case fromConstant:
 		return s.Value, true
 	case fromCarried:
-		return sess.carried(s.Name)
+		v, ok = sess.carry[s.Name]
+		return v, ok
 	case fromArgument:
 		if v, ok = e.arg(s.Name); !ok {
 			return v, false
@@ -88,18 +87,14 @@ func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
 
 // changed applies what is to be done to a value that was found.
 func (s *valueSource) changed(v scalar, e *event) (scalar, bool) {
-	switch {
-	case s.Plus != "":
+	if s.Plus != "" {
 		other, ok := e.arg(s.Plus)
 		if !ok {
 			return v, false
 		}
 		return added(v, other)
-	case s.Cut != "" || s.Add != "":
-		stem, ok := strings.CutSuffix(v.text, s.Cut)
-		v.text = stem + s.Add
-		return v, ok && v.kind == text
-	case s.Dir == 0:
+	}
+	if s.Dir == 0 {
 		return v, true
 	}
 	dir, ok := s.dir(e)
@@ -129,5 +124,5 @@ func (s *valueSource) dir(e *event) (string, bool) {
 func added(a, b scalar) (scalar, bool) {
 	x, err1 := strconv.ParseInt(a.text, 10, 53)
 	y, err2 := strconv.ParseInt(b.text, 10, 53)
-	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil
+	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil && a.kind == number && b.kind == number
 }

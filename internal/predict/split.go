@@ -26,10 +26,10 @@ func holdsValues(line []byte) bool {
 	_, body, _ := bytes.Cut(line, []byte{' '})
 	name, _, _ := bytes.Cut(bytes.TrimPrefix(body, []byte(`{"`)), []byte{'"'})
 	switch string(name) {
-	case "constants", "withheld", "sightings":
+	case "constants", "sightings":
 		return true
 	case "template":
-		return bytes.Contains(body, []byte(`"text":`)) || bytes.Contains(body, []byte(`"value":`)) || bytes.Contains(body, []byte(`"base":`))
+		return bytes.Contains(body, []byte(`"value":`)) || bytes.Contains(body, []byte(`"base":`))
 	}
 	return false
 }

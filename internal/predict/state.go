@@ -148,7 +148,7 @@ func (t *template) secret() bool {
 		return true
 	}
 	return slices.ContainsFunc(t.Sources, func(s valueSource) bool {
-		return slices.ContainsFunc([]string{s.Name, s.Base, s.Cut, s.Add, s.Value.text}, func(part string) bool { return maySecret("", part) })
+		return slices.ContainsFunc([]string{s.Name, s.Base, s.Value.text}, func(part string) bool { return maySecret("", part) })
 	})
 }
 

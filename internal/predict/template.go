@@ -121,7 +121,7 @@ func (m *state) support(s *Session, t *template, rank int) {
 			return
 		}
 	}
-	t.own(known)
+	t.own()
 	t.Deepest = min(rank, maxRank-1)
 	t.Support.now = max(1, float32(m.see(t, s)))
 	if m.room(known) {
@@ -151,19 +151,13 @@ func (m *state) keep(t *template) {
 }
 
 // own makes a template independent of the calls it was read off, whose arguments may
-// be long, and lets it share with its like.
-func (t *template) own(like []*template) {
+// be long.
+func (t *template) own() {
 	t.Sources = slices.Clone(t.Sources)
 	for i := range t.Sources {
 		s := &t.Sources[i]
-		for _, text := range []*string{&s.Name, &s.Tool, &s.Base, &s.Cut, &s.Add, &s.Plus, &s.Value.text} {
+		for _, text := range []*string{&s.Name, &s.Tool, &s.Base, &s.Plus, &s.Value.text} {
 			*text = strings.Clone(*text)
-		}
-	}
-	for _, o := range like {
-		if o.Target == t.Target && slices.Equal(o.Pieces, t.Pieces) && slices.Equal(o.Kinds, t.Kinds) {
-			t.Pieces, t.Kinds = o.Pieces, o.Kinds
-			return
 		}
 	}
 	for i := range t.Pieces {

@@ -108,17 +108,13 @@ func (m *Model) Bar(tool, why string) {
 	if why == "" {
 		why = "barred"
 	}
-	if m.learned.bar(tool, why) {
-		m.note(edgeName{"", tool}, why)
-	}
+	m.learned.bar(tool, why)
 }
 
-func (m *state) bar(tool, why string) bool {
-	if _, barred := m.bars[tool]; barred || len(m.bars) >= maxBars {
-		return false
+func (m *state) bar(tool, why string) {
+	if _, barred := m.bars[tool]; !barred && len(m.bars) < maxBars {
+		m.bars[tool] = why
 	}
-	m.bars[tool] = why
-	return true
 }
 
 // Barred is why a tool is never called early; "" if it is not barred. That its

@@ -73,7 +73,7 @@ func (f *features) ofCandidate(out []hash, c *candidate) []hash {
 	}
 	size, dist := min(bucket(g.size), 4), distance(s.turn-g.e.turn)
 	near := 2 * f.near(c.value)
-	if s.knows(c.value) {
+	if s.touched.Contains(seed.str(c.value)) {
 		near++
 	}
 	turns := kind.mix(f.prev).mix(f.last)
