@@ -111,11 +111,11 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 
 func (c *conn) response(m jsonrpc.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	if err != nil || id <= 0 || id > c.requests.lastID() {
+	p, made := c.requests.answered(id)
+	if err != nil || !made {
 		c.garbage(m.Raw, errors.New("answer to a request that was never made"))
 		return
 	}
-	p := c.requests.take(id, 0)
 	if p == nil {
 		c.requests.late(id)
 		return

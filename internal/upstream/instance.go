@@ -49,7 +49,7 @@ type instance struct {
 	stale [Lists]atomic.Bool    // lists to be read again
 	wake  chan struct{}         // capacity 1; a list went stale
 
-	status status
+	status *status
 
 	mu     sync.Mutex // also guards what the leases want
 	leases []*Lease   // replaced and never changed

@@ -19,7 +19,7 @@ type pending struct {
 	lease *Lease                  // nil: it is the proxy's own
 	done  func(Answer, error)     // called once if the request was sent, else never
 	timer *time.Timer             // nil without a timeout
-	drop  context.CancelCauseFunc // over HTTP: ends the exchange; else nil
+	drop  context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
 
 	// Guarded by requests.mu while the request waits.
 	activity   *activity // where it is counted; nil: nowhere
@@ -40,12 +40,12 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 	p := &pending{c: c, lease: lease, req: req, done: done}
 	p.sending.Lock()
 	defer p.sending.Unlock()
+	life := ctx
 	if req.Timeout > 0 {
 		p.timer = time.AfterFunc(req.Timeout, p.expired)
-	}
-	life := ctx
-	if c.http {
-		life, p.drop = context.WithCancelCause(ctx)
+		if c.http {
+			life, p.drop = context.WithCancelCause(ctx)
+		}
 	}
 	err := errClosed
 	if c.requests.add(p) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,14 +24,15 @@ func (at *state) become(live *conn, away error, stderr []string) {
 
 // status holds the state of an instance for all that wait for another.
 type status struct {
-	moved func() // called when the state has changed
+	moved   func()               // called when the state has changed
+	current atomic.Pointer[conn] // state.live, which each call asks for
 
 	mu      sync.Mutex
 	state   state
 	changed chan struct{} // closed and replaced whenever the state changes
 }
 
-func newStatus(moved func()) status { return status{moved: moved, changed: make(chan struct{})} }
+func newStatus(moved func()) *status { return &status{moved: moved, changed: make(chan struct{})} }
 
 // now returns the state, and a channel that is closed when there is another.
 func (s *status) now() (state, <-chan struct{}) {
@@ -40,15 +42,12 @@ func (s *status) now() (state, <-chan struct{}) {
 }
 
 // live returns the live connection, nil if there is none.
-func (s *status) live() *conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state.live
-}
+func (s *status) live() *conn { return s.current.Load() }
 
 func (s *status) change(f func(*state)) {
 	s.mu.Lock()
 	f(&s.state)
+	s.current.Store(s.state.live)
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
