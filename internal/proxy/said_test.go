@@ -193,3 +193,37 @@ func TestTaskThatRunsIsMeant(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// A tool of a server that the operator's words name is known as long as it has the arguments
+// that the table has: with another it counts as a write, and once it had one it does so for
+// as long as the program runs.
+func TestRecognisedToolChangesItsArguments(t *testing.T) {
+	const known = `{"name":"read_graph","inputSchema":{"type":"object","properties":{}}}`
+	const other = `{"name":"read_graph","inputSchema":{"type":"object","properties":{"forget":{}}}}`
+	var lists atomic.Int64
+	answer := func(_ context.Context, m jsonrpc.Message) []byte {
+		if m.Method != "tools/list" {
+			return nil
+		}
+		return []byte(`{"tools":[` + []string{known, other, known}[lists.Load()] + `]}`)
+	}
+	_, up := remote(t, mcptest.Options{Name: "memory", Answer: answer})
+	up.Model.Name, up.Model.Recognised = up.Spec.Name, valuemodel.Recognised{Provider: "memory", By: "these words"}
+	srv := start(t, options(up))
+	for i, want := range []struct {
+		arguments int
+		class     valuemodel.Class
+	}{{0, valuemodel.ReadOnly}, {1, valuemodel.Indeterminate}, {0, valuemodel.Indeterminate}} {
+		lists.Store(int64(i))
+		soon(t, "listed anew", func() bool { // at first a session is told what the one before was
+			tool := srv.Survey(t.Context())[0].Tools[0]
+			if len(tool.Hints.Arguments) != want.arguments {
+				return false
+			}
+			if tool.Model.Class != want.class {
+				t.Fatalf("list %d: got class %s, want %s", i, tool.Model.Class, want.class)
+			}
+			return true
+		})
+	}
+}
