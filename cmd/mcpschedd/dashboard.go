@@ -160,7 +160,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 	return net.ListenTCP("tcp", at)
 }
 
-// ownHostOnly refuses names that somebody's DNS made point here: to a browser a page
+// ownHostOnly refuses names that a stranger's DNS made point here: to a browser a page
 // under such a name would be of the same origin as ours.
 func ownHostOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
-		srv.Close() // somebody does not take what was asked for
+		srv.Close() // a client does not take what it asked for
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -11,15 +11,15 @@ import (
 // mostClasses is of how many tools lines are given.
 const mostClasses = 100
 
-// classes are the lines, as comments, that say what the tools do of which nobody says
-// it: until somebody does, nothing is guessed at them, and little else is worth
+// classes are the lines, as comments, that say what those tools do of which no layer says
+// it: until one does, nothing is prefetched of them, and little else is worth
 // proposing.
 func (t *tuning) classes(tools []string) string {
 	if len(tools) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Nobody says what these %d tools do, so each call of them counts as a write, and\n# none is guessed at. To take out of the comments, once checked:\n", len(tools))
+	fmt.Fprintf(&b, "# Nothing says what these %d tools do, so each call of them counts as a write, and\n# none is prefetched. To take out of the comments, once checked:\n", len(tools))
 	for _, tool := range tools[:min(len(tools), mostClasses)] {
 		b.WriteString(t.class(tool))
 	}

@@ -10,7 +10,7 @@
 //	mux.Handle("/dashboard/", page)
 //	fmt.Println("http://127.0.0.1:7777" + page.Address())
 //
-// It leaves out the figures themselves (telemetry), and whether a request may reach
+// It leaves out the figures themselves (record), and whether a request may reach
 // this machine at all: the server in front of it checks the names of its host.
 package dashboard
 
@@ -134,7 +134,7 @@ func (o *Options) shown() shown {
 }
 
 // secluded says of every answer that it is for this page alone: not kept, not framed,
-// not embedded, not told to others, and not guessed at.
+// not embedded, not told to others, and taken for nothing but what it says it is.
 func secluded(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", nothing)

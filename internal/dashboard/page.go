@@ -79,7 +79,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 	send(w, r, http.StatusOK, "application/json", body, func() []byte { return zip(body, gzip.BestSpeed) })
 }
 
-// send writes an answer, compressed for whoever takes that.
+// send writes an answer, compressed where the client takes that.
 func send(w http.ResponseWriter, r *http.Request, code int, kind string, plain []byte, zipped func() []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -90,7 +90,7 @@ func send(w http.ResponseWriter, r *http.Request, code int, kind string, plain [
 	}
 	h.Set("Content-Length", strconv.Itoa(len(plain)))
 	w.WriteHeader(code)
-	w.Write(plain) // an error is that of who asked, who has gone
+	w.Write(plain) // an error is the client's, which has gone
 }
 
 // takesGzip reports whether the client lists gzip and does not refuse it there.

@@ -115,7 +115,7 @@ func (s *Server) hosts() map[string]record.Host {
 func hostNow(h limit.HostStats, rule limit.Rule, now time.Time) record.Host {
 	out := record.Host{
 		Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
-		Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Guesses: h.LastHour, HarmMS: float64(h.HarmMS),
+		Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Prefetches: h.LastHour, HarmMS: float64(h.HarmMS),
 		CoolingMS: max(0, ms(h.CoolingUntil.Sub(now))),
 	}
 	if h.CoolingUntil.IsZero() {

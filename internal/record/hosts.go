@@ -23,7 +23,7 @@ func (h hosts) set(process, host string, change func(*Host)) {
 
 // state takes what a process says of a host at the moment.
 func (h hosts) state(process string, now Host) {
-	for _, n := range []*int{&now.Level, &now.InFlight, &now.Waiting, &now.Burst, &now.Concurrency, &now.Guesses} {
+	for _, n := range []*int{&now.Level, &now.InFlight, &now.Waiting, &now.Burst, &now.Concurrency, &now.Prefetches} {
 		*n = int(count(int64(*n)))
 	}
 	now.Limited = count(now.Limited)
@@ -36,7 +36,7 @@ func (h hosts) ended(process string) {
 	for key, s := range h {
 		if key.process == process && process != "" {
 			delete(h, key)
-			s.InFlight, s.Waiting, s.Tokens, s.CoolingMS, s.Guesses = 0, 0, 0, 0, 0
+			s.InFlight, s.Waiting, s.Tokens, s.CoolingMS, s.Prefetches = 0, 0, 0, 0, 0
 			h.set("", key.host, func(past *Host) { *past = together(*past, s) })
 		}
 	}
@@ -76,6 +76,6 @@ func together(a, b Host) Host {
 		Host: a.Host, Level: min(a.Level, b.Level), InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
 		Rate: max(a.Rate, b.Rate), Burst: max(a.Burst, b.Burst), Concurrency: max(a.Concurrency, b.Concurrency),
 		Tokens: min(a.Tokens, b.Tokens), Limited: a.Limited + b.Limited, CoolingMS: max(a.CoolingMS, b.CoolingMS),
-		Guesses: a.Guesses + b.Guesses, HarmMS: a.HarmMS + b.HarmMS,
+		Prefetches: a.Prefetches + b.Prefetches, HarmMS: a.HarmMS + b.HarmMS,
 	}
 }

@@ -347,7 +347,7 @@ func (w *writer) hash(e *Event, full bool) {
 }
 
 // keyed is the beginning of HMAC-SHA256 in hexadecimal: 64 bits tell apart all that one
-// user ever asks, and without the key guesses at the text cannot be tried.
+// user ever asks, and without the key nothing can be tried out against them.
 func (w *writer) keyed(b []byte) string {
 	w.mac.Reset()
 	w.mac.Write(b)

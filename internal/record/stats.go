@@ -140,7 +140,7 @@ type Host struct {
 	Tokens      float64 `json:"tokens,omitempty" help:"Calls that may be made at once now."`
 	Limited     int64   `json:"limited,omitempty" help:"Times that the host said it is called too often." prom:"host_rate_limited_total{host}"`
 	CoolingMS   float64 `json:"cooling_ms,omitempty" help:"For so long nothing is prefetched there." unit:"ms" prom:"host_cooling_seconds{host}"`
-	Guesses     int     `json:"guesses_last_hour,omitempty" help:"Prefetches within the last hour." prom:"host_recent_guesses{host}"`
+	Prefetches  int     `json:"guesses_last_hour,omitempty" help:"Prefetches within the last hour." prom:"host_recent_guesses{host}"`
 	HarmMS      float64 `json:"harm_ms,omitempty" help:"Waiting of real calls for prefetches at the host." unit:"ms" prom:"host_harm_seconds_total{host}"`
 }
 

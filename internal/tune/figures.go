@@ -16,16 +16,16 @@ const (
 
 // tool is what was recorded of one.
 type tool struct {
-	calls   int
-	answers int       // of calls and prefetches, that are no errors
-	errors  int       // that are
-	size    quantiles // bytes of an answer
-	latency quantiles // ms until an answer
-	guesses int       // prefetches whose end is known
-	right   int       // those of them that were asked for
-	gaps    []gap     // between answers to one call, nothing having been written
-	from    time.Time
-	to      time.Time
+	calls      int
+	answers    int       // of calls and prefetches, that are no errors
+	errors     int       // that are
+	size       quantiles // bytes of an answer
+	latency    quantiles // ms until an answer
+	prefetches int       // prefetches whose end is known
+	right      int       // those of them that were asked for
+	gaps       []gap     // between answers to one call, nothing having been written
+	from       time.Time
+	to         time.Time
 }
 
 // answer is the last one that a call got.

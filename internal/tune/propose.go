@@ -93,7 +93,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // so often, that with a certainty of 95 % they are less often right than they have to
 // be (science: P > C/(B+C)). What the operator has said is left alone.
 func (t *Tuner) speculate(one *tool, m *valuemodel.Model) []Line {
-	if one.guesses < least || m.Speculate == nil || !*m.Speculate || operators(m.Sources["speculate"]) {
+	if one.prefetches < least || m.Speculate == nil || !*m.Speculate || operators(m.Sources["speculate"]) {
 		return nil
 	}
 	hides := one.latency.at(0.5)
@@ -101,11 +101,11 @@ func (t *Tuner) speculate(one *tool, m *valuemodel.Model) []Line {
 		hides = ms(m.Cost.Latency)
 	}
 	needs := max(t.o.MinProbability, ms(t.o.Waste)/(hides+ms(t.o.Waste)))
-	if atMost(one.right, one.guesses) >= needs {
+	if atMost(one.right, one.prefetches) >= needs {
 		return nil
 	}
 	return []Line{{"speculate", "false", fmt.Sprintf("%d of %d prefetches right, at most %.0f %% in truth, where %.0f %% are needed%s",
-		one.right, one.guesses, 100*atMost(one.right, one.guesses), 100*needs, one.period())}}
+		one.right, one.prefetches, 100*atMost(one.right, one.prefetches), 100*needs, one.period())}}
 }
 
 // followUps proposes what was learned to follow, where the operator or a provider does

@@ -39,10 +39,10 @@ func (t *tool) prefetched(e *record.Event) {
 		t.errors++
 	case e.Fate == record.Wasted:
 		t.answers++
-		t.guesses++
+		t.prefetches++
 	case e.Fate == record.Used || e.Fate == record.Late || e.Fate == record.Compared:
 		t.answers++
-		t.guesses++
+		t.prefetches++
 		t.right++
 	}
 }

@@ -91,9 +91,9 @@ func (l *lively) limits() {
 		{Kind: record.Harm, At: at(240), Host: "wiki.example", Why: "rate_limited"},
 		{Kind: record.Harm, At: at(230), Host: "wiki.example", Why: "foreground_wait", LatencyMS: 184},
 		{Kind: record.State, At: at(1), Sessions: 3, Hosts: []record.Host{
-			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Guesses: 131},
-			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Guesses: 38, HarmMS: 184},
-			{Host: "db.internal", Level: 3, Concurrency: 8, Guesses: 44},
+			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Prefetches: 131},
+			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Prefetches: 38, HarmMS: 184},
+			{Host: "db.internal", Level: 3, Concurrency: 8, Prefetches: 44},
 			{Host: "local", Level: 3, InFlight: 1},
 		}, Store: &record.Store{Entries: 212, Bytes: 4 << 20}},
 	} {
