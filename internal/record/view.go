@@ -88,6 +88,9 @@ type ring[T any] struct {
 }
 
 func (l *ring[T]) put(v T) {
+	if l.kept == nil {
+		l.kept = make([]T, 0, l.most) // at once: growing, it would take twice as much for a while
+	}
 	if len(l.kept) < l.most {
 		l.kept = append(l.kept, v)
 		return
@@ -102,15 +105,17 @@ func (l *ring[T]) all() []T {
 }
 
 // shown is a copy of an event that can be kept and shown: without what was asked and
-// answered, with names of bounded length, and with numbers that JSON has.
+// answered, with names of bounded length, and with numbers that JSON has. It is on the path
+// of a call, so names are not copied.
 func shown(e *Event) Event {
+	name := func(text string) string { return cut(text, longest) }
 	out := Event{
-		Kind: e.Kind, At: time.UnixMicro(micros(e.At)).UTC(), Session: clean(e.Session), Seq: e.Seq,
-		Upstream: clean(e.Upstream), Tool: clean(e.Tool), Host: clean(e.Host), LatencyMS: amount(e.LatencyMS), IsError: e.IsError,
+		Kind: e.Kind, At: time.UnixMicro(micros(e.At)).UTC(), Session: name(e.Session), Seq: e.Seq,
+		Upstream: name(e.Upstream), Tool: name(e.Tool), Host: name(e.Host), LatencyMS: amount(e.LatencyMS), IsError: e.IsError,
 		Disposition: e.Disposition, Prefetched: e.Prefetched, UseOf: max(e.UseOf, 0), HiddenMS: amount(e.HiddenMS), Plan: e.Plan, Turn: e.Turn,
-		Fate: e.Fate, Cause: clean(e.Cause), UsedBy: max(e.UsedBy, 0), PredictedP: min(amount(e.PredictedP), 1),
+		Fate: e.Fate, Cause: name(e.Cause), UsedBy: max(e.UsedBy, 0), PredictedP: min(amount(e.PredictedP), 1),
 		Candidates: int(count(int64(e.Candidates))), Issued: int(count(int64(e.Issued))), BestMS: amount(e.BestMS), AchievedMS: amount(e.AchievedMS),
-		From: e.From, To: e.To, Why: clean(e.Why),
+		From: e.From, To: e.To, Why: name(e.Why),
 	}
 	for reason, n := range e.Reasons {
 		if out.Reasons == nil {
