@@ -73,7 +73,7 @@ func (m *importing) writeLocked(dir state.Dir) error {
 		m.tell(p)
 	}
 	if len(changes) > 0 {
-		if r.Copies, err = clients.Apply(dir, changes, time.Now()); err != nil {
+		if r.Copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
 			return err
 		}
 	}

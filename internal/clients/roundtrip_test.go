@@ -99,7 +99,7 @@ func importFile(t *testing.T, name, text string) imported {
 	if i.dir, err = state.Open(filepath.Join(home, "state")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clients.Apply(i.dir, changes(t, home, i.path), noon); err != nil {
+	if _, err := clients.Apply(i.dir, []string{i.path}, changes(t, home, i.path), noon); err != nil {
 		t.Fatal(err)
 	}
 	i.after = content(t, i.path)
@@ -252,7 +252,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 		if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := clients.Apply(dir, all, noon); err == nil || !strings.Contains(err.Error(), "was changed meanwhile") {
+		if _, err := clients.Apply(dir, []string{path}, all, noon); err == nil || !strings.Contains(err.Error(), "was changed meanwhile") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := os.Stat(other); err == nil {
@@ -267,7 +267,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 		if err := os.Chmod(path, 0o400); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := clients.Apply(dir, changes(t, home, path), noon); err == nil || !strings.Contains(err.Error(), "read-only") {
+		if _, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon); err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -277,7 +277,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 		if err := os.Symlink(path, link); err != nil {
 			t.Skip(err)
 		}
-		if _, err := clients.Apply(dir, changes(t, home, link), noon); err != nil {
+		if _, err := clients.Apply(dir, []string{link}, changes(t, home, link), noon); err != nil {
 			t.Fatal(err)
 		}
 		if s, err := os.Lstat(link); err != nil || s.Mode()&os.ModeSymlink == 0 || !strings.Contains(content(t, path), "mcpschedd") {
@@ -290,7 +290,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 	})
 	t.Run("half a copy", func(t *testing.T) {
 		home, path, dir := setup(t)
-		folder, err := clients.Apply(dir, changes(t, home, path), noon)
+		folder, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +307,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 	})
 	t.Run("broken since", func(t *testing.T) {
 		home, path, dir := setup(t)
-		if _, err := clients.Apply(dir, changes(t, home, path), noon); err != nil {
+		if _, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(`{"mcpServers"`), 0o600); err != nil {
@@ -320,6 +320,56 @@ func TestApplyLeavesAlone(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+}
+
+// TestUndoOfOneClient: of two imports one is taken back, with what is ours alone.
+func TestUndoOfOneClient(t *testing.T) {
+	home := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(home, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	dir, err := state.Open(filepath.Join(home, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := write("ours.toml", "a = 0\n")
+	apply := func(client, text string) {
+		variables, err := state.OpenFile(filepath.Join(home, "env", filepath.Base(client)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := state.OpenFile(ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []clients.Change{{File: variables, Text: []byte("A=b\n")}, {File: config, Text: append(config.Text, text...)}}
+		if _, err := clients.Apply(dir, []string{client}, append(all, changes(t, home, client)...), noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := write("first.json", `{"mcpServers":{"s":{"command":"x"}}}`), write("second.json", `{"mcpServers":{"t":{"command":"y"}}}`)
+	apply(first, "b = 1\n")
+	apply(second, "c = 2\n")
+	if _, err := clients.Undo(dir, func(path string) bool { return path == first }); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, first) != `{"mcpServers":{"s":{"command":"x"}}}` || !strings.Contains(content(t, second), "mcpschedd") {
+		t.Errorf("got %s and %s", content(t, first), content(t, second))
+	}
+	if got := content(t, ours); got != "a = 0\nb = 1\nc = 2\n" || content(t, filepath.Join(home, "env", "first.json")) != "A=b\n" {
+		t.Errorf("got %q: what another import has changed since stays, with its variables", got)
+	}
+	undo(t, dir)
+	if got := content(t, ours); got != "a = 0\nb = 1\n" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(home, "env", "second.json")); err == nil {
+		t.Error("the variables of the second are left")
+	}
 }
 
 // TestImportsAtOnce: two imports of one file, one after the other: both are undone.
@@ -342,7 +392,7 @@ func TestImportsAtOnce(t *testing.T) {
 				if len(c) == 0 { // the other was first
 					return nil
 				}
-				_, err := clients.Apply(dir, c, noon)
+				_, err := clients.Apply(dir, []string{path}, c, noon)
 				return err
 			})
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/state"
@@ -32,7 +33,8 @@ type Rename struct {
 
 // record is one import, kept as run.json in a folder of its own beside the files as they were.
 type record struct {
-	Files []*saved `json:"files"`
+	Sources []string `json:"sources"` // the clients' files that were read
+	Files   []*saved `json:"files"`
 }
 
 // saved is one file of a run. Secret as its content may be, the record has only digests.
@@ -56,9 +58,10 @@ func Locked(dir state.Dir, work func() error) error {
 }
 
 // Apply makes changes, all or none: first each file is copied and the copies are on the
-// disk, then the files are replaced. It returns the folder of the copies.
-func Apply(dir state.Dir, changes []Change, now time.Time) (string, error) {
-	r := &record{}
+// disk, then the files are replaced. It returns the folder of the copies. Sources are the
+// clients' files that the import has read, by which it can be undone.
+func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
+	r := &record{Sources: sources}
 	folder, err := newFolder(dir, now)
 	if err != nil {
 		return "", err
@@ -134,7 +137,6 @@ func (r *record) save(folder string) error {
 type Undone struct {
 	Path string
 	What string
-	Err  error
 }
 
 // Undo takes back what imports did to the files that only says, the last import first: a
@@ -172,27 +174,30 @@ func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
 func (r *record) undo(folder string, only func(path string) bool) ([]Undone, error) {
 	var all []Undone
 	var failed []error
-	try := func(mine func(*saved) bool) {
-		r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool {
-			if !mine(s) {
-				return false
-			}
-			what, err := s.restore(folder)
-			if err != nil {
-				failed = append(failed, err)
-				return false
-			}
-			if what != "" {
-				all = append(all, Undone{Path: s.Path, What: what})
-			}
-			return true
-		})
+	try := func(s *saved) bool { // reports whether the record of it can go
+		what, err := s.restore(folder)
+		failed = append(failed, err)
+		if what != "" {
+			all = append(all, Undone{Path: s.Path, What: what})
+		}
+		return err == nil
 	}
-	foreign := func(s *saved) bool { return s.Pointed != nil || len(s.Renamed) > 0 }
+	left := func(base string) bool { // a client's file that still has mcpschedd
+		return slices.ContainsFunc(r.Files, func(s *saved) bool { return s.Pointed != nil && strings.HasSuffix(s.Path, base) })
+	}
 	before := len(r.Files)
-	try(func(s *saved) bool { return foreign(s) && only(s.Path) })
-	if !slices.ContainsFunc(r.Files, foreign) {
-		try(func(s *saved) bool { return !foreign(s) })
+	r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool { return s.Pointed != nil && only(s.Path) && try(s) })
+	if !left(".claude.json") && slices.ContainsFunc(r.Sources, only) {
+		r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool { return len(s.Renamed) > 0 && try(s) })
+	}
+	if !left("") && slices.ContainsFunc(r.Sources, only) {
+		slices.Reverse(r.Files) // the configuration goes before the variables that it names
+		alone := false
+		r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool {
+			gone := alone || try(s)
+			alone = alone || len(all) > 0 && all[len(all)-1] == Undone{Path: s.Path, What: leftAlone}
+			return gone
+		})
 	}
 	switch {
 	case len(r.Files) == 0:
@@ -202,6 +207,8 @@ func (r *record) undo(folder string, only func(path string) bool) ([]Undone, err
 	}
 	return all, errors.Join(failed...)
 }
+
+const leftAlone = "has been changed since, and was left as it is"
 
 // restore makes a file what it was; "": it is already.
 func (s *saved) restore(folder string) (string, error) {
@@ -236,5 +243,5 @@ func (s *saved) restore(folder string) (string, error) {
 	case len(s.Renamed) > 0 && f.Exists:
 		return "has been changed since: only the names of tools were put back", f.Write(renamedBack(f.Text, s.Renamed))
 	}
-	return "has been changed since, and was left as it is", nil
+	return leftAlone, nil
 }
