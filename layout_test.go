@@ -147,7 +147,7 @@ func TestLayoutUsesWhatWasOrdered(t *testing.T) {
 }
 
 // The packages that make test runs without the race detector start no goroutines, and
-// their tests that do are called TestXxxAtOnce and run with it.
+// their tests that do are called TestXxxAtOnce; make race runs them with it.
 func TestLayoutSequential(t *testing.T) {
 	for _, dir := range makefile(t, "SEQUENTIAL") {
 		for file, fs := range functions(t, dir) {

@@ -20,7 +20,10 @@ import (
 // elsewhere. Waits are what the tools take in life, so that nothing depends on how
 // busy this machine is; only that think times leave room for guesses does.
 func TestRealSession(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "mcpschedd")
+	bin, err := filepath.Abs(filepath.Join("..", "..", "bin", "test", "mcpschedd")) // linked again only when the program has changed
+	if err != nil {
+		t.Fatal(err)
+	}
 	if out, err := exec.Command("go", "build", "-o", bin, "mcpschedd/cmd/mcpschedd").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -30,7 +33,7 @@ func TestRealSession(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	keep := filepath.Join(t.TempDir(), "kept for later")
 	var out, log bytes.Buffer
-	err := demo.Run(t.Context(), demo.Options{Stdout: &out, Stderr: &log, JSON: true, Speed: 8, Executable: bin, Keep: keep})
+	err = demo.Run(t.Context(), demo.Options{Stdout: &out, Stderr: &log, JSON: true, Speed: 8, Executable: bin, Keep: keep})
 	if err != nil { // also if an answer differs
 		t.Fatalf("%v\n%s", err, &log)
 	}

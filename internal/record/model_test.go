@@ -16,9 +16,9 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// TestModel adds random lines, most of which make no sense together, and counts them a
+// TestFiguresOfRandomLines adds random lines, most of which make no sense together, and counts them a
 // second time: not while they come but by going over all of them for every figure.
-func TestModel(t *testing.T) {
+func TestFiguresOfRandomLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := make(lines, rapid.IntRange(0, 120).Draw(rt, "lines"))
 		tally := record.New(0, nil)
