@@ -50,11 +50,11 @@ func TestBudget(t *testing.T) {
 			limit + `90,"output_steps":["b"]`, plan.Limits{}, "a skipped: " + out + "\nb skipped: " + out,
 		},
 		{
-			"what feeds nobody", `{"id":"a","tool":"large","optional":true,"value":9},{"id":"b","tool":"large"}`,
+			"what feeds no other step", `{"id":"a","tool":"large","optional":true,"value":9},{"id":"b","tool":"large"}`,
 			limit + `1000,"output_steps":["b"]`, plan.Limits{}, "a skipped: " + vain + "\nb ok",
 		},
 		{
-			"who waits for one that is left out", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","depends_on":["a"]}`,
+			"what waits for one that is left out", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"read","depends_on":["a"]}`,
 			limit + `90`, plan.Limits{}, "a skipped: " + out + "\nb ok",
 		},
 		{

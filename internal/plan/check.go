@@ -40,7 +40,10 @@ func (r *reading) findTool(d *draft) {
 		d.Tool = r.o.Find(d.called)
 	}
 	if d.Tool == nil {
-		r.say(d, d.at+"/tool", "unknown tool %s%s", quoted(d.called), r.meant(d.called, r.toolNames()))
+		if r.tools == nil && r.o.Names != nil {
+			r.tools = newNames(r.o.Names())
+		}
+		r.say(d, d.at+"/tool", "unknown tool %s%s", quoted(d.called), r.meant(d.called, r.tools))
 	}
 }
 
@@ -53,13 +56,6 @@ func own(tool string) bool {
 	}
 	return strings.HasPrefix(last, "mcpschedd_") || last == "execute_tool_plan" ||
 		strings.HasPrefix(tool, "plan__") || strings.Contains(tool, "__plan__")
-}
-
-func (r *reading) toolNames() *names {
-	if r.tools == nil && r.o.Names != nil {
-		r.tools = newNames(r.o.Names())
-	}
-	return r.tools
 }
 
 // check holds each step against its tool, and its references against what they
@@ -88,7 +84,7 @@ func (r *reading) check() {
 // are not all known yet are judged by the tool as such.
 func (d *draft) mayWrite() bool {
 	if d.Tool.Writes == nil {
-		return true // nobody said that it does not
+		return true // nothing says that it does not
 	}
 	var known []byte
 	if d.Arguments != nil {
@@ -120,12 +116,9 @@ func (r *reading) refer(d *draft, s scope) {
 	switch {
 	case ref.Step == params && r.o.Params != nil:
 		r.checkParam(d, s)
-	case r.looped && (ref.Step == item || ref.Step == index):
-		if !d.loop || !s.item {
-			r.say(d, ref.At, "%s means something only in the arguments of a step with for_each", quoted(ref.Step))
-		} else if ref.Step == index && ref.Pointer != "" {
-			r.say(d, ref.At, `"index" is a number: there is nothing at %s in it`, ref.Pointer)
-		}
+	case d.loop && s.item && ref.Step == index && ref.Pointer != "":
+		r.say(d, ref.At, `"index" is a number: there is nothing at %s in it`, ref.Pointer)
+	case d.loop && s.item && (ref.Step == item || ref.Step == index):
 	case ref.Step == d.ID:
 		r.say(d, ref.At, "refers to itself")
 	case r.byID[ref.Step] != nil:

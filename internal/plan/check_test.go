@@ -45,7 +45,7 @@ func TestDefects(t *testing.T) {
 		{"no id", steps(`{"tool":"a"}`), []string{`at /steps/0: missing member "id"`}},
 		{"no tool", steps(`{"id":"s"}`), one("", `missing member "tool"`)},
 		{"an id that is a number", steps(`{"id":1,"tool":"a"}`), []string{"at /steps/0/id: want a string, have a number"}},
-		{"an id nobody can refer to", steps(`{"id":"a.b","tool":"a"}`), []string{`step "a.b" at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have "a.b"`}},
+		{"an id that cannot be referred to", steps(`{"id":"a.b","tool":"a"}`), []string{`step "a.b" at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have "a.b"`}},
 		{"too long an id", steps(`{"id":"` + strings.Repeat("i", 129) + `","tool":"a"}`), []string{`step "` + strings.Repeat("i", 60) + `…" at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have "` + strings.Repeat("i", 60) + `…"`}},
 		{"no characters", steps(`{"id":"","tool":"a"}`), []string{`at /steps/0/id: want letters, digits, _ and -, at most 128 of them, have ""`}},
 		{"a duplicate id", steps(a, list, a), []string{`step "a" at /steps/2/id: duplicate id: /steps/0 has it too`}},
@@ -53,7 +53,7 @@ func TestDefects(t *testing.T) {
 		{"an unknown tool", steps(`{"id":"s","tool":"get_isue"}`), one("/tool", `unknown tool "get_isue"; did you mean "get_issue"?`)},
 		{"a tool by another name", steps(`{"id":"s","tool":"mcp__hub__search"}`), one("/tool", `unknown tool "mcp__hub__search"; did you mean "github__search"?`)},
 		{"a tool as the client calls it", steps(`{"id":"s","tool":"mcp__mcpschedd__github__search"}`), one("/tool", `unknown tool "mcp__mcpschedd__github__search"; did you mean "github__search"?`)},
-		{"a tool nobody can guess", steps(`{"id":"s","tool":"teleport"}`), one("/tool", `unknown tool "teleport"`)},
+		{"a tool like no other", steps(`{"id":"s","tool":"teleport"}`), one("/tool", `unknown tool "teleport"`)},
 		{"a plan", steps(`{"id":"s","tool":"execute_tool_plan"}`), one("/tool", `a plan cannot hold a plan: "execute_tool_plan" is no tool of a server`)},
 		{"a plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__execute_tool_plan"}`), one("/tool", `a plan cannot hold a plan: "mcp__mcpschedd__execute_tool_plan" is no tool of a server`)},
 		{"a named plan", steps(`{"id":"s","tool":"plan__daily"}`), one("/tool", `a plan cannot hold a plan: "plan__daily" is no tool of a server`)},
@@ -78,7 +78,7 @@ func TestDefects(t *testing.T) {
 		{"itself", step(`"arguments":{"x":"$ref:s.y"}`), one("/arguments/x", "refers to itself")},
 		{"itself, when", step(`"when":"$ref:s"`), one("/when", "refers to itself")},
 		{"itself, before", step(`"depends_on":["s"]`), one("/depends_on/0", "waits for itself")},
-		{"before nobody", step(`"depends_on":["t"]`), one("/depends_on/0", `unknown step "t"`)},
+		{"before no step", step(`"depends_on":["t"]`), one("/depends_on/0", `unknown step "t"`)},
 		{"before one", step(`"depends_on":"t"`), one("/depends_on", "want an array of ids, have a string")},
 		{"before a number", step(`"depends_on":[7]`), one("/depends_on/0", "want an id, have a number")},
 		{"an item of nothing", step(`"arguments":{"x":"$ref:item.y"}`), one("/arguments/x", `"item" means something only in the arguments of a step with for_each`)},
@@ -197,7 +197,7 @@ func TestDefectsReadOnly(t *testing.T) {
 func TestDefectsBounded(t *testing.T) {
 	o := parsing(t)
 	o.Bytes = 0
-	refs := strings.TrimSuffix(strings.Repeat(`"$ref:nobody",`, 900), ",")
+	refs := strings.TrimSuffix(strings.Repeat(`"$ref:nothing",`, 900), ",")
 	var many []string
 	for i := range 90 {
 		many = append(many, fmt.Sprintf(`{"id":"s%d","tool":"a","arguments":{"x":[%s]}}`, i, refs))

@@ -107,7 +107,7 @@ func TestForEach(t *testing.T) {
 	}
 }
 
-// A step with many items has as many slots as nobody else asks for, and no more
+// A step with many items has as many slots as no other step asks for, and no more
 // than it may have.
 func TestForEachSlots(t *testing.T) {
 	for _, c := range []struct {
@@ -231,7 +231,7 @@ func raise(most *atomic.Int64, n int64) {
 	}
 }
 
-// Whose results nobody wants keeps none of them, however long they are.
+// A step that no other refers to keeps none of its results, however long they are.
 func TestForEachKeepsNothingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{Bytes: 1000}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},

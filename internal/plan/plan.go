@@ -14,7 +14,7 @@
 //	report := runner.Run(ctx, p)
 //
 // It knows no servers, and not what a call may change: what it must know of a tool is
-// told, calls are made by a function it is given, and so is the word of a user who
+// told, calls are made by a function it is given, and so is the word of a user that
 // confirms. It leaves out keeping results for later reading.
 package plan
 
@@ -62,7 +62,7 @@ type Step struct {
 // stopsWrites reports whether a failure of the step keeps later writes from being run.
 func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 
-// OnError is what becomes of those who wait for a step that failed.
+// OnError is what becomes of the steps that wait for one that failed.
 type OnError string
 
 // What a plan may say.
@@ -151,7 +151,7 @@ type Status struct {
 	Bytes  int           // of its answers
 	Calls  int           // made for it
 	Source string        // of its answer; of several: the one they have in common, else ""
-	Doubt  bool          // it may have changed something nobody knows of
+	Doubt  bool          // it may have changed something unseen
 	Result Result        // kept only if it comes back; JSON of a step with ForEach: an array
 	Void   bool          // skipped though nothing failed: a condition or the budget kept it, or one whose result it needs, from running
 	Output bool          // its result comes back

@@ -29,7 +29,7 @@ var (
 	guideForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
 	// marked is what begins a reference of the guide, wherever it stands.
 	marked = regexp.MustCompile(`\$(?:ref:|result_[A-Za-z0-9_-])`)
-	// loose are the forms that people who know other notations write in either language.
+	// loose are the forms of other notations that are written in either language.
 	loose     = regexp.MustCompile(`\$(?:ref:|result_)([A-Za-z0-9_-]*)((?:[#./\[][^\s"'$,;]*)?)`)
 	looseRef  = regexp.MustCompile(`^(?:\$\{|[#/$.]*)(?:steps[./])?([A-Za-z0-9_-]+)((?s:[#./\[}].*)?)$`)
 	looseText = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)(#[^}]*)(\}?)`)

@@ -58,7 +58,7 @@ func TestSlipsAreDefects(t *testing.T) {
 	}
 }
 
-// What leads to no step of the plan is somebody else's.
+// What leads to no step of the plan is not ours.
 func TestSlipsOfOthersStay(t *testing.T) {
 	for _, value := range []string{
 		`{"$ref":"#/definitions/x"}`, `{"$ref":"#/$defs/a"}`, `{"$ref":"#"}`, `{"$ref":"https://example.com/a#/x"}`, `{"$ref":"common.json"}`,

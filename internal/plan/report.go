@@ -66,28 +66,61 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured [
 			blocks = append(append(blocks, owner), st.Result.Blocks...)
 		}
 	}
-	a.whole, a.given = append(a.whole, '}'), append(a.given, '}')
+	a.given = object(a.parts)
 	return a.fit(limit), blocks
 }
 
 // reply is an answer that is made to fit.
 type reply struct {
 	report *Report
-	whole  []byte         // object of all results
-	given  []byte         // the same, each cut to the max_tokens of its step
+	parts  []part         // the results, each cut to the max_tokens of its step
+	given  []byte         // object of these
 	left   []excerpt.Left // what that leaves out
 	tokens int            // of given, each result counted alone
 	keep   Keeper
-	handle *string // to whole; nil: it was not kept yet
+	handle *string // to all results; nil: they were not kept yet
+}
+
+// part is a result as far as it may come back.
+type part struct {
+	*Status
+	value []byte
+}
+
+// object is a JSON object of results.
+func object(parts []part) []byte {
+	size := 2
+	for _, one := range parts {
+		size += len(one.Step.ID) + len(one.value) + 4
+	}
+	out := append(make([]byte, 0, size), '{')
+	for i, one := range parts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(jsonrpc.AppendString(out, one.Step.ID), ':'), one.value...)
+	}
+	return append(out, '}')
+}
+
+// keepAll keeps all results whole.
+func (a *reply) keepAll() (handle string) {
+	if a.keep == nil {
+		return ""
+	}
+	all := a.given
+	if len(a.left) > 0 {
+		whole := slices.Clone(a.parts)
+		for i := range whole {
+			whole[i].value = whole[i].Result.JSON
+		}
+		all = object(whole)
+	}
+	return a.keep(all)
 }
 
 // add adds the result of a step.
 func (a *reply) add(st *Status, count func([]byte) int) {
-	begin := byte('{')
-	if len(a.whole) > 0 {
-		begin = ','
-	}
-	name := append(jsonrpc.AppendString([]byte{begin}, st.Step.ID), ':')
 	value, tokens := st.Result.JSON, st.Tokens
 	if most := st.Step.MaxTokens; most > 0 && most < tokens {
 		var left []excerpt.Left
@@ -104,17 +137,13 @@ func (a *reply) add(st *Status, count func([]byte) int) {
 		}
 		tokens = count(value)
 	}
-	a.whole = append(append(a.whole, name...), st.Result.JSON...)
-	a.given = append(append(a.given, name...), value...)
-	a.tokens += tokens + len(name)
+	a.parts = append(a.parts, part{st, value})
+	a.tokens += tokens + len(st.Step.ID) + 4
 }
 
 // fit says all of each step if everything fits then, else less, in a third of the room or
 // what the results leave of it.
 func (a *reply) fit(limit excerpt.Limit) []byte {
-	if len(a.whole) == 1 {
-		a.whole, a.given = []byte("{}"), []byte("{}")
-	}
 	room := limit
 	if room.Tokens <= 0 {
 		room.Tokens = math.MaxInt / 8
@@ -155,10 +184,8 @@ func (a *reply) assemble(rows, outputs []byte, left []excerpt.Left) []byte {
 	text := append(append(slices.Clone(rows), `,"outputs":`...), outputs...)
 	if len(left) > 0 {
 		if a.handle == nil {
-			a.handle = new(string)
-			if a.keep != nil {
-				*a.handle = a.keep(a.whole)
-			}
+			handle := a.keepAll()
+			a.handle = &handle
 		}
 		if *a.handle != "" {
 			text = jsonrpc.AppendString(append(text, `,"handle":`...), *a.handle)

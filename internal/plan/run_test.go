@@ -166,7 +166,7 @@ func TestRunErrors(t *testing.T) {
 			"s1 failed: no\nb skipped: Skipped because dependency 's1' failed\nc skipped: Skipped because dependency 'b' was skipped",
 		},
 		{
-			"who only waits is skipped too", s1 + `},{"id":"b","tool":"read","depends_on":["s1"]}`,
+			"what only waits is skipped too", s1 + `},{"id":"b","tool":"read","depends_on":["s1"]}`,
 			"s1 failed: no\nb skipped: Skipped because dependency 's1' failed",
 		},
 		{

@@ -188,7 +188,7 @@ func TestRunCountsTextOnce(t *testing.T) {
 	}
 }
 
-// Who watches a long for_each heard nothing until its end.
+// A client that watches a long for_each heard nothing until its end.
 func TestRunTellsOfItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers()

@@ -40,7 +40,7 @@ func TestRunSlots(t *testing.T) {
 	}{
 		{"of the plan", "read", 3, 3},
 		{"of the host", "host", 3, 2},
-		{"of nobody", "read", 0, 10},
+		{"of no host", "read", 0, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestRunTells(t *testing.T) {
 	})
 }
 
-// A call that turns out to change something is not made: nobody was asked, and it
+// A call that turns out to change something is not made: it was not confirmed, and it
 // has no place among the writes.
 func TestRunSurprisingWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestRunResultThatIsNoJSON(t *testing.T) {
 	}
 }
 
-// Results stay as long as somebody needs them, and no longer.
+// Results stay as long as a step needs them, and no longer.
 func TestRunBytes(t *testing.T) {
 	const too = "answer of 102 bytes: all results of a plan may have 150 (max_result_bytes)"
 	for _, c := range []struct{ name, steps, want string }{
@@ -308,12 +308,12 @@ func TestRunBytes(t *testing.T) {
 			"a ok\nb failed: " + too + "\nd skipped: Skipped because dependency 'b' failed",
 		},
 		{
-			"not those that nobody needs",
+			"not those that no step needs",
 			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"d","tool":"read","depends_on":["a"],"arguments":{"long":100}}`,
 			"a ok\nd ok",
 		},
 		{
-			"not for longer than somebody needs them",
+			"not for longer than a step needs them",
 			`{"id":"a","tool":"read","arguments":{"long":100}},{"id":"b","tool":"read","when":"$ref:z","arguments":{"x":"$ref:a"}},
 			{"id":"z","tool":"read","arguments":{"give":0}},{"id":"d","tool":"read","depends_on":["b"],"arguments":{"long":100}}`,
 			"a ok\nb skipped: when: false\nz ok\nd ok",

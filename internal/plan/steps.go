@@ -123,7 +123,7 @@ func (r *reading) loop(d *draft, m map[string][]byte) {
 	}
 }
 
-// onError reads what becomes of those who wait for the step if it fails. A default
+// onError reads what becomes of the steps that wait for this one if it fails. A default
 // of null beside anything else is one that was not given.
 func (r *reading) onError(d *draft, m map[string][]byte) {
 	d.OnError = Fail

@@ -17,22 +17,17 @@ import (
 
 // planOptions are what a plan of a session is checked against.
 func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
-	p := s.srv.policy.Load()
-	finder := toolFinder{s, p}
+	f := toolFinder{s, s.srv.policy.Load()}
 	known := make(map[string]*plan.Tool) // of one plan
-	return plan.Options{
-		Limits: p.Plans.Limits,
-		Find: func(name string) *plan.Tool {
-			t, ok := known[name]
-			if !ok {
-				t = finder.find(ctx, name)
-				known[name] = t
-			}
-			return t
-		},
-		Names:  finder.names,
-		Params: params,
+	find := func(name string) *plan.Tool {
+		t, ok := known[name]
+		if !ok {
+			t = f.find(ctx, name)
+			known[name] = t
+		}
+		return t
 	}
+	return plan.Options{Limits: f.p.Plans.Limits, Find: find, Names: f.names, Params: params}
 }
 
 // toolFinder finds the tools that a plan may call: those that its session sees by one
@@ -46,27 +41,25 @@ type toolFinder struct {
 // configured; nil: the client could not call it either. A server that is starting is
 // waited for.
 func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
-	s, p := f.s, f.p
-	if t, l := s.named(p, upstream.Tools, name); l != nil {
+	if t, l := f.s.named(f.p, upstream.Tools, name); l != nil {
 		if known := f.describe(ctx, l, t); known != nil {
 			known.Name = name
 			return known
 		}
 	}
-	t, l := s.configured(name)
+	t, l := f.s.configured(name)
 	if l == nil {
 		return nil
 	}
 	known := f.describe(ctx, l, t)
-	switch {
-	case known == nil:
+	if known == nil {
 		return nil
-	case l.Offer() != nil: // else nobody knows whether there is one to bear a name
-		known.Name = s.identity.view.nameOf(p, upstream.Tools, t)
-	case p.prefix:
+	}
+	known.Name = t.name
+	if l.Offer() != nil { // else it is not known whether there is one to bear a name
+		known.Name = f.s.identity.view.nameOf(f.p, upstream.Tools, t)
+	} else if f.p.prefix {
 		known.Name = t.upstream + separator + t.name
-	default:
-		known.Name = t.name
 	}
 	if known.Name == "" {
 		return nil
