@@ -135,7 +135,7 @@ type Model struct {
 	Remote   bool     // what it reads is a service elsewhere: a prefetched answer may be as old as max_age allows
 	BackOff  bool     // the operator set FailFastAfter: a repeated answer may stand in for the next
 
-	Foreign string // an argument that the provider's table does not know, so that it loosens nothing; "": none
+	Doubt   string // why the table of a provider that the operator's words name does not count for this tool; "": it does
 	Unaimed bool   // invalidates_only is set and not obeyed: no edge says what else its calls make stale
 
 	Sources map[string]string // field, as the configuration names it → the layer that set it

@@ -1,6 +1,7 @@
 package valuemodel
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -76,17 +77,20 @@ func (p Provider) layer(tool string, flags []string) Layer {
 	return l
 }
 
-// foreign reports whether a tool may have other arguments than the table knows, and returns
-// one that it has.
-func (p Provider) foreign(tool string, h Hints) (argument string, yes bool) {
+// doubt says why a tool may be another than the one of the table: it may have arguments that
+// the table does not know. "": it has none, or the table has no such tool that reads.
+func (p Provider) doubt(tool string, h Hints) string {
 	known, listed := p.Arguments[tool]
-	if !listed || h.Arguments == nil {
-		return "", true
+	switch {
+	case !listed:
+		return ""
+	case h.Arguments == nil:
+		return "its arguments are not known"
 	}
 	for _, name := range h.Arguments {
 		if !slices.Contains(known, name) {
-			return name, true
+			return fmt.Sprintf("provider %s does not know its argument %q", p.Name, name)
 		}
 	}
-	return "", false
+	return ""
 }

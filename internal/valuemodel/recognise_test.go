@@ -153,6 +153,31 @@ func TestWhatARecognisedServerMayDo(t *testing.T) {
 	}
 }
 
+// A flag that changes what a server's tools do counts, unless it is given twice.
+func TestModes(t *testing.T) {
+	tests := []struct {
+		args string
+		env  map[string]string
+		want valuemodel.Class
+	}{
+		{"mongodb-mcp-server", nil, valuemodel.Indeterminate},
+		{"mongodb-mcp-server --readOnly", nil, valuemodel.ReadOnly},
+		{"mongodb-mcp-server --readOnly=true", nil, valuemodel.ReadOnly},
+		{"mongodb-mcp-server --readOnly=false", nil, valuemodel.Indeterminate},
+		{"mongodb-mcp-server --readOnly --readOnly=false", nil, valuemodel.Indeterminate},
+		{"mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
+		{"mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "false"}, valuemodel.Indeterminate},
+	}
+	for _, tt := range tests {
+		r := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: strings.Fields(tt.args), Env: tt.env})
+		for _, u := range []valuemodel.Upstream{{Name: "up", Recognised: r}, {Name: "up", Recognised: r, Provider: "mongodb"}} {
+			if m := resolve(t, u, "aggregate", valuemodel.Hints{Arguments: []string{"pipeline"}}); m.Class != tt.want {
+				t.Errorf("%s, %v: got %s, want %s", tt.args, tt.env, m.Class, tt.want)
+			}
+		}
+	}
+}
+
 // Every reference of a table is what Recognise makes of a command line, and each tool of a
 // recognised server that reads says with which arguments it is known.
 func TestReferencesAreReachable(t *testing.T) {

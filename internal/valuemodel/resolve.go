@@ -87,8 +87,8 @@ func originOf(u Upstream) origin {
 // but those.
 func (o origin) loosens(tool string, h Hints) bool {
 	if o.standing == recognised {
-		_, foreign := o.foreign(tool, h)
-		return !foreign
+		_, listed := o.Arguments[tool]
+		return listed && o.doubt(tool, h) == ""
 	}
 	return o.standing >= believed
 }
@@ -142,7 +142,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
 	if o.standing == recognised {
-		out.Foreign, _ = o.foreign(tool, h)
+		out.Doubt = o.doubt(tool, h)
 	}
 	out.merge(o.layer(tool, h), o.source)
 	out.applyRules(m.rulesOf(u.Name, tool))

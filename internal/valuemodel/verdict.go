@@ -45,6 +45,10 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use Use) Verdict {
 		}
 		return v
 	}
+	if now.Doubt != "" && h.Arguments == nil {
+		v.Change = "use it once through the proxy"
+		return v
+	}
 	for _, c := range u.Changes(now.Provider) {
 		then := use
 		then.Exclusive = use.Exclusive || c.Exclusive
@@ -162,8 +166,8 @@ func (m *Model) whyNotAhead(use Use) string {
 // whyWrite says what makes a tool count as a write.
 func (m *Model) whyWrite() string {
 	switch source := m.Sources["side_effect_class"]; {
-	case m.Foreign != "":
-		return fmt.Sprintf("provider %s does not know its argument %q", m.Provider, m.Foreign)
+	case m.Doubt != "":
+		return m.Doubt
 	case source == sourceDefault:
 		return "nothing says that it only reads"
 	case source == sourceAnnotation:

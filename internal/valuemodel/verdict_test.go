@@ -39,6 +39,8 @@ func TestVerdict(t *testing.T) {
 			`cached: 60 s · prefetched: yes, and served for 60 s`},
 		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
 			`cached: while the file that path names is the same · prefetched: yes, and served for 30 s`},
+		{"recognised, not connected yet", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{}, nil, on,
+			`cached: no · prefetched: no, it counts as a write because its arguments are not known · to change that: use it once through the proxy`},
 		{"recognised, another argument", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path", "shred"}}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because provider filesystem does not know its argument "shred" · to change that: provider = "filesystem" in [upstreams.up], if it is such a server`},
 		{"recognised, and it says that it writes", valuemodel.Upstream{Name: "up", Recognised: files}, "list_directory", valuemodel.Hints{Arguments: []string{"path"}, Destructive: yes}, []valuemodel.Rule{reads}, on,
