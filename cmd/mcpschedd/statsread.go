@@ -153,7 +153,7 @@ func (r *reading) follow(d folder) (*seen, error) {
 	s := r.seen(time.Now())
 	s.period, s.stats.Running = "today", record.Statuses(d.path)
 	idle := s.stats.Totals.Calls+s.stats.Totals.Plans == 0
-	if s.silent = idle && d.off; s.silent {
+	if s.silent = idle && d.off; d.off {
 		s.notes = append(s.notes, eventsOff)
 	}
 	if len(s.stats.Running) > 0 {

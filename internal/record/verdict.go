@@ -110,10 +110,14 @@ func passing(all []mergedStatus) (lines []string) {
 		if u.Tools == 0 || u.Cacheable > 0 || u.Why == "" {
 			continue
 		}
-		if why[u.Why] == nil {
-			reasons = append(reasons, u.Why)
+		reason := Printable(u.Why)
+		if strings.HasPrefix(reason, "nothing is known of ") {
+			reason = "nothing is known of their tools"
 		}
-		why[u.Why] = append(why[u.Why], Printable(u.Name))
+		if why[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		why[reason] = append(why[reason], Printable(u.Name))
 	}
 	for _, reason := range reasons {
 		n, verb := len(why[reason]), "pass"
@@ -154,7 +158,8 @@ func upstreamTable(all []mergedStatus) string {
 	told := make(map[string]bool)
 	for i, u := range all {
 		b.WriteString(strings.TrimRight(lines[i], " \n") + "\n")
-		if u.Why != "" && !told[u.Name] {
+		down := u.State != "ready" && u.Error != ""
+		if u.Why != "" && !told[u.Name] && !(down && u.Tools == 0) {
 			told[u.Name] = true
 			fmt.Fprintf(&b, "    %s", Printable(u.Why))
 			if u.Change != "" {

@@ -33,7 +33,7 @@ func TestStanding(t *testing.T) {
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b], if you believe it"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
 		{PID: 2, Transport: "http", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2}, {Client: "x"}}, Upstreams: []record.UpstreamStatus{github}},
 	}}
-	want := `2 of 4 servers pass through: ` + unknown + `: a, b.
+	want := `2 of 4 servers pass through: nothing is known of their tools: a, b.
 The configuration as it is written is not in force: line 3
 
 a       idle   3 tools, 0 cacheable, 0 prefetchable
@@ -42,7 +42,6 @@ b       ready  2 tools, 0 cacheable, 0 prefetchable
     ` + unknown + `; to change that: trust = true in [upstreams.b], if you believe it
 github  ready  41 tools, 38 cacheable, 35 prefetchable  100 MB, 2 restarts, in 2 processes
 pg      down   no ?[2Jsuch file
-    its tools are not known yet: no session has used it
 
 process 1, stdio in /a, configuration built in, 20 MB: claude 2
 process 2, http, configuration /c.toml: a client (2 sessions), x
