@@ -76,7 +76,7 @@ func TestHarmUnknown(t *testing.T) {
 						if q = newQueue(takes, false); tt.serial {
 							f = q.foe
 						} else {
-							f = newFoe(func(v *visit) reply { time.Sleep(takes); return reply{result: v.told()} })
+							f = newFoe(func(v *visit) reply { v.sleeps(takes); return reply{result: v.told()} })
 						}
 						d := beset(t, f, defaults(t, listing(t)...))
 						g := d.enter()

@@ -223,3 +223,23 @@ func teach(d *speculate.Scheduler, upstream uint64, l speculate.Concurrency) {
 		panic(fmt.Sprintf("taught to be %v, is taken for %v", l, got))
 	}
 }
+
+// No wait is counted where calls are worked on side by side, however much they vary in how
+// long they take.
+func TestConcurrencyNoHarm(t *testing.T) {
+	for _, noise := range []float64{0, 0.3, 0.6, 1} {
+		harmed := 0
+		for seed := range uint64(20) {
+			calls := traffic(rand.New(rand.NewPCG(seed, 4)), 150, noise)
+			sideBySide(calls)
+			d := speculate.New(speculate.Options{})
+			watchConcurrency(d, calls, upstream, func(*work) {})
+			if d.Stats().Harm.ForegroundWaitMS > 0 {
+				harmed++
+			}
+		}
+		if harmed > 1 {
+			t.Errorf("noise %v: in %d runs of 20 a wait is counted", noise, harmed)
+		}
+	}
+}

@@ -28,6 +28,7 @@ const (
 	presumed  = 3    // pieces of evidence that count for what is known beforehand
 	clear     = 1    // log-likelihood ratio that makes a piece of evidence
 	doubt     = 0.1  // variance of a tool's times, as logarithms, before any is known: about a third
+	steady    = 0.03 // below which its times are about the same: at least three were
 	mostTools = 64   // tools whose times are remembered
 )
 
@@ -78,7 +79,10 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 			return 0
 		}
 	}
-	serial := i.is == Serial && said != Parallel || r.mixed && i.is == Unknown && i.parallel == 0
+	serial := i.is == Serial && said != Parallel
+	if i.is == Unknown && i.parallel == 0 { // what is clear counts before it is known
+		serial = r.mixed || said == Serial && i.pace(r.tool).variance < steady
+	}
 	if r.prefetch || !serial {
 		return 0
 	}

@@ -46,17 +46,23 @@ const (
 func newInstance() *instance { return &instance{evidence: newEvidence()} }
 
 // room is how many prefetches may be started: one at a time unless the instance works
-// on several calls at once, and none behind a real call of a serial one, for then the next
-// real call finds it there.
+// on several calls at once, beside one that was given up at most, and none behind a real call
+// of a serial one, for then the next real call finds it there.
 func (i *instance) room() int {
 	if i.is == Parallel {
 		return math.MaxInt
 	}
-	free := 1 - len(i.claims)
+	free, given := 1-len(i.claims), 0
 	for _, r := range i.calls {
-		if r.until.IsZero() && (r.prefetch || i.is == Serial) {
+		switch {
+		case !r.until.IsZero() && r.prefetch:
+			given++
+		case r.until.IsZero() && (r.prefetch || i.is == Serial):
 			free = 0
 		}
+	}
+	if given > 1 {
+		free = 0
 	}
 	return max(0, free)
 }
