@@ -3,6 +3,7 @@ package record_test
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,11 @@ import (
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "new")
-		asked := 0
-		now := record.Status{MemoryKB: 1}
+		var asked, memory atomic.Int64
+		memory.Store(1)
 		l := record.Open(record.Options{Dir: dir, Off: true, Begin: record.Event{Transport: "stdio", Dir: "/p"}, Status: func() record.Status {
-			asked++
-			return now
+			asked.Add(1)
+			return record.Status{MemoryKB: memory.Load()}
 		}})
 		settle := func() record.Status {
 			t.Helper()
@@ -38,13 +39,13 @@ func TestStatus(t *testing.T) {
 		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 			t.Errorf("got %v, %v; want a file for this user alone", info, err)
 		}
-		before := asked
+		before := asked.Load()
 		for range 100 {
 			l.Changed()
 		}
-		now.MemoryKB = 2
-		if s := settle(); s.MemoryKB != 2 || asked > before+2 {
-			t.Errorf("after many changes: got %+v, asked %d times", s, asked-before)
+		memory.Store(2)
+		if s := settle(); s.MemoryKB != 2 || asked.Load() > before+2 {
+			t.Errorf("after many changes: got %+v, asked %d times", s, asked.Load()-before)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
