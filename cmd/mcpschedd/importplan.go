@@ -233,6 +233,9 @@ func (p *importPlan) rules() []string {
 			names = append(names, n.From+" is now "+n.To)
 		}
 		how := "--permissions writes it"
+		if p.m.write {
+			how = "import --undo, and then --write --permissions, writes it"
+		}
 		if r.Checked {
 			how = "to be changed by hand, as the file is shared"
 		}
