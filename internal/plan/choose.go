@@ -35,7 +35,35 @@ func (p *Plan) returns(s *Step) bool { return slices.Contains(p.Outputs, s.ID) }
 // in it, and third parties could learn from a call, or from none, how much another step
 // has read.
 func (p *Plan) leftOut(l *Limits) []string {
-	why, runs := make([]string, len(p.Steps)), make([]bool, len(p.Steps))
+	why, runs, dear := make([]string, len(p.Steps)), make([]bool, len(p.Steps)), make([]bool, len(p.Steps))
+	fitting := p.fitting(l)
+	for _, s := range p.Steps {
+		if !s.Optional || slices.Contains(fitting, s) {
+			runs[s.Index] = true
+			p.reach(s, runs)
+		}
+	}
+	for _, s := range p.Steps {
+		if !runs[s.Index] && p.returns(s) {
+			dear[s.Index] = true
+			p.reach(s, dear)
+		}
+	}
+	for i := range why {
+		switch {
+		case runs[i]:
+		case dear[i]:
+			why[i] = "left out: budget_tokens"
+		default:
+			why[i] = "left out: nothing that comes back needs it"
+		}
+	}
+	return why
+}
+
+// fitting are the optional steps to run of those whose results come back: all of them, if
+// they fit beside those that run anyway.
+func (p *Plan) fitting(l *Limits) (chosen []*Step) {
 	place := make(map[int]int) // step → item
 	var optional []*Step
 	var items []schedule.Item
@@ -44,74 +72,44 @@ func (p *Plan) leftOut(l *Limits) []string {
 		room = l.Brings(p.Budget)
 	}
 	for _, s := range p.Steps {
-		runs[s.Index] = !s.Optional
+		var it schedule.Item
 		switch {
-		case s.Optional:
-			place[s.Index] = len(items)
-			optional = append(optional, s)
-			items = append(items, schedule.Item{})
-		case p.returns(s):
+		case !p.returns(s):
+		case !s.Optional:
 			room -= s.expected()
+		default:
+			it.Value, it.Cost = max(s.Value*s.Probability, leastValue), s.expected()
+			cost += it.Cost
+		}
+		if s.Optional {
+			place[s.Index] = len(items)
+			optional, items = append(optional, s), append(items, it)
 		}
 	}
 	for k, s := range optional {
-		if p.returns(s) {
-			items[k].Value, items[k].Cost = max(s.Value*s.Probability, leastValue), s.expected()
-			cost += items[k].Cost
-		}
 		for _, i := range s.Needs {
 			if n, ok := place[i]; ok {
 				items[k].Needs = append(items[k].Needs, n)
 			}
 		}
 	}
-	fit := cost <= room
-	chosen := schedule.Choice{}
-	if !fit {
-		chosen = schedule.Select(items, schedule.Limits{Budget: room})
-	}
-	for k, s := range optional {
-		if p.returns(s) && (fit || slices.Contains(chosen.Items, k)) {
-			runs[s.Index] = true
+	if cost > room {
+		for _, k := range schedule.Select(items, schedule.Limits{Budget: room}).Items {
+			chosen = append(chosen, optional[k])
 		}
+	} else {
+		chosen = optional
 	}
-	for _, s := range p.Steps {
-		if runs[s.Index] {
-			p.reach(s, func(d *Step) bool {
-				was := runs[d.Index]
-				runs[d.Index] = true
-				return !was
-			})
-		}
-	}
-	for _, s := range optional {
-		if !runs[s.Index] && p.returns(s) {
-			why[s.Index] = outOfBudget
-			p.reach(s, func(d *Step) bool {
-				news := !runs[d.Index] && why[d.Index] == ""
-				if news {
-					why[d.Index] = outOfBudget
-				}
-				return news
-			})
-		}
-	}
-	for _, s := range optional {
-		if !runs[s.Index] && why[s.Index] == "" {
-			why[s.Index] = "left out: nothing that comes back needs it"
-		}
-	}
-	return why
+	return slices.DeleteFunc(chosen, func(s *Step) bool { return !p.returns(s) })
 }
 
-const outOfBudget = "left out: budget_tokens"
-
-// reach visits the steps that a step refers to, directly or not; behind one for which
-// visit is false no further.
-func (p *Plan) reach(s *Step, visit func(*Step) bool) {
+// reach marks the steps that a step refers to, directly or not; behind one that is marked
+// already no further.
+func (p *Plan) reach(s *Step, marked []bool) {
 	for _, i := range s.Needs {
-		if d := p.Steps[i]; visit(d) {
-			p.reach(d, visit)
+		if !marked[i] {
+			marked[i] = true
+			p.reach(p.Steps[i], marked)
 		}
 	}
 }

@@ -88,24 +88,20 @@ func (p *Plan) Confirmation(risks []Risk) (message string, ok bool) {
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	shown, from := make(map[*Step]bool), make(map[*Step]bool)
+	shown, from := make([]bool, len(p.Steps)), make([]bool, len(p.Steps))
 	for _, one := range risks {
 		one.Step.describe(&b, "- ")
-		shown[one.Step] = true
+		shown[one.Step.Index] = true
 		if one.Told != nil {
 			fmt.Fprintf(&b, "  tells third parties %s\n", Outcomes(one.Told))
 		}
 		for _, s := range one.Told {
-			from[s] = true
-			p.reach(s, func(d *Step) bool {
-				was := from[d]
-				from[d] = true
-				return !was
-			})
+			from[s.Index] = true
+			p.reach(s, from)
 		}
 	}
 	for _, s := range p.Steps {
-		if from[s] && !shown[s] {
+		if from[s.Index] && !shown[s.Index] {
 			s.describe(&b, "before that, ")
 		}
 	}

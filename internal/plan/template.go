@@ -220,56 +220,57 @@ func (p *templateParser) tpl(raw []byte) {
 		p.defect("want a string, have " + kindOf(raw))
 		return
 	}
-	var pieces []piece
+	h := hole{}
 	var refs []*Ref
 	plain := ""
 	for text != "" && len(refs) <= maxRefs && !p.enough() {
-		before, rest, found := strings.Cut(text, "$")
+		before, rest, _ := strings.Cut(text, "$")
 		plain += before
-		if !found {
+		if before == text {
 			break
 		}
 		dollars := 1 + len(rest) - len(strings.TrimLeft(rest, "$"))
 		text = rest[dollars-1:]
-		switch guides := mark("$"+text[:min(len(text), longestMark)]) == 0; {
+		guides := mark("$"+text[:min(len(text), longestMark)]) == 0
+		switch {
 		case guides && dollars == 1:
 			p.defect(notWhole("$" + text))
 			return
 		case guides:
 			plain += strings.Repeat("$", dollars-1)
-			continue
 		case !strings.HasPrefix(text, "{"):
 			plain += strings.Repeat("$", dollars)
-			continue
-		}
-		plain += strings.Repeat("$", dollars/2)
-		if dollars%2 == 0 {
-			continue
-		}
-		inner, rest, closed := strings.Cut(text[1:], "}")
-		text = rest
-		id, pointer, ok := cutTarget(inner)
-		if !ok || !closed {
-			written := "${" + inner
-			if closed {
-				written += "}"
+		default:
+			plain += strings.Repeat("$", dollars/2)
+			if dollars%2 == 0 {
+				continue
 			}
-			p.defect(quoted(written) + `: want ${step#/json/pointer}; "$${" puts "${" into the text`)
-			continue
-		}
-		if r := p.ref(id, pointer); r != nil {
-			pieces = append(pieces, piece{text: plain}, piece{ref: r})
-			refs = append(refs, r)
-			plain = ""
+			var r *Ref
+			if r, text = p.braces(text); r != nil {
+				h.tpl = append(h.tpl, piece{text: plain}, piece{ref: r})
+				refs = append(refs, r)
+				plain = ""
+			}
 		}
 	}
 	if refs == nil {
 		p.out = jsonrpc.AppendString(p.out, plain)
 		return
 	}
+	h.tpl = append(h.tpl, piece{text: plain})
 	p.path = p.path[:len(p.path)-1] // the hole is where the object stands
-	p.hole(hole{tpl: append(pieces, piece{text: plain})}, refs...)
+	p.hole(h, refs...)
 	p.path = append(p.path, "$tpl")
+}
+
+// braces reads a reference, whose "{" a text begins with, and returns the rest.
+func (p *templateParser) braces(text string) (r *Ref, rest string) {
+	inner, rest, closed := strings.Cut(text[1:], "}")
+	if id, pointer, ok := cutTarget(inner); ok && closed {
+		return p.ref(id, pointer), rest
+	}
+	p.defect(quoted("$"+text[:len(text)-len(rest)]) + `: want ${step#/json/pointer}; "$${" puts "${" into the text`)
+	return nil, rest
 }
 
 // ambiguous says of each place in a value, below at, what two readers may take for
@@ -331,7 +332,7 @@ func appendCompact(dst, raw []byte) []byte {
 			dst = append(dst, raw[done:i]...)
 			done = i + 1
 		case '"':
-			for i++; raw[i] != '"'; i++ {
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
 				if raw[i] == '\\' {
 					i++
 				}
