@@ -208,6 +208,10 @@ func FuzzReader(f *testing.F) {
 		if diff := cmp.Diff(got, borrowAll(jsonrpc.NewReader(&chunked{in: in, sizes: chunks}, limit))); diff != "" {
 			t.Errorf("lines borrowed (-read +borrowed):\n%.2000s", diff)
 		}
+		short, _ := readAll(t, jsonrpc.NewShortReader(&chunked{in: in, sizes: chunks}, limit))
+		if diff := cmp.Diff(got, short); diff != "" {
+			t.Errorf("lines of a short reader (-read +short):\n%.2000s", diff)
+		}
 		at := 0 // every head is the beginning of a line behind the last
 		for i, line := range got {
 			if head, long := strings.CutPrefix(line, "too long: "); long {
