@@ -12,53 +12,6 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-func TestCallsArriveInOrder(t *testing.T) {
-	gate := mcptest.NewGate(t)
-	for _, era := range []string{handshake, stateless} {
-		for _, upEra := range []string{"handshake", "stateless"} {
-			t.Run(fmt.Sprintf("client %s server %s", era, upEra), func(t *testing.T) {
-				// The server is still starting while the calls come in.
-				c := connect2(t, mcptest.Options{Name: "a", Era: upEra, Gate: gate.Addr()}, mcptest.Options{Name: "b", Era: upEra}, era)
-				calls := slice(400, 1000)
-				open := make([]pending, calls)
-				for i := range calls {
-					open[i] = c.begin([]string{"a__echo", "b__echo"}[i%2], fmt.Sprintf(`{"i":%d}`, i))
-				}
-				gate.Next().Open()
-				for i, p := range open {
-					m := p.wait()
-					if want := fmt.Sprintf(`"i":%d}`, i); !strings.Contains(string(m.Result), want) {
-						t.Fatalf("call %d: got %s", i, m.Raw)
-					}
-				}
-				for first, up := range []string{"a", "b"} {
-					next := first
-					for m := range jsonrpc.Elements([]byte(c.said(up+"__seen", ""))) {
-						if i := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(m, "params"), "arguments"), "i"); i != nil {
-							if string(i) != fmt.Sprint(next) {
-								t.Fatalf("%s saw call %s, want %d next", up, i, next)
-							}
-							next += 2
-						}
-					}
-					if next != calls+first {
-						t.Errorf("%s saw calls up to %d, want %d", up, next, calls+first)
-					}
-				}
-			})
-		}
-	}
-}
-
-// connect2 connects a client with two processes behind its proxy, none of
-// which it waits for.
-func connect2(t *testing.T, a, b mcptest.Options, era string) *caller {
-	t.Helper()
-	o := options(child(t, a), child(t, b))
-	o.StartupWait = 1
-	return connect(t, start(t, o), era)
-}
-
 func TestProgress(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		for _, upEra := range []string{"handshake", "stateless"} {

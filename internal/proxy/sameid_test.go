@@ -58,11 +58,9 @@ func (c *bare) request(t *testing.T, line []byte) []byte {
 func TestIDUsedAgain(t *testing.T) {
 	often := slice(200, 20000)
 	away := proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}}
-	far := func(era string) func(t *testing.T) []proxy.Upstream {
-		return func(t *testing.T) []proxy.Upstream {
-			_, up := remote(t, mcptest.Options{Name: "one", Era: era, Results: map[string]string{"big": complained("no")}})
-			return []proxy.Upstream{up}
-		}
+	far := func(t *testing.T) []proxy.Upstream {
+		_, up := remote(t, mcptest.Options{Name: "one", Results: map[string]string{"big": complained("no")}})
+		return []proxy.Upstream{up}
 	}
 	near := func(t *testing.T) []proxy.Upstream {
 		return []proxy.Upstream{child(t, mcptest.Options{Name: "one", Results: map[string]string{"big": complained("no")}})}
@@ -76,20 +74,20 @@ func TestIDUsedAgain(t *testing.T) {
 	}{
 		{"a call of a process", near, again("tools/call", toolCall("echo", `{}`)), `"structuredContent"`, 1},
 		{"one that fails", near, again("tools/call", toolCall("big", `{}`)), `"isError":true`, 10},
-		{"one over HTTP", far(handshake), again("tools/call", toolCall("echo", `{}`)), `"structuredContent"`, 10},
-		{"one over HTTP that fails", far(handshake), again("tools/call", toolCall("status", `{"status":500}`)), `"isError":true`, 20},
+		{"one over HTTP", far, again("tools/call", toolCall("echo", `{}`)), `"structuredContent"`, 10},
+		{"one over HTTP that fails", far, again("tools/call", toolCall("status", `{"status":500}`)), `"isError":true`, 20},
 		{"of a server that is away", func(*testing.T) []proxy.Upstream { return []proxy.Upstream{away} }, again("prompts/get", `{"name":"ask"}`), `"error"`, 20},
-		{"of a tool that there is not", near, again("tools/call", toolCall("none", "{}")), ``, 10},
-		{"of a tool of the proxy's own", near, again("tools/call", toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"echo","arguments":{}}]}`)), `\"status\":\"ok\"`, 20},
-		{"of a plan that is refused", near, again("tools/call", toolCall("execute_tool_plan", `{"steps":[]}`)), `"isError":true`, 10},
-		{"served by the store", near, again("tools/call", toolCall("pid", `{}`)), `"structuredContent"`, 4},
+		{"of a tool that there is not", far, again("tools/call", toolCall("none", "{}")), ``, 10},
+		{"of a tool of the proxy's own", far, again("tools/call", toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"echo","arguments":{}}]}`)), `\"status\":\"ok\"`, 20},
+		{"of a plan that is refused", far, again("tools/call", toolCall("execute_tool_plan", `{"steps":[]}`)), `"isError":true`, 10},
+		{"served by the store", far, again("tools/call", toolCall("pid", `{}`)), `"structuredContent"`, 4},
 		{"a resource", near, again("resources/read", `{"uri":"one://a"}`), `"contents"`, 20},
-		{"a resource that there is not", near, again("resources/read", `{"uri":"two://a"}`), `"error"`, 20},
-		{"a method that there is not", near, again("no/such", `{}`), `"error"`, 20},
-		{"a list", near, again("tools/list", `{}`), `"tools"`, 20},
-		{"a ping", near, again("ping", `{}`), `"result":{}`, 4},
-		{"a level", near, again("logging/setLevel", `{"level":"error"}`), `"result":{}`, 20},
-		{"a task list", near, again("tasks/list", `{}`), `"tasks"`, 20},
+		{"a resource that there is not", far, again("resources/read", `{"uri":"two://a"}`), `"error"`, 20},
+		{"a method that there is not", far, again("no/such", `{}`), `"error"`, 20},
+		{"a list", far, again("tools/list", `{}`), `"tools"`, 20},
+		{"a ping", far, again("ping", `{}`), `"result":{}`, 4},
+		{"a level", far, again("logging/setLevel", `{"level":"error"}`), `"result":{}`, 20},
+		{"a task list", far, again("tasks/list", `{}`), `"tasks"`, 20},
 		{"in the other era", near, again("tools/call", withMeta(toolCall("echo", `{}`), "{}", "")), `"structuredContent"`, 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

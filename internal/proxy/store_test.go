@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,10 +8,8 @@ import (
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -150,25 +147,6 @@ func TestAskedNotStored(t *testing.T) {
 	}
 }
 
-// Sessions do not see each other's answers, unless the operator says that they
-// are one principal to the server.
-func TestScopes(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		_, up := remote(t, mcptest.Options{Name: "one"})
-		up.Spec.Shared, up.SharedIdentity = true, shared
-		s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up))
-		a, b := connect(t, s, handshake), connect(t, s, handshake)
-		a.call("echo", `{}`)
-		want := "fetched"
-		if shared {
-			want = "hit"
-		}
-		if how := disposition(t, b.call("echo", `{}`)); how != want {
-			t.Errorf("shared identity %v: got %s, want %s", shared, how, want)
-		}
-	}
-}
-
 // Identical calls at once are one call, whatever becomes of the first of them.
 func TestJoined(t *testing.T) {
 	gate := mcptest.NewGate(t)
@@ -220,21 +198,6 @@ func TestCancelledByAll(t *testing.T) {
 	held.Gone()
 }
 
-// A write that was pipelined before a read is seen by it.
-func TestPipelined(t *testing.T) {
-	s := start(t, stored(t, []valuemodel.Rule{reading("one/seen", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
-	c := connect(t, s, handshake)
-	for i := range 50 {
-		c.call("seen", `{}`)
-		write := c.begin("echo", fmt.Sprintf(`{"write":"no %d"}`, i))
-		read := c.begin("seen", `{}`)
-		write.wait()
-		if got := string(read.wait().Result); !strings.Contains(got, fmt.Sprintf("no %d", i)) {
-			t.Fatalf("the answer is from before write %d", i)
-		}
-	}
-}
-
 func TestBackOff(t *testing.T) {
 	rule := reading("one/echo", 0)
 	rule.Layer.FailFastAfter = 2
@@ -283,41 +246,6 @@ func TestReloadOfModels(t *testing.T) {
 	c.call("big", `{"n":1}`) // a write now
 	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
 		t.Errorf("after a call of what writes now: got %s, want fetched", how)
-	}
-}
-
-// Limits that the user set bind every call, and none is lost by them.
-func TestLimited(t *testing.T) {
-	o := stored(t, nil, child(t, mcptest.Options{Name: "one"}))
-	o.Limits = map[string]limit.Rule{"*": {Concurrency: 1}}
-	s := start(t, o)
-	a, b := connect(t, s, handshake), connect(t, s, handshake)
-	var all []pending
-	for i := range 100 {
-		all = append(all, a.begin("echo", fmt.Sprintf(`{"i":%d}`, i)), b.begin("echo", fmt.Sprintf(`{"i":%d}`, i)))
-	}
-	for _, p := range all {
-		p.wait()
-	}
-}
-
-func TestStats(t *testing.T) {
-	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
-	c := connect(t, s, handshake)
-	if names := c.names("resources/list", "resources"); !strings.Contains(names, "mcpschedd stats") {
-		t.Errorf("got resources %q", names)
-	}
-	for range 4 {
-		c.call("echo", `{}`)
-	}
-	c.broken("die", `{}`)
-	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(c.request("resources/read", `{"uri":"mcpschedd://stats"}`)), "contents")), "text"))
-	var got record.Stats
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	if got.Totals.Calls != 5 || got.Totals.ServedStored != 3 || got.Totals.Fetched != 1 || got.Totals.Failed != 1 || got.Totals.Amplification != 0.4 {
-		t.Errorf("got totals %+v", got.Totals)
 	}
 }
 
