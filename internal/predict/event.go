@@ -21,7 +21,6 @@ type event struct {
 	lists     []picked // by list of values
 	used      bool     // a value of its result stood in a later argument
 	follows   []match  // what is configured to follow
-	words     []string // of the arguments, when they were asked for
 }
 
 // picked says which values of a list have been asked for.

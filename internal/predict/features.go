@@ -1,65 +1,26 @@
 package predict
 
-import (
-	"strings"
-	"unicode"
-)
-
 // features are what the probabilities of all candidates of one moment are made of.
 type features struct {
 	s          *Session
-	last, prev hash // symbols of this turn and the one before
-	since      int  // turns since answers were invalidated
-	readers    int  // remembered calls that might have been run early
-	named      []named
-	folders    []folder
+	last, prev hash               // symbols of this turn and the one before
+	since      int                // turns since answers were invalidated
+	readers    int                // remembered calls that might have been run early
 	readable   map[string]bool    // tool → its calls might be run early
 	targets    map[string]*target // of candidates
 }
 
-// named is a text that stood in an argument of late.
-type named struct {
-	text string
-	dist int // 1: this turn
-}
-
-// folder is a directory of which something stood in an argument.
-type folder struct {
-	path string // with the slash at its end
-	dist int
-}
-
 func (s *Session) features() *features {
 	f := &features{
-		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated), readable: map[string]bool{}, targets: map[string]*target{},
+		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated),
+		readable: map[string]bool{}, targets: map[string]*target{},
 	}
-	for i := len(s.events) - 1; i >= 0; i-- {
-		e := s.events[i]
+	for _, e := range s.events {
 		if f.reads(e.tool) {
 			f.readers++
 		}
-		for _, a := range e.args {
-			if a.value.kind == text {
-				f.name(a.value.text, s.turn-e.turn)
-			}
-		}
 	}
 	return f
-}
-
-const (
-	maxNamed = 2000 // bytes of a text in which names are looked for
-	nearest  = 2    // turns
-)
-
-// name notes a text that stood in an argument some turns ago.
-func (f *features) name(t string, turns int) {
-	if turns <= nearest && len(t) < maxNamed {
-		f.named = append(f.named, named{t, min(turns+1, 2)})
-	}
-	if i := folderEnd(t); i > 1 && i < len(t) && len(t) < maxValueBytes {
-		f.folders = append(f.folders, folder{t[:i], 1 + min(distance(turns), 3)})
-	}
 }
 
 // reads reports whether calls of a tool may be run early.
@@ -72,96 +33,136 @@ func (f *features) reads(tool string) bool {
 	return is
 }
 
-// near says how long ago the stem of a value stood in an argument: 1 for this
-// turn, 2 for the two before, 3 for never, 0 if it has none to speak of.
-func (f *features) near(value string) int {
-	s := strings.TrimSuffix(stem(value), "_test")
-	if len(s) < 3 {
+const matchFeatures = 6
+
+// ofMatch appends the features that a match has by itself, from the general to the
+// special. What was asked for before is another matter, so that has its own.
+func (f *features) ofMatch(out []hash, g *match, again bool) []hash {
+	template := g.t.id.num(2)
+	if again {
+		template = template.num(1)
+	}
+	aged := template.num(10 + distance(f.s.turn-g.e.turn))
+	ranked := aged.num(1000 + bucket(g.rank))
+	placed := ranked.num(bucket(g.size))
+	var asked picked
+	if g.list >= 0 {
+		asked = g.e.lists[g.list]
+	}
+	return append(out, seed, template, aged, ranked, placed, placed.num(100+step(asked, g.rank)))
+}
+
+// weigh finds how likely a candidate is. The features of all its matches count: each is
+// to learn from its label.
+func (f *features) weigh(c *candidate) {
+	k := &c.sample
+	k.turn = f.s.turn
+	if c.configured != nil {
+		k.base = c.configured.base()
+	} else {
+		k.base = c.matches[0].base()
+		k.edge = edgeName{c.matches[0].e.symbol, c.tool}
+	}
+	again := f.s.times(c.key) > 0
+	for i := range c.matches {
+		g := &c.matches[i]
+		from := len(k.features)
+		if k.features = f.ofMatch(k.features, g, again); i > 0 {
+			k.features = append(k.features[:from], k.features[from+1:]...) // the bias once
+		}
+		if !again && g.e.turn == f.s.turn {
+			k.outcomes = append(k.outcomes, &g.t.Ranks[min(g.rank, len(g.t.Ranks)-1)])
+		}
+	}
+	k.features = f.ofCandidate(k.features, c)
+	c.logit = f.s.m.learned.weights.logit(k.base, k.features)
+}
+
+// kind is a candidate's tool, with whether the session made the call before, and the
+// kind of source that its arguments come from.
+func (f *features) kind(c *candidate) hash {
+	h := seed.str(c.tool).num(min(f.s.times(c.key), 2)).mix(seed)
+	switch t := c.best().t; {
+	case t.follow != nil:
+		return h.mix(t.id)
+	case t.Driver >= 0:
+		return h.str(t.Sources[t.Driver].Name).num(int(t.Sources[t.Driver].Dir))
+	default:
+		for i := range t.Sources {
+			h = h.num(int(t.Sources[i].From))
+		}
+		return h
+	}
+}
+
+// ofCandidate appends the features that a candidate has by what it is, and by what
+// the session did of late.
+func (f *features) ofCandidate(out []hash, c *candidate) []hash {
+	g, s := c.best(), f.s
+	tool, kind := seed.str(c.tool), f.kind(c)
+	source := int('t')
+	if g.t.Driver >= 0 {
+		source = int(g.t.Sources[g.t.Driver].Name[0])
+	}
+	size, dist := min(bucket(g.size), 4), distance(s.turn-g.e.turn)
+	named := 0 // whether its value stood in an argument
+	if s.touched.Contains(seed.str(c.value)) {
+		named = 1
+	}
+	turns := kind.mix(f.prev).mix(f.last)
+	return append(out,
+		tool.num(min(s.times(c.key), 2)).num(20),
+		kind.num(dist).num(21),
+		turns.num(22),
+		turns.num(f.since).num(named).num(bucket(g.rank)).num(23),
+		tool.mix(f.last).num(24),
+		tool.mix(f.last).mix(f.prev).num(25),
+		c.key.num(26), // successors in earlier sessions
+		c.key.mix(f.last).num(27),
+		tool.str(c.value).num(28),
+		tool.num(source).str(c.value[:folderEnd(c.value)]).num(29),
+		kind.num(size).num(dist).num(named).num(30),
+		kind.num(dist).num(bucket(s.turn)).num(bucket(f.readers)).num(32),
+	)
+}
+
+// bucket puts a count into one of eight.
+func bucket(n int) int {
+	switch {
+	case n < 4:
+		return max(n, 0)
+	case n < 6:
+		return 4
+	case n < 10:
+		return 5
+	case n < 20:
+		return 6
+	}
+	return 7
+}
+
+// distance puts a number of turns into one of five.
+func distance(turns int) int {
+	switch {
+	case turns < 3:
+		return max(turns, 0)
+	case turns < 6:
+		return 3
+	}
+	return 4
+}
+
+// step says how far a rank is from the last one of the list that was asked for.
+func step(a picked, rank int) int {
+	switch d := rank - int(a.last); {
+	case a.count == 0:
 		return 0
+	case d == 1:
+		return 1
+	case d <= 0:
+		return 2
+	case d <= 3:
+		return 3
 	}
-	for _, n := range f.named {
-		if strings.Contains(n.text, s) {
-			return n.dist
-		}
-	}
-	return 3
-}
-
-// beside says how long ago something in the same directory stood in an argument:
-// from 1 for this turn to 4, 6 for never, 0 if the value has no directory.
-func (f *features) beside(value string) int {
-	i := folderEnd(value)
-	if i <= 1 {
-		return 0
-	}
-	for _, known := range f.folders {
-		if known.path == value[:i] {
-			return known.dist
-		}
-	}
-	return 6
-}
-
-// form is what kind of name a value is: by its extension, and whether it is a test.
-func form(value string) hash {
-	s := value[folderEnd(value):]
-	dot := strings.LastIndexByte(s, '.')
-	if dot <= 0 {
-		dot = len(s)
-	}
-	h := seed.str(s[dot:])
-	if strings.HasSuffix(s[:dot], "_test") || strings.HasSuffix(s[:dot], ".test") || strings.HasSuffix(s[:dot], "-test") {
-		h = h.str("test")
-	}
-	return h
-}
-
-// named says how much of a value the call before it named: 5 for its stem as a
-// word, 4 for that within a word, 3 for a word that is more than half of it, 2 for
-// a shorter one, 1 for nothing, 0 if it has no stem to speak of.
-func (e *event) named(value string) int {
-	s := stem(value)
-	if len(s) < 3 {
-		return 0
-	}
-	best := 1
-	for _, a := range e.args {
-		if a.value.kind == text && len(a.value.text) < maxNamed && strings.Contains(a.value.text, s) {
-			best = 4
-			break
-		}
-	}
-	for _, w := range e.split() {
-		switch {
-		case w == s:
-			return 5
-		case len(w) >= 4 && best < 4 && strings.Contains(s, w):
-			best = max(best, 2)
-			if 2*len(w) > len(s) {
-				best = 3
-			}
-		}
-	}
-	return best
-}
-
-const maxWords = 48 // of one call
-
-// split returns the words of the arguments.
-func (e *event) split() []string {
-	if e.words != nil {
-		return e.words
-	}
-	e.words = []string{}
-	for _, a := range e.args {
-		if a.value.kind != text || len(a.value.text) >= maxNamed {
-			continue
-		}
-		for w := range strings.FieldsFuncSeq(a.value.text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
-			if len(w) >= 3 && len(e.words) < maxWords {
-				e.words = append(e.words, w)
-			}
-		}
-	}
-	return e.words
+	return 4
 }

@@ -55,15 +55,6 @@ func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // folderEnd is where the directory of a path ends, with its slash.
 func folderEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
 
-// stem is the last name of a path without its extension.
-func stem(value string) string {
-	s := value[folderEnd(value):]
-	if dot := strings.IndexByte(s, '.'); dot > 2 {
-		s = s[:dot]
-	}
-	return s
-}
-
 // extension is that of the last name of a path; one of none has its own.
 func extension(value string) hash {
 	name := value[folderEnd(value):]
