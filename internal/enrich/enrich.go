@@ -85,7 +85,6 @@ type Options struct {
 	Keywords       []string      // of the model's intent
 	Think          time.Duration // lead where none is known; default 3s
 	BytesPerToken  float64       // of an answer; default 4
-	Nodes          int           // cap of the search; default 20,000
 }
 
 // Selection is what becomes of the candidates. One for the same call as another is
@@ -95,7 +94,6 @@ type Selection struct {
 	Choices  []Choice  // in the order in which they should start
 	Declined []Decline // in index order
 	Tokens   int       // that the choices are expected to take, at the 90th percentile of each
-	Exact    bool      // no other choice is worth more; false: the search ended at its cap
 }
 
 // Choice is a candidate to start.

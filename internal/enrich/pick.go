@@ -157,9 +157,9 @@ func (p *picking) choose() Selection {
 	for i, b := range open {
 		items[i] = schedule.Item{Value: b.value, Cost: b.tokens}
 	}
-	chosen := schedule.Choice{Exact: true}
+	var chosen schedule.Choice
 	if p.o.Slots > 0 {
-		chosen = schedule.Select(items, schedule.Limits{Budget: p.o.Budget, Count: p.o.Slots, Nodes: p.o.Nodes})
+		chosen = schedule.Select(items, schedule.Limits{Budget: p.o.Budget, Count: p.o.Slots})
 	}
 	for _, b := range open {
 		b.reason = Cap
@@ -167,7 +167,7 @@ func (p *picking) choose() Selection {
 			b.reason = Budget
 		}
 	}
-	s := Selection{Tokens: chosen.Cost, Exact: chosen.Exact}
+	s := Selection{Tokens: chosen.Cost}
 	best := make([]*bet, len(chosen.Items))
 	for n, i := range chosen.Items {
 		best[n] = open[i]

@@ -38,26 +38,27 @@ func (c *Candidate) Item(key call.Key) enrich.Candidate {
 
 // target is what all candidates of a tool have in common.
 type target struct {
-	standing
+	Tool
+	shadow bool      // it is only watched
+	barred bool      // it is never called early
 	sample Candidate // what was learned of its calls
 }
 
-func (m *Model) newTarget(tool string) *target {
-	st, t := m.standing(tool), m.learned.known(tool)
-	return &target{st, Candidate{
-		Key: call.Key{Tool: tool}, Model: st.Model,
-		Latency: t.Latency.spread(), Lead: t.Lead.spread(), Bytes: t.Size.bytes(0.9), Useful: t.useful(),
-	}}
+func (m *Model) target(tool string) *target {
+	t, known := m.opt.Tool(tool), m.learned.known(tool)
+	return &target{
+		t, t.Hearsay && int(known.Labels.now) < m.opt.ShadowLabels, m.Barred(tool) != "",
+		Candidate{
+			Key: call.Key{Tool: tool}, Model: t.Model, Useful: known.useful(),
+			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Bytes: known.Size.bytes(0.9),
+		},
+	}
 }
 
 // public is a candidate as the caller of the package gets it.
 func (f *features) public(c *candidate) Candidate {
 	m := f.s.m
-	t := f.targets[c.tool]
-	if t == nil {
-		t = m.newTarget(c.tool)
-		f.targets[c.tool] = t
-	}
+	t := f.target(c.tool)
 	out := t.sample
 	out.Key.Arguments, out.P = c.arguments, squash(c.logit)
 	shadow := t.shadow
@@ -75,7 +76,7 @@ func (f *features) public(c *candidate) Candidate {
 		shadow = shadow || m.shadow(c.sample.edge)
 	}
 	if out.Reason == "" {
-		out.Reason = m.reason(&out, &t.standing)
+		out.Reason = m.reason(&out, t)
 	}
 	if c.configured != nil && out.Reason != "" {
 		c.configured.over = true // what no rule allows is said once

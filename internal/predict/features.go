@@ -1,36 +1,37 @@
 package predict
 
+import "mcpschedd/internal/enrich"
+
 // features are what the probabilities of all candidates of one moment are made of.
 type features struct {
 	s          *Session
 	last, prev hash               // symbols of this turn and the one before
 	since      int                // turns since answers were invalidated
 	readers    int                // remembered calls that might have been run early
-	readable   map[string]bool    // tool → its calls might be run early
-	targets    map[string]*target // of candidates
+	targets    map[string]*target // by tool
 }
 
 func (s *Session) features() *features {
 	f := &features{
 		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated),
-		readable: map[string]bool{}, targets: map[string]*target{},
+		targets: map[string]*target{},
 	}
 	for _, e := range s.events {
-		if f.reads(e.tool) {
+		if enrich.Speculatable(f.target(e.tool).Model) {
 			f.readers++
 		}
 	}
 	return f
 }
 
-// reads reports whether calls of a tool may be run early.
-func (f *features) reads(tool string) bool {
-	is, known := f.readable[tool]
-	if !known {
-		is = f.s.m.target(tool)
-		f.readable[tool] = is
+// target is what is known of a tool.
+func (f *features) target(tool string) *target {
+	t := f.targets[tool]
+	if t == nil {
+		t = f.s.m.target(tool)
+		f.targets[tool] = t
 	}
-	return is
+	return t
 }
 
 const matchFeatures = 6

@@ -49,17 +49,10 @@ const (
 	eachElement = 1 << 8
 )
 
-// followsOf are the compiled follow-ups of a tool.
-func (m *Model) followsOf(tool string) []*followUp {
-	if t := m.opt.Tool(tool).Model; t != nil && len(t.FollowUps) > 0 {
-		return m.followUps(t)
-	}
-	return nil
-}
-
 // followUps are the compiled follow-ups of a tool.
-func (m *Model) followUps(of *valuemodel.Model) []*followUp {
-	if known, ok := m.follows[of]; ok {
+func (m *Model) followUps(tool string) []*followUp {
+	of := m.opt.Tool(tool).Model
+	if known, ok := m.follows[of]; ok || of == nil || len(of.FollowUps) == 0 {
 		return known
 	}
 	if m.follows == nil || len(m.follows) >= maxModels {
@@ -119,7 +112,7 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 
 // follow works out the calls that are configured to follow one that was answered.
 func (s *Session) follow(e *event, a *answer) {
-	for _, f := range s.m.followsOf(e.tool) {
+	for _, f := range s.m.followUps(e.tool) {
 		to := s.m.opt.Tool(f.Target)
 		if f.foreign || to.Model == nil || to.Model.Upstream != s.m.upstream { // what it binds is not even looked at
 			e.follows = append(e.follows, match{t: &f.template, e: e, size: 1, list: unbound})

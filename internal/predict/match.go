@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"mcpschedd/internal/enrich"
 )
 
 // Bounds on what is looked at for one answer.
@@ -132,7 +134,7 @@ func (f *features) learned(e *event, out []match) []match {
 	m := f.s.m
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
-		if t.Support.now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayFollow(t, f.s.id) || !f.reads(t.Target) {
+		if t.Support.now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayFollow(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
 			continue
 		}
 		list, size := t.list(e)

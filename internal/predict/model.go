@@ -28,7 +28,6 @@ package predict
 import (
 	"time"
 
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/schema"
 	"mcpschedd/internal/valuemodel"
 )
@@ -104,6 +103,3 @@ func (m *Model) maxAge(tool string) time.Duration {
 	}
 	return m.opt.MaxAge
 }
-
-// target reports whether it is worth learning when a tool is called.
-func (m *Model) target(tool string) bool { return enrich.Speculatable(m.opt.Tool(tool).Model) }

@@ -12,21 +12,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// standing is what the rules on candidates of a tool look at.
-type standing struct {
-	Tool
-	shadow bool // it is only watched
-	barred bool
-}
-
-func (m *Model) standing(tool string) standing {
-	t := m.opt.Tool(tool)
-	return standing{t, t.Hearsay && int(m.learned.known(tool).Labels.now) < m.opt.ShadowLabels, m.Barred(tool) != ""}
-}
-
 // reason is why a candidate may not be made, whatever its worth; "" if it may. That it
 // is only watched is not among the reasons.
-func (m *Model) reason(c *Candidate, t *standing) enrich.Reason {
+func (m *Model) reason(c *Candidate, t *target) enrich.Reason {
 	switch {
 	case t.barred || !enrich.Speculatable(t.Model):
 		return enrich.NotSpeculatable
@@ -47,8 +35,8 @@ func (m *Model) reason(c *Candidate, t *standing) enrich.Reason {
 // may, it is under the model that holds now.
 func (s *Session) Again(c *Candidate) enrich.Reason {
 	s.m.checks.begin()
-	t := s.m.standing(c.Key.Tool)
-	why := s.m.reason(c, &t)
+	t := s.m.target(c.Key.Tool)
+	why := s.m.reason(c, t)
 	if why == "" {
 		c.Model = t.Model
 		if t.shadow {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -108,7 +109,7 @@ func (s *Session) Call(c Call) {
 		s.advance(c)
 	}
 	s.confirm(e)
-	if ok && s.m.opt.Learn && s.m.target(tool) {
+	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
 		s.m.learned.learnConstants(tool, slots, s.id)
 		if !s.asked.Contains(e.call) {
 			s.explain(tool, pieces, slots)
@@ -184,7 +185,7 @@ func (s *Session) answered(e *event, r Result) {
 		s.m.stats.Unread++
 		r.Text, r.Structured = nil, nil
 	}
-	if s.m.opt.Learn || len(s.m.followsOf(e.tool)) > 0 {
+	if s.m.opt.Learn || len(s.m.followUps(e.tool)) > 0 {
 		a := newAnswer(r)
 		if s.m.opt.Learn {
 			e.values = a.extract()
