@@ -20,7 +20,7 @@ func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, 
 	all := make([]enrich.Candidate, len(guesses))
 	for i := range guesses {
 		g := &guesses[i]
-		// A call that nobody is asked about is told apart by what it is alone.
+		// A call that is not asked about is told apart by what it is alone.
 		all[i] = g.Item(g.Key)
 		if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 			continue

@@ -163,7 +163,7 @@ func (d *document) take(c byte) bool {
 	return true
 }
 
-// raw is a node as it is written; of one whose end was not seen, what there is.
+// raw is a node as it is written; of one that is cut off, what there is.
 func (d *document) raw(id int32) []byte {
 	n := &d.nodes[id]
 	if n.to == 0 {

@@ -38,7 +38,7 @@ func eight(f valuemodel.FollowUp) valuemodel.FollowUp {
 
 var things = []any{"n", "$result.items[*].n", "o", "$result.items[*].o", "p", "$result.items[*].p"}
 
-// A server whose schema made each check as dear as it can be once kept the worker
+// A schema made each check as dear as it can be, and once kept the worker
 // busy for seconds with one answer.
 func TestEffortForOneAnswerIsBounded(t *testing.T) {
 	for _, test := range []struct{ name, schema string }{

@@ -183,7 +183,7 @@ func TestFollowUps(t *testing.T) {
 }
 
 // ranked brings the members of got that are in want into want's order: of equally
-// likely guesses the order is nobody's.
+// likely guesses the order does not matter.
 func ranked(got, want []string) []string {
 	var out []string
 	for _, w := range want {

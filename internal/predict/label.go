@@ -26,7 +26,7 @@ type foreseen struct {
 	samples   []sample
 }
 
-// pending are the calls of a session whose candidates await their label.
+// pending are the calls of a session that await their label.
 type pending struct {
 	of    map[hash]*foreseen // by call
 	order []*foreseen        // the same, oldest first

@@ -209,7 +209,7 @@ func TestTogetherIsNotAfter(t *testing.T) {
 	}
 }
 
-// A candidate that nobody asks for must become unlikely, although it is never
+// A candidate that is not asked for must become unlikely, although it is never
 // issued; one that a write comes between must, too.
 func TestLabels(t *testing.T) {
 	tests := []struct {

@@ -5,7 +5,7 @@
 // the next ones. After list_issues {owner: a} came get_issue {owner: a, number: 7}, and 7
 // stood at $.items[*].number: this template, tried on the next result of list_issues,
 // makes candidates get_issue 11, 12, 13. A follow-up of the configuration is such a
-// template too, whose probability begins where the operator put it. Whether or not
+// template too, with a probability that begins where the operator put it. Whether or not
 // candidates are issued, what the session does next says which were right, and each label
 // moves the weights of the template, the rank in the list, the tool, what came before and
 // the like: an online logistic regression over hashed features.
@@ -65,10 +65,10 @@ type Model struct {
 type Stats struct {
 	Calls     int `json:"calls"`     // that were observed
 	Cut       int `json:"cut"`       // answers of which something was left out
-	Unread    int `json:"unread"`    // answers whose text was not read
+	Unread    int `json:"unread"`    // answers of which the text was not read
 	Binding   int `json:"binding"`   // calls of configured follow-ups that a value was missing for, or not alone, or that cannot be written
-	Ambiguous int `json:"ambiguous"` // calls that were made whose arguments two servers may read as two things
-	Forgotten int `json:"forgotten"` // calls whose answer did not come in time
+	Ambiguous int `json:"ambiguous"` // calls that were made, with arguments that two servers may read as two things
+	Forgotten int `json:"forgotten"` // calls without an answer in time
 	Unchecked int `json:"unchecked"` // candidates that were taken for unfit, as to check all those of one answer would have taken too long
 	Templates int `json:"templates"` // that are known
 	Weights   int `json:"weights"`   // that are known

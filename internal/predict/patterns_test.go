@@ -132,7 +132,7 @@ func TestPattern4GlobThenRead(t *testing.T) {
 	}
 }
 
-// 5. A search, then a page. To fetch a page tells its server that somebody cares,
+// 5. A search, then a page. To fetch a page tells its server that it is of interest,
 // and the address is the search engine's choice: it is not done on a guess, unless
 // the operator says that it may.
 func TestPattern5SearchThenFetch(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 // told.
 const public = 3
 
-// secrets are the values of each kind that the sessions of a household use, and who
-// has used them.
+// secrets are the values of each kind that sessions use, and in which sessions each
+// was used.
 type secrets struct {
 	usedBy map[string]map[uint64]bool // value → sessions
 }
@@ -173,7 +173,7 @@ func TestOwnValuesAreOnesOwn(t *testing.T) {
 	p.call("find", `{"q":"q9"}`, "file9.go\nother9.go")
 	want := fmt.Sprintf(`{"path":"/%s/file9.go"}`, value(2, 0))
 	if p.find("read", want).P == 0 {
-		t.Errorf("no candidate read %s in the session whose directory it is", want)
+		t.Errorf("no candidate read %s in the session that used the directory", want)
 	}
 	q := begin(t, m)
 	q.call("find", `{"q":"q9"}`, "file9.go\nother9.go")

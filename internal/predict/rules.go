@@ -56,7 +56,7 @@ type checks struct {
 }
 
 // check is what was asked. The model and the schema are compared by identity: a
-// tool whose rules were read anew is checked anew.
+// tool is checked anew once its rules were read anew.
 type check struct {
 	model     *valuemodel.Model
 	schema    *schema.Schema

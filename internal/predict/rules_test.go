@@ -275,7 +275,7 @@ func TestChooseWeighs(t *testing.T) {
 	}
 }
 
-// A tool whose schema or model was read anew is checked anew.
+// A tool is checked anew once its schema or model was read anew.
 func TestRulesAreReadAnew(t *testing.T) {
 	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}
 	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object","properties":{"n":{"type":"boolean"}}}`)
@@ -344,6 +344,6 @@ func TestOperatorsWordLiftsABar(t *testing.T) {
 		t.Errorf("by the operator's word: got %q, want none", why)
 	}
 	if f.Barred("ask") == "" {
-		t.Error("one that asked: got no bar, want one, whoever says that it only reads")
+		t.Error("one that asked: got no bar, want one, even if the operator says that it only reads")
 	}
 }

@@ -221,7 +221,7 @@ func TestArgumentsAreMadeCanonical(t *testing.T) {
 	}
 }
 
-// A second answer to one call, and one to a call that nobody made, change nothing.
+// A second answer to one call, and one to a call that was not made, change nothing.
 func TestResultsOfNoCall(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.s.Result(predict.Result{ID: 9, Text: []byte(`[{"n":1}]`)})

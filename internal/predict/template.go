@@ -24,7 +24,7 @@ type template struct {
 	Kinds   []kind        `json:"kinds"`
 	Names   []hash        `json:"names"` // tool and argument, of each
 	Sources []valueSource `json:"sources"`
-	Driver  int           `json:"driver"`  // the argument whose source is a list with a candidate for each value; -1
+	Driver  int           `json:"driver"`  // the argument that is read off a list, with a candidate for each value; -1
 	Support sum           `json:"support"` // calls it explained, newer ones counting more
 	Ranks   [4]outcome    `json:"ranks"`   // by the place in the list, in the turn after the trigger; the last one is all deeper ones
 	Deepest int           `json:"deepest"` // the highest rank that was right
@@ -150,8 +150,8 @@ func (m *state) keep(t *template) {
 	m.kept++
 }
 
-// own makes a template independent of the calls it was read off, whose arguments may
-// be long.
+// own makes a template independent of the calls it was read off: their arguments
+// may be long.
 func (t *template) own() {
 	t.Sources = slices.Clone(t.Sources)
 	for i := range t.Sources {

@@ -43,7 +43,7 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// Asking about a tool nobody has called must not make it known.
+// Asking about a tool that was never called must not make it known.
 func TestAskingIsNotLearning(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 3)

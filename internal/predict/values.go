@@ -73,7 +73,7 @@ func beginsJSON(b []byte) bool {
 }
 
 // addDocument adds the scalars of a document, each under its path: $.a.b, [*] for the
-// elements of an array, .* for a member whose name looks like data, and .{key} for such
+// elements of an array, .* for a member with a name that looks like data, and .{key} for such
 // names themselves.
 func (v *values) addDocument(d *document) {
 	v.cut = v.cut || d.cut
