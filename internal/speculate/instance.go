@@ -128,6 +128,7 @@ func (r *Run) cutLocked(now time.Time) {
 	if !r.until.IsZero() {
 		return
 	}
+	r.instance.advance(now)
 	r.until = now.Add(afterlife)
 	if usual := r.instance.usual(r.tool); usual > 0 {
 		r.until = r.began.Add(2 * usual)
@@ -139,7 +140,7 @@ func (r *Run) cutLocked(now time.Time) {
 
 // cutClaim notes that the prefetch of a claim is given up.
 func (i *instance) cutClaim(c *claim, now time.Time) {
-	for _, r := range i.calls {
+	for _, r := range slices.Clone(i.calls) { // those whose time is over are forgotten meanwhile
 		if r.claim == c {
 			r.cutLocked(now)
 		}
