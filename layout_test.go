@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/dedup":      {"internal/age", "internal/call"},
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
 	"internal/nearest":    {},
-	"internal/clients":    {"internal/secret", "internal/state"},
+	"internal/clients":    {"internal/secret", "internal/state", "internal/tomlblock"},
 	"internal/record":     {"internal/jsonrpc", "internal/state"},
 	"internal/dashboard":  {"internal/age", "internal/record"},
 	"internal/secret":     {"internal/jsonrpc"},
@@ -62,8 +62,9 @@ var allowed = map[string][]string{
 	"internal/guard":              {}, // the process that outlives the proxy; apart so that it links none of the rest
 	"internal/revision":           {"internal/jsonrpc"},
 	"internal/jsonrpc":            {},
-	"internal/config":             {"internal/nearest"},
+	"internal/config":             {"internal/nearest", "internal/tomlblock"},
 	"internal/state":              {},
+	"internal/tomlblock":          {},
 	"internal/demo":               {},
 	"internal/dashboard/dashtest": {"internal/record"},  // made-up sessions for tests of the page; it is not imported outside them
 	"internal/mutant":             {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests

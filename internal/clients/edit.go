@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
-	"github.com/pelletier/go-toml/v2/unstable"
+
+	"mcpschedd/internal/tomlblock"
 )
 
 // splice replaces the bytes of a text from one place to another.
@@ -155,10 +156,10 @@ func extra(text []byte, at int) int {
 // raw are the entries of a table as the file has them, by name: to be put back elsewhere.
 func (d *document) raw(table []string, take func(name string) bool) (all []string) {
 	if d.toml {
-		blocks, _ := d.blocks(table)
+		blocks, _ := tomlblock.Of(d.text, table...)
 		for _, b := range blocks {
-			if take(b.name) {
-				all = append(all, string(d.text[b.from:b.to]))
+			if take(b.Name) {
+				all = append(all, string(d.text[b.From:b.To]))
 			}
 		}
 		return all
@@ -173,86 +174,24 @@ func (d *document) raw(table []string, take func(name string) bool) (all []strin
 	return all
 }
 
-// block is a part of a TOML file that says something of one server.
-type block struct {
-	name     string
-	from, to int // whole lines
-}
-
-// blocks are those of [TABLE.NAME] and what is below, in the order of the file. A table
-// that is written in another way cannot be changed by its lines.
-func (d *document) blocks(table []string) ([]block, error) {
-	var all []block
-	var parser unstable.Parser
-	parser.Reset(slices.Clip(bytes.Clone(d.text))) // offsets are computed from capacities
-	lineOf := func(at int) int { return bytes.LastIndexByte(d.text[:at], '\n') + 1 }
-	under := []string(nil) // the header that a key stands under
-	for parser.NextExpression() {
-		e := parser.Expression()
-		var key []string
-		at := 0
-		for it := e.Key(); it.Next(); {
-			if at == 0 {
-				at = int(it.Node().Raw.Offset)
-			}
-			key = append(key, string(it.Node().Data))
-		}
-		header := e.Kind == unstable.Table || e.Kind == unstable.ArrayTable
-		if header {
-			if n := len(all); n > 0 && all[n-1].to < 0 {
-				all[n-1].to = d.withoutLead(lineOf(at))
-			}
-			under = key
-		} else {
-			key = append(slices.Clone(under), key...)
-		}
-		switch {
-		case len(key) < len(table) || !slices.Equal(key[:len(table)], table):
-		case !header && len(under) <= len(table), header && len(key) == len(table) && e.Kind == unstable.ArrayTable:
-			return nil, fmt.Errorf("%s: its servers are not written as [%s.NAME] blocks", d.path, strings.Join(table, "."))
-		case header && len(key) > len(table):
-			all = append(all, block{key[len(table)], lineOf(at), -1})
-		}
-	}
-	if n := len(all); n > 0 && all[n-1].to < 0 {
-		all[n-1].to = len(d.text)
-	}
-	return all, parser.Error()
-}
-
-// withoutLead is where the comments begin that stand right before a line.
-func (d *document) withoutLead(line int) int {
-	for line > 0 {
-		before := bytes.LastIndexByte(d.text[:line-1], '\n') + 1
-		if text := bytes.TrimSpace(d.text[before:line]); len(text) == 0 || text[0] != '#' {
-			break
-		}
-		line = before
-	}
-	return line
-}
-
 func (e *edit) swapTOML(table []string, take func(string) bool, put []string) error {
-	blocks, err := e.doc.blocks(table)
+	blocks, err := tomlblock.Of(e.doc.text, table...)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", e.doc.path, err)
 	}
-	end := "\n"
-	if bytes.Contains(e.doc.text, []byte("\r\n")) {
-		end = "\r\n"
-	}
+	end := tomlblock.LineEnd(e.doc.text)
 	for _, b := range blocks {
-		if !take(b.name) {
+		if !take(b.Name) {
 			continue
 		}
 		with := ""
 		if len(put) > 0 {
 			with, put = strings.Join(put, ""), nil
-			if b.to < len(e.doc.text) && !strings.HasSuffix(with, end+end) {
+			if b.To < len(e.doc.text) && !strings.HasSuffix(with, end+end) {
 				with += end
 			}
 		}
-		e.replace(b.from, b.to, with)
+		e.replace(b.From, b.To, with)
 	}
 	if len(put) > 0 {
 		with := strings.Join(put, "")

@@ -68,10 +68,10 @@ func TestEnableUpstream(t *testing.T) {
 func TestEditRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"[upstreams.b]\n", `no upstream "a" in the configuration`},
-		{"upstreams.a.command = \"a\"\n", "does not stand in a block of its own"},
-		{"upstreams = {a = {command = \"a\"}}\n", "does not stand in a block of its own"},
-		{"[upstreams]\na.command = \"a\"\n", "does not stand in a block of its own"},
-		{"[upstreams.a]\nenv.X = \"1\"\nupstreams = [\n", "check says where"},
+		{"upstreams.a.command = \"a\"\n", "is not written as [upstreams.NAME] blocks"},
+		{"upstreams = {a = {command = \"a\"}}\n", "is not written as [upstreams.NAME] blocks"},
+		{"[upstreams]\na.command = \"a\"\n", "is not written as [upstreams.NAME] blocks"},
+		{"[upstreams.a]\nenv.X = \"1\"\nupstreams = [\n", "array is incomplete"},
 	} {
 		_, _, removed := config.RemoveUpstream([]byte(c.text), "a")
 		_, enabled := config.EnableUpstream([]byte(c.text), "a", true)
