@@ -14,10 +14,10 @@ demo: build ## a short agent session, direct and through the proxy
 # The race detector makes tests five times slower, so make test uses it where goroutines
 # meet: of MIXED packages in those tests that start a goroutine themselves, and ALSO; in no
 # test of SEQUENTIAL packages, which start none, and CALM ones, where they share little; in
-# all of the others. APART starts processes, which share nothing. make race, which .ci/run runs too, uses it for every
-# test. A program under the detector need not wait a second at its end; make check vets the
-# tests. Fewer garbage collections save a fifth of the processor time, which the linker
-# spends too.
+# all of the others. APART starts processes, which share nothing. make race, which .ci/run
+# runs too, uses it for every test. A program under the detector need not wait a second at
+# its end; make check vets the tests. Fewer garbage collections save a fifth of the
+# processor time, which the linker spends too.
 SEQUENTIAL := $(addprefix ./internal/,age classify clients deliver enrich excerpt guard mutant nearest predict replay revision schedule schema secret tune valuemodel)
 CALM := . ./internal/dashboard ./internal/demo
 MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/jsonrpc internal/plan internal/proxy internal/record internal/speculate)
