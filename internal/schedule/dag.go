@@ -101,29 +101,3 @@ func CriticalPath(tasks []Task) (length time.Duration, chain []int) {
 	}
 	return length, chain
 }
-
-// Bound is what no schedule can be shorter than if each task takes its Mean: the
-// longest chain, the work shared out to all slots, or the work of one host shared
-// out to its slots. The optimum may be longer; conflicts are not counted at all.
-func Bound(tasks []Task, s Slots) time.Duration {
-	bound, _ := CriticalPath(tasks)
-	work, hosts := time.Duration(0), make(map[string]time.Duration) // of all; host → of those against it
-	for i, length := range Expected(tasks) {
-		work = plus(work, length)
-		hosts[tasks[i].Host] = plus(hosts[tasks[i].Host], length)
-	}
-	bound = max(bound, share(work, s.Total))
-	delete(hosts, "")
-	for host, work := range hosts {
-		bound = max(bound, share(work, s.Hosts[host]))
-	}
-	return bound
-}
-
-// share is work over slots, rounded up to whole nanoseconds; 0 if slots are not bounded.
-func share(work time.Duration, slots int) time.Duration {
-	if slots <= 0 || work == 0 {
-		return 0
-	}
-	return (work-1)/time.Duration(slots) + 1
-}

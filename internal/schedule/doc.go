@@ -42,7 +42,7 @@
 //	q.Done(task)         // 2 is ready
 //
 // Where only the number of slots p binds, the makespan is at most 2-1/p of the optimum,
-// and on random DAGs within a per cent of [Bound] on average. With hosts or conflicts
+// and on random DAGs within a per cent of the optimum's lower bound on average. With hosts
 // only this is promised: no slot stands idle that a ready task fits. More slots, shorter
 // tasks or fewer edges can make a schedule longer (Graham 1969). Tasks are not
 // interrupted.

@@ -111,28 +111,3 @@ func TestCriticalPath(t *testing.T) {
 		}
 	}
 }
-
-func TestBound(t *testing.T) {
-	const s = time.Second
-	tasks := []schedule.Task{{Mean: 2 * s, Host: "a"}, {Mean: 3 * s, Host: "a", After: []int{0}}, {Mean: 4 * s, Host: "a"}, {Mean: 2 * s, Host: "b"}}
-	tests := []struct {
-		name  string
-		tasks []schedule.Task
-		slots schedule.Slots
-		want  time.Duration
-	}{
-		{"nothing", nil, schedule.Slots{Total: 3}, 0},
-		{"the chain", tasks, schedule.Slots{}, 5 * s},
-		{"the work", tasks, schedule.Slots{Total: 2}, 5*s + 500*time.Millisecond},
-		{"one slot", tasks, schedule.Slots{Total: 1}, 11 * s},
-		{"a host", tasks, schedule.Slots{Total: 2, Hosts: map[string]int{"a": 1, "b": 1}}, 9 * s},
-		{"no host has no slots", tasks, schedule.Slots{Hosts: map[string]int{"": 1, "c": 1, "a": -1}}, 5 * s},
-		{"rounded up", []schedule.Task{{Mean: 1}, {Mean: 1}, {Mean: 1}}, schedule.Slots{Total: 2}, 2},
-		{"beyond all durations", []schedule.Task{{Mean: math.MaxInt64}, {Mean: math.MaxInt64}}, schedule.Slots{Total: 1}, math.MaxInt64},
-	}
-	for _, tt := range tests {
-		if got := schedule.Bound(tt.tasks, tt.slots); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}

@@ -44,10 +44,6 @@ func newModel(tasks []schedule.Task, s schedule.Slots) *model {
 	return m
 }
 
-func (m *model) conflict(a, b int) bool {
-	return a != b && (slices.Contains(m.tasks[a].Conflicts, b) || slices.Contains(m.tasks[b].Conflicts, a))
-}
-
 func (m *model) ready(i int) bool {
 	return !m.ended[i] && m.holds[i] == 0 && !slices.ContainsFunc(m.tasks[i].After, func(k int) bool { return !m.ended[k] })
 }
@@ -68,14 +64,7 @@ func (m *model) slot(i int) bool {
 	return (m.slots.Total <= 0 || total < m.slots.Total) && (bound <= 0 || host < bound)
 }
 
-func (m *model) fits(i int) bool {
-	for k, n := range m.holds {
-		if n > 0 && m.conflict(i, k) {
-			return false
-		}
-	}
-	return m.ready(i) && m.slot(i)
-}
+func (m *model) fits(i int) bool { return m.ready(i) && m.slot(i) }
 
 // path is the longest one from a task's beginning to the end of all; none leads
 // over a task that has ended.
@@ -126,11 +115,11 @@ func (m *model) left() (left int) {
 	return left
 }
 
-// drawTasks draws a DAG with few lengths, so that there are many ties, few hosts
-// and conflicts that bind.
+// drawTasks draws a DAG with few lengths, so that there are many ties, and few hosts that
+// bind.
 func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 	tasks := make([]schedule.Task, n)
-	hosts, edges, conflicts := []string{"", "a", "b", "c"}[:1+r.IntN(4)], r.IntN(4), r.IntN(3)
+	hosts, edges := []string{"", "a", "b", "c"}[:1+r.IntN(4)], r.IntN(4)
 	names := r.Perm(n) // tasks need not stand in an order in which they can run
 	for at, i := range names {
 		task := &tasks[i]
@@ -141,9 +130,6 @@ func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 			if at > 0 {
 				task.After = append(task.After, names[r.IntN(at)]) // the same one twice, at times
 			}
-		}
-		for range r.IntN(1 + conflicts) {
-			task.Conflicts = append(task.Conflicts, r.IntN(n)) // itself, at times
 		}
 	}
 	return tasks, schedule.Slots{Total: r.IntN(6), Hosts: map[string]int{"a": 1, "b": r.IntN(4), "": 1, "z": 1}}
@@ -253,8 +239,7 @@ func live(t *rapid.T) counts {
 }
 
 // Whatever is asked of a queue in whatever order, it answers as the model does:
-// the right task, never a slot too many, never two that conflict, never a slot
-// idle that a ready task fits, and at the end everything has run.
+// the right task, never a slot too many, never a slot idle that a ready task fits, and at the end everything has run.
 func TestQueueAgainstModel(t *testing.T) {
 	setChecks(t, 400, 50_000)
 	var all counts

@@ -24,9 +24,6 @@ var mutants = []mutant.Mutant{
 	{Name: "slots", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
 		{In: "schedule", Compare: "Queue.free", Under: []string{"Queue.hasSlot"}, Becomes: mutant.True},
 	}},
-	{Name: "conflicts", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
-		{In: "schedule", Read: "Queue.rivals", Under: []string{"Queue.fits"}, Becomes: "($&)[:0:0]"},
-	}},
 	{Name: "skipped tasks", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
 		{In: "schedule", Set: "Queue.stale", Under: []string{"Queue.Done"}, Becomes: mutant.Nothing},
 	}},

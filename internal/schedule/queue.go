@@ -17,7 +17,6 @@ type Queue struct {
 	lengths []time.Duration
 	paths   []time.Duration // the longest path from the beginning of each to the end
 	stale   bool            // a task was skipped: paths over it lead nowhere
-	rivals  [][]int         // task → tasks that must not overlap it
 	state   []state
 	waits   []int // task → edges to tasks that have not ended
 	holds   []int // task → slots
@@ -41,7 +40,7 @@ const (
 func NewQueue(tasks []Task, s Slots) *Queue {
 	n := len(tasks)
 	q := &Queue{
-		dag: dagOf(tasks), tasks: tasks, lengths: Expected(tasks), rivals: rivals(tasks), state: make([]state, n),
+		dag: dagOf(tasks), tasks: tasks, lengths: Expected(tasks), state: make([]state, n),
 		waits: make([]int, n), holds: make([]int, n), free: s.Total, hosts: make(map[string]int),
 	}
 	if s.Total <= 0 {
@@ -61,20 +60,8 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 	return q
 }
 
-// rivals are the conflicts of each task, on both sides.
-func rivals(tasks []Task) [][]int {
-	rivals := make([][]int, len(tasks))
-	for i := range tasks {
-		for _, k := range tasks[i].Conflicts {
-			rivals[i] = append(rivals[i], k)
-			rivals[k] = append(rivals[k], i)
-		}
-	}
-	return rivals
-}
-
 // Next takes a slot for the ready task of the longest remaining path that fits its
-// host and overlaps no conflict. It is false only if no ready task may begin now.
+// host. It is false only if no ready task may begin now.
 func (q *Queue) Next() (task int, ok bool) {
 	at := q.first()
 	if at < 0 {
@@ -96,7 +83,7 @@ func (q *Queue) first() int {
 	}
 	best := -1
 	for at, i := range q.ready {
-		if q.fits(i) && (best < 0 || q.before(i, q.ready[best])) {
+		if q.hasSlot(i) && (best < 0 || q.before(i, q.ready[best])) {
 			best = at
 		}
 	}
@@ -113,10 +100,6 @@ func (q *Queue) before(a, b int) bool {
 		return q.tasks[a].P90 > q.tasks[b].P90
 	}
 	return a < b
-}
-
-func (q *Queue) fits(task int) bool {
-	return q.hasSlot(task) && !slices.ContainsFunc(q.rivals[task], func(k int) bool { return q.state[k] == running })
 }
 
 func (q *Queue) hasSlot(task int) bool {

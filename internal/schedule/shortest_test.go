@@ -12,7 +12,7 @@ import (
 // waiting for a task can be better than filling the slot.
 func shortest(tasks []schedule.Task, s schedule.Slots) time.Duration {
 	m := newModel(tasks, s)
-	f := &finder{m: m, bound: schedule.Bound(tasks, s), paths: map[int]time.Duration{}, ends: make([]time.Duration, len(tasks))}
+	f := &finder{m: m, bound: lowerBound(tasks, s), paths: map[int]time.Duration{}, ends: make([]time.Duration, len(tasks))}
 	for i := range tasks {
 		m.path(i, f.paths)
 		f.best += m.lengths[i] // one after the other, and then a little shorter each time

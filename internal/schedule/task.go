@@ -11,7 +11,6 @@ type Task struct {
 	After     []int         // tasks that must have ended before it begins
 	Mean, P90 time.Duration // how long it takes; 0: not known, see [Expected]
 	Host      string        // what it runs against, bounded by Slots.Hosts; "": nothing
-	Conflicts []int         // tasks it must not overlap in time; naming it on one side suffices
 }
 
 // Slots bound what runs at once. The zero value bounds nothing.
