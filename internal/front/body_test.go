@@ -53,7 +53,7 @@ func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
 
 // Room that was given to bodies comes back, however their requests ended.
 func TestRoomForBodiesComesBack(t *testing.T) {
-	c := serveTCP(t, front.Options{MaxMessage: 1 << 20})
+	c := serveTCP(t, front.Options{MaxMessage: 1 << 18})
 	id := c.open()
 	stream := c.do(c.request(http.MethodGet, "/sse", ""))
 	defer stream.Body.Close()
@@ -62,7 +62,7 @@ func TestRoomForBodiesComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := large(1<<20 - 200)
+	fill := large(1<<18 - 200)
 	for i := range 17 { // of which 16 have room at once
 		for what, post := range map[string]func() (int, string){
 			"ping": func() (int, string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -134,7 +135,11 @@ func TestOrderOfSending(t *testing.T) {
 	limits := map[string]limit.Rule{"paced": {Rate: 0.2, Burst: 1}, "single": {Concurrency: 1}, "free": {}}
 	names := []string{"paced", "single", "free"}
 	sent, passed := 0, 0
-	for seed := range uint64(300) {
+	seeds := uint64(100)
+	if os.Getenv("MCPSCHEDD_SOAK") != "" {
+		seeds = 3000
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
