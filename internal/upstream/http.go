@@ -49,7 +49,8 @@ func newTransport(dial DialFunc) *http.Transport {
 type httpLink struct {
 	c      *conn
 	spec   *Spec
-	client *http.Client
+	client *http.Client  // of requests
+	aside  *http.Client  // of what is answered without a body, see [Upstream.aside]
 	done   chan struct{} // closed when all exchanges have ended
 
 	posts      context.Context // of messages with their answers
@@ -67,6 +68,7 @@ func newHTTPLink(c *conn) *httpLink {
 	l := &httpLink{
 		c: c, spec: &c.in.up.spec, done: make(chan struct{}),
 		client: &http.Client{Transport: c.in.up.transport, CheckRedirect: sameOriginOnly},
+		aside:  &http.Client{Transport: c.in.up.aside, CheckRedirect: sameOriginOnly},
 	}
 	l.posts, l.cutOff = context.WithCancelCause(context.Background())
 	l.streams, l.cutStreams = context.WithCancel(l.posts)
@@ -212,7 +214,7 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 }
 
 // do makes one HTTP request. Later headers win over earlier ones.
-func (l *httpLink) do(ctx context.Context, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
+func (l *httpLink) do(ctx context.Context, client *http.Client, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		content = bytes.NewReader(body)
@@ -230,7 +232,7 @@ func (l *httpLink) do(ctx context.Context, method, address string, body []byte, 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := l.client.Do(req)
+	resp, err := client.Do(req)
 	return resp, bare(err)
 }
 

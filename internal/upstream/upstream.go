@@ -30,15 +30,19 @@ import (
 
 // Upstream is one configured server.
 type Upstream struct {
-	spec      Spec
-	o         Options        // Invalidated, Asked and Changed are never nil
-	log       *slog.Logger   // Options.Log, masked
-	mask      *secret.Masker // for all errors and log lines about it
-	counts    counts
-	transport *http.Transport // for a server over HTTP
-	sse       atomic.Bool     // it speaks only the HTTP+SSE transport of 2024-11-05
-	known     known
-	troubles  troubles
+	spec   Spec
+	o      Options        // Invalidated, Asked and Changed are never nil
+	log    *slog.Logger   // Options.Log, masked
+	mask   *secret.Masker // for all errors and log lines about it
+	counts counts
+	// Of a server over HTTP: for requests, and for notifications, ends of sessions and the
+	// server's own stream. net/http gives a connection to the next request before the last one
+	// knows of an answer without a body; if that one is cancelled at this moment, the next one
+	// fails with the reason of the other. Requests have answers with a body.
+	transport, aside *http.Transport
+	sse              atomic.Bool // it speaks only the HTTP+SSE transport of 2024-11-05
+	known            known
+	troubles         troubles
 
 	mu        sync.Mutex
 	closed    bool
@@ -70,7 +74,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.spec.MaxMessage = defaultMaxMessage
 	}
 	if spec.URL != "" {
-		u.transport = newTransport(o.Dial)
+		u.transport, u.aside = newTransport(o.Dial), newTransport(o.Dial)
 		u.sse.Store(spec.SSE)
 	}
 	switch kept, err := o.Store.load(); {
@@ -154,6 +158,7 @@ func (u *Upstream) Close() {
 	wg.Wait()
 	if u.transport != nil {
 		u.transport.CloseIdleConnections()
+		u.aside.CloseIdleConnections()
 	}
 }
 
