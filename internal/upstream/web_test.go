@@ -54,6 +54,7 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 			return nil, net.ErrClosed
 		}
 	}
+	u.aside.Proxy, u.aside.DialContext = nil, u.transport.DialContext
 	web := &http.Server{Handler: serve}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ln) }()
