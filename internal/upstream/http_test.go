@@ -408,6 +408,7 @@ func TestSessionHeaders(t *testing.T) {
 		v := attach(t, s, Spec{Header: http.Header{"x-mine": {"a", "b"}, "Accept": {"nothing"}}})
 		v.work(t.Context())
 		v.work(t.Context())
+		synctest.Wait() // until the stream has been asked for
 		v.Close()
 		const in = " s1 2025-11-25"
 		want := []string{"POST", "POST" + in, "GET" + in, "POST" + in, "POST" + in, "DELETE" + in, "DELETE" + in}
