@@ -81,8 +81,7 @@ type Player struct {
 
 	sessions int // played so far
 	wall     time.Time
-	tick     uint64 // numbers what happens
-	untimed  int    // calls that arms saw and of which it was not recorded how long they took
+	untimed  int // calls that arms saw and of which it was not recorded how long they took
 	deciles  [10]Decile
 }
 
