@@ -288,7 +288,7 @@ func TestParseManyReferences(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, defects := plan.Parse(raw, o)
 		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; took > 8*uint64(len(raw)) {
+		if took := after.TotalAlloc - before.TotalAlloc; took > 16*uint64(len(raw)) {
 			t.Errorf("%.20s: took %d bytes for %d", refs, took, len(raw))
 		}
 		if len(defects) == 0 {
