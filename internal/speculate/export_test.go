@@ -10,3 +10,10 @@ func (t *Throttle) Started()                       { t.t.started() }
 func (t *Throttle) Harm()                          { t.t.harm() }
 func (t *Throttle) Label(era int, used, late bool) { t.t.label(era, used, late) }
 func Allowance(level, all int) (int, float64)      { return slotsAt(level, all), cautionAt(level) }
+
+// Followed is how many calls of an instance are followed.
+func (d *Scheduler) Followed(instance uint64) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.instanceLocked(instance).calls)
+}

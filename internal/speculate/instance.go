@@ -17,7 +17,7 @@ type instance struct {
 
 	at     time.Time     // up to which the two are counted:
 	shared time.Duration // for how long it had more than one call
-	early  time.Duration // for how long it had a prefetch that no call waits for
+	early  time.Duration // for how long its oldest call was a prefetch that no real call waits for
 	last   *claim        // of the latest such; nil: there was none
 }
 
@@ -73,7 +73,7 @@ func (i *instance) advance(now time.Time) {
 		if len(i.calls) > 1 {
 			i.shared += passed
 		}
-		if slices.ContainsFunc(i.calls, (*Run).unasked) {
+		if len(i.calls) > 0 && i.calls[0].unasked() {
 			i.early += passed
 		}
 		i.at = now

@@ -1,0 +1,116 @@
+package speculate_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"mcpschedd/internal/speculate"
+)
+
+// TestCallsWithoutEndAreForgotten: calls whose end is never noted do not pile up.
+func TestCallsWithoutEndAreForgotten(t *testing.T) {
+	d := speculate.New(speculate.Options{})
+	for i := range 1000 {
+		began(d, upstream, uint64(i), "t", false, at(i))
+	}
+	if got := d.Followed(upstream); got != 64 {
+		t.Errorf("after 1000 calls: %d are followed, want 64", got)
+	}
+	ended(d, upstream, 0, at(2000)) // not followed any more
+	ended(d, upstream, 999, at(2000))
+	if got := d.Followed(upstream); got != 63 {
+		t.Errorf("after an end: %d are followed, want 63", got)
+	}
+	d.Gone(upstream)
+	began(d, upstream, 1, "t", false, at(3000))
+	if got := d.Followed(upstream); got != 1 {
+		t.Errorf("of the next instance: %d are followed, want 1", got)
+	}
+}
+
+// TestConcurrencyHarm: what real calls waited for prefetches at a serial upstream is counted
+// as the simulation knows it.
+func TestConcurrencyHarm(t *testing.T) {
+	for _, noise := range []float64{0, 0.5} {
+		calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, noise)
+		inLine(calls)
+		d := speculate.New(speculate.Options{})
+		before, known, harmed, missed, wrong := 0.0, false, 0, 0, 0
+		watchConcurrency(d, calls, upstream, func(c *work) {
+			got := d.Stats().Harm.ForegroundWaitMS - before
+			before += got
+			want := 0.0
+			for _, g := range calls {
+				if g.guess && !c.guess && g.ends < c.ends {
+					want += 1000 * max(0, g.ends-max(c.arrives, g.ends-g.takes))
+				}
+			}
+			switch {
+			case !known:
+			case math.Abs(got-want) < 0.01:
+				if want > 0 {
+					harmed++
+				}
+			case got == 0: // it looked as if they had been side by side
+				missed++
+			default:
+				wrong++
+				t.Logf("noise %v: got %.3f ms, want %.3f", noise, got, want)
+			}
+			known = d.Concurrency(upstream) == speculate.Serial
+		})
+		if harmed < 20 || noise == 0 && missed > 0 || missed > harmed/10 || wrong > 0 {
+			t.Errorf("noise %v: %d waits were counted, %d were not, and %d not as they were", noise, harmed, missed, wrong)
+		}
+	}
+}
+
+// FuzzConcurrency: times are taken before they are noted, on any goroutine, so they come in
+// any order.
+func FuzzConcurrency(f *testing.F) {
+	f.Add([]byte("\x00\x10\x40\x10\x80\x50\x40\x60"))
+	// A call given up, one long after, and one noted late.
+	f.Add([]byte("\x00\x10\x81\x00\x40\x20\x00\xff\x40\xff\x00\x20\x40\x30"))
+	f.Fuzz(func(t *testing.T, story []byte) {
+		d := speculate.New(speculate.Options{})
+		s := d.Session("")
+		open := make(map[uint64]*speculate.Run)
+		for ; len(story) >= 2; story = story[2:] {
+			id, now := uint64(story[0]>>1&7), at(int(story[1])*100)
+			tool, odd := fmt.Sprint(id&1), story[0]&1 == 1
+			switch run := open[id]; {
+			case story[0]>>6 == 0:
+				open[id] = d.Began(upstream, tool, odd, now)
+			case story[0]>>6 == 3:
+				b := newBet(int(id))
+				b.key.Tool = tool
+				s.Start(t.Context(), b.guess())
+				if odd {
+					s.Done(b.key)
+				}
+			case run == nil:
+			case story[0]>>6 == 2:
+				run.Cut(now)
+				if odd {
+					run.Ended(now)
+				}
+			default:
+				if shared := run.Ended(now); shared < 0 {
+					t.Fatalf("a call shared its server for %v", shared)
+				}
+			}
+			if slots, _, _ := s.Room(host, upstream); slots < 0 || slots > 3 {
+				t.Fatalf("got room for %d", slots)
+			}
+			if got := d.Followed(upstream); got > 64 {
+				t.Fatalf("%d calls are followed", got)
+			}
+		}
+		if got := d.Stats().Harm.ForegroundWaitMS; got < 0 {
+			t.Fatalf("got %v ms of harm", got)
+		}
+		s.End()
+	})
+}
