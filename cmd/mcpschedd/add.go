@@ -58,7 +58,7 @@ func runAdd(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m.reader = clients.NewReader(clients.Options{Home: m.home, ReadFile: readBounded})
+	m.reader = clients.NewReader(clients.Options{Home: m.home, ReadFile: readBounded, WithoutToken: true})
 	if err := m.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
 		return err
 	}

@@ -60,15 +60,17 @@ type Unset struct {
 
 // entry is a server that is being read.
 type entry struct {
-	server   Server
-	client   *Client
-	label    string            // what its variables are called after
-	base     string            // the folder of the project whose file it is in; ""
-	os       string            // as runtime.GOOS has it
-	inputs   map[string]string // of VS Code: what is asked for → its default
-	file     func(path string) ([]byte, error)
-	problems []string
-	left     []string // keys that mean nothing here
+	server Server
+	client *Client
+	label  string            // what its variables are called after
+	base   string            // the folder of the project whose file it is in; ""
+	os     string            // as runtime.GOOS has it
+	inputs map[string]string // of VS Code: what is asked for → its default
+	file   func(path string) ([]byte, error)
+
+	withoutToken bool // as in Options
+	problems     []string
+	left         []string // keys that mean nothing here
 
 	command, cwd, envFile, url text
 	args                       []text

@@ -18,6 +18,10 @@ type Options struct {
 	Home     string                            // the user's folder: a file just below it belongs to no project
 	OS       string                            // as runtime.GOOS has it; "": one with $HOME
 	ReadFile func(path string) ([]byte, error) // files that a client's file leads to; nil: they are not there
+
+	// WithoutToken takes a URL whose headers have no token, with a note. Otherwise such a
+	// server stays with its client, which may sign in to it by a browser.
+	WithoutToken bool
 }
 
 // Note is something about a file that concerns no imported server: one that was left
@@ -256,7 +260,7 @@ func (r *Reader) note(n node, wrong bool, text string) {
 
 // server reads one entry.
 func (r *Reader) server(t table, m member, inputs map[string]string) {
-	e := &entry{client: t.client, label: variableName(m.name), base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile}
+	e := &entry{client: t.client, label: variableName(m.name), base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile, withoutToken: r.options.WithoutToken}
 	if e.label == "" {
 		e.label = "MCP"
 	}

@@ -83,7 +83,11 @@ func (e *entry) remote() string {
 		return headerName.MatchString(p.name) && !strings.ContainsFunc(p.value.String(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 	}, "HTTP header")
 	if len(e.headers) == 0 && !loopback.MatchString(u) && !strings.ContainsAny(u, "?@") && e.server.Stays == "" {
-		e.server.Stays = "it has no token in its headers: it may sign in by a browser, which mcpschedd does not"
+		if e.withoutToken {
+			e.note("no header of it has a token: if the server wants its users to sign in by a browser, it will refuse mcpschedd, which does not")
+		} else {
+			e.server.Stays = "it has no token in its headers: it may sign in by a browser, which mcpschedd does not"
+		}
 	}
 	return ""
 }
