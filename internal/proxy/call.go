@@ -79,11 +79,9 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return err
 	}
 	c.tool = t.name
-	c.observeArrival(p)
+	c.arrived()
 	x.bind(c)
-	if !x.stateless || x.msg.Index.Get("requestState") == nil { // else it goes on with one that was observed
-		c.observe(!x.stateless)
-	}
+	c.observe(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
 	return nil
 }
 
@@ -154,7 +152,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		c.answered.Store(true)
 		c.noteResult(o)
 	}
-	if !c.seen.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
+	if c.seen == nil || !c.seen.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
 	}
@@ -229,7 +227,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 	c := f.c
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		waited, done := time.Since(c.record.at), f.done
+		waited, done := time.Since(c.seen.At), f.done
 		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
 		f.alone()
 	case o.Alone:
@@ -300,7 +298,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 	x.token = x.msg.Index.Token()
 	l := x.call.lease
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.call.record.traced(x.call.params), Target: x.call.target, Hop: x.hop,
+		Method: x.msg.Method, Index: x.call.seen.traced(x.call.params), Target: x.call.target, Hop: x.hop,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
 		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it

@@ -38,8 +38,8 @@ func (j *upstreamCall) classify(p *policy) callClass {
 	key := &out.query.Key
 	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, j.tool
 	out.query.Delivered = deliveredTo(j.s, j.part)
-	if j.record != nil {
-		out.query.Number = j.record.number
+	if j.seen != nil {
+		out.query.Number = j.seen.number
 	}
 	out.query.Use.MaxAge = p.Enrichment.Age(l.member.Exclusive)
 	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetch.Tool(l.member.key, j.tool).Proven

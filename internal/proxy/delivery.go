@@ -34,8 +34,7 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 	deciding, cancel := context.WithTimeout(ctx, decisionTime)
 	defer cancel()
 	reply := make(chan speculate.Announcement, 1)
-	r := c.resultNow(ctx, o)
-	if !c.seen.wantsResult() || !c.observeForPrefetch(&r, reply) {
+	if !c.seen.wantsResult() || !c.observeForPrefetch(time.Now(), o, reply) {
 		return o
 	}
 	var a speculate.Announcement
@@ -96,6 +95,6 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.A
 	for _, i := range taken {
 		c.s.srv.store.Show(of[i])
 	}
-	c.seen.result.inlined = len(taken)
+	c.seen.inlined = len(taken)
 	return out
 }

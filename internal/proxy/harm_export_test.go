@@ -20,12 +20,15 @@ func Kept(s *Server) map[string]int {
 	h := s.prefetch.Held()
 	kept := map[string]int{
 		"watched sessions": h.Sessions, "guesses that wait for a slot": h.Waiting, "guesses that follow from guesses": h.Chained,
-		"bytes in the queue": h.Bytes, "guesses with an upstream": s.underway.count(),
+		"bytes in the queue": h.Bytes,
 	}
 	sessions := s.sessions.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
 		kept["requests"] += n.requests.count()
+		for _, l := range n.leases.current() {
+			kept["guesses with an upstream"] += len(l.early.tools())
+		}
 	}
 	return kept
 }

@@ -25,7 +25,7 @@ func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why st
 	}
 	f, why := l.observable.Fetch(n.ctx, &speculate.Fetch{
 		Candidate: &predict.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}, Why: predict.Why{Free: true}},
-		Asked:     func(bool) {}, Landed: func(speculate.Landing) {},
+		Call:      new(speculate.Call), Asked: func(bool) {}, Landed: func(speculate.Landing) {},
 	})
 	return f != nil, why
 }

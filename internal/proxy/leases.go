@@ -15,6 +15,7 @@ import (
 type leased struct {
 	*upstream.Lease
 	member     *member
+	early      *earlyCalls
 	observable *speculate.Upstream // as the prefetch worker knows it
 }
 
@@ -130,7 +131,7 @@ func (s *session) adoptPolicy() {
 
 // attach leases one upstream.
 func (s *session) attach(m *member) *leased {
-	l := &leased{member: m}
+	l := &leased{member: m, early: new(earlyCalls)}
 	attached := make(chan struct{}) // a server may speak before its lease is known here
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{

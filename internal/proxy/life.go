@@ -93,11 +93,10 @@ func (s *session) End(why error) {
 // endObserved lets the observers know that the session has ended, and records that after all
 // that came of its prefetches.
 func (s *session) endObserved() {
-	s.srv.underway.drop(s.observed)
 	s.srv.prefetch.SessionEnded(&s.observed.Client, func() {
-		s.srv.figures.state.record(false) // before the session's end stands there
+		s.srv.recorder.record(false) // before the session's end stands there
 		if !s.client.facts().opened.IsZero() {
-			s.srv.recorder.sessionEnded(s.observed)
+			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})
 		}
 	})
 }

@@ -3,7 +3,9 @@ package proxy
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -11,91 +13,84 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/upstream"
 )
 
-// The record. Every tools/call is told to the log once, when it has been answered or
-// will not be, and every prefetch once, when it is known what became of it. All figures
-// are added up from that.
-
-// callRecord is a tools/call, or a prefetch, on its way into the record.
-type callRecord struct {
-	number   call.Number
-	at       time.Time // when it arrived
-	turn     int       // of the model
-	prefetch bool
-	timing   speculate.Timing
-	requests atomic.Int32 // that went upstream, and were not told of yet
-	told     atomic.Bool  // that it has ended
-	span     span
-}
-
-// recorder tells the log of calls.
+// recorder tells the log of every tools/call, once, when it has been answered or will not
+// be; of every prefetch, once, when it is known what became of it; and of what no single
+// call shows: levels, harm, and how the limits and the store stand. All figures are added
+// up from that.
 type recorder struct {
+	srv    *Server
 	log    *record.Log
-	called func(now time.Time) // is called with every call
-	open   openPrefetches
+	looked atomic.Int64 // when what has changed was last looked for, in Unix ns
+
+	mu    sync.Mutex
+	open  []*openPrefetch     // in the order in which they began
+	state time.Time           // when the limits and the store were last recorded
+	harm  speculate.HarmStats // as recorded
 }
 
-// arrived begins the record of a call.
-func (r *recorder) arrived(s *observedSession) *callRecord {
-	now := time.Now()
-	return &callRecord{number: s.next(), at: now, turn: s.turns.begin(now)}
-}
+// How often what has changed is recorded, at most, while calls come.
+const (
+	lookEvery  = time.Second
+	stateEvery = 10 * time.Second
+)
 
-// sent counts requests that really went to an upstream. They are told of with their
-// call, or by themselves if that has been told of, or will be long after: a prefetch.
-func (r *recorder) sent(c *callRecord, upstream, tool string, requests int) {
-	c.requests.Add(int32(requests))
+// sent counts requests that really went to an upstream. They are recorded with their
+// call, or by themselves if that has been recorded, or will be long after: a prefetch.
+func (r *recorder) sent(c *upstreamCall, requests int) {
+	o := c.seen
+	o.requests.Add(int32(requests))
 	switch {
-	case c.prefetch:
-	case c.told.Load():
-		requests = int(c.requests.Swap(0))
+	case o.prefetch:
+	case o.recorded.Load():
+		requests = int(o.requests.Swap(0))
 	default:
 		return
 	}
 	if requests > 0 {
 		r.log.Add(record.Event{
-			Kind: record.Sent, At: time.Now(), Session: c.number.Session, Seq: c.number.Seq,
-			Upstream: upstream, Tool: clipped(tool), Sent: requests, Prefetched: c.prefetch,
+			Kind: record.Sent, At: time.Now(), Session: o.number.Session, Seq: o.number.Seq,
+			Upstream: c.lease.Name(), Tool: clipped(c.tool), Sent: requests, Prefetched: o.prefetch,
 		})
 	}
 }
 
-// answered tells the log how a call has ended, once.
-func (r *recorder) answered(j *upstreamCall, f *speculate.Call, result *resultFacts) {
-	c := j.record
-	if c.told.Swap(true) {
-		return
-	}
-	j.s.observed.turns.end(result.at)
+// answered records how a call has ended. gone: its client does not want the answer any more.
+func (r *recorder) answered(c *upstreamCall, now time.Time, o outcome, gone bool) {
+	s := c.seen
 	e := record.Event{
-		Kind: record.Call, At: f.At, Session: c.number.Session, Seq: c.number.Seq,
-		Upstream: f.Upstream.Name, Tool: clipped(f.Tool), Class: string(j.class.kind), Turn: f.Turn + 1, Host: f.Host,
-		LatencyMS: ms(result.at.Sub(f.At)), UpstreamMS: ms(result.upstream), Sent: int(c.requests.Swap(0)),
-		Disposition: record.Fetched, Bytes: int64(result.size), Tokens: estimate(result.size), ResultSum: result.sum,
-		Inlined: result.inlined, RawArguments: f.Arguments, IsError: result.isError,
+		Kind: record.Call, At: s.At, Session: s.number.Session, Seq: s.number.Seq,
+		Upstream: s.Upstream.Name, Tool: clipped(s.Tool), Class: string(c.class.kind), Turn: s.Turn + 1, Host: s.Host,
+		LatencyMS: ms(now.Sub(s.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
+		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimate(s.size), ResultSum: s.sum,
+		Inlined: s.inlined, RawArguments: s.Arguments,
 	}
-	if p := j.part; p != nil {
+	if p := c.part; p != nil {
 		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
 	}
-	if result.how != "" {
-		result.source.describe(&e, c.number)
+	if s.from.how != "" {
+		s.from.describe(&e, s.number)
 	}
-	if result.failure != "" {
-		e.Disposition, e.Error = record.Failed, result.failure
+	if gone || o.err != nil {
+		e.Disposition, e.Error = record.Failed, reasonFor(o.err, gone)
 		e.HiddenMS, e.NotResent = 0, 0
+	} else {
+		_, e.IsError = complaint(o.answer)
 	}
 	r.log.Add(e)
-	r.called(result.at)
-	if end := c.span.end; end != nil {
-		told := e // else every event would be on the heap
-		end(&told)
+	r.look(now)
+	if s.endSpan != nil {
+		ended := e // else every event would be on the heap
+		s.endSpan(&ended)
 	}
-	if result.how != "" && result.first != nil {
-		result.first.Report(c.number) // the line of the prefetch, and its span, come after those of its call
+	if first := s.from.first; first != nil {
+		first.Report(s.number) // the line of the prefetch, and its span, come after those of its call
 	}
 }
 
@@ -121,10 +116,143 @@ func (r *recorder) refused(s *observedSession, tool string) {
 	})
 }
 
-// sessionEnded records the end of a session, after what came of its prefetches.
-func (r *recorder) sessionEnded(s *observedSession) {
-	r.recordPrefetches(false)
-	r.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.Name})
+// openPrefetch is a prefetch of which it is not known yet what became of it.
+type openPrefetch struct {
+	*observed
+	event  record.Event // as far as it is known
+	guess  *dedup.Prefetch
+	landed atomic.Bool // its fetch has ended, and with it failed is known
+	failed bool
+}
+
+// land notes how the fetch has ended.
+func (p *openPrefetch) land(answer upstream.Answer, err error) {
+	p.failed, p.size = err != nil || !shareable(answer), len(answer.Result)
+	if !p.failed {
+		p.sum = sum(answer.Result)
+	}
+	p.landed.Store(true)
+}
+
+// complete completes the event if it is known what became of the prefetch, and its fetch
+// has ended.
+func (p *openPrefetch) complete() bool {
+	e, fate := &p.event, p.guess.Fate()
+	if fate == call.Pending || !p.landed.Load() {
+		return false
+	}
+	e.Fate = map[call.Fate]record.Fate{call.Ready: record.Used, call.Late: record.Late, call.Compared: record.Compared, call.Wasted: record.Wasted}[fate]
+	if e.Fate == record.Wasted {
+		e.Cause = p.guess.Why()
+	} else {
+		by, ok := p.guess.By()
+		if !ok {
+			return false // it will be recorded with its call
+		}
+		e.UsedBy, e.BySession = by.Seq, elsewhere(by, p.number)
+	}
+	if at := p.timing.At(); !at.IsZero() {
+		e.At = at
+	}
+	e.LatencyMS, e.Sent = ms(p.timing.Took()), int(p.requests.Swap(0))
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(p.size), estimate(p.size), p.sum
+	return true
+}
+
+// mostOpen is of how many prefetches it may be unknown at once what became of them; the
+// oldest beyond it count as wasted.
+const mostOpen = 1 << 14
+
+// began has a prefetch recorded once it is known what became of it.
+func (r *recorder) began(p *openPrefetch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open = append(r.open, p); len(r.open) > mostOpen {
+		r.recordPrefetchesLocked(false)
+	}
+}
+
+// recordPrefetches records the prefetches of which it is known by now what became of them,
+// and the last time as wasted those of which it is not.
+func (r *recorder) recordPrefetches(last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recordPrefetchesLocked(last)
+}
+
+func (r *recorder) recordPrefetchesLocked(last bool) {
+	beyond := len(r.open) - mostOpen
+	r.open = slices.DeleteFunc(r.open, func(p *openPrefetch) bool {
+		over := last || beyond > 0
+		beyond--
+		if !p.complete() {
+			if !over {
+				return false
+			}
+			p.event.Fate, p.event.Cause = record.Wasted, "never_asked"
+		}
+		r.log.Add(p.event)
+		return true
+	})
+}
+
+// look has what has changed recorded, if that was not done just now. It is called with
+// every call, and waits for nothing.
+func (r *recorder) look(now time.Time) {
+	last := r.looked.Load()
+	if now.UnixNano()-last >= int64(lookEvery) && r.looked.CompareAndSwap(last, now.UnixNano()) {
+		r.srv.work.Go(func() { r.record(true) })
+	}
+}
+
+// record records what has changed since it last did: prefetches, levels, harm, and, if it
+// is wanted, how the limits and the store stand.
+func (r *recorder) record(state bool) {
+	now, scheduler := time.Now(), r.srv.prefetch.Scheduler
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recordPrefetchesLocked(false)
+	for _, c := range scheduler.Changes() {
+		if c.At.IsZero() {
+			c.At = now
+		}
+		r.log.Add(record.Event{Kind: record.Level, At: c.At, Host: c.Host, Session: c.Session, From: c.From, To: c.To, Why: c.Why})
+	}
+	harm := scheduler.Stats().Harm
+	r.recordHarm("foreground_wait", now, 0, harm.ForegroundWaitMS-r.harm.ForegroundWaitMS)
+	r.recordHarm("rate_limited", now, harm.RateLimited-r.harm.RateLimited, 0)
+	r.recordHarm("eviction", now, harm.Evictions-r.harm.Evictions, 0)
+	r.recordHarm("question", now, harm.Questions-r.harm.Questions, 0)
+	r.harm = harm
+	if state && now.Sub(r.state) >= stateEvery {
+		r.state = now
+		r.log.Add(r.srv.stateEvent(now))
+	}
+}
+
+// recordHarm records that harm was done n times, or that calls had to wait because of it.
+func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64) {
+	if n > 0 || waitMS > 0 {
+		r.log.Add(record.Event{Kind: record.Harm, At: at, Why: why, LatencyMS: waitMS, Count: max(n, 1)})
+	}
+}
+
+// stateEvent is how the limits and the store stand.
+func (s *Server) stateEvent(now time.Time) record.Event {
+	st := s.store.Stats()
+	e := record.Event{Kind: record.State, At: now, Sessions: len(s.sessions.all()), Store: &record.Store{
+		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
+	}}
+	for _, h := range s.hosts() {
+		e.Hosts = append(e.Hosts, h)
+	}
+	return e
+}
+
+// close records what is open, and ends the record.
+func (r *recorder) close() {
+	r.recordPrefetches(true)
+	r.log.Close()
 }
 
 // elsewhere is the session of a number, unless it is that of the other.
@@ -146,8 +274,7 @@ func recordID() string {
 func clientName(info []byte) string {
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
 	version, _ := jsonrpc.String(jsonrpc.Get(info, "version"))
-	name = strings.TrimSpace(name + " " + version)
-	return clipped(name)
+	return clipped(strings.TrimSpace(name + " " + version))
 }
 
 // longestName (bytes) is how much of a name is recorded: clients and servers make them up.

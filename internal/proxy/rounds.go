@@ -94,7 +94,7 @@ func beginAcross(x *request, req *upstream.Request) *work {
 	var ended outcome
 	w := newWork(x,
 		func(_ *request, done func(outcome)) { done(ended) },
-		func(why error) { call.recordAbandoned(began, why) })
+		func(why error) { call.observeResult(began, outcome{err: why}) })
 	req.Notify = func(method string, params []byte) {
 		if at, _ := w.attended(); at != nil {
 			at.forward(call.lease, method, params)

@@ -89,7 +89,6 @@ type Server struct {
 	work     sync.WaitGroup // flights, which belong to no session
 
 	prefetch *speculate.Worker
-	underway underway
 	kept     *kept // results of plans, for reading what did not come back
 }
 
@@ -124,7 +123,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 			o.Record.Each(e)
 		}
 	}
-	s.recorder.log, s.recorder.called = record.Open(recording), s.figures.state.called
+	s.recorder.log, s.recorder.srv = record.Open(recording), s
 	s.prefetch = speculate.NewWorker(speculate.Setup{
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
@@ -191,7 +190,7 @@ func (s *Server) Close() {
 	ending.Wait()
 	s.prefetch.Close() // nothing begins a prefetch any more
 	s.work.Wait()
-	s.figures.state.record(true)
+	s.recorder.record(true)
 	s.figures.notices.stop()
 	s.recorder.close()
 }

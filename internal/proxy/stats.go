@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -21,14 +23,13 @@ type figures struct {
 	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	pages    []front.Page          // served beside MCP
 	notices  throttle              // to clients that subscribed to the stats
-	state    stateRecorder
 }
 
 // sessionsKept is how many sessions the figures are kept of, each by itself.
 const sessionsKept = 256
 
 func newFigures(s *Server, begin record.Event) *figures {
-	f := &figures{begin: begin, began: time.Now(), state: stateRecorder{srv: s}}
+	f := &figures{begin: begin, began: time.Now()}
 	f.tally = record.New(sessionsKept, func() int64 { return s.recorder.log.Lost() })
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
@@ -45,7 +46,7 @@ func (f *figures) add(e *record.Event) {
 // Report is everything there is to say of the proxy: what the record adds up to, and
 // what stands at the moment.
 func (s *Server) Report() record.Stats {
-	s.figures.state.record(false)
+	s.recorder.record(false)
 	out := s.figures.tally.Stats(time.Now())
 	s.addMoment(&out)
 	return out
@@ -53,7 +54,7 @@ func (s *Server) Report() record.Stats {
 
 // View is what the dashboard shows.
 func (s *Server) View() record.View {
-	s.figures.state.record(false)
+	s.recorder.record(false)
 	v := s.figures.tally.View(time.Now())
 	s.addMoment(&v.Stats)
 	return v
@@ -123,5 +124,60 @@ func (s *Server) Stats() Stats {
 	}
 	out.Unlisted = s.names.filled()
 	out.Prefetch = s.prefetched(out.Store.Prefetch)
+	return out
+}
+
+// PrefetchStats is what came of running calls early.
+type PrefetchStats struct {
+	Candidates int64                   `json:"candidates"`
+	Declined   map[enrich.Reason]int64 `json:"declined"` // by reason
+	dedup.PrefetchStats
+	Accuracy   float64         `json:"accuracy"`   // used / issued; 0 without any
+	Timeliness float64         `json:"timeliness"` // ready when asked for / used; 0 without any
+	Dropped    speculate.Drops `json:"not_seen"`   // calls and answers that the worker was too slow for
+	Panics     int64           `json:"panics"`     // of the worker; each but those over what is kept ends a session's predictions
+
+	Desk speculate.Stats `json:"speculation"`
+}
+
+// prefetched adds to what the store counts what the prefetch worker does.
+func (s *Server) prefetched(store dedup.PrefetchStats) PrefetchStats {
+	f := s.prefetch.Figures()
+	out := PrefetchStats{
+		PrefetchStats: store, Desk: s.prefetch.Scheduler.Stats(),
+		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
+	}
+	if store.Issued > 0 {
+		out.Accuracy = float64(store.Used) / float64(store.Issued)
+	}
+	if store.Used > 0 {
+		out.Timeliness = float64(store.Used-store.Late) / float64(store.Used)
+	}
+	return out
+}
+
+// hosts says what every host allows at the moment.
+func (s *Server) hosts() map[string]record.Host {
+	p, now := s.policy.Load(), time.Now()
+	out := make(map[string]record.Host)
+	for _, h := range s.limits.Stats() {
+		rule := p.rule(h.Host)
+		shown := record.Host{
+			Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
+			Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Prefetches: h.LastHour, HarmMS: float64(h.HarmMS),
+		}
+		if !h.CoolingUntil.IsZero() {
+			shown.CoolingMS = max(0, ms(h.CoolingUntil.Sub(now)))
+		}
+		if h.Tokens != nil {
+			shown.Tokens = *h.Tokens
+		}
+		out[h.Host] = shown
+	}
+	for host, level := range s.prefetch.Scheduler.Stats().Hosts {
+		h := out[host]
+		h.Host, h.Level = host, level
+		out[host] = h
+	}
 	return out
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
@@ -26,8 +24,7 @@ type upstreamCall struct {
 
 	policy   *policy     // by which it was routed and is classified: the one snapshot for all of it
 	class    callClass   // what that says of it
-	record   *callRecord // nil: it is not recorded
-	seen     observation
+	seen     *observed   // nil: it is no tools/call
 	part     *planPart   // the step of a plan that it is; nil: of none
 	answered atomic.Bool // by its upstream, which does not work on it any more
 	late     func()      // of a prefetch: called when its server has answered after all; nil: of none
@@ -94,8 +91,8 @@ func (c *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	write, slot := c.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
 		write.End()
-		if c.record != nil {
-			c.record.timing.Late()
+		if c.seen != nil {
+			c.seen.timing.Late()
 		}
 		if c.late != nil {
 			c.late()
@@ -118,7 +115,7 @@ func (c *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	c.lease.Start(ctx, turn, req, func(answer upstream.Answer, err error) {
 		if slot != nil {
 			v := verdict(answer, err)
-			c.returned(err, v)
+			c.returned(err, v.Limited)
 			slot.Leave(v)
 		}
 		c.settle(write, answer, err)
@@ -129,28 +126,11 @@ func (c *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 // enterFunc finds a call a slot at its host, waiting for it or not.
 type enterFunc = func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error)
 
-// answerMayCome reports whether a server may still be at a call that ended so, although
-// the proxy no longer waits for it.
-func answerMayCome(err error) bool {
-	var away *upstream.Unavailable
-	return !errors.As(err, &away)
-}
-
-// sent notes that a tools/call goes to its upstream now.
-func (c *upstreamCall) sent() {
-	if c.record == nil {
-		return
-	}
-	c.s.srv.prefetch.Sent(&c.record.timing, c.lease.Instance(), c.tool, c.seen.observed, time.Now())
-}
-
-// returned notes that the call has come back.
-func (c *upstreamCall) returned(err error, v limit.Verdict) {
-	if c.record == nil {
-		return
-	}
-	o := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && answerMayCome(err), Limited: v.Limited}
-	c.s.srv.prefetch.Returned(&c.record.timing, c.seen.observed, o, time.Now())
+// unavailable reports whether a call failed because its server was not there, or is not
+// any more: else that may still be at it, although the proxy waits no longer.
+func unavailable(err error) bool {
+	_, away := errors.AsType[*upstream.Unavailable](err)
+	return away
 }
 
 // notSent is the verdict on a request that was not sent: its host has not been tried.
@@ -187,8 +167,8 @@ func (c *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFun
 // settle ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
 func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if c.record != nil && answer.Requests > 0 {
-		c.s.srv.recorder.sent(c.record, c.lease.Name(), c.tool, answer.Requests)
+	if c.seen != nil && answer.Requests > 0 {
+		c.s.srv.recorder.sent(c, answer.Requests)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
@@ -202,10 +182,4 @@ func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer,
 		}
 	}
 	write.End()
-}
-
-// worth is how long the call would have taken had it been alone with its server, as
-// far as that is known. 0: it was not answered.
-func (c *upstreamCall) worth() time.Duration {
-	return c.s.srv.prefetch.Alone(&c.record.timing, c.lease.observable, c.tool)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/enrich"
@@ -100,10 +99,10 @@ func alike(a, b []byte) bool {
 	return true
 }
 
-// call is a candidate's call, of that number in the record.
-func (o *prefetchable) call(c *predict.Candidate, number call.Number) *upstreamCall {
+// call is a candidate's call, as it is observed; nil: it is not made yet.
+func (o *prefetchable) call(c *predict.Candidate, as *observed) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
-	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: indexed(params), record: &callRecord{number: number, prefetch: true}}
+	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: indexed(params), seen: as}
 }
 
 // MayPrefetch classifies a candidate, and says why it may not be made early at this
@@ -111,7 +110,7 @@ func (o *prefetchable) call(c *predict.Candidate, number call.Number) *upstreamC
 func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	srv := o.s.srv
 	p := srv.policy.Load()
-	class := o.call(c, call.Number{}).classify(p)
+	class := o.call(c, nil).classify(p)
 	v := speculate.Verdict{Query: class.query, Host: class.host, Reason: o.forbids(p, c, &class)}
 	if v.Reason != "" {
 		return v
@@ -160,13 +159,6 @@ func steady(l *leased, m *valuemodel.Model, class *callClass) bool {
 	return l.member.Exclusive || class.query.Use.File != "" || class.query.Use.Pure || m.Remote
 }
 
-// prefetch is a candidate's call that has been begun.
-type prefetch struct {
-	record *callRecord
-	class  callClass
-	guess  *dedup.Prefetch // what became of it
-}
-
 // purposePrefetch is said in the _meta of a request that no client made.
 const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
@@ -174,45 +166,49 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // client's call waits for it.
 func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
-	j := o.call(f.Candidate, o.s.observed.next())
-	j.seen.observed, j.record.span.Trace = f.Call, f.Trace
-	j.arrive()
+	seen := &observed{Call: f.Call, number: o.s.observed.next(), prefetch: true, carries: f.Trace}
+	c := o.call(f.Candidate, seen)
+	c.arrive()
 	defer func() {
 		if begun == nil { // be it because something panicked
-			j.drop()
+			c.drop()
 		}
 	}()
 	p := srv.policy.Load()
-	if srv.limits.MayPrefetch(j.class.host) != nil {
+	if srv.limits.MayPrefetch(c.class.host) != nil {
 		return nil, "rate_limited"
 	}
-	if p.Enrichment.Mode != "on" || o.forbids(p, f.Candidate, &j.class) != "" {
+	if p.Enrichment.Mode != "on" || o.forbids(p, f.Candidate, &c.class) != "" {
 		return nil, "not_speculatable"
 	}
-	j.class.query.Use.JoinTimeout = f.JoinTimeout
-	entry := &prefetchEntry{}
-	guess, why := srv.store.Prefetch(ctx, j.class.query, func(ctx context.Context, flight *dedup.Flight) {
+	c.class.query.Use.JoinTimeout = f.JoinTimeout
+	open := &openPrefetch{observed: seen, event: record.Event{
+		Kind: record.Prefetch, At: now, Session: seen.number.Session, Seq: seen.number.Seq,
+		Upstream: o.lease.Name(), Tool: clipped(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
+		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimate(f.Bytes),
+		Edge: f.Why.Edge, Configured: f.Why.Configured,
+	}}
+	open.guess, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.work.Go(func() {
-			answer, err := o.send(ctx, j, flight, f)
-			flight.Worth(j.worth())
+			answer, err := o.send(ctx, c, flight, f)
+			flight.Worth(c.worth())
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			entry.land(answer, err)
+			open.land(answer, err)
 			srv.prefetch.Recovering(func() { f.Landed(o.landing(answer, err, flight)) })
 		})
 	})
-	if guess == nil {
+	if open.guess == nil {
 		return nil, why
 	}
-	entry.prefetch = &prefetch{record: j.record, class: j.class, guess: guess}
-	srv.recorder.prefetchBegun(entry.begun(o.lease, f, now), entry.known)
-	return &speculate.Begun{Fate: guess.Fate, Took: j.record.timing.Took}, ""
+	srv.recorder.began(open)
+	return &speculate.Begun{Fate: open.guess.Fate, Took: seen.timing.Took}, ""
 }
 
 // landing is the end of a prefetch as the worker is told of it.
 func (o *prefetchable) landing(answer upstream.Answer, err error, flight *dedup.Flight) speculate.Landing {
 	out := speculate.Landing{
 		Body: answer.Result, Good: err == nil && shareable(answer), Displaced: flight.Displaced(), Limited: verdict(answer, err).Limited,
-		Died: answer.Sent && o.lease.member.Spec.URL == "" && diedOf(err),
+		Died: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(err),
 	}
 	switch {
 	case answer.Stateless && revision.InputRequired(answer.Result):
@@ -221,12 +217,6 @@ func (o *prefetchable) landing(answer upstream.Answer, err error, flight *dedup.
 		out.Bar = "it made a task of a call that was run early"
 	}
 	return out
-}
-
-// diedOf reports whether a call failed because its server's process ended.
-func diedOf(err error) bool {
-	_, away := errors.AsType[*upstream.Unavailable](err)
-	return away
 }
 
 // goesOn reports whether a result says that the call goes on as a task.
@@ -239,13 +229,13 @@ var errForbidden = errors.New("the call may no longer be made early")
 // aWhile is for how long the server of a prefetch that was given up may still be at it.
 const aWhile = time.Minute
 
-// send sends the candidate's call j behind every call of a client. It takes no turn:
+// send sends the candidate's call c behind every call of a client. It takes no turn:
 // nothing may wait for it, and what it could overtake keeps it from being stored.
-func (o *prefetchable) send(ctx context.Context, j *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) (upstream.Answer, error) {
-	srv, l, client := j.s.srv, o.lease, j.s.client.facts()
-	j.late = srv.underway.add(l.Instance(), j.s.observed, j.tool, f.Asked)
+func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) (upstream.Answer, error) {
+	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
+	c.late = l.early.add(c.tool, f.Asked)
 	req := &upstream.Request{
-		Method: "tools/call", Index: j.record.traced(indexed(jsonrpc.Set(j.params.Raw(), "_meta", []byte(purposePrefetch)))),
+		Method: "tools/call", Index: c.seen.traced(indexed(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
@@ -254,40 +244,39 @@ func (o *prefetchable) send(ctx context.Context, j *upstreamCall, flight *dedup.
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	done := make(chan outcome, 1)
-	j.sendPaced(ctx, upstream.Turn{}, req, func(ctx context.Context, j *upstreamCall, wait bool) (*limit.Slot, error) {
+	enter := func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
 		if !wait {
 			return nil, nil
 		}
-		slot, err := srv.limits.Prefetch(ctx, j.class.host, flight.Promoted())
+		slot, err := srv.limits.Prefetch(ctx, c.class.host, flight.Promoted())
 		if err != nil {
 			return nil, err
 		}
 		stands := false
-		srv.prefetch.Recovering(func() { stands = joined(flight) || o.stands(j, f.Candidate) })
+		srv.prefetch.Recovering(func() { stands = joined(flight) || o.stands(c, f.Candidate) })
 		if !stands {
 			slot.Leave(notSent)
 			return nil, errForbidden
 		}
 		if joined(flight) {
-			req.Index = j.record.traced(j.params) // a client has made the call meanwhile
+			req.Index = c.seen.traced(c.params) // a client has made the call meanwhile
 		}
 		return slot, nil
-	}, func(o outcome) { done <- o })
-	end := <-done
+	}
+	end := waitFor(func(done func(outcome)) { c.sendPaced(ctx, upstream.Turn{}, req, enter, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
-		time.AfterFunc(aWhile, j.late) // its server may still be at it
+		time.AfterFunc(aWhile, c.late) // its server may still be at it
 	} else {
-		j.late()
+		c.late()
 	}
 	return end.answer, end.err
 }
 
-// stands reports whether the prefetch may still be made as its call j was begun.
-func (o *prefetchable) stands(j *upstreamCall, c *predict.Candidate) bool {
-	p := j.s.srv.policy.Load()
-	now := o.call(c, j.record.number).classify(p)
-	return now.query.Key == j.class.query.Key && p.Enrichment.Mode == "on" && o.forbids(p, c, &now) == ""
+// stands reports whether the prefetch may still be made as its call was begun.
+func (o *prefetchable) stands(begun *upstreamCall, c *predict.Candidate) bool {
+	p := o.s.srv.policy.Load()
+	now := o.call(c, begun.seen).classify(p)
+	return now.query.Key == begun.class.query.Key && p.Enrichment.Mode == "on" && o.forbids(p, c, &now) == ""
 }
 
 // joined reports whether a client has made the call that is being fetched early.

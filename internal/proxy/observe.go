@@ -1,0 +1,257 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/speculate"
+)
+
+// Two observe the path of a call, and are told plain values: the recorder of every call,
+// when it has its result; the prefetch worker of a call that it wants to look at, when it
+// has arrived, was sent and has its result. Neither holds the call up.
+
+// observedSession is a session as its observers know it.
+type observedSession struct {
+	speculate.Client
+	numbered atomic.Int64 // calls and prefetches so far
+	turns    turns
+}
+
+func newObservedSession(ctx context.Context, several bool) *observedSession {
+	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Several: several, Context: ctx}}
+}
+
+// next numbers a call or a prefetch of the session.
+func (s *observedSession) next() call.Number {
+	return call.Number{Session: s.Name, Seq: s.numbered.Add(1)}
+}
+
+// turns tells the calls that a model made at once from those it made one after
+// the other: it has read no answer that had not come when it called.
+type turns struct {
+	mu     sync.Mutex
+	number int
+	heard  time.Time // of the last answer since the turn began; zero: there was none
+}
+
+// readingTime is what no model needs less of to read an answer and call again. A
+// client that calls sooner sends out what was decided at once.
+const readingTime = 5 * time.Millisecond
+
+func (t *turns) begin(now time.Time) (turn int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.heard.IsZero() && now.Sub(t.heard) > readingTime {
+		t.number++
+		t.heard = time.Time{}
+	}
+	return t.number
+}
+
+func (t *turns) end(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard = now
+}
+
+// source is the store, or another call's flight, as where an answer came from.
+type source struct {
+	how        dedup.Disposition // "": it was fetched for this call, or there is none
+	prefetched bool
+	backedOff  bool
+	age, took  time.Duration   // since the fetch behind it began; how long that took
+	first      *dedup.Prefetch // of which it is the first use; nil: of none
+	size       int             // bytes of it
+	spared     int             // bytes of it that a reference stood for
+
+	trial    dedup.Trial   // of one that was fetched: how it compares with what had been prefetched
+	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself
+}
+
+// observed is a tools/call, or a prefetch, as its observers know it.
+type observed struct {
+	*speculate.Call // what they are told of its arrival
+	number          call.Number
+	prefetch        bool
+	timing          speculate.Timing
+	requests        atomic.Int32        // that went upstream, and were not recorded yet
+	recorded        atomic.Bool         // that it has ended
+	carries         speculate.Trace     // the trace context of its own span; zero: it has none
+	endSpan         func(*record.Event) // nil: it has none
+
+	from     source // of its answer
+	size     int    // bytes of that, before anything was added
+	sum      uint64 // a hash of it; 0: not taken
+	inlined  int    // results of other calls that were added
+	announce bool   // its answer may say what is prefetched because of it
+	told     bool   // the prefetch worker, of its result
+}
+
+// watched is the call as the prefetch worker knows it; nil: that does not look at it.
+func (o *observed) watched() *speculate.Call {
+	if o.Call.ID == 0 {
+		return nil
+	}
+	return o.Call
+}
+
+// wantsResult reports whether the prefetch worker is to be told of the result: of a call
+// that it looks at, and of any that a prefetch was compared with or that waited for one
+// in vain.
+func (o *observed) wantsResult() bool {
+	return !o.told && (o.watched() != nil || o.from.trial != dedup.NotTried || o.from.joinWait > 0)
+}
+
+// arrived numbers a tools/call, on the reader of its session.
+func (c *upstreamCall) arrived() {
+	s, now := c.s.observed, time.Now()
+	n := s.next()
+	c.seen = &observed{number: n, Call: &speculate.Call{
+		Client: &s.Client, Upstream: c.lease.observable, Seq: n.Seq, Trace: carried(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
+	}}
+	if begin := c.policy.Trace; begin != nil {
+		t := &c.seen.carries
+		given := c.seen.Trace
+		if t.Parent, t.State, c.seen.endSpan = begin(given.Parent, given.State, c.tool, now); t.Parent != "" {
+			c.seen.Trace = *t
+		}
+	}
+}
+
+// observe adds what the call's class says of it, and tells the prefetch worker, unless the
+// call only goes on with one that it was told of. mayAnnounce: the client may be told what
+// is prefetched because of the call.
+func (c *upstreamCall) observe(goesOn, mayAnnounce bool) {
+	f := c.seen.Call
+	f.Arguments, f.Key, f.Effect, f.Host = argumentsToObserve(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
+	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
+	switch {
+	case goesOn:
+	case c.lease.nothingToPrefetch() || !w.Wants(rules, f.Client):
+		w.Changed(rules, f.Client, f.Effect)
+	default:
+		w.Called(f)
+		c.seen.announce = mayAnnounce && c.announces()
+	}
+}
+
+// argumentsToObserve are the arguments of a call, canonical if it has a key, but for
+// longer ones than a key may have.
+func argumentsToObserve(key *call.Key, params *revision.Params) []byte {
+	if key.Arguments != "" {
+		return []byte(key.Arguments)
+	}
+	raw, _ := arguments(params)
+	if len(raw) > longest {
+		return nil
+	}
+	return bytes.Clone(raw)
+}
+
+// carried is the trace context that a client has given a call.
+func carried(params *revision.Params) (t speculate.Trace) {
+	t.Parent, _ = jsonrpc.String(params.Meta.Get("traceparent"))
+	t.State, _ = jsonrpc.String(params.Meta.Get("tracestate"))
+	return t
+}
+
+// traced are the params of a call with the trace context that goes upstream. o is nil if
+// the call is not observed.
+func (o *observed) traced(params *revision.Params) *revision.Params {
+	if o == nil || o.carries.Parent == "" {
+		return params
+	}
+	meta := jsonrpc.Set(params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, o.carries.Parent))
+	if o.carries.State != "" {
+		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, o.carries.State))
+	}
+	return indexed(jsonrpc.Set(params.Raw(), "_meta", meta))
+}
+
+// sent notes that a tools/call goes to its upstream now.
+func (c *upstreamCall) sent() {
+	if o := c.seen; o != nil {
+		c.s.srv.prefetch.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
+	}
+}
+
+// returned notes that the call has come back.
+func (c *upstreamCall) returned(err error, limited bool) {
+	if o := c.seen; o != nil {
+		how := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && !unavailable(err), Limited: limited}
+		c.s.srv.prefetch.Returned(&o.timing, o.watched(), how, time.Now())
+	}
+}
+
+// worth is how long the call would have taken had it been alone with its server, as
+// far as that is known. 0: it was not answered.
+func (c *upstreamCall) worth() time.Duration {
+	return c.s.srv.prefetch.Alone(&c.seen.timing, c.lease.observable, c.tool)
+}
+
+var errUnanswered = errors.New("not answered")
+
+// noteResult keeps what the answer is like, before anything is added to it.
+func (c *upstreamCall) noteResult(o outcome) {
+	r := c.seen
+	if r == nil {
+		return
+	}
+	r.from, r.size, r.sum = o.from, len(o.answer.Result), 0
+	switch {
+	case o.err != nil:
+	case o.from.how != "":
+		r.size = o.from.size
+	case c.class.kind.Reads() && shareable(o.answer):
+		r.sum = sum(o.answer.Result)
+	}
+}
+
+// observeResult tells the observers how the call ended, once, unless it goes on after
+// this answer: then only the prefetch worker, which has no use for the rest. ctx is that of
+// the request that is answered. A call whose client was asked something on the way is
+// one, from the arrival of the request that began it.
+func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
+	if c.seen == nil {
+		return
+	}
+	now := time.Now()
+	if !o.asks && !c.seen.recorded.Swap(true) {
+		c.s.observed.turns.end(now)
+		c.s.srv.recorder.answered(c, now, o, ctx.Err() != nil)
+	}
+	if c.seen.wantsResult() {
+		c.observeForPrefetch(now, o, nil)
+	}
+}
+
+// observeForPrefetch tells the prefetch worker, before anything is added to the answer.
+// reply is to hear what it begins then; nil: nothing waits for that.
+func (c *upstreamCall) observeForPrefetch(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
+	r := c.seen
+	r.told = true
+	return c.s.srv.prefetch.Answered(r.Call, speculate.Result{
+		At: now, Complete: r.watched() != nil && o.err == nil && shareable(o.answer), Body: o.answer.Result, Took: r.timing.Took(),
+		Trial: r.from.trial, JoinWait: r.from.joinWait,
+	}, reply)
+}
+
+// recordRefusal records a message that was not taken up, if it is a tools/call.
+func recordRefusal(s *session, m *front.Message) {
+	if m.Method == "tools/call" {
+		name, _ := jsonrpc.String(m.Index.Get("name"))
+		s.srv.recorder.refused(s.observed, name)
+	}
+}
