@@ -19,6 +19,7 @@ import (
 
 const usageImport = `usage: mcpschedd import [CLIENT|FILE...|--all] [--write] [--permissions]
                         [--trust NAME,...] [--config FILE] [--json]
+       mcpschedd import --permissions
        mcpschedd import --undo [CLIENT|FILE...]
 
 Takes over the servers that MCP clients are configured with. Alone it lists the
@@ -32,9 +33,9 @@ clients that are found, and what would be done.
                  their variables to env/NAME.env beside it (0600), and mcpschedd to
                  the client's file in their place. What a project has checked in is
                  never changed
-  --permissions  with --write: also rewrite Claude Code's own rules, hook matchers, agents
-                 and commands that name tools of these servers (else they are printed).
-                 What is denied there, is denied by mcpschedd in any case
+  --permissions  with --write, or later: also rewrite Claude Code's own rules, hook matchers,
+                 agents and commands that name tools of these servers (else they are
+                 printed). What is denied there, is denied by mcpschedd in any case
   --undo         take it back: files are as they were, byte by byte; where one has
                  been changed since, only what import did to it is taken back
   --trust NAMES  believe these servers what they say of their own tools (all: every
@@ -73,6 +74,8 @@ func runImport(args []string, stdout, stderr io.Writer) error {
 		return m.takeBack()
 	case m.write:
 		return m.writeMissing()
+	case m.permissions:
+		return m.rewriteRules()
 	case len(m.from) == 0 && !m.all:
 		return m.list()
 	}

@@ -25,7 +25,8 @@ type importPlan struct {
 	m       *importing
 	have    *config.Config
 	servers []planned
-	kept    []string // notes on servers that the configuration has
+	kept    []string       // notes on servers that the configuration has
+	moved   []clients.Move // by earlier imports
 }
 
 // planned is what is done with one server.
@@ -217,7 +218,7 @@ func (p *importPlan) prefixed() bool {
 
 // rewrites are the rules of the clients that name tools of servers that are taken.
 func (p *importPlan) rewrites() []clients.Rewrite {
-	return p.m.reader.Rewrites(p.m.machine(), p.called, p.prefixed())
+	return p.m.reader.Rewrites(p.m.machine(), append(p.m.reader.Moves(p.called), p.moved...), p.prefixed())
 }
 
 // rules say by which names they would hold, and of which tools the client has to be told
@@ -228,22 +229,18 @@ func (p *importPlan) rules() []string {
 		if p.m.permissions && !r.Checked {
 			continue
 		}
-		var names []string
-		for _, n := range r.Renamed {
-			names = append(names, n.From+" is now "+n.To)
-		}
 		how := "--permissions writes it"
 		if p.m.write {
-			how = "import --undo, and then --write --permissions, writes it"
+			how = "import --permissions writes it"
 		}
 		if r.Checked {
 			how = "to be changed by hand, as the file is shared"
 		}
-		all = append(all, clients.OneLine(fmt.Sprintf("%s: %s (%s)", r.Path, strings.Join(names, ", "), how)))
+		all = append(all, clients.OneLine(fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how)))
 	}
 	for _, s := range p.servers {
 		if names := p.approved(s.Server); len(names) > 0 && s.taken() && !p.m.permissions {
-			all = append(all, clients.OneLine(fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --permissions writes \"autoApprove\" for mcpschedd", s.Called(), strings.Join(names, ", "))))
+			all = append(all, clients.OneLine(fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --write --permissions writes \"autoApprove\" for mcpschedd", s.Called(), strings.Join(names, ", "))))
 		}
 	}
 	return all

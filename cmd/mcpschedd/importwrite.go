@@ -155,7 +155,7 @@ func (p *importPlan) pointed() ([]clients.Change, error) {
 		}
 		return nil
 	}
-	all, err := p.m.reader.Point(func(s clients.Server) bool { return p.called(s) != "" }, line, approved)
+	all, err := p.m.reader.Point(p.called, line, approved)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +166,13 @@ func (p *importPlan) pointed() ([]clients.Change, error) {
 	if !p.m.permissions {
 		return changes, nil
 	}
+	rules, err := p.changedRules()
+	return append(changes, rules...), err
+}
+
+// changedRules are the changes to Claude Code's files with rules.
+func (p *importPlan) changedRules() ([]clients.Change, error) {
+	var changes []clients.Change
 	for _, r := range p.rewrites() {
 		if r.Checked {
 			continue

@@ -9,8 +9,9 @@ import (
 
 // Taken are servers that a client's file had in one table, and has no longer.
 type Taken struct {
-	Table []string `json:"table"`
-	Names []string `json:"names"`
+	Table     []string `json:"table"`
+	Names     []string `json:"names"`
+	Upstreams []string `json:"upstreams"` // what each is now
 }
 
 // Pointed is a client's file that has mcpschedd in the place of servers of its own.
@@ -26,9 +27,9 @@ type Pointed struct {
 func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
 // Point takes servers out of the files that they were read from, and puts mcpschedd there,
-// which line starts. Only servers that are in our configuration may be taken. approved are
-// tools of them that the client need not ask about.
-func (r *Reader) Point(take func(Server) bool, line []string, approved func(Server) []string) ([]Pointed, error) {
+// which line starts. called is the upstream that a server has become; "": it stays.
+// approved are tools of it that the client need not ask about.
+func (r *Reader) Point(called func(Server) string, line []string, approved func(Server) []string) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		if r.Checked(path) {
@@ -39,7 +40,8 @@ func (r *Reader) Point(take func(Server) bool, line []string, approved func(Serv
 		p := Pointed{Path: path}
 		var free []string
 		for _, s := range r.servers {
-			if s.File != path || !take(s) {
+			upstream := called(s)
+			if s.File != path || upstream == "" {
 				continue
 			}
 			i := slices.IndexFunc(p.Taken, func(t Taken) bool { return slices.Equal(t.Table, s.table) })
@@ -47,7 +49,7 @@ func (r *Reader) Point(take func(Server) bool, line []string, approved func(Serv
 				i = len(p.Taken)
 				p.Taken = append(p.Taken, Taken{Table: s.table})
 			}
-			p.Taken[i].Names = append(p.Taken[i].Names, s.entry)
+			p.Taken[i].Names, p.Taken[i].Upstreams = append(p.Taken[i].Names, s.entry), append(p.Taken[i].Upstreams, upstream)
 			free = append(free, approved(s)...)
 		}
 		if len(p.Taken) == 0 {

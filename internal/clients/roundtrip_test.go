@@ -117,7 +117,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err := r.Read(path, f.Text); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point(func(s clients.Server) bool { return s.Stays == "" }, []string{"/opt/a b/mcpschedd", "serve"}, func(s clients.Server) []string { return s.Approved })
+	pointed, err := r.Point(taken, []string{"/opt/a b/mcpschedd", "serve"}, func(s clients.Server) []string { return s.Approved })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,4 +415,12 @@ func TestImportsAtOnce(t *testing.T) {
 	if left, err := filepath.Glob(dir.Path("import/*/*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
+}
+
+// taken are all servers that do not stay with their client.
+func taken(s clients.Server) string {
+	if s.Stays != "" {
+		return ""
+	}
+	return s.Name
 }

@@ -170,16 +170,33 @@ func (r *Reader) forbiddenByClaude(m Machine) string {
 	return ""
 }
 
+// Move is a server of Claude Code that has become an upstream.
+type Move struct {
+	Name     string // as Claude Code calls it
+	Folder   string // the only one that it is for; "": all
+	Upstream string
+}
+
+// Moves are the servers that become upstreams. called is the upstream; "": it stays.
+func (r *Reader) Moves(called func(Server) string) []Move {
+	var all []Move
+	for _, s := range r.servers {
+		if upstream := called(s); upstream != "" && s.Client == "claude" {
+			all = append(all, Move{s.entry, strings.Join(s.Folders, ""), upstream})
+		}
+	}
+	return all
+}
+
 // Rewrites are the files whose rules, hooks, agents and commands name tools of servers that
-// are taken. called is the upstream of a server; "": it is not taken. With prefix its tools
-// are called upstream__tool.
-func (r *Reader) Rewrites(m Machine, called func(Server) string, prefix bool) []Rewrite {
+// have moved. With prefix these are called upstream__tool.
+func (r *Reader) Rewrites(m Machine, moves []Move, prefix bool) []Rewrite {
 	var all []Rewrite
 	add := func(f settingsFile, was []byte, text func(rename func(string) string) []byte) {
 		var renamed []Rename
 		now := text(func(s string) string {
 			return ruleWord.ReplaceAllStringFunc(s, func(word string) string {
-				to := r.renamed(word, f.folder, called, prefix)
+				to := nowCalled(word, f.folder, moves, prefix)
 				if to != word && !slices.Contains(renamed, Rename{word, to}) {
 					renamed = append(renamed, Rename{word, to})
 				}
@@ -246,21 +263,21 @@ func (d *document) ruleTexts() (all []node) {
 	return all
 }
 
-// renamed is a word of a rule by the names that hold with mcpschedd between.
-func (r *Reader) renamed(word, folder string, called func(Server) string, prefix bool) string {
+// nowCalled is a word of a rule by the names that hold with mcpschedd between. Of two servers
+// whose names it begins with the longer counts, and one of that folder before one of all.
+func nowCalled(word, folder string, moves []Move, prefix bool) string {
 	best, length := word, 0
-	for _, s := range r.servers {
-		old := "mcp__" + ruleName(s.entry)
+	for _, m := range moves {
+		old := "mcp__" + ruleName(m.Name)
 		rest, ok := strings.CutPrefix(word, old)
-		upstream := called(s)
-		here := folder != "" && slices.Contains(s.Folders, folder)
-		if !ok || rest != "" && !strings.HasPrefix(rest, "__") || upstream == "" || s.Client != "claude" || len(s.Folders) > 0 && !here {
+		here := m.Folder != "" && m.Folder == folder
+		if !ok || rest != "" && !strings.HasPrefix(rest, "__") || m.Folder != "" && !here {
 			continue
 		}
 		if long := 2 * len(old); long > length || here && long == length {
 			to := "mcp__" + ownName
 			if prefix {
-				to += "__" + upstream
+				to += "__" + m.Upstream
 			}
 			if rest == "" && prefix {
 				rest = "__*"

@@ -90,7 +90,7 @@ func TestRewrites(t *testing.T) {
 		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__mcpschedd__notes__.*|mcp__mcpschedd__fs-2__a"}]}}`,
 	}
 	got := make(map[string]string)
-	for _, w := range r.Rewrites(m, called, true) {
+	for _, w := range r.Rewrites(m, r.Moves(called), true) {
 		got[w.Path] = string(w.Text)
 		if w.Checked != (w.Path == "/p/.claude/settings.json") {
 			t.Errorf("%s: checked in: %v", w.Path, w.Checked)
@@ -99,12 +99,7 @@ func TestRewrites(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, w := range r.Rewrites(m, func(s clients.Server) string {
-		if s.Name == "notes" {
-			return "notes"
-		}
-		return ""
-	}, false) {
+	for _, w := range r.Rewrites(m, []clients.Move{{Name: "notes", Folder: "/p", Upstream: "notes"}}, false) {
 		if want := (clients.Rename{From: "mcp__notes__", To: "mcp__mcpschedd__"}); w.Path == "/p/.claude/settings.json" && !slices.Contains(w.Renamed, want) {
 			t.Errorf("got %v", w.Renamed)
 		}

@@ -35,6 +35,8 @@ type Rename struct {
 type record struct {
 	Sources []string `json:"sources"` // the clients' files that were read
 	Files   []*saved `json:"files"`
+
+	folder string // of the copies
 }
 
 // saved is one file of a run. Secret as its content may be, the record has only digests.
@@ -61,11 +63,11 @@ func Locked(dir state.Dir, work func() error) error {
 // disk, then the files are replaced. It returns the folder of the copies. Sources are the
 // clients' files that the import has read, by which it can be undone.
 func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
-	r := &record{Sources: sources}
 	folder, err := newFolder(dir, now)
 	if err != nil {
 		return "", err
 	}
+	r := &record{Sources: sources, folder: folder}
 	for i, c := range changes {
 		if err := c.File.Writable(); err != nil {
 			return "", errors.Join(err, os.RemoveAll(folder))
@@ -79,13 +81,13 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 		}
 		r.Files = append(r.Files, s)
 	}
-	if err := r.save(folder); err != nil {
+	if err := r.save(); err != nil {
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}
 	for i, c := range changes {
 		if err := c.File.Write(c.Text); err != nil {
 			r.Files = r.Files[:i] // this file is another program's now
-			_, back := r.undo(folder, func(string) bool { return true })
+			_, back := r.undo(func(string) bool { return true })
 			return "", errors.Join(err, back)
 		}
 	}
@@ -121,12 +123,12 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (r *record) save(folder string) error {
+func (r *record) save() error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := state.OpenFile(filepath.Join(folder, "run.json"))
+	f, err := state.OpenFile(filepath.Join(r.folder, "run.json"))
 	if err != nil {
 		return err
 	}
@@ -144,38 +146,71 @@ type Undone struct {
 // was, the servers stand again and mcpschedd does not. Our own files go with the last file of
 // a client. A copy that is not whole is no copy.
 func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
-	entries, err := os.ReadDir(dir.Path(runs))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+	records, err := load(dir)
+	failed := []error{err}
 	var all []Undone
-	var failed []error
-	for _, e := range slices.Backward(entries) {
-		folder := filepath.Join(dir.Path(runs), e.Name())
-		data, err := os.ReadFile(filepath.Join(folder, "run.json"))
-		if errors.Is(err, fs.ErrNotExist) || !e.IsDir() {
-			continue
-		}
-		r := &record{}
-		if err == nil {
-			err = json.Unmarshal(data, r)
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", folder, err))
-			continue
-		}
-		done, err := r.undo(folder, only)
+	for _, r := range slices.Backward(records) {
+		done, err := r.undo(only)
 		all, failed = append(all, done...), append(failed, err)
 	}
 	return all, errors.Join(failed...)
 }
 
+// Moved are the servers of Claude Code that imports have moved.
+func Moved(dir state.Dir) ([]Move, error) {
+	records, err := load(dir)
+	var all []Move
+	for _, r := range records {
+		for _, s := range r.Files {
+			if s.Pointed == nil || filepath.Base(s.Path) != ".claude.json" {
+				continue
+			}
+			for _, t := range s.Pointed.Taken {
+				folder := ""
+				if len(t.Table) == 3 { // projects, FOLDER, mcpServers
+					folder = t.Table[1]
+				}
+				for i, upstream := range t.Upstreams {
+					all = append(all, Move{t.Names[i], folder, upstream})
+				}
+			}
+		}
+	}
+	return all, err
+}
+
+// load reads the records of all runs that are not undone, the first one first.
+func load(dir state.Dir) ([]*record, error) {
+	entries, err := os.ReadDir(dir.Path(runs))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []*record
+	var failed []error
+	for _, e := range entries {
+		r := &record{folder: filepath.Join(dir.Path(runs), e.Name())}
+		data, err := os.ReadFile(filepath.Join(r.folder, "run.json"))
+		if errors.Is(err, fs.ErrNotExist) || !e.IsDir() {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(data, r)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", r.folder, err))
+			continue
+		}
+		all = append(all, r)
+	}
+	return all, errors.Join(failed...)
+}
+
 // undo takes back one run, and forgets it if nothing of it is left.
-func (r *record) undo(folder string, only func(path string) bool) ([]Undone, error) {
+func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 	var all []Undone
 	var failed []error
 	try := func(s *saved) bool { // reports whether the record of it can go
-		what, err := s.restore(folder)
+		what, err := s.restore(r.folder)
 		failed = append(failed, err)
 		if what != "" {
 			all = append(all, Undone{Path: s.Path, What: what})
@@ -201,9 +236,9 @@ func (r *record) undo(folder string, only func(path string) bool) ([]Undone, err
 	}
 	switch {
 	case len(r.Files) == 0:
-		failed = append(failed, os.RemoveAll(folder))
+		failed = append(failed, os.RemoveAll(r.folder))
 	case len(r.Files) < before:
-		failed = append(failed, r.save(folder))
+		failed = append(failed, r.save())
 	}
 	return all, errors.Join(failed...)
 }
