@@ -118,7 +118,7 @@ func (k Kind) ignores(name string) bool {
 	switch name {
 	case "timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation":
 		return true
-	case "limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format":
+	case "limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id":
 		return k == SQL
 	case "max_output", "max_output_length", "max_output_bytes":
 		return k == Shell

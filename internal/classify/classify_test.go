@@ -41,3 +41,25 @@ func TestOfInAFolder(t *testing.T) {
 		}
 	}
 }
+
+// Beside a statement may stand what bounds it and where it runs, and nothing else.
+func TestOfAStatement(t *testing.T) {
+	tests := map[string]classify.Level{
+		`{"sql":"SELECT 1"}`:                              classify.Reads,
+		`{"query":"SELECT 1","project_id":"abc"}`:         classify.Reads,
+		`{"query":"SELECT 1","limit":5,"database":"d"}`:   classify.Reads,
+		`{"query":"DELETE FROM t","project_id":"abc"}`:    classify.Unknown,
+		`{"query":"SELECT 1","statement":"DROP TABLE t"}`: classify.Unknown,
+		`{"query":"SELECT 1","before":"DROP TABLE t"}`:    classify.Unknown,
+		`{"project_id":"abc"}`:                            classify.Unknown,
+	}
+	for text, want := range tests {
+		var args map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(text), &args); err != nil {
+			t.Fatal(err)
+		}
+		if got := classify.SQL.Of(maps.Keys(args), func(name string) []byte { return args[name] }); got.Level != want {
+			t.Errorf("%s: got level %v, want %v", text, got.Level, want)
+		}
+	}
+}

@@ -39,8 +39,8 @@ func (l toolList) args(tool string) ([]string, bool) {
 func eachList(t *testing.T, check func(*testing.T, toolList, valuemodel.Provider)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/tools/*.json")
-	if err != nil || len(files) < 22 {
-		t.Fatalf("got %d tool lists (%v), want at least 22", len(files), err)
+	if err != nil || len(files) < 50 {
+		t.Fatalf("got %d tool lists (%v), want at least 50", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {

@@ -128,7 +128,7 @@ func TestEdgesAreSaidOnce(t *testing.T) {
 // Where the operator narrows a write to its edges, one without any ends nothing.
 func TestWritesSayWhatTheyMakeStale(t *testing.T) {
 	nothing := []string{
-		"AgentOutputTool", "AskUserQuestion", "BashOutput", "EnterPlanMode", "ScheduleWakeup", "TaskOutput",
+		"AgentOutputTool", "AskUserQuestion", "BashOutput", "confirm_cost", "EnterPlanMode", "ScheduleWakeup", "TaskOutput",
 		"create_knowledge_base_page", "discover_tools", "fireflies_generate_summary", "generate_deeplink",
 		"gzip-file-as-resource", "simulate-research-query", "toggle-simulated-logging", "toggle-subscriber-updates",
 		"upload_markdown",

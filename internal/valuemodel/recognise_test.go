@@ -73,6 +73,13 @@ func TestRecognise(t *testing.T) {
 		{"github-mcp-server stdio", "github program github-mcp-server (bare)"},
 		{"/opt/bin/github-mcp-server.exe stdio", "github program github-mcp-server (bare)"},
 
+		{"npx -y @supabase/mcp-server-supabase@latest --read-only --project-ref=abc", "supabase npm package @supabase/mcp-server-supabase"},
+		{"npx -y @benborla29/mcp-server-mysql", "mysql npm package @benborla29/mcp-server-mysql"},
+		{"npx -y @stripe/mcp --api-key=k", "stripe npm package @stripe/mcp"},
+		{"npx -y mcp-remote https://mcp.linear.app/sse", "linear host mcp.linear.app"},
+
+		{"https://mcp.linear.app/mcp", "linear host mcp.linear.app"},
+		{"https://mcp.stripe.com", "stripe host mcp.stripe.com"},
 		{"https://api.githubcopilot.com/mcp/", "github host api.githubcopilot.com"},
 		{"https://API.githubcopilot.com:443/mcp/", "github host api.githubcopilot.com"},
 		{"https://api.githubcopilot.com.evil.example/mcp/", ""},
