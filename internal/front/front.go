@@ -3,9 +3,9 @@
 //
 // The one idea: a transport decides where the bytes of a message come from, where an
 // answer goes, and how much of either one client may have. What a message means is
-// for its [Session], of which a [Handler] begins one for each client:
+// for its [Session], of which [Options.NewSession] begins one for each client:
 //
-//	web := front.NewHTTP(front.Options{Handler: begin})
+//	web := front.NewHTTP(front.Options{NewSession: begin})
 //	err := web.Serve(ctx, listener)
 //
 // A message is parsed here once and passed on as bytes with an index of its params.
@@ -30,7 +30,7 @@ import (
 
 // Options is what a front is told. Zero values mean the defaults named.
 type Options struct {
-	Handler      Handler
+	NewSession   func(Client) Session       // begins a session for a client
 	Has          func(upstream string) bool // whether /mcp/NAME exists; nil: none does
 	Pages        []Page                     // served beside MCP
 	MaxMessage   int                        // bytes of one message; 0: 64 MiB
@@ -51,9 +51,6 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-// Handler begins a session for a client.
-type Handler func(Client) Session
 
 // Client is what the wire knows of a client before its first message.
 type Client struct {

@@ -172,7 +172,7 @@ type caller struct {
 func serveTCP(t *testing.T, o front.Options) *caller {
 	t.Helper()
 	s := newServer()
-	o.Handler = s.begin
+	o.NewSession = s.begin
 	web := front.NewHTTP(o)
 	listener := httptest.NewServer(web)
 	t.Cleanup(listener.Close)
@@ -214,7 +214,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 func servePipes(t *testing.T, o front.Options) (c *caller, ln *pipes, stop func()) {
 	t.Helper()
 	s := newServer()
-	o.Handler = s.begin
+	o.NewSession = s.begin
 	ln = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)

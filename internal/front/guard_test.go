@@ -77,7 +77,7 @@ func TestGuard(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			web := front.NewHTTP(front.Options{Handler: newServer().begin, HTTP: test.options})
+			web := front.NewHTTP(front.Options{NewSession: newServer().begin, HTTP: test.options})
 			method := http.MethodGet
 			if test.header.Get("Access-Control-Request-Method") != "" {
 				method = http.MethodOptions

@@ -107,7 +107,7 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	if bad := all.makeRoomLocked(); bad != nil {
 		return nil, bad
 	}
-	n := all.Handler(c)
+	n := all.NewSession(c)
 	if n.Context().Err() != nil {
 		n.End(ErrEnded)
 		return nil, shuttingDown

@@ -25,7 +25,7 @@ func TestInputCutInHalf(t *testing.T) {
 		"nothing":            {"", nil},
 	} {
 		var out bytes.Buffer
-		if err := front.ServeStdio(t.Context(), strings.NewReader(test.input), &out, "", front.Options{Handler: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+		if err := front.ServeStdio(t.Context(), strings.NewReader(test.input), &out, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		got := slices.Sorted(strings.Lines(out.String()))
@@ -44,7 +44,7 @@ func TestHugeLine(t *testing.T) {
 	}
 	readers = append(readers, strings.NewReader(`"}}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"))
 	var out bytes.Buffer
-	if err := front.ServeStdio(t.Context(), io.MultiReader(readers...), &out, "", front.Options{Handler: newServer().begin, DrainTimeout: time.Minute, MaxMessage: 4 << 20}); err != nil {
+	if err := front.ServeStdio(t.Context(), io.MultiReader(readers...), &out, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute, MaxMessage: 4 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"line too long: more than 4194304 bytes"}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n"
@@ -75,7 +75,7 @@ func TestLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			input := strings.NewReader(initialize(test.version) + "\n" + test.input + "\n")
-			if err := front.ServeStdio(t.Context(), input, &out, "", front.Options{Handler: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+			if err := front.ServeStdio(t.Context(), input, &out, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -101,7 +101,7 @@ func TestStdioBackPressure(t *testing.T) {
 		ended := make(chan error, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
-			ended <- front.ServeStdio(ctx, in, out, "", front.Options{Handler: s.begin})
+			ended <- front.ServeStdio(ctx, in, out, "", front.Options{NewSession: s.begin})
 		}()
 		io.WriteString(toFront, `{"jsonrpc":"2.0","id":1,"method":"wait"}`+"\n")
 		<-s.waiting

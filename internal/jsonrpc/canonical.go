@@ -68,10 +68,9 @@ func canonicalObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 	if !index.Unambiguous() {
 		return dst, false
 	}
-	places := append(index.few[:index.n], index.more...)
-	slices.SortFunc(places, func(a, b place) int { return bytes.Compare(a.name(object), b.name(object)) })
+	slices.SortFunc(index.places, func(a, b place) int { return bytes.Compare(a.name(object), b.name(object)) })
 	dst = append(dst, '{')
-	for i, p := range places {
+	for i, p := range index.places {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -5,12 +5,9 @@ import (
 	"slices"
 )
 
-// indexed is how many members an [Index] holds without allocating: as many as the
-// params of most calls have. It is copied with them, so that more would cost all calls.
-const indexed = 4
-
-// furtherMembers is for how many more members room is made at once.
-const furtherMembers = 8
+// fewMembers is for how many members an [Index] makes room at first: as many as the params
+// of most calls have.
+const fewMembers = 4
 
 // Index is the members of one object, found in a single walk over its bytes. All
 // that is asked of it later costs a look at the names, not at the values: so what
@@ -20,10 +17,8 @@ const furtherMembers = 8
 // Values are slices of the object, which must not change meanwhile. The zero Index
 // is that of an object without members.
 type Index struct {
-	obj  []byte
-	n    int // members in few
-	few  [indexed]place
-	more []place // the members behind those in few
+	obj    []byte
+	places []place // of the members, in order
 }
 
 // NewIndex indexes obj, which must be valid JSON, such as a part of a parsed
@@ -31,15 +26,10 @@ type Index struct {
 func NewIndex(obj []byte) Index {
 	x := Index{obj: obj}
 	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
-		if x.n < len(x.few) {
-			x.few[x.n] = p
-			x.n++
-			continue
+		if x.places == nil {
+			x.places = make([]place, 0, fewMembers)
 		}
-		if x.more == nil {
-			x.more = make([]place, 0, furtherMembers)
-		}
-		x.more = append(x.more, p)
+		x.places = append(x.places, p)
 	}
 	return x
 }
@@ -48,20 +38,13 @@ func NewIndex(obj []byte) Index {
 func (x *Index) Raw() []byte { return x.obj }
 
 // Len is the number of members, repeated ones counted each time.
-func (x *Index) Len() int { return x.n + len(x.more) }
-
-func (x *Index) place(i int) *place {
-	if i < x.n {
-		return &x.few[i]
-	}
-	return &x.more[i-x.n]
-}
+func (x *Index) Len() int { return len(x.places) }
 
 // All yields the members in the order in which they are written, like [Members].
 func (x *Index) All() iter.Seq[Member] {
 	return func(yield func(Member) bool) {
-		for i := range x.Len() {
-			if !yield(x.place(i).member(x.obj)) {
+		for _, p := range x.places {
+			if !yield(p.member(x.obj)) {
 				return
 			}
 		}
@@ -71,9 +54,9 @@ func (x *Index) All() iter.Seq[Member] {
 // Get returns the value of the first member called name, nil if there is none,
 // like [Get].
 func (x *Index) Get(name string) []byte {
-	for i := range x.Len() {
-		if p := x.place(i); p.named(x.obj, name) {
-			return x.obj[p.value:p.valueEnd:p.valueEnd]
+	for _, p := range x.places {
+		if p.named(x.obj, name) {
+			return p.of(x.obj)
 		}
 	}
 	return nil
@@ -83,8 +66,8 @@ func (x *Index) Get(name string) []byte {
 // server reads cannot be told.
 func (x *Index) Repeated(name string) bool {
 	count := 0
-	for i := range x.Len() {
-		if x.place(i).named(x.obj, name) {
+	for _, p := range x.places {
+		if p.named(x.obj, name) {
 			count++
 		}
 	}
@@ -97,11 +80,10 @@ func (x *Index) Repeated(name string) bool {
 // and of two members most take the last. rival is the name of the first of them; nil
 // if there is none.
 func (x *Index) Sole(name string) (value, rival []byte) {
-	for i := range x.Len() {
-		p := x.place(i)
+	for _, p := range x.places {
 		switch is := p.named(x.obj, name); {
 		case is && value == nil:
-			value = x.obj[p.value:p.valueEnd:p.valueEnd]
+			value = p.of(x.obj)
 		case is || compareFolded(p.name(x.obj), []byte(name)) == 0:
 			return nil, p.name(x.obj)
 		}
@@ -112,10 +94,10 @@ func (x *Index) Sole(name string) (value, rival []byte) {
 // Unambiguous reports whether every server reads the same members: no name is
 // there twice, whatever the case of its letters. Values are not looked at.
 func (x *Index) Unambiguous() bool {
-	var few [indexed + furtherMembers][]byte
+	var few [4 * fewMembers][]byte
 	names := few[:0]
-	for i := range x.Len() {
-		names = append(names, x.place(i).name(x.obj))
+	for _, p := range x.places {
+		names = append(names, p.name(x.obj))
 	}
 	slices.SortFunc(names, compareFolded)
 	for i := 1; i < len(names); i++ {

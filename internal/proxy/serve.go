@@ -42,7 +42,7 @@ func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
 func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
-		Handler: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.figures.pages,
+		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.figures.pages,
 		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: p.Dedup.Clock, HTTP: p.HTTP,
 	}
 }

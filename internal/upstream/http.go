@@ -50,7 +50,7 @@ type httpLink struct {
 	c      *conn
 	spec   *Spec
 	client *http.Client  // of requests
-	aside  *http.Client  // of what is answered without a body, see [Upstream.aside]
+	aside  *http.Client  // of what is answered without a body, see aside of [Upstream]
 	done   chan struct{} // closed when all exchanges have ended
 
 	posts      context.Context // of messages with their answers
@@ -213,8 +213,13 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 	}
 }
 
-// do makes one HTTP request. Later headers win over earlier ones.
-func (l *httpLink) do(ctx context.Context, client *http.Client, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
+// do makes one HTTP request, with the message of that id; 0: with none, or with one that
+// has no answer. Later headers win over earlier ones.
+func (l *httpLink) do(ctx context.Context, id int64, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
+	client := l.client
+	if id == 0 {
+		client = l.aside
+	}
 	var content io.Reader
 	if body != nil {
 		content = bytes.NewReader(body)

@@ -42,7 +42,7 @@ func (l *streamable) close() {
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
 		for header.Get(mcp.HeaderSessionID) != "" {
-			resp, err := l.do(ctx, l.aside, http.MethodDelete, l.spec.URL, nil, header)
+			resp, err := l.do(ctx, 0, http.MethodDelete, l.spec.URL, nil, header)
 			if err != nil {
 				return // the server is not there
 			}
@@ -76,11 +76,7 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 	version := header.Get(mcp.HeaderProtocolVersion)
 	p.stateless = p.header != nil || revision.Stateless(version)
 	p.session = header.Get(mcp.HeaderSessionID)
-	client := l.client
-	if p.id == 0 {
-		client = l.aside
-	}
-	resp, err := l.do(ctx, client, http.MethodPost, l.spec.URL, p.line, header, p.header)
+	resp, err := l.do(ctx, p.id, http.MethodPost, l.spec.URL, p.line, header, p.header)
 	if err != nil {
 		return err
 	}

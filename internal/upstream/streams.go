@@ -160,7 +160,7 @@ func (l *streamable) get(ctx context.Context, lastID string) (io.ReadCloser, err
 	if lastID != "" {
 		header.Set(mcp.HeaderLastEventID, lastID)
 	}
-	resp, err := l.do(ctx, l.aside, http.MethodGet, l.spec.URL, nil, header)
+	resp, err := l.do(ctx, 0, http.MethodGet, l.spec.URL, nil, header)
 	if err != nil {
 		return nil, err
 	}

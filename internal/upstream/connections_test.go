@@ -1,0 +1,73 @@
+package upstream_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+)
+
+// A request never goes out over a connection that has carried what is answered without a
+// body: a notification, the GET of the server's own stream, or a DELETE. net/http gives a
+// connection to the next request before it knows whether the last one was cancelled.
+func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
+	var mu sync.Mutex
+	carried := make(map[string]map[string]bool) // address of a client's connection → kinds of what came over it
+	count := make(map[string]int)               // kind → how many came
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind, body := r.Method, []byte(nil)
+		if r.Method == http.MethodPost {
+			body, _ = io.ReadAll(r.Body)
+		}
+		m, _ := jsonrpc.Parse(body)
+		if m.IsRequest() {
+			kind = "request"
+		} else if m.IsNotification() {
+			kind = "notification"
+		}
+		mu.Lock()
+		if carried[r.RemoteAddr] == nil {
+			carried[r.RemoteAddr] = make(map[string]bool)
+		}
+		carried[r.RemoteAddr][kind] = true
+		count[kind]++
+		mu.Unlock()
+		switch kind {
+		case "request":
+			w.Header().Set("Mcp-Session-Id", "s1")
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"site","version":"1"}}}`, m.ID)
+		case "GET":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer site.Close()
+	u := upstream.New(upstream.Spec{Name: "web", URL: site.URL, StartTimeout: time.Minute}, upstream.Options{})
+	for range 3 { // one session after the other
+		l := u.Attach(upstream.Client{}, upstream.Listener{})
+		for range 5 {
+			if _, err := l.Call(t.Context(), l.Turn(), &upstream.Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}); err != nil {
+				t.Fatal(err)
+			}
+			l.Notify("notifications/roots/list_changed", nil)
+		}
+		l.Close()
+	}
+	u.Close()
+	for address, kinds := range carried {
+		if kinds["request"] && len(kinds) > 1 {
+			t.Errorf("connection from %s carried %v", address, kinds)
+		}
+	}
+	if count["request"] < 3*6 || count["notification"] < 3 || count["DELETE"] != 3 {
+		t.Errorf("got %v, want requests, notifications and a DELETE in each session", count)
+	}
+}
