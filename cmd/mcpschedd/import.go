@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -18,7 +19,7 @@ import (
 )
 
 const usageImport = `usage: mcpschedd import [CLIENT|FILE...|--all] [--write] [--permissions]
-                        [--trust NAME,...] [--config FILE] [--json]
+                        [--trust NAME,...] [--no-start] [--config FILE] [--json]
        mcpschedd import --permissions
        mcpschedd import --undo [CLIENT|FILE...]
 
@@ -40,6 +41,8 @@ clients that are found, and what would be done.
                  been changed since, only what import did to it is taken back
   --trust NAMES  believe these servers what they say of their own tools (all: every
                  one but those of projects)
+  --no-start     do not start the servers of which nothing is known, to ask each
+                 what it says of its tools
   --config FILE  the configuration (default: see mcpschedd help)
   --json         print it as JSON
 
@@ -52,7 +55,7 @@ type importing struct {
 	from                   []string // clients and files
 	config                 string
 	all, write, undo, json bool
-	permissions            bool
+	permissions, noStart   bool
 	trust                  []string
 
 	home    string
@@ -64,7 +67,7 @@ type importing struct {
 }
 
 // runImport prints clients' servers as upstreams, takes them over, or gives them back.
-func runImport(args []string, stdout, stderr io.Writer) error {
+func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	m, err := parseImport(args, stdout, stderr)
 	if err != nil {
 		return err
@@ -73,11 +76,11 @@ func runImport(args []string, stdout, stderr io.Writer) error {
 	case m.undo:
 		return m.takeBack()
 	case m.write:
-		return m.writeMissing()
+		return m.writeMissing(ctx)
 	case m.permissions:
 		return m.rewriteRules()
 	case len(m.from) == 0 && !m.all:
-		return m.list()
+		return m.list(ctx)
 	}
 	if err := m.read(); err != nil {
 		return err
@@ -86,10 +89,12 @@ func runImport(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.ask(ctx)
 	if m.json {
 		return m.printJSON(p.report())
 	}
 	m.tell(p)
+	p.tellUnknown()
 	for _, line := range p.rules() {
 		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", line)
 	}
@@ -109,6 +114,7 @@ func parseImport(args []string, stdout, stderr io.Writer) (*importing, error) {
 	fs.BoolVar(&m.write, "write", false, "")
 	fs.BoolVar(&m.undo, "undo", false, "")
 	fs.BoolVar(&m.permissions, "permissions", false, "")
+	fs.BoolVar(&m.noStart, "no-start", false, "")
 	fs.BoolVar(&m.json, "json", false, "")
 	fs.Func("trust", "", func(names string) error {
 		m.trust = append(m.trust, strings.Split(names, ",")...)
@@ -258,47 +264,76 @@ func (m *importing) header() string {
 	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
 }
 
+// foundFile is a client's file, and what would be done with its servers.
+type foundFile struct {
+	title string
+	plan  *importPlan // nil: nothing
+	why   string      // why it is nil, or the client would not start mcpschedd
+}
+
 // list prints the clients that are found, and what would be done.
-func (m *importing) list() error {
+func (m *importing) list(ctx context.Context) error {
 	if m.home == "" {
 		return hinted{misused{errors.New("there is no home folder to look for clients in")}, "name a file"}
 	}
-	found := false
+	var all []foundFile
+	var plans []*importPlan
 	for _, c := range clients.All {
 		for _, path := range c.Places(m.machine()) {
-			one := &importing{home: m.home, config: m.config, stdout: m.stdout, stderr: io.Discard, files: make(map[string]*state.File)}
-			one.reader = clients.NewReader(clients.Options{Home: m.home, OS: runtime.GOOS, ReadFile: readBounded})
-			err := one.one(path)
+			f, err := m.look(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
-			}
-			found = true
-			fmt.Fprintln(m.stdout, clients.OneLine(c.Title+": "+path))
-			if _, none := errors.AsType[*clients.NoServers](err); none {
-				fmt.Fprintln(m.stdout, "  no servers")
-				continue
-			}
-			if err != nil {
-				fmt.Fprintln(m.stdout, clients.OneLine("  cannot be read, and is left alone: "+err.Error()))
-				continue
-			}
-			one.reader.Deny(m.machine())
-			p, err := one.plan()
-			if err != nil {
+			} else if err != nil {
 				return err
 			}
-			if why := one.reader.Forbidden(m.machine()); why != "" {
-				fmt.Fprintln(m.stdout, clients.OneLine("  cannot be done: "+why))
+			f.title = c.Title + ": " + path
+			if all = append(all, f); f.plan != nil {
+				plans = append(plans, f.plan)
 			}
-			p.list(m.stdout)
 		}
 	}
-	if !found {
+	if len(all) == 0 {
 		fmt.Fprintf(m.stdout, "no client is found; name a file, or one of %s\n", strings.Join(clients.Names(), ", "))
 		return nil
 	}
+	askAll(ctx, plans)
+	for _, f := range all {
+		fmt.Fprintln(m.stdout, clients.OneLine(f.title))
+		if f.why != "" {
+			fmt.Fprintln(m.stdout, clients.OneLine("  "+f.why))
+		}
+		if f.plan != nil {
+			f.plan.list(m.stdout)
+		}
+	}
 	fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write does it, and --all --write for all of them; --undo takes it back.")
 	return nil
+}
+
+// look plans what would be done with one client's file. An error is a file that is not there,
+// or a configuration of ours with mistakes.
+func (m *importing) look(path string) (foundFile, error) {
+	one := &importing{home: m.home, config: m.config, noStart: m.noStart, stdout: m.stdout, stderr: io.Discard, files: make(map[string]*state.File)}
+	one.reader = clients.NewReader(clients.Options{Home: m.home, OS: runtime.GOOS, ReadFile: readBounded})
+	err := one.one(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return foundFile{}, err
+	}
+	if _, none := errors.AsType[*clients.NoServers](err); none {
+		return foundFile{why: "no servers"}, nil
+	}
+	if err != nil {
+		return foundFile{why: "cannot be read, and is left alone: " + err.Error()}, nil
+	}
+	one.reader.Deny(m.machine())
+	p, err := one.plan()
+	if err != nil {
+		return foundFile{}, err
+	}
+	if why := one.reader.Forbidden(m.machine()); why != "" {
+		return foundFile{plan: p, why: "cannot be done: " + why}, nil
+	}
+	return foundFile{plan: p}, nil
 }
 
 // importReport is what --json prints.
@@ -313,6 +348,7 @@ type importReport struct {
 	Changed []string         `json:"changed,omitempty"` // files, with --write
 	Copies  string           `json:"copies,omitempty"`  // the folder of these files as they were
 	Next    []string         `json:"next,omitempty"`
+	Unknown []serverClaim    `json:"unknown,omitempty"` // what servers of which nothing is known say of their tools
 }
 
 func (m *importing) printJSON(r importReport) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -25,8 +26,9 @@ type importPlan struct {
 	m       *importing
 	have    *config.Config
 	servers []planned
-	kept    []string       // notes on servers that the configuration has
-	moved   []clients.Move // by earlier imports
+	kept    []string               // notes on servers that the configuration has
+	moved   []clients.Move         // by earlier imports
+	claims  map[string]serverClaim // upstream → what it says, of those that were asked
 }
 
 // planned is what is done with one server.
@@ -48,7 +50,7 @@ func (m *importing) plan() (*importPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &importPlan{m: m, have: have}
+	p := &importPlan{m: m, have: have, claims: make(map[string]serverClaim)}
 	done := make(map[string]planned) // name → what is done with a server that two clients have
 	trusted := make(map[string]bool)
 	for _, s := range m.reader.Servers() {
@@ -146,9 +148,19 @@ func meaning(u config.Upstream, values map[string]string) *upstreamMeaning {
 
 // meaning is what a server comes to as an upstream.
 func (p *importPlan) meaning(s clients.Server) *upstreamMeaning {
-	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
-	if err != nil || len(c.Upstreams) != 1 {
+	u, values, err := p.upstream(s)
+	if err != nil {
 		return nil
+	}
+	return meaning(u, values)
+}
+
+// upstream is a server as the configuration would have it, and the values of its file of
+// variables, which is not written yet.
+func (p *importPlan) upstream(s clients.Server) (config.Upstream, map[string]string, error) {
+	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
+	if err != nil {
+		return config.Upstream{}, nil, err
 	}
 	values := make(map[string]string)
 	for _, v := range s.Values {
@@ -156,9 +168,9 @@ func (p *importPlan) meaning(s clients.Server) *upstreamMeaning {
 	}
 	u := c.Upstreams[0]
 	if s.Variables() != nil {
-		u.EnvFile = "" // it is not written yet
+		u.EnvFile = ""
 	}
-	return meaning(u, values)
+	return u, values, nil
 }
 
 // configured is the configuration that is written to; one that does not exist yet is
@@ -260,9 +272,13 @@ func (p *importPlan) approved(s clients.Server) []string {
 }
 
 func (p *importPlan) report() importReport {
-	return importReport{
+	r := importReport{
 		Sources: p.m.sources, Servers: p.m.reader.Servers(), Notes: p.m.reader.Notes(), Self: p.m.reader.Self(), Kept: p.kept,
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.claims)) {
+		r.Unknown = append(r.Unknown, p.claims[name])
+	}
+	return r
 }
 
 // list prints one line a server.
@@ -280,6 +296,9 @@ func (p *importPlan) list(w io.Writer) {
 		}
 		if s.Scope == "local" || s.Scope == "project" {
 			what += " (for " + strings.Join(s.Folders, ", ") + " alone)"
+		}
+		if claim := p.claim(s); claim != "" {
+			what += "; " + claim
 		}
 		fmt.Fprintln(w, clients.OneLine("  "+s.Called()+": "+what))
 	}
@@ -301,16 +320,6 @@ func (m *importing) tell(p *importPlan) {
 		if s.stays != "" {
 			fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(s.Called()+" stays with its client: "+s.stays))
 		}
-	}
-	var unknown []string
-	for _, s := range p.servers {
-		if s.add && !s.Trust && s.known() == "" {
-			unknown = append(unknown, s.Called())
-		}
-	}
-	if len(unknown) > 0 {
-		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine("nothing is known of "+strings.Join(unknown, ", ")+
-			", so that their answers are only passed on: mcpschedd check --connect shows what they say of their tools, and --trust NAME,... believes it"))
 	}
 	for _, k := range p.kept {
 		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(k))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 
 // writeMissing adds to the configuration what it lacks, and points the clients at us. What
 // would come of it is checked before any file is changed.
-func (m *importing) writeMissing() error {
+func (m *importing) writeMissing(ctx context.Context) error {
 	have, err := m.configured()
 	if err != nil {
 		return err
@@ -31,34 +32,47 @@ func (m *importing) writeMissing() error {
 	if err != nil {
 		return err
 	}
-	return clients.Locked(dir, func() error { return m.writeLocked(dir) })
-}
-
-func (m *importing) writeLocked(dir state.Dir) error {
-	if err := m.read(); err != nil {
+	var p *importPlan
+	var r importReport
+	err = clients.Locked(dir, func() error {
+		p, r, err = m.writeLocked(dir)
 		return err
-	}
-	p, err := m.plan()
+	})
 	if err != nil {
 		return err
 	}
+	p.ask(ctx)
+	if r.Unknown = p.report().Unknown; m.json {
+		return m.printJSON(r)
+	}
+	p.tellUnknown()
+	return nil
+}
+
+func (m *importing) writeLocked(dir state.Dir) (p *importPlan, r importReport, err error) {
+	if err := m.read(); err != nil {
+		return nil, r, err
+	}
+	if p, err = m.plan(); err != nil {
+		return nil, r, err
+	}
 	if why := m.reader.Forbidden(m.machine()); why != "" {
-		return fmt.Errorf("nothing was changed: %s", why)
+		return nil, r, fmt.Errorf("nothing was changed: %s", why)
 	}
 	file, err := state.OpenFile(p.have.Path)
 	if err != nil {
-		return err
+		return nil, r, err
 	}
 	changes, err := p.configuration(file)
 	if err != nil {
-		return err
+		return nil, r, err
 	}
 	pointed, err := p.pointed()
 	if err != nil {
-		return err
+		return nil, r, err
 	}
 	changes = append(changes, pointed...)
-	r := p.report()
+	r = p.report()
 	r.Config, r.Next = p.have.Path, p.next()
 	if len(pointed) > 0 {
 		r.Next = append(r.Next, "restart the clients: they read their files when they start")
@@ -74,13 +88,13 @@ func (m *importing) writeLocked(dir state.Dir) error {
 	}
 	if len(changes) > 0 {
 		if r.Copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
-			return err
+			return nil, r, err
 		}
 	}
 	if m.json {
-		return m.printJSON(r)
+		return p, r, nil
 	}
-	return m.tellWritten(r, p, file, changes)
+	return p, r, m.tellWritten(r, p, file, changes)
 }
 
 var inlineUpstreams = regexp.MustCompile(`(?m)^[ \t]*["']?upstreams["']?[ \t]*=`)

@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "logs":
 		err = runLogs(args, stdout)
 	case "import":
-		err = runImport(args, stdout, stderr)
+		err = runImport(ctx, args, stdout, stderr)
 	case "add":
 		err = runAdd(args, stdout, stderr)
 	case "call":

@@ -88,6 +88,11 @@ const exclusiveMaxAge = 5 * time.Minute
 // wire resolves one upstream.
 func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 	r, err := u.Resolve(os.LookupEnv)
+	return wireResolved(c, u, r, err, dir)
+}
+
+// wireResolved is an upstream whose variables are filled in; err says why they could not be.
+func wireResolved(c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
 	spec := upstream.Spec{
 		Name:         u.Name,
 		URL:          r.URL,
