@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"internal/config":             {"internal/nearest", "internal/tomlblock"},
 	"internal/state":              {},
 	"internal/tomlblock":          {},
-	"internal/demo":               {},
+	"internal/demo":               {"internal/record"},
 	"internal/dashboard/dashtest": {"internal/record"},  // made-up sessions for tests of the page; it is not imported outside them
 	"internal/mutant":             {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
 	"internal/mcptest":            {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them

@@ -194,33 +194,3 @@ func version() string {
 	}
 	return "dev"
 }
-
-func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
-	asJSON := fs.Bool("json", false, "")
-	speed := fs.Float64("speed", 0, "")
-	show := fs.Bool("show-config", false, "")
-	keep := fs.String("keep", "", "")
-	if err := parse(fs, args, usageDemo, stdout); err != nil {
-		return err
-	}
-	if err := noArguments(fs, usageDemo); err != nil {
-		return err
-	}
-	if *show {
-		_, err := io.WriteString(stdout, demo.Config)
-		return err
-	}
-	return demo.Run(ctx, demo.Options{Stdout: stdout, Stderr: stderr, JSON: *asJSON, Speed: *speed, Keep: *keep})
-}
-
-func demoUpstream(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return &usageError{text: "want the name of one demo upstream", usage: usageDemo}
-	}
-	in, err := nonblocking(os.Stdin)
-	if err != nil {
-		return err
-	}
-	return demo.RunUpstream(ctx, args[0], in, os.Stdout)
-}

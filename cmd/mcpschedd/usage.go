@@ -86,19 +86,6 @@ written to stderr. They are kept in the state folder, in logs.
   --config FILE  the configuration (default: see mcpschedd help)
 `
 
-const usageDemo = `usage: mcpschedd demo [--json] [--speed FACTOR] [--keep DIR] [--show-config]
-
-Plays one agent session against two embedded MCP servers, straight and through
-mcpschedd, and prints the waits side by side. Needs no network.
-
-  --json          print the figures as JSON
-  --speed FACTOR  divide think and tool times, and those that mcpschedd is told,
-                  by this (default 4)
-  --keep DIR      leave what mcpschedd wrote in DIR, a new or empty folder: its
-                  record is in DIR/events, for mcpschedd stats and dashboard
-  --show-config   print what mcpschedd is told of the two servers, and play nothing
-`
-
 func help(args []string, w io.Writer) error {
 	text := usageMain
 	if len(args) > 0 {

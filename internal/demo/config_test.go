@@ -52,35 +52,20 @@ func decode(t *testing.T, text string) settings {
 	return s
 }
 
+// Of a run only times change, and which program the servers are.
 func TestConfigurationOfARun(t *testing.T) {
-	text, err := demo.Configuration(demo.Options{Speed: 8, Executable: "/opt/x y"}, "/tmp/state")
-	if err != nil {
-		t.Fatal(err)
-	}
-	life, run := decode(t, demo.Config), decode(t, string(text))
-	if run.Server.StateDir != "/tmp/state" {
-		t.Errorf("state_dir: got %q", run.Server.StateDir)
-	}
-	if len(run.Upstreams) != 2 {
-		t.Errorf("got %d upstreams, want 2", len(run.Upstreams))
+	life, run := decode(t, demo.Config), decode(t, string(demo.Configuration(demo.Options{Speed: 8, Executable: "/opt/x \"y"}, "/tmp/state")))
+	if run.Server.StateDir != "/tmp/state" || len(run.Upstreams) != 2 {
+		t.Errorf("got state_dir %q, %d upstreams; want 2", run.Server.StateDir, len(run.Upstreams))
 	}
 	for name, u := range run.Upstreams {
-		if u.Command != "/opt/x y" || u.Env["MCPSCHEDD_DEMO_SPEED"] != "8" || !slices.Equal(u.Args, []string{demo.UpstreamCommand, name}) {
+		if u.Command != "/opt/x \"y" || u.Env["MCPSCHEDD_DEMO_SPEED"] != "8" || !slices.Equal(u.Args, []string{demo.UpstreamCommand, name}) {
 			t.Errorf("upstream %s: got %+v, want this executable at speed 8", name, u)
 		}
 	}
 	if life.Enrichment.WasteMS == 0 || run.Enrichment.WasteMS != life.Enrichment.WasteMS/8 {
 		t.Errorf("waste_ms: got %v, want an eighth of %v", run.Enrichment.WasteMS, life.Enrichment.WasteMS)
 	}
-}
-
-// Of the tools only times change.
-func TestToolsOfARun(t *testing.T) {
-	text, err := demo.Configuration(demo.Options{Speed: 8}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	life, run := decode(t, demo.Config), decode(t, string(text))
 	times := 0
 	for name, l := range life.Tools {
 		r := run.Tools[name]
@@ -97,31 +82,6 @@ func TestToolsOfARun(t *testing.T) {
 	if times == 0 || len(run.Tools) != len(life.Tools) {
 		t.Errorf("got %d tools with times, %d tools of %d", times, len(run.Tools), len(life.Tools))
 	}
-}
-
-// Times are told by their keys; a key that says it in another way would not be
-// divided.
-func TestTimesHaveUnits(t *testing.T) {
-	for key := range keys(t, demo.Config) {
-		if strings.HasSuffix(key, "_age") || strings.HasSuffix(key, "settle") || strings.HasSuffix(key, "timeout") {
-			t.Errorf("%s: got a time that would not be divided", key)
-		}
-	}
-}
-
-// keys are all keys of a file, each without those above it.
-func keys(t *testing.T, text string) map[string]bool {
-	t.Helper()
-	var any map[string]any
-	meta, err := toml.Decode(text, &any)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]bool{}
-	for _, k := range meta.Keys() {
-		all[k[len(k)-1]] = true
-	}
-	return all
 }
 
 // A follow-up says where arguments come from, and nothing of this session: a value

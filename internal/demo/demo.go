@@ -1,19 +1,18 @@
-// Package demo plays one agent session twice, straight to the MCP servers and
-// through mcpschedd, and puts the waits side by side. A piece of reading is then
-// done call by call, and as one plan.
+// Package demo plays one agent session twice at the same time, straight to the MCP servers
+// and through mcpschedd, and puts the waits side by side. A piece of reading is then done
+// call by call, and as one plan.
 //
-// The one idea: nothing is pretended but time. The upstreams are real MCP
-// servers in processes of their own, spoken to over stdio; the proxy is this
-// same binary with a configuration file like any user's, [Config]; the agent
-// takes every argument from an answer it was given. Only think times and tool
-// latencies are made up, and both are shortened by one factor, [Options.Speed],
-// with the times that the configuration names.
+// The one idea: nothing is pretended but time. The servers are real MCP servers in processes
+// of their own, spoken to over stdio; the proxy is this same binary with a configuration
+// file like any user's, [Config]; the agent takes every argument from an answer it was
+// given. Only think times and tool latencies are made up, and both are shortened by one
+// factor, [Options.Speed], with the times that the configuration names.
 //
-//	err := demo.Run(ctx, demo.Options{Stdout: os.Stdout, Stderr: os.Stderr})
+//	err := demo.Run(ctx, demo.Options{Stdout: os.Stdout, Terminal: os.Stderr})
 //
-// The two runs must agree on every answer to the byte, else Run fails: a fast
-// wrong answer is no result. What mcpschedd does with a call is read from the
-// answer's _meta, and what it guessed from its own stats, never assumed.
+// The two runs must agree on every answer to the byte, else Run fails: a fast wrong answer
+// is no result. Waits are measured where the agent waits. What mcpschedd does with a call is
+// read from the answer's _meta, and what it prefetched from its own record.
 //
 // It leaves out everything a benchmark needs: repetition, load, percentiles.
 package demo
@@ -21,152 +20,171 @@ package demo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
+	"sync"
 	"time"
 
-	"github.com/mark3labs/mcp-go/server"
+	"mcpschedd/internal/record"
 )
 
 const (
-	// UpstreamCommand is the hidden first argument with which the binary
-	// becomes one of the upstreams: mcpschedd demo-upstream tracker|files.
-	UpstreamCommand = "demo-upstream"
-	// speedVariable hands [Options.Speed] to the upstreams.
-	speedVariable = "MCPSCHEDD_DEMO_SPEED"
+	// defaultSpeed brings the minute that the session takes in life down to 15 s.
+	defaultSpeed = 4
 	// afterwards is the think time after the last turn, in life.
 	afterwards = 3 * time.Second
-	// defaultSpeed brings the minute that the session takes in life down to
-	// 15 s, twice.
-	defaultSpeed = 4
 )
 
 // Options say where the demo writes and how fast it plays.
 type Options struct {
-	Stdout     io.Writer // the table; default: nowhere
-	Stderr     io.Writer // a line per call while it runs; default: nowhere
-	JSON       bool      // the same figures as one JSON object, instead of the table
+	Stdout     io.Writer // what came of it; default: nowhere
+	Terminal   io.Writer // one line that is written over and over while it plays; nil: none
+	JSON       bool      // the same figures as one JSON object
 	Speed      float64   // think and tool times, and those of Config, are divided by it; default 4, life is 1
-	Executable string    // the mcpschedd to run as proxy and as upstreams; default: this one
+	Executable string    // the mcpschedd to run as proxy and as servers; default: this one
 	Keep       string    // a new or empty folder, in which the state of mcpschedd's run stays, its record too; "": nothing does
 }
 
-// Run plays the session directly and through mcpschedd and reports both. It
-// returns after every process it started has ended, with ctx's error if ctx
-// ended first.
-func Run(ctx context.Context, o Options) error {
+// Run plays the session directly and through mcpschedd and reports both. It returns after
+// every process it started has ended, with ctx's error if ctx ended first.
+func Run(ctx context.Context, o Options) (err error) {
 	o.Stdout = cmp.Or(o.Stdout, io.Discard)
-	o.Stderr = cmp.Or(o.Stderr, io.Discard)
 	o.Speed = cmp.Or(o.Speed, defaultSpeed)
 	if err := checkSpeed(o.Speed); err != nil {
 		return err
 	}
-	if err := o.keepable(); err != nil {
+	if o.Executable == "" {
+		if o.Executable, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "mcpschedd-demo-")
+	if err != nil {
 		return err
 	}
-	if o.Executable == "" {
-		self, err := os.Executable()
+	defer os.RemoveAll(dir)
+	state := filepath.Join(dir, "state")
+	if o.Keep != "" {
+		if state, err = emptyFolder(o.Keep); err != nil {
+			return fmt.Errorf("keep: %w", err)
+		}
+	}
+	r, err := o.session(ctx, dir, state)
+	if err == nil {
+		r.Plan, err = o.plan(ctx, dir)
+	}
+	if err != nil {
+		return cmp.Or(ctx.Err(), err) // the end of ctx rather than what broke because of it
+	}
+	if o.JSON {
+		return r.writeJSON(o.Stdout)
+	}
+	return r.writeText(o.Stdout, o.Keep)
+}
+
+// session plays the script on both arms at the same time: it halves the waiting, and what
+// else this machine does is in both figures.
+func (o Options) session(ctx context.Context, dir, state string) (*report, error) {
+	line := &progress{w: o.Terminal}
+	defer line.clear()
+	var direct, through played
+	var stats *record.Stats
+	err := both(ctx, func(ctx context.Context) error {
+		begin := time.Now()
+		a, err := o.openDirect(ctx)
 		if err != nil {
 			return err
 		}
-		o.Executable = self
-	}
-	direct, err := o.play(ctx, "direct", openDirect)
-	if err != nil {
-		return err
-	}
-	through, err := o.play(ctx, "mcpschedd", openKept)
-	if err != nil {
-		return err
-	}
-	r := newReport(direct, through, o.Speed)
-	if r.mismatch() == nil {
-		if r.Survey, err = o.takeSurvey(ctx); err != nil {
-			return interrupted(ctx, fmt.Errorf("as one plan: %w", err))
+		defer a.close()
+		direct.Start = time.Since(begin)
+		return direct.play(ctx, o.Speed, a.call, func(turn int) { line.show(&line.direct, turn, direct.Waited) })
+	}, func(ctx context.Context) error {
+		begin := time.Now()
+		a, err := o.openThrough(ctx, dir, state)
+		if err != nil {
+			return err
 		}
-	}
-	if o.JSON {
-		err = r.writeJSON(o.Stdout)
-	} else {
-		err = r.writeTable(o.Stdout, configFile(os.Getenv))
-	}
-	if err != nil {
+		defer a.close()
+		through.Start = time.Since(begin)
+		if err := through.play(ctx, o.Speed, a.call, func(turn int) { line.show(&line.through, turn, through.Waited) }); err != nil {
+			return err
+		}
+		// What was fetched for the agent's next call was fetched in vain, and shall count.
+		if err := sleep(ctx, shorten(afterwards, o.Speed)); err != nil {
+			return err
+		}
+		stats, err = a.stats(ctx)
 		return err
-	}
-	o.sayKept()
-	return r.mismatch()
-}
-
-// play runs one session on the connections that open makes, telling Stderr how
-// far it is. Every run has its own processes, so both begin with the same data.
-func (o Options) play(ctx context.Context, name string, open func(context.Context, Options) (*desk, error)) (session, error) {
-	d, err := open(ctx, o)
-	if err != nil {
-		return session{}, interrupted(ctx, err)
-	}
-	defer d.close()
-	turns := script(&memory{})
-	s, err := play(ctx, turns, d.call, o.Speed, func(a answer) {
-		fmt.Fprintf(o.Stderr, "%-9s  turn %2d/%d  %8.1f ms  %s\n",
-			name, a.Turn, len(turns), milliseconds(a.Wait), a.short(70))
 	})
-	s.Start = d.start
-	for i := range s.Answers {
-		s.Answers[i].ReadOnly = d.readOnly(s.Answers[i].call)
-	}
-	if err == nil && d.proxy != nil {
-		s.Account, err = o.settle(ctx, d.proxy)
-	}
 	if err != nil {
-		return s, interrupted(ctx, fmt.Errorf("%s: %w", name, err))
-	}
-	return s, nil
-}
-
-// settle reads the account of mcpschedd as late as the agent would have made its
-// next call: what was fetched for that was fetched in vain, and shall count.
-func (o Options) settle(ctx context.Context, proxy *peer) (*account, error) {
-	if err := sleep(ctx, shorten(afterwards, o.Speed)); err != nil {
 		return nil, err
 	}
-	return proxy.account(ctx)
+	r, err := newReport(direct, through, o.Speed)
+	if err == nil {
+		r.Stats = stats
+	}
+	return r, err
 }
 
-// interrupted prefers the end of ctx to what broke because of it.
-func interrupted(ctx context.Context, err error) error {
-	return cmp.Or(ctx.Err(), err)
+// both runs what is done directly and what is done through mcpschedd at the same time; the
+// first error ends the other one.
+func both(ctx context.Context, direct, through func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for name, do := range map[string]func(context.Context) error{"direct": direct, "mcpschedd": through} {
+		wg.Go(func() {
+			if err := do(ctx); err != nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
 }
 
-// RunUpstream is the hidden command demo-upstream: it serves the named
-// upstream until in ends or ctx does, as fast as the environment says. in
-// should be read through the poller: a blocking read can hold up a stop of the
-// world (Go 1.26), and a stalled upstream would show as a wait.
-func RunUpstream(ctx context.Context, name string, in io.Reader, out io.Writer) error {
-	speed := 1.0
-	if s := os.Getenv(speedVariable); s != "" {
-		var err error
-		if speed, err = strconv.ParseFloat(s, 64); err == nil {
-			err = checkSpeed(speed)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", speedVariable, err)
-		}
+// progress is a line on a terminal that says how far both arms are.
+type progress struct {
+	w io.Writer // nil: there is no terminal
+
+	mu              sync.Mutex
+	turn            int
+	direct, through time.Duration // waited
+}
+
+// show takes note of what one of the two has waited.
+func (p *progress) show(arm *time.Duration, turn int, waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*arm, p.turn = waited, max(p.turn, turn)
+	if p.w != nil {
+		fmt.Fprintf(p.w, "\r\x1b[KTurn %d of %d. Waited so far: %.2f s directly, %.2f s through mcpschedd", p.turn, len(script), p.direct.Seconds(), p.through.Seconds())
 	}
-	s, err := newUpstream(name, speed)
-	if err != nil {
-		return err
+}
+
+func (p *progress) clear() {
+	if p.w != nil {
+		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-	stdio := server.NewStdioServer(s)
-	// The default of five workers would queue the calls of an eager client.
-	server.WithWorkerPoolSize(64)(stdio)
-	if err := stdio.Listen(ctx, in, out); ctx.Err() == nil {
-		return err
+}
+
+// emptyFolder makes the folder of [Options.Keep], and refuses one that holds something: what
+// an earlier run has learned there would make this one another session, and the record would
+// be of both.
+func emptyFolder(path string) (string, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", err
 	}
-	return nil
+	if entries, err := os.ReadDir(path); err != nil {
+		return "", err
+	} else if len(entries) > 0 {
+		return "", errors.New(path + " is not empty: want a new folder")
+	}
+	return filepath.Abs(path)
 }
 
 func checkSpeed(speed float64) error {
@@ -174,13 +192,4 @@ func checkSpeed(speed float64) error {
 		return fmt.Errorf("speed %v: want a number above 0", speed)
 	}
 	return nil
-}
-
-// configFile is where mcpschedd looks for its configuration, as a user would
-// write it.
-func configFile(env func(string) string) string {
-	if file := env("MCPSCHEDD_CONFIG"); file != "" {
-		return file
-	}
-	return filepath.Join(cmp.Or(env("XDG_CONFIG_HOME"), "~/.config"), "mcpschedd", "pipeline_config.toml")
 }

@@ -4,98 +4,161 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"mcpschedd/internal/record"
 )
 
-// report is both runs side by side, as --json prints it. All times are
-// milliseconds as measured, none scaled back: what the proxy itself adds is
-// not shortened, and scaling would blow it up with the rest.
+// report is both runs side by side, as --json prints it. All times are milliseconds as
+// measured, none scaled back: what the proxy itself adds is not shortened, and scaling would
+// blow it up with the rest.
 type report struct {
-	Speed   float64  `json:"speed"` // think and tool times, and those that the proxy was told, were divided by it
-	Turns   int      `json:"turns"`
-	Rows    []row    `json:"calls"`
-	Direct  total    `json:"direct"`
-	Through total    `json:"mcpschedd"`
-	Account *account `json:"stats,omitempty"` // what mcpschedd says of its run
-	Equal   bool     `json:"equal"`           // every call and every answer, to the byte
-	Survey  *survey  `json:"plan,omitempty"`  // reading that was done as one plan
+	Speed   float64       `json:"speed"` // think and tool times, and those that the proxy was told, were divided by it
+	Turns   int           `json:"turns"`
+	Rows    []row         `json:"calls"`
+	Direct  total         `json:"direct"`
+	Through total         `json:"mcpschedd"`
+	Stats   *record.Stats `json:"stats"` // what mcpschedd has recorded of its run
+	Plan    *planned      `json:"plan"`  // reading that was done as one plan
 }
 
 // row is one call of the script in both runs.
 type row struct {
-	Turn      int            `json:"turn"`
-	Server    string         `json:"upstream"`
-	Tool      string         `json:"tool"`
-	Args      map[string]any `json:"arguments"`
-	ReadOnly  bool           `json:"read_only"` // as its server says
-	Bytes     int            `json:"bytes"`     // of the answer's text, direct
-	DirectMs  float64        `json:"direct_ms"`
-	ThroughMs float64        `json:"mcpschedd_ms"`
-	Answered  string         `json:"answered"` // how, as mcpschedd says
-	Equal     bool           `json:"equal"`
-
-	call call
+	call
+	Turn      int     `json:"turn"`
+	ReadOnly  bool    `json:"read_only"`
+	DirectMS  float64 `json:"direct_ms"`
+	ThroughMS float64 `json:"mcpschedd_ms"`
+	Answered  string  `json:"answered"` // how, as mcpschedd says
 }
 
 // total is what one run took.
 type total struct {
-	StartMs  float64 `json:"start_ms"`     // processes, handshakes, lists of tools
-	ReadMs   float64 `json:"read_only_ms"` // for calls that only read, each by itself
-	WaitedMs float64 `json:"waited_ms"`    // for all calls; of those made together, the slowest counts
-	TookMs   float64 `json:"took_ms"`      // thinking and waiting
+	StartMS  float64 `json:"start_ms"`     // processes, handshakes, lists of tools
+	ReadMS   float64 `json:"read_only_ms"` // for calls that only read, each by itself
+	WaitedMS float64 `json:"waited_ms"`    // for all calls; of those made together, the slowest counts
 }
 
-func newReport(direct, through session, speed float64) *report {
-	r := &report{Speed: speed, Direct: totalOf(direct), Through: totalOf(through), Account: through.Account}
-	r.Equal = len(direct.Answers) == len(through.Answers)
-	for i := range min(len(direct.Answers), len(through.Answers)) {
-		d, t := direct.Answers[i], through.Answers[i]
-		same := sameCall(d.call, t.call) && d.Text == t.Text
-		r.Equal = r.Equal && same
-		r.Turns = d.Turn
-		r.Rows = append(r.Rows, row{
-			Turn: d.Turn, Server: d.Server, Tool: d.Tool, Args: d.Args, ReadOnly: d.ReadOnly, Bytes: len(d.Text),
-			DirectMs: milliseconds(d.Wait), ThroughMs: milliseconds(t.Wait),
-			// An answer without a word on it was fetched like any other.
-			Answered: cmp.Or(t.Disposition, "fetched"), Equal: same, call: d.call,
-		})
+// newReport puts the runs side by side. It is an error that they differ in anything but time.
+func newReport(direct, through played, speed float64) (*report, error) {
+	r := &report{Speed: speed, Turns: len(script)}
+	r.Direct = total{StartMS: milliseconds(direct.Start), WaitedMS: milliseconds(direct.Waited)}
+	r.Through = total{StartMS: milliseconds(through.Start), WaitedMS: milliseconds(through.Waited)}
+	if len(direct.Answers) != len(through.Answers) {
+		return nil, errors.New("direct and mcpschedd differ in the number of calls")
 	}
-	return r
-}
-
-func sameCall(a, b call) bool {
-	return a.Server == b.Server && a.Tool == b.Tool && bytes.Equal(compact(a.Args), compact(b.Args))
-}
-
-func totalOf(s session) total {
-	t := total{StartMs: milliseconds(s.Start), WaitedMs: milliseconds(s.Waited), TookMs: milliseconds(s.Took)}
-	for _, a := range s.Answers {
-		if a.ReadOnly {
-			t.ReadMs += milliseconds(a.Wait)
+	for i, d := range direct.Answers {
+		t := through.Answers[i]
+		if d.Server != t.Server || d.Tool != t.Tool || !bytes.Equal(compact(d.Args), compact(t.Args)) || d.Text != t.Text {
+			return nil, fmt.Errorf("call %d, %s: direct and mcpschedd differ", i+1, d.short(70))
 		}
-	}
-	return t
-}
-
-// mismatch is an error if the two runs differ in anything but time.
-func (r *report) mismatch() error {
-	for i, w := range r.Rows {
-		if !w.Equal {
-			return fmt.Errorf("call %d, %s: direct and mcpschedd differ", i+1, w.call.short(70))
+		c := row{
+			call: d.call, Turn: d.Turn, ReadOnly: d.Tool != "update_issue", DirectMS: milliseconds(d.Wait), ThroughMS: milliseconds(t.Wait),
+			Answered: cmp.Or(t.How, string(record.Fetched)), // an answer without a word on it was fetched like any other
 		}
+		if c.ReadOnly {
+			r.Direct.ReadMS += c.DirectMS
+			r.Through.ReadMS += c.ThroughMS
+		}
+		r.Rows = append(r.Rows, c)
 	}
-	if !r.Equal {
-		return fmt.Errorf("direct and mcpschedd differ in the number of calls")
-	}
-	if r.Survey != nil && !r.Survey.Equal {
-		return fmt.Errorf("the plan brought other answers than its calls one by one")
-	}
-	return nil
+	return r, nil
 }
 
 func (r *report) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
+}
+
+// writeText prints the report for people: what was saved, call by call, what that cost, and
+// what to do next. kept is a folder with the record; "": there is none.
+func (r *report) writeText(w io.Writer, kept string) error {
+	fmt.Fprintf(w, `Through mcpschedd the agent waited %s for calls that only read: %s instead of %s.
+
+Measured just now: one agent session of %d calls in %d turns, played twice at the same
+time, straight to two MCP servers and through mcpschedd to two of the same. Think times
+(2-6 s), tool times (0.1-0.9 s) and what mcpschedd is told of them are divided by %g. All
+answers were the same to the byte.
+
+`, change(r.Direct.ReadMS, r.Through.ReadMS), seconds(r.Through.ReadMS), seconds(r.Direct.ReadMS), len(r.Rows), r.Turns, r.Speed)
+	if err := r.writeRows(w); err != nil {
+		return err
+	}
+	t := &r.Stats.Totals
+	fmt.Fprintf(w, "\nWhat that cost, by mcpschedd's own record: %d requests to the servers for %d calls, %.2f each.\n", t.UpstreamCalls, t.Calls, t.Amplification)
+	fmt.Fprintf(w, "Of %d prefetches %d were used, and %d had not been by the end.\n", t.Prefetch.Issued, t.Prefetch.Used, t.Prefetch.Issued-t.Prefetch.Used)
+	fmt.Fprintf(w, "\nAs one plan (execute_tool_plan) %d calls took one turn and %s of waiting; one by one,\nstraight, %d turns and %s.\n",
+		r.Plan.Calls, seconds(r.Plan.PlanMS), r.Plan.Calls, seconds(r.Plan.DirectMS))
+	if kept != "" {
+		record := "'" + strings.ReplaceAll(filepath.Join(kept, "events"), "'", `'\''`) + "'"
+		fmt.Fprintf(w, "\nThe record of the session through mcpschedd is kept. Look at it:\n  mcpschedd stats %s\n  mcpschedd dashboard %s\n", record, record)
+	}
+	_, err := fmt.Fprint(w, "\nWhat mcpschedd was told of the two servers: mcpschedd demo --show-config\nTo put it before the servers of your own client: mcpschedd import\n")
+	return err
+}
+
+// What a bar is made of, and how long it is at most.
+const (
+	waited, saved = '█', '░'
+	barWidth      = 20
+)
+
+// writeRows prints a line per call, and one per sum.
+func (r *report) writeRows(w io.Writer) error {
+	longest := 0.1
+	for _, c := range r.Rows {
+		longest = max(longest, c.DirectMS, c.ThroughMS)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "turn\tcall\t  direct\tmcpschedd\tanswered\t%c waited, %c saved\n", waited, saved)
+	for _, c := range r.Rows {
+		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, how(c.Answered), bar(c.DirectMS, c.ThroughMS, longest))
+	}
+	sum := func(name string, direct, through float64) {
+		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\t\n", name, direct, through, change(direct, through))
+	}
+	sum("all calls that only read", r.Direct.ReadMS, r.Through.ReadMS)
+	sum("all turns, each its slowest call", r.Direct.WaitedMS, r.Through.WaitedMS)
+	sum("to start, once", r.Direct.StartMS, r.Through.StartMS)
+	return t.Flush()
+}
+
+// how says how a call was answered.
+func how(disposition string) string {
+	if disposition == string(record.Hit) {
+		return "stored"
+	}
+	return disposition
+}
+
+// bar is a wait through mcpschedd, and behind it what more the direct one was.
+func bar(directMS, throughMS, longest float64) string {
+	cells := func(ms float64) int { return int(math.Round(barWidth * ms / longest)) }
+	n := cells(throughMS)
+	return strings.Repeat(string(waited), n) + strings.Repeat(string(saved), max(0, cells(directMS)-n))
+}
+
+// seconds is a time as one says it.
+func seconds(ms float64) string { return fmt.Sprintf("%.2f s", ms/1000) }
+
+// change is the way from one time to another in words.
+func change(from, to float64) string {
+	word := "more"
+	if to < from {
+		word = "less"
+	}
+	return fmt.Sprintf("%.0f %% %s", 100*math.Abs(to-from)/max(from, 0.1), word)
+}
+
+// milliseconds is d as the report has it.
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }

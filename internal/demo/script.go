@@ -1,69 +1,158 @@
 package demo
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // call is one tool call of the agent.
 type call struct {
-	Server string         // tracker or files
-	Tool   string         // as that server names it
-	Args   map[string]any // exactly as sent
-	into   any            // where its answer is decoded to
+	Server string         `json:"upstream"`  // tracker or files
+	Tool   string         `json:"tool"`      // as that server names it
+	Args   map[string]any `json:"arguments"` // exactly as sent
+	as     string         // under which name the agent remembers the answer
+}
+
+// short is the call on one line of at most width characters.
+func (c call) short(width int) string {
+	text := c.Tool
+	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
+		text += fmt.Sprintf(" %s=%s", name, compact(c.Args[name]))
+	}
+	if s := []rune(text); len(s) > width {
+		return string(s[:width-1]) + "…"
+	}
+	return text
 }
 
 // turn is one turn of the agent: it thinks, then makes its calls together.
 type turn struct {
-	Think time.Duration // in life; 2–6 s, but none before the first turn
-	Calls func() []call // from what the agent has read so far
+	Think time.Duration // in life; 2-6 s, but none before the first turn
+	Calls func(agent) []call
 }
 
-// script is the session: somebody asked the agent to triage the open bugs. It
-// finds a serious one, its history and its cause in the code, writes that
-// down, closes a duplicate, and goes on to the next bug.
-func script(m *memory) []turn {
-	bugs := func() call {
-		return call{tracker, "list_issues", map[string]any{"state": "open", "label": "bug"}, &m.open}
+// agent is what the model has read: the text of each answer by the name it was remembered
+// under. All that the script asks for, it reads off these texts, as a model would. Where
+// there is nothing to be read it asks for nothing, and that call fails.
+type agent map[string]string
+
+// all is what the group of a pattern matches in an answer, from its beginning.
+func (a agent) all(answer, pattern string) (found []string) {
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(a[answer], -1) {
+		found = append(found, m[1])
 	}
-	get := func(number int, into *issue) call {
-		return call{tracker, "get_issue", map[string]any{"issue_number": number}, into}
+	return found
+}
+
+// nth is the n-th of those, from 0, or "".
+func (a agent) nth(answer, pattern string, n int) string {
+	if found := a.all(answer, pattern); n < len(found) {
+		return found[n]
 	}
-	talk := func(number int, into *commentList) call {
-		return call{tracker, "get_issue_comments", map[string]any{"issue_number": number}, into}
+	return ""
+}
+
+// number is the first one that a pattern finds in an answer and that is none of the others.
+func (a agent) number(answer, pattern string, others ...int) int {
+	for _, text := range a.all(answer, pattern) {
+		if n, _ := strconv.Atoi(text); !slices.Contains(others, n) {
+			return n
+		}
 	}
-	read := func(path string, into *content) call {
-		return call{files, "read_file", map[string]any{"path": path}, into}
-	}
-	const s = time.Second
-	return []turn{
-		{0, func() []call { return []call{bugs()} }},
-		{3 * s, func() []call {
-			n := at(m.open.Items, 0).Number
-			return []call{get(n, &m.first), talk(n, &m.firstTalk)}
-		}},
-		{5 * s / 2, func() []call { return []call{get(at(m.open.Items, 1).Number, &m.bug)} }},
-		{2 * s, func() []call { return []call{talk(m.bug.Number, &m.bugTalk)} }},
-		{4 * s, func() []call {
-			return []call{
-				{tracker, "search_issues", map[string]any{"query": m.logLine()}, &m.alike},
-				get(m.mentionedNumber(), &m.mentioned),
-			}
-		}},
-		{3 * s, func() []call { return []call{talk(m.twinNumber(), &m.twinTalk)} }},
-		{9 * s / 2, func() []call {
-			return []call{
-				{files, "list_directory", map[string]any{"path": m.area()}, &m.dir},
-				{files, "search_files", map[string]any{"query": m.function()}, &m.uses},
-			}
-		}},
-		{7 * s / 2, func() []call {
-			used := m.usedIn()
-			return []call{read(at(used, 0), &m.code[0]), read(at(used, 1), &m.code[1])}
-		}},
-		{6 * s, func() []call { return []call{read(m.testFile(), &m.test)} }},
-		{5 * s, func() []call { return []call{read(m.contractFile(), &m.contract)} }},
-		{6 * s, func() []call { return []call{m.explain()} }},
-		{2 * s, func() []call { return []call{get(m.bug.Number, &m.bug), bugs()} }},
-		{3 * s, func() []call { return []call{m.closeTwin()} }},
-		{2 * s, func() []call { return []call{bugs()} }},
-		{4 * s, func() []call { return []call{get(m.nextNumber(), &m.next)} }},
-	}
+	return 0
+}
+
+const (
+	numbers = `"number":(\d+)`
+	paths   = `"path":"([^"]+)"`
+)
+
+// The issues that the story is about: the first of the list, the bug worth the session,
+// which is the next one, and the open one that shows the same line of the log.
+func (a agent) top() int { return a.number("bugs", numbers) }
+func (a agent) bug() int { return a.number("bugs", numbers, a.top()) }
+func (a agent) twin() int {
+	return a.number("alike", `"number":(\d+),"title":"[^"]*","state":"open"`, a.bug())
+}
+
+// function is the one that the comments on the bug say the stack ends in.
+func (a agent) function() string { return a.nth("bug's comments", `(\w+)\(\)`, 0) }
+
+// callers are the files that use the function, tests aside.
+func (a agent) callers() []string {
+	all := slices.Compact(a.all("uses", paths)) // they come by path
+	return append(slices.DeleteFunc(all, func(path string) bool { return strings.HasSuffix(path, "_test.go") }), "", "")
+}
+
+func bugs(as string) call {
+	return call{tracker, "list_issues", map[string]any{"state": "open", "label": "bug"}, as}
+}
+
+func get(number int, as string) call {
+	return call{tracker, "get_issue", map[string]any{"issue_number": number}, as}
+}
+
+func comments(number int, as string) call {
+	return call{tracker, "get_issue_comments", map[string]any{"issue_number": number}, as}
+}
+
+func read(path, as string) call {
+	return call{files, "read_file", map[string]any{"path": path}, as}
+}
+
+// explain writes the cause into the bug, and gives it to whom the last comment is by.
+func (a agent) explain() call {
+	caller := a.callers()[1]
+	var labels []string
+	_ = json.Unmarshal([]byte(a.nth("bug", `"labels":(\[[^\]]*\])`, 0)), &labels) // without them the call differs, which shows
+	authors := append([]string{""}, a.all("bug's comments", `"(\w+): `)...)
+	return call{tracker, "update_issue", map[string]any{
+		"issue_number": a.bug(),
+		"labels":       append(labels, "confirmed"),
+		"assignee":     authors[len(authors)-1],
+		"comment": fmt.Sprintf("%s:%s calls %s with the id of the event. A retry has a new one (%s), so the key never matches. Same cause as #%d.",
+			caller, a.nth("uses", `"path":"`+regexp.QuoteMeta(caller)+`","line":(\d+)`, 0), a.function(), a.nth("contract", paths, 0), a.twin()),
+	}, "bug"}
+}
+
+// script is the session: the agent was asked to triage the open bugs. It finds a serious
+// one, its history and its cause in the code, writes that down, closes a duplicate, and
+// goes on to the next bug.
+var script = []turn{
+	{0, func(a agent) []call { return []call{bugs("bugs")} }},
+	{3000 * time.Millisecond, func(a agent) []call { return []call{get(a.top(), "top"), comments(a.top(), "top's comments")} }},
+	{2500 * time.Millisecond, func(a agent) []call { return []call{get(a.bug(), "bug")} }},
+	{2000 * time.Millisecond, func(a agent) []call { return []call{comments(a.bug(), "bug's comments")} }},
+	{4000 * time.Millisecond, func(a agent) []call {
+		line, mentioned := a.nth("bug", "`([^`]+)`", 0), a.number("bug's comments", `#(\d+)`)
+		return []call{{tracker, "search_issues", map[string]any{"query": line}, "alike"}, get(mentioned, "mentioned")}
+	}},
+	{3000 * time.Millisecond, func(a agent) []call { return []call{comments(a.twin(), "twin's comments")} }},
+	{4500 * time.Millisecond, func(a agent) []call {
+		area := a.nth("bug", `area/([^"]+)`, 0)
+		return []call{
+			{files, "list_directory", map[string]any{"path": area}, "area"},
+			{files, "search_files", map[string]any{"query": a.function()}, "uses"},
+		}
+	}},
+	{3500 * time.Millisecond, func(a agent) []call {
+		return []call{read(a.callers()[0], "code"), read(a.callers()[1], "caller")}
+	}},
+	{6000 * time.Millisecond, func(a agent) []call { return []call{read(a.nth("area", `"([^"]+_test\.go)"`, 0), "test")} }},
+	{5000 * time.Millisecond, func(a agent) []call { return []call{read(a.nth("caller", `(docs/\S+?\.md)`, 0), "contract")} }},
+	{6000 * time.Millisecond, func(a agent) []call { return []call{a.explain()} }},
+	{2000 * time.Millisecond, func(a agent) []call { return []call{get(a.bug(), "bug"), bugs("bugs left")} }},
+	{3000 * time.Millisecond, func(a agent) []call {
+		return []call{{tracker, "update_issue", map[string]any{
+			"issue_number": a.twin(), "state": "closed", "comment": fmt.Sprintf("Duplicate of #%d.", a.bug()),
+		}, "twin"}}
+	}},
+	{2000 * time.Millisecond, func(a agent) []call { return []call{bugs("bugs left")} }},
+	{4000 * time.Millisecond, func(a agent) []call { return []call{get(a.number("bugs left", numbers, a.bug(), a.top()), "next")} }},
 }
