@@ -19,7 +19,6 @@ type Runner struct {
 	Call   func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
 	Ended  func(s *Status, ended, of int)           // told after each step, on the goroutine of Run; may be nil
 	Item   func(s *Step, done, of int)              // told after each item of for_each, on the goroutine of Run; may be nil
-	Idle   func(running int)                        // told, on the goroutine of Run, before it waits for so many calls; may be nil
 	Tokens func(text []byte) int                    // counts; nil: bytes/4
 }
 
@@ -148,9 +147,6 @@ func (x *execution) advance(ctx context.Context) bool {
 			break
 		}
 		x.begin(ctx, x.stages[i])
-	}
-	if x.open > 0 && x.Idle != nil {
-		x.Idle(x.open)
 	}
 	return x.open > 0
 }

@@ -70,7 +70,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		x.fail(err)
 		return nil
 	}
-	if !s.identity.unblocked || x.local != nil {
+	if !s.identity.Unblocked || x.local != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
 				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
@@ -105,7 +105,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		x.hop = s.client.facts().hop()
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if err := s.requests.add(x, s.identity.pooled); err != nil {
+	if err := s.requests.add(x, s.identity.Pool); err != nil {
 		x.cancel(nil)
 		return err
 	}

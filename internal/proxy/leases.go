@@ -144,7 +144,7 @@ func (s *session) attach(m *member) *leased {
 			return s.question(l)
 		},
 		Changed: s.lists.changed,
-		Pooled:  s.identity.pooled,
+		Pooled:  s.identity.Pool,
 	})
 	return l
 }

@@ -26,7 +26,7 @@ func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 	how, body := string(o.How), o.Body
 	// A note may stand for what the client already holds if the operator wants it, one
 	// id stands for one conversation, and no schema is promised.
-	refers := o.Same && c.policy.Repeat == "reference" && c.s.identity.id != "" && c.part == nil && !c.lease.structured(c.tool)
+	refers := o.Same && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
 	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)

@@ -41,8 +41,8 @@ func (s *session) relay(l *leased, method string, params []byte) {
 // notify sends a notification that belongs to no request to a client of the handshake
 // era, if that takes some by now.
 func (s *session) notify(method string, params []byte) {
-	if s.out != nil && s.client.facts().handshake() && s.questions.isReady() {
-		sendNotification(s.srv.log, s.out, method, params)
+	if s.identity.Out != nil && s.client.facts().handshake() && s.questions.isReady() {
+		sendNotification(s.srv.log, s.identity.Out, method, params)
 	}
 }
 

@@ -28,7 +28,7 @@ func (r *planRun) confirm() error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
 	q := newQuestion("elicitation/create", params)
-	answer, err := first(r.s.ask(r.work.ctx, r.work.began.way("confirm."), q))
+	answer, err := r.s.askOne(r.work.ctx, r.work.began.way("confirm."), q)
 	if err != nil {
 		return fmt.Errorf("the plan was not run: it could not be confirmed: %s", err.Message)
 	}

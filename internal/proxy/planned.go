@@ -70,7 +70,7 @@ type planRun struct {
 
 func newPlanRun(x *request, p *plan.Plan) *planRun {
 	r := &planRun{
-		s: x.s, plan: p, number: int(x.s.suspended.plans.Add(1)), tool: toolName(&x.msg.Index),
+		s: x.s, plan: p, number: int(x.s.plans.Add(1)), tool: toolName(&x.msg.Index),
 		servers: make(map[string]string),
 	}
 	x.token = x.msg.Index.Token()
@@ -96,7 +96,7 @@ func (r *planRun) run() {
 	told := &planProgress{work: r.work, steps: len(r.plan.Steps)}
 	runner := plan.Runner{
 		Limits: r.s.srv.policy.Load().Plans.Limits,
-		Call:   r.call, Ended: told.ended, Item: told.item, Idle: r.work.runs, Tokens: tokens,
+		Call:   r.call, Ended: told.ended, Item: told.item, Tokens: tokens,
 	}
 	r.report = runner.Run(r.work.ctx, r.plan)
 	if x, _ := r.work.attended(); x == nil { // its client was asked something, and has not come back
@@ -117,7 +117,7 @@ func (r *planRun) finish(x *request, _ func(outcome)) {
 	switch {
 	case x.ctx.Err() != nil:
 		r.keepAnswer("which was cancelled", structured)
-	case x.s.identity.id != "" && r.wrote(): // a client that has lost its connection comes back, and asks
+	case x.s.identity.ID != "" && r.wrote(): // a client that has lost its connection comes back, and asks
 		r.keepAnswer("whose answer may have been lost", structured)
 	}
 }

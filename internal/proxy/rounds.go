@@ -114,20 +114,21 @@ func beginAcross(x *request, req *upstream.Request) *work {
 // which may ask until the call has ended.
 func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	call, end := context.WithCancel(context.WithoutCancel(ctx)) // without the cause: a server that learnt it might answer with it
-	open := &openCall{ctx: call, work: x.work, lease: x.call.lease, level: x.hop.LogLevel}
-	if x.part != nil {
-		open.end = x.cancel
-	}
+	var asked atomic.Int32
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		x.part.noteDoubt() // it may have begun before it asked
-		if err := open.mayAsk(ctx); err != nil {
-			return nil, err
-		}
 		ctx, withdraw := context.WithCancel(ctx)
 		defer withdraw()
 		defer context.AfterFunc(call, withdraw)()
+		if x.part != nil && asked.Add(1) > maxRounds { // no user sees how often a call of a plan asks
+			err := askedTooOften(x.call.lease)
+			x.cancel(err)
+			<-ctx.Done() // a server that learnt it first might answer the call
+			return nil, err
+		}
 		return x.question(ctx, method, params)
 	}
+	open := &openCall{work: x.work, lease: x.call.lease, level: x.hop.LogLevel}
 	leave := x.s.suspended.enter(open)
 	if open.level != "" {
 		x.call.lease.SetLevel(x.s.suspended.level(x.call.lease.Lease))
@@ -137,32 +138,6 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 		leave()
 		done(o)
 	})
-}
-
-// openCall is a call of a stateless client to a server of the handshake era, which asks
-// while the call is under way.
-type openCall struct {
-	ctx   context.Context // ends with the call
-	work  *work
-	lease *leased
-	level string       // of the log messages that the client wants; "": none
-	asked atomic.Int32 // questions so far
-	end   func(error)  // of a call of a plan, of which no user sees how often it asks: ends it; else nil
-}
-
-// mayAsk counts a question of the call's server. One too many ends the call; a server that
-// learnt of that first might answer the call.
-func (c *openCall) mayAsk(ctx context.Context) *jsonrpc.Error {
-	if c.end == nil || c.asked.Add(1) <= maxRounds {
-		return nil
-	}
-	err := askedTooOften(c.lease)
-	c.end(err)
-	select {
-	case <-c.ctx.Done():
-	case <-ctx.Done():
-	}
-	return err
 }
 
 // resume takes up suspended work with the answers its client has fetched, and reports

@@ -176,9 +176,8 @@ func (s *Server) SaveAll() {
 // Close ends every session and upstream, and returns when their processes and
 // goroutines have ended.
 func (s *Server) Close() {
-	s.sessions.close()
 	var ending sync.WaitGroup
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.close() {
 		ending.Go(func() { session.End(front.ErrEnded) })
 	}
 	s.policy.replacing.Lock()

@@ -1,15 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
@@ -25,16 +22,15 @@ const (
 // handle that is good for one request. The call or plan goes on meanwhile. The client
 // makes its request again, with the replies and the handle, and takes it up.
 //
-//	request ──► begin ─► await ─┬─► the work has ended: its answer
-//	  resume ─────────────▲     └─► it has to ask: suspend ─► the questions and a handle
-//	    ▲                                                          │
-//	    └──────────── a request with the handle ◄── client ◄───────┘
+//	request ──► newWork ─► attend ─┬─► the work has ended: its answer
+//	  resume ────────────────▲     └─► it has to ask: suspend ─► the questions and a handle
+//	    ▲                                                            │
+//	    └───────────── a request with the handle ◄── client ◄────────┘
 //
 // A handle leads to its work as long as the work has no request, and to nothing
 // afterwards: it was used, it has expired, it came with another request, or the session
 // has ended.
 type suspended struct {
-	plans atomic.Int32 // begun so far
 	start func(func()) // runs a function on a goroutine that the session waits for
 
 	mu       sync.Mutex
@@ -44,6 +40,14 @@ type suspended struct {
 	stray    map[*question]struct{} // questions that belong to no call and that no work asks
 }
 
+// openCall is a call of a stateless client to a server of the handshake era, which asks
+// while the call is under way.
+type openCall struct {
+	work  *work
+	lease *leased
+	level string // of the log messages that the client wants; "": none
+}
+
 func newSuspended(start func(func())) suspended {
 	return suspended{
 		start: start, byHandle: make(map[string]*work),
@@ -51,49 +55,19 @@ func newSuspended(start func(func())) suspended {
 	}
 }
 
-// suspend keeps w for the client's next request, and returns the result that asks what
-// is open. It is nil if nothing is; the error says why w cannot be suspended.
-func (s *suspended) suspend(w *work) (asks []byte, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case len(w.open) == 0:
-		return nil, nil
-	case s.ended:
-		return nil, front.ErrEnded
-	case w.isPlan() && s.plansLocked() >= maxSuspendedPlans:
-		return nil, fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
-	}
-	handle := rand.Text()
-	s.byHandle[handle] = w
-	w.request, w.back = nil, make(chan struct{})
-	w.expiry = time.AfterFunc(suspendedFor, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendedFor))
-	})
-	select {
-	case <-w.asking: // all that is open is asked now
-	default:
-	}
-	return inputRequired(handle, w.open), nil
-}
-
 // inputRequired is the result that asks questions, by their keys; the handle comes back
 // with the answers.
 func inputRequired(handle string, open map[string]*question) []byte {
-	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	requests := []byte("{}")
 	for key, q := range open {
-		out = append(jsonrpc.AppendString(out, key), `:{"method":`...)
-		out = jsonrpc.AppendString(out, q.method)
+		asked := jsonrpc.Set(nil, "method", jsonrpc.AppendString(nil, q.method))
 		if q.params != nil {
-			out = append(append(out, `,"params":`...), q.params...)
+			asked = jsonrpc.Set(asked, "params", q.params)
 		}
-		out = append(out, "},"...)
+		requests = jsonrpc.Set(requests, key, asked)
 	}
-	out[len(out)-1] = '}'
-	out = jsonrpc.AppendString(append(out, `,"requestState":`...), handle)
-	return append(out, '}')
+	out := jsonrpc.Set([]byte(`{"resultType":"input_required"}`), "inputRequests", requests)
+	return jsonrpc.Set(out, "requestState", jsonrpc.AppendString(nil, handle))
 }
 
 func (s *suspended) plansLocked() (n int) {
@@ -128,7 +102,18 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 	}
 	delete(s.byHandle, handle)
 	w.expiry.Stop()
-	w.returnLocked(x)
+	x.s.requests.bind(x, w.began.call)
+	x.work, w.request = w, x
+	close(w.back)
+	w.back = nil
+	replies := x.msg.Index.Get("inputResponses")
+	for key, q := range w.open {
+		if result := jsonrpc.Get(replies, key); result != nil {
+			q.reply <- reply{result: bytes.Clone(result)}
+			delete(w.open, key)
+		}
+	}
+	w.askLocked() // again what is missing
 	s.placeLocked()
 	return w, nil
 }
@@ -180,22 +165,6 @@ func (s *suspended) enter(c *openCall) (leave func()) {
 	}
 }
 
-// placeLocked gives the questions that belong to no call to work that has one under way
-// to the same server, and a request to answer.
-func (s *suspended) placeLocked() {
-	for q := range s.stray {
-		for c := range s.open {
-			if c.lease.Lease == q.server && c.work.request != nil {
-				delete(s.stray, q)
-				if err := c.work.takeLocked(c.lease.Name()+".", []*question{q}); err != nil {
-					q.reply <- reply{err: err}
-				}
-				break
-			}
-		}
-	}
-}
-
 // level is the most verbose log level that a call under way to l wants.
 func (s *suspended) level(l *upstream.Lease) string {
 	s.mu.Lock()
@@ -209,21 +178,20 @@ func (s *suspended) level(l *upstream.Lease) string {
 	return upstream.MostVerbose(levels...)
 }
 
-// only returns the calls under way to l, if they are of one work, and that; nil if there
-// are none, or they are of several.
-func (s *suspended) only(l *upstream.Lease) (w *work, calls []*openCall) {
+// only is the work that has calls under way to l; nil if there is none, or several.
+func (s *suspended) only(l *upstream.Lease) (w *work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
 		switch {
 		case c.lease.Lease != l:
 		case w != nil && w != c.work:
-			return nil, nil
+			return nil
 		default:
-			w, calls = c.work, append(calls, c)
+			w = c.work
 		}
 	}
-	return w, calls
+	return w
 }
 
 // byAnswer asks a stateless client with the next answer to a request of a work, under
@@ -253,6 +221,22 @@ func (s byAnswer) withdraw(questions []*question) {
 		delete(s.stray, q)
 		if q.work != nil {
 			delete(q.work.open, q.key)
+		}
+	}
+}
+
+// placeLocked gives the questions that belong to no call to work that has one under way
+// to the same server, and a request to answer.
+func (s *suspended) placeLocked() {
+	for q := range s.stray {
+		for c := range s.open {
+			if c.lease.Lease == q.server && c.work.request != nil {
+				delete(s.stray, q)
+				if err := c.work.takeLocked(c.lease.Name()+".", []*question{q}); err != nil {
+					q.reply <- reply{err: err}
+				}
+				break
+			}
 		}
 	}
 }

@@ -3,24 +3,19 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
-// gatherFor is how long a question waits for other calls under way to end or to ask,
-// too. Each of them may itself wait for the call that asks: for the answer of the same
-// call, for its place at the host, or because a process does not say for which of its
-// calls it asks.
-const gatherFor = time.Second
-
 // work is a call or a plan that its client may have to be asked about. It outlives the
 // request that began it if the client is stateless: it is suspended until the client
-// has fetched the answers. A call is a work with one call under way, a plan one with
-// any number.
+// has fetched the answers.
 type work struct {
 	of        *suspended
 	began     *request // the first request; each later one repeats it
@@ -32,38 +27,17 @@ type work struct {
 	abandoned func(why error)                      // called at the end in place of finish, if there is no request
 
 	// Guarded by of.mu.
-	request   *request             // the request that is to be answered; nil: the client fetches replies
-	back      chan struct{}        // closed when it is back with them; nil: it is there
-	expiry    *time.Timer          // abandons the work meanwhile
-	running   int                  // calls under way
-	open      map[string]*question // key in inputRequests → a question without an answer
-	asked     int                  // questions so far
-	gathering bool                 // further questions are waited for
-}
-
-// repeats reports whether x is y made again: for the same tool, prompt or resource, and,
-// where that is a plan's, with the same arguments, however they are formatted.
-func repeats(x, y *request) bool {
-	for _, member := range []string{"name", "uri"} {
-		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
-			return false
-		}
-	}
-	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || bytes.Equal(canonicalArguments(&x.msg.Index), canonicalArguments(&y.msg.Index)))
-}
-
-func canonicalArguments(params *revision.Params) []byte {
-	arguments := params.Get("arguments")
-	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
-		return canonical
-	}
-	return arguments
+	request *request             // the request that is to be answered; nil: the client fetches replies
+	back    chan struct{}        // closed when it is back with them; nil: it is there
+	expiry  *time.Timer          // abandons the work meanwhile
+	open    map[string]*question // key in inputRequests → a question without an answer
+	asked   int                  // questions so far
 }
 
 // newWork makes a work of the request. It has ended when done is closed.
 func newWork(x *request, finish func(*request, func(outcome)), abandoned func(error)) *work {
 	w := &work{
-		of: &x.s.suspended, finish: finish, abandoned: abandoned, began: x, request: x, running: 1,
+		of: &x.s.suspended, finish: finish, abandoned: abandoned, began: x, request: x,
 		asking: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
@@ -100,7 +74,7 @@ func (w *work) attend(x *request, done func(outcome)) {
 			if x.ctx.Err() != nil {
 				continue
 			}
-			asks, err := w.of.suspend(w)
+			asks, err := w.suspend()
 			if err != nil {
 				w.cancel(err)
 			}
@@ -110,6 +84,35 @@ func (w *work) attend(x *request, done func(outcome)) {
 			}
 		}
 	}
+}
+
+// suspend keeps the work for the client's next request, and returns the result that asks
+// what is open. It is nil if nothing is; the error says why the work cannot be suspended.
+func (w *work) suspend() (asks []byte, err error) {
+	s := w.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(w.open) == 0:
+		return nil, nil
+	case s.ended:
+		return nil, front.ErrEnded
+	case w.isPlan() && s.plansLocked() >= maxSuspendedPlans:
+		return nil, fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
+	}
+	handle := rand.Text()
+	s.byHandle[handle] = w
+	w.request, w.back = nil, make(chan struct{})
+	w.expiry = time.AfterFunc(suspendedFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendedFor))
+	})
+	select {
+	case <-w.asking: // all that is open is asked now
+	default:
+	}
+	return inputRequired(handle, w.open), nil
 }
 
 // close releases the questions of a work that has ended. Those that belong to no call
@@ -132,23 +135,6 @@ func (w *work) close(why error) {
 	w.of.placeLocked()
 }
 
-// returnLocked gives the work its next request, and the servers the replies that it
-// brings. What is missing is asked again.
-func (w *work) returnLocked(x *request) {
-	x.s.requests.bind(x, w.began.call)
-	x.work, w.request = w, x
-	close(w.back)
-	w.back = nil
-	replies := x.msg.Index.Get("inputResponses")
-	for key, q := range w.open {
-		if result := jsonrpc.Get(replies, key); result != nil {
-			q.reply <- reply{result: bytes.Clone(result)}
-			delete(w.open, key)
-		}
-	}
-	w.askIfDueLocked()
-}
-
 // takeLocked opens the questions of one call, or says why not.
 func (w *work) takeLocked(prefix string, questions []*question) *jsonrpc.Error {
 	if w.open == nil {
@@ -161,48 +147,39 @@ func (w *work) takeLocked(prefix string, questions []*question) *jsonrpc.Error {
 	}
 	for _, q := range questions {
 		w.asked++
-		q.key, q.work, q.first = fmt.Sprintf("%s%d", prefix, w.asked), w, questions[0]
+		q.key, q.work = fmt.Sprintf("%s%d", prefix, w.asked), w
 		w.open[q.key] = q
 	}
-	w.askIfDueLocked()
+	w.askLocked()
 	return nil
 }
 
-// runs says how many calls of the work are under way.
-func (w *work) runs(calls int) {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	w.running = calls
-	w.askIfDueLocked()
-}
-
-// askIfDueLocked has the client asked, if there is something to ask and a request to
-// answer: at once if nothing goes on without it, else when others have had time to ask,
-// too.
-func (w *work) askIfDueLocked() {
-	blocked := make(map[*question]struct{}) // one of each call that waits
-	for _, q := range w.open {
-		blocked[q.first] = struct{}{}
+// askLocked has the client asked if there is something to ask and a request to answer.
+func (w *work) askLocked() {
+	if w.request == nil || len(w.open) == 0 {
+		return
 	}
-	switch {
-	case w.request == nil || len(w.open) == 0:
-	case len(blocked) >= w.running:
-		w.askNow()
-	case !w.gathering:
-		w.gathering = true
-		time.AfterFunc(gatherFor, func() {
-			w.of.mu.Lock()
-			defer w.of.mu.Unlock()
-			if w.gathering = false; w.request != nil && len(w.open) > 0 {
-				w.askNow()
-			}
-		})
-	}
-}
-
-func (w *work) askNow() {
 	select {
 	case w.asking <- struct{}{}:
 	default:
 	}
+}
+
+// repeats reports whether x is y made again: for the same tool, prompt or resource, and,
+// where that is a plan's, with the same arguments, however they are formatted.
+func repeats(x, y *request) bool {
+	for _, member := range []string{"name", "uri"} {
+		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
+			return false
+		}
+	}
+	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || bytes.Equal(canonicalArguments(&x.msg.Index), canonicalArguments(&y.msg.Index)))
+}
+
+func canonicalArguments(params *revision.Params) []byte {
+	arguments := params.Get("arguments")
+	if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
+		return canonical
+	}
+	return arguments
 }
