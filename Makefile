@@ -2,7 +2,7 @@ BIN := bin/mcpschedd
 # make build TAGS=nootlp leaves OpenTelemetry out: 7 MB of the program, 3 MiB of each process
 TAGS := grpcnotrace
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan dashboard lines clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan dashboard lines release module clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
 	CGO_ENABLED=0 go build -tags $(TAGS) -o $(BIN) ./cmd/mcpschedd
@@ -92,5 +92,15 @@ dashboard: ## the dashboard in a real browser, pictures in results/dashboard (in
 lines: ## how large each package is, and what of it is hard to read
 	@go run -C tools ./lines
 
+release: ## dist/: the commit built for six systems, what each is made of, and SHA256SUMS; the same commit and Go give the same bytes
+	rm -rf dist
+	go run -C tools ./release -out ../dist
+
+module: ## make module MODULE=github.com/OWNER/mcpschedd: another module path, in both modules
+	@test -n "$(MODULE)" || { echo 'usage: make module MODULE=github.com/OWNER/mcpschedd'; exit 2; }
+	go run -C tools ./module $(MODULE)
+	go build ./...
+	go build -C tools ./...
+
 clean:
-	rm -rf bin results
+	rm -rf bin dist results

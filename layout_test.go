@@ -17,7 +17,14 @@ import (
 	"testing"
 )
 
-const module = "mcpschedd/"
+// module is what the paths of our packages begin with: go.mod says it.
+var module = sync.OnceValue(func() string {
+	out, err := exec.Command("go", "list", "-m").Output()
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(out)) + "/"
+})
 
 // allowed says which of our packages each package may import: the direction in
 // which the house is built. A package that is not in it may not exist.
@@ -86,8 +93,8 @@ var ordered = []string{
 func TestLayout(t *testing.T) {
 	packages := listed(t)
 	for _, p := range packages {
-		name := strings.TrimPrefix(p.ImportPath, module)
-		if p.ImportPath+"/" == module {
+		name := strings.TrimPrefix(p.ImportPath, module())
+		if p.ImportPath+"/" == module() {
 			continue // this folder: only this test
 		}
 		may, known := allowed[name]
@@ -95,13 +102,13 @@ func TestLayout(t *testing.T) {
 			t.Errorf("package %s: not in the table; say what it owns that no other does, and add it", name)
 		}
 		for _, imported := range p.Imports {
-			if rest, ours := strings.CutPrefix(imported, module); ours && !slices.Contains(may, rest) {
+			if rest, ours := strings.CutPrefix(imported, module()); ours && !slices.Contains(may, rest) {
 				t.Errorf("package %s imports %s: the table does not allow it", name, rest)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(allowed)) {
-		if !slices.ContainsFunc(packages, func(p listedPackage) bool { return p.ImportPath == module+name }) {
+		if !slices.ContainsFunc(packages, func(p listedPackage) bool { return p.ImportPath == module()+name }) {
 			t.Errorf("package %s: in the table, and does not exist", name)
 		}
 		t.Logf("%2d of our packages may be imported by %s", len(allowed[name]), name)
@@ -115,7 +122,7 @@ func TestLayoutIsAsOrdered(t *testing.T) {
 		if is, err := os.Stat(filepath.FromSlash(file)); err != nil || is.IsDir() != isDir {
 			t.Errorf("%s: got %v, want it to exist", name, err)
 		}
-		if isDir && !slices.ContainsFunc(listed(t), func(p listedPackage) bool { return p.ImportPath == module+file && len(p.GoFiles) > 0 }) {
+		if isDir && !slices.ContainsFunc(listed(t), func(p listedPackage) bool { return p.ImportPath == module()+file && len(p.GoFiles) > 0 }) {
 			t.Errorf("%s: has no Go code that is not a test", name)
 		}
 	}
@@ -126,7 +133,7 @@ func TestLayoutIsAsOrdered(t *testing.T) {
 func TestLayoutUsesWhatWasOrdered(t *testing.T) {
 	in := make(map[string]bool) // what the program is built of
 	for _, p := range listed(t) {
-		if p.ImportPath == module+"cmd/mcpschedd" {
+		if p.ImportPath == module()+"cmd/mcpschedd" {
 			for _, d := range p.Deps {
 				in[d] = true
 			}
@@ -137,7 +144,7 @@ func TestLayoutUsesWhatWasOrdered(t *testing.T) {
 		var by []string
 		for _, p := range listed(t) {
 			if in[p.ImportPath] && slices.ContainsFunc(p.Imports, func(i string) bool { return i == want || strings.HasPrefix(i, want+"/") }) {
-				by = append(by, strings.TrimPrefix(p.ImportPath, module))
+				by = append(by, strings.TrimPrefix(p.ImportPath, module()))
 			}
 		}
 		if len(by) == 0 {

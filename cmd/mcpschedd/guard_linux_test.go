@@ -23,7 +23,7 @@ const mostGuard = 8 << 10
 func TestGuardIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, guard.Program)
-	if out, err := exec.Command("go", "build", "-o", small, "mcpschedd/cmd/"+guard.Program).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", small, "../"+guard.Program).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	program := filepath.Join(dir, "mcpschedd")

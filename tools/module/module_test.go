@@ -1,0 +1,128 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A copy of the program under another path is whole: every import of both modules is found.
+// A soak compiles all of both, which takes a minute when nothing of them is in the cache.
+func TestRenamedBuilds(t *testing.T) {
+	dir := t.TempDir()
+	copied(t, filepath.Join("..", ".."), dir)
+	const path = "github.com/example/mcpschedd"
+	if err := run([]string{path, dir}); err != nil {
+		t.Fatal(err)
+	}
+	for folder, packages := range map[string][]string{".": {path, path + "/cmd/mcpschedd", path + "/internal/proxy"}, "tools": {path + "/tools/bench", path + "/tools/module"}} {
+		at := filepath.Join(dir, folder)
+		found := strings.Split(output(t, at, "go", "list", "-e", "-deps", "-test", "-f", "{{.ImportPath}}{{with .Error}} {{.}}{{end}}", "./..."), "\n")
+		for _, want := range packages {
+			if !slices.Contains(found, want) {
+				t.Errorf("%s: want the package %s", folder, want)
+			}
+		}
+		for _, line := range found {
+			if strings.Contains(line, ": ") || strings.HasPrefix(line, "mcpschedd") {
+				t.Errorf("%s: %s", folder, line)
+			}
+		}
+		if os.Getenv("MCPSCHEDD_SOAK") != "" {
+			output(t, at, "go", "build", "-trimpath", "-buildvcs=false", "./...")
+		}
+	}
+	output(t, dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(t.TempDir(), "small"), "./cmd/mcpschedd-small")
+	if bad := output(t, dir, "gofmt", "-l", "."); bad != "" {
+		t.Errorf("not formatted: %s", bad)
+	}
+
+	// Twice is once.
+	again := contents(t, dir)
+	if err := run([]string{path, dir}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(again, contents(t, dir)); d != "" {
+		t.Errorf("the second run changed:\n%s", d)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for name, args := range map[string][]string{
+		"nothing":       nil,
+		"a flag":        {"--help"},
+		"no path":       {"no path", t.TempDir()},
+		"no address":    {"mcpschedd/../x", t.TempDir()},
+		"no module":     {"example.com/x", t.TempDir()},
+		"three of them": {"example.com/x", "a", "b"},
+	} {
+		if err := run(args); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+}
+
+// copied is a folder without what git ignores.
+func copied(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "results", "node_modules", "testdata"}, d.Name()):
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		case !d.Type().IsRegular() || d.Name() == ".git":
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents are the files of a folder by name.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		files[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func output(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}

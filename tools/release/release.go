@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	program = "mcpschedd"
+	small   = "mcpschedd-small" // started beside it, but on Windows
+)
+
+// documents are put beside the programs in each archive, where the commit has them.
+var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "configs/pipeline_config.toml"}
+
+// release builds the HEAD of a checkout into out.
+func release(w io.Writer, checkout, out string, systems []string) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	if old, err := os.ReadDir(out); err != nil || len(old) > 0 {
+		return fmt.Errorf("%s: want a new or empty folder (%d files, %v)", out, len(old), err)
+	}
+	work, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	source := filepath.Join(work, "source")
+	made, err := cloned(checkout, source)
+	if err != nil {
+		return err
+	}
+	for _, system := range systems {
+		names, err := pack(source, filepath.Join(work, "bin"), out, system, made)
+		if err != nil {
+			return fmt.Errorf("%s: %w", system, err)
+		}
+		fmt.Fprintln(w, strings.Join(names, "\n"))
+	}
+	return sums(out)
+}
+
+// cloned puts the HEAD of a checkout into a folder and returns the time of the commit. A
+// checkout with changes is built without them, which is said.
+func cloned(checkout, source string) (time.Time, error) {
+	if changed, err := output(checkout, nil, "git", "status", "--porcelain"); err != nil {
+		return time.Time{}, err
+	} else if changed != "" {
+		fmt.Fprintln(os.Stderr, "release: warning: what is not committed is left out")
+	}
+	if _, err := output(checkout, nil, "git", "clone", "--quiet", ".", source); err != nil {
+		return time.Time{}, err
+	}
+	text, err := output(source, nil, "git", "log", "-1", "--format=%ct")
+	if err != nil {
+		return time.Time{}, err
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return time.Unix(seconds, 0).UTC(), err
+}
+
+// pack builds the commands of the source for one system and writes their archive and what
+// they are made of.
+func pack(source, bin, out, system string, made time.Time) (names []string, err error) {
+	goos, goarch, is := strings.Cut(system, "/")
+	if !is {
+		return nil, fmt.Errorf("want OS/ARCHITECTURE")
+	}
+	programs := []string{program, small}
+	if goos == "windows" {
+		programs = []string{program + ".exe"}
+	}
+	bin = filepath.Join(bin, goos+"_"+goarch)
+	var files []entry
+	for _, name := range programs {
+		to := filepath.Join(bin, name)
+		if err := build(source, to, goos, goarch); err != nil {
+			return nil, err
+		}
+		files = append(files, entry{from: to, name: name, mode: 0o755})
+	}
+	info, err := buildinfo.ReadFile(files[0].from)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.Join([]string{program, info.Main.Version, goos, goarch}, "_")
+	for _, d := range documents {
+		if from := filepath.Join(source, filepath.FromSlash(d)); exists(from) {
+			files = append(files, entry{from: from, name: filepath.Base(from), mode: 0o644})
+		}
+	}
+	packed, write := name+".tar.gz", writeTar
+	if goos == "windows" {
+		packed, write = name+".zip", writeZip
+	}
+	if err := written(filepath.Join(out, packed), func(w io.Writer) error { return write(w, name, made, files) }); err != nil {
+		return nil, err
+	}
+	bill := name + ".cdx.json"
+	return []string{packed, bill}, written(filepath.Join(out, bill), func(w io.Writer) error { return writeBill(w, info, made) })
+}
+
+// build compiles one command. Whatever of the environment could change the bytes is set.
+func build(source, to, goos, goarch string) error {
+	environment := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=off",
+		"GOEXPERIMENT=", "GOFIPS140=off", "GOAMD64=v1", "GOARM64=v8.0")
+	command := "./cmd/" + strings.TrimSuffix(filepath.Base(to), ".exe")
+	_, err := output(source, environment, "go", "build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", to, command)
+	return err
+}
+
+// sums writes SHA256SUMS, as sha256sum -c reads it.
+func sums(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, f := range files {
+		content, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		fmt.Fprintf(&text, "%s  %s\n", hex.EncodeToString(sum[:]), f.Name())
+	}
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(text.String()), 0o644)
+}
+
+// output is what a command prints, without its last line break; an error says what it
+// wrote to stderr.
+func output(dir string, environment []string, name string, args ...string) (string, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, environment, &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, args[0], err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// written is a file with what a function writes.
+func written(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

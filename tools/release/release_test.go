@@ -1,0 +1,148 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Two checkouts of a commit, at different paths, give the same bytes, whatever lies about
+// in one of them.
+func TestSameCommitSameBytes(t *testing.T) {
+	first := repository(t)
+	second := filepath.Join(t.TempDir(), "elsewhere", "deeper")
+	command(t, t.TempDir(), "git", "clone", "-q", first, second)
+	write(t, filepath.Join(second, "cmd/mcpschedd/main.go"), "package broken")
+	a, b := built(t, first), built(t, second)
+	if d := cmp.Diff(a["SHA256SUMS"], b["SHA256SUMS"]); d != "" {
+		t.Errorf("the second release differs from the first:\n%s", d)
+	}
+	for _, want := range []string{"mcpschedd_v0.3.0_linux_amd64.tar.gz", "mcpschedd_v0.3.0_windows_arm64.zip", "mcpschedd_v0.3.0_linux_amd64.cdx.json", "mcpschedd_v0.3.0_windows_arm64.cdx.json"} {
+		if !regexp.MustCompile(`(?m)^[0-9a-f]{64}  ` + regexp.QuoteMeta(want) + `$`).MatchString(a["SHA256SUMS"]) {
+			t.Errorf("got\n%swant %s in it", a["SHA256SUMS"], want)
+		}
+	}
+	if len(a) != 5 {
+		t.Errorf("got %d files, want 5", len(a))
+	}
+	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
+	if d := cmp.Diff(want, untarred(t, a["mcpschedd_v0.3.0_linux_amd64.tar.gz"])); d != "" {
+		t.Error(d)
+	}
+	zipped, err := zip.NewReader(strings.NewReader(a["mcpschedd_v0.3.0_windows_arm64.zip"]), int64(len(a["mcpschedd_v0.3.0_windows_arm64.zip"])))
+	if err != nil || len(zipped.File) != 2 || zipped.File[0].Name != "mcpschedd_v0.3.0_windows_arm64/mcpschedd.exe" {
+		t.Errorf("got %v, %v, want mcpschedd.exe and the licence", zipped, err)
+	}
+	var doc bill
+	if err := json.Unmarshal([]byte(a["mcpschedd_v0.3.0_linux_amd64.cdx.json"]), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Format != "CycloneDX" || doc.Metadata.Component.PURL != "pkg:golang/mcpschedd@v0.3.0" || len(doc.Components) != 1 || !strings.HasPrefix(doc.Components[0].PURL, "pkg:golang/std@1.") {
+		t.Errorf("got %+v", doc)
+	}
+	if !strings.Contains(a["mcpschedd_v0.3.0_linux_amd64.cdx.json"], `"go:build:vcs.revision"`) {
+		t.Error("the commit does not stand in what the program is made of")
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	full := t.TempDir()
+	write(t, filepath.Join(full, "file"), "")
+	for name, args := range map[string][]string{
+		"two folders":     {"a", "b"},
+		"a flag":          {"-no"},
+		"no checkout":     {"-out", t.TempDir(), t.TempDir()},
+		"a full folder":   {"-out", full, ".."},
+		"a strange place": {"-out", t.TempDir(), "-systems", "linux", repository(t)},
+	} {
+		if err := run(io.Discard, args); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+}
+
+// repository is one with a small program, tagged.
+func repository(t *testing.T) string {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module mcpschedd\n\ngo 1.26.0\n")
+	write(t, filepath.Join(dir, "LICENSE"), "MIT\n")
+	write(t, filepath.Join(dir, "cmd/mcpschedd/main.go"), "package main\n\nfunc main() { panic(\"here\") }\n")
+	write(t, filepath.Join(dir, "cmd/mcpschedd-small/main.go"), "package main\n\nfunc main() {}\n")
+	command(t, dir, "git", "init", "-q")
+	command(t, dir, "git", "add", ".")
+	command(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "-m", "tiny")
+	command(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "tag", "v0.3.0")
+	return dir
+}
+
+// built is what a release of a checkout leaves, by name.
+func built(t *testing.T, checkout string) map[string]string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	if err := run(io.Discard, []string{"-out", out, "-systems", "linux/amd64,windows/arm64", checkout}); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = string(content)
+	}
+	return files
+}
+
+// untarred are the names and modes of an archive's files.
+func untarred(t *testing.T, text string) (names []string) {
+	t.Helper()
+	plain, err := gzip.NewReader(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for archive := tar.NewReader(plain); ; {
+		head, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, fmt.Sprintf("%s %o", head.Name, head.Mode))
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func command(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+}
