@@ -4,25 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 // sendings is how often a request is sent that the server certainly has not
 // run: over a connection that ended first, or in a session it had forgotten.
 const sendings = 3
 
-// outbound is a request of a lease on its way to the server.
-type outbound struct {
-	lease    *Lease
-	ctx      context.Context
-	turn     Turn
-	req      *Request
-	done     func(Answer, error)
-	admitted bool      // by Request.Admit, which is asked once
-	deadline time.Time // until when it may wait to be sent; zero: for ever
-	late     error     // how it fails after that
-	tries    int       // how often it was handed to a connection
-	requests int       // how often it went out
+// pending is a request that has no outcome yet. Sent again, it is another pending, so that
+// what still belongs to the earlier sending (its timer, the end of its context) cannot
+// touch the later one. It has more than 15 fields because it is all that there is of a
+// request: two types would be two allocations for each call.
+type pending struct {
+	lease *Lease // what the server says about it is for this session; nil: for none
+	own   bool   // the proxy's own: it waits for nothing, and is not sent again
+	ctx   context.Context
+	turn  Turn
+	req   *Request
+	done  func(Answer, error) // called once
+
+	admitted bool // by Request.Admit, which is asked once
+	tries    int  // how often it was handed to a connection
+	requests int  // how often it went out
+
+	// Of its sending, see conn.send.
+	c       *conn
+	id      int64
+	timer   *time.Timer             // nil without a timeout
+	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
+	sending sync.Mutex              // held while the request is sent: its outcome is told after that
+	unwatch func() bool             // ends the watch over its context; nil: it was not sent. Guarded by sending
+
+	// Guarded by requests.mu while the request waits for its answer.
+	activity   *activity // where it is counted; nil: nowhere
+	limited    bool      // the answer's HTTP status said so
+	retryAfter string    // the header beside it
 }
 
 // Start sends a request in its turn and returns without waiting for anything. done is
@@ -39,12 +58,12 @@ type outbound struct {
 // Calling done on the reader saves a small call most of its cost: the switches to a
 // goroutine that waits and back.
 func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) {
-	s := &outbound{lease: l, ctx: ctx, turn: turn, req: req, done: done}
-	if c := l.in.status.live(); c != nil && turn.ask(req) == nil && s.admittedNow() {
-		s.send(c)
+	p := &pending{lease: l, ctx: ctx, turn: turn, req: req, done: done}
+	if c := l.in.status.live(); c != nil && turn.ask(req) == nil && p.admittedNow() {
+		c.send(p)
 		return
 	}
-	go s.wait()
+	go p.wait()
 }
 
 // Call is Start for a caller that waits for the outcome.
@@ -60,158 +79,165 @@ func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (answer Answe
 
 // wait sends the request once its turn has come, its server is there and it is
 // admitted.
-func (s *outbound) wait() {
-	c, err := s.await()
+func (p *pending) wait() {
+	c, until, err := p.await()
 	if err == nil {
-		err = s.admit()
+		err = p.admit(until)
 	}
 	if err != nil {
-		s.finish(Answer{Requests: s.requests}, err)
+		p.fail(Answer{Requests: p.requests}, err)
 		return
 	}
-	s.send(c)
+	c.send(p)
 }
 
-// send hands the request to a connection. If that does not take it, it keeps its turn:
-// it may be sent over the next one.
-func (s *outbound) send(c *conn) {
-	s.tries++
-	if c.http {
-		s.sent() // HTTP keeps no order between requests
+// handed notes that the request has been handed to the server.
+func (p *pending) handed() {
+	if p.req.Sent != nil {
+		p.req.Sent()
 	}
-	err := c.start(s.ctx, s.lease, s.req, s.sent, func(a Answer, err error) {
-		if err == nil {
-			s.requests++
-			a.Requests = s.requests
-			s.done(a, nil)
-			return
-		}
-		go s.failed(c, a, err)
-	})
-	if err != nil {
-		go s.failed(c, Answer{}, err)
-	}
+	p.turn.leave(true)
 }
 
-// sent notes that the request has been handed to the server.
-func (s *outbound) sent() {
-	if s.req.Sent != nil {
-		s.req.Sent()
+// finish tells the outcome of a request that waits for its answer no more: the answer, or
+// why there is none.
+func (p *pending) finish(m jsonrpc.Message, err error) {
+	if !p.wasSent() {
+		return // conn.send says so
 	}
-	s.turn.leave(true)
+	p.unwatch()
+	p.release(err)
+	a := Answer{Sent: !neverRun(err), Limited: p.limited, RetryAfter: p.retryAfter}
+	if a.Sent || errors.Is(err, errSessionLost) { // then it was read, though not run
+		p.requests++
+	}
+	a.Requests = p.requests
+	switch {
+	case err == nil:
+		a.Result, a.Error, a.Whole, a.Stateless = m.Result, m.Error, m, p.c.stateless()
+		p.done(a, nil)
+	case p.own:
+		p.done(a, err)
+	default:
+		go p.failed(a, err)
+	}
 }
 
 // failed ends a request that was not answered, or sends it again if the server has
 // certainly not run it.
-func (s *outbound) failed(c *conn, a Answer, err error) {
-	if a.Sent || errors.Is(err, errSessionLost) { // then it was read, though not run
-		s.requests++
-	}
-	a.Requests = s.requests
-	if s.ctx.Err() != nil || errors.Is(err, ErrTimeout) {
-		s.finish(a, err)
+func (p *pending) failed(a Answer, err error) {
+	if p.own || p.ctx.Err() != nil || errors.Is(err, ErrTimeout) {
+		p.fail(a, err)
 		return
 	}
 	notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
-	if !notRun || s.tries == sendings || s.req.Alone {
+	if !notRun || p.tries == sendings || p.req.Alone {
 		var stderr []string
-		if c.ended() { // else one request failed, over HTTP
-			stderr = c.stderr()
+		if p.c.ended() { // else one request failed, over HTTP
+			stderr = p.c.stderr()
 		}
-		s.finish(a, s.lease.in.up.unavailable(err, stderr))
+		p.fail(a, p.lease.in.up.unavailable(err, stderr))
 		return
 	}
 	select { // until the connection has ended, so that it is not handed out again
-	case <-c.done:
-		s.lease.in.status.disconnected(c)
-	case <-s.ctx.Done():
+	case <-p.c.done:
+		p.lease.in.status.disconnected(p.c)
+	case <-p.ctx.Done():
 	}
-	s.wait()
+	again := &pending{
+		lease: p.lease, ctx: p.ctx, turn: p.turn, req: p.req, done: p.done,
+		admitted: p.admitted, tries: p.tries, requests: p.requests,
+	}
+	again.wait()
 }
 
-// finish tells that the request has failed, and gives up its place.
-func (s *outbound) finish(a Answer, err error) {
-	s.turn.leave(true)
-	s.done(a, err)
+// fail tells that the request has failed, and gives up its place.
+func (p *pending) fail(a Answer, err error) {
+	p.turn.leave(true)
+	p.done(a, err)
 }
 
 // errStarting: the server did not get ready in time.
 var errStarting = errors.New("still starting")
 
+// bound is how long a request may wait to be sent.
+type bound struct {
+	deadline time.Time // zero: for ever
+	late     error     // how it fails after that
+}
+
+// context is ctx until the deadline.
+func (b bound) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if b.deadline.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, b.deadline, b.late)
+}
+
 // await waits for the request's turn and for the connection.
-func (s *outbound) await() (*conn, error) {
-	in := s.lease.in
+func (p *pending) await() (*conn, bound, error) {
+	in := p.lease.in
 	for came := time.Now(); ; {
-		turned := s.turn.ask(s.req)
+		turned := p.turn.ask(p.req)
 		at, changed := in.status.now()
 		switch {
 		case at.live == nil && at.away != nil:
-			return nil, in.up.unavailable(at.away, at.stderr)
+			return nil, bound{}, in.up.unavailable(at.away, at.stderr)
 		case at.since.After(came):
 			came = at.since
 		}
-		s.limit(came, at)
+		until := p.bound(came, at)
 		if at.live != nil && turned == nil {
-			return at.live, nil
+			return at.live, until, nil
 		}
-		ctx, cancel := s.bounded()
+		ctx, cancel := until.context(p.ctx)
 		select {
 		case <-turned:
 		case <-changed:
 		case <-ctx.Done():
 			cancel()
-			return nil, context.Cause(ctx)
+			return nil, bound{}, context.Cause(ctx)
 		}
 		cancel()
 	}
 }
 
-// limit sets the deadline of a request that waits since then. It waits at most the
+// bound is that of a request that waits since then. It waits at most the
 // start timeout for a server that is starting, and at most its own timeout for its
 // turn at one that is there. Either counts from when the request came, or from when
 // the server began to start or got ready if that was later: so the waits of requests
 // behind each other do not add up, and a wait for the turn is none for the server.
-func (s *outbound) limit(then time.Time, at state) {
-	up, own := s.lease.in.up, s.req.Timeout
-	s.deadline = time.Time{}
+func (p *pending) bound(then time.Time, at state) bound {
+	up, own := p.lease.in.up, p.req.Timeout
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:
-		s.deadline = then.Add(up.spec.StartTimeout)
-		s.late = up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)
-	case at.live != nil && own > 0 && s.turn != Turn{}: // what stands in no queue waits as long as its caller says
-		s.deadline = then.Add(own)
-		s.late = fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)
+		return bound{then.Add(up.spec.StartTimeout), up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)}
+	case at.live != nil && own > 0 && p.turn != Turn{}: // what stands in no queue waits as long as its caller says
+		return bound{then.Add(own), fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)}
 	}
-}
-
-// bounded is the request's context until its deadline.
-func (s *outbound) bounded() (context.Context, context.CancelFunc) {
-	if s.deadline.IsZero() {
-		return context.WithCancel(s.ctx)
-	}
-	return context.WithDeadlineCause(s.ctx, s.deadline, s.late)
+	return bound{}
 }
 
 // admittedNow reports whether the request may be sent at once.
-func (s *outbound) admittedNow() bool {
-	if s.req.Admit != nil && !s.admitted {
-		ok, err := s.req.Admit(s.ctx, false)
-		s.admitted = ok && err == nil
+func (p *pending) admittedNow() bool {
+	if p.req.Admit != nil && !p.admitted {
+		ok, err := p.req.Admit(p.ctx, false)
+		p.admitted = ok && err == nil
 	}
-	return s.req.Admit == nil || s.admitted
+	return p.req.Admit == nil || p.admitted
 }
 
 // admit waits until the request may be sent. When it returns, no request passes this
 // one any more.
-func (s *outbound) admit() error {
-	if s.admittedNow() {
+func (p *pending) admit(until bound) error {
+	if p.admittedNow() {
 		return nil
 	}
-	ctx, cancel := s.bounded()
+	ctx, cancel := until.context(p.ctx)
 	defer cancel()
-	s.turn.waits(true)
-	defer s.turn.waits(false)
-	_, err := s.req.Admit(ctx, true)
-	s.admitted = err == nil
+	p.turn.waits(true)
+	defer p.turn.waits(false)
+	_, err := p.req.Admit(ctx, true)
+	p.admitted = err == nil
 	return err
 }

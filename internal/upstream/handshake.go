@@ -101,7 +101,7 @@ func (g negotiation) discover(ctx context.Context) (offer *Offer, err error) {
 			g.c.setRevision("")
 		}
 	}()
-	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()}, func() {})
+	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func offerIn(result []byte, version string, server []byte) (*Offer, error) {
 func (g negotiation) initialize(ctx context.Context) (*Offer, error) {
 	version := revision.Negotiate(g.client.Version)
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, g.client.capabilities(), g.client.info())
-	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: params}, func() {})
+	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: params})
 	if err != nil {
 		return nil, err
 	}

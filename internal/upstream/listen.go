@@ -86,7 +86,7 @@ func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
 	in := n.c.in
 	up := in.up
 	req := &Request{
-		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(),
+		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(), Sent: sent,
 		Notify: func(method string, params []byte) {
 			if method == "notifications/subscriptions/acknowledged" {
 				up.o.Invalidated("gap") // only from here on is nothing missed
@@ -98,8 +98,8 @@ func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
-		_, err := n.c.ask(ctx, req, sent)
-		sent()
+		_, err := n.c.ask(ctx, req)
+		sent() // or it was not, and will not be
 		answer, no := errors.AsType[*jsonrpc.Error](err)
 		if ctx.Err() != nil || no && answer.Code == jsonrpc.CodeMethodNotFound {
 			return

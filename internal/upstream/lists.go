@@ -95,7 +95,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 func (in *instance) readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
 	for range maxPages {
-		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Hop: in.client.hop()}, func() {})
+		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Hop: in.client.hop()})
 		if err != nil {
 			return nil, err
 		}

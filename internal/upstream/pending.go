@@ -5,58 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// pending is a request without its answer.
-type pending struct {
-	c     *conn
-	id    int64
-	req   *Request
-	lease *Lease                  // nil: it is the proxy's own
-	done  func(Answer, error)     // called once if the request was sent, else never
-	timer *time.Timer             // nil without a timeout
-	drop  context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
-
-	// Guarded by requests.mu while the request waits.
-	activity   *activity // where it is counted; nil: nowhere
-	limited    bool      // the answer's HTTP status said so
-	retryAfter string    // the header beside it
-
-	sending sync.Mutex  // held while the request is sent: its outcome is told after that
-	sent    bool        // it was; guarded by sending
-	unwatch func() bool // ends the watch over the request's context
+// send hands a request to the server, and does not wait for its answer. The outcome is
+// told by p.finish, an answer on the connection's reader, or by p.failed on a goroutine
+// of its own where the request was not sent. The request keeps its turn then: it may be
+// sent over the next connection.
+func (c *conn) send(p *pending) {
+	p.tries++
+	if c.http {
+		p.handed() // HTTP keeps no order between requests
+	}
+	if err := c.start(p); err != nil {
+		go p.failed(Answer{Requests: p.requests}, err)
+	}
 }
 
-// start sends a request of a lease, nil for the proxy's own, and does not wait for
-// its answer. It calls sent when the link has taken the request. Then done is called
-// once with the outcome: an answer on the connection's reader, the end of ctx or of
-// the request's timeout on a goroutine of its own. If start returns an error, the
-// request was not sent, and done is not called.
-func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(), done func(Answer, error)) error {
-	p := &pending{c: c, lease: lease, req: req, done: done}
+// start is send without what comes before and after. If it returns an error, the request
+// was not sent.
+func (c *conn) start(p *pending) error {
+	p.c = c
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	life := ctx
-	if req.Timeout > 0 {
-		p.timer = time.AfterFunc(req.Timeout, p.expired)
+	life := p.ctx
+	if p.req.Timeout > 0 {
+		p.timer = time.AfterFunc(p.req.Timeout, p.expired)
 		if c.http {
-			life, p.drop = context.WithCancelCause(ctx)
+			life, p.drop = context.WithCancelCause(p.ctx)
 		}
 	}
 	err := errClosed
 	if c.requests.add(p) {
-		if err = context.Cause(ctx); err == nil { // else it has been given up already
-			err = c.link.send(life, c.frame(p.id, req))
+		if err = context.Cause(p.ctx); err == nil { // else it has been given up already
+			err = c.link.send(life, c.frame(p.id, p.req))
 		}
 	}
 	if err == nil {
-		p.sent = true
-		sent()
-		p.unwatch = context.AfterFunc(ctx, func() { p.giveUp(context.Cause(ctx)) })
+		if !c.http {
+			p.handed()
+		}
+		p.unwatch = context.AfterFunc(p.ctx, func() { p.giveUp(context.Cause(p.ctx)) })
 		return nil
 	}
 	c.requests.take(p.id, 0)
@@ -64,8 +55,8 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 	switch {
 	case errors.Is(err, errNotReading):
 		return err
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
+	case p.ctx.Err() != nil:
+		return context.Cause(p.ctx)
 	}
 	return errClosed // the link takes nothing more, so the connection ends
 }
@@ -74,7 +65,7 @@ func (c *conn) start(ctx context.Context, lease *Lease, req *Request, sent func(
 func (p *pending) wasSent() bool {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	return p.sent
+	return p.unwatch != nil
 }
 
 // release frees what a request holds that waits no more.
@@ -85,21 +76,6 @@ func (p *pending) release(why error) {
 	if p.drop != nil {
 		p.drop(why)
 	}
-}
-
-// finish tells the outcome of a request that waits no more: its answer, or why there is
-// none.
-func (p *pending) finish(m jsonrpc.Message, err error) {
-	if !p.wasSent() {
-		return // start says so
-	}
-	p.unwatch()
-	p.release(err)
-	out := Answer{Sent: !neverRun(err), Limited: p.limited, RetryAfter: p.retryAfter}
-	if err == nil {
-		out.Result, out.Error, out.Whole, out.Stateless = m.Result, m.Error, m, p.c.stateless()
-	}
-	p.done(out, err)
 }
 
 // giveUp ends a request that has no answer yet.
@@ -129,25 +105,27 @@ func (p *pending) expired() {
 	}
 }
 
-// ask sends a request of the proxy's own and waits for its result. sent is called when
-// the link has taken the request.
-func (c *conn) ask(ctx context.Context, req *Request, sent func()) (result []byte, err error) {
+// ask sends a request of the proxy's own and waits for its result.
+func (c *conn) ask(ctx context.Context, req *Request) (result []byte, err error) {
 	done := make(chan struct{})
-	failed := c.start(ctx, nil, req, sent, func(a Answer, e error) {
-		if result, err = a.Result, e; e == nil && a.Error != nil {
-			err = readError(a.Error)
-		}
+	c.send(&pending{own: true, ctx: ctx, req: req, done: func(a Answer, e error) {
+		result, err = a.result(e)
 		close(done)
-	})
-	if failed != nil {
-		err = failed
-	} else {
-		<-done
-	}
+	}})
+	<-done
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, err)
 	}
 	return result, nil
+}
+
+// result is what the server answered to a request of the proxy's own, which failed with
+// err; its error is one, too.
+func (a Answer) result(err error) ([]byte, error) {
+	if err == nil && a.Error != nil {
+		err = readError(a.Error)
+	}
+	return a.Result, err
 }
 
 // notify sends a notification, unless the server is gone.

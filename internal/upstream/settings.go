@@ -214,17 +214,11 @@ func (in *instance) restore(c *conn, told []string) (now []string) {
 // is called when it has an answer or has failed.
 func (in *instance) sendSetting(c *conn, of *Lease, method string, params []byte, answered func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
-	err := c.start(ctx, of, &Request{Method: method, Params: params}, func() {}, func(a Answer, err error) {
+	c.send(&pending{lease: of, own: true, ctx: ctx, req: &Request{Method: method, Params: params}, done: func(a Answer, err error) {
 		cancel()
-		if err == nil && a.Error != nil {
-			err = readError(a.Error)
-		}
-		if err != nil {
+		if _, err = a.result(err); err != nil {
 			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
 		}
 		answered()
-	})
-	if err != nil {
-		cancel() // the connection has ended
-	}
+	}})
 }
