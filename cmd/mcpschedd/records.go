@@ -79,7 +79,7 @@ func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() 
 
 // mount adds to the HTTP end what shows the record.
 func mount(srv *proxy.Server, token string) {
-	srv.Mount("GET /metrics", record.Metrics(srv.Report, srv.Latencies, version()), false)
+	srv.Mount("GET /metrics", record.Metrics(srv.Report, version()), false)
 	srv.Mount("GET /stats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")

@@ -99,11 +99,6 @@ func (s *Server) Reject(err error) {
 	s.figures.rejected.Store(&err)
 }
 
-// Latencies are those of the calls of each tool.
-func (s *Server) Latencies() map[string]record.Histogram {
-	return s.figures.tally.Latencies()
-}
-
 // Stats is the state of what works inside, for finding a fault. Its counts
 // are its own, and may be ahead of the record.
 type Stats struct {

@@ -2,9 +2,7 @@ package record
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +16,11 @@ type metric struct {
 
 	csv         string
 	row, format string // of the summary
-	prom, count familyTag
+	prom        []familyTag
 	index       []int // of the field
 }
 
-// familyTag is a prom tag: the family that a field is counted in.
+// familyTag is one of a prom tag: a family that a field is counted in.
 type familyTag struct {
 	name   string
 	labels []label
@@ -54,7 +52,9 @@ func metricsOf(t reflect.Type, path string) (all []metric) {
 		}
 		m := metric{Name: path + name, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), csv: f.Tag.Get("csv"), index: f.Index}
 		m.row, m.format, _ = strings.Cut(f.Tag.Get("text"), ": ")
-		m.prom, m.count = parseFamily(f.Tag.Get("prom")), parseFamily(f.Tag.Get("count"))
+		for tag := range strings.FieldsSeq(f.Tag.Get("prom")) {
+			m.prom = append(m.prom, parseFamily(tag))
+		}
 		all = append(all, m)
 		if f.Type.Kind() == reflect.Struct && f.Type != quantilesType {
 			for _, inner := range metricsOf(f.Type, m.Name+".") {
@@ -66,7 +66,7 @@ func metricsOf(t reflect.Type, path string) (all []metric) {
 	return all
 }
 
-// parseFamily reads a tag such as calls_total{upstream,tool,disposition=hit}.
+// parseFamily reads one such as calls_total{upstream,tool,disposition=hit}.
 func parseFamily(tag string) (f familyTag) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(tag, "}"), "{")
 	f.name = name
@@ -132,138 +132,6 @@ func columns(metrics []metric, v reflect.Value) (all []column) {
 }
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
-
-// family is what Prometheus and OpenTelemetry know of a metric: its samples have different
-// labels.
-type family struct {
-	name, help, unit string
-	scope            string // of which its samples are: tool, host, or "" for all
-	samples          []sample
-}
-
-type sample struct {
-	labels []label
-	value  float64
-}
-
-// counter reports whether the family only rises.
-func (f *family) counter() bool { return strings.HasSuffix(f.name, "_total") }
-
-// otlpName is its name and unit in OpenTelemetry, where the unit is not part of the name.
-func (f *family) otlpName() (name, unit string) {
-	name = strings.TrimSuffix(f.name, "_total")
-	for suffix, unit := range map[string]string{"_seconds": "s", "_bytes": "By"} {
-		if trimmed, ok := strings.CutSuffix(name, suffix); ok {
-			return "mcpschedd." + trimmed, unit
-		}
-	}
-	return "mcpschedd." + name, "1"
-}
-
-// collector gathers samples by family, in the order in which the families are declared: by
-// the first metric that names them.
-type collector struct {
-	families []*family
-	byName   map[string]*family
-}
-
-func newCollector(lists ...[]metric) *collector {
-	c := &collector{byName: make(map[string]*family)}
-	for _, m := range slices.Concat(lists...) {
-		c.declare(m.prom, m.Help, m.Unit)
-		c.declare(m.count, "Number of values of "+m.prom.name+".", "")
-	}
-	return c
-}
-
-func (c *collector) declare(tag familyTag, help, unit string) {
-	if tag.name == "" || c.byName[tag.name] != nil {
-		return
-	}
-	f := &family{name: tag.name, help: help, unit: unit}
-	for _, l := range tag.labels {
-		if l.name == "tool" || l.name == "host" {
-			f.scope = l.name
-		}
-	}
-	c.families = append(c.families, f)
-	c.byName[tag.name] = f
-}
-
-// add adds the samples that a struct has for the families of a scope.
-func (c *collector) add(metrics []metric, v reflect.Value, scope string, labels ...label) {
-	for i := range metrics {
-		m := &metrics[i]
-		value := m.of(v)
-		c.sample(m.prom, scope, labels, value, m.inBase)
-		if q, ok := value.(Quantiles); ok {
-			c.sample(m.count, scope, labels, q.N, m.inBase)
-		}
-	}
-}
-
-// sample adds one value, or of a map one for each key: that is the label without a value. A
-// figure that lacks another label is the sum of what the family counts.
-func (c *collector) sample(tag familyTag, scope string, given []label, value any, scale func(float64) float64) {
-	f := c.byName[tag.name]
-	if f == nil || f.scope != scope {
-		return
-	}
-	labels, open := slices.Clone(given), ""
-	for _, l := range tag.labels {
-		switch known := slices.ContainsFunc(given, func(g label) bool { return g.name == l.name }); {
-		case l.value != "":
-			labels = append(labels, l)
-		case !known:
-			open = l.name
-		}
-	}
-	counts, byName := value.(map[string]int64)
-	switch {
-	case byName && open != "":
-		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			f.samples = append(f.samples, sample{append(slices.Clip(labels), label{open, name}), scale(float64(counts[name]))})
-		}
-	case open == "":
-		f.samples = append(f.samples, sample{labels, scale(number(value))})
-	}
-}
-
-// families are all samples of the figures.
-func families(s *Stats, version string) []*family {
-	c := newCollector(statsMetrics, hostMetrics)
-	all := *s
-	all.Totals.derive()
-	c.add(statsMetrics, reflect.ValueOf(all), "")
-	unknown := s.Totals.Failed // calls for tools that no upstream has
-	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-		p := s.Tools[name]
-		p.derive()
-		unknown -= p.Failed
-		c.add(partMetrics, reflect.ValueOf(p), "tool", toolLabels(name)...)
-	}
-	calls := c.byName["calls_total"]
-	calls.samples = append(calls.samples, sample{[]label{{"upstream", ""}, {"tool", "(unknown)"}, {"disposition", "failed"}}, float64(max(unknown, 0))})
-	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
-		c.add(hostMetrics, reflect.ValueOf(s.Hosts[name]), "host", label{"host", name})
-	}
-	inForce := 1.0
-	if s.Config.Error != "" {
-		inForce = 0
-	}
-	return append(c.families,
-		&family{name: "config_last_reload_successful", help: "Whether the configuration as it is written is in force.", samples: []sample{{nil, inForce}}},
-		&family{name: "build_info", help: "The program: always 1.", samples: []sample{{[]label{{"version", version}, {"goversion", runtime.Version()}}, 1}}})
-}
-
-// toolLabels are those of a tool by its full name.
-func toolLabels(name string) []label {
-	upstream, tool, split := strings.Cut(name, "/")
-	if !split {
-		upstream, tool = "", name // all beyond the bound
-	}
-	return []label{{"upstream", upstream}, {"tool", tool}}
-}
 
 // Schema is the JSON Schema (2020-12) of [Stats].
 func Schema() []byte {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // A metric is added by one field with its tags, and is in everything that is shown.
@@ -35,23 +38,25 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	if !strings.Contains(string(words), `{"name":"extra","help":"More than before."}`) {
 		t.Errorf("the dashboard's words: got %s", words)
 	}
-	c := newCollector(all)
-	c.add(all, of, "")
-	f := c.byName["extra_total"]
-	var text strings.Builder
-	writeFamily(&text, prefix+f.name, f)
-	if want := "# HELP mcpschedd_extra_total More than before.\n# TYPE mcpschedd_extra_total counter\nmcpschedd_extra_total 7\n"; text.String() != want {
-		t.Errorf("Prometheus: got %s, want %s", text.String(), want)
+	to := make(chan prometheus.Metric, 100)
+	out := samples{familiesOf(all), to}
+	out.add(all, of, "")
+	close(to)
+	var found dto.Metric
+	for m := range to {
+		if strings.Contains(m.Desc().String(), `fqName: "mcpschedd_extra_total", help: "More than before."`) {
+			m.Write(&found)
+		}
 	}
-	if name, unit := f.otlpName(); name != "mcpschedd.extra" || unit != "1" || !f.counter() {
-		t.Errorf("OTLP: got %s in %s", name, unit)
+	if found.GetCounter().GetValue() != 7 {
+		t.Errorf("Prometheus and OTLP: got %v", &found)
 	}
 }
 
 // What is written in a tag can be read: families and rows that nothing would show are
 // mistakes.
 func TestTags(t *testing.T) {
-	c := newCollector(statsMetrics, hostMetrics)
+	families := familiesOf(statsMetrics, hostMetrics)
 	for _, m := range slices.Concat(statsMetrics, hostMetrics) {
 		if m.row != "" && !slices.Contains(rowOrder, m.row) {
 			t.Errorf("%s: no row %q", m.Name, m.row)
@@ -59,9 +64,11 @@ func TestTags(t *testing.T) {
 		if m.Name != "-" && !strings.HasSuffix(m.Name, ".-") && m.Help == "" {
 			t.Errorf("%s: not described", m.Name)
 		}
-		for _, l := range m.prom.labels {
-			if f := c.byName[m.prom.name]; l.value != "" && f.help == m.Help {
-				t.Errorf("%s: the family %s is declared nowhere", m.Name, f.name)
+		for _, tag := range m.prom {
+			for _, l := range tag.labels {
+				if l.value != "" && families[tag.name].help == m.Help {
+					t.Errorf("%s: the family %s is declared nowhere", m.Name, tag.name)
+				}
 			}
 		}
 	}

@@ -13,14 +13,14 @@ import (
 
 	"github.com/go-logr/logr"
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	otelmetric "go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -28,14 +28,13 @@ import (
 )
 
 const (
-	serviceName   = "mcpschedd"     // unless OTEL_SERVICE_NAME is set
-	closingTime   = 2 * time.Second // how long the last export may take
-	warnEvery     = time.Minute
-	longestError  = 400  // bytes that are logged: a collector may answer with any page
-	keptSpans     = 4096 // of calls that ended last, for prefetches that belong to them
-	durationName  = "mcp.server.operation.duration"
-	durationHelp  = "How long requests took from their arrival to their answer."
-	attributeBase = "mcpschedd."
+	serviceName  = "mcpschedd"     // unless OTEL_SERVICE_NAME is set
+	closingTime  = 2 * time.Second // how long the last export may take
+	warnEvery    = time.Minute
+	longestError = 400  // bytes that are logged: a collector may answer with any page
+	keptSpans    = 4096 // of calls that ended last, for prefetches that belong to them
+	durationName = "mcp.server.operation.duration"
+	durationHelp = "How long requests took from their arrival to their answer."
 )
 
 // durationBounds (s) are those that the conventions recommend.
@@ -127,7 +126,9 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	if figures != nil {
 		var options []sdkmetric.PeriodicReaderOption
 		if o.Stats != nil {
-			options = append(options, sdkmetric.WithProducer(&producer{o, time.Now()}))
+			all := prometheus.NewRegistry()
+			all.MustRegister(&collector{o.Stats, o.Version})
+			options = append(options, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all))))
 		}
 		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(of), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(figures, options...)))
 		t.shutdown = append(t.shutdown, p.Shutdown)
@@ -160,46 +161,6 @@ func (t *OTLP) Close(ctx context.Context) {
 		}
 		all.Wait()
 	})
-}
-
-// producer makes metrics of the figures, read once for each export.
-type producer struct {
-	o     OTLPOptions
-	began time.Time
-}
-
-func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
-	s, now := p.o.Stats(), time.Now()
-	scope := metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: serviceName, Version: p.o.Version}}
-	for _, f := range families(&s, p.o.Version) {
-		points := make([]metricdata.DataPoint[float64], len(f.samples))
-		for i, of := range f.samples {
-			points[i] = metricdata.DataPoint[float64]{Attributes: attributeSet(of.labels), StartTime: p.began, Time: now, Value: of.value}
-		}
-		name, unit := f.otlpName()
-		m := metricdata.Metrics{Name: name, Description: f.help, Unit: unit, Data: metricdata.Gauge[float64]{DataPoints: points}}
-		if f.counter() {
-			m.Data = metricdata.Sum[float64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
-		}
-		scope.Metrics = append(scope.Metrics, m)
-	}
-	return []metricdata.ScopeMetrics{scope}, nil
-}
-
-// attributeSet is the labels of a sample as attributes; a tool is named in full, as in spans.
-func attributeSet(labels []label) attribute.Set {
-	var all []attribute.KeyValue
-	upstream := ""
-	for _, l := range labels {
-		switch {
-		case l.name == "upstream":
-			upstream = l.value
-		case l.name == "tool" && upstream != "":
-			l.value = upstream + "/" + l.value
-		}
-		all = append(all, attribute.String(attributeBase+l.name, cut(l.value, longest)))
-	}
-	return attribute.NewSet(all...)
 }
 
 // warner says that something goes wrong, once a minute at most.

@@ -614,14 +614,14 @@ func TestCollector(t *testing.T) {
 	if server.EndTimeUnixNano-server.StartTimeUnixNano != 2e6 || server.StartTimeUnixNano != uint64(noon.UnixNano()) {
 		t.Errorf("got %d to %d", server.StartTimeUnixNano, server.EndTimeUnixNano)
 	}
-	received(t, c, "mcpschedd.calls", "mcpschedd.disposition=hit,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 4)
-	received(t, c, "mcpschedd.calls", "mcpschedd.disposition=failed,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 1)
-	received(t, c, "mcpschedd.prefetches", "mcpschedd.fate=used,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 2)
-	received(t, c, "mcpschedd.prefetches", "mcpschedd.cause=expired,mcpschedd.fate=wasted,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 2)
-	received(t, c, "mcpschedd.hidden", "mcpschedd.by=prefetch,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 1)
-	received(t, c, "mcpschedd.hidden", "mcpschedd.by=repeat,mcpschedd.tool=github/list_issues,mcpschedd.upstream=github", 0.5)
-	received(t, c, "mcpschedd.sessions_open", "", 1)
-	received(t, c, "mcpschedd.host_level", "mcpschedd.host=api.github.com", 3)
+	received(t, c, "mcpschedd_calls_total", "disposition=hit,tool=list_issues,upstream=github", 4)
+	received(t, c, "mcpschedd_calls_total", "disposition=failed,tool=list_issues,upstream=github", 1)
+	received(t, c, "mcpschedd_prefetches_total", "fate=used,tool=list_issues,upstream=github", 2)
+	received(t, c, "mcpschedd_prefetches_total", "cause=expired,fate=wasted,tool=list_issues,upstream=github", 2)
+	received(t, c, "mcpschedd_hidden_seconds_total", "by=prefetch,tool=list_issues,upstream=github", 1)
+	received(t, c, "mcpschedd_hidden_seconds_total", "by=repeat,tool=list_issues,upstream=github", 0.5)
+	received(t, c, "mcpschedd_sessions_open", "", 1)
+	received(t, c, "mcpschedd_host_level", "host=api.github.com", 3)
 	if m := c.metrics["mcp.server.operation.duration"]; m == nil || m.Unit != "s" || len(m.GetHistogram().DataPoints) != 1 || m.GetHistogram().DataPoints[0].GetSum() != 0.002 {
 		t.Errorf("got %v, want the one call of 2 ms", m)
 	}
@@ -714,7 +714,7 @@ func TestVariables(t *testing.T) {
 		span.End(&record.Event{Kind: record.Call, At: noon, Upstream: "u", Seq: 1, LatencyMS: 1})
 		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon})
 		tr.Close(t.Context())
-		if len(c.spans) != 0 || c.metrics["mcp.server.operation.duration"] == nil || c.metrics["mcpschedd.calls"] == nil {
+		if len(c.spans) != 0 || c.metrics["mcp.server.operation.duration"] == nil || c.metrics["mcpschedd_calls_total"] == nil {
 			t.Errorf("got %v, %v; want the metrics alone", c.spans, c.metrics)
 		}
 	})
@@ -788,10 +788,10 @@ func TestManyTools(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	calls := 0.0
-	for _, p := range c.metrics["mcpschedd.calls"].GetSum().GetDataPoints() {
+	for _, p := range c.metrics["mcpschedd_calls_total"].GetSum().GetDataPoints() {
 		calls += p.GetAsDouble()
 	}
-	if n := len(c.metrics["mcpschedd.calls"].GetSum().GetDataPoints()); n != 4*tools+1 || calls != tools {
+	if n := len(c.metrics["mcpschedd_calls_total"].GetSum().GetDataPoints()); n != 4*tools+1 || calls != tools {
 		t.Errorf("got %v calls in %d values, want %d in %d", calls, n, tools, 4*tools+1)
 	}
 }
@@ -811,7 +811,7 @@ func TestDuration(t *testing.T) {
 	if len(got) != 2 || got["plan|"] != 2 || got["|refused"] != 4 {
 		t.Errorf("got %v, want the plan's 2 s and, under no name, 4 s", got)
 	}
-	if c.metrics["mcpschedd.calls"] != nil {
+	if c.metrics["mcpschedd_calls_total"] != nil {
 		t.Error("got figures without any to read")
 	}
 }

@@ -19,16 +19,12 @@ import (
 
 // scraped is what a scrape is of.
 type scraped struct {
-	Stats     func() record.Stats
-	Latencies func() map[string]record.Histogram
-	Version   string
+	Stats   func() record.Stats
+	Version string
 }
 
 func (s scraped) handler() http.Handler {
-	if s.Latencies == nil {
-		s.Latencies = func() map[string]record.Histogram { return nil }
-	}
-	return record.Metrics(s.Stats, s.Latencies, s.Version)
+	return record.Metrics(s.Stats, s.Version)
 }
 
 // scrape returns what a scraper that accepts this is sent.
@@ -123,7 +119,7 @@ func lived() *record.Tally {
 
 func scrapedOf(t *record.Tally) scraped {
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC)
-	return scraped{Stats: func() record.Stats { return t.Stats(at) }, Latencies: t.Latencies, Version: "1.2.3"}
+	return scraped{Stats: func() record.Stats { return t.Stats(at) }, Version: "1.2.3"}
 }
 
 // What is scraped is what the figures say.
@@ -244,20 +240,17 @@ func TestOddNames(t *testing.T) {
 	}
 	s := record.Stats{Tools: map[string]record.Part{}, Hosts: map[string]record.Host{}, Totals: record.Totals{Declined: map[string]int64{}}}
 	want := 0.0
-	latencies := map[string]record.Histogram{}
 	for i, name := range odd {
 		n := int64(i + 1)
 		part := record.Part{Calls: n, Fetched: n, Prefetch: record.PrefetchPart{Issued: n, Wasted: map[string]int64{name: n}}}
-		s.Tools["up/"+name], s.Tools[name] = part, part
-		latencies["up/"+name] = record.Histogram{Count: n, Sum: 1, Counts: make([]int64, 16)}
+		s.Tools[name] = part
+		part.LatencyMS = record.Quantiles{N: n, Sum: 1, Buckets: make([]int64, 16)}
+		s.Tools["up/"+name] = part
 		s.Hosts[name] = record.Host{Host: name, Level: i}
 		s.Totals.Declined[name] = n
 		want += float64(n)
 	}
-	o := scraped{
-		Stats: func() record.Stats { return s }, Version: "1\xff\"\n",
-		Latencies: func() map[string]record.Histogram { return latencies },
-	}
+	o := scraped{Stats: func() record.Stats { return s }, Version: "1\xff\"\n"}
 	got := parsed(t, o)
 	if calls := sum(got, "mcpschedd_calls_total", "disposition", "fetched"); calls != 2*want {
 		t.Errorf("got %v calls, want %v", calls, 2*want)
@@ -295,7 +288,7 @@ func BenchmarkScrape(b *testing.B) {
 	for i := range 1_000 {
 		tally.Add(&record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: fmt.Sprint("tool", i), Disposition: record.Fetched, LatencyMS: 12, Sent: 1})
 	}
-	h := scraped{Stats: func() record.Stats { return tally.Stats(time.Now()) }, Latencies: tally.Latencies}.handler()
+	h := scraped{Stats: func() record.Stats { return tally.Stats(time.Now()) }}.handler()
 	b.ReportAllocs()
 	for b.Loop() {
 		w := httptest.NewRecorder()

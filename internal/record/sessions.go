@@ -76,7 +76,7 @@ func (l *sessions) find(name string) *session {
 }
 
 func (l *sessions) add(name, process string) *session {
-	s := &session{sums: newSums(1), name: name, process: process, open: new(openSession)}
+	s := &session{sums: new(sums), name: name, process: process, open: new(openSession)}
 	l.byName[name] = s
 	l.all = append(l.all, s)
 	l.n++

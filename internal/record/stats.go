@@ -9,8 +9,8 @@
 //	unit  ms, KiB or share; else it is a number of things
 //	csv   its column
 //	text  the row and the words of the summary, as a format: "row: 3 of something"
-//	prom  its family in Prometheus and over OTLP, with its labels; one that ends in _total only rises
-//	count its family of how many values there are
+//	prom  its family in Prometheus and over OTLP, with its labels; one that ends in _total only
+//	      rises. Of [Quantiles] a histogram, or the families of their sum and of their number
 //
 //	log := record.Open(record.Options{Dir: dir, Key: key, Each: tally.Add})
 //	log.Add(record.Event{Kind: record.Call, Session: "1f00c2", …})
@@ -70,9 +70,9 @@ type Part struct {
 	TokensSaved      int64   `json:"context_tokens_saved" help:"Tokens, estimated, that were not sent to clients a second time, or that plans kept to themselves." csv:"context_tokens_saved" text:"saved: about %d tokens" prom:"tokens_saved_total{upstream,tool}"`
 	TokensToClient   int64   `json:"tokens_to_client" help:"Tokens of the answers that clients were given, estimated." csv:"tokens_to_client" prom:"tokens_to_client_total{upstream,tool}"`
 
-	LatencyMS Quantiles `json:"latency_ms" help:"How long calls took, from their arrival to their answer." unit:"ms" csv:"latency_ms"`
-	FetchMS   Quantiles `json:"upstream_ms" help:"Time that fetches took." unit:"ms" prom:"fetch_seconds_total{upstream,tool}" count:"fetches_total{upstream,tool}"`
-	ResultKB  Quantiles `json:"result_kb" help:"Size of results in KiB; in Prometheus in bytes." unit:"KiB" prom:"result_bytes_total{upstream,tool}"`
+	LatencyMS Quantiles `json:"latency_ms" help:"How long calls took, from their arrival to their answer." unit:"ms" csv:"latency_ms" prom:"call_duration_seconds{upstream,tool}"`
+	FetchMS   Quantiles `json:"upstream_ms" help:"Time that fetches took." unit:"ms" prom:"fetch_seconds_total{upstream,tool} fetches_total{upstream,tool}"`
+	ResultKB  Quantiles `json:"result_kb" help:"Size of results in KiB; in Prometheus in bytes." unit:"KiB" prom:"result_bytes_total{upstream,tool} results_total{upstream,tool}"`
 }
 
 // PrefetchPart is what came of prefetches.
@@ -144,8 +144,7 @@ type Host struct {
 	HarmMS      float64 `json:"harm_ms,omitempty" help:"Waiting of real calls for prefetches at the host." unit:"ms" prom:"host_harm_seconds_total{host}"`
 }
 
-// Quantiles are those of a histogram with two significant digits in totals, and one
-// elsewhere; 0 without values.
+// Quantiles are those of a [Histogram]; 0 without values.
 type Quantiles struct {
 	N   int64   `json:"n" help:"Number of values, exact."`
 	Sum float64 `json:"sum" help:"Sum of them, exact."`
@@ -153,4 +152,6 @@ type Quantiles struct {
 	P90 float64 `json:"p90" help:"90th percentile."`
 	P99 float64 `json:"p99" help:"99th percentile."`
 	Max float64 `json:"max" help:"Largest, exact."`
+
+	Buckets []int64 `json:"-"` // how many values there are up to each bound that Prometheus has
 }

@@ -12,15 +12,7 @@ type sums struct {
 
 	open                   int64   // requests of prefetches whose own line has not come yet
 	saved, toClient        float64 // tokens that were not, and that were, sent to clients
-	latency, fetch, result histogram
-}
-
-func newSums(digits int) *sums {
-	return &sums{
-		latency: histogram{digits: digits, unit: 1e-3, top: 3600e6},
-		fetch:   histogram{digits: digits, unit: 1e-3, top: 3600e6},
-		result:  histogram{digits: digits, unit: 1.0 / 1024, top: 1 << 30},
-	}
+	latency, fetch, result Histogram
 }
 
 // add counts an event. A call without an upstream, for a tool that none has, has failed.
@@ -75,12 +67,12 @@ func (s *sums) call(e *Event) {
 	f.BackOffs += one(e.BackedOff)
 	f.References += one(e.Reference)
 	f.Inlined += count(int64(e.Inlined))
-	s.latency.add(amount(e.LatencyMS))
+	s.latency.Add(amount(e.LatencyMS))
 	if e.UpstreamMS > 0 {
-		s.fetch.add(amount(e.UpstreamMS))
+		s.fetch.Add(amount(e.UpstreamMS))
 	}
 	if e.Bytes > 0 {
-		s.result.add(float64(count(e.Bytes)) / 1024)
+		s.result.Add(float64(count(e.Bytes)) / 1024)
 	}
 	s.size(e)
 	s.tokens(e)
@@ -104,7 +96,7 @@ func (s *sums) prefetch(e *Event) {
 	s.sum.UpstreamCalls += count(int64(e.Sent))
 	s.open -= count(int64(e.Sent))
 	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped one was cut short
-		s.fetch.add(amount(e.LatencyMS))
+		s.fetch.Add(amount(e.LatencyMS))
 	}
 	s.size(e)
 }

@@ -52,7 +52,6 @@ type tool struct {
 	id       int32
 	name     string // upstream/tool
 	followed int64  // turns with a call of it that another one followed
-	took     Histogram
 }
 
 // New makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
@@ -62,7 +61,7 @@ func New(sessionRows int, lost func() int64) *Tally {
 		lost = func() int64 { return 0 }
 	}
 	t := &Tally{
-		lost: lost, total: newSums(2), tools: make(map[string]*tool), upstreams: make(map[string]*sums),
+		lost: lost, total: new(sums), tools: make(map[string]*tool), upstreams: make(map[string]*sums),
 		processes: processes{running: make(map[string]bool)},
 		sessions:  sessions{most: sessionRows, byName: make(map[string]*session)},
 		hosts:     make(hosts), series: newSeries(), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
@@ -163,9 +162,6 @@ func (t *Tally) begin(e *Event) {
 }
 
 func (t *Tally) call(e *Event, s *session, of *tool) {
-	if of != nil {
-		of.took.add(amount(e.LatencyMS))
-	}
 	if s != nil && of != nil {
 		s.answered(e.Seq, of)
 		if e.Plan == 0 {
@@ -250,7 +246,7 @@ func (t *Tally) tool(upstream, name string) *tool {
 	if len(t.tools) > mostTools {
 		return t.tools[other]
 	}
-	of := &tool{sums: newSums(1), id: int32(len(t.byID)), name: full}
+	of := &tool{sums: new(sums), id: int32(len(t.byID)), name: full}
 	t.tools[full] = of
 	t.byID = append(t.byID, of)
 	return of
@@ -266,7 +262,7 @@ func (t *Tally) upstream(name string) *sums {
 	}
 	of, ok := t.upstreams[name]
 	if !ok {
-		of = newSums(1)
+		of = new(sums)
 		t.upstreams[name] = of
 	}
 	return of

@@ -320,7 +320,6 @@ func TestManyAtOnce(t *testing.T) {
 				if i%100 == 0 {
 					tally.View(start)
 					tally.Rows()
-					tally.Latencies()
 					tally.Problem("p")
 				}
 			}

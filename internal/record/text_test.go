@@ -56,7 +56,7 @@ sizes       1 predicted, 100% overrun (reference: 15% or less)
 regret      1.1s less hidden than by the best choices, which would have hidden 2s
 
 tool              calls  hidden  waited  prefetches  used  p50    p90
-github/get_issue  2      900ms   1.1s    3           1     102ms  1s
+github/get_issue  2      900ms   1.1s    3           1     100ms  1s
 files/read        1      5ms     0s      0           0     0s     0s
 `
 	if diff := gocmp.Diff(want, s.Figures()); diff != "" {
