@@ -29,7 +29,7 @@ func (j *upstreamCall) classify(p *policy) callClass {
 	l := j.lease
 	m := j.s.srv.catalog.model(p, l, j.tool)
 	out, storable := classify(m, j.method, j.params, func(folders []string) bool {
-		return j.s.srv.catalog.plainGit(&l.member.Spec.Command, folders)
+		return plainGit(&l.member.Spec.Command, folders)
 	})
 	scope := scopeAt(j.s, l, j.params)
 	if !storable || scope == "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
@@ -145,26 +146,19 @@ const left = " […]"
 // does.
 func shortened(text string, most int) string {
 	most -= length(left)
-	sentence, word, n := 0, 0, 0 // bytes up to the last end of one; characters so far
-	before := rune(0)
 	for i, r := range text {
-		if unicode.IsSpace(r) && n <= most {
-			word = i
-			if r == '\n' || strings.ContainsRune(".!?:;", before) {
-				sentence = i
-			}
-		}
-		if n += utf16.RuneLen(r); n > most {
+		if most -= utf16.RuneLen(r); most < 0 {
+			text = text[:i]
 			break
 		}
-		if strings.ContainsRune("。！？", r) {
-			sentence = i + len(string(r))
-		}
-		before = r
 	}
-	end := cmp.Or(sentence, word)
-	if end == 0 {
+	end := strings.LastIndexFunc(text, func(r rune) bool { return strings.ContainsRune(".!?:;\n。！？", r) })
+	if end < 0 {
+		end = strings.LastIndexFunc(text, unicode.IsSpace)
+	}
+	if end < 0 {
 		return ""
 	}
-	return strings.TrimSpace(text[:end]) + left
+	_, size := utf8.DecodeRuneInString(text[end:])
+	return strings.TrimSpace(text[:end+size]) + left
 }

@@ -12,9 +12,9 @@ import (
 // What is kept of the results of plans, so that what did not fit into an answer
 // can be read. The oldest go first.
 const (
-	mostKept        = 256 << 20 // bytes
-	mostKeptSession = 32 << 20  // of those, one session's
-	mostListed      = 100       // results that a list names: a client reads it all
+	mostKept    = 128 << 20 // bytes
+	mostKeptOne = 32 << 20  // of one result
+	mostListed  = 100       // results that a list names: a client reads it all
 )
 
 // kept are results of plans that can be read for a while, with their handle and in the
@@ -40,33 +40,20 @@ func (r *keptResult) bytes() int { return len(r.value) + 256 }
 // is too large to be kept.
 func (k *kept) add(s *session, of string, value []byte, now time.Time, span time.Duration) string {
 	r := &keptResult{session: s, handle: rand.Text(), of: of, value: value, at: now, until: now.Add(span)}
-	if r.bytes() > mostKeptSession {
+	if len(value) > mostKeptOne {
 		return ""
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.all = slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.until) })
-	k.makeRoomLocked(r.bytes(), mostKeptSession, func(old *keptResult) bool { return old.session == s })
-	k.makeRoomLocked(r.bytes(), mostKept, func(*keptResult) bool { return true })
-	k.all = append(k.all, r)
-	return r.handle
-}
-
-// makeRoomLocked drops the oldest of some results until these take no more than most
-// bytes together with n.
-func (k *kept) makeRoomLocked(n, most int, some func(*keptResult) bool) {
-	for _, r := range k.all {
-		if some(r) {
-			n += r.bytes()
+	room := mostKept - r.bytes()
+	for i, old := range slices.Backward(k.all) { // the latest stay
+		if room -= old.bytes(); room < 0 {
+			k.all = slices.Delete(k.all, 0, i+1)
+			break
 		}
 	}
-	k.all = slices.DeleteFunc(k.all, func(r *keptResult) bool {
-		drop := n > most && some(r)
-		if drop {
-			n -= r.bytes()
-		}
-		return drop
-	})
+	k.all = append(slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.until) }), r)
+	return r.handle
 }
 
 // of are the results of a session that can be read now, the latest first.
@@ -83,9 +70,10 @@ func (k *kept) of(s *session, now time.Time) (results []*keptResult) {
 
 // find returns what a handle of the session stands for; nil: nothing any more.
 func (k *kept) find(s *session, handle string, now time.Time) *keptResult {
-	results := k.of(s, now)
-	if i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == handle }); i >= 0 {
-		return results[i]
+	for _, r := range k.of(s, now) {
+		if r.handle == handle {
+			return r
+		}
 	}
 	return nil
 }

@@ -98,9 +98,7 @@ func serveEach(x *request, candidates []*leased, target []byte) {
 	candidates = append(live, where(candidates, func(l *leased) bool { return !slices.Contains(live, l) })...)
 	var best outcome
 	for _, l := range candidates {
-		x.bind(newCall(x, x.s.srv.policy.Load(), l, target))
-		o := waitFor(x.ask)
-		x.call.turn.Leave()
+		o := x.askOf(l, target)
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			best = o
 			break
@@ -110,6 +108,13 @@ func serveEach(x *request, candidates []*leased, target []byte) {
 		}
 	}
 	x.answer(best)
+}
+
+// askOf makes the request of one upstream of several.
+func (x *request) askOf(l *leased, target []byte) outcome {
+	x.bind(newCall(x, x.s.srv.policy.Load(), l, target))
+	defer x.call.turn.Leave()
+	return waitFor(x.ask)
 }
 
 // holders returns the leases on upstreams that may hold a resource: on the one that lists

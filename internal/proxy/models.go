@@ -28,8 +28,6 @@ type catalog struct {
 	store   *dedup.Store
 	version atomic.Uint64 // rises when servers have made claims that change models
 
-	gitLooking chan struct{} // holds as many as there are readings of git's configuration
-
 	mu      sync.RWMutex
 	claims  map[string]*claims // upstream → what its server has said since the program started
 	of      *policy            // that made goes by
@@ -51,7 +49,7 @@ type made struct {
 }
 
 func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled), gitLooking: make(chan struct{}, gitLooks)}
+	return &catalog{log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
 }
 
 // model returns the value model of a tool, or, with no name, of everything else

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -31,14 +29,12 @@ func (v view) offersOwn() bool { return v.only == "" }
 
 // names are the names that tools and prompts bear to the sessions that see all upstreams.
 // A name once shown is never given to another tool while the process lives. So that a
-// server whose names keep changing does not fill the memory, those of an upstream may
-// take only so much room: from the first that has none on, no new one is listed.
+// server whose names keep changing does not fill the memory, no new one of an upstream is
+// listed once its names take a certain room.
 type names struct {
-	log *slog.Logger
-
 	mu    sync.RWMutex
 	bound [upstream.Lists]map[string]target // name shown → what it stands for
-	room  map[string]int                    // upstream → bytes that its names take; over mostNames: no more are taken
+	room  map[string]int                    // upstream → bytes that its names take
 }
 
 const (
@@ -46,8 +42,8 @@ const (
 	bindingOf = 128     // bytes that a binding is taken to need beside the names in it
 )
 
-func newNames(log *slog.Logger) *names {
-	n := &names{log: log, room: make(map[string]int)}
+func newNames() *names {
+	n := &names{room: make(map[string]int)}
 	for l := range n.bound {
 		n.bound[l] = make(map[string]target)
 	}
@@ -69,49 +65,25 @@ func (v view) nameOf(p *policy, l upstream.List, t target) string {
 		candidates = append(candidates, t.upstream+separator+t.name)
 	}
 	v.mu.Lock()
-	name, filled := v.bindLocked(l, t, candidates)
-	v.mu.Unlock()
-	if filled {
-		v.log.Warn("an upstream has had so many names that no new one of its is listed until restart: none may come to mean something else", "upstream", t.upstream, "list", l.Method(), "name", clipped(t.name))
-	}
-	return name
+	defer v.mu.Unlock()
+	return v.bindLocked(l, t, candidates)
 }
 
-// bindLocked binds an item to the first of the names that is its own or free. filled: it
-// is the upstream's first for which there is no room.
-func (n *names) bindLocked(l upstream.List, t target, candidates []string) (name string, filled bool) {
+// bindLocked binds an item to the first of the names that is its own or free.
+func (n *names) bindLocked(l upstream.List, t target, candidates []string) string {
 	for _, name := range candidates {
-		other, taken := n.bound[l][name]
-		size := len(name) + len(t.name) + bindingOf
-		switch {
+		switch other, taken := n.bound[l][name]; {
 		case taken && other != t:
 			continue
-		case taken:
-			return name, false
-		case n.room[t.upstream] > mostNames:
-			return "", false
+		case !taken && n.room[t.upstream] > mostNames:
+			return ""
+		case !taken:
+			n.room[t.upstream] += len(name) + len(t.name) + bindingOf
+			n.bound[l][name] = t
 		}
-		if n.room[t.upstream] += size; n.room[t.upstream] > mostNames {
-			return "", true
-		}
-		n.bound[l][name] = t
-		return name, false
+		return name
 	}
-	return "", false
-}
-
-// filled are the upstreams of which names are not listed for want of room.
-func (n *names) filled() []string {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	full := []string{}
-	for upstream, bytes := range n.room {
-		if bytes > mostNames {
-			full = append(full, upstream)
-		}
-	}
-	slices.Sort(full)
-	return full
+	return ""
 }
 
 // claim gives a name to a tool of the proxy's own, and reports whether that bears

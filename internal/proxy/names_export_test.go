@@ -1,15 +1,13 @@
 package proxy
 
 import (
-	"log/slog"
-
 	"mcpschedd/internal/upstream"
 )
 
 // View lets tests give and resolve names without upstreams that run.
 type View struct{ view }
 
-func NewView(only string) View { return View{view{newNames(slog.New(slog.DiscardHandler)), only}} }
+func NewView(only string) View { return View{view{newNames(), only}} }
 
 func policyOf(ups []string, prefix, never bool) *policy {
 	p := &policy{prefix: prefix}

@@ -8,40 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"mcpschedd/internal/upstream"
 )
-
-// gitLook bounds how long a session's reader waits until git's configuration has been read,
-// and how many such readings may be under way: a file system may hang.
-const (
-	gitLook  = 500 * time.Millisecond
-	gitLooks = 4
-)
-
-// plainGit reports whether git, run by a server in these folders, runs no program that was
-// set up for it; not where that is not known soon.
-func (c *catalog) plainGit(server *upstream.Command, folders []string) bool {
-	select {
-	case c.gitLooking <- struct{}{}:
-	default:
-		return false
-	}
-	plain := make(chan bool, 1)
-	go func() {
-		defer func() { <-c.gitLooking }()
-		plain <- plainGit(server, folders)
-	}()
-	late := time.NewTimer(gitLook)
-	defer late.Stop()
-	select {
-	case is := <-plain:
-		return is
-	case <-late.C:
-		return false
-	}
-}
 
 // plainGit reports whether git, run by a server in these folders, runs no program that was
 // set up for it: none for fsmonitor, textconv, diffs, filters, hooks or signatures. Folders

@@ -35,6 +35,7 @@ type member struct {
 	up                *upstream.Upstream
 	gone              chan struct{}                  // closed when up has been closed
 	nothingToPrefetch atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
+	reached           atomic.Pointer[reached]        // what its tools allow; nil: not looked at
 	key               string                         // its name and how it is reached: another command under the same name is another server
 }
 

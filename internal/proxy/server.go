@@ -98,7 +98,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	stopping := make(chan struct{})
 	s := &Server{
-		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(o.Log),
+		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(),
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
 	}
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {

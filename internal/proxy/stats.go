@@ -19,7 +19,6 @@ type figures struct {
 	tally    *record.Tally
 	begin    record.Event // of this process, as far as the program says it
 	began    time.Time
-	reaches  reaches
 	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
 	pages    []front.Page          // served beside MCP
 	notices  throttle              // to clients that subscribed to the stats
@@ -108,7 +107,6 @@ type Stats struct {
 	Hosts    []limit.HostStats `json:"hosts"`
 
 	Upstreams map[string]upstream.Stats `json:"upstreams"`
-	Unlisted  []string                  `json:"unlisted"` // upstreams that have had so many names that no new one of theirs is listed
 }
 
 // Stats tells of the state of what works inside.
@@ -117,7 +115,6 @@ func (s *Server) Stats() Stats {
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
-	out.Unlisted = s.names.filled()
 	out.Prefetch = s.prefetched(out.Store.Prefetch)
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
@@ -25,7 +24,7 @@ func (s *Server) status() record.Status {
 	config := s.figures.config(p)
 	out.Config, out.ConfigError = config.Path, config.Error
 	for _, m := range p.members {
-		u, at := s.figures.reach(p, m), m.up.Standing()
+		u, at := m.reach(p), m.up.Standing()
 		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.Stamp(at.Since), at.Restarts
 		if at.State != "ready" {
 			u.Error = at.Error
@@ -60,33 +59,22 @@ func (s *Server) clients() []record.ClientStatus {
 	return out
 }
 
-// reaches remembers what came of [reachOf], which takes a while for hundreds of tools.
-type reaches struct {
-	mu    sync.Mutex
-	known map[*member]reached
-}
-
-// reached is what the tools of an upstream allow, under a policy's models and by an offer.
-type reached struct {
-	models *valuemodel.Models
-	offer  *upstream.Offer
-	record.UpstreamStatus
-}
-
-// reach is what the tools of an upstream allow.
-func (f *figures) reach(p *policy, m *member) record.UpstreamStatus {
-	r, offer := &f.reaches, m.up.Offered()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now, ok := r.known[m]; ok && now.models == p.Models && now.offer == offer {
-		return now.UpstreamStatus
+// reach is what the tools of an upstream allow. It is remembered, for hundreds of tools take
+// a while.
+func (m *member) reach(p *policy) record.UpstreamStatus {
+	offer := m.up.Offered()
+	if known := m.reached.Load(); known != nil && known.offer == offer {
+		return known.UpstreamStatus
 	}
-	if r.known == nil || len(r.known) > 2*len(p.members) { // most are of policies that are no more
-		r.known = make(map[*member]reached)
-	}
-	now := reached{p.Models, offer, reachOf(p, m.Upstream, offer)}
-	r.known[m] = now
+	now := &reached{offer, reachOf(p, m.Upstream, offer)}
+	m.reached.Store(now)
 	return now.UpstreamStatus
+}
+
+// reached is what the tools of an upstream allow, by an offer.
+type reached struct {
+	offer *upstream.Offer
+	record.UpstreamStatus
 }
 
 // reachOf counts the tools whose answers may be stored, and that may be called early, and

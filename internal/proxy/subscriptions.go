@@ -1,19 +1,22 @@
 package proxy
 
 import (
-	"maps"
+	"log/slog"
 	"slices"
 	"sync"
+
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
 )
 
 // subscriptions owns what the client of a session subscribed to beside its requests: the
 // listen requests that are open, and, in the handshake era, resources of the proxy's own.
 // The upstreams' resources that it subscribed to in that era are kept with the leases.
 type subscriptions struct {
-	changing sync.Mutex // held while watches of the upstreams change
-
-	mu   sync.Mutex
-	open map[*listening]struct{}
+	mu   sync.Mutex // held while watches of the upstreams change, too
+	open []*listening
 	own  map[string]bool // resources of the proxy's own
 }
 
@@ -24,43 +27,110 @@ type listening struct {
 	uris    []string // resources that it asked for
 }
 
-// add notes an open listen request.
-func (s *subscriptions) add(l *listening) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = make(map[*listening]struct{})
+// serveListen answers subscriptions/listen: the request stays open, and what the
+// client asked for goes out on its stream, until either side ends it.
+func serveListen(x *request) {
+	if !x.stateless {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
+		return
 	}
-	s.open[l] = struct{}{}
+	l, honoured := newListening(x, x.msg.Index.Get("notifications"))
+	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", honoured))
+	x.s.subscriptions.begin(l, x.s)
+	select {
+	case <-x.ctx.Done():
+	case <-x.s.life.draining:
+	}
+	x.s.subscriptions.end(l, x.s)
+	if !isWithdrawn(x.ctx) {
+		x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by us: say so
+	}
 }
 
-// remove forgets a listen request.
-func (s *subscriptions) remove(l *listening) {
+// newListening reads what a listen request subscribes to, and returns the part that is
+// understood. Of the lists among it, it gets a list_changed when they are not what they are now.
+func newListening(x *request, notifications []byte) (l *listening, honoured []byte) {
+	l, honoured = &listening{x: x}, []byte("{}")
+	for list := range upstream.Lists {
+		member := list.Capability() + "ListChanged"
+		if string(jsonrpc.Get(notifications, member)) == "true" {
+			l.changes = append(l.changes, list.Changed())
+			honoured = jsonrpc.Set(honoured, member, []byte("true"))
+			x.s.showList(list)
+		}
+	}
+	if uris := jsonrpc.Get(notifications, "resourceSubscriptions"); uris != nil {
+		for raw := range jsonrpc.Elements(uris) {
+			if uri, ok := jsonrpc.String(raw); ok {
+				l.uris = append(l.uris, uri)
+			}
+		}
+		honoured = jsonrpc.Set(honoured, "resourceSubscriptions", uris)
+	}
+	return l, honoured
+}
+
+// send sends a notification on the stream, nothing once that has ended.
+func (l *listening) send(method string, params []byte) {
+	l.x.mu.Lock()
+	defer l.x.mu.Unlock()
+	if !l.x.answered {
+		sendNotification(l.x.s.srv.log, l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
+	}
+}
+
+// begin has the upstreams that may hold the resources of a listen request watch them.
+func (s *subscriptions) begin(l *listening, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, l)
+	s.open = append(s.open, l)
+	for _, uri := range l.uris {
+		if _, own := in.identity.view.ownResource(uri); own {
+			continue
+		}
+		for _, lease := range holders(in.leases.current(), uri) {
+			lease.Watch(uri)
+		}
+	}
 }
 
-// listeners are the listen requests that are open.
-func (s *subscriptions) listeners() []*listening {
+// end ends that, where no other listen request asked for the same.
+func (s *subscriptions) end(l *listening, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.open))
+	s.open = slices.DeleteFunc(s.open, func(o *listening) bool { return o == l })
+	for _, uri := range l.uris {
+		if slices.ContainsFunc(s.open, func(o *listening) bool { return slices.Contains(o.uris, uri) }) {
+			continue
+		}
+		for _, lease := range watching(in.leases.current(), uri) {
+			lease.Unwatch(uri)
+		}
+	}
 }
 
-// watchOwn notes whether the client subscribes to a resource of the
-// proxy's own.
+// handOver has the successor of an upstream watch what the old one was asked to.
+func (s *subscriptions) handOver(old, next *leased) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, uri := range old.Watches() {
+		next.Watch(uri)
+	}
+}
+
+// watching are the leases that are subscribed to a resource.
+func watching(leases []*leased, uri string) []*leased {
+	return where(leases, func(l *leased) bool { return slices.Contains(l.Watches(), uri) })
+}
+
+// watchOwn notes whether the client subscribes to a resource of the proxy's own.
 func (s *subscriptions) watchOwn(uri string, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.own == nil {
 		s.own = make(map[string]bool)
 	}
-	if wanted {
-		s.own[uri] = true
-	} else {
-		delete(s.own, uri)
-	}
+	s.own[uri] = wanted
 }
 
 // watchesOwn reports whether it does.
@@ -70,19 +140,13 @@ func (s *subscriptions) watchesOwn(uri string) bool {
 	return s.own[uri]
 }
 
-// handOver has the successor of an upstream watch what the old one was asked to.
-func (s *subscriptions) handOver(old, next *leased) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	for _, uri := range old.Watches() {
-		next.Watch(uri)
-	}
-}
-
 // publish sends a notification to every open listen request that wants it, and reports
 // whether there was one.
 func (s *subscriptions) publish(method string, params []byte, wants func(*listening) bool) (sent bool) {
-	for _, l := range s.listeners() {
+	s.mu.Lock()
+	open := slices.Clone(s.open)
+	s.mu.Unlock()
+	for _, l := range open {
 		if wants(l) {
 			l.send(method, params)
 			sent = true
@@ -96,37 +160,78 @@ func (s *subscriptions) publishChange(method string) {
 	s.publish(method, nil, func(l *listening) bool { return slices.Contains(l.changes, method) })
 }
 
-// watch has the upstreams that may hold the resources of a listen request watch them.
-func (s *session) watch(l *listening) {
-	s.subscriptions.changing.Lock()
-	defer s.subscriptions.changing.Unlock()
-	for _, uri := range l.uris {
-		if _, own := s.identity.view.ownResource(uri); own {
-			continue
+// subscribes reports whether a request changes its session's subscriptions.
+func subscribes(method string) bool {
+	return method == "resources/subscribe" || method == "resources/unsubscribe"
+}
+
+// subscribe makes a request that changes the session's subscriptions, which outlive
+// the server's process. A stateless server knows no such request: its listen request says
+// what to watch.
+func subscribe(x *request, req *upstream.Request, done func(outcome)) {
+	empty := outcome{answer: upstream.Answer{Result: []byte("{}")}}
+	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
+	begins, needed := x.msg.Method == "resources/subscribe", true
+	if begins {
+		x.call.lease.Subscribe(uri) // before it is sent: an update may precede the answer
+	} else {
+		needed = x.call.lease.Unsubscribe(uri)
+	}
+	if !needed || x.call.lease.Stateless() {
+		done(empty)
+		return
+	}
+	x.call.fetch(x.ctx, req, func(o outcome) {
+		switch {
+		case o.err == nil && o.answer.Stateless:
+			o = empty
+		case begins && (o.err != nil || o.answer.Error != nil):
+			x.call.lease.Unsubscribe(uri)
 		}
-		for _, lease := range holders(s.leases.current(), uri) {
-			lease.Watch(uri)
+		done(o)
+	})
+}
+
+// relay passes on a notification of an upstream that its transport ties to no request.
+func (s *session) relay(l *leased, method string, params []byte) {
+	handshake := s.client.facts().handshake()
+	switch method {
+	case "notifications/tasks/status", "notifications/tasks":
+		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+	case "notifications/message":
+		switch {
+		case len(l.early.tools()) > 0 && !s.asking(l): // of a prefetch, which has no client
+			return
+		case handshake && !l.Admits("", params):
+			return
+		case handshake: // sent below
+		default: // a stateless client gets logs with the request that asked for them
+			if x := s.requests.only(l); x != nil {
+				x.forward(l, method, params)
+			}
+			return
 		}
+	case "notifications/resources/updated":
+		uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
+		covers := func(wanted string) bool { return upstream.Covers(wanted, uri) }
+		if s.subscriptions.publish(method, params, func(l *listening) bool { return slices.ContainsFunc(l.uris, covers) }) {
+			return
+		}
+	}
+	s.notify(method, params)
+}
+
+// notify sends a notification that belongs to no request to a client of the handshake
+// era, if that takes some by now.
+func (s *session) notify(method string, params []byte) {
+	if s.identity.Out != nil && s.client.facts().handshake() && s.questions.isReady() {
+		sendNotification(s.srv.log, s.identity.Out, method, params)
 	}
 }
 
-// unwatch ends that, for a listen request that has been removed, where no other asked for
-// the same.
-func (s *session) unwatch(l *listening) {
-	s.subscriptions.changing.Lock()
-	defer s.subscriptions.changing.Unlock()
-	others := s.subscriptions.listeners()
-	for _, uri := range l.uris {
-		if slices.ContainsFunc(others, func(o *listening) bool { return slices.Contains(o.uris, uri) }) {
-			continue
-		}
-		for _, lease := range watching(s.leases.current(), uri) {
-			lease.Unwatch(uri)
-		}
+// sendNotification sends a notification. One that is not delivered is lost.
+func sendNotification(log *slog.Logger, to front.Outlet, method string, params []byte) {
+	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
+		log.Debug("notification not delivered", "method", method, "err", err)
 	}
-}
-
-// watching are the leases that are subscribed to a resource.
-func watching(leases []*leased, uri string) []*leased {
-	return where(leases, func(l *leased) bool { return slices.Contains(l.Watches(), uri) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -115,10 +114,8 @@ func (s *Server) surveyTools(n *session, l *leased, offer *upstream.Offer) (all 
 // warning says what is amiss with the name under which a tool is listed.
 func (s *Server) warning(n *session, l *leased, tool, name string) string {
 	switch {
-	case name == "" && slices.Contains(n.identity.view.filled(), l.Name()):
-		return fmt.Sprintf("tool %q is left out: the names before it take all the room that there is for those of an upstream", tool)
 	case name == "":
-		return fmt.Sprintf("tool %q is left out: another upstream has the name, and name_style is \"never\"", tool)
+		return fmt.Sprintf("tool %q is left out: another upstream has the name, and name_style is \"never\", or the names before it take all the room", tool)
 	case len(clientPrefix)+len(name) > longName:
 		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, more than the %d that some clients take", name, len(clientPrefix)+len(name), clientPrefix, longName)
 	}

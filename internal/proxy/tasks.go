@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"slices"
 	"sync"
 
 	"mcpschedd/internal/dedup"
@@ -130,20 +132,11 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 
 // serveTaskList joins the tasks of every upstream that has some.
 func serveTaskList(x *request) {
-	out := []byte(`{"tasks":[`)
+	var all [][]byte
 	for _, l := range where(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // one that is starting has none yet
-		x.bind(newCall(x, x.s.srv.policy.Load(), l, nil))
-		o := waitFor(x.ask)
-		x.call.turn.Leave()
-		if o.err != nil || o.answer.Error != nil {
-			continue
-		}
-		for task := range jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")) {
-			out = append(append(out, task...), ',')
+		if o := x.askOf(l, nil); o.err == nil && o.answer.Error == nil {
+			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}
 	}
-	if out[len(out)-1] == ',' {
-		out = out[:len(out)-1]
-	}
-	x.finish(append(out, "]}"...))
+	x.finish(slices.Concat([]byte(`{"tasks":[`), bytes.Join(all, []byte(",")), []byte("]}")))
 }
