@@ -2,7 +2,7 @@ BIN := bin/mcpschedd
 # make build TAGS=nootlp leaves OpenTelemetry out: 7 MB of the program, 3 MiB of each process
 TAGS := grpcnotrace
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan dashboard lines release module clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan dashboard man lines release module clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
 	CGO_ENABLED=0 go build -tags $(TAGS) -o $(BIN) ./cmd/mcpschedd
@@ -88,6 +88,10 @@ plan: build ## twelve calls as one plan and one by one, real servers and Postgre
 
 dashboard: ## the dashboard in a real browser, pictures in results/dashboard (installs chromium where apt-get is)
 	sh tools/dashboard/dashboard.sh
+
+man: ## the pages of the manual, in bin/man
+	mkdir -p bin/man
+	MCPSCHEDD_MAN=$(CURDIR)/bin/man go test -count=1 -run 'TestManual$$' ./cmd/mcpschedd
 
 lines: ## how large each package is, and what of it is hard to read
 	@go run -C tools ./lines

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,32 +9,56 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
-const usageAdd = `usage: mcpschedd add NAME [--env K=V]... [--trust] [--config FILE] -- COMMAND [ARG...]
-       mcpschedd add NAME URL [--header K=V]... [--trust] [--config FILE]
+func addCommand() *cobra.Command {
+	m := &importing{write: true}
+	var env, headers []string
+	var trust bool
+	c := &cobra.Command{
+		Use:   "add NAME [flags] -- COMMAND [ARG...] | add NAME URL [flags]",
+		Short: "Add one server",
+		Long: `Adds a server to the configuration, at its end. Running processes follow at once.
 
-Adds a server to the configuration, at its end. Running processes follow at once.
+NAME is for [upstreams.NAME], and stands before the names of its tools. COMMAND and
+ARGs are how the server is started, URL is where it is reached.
 
-  NAME           for [upstreams.NAME], and before the names of its tools
-  COMMAND ARG    how the server is started
-  URL            where it is reached
-  --env K=V      a variable of its environment
-  --header K=V   a header of requests to it
-  --trust        believe what the server says of its own tools
-  --config FILE  the configuration (default: see mcpschedd help)
-
-Values of variables and headers, and what looks like a secret in the arguments or
-the URL, go into env/NAME.env beside the configuration, which nobody else may read.
-
-For example:
-
-  mcpschedd add files -- npx -y @modelcontextprotocol/server-filesystem ~/project
-  mcpschedd add wiki https://wiki.example/mcp --header "Authorization=Bearer $TOKEN"
-`
+Values of variables and headers, and what looks like a secret in the arguments or the
+URL, go into env/NAME.env beside the configuration, which only you may read.`,
+		Example: `  mcpschedd add files -- npx -y @modelcontextprotocol/server-filesystem ~/project
+  mcpschedd add wiki https://wiki.example/mcp --header "Authorization=Bearer $TOKEN"`,
+		DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, words []string) error {
+			name, server, err := addedServer(words, c.ArgsLenAtDash())
+			if err != nil {
+				return err
+			}
+			if server.Env, err = pairs("--env", env); err != nil {
+				return err
+			}
+			if server.Headers, err = pairs("--header", headers); err != nil {
+				return err
+			}
+			if server.URL != "" && server.Env != nil || server.URL == "" && server.Headers != nil {
+				return usage("--env is for a command, --header for a URL")
+			}
+			if trust {
+				m.trust = []string{"all"}
+			}
+			return runAdd(m, name, server, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &m.config)
+	c.Flags().StringArrayVar(&env, "env", nil, "a variable of its environment, as `K=V`; repeatable")
+	c.Flags().StringArrayVar(&headers, "header", nil, "a header of requests to it, as `K=V`; repeatable")
+	c.Flags().BoolVar(&trust, "trust", false, "believe what the server says of its own tools")
+	return c
+}
 
 // addition is a server as a client's file would have it.
 type addition struct {
@@ -47,13 +70,9 @@ type addition struct {
 }
 
 // runAdd adds one server to the configuration, by what import does with those of a client.
-func runAdd(args []string, stdout, stderr io.Writer) error {
-	m := &importing{stdout: stdout, stderr: stderr, write: true, files: make(map[string]*state.File)}
+func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer) error {
+	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
 	m.home, _ = os.UserHomeDir() // "": no path is told from another by it
-	name, server, err := m.parseAdd(args)
-	if err != nil {
-		return err
-	}
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]addition{name: server}})
 	if err != nil {
 		return err
@@ -100,64 +119,42 @@ func runAdd(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// parseAdd reads the command line.
-func (m *importing) parseAdd(args []string) (name string, server addition, err error) {
-	fs := flag.NewFlagSet("add", flag.ContinueOnError)
-	trust := fs.Bool("trust", false, "")
-	fs.StringVar(&m.config, "config", "", "")
-	pairs := func(into *map[string]string) func(string) error {
-		return func(pair string) error {
-			key, value, ok := strings.Cut(pair, "=")
-			if !ok || key == "" {
-				return fmt.Errorf("want K=V, have %q", pair)
-			}
-			if *into == nil {
-				*into = make(map[string]string)
-			}
-			(*into)[key] = value
-			return nil
-		}
-	}
-	fs.Func("env", "", pairs(&server.Env))
-	fs.Func("header", "", pairs(&server.Headers))
+// addedServer is the server that the words of the command line name, of which dash stand
+// before a --; dash < 0: there is none.
+func addedServer(words []string, dash int) (name string, server addition, err error) {
 	var command []string
-	if i := slices.Index(args, "--"); i >= 0 {
-		args, command = args[:i], args[i+1:]
-	}
-	var words []string
-	for rest := args; ; rest = fs.Args()[1:] { // flags may stand behind what they are for
-		if err := parse(fs, rest, usageAdd, m.stdout); err != nil {
-			return "", addition{}, err
-		}
-		if fs.NArg() == 0 {
-			break
-		}
-		words = append(words, fs.Arg(0))
-	}
-	wrong := func(text string) (string, addition, error) {
-		return "", addition{}, &usageError{text: text, usage: usageAdd}
+	if dash >= 0 {
+		words, command = words[:dash], words[dash:]
 	}
 	switch {
 	case len(words) == 0:
-		return wrong("want a name, and a command behind -- or a URL")
+		return "", addition{}, usage("want a name, and a command behind -- or a URL")
 	case len(words) == 1 && len(command) == 0:
-		return wrong(fmt.Sprintf("want a command behind --, or a URL, for %q", words[0]))
+		return "", addition{}, usage("want a command behind --, or a URL, for %q", words[0])
 	case len(command) == 0 && !strings.Contains(words[1], "://"):
-		return wrong(fmt.Sprintf("want -- before the command %s, or a URL", strings.Join(words[1:], " ")))
+		return "", addition{}, usage("want -- before the command %s, or a URL", strings.Join(words[1:], " "))
 	case len(command) == 0 && len(words) > 2:
-		return wrong(fmt.Sprintf("unexpected argument %q", words[2]))
+		return "", addition{}, usage("unexpected argument %q", words[2])
 	case len(command) > 0 && len(words) > 1:
-		return wrong(fmt.Sprintf("unexpected argument %q before --", words[1]))
+		return "", addition{}, usage("unexpected argument %q before --", words[1])
 	case len(command) > 0:
-		server.Command, server.Args = command[0], command[1:]
-	default:
-		server.URL = words[1]
+		return words[0], addition{Command: command[0], Args: command[1:]}, nil
 	}
-	if server.URL != "" && server.Env != nil || server.URL == "" && server.Headers != nil {
-		return wrong("--env is for a command, --header for a URL")
+	return words[0], addition{URL: words[1]}, nil
+}
+
+// pairs are the values of a flag that is given as K=V.
+func pairs(flag string, all []string) (map[string]string, error) {
+	var out map[string]string
+	for _, pair := range all {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usage("%s: want K=V, have %q", flag, pair)
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[key] = value
 	}
-	if *trust {
-		m.trust = []string{"all"}
-	}
-	return words[0], server, nil
+	return out, nil
 }

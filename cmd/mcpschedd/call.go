@@ -6,12 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
@@ -20,46 +21,41 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-const usageCall = `usage: mcpschedd call NAME/TOOL [KEY=VALUE... | JSON] [--config FILE] [--json]
+// callOptions are its flags.
+type callOptions struct {
+	config string
+	json   bool
+}
 
-Starts one upstream, calls one of its tools, and prints the answer. The call runs
+func callCommand() *cobra.Command {
+	var o callOptions
+	c := &cobra.Command{
+		Use:   "call NAME/TOOL [KEY=VALUE... | JSON]",
+		Short: "Call one tool of one server, and print its answer",
+		Long: `Starts one upstream, calls one of its tools, and prints the answer. The call runs
 whatever the tool does. Nothing is recorded, learned or taken from what is stored.
 
-  NAME/TOOL      an upstream of the configuration, and a tool as its server names it
-  KEY=VALUE      an argument; where the tool takes no string, VALUE is JSON
-  JSON           all the arguments, as an object
-  --config FILE  the configuration (default: see mcpschedd help)
-  --json         print the result as it came
-
-For example:
-
-  mcpschedd call files/read_text_file path=README.md
-  mcpschedd call github/list_issues owner=golang repo=go perPage=3
-`
-
-// runCall calls one tool of one upstream.
-func runCall(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("call", flag.ContinueOnError)
-	file := fs.String("config", "", "")
-	asJSON := fs.Bool("json", false, "")
-	var words []string
-	for rest := args; ; rest = fs.Args()[1:] { // flags may stand behind what they are for
-		if err := parse(fs, rest, usageCall, stdout); err != nil {
-			return err
-		}
-		if fs.NArg() == 0 {
-			break
-		}
-		words = append(words, fs.Arg(0))
+NAME is an upstream of the configuration, TOOL one of its tools as its server names it.
+Each KEY=VALUE is an argument; where the tool takes no string, VALUE is JSON. Or all
+the arguments stand there as one JSON object.`,
+		Example: `  mcpschedd call files/read_text_file path=README.md
+  mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
+		Args:              takes(1, -1, "NAME/TOOL"),
+		ValidArgsFunction: completeTools(&o.config),
+		RunE:              func(c *cobra.Command, words []string) error { return call(c.Context(), words, o, c.OutOrStdout()) },
 	}
-	if len(words) == 0 {
-		return &usageError{text: "want NAME/TOOL", usage: usageCall}
-	}
+	configFlag(c, &o.config)
+	c.Flags().BoolVar(&o.json, "json", false, "print the result as it came")
+	return c
+}
+
+// call calls one tool of one upstream.
+func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) error {
 	name, tool, ok := strings.Cut(words[0], "/")
 	if !ok || name == "" || tool == "" {
-		return &usageError{text: fmt.Sprintf("want NAME/TOOL, have %q", words[0]), usage: usageCall}
+		return usage("want NAME/TOOL, have %q", words[0])
 	}
-	c, err := load(*file)
+	c, err := load(f.config)
 	if err != nil {
 		return err
 	}
@@ -74,7 +70,7 @@ func runCall(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return printResult(stdout, result, *asJSON)
+	return printResult(stdout, result, f.json)
 }
 
 // callOnce makes one call through a proxy that lives for it alone.
@@ -144,7 +140,7 @@ func (l *lineClient) call(tool string, words []string) (json.RawMessage, error) 
 	}
 	arguments, err := t.arguments(words)
 	if err != nil {
-		return nil, &usageError{text: err.Error(), usage: usageCall}
+		return nil, usage("%v", err)
 	}
 	return l.request("tools/call", map[string]any{"name": tool, "arguments": arguments})
 }

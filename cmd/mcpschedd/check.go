@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
+
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
@@ -21,19 +22,37 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
+// checkOptions are its flags.
+type checkOptions struct {
+	config       string
+	connect, all bool
+}
+
+func checkCommand() *cobra.Command {
+	var o checkOptions
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Validate the configuration; --connect also tries every upstream",
+		Long: `Prints every mistake of the configuration as file:line: key: message.
+
+With --connect it also starts every upstream and prints a row for each: its tools, how
+many of them are cached and fetched ahead, and the line that would change most; with
+warnings of what clients do not take (long names, many tools) and of [tools.*] blocks
+about tools that do not exist.`,
+		Example: `  mcpschedd check
+  mcpschedd check --connect`,
+		Args: takes(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error { return check(c.Context(), o, c.OutOrStdout()) },
+	}
+	configFlag(c, &o.config)
+	c.Flags().BoolVar(&o.connect, "connect", false, "also start every upstream; exit code 1 if one cannot be used")
+	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "with --connect: also lines to paste for the tools of which\nnothing says what they do")
+	return c
+}
+
 // check validates the configuration and, asked to, tries every upstream.
-func check(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("check", flag.ContinueOnError)
-	file := fs.String("config", "", "")
-	connect := fs.Bool("connect", false, "")
-	all := fs.Bool("v", false, "")
-	if err := parse(fs, args, usageCheck, stdout); err != nil {
-		return err
-	}
-	if err := noArguments(fs, usageCheck); err != nil {
-		return err
-	}
-	path, found, err := config.Search(*file, os.Getenv)
+func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
+	path, found, err := config.Search(f.config, os.Getenv)
 	if err != nil {
 		return hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
 	}
@@ -48,10 +67,10 @@ func check(ctx context.Context, args []string, stdout io.Writer) error {
 	if !report.OK() {
 		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}
 	}
-	if !*connect {
+	if !f.connect {
 		return nil
 	}
-	return survey(ctx, report.Config, *all, stdout)
+	return survey(ctx, report.Config, f.all, stdout)
 }
 
 // survey starts every upstream without touching what is kept of them, and prints what each

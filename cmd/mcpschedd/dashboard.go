@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -15,26 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"mcpschedd/internal/dashboard"
 	"mcpschedd/internal/record"
 )
-
-const usageDashboard = `usage: mcpschedd dashboard [FILE...] [--config FILE] [--addr HOST:PORT]
-       mcpschedd dashboard --http URL [--config FILE]
-
-Serves a page that shows what your processes do and what they save today, until
-interrupted. Prints its address, which holds a code: open it in a browser within
-five minutes. It works once; the browser may then look until it is closed.
-
-  FILE...            show recorded events instead, plain or gzip; a folder stands
-                     for what is in it, - for standard input
-  --config FILE      whose state_dir counts (default: see mcpschedd help)
-  --addr HOST:PORT   where to serve, on a loopback address (default 127.0.0.1:0,
-                     any free port)
-  --http URL         print the address of the page of a proxy that serves HTTP, such
-                     as http://127.0.0.1:7777, and end. On this machine the token is
-                     found in the state folder; else put it into $MCPSCHEDD_TOKEN
-`
 
 // dashboardFlags are its command line.
 type dashboardFlags struct {
@@ -42,10 +26,33 @@ type dashboardFlags struct {
 	files              []string
 }
 
+func dashboardCommand() *cobra.Command {
+	f := new(dashboardFlags)
+	c := &cobra.Command{
+		Use:   "dashboard [FILE...]",
+		Short: "Show the servers and what is saved in a browser, live",
+		Long: `Serves a page that shows what your processes do and what they save today, until
+interrupted. Prints its address, which holds a code: open it in a browser within five
+minutes. It works once; the browser may then look until it is closed.
+
+FILE is of recorded events to show instead, plain or gzip; a folder stands for what is
+in it, - for standard input.`,
+		Example: `  mcpschedd dashboard
+  mcpschedd dashboard --http http://127.0.0.1:7777`,
+		RunE: func(c *cobra.Command, words []string) error {
+			f.files = words
+			return runDashboard(c.Context(), f, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &f.config)
+	c.Flags().StringVar(&f.addr, "addr", "", "serve at `HOST:PORT`, on a loopback address (default\n127.0.0.1:0, any free port)")
+	c.Flags().StringVar(&f.http, "http", "", "print the address of the page of the proxy that serves\nHTTP at `URL`, and end; its token is $MCPSCHEDD_TOKEN, or\nfor this machine the one in the state folder")
+	return c
+}
+
 // runDashboard serves the dashboard until ctx ends.
-func runDashboard(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f, err := parseDashboard(args, stdout)
-	if err != nil {
+func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	if f.http != "" {
@@ -152,7 +159,7 @@ func viewOfToday(d folder) func() record.View {
 func listenLoopback(addr string) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return nil, &usageError{text: "--addr: " + err.Error(), usage: usageDashboard}
+		return nil, usage("--addr: %v", err)
 	}
 	if !at.IP.IsLoopback() {
 		return nil, hinted{misused{fmt.Errorf("--addr: %s is not a loopback address", addr)}, "the dashboard is for this machine; over a network, mcpschedd serve --http has it at /dashboard"}
@@ -198,28 +205,14 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// parseDashboard reads the command line; flags may stand behind files.
-func parseDashboard(args []string, stdout io.Writer) (*dashboardFlags, error) {
-	f := new(dashboardFlags)
-	fs := flag.NewFlagSet("dashboard", flag.ContinueOnError)
-	fs.StringVar(&f.addr, "addr", "", "")
-	fs.StringVar(&f.http, "http", "", "")
-	fs.StringVar(&f.config, "config", "", "")
-	for rest := args; ; rest = fs.Args()[1:] {
-		if err := parse(fs, rest, usageDashboard, stdout); err != nil {
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			break
-		}
-		f.files = append(f.files, fs.Arg(0))
-	}
+// check finds what makes no sense together.
+func (f *dashboardFlags) check() error {
 	if f.http != "" && (f.addr != "" || len(f.files) > 0) {
-		return nil, &usageError{text: "--http: that proxy says where it serves and what it shows; leave out --addr and files", usage: usageDashboard}
+		return usage("--http: that proxy says where it serves and what it shows; leave out --addr and files")
 	}
 	if len(f.files) > 0 && f.config != "" {
-		return nil, &usageError{text: "--config: it says where running processes keep their events; leave it out, or the files", usage: usageDashboard}
+		return usage("--config: it says where running processes keep their events; leave it out, or the files")
 	}
 	f.addr = cmp.Or(f.addr, "127.0.0.1:0")
-	return f, nil
+	return nil
 }

@@ -36,7 +36,7 @@ func open(t *testing.T, args ...string) *board {
 	b := &board{t: t, client: &http.Client{Jar: jar, Timeout: 10 * time.Second}, stop: stop, ended: make(chan error, 1)}
 	r, w := io.Pipe()
 	go func() {
-		err := runDashboard(ctx, args, w, io.Discard)
+		err := execute(ctx, append([]string{"dashboard"}, args...), w, io.Discard)
 		w.CloseWithError(errors.Join(io.EOF, err))
 		b.ended <- err
 	}()
@@ -182,7 +182,7 @@ func TestDashboardOfNothing(t *testing.T) {
 	}
 	for name, why := range map[string]string{config: ":1: not JSON", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
 		var stdout, stderr bytes.Buffer
-		code := report(&stderr, runDashboard(t.Context(), []string{name}, &stdout, &stderr))
+		code := run(t.Context(), []string{"dashboard", name}, &stdout, &stderr)
 		if said := stderr.String(); code != exitFailed || !strings.HasSuffix(said, "mcpschedd: error: "+name+": no events in it\n") || why != "" && strings.Count(said, why) != 1 {
 			t.Errorf("%s: exit %d, %s", name, code, said)
 		}
@@ -197,7 +197,7 @@ func TestDashboardInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if err := runDashboard(ctx, []string{"testdata"}, &stdout, &stderr); err != nil || stdout.Len() > 0 {
+	if err := execute(ctx, []string{"dashboard", "testdata"}, &stdout, &stderr); err != nil || stdout.Len() > 0 {
 		t.Errorf("got %v, %s; want no error, and no address", err, &stdout)
 	}
 }
@@ -220,7 +220,7 @@ func TestDashboardUsage(t *testing.T) {
 		{[]string{filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},
 		{[]string{"--nope"}, "-nope"},
 	} {
-		err := runDashboard(t.Context(), c.args, io.Discard, io.Discard)
+		err := execute(t.Context(), append([]string{"dashboard"}, c.args...), io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q in it", c.args, err, c.want)
 		}

@@ -2,40 +2,50 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+
+	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/state"
 )
 
-const usageEdit = `usage: mcpschedd enable|disable|remove NAME [--config FILE]
+func enableCommand() *cobra.Command {
+	return editCommand("enable", "Switch an upstream on", "Sets enabled = true in the block [upstreams.NAME].")
+}
 
-Changes one upstream in the configuration. All else in the file, comments
-included, stays as it is, and running processes follow at once.
+func disableCommand() *cobra.Command {
+	return editCommand("disable", "Switch one off", "Sets enabled = false in the block [upstreams.NAME]: the upstream ends, and its tools go.")
+}
 
-  enable         sets enabled = true
-  disable        sets enabled = false: the upstream ends, and its tools go
-  remove         takes its block out, and prints it
+func removeCommand() *cobra.Command {
+	return editCommand("remove", "Take one out of the configuration", "Takes the block [upstreams.NAME] out of the configuration, and prints it.")
+}
 
-  NAME           as in [upstreams.NAME]
-  --config FILE  the configuration (default: see mcpschedd help)
-
-For example:
-
-  mcpschedd disable github
-`
-
-// runEdit changes one upstream of the configuration.
-func runEdit(command string, args []string, stdout, stderr io.Writer) error {
-	name, file, err := parseEdit(command, args, stdout)
-	if err != nil {
-		return err
+// editCommand is a command that changes one upstream in the configuration.
+func editCommand(name, short, long string) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:               name + " NAME",
+		Short:             short,
+		Long:              long + "\nAll else in the file, comments included, stays as it is, and running processes\nfollow at once.",
+		Example:           "  mcpschedd " + name + " github",
+		Args:              takes(1, 1, "the name of an upstream"),
+		ValidArgsFunction: completeUpstreams(&file),
+		RunE: func(c *cobra.Command, words []string) error {
+			return edit(name, words[0], file, c.OutOrStdout(), c.ErrOrStderr())
+		},
 	}
+	configFlag(c, &file)
+	return c
+}
+
+// edit changes one upstream of the configuration.
+func edit(command, name, file string, stdout, stderr io.Writer) error {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
 		return hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
@@ -81,26 +91,6 @@ func runEdit(command string, args []string, stdout, stderr io.Writer) error {
 	}
 	_, err = stdout.Write(removed)
 	return err
-}
-
-// parseEdit reads the command line; the name may stand before the flags.
-func parseEdit(command string, args []string, stdout io.Writer) (name, file string, err error) {
-	fs := flag.NewFlagSet(command, flag.ContinueOnError)
-	fs.StringVar(&file, "config", "", "")
-	for rest := args; ; rest = fs.Args()[1:] {
-		if err := parse(fs, rest, usageEdit, stdout); err != nil {
-			return "", "", err
-		}
-		switch {
-		case fs.NArg() == 0 && name == "":
-			return "", "", &usageError{text: "want the name of an upstream", usage: usageEdit}
-		case fs.NArg() == 0:
-			return name, file, nil
-		case name != "" || fs.Arg(0) == "":
-			return "", "", noArguments(fs, usageEdit)
-		}
-		name = fs.Arg(0)
-	}
 }
 
 func unknownUpstream(c *config.Config, path, name string) error {

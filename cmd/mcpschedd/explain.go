@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
@@ -20,19 +21,44 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
+// explainOptions are its flags.
+type explainOptions struct {
+	config    string
+	all, json bool
+}
+
+func explainCommand() *cobra.Command {
+	var o explainOptions
+	c := &cobra.Command{
+		Use:   "explain TOOL",
+		Short: "Say whether a tool is cached and fetched ahead, and why not",
+		Long: `Prints whether answers of a tool are cached and fetched ahead, why not, and the line of
+the configuration that would change it. With -v also all that is known of the tool, and
+which layer says so: default, annotation (the server's own word), provider NAME, or
+FILE:LINE of the configuration. Starts nothing: annotations are those the server gave
+when last connected.
+
+TOOL is upstream/tool, or the name that clients see, upstream__tool, or the tool's own
+name if no other upstream has it.`,
+		Example: `  mcpschedd explain github/list_issues
+  mcpschedd explain -v github__list_issues`,
+		Args:              takes(1, 1, "the name of a tool"),
+		ValidArgsFunction: completeTools(&o.config),
+		RunE: func(c *cobra.Command, words []string) error {
+			return explain(words[0], o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &o.config)
+	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "print every field of its model")
+	c.Flags().BoolVar(&o.json, "json", false, "print it all as JSON")
+	return c
+}
+
 // explain prints what is done with the answers of one tool and why, and, asked to, all that
 // is known of it with the layer that says so. It starts nothing: annotations come from what
 // the server said when it was last connected.
-func explain(args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("explain", flag.ContinueOnError)
-	file := fs.String("config", "", "")
-	asJSON := fs.Bool("json", false, "")
-	all := fs.Bool("v", false, "")
-	name, err := oneArgument(fs, args, usageExplain, stdout)
-	if err != nil {
-		return err
-	}
-	c, err := load(*file)
+func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
+	c, err := load(f.config)
 	if err != nil {
 		return err
 	}
@@ -55,14 +81,14 @@ func explain(args []string, stdout, stderr io.Writer) error {
 	verdict := o.Models.Verdict(u, tool, hints, use(c, at.Upstream))
 	m := byKey(c).Resolve(u, tool, hints)
 	m.Sources = exact(c, m.Sources)
-	if *asJSON {
+	if f.json {
 		return printJSON(stdout, m, verdict)
 	}
 	fmt.Fprintf(stdout, "%s/%s\n%s\n", m.Upstream, m.Tool, verdict)
-	for _, word := range words(u, m) {
+	for _, word := range knownBy(u, m) {
 		fmt.Fprintln(stdout, word)
 	}
-	if !*all {
+	if !f.all {
 		return nil
 	}
 	_, err = m.WriteTo(stdout)
@@ -76,8 +102,8 @@ func use(c *config.Config, u proxy.Upstream) valuemodel.Use {
 	}
 }
 
-// words are those of the operator's by which the server, and the service behind it, are known.
-func words(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
+// knownBy are those words of the operator's by which the server, and the service behind it, are known.
+func knownBy(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
 	if m.Origin != "" {
 		all = append(all, "known by: "+m.Origin)
 	}
@@ -108,21 +134,6 @@ func printJSON(w io.Writer, m *valuemodel.Model, v valuemodel.Verdict) error {
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	return out.Encode(members)
-}
-
-// oneArgument reads flags and the one argument, which may stand before them.
-func oneArgument(fs *flag.FlagSet, args []string, usage string, stdout io.Writer) (string, error) {
-	if err := parse(fs, args, usage, stdout); err != nil {
-		return "", err
-	}
-	if fs.NArg() == 0 {
-		return "", &usageError{text: "want the name of a tool", usage: usage}
-	}
-	name := fs.Arg(0)
-	if err := parse(fs, fs.Args()[1:], usage, stdout); err != nil {
-		return "", err
-	}
-	return name, noArguments(fs, usage)
 }
 
 // lastKnown is a configured upstream, and what its server last said.

@@ -45,7 +45,7 @@ func serveOver(t *testing.T, host, configuration string, args ...string) *proxyO
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := serve(ctx, append([]string{"--config", file, "--http", host + ":0"}, args...), io.Discard, w)
+		err := execute(ctx, append([]string{"serve", "--config", file, "--http", host + ":0"}, args...), io.Discard, w)
 		w.CloseWithError(errors.Join(io.EOF, err))
 		ended <- err
 	}()
@@ -150,7 +150,7 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 	invite := func() string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		if err := runDashboard(t.Context(), []string{"--http", "http://" + p.addr + "/mcp"}, &stdout, &stderr); err != nil {
+		if err := execute(t.Context(), []string{"dashboard", "--http", "http://" + p.addr + "/mcp"}, &stdout, &stderr); err != nil {
 			t.Fatal(err)
 		}
 		said = append(said, stdout.String(), stderr.String())
@@ -186,7 +186,7 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 		}
 	}
 	t.Setenv("MCPSCHEDD_TOKEN", "another-token-of-many-letters")
-	if err := runDashboard(t.Context(), []string{"--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "does not take this token") {
+	if err := execute(t.Context(), []string{"dashboard", "--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "does not take this token") {
 		t.Errorf("with a wrong token: got %v", err)
 	}
 }
@@ -199,7 +199,7 @@ func TestDashboardAddressIsText(t *testing.T) {
 	defer other.Close()
 	t.Setenv("MCPSCHEDD_TOKEN", "a-token-of-many-letters")
 	var stdout bytes.Buffer
-	if err := runDashboard(t.Context(), []string{"--http", other.URL}, &stdout, io.Discard); err != nil {
+	if err := execute(t.Context(), []string{"dashboard", "--http", other.URL}, &stdout, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if got := stdout.String(); strings.ContainsAny(got, "\x1b\a") || strings.Count(got, "\n") != 1 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,41 +13,48 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/state"
 )
 
-const usageImport = `usage: mcpschedd import [CLIENT|FILE...|--all] [--write] [--permissions]
-                        [--trust NAME,...] [--no-start] [--config FILE] [--json]
-       mcpschedd import --permissions
-       mcpschedd import --undo [CLIENT|FILE...]
+func importCommand() *cobra.Command {
+	m := new(importing)
+	c := &cobra.Command{
+		Use:   "import [CLIENT|FILE...]",
+		Short: "Take over the servers that an MCP client is configured with",
+		Long: `Takes over the servers that MCP clients are configured with. Alone it lists the clients
+that are found, and what would be done.
 
-Takes over the servers that MCP clients are configured with. Alone it lists the
-clients that are found, and what would be done.
+CLIENT is claude (Code, and the desktop program), claude-desktop, cursor, vscode,
+windsurf, zed, gemini, codex or opencode; FILE a client's file: .mcp.json, mcp.json,
+settings.json, config.toml.
 
-  CLIENT         claude (Code, and the desktop program), claude-desktop, cursor,
-                 vscode, windsurf, zed, gemini, codex, opencode
-  FILE           a client's file: .mcp.json, mcp.json, settings.json, config.toml
-  --all          every client that is found
-  --write        do it, instead of printing it: add the servers to the configuration,
-                 their variables to env/NAME.env beside it (0600), and mcpschedd to
-                 the client's file in their place. What a project has checked in is
-                 never changed
-  --permissions  with --write, or later: also rewrite Claude Code's own rules, hook matchers,
-                 agents and commands that name tools of these servers (else they are
-                 printed). What is denied there, is denied by mcpschedd in any case
-  --undo         take it back: files are as they were, byte by byte; where one has
-                 been changed since, only what import did to it is taken back
-  --trust NAMES  believe these servers what they say of their own tools (all: every
-                 one but those of projects)
-  --no-start     do not start the servers of which nothing is known, to ask each
-                 what it says of its tools
-  --config FILE  the configuration (default: see mcpschedd help)
-  --json         print it as JSON
-
-Every literal value of a server's environment and headers, and what looks like a
-secret in its arguments and its URL, goes into the file of variables. None is printed.
-`
+Every literal value of a server's environment and headers, and what looks like a secret
+in its arguments and its URL, goes into the file of variables. None is printed.`,
+		Example: `  mcpschedd import                  what there is, and what would be done
+  mcpschedd import claude           the blocks for the configuration
+  mcpschedd import claude --write   do it
+  mcpschedd import --permissions    and later: also rewrite Claude Code's rules
+  mcpschedd import --undo           take it back`,
+		ValidArgs: clients.Names(),
+		RunE: func(c *cobra.Command, words []string) error {
+			m.from = words
+			return runImport(c.Context(), m, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &m.config)
+	c.Flags().BoolVar(&m.all, "all", false, "every client that is found")
+	c.Flags().BoolVar(&m.write, "write", false, "do it, instead of printing it: add the servers to the\nconfiguration, their variables to env/NAME.env beside it\n(0600), and mcpschedd to the client's file in their place.\nWhat a project has checked in is never changed")
+	c.Flags().BoolVar(&m.undo, "undo", false, "take it back: files are as they were, byte by byte; where\none has been changed since, only what import did to it")
+	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's own rules,\nhook matchers, agents and commands that name tools of these\nservers (else they are printed). What is denied there is\ndenied by mcpschedd in any case")
+	c.Flags().StringSliceVar(&m.trust, "trust", nil, "`NAME,...`: believe these servers what they say of their\nown tools (all: every one but those of projects)")
+	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start the servers of which nothing is known, to\nask each what it says of its tools")
+	c.Flags().BoolVar(&m.json, "json", false, "print it as JSON")
+	c.MarkFlagsMutuallyExclusive("write", "undo")
+	return c
+}
 
 // importing is one run.
 type importing struct {
@@ -67,11 +73,12 @@ type importing struct {
 }
 
 // runImport prints clients' servers as upstreams, takes them over, or gives them back.
-func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	m, err := parseImport(args, stdout, stderr)
-	if err != nil {
+func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) error {
+	if err := m.check(); err != nil {
 		return err
 	}
+	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
+	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
 	switch {
 	case m.undo:
 		return m.takeBack()
@@ -104,43 +111,17 @@ func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	return nil
 }
 
-// parseImport reads the command line; what is read may stand before the flags.
-func parseImport(args []string, stdout, stderr io.Writer) (*importing, error) {
-	m := &importing{stdout: stdout, stderr: stderr, files: make(map[string]*state.File)}
-	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
-	fs := flag.NewFlagSet("import", flag.ContinueOnError)
-	fs.StringVar(&m.config, "config", "", "")
-	fs.BoolVar(&m.all, "all", false, "")
-	fs.BoolVar(&m.write, "write", false, "")
-	fs.BoolVar(&m.undo, "undo", false, "")
-	fs.BoolVar(&m.permissions, "permissions", false, "")
-	fs.BoolVar(&m.noStart, "no-start", false, "")
-	fs.BoolVar(&m.json, "json", false, "")
-	fs.Func("trust", "", func(names string) error {
-		m.trust = append(m.trust, strings.Split(names, ",")...)
-		return nil
-	})
-	for rest := args; ; rest = fs.Args()[1:] {
-		if err := parse(fs, rest, usageImport, stdout); err != nil {
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			break
-		}
-		if fs.Arg(0) == "" {
-			return nil, noArguments(fs, usageImport)
-		}
-		m.from = append(m.from, fs.Arg(0))
-	}
+// check finds what makes no sense together.
+func (m *importing) check() error {
 	switch {
+	case slices.Contains(m.from, ""):
+		return usage("unexpected argument %q", "")
 	case m.all && len(m.from) > 0:
-		return nil, &usageError{text: "want clients or --all, have both", usage: usageImport}
-	case m.undo && m.write:
-		return nil, &usageError{text: "want --write or --undo, have both", usage: usageImport}
+		return usage("want clients or --all, have both")
 	case m.write && len(m.from) == 0 && !m.all:
-		return nil, &usageError{text: "--write: want a file, --all, or some of " + strings.Join(clients.Names(), ", "), usage: usageImport}
+		return usage("--write: want a file, --all, or some of %s", strings.Join(clients.Names(), ", "))
 	}
-	return m, nil
+	return nil
 }
 
 func (m *importing) machine() clients.Machine {

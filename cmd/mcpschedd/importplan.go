@@ -70,7 +70,7 @@ func (m *importing) plan() (*importPlan, error) {
 	}
 	for _, name := range m.trust {
 		if !trusted[name] && name != "all" {
-			return nil, &usageError{text: fmt.Sprintf("--trust: no server %q is read", name), usage: usageImport}
+			return nil, usage("--trust: no server %q is read", name)
 		}
 	}
 	return p, nil

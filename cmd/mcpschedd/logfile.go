@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/state"
 )
@@ -85,36 +86,45 @@ func (l *logFile) Close() {
 	l.file = nil
 }
 
-// runLogs prints the end of the proxy's log, or of an upstream's.
-func runLogs(args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("logs", flag.ContinueOnError)
-	file := fs.String("config", "", "")
-	lines := fs.Int("n", 100, "")
-	if err := parse(fs, args, usageLogs, stdout); err != nil {
-		return err
+func logsCommand() *cobra.Command {
+	var file string
+	var lines int
+	c := &cobra.Command{
+		Use:   "logs [NAME]",
+		Short: "Print the end of the proxy's log, or of what an upstream wrote to stderr",
+		Long: `Prints the last lines of the proxy's log, or of what the upstream NAME has written to
+stderr. They are kept in the state folder, in logs.`,
+		Example: `  mcpschedd logs
+  mcpschedd logs github -n 20`,
+		Args:              takes(0, 1, ""),
+		ValidArgsFunction: completeUpstreams(&file),
+		RunE: func(c *cobra.Command, words []string) error {
+			name := proxyLog
+			if len(words) > 0 {
+				name = upstreamLog(words[0])
+			}
+			return printLog(c.OutOrStdout(), file, name, lines)
+		},
 	}
-	name := proxyLog
-	if fs.NArg() > 0 {
-		name = upstreamLog(fs.Arg(0))
-		if err := parse(fs, fs.Args()[1:], usageLogs, stdout); err != nil {
-			return err
-		}
-	}
-	if err := noArguments(fs, usageLogs); err != nil {
-		return err
-	}
-	c, _, err := loadServed(*file)
+	configFlag(c, &file)
+	c.Flags().IntVarP(&lines, "lines", "n", 100, "how many `LINES`")
+	return c
+}
+
+// printLog prints the end of the proxy's log, or of an upstream's.
+func printLog(stdout io.Writer, file, name string, lines int) error {
+	c, _, err := loadServed(file)
 	if err != nil {
 		return err
 	}
 	if name == proxyLog && c.Log.File != "" {
-		return printEnd(stdout, c.Log.File, *lines)
+		return printEnd(stdout, c.Log.File, lines)
 	}
 	dir, err := stateDir(c)
 	if err != nil {
 		return err
 	}
-	return printEnd(stdout, dir.Path(name), *lines)
+	return printEnd(stdout, dir.Path(name), lines)
 }
 
 // printEnd prints the last lines of a log, and of the one before it where that is needed.
@@ -138,7 +148,7 @@ func printEnd(w io.Writer, path string, lines int) error {
 	return nil
 }
 
-// logNames are the logs in a folder, as runLogs is asked for them.
+// logNames are the logs in a folder, as mcpschedd logs is asked for them.
 func logNames(dir string) (names []string) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is well-formed
 	for _, file := range files {

@@ -4,41 +4,51 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/replay"
 )
 
-const usageReplay = `usage: mcpschedd replay --trace FILE... [--train FILE...] [--config FILE...] [--set KEY=VALUE...]
-                        [--policy learned|static|off|oracle] [--think DURATION] [--keep-turns N] [--json|--csv]
+func replayCommand() *cobra.Command {
+	f := new(replayFlags)
+	c := &cobra.Command{
+		Use:    "replay FILE...",
+		Short:  "Play recorded calls, and say what would have been prefetched",
+		Hidden: true,
+		Long: `Plays recorded calls through what decides and stores live, in recorded time, and says
+which answers would have been there before they were asked for.
 
-Plays recorded calls through what decides and stores live, in recorded time, and
-says which answers would have been there before they were asked for.
+FILE holds recorded calls, plain or gzip: one JSON object a line, of session, batch,
+ts_ms, res_ts_ms, tool, arguments, result_text, result_bytes and is_error. They are taken
+for calls of one upstream, "trace". A call takes as long as was recorded, else as its
+model says.`,
+		Example: `  mcpschedd replay calls.jsonl.gz
+  mcpschedd replay calls.jsonl --train earlier.jsonl --set enrichment.max_age=2s --json`,
+		Args: takes(1, -1, "a file of recorded calls"),
+		RunE: func(c *cobra.Command, words []string) error {
+			f.traces = words
+			return runReplay(c.Context(), f, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	c.Flags().StringArrayVar(&f.train, "train", nil, "play `FILE` first, to learn from; it is not counted; repeatable")
+	c.Flags().StringArrayVar(&f.configs, "config", nil, "the configuration `FILE` (default: see mcpschedd help);\nrepeatable, the later wins")
+	c.Flags().StringArrayVar(&f.sets, "set", nil, "`KEY=VALUE` of the configuration, over the files; repeatable")
+	c.Flags().StringVar(&f.policy, "policy", "learned", "learned: as configured, what was learned included; static:\nconfigured follow-ups alone; off: no prefetches; oracle: of\nthe reads of the next turn, and no others")
+	c.Flags().DurationVar(&f.think, "think", 3*time.Second, "`TIME` between an answer and the next call, where that is\nnot recorded")
+	c.Flags().IntVar(&f.keepTurns, "keep-turns", 0, "tell time in turns: a prefetch may be used for `N` of them,\nnone is made of what was asked before, the calls of a turn\ncome in one instant, reads first; no slots, no throttles")
+	c.Flags().BoolVar(&f.json, "json", false, "print figures as JSON")
+	c.Flags().BoolVar(&f.csv, "csv", false, "print a line for each session and a total")
+	c.MarkFlagsMutuallyExclusive("json", "csv")
+	completeFlag(c, "policy", replayPolicies()...)
+	return c
+}
 
-  --trace FILE...    recorded calls, plain or gzip: one JSON object a line, of
-                     session, batch, ts_ms, res_ts_ms, tool, arguments,
-                     result_text, result_bytes and is_error
-  --train FILE...    played first, to learn from; not counted
-  --config FILE...   configurations, the later wins (default: see mcpschedd help).
-                     The recorded tools are those of one upstream, "trace"
-  --set KEY=VALUE    one key of the configuration, over the files; repeatable
-  --policy NAME      learned (default): as configured, what was learned included
-                     static: configured follow-ups alone; off: no guesses
-                     oracle: guesses at the reads of the next turn, and no others
-  --think DURATION   between an answer and the next call, where that is not
-                     recorded (default 3s)
-  --keep-turns N     tell time in turns: a guess may be used for N of them, at
-                     what was asked before there is no guess, the calls of a turn
-                     come in one instant, reads first; no slots, no throttles
-  --json, --csv      print figures as JSON, or a line for each session and a total
-
-A call takes as long as was recorded, else as its model says.
-`
+func replayPolicies() []string { return []string{"learned", "static", "off", "oracle"} }
 
 // replayFlags are its command line.
 type replayFlags struct {
@@ -50,9 +60,8 @@ type replayFlags struct {
 }
 
 // runReplay plays recorded calls.
-func runReplay(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f, err := parseReplay(args, stdout)
-	if err != nil {
+func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	t, err := settle(f)
@@ -98,65 +107,17 @@ func (f *replayFlags) print(w io.Writer, r *replay.Report) error {
 	return err
 }
 
-// parseReplay reads the command line. A flag that takes files takes all that
-// stand behind it.
-func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
-	f := &replayFlags{policy: "learned", think: 3 * time.Second}
-	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
-	var files *[]string // of the last flag that takes some
-	many := func(name string, list *[]string) {
-		fs.Func(name, "", func(s string) error {
-			*list, files = append(*list, s), list
-			return nil
-		})
-	}
-	many("trace", &f.traces)
-	many("train", &f.train)
-	many("config", &f.configs)
-	one := func(name string, set func(string) error) {
-		fs.Func(name, "", func(s string) error {
-			files = nil
-			return set(s)
-		})
-	}
-	one("set", func(s string) error { f.sets = append(f.sets, s); return nil })
-	one("policy", func(s string) error { f.policy = s; return nil })
-	one("think", func(s string) (err error) { f.think, err = time.ParseDuration(s); return err })
-	one("keep-turns", func(s string) (err error) { f.keepTurns, err = strconv.Atoi(s); return err })
-	fs.BoolFunc("json", "", func(string) error { files, f.json = nil, true; return nil })
-	fs.BoolFunc("csv", "", func(string) error { files, f.csv = nil, true; return nil })
-	for rest := args; ; rest = fs.Args()[1:] {
-		if err := parse(fs, rest, usageReplay, stdout); err != nil {
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			return f, f.check()
-		}
-		if files == nil {
-			return nil, noArguments(fs, usageReplay)
-		}
-		*files = append(*files, fs.Arg(0))
-	}
-}
-
 // check finds what makes no sense.
 func (f *replayFlags) check() error {
-	wrong := ""
-	switch policies := []string{"learned", "static", "off", "oracle"}; {
-	case len(f.traces) == 0:
-		wrong = "--trace: want a file of recorded calls"
-	case !slices.Contains(policies, f.policy):
-		wrong = fmt.Sprintf("--policy: want learned, static, off or oracle, have %q", f.policy)
+	switch {
+	case !slices.Contains(replayPolicies(), f.policy):
+		return usage("--policy: want learned, static, off or oracle, have %q", f.policy)
 	case f.think <= 0:
-		wrong = fmt.Sprintf("--think: want more than 0, have %v", f.think)
+		return usage("--think: want more than 0, have %v", f.think)
 	case f.keepTurns < 0 || f.keepTurns > mostTurns:
-		wrong = fmt.Sprintf("--keep-turns: want 0 to %d, have %d", mostTurns, f.keepTurns)
-	case f.json && f.csv:
-		wrong = "--json and --csv: want one of them"
-	default:
-		return nil
+		return usage("--keep-turns: want 0 to %d, have %d", mostTurns, f.keepTurns)
 	}
-	return &usageError{text: wrong, usage: usageReplay}
+	return nil
 }
 
 const mostTurns = 1_000_000

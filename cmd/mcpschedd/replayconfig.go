@@ -96,7 +96,7 @@ func layered(f *replayFlags) ([]*config.Config, error) {
 	for _, set := range f.sets {
 		c, err := setting(set)
 		if err != nil {
-			return nil, &usageError{text: "--set: " + err.Error(), usage: usageReplay}
+			return nil, usage("--set: %v", err)
 		}
 		layers = append(layers, c)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +15,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
@@ -29,26 +31,43 @@ import (
 // 4 MiB more resident after such calls.
 const heapRoom = 1 << 20
 
+// serveOptions are its flags.
+type serveOptions struct{ config, http, auth, only string }
+
+func serveCommand() *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the proxy for a client on stdio, or over HTTP",
+		Long: `Runs the proxy for one client on stdin and stdout, which is what a client's
+configuration starts. With --http it serves any number of clients: /mcp and /mcp/NAME
+(streamable HTTP), /sse (the older transport), /dashboard, /metrics, /stats, /healthz.`,
+		Example: `  mcpschedd serve
+  mcpschedd serve --http 127.0.0.1:7777`,
+		Args: takes(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), o, c.ErrOrStderr()) },
+	}
+	configFlag(c, &o.config)
+	c.Flags().StringVar(&o.http, "http", "", "serve HTTP on `ADDR`, such as 127.0.0.1:7777, instead of stdio")
+	c.Flags().StringVar(&o.auth, "auth", "", "`MODE` is token (default): clients send the generated bearer\ntoken, whose file is logged at start; or none: loopback\naddresses only")
+	c.Flags().StringVar(&o.only, "only", "", "on stdio: the upstream `NAME` alone, under its own tool names")
+	completeFlag(c, "auth", "token", "none")
+	completeUpstreamFlag(c, "only", &o.config)
+	return c
+}
+
 // serve runs the proxy until its client goes or a signal comes.
-func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
-	file := fs.String("config", "", "")
-	addr := fs.String("http", "", "")
-	auth := fs.String("auth", "", "")
-	only := fs.String("only", "", "")
-	if err := parse(fs, args, usageServe, stdout); err != nil {
-		return err
+func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
+	if f.auth != "" && f.auth != "token" && f.auth != "none" {
+		return usage("--auth: want token or none, have %q", f.auth)
 	}
-	if err := noArguments(fs, usageServe); err != nil {
-		return err
+	if f.only != "" && f.http != "" {
+		return usage("--only is for stdio; over HTTP the path /mcp/%s does the same", f.only)
 	}
-	if *auth != "" && *auth != "token" && *auth != "none" {
-		return &usageError{text: fmt.Sprintf("--auth: want token or none, have %q", *auth), usage: usageServe}
+	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
+		fmt.Fprintln(stderr, "mcpschedd: waiting for an MCP client on stdin, which is this terminal; Ctrl-D ends it. mcpschedd import makes a client start it.")
 	}
-	if *only != "" && *addr != "" {
-		return &usageError{text: "--only is for stdio; over HTTP the path /mcp/" + *only + " does the same", usage: usageServe}
-	}
-	c, mistakes, err := loadServed(*file)
+	c, mistakes, err := loadServed(f.config)
 	if err != nil {
 		return err
 	}
@@ -70,21 +89,21 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		log.Warn(w.String())
 	}
 	written := *c // as the file has it, with which later contents are compared
-	if *auth != "" {
-		c.HTTP.Auth = *auth
+	if f.auth != "" {
+		c.HTTP.Auth = f.auth
 	}
 
 	folder := workingDir()
-	if *addr != "" {
+	if f.http != "" {
 		folder = "" // its sessions are of clients that work anywhere
 	}
 	o := inFolder(options(c, dir, log), c, folder)
-	if *addr != "" && c.HTTP.Auth == "token" {
+	if f.http != "" && c.HTTP.Auth == "token" {
 		if o.HTTP.Token, err = token(dir); err != nil {
 			return err
 		}
 	}
-	if host, _, err := net.SplitHostPort(*addr); err == nil {
+	if host, _, err := net.SplitHostPort(f.http); err == nil {
 		o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
 	}
 	// Never written, so never resident; but it counts as heap. A higher GC percent
@@ -92,7 +111,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	room := make([]byte, heapRoom)
 	defer runtime.KeepAlive(room)
 	transport := "stdio"
-	if *addr != "" {
+	if f.http != "" {
 		transport = "http"
 	}
 	o.Record = recordOptions(c, dir, transport, log)
@@ -110,8 +129,8 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		defer guard.Close()
 		defer tracer.Close(context.WithoutCancel(ctx))
 		defer srv.Close()
-		if *only != "" && !srv.Has(*only) {
-			return hinted{misused{fmt.Errorf("--only: no upstream %q is configured", *only)}, "the configuration is " + orDefaults(c.Path)}
+		if f.only != "" && !srv.Has(f.only) {
+			return hinted{misused{fmt.Errorf("--only: no upstream %q is configured", f.only)}, "the configuration is " + orDefaults(c.Path)}
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		var watching sync.WaitGroup
@@ -122,11 +141,11 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		})
 		defer watching.Wait()
 		defer cancel()
-		if *addr != "" {
+		if f.http != "" {
 			mount(srv, o.HTTP.Token)
-			return serveHTTP(ctx, c, dir, log, srv, *addr)
+			return serveHTTP(ctx, c, dir, log, srv, f.http)
 		}
-		return serveStdio(ctx, srv, *only)
+		return serveStdio(ctx, srv, f.only)
 	})
 }
 

@@ -5,46 +5,61 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"mcpschedd/internal/record"
 )
 
-const usageStats = `usage: mcpschedd stats [--http URL | FILE...] [--watch] [-v|--json|--csv|--line]
+func statsCommand() *cobra.Command {
+	f := new(statsFlags)
+	c := &cobra.Command{
+		Use:   "stats [FILE...]",
+		Short: "Say what was saved today, and how the servers stand",
+		Long: `Says what the proxy saved today, in a sentence, and how each upstream of your running
+processes stands: what of it is stored or prefetched, and where nothing is, the line of
+the configuration that would change it.
 
-Says what the proxy saved today, in a sentence, and how each upstream of your
-running processes stands: what of it is stored or prefetched, and where nothing is,
-the line of the configuration that would change it.
-
-  FILE...        of recorded events instead, plain or gzip; a folder stands for what
-                 is in it, - for standard input
-  --http URL     of the mcpschedd that serves HTTP there, such as 127.0.0.1:7777; its
-                 token is $MCPSCHEDD_TOKEN, or for this machine the one in the state
-                 folder
-  --watch        again each second, until interrupted; where the output is no
-                 terminal, whenever something has changed
-  -v             print all figures too
-  --json         print the figures as JSON; with --watch an object a line
-  --csv          print a line for each session
-  --line         print the report line alone
-  --config FILE  whose state_dir counts (default: see mcpschedd help)
-
-For example:
-
-  mcpschedd stats ~/.local/state/mcpschedd/events --csv
-`
+FILE is of recorded events to look at instead, plain or gzip; a folder stands for what
+is in it, - for standard input.`,
+		Example: `  mcpschedd stats
+  mcpschedd stats ~/.local/state/mcpschedd/events --csv`,
+		RunE: func(c *cobra.Command, words []string) error {
+			f.files = words
+			return runStats(c.Context(), f, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &f.config)
+	c.Flags().Func("http", "of the mcpschedd that serves HTTP at `URL`, such as\n127.0.0.1:7777; its token is $MCPSCHEDD_TOKEN, or for this\nmachine the one in the state folder", func(s string) error {
+		if f.http = s; s == "" {
+			return errors.New("want more than nothing")
+		}
+		return nil
+	})
+	c.Flags().BoolVar(&f.watch, "watch", false, "again each second, until interrupted; where the output is\nno terminal, whenever something has changed")
+	as := func(name, short, help string) {
+		c.Flags().BoolFuncP(name, short, help, func(string) error { f.as = name; return nil })
+	}
+	as("verbose", "v", "print all figures too")
+	as("json", "", "print the figures as JSON; with --watch an object a line")
+	as("csv", "", "print a line for each session")
+	as("line", "", "print the report line alone")
+	c.MarkFlagsMutuallyExclusive("verbose", "json", "csv", "line")
+	return c
+}
 
 // statsFlags are its command line.
 type statsFlags struct {
 	http, config string
 	files        []string
 	watch        bool
-	as           string // "", v, json, csv or line
+	as           string // "", verbose, json, csv or line
 }
 
 // seen is what there is to print at one moment.
@@ -57,9 +72,8 @@ type seen struct {
 }
 
 // runStats prints what was done and saved.
-func runStats(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f, err := parseStats(args, stdout)
-	if err != nil {
+func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	look, err := f.source(stdout, stderr)
@@ -76,59 +90,21 @@ func runStats(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return f.print(stdout, s)
 }
 
-// parseStats reads the command line; flags may stand behind files.
-func parseStats(args []string, stdout io.Writer) (*statsFlags, error) {
-	f := new(statsFlags)
-	fs := flag.NewFlagSet("stats", flag.ContinueOnError)
-	text := func(name string, to *string) {
-		fs.Func(name, "", func(s string) error {
-			if *to = s; s == "" {
-				return errors.New("want more than nothing")
-			}
-			return nil
-		})
-	}
-	text("http", &f.http)
-	text("config", &f.config)
-	fs.BoolVar(&f.watch, "watch", false, "")
-	for _, as := range []string{"v", "json", "csv", "line"} {
-		fs.BoolFunc(as, "", func(string) error {
-			if f.as != "" && f.as != as {
-				return errors.New("want one of -v, --json, --csv and --line")
-			}
-			f.as = as
-			return nil
-		})
-	}
-	for rest := args; ; rest = fs.Args()[1:] {
-		if err := parse(fs, rest, usageStats, stdout); err != nil {
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			return f, f.check()
-		}
-		f.files = append(f.files, fs.Arg(0))
-	}
-}
-
 // check finds what makes no sense together.
 func (f *statsFlags) check() error {
-	wrong := ""
 	switch recorded := len(f.files) > 0; {
 	case recorded && f.http != "":
-		wrong = "--http and files: want one of them"
+		return usage("--http and files: want one of them")
 	case recorded && f.watch:
-		wrong = "--watch: recorded events do not change; leave the files out to watch the running processes"
+		return usage("--watch: recorded events do not change; leave the files out to watch the running processes")
 	case recorded && f.config != "":
-		wrong = "--config: it says where running processes keep their events; leave it out, or the files"
+		return usage("--config: it says where running processes keep their events; leave it out, or the files")
 	case f.as == "csv" && f.watch:
-		wrong = "--watch: --csv is of whole sessions; to follow the figures use --watch --json"
+		return usage("--watch: --csv is of whole sessions; to follow the figures use --watch --json")
 	case f.as == "csv" && f.http != "":
-		wrong = "--csv: over HTTP there are only sums; on that machine, leave --http out"
-	default:
-		return nil
+		return usage("--csv: over HTTP there are only sums; on that machine, leave --http out")
 	}
-	return &usageError{text: wrong, usage: usageStats}
+	return nil
 }
 
 // source is where the figures come from: files, a process over HTTP, or what all processes
@@ -192,7 +168,7 @@ func (f *statsFlags) text(s *seen) string {
 	for _, note := range s.notes {
 		b.WriteString(record.Printable(note) + "\n")
 	}
-	if f.as == "v" {
+	if f.as == "verbose" {
 		if line := s.stats.Line(); line != "" {
 			b.WriteString("\n" + line + "\n")
 		}
@@ -274,10 +250,14 @@ func frame(text string, width, height int) []byte {
 // terminal says whether w is one, and of which size.
 func terminal(w io.Writer) (width, height int, ok bool) {
 	f, ok := w.(*os.File)
-	if !ok {
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0, false
 	}
-	return terminalSize(f)
+	width, height, err := term.GetSize(int(f.Fd()))
+	if err != nil || width == 0 || height == 0 { // one that does not say
+		return 80, 24, true
+	}
+	return width, height, true
 }
 
 // moment is how a time is shown to people.

@@ -282,7 +282,7 @@ func TestStatsOfARunningProcess(t *testing.T) {
 	stats := func(args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		if err := runStats(t.Context(), args, &stdout, &stderr); err != nil || stderr.Len() > 0 {
+		if err := execute(t.Context(), append([]string{"stats"}, args...), &stdout, &stderr); err != nil || stderr.Len() > 0 {
 			t.Errorf("stats %v: %v, %s", args, err, stderr.String())
 		}
 		return stdout.String()
@@ -337,7 +337,7 @@ func watching(t *testing.T, args ...string) func() record.Stats {
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := runStats(ctx, args, out, os.Stderr); err != nil {
+		if err := execute(ctx, append([]string{"stats"}, args...), out, os.Stderr); err != nil {
 			t.Error(err)
 		}
 	})

@@ -32,7 +32,7 @@ type daemon struct {
 func (f *statsFlags) daemon() (*daemon, error) {
 	u, err := statsURL(f.http)
 	if err != nil {
-		return nil, &usageError{text: fmt.Sprintf("--http: want a URL such as http://127.0.0.1:7777, have %q", f.http), usage: usageStats}
+		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", f.http)
 	}
 	d := &daemon{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = askTimeout

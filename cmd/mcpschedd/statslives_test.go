@@ -66,7 +66,7 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 		t.Errorf("when it was killed: got %d open sessions, %d calls; want 0 and 1", got.Open, got.Totals.Calls)
 	}
 	var stdout, stderr bytes.Buffer
-	if err := runStats(t.Context(), nil, &stdout, &stderr); err != nil || stderr.Len() > 0 {
+	if err := execute(t.Context(), []string{"stats"}, &stdout, &stderr); err != nil || stderr.Len() > 0 {
 		t.Errorf("got %v, %s", err, &stderr)
 	}
 	want := "Process " + aliveProcess + " did not end properly (killed?); its last line is of "
@@ -102,7 +102,7 @@ func TestStatsOfFilesOfARunningProcess(t *testing.T) {
 	dir := filepath.Join(home, "mcpschedd", eventsFolder)
 	open := func(name string) string {
 		var stdout, stderr bytes.Buffer
-		if err := runStats(t.Context(), []string{"-v", name}, &stdout, &stderr); err != nil || stderr.Len() > 0 {
+		if err := execute(t.Context(), []string{"stats", "-v", name}, &stdout, &stderr); err != nil || stderr.Len() > 0 {
 			t.Errorf("got %v, %s", err, &stderr)
 		}
 		return stdout.String()

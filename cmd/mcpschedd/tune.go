@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/secret"
@@ -23,26 +24,40 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-const usageTune = `usage: mcpschedd tune [FILE...] [--claude-logs DIR]... [--config FILE] [--diff|--write|--undo]
-
-Works out from what was recorded and learned what is to be known of the tools, and
+func tuneCommand() *cobra.Command {
+	f := new(tuneFlags)
+	c := &cobra.Command{
+		Use:   "tune [FILE...]",
+		Short: "Propose settings for the tools, from what was recorded",
+		Long: `Works out from what was recorded and learned what is to be known of the tools, and
 prints it as tuned.toml, with what speaks for each line. Calls no server.
 
-  FILE...            event logs, plain or gzip, folders of them, or recorded calls
-                     as replay takes them (default: state_dir/events)
-  --claude-logs DIR  session logs of Claude Code, such as ~/.claude/projects: its
-                     calls are played to the learner as if they were live
-  --config FILE      the configuration (default: see mcpschedd help)
-  --diff             what would change in tuned.toml
-  --write            write it whole, beside the configuration, and keep the file as
-                     it was as tuned.toml.bak-TIME
-  --undo             take back the last --write
+FILE is an event log, plain or gzip, a folder of them, or recorded calls as replay takes
+them (default: state_dir/events).
 
 tuned.toml is a layer under the configuration: what you have set yourself wins. What
 could make an answer wrong if the record misleads, such as what a tool does and how
 long its answers stay the same, is never in it: lines to paste for that follow as
-comments, with --diff and --write on stderr.
-`
+comments, with --diff and --write on stderr.`,
+		Example: `  mcpschedd tune
+  mcpschedd tune --claude-logs ~/.claude/projects --write
+  mcpschedd tune --undo`,
+		RunE: func(c *cobra.Command, words []string) error {
+			f.files = words
+			return runTune(c.Context(), f, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &f.config)
+	c.Flags().StringArrayVar(&f.logs, "claude-logs", nil, "session logs of Claude Code in `DIR`, such as\n~/.claude/projects: its calls are played to the learner\nas if they were live; repeatable")
+	action := func(name, help string) {
+		c.Flags().BoolFunc(name, help, func(string) error { f.action = name; return nil })
+	}
+	action("diff", "what would change in tuned.toml")
+	action("write", "write it whole, beside the configuration, and keep the file\nas it was as tuned.toml.bak-TIME")
+	action("undo", "take back the last --write")
+	c.MarkFlagsMutuallyExclusive("diff", "write", "undo")
+	return c
+}
 
 // tuneFlags are its command line.
 type tuneFlags struct {
@@ -51,37 +66,8 @@ type tuneFlags struct {
 	action      string // "", diff, write or undo
 }
 
-func parseTune(args []string, stdout io.Writer) (*tuneFlags, error) {
-	f := new(tuneFlags)
-	fs := flag.NewFlagSet("tune", flag.ContinueOnError)
-	fs.Func("claude-logs", "", func(s string) error { f.logs = append(f.logs, s); return nil })
-	fs.StringVar(&f.config, "config", "", "")
-	for _, action := range []string{"diff", "write", "undo"} {
-		fs.BoolFunc(action, "", func(string) error {
-			if f.action != "" && f.action != action {
-				return errors.New("want one of --diff, --write and --undo")
-			}
-			f.action = action
-			return nil
-		})
-	}
-	for rest := args; ; rest = fs.Args()[1:] {
-		if err := parse(fs, rest, usageTune, stdout); err != nil {
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			return f, nil
-		}
-		f.files = append(f.files, fs.Arg(0))
-	}
-}
-
 // runTune proposes settings, and does with them what it is told to.
-func runTune(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f, err := parseTune(args, stdout)
-	if err != nil {
-		return err
-	}
+func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error {
 	c, err := loadUntuned(f.config)
 	if err != nil {
 		return err

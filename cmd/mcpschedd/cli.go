@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"mcpschedd/internal/nearest"
+)
+
+// Groups of commands in the help.
+const (
+	groupSetUp = "set-up"
+	groupRun   = "run"
+	groupLook  = "look"
+)
+
+// rootCommand is the command line: at a terminal it prints help, to a client it is serve.
+func rootCommand() *cobra.Command {
+	var o serveOptions
+	root := &cobra.Command{
+		Use:   "mcpschedd",
+		Short: "An MCP proxy: the one server of your client, in front of all your others",
+		Long: `mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
+and your servers in its configuration file. Tool calls that only read are fetched
+ahead and stored, as far as that is safe.
+
+The configuration is --config FILE, else $MCPSCHEDD_CONFIG, else
+$XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config), else built-in
+defaults. The working directory is never searched.`,
+		Example: `  mcpschedd demo                    what it does, in half a minute
+  mcpschedd import                  the servers of your clients, and what would be done
+  mcpschedd import claude --write   take them over; --undo takes that back
+  mcpschedd stats                   what it saved today`,
+		SilenceUsage:  true, // report prints errors
+		SilenceErrors: true,
+		Args: func(c *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return nil
+			}
+			err := fmt.Errorf("unknown command %q", words[0])
+			if near := c.SuggestionsFor(words[0]); len(near) > 0 {
+				return hinted{misused{err}, "did you mean mcpschedd " + near[0] + "?"}
+			}
+			return hinted{misused{err}, "mcpschedd help lists them"}
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if term.IsTerminal(int(os.Stdin.Fd())) {
+				return c.Help()
+			}
+			return serve(c.Context(), o, c.ErrOrStderr())
+		},
+	}
+	configFlag(root, &o.config)
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagError)
+	return root
+}
+
+// addCommands adds the commands. A client that starts serve waits for it, so that nothing
+// else is made then.
+func addCommands(root *cobra.Command, args []string) {
+	if len(args) > 0 && args[0] == "serve" {
+		root.AddCommand(serveCommand())
+		root.CompletionOptions.DisableDefaultCmd = true
+		return
+	}
+	root.Version = versionLine()
+	group := func(id, title string, all ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+		for _, c := range all {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	group(groupSetUp, "Servers:", importCommand(), addCommand(), enableCommand(), disableCommand(), removeCommand(), checkCommand())
+	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand())
+	group(groupLook, "Look:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
+	root.AddCommand(replayCommand(), versionCommand())
+	root.SetHelpCommand(helpCommand())
+}
+
+// helpCommand is help TOPIC, which is wrong for a topic that there is not.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Print this, or the help of a command",
+		Example: "  mcpschedd help add",
+		ValidArgsFunction: func(c *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			if len(words) == 0 {
+				for _, c := range c.Root().Commands() {
+					names = append(names, c.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, words []string) error {
+			about, rest, err := c.Root().Find(words)
+			if err != nil || len(rest) > 0 {
+				return c.Root().Args(c.Root(), rest)
+			}
+			about.InitDefaultHelpFlag()
+			about.InitDefaultVersionFlag()
+			return about.Help()
+		},
+	}
+}
+
+// execute runs one command. An error before the command has begun is one of the command line.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	cobra.MousetrapHelpText = "" // a client with windows may start it on Windows
+	root := rootCommand()
+	addCommands(root, args)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	began := false
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := c.ValidateFlagGroups(); err != nil { // in words for programmers, with the flags in brackets
+			_, group, _ := strings.Cut(err.Error(), "[")
+			group, _, _ = strings.Cut(group, "]")
+			return usage("want only one of --%s", strings.Join(strings.Fields(group), ", --"))
+		}
+		began = true
+		return nil
+	}
+	c, err := root.ExecuteContextC(ctx)
+	if bad, ok := errors.AsType[*usageError](err); ok || err != nil && !began {
+		if ok {
+			err = bad
+		}
+		if _, ok := errors.AsType[hinted](err); !ok {
+			err = hinted{err, "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help says more)"}
+		}
+		return misused{err}
+	}
+	return err
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// flagError says what an unknown flag may have been meant to be.
+func flagError(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	name := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" { // one dash in front of a long name
+		name = short
+	}
+	if near := nearest.New(names).To(name); near != "" {
+		return hinted{err, "did you mean --" + near + "?"}
+	}
+	return err
+}
+
+// takes is how many words a command takes besides flags, and what it wants if there are
+// fewer. most < 0 stands for any number.
+func takes(least, most int, want string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, words []string) error {
+		switch {
+		case len(words) < least:
+			return usage("want %s", want)
+		case most >= 0 && len(words) > most:
+			return usage("unexpected argument %q", words[most])
+		}
+		return nil
+	}
+}
+
+func configFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "config", "", "the configuration `FILE` (default: see mcpschedd help)")
+}
