@@ -298,7 +298,7 @@ func (s *Server) decided(d speculate.Decision) {
 	}
 	for _, o := range d.Top {
 		e.Top = append(e.Top, record.Decision{
-			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called,
+			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called, RawArguments: []byte(o.Arguments),
 		})
 	}
 	s.recorder.log.Add(e)

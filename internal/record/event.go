@@ -163,6 +163,9 @@ type Decision struct {
 	ValueMS float64 `json:"value_ms,omitempty"` // what it was expected to hide if it was called
 	Tokens  int64   `json:"tokens,omitempty"`   // that its answer was expected to have
 	Called  bool    `json:"called,omitempty"`   // a call for it came in time
+	Differs string  `json:"differs,omitempty"`  // the arguments in which it differs from others of its tool: their names, and their values where arguments are recorded in full
+
+	RawArguments []byte `json:"-"` // given to [Log.Add], and never written
 }
 
 // Store is what the store of answers holds at the moment.

@@ -67,6 +67,7 @@ type Log struct {
 	closed   atomic.Bool
 	close    sync.Once
 	patience time.Duration // how long Flush and Close wait for the disk
+	scrub    func([]byte) []byte
 }
 
 // queued is an event on its way to the writer.
@@ -94,7 +95,10 @@ func Open(o Options) *Log {
 		begin.At = time.Now()
 	}
 	begin.Process = processName(begin.At, begin.PID)
-	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, patience: 5 * time.Second}
+	if o.Scrub == nil {
+		o.Scrub = func(arguments []byte) []byte { return arguments }
+	}
+	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, patience: 5 * time.Second, scrub: o.Scrub}
 	if l.each == nil {
 		l.each = func(*Event) {}
 	}
@@ -123,6 +127,9 @@ func processName(began time.Time, pid int) string {
 // counted.
 func (l *Log) Add(e Event) {
 	e.Process = l.process
+	if e.Kind == Choice {
+		e.Top = l.told(e.Top)
+	}
 	l.each(&e)
 	if l.queue == nil || l.off.Load() {
 		return
@@ -214,9 +221,6 @@ func newWriter(o Options, begin *Event, l *Log) *writer {
 	if len(o.Key) == 0 {
 		o.Key = make([]byte, 32)
 		rand.Read(o.Key)
-	}
-	if o.Scrub == nil {
-		o.Scrub = func(arguments []byte) []byte { return arguments }
 	}
 	first, _ := begin.MarshalJSON() // it is made of strings and numbers
 	return &writer{

@@ -20,6 +20,7 @@ type Row struct {
 type session struct {
 	*sums
 	name, client string
+	dir          string // where its client works, where that is known
 	process      string
 	begin, end   int64 // microseconds; end is 0 while it is open
 	named        bool  // there was a session line
@@ -40,9 +41,10 @@ const rememberedCalls = 256
 type sessions struct {
 	most   int // 0: any number
 	byName map[string]*session
-	all    []*session // in the order in which they were first heard of
-	open   int        // of those
-	n      int64      // that there have been
+	dirs   map[string]string // process on stdio → its folder, in which its client works
+	all    []*session        // in the order in which they were first heard of
+	open   int               // of those
+	n      int64             // that there have been
 }
 
 // of finds the session of an event, or makes it; nil: the event has none, or is the end of
@@ -57,6 +59,7 @@ func (l *sessions) of(e *Event) *session {
 			return nil
 		}
 		s = l.add(clean(e.Session), clean(e.Process))
+		s.dir = l.dirs[s.process]
 	}
 	at := micros(e.At)
 	if e.Kind == Session && !s.named {

@@ -63,7 +63,7 @@ func New(sessionRows int, lost func() int64) *Tally {
 	t := &Tally{
 		lost: lost, total: new(sums), tools: make(map[string]*tool), upstreams: make(map[string]*sums),
 		processes: processes{running: make(map[string]bool)},
-		sessions:  sessions{most: sessionRows, byName: make(map[string]*session)},
+		sessions:  sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
 		hosts:     make(hosts), series: newSeries(), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
 	t.tool("", other) // so that there is one to fall back on
@@ -152,6 +152,9 @@ func (t *Tally) count(e *Event, s *session) (of *tool) {
 }
 
 func (t *Tally) begin(e *Event) {
+	if e.Transport == "stdio" && len(t.sessions.dirs) < mostProcesses {
+		t.sessions.dirs[clean(e.Process)] = clean(e.Dir)
+	}
 	if at := micros(e.At); at >= t.began {
 		t.began = at
 		t.config = Config{Path: e.Config}
@@ -180,6 +183,7 @@ func (t *Tally) end(e *Event, s *session) {
 	at := micros(e.At)
 	if e.Session == "" {
 		t.sessions.closeAll(clean(e.Process), at)
+		delete(t.sessions.dirs, clean(e.Process))
 		delete(t.processes.running, e.Process)
 		t.hosts.ended(clean(e.Process))
 	} else if s != nil {

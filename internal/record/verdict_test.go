@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"mcpschedd/internal/record"
 )
 
@@ -94,5 +96,26 @@ func TestUnderWay(t *testing.T) {
 		if got := s.Figures(); !strings.Contains(got, tt.want) {
 			t.Errorf("want %q in\n%s", tt.want, got)
 		}
+	}
+}
+
+// Each thing that is wrong is told once, the worst first, with the line that mends it.
+func TestWrong(t *testing.T) {
+	s := record.Stats{Running: []record.Status{
+		{ConfigError: "line 3", Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "no such file"}, {Name: "a", State: "ready", Tools: 3, Why: "nothing is known", Change: "trust = true"}}},
+		{Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "exit status 1"}, {Name: "git", State: "ready", Tools: 3, Cacheable: 2}}},
+	}}
+	s.Totals.EventsLost = 2
+	want := []record.Wrong{
+		{What: "The configuration as it is written is not in force: line 3", Mend: "mcpschedd check"},
+		{What: "pg is down: its tools cannot be called.", Mend: "mcpschedd logs pg"},
+		{What: "a passes through: nothing is known.", Mend: "trust = true"},
+		{What: "2 lines of the record could not be written; the figures count what they tell of."},
+	}
+	if diff := gocmp.Diff(want, s.Wrong()); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+	if got := (&record.Stats{}).Wrong(); len(got) > 0 {
+		t.Errorf("nothing is wrong: got %v", got)
 	}
 }

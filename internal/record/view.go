@@ -18,6 +18,15 @@ type View struct {
 	Decisions  []Event  `json:"decisions"`   // choices, newest first, at most 50; tool is that after whose answer it was
 	Levels     []Event  `json:"levels"`      // changes, newest first, at most 50
 	Problems   []string `json:"problems"`    // with the record itself: lost events, unreadable lines
+	Sessions   []Named  `json:"sessions"`    // those that the timeline, the decisions and the levels name
+}
+
+// Named says which session a name stands for.
+type Named struct {
+	Session string `json:"session"`
+	Client  string `json:"client,omitempty"` // name and version, as it says
+	Dir     string `json:"dir,omitempty"`    // where it works, where that is known
+	BeginUS int64  `json:"begin_us,omitempty"`
 }
 
 // Point is one span of time.
@@ -64,10 +73,23 @@ func (t *Tally) View(now time.Time) View {
 	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
 	slices.Reverse(v.Decisions)
 	slices.Reverse(v.Levels)
+	v.Sessions = t.named(v.Timeline, v.Decisions, v.Levels)
 	if lost > 0 {
 		v.Problems = append(v.Problems, fmt.Sprintf("%d lines could not be written; the figures count what they tell of", lost))
 	}
 	return v
+}
+
+// named are the sessions of events, as far as they are kept.
+func (t *Tally) named(lists ...[]Event) []Named {
+	all, told := []Named{}, make(map[string]bool)
+	for _, e := range slices.Concat(lists...) {
+		if s := t.sessions.find(e.Session); s != nil && !told[e.Session] {
+			told[e.Session] = true
+			all = append(all, Named{Session: e.Session, Client: s.client, Dir: s.dir, BeginUS: s.begin})
+		}
+	}
+	return all
 }
 
 // recent is what happened lately.
@@ -126,7 +148,7 @@ func shown(e *Event) Event {
 		}
 	}
 	for _, c := range e.Top[:min(len(e.Top), 5)] {
-		c.Tool, c.Reason, c.P = clean(c.Tool), clean(c.Reason), min(amount(c.P), 1)
+		c.Tool, c.Reason, c.Differs, c.P = clean(c.Tool), clean(c.Reason), clean(c.Differs), min(amount(c.P), 1)
 		c.ValueMS, c.Tokens = amount(c.ValueMS), count(c.Tokens)
 		out.Top = append(out.Top, c)
 	}

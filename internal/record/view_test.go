@@ -204,3 +204,26 @@ func TestNoArguments(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 }
+
+// A session is named by its client and where that works, which on stdio is the process's folder.
+func TestNamedSessions(t *testing.T) {
+	tally := record.New(0, nil)
+	for _, e := range []record.Event{
+		{Kind: record.Begin, Process: "p", At: start, Transport: "stdio", Dir: "/work/api"},
+		{Kind: record.Begin, Process: "q", At: start, Transport: "http", Dir: "/"},
+		{Kind: record.Session, Process: "p", Session: "a", At: start.Add(time.Second), Client: "claude 2"},
+		{Kind: record.Session, Process: "q", Session: "b", At: start.Add(2 * time.Second), Client: "cursor 1"},
+		{Kind: record.Session, Process: "q", Session: "silent", At: start},
+		{Kind: record.Call, Process: "p", Session: "a", At: start, Disposition: record.Fetched, Upstream: "u", Tool: "t"},
+		{Kind: record.Choice, Process: "q", Session: "b", At: start},
+	} {
+		tally.Add(&e)
+	}
+	want := []record.Named{
+		{Session: "a", Client: "claude 2", Dir: "/work/api", BeginUS: start.Add(time.Second).UnixMicro()},
+		{Session: "b", Client: "cursor 1", BeginUS: start.Add(2 * time.Second).UnixMicro()},
+	}
+	if diff := gocmp.Diff(want, tally.View(start).Sessions); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}

@@ -37,6 +37,8 @@ type Option struct {
 	ValueMS float64
 	Tokens  int
 	Called  bool
+
+	Arguments string // canonical
 }
 
 // decision is one until that is known.
@@ -51,12 +53,11 @@ type decision struct {
 // option is one of its candidates.
 type option struct {
 	Option
-	arguments string
-	begun     *Begun        // nil: it was not
-	stale     bool          // something changed what it would have answered
-	until     time.Time     // until when a call could have been answered by it
-	lead      time.Duration // from the decision to the call
-	took      time.Duration // of the call's own fetch; 0: not known, or it needed none
+	begun *Begun        // nil: it was not
+	stale bool          // something changed what it would have answered
+	until time.Time     // until when a call could have been answered by it
+	lead  time.Duration // from the decision to the call
+	took  time.Duration // of the call's own fetch; 0: not known, or it needed none
 }
 
 // Bounds of what is kept until it is known.
@@ -97,8 +98,8 @@ func (p *pairState) consider(c *predict.Candidate, why enrich.Reason, begun *Beg
 		return
 	}
 	o := &option{
-		Option:    Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean())},
-		arguments: c.Key.Arguments, begun: begun, until: d.until,
+		Option: Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()), Arguments: c.Key.Arguments},
+		begun:  begun, until: d.until,
 	}
 	size := c.Bytes
 	if m := c.Model; m != nil {
@@ -136,7 +137,7 @@ func (p *pairState) came(tool, arguments string, at time.Time) *option {
 	var best *option
 	for _, d := range slices.Backward(p.decisions) {
 		for _, o := range d.options {
-			if o.Tool != tool || o.arguments != arguments || o.Called || o.stale || at.After(o.until) {
+			if o.Tool != tool || o.Arguments != arguments || o.Called || o.stale || at.After(o.until) {
 				continue
 			}
 			if best == nil || best.begun == nil && o.begun != nil {
@@ -155,7 +156,7 @@ func (p *pairState) came(tool, arguments string, at time.Time) *option {
 func (p *pairState) void(stale func(tool, arguments string) bool) {
 	for _, d := range p.decisions {
 		for _, o := range d.options {
-			o.stale = o.stale || !o.Called && stale(o.Tool, o.arguments)
+			o.stale = o.stale || !o.Called && stale(o.Tool, o.Arguments)
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (d *decision) told(now time.Time) Decision {
 	out.BestMS, out.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: d.bounds.Budget, Slots: d.slots})
 	out.AchievedMS = min(out.AchievedMS, out.BestMS) // slots that came free later are none of the decision's
 	slices.SortStableFunc(d.options, func(a, b *option) int {
-		return cmp.Or(cmp.Compare(b.P, a.P), strings.Compare(a.arguments, b.arguments))
+		return cmp.Or(cmp.Compare(b.P, a.P), strings.Compare(a.Arguments, b.Arguments))
 	})
 	for _, o := range d.options[:min(keepTop, len(d.options))] {
 		out.Top = append(out.Top, o.Option)
