@@ -60,9 +60,9 @@ func summary(err error) string {
 	return err.Error()
 }
 
-// whyAway is why an upstream cannot be asked, on one line; "" if it can or is starting.
+// whyAway is why an upstream cannot be asked, on one line; "" if it can or is starting as it should.
 func whyAway(l *leased) string {
-	err := cmp.Or(l.Problem(), l.member.Spec.Unusable)
+	err := cmp.Or(l.Problem(), l.member.Spec.Unusable, l.Garbled())
 	if away, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		err = away.Cause
 	}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -72,8 +71,8 @@ func (s *Server) answersSurvey(ctx context.Context, l *leased) error {
 	soon, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
 	defer cancel()
 	l.AwaitOffer(soon)
-	if l.Offer() == nil && l.Problem() == nil && l.Garbled() {
-		return errors.New("it writes what is no MCP message to its standard output, and does not answer")
+	if why := l.Garbled(); l.Offer() == nil && why != nil {
+		return why
 	}
 	l.AwaitOffer(ctx)
 	switch problem := l.Problem(); {

@@ -97,9 +97,10 @@ func merge(running []Status) (all []mergedStatus) {
 	return all
 }
 
-// passing says which servers only pass through, by the reason.
+// passing says which servers cannot be used now, and which only pass through, by the reason.
 func passing(all []mergedStatus) (lines []string) {
 	servers := make(map[string]bool)
+	var away []string
 	why := make(map[string][]string) // reason → servers
 	var reasons []string
 	for _, u := range all {
@@ -107,6 +108,9 @@ func passing(all []mergedStatus) (lines []string) {
 			continue
 		}
 		servers[u.Name] = true
+		if u.State == "down" || u.State == "starting" && u.Error != "" {
+			away = append(away, Printable(u.Name))
+		}
 		if u.Tools == 0 || u.Cacheable > 0 || u.Why == "" {
 			continue
 		}
@@ -118,6 +122,9 @@ func passing(all []mergedStatus) (lines []string) {
 			reasons = append(reasons, reason)
 		}
 		why[reason] = append(why[reason], Printable(u.Name))
+	}
+	if len(away) > 0 {
+		lines = append(lines, fmt.Sprintf("%d of %d servers cannot be used now: %s.", len(away), len(servers), strings.Join(away, ", ")))
 	}
 	for _, reason := range reasons {
 		n, verb := len(why[reason]), "pass"

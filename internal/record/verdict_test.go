@@ -35,7 +35,8 @@ func TestStanding(t *testing.T) {
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b], if you believe it"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
 		{PID: 2, Transport: "http", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2}, {Client: "x"}}, Upstreams: []record.UpstreamStatus{github}},
 	}}
-	want := `2 of 4 servers pass through: nothing is known of their tools: a, b.
+	want := `1 of 4 servers cannot be used now: pg.
+2 of 4 servers pass through: nothing is known of their tools: a, b.
 The configuration as it is written is not in force: line 3
 
 a       idle   3 tools, 0 cacheable, 0 prefetchable

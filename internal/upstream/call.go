@@ -211,7 +211,11 @@ func (p *pending) bound(then time.Time, at state) bound {
 	up, own := p.lease.in.up, p.req.Timeout
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:
-		return bound{then.Add(up.spec.StartTimeout), up.unavailable(fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout), at.stderr)}
+		late := fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout)
+		if why := at.garble(); why != nil {
+			late = fmt.Errorf("%w: %w", late, why)
+		}
+		return bound{then.Add(up.spec.StartTimeout), up.unavailable(late, at.stderr)}
 	case at.live != nil && own > 0 && p.turn != Turn{}: // what stands in no queue waits as long as its caller says
 		return bound{then.Add(own), fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)}
 	}

@@ -65,6 +65,11 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 		ended: make(chan struct{}), leased: make(chan struct{}),
 		status: newStatus(up.o.Changed), wake: make(chan struct{}, 1),
 	}
+	if up.spec.Command.Path != "" { // the first session is told at once of a program that is not there
+		if _, err := up.spec.Command.resolve(); err != nil {
+			in.status.state.become(nil, err, nil)
+		}
+	}
 	go in.run(ctx, after)
 	return in
 }

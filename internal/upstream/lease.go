@@ -74,10 +74,11 @@ func (l *Lease) Problem() error {
 	return l.in.up.unavailable(at.away, at.stderr)
 }
 
-// Garbled reports whether the server has written what is no MCP message.
-func (l *Lease) Garbled() bool {
+// Garbled says of a server that is starting that it has written what is no MCP message;
+// nil: it has not.
+func (l *Lease) Garbled() error {
 	at, _ := l.in.status.now()
-	return at.garbled
+	return at.garble()
 }
 
 // Turn takes the next place in the order in which this session's requests are

@@ -55,6 +55,9 @@ func (u *Upstream) Standing() Standing {
 			}
 		case at.away != nil:
 			state = "down"
+			out.Error = u.mask.Error(at.away).Error()
+		case at.garbled:
+			out.Error = errGarbled.Error()
 		}
 		if rank[state] > rank[out.State] || state == out.State && at.since.After(out.Since) {
 			out.State, out.Since = state, at.since

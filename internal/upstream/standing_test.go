@@ -23,7 +23,7 @@ func TestStanding(t *testing.T) {
 		t.Errorf("before a session: got %+v", got)
 	}
 	up.Prepare()
-	for up.Standing().State != "down" {
+	for got := up.Standing(); got.State != "down" || got.Restarts == 0; got = up.Standing() {
 		<-changed
 	}
 	got := up.Standing()

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,6 +17,17 @@ type state struct {
 	since   time.Time // when this began; zero: with the instance
 	listed  bool      // the offer is a last-known one, or every list has been asked for
 	garbled bool      // it has written what is no MCP message
+}
+
+// errGarbled says of a server that is starting that it does not speak MCP.
+var errGarbled = errors.New("it writes what is no MCP message, and does not answer")
+
+// garble is errGarbled of a server that is starting and has written what is no MCP message.
+func (at *state) garble() error {
+	if at.garbled && at.live == nil && at.away == nil {
+		return errGarbled
+	}
+	return nil
 }
 
 func (at *state) become(live *conn, away error, stderr []string) {
