@@ -1,0 +1,406 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/plan"
+)
+
+// What the documents show works: each shell line runs, each TOML is a configuration, each
+// JSON is some, and a plan in it is one. Text blocks hold what programs print, or drawings.
+
+var update = flag.Bool("update", false, "write the tables of keys into docs/configuration.md")
+
+const top = "../.."
+
+// documents are those for users.
+func documents(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob(top + "/docs/*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("got %d documents, %v", len(names), err)
+	}
+	return append(names, top+"/README.md")
+}
+
+// notRun are beginnings of lines that cannot run here, with the reason. Each must be in use.
+var notRun = map[string]string{
+	"make build":      "compiles the program that this test is of; make build and make release do",
+	"install ":        "of what make build leaves",
+	"claude mcp add ": "needs a Claude Code; make claude and make newuser have one",
+}
+
+// serving are lines that do not end by themselves, with what they print when they are ready.
+var serving = map[string]string{
+	"mcpschedd serve --http":  "http://127.0.0.1:",
+	"mcpschedd dashboard":     "http://127.0.0.1:",
+	"mcpschedd stats --watch": "Saved ",
+}
+
+// ending are lines that begin like those, and end.
+var ending = []string{"mcpschedd dashboard --http"}
+
+func TestDocumentsRun(t *testing.T) {
+	for _, program := range []string{"sh", "jq", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the documents' lines need it: %v", err)
+		}
+	}
+	used := make(map[string]bool)
+	for _, name := range documents(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			shell := newShell(t)
+			for _, b := range blocks(t, name) {
+				if b.language != "sh" {
+					continue
+				}
+				for i, line := range strings.Split(strings.TrimSpace(b.text), "\n") {
+					if of := beginning(maps.Keys(notRun), line); of != "" {
+						used[of] = true
+						continue
+					}
+					if err := shell.run(line); err != nil {
+						t.Fatalf("%s:%d: %s: %v", name, b.line+i, line, err)
+					}
+				}
+			}
+		})
+	}
+	for of := range notRun {
+		if !used[of] {
+			t.Errorf("%q: no document has such a line", of)
+		}
+	}
+}
+
+func TestDocumentsConfigure(t *testing.T) {
+	for _, name := range documents(t) {
+		for _, b := range blocks(t, name) {
+			where := fmt.Sprintf("%s:%d", name, b.line)
+			switch b.language {
+			case "toml":
+				file := filepath.Join(t.TempDir(), "pipeline_config.toml")
+				if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if out, err := exec.Command("mcpschedd", "check", "--config", file).CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", where, err, out)
+				}
+			case "json":
+				var value map[string]json.RawMessage
+				if err := json.Unmarshal([]byte(b.text), &value); err != nil {
+					t.Errorf("%s: %v", where, err)
+				}
+				if value["steps"] != nil {
+					if _, bad := plan.Parse([]byte(b.text), plan.Options{Find: func(name string) *plan.Tool { return &plan.Tool{Name: name} }}); bad != nil {
+						t.Errorf("%s: %v", where, bad)
+					}
+				}
+			case "sh", "text", "mermaid":
+			default:
+				t.Errorf("%s: got a block of %q, want sh, toml, json, text or mermaid", where, b.language)
+			}
+		}
+	}
+}
+
+// Links from one document to another, and to files of the program, lead somewhere.
+func TestDocumentsLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	for _, name := range append(documents(t), top+"/CHANGELOG.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(to[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), filepath.FromSlash(to[1]))); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Every command and every flag stands in docs/commands.md.
+func TestDocumentsNameFlags(t *testing.T) {
+	text, err := os.ReadFile(top + "/docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := func(args ...string) string {
+		out, err := exec.Command("mcpschedd", append([]string{"help"}, args...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	flags := regexp.MustCompile(`(?m)^\s+(?:-\w, )?(--[a-z][a-z-]+)`)
+	commands := regexp.MustCompile(`(?m)^  ([a-z]+)   *[A-Z]`).FindAllStringSubmatch(help(), -1)
+	if len(commands) < 15 {
+		t.Errorf("got %d commands in the help, want all", len(commands))
+	}
+	for _, command := range commands {
+		if !regexp.MustCompile("`(mcpschedd )?" + command[1] + "\\b|mcpschedd " + command[1] + `\b`).Match(text) {
+			t.Errorf("docs/commands.md: nothing of %s", command[1])
+		}
+		for _, f := range flags.FindAllStringSubmatch(help(command[1]), -1) {
+			if f[1] != "--help" && !bytes.Contains(text, []byte(f[1])) {
+				t.Errorf("docs/commands.md: nothing of %s %s", command[1], f[1])
+			}
+		}
+	}
+}
+
+// What the README shows of the demo is what the demo plays.
+func TestDocumentsShowTheDemo(t *testing.T) {
+	out, err := exec.Command("mcpschedd", "demo", "--speed", "1000").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, line := range strings.Split(blocks(t, top+"/README.md")[0].text, "\n") {
+		call := regexp.MustCompile(`^ +\d+  (.*?)  +\d+ ms`).FindStringSubmatch(line)
+		if call == nil {
+			continue
+		}
+		if shown++; !bytes.Contains(out, []byte(call[1])) {
+			t.Errorf("the demo plays no %q:\n%s", call[1], out)
+		}
+	}
+	if shown < 5 {
+		t.Errorf("got %d calls in the README's first block, want some", shown)
+	}
+}
+
+// A user is told of everything in the log that says something of the machine.
+func TestDocumentsSayWhatALineHolds(t *testing.T) {
+	for file, section := range map[string][2]string{
+		top + "/docs/record.md":               {"## What a line holds", "\n## "},
+		top + "/configs/pipeline_config.toml": {"[telemetry]", "record_arguments"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), section[0])
+		said, _, _ := strings.Cut(rest, section[1])
+		for _, word := range []string{"working directory", "configuration", "client"} {
+			if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
+				t.Errorf("%s: %s says nothing of the %s", file, section[0], word)
+			}
+		}
+	}
+}
+
+// The tables of docs/configuration.md are the keys of the shipped configuration, with their
+// defaults and comments (go test ./cmd/mcpschedd -run TestDocumentsKeys -update writes them).
+func TestDocumentsKeys(t *testing.T) {
+	const file, begin, end = top + "/docs/configuration.md", "<!-- keys -->\n", "<!-- end of keys -->"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, is := strings.Cut(string(text), begin)
+	had, after, ends := strings.Cut(rest, end)
+	if !is || !ends {
+		t.Fatalf("%s: want a place for the tables, from %s to %s", file, begin, end)
+	}
+	shipped, err := os.ReadFile(top + "/configs/pipeline_config.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := keyTables(string(shipped))
+	if *update {
+		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if had != want {
+		t.Errorf("%s: its tables are not those of configs/pipeline_config.toml; -update writes them", file)
+	}
+}
+
+// keyTables are the blocks of a configuration as tables: key, default or example, meaning.
+func keyTables(text string) string {
+	header := regexp.MustCompile(`^#?(\[\[?[^\]]*\]\]?)(?:\s+# (.*))?$`)
+	key := regexp.MustCompile(`^#?(\w+) = (.*?)(?:\s+# (.*))?$`)
+	var b strings.Builder
+	block := ""
+	for _, line := range strings.Split(text, "\n") {
+		if h := header.FindStringSubmatch(line); h != nil {
+			if h[1] == block { // another example of the same
+				block = "an example of it"
+				continue
+			}
+			block = h[1]
+			fmt.Fprintf(&b, "\n**`%s`** %s\n\n| key | %s | |\n|---|---|---|\n", h[1], h[2], map[bool]string{true: "for example", false: "default"}[line[0] == '#'])
+			continue
+		}
+		if k := key.FindStringSubmatch(line); k != nil && block != "" && block != "an example of it" {
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", k[1], cell(k[2]), cell(k[3]))
+		}
+	}
+	return b.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// block is a fenced part of a document.
+type block struct {
+	language, text string
+	line           int // of the first line in it
+}
+
+func blocks(t *testing.T, name string) (all []block) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open *block
+	for i, line := range strings.Split(string(text), "\n") {
+		language, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case fence && open == nil:
+			open = &block{language: language, line: i + 2}
+		case fence:
+			all, open = append(all, *open), nil
+		case open != nil:
+			open.text += line + "\n"
+		}
+	}
+	if open != nil {
+		t.Fatalf("%s:%d: a block that does not end", name, open.line)
+	}
+	return all
+}
+
+// beginning is the longest of the texts that a line begins with.
+func beginning(texts func(func(string) bool), line string) (longest string) {
+	for of := range texts {
+		if strings.HasPrefix(line, of) && len(of) > len(longest) {
+			longest = of
+		}
+	}
+	return longest
+}
+
+// shell runs the lines of one document, one after the other, in a home of its own: its Claude
+// Code has the two servers of the demo under the names github and files, and so has the
+// configuration. Calls were recorded there.
+type shell struct {
+	t    *testing.T
+	env  []string
+	dir  string
+	port string // in place of 7777
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	home := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	s := &shell{t: t, dir: home, port: port, env: append(os.Environ(),
+		"HOME="+home, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "MCPSCHEDD_CONFIG=", "MCPSCHEDD_DEMO_SPEED=1000",
+		"GORACE=atexit_sleep_ms=0", "TOKEN=not-a-token", "GITHUB_TOKEN=not-a-token", "WIKI_TOKEN=not-a-token")}
+	put := func(name, text string) {
+		name = filepath.Join(home, name)
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(".config/mcpschedd/pipeline_config.toml", fmt.Sprintf("[upstreams.github]\ncommand = %q\nargs = [\"demo-upstream\", \"tracker\"]\n[upstreams.files]\ncommand = %q\nargs = [\"demo-upstream\", \"files\"]\n[tools.\"github/*_issue*\"]\nside_effect_class = \"read_only\"\n", self, self))
+	put(".claude.json", fmt.Sprintf(`{"mcpServers": {"tracker": {"command": %q, "args": ["demo-upstream", "tracker"], "env": {"A": "b"}}}}`, self))
+	put("calls.jsonl", `{"session":"a","batch":1,"ts_ms":1000,"res_ts_ms":1400,"tool":"get_issue","arguments":{"n":36},"result_text":"open","is_error":false}`+"\n")
+	put(".local/state/mcpschedd/logs/mcpschedd.log", "here\n")
+	put(".local/state/mcpschedd/logs/upstream-github.log", "there\n")
+	var log strings.Builder
+	event := func(text string) { fmt.Fprintf(&log, `{"ts_us":%d,%s}`+"\n", time.Now().UnixMicro(), text) }
+	event(`"kind":"begin","v":1,"pid":7,"program":"dev","transport":"stdio","dir":"/p"`)
+	event(`"kind":"session","session":"a","client":"claude 2"`)
+	for seq := 1; seq < 90; seq += 3 {
+		event(fmt.Sprintf(`"kind":"call","session":"a","seq":%d,"upstream":"github","tool":"list_issues","disposition":"fetched","latency_ms":400,"upstream_ms":400,"bytes":9000,"tokens":2000,"sent":1,"turn":%[1]d`, seq))
+		event(fmt.Sprintf(`"kind":"prefetch","session":"a","seq":%d,"upstream":"github","tool":"get_issue","latency_ms":300,"bytes":900,"sent":1,"fate":"used","used_by_seq":%d,"after":%d,"edge":"list_issues → get_issue"`, seq+1, seq+2, seq))
+		event(fmt.Sprintf(`"kind":"call","session":"a","seq":%d,"upstream":"github","tool":"get_issue","disposition":"hit","latency_ms":1,"bytes":900,"tokens":200,"use_of":%d,"hidden_ms":300,"prefetched":true,"turn":%[1]d`, seq+2, seq+1))
+	}
+	event(`"kind":"end"`)
+	put(".local/state/mcpschedd/events/20260101T100000-7-00aa.000.jsonl", log.String())
+	return s
+}
+
+// run runs one line, and returns when it has ended or is ready; one that serves is ended
+// with the document.
+func (s *shell) run(line string) error {
+	serves := beginning(maps.Keys(serving), line)
+	if serves != "" && beginning(slices.Values(ending), line) != "" {
+		serves = ""
+	}
+	line = strings.ReplaceAll(line, "127.0.0.1:7777", "127.0.0.1:"+s.port)
+	line = strings.ReplaceAll(line, "/tmp/", s.dir+"/")
+	if strings.HasPrefix(line, "mcpschedd demo") {
+		line += " --speed 1000"
+	}
+	if serves == "mcpschedd dashboard" {
+		line = strings.Replace(line, serves, serves+" --addr 127.0.0.1:0", 1)
+	}
+	if serves != "" {
+		line = "exec " + line
+	}
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	if serves == "" {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	cmd.Stdout, cmd.Stderr = write, write
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return err
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	var seen strings.Builder
+	for lines := bufio.NewScanner(read); lines.Scan(); {
+		fmt.Fprintln(&seen, lines.Text())
+		if strings.Contains(lines.Text(), serving[serves]) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it ended:\n%s", seen.String())
+}
