@@ -1,4 +1,4 @@
 package nearest
 
 // Edits is how many letters two names differ in.
-func Edits(a, b string, most int) int { return edits(a, b, most) }
+func Edits(a, b string) int { return edits(a, b) }

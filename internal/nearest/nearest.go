@@ -8,32 +8,19 @@ package nearest
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 	"strings"
 )
 
-// Names are what an unknown name may have been meant to be. Looking among ten
-// thousand costs little, as most are ruled out by their length or letters. The nil
-// Names holds none.
-type Names struct {
-	sorted []string
-	small  []string // the same in small letters
-	masks  []uint64 // of the letters in each
-}
+// Names are what an unknown name may have been meant to be. The nil Names holds none.
+type Names struct{ sorted []string }
 
 // longestName is the longest that is compared, in bytes.
 const longestName = 128
 
 // New makes Names of names in any order.
 func New(all []string) *Names {
-	n := &Names{sorted: slices.Compact(slices.Sorted(slices.Values(all)))}
-	for _, name := range n.sorted {
-		small := strings.ToLower(name)
-		n.small = append(n.small, small)
-		n.masks = append(n.masks, letters(small))
-	}
-	return n
+	return &Names{slices.Compact(slices.Sorted(slices.Values(all)))}
 }
 
 // Has reports whether a name is one of them.
@@ -90,14 +77,13 @@ func (n *Names) within(name string) string {
 // than are allowed if there is none.
 func (n *Names) similar(small string) (near string, distance int) {
 	distance = 1 + allowedEdits(small)
-	mask := letters(small)
-	for i, other := range n.small {
-		most := distance - 1
-		if d := len(other) - len(small); d > most || -d > most || bits.OnesCount64(mask^n.masks[i]) > 2*most {
-			continue // each edit changes at most two of the letters
+	for _, name := range n.sorted {
+		other := strings.ToLower(name)
+		if apart := len(other) - len(small); max(apart, -apart) >= distance {
+			continue
 		}
-		if d := edits(small, other, most); d <= most && d < max(len(small), len(other)) {
-			near, distance = n.sorted[i], d
+		if d := edits(small, other); d < distance && d < max(len(small), len(other)) {
+			near, distance = name, d
 		}
 	}
 	return near, distance
@@ -130,41 +116,24 @@ func lastName(name string) string {
 // to be: a third of them, and no more than three.
 func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
 
-// letters is the set of letters of a name; some share a place.
-func letters(name string) uint64 {
-	var mask uint64
-	for i := range len(name) {
-		mask |= 1 << (name[i] & 63)
+// edits is how many letters have to be changed, put in or taken out to make one name of the
+// other (Levenshtein).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1) // of the letters of a so far to each beginning of b
+	for j := range row {
+		row[j] = j
 	}
-	return mask
-}
-
-// edits is how many letters have to be changed, put in, taken out or swapped with
-// their neighbour to make one name of the other, as far as that is at most most;
-// else more than most. The names differ by at most so much in length. (Optimal
-// string alignment, within a band: Ukkonen 1985.)
-func edits(a, b string, most int) int {
-	var rows [3][longestName + 8]int
-	before, last, row := &rows[0], &rows[1], &rows[2]
-	for j := range min(len(b), most) + 1 {
-		last[j] = j
-	}
-	last[min(len(b), most)+1] = most + 1
-	for i := 1; i <= len(a); i++ {
-		from, to := max(1, i-most), min(len(b), i+most)
-		row[from-1], row[to+1] = most+1, most+1
-		if from == 1 {
-			row[0] = i
-		}
-		for j := from; j <= to; j++ {
-			row[j] = min(last[j], row[j-1], last[j-1]) + 1
-			if a[i-1] == b[j-1] {
-				row[j] = min(row[j], last[j-1])
-			} else if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := corner
+			if a[i] != b[j] {
+				change++
 			}
+			corner = row[j+1]
+			row[j+1] = min(change, row[j]+1, corner+1)
 		}
-		before, last, row = last, row, before
 	}
-	return min(last[len(b)], most+1)
+	return row[len(b)]
 }
