@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,10 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
@@ -59,11 +59,11 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == name })
-	switch {
-	case i < 0:
-		return unknownUpstream(c, c.Path, name)
-	case !c.Upstreams[i].Enabled:
+	u, err := upstreamNamed(c, name)
+	if err != nil {
+		return err
+	}
+	if !u.Enabled {
 		return hinted{misused{fmt.Errorf("upstream %q is disabled", name)}, "mcpschedd enable " + name}
 	}
 	result, err := callOnce(ctx, c, name, tool, words[1:])
@@ -91,28 +91,31 @@ func callOnce(ctx context.Context, c *config.Config, name, tool string, words []
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	go func() { out.CloseWithError(srv.ServeStdio(ctx, in, out, name)) }()
-	defer toServer.Close()
-	client := &lineClient{to: toServer, from: bufio.NewReader(fromServer)}
-	return client.call(tool, words)
+	client := &onceClient{Stdio: transport.NewIO(fromServer, toServer, io.NopCloser(strings.NewReader("")))}
+	if err := client.Start(ctx); err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.call(ctx, tool, words)
 }
 
-// lineClient is an MCP client that makes one request after the other.
-type lineClient struct {
-	to   io.Writer
-	from *bufio.Reader
-	id   int
+// onceClient is an MCP client for one call.
+type onceClient struct {
+	*transport.Stdio
+	id int64
 }
 
 // call introduces the client, and calls a tool with arguments of the command line.
-func (l *lineClient) call(tool string, words []string) (json.RawMessage, error) {
+func (o *onceClient) call(ctx context.Context, tool string, words []string) (json.RawMessage, error) {
 	hello := map[string]any{"protocolVersion": "2025-11-25", "capabilities": struct{}{}, "clientInfo": map[string]string{"name": "mcpschedd call", "version": version()}}
-	if _, err := l.request("initialize", hello); err != nil {
+	if _, err := o.request(ctx, "initialize", hello); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(l.to, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+	initialized := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{Method: "notifications/initialized"}}
+	if err := o.SendNotification(ctx, initialized); err != nil {
 		return nil, err
 	}
-	listed, err := l.request("tools/list", struct{}{})
+	listed, err := o.request(ctx, "tools/list", struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -122,64 +125,34 @@ func (l *lineClient) call(tool string, words []string) (json.RawMessage, error) 
 	if err := json.Unmarshal(listed, &list); err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, t := range list.Tools {
-		names = append(names, t.Name)
-	}
-	i := slices.Index(names, tool)
-	if i < 0 && len(names) > 0 { // else the call says why there are none
-		err := misused{fmt.Errorf("no tool %q", tool)}
-		if near := nearest.New(names).To(tool); near != "" {
-			return nil, hinted{err, "did you mean " + near + "?"}
-		}
-		return nil, hinted{err, "there are: " + strings.Join(names, ", ")}
-	}
 	var t listedTool
-	if i >= 0 {
+	if i := slices.IndexFunc(list.Tools, func(t listedTool) bool { return t.Name == tool }); i >= 0 {
 		t = list.Tools[i]
+	} else if len(list.Tools) > 0 { // else the call says why there are none
+		var names []string
+		for _, t := range list.Tools {
+			names = append(names, t.Name)
+		}
+		return nil, suggest(fmt.Errorf("no tool %q", tool), tool, names, "there are: "+strings.Join(names, ", "))
 	}
 	arguments, err := t.arguments(words)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, err
 	}
-	return l.request("tools/call", map[string]any{"name": tool, "arguments": arguments})
+	return o.request(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
 }
 
-// request makes one request, and returns its result. What else the server says is left
-// unread.
-func (l *lineClient) request(method string, params any) (json.RawMessage, error) {
-	l.id++
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": l.id, "method": method, "params": params})
+// request makes one request, and returns its result.
+func (o *onceClient) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	o.id++
+	answer, err := o.SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(o.id), Method: method, Params: params})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.to.Write(append(line, '\n')); err != nil {
-		return nil, err
+	if answer.Error != nil {
+		return nil, errors.New(answer.Error.Message)
 	}
-	for {
-		line, err := l.from.ReadBytes('\n')
-		if err != nil {
-			return nil, err
-		}
-		var answer struct {
-			ID     *int            `json:"id"`
-			Method string          `json:"method"`
-			Result json.RawMessage `json:"result"`
-			Error  *struct {
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		if err := json.Unmarshal(line, &answer); err != nil {
-			return nil, err
-		}
-		switch {
-		case answer.ID == nil || answer.Method != "" || *answer.ID != l.id:
-		case answer.Error != nil:
-			return nil, errors.New(answer.Error.Message)
-		default:
-			return answer.Result, nil
-		}
-	}
+	return answer.Result, nil
 }
 
 // listedTool is a tool as its server lists it.
@@ -196,7 +169,7 @@ type listedTool struct {
 func (t *listedTool) arguments(words []string) (any, error) {
 	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
 		if !json.Valid([]byte(words[0])) {
-			return nil, fmt.Errorf("the arguments are no JSON: %s", words[0])
+			return nil, usage("the arguments are no JSON: %s", words[0])
 		}
 		return json.RawMessage(words[0]), nil
 	}
@@ -204,7 +177,7 @@ func (t *listedTool) arguments(words []string) (any, error) {
 	for _, word := range words {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			return nil, fmt.Errorf("want KEY=VALUE, or all arguments as one JSON object, have %q", word)
+			return nil, usage("want KEY=VALUE, or all arguments as one JSON object, have %q", word)
 		}
 		arguments[key] = value
 		kind, known := t.InputSchema.Properties[key]

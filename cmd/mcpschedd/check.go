@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +18,6 @@ import (
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valuemodel"
 )
 
 // checkOptions are its flags.
@@ -95,7 +93,9 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 		tools = append(tools, f.Tools...)
 	}
 	if all {
-		text.WriteString(classify(c, o, tools))
+		for _, u := range o.Upstreams {
+			text.WriteString(toPaste(c, o.Models, u.Model, tools))
+		}
 	}
 	text.WriteString(compare(c, o, found, tools) + unaimed(c, tools))
 	if _, err := io.WriteString(stdout, text.String()); err != nil {
@@ -105,75 +105,6 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 		return fmt.Errorf("%d of %d upstreams cannot be used", enabled-usable, enabled)
 	}
 	return nil
-}
-
-// classify gives lines to paste for the tools of which nobody says what they do.
-func classify(c *config.Config, o proxy.Options, tools []proxy.SurveyedTool) string {
-	var b strings.Builder
-	for _, u := range o.Upstreams {
-		var lines strings.Builder
-		claimed, known := "", 0 // the provider that its server alone claims to be, and how many tools that knows
-		for _, t := range tools {
-			if t.Model.Upstream != u.Model.Name || t.Hidden || !t.Model.Unclassified() {
-				continue
-			}
-			class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
-			if vouched := vouchedFor(o.Models, u.Model, t); vouched.Class != t.Model.Class {
-				class, why = vouched.Class, "as provider "+vouched.Provider+" has it, which the server only claims to be"
-				claimed, known = vouched.Provider, known+1
-			}
-			lines.WriteString(suggestion(c, t, class, why))
-		}
-		if lines.Len() == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n# %s: nobody says what these tools do, so each call of them counts as a write. To paste, once checked:\n", u.Model.Name)
-		if known > 0 {
-			fmt.Fprintf(&b, "# (Its own name is that of a %q server. If it is one, provider = %q in [%s] classifies %d of them.)\n", claimed, claimed, config.Key("upstreams", u.Model.Name), known)
-		}
-		b.WriteString(lines.String())
-	}
-	return b.String()
-}
-
-// vouchedFor is the model of a tool if the operator said of its server what that
-// says of itself.
-func vouchedFor(models *valuemodel.Models, u valuemodel.Upstream, t proxy.SurveyedTool) *valuemodel.Model {
-	u.Provider = t.Model.Provider
-	return models.Resolve(u, t.Model.Tool, t.Hints)
-}
-
-// suggestion is the lines for one tool. They are comments where nothing can be
-// suggested, or a block stands there already; and no lines at all where the name
-// is not what it seems once pasted: it does not print, or is a pattern for others.
-func suggestion(c *config.Config, t proxy.SurveyedTool, class valuemodel.Class, why string) string {
-	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
-		return fmt.Sprintf("# (Nothing to paste for %q: its name does not print, or stands for others.)\n", t.Model.Tool)
-	}
-	key := config.Key("tools", t.Model.Upstream+"/"+t.Model.Tool)
-	mark := ""
-	if class == valuemodel.Indeterminate {
-		mark, class, why = "#", valuemodel.ReadOnly, "only if so: its name does not tell"
-	}
-	if at := c.Where(key); at != "" {
-		mark, why = "#", "for the block at "+at+"; "+why
-	}
-	return fmt.Sprintf("%s[%s]\n%sside_effect_class = %q   # %s; %s\n", mark, key, mark, class, why, annotations(t.Hints))
-}
-
-// annotations says what a server says of a tool.
-func annotations(h valuemodel.Hints) string {
-	var said []string
-	if h.ReadOnly != nil {
-		said = append(said, fmt.Sprintf("readOnlyHint = %t", *h.ReadOnly))
-	}
-	if h.Destructive != nil {
-		said = append(said, fmt.Sprintf("destructiveHint = %t", *h.Destructive))
-	}
-	if len(said) == 0 {
-		return "no annotation"
-	}
-	return "annotation " + strings.Join(said, ", ")
 }
 
 // compare warns of what the configuration says of tools that do not exist. Of

@@ -13,7 +13,7 @@ type completions = func(*cobra.Command, []string, string) ([]cobra.Completion, c
 func completeUpstreams(file *string) completions {
 	return func(_ *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []cobra.Completion
-		if c, _, err := loadServed(*file); err == nil && len(words) == 0 {
+		if c, err := load(*file); err == nil && len(words) == 0 {
 			for _, u := range c.Upstreams {
 				names = append(names, u.Name)
 			}
@@ -26,12 +26,8 @@ func completeUpstreams(file *string) completions {
 // names where nothing is known, for the first word.
 func completeTools(file *string) completions {
 	return func(_ *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, _, err := loadServed(*file)
+		c, dir, err := loadWithState(*file)
 		if err != nil || len(words) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		dir, err := stateDir(c)
-		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []cobra.Completion

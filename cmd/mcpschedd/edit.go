@@ -1,16 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/state"
 )
 
@@ -46,61 +42,42 @@ func editCommand(name, short, long string) *cobra.Command {
 
 // edit changes one upstream of the configuration.
 func edit(command, name, file string, stdout, stderr io.Writer) error {
-	path, found, err := config.Search(file, os.Getenv)
-	if err != nil {
-		return hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
-	}
-	if !found {
-		return hinted{misused{errors.New("there is no configuration yet")}, "mcpschedd import takes over the servers of a client"}
-	}
-	f, err := state.OpenFile(path)
+	c, err := load(file)
 	if err != nil {
 		return err
 	}
-	before, err := config.Parse(path, f.Text, unmeant)
+	u, err := upstreamNamed(c, name)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(before.Upstreams, func(u config.Upstream) bool { return u.Name == name })
-	if i < 0 {
-		return unknownUpstream(before, path, name)
+	f, err := state.OpenFile(c.Path)
+	if err != nil {
+		return err
 	}
 	var text, removed []byte
 	switch command {
 	case "remove":
 		text, removed, err = config.RemoveUpstream(f.Text, name)
 	default:
-		if before.Upstreams[i].Enabled == (command == "enable") {
+		if u.Enabled == (command == "enable") {
 			fmt.Fprintf(stderr, "mcpschedd: %s is %sd already\n", name, command)
 			return nil
 		}
 		text, err = config.EnableUpstream(f.Text, name, command == "enable")
 	}
 	if err != nil {
-		return misused{fmt.Errorf("%s: nothing was written: %w", path, err)}
+		return misused{fmt.Errorf("%s: nothing was written: %w", c.Path, err)}
 	}
-	if _, err := config.Parse(path, text, unmeant); err != nil {
-		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", path, err)
+	if _, err := config.Parse(c.Path, text, unmeant); err != nil {
+		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", c.Path, err)
 	}
 	if err := f.Write(text); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "mcpschedd: %sd %s in %s\n", command, name, path)
-	if file := before.Upstreams[i].EnvFile; command == "remove" && file != "" {
-		fmt.Fprintf(stderr, "mcpschedd: note: its variables are still in %s\n", file)
+	fmt.Fprintf(stderr, "mcpschedd: %sd %s in %s\n", command, name, c.Path)
+	if command == "remove" && u.EnvFile != "" {
+		fmt.Fprintf(stderr, "mcpschedd: note: its variables are still in %s\n", u.EnvFile)
 	}
 	_, err = stdout.Write(removed)
-	return err
-}
-
-func unknownUpstream(c *config.Config, path, name string) error {
-	var names []string
-	for _, u := range c.Upstreams {
-		names = append(names, u.Name)
-	}
-	err := misused{fmt.Errorf("%s has no upstream %q", path, name)}
-	if near := nearest.New(names).To(name); near != "" {
-		return hinted{err, fmt.Sprintf("did you mean %s?", near)}
-	}
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +97,7 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	}
 	p.ask(ctx)
 	if m.json {
-		return m.printJSON(p.report())
+		return printJSON(m.stdout, p.report())
 	}
 	m.tell(p)
 	p.tellUnknown()
@@ -330,11 +329,4 @@ type importReport struct {
 	Copies  string           `json:"copies,omitempty"`  // the folder of these files as they were
 	Next    []string         `json:"next,omitempty"`
 	Unknown []serverClaim    `json:"unknown,omitempty"` // what servers of which nothing is known say of their tools
-}
-
-func (m *importing) printJSON(r importReport) error {
-	out := json.NewEncoder(m.stdout)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(r)
 }

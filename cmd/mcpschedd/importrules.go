@@ -58,7 +58,7 @@ func (m *importing) rewriteLocked(dir state.Dir) error {
 		r.Changed = append(r.Changed, c.File.Path)
 	}
 	if m.json {
-		return m.printJSON(r)
+		return printJSON(m.stdout, r)
 	}
 	for _, c := range changes {
 		fmt.Fprintf(m.stderr, "mcpschedd: wrote %s\n", clients.OneLine(renames(c.File.Path, c.Renamed)))

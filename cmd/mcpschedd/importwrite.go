@@ -43,7 +43,7 @@ func (m *importing) writeMissing(ctx context.Context) error {
 	}
 	p.ask(ctx)
 	if r.Unknown = p.report().Unknown; m.json {
-		return m.printJSON(r)
+		return printJSON(m.stdout, r)
 	}
 	p.tellUnknown()
 	return nil

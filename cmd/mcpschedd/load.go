@@ -35,6 +35,16 @@ func stateDir(c *config.Config) (state.Dir, error) {
 	return state.Open(path)
 }
 
+// loadWithState is load, and the state folder that the configuration names.
+func loadWithState(file string) (*config.Config, state.Dir, error) {
+	c, err := load(file)
+	if err != nil {
+		return nil, state.Dir{}, err
+	}
+	dir, err := stateDir(c)
+	return c, dir, err
+}
+
 // loadServed is load for what goes on although the file has mistakes: see
 // [config.Error.Salvage].
 func loadServed(file string) (c *config.Config, mistakes *config.Error, err error) {

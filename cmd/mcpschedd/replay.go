@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -77,18 +75,17 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 		return err
 	}
 	p := replay.New(t.options, t.arm)
-	show := progress{w: stderr, all: len(train) + len(trace), next: time.Now().Add(progressEvery)}
-	for _, s := range train {
-		p.Train([]*replay.Session{s})
-		if err := show.played(ctx); err != nil {
+	tell := newTeller(stderr)
+	for i, s := range append(slices.Clip(train), trace...) {
+		if i < len(train) {
+			p.Train([]*replay.Session{s})
+		} else {
+			p.Play([]*replay.Session{s})
+		}
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-	}
-	for _, s := range trace {
-		p.Play([]*replay.Session{s})
-		if err := show.played(ctx); err != nil {
-			return err
-		}
+		tell.progress("%d of %d sessions", i+1, len(train)+len(trace))
 	}
 	return f.print(stdout, p.Reports()[0])
 }
@@ -98,10 +95,7 @@ func (f *replayFlags) print(w io.Writer, r *replay.Report) error {
 	case f.csv:
 		return r.WriteCSV(w)
 	case f.json:
-		out := json.NewEncoder(w)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+		return printJSON(w, r)
 	}
 	_, err := r.WriteTo(w)
 	return err
@@ -136,24 +130,4 @@ func recorded(files []string) ([]*replay.Session, error) {
 		all = append(all, replay.Sessions(calls)...)
 	}
 	return all, nil
-}
-
-// progressEvery is how often a long run says how far it is.
-const progressEvery = 2 * time.Second
-
-// progress says so.
-type progress struct {
-	w         io.Writer
-	done, all int
-	next      time.Time
-}
-
-// played counts a session, and ends the run when ctx has ended.
-func (p *progress) played(ctx context.Context) error {
-	p.done++
-	if now := time.Now(); now.After(p.next) {
-		p.next = now.Add(progressEvery)
-		fmt.Fprintf(p.w, "mcpschedd: %d of %d sessions\n", p.done, p.all)
-	}
-	return ctx.Err()
 }

@@ -102,15 +102,13 @@ func loadUntuned(file string) (*config.Config, error) { return loadBy(file, conf
 
 // tuning is one run.
 type tuning struct {
+	teller
 	config    *config.Config
 	models    *valuemodel.Models
 	upstreams []lastKnown
 	dir       state.Dir
 	tuner     *tune.Tuner
 	calls     int // read so far
-	problems  int
-	stderr    io.Writer
-	next      time.Time // when to say how far it is
 }
 
 func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
@@ -118,11 +116,10 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tuning{config: c, dir: dir, stderr: stderr, next: time.Now().Add(progressEvery)}
-	t.models, _ = models(c) // its problems kept the configuration from being loaded
-	t.upstreams = known(options(c, dir, slog.New(slog.DiscardHandler)).Upstreams)
+	o := options(c, dir, slog.New(slog.DiscardHandler))
+	t := &tuning{teller: newTeller(stderr), config: c, models: o.Models, upstreams: known(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
-		Model:          t.model,
+		Model:          func(tool string) *valuemodel.Model { return t.tool(tool).Model },
 		Missing:        t.missing,
 		Secret:         holdsSecret,
 		MinProbability: c.Enrichment.MinProbability,
@@ -132,34 +129,33 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	return t, nil
 }
 
-// upstream is a configured one.
-func (t *tuning) upstream(name string) (lastKnown, bool) {
-	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == name })
+// upstream is the configured one that a tool is of.
+func (t *tuning) upstream(tool string) (k lastKnown, known bool) {
+	owner, _, _ := strings.Cut(tool, "/")
+	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner })
 	if i < 0 {
-		return lastKnown{}, false
+		return lastKnown{Upstream: proxy.Upstream{Model: valuemodel.Upstream{Name: owner}}}, false
 	}
 	return t.upstreams[i], true
 }
 
-// model is what is known of a tool now. Those of a trace have no upstream: they are
-// what replay takes them for.
-func (t *tuning) model(tool string) *valuemodel.Model {
-	owner, name, ok := strings.Cut(tool, "/")
+// tool is what is known of a tool now. Those of a trace have no upstream: they are what replay
+// takes them for.
+func (t *tuning) tool(tool string) proxy.SurveyedTool {
+	_, name, ok := strings.Cut(tool, "/")
 	if !ok {
-		return t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})
+		return proxy.SurveyedTool{Model: t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})}
 	}
-	if k, known := t.upstream(owner); known {
-		u, hints := proxy.Said(k.Model, k.offer, name)
-		return t.models.Resolve(u, name, hints)
-	}
-	return t.models.Resolve(valuemodel.Upstream{Name: owner}, name, valuemodel.Hints{})
+	k, _ := t.upstream(tool)
+	u, hints := proxy.Said(k.Model, k.offer, name)
+	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
 // missing reports whether the upstream of a tool is configured, and did not list the
 // tool when it was asked last.
 func (t *tuning) missing(tool string) bool {
-	owner, name, _ := strings.Cut(tool, "/")
-	k, known := t.upstream(owner)
+	_, name, _ := strings.Cut(tool, "/")
+	k, known := t.upstream(tool)
 	return known && len(k.tools()) > 0 && !k.has(name)
 }
 
@@ -170,7 +166,7 @@ func (t *tuning) propose() tune.Proposal {
 	foreign := make(map[string]bool)
 	of := func(tool string) bool {
 		owner, _, ok := strings.Cut(tool, "/")
-		if _, known := t.upstream(owner); !ok || known {
+		if _, known := t.upstream(tool); !ok || known {
 			return false
 		}
 		foreign[owner] = true
@@ -180,18 +176,42 @@ func (t *tuning) propose() tune.Proposal {
 	p.Advice = slices.DeleteFunc(p.Advice, func(b tune.Block) bool { return of(b.Tool) })
 	p.Unclassified = slices.DeleteFunc(p.Unclassified, of)
 	for _, owner := range slices.Sorted(maps.Keys(foreign)) {
-		t.note(fmt.Sprintf("upstream %q is not in the configuration", owner))
+		t.note("upstream %q is not in the configuration", owner)
 	}
 	if len(p.Missing) > 0 {
-		t.note("left out, as their upstreams do not offer them: " + strings.Join(p.Missing, ", "))
+		t.note("left out, as their upstreams do not offer them: %s", strings.Join(p.Missing, ", "))
 	}
 	if n := t.tuner.Dropped; n > 0 {
-		t.note(fmt.Sprintf("%d lines left out: too many tools are named", n))
+		t.note("%d lines left out: too many tools are named", n)
 	}
 	if len(p.Blocks) == 0 {
-		t.note(fmt.Sprintf("nothing to propose from %d calls", t.calls))
+		t.note("nothing to propose from %d calls", t.calls)
 	}
 	return p
+}
+
+// mostClasses is of how many tools lines are given.
+const mostClasses = 100
+
+// classes are the lines, as comments, that say what those tools do of which no layer says
+// it: until one does, nothing is prefetched of them, and little else is worth proposing.
+func (t *tuning) classes(tools []string) string {
+	if len(tools) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Nothing says what these %d tools do, so each call of them counts as a write, and\n# none is prefetched. To take out of the comments, once checked:\n", len(tools))
+	for _, tool := range tools[:min(len(tools), mostClasses)] {
+		k, _ := t.upstream(tool)
+		lines, _ := suggestion(t.config, t.models, k.Model, t.tool(tool))
+		for line := range strings.Lines(lines) {
+			b.WriteString("# " + strings.TrimLeft(line, "# "))
+		}
+	}
+	if more := len(tools) - mostClasses; more > 0 {
+		fmt.Fprintf(&b, "# (And %d more.)\n", more)
+	}
+	return b.String()
 }
 
 // put writes tuned.toml, or only shows what would change.
@@ -201,7 +221,7 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 		return err
 	}
 	if len(text) == 0 || bytes.Equal(file.Text, text) {
-		t.note("nothing to change in " + path)
+		t.note("nothing to change in %s", path)
 		return nil
 	}
 	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
@@ -211,9 +231,9 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.stderr, "mcpschedd: wrote %s\n", path)
+	say(t.stderr, "wrote %s", path)
 	if backup != "" {
-		fmt.Fprintf(t.stderr, "mcpschedd: as it was: %s\n", backup)
+		say(t.stderr, "as it was: %s", backup)
 	}
 	return nil
 }
@@ -226,9 +246,9 @@ func undoTuned(path string, stderr io.Writer) error {
 	case err != nil:
 		return err
 	case backup == "":
-		fmt.Fprintf(stderr, "mcpschedd: removed %s\n", path)
+		say(stderr, "removed %s", path)
 	default:
-		fmt.Fprintf(stderr, "mcpschedd: %s is as it was in %s\n", path, backup)
+		say(stderr, "%s is as it was in %s", path, backup)
 	}
 	return nil
 }

@@ -7,13 +7,11 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
@@ -44,9 +42,7 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	for _, dir := range f.logs {
 		failed = cmp.Or(failed, t.readLogs(ctx, dir))
 	}
-	if more := t.problems - toldProblems; more > 0 {
-		fmt.Fprintf(t.stderr, "mcpschedd: warning: and %d more\n", more)
-	}
+	t.rest()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -55,7 +51,7 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	}
 	for _, k := range t.upstreams {
 		if err := t.readLearned(k); err != nil {
-			t.warn(fmt.Sprintf("what was learned of upstream %q: %v", k.name(), err))
+			t.warn("what was learned of upstream %q: %v", k.name(), err)
 		}
 	}
 	return nil
@@ -66,36 +62,10 @@ func (t *tuning) switchOn(recorded bool) {
 	if t.config.Telemetry.Events != "on" {
 		t.note(`nothing is recorded: first set [telemetry] events = "on", and use the proxy for a while`)
 	} else if !recorded {
-		t.note("no event logs yet in " + t.dir.Path(eventsFolder) + ": use the proxy for a while, or name --claude-logs ~/.claude/projects")
+		t.note("no event logs yet in %s: use the proxy for a while, or name --claude-logs ~/.claude/projects", t.dir.Path(eventsFolder))
 	}
 	if !t.config.Enrichment.Learn || t.config.Enrichment.Mode == "off" {
 		t.note(`no follow-ups are learned: first set [enrichment] learn = true, and mode = "on" or "shadow"`)
-	}
-}
-
-// toldProblems is how many are told one by one.
-const toldProblems = 50
-
-// bad tells what could not be read.
-func (t *tuning) bad(file string, line int, why string) {
-	if t.problems++; t.problems <= toldProblems {
-		t.warn(record.Problem{File: file, Line: line, Text: why}.Error())
-	}
-}
-
-func (t *tuning) warn(text string) {
-	fmt.Fprintf(t.stderr, "mcpschedd: warning: %s\n", record.Printable(text))
-}
-
-func (t *tuning) note(text string) {
-	fmt.Fprintf(t.stderr, "mcpschedd: note: %s\n", record.Printable(text))
-}
-
-// progress says now and then how far a long run is.
-func (t *tuning) progress(format string, args ...any) {
-	if now := time.Now(); now.After(t.next) {
-		t.next = now.Add(progressEvery)
-		fmt.Fprintf(t.stderr, "mcpschedd: %s\n", record.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -159,7 +129,7 @@ func (t *tuning) readEvents(ctx context.Context, names []string) error {
 			t.calls++
 		}
 		t.tuner.Event(e)
-	}, func(p record.Problem) { t.bad(p.File, p.Line, p.Text) })
+	}, t.problem)
 }
 
 // readTrace reads recorded calls.
@@ -167,7 +137,7 @@ func (t *tuning) readTrace(name string) error {
 	t.progress("%s", name)
 	calls, err := replay.ReadFile(name)
 	if err != nil {
-		t.warn(err.Error())
+		t.warn("%v", err)
 		return err
 	}
 	t.calls += len(calls)
@@ -178,7 +148,7 @@ func (t *tuning) readTrace(name string) error {
 // readLogs reads a client's own logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
-		Bare: t.bare, Bad: t.bad,
+		Bare: t.bare, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
 		Each: func(calls []replay.Call) {
 			t.calls += len(calls)
 			t.tuner.Calls(calls)
@@ -190,11 +160,11 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	}
 	leftOut, err := l.Read(ctx, dir)
 	if err != nil {
-		t.warn(err.Error())
+		t.warn("%v", err)
 		return err
 	}
 	for _, why := range slices.Sorted(maps.Keys(leftOut)) {
-		t.note(fmt.Sprintf("%s: left out %d calls %s", dir, leftOut[why], why))
+		t.note("%s: left out %d calls %s", dir, leftOut[why], why)
 	}
 	return nil
 }

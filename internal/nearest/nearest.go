@@ -116,24 +116,24 @@ func lastName(name string) string {
 // to be: a third of them, and no more than three.
 func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
 
-// edits is how many letters have to be changed, put in or taken out to make one name of the
-// other (Levenshtein).
+// edits is how many letters have to be changed, put in, taken out or swapped with their
+// neighbour to make one name of the other (optimal string alignment).
 func edits(a, b string) int {
-	row := make([]int, len(b)+1) // of the letters of a so far to each beginning of b
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j // of no letter of a to the first j of b
 	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = min(last[j], row[j-1], last[j-1]) + 1
+			if a[i-1] == b[j-1] {
+				row[j] = min(row[j], last[j-1])
+			} else if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
 			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, corner+1)
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

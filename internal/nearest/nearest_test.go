@@ -16,6 +16,7 @@ func TestNearest(t *testing.T) {
 	}{
 		{"get_isue", []string{"get_issue", "get_issues", "list"}, "get_issue"},
 		{"gte_issue", []string{"get_issue"}, "get_issue"},
+		{"hbu", []string{"hub"}, "hub"},
 		{"GET-ISSUE", []string{"get_issue"}, "get_issue"},
 		{"getissue", []string{"set_issue", "get_issue"}, "get_issue"},
 		{"get_issue", []string{"list", "github__get_issue"}, "github__get_issue"},
@@ -64,15 +65,21 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// distance is Levenshtein's, by its definition.
+// distance is the optimal string alignment distance, by its definition.
 func distance(a, b string) int {
 	switch {
 	case a == "":
 		return len(b)
 	case b == "":
 		return len(a)
-	case a[0] == b[0]:
-		return distance(a[1:], b[1:])
 	}
-	return 1 + min(distance(a[1:], b), distance(a, b[1:]), distance(a[1:], b[1:]))
+	last := 1
+	if a[0] == b[0] {
+		last = 0
+	}
+	d := min(distance(a[1:], b)+1, distance(a, b[1:])+1, distance(a[1:], b[1:])+last)
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		d = min(d, distance(a[2:], b[2:])+1)
+	}
+	return d
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// toPaste gives lines for those tools of an upstream of which nothing says what they do.
+func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, tools []proxy.SurveyedTool) string {
+	var b, lines strings.Builder
+	claimed, known := "", 0 // the provider that its server alone claims to be, and how many tools that knows
+	for _, t := range tools {
+		if t.Model.Upstream != u.Name || t.Hidden || !t.Model.Unclassified() {
+			continue
+		}
+		text, provider := suggestion(c, models, u, t)
+		if lines.WriteString(text); provider != "" {
+			claimed, known = provider, known+1
+		}
+	}
+	if lines.Len() == 0 {
+		return ""
+	}
+	fmt.Fprintf(&b, "\n# %s: nothing says what these tools do, so each call of them counts as a write. To paste, once checked:\n", u.Name)
+	if known > 0 {
+		fmt.Fprintf(&b, "# (Its own name is that of a %q server. If it is one, provider = %q in [%s] classifies %d of them.)\n", claimed, claimed, config.Key("upstreams", u.Name), known)
+	}
+	return b.String() + lines.String()
+}
+
+// suggestion is the lines for one tool, and the provider that its server claims to be if that
+// knows the tool. They are comments where nothing can be suggested, or a block stands there
+// already; and no lines at all where the name is not what it seems once pasted: it does not
+// print, or is a pattern for others.
+func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, t proxy.SurveyedTool) (lines, claimed string) {
+	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
+		return fmt.Sprintf("# (Nothing to paste for %q: its name does not print, or stands for others.)\n", t.Model.Tool), ""
+	}
+	class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
+	u.Provider = t.Model.Provider // as if the operator said what the server says of itself
+	if vouched := models.Resolve(u, t.Model.Tool, t.Hints); vouched.Class != t.Model.Class {
+		class, claimed = vouched.Class, vouched.Provider
+		why = "as provider " + claimed + " has it, which the server only claims to be"
+	}
+	key := config.Key("tools", t.Model.Upstream+"/"+t.Model.Tool)
+	mark := ""
+	if class == valuemodel.Indeterminate {
+		mark, class, why = "#", valuemodel.ReadOnly, "only if so: its name does not tell"
+	}
+	if at := c.Where(key); at != "" {
+		mark, why = "#", "for the block at "+at+"; "+why
+	}
+	return fmt.Sprintf("%s[%s]\n%sside_effect_class = %q   # %s; %s\n", mark, key, mark, class, why, annotations(t.Hints)), claimed
+}
+
+// annotations says what a server says of a tool.
+func annotations(h valuemodel.Hints) string {
+	var said []string
+	if h.ReadOnly != nil {
+		said = append(said, fmt.Sprintf("readOnlyHint = %t", *h.ReadOnly))
+	}
+	if h.Destructive != nil {
+		said = append(said, fmt.Sprintf("destructiveHint = %t", *h.Destructive))
+	}
+	if len(said) == 0 {
+		return "no annotation"
+	}
+	return "annotation " + strings.Join(said, ", ")
+}

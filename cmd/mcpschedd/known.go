@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/nearest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+)
+
+// suggest is an error about an unknown name with the one of all that was meant most likely,
+// or else with another hint.
+func suggest(err error, name string, all []string, otherwise string) error {
+	if near := nearest.New(all).To(name); near != "" {
+		return hinted{misused{err}, "did you mean " + near + "?"}
+	}
+	return hinted{misused{err}, otherwise}
+}
+
+// upstreamNamed is an upstream of the configuration.
+func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
+	names := make([]string, len(c.Upstreams))
+	for i, u := range c.Upstreams {
+		if u.Name == name {
+			return u, nil
+		}
+		names[i] = u.Name
+	}
+	if len(names) == 0 {
+		return config.Upstream{}, noUpstream(c)
+	}
+	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), name, names, "there are: "+strings.Join(names, ", "))
+}
+
+// noUpstream is the error of a configuration that names none.
+func noUpstream(c *config.Config) error {
+	err := fmt.Errorf("no upstream is configured in %s", orDefaults(c.Path))
+	return hinted{misused{err}, "mcpschedd import takes over the servers of a client, mcpschedd add adds one"}
+}
+
+// lastKnown is a configured upstream, and what its server last said.
+type lastKnown struct {
+	proxy.Upstream
+	offer *upstream.Offer // nil: nothing is known
+}
+
+func (k lastKnown) name() string { return k.Spec.Name }
+
+// tools are the names of the tools it is known to have.
+func (k lastKnown) tools() []string {
+	if k.offer == nil {
+		return nil
+	}
+	var names []string
+	for _, item := range k.offer.Lists[upstream.Tools] {
+		names = append(names, item.Name)
+	}
+	return names
+}
+
+func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
+
+// notes say what the model of a tool does not show.
+func (k lastKnown) notes(tool string) []string {
+	var notes []string
+	if k.offer == nil {
+		notes = append(notes, fmt.Sprintf("upstream %q: annotations not known: it was never connected; its own word counts once a client has used it through the proxy", k.name()))
+	}
+	if !k.Allows(tool) {
+		notes = append(notes, fmt.Sprintf("upstream %q: tools leaves %q out: clients do not see it", k.name(), tool))
+	}
+	return notes
+}
+
+// known reads the last-known copies. One that cannot be read is as good as none.
+func known(upstreams []proxy.Upstream) []lastKnown {
+	all := make([]lastKnown, len(upstreams))
+	for i, u := range upstreams {
+		all[i].Upstream = u
+		if offer, err := u.Store.Known(); err == nil {
+			all[i].offer = offer
+		}
+	}
+	return all
+}
+
+// find says which tool is meant by "upstream/tool", by "upstream__tool" as clients see it, or
+// by a name that one upstream alone has or may have.
+func find(all []lastKnown, name string) (lastKnown, string, error) {
+	for _, separator := range []string{"/", "__"} {
+		owner, tool, _ := strings.Cut(name, separator)
+		i := slices.IndexFunc(all, func(k lastKnown) bool { return k.name() == owner && tool != "" })
+		if i < 0 {
+			continue
+		}
+		if all[i].offer != nil && !all[i].has(tool) {
+			return lastKnown{}, "", unknownTool(all[i:i+1], name, fmt.Errorf("upstream %q has no tool %q", owner, tool))
+		}
+		return all[i], tool, nil
+	}
+	of := slices.DeleteFunc(slices.Clone(all), func(k lastKnown) bool { return !k.has(name) })
+	if len(of) == 0 && !namesUpstream(all, name) {
+		of = slices.DeleteFunc(slices.Clone(all), func(k lastKnown) bool { return k.offer != nil })
+	}
+	switch len(of) {
+	case 0:
+		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("no upstream has a tool %q", name))
+	case 1:
+		return of[0], name, nil
+	}
+	var names []string
+	for _, k := range of {
+		names = append(names, k.name()+"/"+name)
+	}
+	return lastKnown{}, "", hinted{misused{fmt.Errorf("%q may be a tool of several upstreams", name)}, "name one: " + strings.Join(names, ", ")}
+}
+
+// namesUpstream reports whether a name begins with what is rather a slip in the name of an
+// upstream than a tool's own name.
+func namesUpstream(all []lastKnown, name string) bool {
+	owner, _, divided := strings.Cut(name, "__")
+	return strings.Contains(name, "/") || divided && nearest.New(upstreamNames(all)).To(owner) != ""
+}
+
+func upstreamNames(all []lastKnown) []string {
+	names := make([]string, len(all))
+	for i, k := range all {
+		names[i] = k.name()
+	}
+	return names
+}
+
+// unknownTool is an error about a name, with what it may have been meant to be.
+func unknownTool(all []lastKnown, name string, err error) error {
+	written := make(map[string]string) // what would have been understood → upstream/tool
+	for _, k := range all {
+		for _, tool := range k.tools() {
+			full := k.name() + "/" + tool
+			written[full], written[k.name()+"__"+tool], written[tool] = full, full, full
+		}
+	}
+	if near := nearest.New(slices.Collect(maps.Keys(written))).To(name); near != "" {
+		return hinted{misused{err}, fmt.Sprintf("did you mean %q?", written[near])}
+	}
+	owner, _, _ := strings.Cut(strings.ReplaceAll(name, "__", "/"), "/")
+	if near := nearest.New(upstreamNames(all)).To(owner); near != "" && near != owner {
+		return hinted{misused{err}, fmt.Sprintf("did you mean the upstream %q?", near)}
+	}
+	return hinted{misused{err}, "mcpschedd check --connect lists the tools of every upstream"}
+}
