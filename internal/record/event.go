@@ -237,21 +237,4 @@ func jsonType(t reflect.Type) string {
 	return "number"
 }
 
-// lastMoment is the end of the year 9999, in microseconds since 1970.
-const lastMoment = 253402300799 * second
-
-// second is one in microseconds.
-const second = 1_000_000
-
-// micros is a time in microseconds since 1970, at most the year 9999; 0: not known.
-func micros(at time.Time) int64 {
-	switch s := at.Unix(); {
-	case s < 0:
-		return 0
-	case s >= lastMoment/second:
-		return lastMoment
-	}
-	return at.UnixMicro()
-}
-
 var newline = []byte("\n")

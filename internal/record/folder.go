@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -82,7 +83,7 @@ func regular(path string) (os.FileInfo, bool) {
 func retain(dir string, keepBytes int64, keepAge time.Duration) {
 	files, stale, _ := folder(dir) // what cannot be listed cannot be removed
 	for _, process := range stale {
-		tidy(dir, process)
+		sweep(dir, process)
 	}
 	var done []File
 	for i, f := range files {
@@ -100,4 +101,53 @@ func retain(dir string, keepBytes int64, keepAge time.Duration) {
 			_ = os.Remove(f.Path) // another process may have been faster
 		}
 	}
+}
+
+// named returns the files that a name stands for.
+func named(name string) ([]File, error) {
+	if name == "-" {
+		return []File{{Path: name, Process: name}}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []File{single(name)}, nil
+	}
+	all, err := Files(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, form := range []string{"*.jsonl", "*.jsonl.gz"} {
+		more, _ := fs.Glob(os.DirFS(name), form) // it is well-formed
+		for _, base := range more {
+			path := filepath.Join(name, base)
+			if _, ok := regular(path); ok && !ours.MatchString(base) {
+				all = append(all, single(path))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no *.jsonl in this folder")
+	}
+	return all, nil
+}
+
+// single is one file; its process and part are in its name, if that is one of ours.
+func single(path string) File {
+	f := File{Path: path, Process: filepath.Base(path)}
+	if m := ours.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
+		f.Process = m[1]
+		f.Part, _ = strconv.Atoi(m[2])
+		f.Running = running(filepath.Dir(path), f.Process)
+	}
+	return f
+}
+
+// inOrder sorts files by process and part.
+func inOrder(files []File) {
+	slices.SortStableFunc(files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
+	})
 }

@@ -22,16 +22,12 @@ type graph struct {
 	other int64 // follow-ups that found no place
 }
 
-// pairKey names two tools by their numbers.
-type pairKey struct{ from, to int32 }
+type pairKey struct{ from, to *tool }
 
-type pair struct {
-	from, to        *tool
-	n, issued, used int64
-}
+type pair struct{ n, issued, used int64 }
 
 // follow takes note of a call.
-func (g *graph) follow(s *session, turn int, of *tool, byID []*tool) {
+func (g *graph) follow(s *session, turn int, of *tool) {
 	o := s.open
 	if o == nil || turn > 0 && turn < o.turn {
 		return
@@ -42,22 +38,22 @@ func (g *graph) follow(s *session, turn int, of *tool, byID []*tool) {
 	o.turn = max(turn, 0)
 	if len(o.now) == 0 {
 		for _, from := range o.then {
-			byID[from].followed++
+			from.followed++
 		}
 	}
-	if len(o.now) >= mostTogether || slices.Contains(o.now, of.id) {
+	if len(o.now) >= mostTogether || slices.Contains(o.now, of) {
 		return
 	}
-	o.now = append(o.now, of.id)
+	o.now = append(o.now, of)
 	for _, from := range o.then {
-		if p := g.pair(byID[from], of); p != nil {
+		if p := g.pair(from, of); p != nil {
 			p.n++
 		}
 	}
 }
 
 func (g *graph) pair(from, to *tool) *pair {
-	key := pairKey{from.id, to.id}
+	key := pairKey{from, to}
 	if p, ok := g.pairs[key]; ok {
 		return p
 	}
@@ -65,13 +61,16 @@ func (g *graph) pair(from, to *tool) *pair {
 		g.other++
 		return nil
 	}
-	p := &pair{from: from, to: to}
+	p := new(pair)
 	g.pairs[key] = p
 	return p
 }
 
-// prefetched takes note of a prefetch of one tool after a call of another.
+// prefetched takes note of a prefetch of one tool after a call of another; nil: not known.
 func (g *graph) prefetched(from, to *tool, used bool) {
+	if from == nil {
+		return
+	}
 	if p := g.pair(from, to); p != nil {
 		p.issued++
 		p.used += one(used)
@@ -81,9 +80,9 @@ func (g *graph) prefetched(from, to *tool, used bool) {
 // strongest are the most frequent follow-ups.
 func (g *graph) strongest() []Follow {
 	all := make([]Follow, 0, len(g.pairs))
-	for _, p := range g.pairs {
+	for key, p := range g.pairs {
 		all = append(all, Follow{
-			From: p.from.name, To: p.to.name, N: p.n, P: ratio(p.n, p.from.followed),
+			From: key.from.name, To: key.to.name, N: p.n, P: ratio(p.n, key.from.followed),
 			Issued: p.issued, Used: p.used, Accuracy: ratio(p.used, p.issued),
 		})
 	}

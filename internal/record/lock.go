@@ -83,8 +83,8 @@ func running(dir, process string) bool {
 	return err == nil && !free
 }
 
-// tidy removes what a process that was killed left beside its log.
-func tidy(dir, process string) {
+// sweep removes what a process that was killed left beside its log.
+func sweep(dir, process string) {
 	lock := flock.New(lockPath(dir, process), flock.SetFlag(os.O_RDWR))
 	mine, err := lock.TryLock()
 	if mine && isAt(lock, lock.Path()) || errors.Is(err, os.ErrNotExist) { // a process that is only slow makes it again

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // metric is one figure: a field of [Stats] or of what is in it, with what its tags say.
@@ -39,7 +41,7 @@ var (
 
 var quantilesType = reflect.TypeFor[Quantiles]()
 
-// metricsOf lists the fields of a type that have a help or a prom tag, those of structs in
+// metricsOf lists the fields of a type that have a json name or a prom tag, those of structs in
 // it behind the struct's own.
 func metricsOf(t reflect.Type, path string) (all []metric) {
 	for _, f := range reflect.VisibleFields(t) {
@@ -50,7 +52,7 @@ func metricsOf(t reflect.Type, path string) (all []metric) {
 		if f.Type.Kind() == reflect.Slice {
 			continue // how processes stand is no figure
 		}
-		m := metric{Name: path + name, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), csv: f.Tag.Get("csv"), index: f.Index}
+		m := metric{Name: path + name, Help: f.Tag.Get("jsonschema"), Unit: f.Tag.Get("unit"), csv: f.Tag.Get("csv"), index: f.Index}
 		m.row, m.format, _ = strings.Cut(f.Tag.Get("text"), ": ")
 		for tag := range strings.FieldsSeq(f.Tag.Get("prom")) {
 			m.prom = append(m.prom, parseFamily(tag))
@@ -135,51 +137,20 @@ func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
 
 // Schema is the JSON Schema (2020-12) of [Stats].
 func Schema() []byte {
-	defs := map[string]any{}
-	schema := objectSchema(reflect.TypeFor[Stats](), defs)
-	schema["$schema"], schema["title"], schema["$defs"] = "https://json-schema.org/draft/2020-12/schema", "mcpschedd stats", defs
-	text, _ := json.MarshalIndent(schema, "", "  ") // it is made of strings
+	s := schemaOf(reflect.TypeFor[Stats]())
+	s.Schema, s.Title = "https://json-schema.org/draft/2020-12/schema", "mcpschedd stats"
+	text, _ := json.MarshalIndent(s, "", "  ") // it is made of strings
 	return text
 }
 
-// schemaOf describes a type; structs are described once, in defs.
-func schemaOf(t reflect.Type, unit string, defs map[string]any) map[string]any {
-	switch t.Kind() {
-	case reflect.Int, reflect.Int64:
-		return map[string]any{"type": "integer", "minimum": 0}
-	case reflect.Float64:
-		if unit == "share" {
-			return map[string]any{"type": "number", "minimum": 0, "maximum": 1}
-		}
-		return map[string]any{"type": "number", "minimum": 0}
-	case reflect.String:
-		return map[string]any{"type": "string"}
-	case reflect.Slice:
-		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), "", defs)}
-	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), "", defs)}
-	case reflect.Struct:
-		if defs[t.Name()] == nil {
-			defs[t.Name()] = objectSchema(t, defs)
-		}
-		return map[string]any{"$ref": "#/$defs/" + t.Name()}
+// schemaOf describes a struct by its tags. No figure is below 0.
+func schemaOf(t reflect.Type) *jsonschema.Schema {
+	whole, any := &jsonschema.Schema{Type: "integer", Minimum: new(float64)}, &jsonschema.Schema{Type: "number", Minimum: new(float64)}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[int](): whole, reflect.TypeFor[int64](): whole, reflect.TypeFor[float64](): any,
+	}})
+	if err != nil {
+		panic(err) // of a field that no JSON has: every test sees it
 	}
-	return map[string]any{}
-}
-
-// objectSchema describes a struct by its tags.
-func objectSchema(t reflect.Type, defs map[string]any) map[string]any {
-	properties, required := map[string]any{}, []string{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		schema := schemaOf(f.Type, f.Tag.Get("unit"), defs)
-		schema["description"] = f.Tag.Get("help")
-		if properties[name] = schema; omit == "" {
-			required = append(required, name)
-		}
-	}
-	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return s
 }

@@ -15,15 +15,14 @@ import (
 func TestNewMetricIsEverywhere(t *testing.T) {
 	type totals struct {
 		Totals
-		Extra int64 `json:"extra" help:"More than before." csv:"extra_column" text:"extra: %d more" prom:"extra_total"`
+		Extra int64 `json:"extra" jsonschema:"More than before." csv:"extra_column" text:"extra: %d more" prom:"extra_total"`
 	}
 	v := totals{Extra: 7}
 	all, of := metricsOf(reflect.TypeFor[totals](), ""), reflect.ValueOf(v)
 
-	schema := objectSchema(reflect.TypeFor[totals](), map[string]any{})
-	described := schema["properties"].(map[string]any)["extra"].(map[string]any)
-	if described["description"] != "More than before." || !slices.Contains(schema["required"].([]string), "extra") {
-		t.Errorf("JSON Schema: got %v", described)
+	schema := schemaOf(reflect.TypeFor[totals]())
+	if got := schema.Properties["extra"]; got.Description != "More than before." || !slices.Contains(schema.Required, "extra") {
+		t.Errorf("JSON Schema: got %v", got)
 	}
 	if text, _ := json.Marshal(v); !strings.Contains(string(text), `"extra":7`) {
 		t.Errorf("JSON: got %s", text)

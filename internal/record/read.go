@@ -2,11 +2,10 @@ package record
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -53,131 +52,111 @@ func Printable(text string) string {
 func Read(ctx context.Context, names []string, each func(*Event), bad func(Problem)) error {
 	var files []File
 	var failed []error
-	fail := func(name string, err error) {
-		p := Problem{File: name, Text: cause(err)}
+	tell := func(p Problem) {
 		failed = append(failed, p)
 		bad(p)
 	}
 	for _, name := range names {
 		more, err := named(name)
 		if err != nil {
-			fail(name, err)
+			tell(Problem{File: name, Text: cause(err)})
 		}
 		files = append(files, more...)
 	}
 	inOrder(files)
 	files = slices.CompactFunc(files, func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) })
-	buf, lives, opened := bufio.NewReaderSize(nil, maxLine), make(lives), false
-	for _, f := range files {
-		s := source{file: f.Path, process: f.Process, each: lives.watch(each), bad: bad}
-		err := s.read(ctx, f, buf)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			fail(f.Path, err)
-		} else {
-			opened = true
-		}
-	}
-	lives.end(files, each)
-	if !opened && failed == nil {
+	unopened := NewTail("", time.Time{}).read(ctx, files, each, bad)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case len(unopened) < len(files):
+		return nil
+	case len(names) == 0:
 		return errors.New("record: nothing to read")
 	}
-	if !opened {
-		return errors.Join(failed...)
-	}
-	return nil
+	return errors.Join(append(failed, unopened...)...)
 }
 
-// lives are the processes that have not said that they end, and the times of their last
-// lines.
-type lives map[string]time.Time
+// Tail reads what the processes of a folder have written, and go on to write, bit by bit.
+type Tail struct {
+	dir     string
+	since   time.Time
+	sources map[string]*source   // path, without .gz → how far it was read
+	alive   map[string]time.Time // process that has not said that it ends → its last event
+	buf     *bufio.Reader
+}
 
-const mostLives = 1024 // that are remembered
+// mostAlive are remembered.
+const mostAlive = 1024
 
-// watch takes note of the events on their way to each.
-func (l lives) watch(each func(*Event)) func(*Event) {
-	return func(e *Event) {
-		if last, known := l[e.Process]; e.Kind == End && e.Session == "" {
-			delete(l, e.Process)
-		} else if !known && len(l) < mostLives {
-			l[strings.Clone(e.Process)] = e.At
-		} else if known && e.At.After(last) {
-			l[e.Process] = e.At
+// NewTail returns a Tail of a folder, which need not exist yet. Files of processes that have
+// ended and were last written to before since are left out.
+func NewTail(dir string, since time.Time) *Tail {
+	return &Tail{dir: dir, since: since, sources: make(map[string]*source), alive: make(map[string]time.Time), buf: bufio.NewReaderSize(nil, maxLine)}
+}
+
+// Poll reads what was written since the last Poll; the first one reads all. A line that is
+// being written waits for the next time. Of each and bad see [Read]. The error is that the
+// folder cannot be listed.
+func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
+	files, err := Files(t.dir)
+	if err == nil {
+		t.read(context.Background(), files, each, bad)
+	}
+	return err
+}
+
+// read reads on in those files. It returns why some could not be opened.
+func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad func(Problem)) (unopened []error) {
+	there := make(map[string]bool, len(files))
+	for _, f := range files {
+		plain := strings.TrimSuffix(f.Path, ".gz")
+		there[plain] = true
+		s := t.sources[plain]
+		switch {
+		case s == nil && !f.Running && f.Modified.Before(t.since):
+			continue
+		case s == nil:
+			s = &source{file: f.Path, process: f.Process}
+			t.sources[plain] = s
+		case s.ended || f.Path != s.file || f.Running && f.Size <= s.offset: // what is compressed while it is followed was whole before
+			continue
 		}
-		each(e)
+		s.ended = !f.Running
+		s.each, s.bad = func(e *Event) { t.saw(e); each(e) }, bad
+		if err := s.read(ctx, f, t.buf); err != nil {
+			p := Problem{File: f.Path, Text: cause(err)}
+			unopened = append(unopened, p)
+			bad(p)
+		}
+		if ctx.Err() != nil {
+			return unopened
+		}
 	}
-}
-
-// end ends those that do not run, by the files that were listed before they were read.
-func (l lives) end(files []File, each func(*Event)) {
-	for _, process := range slices.Sorted(maps.Keys(l)) {
+	for _, process := range slices.Sorted(maps.Keys(t.alive)) {
 		if !slices.ContainsFunc(files, func(f File) bool { return f.Running && f.Process == process }) {
-			last := l[process]
-			delete(l, process)
+			last := t.alive[process]
+			delete(t.alive, process)
 			each(&Event{Kind: End, At: last, Process: process, Killed: true})
 		}
+	}
+	maps.DeleteFunc(t.sources, func(path string, _ *source) bool { return !there[path] })
+	return unopened
+}
+
+// saw takes note of an event on its way.
+func (t *Tail) saw(e *Event) {
+	if last, known := t.alive[e.Process]; e.Kind == End && e.Session == "" {
+		delete(t.alive, e.Process)
+	} else if e.At.After(last) && (known || len(t.alive) < mostAlive) || !known && len(t.alive) < mostAlive {
+		t.alive[strings.Clone(e.Process)] = e.At
 	}
 }
 
 // cause is what went wrong with a file that is named elsewhere.
 func cause(err error) string {
-	if path, ok := errors.AsType[*os.PathError](err); ok {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
 	}
 	return err.Error()
-}
-
-// named returns the files that a name stands for.
-func named(name string) ([]File, error) {
-	if name == "-" {
-		return []File{{Path: name, Process: name}}, nil
-	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []File{single(name)}, nil
-	}
-	all, err := Files(name)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		path := filepath.Join(name, entry.Name())
-		if ours.MatchString(entry.Name()) || !strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
-			continue
-		}
-		if _, ok := regular(path); ok {
-			all = append(all, single(path))
-		}
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no *.jsonl in this folder")
-	}
-	return all, nil
-}
-
-// single is one file; its process and part are in its name, if that is one of ours.
-func single(path string) File {
-	f := File{Path: path, Process: filepath.Base(path)}
-	if m := ours.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
-		f.Process = m[1]
-		f.Part, _ = strconv.Atoi(m[2])
-		f.Running = running(filepath.Dir(path), f.Process)
-	}
-	return f
-}
-
-// inOrder sorts files by process and part.
-func inOrder(files []File) {
-	slices.SortStableFunc(files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
-	})
 }

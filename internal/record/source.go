@@ -13,6 +13,9 @@ import (
 	"strconv"
 )
 
+// maxProblems is how many bad lines of one file are told of one by one.
+const maxProblems = 5
+
 // source is one file as it is read, at once or bit by bit.
 type source struct {
 	file    string
@@ -24,6 +27,7 @@ type source struct {
 	line     int   // its number
 	inLong   bool  // offset is inside a line that is too long
 	newer    bool  // the lines are of a version that cannot be read
+	ended    bool  // there will be no more
 	problems int
 	event    Event // used again for each line
 }
@@ -54,73 +58,61 @@ func (s *source) read(ctx context.Context, f File, buf *bufio.Reader) error {
 		}
 		from = bufio.NewReaderSize(z, maxLine)
 	}
-	if err := s.lines(ctx, from, !f.Running); err != nil {
+	if err := s.lines(ctx, from); err != nil {
 		s.line++
 		s.problem("cannot be read further: " + cause(err))
 	}
-	if n := s.problems - maxProblems; n > 0 && !f.Running {
+	if n := s.problems - maxProblems; n > 0 && s.ended {
 		s.bad(Problem{s.file, 0, fmt.Sprintf("and %d more lines that cannot be read", n)})
 	}
 	return nil
 }
 
 // lines reads those that are there. The rest behind the last line end is one too if the
-// file is whole; else it may still be written.
-func (s *source) lines(ctx context.Context, r *bufio.Reader, whole bool) error {
+// file has ended; else it may still be written.
+func (s *source) lines(ctx context.Context, r *bufio.Reader) error {
 	for ctx.Err() == nil {
 		b, err := r.ReadSlice('\n')
 		rest, long := errors.Is(err, io.EOF), errors.Is(err, bufio.ErrBufferFull)
 		if err != nil && !rest && !long {
 			return err
 		}
-		if rest && (len(b) == 0 || !whole) {
+		if rest && (len(b) == 0 || !s.ended) {
 			return nil
 		}
 		s.offset += int64(len(b))
-		switch {
-		case long && !s.inLong:
-			s.inLong = true
-			s.line++
-			s.problem("a line of more than " + strconv.Itoa(maxLine) + " bytes")
-		case long:
-		case s.inLong: // this is the rest of it
-			s.inLong = false
-		default:
-			s.line++
-			if err := s.parse(b); err != nil && rest {
-				s.problem("the last line is cut short")
-			} else if err != nil {
-				s.problem(err.Error())
-			}
+		if s.inLong { // this is more of it
+			s.inLong = long
+			continue
 		}
-		if rest {
-			return nil
+		s.line++
+		if s.inLong = long; long {
+			s.problem("a line of more than " + strconv.Itoa(maxLine) + " bytes")
+		} else if err := s.parse(bytes.TrimSpace(b)); err != nil && rest {
+			s.problem("the last line is cut short")
+		} else if err != nil {
+			s.problem(err.Error())
 		}
 	}
 	return nil
 }
 
-// bom is what some editors put before UTF-8.
-var bom = []byte("\xef\xbb\xbf")
-
-// parse reads a line and passes its event on.
+// parse reads a line and passes its event on. In what announces itself as a later version
+// anything may have changed.
 func (s *source) parse(b []byte) error {
-	if s.line == 1 {
-		b = bytes.TrimPrefix(b, bom)
-	}
-	if rest := bytes.TrimLeft(b, "\x00"); len(rest) < len(b) { // what a file system leaves where it lost data
-		s.problem(fmt.Sprintf("%d bytes are zero: lost when the machine stopped", len(b)-len(rest)))
-		b = rest
-	}
-	if b = bytes.TrimSpace(b); len(b) == 0 {
+	if len(b) == 0 {
 		return nil
 	}
 	err := s.event.UnmarshalJSON(b)
-	if err == nil && s.event.Kind == Begin {
-		s.begin(&s.event)
+	var begin struct {
+		Kind Kind
+		V    int
+	}
+	if s.event.Kind == Begin || err != nil && json.Unmarshal(b, &begin) == nil && begin.Kind == Begin {
+		s.begin(max(s.event.V, begin.V))
 	}
 	switch {
-	case s.newer || err != nil && s.announcesNewer(b):
+	case s.newer:
 		return nil
 	case err != nil && !json.Valid(b):
 		return errors.New("not JSON")
@@ -132,31 +124,15 @@ func (s *source) parse(b []byte) error {
 	return nil
 }
 
-// announcesNewer reports whether a line that cannot be read is the first one of a later
-// version, in which anything may have changed.
-func (s *source) announcesNewer(b []byte) bool {
-	var begin struct {
-		Kind Kind
-		V    int
-	}
-	if json.Unmarshal(b, &begin) == nil && begin.Kind == Begin && begin.V > Version {
-		s.begin(&Event{Kind: Begin, V: begin.V})
-	}
-	return s.newer
-}
-
 // begin looks at the first line of a part.
-func (s *source) begin(e *Event) {
-	if s.newer = e.V > Version; s.newer {
-		s.problem(fmt.Sprintf("written in version %d of the format; this program reads up to version %d", e.V, Version))
+func (s *source) begin(version int) {
+	if s.newer = version > Version; s.newer {
+		s.problem(fmt.Sprintf("written in version %d of the format; this program reads up to version %d", version, Version))
 	}
 	if !ours.MatchString(s.process + ".lock") { // several that were put together, perhaps
-		s.process = e.At.UTC().Format(stamp) + "-" + strconv.Itoa(e.PID)
+		s.process = s.event.At.UTC().Format(stamp) + "-" + strconv.Itoa(s.event.PID)
 	}
 }
-
-// maxProblems is how many bad lines of one file are told of one by one.
-const maxProblems = 5
 
 func (s *source) problem(text string) {
 	if s.problems++; s.problems <= maxProblems {

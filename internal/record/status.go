@@ -16,40 +16,40 @@ import (
 // Status is how one process stands. While it runs, a file beside its log says so to other
 // processes, also with events off; it holds no argument, no answer and no secret.
 type Status struct {
-	Process     string           `json:"process" help:"Its name in the record."`
-	PID         int              `json:"pid" help:"Of the process."`
-	Since       string           `json:"since" help:"When it began (RFC 3339)."`
-	Updated     string           `json:"updated" help:"When this was written (RFC 3339)."`
-	Program     string           `json:"program" help:"Its version."`
-	Transport   string           `json:"transport" help:"stdio or http."`
-	Dir         string           `json:"dir" help:"Its working directory."`
-	Config      string           `json:"config" help:"Path of the configuration; empty: the built-in defaults."`
-	ConfigError string           `json:"config_error,omitempty" help:"Why a newer one is not in force."`
-	MemoryKB    int64            `json:"memory_kb,omitempty" help:"Resident memory in KiB, where the system tells."`
-	Upstreams   []UpstreamStatus `json:"upstreams" help:"How its upstreams stand, in the order of the configuration."`
-	Clients     []ClientStatus   `json:"clients" help:"Open sessions, by client and folder."`
+	Process     string           `json:"process" jsonschema:"Its name in the record."`
+	PID         int              `json:"pid" jsonschema:"Of the process."`
+	Since       string           `json:"since" jsonschema:"When it began (RFC 3339)."`
+	Updated     string           `json:"updated" jsonschema:"When this was written (RFC 3339)."`
+	Program     string           `json:"program" jsonschema:"Its version."`
+	Transport   string           `json:"transport" jsonschema:"stdio or http."`
+	Dir         string           `json:"dir" jsonschema:"Its working directory."`
+	Config      string           `json:"config" jsonschema:"Path of the configuration; empty: the built-in defaults."`
+	ConfigError string           `json:"config_error,omitempty" jsonschema:"Why a newer one is not in force."`
+	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, where the system tells."`
+	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"How its upstreams stand, in the order of the configuration."`
+	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
 }
 
 // UpstreamStatus is how an upstream stands.
 type UpstreamStatus struct {
-	Name         string `json:"name" help:"As the configuration names it."`
-	State        string `json:"state" help:"idle (no session needs it), starting, ready or down."`
-	Since        string `json:"since,omitempty" help:"When that began (RFC 3339)."`
-	Error        string `json:"error,omitempty" help:"What ended its last connection, or kept one from being made."`
-	Restarts     int64  `json:"restarts,omitempty" help:"How often it was started again."`
-	MemoryKB     int64  `json:"memory_kb,omitempty" help:"Resident memory of its processes in KiB, where the system tells."`
-	Tools        int    `json:"tools" help:"Tools that it offers to clients."`
-	Cacheable    int    `json:"cacheable" help:"Of those, tools whose answers may be stored."`
-	Prefetchable int    `json:"prefetchable" help:"Of those, tools that may be called early."`
-	Why          string `json:"why,omitempty" help:"Why not more of them are."`
-	Change       string `json:"change,omitempty" help:"The line of the configuration that would change it, and when it may be written."`
+	Name         string `json:"name" jsonschema:"As the configuration names it."`
+	State        string `json:"state" jsonschema:"idle (no session needs it), starting, ready or down."`
+	Since        string `json:"since,omitempty" jsonschema:"When that began (RFC 3339)."`
+	Error        string `json:"error,omitempty" jsonschema:"What ended its last connection, or kept one from being made."`
+	Restarts     int64  `json:"restarts,omitempty" jsonschema:"How often it was started again."`
+	MemoryKB     int64  `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, where the system tells."`
+	Tools        int    `json:"tools" jsonschema:"Tools that it offers to clients."`
+	Cacheable    int    `json:"cacheable" jsonschema:"Of those, tools whose answers may be stored."`
+	Prefetchable int    `json:"prefetchable" jsonschema:"Of those, tools that may be called early."`
+	Why          string `json:"why,omitempty" jsonschema:"Why not more of them are."`
+	Change       string `json:"change,omitempty" jsonschema:"The line of the configuration that would change it, and when it may be written."`
 }
 
 // ClientStatus is the open sessions of one client in one folder.
 type ClientStatus struct {
-	Client   string `json:"client" help:"Name and version, as it says."`
-	Dir      string `json:"dir,omitempty" help:"Where it works, where that is known."`
-	Sessions int    `json:"sessions" help:"How many are open."`
+	Client   string `json:"client" jsonschema:"Name and version, as it says."`
+	Dir      string `json:"dir,omitempty" jsonschema:"Where it works, where that is known."`
+	Sessions int    `json:"sessions" jsonschema:"How many are open."`
 }
 
 const (

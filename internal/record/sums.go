@@ -24,9 +24,9 @@ func (s *sums) add(e *Event) {
 		s.prefetch(e)
 	case Sent: // a prefetch's requests are in its own line too, which comes later, or never if the process was killed
 		if e.Prefetched {
-			s.open += count(int64(e.Sent))
+			s.open += int64(e.Sent)
 		} else {
-			s.sum.UpstreamCalls += count(int64(e.Sent))
+			s.sum.UpstreamCalls += int64(e.Sent)
 		}
 	case Choice:
 		s.choice(e)
@@ -51,7 +51,7 @@ func (s *sums) call(e *Event) {
 		f.Failed++
 	}
 	if served(e) {
-		hidden := amount(e.HiddenMS)
+		hidden := e.HiddenMS
 		f.HiddenMS += hidden
 		if e.UseOf > 0 {
 			f.HiddenByPrefetch += hidden
@@ -60,19 +60,19 @@ func (s *sums) call(e *Event) {
 		}
 	}
 	f.Errors += one(e.IsError)
-	f.UpstreamCalls += count(int64(e.Sent))
-	f.WaitedMS += amount(e.LatencyMS)
+	f.UpstreamCalls += int64(e.Sent)
+	f.WaitedMS += e.LatencyMS
 	f.Reads += one(reads(e))
 	f.Unclassified += one(e.Class == "indeterminate")
 	f.BackOffs += one(e.BackedOff)
 	f.References += one(e.Reference)
-	f.Inlined += count(int64(e.Inlined))
-	s.latency.Add(amount(e.LatencyMS))
+	f.Inlined += int64(e.Inlined)
+	s.latency.Add(e.LatencyMS)
 	if e.UpstreamMS > 0 {
-		s.fetch.Add(amount(e.UpstreamMS))
+		s.fetch.Add(e.UpstreamMS)
 	}
 	if e.Bytes > 0 {
-		s.result.Add(float64(count(e.Bytes)) / 1024)
+		s.result.Add(float64(e.Bytes) / 1024)
 	}
 	s.size(e)
 	s.tokens(e)
@@ -93,41 +93,41 @@ func (s *sums) prefetch(e *Event) {
 	case Wasted:
 		bump(&p.Wasted, wasteCause(e), 1)
 	}
-	s.sum.UpstreamCalls += count(int64(e.Sent))
-	s.open -= count(int64(e.Sent))
+	s.sum.UpstreamCalls += int64(e.Sent)
+	s.open -= int64(e.Sent)
 	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped one was cut short
-		s.fetch.Add(amount(e.LatencyMS))
+		s.fetch.Add(e.LatencyMS)
 	}
 	s.size(e)
 }
 
 func (s *sums) choice(e *Event) {
-	s.sum.Candidates += count(int64(e.Candidates))
+	s.sum.Candidates += int64(e.Candidates)
 	for reason, n := range e.Reasons {
-		bump(&s.sum.Declined, reason, count(int64(n)))
+		bump(&s.sum.Declined, reason, int64(n))
 	}
-	s.sum.LateInvoked += count(int64(e.LateCalled))
-	s.sum.BestMS += amount(e.BestMS)
-	s.sum.RegretMS += amount(amount(e.BestMS) - amount(e.AchievedMS))
+	s.sum.LateInvoked += int64(e.LateCalled)
+	s.sum.BestMS += e.BestMS
+	s.sum.RegretMS += positive(e.BestMS - e.AchievedMS)
 }
 
 // plan counts a plan. A cancelled one saved nothing: its answer was not read.
 func (s *sums) plan(e *Event) {
 	s.sum.Plans++
-	s.sum.PlanSteps += count(int64(e.Steps))
+	s.sum.PlanSteps += int64(e.Steps)
 	if e.Cancelled {
 		return
 	}
-	s.sum.TurnsSaved.Plan += count(int64(e.Depth) - 1)
-	s.saved += float64(count(count(e.BytesIn)-count(e.BytesOut))) / bytesPerToken
-	s.toClient += float64(count(e.BytesOut)) / bytesPerToken
+	s.sum.TurnsSaved.Plan += max(0, int64(e.Depth)-1)
+	s.saved += float64(max(0, e.BytesIn-e.BytesOut)) / bytesPerToken
+	s.toClient += float64(e.BytesOut) / bytesPerToken
 }
 
 func (h *HarmPart) add(e *Event) {
-	n := max(1, count(e.Count))
+	n := max(1, e.Count)
 	switch e.Why {
 	case "foreground_wait":
-		h.ForegroundWaitMS += amount(e.LatencyMS)
+		h.ForegroundWaitMS += e.LatencyMS
 	case "rate_limited":
 		h.RateLimited += n
 	case "eviction":
@@ -145,14 +145,14 @@ const bytesPerToken = 4
 func (s *sums) size(e *Event) {
 	if e.Predicted > 0 && e.Tokens > 0 && (e.Kind == Prefetch || e.UseOf == 0) {
 		s.sum.Predictions++
-		s.sum.CostOverruns += one(10*count(e.Tokens) >= 13*count(e.Predicted))
+		s.sum.CostOverruns += one(10*e.Tokens >= 13*e.Predicted)
 	}
 }
 
 // tokens counts what went to the client, and what did not. The answer of a plan's step
 // goes to the plan.
 func (s *sums) tokens(e *Event) {
-	bytes, tokens, kept := float64(count(e.Bytes)), float64(count(e.Tokens)), float64(count(e.NotResent))
+	bytes, tokens, kept := float64(e.Bytes), float64(e.Tokens), float64(e.NotResent)
 	sent := max(0, bytes-kept)
 	if e.Plan > 0 {
 		sent = 0
@@ -246,15 +246,3 @@ func wasteCause(e *Event) string {
 	}
 	return e.Cause
 }
-
-// amount is a number of an event that can be added up: 0 if it is none, at most 30 years of
-// milliseconds.
-func amount(x float64) float64 {
-	if !(x > 0) {
-		return 0
-	}
-	return min(x, 1e12)
-}
-
-// count is a whole number of an event that can be added up.
-func count(n int64) int64 { return min(max(n, 0), 1<<40) }

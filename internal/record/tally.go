@@ -2,23 +2,11 @@ package record
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
-)
-
-// other is what counts together for what is beyond the bounds.
-const other = "(other)"
-
-// The bounds. Names come from clients and servers, which may invent any number of them, of
-// any length.
-const (
-	mostTools     = 4096
-	mostUpstreams = 256
-	mostReasons   = 64  // reasons and causes of each kind
-	longest       = 256 // bytes of a name
 )
 
 // Tally adds events up. It may be used by several goroutines; adding an event takes about a
@@ -26,19 +14,20 @@ const (
 //
 // Hidden waiting is what the lines of calls answered from the store or from a flight say.
 // That of the first use of a prefetch (UseOf) is the prefetch's; of any other it is a
-// repeat's. Times are put right, not believed: what is negative or no number is 0.
+// repeat's. Numbers and times are put right, not believed.
 type Tally struct {
 	lost func() int64 // lines that could not be written
 
 	mu        sync.Mutex
-	total     *sums
-	tools     map[string]*tool // upstream/tool → its figures
-	byID      []*tool
-	name      []byte // room for the name of a tool that is looked up
+	event     Event // the one that is added, put right
+	total     sums
+	tools     map[toolKey]*tool
 	upstreams map[string]*sums
-	processes processes
+	running   map[string]hosts // process → what it says of hosts
+	processes int              // that there have been
+	first     int64            // microseconds; 0: no event had a time
+	last      int64
 	sessions  sessions
-	hosts     hosts
 	config    Config
 	began     int64 // when the process began that Config is of
 	series    series
@@ -46,13 +35,18 @@ type Tally struct {
 	recent    recent
 }
 
+// toolKey names a tool.
+type toolKey struct{ upstream, tool string }
+
 // tool is what is counted of one.
 type tool struct {
-	*sums
-	id       int32
+	sums
 	name     string // upstream/tool
 	followed int64  // turns with a call of it that another one followed
 }
+
+// hosts is what one process says of hosts, by name.
+type hosts map[string]Host
 
 // New makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
 // ended the oldest go first. lost may be nil.
@@ -60,27 +54,25 @@ func New(sessionRows int, lost func() int64) *Tally {
 	if lost == nil {
 		lost = func() int64 { return 0 }
 	}
-	t := &Tally{
-		lost: lost, total: new(sums), tools: make(map[string]*tool), upstreams: make(map[string]*sums),
-		processes: processes{running: make(map[string]bool)},
-		sessions:  sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
-		hosts:     make(hosts), series: newSeries(), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
+	return &Tally{
+		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), running: make(map[string]hosts),
+		sessions: sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
+		series:   newSeries(), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
-	t.tool("", other) // so that there is one to fall back on
-	return t
 }
 
 // Add counts an event.
-func (t *Tally) Add(e *Event) {
+func (t *Tally) Add(event *Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.event = *event
+	e := &t.event
+	tidy(reflect.ValueOf(e).Elem())
 	if e.Kind == Call && e.Upstream == "" && e.Disposition != Failed {
-		unanswered := *e
-		unanswered.Disposition = Failed // no upstream has the tool
-		e = &unanswered
+		e.Disposition = Failed // no upstream has the tool
 	}
 	s := t.sessions.of(e)
-	t.processes.saw(e)
+	now := t.process(e)
 	if wrong := countless(e); wrong != "" {
 		t.recent.problems.put(cut(wrong, 500))
 		return
@@ -92,29 +84,28 @@ func (t *Tally) Add(e *Event) {
 	case Call:
 		t.call(e, s, of)
 	case Prefetch:
-		if from := s.toolOf(e.After); from >= 0 {
-			t.graph.prefetched(t.byID[from], of, used(e))
-		}
-		t.series.add(over(e), Point{Issued: 1, Used: one(used(e)), Wasted: one(e.Fate == Wasted)})
+		t.graph.prefetched(s.toolOf(e.After), of, used(e))
+		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: one(used(e)), Wasted: one(e.Fate == Wasted)})
 		t.recent.timeline.put(shown(e))
 	case Choice:
 		c := shown(e)
-		if c.Tool = ""; s.toolOf(e.After) >= 0 {
-			c.Tool = t.byID[s.toolOf(e.After)].name
+		if c.Tool = ""; s.toolOf(e.After) != nil {
+			c.Tool = s.toolOf(e.After).name
 		}
 		t.recent.decisions.put(c)
 	case Level:
 		if e.Host != "" {
-			t.hosts.set(e.Process, e.Host, func(h *Host) { h.Level = e.To })
+			now.set(Host{Host: e.Host, Level: e.To}, true)
 		}
 		t.recent.levels.put(shown(e))
 	case Harm:
 		if e.Why == "foreground_wait" {
-			t.series.add(micros(e.At), Point{HarmMS: amount(e.LatencyMS)})
+			t.series.add(micros(e.At), Point{HarmMS: e.LatencyMS})
 		}
 	case State:
 		for _, h := range e.Hosts {
-			t.hosts.state(e.Process, h)
+			tidy(reflect.ValueOf(&h).Elem())
+			now.set(h, false)
 		}
 	case End:
 		t.end(e, s)
@@ -130,6 +121,60 @@ func countless(e *Event) string {
 		return fmt.Sprintf("a prefetch of session %s says that it became %q: not counted", e.Session, e.Fate)
 	}
 	return ""
+}
+
+// process takes note that there is an event of a process, and returns what that says of hosts.
+func (t *Tally) process(e *Event) hosts {
+	if at := micros(e.At); at > 0 {
+		if t.first == 0 || at < t.first {
+			t.first = at
+		}
+		t.last = max(t.last, at)
+	}
+	if now, runs := t.running[e.Process]; runs {
+		return now
+	}
+	if len(t.running) >= mostProcesses { // of those that were killed there may be no end
+		clear(t.running)
+	}
+	t.processes++
+	now := make(hosts)
+	t.running[strings.Clone(e.Process)] = now
+	return now
+}
+
+// set takes what a process says of a host, or of its level alone.
+func (h hosts) set(now Host, level bool) {
+	name := within(h, mostHosts, now.Host)
+	if level {
+		before := h[name]
+		before.Level = now.Level
+		now = before
+	}
+	now.Host = name
+	h[name] = now
+}
+
+// hosts are those of all processes that run: what they do adds up, and of limits and levels
+// the narrowest holds.
+func (t *Tally) hosts() map[string]Host {
+	all := make(map[string]Host)
+	for _, of := range t.running {
+		for _, b := range of {
+			name := within(all, mostHosts+1, b.Host)
+			a, known := all[name]
+			if !known {
+				a.Level, a.Tokens = b.Level, b.Tokens
+			}
+			all[name] = Host{
+				Host: name, Level: min(a.Level, b.Level), InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
+				Rate: max(a.Rate, b.Rate), Burst: max(a.Burst, b.Burst), Concurrency: max(a.Concurrency, b.Concurrency),
+				Tokens: min(a.Tokens, b.Tokens), Limited: a.Limited + b.Limited, CoolingMS: max(a.CoolingMS, b.CoolingMS),
+				Prefetches: a.Prefetches + b.Prefetches, HarmMS: a.HarmMS + b.HarmMS,
+			}
+		}
+	}
+	return all
 }
 
 // count adds an event to all sums that it belongs to. It returns its tool; nil: it has none.
@@ -153,14 +198,11 @@ func (t *Tally) count(e *Event, s *session) (of *tool) {
 
 func (t *Tally) begin(e *Event) {
 	if e.Transport == "stdio" && len(t.sessions.dirs) < mostProcesses {
-		t.sessions.dirs[clean(e.Process)] = clean(e.Dir)
+		t.sessions.dirs[e.Process] = e.Dir
 	}
 	if at := micros(e.At); at >= t.began {
 		t.began = at
-		t.config = Config{Path: e.Config}
-		if at > 0 {
-			t.config.LoadedAt = time.UnixMicro(at).UTC().Format(time.RFC3339)
-		}
+		t.config = Config{Path: e.Config, LoadedAt: Stamp(e.At)}
 	}
 }
 
@@ -168,26 +210,32 @@ func (t *Tally) call(e *Event, s *session, of *tool) {
 	if s != nil && of != nil {
 		s.answered(e.Seq, of)
 		if e.Plan == 0 {
-			t.graph.follow(s, e.Turn, of, t.byID)
+			t.graph.follow(s, e.Turn, of)
 		}
 	}
-	p := Point{Calls: 1, Reads: one(reads(e)), WaitedMS: amount(e.LatencyMS)}
+	p := Point{Calls: 1, Reads: one(reads(e)), WaitedMS: e.LatencyMS}
 	if served(e) {
-		p.HiddenMS, p.Served = amount(e.HiddenMS), one(e.UseOf > 0)
+		p.HiddenMS, p.Served = e.HiddenMS, one(e.UseOf > 0)
 	}
 	t.series.add(micros(e.At), p)
 	t.recent.timeline.put(shown(e))
 }
 
+// end ends a session, or a process with all that it had open.
 func (t *Tally) end(e *Event, s *session) {
 	at := micros(e.At)
-	if e.Session == "" {
-		t.sessions.closeAll(clean(e.Process), at)
-		delete(t.sessions.dirs, clean(e.Process))
-		delete(t.processes.running, e.Process)
-		t.hosts.ended(clean(e.Process))
-	} else if s != nil {
+	if s != nil {
 		t.sessions.close(s, at)
+	}
+	if e.Session != "" {
+		return
+	}
+	delete(t.running, e.Process)
+	delete(t.sessions.dirs, e.Process)
+	for _, s := range t.sessions.all {
+		if s.process == e.Process {
+			t.sessions.close(s, at)
+		}
 	}
 }
 
@@ -209,26 +257,28 @@ func (t *Tally) Stats(now time.Time) Stats {
 }
 
 func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
+	last := t.last
+	if len(t.running) > 0 {
+		last = max(last, micros(now))
+	}
 	s := Stats{
 		SchemaVersion: 1,
-		UptimeS:       t.processes.up(micros(now)),
-		Processes:     int(t.processes.n),
-		Sessions:      int(t.sessions.n),
+		UptimeS:       (last - t.first) / second,
+		Processes:     t.processes,
+		Sessions:      t.sessions.n,
 		Open:          t.sessions.open,
 		Config:        t.config,
 		Totals:        t.total.totals(),
 		Upstreams:     make(map[string]Part, len(t.upstreams)),
 		Tools:         make(map[string]Part, len(t.tools)),
-		Hosts:         t.hosts.all(),
+		Hosts:         t.hosts(),
 	}
 	s.Totals.EventsLost = lost
 	for name, of := range t.upstreams {
 		s.Upstreams[name] = of.part()
 	}
-	for name, of := range t.tools {
-		if name != other || of.sum.Calls+of.sum.Prefetch.Issued > 0 {
-			s.Tools[name] = of.part()
-		}
+	for _, of := range t.tools {
+		s.Tools[of.name] = of.part()
 	}
 	s.Report = s.Line()
 	return s
@@ -236,69 +286,27 @@ func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
 
 // tool finds a tool, or makes it; beyond the bound it is the other.
 func (t *Tally) tool(upstream, name string) *tool {
-	t.name = append(append(append(t.name[:0], upstream...), '/'), name...)
-	if upstream == "" {
-		t.name = t.name[1:]
-	}
-	if of, ok := t.tools[string(t.name)]; ok { // without a copy
+	key := toolKey{cut(upstream, longest/2), cut(name, longest/2)}
+	if of := t.tools[key]; of != nil {
 		return of
 	}
-	full := clean(string(t.name))
-	if of, ok := t.tools[full]; ok {
-		return of
+	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be part of a message
+	if len(t.tools) >= mostTools {
+		key = toolKey{"", other}
 	}
-	if len(t.tools) > mostTools {
-		return t.tools[other]
+	of := t.tools[key]
+	if of == nil {
+		of = &tool{name: strings.TrimPrefix(key.upstream+"/"+key.tool, "/")}
+		t.tools[key] = of
 	}
-	of := &tool{sums: new(sums), id: int32(len(t.byID)), name: full}
-	t.tools[full] = of
-	t.byID = append(t.byID, of)
 	return of
 }
 
 // upstream finds the sums of one, or makes them; beyond the bound those of the others.
 func (t *Tally) upstream(name string) *sums {
-	if of, ok := t.upstreams[name]; ok {
-		return of
+	name = within(t.upstreams, mostUpstreams, name)
+	if t.upstreams[name] == nil {
+		t.upstreams[name] = new(sums)
 	}
-	if name = clean(name); len(t.upstreams) >= mostUpstreams {
-		name = other
-	}
-	of, ok := t.upstreams[name]
-	if !ok {
-		of = new(sums)
-		t.upstreams[name] = of
-	}
-	return of
-}
-
-// bump adds to a count by name; beyond the bound to that of the others.
-func bump(m *map[string]int64, name string, n int64) {
-	if n <= 0 {
-		return
-	}
-	if *m == nil {
-		*m = make(map[string]int64)
-	}
-	if _, ok := (*m)[name]; !ok {
-		if name = clean(name); len(*m) >= mostReasons {
-			name = other
-		}
-	}
-	(*m)[name] += n
-}
-
-// clean is a copy of a name that can be a key of JSON, and is not too long.
-func clean(name string) string { return strings.Clone(cut(name, longest)) }
-
-// cut is at most n bytes of a text, in whole characters.
-func cut(text string, n int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return t.upstreams[name]
 }

@@ -243,8 +243,7 @@ func TestProcessEndsItsSessions(t *testing.T) {
 	}
 }
 
-// What several processes say of a host is put together, and what one did is not
-// forgotten when it ends.
+// What the processes that run say of a host is put together.
 func TestHosts(t *testing.T) {
 	host := func(process string, level, inFlight int, limited int64, harm float64) record.Event {
 		return record.Event{Kind: record.State, Process: process, Hosts: []record.Host{{Host: "api.github.com", Level: level, InFlight: inFlight, Limited: limited, HarmMS: harm, Rate: 5}}}
@@ -262,22 +261,10 @@ func TestHosts(t *testing.T) {
 	}
 	all = append(all, record.Event{Kind: record.End, Process: "b"})
 	want = map[string]record.Host{
-		"api.github.com": {Host: "api.github.com", Level: 3, InFlight: 4, Limited: 6, HarmMS: 35, Rate: 5}, "new.example": {Host: "new.example", Level: 3},
+		"api.github.com": {Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5},
 	}
 	if diff := cmp.Diff(want, tallied(all...).Stats(time.Time{}).Hosts); diff != "" {
 		t.Errorf("one has ended: want (-), got (+):\n%s", diff)
-	}
-}
-
-// What a host did to processes that have ended adds up.
-func TestHostsOfEndedProcesses(t *testing.T) {
-	var all []record.Event
-	for _, process := range []string{"a", "b", "c"} {
-		all = append(all, record.Event{Kind: record.State, Process: process, Hosts: []record.Host{{Host: "h", Level: 2, InFlight: 1, Limited: 3, HarmMS: 5}}}, record.Event{Kind: record.End, Process: process})
-	}
-	want := map[string]record.Host{"h": {Host: "h", Level: 2, Limited: 9, HarmMS: 15}}
-	if diff := cmp.Diff(want, tallied(all...).Stats(time.Time{}).Hosts); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 }
 

@@ -2,7 +2,9 @@ package record
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -63,7 +65,7 @@ func (t *Tally) View(now time.Time) View {
 	defer t.mu.Unlock()
 	at := micros(now)
 	if at == 0 {
-		at = t.processes.last
+		at = t.last
 	}
 	v := View{
 		NowUS: at, Stats: t.statsLocked(now, lost), Series: t.series.points(at),
@@ -84,7 +86,7 @@ func (t *Tally) View(now time.Time) View {
 func (t *Tally) named(lists ...[]Event) []Named {
 	all, told := []Named{}, make(map[string]bool)
 	for _, e := range slices.Concat(lists...) {
-		if s := t.sessions.find(e.Session); s != nil && !told[e.Session] {
+		if s := t.sessions.byName[e.Session]; s != nil && !told[e.Session] {
 			told[e.Session] = true
 			all = append(all, Named{Session: e.Session, Client: s.client, Dir: s.dir, BeginUS: s.begin})
 		}
@@ -126,30 +128,23 @@ func (l *ring[T]) all() []T {
 	return append(append([]T{}, l.kept[l.next:]...), l.kept[:l.next]...)
 }
 
-// shown is a copy of an event that can be kept and shown: without what was asked and
-// answered, with names of bounded length, and with numbers that JSON has. It is on the path
-// of a call, so names are not copied.
+// shown is a copy of an event that can be kept and shown: without what was asked and answered.
 func shown(e *Event) Event {
-	name := func(text string) string { return cut(text, longest) }
-	out := Event{
-		Kind: e.Kind, At: time.UnixMicro(micros(e.At)).UTC(), Session: name(e.Session), Seq: e.Seq,
-		Upstream: name(e.Upstream), Tool: name(e.Tool), Host: name(e.Host), LatencyMS: amount(e.LatencyMS), IsError: e.IsError,
-		Disposition: e.Disposition, Prefetched: e.Prefetched, UseOf: max(e.UseOf, 0), HiddenMS: amount(e.HiddenMS), Plan: e.Plan, Turn: e.Turn,
-		Fate: e.Fate, Cause: name(e.Cause), UsedBy: max(e.UsedBy, 0), PredictedP: min(amount(e.PredictedP), 1),
-		Candidates: int(count(int64(e.Candidates))), Issued: int(count(int64(e.Issued))), BestMS: amount(e.BestMS), AchievedMS: amount(e.AchievedMS),
-		From: e.From, To: e.To, Why: name(e.Why),
-	}
+	out := *e
+	out.Process, out.Arguments, out.RawArguments, out.ArgsHash, out.ResultHash, out.ResultSum = "", "", nil, "", "", 0
+	out.Edge, out.Dir, out.Needs, out.Upstreams, out.Hosts, out.Store = "", "", nil, nil, nil, nil
+	out.Reasons, out.Top = nil, nil
 	for reason, n := range e.Reasons {
-		if out.Reasons == nil {
-			out.Reasons = make(map[string]int)
-		}
-		if len(out.Reasons) < mostReasons {
-			out.Reasons[clean(reason)] += n
+		if len(out.Reasons) < mostReasons && n > 0 {
+			if out.Reasons == nil {
+				out.Reasons = make(map[string]int)
+			}
+			out.Reasons[strings.Clone(cut(reason, longest))] += n
 		}
 	}
 	for _, c := range e.Top[:min(len(e.Top), 5)] {
-		c.Tool, c.Reason, c.Differs, c.P = clean(c.Tool), clean(c.Reason), clean(c.Differs), min(amount(c.P), 1)
-		c.ValueMS, c.Tokens = amount(c.ValueMS), count(c.Tokens)
+		tidy(reflect.ValueOf(&c).Elem())
+		c.P, c.RawArguments = min(c.P, 1), nil
 		out.Top = append(out.Top, c)
 	}
 	return out

@@ -43,7 +43,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 		t.Errorf("got %d bars: %+v", n, v.Timeline)
 	}
 	want := record.Event{
-		Kind: record.Choice, At: start.Add(499 * time.Second), Session: "s", Tool: "u/t", Candidates: 499, Reasons: map[string]int{"r499": 1}, Top: []record.Decision{{Tool: "t499", P: 0.5}},
+		Kind: record.Choice, At: start.Add(499 * time.Second), Session: "s", Tool: "u/t", After: 500, Candidates: 499, Reasons: map[string]int{"r499": 1}, Top: []record.Decision{{Tool: "t499", P: 0.5}},
 	}
 	if diff := gocmp.Diff(want, v.Decisions[0]); diff != "" || len(v.Decisions) != 50 || v.Decisions[49].Candidates != 450 {
 		t.Errorf("got %d decisions, the newest: want (-), got (+):\n%s", len(v.Decisions), diff)
