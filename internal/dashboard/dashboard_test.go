@@ -99,7 +99,7 @@ func TestViewIsTheView(t *testing.T) {
 		t.Fatal(err)
 	}
 	derived := cmp.FilterPath(func(p cmp.Path) bool { // it is not part of the JSON
-		return slices.Contains([]string{".InTime", ".HiddenByRepeat", ".RecallLoss", ".OverrunShare"}, p.Last().String())
+		return slices.Contains([]string{".InTime", ".HiddenByRepeat", ".RecallLoss", ".OverrunShare", ".Buckets"}, p.Last().String())
 	}, cmp.Ignore())
 	if diff := cmp.Diff(want, got, derived); diff != "" {
 		t.Errorf("what is shown is another (-want +got):\n%s", diff)

@@ -21,8 +21,8 @@ type session struct {
 	sums
 	name, client string
 	process, dir string // dir: where its client works, where that is known
-	begin, end   int64 // microseconds; end is 0 while it is open
-	named        bool  // there was a session line
+	begin, end   int64  // microseconds; end is 0 while it is open
+	named        bool   // there was a session line
 	open         *openSession
 }
 
