@@ -335,8 +335,8 @@ func (s Server) means() string {
 
 // shown is a name of the file as it may be printed.
 func shown(s string) string {
-	for _, p := range slices.Backward(spans(s, "")) {
-		s = s[:p.from] + "…" + s[p.to:]
+	for _, p := range slices.Backward(secret.Find(s, "")) {
+		s = s[:p.From] + "…" + s[p.To:]
 	}
 	return OneLine(secret.Text(s))
 }

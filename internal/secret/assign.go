@@ -1,66 +1,60 @@
 package secret
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// assigner finds the secrets of a text that are called so: name=value, "name":
-// "value", --name value, <name>value</name>. What has a shape is found already, and is
-// not looked into: a text with marks is decided on as the one with the secrets was.
+// assigner finds what a text assigns to names that say it is a secret: name=value, "name":
+// "value", --name value, <name>value</name>, and options of one letter. What was found by its
+// shape before is [filler] in the text.
 type assigner struct {
-	s     string
-	spans []span // with shapes, in order
-	next  int    // the first of them that does not end before the place that is looked at
-	found []span
-	floor int // where what was found or is a span ends: no name reaches back over it
+	s      string
+	strict bool // any value of such a name is a secret, however it looks
+	floor  int  // where the last value ended: no name reaches back over it
 }
 
-// named adds the secrets that are called so to those that have a shape.
-func named(s string, spans []span) []span {
-	a := assigner{s: s, spans: spans}
-	for i := 0; i < len(s); i++ {
-		for a.next < len(spans) && spans[a.next].to <= i {
-			a.floor = max(a.floor, spans[a.next].to)
-			a.next++
-		}
-		if a.next < len(spans) && spans[a.next].from <= i {
-			i = spans[a.next].to - 1
-			continue
-		}
+// filler stands for a byte of what was found already, or will be put there by a variable.
+const filler = "\x01"
+
+func (a *assigner) find() (found []span) {
+	for i := 0; i < len(a.s); i++ {
 		var p span
-		switch s[i] {
+		switch a.s[i] {
 		case '=', ':', '>', ' ':
 			p = a.assignment(i)
 		case '-':
 			p = a.attached(i)
 		}
 		if p.to > 0 {
-			a.found = append(a.found, p)
-			a.floor = p.to
-			i = p.to - 1
+			found = append(found, p)
+			a.floor, i = p.to, p.to-1
 		}
 	}
-	return apart(append(a.found, spans...))
+	return found
 }
 
 // assignment is the value of the assignment whose sign stands at i, if it is a secret.
 func (a *assigner) assignment(i int) span {
-	k := a.name(i)
+	name, from := a.name(i)
+	if name == "" {
+		return span{}
+	}
+	k := a.kind(name, from, i)
 	if k == plain {
 		return span{}
 	}
-	v := a.value(i, k)
-	if v.from == v.to || !a.secret(v, k, i) {
+	v := a.value(i, k, from)
+	if v.text == "" || !a.secret(v, k, i) {
 		return span{}
 	}
-	if k == userPassword {
-		v.from += strings.IndexByte(a.s[v.from:v.to], ':') + 1
-	}
-	return span{v.from, v.end, kinds[k].rule}
+	return v.span(k, name)
 }
 
-// name classifies the name before the sign at i.
-func (a *assigner) name(i int) kind {
+// name is the name before the sign at i, and where it begins; "": there is none.
+func (a *assigner) name(i int) (string, int) {
 	to := i
-	if a.s[i] != '>' && a.s[i] != ' ' {
+	if a.s[i] == '=' || a.s[i] == ':' {
 		for to > a.floor && i-to < 6 && strings.IndexByte(" \t\"'`\\])", a.s[to-1]) >= 0 {
 			to--
 		}
@@ -70,41 +64,61 @@ func (a *assigner) name(i int) kind {
 		from--
 	}
 	if from == to {
-		return plain
+		return "", 0
 	}
 	before := byte(0)
 	if from > 0 {
 		before = a.s[from-1]
 	}
-	if to == i && strings.IndexByte("\"'`", before) >= 0 && i+1 < len(a.s) && a.s[i+1] == before {
-		return plain // "PWD=" + x
-	}
 	switch a.s[i] {
 	case '>':
 		if before != '<' {
-			return plain
+			return "", 0
 		}
-	case ' ':
-		return a.option(from, to)
 	case ':':
-		if strings.HasPrefix(a.s[i:], "://") || strings.HasPrefix(a.s[i:], "::") || before == ':' || i > 0 && a.s[i-1] == ':' {
-			return plain
+		if strings.HasPrefix(a.s[i:], "://") || strings.HasPrefix(a.s[i:], "::") || before == ':' || a.s[i-1] == ':' {
+			return "", 0
 		}
 	}
-	return long(a.s[from:to])
+	if to == i && strings.IndexByte("\"'`", before) >= 0 && i+1 < len(a.s) && a.s[i+1] == before {
+		return "", 0 // "PWD=" + x
+	}
+	return a.s[from:to], from
 }
 
-func nameByte(c byte) bool {
-	return letter(c) || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+func nameByte(c byte) bool { return letter(c) || digit(c) || c == '_' || c == '-' || c == '.' }
+
+// kind classifies the name that begins at from and has its sign at i.
+func (a *assigner) kind(name string, from, i int) kind {
+	switch {
+	case name == "--user" || name == "--proxy-user":
+		return userPassword
+	case a.s[i] != ' ' || strings.HasPrefix(name, "--"):
+		return classify(name)
+	case len(name) == 2 && name[0] == '-':
+		return flagged(a.s[:from], name[1], false)
+	case name[0] == '-':
+		return classify(name)
+	}
+	if k := classify(name); k.insists() && strings.Contains(name, "_") {
+		return kind{"secret", likely} // aws configure set aws_secret_access_key …: no sentence has such a word
+	}
+	return plain
 }
 
-// value is what an assignment in a text assigns.
+// value is what an assignment assigns.
 type value struct {
-	from, to int    // what it is judged by: up to the first span in it
-	end      int    // of all of it
-	quote    string // that it stands in, with the backslashes before it; "": none
-	spaced   bool   // there is white space before it
-	spans    bool   // there are spans in it
+	text     string // what it is judged by
+	from, to int
+	quoted   bool
+	spaced   bool // there is white space before it
+}
+
+func (v value) span(k kind, name string) span {
+	if k == userPassword {
+		v.from += strings.IndexByte(v.text, ':') + 1
+	}
+	return span{v.from, v.to, k.rule, name}
 }
 
 const (
@@ -113,8 +127,8 @@ const (
 	mostSpace    = 8
 )
 
-// value finds what the sign at i assigns to a name of kind k.
-func (a *assigner) value(i int, k kind) value {
+// value finds what the sign at i assigns to a name of kind k that begins at name.
+func (a *assigner) value(i int, k kind, name int) value {
 	from := i + 1
 	for from < len(a.s) && from < i+3 && (a.s[from] == '=' || a.s[from] == '>') && a.s[i] != '>' {
 		from++
@@ -124,123 +138,90 @@ func (a *assigner) value(i int, k kind) value {
 		from++
 		v.spaced = true
 	}
-	quoted := from
-	for quoted < len(a.s) && quoted < from+3 && a.s[quoted] == '\\' {
-		quoted++
+	quote := from
+	for quote < len(a.s) && quote < from+3 && a.s[quote] == '\\' {
+		quote++
 	}
-	v.from = from
-	if quoted < len(a.s) && strings.IndexByte("\"'`", a.s[quoted]) >= 0 {
-		v.quote, v.from = a.s[from:quoted+1], quoted+1
-	}
-	header := k == authorization || k == cookie
-	ends := func(chars string) func(string) int {
-		return func(part string) int { return strings.IndexAny(part, chars) }
-	}
+	v.quoted = quote < len(a.s) && strings.IndexByte("\"'`", a.s[quote]) >= 0
+	end := func(chars string) int { return strings.IndexAny(a.s[from:min(len(a.s), from+longestValue)], chars) }
+	n := -1
 	switch {
-	case v.quote != "":
-		v.end = a.until(v.from, func(part string) int { return closing(part, v.quote) })
-	case header:
-		v.end = a.until(v.from, ends("\r\n\"'`\\<"))
+	case a.strict && a.s[i] != ' ' && leads.MatchString(a.s[:name]):
+		v.quoted = false // --name=value, alone: all of it
+	case v.quoted:
+		mark := a.s[from : quote+1]
+		from = quote + 1
+		n = closing(a.s[from:min(len(a.s), from+longestValue)], mark)
+	case k.how == header:
+		n = end("\r\n\"'`\\<")
 	case a.s[i] == '>':
-		v.end = a.until(v.from, ends("<"))
-	default: // what is behind a span is another value
-		v.end = min(a.until(v.from, ends(" \t\r\n\"'`&;<\\")), max(v.from, a.nearest(v.from)))
+		n = end("<")
+	default:
+		if n = end(" \t\r\n\"'`&;<\\"); n < 0 {
+			n = min(len(a.s), from+longestValue) - from
+		}
+		n = len(strings.TrimRight(a.s[from:from+n], ",.)]}"))
 	}
-	v.to = v.end
-	if near := a.nearest(v.from); near < v.end {
-		v.to, v.spans = max(near, v.from), true
+	if n < 0 {
+		n = min(len(a.s), from+longestValue) - from
 	}
-	if v.quote == "" && !header {
-		v.to = v.from + len(strings.TrimRight(a.s[v.from:v.to], ",.)]}"))
-		v.end = v.to
-	}
+	v.from, v.to = from, from+n
+	v.text = a.s[from:min(v.to, from+judged)]
 	return v
 }
 
-// nearest is where the first span begins that ends behind a place; the end of the text if
-// there is none.
-func (a *assigner) nearest(at int) int {
-	for _, p := range a.spans[a.next:] {
-		if p.to > at {
-			return p.from
-		}
-	}
-	return len(a.s)
-}
+// leads is what may stand before the name of an argument that is one assignment: --env=.
+var leads = regexp.MustCompile(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
 
-// until is where a value ends that begins at from: at what end finds outside of spans.
-func (a *assigner) until(from int, end func(part string) int) int {
-	stop := min(len(a.s), from+longestValue)
-	for next := a.next; from < stop; next++ {
-		to := stop
-		if next < len(a.spans) {
-			to = min(to, max(from, a.spans[next].from))
-		}
-		if n := end(a.s[from:to]); n >= 0 {
-			return from + n
-		}
-		if to == stop {
-			break
-		}
-		from = max(from, a.spans[next].to)
-	}
-	return max(stop, from)
-}
-
-// closing is where a text ends that was opened by a quote; -1: it does not. Within
-// a quoted text a quote stands behind a backslash, \", and one within that behind
-// three: what is quoted once more has twice as many and one.
+// closing is where a text ends that was opened by a quote; -1: it does not. A quote with
+// more backslashes before it stands within the text.
 func closing(s, quote string) int {
-	level := len(quote) - 1
 	for at := 0; ; at++ {
-		n := strings.IndexByte(s[at:], quote[level])
+		n := strings.Index(s[at:], quote)
 		if n < 0 {
 			return -1
 		}
-		at += n
-		slashes := 0
-		for at-slashes > 0 && s[at-slashes-1] == '\\' {
-			slashes++
-		}
-		if slashes%(2*level+2) == level {
-			return at - level
+		if at += n; at == 0 || s[at-1] != '\\' {
+			return at
 		}
 	}
 }
 
-// secret reports whether the value of a name of kind k is one. Where nothing
-// encloses it, it may also be the rest of a sentence, or of a program.
+// secret reports whether the value of a name of kind k is one. Where nothing encloses it, it
+// may also be the rest of a sentence, or of a program.
 func (a *assigner) secret(v value, k kind, i int) bool {
-	s := a.s[v.from:min(v.to, v.from+judged)]
+	s := v.text
 	switch {
-	case k == authorization:
-		return v.spans || strings.ContainsAny(s, "0123456789=") || schemed(s)
+	case a.strict:
+		return !harmless(s)
+	case k.rule == "authorization" && k.how == header:
+		return !hollow(s) && (strings.ContainsAny(s, digits+"="+filler) || schemed(s))
 	case a.s[i] == '>':
-		return k.value(s) && (kinds[k].sure || strings.HasPrefix(a.s[v.end:], "</"))
-	case v.quote != "" || k == cookie || k == userPassword || k == said:
+		return k.value(s) && (k.insists() || strings.HasPrefix(a.s[v.to:], "</"))
+	case v.quoted || k.rule == "cookie" || k == userPassword:
 		return k.value(s)
-	case !k.value(s) || s[0] == '-' || strings.IndexByte("[({|", s[0]) >= 0 || coded(s):
+	case !k.value(s) || s[0] == '-' || strings.IndexByte("[({|", s[0]) >= 0 || isCode(s):
 		return false
-	case !kinds[k].sure && (classify(s) == k || strings.ContainsAny(s, "[{")):
+	case a.s[i] == ' ' && k.how == likely && !strings.HasPrefix(s, "-"):
+		return true
+	case !k.insists() && (classify(s) == k || strings.ContainsAny(s, "[{")):
 		return false // token=token, token=tokens[0]
-	case !k.strong():
+	case !k.strong() || a.s[i] == ' ' || !v.spaced && a.s[i] == '=':
 		return true
-	case a.s[i] == ' ' || !v.spaced && a.s[i] == '=':
-		return true
-	case kinds[k].loud:
-		return v.spaced && k != tokens && a.s[i] == ':' && a.ends(v.end) || mixed(s) && (!strings.Contains(s, "/") || dense(s))
+	case !k.insists():
+		return v.spaced && k.how != count && a.s[i] == ':' && a.lineEnds(v.to) || mixed(s) && (!strings.Contains(s, "/") || dense(s))
 	}
-	return strings.ContainsAny(s, digits) || a.last(v.end)
+	return strings.ContainsAny(s, digits) || a.last(v.to)
 }
 
 // schemed reports whether a text is the name of a scheme and a word.
 func schemed(s string) bool {
 	scheme, word, _ := strings.Cut(strings.TrimSpace(s), " ")
-	return word != "" && !strings.Contains(word, " ") && among(ways, scheme)
+	return word != "" && !strings.Contains(word, " ") && among("ways", scheme)
 }
 
-// ends reports whether a line or what quotes it ends at i.
-func (a *assigner) ends(i int) bool {
+// lineEnds reports whether a line or what quotes it ends at i.
+func (a *assigner) lineEnds(i int) bool {
 	return i == len(a.s) || strings.IndexByte("\r\n\"'`\\", a.s[i]) >= 0
 }
 
@@ -253,12 +234,51 @@ func (a *assigner) last(i int) bool {
 	return strings.Trim(line, " \t,;)]}\"'`\\") == ""
 }
 
-// coded reports whether a text is an expression: a call, a type, or the same name
-// somewhere else.
-func coded(s string) bool {
-	if strings.ContainsAny(s, "()") || among(types, s) {
+// isCode reports whether a text is an expression: a call, a type, or the same name somewhere
+// else.
+func isCode(s string) bool {
+	if strings.ContainsAny(s, "()") || among("types", s) {
 		return true
 	}
 	n := strings.LastIndexByte(s, '.')
 	return n > 0 && classify(s[n+1:]) != plain
+}
+
+const longestCommand = 160 // bytes before an option in which its program is looked for
+
+// flagged says what an option of one letter means behind a command. The program need not be
+// the first word: sudo, docker exec and ssh stand before others.
+func flagged(command string, letter byte, joined bool) kind {
+	if letter == 'u' || letter == 'U' {
+		return userPassword
+	}
+	if strings.IndexByte("apPwk", letter) < 0 {
+		return plain
+	}
+	command = command[max(0, len(command)-longestCommand):]
+	command = command[strings.LastIndexAny(command, "\n;|&")+1:]
+	for word := range strings.FieldsSeq(command) {
+		word = strings.TrimRight(word, "\"'`")
+		if f := names().flags[word[strings.LastIndexAny(word, "/=\"'`($[")+1:]]; f.letter == letter && (joined || !f.joined) {
+			return f.kind
+		}
+	}
+	return plain
+}
+
+// attached is the value that stands behind an option of one letter at i without anything
+// between: mysql -phunter2.
+func (a *assigner) attached(i int) span {
+	if i+2 >= len(a.s) || i > 0 && strings.IndexByte(" \t\n\"'`", a.s[i-1]) < 0 || strings.IndexByte(" \t\r\n", a.s[i+2]) >= 0 {
+		return span{}
+	}
+	k := flagged(a.s[:i], a.s[i+1], true)
+	if k == plain {
+		return span{}
+	}
+	v := a.value(i+1, k, i)
+	if v.spaced || !k.value(v.text) {
+		return span{}
+	}
+	return v.span(k, "")
 }

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -120,26 +119,11 @@ func (m *Masker) exact(s string) string {
 					break
 				}
 				from += n
-				found = append(found, span{from: v.source(from), to: v.sourceEnd(from + len(value))})
+				found = append(found, span{from: v.source(from), to: v.sourceEnd(from + len(value)), rule: configured})
 			}
 		}
 	}
-	if len(found) == 0 {
-		return s
-	}
-	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	var out strings.Builder
-	done, to := 0, 0
-	for _, p := range found {
-		if p.from >= to { // not in the one before
-			out.WriteString(s[done:p.from])
-			out.WriteString(mark(configured))
-		}
-		to = max(to, p.to)
-		done = to
-	}
-	out.WriteString(s[done:])
-	return out.String()
+	return replace(s, apart(found))
 }
 
 // Error returns err, or one that wraps it and says the same without secrets.

@@ -1,125 +1,157 @@
 package secret
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// sure are parts of names that say it by themselves, in the name without what
-// stands between its words.
-var sure = []struct {
-	part string
+// kind is what a name says of its value: by which rule it is a secret, and when. The zero
+// kind says nothing.
+type kind struct {
+	rule string
+	how  how
+}
+
+// how is when a value is a secret, as names.txt explains it.
+type how string
+
+const (
+	sure   how = "sure"
+	loud   how = "loud"
+	likely how = "likely"
+	header how = "header"
+	path   how = "path"
+	count  how = "count"
+	way    how = "way"
+	bare   how = "bare"
+	pin    how = "pin"
+	only   how = "only"
+	user   how = "user" // a user and, behind a colon, a password
+)
+
+var (
+	plain        = kind{}
+	userPassword = kind{"password", user}
+)
+
+//go:embed names.txt
+var namesFile string
+
+// naming is the table of names.
+type naming struct {
+	parts, ends []namedKind
+	words       map[string]kind
+	lists       map[string]map[string]bool // list → words
+	flags       map[string]flag            // program → its option
+}
+
+type namedKind struct {
+	text string
 	kind kind
-}{
-	{"password", password}, {"passwd", password}, {"passphrase", password}, {"passcode", password}, {"passwort", password}, {"kennwort", password}, {"contrasena", password}, {"motdepasse", password},
-	{"apikey", key}, {"privatekey", key}, {"accesskey", key}, {"accountkey", key}, {"secretkey", key}, {"signingkey", key}, {"encryptionkey", key}, {"masterkey", key}, {"authkey", key}, {"appkey", key}, {"servicekey", key}, {"licensekey", key}, {"subscriptionkey", key}, {"sharedkey", key}, {"passkey", key},
-	{"secret", secret}, {"mnemonic", secret}, {"seedphrase", secret}, {"recoveryphrase", secret}, {"recoverycode", secret}, {"backupcode", secret}, {"accesscode", secret}, {"securitycode", secret}, {"verificationcode", secret}, {"securejsondata", secret},
-	{"credential", credential}, {"authorization", authorization}, {"authorisation", authorization},
 }
 
-// naming are words of names that say it.
-var naming = map[string]kind{
-	"pwd": pwd, "pass": pass, "pw": password, "psw": password, "pswd": password, "pword": password,
-	"cred": credential, "creds": credential,
-	"token": tokenKind, "tok": tokenKind, "jwt": tokenKind, "bearer": tokenKind, "csrf": tokenKind, "xsrf": tokenKind, "tokens": tokens,
-	"auth": authKind, "key": someKey, "keys": bare,
-	"cookie": cookie, "cookies": cookie, "sid": session, "session": session, "sessionid": session, "sessid": session,
-	"sig": signature, "signature": signature, "hmac": signature,
-	"pat": session, "pin": pin, "otp": pin, "totp": pin, "mfa": pin, "cvv": pin, "cvc": pin,
-}
-
-// endings are how words end that say it: dbpass, mytoken.
-var endings = []struct {
-	end    string
+// flag is an option of one letter that takes a password.
+type flag struct {
+	letter byte
 	kind   kind
-	unless string
-}{
-	{"token", tokenKind, ""}, {"tokens", tokens, ""}, {"pwd", pwd, ""}, {"sessid", session, ""}, {"sessionid", session, ""},
-	{"pass", pass, " bypass compass overpass underpass surpass trespass encompass multipass sshpass "},
+	joined bool // the password is joined to it
 }
 
-// about are last words of names whose values tell something of a secret, and are
-// none: token_count, secret_name, password_policy.
-var about = []string{
-	"age", "algorithm", "arn", "at", "budget", "count", "counts", "created", "date", "description", "disabled", "enabled", "env", "error",
-	"expiration", "expires", "expiry", "field", "file", "filename", "format", "help", "hint", "id", "ids", "in", "index", "kind", "label",
-	"len", "length", "limit", "manager", "max", "message", "min", "name", "names", "path", "placeholder", "policy", "prefix", "provider", "rate", "ref", "required",
-	"reset", "scope", "scopes", "size", "status", "store", "strength", "threshold", "through", "time", "timestamp", "title", "ttl", "type", "types", "updated",
-	"uri", "url", "usage", "valid", "var", "version",
-}
+var names = sync.OnceValue(func() *naming {
+	n := &naming{words: make(map[string]kind), lists: make(map[string]map[string]bool), flags: make(map[string]flag)}
+	for line := range strings.Lines(namesFile) {
+		f := strings.Fields(line)
+		if len(f) < 3 || f[0] == "#" {
+			continue
+		}
+		switch f[0] {
+		case "list":
+			if n.lists[f[1]] == nil {
+				n.lists[f[1]] = make(map[string]bool)
+			}
+			for _, w := range f[2:] {
+				n.lists[f[1]][w] = true
+			}
+			continue
+		case "flag":
+			k := kind{"password", sure}
+			if f[2] == "user" {
+				k = userPassword
+			}
+			for _, program := range f[3:] {
+				n.flags[program] = flag{f[1][0], k, f[2] == "joined"}
+			}
+			continue
+		}
+		k := kind{f[2], how(f[1])}
+		for _, w := range f[3:] {
+			switch f[0] {
+			case "part":
+				n.parts = append(n.parts, namedKind{w, k})
+			case "end":
+				n.ends = append(n.ends, namedKind{w, k})
+			case "word":
+				n.words[w] = k
+			}
+		}
+	}
+	return n
+})
 
-// counted are words beside which a token is one of a text or of a list, and a pass
-// one of several.
-var counted = []string{
-	"bos", "cached", "change", "completion", "continuation", "cursor", "delta", "eos", "first", "input", "last",
-	"mask", "max", "min", "next", "num", "output", "pad", "page", "paging", "pagination", "per", "prev", "previous", "progress", "prompt",
-	"reasoning", "resume", "second", "skip", "special", "start", "stop", "sync", "total", "unk", "watch",
-}
-
-// things are words before which a key is that of a table, of a document, of an
-// issue, or one of a keyboard; and what is public anyway.
-var things = []string{
-	"annotation", "attribute", "blob", "board", "branch", "bucket", "business", "by", "cache", "category", "change", "child", "column", "component", "composite", "config", "context", "continuation",
-	"current", "cursor", "data", "dataset", "dedup", "dedupe", "deduplication", "dict", "doc", "document", "entity", "entry", "epic", "event", "exclusive", "extra",
-	"feature", "field", "file", "filter", "first", "flag", "foreign", "group", "grouping", "hash", "hot", "idempotency", "index", "input", "issue",
-	"item", "job", "join", "json", "label", "language", "last", "link", "locale", "localization", "lookup", "map", "marker", "menu", "merge", "message", "metadata", "metric", "model",
-	"modifier", "namespace", "natural", "new", "next", "node", "object", "old", "option", "or", "order", "output", "page", "param", "parameter", "parent",
-	"partition", "path", "press", "pressed", "prev", "previous", "primary", "process", "product", "project", "property", "public", "publishable", "query", "range",
-	"record", "ref", "resource", "response", "result", "row", "rule", "search", "section", "segment", "series", "setting", "shard", "shortcut", "sort", "space",
-	"sprint", "start", "story", "style", "subtask", "submit", "sync", "tag", "target", "task", "template", "theme", "ticket", "translation", "trigger", "type", "unique",
-	"variable", "variant", "version", "view", "widget", "workflow",
-}
+// among reports whether a text is one of the words of a list, in whatever case.
+func among(list, s string) bool { return names().lists[list][strings.ToLower(s)] }
 
 const longestName = 64 // bytes of a name that are looked at: the last ones
 
 // classify says what a name says of its value.
 func classify(name string) kind {
-	if strings.Contains(name, markBegin) {
-		return plain // it is what was secret
-	}
 	var few [8]string
 	all := words(few[:0], name)
-	if n := len(all); n > 1 && slices.Contains(about, all[n-1]) {
+	if n := len(all); n > 1 && names().lists["about"][all[n-1]] || strings.Contains(name, markBegin) {
 		return plain
 	}
 	return kindOf(all)
 }
 
-// phrase says the same of a description, such as "Password field": it may end in
-// any word.
+// phrase says the same of a description, such as "Password field": it may end in any word.
 func phrase(text string) kind {
+	if strings.Contains(text, markBegin) {
+		return plain
+	}
 	var few [8]string
 	return kindOf(words(few[:0], text))
 }
 
-// tells reports whether a name is that of something told of a secret.
-func tells(name string) bool {
+// isAbout reports whether a name is that of something told of a secret.
+func isAbout(name string) bool {
 	var few [8]string
 	all := words(few[:0], name)
-	return len(all) > 0 && slices.Contains(about, all[len(all)-1])
+	return len(all) > 0 && names().lists["about"][all[len(all)-1]]
 }
 
 func kindOf(words []string) kind {
-	joined := strings.Join(words, "")
-	for _, s := range sure {
-		if strings.Contains(joined, s.part) {
-			return s.kind
+	table, joined := names(), strings.Join(words, "")
+	for _, p := range table.parts {
+		if strings.Contains(joined, p.text) {
+			return p.kind
 		}
 	}
 	for i, w := range slices.Backward(words) {
-		if k := wordKind(w); k != plain {
-			return k.beside(words[:i], words[i+1:])
+		if k := table.word(w); k != plain {
+			return table.beside(k, words[:i], words[i+1:])
 		}
 	}
 	return plain
 }
 
-func wordKind(w string) kind {
-	if k := naming[w]; k != plain {
+func (n *naming) word(w string) kind {
+	if k, ok := n.words[w]; ok {
 		return k
 	}
-	for _, e := range endings {
-		if strings.HasSuffix(w, e.end) && !strings.Contains(e.unless, " "+w+" ") {
+	for _, e := range n.ends {
+		if strings.HasSuffix(w, e.text) && !n.lists["notpass"][w] {
 			return e.kind
 		}
 	}
@@ -127,7 +159,7 @@ func wordKind(w string) kind {
 }
 
 // beside says what a word of kind k means between others.
-func (k kind) beside(before, behind []string) kind {
+func (n *naming) beside(k kind, before, behind []string) kind {
 	last, next := "", ""
 	if len(before) > 0 {
 		last = before[len(before)-1]
@@ -136,15 +168,15 @@ func (k kind) beside(before, behind []string) kind {
 		next = behind[0]
 	}
 	switch {
-	case k == session && next != "":
+	case k.rule == "session" && next != "":
 		return plain
-	case k == someKey && last == "":
-		return bare
-	case k == someKey || k == bare:
-		if slices.Contains(things, last) {
+	case k.rule == "key" && last == "":
+		return kind{k.rule, bare}
+	case k.rule == "key":
+		if n.lists["things"][last] {
 			return plain
 		}
-	case slices.Contains(counted, last) || slices.Contains(counted, next):
+	case n.lists["counted"][last] || n.lists["counted"][next]:
 		return plain
 	}
 	return k
@@ -171,8 +203,11 @@ func words(dst []string, name string) []string {
 }
 
 func letter(c byte) bool  { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func digit(c byte) bool   { return c >= '0' && c <= '9' }
 func capital(c byte) bool { return c >= 'A' && c <= 'Z' }
 func small(c byte) bool   { return c >= 'a' && c <= 'z' }
-func hump(s string, i int) bool { // reports whether a new word begins at the letter s[i]
+
+// hump reports whether a new word begins at the letter s[i].
+func hump(s string, i int) bool {
 	return capital(s[i]) && (small(s[i-1]) || i+1 < len(s) && small(s[i+1]))
 }

@@ -34,9 +34,10 @@
 package secret
 
 import (
+	"cmp"
+	"regexp"
+	"slices"
 	"strings"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -46,76 +47,115 @@ const (
 
 func mark(rule string) string { return markBegin + rule + markEnd }
 
-// Text returns s with each secret replaced by "[secret: RULE]", and s itself if it
-// has none.
-func Text(s string) string {
-	s, _ = clean(s, false)
-	return s
-}
+// marked is what stands there for a secret that was taken out.
+var marked = regexp.MustCompile(`\[secret: [a-z-]+\]`)
 
-const (
-	mostRounds = 4      // of looking at a text; two are enough for all but what was made to need more
-	everything = "text" // the rule for a text that is still not clean then, and goes whole
-)
-
-// clean scrubs a text until nothing more is found in it. aws says that there is the
-// id of an AWS key around it; so does what it returns.
-func clean(s string, aws bool) (string, bool) {
-	for range mostRounds {
-		out, here := once(s, aws)
-		aws = aws || here
-		if out == s {
-			return s, aws
-		}
-		s = out
-	}
-	return mark(everything), aws
-}
-
-// once scrubs a text once.
-func once(s string, aws bool) (string, bool) {
-	spans := shaped(s)
-	if aws = aws || idOfKey(s, spans); aws {
-		spans = besideID(s, spans)
-	}
-	done := 0
-	var out strings.Builder
-	for _, p := range named(s, spans) {
-		if p.rule == "" {
-			continue
-		}
-		out.WriteString(s[done:p.from])
-		out.WriteString(mark(p.rule))
-		done = p.to
-	}
-	if done == 0 {
-		return s, aws
-	}
-	out.WriteString(s[done:])
-	return out.String(), aws
-}
-
-// JSON returns a JSON value in which each secret is replaced by "[secret: RULE]",
-// whatever its depth and whether it stands in a value or in the name of a member,
-// and object itself if there is none. A number that is a secret becomes a string;
-// nothing else changes its kind, and no member or element goes. What is no valid
-// JSON in UTF-8 is treated as a text, and returned as a JSON string.
-func JSON(object []byte) []byte {
-	if !jsonrpc.Valid(object) {
-		return jsonrpc.AppendString(nil, Text(strings.ToValidUTF8(string(object), "\ufffd")))
-	}
-	w := walk{in: object}
-	w.value(0, scope{})
-	if w.aws { // what stands before the id is looked at with other eyes
-		w.edits = nil
-		w.value(0, scope{})
-	}
-	return w.result()
-}
-
-// span is a part of a text that is a secret. Without a rule it is a mark that
-// stands there already.
+// span is a part of a text that is a secret. Without a rule it is a mark that stands there
+// already.
 type span struct {
 	from, to int
 	rule     string
+	name     string // that says that it is a secret; "": its shape does
 }
+
+// find returns the secrets and marks of a text, in order and apart. aws says that the id of an
+// AWS key stands around it; with strict any value of a telling name is a secret.
+func find(s string, aws, strict bool) []span {
+	var found []span
+	if strings.Contains(s, markBegin) {
+		for _, at := range marked.FindAllStringIndex(s, -1) {
+			found = append(found, span{from: at[0], to: at[1]})
+		}
+	}
+	shaped := findShapes(s)
+	aws = aws || hasAWSID(s, shaped)
+	found = slices.Concat(found, findPatterns(s, aws), shaped)
+	if len(found) > 0 {
+		found = apart(found)
+		s = filled(s, found)
+	}
+	a := assigner{s: s, strict: strict}
+	return apart(append(a.find(), found...))
+}
+
+// hasAWSID reports whether the id of an AWS key stands in a text, or stood there.
+func hasAWSID(s string, found []span) bool {
+	return slices.ContainsFunc(found, func(p span) bool { return p.rule == awsID }) || strings.Contains(s, mark(awsID))
+}
+
+// filled is a text with fillers in the place of spans.
+func filled(s string, spans []span) string {
+	out := []byte(s)
+	for _, p := range spans {
+		for i := p.from; i < p.to; i++ {
+			out[i] = filler[0]
+		}
+	}
+	return string(out)
+}
+
+// apart puts spans in order. Of two that overlap one goes from where the first begins to
+// where the last ends.
+func apart(all []span) []span {
+	slices.SortStableFunc(all, func(a, b span) int { return a.from - b.from })
+	var out []span
+	for _, p := range all {
+		if n := len(out); n > 0 && p.from < out[n-1].to {
+			last := &out[n-1]
+			last.to, last.rule, last.name = max(last.to, p.to), cmp.Or(last.rule, p.rule), cmp.Or(last.name, p.name)
+		} else {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// replace returns a text with marks in the place of secrets.
+func replace(s string, spans []span) string {
+	var out strings.Builder
+	done := 0
+	for _, p := range spans {
+		if p.rule != "" {
+			out.WriteString(s[done:p.from])
+			out.WriteString(mark(p.rule))
+			done = p.to
+		}
+	}
+	if done == 0 {
+		return s
+	}
+	out.WriteString(s[done:])
+	return out.String()
+}
+
+// Text returns s with each secret replaced by "[secret: RULE]", and s itself if it
+// has none.
+func Text(s string) string { return text(s, false) }
+
+const mostRounds = 4 // of looking at a text; two are enough for all but what was made to need more
+
+// text scrubs a text until nothing more is found in it.
+func text(s string, aws bool) string {
+	for range mostRounds {
+		out := replace(s, find(s, aws, false))
+		if out == s {
+			return s
+		}
+		s = out
+	}
+	return mark("text") // not clean yet, so all of it goes
+}
+
+// In returns the parts of a text that look like secrets.
+func In(s string) []string {
+	var all []string
+	for _, p := range find(s, false, false) {
+		if p.rule != "" {
+			all = append(all, s[p.from:p.to])
+		}
+	}
+	return all
+}
+
+// Named reports whether a value is a secret if it stands under that name.
+func Named(name, value string) bool { return classify(name).value(value) }

@@ -3,6 +3,7 @@ package secret
 import (
 	"html"
 	"iter"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -78,12 +79,14 @@ func (v view) decoded(one func(s string, i int) (string, int)) view {
 
 // percent decodes %41.
 func percent(s string, i int) (string, int) {
-	if s[i] == '%' {
-		if c, ok := number(s, i+1, 2); ok {
-			return string([]byte{byte(c)}), 3
-		}
+	if s[i] != '%' || i+3 > len(s) {
+		return "", 0
 	}
-	return "", 0
+	plain, err := url.PathUnescape(s[i : i+3])
+	if err != nil {
+		return "", 0
+	}
+	return plain, 3
 }
 
 // longestEntity is how many bytes one may have: &#x10ffff; is long, &quot; usual.
@@ -112,50 +115,40 @@ func form(s string, i int) (string, int) {
 	return percent(s, i)
 }
 
-// escapes are what stands behind a backslash, and what it stands for.
-const escapes = "n\nr\rt\tb\bf\fa\av\v\"\"''//\\\\"
-
 // unescape decodes what JSON and programs escape: \n, \u00e9, \x41.
 func unescape(s string, i int) (string, int) {
 	if s[i] != '\\' || i+1 == len(s) {
 		return "", 0
 	}
-	c := s[i+1]
-	for n := 0; n < len(escapes); n += 2 {
-		if escapes[n] == c {
-			return escapes[n+1 : n+2], 2
-		}
+	if strings.IndexByte(`/'"`, s[i+1]) >= 0 {
+		return s[i+1 : i+2], 2
 	}
-	if c == 'x' {
-		if c, ok := number(s, i+2, 2); ok {
-			return string([]byte{byte(c)}), 4
+	c, wide, rest, err := strconv.UnquoteChar(s[i:], '"')
+	n := len(s) - i - len(rest)
+	switch {
+	case s[i+1] == 'u' && utf16.IsSurrogate(rune(hexadecimal(s, i+2))): // which that does not take
+		n = len(`\uD83C`)
+		c = utf8.RuneError
+		if low := utf16.DecodeRune(rune(hexadecimal(s, i+2)), rune(hexadecimal(s, i+8))); low != utf8.RuneError && s[i+6:i+8] == `\u` {
+			c, n = low, 2*n
 		}
-	}
-	if c == 'U' {
-		if r, ok := number(s, i+2, 8); ok {
-			return string(r), 10
-		}
-	}
-	if c != 'u' {
+		return string(c), n
+	case err != nil || s[i+1] >= '0' && s[i+1] <= '7':
 		return "", 0
+	case !wide:
+		return string([]byte{byte(c)}), n
 	}
-	r, ok := number(s, i+2, 4)
-	if !ok {
-		return "", 0
-	}
-	if utf16.IsSurrogate(r) && strings.HasPrefix(s[i+6:], `\u`) {
-		if low, ok := number(s, i+8, 4); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
-			return string(utf16.DecodeRune(r, low)), 12
-		}
-	}
-	return string(r), 6
+	return string(c), n
 }
 
-// number reads n hexadecimal digits.
-func number(s string, i, n int) (rune, bool) {
-	if i+n > len(s) {
-		return 0, false
+// hexadecimal reads four digits; -1: they are none.
+func hexadecimal(s string, i int) int64 {
+	if i+4 > len(s) {
+		return -1
 	}
-	v, err := strconv.ParseUint(s[i:i+n], 16, 32)
-	return rune(v), err == nil
+	n, err := strconv.ParseUint(s[i:i+4], 16, 16)
+	if err != nil {
+		return -1
+	}
+	return int64(n)
 }
