@@ -94,6 +94,15 @@ func pack(source, bin, out, system string, made time.Time) (names []string, err 
 	if err != nil {
 		return nil, err
 	}
+	said, err := notices(source, info)
+	if err != nil {
+		return nil, err
+	}
+	licences := entry{from: filepath.Join(bin, "THIRD-PARTY-LICENSES"), name: "THIRD-PARTY-LICENSES", mode: 0o644}
+	if err := os.WriteFile(licences.from, said, 0o600); err != nil {
+		return nil, err
+	}
+	files = append(files, licences)
 	name := strings.Join([]string{program, info.Main.Version, goos, goarch}, "_")
 	for _, d := range documents {
 		if from := filepath.Join(source, filepath.FromSlash(d)); exists(from) {

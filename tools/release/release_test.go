@@ -37,13 +37,13 @@ func TestSameCommitSameBytes(t *testing.T) {
 	if len(a) != 5 {
 		t.Errorf("got %d files, want 5", len(a))
 	}
-	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
+	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
 	if d := cmp.Diff(want, untarred(t, a["mcpschedd_v0.3.0_linux_amd64.tar.gz"])); d != "" {
 		t.Error(d)
 	}
 	zipped, err := zip.NewReader(strings.NewReader(a["mcpschedd_v0.3.0_windows_arm64.zip"]), int64(len(a["mcpschedd_v0.3.0_windows_arm64.zip"])))
-	if err != nil || len(zipped.File) != 2 || zipped.File[0].Name != "mcpschedd_v0.3.0_windows_arm64/mcpschedd.exe" {
-		t.Errorf("got %v, %v, want mcpschedd.exe and the licence", zipped, err)
+	if err != nil || len(zipped.File) != 3 || zipped.File[0].Name != "mcpschedd_v0.3.0_windows_arm64/mcpschedd.exe" {
+		t.Errorf("got %v, %v, want mcpschedd.exe and the licences", zipped, err)
 	}
 	var doc bill
 	if err := json.Unmarshal([]byte(a["mcpschedd_v0.3.0_linux_amd64.cdx.json"]), &doc); err != nil {
