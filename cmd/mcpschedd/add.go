@@ -6,13 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
@@ -89,8 +87,8 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	switch {
 	case one.there != "":
 		return misused{fmt.Errorf("%s is there already, as upstreams.%s", name, one.there)}
-	case slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, one.Name) }):
-		return hinted{misused{fmt.Errorf("%s has an upstream %s", p.have.Path, one.Name)}, "mcpschedd remove " + one.Name + " takes it out"}
+	case p.has(one.server.Name):
+		return hinted{misused{fmt.Errorf("%s has an upstream %s", p.have.Path, one.server.Name)}, "mcpschedd remove " + one.server.Name + " takes it out"}
 	case one.stays != "":
 		return misused{fmt.Errorf("%s was not added: %s", name, one.stays)}
 	}
@@ -107,14 +105,14 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 			return err
 		}
 	}
-	fmt.Fprintf(stderr, "mcpschedd: added %s to %s\n", one.Name, p.have.Path)
-	for _, note := range one.Notes {
-		fmt.Fprintf(stderr, "mcpschedd: note: %s\n", clients.OneLine(note))
+	say(stderr, "added %s to %s", one.server.Name, p.have.Path)
+	for _, note := range one.server.Notes {
+		say(stderr, "note: %s", note)
 	}
-	if provider := one.known(); provider != "" {
-		fmt.Fprintf(stderr, "mcpschedd: it is known (provider %s): mcpschedd check --connect says what is cached and fetched ahead\n", provider)
-	} else if !one.Trust {
-		fmt.Fprintln(stderr, "mcpschedd: nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
+	if provider := known(one.server); provider != "" {
+		say(stderr, "it is known (provider %s): mcpschedd check --connect says what is cached and fetched ahead", provider)
+	} else if !one.server.Trust {
+		say(stderr, "nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func completeTools(file *string) completions {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []cobra.Completion
-		for _, k := range known(options(c, dir, slog.New(slog.DiscardHandler)).Upstreams) {
+		for _, k := range lastKnowns(options(c, dir, slog.New(slog.DiscardHandler)).Upstreams) {
 			tools := k.tools()
 			for _, tool := range tools {
 				names = append(names, k.name()+"/"+tool)

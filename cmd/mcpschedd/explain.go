@@ -63,7 +63,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if len(o.Upstreams) == 0 {
 		return noUpstream(c)
 	}
-	at, tool, err := find(known(o.Upstreams), name)
+	at, tool, err := find(lastKnowns(o.Upstreams), name)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -33,10 +31,10 @@ type importPlan struct {
 
 // planned is what is done with one server.
 type planned struct {
-	clients.Server
-	add   bool   // it goes into the configuration
-	there string // the upstream that it is already; "": none
-	stays string // why it stays with its client
+	server clients.Server
+	add    bool   // it goes into the configuration
+	there  string // the upstream that it is already; "": none
+	stays  string // why it stays with its client
 }
 
 // taken reports whether mcpschedd has the server, so that its client need not.
@@ -59,7 +57,7 @@ func (m *importing) plan() (*importPlan, error) {
 				s.Trust, trusted[name] = true, true
 			}
 		}
-		one := planned{Server: s, stays: s.Stays}
+		one := planned{server: s, stays: s.Stays}
 		if first, twice := done[s.Name]; twice {
 			one.there, one.stays = s.Name, first.stays
 		} else if one.stays == "" {
@@ -78,9 +76,9 @@ func (m *importing) plan() (*importPlan, error) {
 
 // known is the provider of which a server is by the words of its configuration; "": none is
 // known, and nothing of it is stored or prefetched unless it is trusted.
-func (p planned) known() string {
-	r := valuemodel.Recognise(valuemodel.Settings{Command: p.Command, Args: p.Args, URL: p.URL})
-	if r.Bare && !p.Trust { // only the name of a program says so
+func known(s clients.Server) string {
+	r := valuemodel.Recognise(valuemodel.Settings{Command: s.Command, Args: s.Args, URL: s.URL})
+	if r.Bare && !s.Trust { // only the name of a program says so
 		return ""
 	}
 	return r.Provider
@@ -88,29 +86,31 @@ func (p planned) known() string {
 
 // compare looks for a server among the upstreams that there are.
 func (p *importPlan) compare(one *planned) {
-	mine := p.meaning(one.Server)
+	s := &one.server
 	for _, u := range p.have.Upstreams {
-		same := mine != nil && reflect.DeepEqual(mine, meaning(u, nil))
-		if !same {
+		if !p.same(u, *s) {
 			continue
 		}
-		if !contains(u.Tools.Deny, one.DenyTools) || len(one.AllowTools) > 0 && !contains(one.AllowTools, u.Tools.Allow) {
+		if !contains(u.Tools.Deny, s.DenyTools) || len(s.AllowTools) > 0 && !contains(s.AllowTools, u.Tools.Allow) {
 			one.stays = fmt.Sprintf("upstreams.%s is the same, but offers tools that the client does not: see its tools.allow and tools.deny", u.Name)
 			return
 		}
 		one.there = u.Name
-		if u.Name == one.Name {
+		if u.Name == s.Name {
 			p.kept = append(p.kept, fmt.Sprintf("upstreams.%s is there already", u.Name))
 		} else {
-			p.kept = append(p.kept, fmt.Sprintf("%s is there already, as upstreams.%s", one.Name, u.Name))
+			p.kept = append(p.kept, fmt.Sprintf("%s is there already, as upstreams.%s", s.Name, u.Name))
 		}
 		return
 	}
-	if slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, one.Name) }) {
-		one.stays = fmt.Sprintf("upstreams.%s is there already, and is another: it was kept, and this one left out", one.Name)
-		return
+	if one.add = !p.has(s.Name); !one.add {
+		one.stays = fmt.Sprintf("upstreams.%s is there already, and is another: it was kept, and this one left out", s.Name)
 	}
-	one.add = true
+}
+
+// has reports whether an upstream has that name, but for the case of its letters.
+func (p *importPlan) has(name string) bool {
+	return slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
 }
 
 // contains reports whether a list has all of others.
@@ -118,41 +118,34 @@ func contains(all, others []string) bool {
 	return !slices.ContainsFunc(others, func(o string) bool { return !slices.Contains(all, o) })
 }
 
-// upstreamMeaning is what two upstreams must have the same of to be one.
-type upstreamMeaning struct {
-	resolved config.Resolved
-	enabled  bool
-	folders  []string
+// same reports whether an upstream comes to what a server comes to.
+func (p *importPlan) same(u config.Upstream, s clients.Server) bool {
+	unset := func(name string) (string, bool) { return cmp.Or(os.Getenv(name), "${"+name+"}"), true }
+	of, values, err := p.upstream(s)
+	if err != nil || of.Enabled != u.Enabled || !slices.Equal(of.Folders, u.Folders) {
+		return false
+	}
+	a, errA := resolved(of, values, unset)
+	b, errB := resolved(u, nil, unset)
+	b.Name = a.Name
+	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
 }
 
-// meaning is what an upstream comes to; nil if that cannot be told. values stand before its
-// file of variables.
-func meaning(u config.Upstream, values map[string]string) *upstreamMeaning {
+// resolved is what an upstream comes to, with values in place of a file of variables that may
+// not be there yet, and other variables as env has them.
+func resolved(u config.Upstream, values map[string]string, env func(string) (string, bool)) (config.Resolved, error) {
 	r, err := u.Resolve(func(name string) (string, bool) {
 		if v, ok := values[name]; ok {
 			return v, true
 		}
-		return cmp.Or(os.Getenv(name), "${"+name+"}"), true
+		return env(name)
 	})
-	if err != nil {
-		return nil
-	}
 	for name, v := range values {
-		if _, ok := r.Env[name]; !ok {
+		if _, ok := r.Env[name]; !ok && err == nil {
 			r.Env[name] = v
 		}
 	}
-	r.Name = ""
-	return &upstreamMeaning{r, u.Enabled, u.Folders}
-}
-
-// meaning is what a server comes to as an upstream.
-func (p *importPlan) meaning(s clients.Server) *upstreamMeaning {
-	u, values, err := p.upstream(s)
-	if err != nil {
-		return nil
-	}
-	return meaning(u, values)
+	return r, err
 }
 
 // upstream is a server as the configuration would have it, and the values of its file of
@@ -195,7 +188,7 @@ func (p *importPlan) blocks() []clients.Server {
 	var all []clients.Server
 	for _, s := range p.servers {
 		if s.add {
-			all = append(all, s.Server)
+			all = append(all, s.server)
 		}
 	}
 	return all
@@ -204,8 +197,8 @@ func (p *importPlan) blocks() []clients.Server {
 // called is the upstream that a server is; "": it stays with its client.
 func (p *importPlan) called(s clients.Server) string {
 	for _, one := range p.servers {
-		if one.Name == s.Name && one.File == s.File && one.Pointer == s.Pointer && one.taken() {
-			return cmp.Or(one.there, one.Name)
+		if one.server.Name == s.Name && one.server.File == s.File && one.server.Pointer == s.Pointer && one.taken() {
+			return cmp.Or(one.there, s.Name)
 		}
 	}
 	return ""
@@ -220,7 +213,7 @@ func (p *importPlan) prefixed() bool {
 		}
 	}
 	for _, s := range p.servers {
-		if s.add && !s.Disabled {
+		if s.add && !s.server.Disabled {
 			enabled++
 		}
 	}
@@ -248,11 +241,11 @@ func (p *importPlan) rules() []string {
 		if r.Checked {
 			how = "to be changed by hand, as the file is shared"
 		}
-		all = append(all, clients.OneLine(fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how)))
+		all = append(all, fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how))
 	}
 	for _, s := range p.servers {
-		if names := p.approved(s.Server); len(names) > 0 && s.taken() && !p.m.permissions {
-			all = append(all, clients.OneLine(fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --write --permissions writes \"autoApprove\" for mcpschedd", s.Called(), strings.Join(names, ", "))))
+		if names := p.approved(s.server); len(names) > 0 && s.taken() && !p.m.permissions {
+			all = append(all, fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --write --permissions writes \"autoApprove\" for mcpschedd", s.server.Called(), strings.Join(names, ", ")))
 		}
 	}
 	return all
@@ -269,62 +262,4 @@ func (p *importPlan) approved(s clients.Server) []string {
 		all = append(all, tool)
 	}
 	return all
-}
-
-func (p *importPlan) report() importReport {
-	r := importReport{
-		Sources: p.m.sources, Servers: p.m.reader.Servers(), Notes: p.m.reader.Notes(), Self: p.m.reader.Self(), Kept: p.kept,
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.claims)) {
-		r.Unknown = append(r.Unknown, p.claims[name])
-	}
-	return r
-}
-
-// list prints one line a server.
-func (p *importPlan) list(w io.Writer) {
-	for _, s := range p.servers {
-		what := "would be taken over"
-		if provider := s.known(); provider != "" {
-			what += ", and is known (" + provider + ")"
-		}
-		switch {
-		case s.stays != "":
-			what = "stays: " + s.stays
-		case s.there != "":
-			what = "is upstreams." + s.there + " already"
-		}
-		if s.Scope == "local" || s.Scope == "project" {
-			what += " (for " + strings.Join(s.Folders, ", ") + " alone)"
-		}
-		if claim := p.claim(s); claim != "" {
-			what += "; " + claim
-		}
-		fmt.Fprintln(w, clients.OneLine("  "+s.Called()+": "+what))
-	}
-	for _, n := range p.m.reader.Notes() {
-		fmt.Fprintln(w, "  "+n.String())
-	}
-}
-
-// tell prints what was left out, what stays, and what was not understood.
-func (m *importing) tell(p *importPlan) {
-	for _, n := range m.reader.Notes() {
-		kind := "note"
-		if n.Wrong {
-			kind = "warning"
-		}
-		fmt.Fprintf(m.stderr, "mcpschedd: %s: %s\n", kind, n)
-	}
-	for _, s := range p.servers {
-		if s.stays != "" {
-			fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(s.Called()+" stays with its client: "+s.stays))
-		}
-	}
-	for _, k := range p.kept {
-		fmt.Fprintf(m.stderr, "mcpschedd: note: %s\n", clients.OneLine(k))
-	}
-	if !slices.ContainsFunc(p.servers, planned.taken) {
-		fmt.Fprintln(m.stderr, "mcpschedd: nothing to import")
-	}
 }

@@ -11,19 +11,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/rogpeppe/go-internal/diff"
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
-// writeMissing adds to the configuration what it lacks, and points the clients at us. What
-// would come of it is checked before any file is changed.
-func (m *importing) writeMissing(ctx context.Context) error {
+// change adds to the configuration what it lacks and points the clients at mcpschedd, or
+// makes Claude Code's rules name the tools of servers that earlier imports have moved by the
+// names that hold now. What would come of it is checked before any file is changed.
+func (m *importing) change(ctx context.Context) error {
+	if len(m.from) == 0 && !m.all {
+		m.from = []string{"claude"} // whose rules they are
+	}
 	have, err := m.configured()
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func (m *importing) writeMissing(ctx context.Context) error {
 	var p *importPlan
 	var r importReport
 	err = clients.Locked(dir, func() error {
-		p, r, err = m.writeLocked(dir)
+		p, r, err = m.changeLocked(dir)
 		return err
 	})
 	if err != nil {
@@ -49,42 +50,27 @@ func (m *importing) writeMissing(ctx context.Context) error {
 	return nil
 }
 
-func (m *importing) writeLocked(dir state.Dir) (p *importPlan, r importReport, err error) {
+func (m *importing) changeLocked(dir state.Dir) (p *importPlan, r importReport, err error) {
 	if err := m.read(); err != nil {
 		return nil, r, err
 	}
 	if p, err = m.plan(); err != nil {
 		return nil, r, err
 	}
-	if why := m.reader.Forbidden(m.machine()); why != "" {
-		return nil, r, fmt.Errorf("nothing was changed: %s", why)
-	}
-	file, err := state.OpenFile(p.have.Path)
+	changes, next, err := p.changes(dir)
 	if err != nil {
 		return nil, r, err
 	}
-	changes, err := p.configuration(file)
-	if err != nil {
-		return nil, r, err
-	}
-	pointed, err := p.pointed()
-	if err != nil {
-		return nil, r, err
-	}
-	changes = append(changes, pointed...)
 	r = p.report()
-	r.Config, r.Next = p.have.Path, p.next()
-	if len(pointed) > 0 {
-		r.Next = append(r.Next, "restart the clients: they read their files when they start")
-	}
+	r.Config, r.Next = p.have.Path, next
 	for _, s := range p.blocks() {
 		r.Added = append(r.Added, s.Name)
 	}
 	for _, c := range changes {
 		r.Changed = append(r.Changed, c.File.Path)
 	}
-	if !m.json {
-		m.tell(p)
+	if m.write && !m.json {
+		p.tell()
 	}
 	if len(changes) > 0 {
 		if r.Copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
@@ -94,7 +80,39 @@ func (m *importing) writeLocked(dir state.Dir) (p *importPlan, r importReport, e
 	if m.json {
 		return p, r, nil
 	}
-	return p, r, m.tellWritten(r, p, file, changes)
+	return p, r, p.tellChanged(r, changes)
+}
+
+// changes are those to all files, and what is left for people to do then.
+func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string, err error) {
+	if !p.m.write {
+		for i := range p.servers {
+			p.servers[i].add = false // what has not moved keeps its names
+		}
+		if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 {
+			err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all, err = p.changedRules()
+		return all, p.rules(), err
+	}
+	if why := p.m.reader.Forbidden(p.m.machine()); why != "" {
+		return nil, nil, fmt.Errorf("nothing was changed: %s", why)
+	}
+	file, err := state.OpenFile(p.have.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all, err = p.configuration(file); err != nil {
+		return nil, nil, err
+	}
+	pointed, err := p.pointed()
+	if next = p.next(); len(pointed) > 0 {
+		next = append(next, "restart the clients: they read their files when they start")
+	}
+	return append(all, pointed...), next, err
 }
 
 var inlineUpstreams = regexp.MustCompile(`(?m)^[ \t]*["']?upstreams["']?[ \t]*=`)
@@ -232,47 +250,14 @@ func (p *importPlan) next() []string {
 		if !s.taken() {
 			continue
 		}
-		if advice := p.m.reader.Advice(s.Server); advice != "" {
+		if advice := p.m.reader.Advice(s.server); advice != "" {
 			all = append(all, advice)
 		}
-		for _, u := range s.Unset {
-			all = append(all, clients.OneLine(fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), s.VariablesFile(variablesFolder)), u.Why)))
+		for _, u := range s.server.Unset {
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), s.server.VariablesFile(variablesFolder)), u.Why))
 		}
 	}
 	return all
-}
-
-// tellWritten prints what changed, and what comes next.
-func (m *importing) tellWritten(r importReport, p *importPlan, file *state.File, changes []clients.Change) error {
-	for _, c := range changes {
-		if c.File.Path != r.Config {
-			continue
-		}
-		if _, err := m.stdout.Write(diff.Diff(r.Config, c.File.Text, r.Config+" (with what import adds)", c.Text)); err != nil {
-			return err
-		}
-	}
-	if len(changes) == 0 {
-		fmt.Fprintf(m.stderr, "mcpschedd: nothing to change in %s\n", r.Config)
-	}
-	for _, c := range changes {
-		what := "wrote " + c.File.Path
-		if c.Pointed != nil {
-			var names []string
-			for _, t := range c.Pointed.Taken {
-				names = append(names, t.Names...)
-			}
-			what = fmt.Sprintf("%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
-		}
-		fmt.Fprintf(m.stderr, "mcpschedd: %s\n", clients.OneLine(what))
-	}
-	if r.Copies != "" {
-		fmt.Fprintf(m.stderr, "mcpschedd: the files as they were: %s; mcpschedd import --undo puts them back\n", r.Copies)
-	}
-	for _, step := range r.Next {
-		fmt.Fprintf(m.stderr, "mcpschedd: next: %s\n", step)
-	}
-	return nil
 }
 
 // takeBack undoes imports: all of them, or those of some clients and files.
@@ -308,7 +293,7 @@ func (m *importing) takeBack() error {
 		return err
 	})
 	for _, u := range done {
-		fmt.Fprintf(m.stderr, "mcpschedd: %s\n", clients.OneLine(u.Path+": "+u.What))
+		say(m.stderr, "%s: %s", u.Path, u.What)
 	}
 	if err == nil && len(done) == 0 {
 		err = hinted{errors.New("nothing to undo"), "mcpschedd import --write is what is undone"}

@@ -76,8 +76,8 @@ func (k lastKnown) notes(tool string) []string {
 	return notes
 }
 
-// known reads the last-known copies. One that cannot be read is as good as none.
-func known(upstreams []proxy.Upstream) []lastKnown {
+// lastKnowns reads the last-known copies. One that cannot be read is as good as none.
+func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	all := make([]lastKnown, len(upstreams))
 	for i, u := range upstreams {
 		all[i].Upstream = u
