@@ -196,60 +196,6 @@ func (c *caller) ask(up, tag, who string, rounds int) {
 	}
 }
 
-// Stateless clients over HTTP that say the same of themselves share what is
-// behind the proxy; their questions are their own all the same.
-func TestQuestionsOfPooledClientsNeverCross(t *testing.T) {
-	for _, transport := range []string{"stdio", "http"} {
-		t.Run(transport, func(t *testing.T) {
-			up := child(t, mcptest.Options{Name: "asks"})
-			if transport == "http" {
-				_, up = remote(t, mcptest.Options{Name: "asks"})
-			}
-			f := serveTCP(t, options(up))
-			var all sync.WaitGroup
-			for i := range 4 {
-				all.Go(func() {
-					for n := range soak(4) {
-						f.askAlone(fmt.Sprintf("%d/%d", i, n), transport == "stdio")
-					}
-				})
-			}
-			all.Wait()
-		})
-	}
-}
-
-// askAlone makes a stateless call that asks for its own tag. On stdio nothing
-// ties a question to its call: with several open it must be refused, not
-// guessed.
-func (f *httpClient) askAlone(tag string, mayRefuse bool) {
-	params := fmt.Sprintf(`"name":"ask","arguments":{"asks":[{"method":"roots/list","params":{"tag":%q}}]}`, tag)
-	for rounds := 0; ; rounds++ {
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta("{"+params+"}", able, ""))
-		_, answer := f.post("/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "ask")
-		m, err := jsonrpc.Parse([]byte(answer))
-		if err != nil {
-			f.t.Errorf("%v: %s", err, answer)
-			return
-		}
-		again := retry("{"+params+"}", m.Result, func(method string, asked []byte) []byte {
-			if got, _ := jsonrpc.String(jsonrpc.Get(asked, "tag")); got != tag {
-				f.t.Errorf("asked %q in the call with %q", got, tag)
-			}
-			return []byte(`{"for":` + fmt.Sprintf("%q", tag) + `}`)
-		})
-		if again != nil {
-			params = strings.TrimSuffix(strings.TrimPrefix(string(again), "{"), "}")
-			continue
-		}
-		ok := strings.Contains(answer, fmt.Sprintf(`[{"for":%q}]`, tag))
-		if refused := strings.Contains(answer, "cannot be asked"); !ok && !(refused && mayRefuse) {
-			f.t.Errorf("%s after %d rounds: got %s", tag, rounds, answer)
-		}
-		return
-	}
-}
-
 // A question that belongs to no call reaches the client once it is ready.
 func TestAskedBeforeAnyCall(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {

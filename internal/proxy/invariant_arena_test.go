@@ -1,12 +1,12 @@
 package proxy_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -25,10 +25,10 @@ import (
 // token guards the HTTP front: who bears it is one principal.
 const token = "open sesame"
 
-// arena is a proxy with its clients, and three upstreams over one world:
+// arena is a proxy with its clients, and three upstreams over one world, in one bubble:
 //
-//	A  a process for each session; what it says is said in this process
-//	B  one session over HTTP that all share, each session for itself
+//	A  a session over HTTP for each session of a client
+//	B  one session that all share, each session for itself
 //	C  the same, and all are one principal
 type arena struct {
 	tally
@@ -39,15 +39,15 @@ type arena struct {
 	proxy   *proxy.Server
 	front   *httpClient
 	seats   []*seat // the last one is for events
-	shared  map[string]*mcptest.Server
-	ending  []func() // of the clients on stdio
-	close   func()   // ends everything
-	suspect int      // how often a history is to be played; 0: there was no fault yet
+	servers map[string]*mcptest.Server
+	backs   map[string]*pipes // by address
+	ending  []func()          // of the clients on stdio
+	close   func()            // ends everything
+	suspect int               // how often a history is to be played; 0: there was no fault yet
 
 	mu      sync.Mutex
 	doubted []doubted
-	procs   []net.Conn // of the processes of A that live
-	homes   int        // processes of A so far
+	conns   []net.Conn // to A
 	rules   int        // which of the rules are in force
 }
 
@@ -69,12 +69,15 @@ const (
 )
 
 func newArena(t *testing.T) *arena {
-	a := &arena{t: t, world: newWorld(), shared: make(map[string]*mcptest.Server)}
+	a := &arena{t: t, world: newWorld(), servers: make(map[string]*mcptest.Server), backs: make(map[string]*pipes)}
 	a.options = proxy.Options{
 		NameStyle: "always", StartupWait: patience, DrainTimeout: patience,
-		Upstreams: []proxy.Upstream{a.processes("A"), a.remote("B"), a.remote("C")},
-		Dedup:     dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
-		HTTP:      front.HTTPOptions{Token: token},
+		Upstreams: []proxy.Upstream{a.upstream("A", false), a.upstream("B", true), a.upstream("C", true)},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return a.backs[address].dial(ctx, network, address)
+		},
+		Dedup: dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
+		HTTP:  front.HTTPOptions{Token: token},
 	}
 	a.options.Upstreams[2].SharedIdentity = true
 	a.options.Enrichment.MaxAge = 10 * time.Second
@@ -83,8 +86,10 @@ func newArena(t *testing.T) *arena {
 		a.options.Upstreams[i].Exclusive = true
 	}
 	a.proxy = proxy.New(a.ruled(0), nil)
-	web := httptest.NewServer(a.proxy.Handler())
-	a.front = &httpClient{t: t, url: web.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	at, serving := newPipes(), make(chan error, 1)
+	web := &http.Server{Handler: a.proxy.Handler()}
+	go func() { serving <- web.Serve(at) }()
+	a.front = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: &http.Transport{DialContext: at.dial, MaxIdleConnsPerHost: 100}}}
 	for i, era := range [bursting]string{handshake, handshake, stateless, handshake, handshake} {
 		a.pipes(fmt.Sprintf("stdio %d", i), era)
 	}
@@ -96,9 +101,11 @@ func newArena(t *testing.T) *arena {
 	}
 	a.pipes("events", handshake)
 	a.close = sync.OnceFunc(func() {
-		for _, end := range append(a.ending, a.proxy.Close, web.Close, a.front.client.CloseIdleConnections) {
+		for _, end := range append(a.ending, a.proxy.Close, a.front.client.CloseIdleConnections) {
 			end()
 		}
+		web.Close()
+		<-serving
 	})
 	t.Cleanup(a.close) // before its upstreams are: it is the last of them
 	return a
@@ -133,51 +140,43 @@ func (a *arena) settle() {
 	a.more("found stale", int(s.Invalidated))
 }
 
-// processes is the upstream with a process for each session. The process only
-// passes on what is said, so that the world need not be in it.
-func (a *arena) processes(name string) proxy.Upstream {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			a.mu.Lock()
-			a.homes++
-			home := a.homes
-			a.procs = append(a.procs, conn)
-			a.mu.Unlock()
-			serving.Go(func() {
-				a.world.server(name, home).Serve(conn)
-				a.mu.Lock()
-				a.procs = slices.DeleteFunc(a.procs, func(c net.Conn) bool { return c == conn })
-				a.mu.Unlock()
-			})
+// upstream is one of the three, on pipes. Each session of a client has connections of its
+// own to A; of those it is noted which are there, and by its context whose a call is.
+func (a *arena) upstream(name string, shared bool) proxy.Upstream {
+	s, back := a.world.server(name), newPipes()
+	a.servers[name], a.backs[name+".test:80"] = s, back
+	handler := s.Handler()
+	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !shared {
+			r = r.WithContext(context.WithValue(r.Context(), homeKey{}, r.Header.Get("Mcp-Session-Id")))
 		}
-	})
+		handler.ServeHTTP(w, r)
+	})}
+	if !shared {
+		web.ConnState = a.noteConn
+	}
+	serving := make(chan error, 1)
+	go func() { serving <- web.Serve(back) }()
 	a.t.Cleanup(func() {
-		ln.Close()
-		serving.Wait()
+		web.Close()
+		<-serving
 	})
-	up := child(a.t, mcptest.Options{Name: name, Relay: ln.Addr().String()})
-	up.Model = valuemodel.Upstream{Name: name}
-	return up
+	url := "http://" + name + ".test/mcp"
+	return proxy.Upstream{
+		Fingerprint: name, Model: valuemodel.Upstream{Name: name, URL: url},
+		Spec: upstream.Spec{Name: name, URL: url, Shared: shared, StartTimeout: patience, MaxMessage: 8 << 20},
+	}
 }
 
-// remote is an upstream over HTTP that all sessions share.
-func (a *arena) remote(name string) proxy.Upstream {
-	s := a.world.server(name, 0)
-	web := httptest.NewServer(s.Handler())
-	a.t.Cleanup(web.Close)
-	a.shared[name] = s
-	return proxy.Upstream{
-		Fingerprint: name, Model: valuemodel.Upstream{Name: name, URL: web.URL},
-		Spec: upstream.Spec{Name: name, URL: web.URL, Shared: true, StartTimeout: patience, MaxMessage: 8 << 20},
+// noteConn notes which connections there are to A.
+func (a *arena) noteConn(conn net.Conn, state http.ConnState) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		a.conns = append(a.conns, conn)
+	case http.StateClosed, http.StateHijacked:
+		a.conns = slices.DeleteFunc(a.conns, func(c net.Conn) bool { return c == conn })
 	}
 }
 
@@ -299,6 +298,7 @@ func (a *arena) run(h history) []string {
 		}
 	})
 	all.Wait()
+	time.Sleep(settling) // then nothing of it is of unknown outcome any more
 	a.reconsider()
 	a.world.forget()
 	return a.world.blamed()
@@ -316,15 +316,15 @@ func (a *arena) cause(e event) {
 		}
 	case "kill":
 		a.mu.Lock()
-		if len(a.procs) > 0 {
-			a.procs[e.nth%len(a.procs)].Close()
+		if len(a.conns) > 0 {
+			a.conns[e.nth%len(a.conns)].Close()
 		}
 		a.mu.Unlock()
 	case "forget":
-		a.shared["B"].Forget()
-		a.shared["C"].Forget()
+		a.servers["B"].Forget()
+		a.servers["C"].Forget()
 	case "announce":
-		a.shared["B"].Announce("notifications/resources/updated", `{"uri":"B://a"}`)
+		a.servers["B"].Announce("notifications/resources/updated", `{"uri":"B://a"}`)
 	case "reload":
 		a.rules = (a.rules + 1 + e.nth%6) % 7
 		a.proxy.Apply(a.ruled(a.rules))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -245,14 +244,8 @@ func (a *arena) newSeat(who, era string) *seat {
 
 // pipes serves a client on stdio.
 func (a *arena) pipes(who, era string) *seat {
-	in, toProxy, err := os.Pipe()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	fromProxy, out, err := os.Pipe()
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	in, toProxy := io.Pipe()
+	fromProxy, out := io.Pipe()
 	s := a.newSeat(who, era)
 	s.ordered = true
 	var writing sync.Mutex

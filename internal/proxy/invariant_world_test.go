@@ -41,7 +41,7 @@ type world struct {
 	serial int64
 	writes map[int64]*write   // serial → write
 	tasks  map[string]*effect // id → what it does
-	homes  map[int]string     // connection of a server with one client → whose it is
+	homes  map[string]string  // session of a server with one client → whose it is
 	faults []string
 }
 
@@ -69,7 +69,7 @@ const (
 type effect struct{ done chan struct{} }
 
 func newWorld() *world {
-	return &world{writes: make(map[int64]*write), tasks: make(map[string]*effect), homes: make(map[int]string)}
+	return &world{writes: make(map[int64]*write), tasks: make(map[string]*effect), homes: make(map[string]string)}
 }
 
 // look returns the state of the world.
@@ -165,12 +165,15 @@ type told struct {
 	Versions versions
 }
 
-// server returns an upstream's server; home identifies the connection of one that
-// has a single client, and is 0 for others.
-func (w *world) server(up string, home int) *mcptest.Server {
-	return mcptest.New(mcptest.Options{Name: up, Tools: worldTools(), Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+// homeKey is that of the session by which a server with one client knows it.
+type homeKey struct{}
+
+// server returns an upstream's server.
+func (w *world) server(up string) *mcptest.Server {
+	return mcptest.New(mcptest.Options{Name: up, Tools: worldTools(), Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
 		switch m.Method {
 		case "tools/call":
+			home, _ := ctx.Value(homeKey{}).(string)
 			return w.call(up, home, m.Params)
 		case "tasks/get":
 			return w.task(m.Params)
@@ -180,7 +183,7 @@ func (w *world) server(up string, home int) *mcptest.Server {
 }
 
 // call runs a tool. It does not look at whether its client still wants that.
-func (w *world) call(up string, home int, params []byte) []byte {
+func (w *world) call(up, home string, params []byte) []byte {
 	tool, _ := jsonrpc.String(jsonrpc.Get(params, "name"))
 	var a arguments
 	if err := json.Unmarshal(jsonrpc.Get(params, "arguments"), &a); err != nil {
@@ -197,7 +200,7 @@ func (w *world) call(up string, home int, params []byte) []byte {
 	fmt.Sscanf(strings.Trim(string(a.Register), `"`), "%d", &t.Register)
 	meta := jsonrpc.Get(params, "_meta")
 	t.Who, _ = jsonrpc.String(jsonrpc.Get(meta, "claudecode/toolUseId"))
-	if home != 0 && t.Who != "" {
+	if home != "" && t.Who != "" {
 		w.inhabit(home, t.Who)
 	}
 	before, after := time.Duration(nth%3), time.Duration(nth%7) // beats, of a prefetch
@@ -215,7 +218,7 @@ func (w *world) call(up string, home int, params []byte) []byte {
 }
 
 // inhabit notes whose connection it is: nobody else may use it.
-func (w *world) inhabit(home int, who string) {
+func (w *world) inhabit(home, who string) {
 	w.mu.Lock()
 	owner, ok := w.homes[home]
 	if !ok {
@@ -223,7 +226,7 @@ func (w *world) inhabit(home int, who string) {
 	}
 	w.mu.Unlock()
 	if ok && owner != who {
-		w.blame("answer of another principal: %s asked over the connection of %s", who, owner)
+		w.blame("answer of another principal: %s asked in the session of %s", who, owner)
 	}
 }
 

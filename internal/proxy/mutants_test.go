@@ -43,7 +43,7 @@ var mutants = []mutant.Mutant{
 	{Name: "second look at the policy", Test: "TestReloadWhileACallArrives", Cuts: []mutant.Cut{
 		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.arrive"}, Becomes: mutant.True},
 	}},
-	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "under the policy for which it writes", Cuts: []mutant.Cut{
+	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "when the reloads are over", Cuts: []mutant.Cut{
 		{In: "proxy", Compare: "catalog.of", Under: []string{"catalog.model"}, Becomes: mutant.True},
 	}},
 	{Name: "task under way", Cuts: []mutant.Cut{

@@ -101,37 +101,6 @@ func TestPlanWithdrawn(t *testing.T) {
 	})
 }
 
-// Results that are too large fail their step alone; of a write nobody knows then
-// what it did.
-func TestPlanStepTooLarge(t *testing.T) {
-	o := func(t testing.TB) proxy.Options {
-		o := planned(t)
-		o.Plans.Bytes = 4 << 10
-		return o
-	}
-	serve := func(v *visit) reply {
-		if strings.Contains(v.arguments, "large") {
-			return reply{result: said(strings.Repeat("x", 5<<10))}
-		}
-		return reply{result: v.told()}
-	}
-	besetEach(t, o, serve, func(t *testing.T, d *ordeal, p *planner) {
-		a := p.run(`{"id":"a","tool":"get","arguments":{"x":"large"}},
-			{"id":"b","tool":"get"},
-			{"id":"w","tool":"write","arguments":{"x":"large"}},
-			{"id":"v","tool":"write"}`)
-		if want := "a failed, b ok, w failed, v skipped"; a.states() != want || !strings.Contains(a.why("a"), "max_result_bytes") {
-			t.Errorf("got %s (%s), want %s", a.states(), a.why("a"), want)
-		}
-		if got, want := a.why("v"), "Skipped because 'w' may have changed something"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		if got := calls(d.foe.ledger()); strings.Count(got, "write") != 1 {
-			t.Errorf("got calls %s", got)
-		}
-	})
-}
-
 // Whatever a server answers, a step says what it is, and what is in it is data.
 func TestPlanStepLies(t *testing.T) {
 	results := map[string]struct{ result, state, why, value string }{
@@ -182,46 +151,6 @@ func TestPlanStepLies(t *testing.T) {
 }
 
 func texts(text string) string { return string(texted(text)) }
-
-// Answers to nobody, and lines that are no messages, are not a step's result.
-func TestPlanStepAmongRubbish(t *testing.T) {
-	for _, era := range []string{handshake, stateless} {
-		opt := stored(t, []valuemodel.Rule{reading("frail/*", 0)}, child(t, mcptest.Options{Name: "frail", Start: "rubbish"}))
-		opt.Plans.Enabled = true
-		c := connect(t, start(t, opt), era)
-		got := c.plan(`{"steps":[{"id":"a","tool":"wrongid","arguments":{"x":1}},{"id":"b","tool":"garbage","arguments":{"x":2}},{"id":"c","tool":"broken","arguments":{"x":3}},{"id":"d","tool":"echo","arguments":{"x":4}}]}`)
-		if want := "a ok, b ok, c failed, d ok"; got.states() != want {
-			t.Errorf("%s: got %s, want %s", era, got.states(), want)
-		}
-		for id, want := range map[string]string{"a": `"x":1`, "b": `"x":2`, "d": `"x":4`} {
-			if !strings.Contains(string(got.Outputs[id]), want) {
-				t.Errorf("%s: %s: got %s", era, id, got.Outputs[id])
-			}
-		}
-	}
-}
-
-// What an output schema promises need not come.
-func TestPlanStepBreaksItsSchema(t *testing.T) {
-	o := mcptest.Options{Name: "liar", Results: map[string]string{"promise": `{"content":[],"structuredContent":{"y":1}}`}, Tools: []string{
-		`{"name":"promise","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}}`,
-		`{"name":"echo","inputSchema":{"type":"object"}}`,
-	}}
-	_, up := remote(t, o)
-	opt := stored(t, []valuemodel.Rule{reading("liar/*", 0)}, up)
-	opt.Plans.Enabled = true
-	c := connect(t, start(t, opt), handshake)
-	got := c.plan(`{"steps":[{"id":"p","tool":"promise"},
-		{"id":"old","tool":"echo","arguments":{"x":"$ref:p.x"}},
-		{"id":"new","tool":"echo","arguments":{"x":{"$ref":"p#/x"}}},
-		{"id":"safe","tool":"echo","arguments":{"x":{"$ref":"p#/x","default":7}}}]}`)
-	if want := "p ok, old ok, new failed, safe ok"; got.states() != want {
-		t.Errorf("got %s, want %s", got.states(), want)
-	}
-	if !strings.Contains(string(got.Outputs["old"]), `{"x":null}`) || !strings.Contains(string(got.Outputs["safe"]), `{"x":7}`) {
-		t.Errorf("got %s", got.Outputs)
-	}
-}
 
 // Of a result that a plan goes on with, nothing is kept but what it goes on with.
 func TestPlanKeepsNoPictures(t *testing.T) {

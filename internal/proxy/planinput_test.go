@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -138,41 +137,6 @@ func (c *caller) suspended(tool, arguments string) (params string, result []byte
 	c.t.Helper()
 	params = toolCall(tool, line(arguments))
 	return params, []byte(c.request("tools/call", params))
-}
-
-// A question waits neither for who waits for it, nor for long for anybody else.
-func TestPlanQuestionBesideOthers(t *testing.T) {
-	for name, test := range map[string]struct {
-		transport string
-		steps     string
-		limits    map[string]limit.Rule
-	}{
-		"the same call twice":                       {"http", asking("a", 1, "") + "," + strings.Replace(asking("a", 1, ""), `"id":"a"`, `"id":"b"`, 1), nil},
-		"a call for which there is no room":         {"http", asking("a", 1, "") + `,{"id":"b","tool":"find"},` + asking("c", 1, ""), map[string]limit.Rule{"*": {Concurrency: 1}}},
-		"a call that holds":                         {"http", asking("a", 1, "") + `,{"id":"h","tool":"hold","arguments":{"gate":"GATE"}}`, nil},
-		"a call of the same process that may asked": {"stdio", asking("a", 1, "") + `,{"id":"h","tool":"hold","arguments":{"gate":"GATE"}},{"id":"i","tool":"hold","arguments":{"gate":"GATE","n":1}}`, nil},
-	} {
-		for _, server := range []string{"handshake", "stateless"} {
-			t.Run(name+", "+server, func(t *testing.T) {
-				t.Parallel() // each waits a second for others
-				gate := mcptest.NewGate(t)
-				s, _ := inquiring(t, server, test.transport, func(o *proxy.Options) { o.Limits = test.limits })
-				c := connect(t, s, stateless)
-				params, result := c.suspended("execute_tool_plan", `{"steps":[`+strings.ReplaceAll(test.steps, "GATE", gate.Addr())+`]}`)
-				asked := 0
-				for range strings.Count(test.steps, "GATE") { // they hold until the question has come
-					gate.Next().Open()
-				}
-				for again := retry(params, result, tagged("me")); again != nil; again = retry(params, result, tagged("me")) {
-					asked++
-					result = []byte(c.request("tools/call", string(again)))
-				}
-				if got := string(result); asked == 0 || strings.Contains(got, `"failed"`) || !strings.Contains(got, `"ok"`) {
-					t.Errorf("asked %d times, got %s", asked, got)
-				}
-			})
-		}
-	}
 }
 
 // A server that never has enough is not asked for ever.
