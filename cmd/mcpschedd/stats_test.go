@@ -289,7 +289,7 @@ func TestStatsOfARunningProcess(t *testing.T) {
 	}
 	text := stats()
 	for _, want := range []string{
-		"Saved 15 ms of 20 ms waiting today.\n1 of 3 servers passes through: nothing is known of their tools: tickets.\n",
+		"Saved 15 ms of 20 ms waiting today.\n1 of 3 servers cannot be used now: pg.\n1 of 3 servers passes through: nothing is known of their tools: tickets.\n",
 		"github   ready  41 tools, 38 cacheable, 35 prefetchable\n", "pg       down   PG_?SECRET is not set\n",
 		"    nothing is known of its tools; to change that: trust = true in [upstreams.tickets]\n",
 		"process 4711 since ", "stdio in /some?[2Jwhere, configuration built in: claude-code 2.1 (2 sessions)\n",
