@@ -14,23 +14,10 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// binder puts decoded TOML tables into structs whose tags name the keys, and
+// binder puts decoded TOML tables into structs whose tags are the schema, and
 // keeps what does not fit. The decoder could fill structs itself, but stops at
 // the first value of a wrong type, and takes keys in any case.
-type binder struct {
-	file     string
-	pos      *positions
-	problems []Problem
-	warnings []Problem
-}
-
-func (b *binder) problem(key, format string, args ...any) {
-	b.problems = append(b.problems, Problem{File: b.file, Line: b.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
-}
-
-func (b *binder) warn(key, format string, args ...any) {
-	b.warnings = append(b.warnings, Problem{File: b.file, Line: b.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
-}
+type binder struct{ *findings }
 
 // fields are the keys of a struct type.
 func fields(t reflect.Type) map[string]reflect.StructField {
@@ -43,33 +30,58 @@ func fields(t reflect.Type) map[string]reflect.StructField {
 	return known
 }
 
-// table binds the keys of one table, which stands at key.
-func (b *binder) table(key string, tree map[string]any, dst reflect.Value) {
-	known := fields(dst.Type())
-	for name, v := range tree {
-		f, ok := known[name]
-		if !ok {
-			b.unknown(join(key, name), name, slices.Collect(maps.Keys(known)))
+// fill gives the fields of a struct the defaults of their tags, which are written as in a
+// file, but without quotes.
+func fill(dst reflect.Value) {
+	for _, f := range fields(dst.Type()) {
+		field := dst.FieldByIndex(f.Index)
+		if field.Kind() == reflect.Struct {
+			fill(field)
 			continue
 		}
-		b.value(join(key, name), v, dst.FieldByIndex(f.Index), f.Tag)
+		text, ok := f.Tag.Lookup("default")
+		if !ok {
+			continue
+		}
+		var value any = text
+		switch field.Kind() {
+		case reflect.Bool:
+			value = text == "true"
+		case reflect.Int, reflect.Float64:
+			value, _ = strconv.ParseFloat(text, 64) // a test reads every tag
+			if field.Kind() == reflect.Int {
+				value = int64(value.(float64))
+			}
+		}
+		binder{&findings{}}.value("", value, field, "")
 	}
 }
 
-func (b *binder) unknown(key, name string, known []string) {
-	if like := nearest.New(known).To(name); like != "" {
-		b.problem(key, "unknown key, did you mean %q?", like)
-		return
+// table binds the keys of one table, which stands at key.
+func (b binder) table(key string, tree map[string]any, dst reflect.Value) {
+	known := fields(dst.Type())
+	for name, v := range tree {
+		if f, ok := known[name]; ok {
+			b.value(join(key, name), v, dst.FieldByIndex(f.Index), f.Tag)
+			continue
+		}
+		names := slices.Sorted(maps.Keys(known))
+		if like := nearest.New(names).To(name); like != "" {
+			b.problem(join(key, name), "unknown key, did you mean %q?", like)
+		} else {
+			b.problem(join(key, name), "unknown key; known here: %s", strings.Join(names, ", "))
+		}
 	}
-	slices.Sort(known)
-	b.problem(key, "unknown key; known here: %s", strings.Join(known, ", "))
 }
 
 // value binds one value and says whether it fits.
-func (b *binder) value(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
+func (b binder) value(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
 	before := len(b.problems)
 	if text, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		b.text(key, v, text)
+		s, isText := v.(string)
+		if err := text.UnmarshalText([]byte(s)); err != nil || !isText { // the error says what is wanted, as for ""
+			b.problem(key, "%v, have %s", err, show(v))
+		}
 	} else {
 		switch dst.Kind() {
 		case reflect.Pointer:
@@ -98,20 +110,7 @@ func (b *binder) value(key string, v any, dst reflect.Value, tag reflect.StructT
 	return len(b.problems) == before
 }
 
-// text binds a string to a type that reads text.
-func (b *binder) text(key string, v any, dst encoding.TextUnmarshaler) {
-	s, ok := v.(string)
-	err := dst.UnmarshalText([]byte(s))
-	switch {
-	case !ok:
-		// An empty text gives the type's own words on what it wants.
-		b.problem(key, "%v, have %s", err, show(v))
-	case err != nil:
-		b.problem(key, "%v, have %s", err, show(v))
-	}
-}
-
-func (b *binder) scalar(key string, v any, dst reflect.Value, tag reflect.StructTag) {
+func (b binder) scalar(key string, v any, dst reflect.Value, tag reflect.StructTag) {
 	switch dst.Kind() {
 	case reflect.String:
 		s, ok := v.(string)
@@ -153,19 +152,19 @@ func (b *binder) scalar(key string, v any, dst reflect.Value, tag reflect.Struct
 	}
 }
 
-// structure binds a table, or the string that is short for one.
-func (b *binder) structure(key string, v any, dst reflect.Value) {
+// structure binds a table, or the string that is short for one: that of the field with the
+// tag short.
+func (b binder) structure(key string, v any, dst reflect.Value) {
 	if tree, ok := v.(map[string]any); ok {
 		b.table(key, tree, dst)
 		return
 	}
-	for i := range dst.NumField() {
-		f := dst.Type().Field(i)
+	for f := range dst.Type().Fields() {
 		if _, short := f.Tag.Lookup("short"); !short {
 			continue
 		}
 		if _, ok := v.(string); ok {
-			b.value(key, v, dst.Field(i), f.Tag)
+			b.value(key, v, dst.FieldByIndex(f.Index), f.Tag)
 		} else {
 			b.problem(key, "want a string or a table, have %s", show(v))
 		}
@@ -176,9 +175,10 @@ func (b *binder) structure(key string, v any, dst reflect.Value) {
 
 // slice binds an array. A slice of things that have a Name is a table of tables
 // in the file, and keeps their order.
-func (b *binder) slice(key string, v any, dst reflect.Value) {
-	if e := dst.Type().Elem(); e.Kind() == reflect.Struct {
-		if _, named := e.FieldByName("Name"); named {
+func (b binder) slice(key string, v any, dst reflect.Value) {
+	item := dst.Type().Elem()
+	if item.Kind() == reflect.Struct {
+		if _, named := item.FieldByName("Name"); named {
 			b.named(key, v, dst)
 			return
 		}
@@ -194,29 +194,28 @@ func (b *binder) slice(key string, v any, dst reflect.Value) {
 	}
 }
 
-func (b *binder) named(key string, v any, dst reflect.Value) {
+func (b binder) named(key string, v any, dst reflect.Value) {
 	tree, ok := v.(map[string]any)
 	if !ok {
 		b.problem(key, "want a table, have %s", show(v))
 		return
 	}
+	line := func(name string) int { return b.pos.line(join(key, name)) }
 	names := slices.SortedFunc(maps.Keys(tree), func(x, y string) int {
-		return cmp.Or(
-			cmp.Compare(b.pos.at(join(key, x)), b.pos.at(join(key, y))),
-			cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(line(x), line(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
 		item := reflect.New(dst.Type().Elem()).Elem()
-		at := join(key, name)
+		fill(item)
 		item.FieldByName("Name").SetString(name)
-		item.FieldByName("Line").SetInt(int64(b.pos.line(at)))
-		b.structure(at, tree[name], item)
+		item.FieldByName("Line").SetInt(int64(line(name)))
+		b.structure(join(key, name), tree[name], item)
 		dst.Set(reflect.Append(dst, item))
 	}
 }
 
 // dictionary binds a table with free keys.
-func (b *binder) dictionary(key string, v any, dst reflect.Value) {
+func (b binder) dictionary(key string, v any, dst reflect.Value) {
 	tree, ok := v.(map[string]any)
 	if !ok {
 		b.problem(key, "want a table, have %s", show(v))
@@ -232,15 +231,14 @@ func (b *binder) dictionary(key string, v any, dst reflect.Value) {
 }
 
 // plain is a free value made fit for encoding/json.
-func (b *binder) plain(key string, v any) (any, bool) {
+func (b binder) plain(key string, v any) (any, bool) {
 	switch v := v.(type) {
 	case bool, int64, string:
 		return v, true
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			break
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v, true
 		}
-		return v, true
 	case map[string]any:
 		out, fits := make(map[string]any, len(v)), true
 		for name, item := range v {
@@ -278,9 +276,9 @@ func list(v any) ([]any, bool) {
 }
 
 // bounds checks a bound value against its enum, min and max tags.
-func (b *binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
-	if _, closed := tag.Lookup("enum"); closed {
-		if s := dst.String(); !slices.Contains(strings.Split(tag.Get("enum"), "|"), s) {
+func (b binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
+	if enum, closed := tag.Lookup("enum"); closed {
+		if s := dst.String(); !slices.Contains(strings.Split(enum, "|"), s) {
 			b.problem(key, "want %s, have %q", choices(tag), s)
 		}
 		return
@@ -308,17 +306,14 @@ func (b *binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
 
 // choices spells out an enum tag; "" stands for leaving the key out.
 func choices(tag reflect.StructTag) string {
-	if tag.Get("enum") == "" {
-		return ""
-	}
 	var quoted []string
 	for c := range strings.SplitSeq(tag.Get("enum"), "|") {
 		if c != "" {
 			quoted = append(quoted, strconv.Quote(c))
 		}
 	}
-	if len(quoted) == 1 {
-		return quoted[0]
+	if len(quoted) < 2 {
+		return strings.Join(quoted, "")
 	}
 	last := len(quoted) - 1
 	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"maps"
+	"encoding/json"
 	"net/netip"
 	"net/url"
 	"path"
@@ -16,60 +16,59 @@ import (
 const maxPrefetchWaitMS = 150
 
 // check finds what no single key can be wrong about by itself.
-func (b *binder) check(c *Config) {
-	if c.Server.Tools == "search" {
-		b.problem("server.tools", `"search" is not in this version; use "all"`)
+func (f *findings) check(c *Config) {
+	for key, path := range map[string]string{"server.state_dir": c.Server.StateDir, "log.file": c.Log.File} {
+		if strings.Contains(path, "${") || strings.HasPrefix(path, "~") {
+			f.problem(key, "want a path as it is; variables and ~ are not expanded here")
+		}
 	}
-	b.fixedPath("server.state_dir", c.Server.StateDir)
-	b.fixedPath("log.file", c.Log.File)
 	for i, origin := range c.HTTP.AllowedOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
-			b.problem(element("http.allowed_origins", i), "want an origin such as \"https://app.example\", have %q", origin)
+			f.problem(element("http.allowed_origins", i), "want an origin such as \"https://app.example\", have %q", origin)
 		}
 	}
 	for i, host := range c.HTTP.AllowedHosts {
 		if !bareHost(host) {
-			b.problem(element("http.allowed_hosts", i), "want a host without scheme and port, such as \"box.example\", have %q", host)
+			f.problem(element("http.allowed_hosts", i), "want a host without scheme and port, such as \"box.example\", have %q", host)
 		}
 	}
-	b.checkEnrichment(&c.Enrichment)
-	for _, u := range c.Upstreams {
-		b.checkUpstream(u, c.Plan.Enabled || len(c.Plans) > 0)
-	}
-	for _, l := range c.Limits {
-		b.checkLimit(l)
-	}
-	for _, p := range c.Plans {
-		if !c.Plan.Enabled && !b.failed("plan.enabled") {
-			b.warn(join("plans", p.Name), "is not listed: it takes enabled = true in [plan]")
-		}
-		b.checkPlan(p)
-	}
+	f.checkPrefetchTimeout(&c.Enrichment)
 	var upstreams []string
 	for _, u := range c.Upstreams {
 		upstreams = append(upstreams, u.Name)
+		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
+			f.problem("upstreams.plan", `"plan" is taken: named plans are listed as plan__NAME`)
+		}
+		f.checkUpstream(join("upstreams", u.Name), u)
+	}
+	for _, l := range c.Limits {
+		key := join("limits", l.Name)
+		if l.Name != "*" {
+			f.checkHost(key, l.Name, `, or "*" for every other`)
+		}
+		if l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
+			f.problem(join(key, "burst"), "has no meaning without rate")
+		}
+	}
+	for _, p := range c.Plans {
+		if !c.Plan.Enabled && !f.failed("plan.enabled") {
+			f.warn(join("plans", p.Name), "is not listed: it takes enabled = true in [plan]")
+		}
+		f.checkPlan(join("plans", p.Name), p)
 	}
 	for _, t := range c.Tools {
-		b.checkTool(t, upstreams)
+		f.checkTool(join("tools", t.Name), t, upstreams)
 	}
 }
 
-// fixedPath refuses what looks as if it were expanded in a place where only the
-// upstreams' strings are.
-func (b *binder) fixedPath(key, path string) {
-	if strings.Contains(path, "${") || strings.HasPrefix(path, "~") {
-		b.problem(key, "want a path as it is; variables and ~ are not expanded here")
-	}
-}
-
-func (b *binder) checkEnrichment(e *Enrichment) {
+func (f *findings) checkPrefetchTimeout(e *Enrichment) {
 	const key = "enrichment.prefetch_timeout_ms"
 	switch {
 	case e.PrefetchTimeoutMS > 0 && e.Delivery != "inline":
-		b.warn(key, `has no effect unless delivery = "inline"`)
+		f.warn(key, `has no effect unless delivery = "inline"`)
 	case e.PrefetchTimeoutMS > maxPrefetchWaitMS:
-		b.warn(key, "%d is taken as %d", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
+		f.warn(key, "%d is taken as %d", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
 	}
 	e.PrefetchTimeoutMS = min(e.PrefetchTimeoutMS, maxPrefetchWaitMS)
 }
@@ -88,145 +87,209 @@ func bareHost(host string) bool {
 	return validHost(host) && !strings.ContainsAny(host, ":*[]")
 }
 
-func (b *binder) checkLimit(l Limit) {
-	key := join("limits", l.Name)
-	if l.Name != "*" {
-		b.checkHost(key, l.Name, `, or "*" for every other`)
-	}
-	if l.Burst > 0 && l.Rate == 0 && !b.failed(join(key, "rate")) {
-		b.problem(join(key, "burst"), "has no meaning without rate")
-	}
-}
-
 // checkHost wants a host, or what else may stand there.
-func (b *binder) checkHost(key, host, or string) {
+func (f *findings) checkHost(key, host, or string) {
 	if validHost(host) {
 		return
 	}
 	if u, err := url.Parse(host); err == nil && u.Scheme != "" && validHost(u.Host) {
-		b.problem(key, "want a host, not a url; did you mean %q?", u.Host)
+		f.problem(key, "want a host, not a url; did you mean %q?", u.Host)
 		return
 	}
-	b.problem(key, "want a host such as \"api.github.com\"%s, have %q", or, host)
+	f.problem(key, "want a host such as \"api.github.com\"%s, have %q", or, host)
 }
 
-// failed says whether the key already has a problem, so that it gives no second.
-func (b *binder) failed(key string) bool {
-	return slices.ContainsFunc(b.problems, func(p Problem) bool { return p.Key == key })
-}
-
-func (b *binder) checkPlan(p NamedPlan) {
-	key := join("plans", p.Name)
+func (f *findings) checkPlan(key string, p NamedPlan) {
 	if p.Name == "" || strings.Trim(p.Name, nameLetters+"_") != "" {
-		b.problem(key, "want a name of letters, digits, - and _, have %q", p.Name)
+		f.problem(key, "want a name of letters, digits, - and _, have %q", p.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
-		b.checkSchema(join(key, "parameters", name), p.Parameters[name])
+	for name, schema := range p.Parameters {
+		f.checkSchema(join(key, "parameters", name), schema)
 	}
-	if len(p.Steps) == 0 && !b.failed(join(key, "steps")) {
-		b.problem(join(key, "steps"), "want at least one step")
+	if len(p.Steps) == 0 && !f.failed(join(key, "steps")) {
+		f.problem(join(key, "steps"), "want at least one step")
 	}
 	for i, step := range p.Steps {
 		if _, ok := step.(map[string]any); !ok && step != nil { // nil: already has a problem
-			b.problem(element(join(key, "steps"), i), "want a table with id, tool and arguments, have %s", show(step))
+			f.problem(element(join(key, "steps"), i), "want a table with id, tool and arguments, have %s", show(step))
 		}
 	}
 }
 
-// checkSchema looks at the one keyword that everybody writes, by hand and wrong.
-func (b *binder) checkSchema(key string, schema any) {
+// checkSchema looks at the one keyword of a JSON Schema that is often wrong: its type.
+func (f *findings) checkSchema(key string, schema any) {
 	table, ok := schema.(map[string]any)
 	if !ok {
 		if _, always := schema.(bool); !always {
-			b.problem(key, "want a JSON Schema such as { type = \"string\" }, have %s", show(schema))
+			f.problem(key, "want a JSON Schema such as { type = \"string\" }, have %s", show(schema))
 		}
 		return
 	}
 	types, several := table["type"].([]any)
-	if !several {
-		if table["type"] == nil {
-			return
-		}
+	if !several && table["type"] != nil {
 		types = []any{table["type"]}
 	}
 	known := []any{"string", "number", "integer", "boolean", "array", "object", "null"}
 	for _, t := range types {
 		if s, ok := t.(string); !ok || !slices.Contains(known, any(s)) {
-			b.problem(join(key, "type"), "want string, number, integer, boolean, array, object or null, have %s", show(t))
+			f.problem(join(key, "type"), "want string, number, integer, boolean, array, object or null, have %s", show(t))
 		}
 	}
 }
 
-func (b *binder) checkTool(t Tool, upstreams []string) {
-	key := join("tools", t.Name)
-	b.pattern(key, t.Name)
-	b.checkOwner(key, t.Name, upstreams)
+// checkTool looks at a layer of a tool's model. The forms of tools' names are checked where
+// the layers are compiled.
+func (f *findings) checkTool(key string, t Tool, upstreams []string) {
+	f.checkOwner(key, t.Name, upstreams)
 	if t.RateLimitHost != "" {
-		b.checkHost(join(key, "rate_limit_host"), t.RateLimitHost, "")
+		f.checkHost(join(key, "rate_limit_host"), t.RateLimitHost, "")
 	}
 	if m := t.CostModel; m.MaxKB > 0 && m.MaxKB < m.TypicalKB {
-		b.problem(join(key, "cost_model", "max_kb"), "want at least typical_kb, %v, have %v", m.TypicalKB, m.MaxKB)
+		f.problem(join(key, "cost_model", "max_kb"), "want at least typical_kb, %v, have %v", m.TypicalKB, m.MaxKB)
 	}
 	for i, inv := range t.Invalidates {
 		at := element(join(key, "invalidates"), i)
-		b.pattern(at, inv.Tool)
-		b.checkOwner(at, inv.Tool, upstreams)
+		f.checkOwner(at, inv.Tool, upstreams)
 		for j, arg := range inv.Match {
 			if arg == "" {
-				b.problem(element(join(at, "match"), j), "want the name of an argument")
+				f.problem(element(join(at, "match"), j), "want the name of an argument")
 			}
 		}
 	}
 	for name, group := range t.FieldGroups {
 		for i, field := range group.Fields {
-			if _, err := path.Match(field, ""); err != nil || field == "" {
-				b.problem(element(join(key, "field_groups", name, "fields"), i), "want a field or a glob, have %q", field)
+			if !validGlob(field) {
+				f.problem(element(join(key, "field_groups", name, "fields"), i), "want a field or a glob, have %q", field)
 			}
 		}
 	}
-	for i, f := range t.FollowUp {
+	for i, next := range t.FollowUp {
 		at := element(join(key, "follow_up"), i)
-		b.checkFollowUp(at, f)
-		b.checkOwner(join(at, "tool"), f.Tool, upstreams)
+		f.checkOwner(join(at, "tool"), next.Tool, upstreams)
+		switch {
+		case next.Projection != "" && len(next.Args) > 0:
+			f.problem(join(at, "projection"), "is the short form of args; keep one")
+		case next.ProjectionArg != "" && next.Projection == "":
+			f.problem(join(at, "projection_arg"), "has no meaning without projection")
+		case next.Projection != "" && next.ProjectionArg == "":
+			f.warn(join(at, "projection"), "has no effect without projection_arg")
+		}
 	}
 }
 
 // checkOwner warns of a tool whose upstream is not in the file.
-func (b *binder) checkOwner(key, tool string, upstreams []string) {
+func (f *findings) checkOwner(key, tool string, upstreams []string) {
 	owner, _, ok := strings.Cut(tool, "/")
-	if !ok || len(upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(upstreams, owner) {
+	if !ok || owner == "" || len(upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(upstreams, owner) {
 		return
 	}
 	if like := nearest.New(upstreams).To(owner); like != "" {
-		b.warn(key, "no upstream is named %q here; did you mean %q?", owner, like)
+		f.warn(key, "no upstream is named %q here; did you mean %q?", owner, like)
 		return
 	}
-	b.warn(key, "no upstream is named %q here", owner)
+	f.warn(key, "no upstream is named %q here", owner)
 }
 
-// pattern checks "tool", "upstream/tool" and globs of both. A tool's own name
-// may hold slashes, so only the first one counts.
-func (b *binder) pattern(key, name string) {
-	owner, tool, split := strings.Cut(name, "/")
-	_, err := path.Match(name, "")
-	if owner == "" || split && tool == "" || err != nil {
-		if !b.failed(key) {
-			b.problem(key, "want \"tool\", \"upstream/tool\" or a glob such as \"github/get_*\", have %q", name)
+func validGlob(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err == nil && pattern != ""
+}
+
+const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
+
+// validName takes letters, digits and -, with single _ between them: so the
+// first __ of upstream__tool always ends the upstream's name.
+func validName(name string) bool {
+	for part := range strings.SplitSeq(name, "_") {
+		if part == "" || strings.Trim(part, nameLetters) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *findings) checkUpstream(key string, u Upstream) {
+	if !validName(u.Name) {
+		f.problem(key, "want a name of letters, digits and -, with single _ between them, so that upstream__tool has one reading, have %q", u.Name)
+	}
+	f.checkReach(key, u)
+	if u.SharedIdentity && u.Instances != "shared" && !(u.Instances == "" && u.URL != "") {
+		f.problem(join(key, "shared_identity"), `has no meaning without instances = "shared"`)
+	}
+	for i, folder := range u.Folders {
+		if folder == "" || strings.HasPrefix(folder, "~") {
+			f.problem(element(join(key, "folders"), i), `want the path of a folder; "~" is not expanded, have %q`, folder)
+		}
+	}
+	for name, patterns := range map[string][]string{"allow": u.Tools.Allow, "deny": u.Tools.Deny} {
+		for i, p := range patterns {
+			if !validGlob(p) {
+				f.problem(element(join(key, "tools", name), i), "want the name of a tool or a glob such as \"delete_*\", have %q", p)
+			}
+		}
+	}
+	f.checkVariables(key, u)
+}
+
+// checkReach holds command and url apart, each with the keys that belong to it.
+func (f *findings) checkReach(key string, u Upstream) {
+	switch {
+	case u.Command != "" && u.URL != "":
+		f.problem(join(key, "url"), "want either command or url, have both")
+		return
+	case u.Command == "" && u.URL == "":
+		if !f.failed(join(key, "command")) && !f.failed(join(key, "url")) && !f.failed(key) {
+			f.problem(key, "want command or url")
+		}
+		return
+	}
+	if program, rest, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
+		quoted, _ := json.Marshal(strings.Fields(rest)) // strings always marshal
+		f.problem(join(key, "command"), "is one program, without its arguments: split it into command = %q and args = %s", program, quoted)
+	}
+	stray, other := map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0}, "url"
+	if u.URL != "" {
+		stray, other = map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0}, "command"
+		// A variable may hold any part of a url; 1 fits as a host, a port and a path,
+		// and where it holds the scheme, only Resolve can tell.
+		filled, err := expand(u.URL, anything)
+		if message := urlProblem(filled); err == nil && message != "" && !strings.HasPrefix(u.URL, "${") {
+			f.problem(join(key, "url"), "%s", message)
+		}
+	}
+	for name, stands := range stray {
+		if stands {
+			f.problem(join(key, name), "has no meaning without %s", other)
 		}
 	}
 }
 
-func (b *binder) checkFollowUp(key string, f FollowUp) {
-	owner, tool, split := strings.Cut(f.Tool, "/")
-	if (owner == "" || split && tool == "") && !b.failed(join(key, "tool")) && !b.failed(key) {
-		b.problem(join(key, "tool"), "want \"tool\" or \"upstream/tool\", have %q", f.Tool)
+// checkVariables reads every ${NAME} of an upstream, and the names around them.
+func (f *findings) checkVariables(key string, u Upstream) {
+	for name := range u.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			f.problem(join(key, "env", name), "want the name of an environment variable, have %q", name)
+		}
 	}
-	switch {
-	case f.Projection != "" && len(f.Args) > 0:
-		b.problem(join(key, "projection"), "is the short form of args; keep one")
-	case f.ProjectionArg != "" && f.Projection == "":
-		b.problem(join(key, "projection_arg"), "has no meaning without projection")
-	case f.Projection != "" && f.ProjectionArg == "":
-		b.warn(join(key, "projection"), "has no effect without projection_arg")
+	for name, v := range u.Headers {
+		if name == "" || strings.Trim(name, nameLetters+"!#$%&'*+.^_`|~") != "" {
+			f.problem(join(key, "headers", name), "want the name of an HTTP header, have %q", name)
+		}
+		if strings.ContainsFunc(v, isControl) {
+			f.problem(join(key, "headers", name), "want no control characters")
+		}
+	}
+	readable := func(name, s string) string {
+		if _, err := expand(s, anything); err != nil {
+			f.problem(key+"."+name, "%v", err)
+		}
+		return s
+	}
+	readable("env_file", u.EnvFile)
+	u.each(readable)
+	for name, path := range map[string]string{"command": u.Command, "cwd": u.Cwd, "env_file": u.EnvFile} {
+		if strings.HasPrefix(path, "~") {
+			f.problem(join(key, name), `"~" is not expanded; write ${HOME}`)
+		}
 	}
 }

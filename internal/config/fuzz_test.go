@@ -118,7 +118,7 @@ func promises(t *testing.T, c *config.Config) {
 	}
 	for _, tool := range c.Tools {
 		for _, f := range tool.FollowUp {
-			if f.Tool == "" || !(f.Probability >= 0 && f.Probability <= 1) {
+			if !(f.Probability >= 0 && f.Probability <= 1) {
 				t.Errorf("%s: got the follow-up %+v", tool.Name, f)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -39,16 +40,16 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 			return "", false, nil // no home, no file of its own
 		}
 		path = filepath.Join(dir, "pipeline_config.toml")
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return path, false, nil
+		_, err = os.Stat(path)
+		return path, !errors.Is(err, fs.ErrNotExist), nil
+	}
+	if err == nil {
+		if _, err = os.Stat(path); err != nil {
+			err = fmt.Errorf("config: %w", err)
 		}
-		return path, true, nil
 	}
 	if err != nil {
 		return "", false, err
-	}
-	if _, err := os.Stat(path); err != nil {
-		return "", false, fmt.Errorf("config: %w", err)
 	}
 	return path, true, nil
 }
@@ -105,7 +106,7 @@ func LoadUntuned(path string, further ...Further) (*Config, error) {
 	return Parse(path, data, further...)
 }
 
-// read takes one byte more than allowed, for Parse to refuse.
+// read takes one byte more than allowed, for decode to refuse.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -126,90 +127,108 @@ func parse(name string, data, tuned []byte, further []Further) (*Config, error) 
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
 	}
-	b := &binder{file: name}
 	failed := &Error{path: path, digest: digest(data, tuned)}
-	tree, broken := b.decode(data)
+	f := &findings{file: name}
+	tree, broken := f.decode(data)
 	if broken != nil {
-		broken.File = name
 		failed.Problems = []Problem{*broken}
 		return nil, failed
 	}
 	c := Default()
 	c.Path, c.Digest = path, failed.digest
-	if !b.newer(tree) {
-		b.aliases(tree)
-		b.table("", tree, reflect.ValueOf(c).Elem())
-		b.check(c)
-		c.Positions = b.pos.lines()
-		b.finish(c, filepath.Dir(path))
-		b.tuned(c, tuned)
+	if f.aliases(tree) {
+		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
+		f.check(c)
+		c.Positions = f.pos
+		c.complete(filepath.Dir(path))
+		f.tuned(c, tuned)
 		for _, find := range further {
-			b.further(c, find(c))
+			f.add(c, find(c))
 		}
 		failed.read = c
 	}
-	sortProblems(b.warnings)
-	c.Warnings = b.warnings
-	if len(b.problems) > 0 {
-		sortProblems(b.problems)
-		failed.Problems = b.problems
+	c.Warnings = sorted(f.warnings)
+	if len(f.problems) > 0 {
+		failed.Problems = sorted(f.problems)
 		return nil, failed
 	}
 	return c, nil
 }
 
-// finish fills in what depends on the file's folder and on what it states.
-func (b *binder) finish(c *Config, dir string) {
-	c.fill(dir, b.pos.stated)
+// decode gives the file as plain tables, and keeps where their keys stand.
+func (f *findings) decode(data []byte) (map[string]any, *Problem) {
+	if len(data) > maxSize {
+		return nil, &Problem{File: f.file, Line: 1, Column: 1, Message: fmt.Sprintf("want a file of at most %v", Bytes(maxSize))}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	// The parser of positions goes first: it bounds nesting, the decoder does not.
+	pos, broken := locate(data)
+	tree := map[string]any{}
+	if broken == nil {
+		if _, err := toml.Decode(string(data), &tree); err != nil {
+			broken = &Problem{Line: 1, Column: 1, Message: err.Error()}
+			if at, ok := errors.AsType[toml.ParseError](err); ok {
+				broken.Line, broken.Column, broken.Message = max(1, at.Position.Line), max(1, at.Position.Col), at.Message
+			}
+		}
+	}
+	if broken != nil {
+		broken.File = f.file
+		return nil, broken
+	}
+	f.pos = pos
+	return tree, nil
+}
+
+// complete fills in what depends on the file's folder or on other keys.
+func (c *Config) complete(dir string) {
 	for _, p := range []*string{&c.Server.StateDir, &c.Log.File} {
 		if *p != "" {
 			*p = absolute(*p, dir)
 		}
 	}
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		u.Dir = dir
+		switch {
+		case u.Instances == "" && u.URL != "":
+			u.Instances = "shared"
+		case u.Instances == "":
+			u.Instances = "session"
+		}
+		if c.Positions[join("upstreams", u.Name, "tools", "allow")] == 0 {
+			u.Tools.Allow = []string{"*"}
+		}
+	}
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		if l.Burst == 0 && l.Rate > 0 {
+			l.Burst = int(math.Min(max(1, math.Ceil(l.Rate)), math.MaxInt32))
+		}
+		if l.SpeculativeShare == 0 {
+			l.SpeculativeShare = 0.5
+		}
+	}
 }
 
-// further keeps the problems found elsewhere, but for those of keys with which,
+// add keeps the problems found elsewhere, but for those of keys with which,
 // or inside which, something is known to be wrong: they would only repeat it.
-func (b *binder) further(c *Config, found []Problem) {
-	known := slices.Clone(b.problems)
+func (f *findings) add(c *Config, found []Problem) {
+	known := slices.Clone(f.problems)
 	for _, p := range found {
 		if !slices.ContainsFunc(known, func(k Problem) bool { return within(k.Key, p.Key) }) {
 			if p.File == c.Path {
-				p.File = b.file
+				p.File = f.file
 			}
-			b.problems = append(b.problems, p)
+			f.problems = append(f.problems, p)
 		}
 	}
-}
-
-// decode gives the file as plain tables, and keeps where their keys stand.
-func (b *binder) decode(data []byte) (map[string]any, *Problem) {
-	if len(data) > maxSize {
-		return nil, &Problem{Line: 1, Column: 1, Message: fmt.Sprintf("want a file of at most %v", Bytes(maxSize))}
-	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	// The parser of positions goes first: it bounds nesting, the decoder does not.
-	pos, broken := locate(data)
-	if broken != nil {
-		return nil, broken
-	}
-	b.pos = pos
-	tree := map[string]any{}
-	if _, err := toml.Decode(string(data), &tree); err != nil {
-		broken := &Problem{Line: 1, Column: 1, Message: err.Error()}
-		if at, ok := errors.AsType[toml.ParseError](err); ok {
-			broken.Line, broken.Column, broken.Message = max(1, at.Position.Line), max(1, at.Position.Col), at.Message
-		}
-		return nil, broken
-	}
-	return tree, nil
 }
 
 // Problem is what is wrong with a key, which stands where the file states it or
 // else what is nearest around it.
 func (c *Config) Problem(key, format string, args ...any) Problem {
-	at := around(key, func(key string) bool { return c.Positions[key] > 0 })
-	return Problem{File: c.Path, Line: max(1, c.Positions[at]), Key: key, Message: fmt.Sprintf(format, args...)}
+	return Problem{File: c.Path, Line: positions(c.Positions).line(key), Key: key, Message: fmt.Sprintf(format, args...)}
 }
 
 // Where is FILE:LINE of a key that the file states, for saying which layer set
@@ -219,4 +238,21 @@ func (c *Config) Where(key string) string {
 		return fmt.Sprintf("%s:%d", c.Path, line)
 	}
 	return ""
+}
+
+// Diff names the changed keys that only a restart can bring into effect: those
+// of [server] and [http]. Everything else is for a reload.
+func Diff(old, new *Config) (restart []string) {
+	changed := func(section string, x, y any) {
+		a, b := reflect.ValueOf(x), reflect.ValueOf(y)
+		for key, f := range fields(a.Type()) {
+			if !reflect.DeepEqual(a.FieldByIndex(f.Index).Interface(), b.FieldByIndex(f.Index).Interface()) {
+				restart = append(restart, join(section, key))
+			}
+		}
+	}
+	changed("server", old.Server, new.Server)
+	changed("http", old.HTTP, new.HTTP)
+	slices.Sort(restart)
+	return restart
 }

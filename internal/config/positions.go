@@ -16,12 +16,16 @@ import (
 // as many keys of as many characters.
 const maxDepth = 64
 
-// positions knows where each key of a file was first mentioned. The decoder
-// keeps that to itself, so a second parser reads the same bytes.
-type positions struct {
-	offset map[string]int // key → byte offset of its first mention
-	starts []int          // byte offset of each line
-	counts map[string]int // key of an array of tables → elements so far
+// positions are the keys that a file states: key → the line of its first mention. The
+// decoder keeps that to itself, so a second parser reads the same bytes.
+type positions map[string]int
+
+// line is that of the key, or else of the nearest thing around it that is stated.
+func (p positions) line(key string) int {
+	for key != "" && p[key] == 0 {
+		key = key[:max(0, strings.LastIndexAny(key, ".["))]
+	}
+	return max(1, p[key])
 }
 
 // join is a key as messages show it, each part quoted where TOML needs it.
@@ -47,12 +51,19 @@ func within(key, outer string) bool {
 // element is the key of an array's i-th element.
 func element(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
+// locator reads the positions of a file's keys.
+type locator struct {
+	found  positions
+	starts []int          // byte offset of each line
+	counts map[string]int // key of an array of tables → elements so far
+}
+
 // locate reads the positions of all keys. Its error is where the syntax breaks.
-func locate(data []byte) (*positions, *Problem) {
-	p := &positions{offset: map[string]int{}, starts: []int{0}, counts: map[string]int{}}
+func locate(data []byte) (positions, *Problem) {
+	l := &locator{found: positions{}, starts: []int{0}, counts: map[string]int{}}
 	for i, c := range data {
 		if c == '\n' {
-			p.starts = append(p.starts, i+1)
+			l.starts = append(l.starts, i+1)
 		}
 	}
 	var parser unstable.Parser
@@ -61,59 +72,68 @@ func locate(data []byte) (*positions, *Problem) {
 	for parser.NextExpression() {
 		switch e := parser.Expression(); e.Kind {
 		case unstable.Table, unstable.ArrayTable:
-			table = p.header(e)
+			table = l.header(e)
 		case unstable.KeyValue:
-			p.keyValue(table, e, 1)
+			l.keyValue(table, e, 1)
 		}
 	}
 	if broken, ok := errors.AsType[*unstable.ParserError](parser.Error()); ok {
 		at := int(parser.Range(broken.Highlight).Offset)
-		line := p.lineAt(at)
-		return p, &Problem{Line: line, Column: at - p.starts[line-1] + 1, Message: broken.Message}
+		line := l.lineAt(at)
+		return nil, &Problem{Line: line, Column: at - l.starts[line-1] + 1, Message: broken.Message}
 	}
-	return p, nil
+	return l.found, nil
+}
+
+func (l *locator) lineAt(offset int) int { return sort.SearchInts(l.starts, offset+1) }
+
+// note notes a key that is mentioned at an offset.
+func (l *locator) note(key string, at int) {
+	if l.found[key] == 0 {
+		l.found[key] = l.lineAt(at)
+	}
 }
 
 // header notes a [table] or [[table]] line and returns the key it opens. A part
 // that is an array of tables stands for its last element.
-func (p *positions) header(n *unstable.Node) string {
+func (l *locator) header(n *unstable.Node) string {
 	key := ""
 	for it := n.Key(); it.Next(); {
 		part := it.Node()
 		at := int(part.Raw.Offset)
 		key = join(key, string(part.Data))
-		p.note(key, at)
+		l.note(key, at)
 		if n.Kind == unstable.ArrayTable && it.IsLast() {
-			p.counts[key]++
+			l.counts[key]++
 		}
-		if count := p.counts[key]; count > 0 {
+		if count := l.counts[key]; count > 0 {
 			key = element(key, count-1)
-			p.note(key, at)
+			l.note(key, at)
 		}
 	}
 	return key
 }
 
 // keyValue notes one `key = value` line below the key table.
-func (p *positions) keyValue(table string, n *unstable.Node, depth int) {
+func (l *locator) keyValue(table string, n *unstable.Node, depth int) {
 	key, at := table, 0
 	for it := n.Key(); it.Next(); {
 		at = int(it.Node().Raw.Offset)
 		key = join(key, string(it.Node().Data))
-		p.note(key, at)
+		l.note(key, at)
 	}
-	p.value(key, at, n.Value(), depth)
+	l.value(key, at, n.Value(), depth)
 }
 
 // value notes what stands inside an array or inline table.
-func (p *positions) value(key string, at int, n *unstable.Node, depth int) {
+func (l *locator) value(key string, at int, n *unstable.Node, depth int) {
 	if depth > maxDepth {
 		return
 	}
 	switch n.Kind {
 	case unstable.InlineTable:
 		for it := n.Children(); it.Next(); {
-			p.keyValue(key, it.Node(), depth+1)
+			l.keyValue(key, it.Node(), depth+1)
 		}
 	case unstable.Array:
 		i := 0
@@ -125,49 +145,8 @@ func (p *positions) value(key string, at int, n *unstable.Node, depth int) {
 					break
 				}
 			}
-			p.note(element(key, i), at)
-			p.value(element(key, i), at, it.Node(), depth+1)
+			l.note(element(key, i), at)
+			l.value(element(key, i), at, it.Node(), depth+1)
 		}
 	}
-}
-
-func (p *positions) note(key string, at int) {
-	if _, ok := p.offset[key]; !ok {
-		p.offset[key] = at
-	}
-}
-
-// alias lets a key stand where another does.
-func (p *positions) alias(key, written string) { p.offset[key] = p.at(written) }
-
-func (p *positions) stated(key string) bool {
-	_, ok := p.offset[key]
-	return ok
-}
-
-// at is where the key, or else the nearest thing around it, was mentioned.
-func (p *positions) at(key string) int { return p.offset[around(key, p.stated)] }
-
-// around is the key, or else the nearest one around it, that is stated; "" if
-// none is.
-func around(key string, stated func(string) bool) string {
-	for key != "" && !stated(key) {
-		key = key[:max(0, strings.LastIndexAny(key, ".["))]
-	}
-	return key
-}
-
-func (p *positions) lineAt(offset int) int {
-	return sort.SearchInts(p.starts, offset+1)
-}
-
-func (p *positions) line(key string) int { return p.lineAt(p.at(key)) }
-
-// lines is every key the file states, with its line.
-func (p *positions) lines() map[string]int {
-	lines := make(map[string]int, len(p.offset))
-	for key, at := range p.offset {
-		lines[key] = p.lineAt(at)
-	}
-	return lines
 }

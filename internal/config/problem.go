@@ -18,15 +18,14 @@ type Problem struct {
 
 // String is file:line: key: message, or file:line:column: message.
 func (p Problem) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:", p.File, p.Line)
+	at := fmt.Sprintf("%s:%d:", p.File, p.Line)
 	if p.Column > 0 {
-		fmt.Fprintf(&b, "%d:", p.Column)
+		at += fmt.Sprintf("%d:", p.Column)
 	}
 	if p.Key != "" {
-		fmt.Fprintf(&b, " %s:", p.Key)
+		at += " " + p.Key + ":"
 	}
-	return b.String() + " " + p.Message
+	return at + " " + p.Message
 }
 
 // Error is everything that is wrong with a file, by line. There is at least one.
@@ -47,9 +46,9 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sortProblems orders by line, then by key and words, so that one file always
+// sorted orders by line, then by key and words, so that one file always
 // gives one text although tables are decoded into maps.
-func sortProblems(ps []Problem) {
+func sorted(ps []Problem) []Problem {
 	slices.SortFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.Line, b.Line),
@@ -57,4 +56,26 @@ func sortProblems(ps []Problem) {
 			cmp.Compare(a.Key, b.Key),
 			cmp.Compare(a.Message, b.Message))
 	})
+	return ps
+}
+
+// findings are what is found in one file.
+type findings struct {
+	file     string
+	pos      positions
+	problems []Problem
+	warnings []Problem
+}
+
+func (f *findings) problem(key, format string, args ...any) {
+	f.problems = append(f.problems, Problem{File: f.file, Line: f.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (f *findings) warn(key, format string, args ...any) {
+	f.warnings = append(f.warnings, Problem{File: f.file, Line: f.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// failed says whether a key already has a problem, so that it gives no second.
+func (f *findings) failed(key string) bool {
+	return slices.ContainsFunc(f.problems, func(p Problem) bool { return p.Key == key })
 }

@@ -81,7 +81,7 @@ colour = "red"
 	find := func(c *config.Config) []config.Problem {
 		return []config.Problem{
 			c.Problem("tools.aa", "the one is too much"), // the block has a mistake inside
-			c.Problem("tools.a.follow_up[1].tool", "said already"),
+			c.Problem("tools.a.speculate", "said already"),
 			c.Problem("tools.a.speculate.x", "within it"),
 			c.Problem("tools.a.follow_up[0].args.x", "one of %d", len(c.Tools)),
 			c.Problem("tools.a.follow_up[0].tool.nowhere", "stands near"),
@@ -94,7 +94,6 @@ f.toml:2: tools.a.speculate: want true or false, have 7
 f.toml:2: tools.a.speculate.x: within it
 f.toml:4: tools.a.follow_up[0].args.x: one of 2
 f.toml:4: tools.a.follow_up[0].tool.nowhere: stands near
-f.toml:5: tools.a.follow_up[1].tool: want "tool" or "upstream/tool", have "b/"
 f.toml:8: tools.aa.colour: unknown key; known here: classify, cost_model, disclosure, fail_fast_after_n, field_groups, follow_up, invalidates, invalidates_only, rate_limit_host, side_effect_class, speculate, validate, value_class, volatile`
 	if err == nil {
 		t.Fatal("got no error")

@@ -19,43 +19,36 @@ type Report struct {
 // Check loads a file and resolves its upstreams with env, which is
 // [os.LookupEnv] outside tests.
 func Check(path string, env func(string) (string, bool), further ...Further) *Report {
-	r := &Report{}
 	c, err := Load(path, further...)
 	if broken, ok := errors.AsType[*Error](err); ok {
-		r.Problems = broken.Problems
-		return r
+		return &Report{Problems: broken.Problems}
 	}
 	if err != nil {
-		r.Err = err
-		return r
+		return &Report{Err: err}
 	}
-	r.Config, r.Warnings = c, c.Warnings
+	r := &Report{Config: c, Warnings: c.Warnings}
 	for _, u := range c.Upstreams {
 		if !u.Enabled {
 			continue
 		}
 		resolved, err := u.Resolve(env)
-		if e, ok := errors.AsType[*Unresolved](resolved.Note); ok {
-			r.Warnings = append(r.Warnings, Problem{File: path, Line: c.lineOf(e.Key, u), Key: e.Key, Message: e.Reason})
-		}
-		joined, ok := err.(interface{ Unwrap() []error })
-		if !ok {
-			continue
-		}
-		for _, err := range joined.Unwrap() {
-			if e, ok := errors.AsType[*Unresolved](err); ok {
-				r.Disabled = append(r.Disabled, Problem{File: path, Line: c.lineOf(e.Key, u), Key: e.Key, Message: e.Reason})
-			}
-		}
+		r.Warnings = append(r.Warnings, c.unresolved(resolved.Note)...)
+		r.Disabled = append(r.Disabled, c.unresolved(err)...)
 	}
 	return r
 }
 
-func (c *Config) lineOf(key string, u Upstream) int {
-	if line, ok := c.Positions[key]; ok {
-		return line
+// unresolved are the joined [Unresolved] of an error, with their places.
+func (c *Config) unresolved(err error) (all []Problem) {
+	if e, ok := err.(*Unresolved); ok {
+		return []Problem{c.Problem(e.Key, "%s", e.Reason)}
 	}
-	return u.Line
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			all = append(all, c.unresolved(err)...)
+		}
+	}
+	return all
 }
 
 // OK says whether the file can be used, warnings or not.
@@ -84,20 +77,18 @@ func (r *Report) verdict() string {
 // can be used.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
+	write := func(what string, all []Problem) {
+		for _, p := range all {
+			p.Message = what + p.Message
+			fmt.Fprintln(&b, p)
+		}
+	}
 	if r.Err != nil {
 		fmt.Fprintln(&b, r.Err)
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintln(&b, p)
-	}
-	for _, p := range r.Warnings {
-		p.Message = "warning: " + p.Message
-		fmt.Fprintln(&b, p)
-	}
-	for _, p := range r.Disabled {
-		p.Message = "this upstream is disabled: " + p.Message
-		fmt.Fprintln(&b, p)
-	}
+	write("", r.Problems)
+	write("warning: ", r.Warnings)
+	write("this upstream is disabled: ", r.Disabled)
 	if c := r.Config; c != nil {
 		fmt.Fprintf(&b, "%s: %s (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, r.verdict(), len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
 	}

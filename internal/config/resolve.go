@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Unresolved is one key of an upstream that lacks something to run with.
@@ -20,17 +22,6 @@ type Unresolved struct {
 // Error is key: reason.
 func (e *Unresolved) Error() string { return e.Key + ": " + e.Reason }
 
-// resolver expands the strings of one upstream and collects what is missing.
-type resolver struct {
-	lookup func(string) (string, bool)
-	key    string  // upstreams.NAME
-	errs   []error // each an *Unresolved
-}
-
-func (r *resolver) fail(key, reason string) {
-	r.errs = append(r.errs, &Unresolved{r.key + "." + key, reason})
-}
-
 // Resolve fills in every ${NAME}. Names are looked up in env_file first, then in
 // env, which is [os.LookupEnv] outside tests. An error, of one or more joined
 // [Unresolved], says why this upstream cannot run; it concerns no other.
@@ -38,108 +29,89 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	if u.Mistake != nil {
 		return Resolved{}, u.Mistake
 	}
-	r := &resolver{lookup: env, key: join("upstreams", u.Name)}
-	file, note := r.envFile(u)
-	fromFile, err := envFile(file)
-	if err != nil {
-		r.fail("env_file", err.Error())
-		return Resolved{}, errors.Join(r.errs...) // what the file would have set is no further mistake
+	var errs []error // each an *Unresolved
+	fail := func(key, reason string) {
+		errs = append(errs, &Unresolved{join("upstreams", u.Name) + "." + key, reason})
 	}
-	r.lookup = func(name string) (string, bool) {
-		if v, ok := fromFile[name]; ok {
+	file, note := u.envFile(env)
+	vars, err := envFile(file)
+	if err != nil {
+		fail("env_file", err.Error())
+		return Resolved{}, errors.Join(errs...) // what the file would have set is no further mistake
+	}
+	lookup := func(name string) (string, bool) {
+		if v, ok := vars[name]; ok {
 			return v, true
 		}
 		return env(name)
 	}
-	out := Resolved{
-		Name:    u.Name,
-		Cwd:     r.path(u.Cwd, "cwd", u.Dir),
-		URL:     r.string(u.URL, "url"),
-		Env:     fromFile,
-		Headers: r.table(u.Headers, "headers"),
+	filled := u.each(func(key, s string) string {
+		v, err := expand(s, lookup)
+		if err == nil && strings.ContainsRune(v, 0) {
+			err = errors.New("want no NUL characters once its variables are filled in")
+		}
+		if err != nil {
+			fail(key, err.Error())
+		}
+		return v
+	})
+	if len(errs) == 0 {
+		u.checkFilled(filled, fail)
 	}
+	if len(errs) > 0 {
+		return Resolved{}, errors.Join(append(errs, note)...)
+	}
+	maps.Copy(vars, filled.Env)
+	out := Resolved{Name: u.Name, Command: filled.Command, Args: filled.Args, Cwd: filled.Cwd, Env: vars, URL: filled.URL, Headers: filled.Headers, Note: note}
 	// A bare name is looked up in PATH, never in a folder of ours.
-	if out.Command = r.string(u.Command, "command"); strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
+	if strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
 		out.Command = absolute(out.Command, u.Dir)
 	}
-	for i, arg := range u.Args {
-		out.Args = append(out.Args, r.string(arg, element("args", i)))
+	if out.Cwd != "" {
+		out.Cwd = absolute(out.Cwd, u.Dir)
 	}
-	maps.Copy(out.Env, r.table(u.Env, "env"))
-	r.expanded(u, out)
-	if len(r.errs) > 0 {
-		if note != nil {
-			r.errs = append(r.errs, note)
-		}
-		return Resolved{}, errors.Join(r.errs...)
-	}
-	out.Note = note
 	return out, nil
 }
 
-// envFile is the path of env_file. One whose path has a variable that is not set is left
-// out: it may be for the folders of some clients alone, and what it would have set may not
-// be needed.
-func (r *resolver) envFile(u Upstream) (path string, note error) {
-	expanded, err := expand(u.EnvFile, r.lookup)
-	if err != nil {
-		return "", &Unresolved{r.key + ".env_file", "left out: " + err.Error()}
+// checkFilled repeats those checks whose outcome depends on variables.
+func (u Upstream) checkFilled(filled Upstream, fail func(key, reason string)) {
+	switch {
+	case u.Command != "" && filled.Command == "":
+		fail("command", "empty once its variables are filled in")
+	case u.URL != "":
+		if message := urlProblem(filled.URL); message != "" {
+			fail("url", message)
+		}
 	}
-	if expanded == "" {
+	for _, name := range slices.Sorted(maps.Keys(filled.Headers)) {
+		if strings.ContainsFunc(filled.Headers[name], isControl) {
+			fail(join("headers", name), "want no control characters once its variables are filled in")
+		}
+	}
+}
+
+// envFile is the path of env_file. One whose path has a variable that is not set is left
+// out, as the note says: it may be for the folders of some clients alone, and what it would
+// have set may not be needed.
+func (u Upstream) envFile(env func(string) (string, bool)) (path string, note error) {
+	path, err := expand(u.EnvFile, env)
+	if err != nil {
+		return "", &Unresolved{join("upstreams", u.Name, "env_file"), "left out: " + err.Error()}
+	}
+	if path == "" {
 		return "", nil
 	}
-	return absolute(expanded, u.Dir), nil
+	return absolute(path, u.Dir), nil
 }
 
-// expanded repeats those checks whose outcome depends on variables.
-func (r *resolver) expanded(u Upstream, out Resolved) {
-	if len(r.errs) > 0 {
-		return
-	}
-	switch {
-	case u.Command != "" && out.Command == "":
-		r.fail("command", "empty once its variables are filled in")
-	case u.URL != "":
-		if message := urlProblem(out.URL); message != "" {
-			r.fail("url", message)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(out.Headers)) {
-		if strings.ContainsFunc(out.Headers[name], isControl) {
-			r.fail(join("headers", name), "want no control characters once its variables are filled in")
-		}
-	}
-}
+// envLine is NAME=value, with "export " in front or not, at the start of a text. A value may
+// stand in quotes, which go on to the next line that ends with one.
+var envLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:"((?s:.*?))"[ \t\r]*(?:\n|$)|'((?s:.*?))'[ \t\r]*(?:\n|$)|([^\n]*)(?:\n|$))`)
+})
 
-func (r *resolver) string(s, key string) string {
-	v, err := expand(s, r.lookup)
-	if err == nil && strings.ContainsRune(v, 0) {
-		err = errors.New("want no NUL characters once its variables are filled in")
-	}
-	if err != nil {
-		r.fail(key, err.Error())
-	}
-	return v
-}
-
-func (r *resolver) path(s, key, dir string) string {
-	if v := r.string(s, key); v != "" {
-		return absolute(v, dir)
-	}
-	return ""
-}
-
-func (r *resolver) table(values Secrets, key string) Secrets {
-	out := make(Secrets, len(values))
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		out[name] = r.string(values[name], join(key, name))
-	}
-	return out
-}
-
-// envFile reads NAME=value lines: # starts a comment line, "export " in front
-// and one pair of quotes around the value are dropped, nothing is expanded. A value that
-// begins with a quote goes on to the next line that ends with it.
+// envFile reads NAME=value lines: a line that begins with # is a comment, and nothing is
+// expanded.
 func envFile(path string) (Secrets, error) {
 	vars := Secrets{}
 	if path == "" {
@@ -149,43 +121,21 @@ func envFile(path string) (Secrets, error) {
 	if err != nil {
 		return vars, err
 	}
-	lines := slices.Collect(strings.Lines(string(data)))
-	for n := 0; n < len(lines); n++ {
-		line := strings.TrimSpace(lines[n])
-		if line == "" || line[0] == '#' {
+	text := string(data)
+	for rest := text; rest != ""; {
+		line, below, _ := strings.Cut(rest, "\n")
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			rest = below
 			continue
 		}
-		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !ok || !validVariable(name) || strings.ContainsRune(value, 0) {
-			return vars, fmt.Errorf("%s:%d: want NAME=value", path, n+1)
+		m := envLine().FindStringSubmatch(rest)
+		if m == nil || strings.ContainsRune(m[0], 0) {
+			return vars, fmt.Errorf("%s:%d: want NAME=value", path, 1+strings.Count(text[:len(text)-len(rest)], "\n"))
 		}
-		if more, end := quotedLines(lines[n:], value); end > 0 {
-			value = more
-			n += end
-		} else if q := len(value) - 1; q > 0 && value[0] == value[q] && (value[0] == '"' || value[0] == '\'') {
-			value = value[1:q]
-		}
-		vars[name] = value
+		vars[m[1]] = m[2] + m[3] + strings.TrimSpace(m[4])
+		rest = rest[len(m[0]):]
 	}
 	return vars, nil
-}
-
-// quotedLines is a value that begins on the first of these lines and ends on another, which
-// is returned too; 0: it ends where it begins.
-func quotedLines(lines []string, first string) (string, int) {
-	if first == "" || first[0] != '"' && first[0] != '\'' || len(first) > 1 && first[len(first)-1] == first[0] {
-		return "", 0
-	}
-	mark := first[:1]
-	_, all, _ := strings.Cut(lines[0], mark)
-	for i, line := range lines[1:] {
-		if trimmed, ok := strings.CutSuffix(strings.TrimRight(line, " \t\r\n"), mark); ok {
-			return all + trimmed, i + 1
-		}
-		all += line
-	}
-	return "", 0
 }
 
 // absolute is path as seen from dir.

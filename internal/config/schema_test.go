@@ -188,7 +188,7 @@ func TestEarlierFormat(t *testing.T) {
 	wantWarned := []string{
 		"schema_version", "dedup.lru_size", "dedup.hint_verbosity", "dedup.near_ref_enabled", "dedup.min_body_chars", "dedup.enabled_per_endpoint",
 		"templates", "mckp", "telemetry.enabled", "telemetry.rotate_mib", "telemetry.sample_rate", "telemetry.flush_every_n",
-		"endpoint_overrides", "profiles", "hints", "enrichment.enabled", "enrichment.prefetch_timeout_ms",
+		"endpoint_overrides", "profiles", "hints", "enrichment.enabled", "enrichment.prefetch_timeout_ms", "enrichment.respect_rate_limits",
 	}
 	if diff := cmp.Diff(wantWarned, got); diff != "" {
 		t.Errorf("warned keys (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"reflect"
@@ -46,35 +47,30 @@ func readTuned(configuration string) ([]byte, error) {
 
 // tuned binds the content of tuned.toml. Its mistakes are told with those of the
 // configuration.
-func (b *binder) tuned(c *Config, data []byte) {
+func (f *findings) tuned(c *Config, data []byte) {
 	if len(data) == 0 {
 		return
 	}
-	own := &binder{file: TunedPath(c.Path)}
+	own := &findings{file: TunedPath(c.Path)}
 	tree, broken := own.decode(data)
 	if broken != nil {
-		broken.File = own.file
-		b.problems = append(b.problems, *broken)
+		f.problems = append(f.problems, *broken)
 		return
 	}
 	var file struct {
 		Tools []Tuned `toml:"tools"`
 	}
-	own.table("", tree, reflect.ValueOf(&file).Elem())
+	binder{own}.table("", tree, reflect.ValueOf(&file).Elem())
 	for _, t := range file.Tools {
 		if t.Speculate != nil && *t.Speculate {
 			own.problem(join("tools", t.Name, "speculate"), "want false: only the configuration may say true")
 		}
 	}
-	b.problems = append(b.problems, own.problems...)
+	f.problems = append(f.problems, own.problems...)
 	c.Tuned = file.Tools
 }
 
 // digest tells whether either file has changed.
 func digest(configuration, tuned []byte) [32]byte {
-	if len(tuned) == 0 {
-		return sha256.Sum256(configuration)
-	}
-	of, and := sha256.Sum256(configuration), sha256.Sum256(tuned)
-	return sha256.Sum256(append(of[:], and[:]...))
+	return sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(configuration), configuration, tuned))
 }

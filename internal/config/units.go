@@ -11,12 +11,6 @@ import (
 // Duration is a time span written as in Go: "1.5s", "10m", "0".
 type Duration time.Duration
 
-const (
-	millisecond = Duration(time.Millisecond)
-	second      = Duration(time.Second)
-	minute      = Duration(time.Minute)
-)
-
 // UnmarshalText takes spans of at least 0.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
@@ -33,27 +27,20 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // Bytes is a size written with its unit: "64MiB", "1.5GB", "512B", or "0".
 type Bytes int64
 
-const mebibyte = Bytes(1 << 20)
-
 // byteUnits are the units from the largest down, powers of two first, so that a
 // size prints in the unit it is usually written in.
-func byteUnits() []struct {
+var byteUnits = []struct {
 	name string
 	size int64
-} {
-	return []struct {
-		name string
-		size int64
-	}{
-		{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1},
-	}
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1},
 }
 
 // UnmarshalText takes sizes of at least 0; a number without unit counts bytes.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	number, unit := strings.TrimSpace(string(text)), int64(1)
-	for _, u := range byteUnits() {
+	for _, u := range byteUnits {
 		if n := len(number) - len(u.name); n > 0 && strings.EqualFold(number[n:], u.name) {
 			number, unit = strings.TrimSpace(number[:n]), u.size
 			break
@@ -71,7 +58,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 
 // String is the size in the largest unit that divides it.
 func (b Bytes) String() string {
-	for _, u := range byteUnits() {
+	for _, u := range byteUnits {
 		if b != 0 && int64(b)%u.size == 0 {
 			return strconv.FormatInt(int64(b)/u.size, 10) + u.name
 		}

@@ -29,7 +29,7 @@ type Upstream struct {
 	URL            string   `toml:"url"`
 	Transport      string   `toml:"transport" enum:"|sse"` // default "": streamable HTTP, then SSE
 	Headers        Secrets  `toml:"headers"`
-	Enabled        bool     `toml:"enabled"` // default true
+	Enabled        bool     `toml:"enabled" default:"true"`
 	Provider       string   `toml:"provider"`
 	Trust          bool     `toml:"trust"`
 	Domain         string   `toml:"domain"`  // default "": the remote host, or "local"
@@ -40,6 +40,25 @@ type Upstream struct {
 	SharedIdentity bool     `toml:"shared_identity"`
 	Timeout        Duration `toml:"timeout"` // per call; default 0: none
 	Tools          Filter   `toml:"tools"`
+}
+
+// each hands every string that may hold ${NAME}, but for that of env_file, to f with its key
+// below the upstream, and returns the upstream with what f gives in their places.
+func (u Upstream) each(f func(key, s string) string) Upstream {
+	u.Command, u.Cwd, u.URL = f("command", u.Command), f("cwd", u.Cwd), f("url", u.URL)
+	u.Args = slices.Clone(u.Args)
+	for i, arg := range u.Args {
+		u.Args[i] = f(element("args", i), arg)
+	}
+	table := func(key string, values Secrets) Secrets {
+		out := make(Secrets, len(values))
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			out[name] = f(join(key, name), values[name])
+		}
+		return out
+	}
+	u.Env, u.Headers = table("env", u.Env), table("headers", u.Headers)
+	return u
 }
 
 // Same says whether two blocks say the same, wherever they stand in their file.
