@@ -190,6 +190,54 @@ func TestDocumentsShowTheDemo(t *testing.T) {
 	}
 }
 
+// docs/design.md has a word on each package, and the tests and files it names exist.
+func TestDocumentsDesign(t *testing.T) {
+	design, err := os.ReadFile(top + "/docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := filepath.Glob(top + "/internal/*")
+	if err != nil || len(packages) < 10 {
+		t.Fatalf("got packages %q, %v", packages, err)
+	}
+	for _, p := range packages {
+		if !regexp.MustCompile(`\b` + filepath.Base(p) + `\b`).Match(design) {
+			t.Errorf("docs/design.md: nothing of package %s", filepath.Base(p))
+		}
+	}
+	if n := bytes.Count(design, []byte("\n")); n > 300 {
+		t.Errorf("docs/design.md: got %d lines, want at most 300", n)
+	}
+	named := make(map[string]bool) // files and tests → whether they are there
+	for _, of := range regexp.MustCompile(`\b(\w+\.go|Test\w+)\b`).FindAllString(string(design), -1) {
+		named[of] = false
+	}
+	err = filepath.WalkDir(top, func(name string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+			return err
+		}
+		named[d.Name()] = true
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		for of := range named {
+			if strings.HasPrefix(of, "Test") && bytes.Contains(text, []byte("\nfunc "+of)) {
+				named[of] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, is := range named {
+		if !is {
+			t.Errorf("docs/design.md: there is no %s", of)
+		}
+	}
+}
+
 // A user is told of everything in the log that says something of the machine.
 func TestDocumentsSayWhatALineHolds(t *testing.T) {
 	for file, section := range map[string][2]string{
