@@ -26,6 +26,7 @@ type Options struct {
 	View  func() record.View // what there is to see now; called from several goroutines
 	Token string             // what a request must bear, or a code in its place; "": none is asked for
 	Title string             // of the page; default "mcpschedd"
+	Since string             // when the figures begin, in a sentence that they end: "today"; "" says nothing of it
 
 	From, To time.Time // of recorded events, which the view is of; zero: it goes on, and is asked for again
 }
@@ -113,10 +114,12 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shown is a view as the page is given it.
+// shown is a view as the page is given it, with what is said of it in the words of the record.
 type shown struct {
 	record.View
-	Recorded *span `json:"recorded,omitempty"` // nil: it goes on
+	Saved    string         `json:"saved"`
+	Wrong    []record.Wrong `json:"wrong"`
+	Recorded *span          `json:"recorded,omitempty"` // nil: it goes on
 }
 
 // span is one of time, in microseconds since 1970.
@@ -127,8 +130,13 @@ type span struct {
 
 func (o *Options) shown() shown {
 	s := shown{View: o.View()}
-	if !o.To.IsZero() {
+	s.Saved, s.Wrong = s.Stats.Saved(o.Since), s.Stats.Wrong()
+	switch {
+	case !o.To.IsZero():
 		s.Recorded = &span{o.From.UnixMicro(), o.To.UnixMicro()}
+	case len(s.Stats.Running) == 0:
+		none := record.Wrong{What: "No mcpschedd is running: your client starts it once it is configured to.", Mend: "mcpschedd import"}
+		s.Wrong = append([]record.Wrong{none}, s.Wrong...)
 	}
 	return s
 }

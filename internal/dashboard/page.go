@@ -21,7 +21,7 @@ import (
 var files embed.FS
 
 // scripts are put together in this order: each uses only what stands before it.
-var scripts = []string{"words.js", "dom.js", "table.js", "cards.js", "tools.js", "figures.js", "series.js", "graph.js", "timeline.js", "hosts.js", "decisions.js", "live.js"}
+var scripts = []string{"words.js", "dom.js", "table.js", "top.js", "tools.js", "timeline.js", "graph.js", "decisions.js", "series.js", "hosts.js", "figures.js", "live.js"}
 
 // nothing is the policy of an answer that is not a page.
 const nothing = "default-src 'none'; frame-ancestors 'none'"

@@ -33,21 +33,32 @@ func TestFigures(t *testing.T) {
 	now := time.Now()
 	tally := dashtest.Busy(now)
 	v := tally.View(now)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }}))
+	v.Stats.Running = dashtest.Running(now)
+	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today"}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	s := v.Stats.Totals
-	for card, want := range map[string]string{
-		"hidden": span(s.HiddenMS) + " of " + span(s.HiddenMS+s.WaitedMS) + ", " + percent(s.HiddenMS/(s.HiddenMS+s.WaitedMS)),
-		"served": percent(s.ServedShare), "accuracy": percent(s.Prefetch.Accuracy), "upstream": fmt.Sprintf("×\u2009%.2f", s.Amplification),
-		"harm": span(s.Harm.ForegroundWaitMS) + " waited", "turns": thousands(s.TurnsSaved.Plan), "tokens": thousands(s.TokensSaved),
+	if got, want := ask[string](p, `document.getElementById("saved").textContent`), v.Stats.Saved("today"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for fact, want := range map[string]string{
+		"calls": thousands(s.Calls), "reads": percent(s.ServedShare), "used": percent(s.Prefetch.Accuracy), "requests": fmt.Sprintf("%.2f", s.Amplification),
+		"harm": span(s.Harm.ForegroundWaitMS), "turns": thousands(s.TurnsSaved.Plan), "tokens": thousands(s.TokensSaved),
 	} {
-		if got := ask[string](p, `document.querySelector("#card-`+card+` .figure").textContent`); got != want {
-			t.Errorf("%s: got %q, want %q", card, got, want)
+		if got := ask[string](p, `document.querySelector("#fact-`+fact+` .figure").textContent`); got != want {
+			t.Errorf("%s: got %q, want %q", fact, got, want)
 		}
 	}
-	if got := ask[string](p, `document.getElementById("report-line").textContent`); got != v.Stats.Report || got == "" {
-		t.Errorf("got report %q, want %q", got, v.Stats.Report)
+	wrong := ask[[][]string](p, `Array.from(document.querySelectorAll("#wrong li"), (li) => Array.from(li.children, (c) => c.textContent))`)
+	if len(wrong) != 1 || len(wrong[0]) != 2 || wrong[0][0] != v.Stats.Wrong()[0].What || wrong[0][1] != v.Stats.Wrong()[0].Mend {
+		t.Errorf("got %q, want what is wrong and what mends it: %q", wrong, v.Stats.Wrong())
+	}
+	servers := ask[[]string](p, `Array.from(document.querySelectorAll("#servers tbody tr"), (tr) => tr.textContent)`)
+	if len(servers) != 4 || !strings.HasPrefix(servers[1], "filesready since ") || !strings.Contains(servers[1], ", 1 restart14") || !strings.Contains(servers[1], "exclusive = true in [upstreams.files]") {
+		t.Errorf("got servers %q", servers)
+	}
+	if lane := ask[string](p, `document.querySelector("#line text.name").lastChild.textContent`); !strings.HasPrefix(lane, "claude-code 2.1 in work/api, ") {
+		t.Errorf("got a lane of %q, want the client and its folder", lane)
 	}
 	cells := ask[map[string][]string](p, `Object.fromEntries(Array.from(document.querySelectorAll("#tools tbody tr"), (tr) => [tr.children[0].textContent, Array.from(tr.children, (c) => c.textContent)]))`)
 	if len(cells) != len(v.Stats.Tools) || len(cells) == 0 {
@@ -75,23 +86,25 @@ func TestWeakEdges(t *testing.T) {
 		{From: "a/list", To: "a/get", N: 50, P: .5}, {From: "a/list", To: "a/rare", N: 3, P: .004}, {From: "a/get", To: "a/once", N: 1, P: 1},
 	}
 	v := record.New(0, nil).View(time.Now())
-	v.Graph = edges[1:]
+	v.Graph = edges
 	var now atomic.Pointer[record.View]
 	now.Store(&v)
 	p := look(t, browser(t), serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return *now.Load() }})), "/dashboard", 1280, 900, "light")
 	p.until(isLive)
-	if got := ask[string](p, `document.getElementById("graph").textContent`); !strings.HasPrefix(got, "Nothing has followed anything often so far.") {
-		t.Errorf("weak edges only: got %q", got)
+	ask[bool](p, `document.querySelectorAll("details.fold").forEach((d) => { d.open = true; }), true`)
+	p.until(`document.querySelectorAll("#graph > #graph-table tbody tr").length === 3`) // one edge is nothing to draw
+	if ask[bool](p, `document.querySelector("#graph svg") !== null || document.getElementById("graph-more").checkVisibility()`) {
+		t.Error("one edge: got a picture beside the table")
 	}
 	w := v
-	w.Graph = edges
+	w.Graph = append([]record.Follow{{From: "a/get", To: "a/put", N: 40, P: .4}, {From: "a/put", To: "a/list", N: 30, P: .3}}, edges...)
 	now.Store(&w)
 	p.until(`document.querySelectorAll("#graph path.edge-line").length > 0`)
-	if got := ask[string](p, `Array.from(document.querySelectorAll("#graph text"), (e) => e.textContent).join()`); got != "a/list,a/get,50 %" {
-		t.Errorf("got %q, want the one edge", got)
+	if got := ask[string](p, `Array.from(document.querySelectorAll("#graph text"), (e) => e.textContent).sort().join()`); got != "30 %,40 %,50 %,a/get,a/list,a/put" {
+		t.Errorf("got %q, want the three edges", got)
 	}
-	if n := ask[int](p, `document.querySelectorAll("#graph-table tbody tr").length`); n != 3 {
-		t.Errorf("got %d pairs in the table, want 3", n)
+	if wide := ask[float64](p, `Math.max(...Array.from(document.querySelectorAll("#graph rect.node"), (r) => r.getBoundingClientRect().width))`); wide > 200 {
+		t.Errorf("got a node of %v pixels", wide)
 	}
 	p.sound()
 	over := v // the middle of one edge is behind a node
@@ -174,8 +187,16 @@ func enemies(now time.Time) record.View {
 		d := &v.Decisions[i]
 		d.Session, d.Tool, d.Reasons = name(i), name(i+1), map[string]int{name(i + 10): 1, name(i + 2): 3}
 		for j := range d.Top {
-			d.Top[j].Tool, d.Top[j].Reason = name(i+j), name(i+j+9)
+			d.Top[j].Tool, d.Top[j].Reason, d.Top[j].Differs = name(i+j), name(i+j+9), name(i+j+6)
 		}
+	}
+	for i := range v.Sessions {
+		v.Sessions[i].Client, v.Sessions[i].Dir = name(i), name(i+4)
+	}
+	v.Stats.Running = dashtest.Running(now)
+	for i := range hostile {
+		v.Stats.Running[0].Upstreams = append(v.Stats.Running[0].Upstreams, record.UpstreamStatus{Name: name(i), State: "down", Error: name(i + 1), Since: name(i + 2)}, record.UpstreamStatus{Name: name(i), State: name(i), Why: name(i + 3), Change: name(i + 4), Tools: 1})
+		v.Stats.Running[0].Clients = append(v.Stats.Running[0].Clients, record.ClientStatus{Client: name(i), Dir: name(i + 7), Sessions: i})
 	}
 	for i := range v.Levels {
 		v.Levels[i].Host, v.Levels[i].Why, v.Levels[i].To = name(i), name(i+6), 9
@@ -269,7 +290,7 @@ func TestPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until(`document.getElementById("status").dataset.state === "paused" && document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
-	calls := ask[string](p, `document.querySelector("#card-upstream .note").textContent`)
+	calls := ask[string](p, `document.querySelector("#fact-requests .note").textContent`)
 	time.Sleep(100 * time.Millisecond) // what was asked for before may still be on its way
 	n := asked.Load()
 	dashtest.OneSession(3, "fresh", time.Now().Add(-time.Minute), time.Now(), tally.Add)
@@ -277,13 +298,13 @@ func TestPause(t *testing.T) {
 	if m := asked.Load(); m != n {
 		t.Errorf("asked %d times in a pause", m-n)
 	}
-	if got := ask[string](p, `document.querySelector("#card-upstream .note").textContent`); got != calls {
+	if got := ask[string](p, `document.querySelector("#fact-requests .note").textContent`); got != calls {
 		t.Errorf("the picture went on in a pause: got %q, want %q", got, calls)
 	}
 	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(" ")); err != nil {
 		t.Fatal(err)
 	}
-	p.until(isLive + ` && document.querySelector("#card-upstream .note").textContent !== ` + strconv.Quote(calls))
+	p.until(isLive + ` && document.querySelector("#fact-requests .note").textContent !== ` + strconv.Quote(calls))
 	if !ask[bool](p, `document.querySelector("details").open && document.activeElement.id === "pause"`) {
 		t.Error("what was open, or where the focus was, is lost")
 	}

@@ -44,20 +44,50 @@ func looks(f func(name, scheme string, wide int64)) {
 	}
 }
 
+// scenes are what the page is looked at with.
+func scenes(now time.Time) map[string]func() record.View {
+	view := func(tally *record.Tally, running []record.Status) func() record.View {
+		return func() record.View {
+			v := tally.View(now)
+			v.Stats.Running = running
+			return v
+		}
+	}
+	down := dashtest.Running(now)
+	down[0].Upstreams = append(down[0].Upstreams, record.UpstreamStatus{
+		Name: "postgres", State: "down", Since: record.Stamp(now.Add(-3 * time.Minute)), Restarts: 4,
+		Error: "exit status 1: connection to server at 10.0.0.7, port 5432 failed: Connection refused",
+	})
+	few := record.New(0, nil)
+	dashtest.Play(3, now.Add(-4*time.Minute), now, 1, few.Add)
+	one := dashtest.Running(now)
+	one[0].Upstreams = []record.UpstreamStatus{{Name: "git", State: "ready", Since: record.Stamp(now.Add(-9 * time.Minute)), Tools: 1, Cacheable: 1, Prefetchable: 1, MemoryKB: 18 << 10}}
+	one[0].Clients[0].Sessions = 1
+	return map[string]func() record.View{
+		"nothing": view(record.New(0, nil), nil),
+		"down":    view(few, down),
+		"load":    view(dashtest.Busy(now), dashtest.Running(now)),
+		"one":     view(dashtest.OneTool(now), one),
+	}
+}
+
 func TestLook(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	tally := dashtest.Busy(now)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(now) }}))
 	b := browser(t)
-	looks(func(name, scheme string, wide int64) {
-		t.Run(name, func(t *testing.T) {
-			p := look(t, b, srv, "/dashboard", wide, 900, scheme)
-			p.until(isLive)
-			p.shoot(name)
-			p.sound()
+	for scene, view := range scenes(time.Now()) {
+		srv := serve(t, dashboard.Handler(dashboard.Options{View: view, Since: "today"}))
+		looks(func(name, scheme string, wide int64) {
+			t.Run(scene+"-"+name, func(t *testing.T) {
+				p := look(t, b, srv, "/dashboard", wide, 900, scheme)
+				p.until(isLive)
+				p.shoot(scene + "-" + name)
+				p.sound()
+				if text := ask[string](p, `document.body.innerText`); containsAny(text, "NaN", "undefined", "null", "Infinity", "[object") {
+					t.Errorf("got %s", text)
+				}
+			})
 		})
-	})
+	}
 }
 
 func TestKeyboard(t *testing.T) {
@@ -72,26 +102,4 @@ func TestKeyboard(t *testing.T) {
 		p.tabbed()
 		p.quiet()
 	}
-}
-
-// Nothing has happened yet: the page says so, and why that may be.
-func TestNothingYet(t *testing.T) {
-	t.Parallel()
-	tally := record.New(0, nil)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }}))
-	b := browser(t)
-	looks(func(name, scheme string, wide int64) {
-		t.Run(name, func(t *testing.T) {
-			p := look(t, b, srv, "/dashboard", wide, 900, scheme)
-			p.until(isLive)
-			p.shoot("empty-" + name)
-			p.sound()
-			if n := ask[int](p, `document.querySelectorAll(".empty").length`); n < 5 {
-				t.Errorf("got %d places that say that there is nothing, want at least 5", n)
-			}
-			if text := ask[string](p, `document.body.innerText`); containsAny(text, "NaN", "undefined", "null", "Infinity", "[object") {
-				t.Errorf("got %s", text)
-			}
-		})
-	})
 }

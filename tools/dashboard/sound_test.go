@@ -13,7 +13,7 @@ import (
 // sound checks what every picture of the page must be like.
 func (p *tab) sound() {
 	p.t.Helper()
-	ask[bool](p, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), true`)
+	ask[bool](p, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), new Promise((then) => setTimeout(then, 200, true))`) // what was folded is drawn then
 	for name, script := range map[string]string{"overflow": overflow, "contrast": contrast, "structure": structure, "labels": labels} {
 		for _, fault := range p.found(script) {
 			p.t.Errorf("%s: %s", name, fault)
@@ -150,7 +150,7 @@ func (p *tab) named() {
 // that each shows it.
 func (p *tab) tabbed() {
 	p.t.Helper()
-	ask[bool](p, `window.seen = new Set(), true`)
+	ask[bool](p, `document.querySelectorAll("details.fold").forEach((d) => { d.open = true; }), window.seen = new Set(), new Promise((then) => setTimeout(then, 200, true))`)
 	for range 300 {
 		if err := chromedp.Do(p.ctx, chromedp.KeyEvent("\t")); err != nil {
 			p.t.Fatal(err)
@@ -158,6 +158,8 @@ func (p *tab) tabbed() {
 		if over := ask[bool](p, `(() => {
 			const e = document.activeElement;
 			if (e === document.body || window.seen.has(e)) return true;
+			const last = [...window.seen].pop();
+			if (last && !(last.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING)) window.astray = e.outerHTML.slice(0, 120);
 			window.seen.add(e);
 			return false;
 		})()`); over {
@@ -175,6 +177,9 @@ func (p *tab) tabbed() {
 		return Array.from(document.querySelectorAll("a[href], button, input, summary, select, [tabindex='0']")).filter((e) =>
 			e.checkVisibility() && !window.seen.has(e) && !(e.type === "radio" && !e.checked)).map((e) => e.outerHTML.slice(0, 120));`) {
 		p.t.Errorf("not reached by Tab: %s", missed)
+	}
+	if astray := ask[string](p, `window.astray || ""`); astray != "" {
+		p.t.Errorf("Tab goes back to %s", astray)
 	}
 	if n := ask[int](p, `window.seen.size`); n < 15 {
 		p.t.Errorf("got %d controls, want more", n)

@@ -3,8 +3,10 @@
 package dashtest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/record"
@@ -54,6 +56,38 @@ func Busy(now time.Time) *record.Tally {
 	return t
 }
 
+// OneTool is a tally of a session that only ever called one tool.
+func OneTool(now time.Time) *record.Tally {
+	t := record.New(0, nil)
+	begin := now.Add(-9 * time.Minute)
+	tell := func(e record.Event) { e.Process, e.Session = "p", "1f00c2"; t.Add(&e) }
+	t.Add(&record.Event{Kind: record.Begin, At: begin, Process: "p", V: record.Version, Transport: "stdio", Dir: "/home/ada/work/api"})
+	tell(record.Event{Kind: record.Session, At: begin, Client: "claude-code 2.1"})
+	for i := range 24 {
+		at := begin.Add(time.Duration(i)*4*time.Second + time.Duration(i/8)*2*time.Minute)
+		seq := int64(2*i + 1)
+		e := record.Event{
+			Kind: record.Call, At: at, Seq: seq, Upstream: "git", Tool: "git_show", Class: "read_only", Host: "local", Turn: i + 1,
+			Disposition: record.Fetched, LatencyMS: 180, UpstreamMS: 180, Sent: 1, Bytes: 4000, Tokens: 1000,
+		}
+		if i%2 == 1 {
+			e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS, e.Prefetched, e.UseOf = record.Hit, .3, 0, 0, 180, true, seq-1
+			tell(record.Event{Kind: record.Prefetch, At: at.Add(-3 * time.Second), Seq: seq - 1, Upstream: "git", Tool: "git_show", LatencyMS: 180, Sent: 1, After: seq - 2, PredictedP: .6, Fate: record.Used, UsedBy: seq})
+		}
+		tell(e)
+		c := record.Event{Kind: record.Choice, At: at.Add(time.Second), After: seq, Upstream: "git", Candidates: 4, Issued: 1 - i%2, Reasons: map[string]int{"low_probability": 3 + i%2}}
+		for j := range 4 {
+			d := record.Decision{Tool: "git/git_show", P: .6 / float64(j+1), ValueMS: 180, Tokens: 1000, Differs: "revision", Reason: "low_probability"}
+			if j == 0 && i%2 == 0 {
+				d.Reason, d.Called = "", true
+			}
+			c.Top = append(c.Top, d)
+		}
+		tell(c)
+	}
+	return t
+}
+
 // Play tells what n sessions did from begin to end; equal seeds tell the same.
 func Play(seed uint64, begin, end time.Time, n int, tell func(*record.Event)) {
 	newLively(seed, end, tell).play(begin, n)
@@ -73,7 +107,7 @@ const Secret = "hunter2-in-the-arguments"
 
 // play is what n sessions did since begin.
 func (l *lively) play(begin time.Time, n int) {
-	l.tell(&record.Event{Kind: record.Begin, At: begin, Process: "20260102T080000-4711-beef", V: record.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
+	l.tell(&record.Event{Kind: record.Begin, At: begin, Process: "20260102T080000-4711-beef", V: record.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Dir: "/home/ada/work/api", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
 	for i := range n {
 		at := begin.Add(time.Duration(i) * l.ends.Sub(begin) / time.Duration(n+1))
 		l.session(fmt.Sprintf("%06x", 0x1f00c2+i*0x3107), at, i >= n-3)
@@ -117,7 +151,9 @@ func (l *lively) session(name string, at time.Time, open bool) {
 		}
 	}
 	s.tell(record.Event{Kind: record.Plan, At: s.at, Plan: 1, Steps: 7, Depth: 4, LatencyMS: 1300, BytesIn: 61_000, BytesOut: 9_000})
-	s.tell(record.Event{Kind: record.End, At: s.at})
+	if !open {
+		s.tell(record.Event{Kind: record.End, At: s.at})
+	}
 }
 
 // agent is a session that is being played.
@@ -229,6 +265,16 @@ func (s *agent) think(h habit, next int) {
 		case r.Float64() < .06:
 			d.Reason = []string{"budget", "cap", "stored", "shadow", "origin"}[r.IntN(5)]
 		}
+		if to.tool == "get_issue" || to.tool == "get_page" { // one of several on a list
+			d.Differs = map[string]string{"get_issue": "issue_number", "get_page": "path"}[to.tool]
+			for i := range 3 {
+				other := d
+				other.P, other.Called, other.Reason = p/float64(i+2), false, "low_probability"
+				c.Candidates++
+				c.Reasons[other.Reason]++
+				c.Top = append(c.Top, other)
+			}
+		}
 		c.Candidates++
 		c.Top = append(c.Top, d)
 		if n.to == next {
@@ -246,6 +292,7 @@ func (s *agent) think(h habit, next int) {
 		}
 		s.begin(n.to, p)
 	}
+	slices.SortStableFunc(c.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })
 	s.tell(c)
 }
 
@@ -258,4 +305,21 @@ func (s *agent) begin(tool int, p float64) {
 		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
 		Edge: "learned", Arguments: `{"password":"` + Secret + `"}`,
 	}
+}
+
+// Running is how processes stand that did what [Busy] tells: two clients in two folders, and
+// servers in every state. down is the server that is.
+func Running(now time.Time) []record.Status {
+	at := func(minutes int) string { return record.Stamp(now.Add(time.Duration(-minutes) * time.Minute)) }
+	return []record.Status{{
+		Process: "20260102T080000-4711-beef", PID: 4711, Since: at(34), Transport: "stdio", Dir: "/home/ada/work/api", MemoryKB: 24 << 10,
+		Config: "/home/ada/.config/mcpschedd/pipeline_config.toml",
+		Upstreams: []record.UpstreamStatus{
+			{Name: "github", State: "ready", Since: at(34), MemoryKB: 61 << 10, Tools: 41, Cacheable: 38, Prefetchable: 35},
+			{Name: "files", State: "ready", Since: at(12), Restarts: 1, MemoryKB: 48 << 10, Tools: 14, Cacheable: 9, Prefetchable: 0, Why: record.Reasons["unsteady"].Word, Change: "exclusive = true in [upstreams.files], if nothing else changes it"},
+			{Name: "db", State: "ready", Since: at(34), MemoryKB: 30 << 10, Tools: 6, Why: "nothing is known of its tools, so each call counts as a write", Change: "trust = true in [upstreams.db], if you believe what it says of itself"},
+			{Name: "wiki", State: "idle"},
+		},
+		Clients: []record.ClientStatus{{Client: "claude-code 2.1", Dir: "/home/ada/work/api", Sessions: 3}},
+	}}
 }

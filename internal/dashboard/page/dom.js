@@ -24,13 +24,18 @@ const named = (name, most) => {
 // breakable lets a long name go on in the next line where one of its words ends.
 const breakable = (text) => text.split(/(?<=[/_.:-])(?=[^/_.:-])/u).flatMap((word, i) => (i ? [el("wbr"), word] : [word]));
 
-// fits is a text cut to a number of pixels, in the font of the names in charts.
+// measured is how wide a text is in a chart, in pixels.
 const pen = document.createElement("canvas").getContext("2d");
+function measured(text, font) {
+  pen.font = font + " " + getComputedStyle(document.body).fontFamily;
+  return pen.measureText(text).width;
+}
+
+// fits is a text cut to a number of pixels, in the font of the names in charts.
 function fits(text, pixels) {
-  pen.font = "600 12px " + getComputedStyle(document.body).fontFamily;
-  if (pen.measureText(text).width <= pixels) return text;
+  if (measured(text, "600 12px") <= pixels) return text;
   const letters = Array.from(text);
-  while (letters.length > 1 && pen.measureText(letters.join("") + "…").width > pixels) letters.pop();
+  while (letters.length > 1 && measured(letters.join("") + "…", "600 12px") > pixels) letters.pop();
   return letters.join("") + "…";
 }
 

@@ -2,8 +2,8 @@
 //
 // A tool stands one layer behind the furthest one that leads to it, along the stronger
 // edges, as far as they close no circle; each layer is put in the order of the middles of its neighbours
-// (Sugiyama, Tagawa and Toda 1981). Where there is room for one layer only, all edges
-// are arcs beside a column.
+// (Sugiyama, Tagawa and Toda 1981). Where there is no room, or next to nothing to draw, there
+// is a table alone.
 
 const MOST_EDGES = 25;
 
@@ -28,15 +28,10 @@ const drawGraphTable = table($("graph-table"), {
 });
 
 function showGraph(v) {
-  const box = $("graph"), graph = v.graph || [];
-  drawGraphTable(graph, empty("Nothing so far.", ""));
-  const edges = strongest(graph);
-  if (!changed("graph", edges, width(box))) return;
-  if (edges.length === 0) {
-    box.replaceChildren(empty(graph.length > 0 ? "Nothing has followed anything often so far." : "Nothing has followed anything so far.", graph.length > 0 ? "The table has what followed once, or in less than one of a hundred cases." : "An edge appears when a call has followed another twice."));
-    return;
-  }
-  box.replaceChildren(drawGraph(edges, width(box)));
+  const box = $("graph"), graph = v.graph || [], edges = strongest(graph), w = width(box);
+  drawGraphTable(graph, empty("Nothing has followed anything so far.", "A pair is listed when a call has followed another."));
+  if (!changed("graph", edges, graph.length > 0, w)) return;
+  pictureOr("graph", w >= 560 && edges.length >= 3 ? drawGraph(edges, w) : null);
 }
 
 // layers gives each tool its layer, at most `most` of them.
@@ -75,13 +70,12 @@ function columns(edges, layer) {
 
 function drawGraph(edges, w) {
   const nodeH = 28, gap = 20, arcs = 64;
-  const cols = columns(edges, layers(edges, w < 420 ? 1 : Math.min(6, Math.max(2, Math.floor(w / 200)))));
-  const room = (w - (cols.length === 1 ? 120 : arcs)) / cols.length;
-  const nodeW = cols.length === 1 ? room : Math.min(176, room * 0.72);
-  const rows = Math.max(...cols.map((c) => c.length)), h = Math.max(rows, 4) * (nodeH + gap) + 8;
+  const cols = columns(edges, layers(edges, Math.min(6, Math.max(2, Math.floor(w / 200)))));
+  const nodeW = Math.min(176, ((w - arcs) / cols.length) * 0.72);
+  const rows = Math.max(...cols.map((c) => c.length)), h = Math.max(rows, 2) * (nodeH + gap) + 8;
   const place = new Map();
   cols.forEach((c, l) => c.forEach((n, i) => {
-    const x = cols.length === 1 ? 1 : 1 + (l * (w - arcs - nodeW - 2)) / Math.max(1, cols.length - 1);
+    const x = 1 + l * Math.min(300, (w - arcs - nodeW - 2) / Math.max(1, cols.length - 1));
     place.set(n, { x, y: 4 + ((i + 0.5) * (h - 8)) / c.length, l, i });
   }));
   const top = edges[0];
@@ -89,13 +83,13 @@ function drawGraph(edges, w) {
   const boxes = Array.from(place.values(), (p) => ({ x: p.x, y: p.y - nodeH / 2, w: nodeW, h: nodeH })); // where no label may be
   const lines = svg("g"), texts = svg("g");
   for (const e of edges.slice().reverse()) {
-    const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH, cols.length === 1 ? w : 0);
+    const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH);
     lines.append(svg("path", { class: "edge-line" + (e.used > 0 ? " ahead" : ""), d: curve.d, "stroke-width": round(0.8 + 3.4 * e.p), "stroke-dasharray": e.used > 0 ? undefined : "4 3", "marker-end": "url(#tip)" },
       svg("title", null, `After ${clean(e.from)} comes ${clean(e.to)}: ${share(e.p)}, ${plural(e.n, "time")}; ${count(e.used)} of ${plural(e.issued, "prefetch", "prefetches")} used`)));
   }
   for (const e of edges) {
-    const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH, cols.length === 1 ? w : 0);
-    const text = share(e.p), box = free(curve.at, measured(text) + 6, 15, boxes, w, h);
+    const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH);
+    const text = share(e.p), box = free(curve.at, measured(text, "600 10.5px") + 6, 15, boxes, w, h);
     if (!box) continue; // the table has it
     boxes.push(box);
     texts.append(svg("text", { class: "p", x: round(box.x + box.w / 2), y: round(box.y + 11), "text-anchor": "middle" }, text));
@@ -109,12 +103,6 @@ function drawGraph(edges, w) {
   return out;
 }
 
-// measured is how wide a label is, in pixels.
-function measured(text) {
-  pen.font = "600 10.5px " + getComputedStyle(document.body).fontFamily;
-  return pen.measureText(text).width;
-}
-
 // within is a name as far as there is room; the tool's own part says more than its
 // upstream's.
 function within(name, room) {
@@ -123,13 +111,13 @@ function within(name, room) {
 }
 
 // course is the way of an edge: its path, and the points of it as a function of 0 to 1.
-function course(a, b, nodeW, nodeH, w) {
+function course(a, b, nodeW, nodeH) {
   let p;
   if (a === b) {
     const x = a.x + nodeW, y = a.y;
     p = [[x, y - 7], [x + 34, y - 16], [x + 34, y + 16], [x, y + 7]];
   } else if (a.l === b.l) {
-    const off = a.i < b.i ? 4 : -4, bulge = w ? Math.min(w - nodeW - 8, 24 + 17 * Math.abs(a.i - b.i)) : 30 + 7 * Math.abs(a.i - b.i);
+    const off = a.i < b.i ? 4 : -4, bulge = 30 + 7 * Math.abs(a.i - b.i);
     const x = a.x + nodeW;
     p = [[x, a.y + off], [x + bulge * 1.25, a.y + off], [x + bulge * 1.25, b.y - off], [x, b.y - off]];
   } else if (a.l < b.l) {

@@ -13,7 +13,7 @@ const drawHosts = table($("hosts"), {
   caption: "Limits and throttle level of each host", key: (h) => h.host, sort: "Host", noun: "hosts",
   columns: [
     { title: "Host", text: true, cell: (h) => named(h.host || "(none)"), value: (h) => h.host },
-    { title: "Guessing", draw: drawLevel, value: (h) => h.level },
+    { title: "Prefetching", draw: drawLevel, value: (h) => h.level },
     { title: "In flight", num: true, cell: (h) => of(h.in_flight, h.concurrency), value: (h) => h.in_flight || 0 },
     { title: "Waiting", num: true, cell: (h) => count(h.waiting || 0), value: (h) => h.waiting || 0 },
     { title: "Rate", num: true, cell: (h) => (h.rate ? short.format(h.rate) + "/s" : "no limit"), value: (h) => h.rate || Infinity },

@@ -10,22 +10,10 @@ function status(state, text) {
   say($("status-text"), text);
 }
 
-function showRecord(v) {
-  const box = $("record"), list = v.problems || [], lost = v.stats.totals.events_lost;
-  if (!changed("record", list, lost)) return;
-  if (list.length === 0 && !lost) {
-    box.replaceChildren(el("p", { class: "fine" }, "✓ None: every line could be written and read."));
-    return;
-  }
-  box.replaceChildren(el("ul", { class: "problems" }, lost ? el("li", null, `${plural(lost, "line")} of the record could not be written. The figures count them all the same.`) : null, list.map((p) => el("li", null, named(p, 400)))));
-}
-
 function showAbout(s) {
   const config = s.config || {};
-  const parts = [s.sessions_open > 0 || s.processes > 0 ? `${plural(s.processes, "process", "processes")}, ${plural(s.sessions, "session")} (${count(s.sessions_open)} open)` : "No process", `for ${took(s.uptime_s * 1000)}`];
-  const text = parts.join(" · ");
-  if (!changed("about", text, config)) return;
-  $("about").replaceChildren(text, " · ", config.path ? named(config.path, 120) : "built-in defaults", config.error ? el("strong", null, " · a newer configuration is not in force: ", named(config.error, 200)) : "");
+  const text = s.processes > 0 ? `${plural(s.processes, "process", "processes")}, ${plural(s.sessions, "session")} (${count(s.sessions_open)} open), ${took(s.uptime_s * 1000)}` : "";
+  if (changed("about", text, config.path)) $("about").replaceChildren(text || "\u00a0", text && " · ", text && (config.path ? named(config.path, 120) : "built-in defaults"));
 }
 
 // lately is an event as the page shows it; what is zero is not in its JSON.
@@ -39,19 +27,31 @@ function lately(e) {
   };
 }
 
+// parts are what the page shows: of those that are folded nothing is drawn.
+const parts = [
+  ["saved", showSaved], ["facts", (v) => showFacts(v.stats)], ["wrong", showWrong], ["servers", showServers], ["tools", (v) => showTools(v.stats)],
+  ["line", showTimeline], ["graph", showGraph], ["why", showDecisions], ["series", showSeries], ["hosts", showHosts], ["figures", (v) => showFigures(v.stats)],
+];
+let lastView = null;
+
 function show(v) {
+  lastView = v;
   showAbout(v.stats);
-  showCards(v.stats);
-  unguessed(v);
-  showTimeline(v);
-  showTools(v.stats);
-  showFigures(v.stats);
-  showSeries(v);
-  showGraph(v);
-  showHosts(v);
-  showDecisions(v);
-  showRecord(v);
+  nameSessions(v);
+  unfold(v);
+  for (const [id, draw] of parts) if (!$(id).closest("details:not([open])")) draw(v);
   reach();
+}
+
+// What follows the tools is folded in a narrow window, and as long as nothing has happened.
+const folds = document.querySelectorAll("details.fold");
+for (const fold of folds) fold.addEventListener("toggle", () => { if (fold.open) show(lastView); });
+
+let unfolded = false;
+function unfold(v) {
+  if (unfolded || narrow.matches || (v.timeline || []).length === 0) return;
+  unfolded = true;
+  for (const fold of folds) if (fold.matches(".first")) fold.open = true;
 }
 
 async function ask() {

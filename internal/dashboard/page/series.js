@@ -2,7 +2,6 @@
 
 const SPANS = [["1800", "30 min"], ["21600", "6 h"], ["0", "All"]];
 let seriesSpan = "1800";
-let lastView = null;
 
 choice($("series-span"), "series-span", SPANS.map(([v, t]) => [v, t, v === seriesSpan]), (v) => {
   seriesSpan = v;
@@ -43,21 +42,15 @@ const drawSeriesTable = table($("series-table"), {
 });
 
 function showSeries(v) {
-  lastView = v;
   const box = $("series"), points = v.series || [];
-  if (points.length === 0) {
-    if (changed("series", "none")) box.replaceChildren(empty("Nothing to draw so far.", "There is a point for each span of time in which a read was answered or a prefetch ended."));
-    drawSeriesTable([], empty("Nothing so far.", ""));
-    return;
-  }
-  const last = points[points.length - 1], first = points[0];
+  const last = points[points.length - 1] || { at_us: v.now_us, span_s: 10 }, first = points[0] || last;
   const to = Math.max(v.now_us, last.at_us + last.span_s * 1e6);
   const wanted = seriesSpan === "0" ? to - first.at_us : Math.min(Number(seriesSpan) * 1e6, Math.max(to - first.at_us, 60e6));
   const from = to - Math.max(wanted, 60e6);
   const { list, step } = bins(points, from, to, 24);
-  drawSeriesTable(list.slice().reverse(), empty("Nothing in this span.", ""));
+  drawSeriesTable(list.slice().reverse(), empty("Nothing so far.", "There is a line for each span of time in which a read was answered or a prefetch ended."));
   if (!changed("series", list, width(box), seriesSpan, Math.floor(to / 5e6))) return;
-  box.replaceChildren(drawSeries(list, from, to, step, width(box)));
+  pictureOr("series", list.filter((b) => coverage(b) !== null).length >= 3 ? drawSeries(list, from, to, step, width(box)) : null);
 }
 
 function drawSeries(list, from, to, step, w) {

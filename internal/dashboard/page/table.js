@@ -1,5 +1,7 @@
-// Tables that stay the same elements while their figures change.
+// Tables that stay the same elements while their figures change. Where the window is narrow
+// each row stands as a block, its cells below each other.
 
+const narrow = matchMedia("(max-width: 680px)"); // as in the style
 const regions = new Set();
 
 // A region that is wider than its place can be reached by Tab, to be scrolled.
@@ -15,15 +17,16 @@ function reach() {
 function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
   let rows = [], by = sort, all = false;
   let down = !columns.some((c) => c.title === sort && c.text); // names begin with A, figures with the largest
-  const head = el("tr"), body = el("tbody");
+  const head = el("tr", { role: "row" }), body = el("tbody", { role: "rowgroup" });
+  // The roles are those that the elements have until a narrow window lays them out otherwise.
   const region = el("div", { class: "scroll", role: "region", "aria-label": caption + ", table" },
-    el("table", null, el("caption", { class: "off" }, caption), el("thead", null, head), body));
+    el("table", { role: "table" }, el("caption", { class: "off" }, caption), el("thead", { role: "rowgroup" }, head), body));
   const more = el("button", { type: "button" });
   const shown = el("div", { class: "table" }, region);
   more.addEventListener("click", () => { all = !all; draw(); });
 
   for (const c of columns) {
-    const th = el("th", { scope: "col", class: c.num ? "num" : undefined });
+    const th = el("th", { scope: "col", role: "columnheader", class: c.num ? "num" : undefined });
     if (c.value) {
       const button = el("button", { type: "button" }, c.title);
       button.addEventListener("click", () => {
@@ -37,8 +40,8 @@ function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
     head.append(th);
   }
 
-  function make(row) {
-    return el("tr", null, columns.map((c, i) => (i === 0 ? el("th", { scope: "row" }) : el("td", { class: c.num ? "num" : c.class }))));
+  function make() {
+    return el("tr", { role: "row" }, columns.map((c, i) => (i === 0 ? el("th", { scope: "row", role: "rowheader" }) : el("td", { role: "cell", "data-title": c.title, class: [c.num ? "num" : "", c.class || ""].join(" ") }))));
   }
 
   function update(tr, row) {
@@ -62,9 +65,10 @@ function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
       });
     }
     for (const c of columns) if (c.value) c.th.setAttribute("aria-sort", c.title !== by ? "none" : down ? "descending" : "ascending");
-    keep(body, all ? sorted : sorted.slice(0, most), key, make, update);
+    const room = narrow.matches ? Math.min(most, 6) : most;
+    keep(body, all ? sorted : sorted.slice(0, room), key, make, update);
     say(more, all ? "Show fewer" : `Show all ${count(rows.length)} ${noun}`);
-    if (rows.length > most) shown.append(more);
+    if (rows.length > room) shown.append(more);
     else more.remove();
     reach();
   }
@@ -72,11 +76,23 @@ function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
   return (next, nothing) => {
     rows = next;
     if (rows.length === 0 && nothing) {
-      if (!box.firstElementChild || !box.firstElementChild.classList.contains("empty")) box.replaceChildren(nothing);
+      if (!box.firstElementChild || !box.firstElementChild.isEqualNode(nothing)) box.replaceChildren(nothing);
       return;
     }
     if (shown.parentNode !== box) box.replaceChildren(shown);
     regions.add(region);
     draw();
   };
+}
+
+// pictureOr shows a picture with its table folded below, or, where there is nothing to
+// draw, the table alone.
+function pictureOr(name, picture) {
+  const folded = $(name + "-more"), list = $(name + "-table");
+  folded.hidden = !picture;
+  if ($(name + "-legend")) $(name + "-legend").hidden = !picture;
+  if (picture) {
+    $(name).replaceChildren(picture);
+    if (list.parentNode !== folded) folded.append(list);
+  } else if (list.parentNode !== $(name) || $(name).children.length > 1) $(name).replaceChildren(list);
 }

@@ -1,10 +1,9 @@
 // The timeline: a lane for each session, its calls above and its prefetches below.
 
-const LINE_SPANS = [["30", "30 s"], ["120", "2 min"], ["600", "10 min"], ["0", "All"]];
-const MOST_LANES = 6, MOST_ROWS = 4;
-let lineSpan = "120";
+const LATEST = 60, MOST_LANES = 6, MOST_ROWS = 4;
+let lineSpan = "latest";
 
-choice($("line-span"), "line-span", LINE_SPANS.map(([v, t]) => [v, t, v === lineSpan]), (v) => {
+choice($("line-span"), "line-span", [["latest", "Latest", true], ["all", "All kept"]], (v) => {
   lineSpan = v;
   if (lastView) showTimeline(lastView);
 });
@@ -14,8 +13,13 @@ const KINDS = [
   ["fetched", "call, fetched"], ["ahead", "call, answered ahead"], ["hit", "call, from the store"], ["joined", "call, joined another"], ["failed", "call, not answered"],
   ["used", "prefetch, used"], ["late", "prefetch, used late"], ["wasted", "prefetch, wasted"], ["compared", "prefetch, compared"],
 ];
-$("line-legend").append(...KINDS.map(([kind, text]) => el("li", null,
-  svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, mark(kind, kind === "ahead" ? 5 : 1, 6, kind === "ahead" ? 0 : 20, ["used", "late", "wasted", "compared"].includes(kind) ? 7 : 9)), text)));
+
+// showKinds is the legend: those kinds that are shown.
+function showKinds(bars) {
+  const shown = new Set(bars.map(kind));
+  $("line-legend").replaceChildren(...KINDS.filter(([k]) => shown.has(k)).map(([k, text]) => el("li", null,
+    svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, mark(k, k === "ahead" ? 5 : 1, 6, k === "ahead" ? 0 : 20, text.startsWith("call") ? 9 : 7)), text)));
+}
 
 function kind(b) {
   if (b.what === "prefetch") return ["used", "late", "wasted", "compared"].includes(b.how) ? b.how : "open";
@@ -47,7 +51,7 @@ const drawLineTable = table($("line-table"), {
   caption: "The last calls and prefetches", key: (b) => [b.session, b.seq, b.what].join("\n"), most: 20, noun: "lines",
   columns: [
     { title: "Time", cell: (b) => clock(b.at_us) },
-    { title: "Session", cell: (b) => named(b.session, 16) },
+    { title: "Session", cell: (b) => named(sessionName(b.session), 48) },
     { title: "What", cell: (b) => (b.what === "prefetch" ? "Prefetch" : b.plan ? "Call of a plan" : "Call") },
     { title: "Tool", cell: (b) => named(b.tool) },
     { title: "What became of it", cell: how },
@@ -58,21 +62,39 @@ const drawLineTable = table($("line-table"), {
 });
 
 function showTimeline(v) {
-  lastView = v;
   const box = $("line"), bars = v.timeline || [];
-  drawLineTable(bars.slice(-100).reverse(), empty("No call so far.", ""));
-  if (bars.length === 0) {
-    if (changed("line", "none")) box.replaceChildren(empty("No call so far.", "Calls appear here as soon as they have been answered, and prefetches as soon as it is known what became of them."));
-    return;
+  drawLineTable(bars.slice(-100).reverse(), empty("No call so far.", "Calls appear here as soon as they have been answered, and prefetches as soon as it is known what became of them."));
+  const shown = lineSpan === "all" ? bars : bars.slice(-LATEST);
+  if (!changed("line", shown, v.sessions, width(box))) return;
+  showKinds(shown);
+  pictureOr("line", shown.length > 0 ? drawTimeline(shown, width(box)) : null);
+}
+
+const end = (b) => b.at_us + b.ms * 1e3;
+
+// axisOf maps times to pixels so that what happened fills the width: stretches in which
+// nothing did, longer than a while, are cut to a few pixels.
+function axisOf(bars, w) {
+  const cut = 44, sorted = bars.slice().sort((a, b) => a.at_us - b.at_us);
+  let parts = [];
+  for (let pause = 4e6; ; pause *= 2) { // until the cuts leave room for what happened
+    parts = [];
+    for (const b of sorted) {
+      const last = parts[parts.length - 1];
+      if (last && b.at_us - last.to <= pause) last.to = Math.max(last.to, end(b));
+      else parts.push({ from: b.at_us, to: end(b) });
+    }
+    if ((parts.length - 1) * cut <= w / 4) break;
   }
-  const ends = Math.max(...bars.map((b) => b.at_us + b.ms * 1e3)), begins = Math.min(...bars.map((b) => b.at_us));
-  let span = lineSpan === "0" ? Math.max(10e6, (v.now_us - ends < 60e6 ? v.now_us : ends) - begins) : Number(lineSpan) * 1e6;
-  if (v.recorded) span = Math.min(span, Math.max(1e6, 1.04 * (ends - begins))); // there is no more to come
-  const live = !v.recorded && v.now_us - ends < span * 0.8;
-  const to = live ? Math.max(v.now_us, ends) : ends + span * 0.02;
-  const shown = bars.filter((b) => b.at_us + b.ms * 1e3 >= to - span);
-  if (!changed("line", shown, width(box), span, live ? Math.floor(to / 1e6) : to)) return;
-  box.replaceChildren(drawTimeline(shown, to - span, to, live, width(box)));
+  const busy = parts.reduce((sum, p) => sum + Math.max(p.to - p.from, 1e5), 0);
+  const perUS = (w - 24 - (parts.length - 1) * cut) / busy;
+  let x = 4;
+  for (const p of parts) {
+    p.x = x;
+    p.w = Math.max(p.to - p.from, 1e5) * perUS;
+    x += p.w + cut;
+  }
+  return { parts, pixel: 1 / perUS, x: (us) => { const p = parts.findLast((p) => us >= p.from) || parts[0]; return p.x + Math.min(us - p.from, p.to - p.from) * perUS; } };
 }
 
 // lanes puts bars into lanes by session, the latest first, and into rows in which none
@@ -80,20 +102,19 @@ function showTimeline(v) {
 function lanes(bars, pixel) {
   const by = new Map();
   for (const b of bars) {
-    const k = b.session;
-    if (!by.has(k)) by.set(k, { session: b.session, last: 0, calls: [], guesses: [] });
-    const lane = by.get(k);
+    if (!by.has(b.session)) by.set(b.session, { session: b.session, last: 0, calls: [], prefetches: [] });
+    const lane = by.get(b.session);
     lane.last = Math.max(lane.last, b.at_us);
-    (b.what === "prefetch" ? lane.guesses : lane.calls).push(b);
+    (b.what === "prefetch" ? lane.prefetches : lane.calls).push(b);
   }
   const list = [...by.values()].sort((a, b) => b.last - a.last);
-  for (const lane of list) for (const part of [lane.calls, lane.guesses]) {
+  for (const lane of list) for (const part of [lane.calls, lane.prefetches]) {
     const free = [];
     part.sort((a, b) => a.at_us - b.at_us);
     for (const b of part) {
       let row = free.findIndex((end) => end <= b.at_us);
       if (row < 0) row = free.length < MOST_ROWS ? free.length : free.indexOf(Math.min(...free));
-      free[row] = b.at_us + Math.max(b.ms * 1e3, 10 * pixel) + pixel;
+      free[row] = Math.max(end(b), b.at_us + 11 * pixel) + pixel;
       b.row = row;
     }
     part.rows = Math.max(1, free.length);
@@ -103,50 +124,65 @@ function lanes(bars, pixel) {
 
 const spot = (b, seq) => [b.session, seq].join("\n");
 
-function drawTimeline(bars, from, to, live, w) {
-  const bottom = 40, callH = 11, guessH = 8, pad = 6, title = 17;
-  const all = lanes(bars, (to - from) / w), list = all.slice(0, MOST_LANES);
-  const h = list.reduce((sum, l) => sum + title + 2 * pad + l.calls.rows * (callH + 2) + 4 + l.guesses.rows * (guessH + 2) + 8, 4) + bottom;
-  const x = (us) => ((us - from) / (to - from)) * (w - 8);
+function drawTimeline(bars, w) {
+  const callH = 11, prefetchH = 8, pad = 6, title = 17, axis = axisOf(bars, w);
+  const all = lanes(bars, axis.pixel), list = all.slice(0, MOST_LANES);
+  const high = (l) => 2 * pad + l.calls.rows * (callH + 2) + 4 + l.prefetches.rows * (prefetchH + 2);
+  const h = list.reduce((sum, l) => sum + title + high(l) + 8, 4) + 36 + (all.length > list.length ? 16 : 0);
   const out = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": sumUpLine(bars, all.length) });
   const spots = new Map(), threads = svg("g"), marks = svg("g");
   let y = 4;
   for (const lane of list) {
-    const high = 2 * pad + lane.calls.rows * (callH + 2) + 4 + lane.guesses.rows * (guessH + 2);
-    out.append(svg("text", { class: "name", x: 0, y: y + 11 }, fits("Session " + clean(lane.session, 40), w - 160)),
-      svg("text", { x: w, y: y + 11, "text-anchor": "end" }, `${plural(lane.calls.length, "call")}, ${plural(lane.guesses.length, "prefetch", "prefetches")}`),
-      svg("rect", { class: "lane", x: 0, y: y + title, width: w, height: high, rx: 6 }));
-    for (const [part, above, step] of [[lane.calls, y + title + pad, callH + 2], [lane.guesses, y + title + pad + lane.calls.rows * (callH + 2) + 4, guessH + 2]]) {
+    const counts = `${plural(lane.calls.length, "call")}, ${plural(lane.prefetches.length, "prefetch", "prefetches")}`;
+    out.append(svg("text", { class: "name", x: 0, y: y + 11 }, svg("title", null, clean(lane.session, 80)), fits(clean(sessionName(lane.session), 80), w - measured(counts, "11px") - 24)),
+      svg("text", { x: w, y: y + 11, "text-anchor": "end" }, counts),
+      svg("rect", { class: "lane", x: 0, y: y + title, width: w, height: high(lane), rx: 6 }));
+    for (const [part, above, step] of [[lane.calls, y + title + pad, callH + 2], [lane.prefetches, y + title + pad + lane.calls.rows * (callH + 2) + 4, prefetchH + 2]]) {
       for (const b of part) {
-        const left = Math.max(0, x(b.at_us)), right = x(b.at_us + b.ms * 1e3), middle = above + b.row * step + (step - 2) / 2;
+        const left = axis.x(b.at_us), right = axis.x(end(b)), middle = above + b.row * step + (step - 2) / 2;
         spots.set(spot(b, b.seq), { left, right: Math.max(left + 3, right), y: middle });
         const m = mark(kind(b), left, middle, right - left, step - 2);
         m.append(svg("title", null, `${clock(b.at_us)} ${b.what === "prefetch" ? "prefetch" : "call"} of ${clean(b.tool)}: ${how(b)}, ${took(b.ms)}${b.hidden_ms > 0 ? ", " + took(b.hidden_ms) + " hidden" : ""}`));
         marks.append(m);
       }
     }
-    y += title + high + 8;
+    y += title + high(lane) + 8;
   }
   for (const b of bars) {
     const a = b.use_of && spots.get(spot(b, b.use_of)), c = spots.get(spot(b, b.seq));
     if (a && c) threads.append(svg("path", { class: "thread", d: `M${round(a.right)} ${a.y}C${round(a.right + 4)} ${round(c.y + 6)} ${round(c.left + 3)} ${round(a.y - 4)} ${round(c.left + 5)} ${round(c.y + 4)}` }));
   }
   out.append(threads, marks);
-  axis(out, from, to, live, w, y, h);
-  if (all.length > list.length) out.append(svg("text", { x: 0, y: h - 5 }, `and ${plural(all.length - list.length, "session")} more`));
+  drawAxis(out, axis, y, w);
+  if (all.length > list.length) out.append(svg("text", { x: 0, y: h - 4 }, `and ${plural(all.length - list.length, "session")} more`));
   return out;
 }
 
-function axis(out, from, to, live, w, y, h) {
-  const { list, form } = ticks(from, to, Math.max(2, Math.floor(w / 110)));
-  out.append(svg("path", { class: "axis", d: `M0 ${y}H${w}` }));
-  for (const us of list) {
-    const x = round(((us - from) / (to - from)) * (w - 8));
-    if (x < 24 || x > w - (live ? 64 : 34)) continue;
-    out.append(svg("path", { class: "axis", d: `M${x} ${y}v4` }), svg("text", { x, y: y + 16, "text-anchor": "middle" }, form.format(us / 1000)));
-  }
-  if (live) out.append(svg("text", { x: w, y: y + 16, "text-anchor": "end" }, "now"));
-  out.append(svg("text", { x: w / 2, y: h - 5, "text-anchor": "middle" }, "Time of day"));
+// drawAxis writes the time of day where there is room, and how much is cut out where
+// something is.
+function drawAxis(out, { parts, x }, y, w) {
+  let free = 0; // right end of the last label
+  const label = (us, form) => {
+    const text = form.format(us / 1000), wide = measured(text, "11px"), at = Math.min(Math.max(x(us), wide / 2), w - wide / 2);
+    if (at - wide / 2 < free) return;
+    free = at + wide / 2 + 12;
+    out.append(svg("path", { class: "axis", d: `M${round(x(us))} ${y}v4` }), svg("text", { x: round(at), y: y + 16, "text-anchor": "middle" }, text));
+  };
+  parts.forEach((p, i) => {
+    out.append(svg("path", { class: "axis", d: `M${round(p.x)} ${y}h${round(Math.max(p.w, 1))}` }));
+    const { list, form } = ticks(p.from, p.to, Math.max(1, Math.floor(p.w / 110)));
+    for (const us of list.length > 0 ? list : [p.from]) label(us, list.length > 0 ? form : clockOf);
+    if (i === 0) return;
+    const before = parts[i - 1], from = before.x + before.w, middle = (from + p.x) / 2;
+    out.append(svg("path", { class: "cut", d: `M${round(middle)} 4V${y}` }),
+      svg("text", { x: round(middle), y: y + 30, "text-anchor": "middle" }, brief(p.from - before.to)));
+  });
+}
+
+// brief is a length of time, given in microseconds, in one unit.
+function brief(us) {
+  const s = us / 1e6;
+  return s < 100 ? Math.round(s) + " s" : s < 6000 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " d";
 }
 
 function sumUpLine(bars, sessions) {

@@ -1,15 +1,13 @@
 // Time by tool.
 
-const WAITS = [["hid", "hidden by prefetches"], ["rep", "hidden by repeats"], ["wai", "waited"]];
-$("tools-legend").append(...WAITS.map(([c, text]) => el("li", null, el("span", { class: "key " + c, "aria-hidden": "true" }), text)));
+$("tools-legend").append(...WAITS.map((w) => keyed(w)));
 
 let longest = 1; // ms of the tool with most waiting, hidden or not
 
 function drawBars(td, { part }) {
   if (!td.firstChild) td.append(el("div", { class: "bars", "aria-hidden": "true" }, WAITS.map(([c]) => el("span", { class: c }))), el("span", { class: "off" }));
   const all = part.tool_ms_hidden + part.tool_ms_waited;
-  const ms = [part.tool_ms_hidden_prefetch, Math.max(0, part.tool_ms_hidden - part.tool_ms_hidden_prefetch), part.tool_ms_waited];
-  ms.forEach((n, i) => {
+  waits(part).forEach((n, i) => {
     const bar = td.firstChild.children[i];
     bar.style.width = (100 * n) / longest + "%";
     bar.hidden = !(n > 0);
@@ -20,25 +18,26 @@ function drawBars(td, { part }) {
 const hiddenShare = ({ part: p }) => p.tool_ms_hidden / (p.tool_ms_hidden + p.tool_ms_waited || 1);
 
 const drawTools = table($("tools"), {
-  caption: "Time hidden and waited by tool", noun: "tools", sort: "Hidden", most: 15,
+  caption: "Time hidden and waited by tool", noun: "tools", sort: "Hidden", most: 12,
   key: (r) => r.name,
   columns: [
     { title: "Tool", text: true, cell: (r) => named(r.name), value: (r) => r.name },
-    { title: "Hidden and waited", class: "wide", draw: drawBars, value: (r) => r.part.tool_ms_hidden + r.part.tool_ms_waited },
+    { title: "Hidden and waited", class: "wide bare", draw: drawBars, value: (r) => r.part.tool_ms_hidden + r.part.tool_ms_waited },
     { title: "Hidden", num: true, cell: (r) => took(r.part.tool_ms_hidden), value: (r) => r.part.tool_ms_hidden },
     { title: "Waited", num: true, cell: (r) => took(r.part.tool_ms_waited), value: (r) => r.part.tool_ms_waited },
-    { title: "Share hidden", num: true, cell: (r) => share(hiddenShare(r)), value: hiddenShare },
+    { title: "Share hidden", num: true, class: "rest", cell: (r) => share(hiddenShare(r)), value: hiddenShare },
     { title: "Calls", num: true, cell: (r) => count(r.part.calls), value: (r) => r.part.calls },
     { title: "Prefetches", num: true, cell: (r) => count(r.part.prefetch.issued), value: (r) => r.part.prefetch.issued },
     { title: "Used", num: true, cell: (r) => count(r.part.prefetch.used), value: (r) => r.part.prefetch.used },
-    { title: "Accuracy", num: true, cell: (r) => (r.part.prefetch.issued > 0 ? share(r.part.prefetch.accuracy) : "–"), value: (r) => r.part.prefetch.accuracy },
-    { title: "Fetch, median", num: true, cell: (r) => (r.part.upstream_ms.n > 0 ? took(r.part.upstream_ms.p50) : "–"), value: (r) => r.part.upstream_ms.p50 },
-    { title: "Errors", num: true, cell: (r) => count(r.part.errors), value: (r) => r.part.errors },
+    { title: "Accuracy", num: true, class: "rest", cell: (r) => (r.part.prefetch.issued > 0 ? share(r.part.prefetch.accuracy) : "–"), value: (r) => r.part.prefetch.accuracy },
+    { title: "Fetch, median", num: true, class: "rest", cell: (r) => (r.part.upstream_ms.n > 0 ? took(r.part.upstream_ms.p50) : "–"), value: (r) => r.part.upstream_ms.p50 },
+    { title: "Errors", num: true, class: "rest", cell: (r) => count(r.part.errors), value: (r) => r.part.errors },
   ],
 });
 
 function showTools(s) {
   const rows = Object.entries(s.tools || {}).map(([name, part]) => ({ name, part }));
+  $("tools-legend").hidden = rows.length === 0;
   longest = Math.max(1, ...rows.map(({ part: p }) => p.tool_ms_hidden + p.tool_ms_waited));
   drawTools(rows, empty("No tool has been called so far.", "As soon as a client calls one through mcpschedd, its waiting is shown here. If calls were made, check that the client is configured to start mcpschedd and not the server itself."));
 }

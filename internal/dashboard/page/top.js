@@ -1,0 +1,134 @@
+// The first screen: what was saved, what is wrong, and how servers and clients stand.
+
+const WAITS = [["hid", "hidden by prefetches"], ["rep", "hidden by repeats"], ["wai", "waited"]];
+
+// waits are the three parts of the time of a tool, or of all, in the order of WAITS.
+const waits = (p) => [p.tool_ms_hidden_prefetch, Math.max(0, p.tool_ms_hidden - p.tool_ms_hidden_prefetch), p.tool_ms_waited];
+
+const keyed = ([c, text], ...more) => el("li", null, el("span", { class: "key " + c, "aria-hidden": "true" }), text, ...more);
+
+function showSaved(v) {
+  const t = v.stats.totals, ms = waits(t), all = ms[0] + ms[1] + ms[2];
+  say($("saved"), v.saved);
+  if (!changed("waits", ms)) return;
+  $("waits").replaceChildren(...(all > 0 ? [
+    el("div", { class: "split", "aria-hidden": "true" }, WAITS.map(([c]) => el("span", { class: c }))),
+    el("ul", { class: "legend", "aria-label": "Where the time went" }, WAITS.map((w, i) => keyed(w, " ", el("b", null, took(ms[i]))))),
+  ] : [el("p", { class: "note" }, "Figures come with the first call of a tool through mcpschedd.")]));
+  $("waits").querySelectorAll(".split span").forEach((bar, i) => { bar.style.width = (100 * ms[i]) / all + "%"; });
+}
+
+// facts are the figures below the sentence: a key, a name, the figure, and what it is made of.
+function facts(s) {
+  const t = s.totals, p = t.prefetch, h = t.harm, ended = p.issued - p.open; // the others may still be used
+  if (t.calls + t.plans + p.issued === 0) return [];
+  const open = p.open > 0 ? `, ${count(p.open)} ${s.sessions_open > 0 ? "under way" : "whose end was not recorded"}` : "";
+  const harm = [[h.rate_limited, "rate limit"], [h.evictions, "eviction"], [h.questions, "question"]].filter(([n]) => n > 0).map(([n, word]) => plural(n, word));
+  return [
+    ["calls", "Calls", count(t.calls), [[t.served_stored, "from the store"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]].filter(([n]) => n > 0).map(([n, word]) => count(n) + " " + word).join(", ")],
+    ["reads", "Reads answered ahead", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
+    ["used", "Prefetches used", ended > 0 ? share(p.accuracy) : "–", `${count(p.used)} of ${count(ended)}${open}`],
+    ["requests", "Requests to servers per call", t.calls > 0 ? t.upstream_amplification.toFixed(2) : "–", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`],
+    ["harm", "Waiting caused by prefetches", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", harm.join(", "), h.foreground_wait_ms > 0 || harm.length > 0 ? "bad" : ""],
+    t.llm_turns_saved.plan > 0 ? ["turns", "Turns of the model saved", count(t.llm_turns_saved.plan), `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}`] : null,
+    t.context_tokens_saved > 0 ? ["tokens", "Tokens saved", count(t.context_tokens_saved), `beside ${count(t.tokens_to_client)} that were sent`] : null,
+  ].filter(Boolean);
+}
+
+function showFacts(s) {
+  const all = facts(s);
+  if (!changed("facts", all)) return;
+  $("facts").replaceChildren(...all.map(([key, name, figure, note, tone]) => el("div", { id: "fact-" + key, "data-tone": tone }, el("dt", null, name), el("dd", { class: "figure" }, figure), note ? el("dd", { class: "note" }, note) : null)));
+}
+
+const MOST_WRONG = 6;
+
+function showWrong(v) {
+  const all = v.wrong.concat((v.problems || []).map((what) => ({ what })));
+  if (!changed("wrong", all)) return;
+  const item = (w) => el("li", null, el("span", null, named(w.what, 400)), w.mend ? el("code", null, named(w.mend, 200)) : null);
+  if (all.length === 0) {
+    $("wrong").replaceChildren(el("p", { class: "fine" }, "✓ Nothing: every server answers, and every line of the record could be written and read."));
+    return;
+  }
+  const rest = all.slice(MOST_WRONG);
+  $("wrong").replaceChildren(el("ul", { class: "problems" }, all.slice(0, MOST_WRONG).map(item)),
+    rest.length > 0 ? el("details", null, el("summary", null, `And ${count(rest.length)} more`), el("ul", { class: "problems" }, rest.map(item))) : "");
+}
+
+// moment is a time as a status has it: of today without the date.
+function moment(text) {
+  const at = new Date(text);
+  return isNaN(at) ? "" : (at.toDateString() === new Date().toDateString() ? minuteOf : dayOf).format(at);
+}
+
+const memory = (kb) => (kb > 0 ? count(kb / 1024) + " MB" : "–");
+
+// servers are the upstreams of all processes; those that stand alike are one row.
+function servers(running) {
+  const rows = new Map();
+  for (const p of running) for (const u of p.upstreams || []) {
+    const key = [u.name, u.state, u.error].join("\n"), have = rows.get(key);
+    if (!have) rows.set(key, { ...u, key, processes: 1 });
+    else Object.assign(have, { processes: have.processes + 1, memory_kb: (have.memory_kb || 0) + (u.memory_kb || 0), restarts: (have.restarts || 0) + (u.restarts || 0), since: have.since > u.since ? have.since : u.since });
+  }
+  return [...rows.values()];
+}
+
+function drawState(td, u) {
+  if (!td.firstChild) td.append(el("span", { class: "lamp", "aria-hidden": "true" }), el("span"));
+  td.firstChild.dataset.state = u.state;
+  say(td.lastChild, [clean(u.state, 20) + (u.since ? " since " + moment(u.since) : ""), u.restarts > 0 ? plural(u.restarts, "restart") : "", u.processes > 1 ? `in ${u.processes} processes` : ""].filter(Boolean).join(", "));
+}
+
+// remark is what an upstream has to say: its last error, or why it saves less than it could,
+// with the line that changes it.
+function remark(u) {
+  const text = u.state !== "ready" && u.error ? u.error : u.why;
+  return text ? el("div", { class: "remark" }, named(text, 300), u.change && u.state !== "down" ? el("code", null, named(u.change, 200)) : null) : "";
+}
+
+const drawServers = table($("servers"), {
+  caption: "Servers and how they stand", key: (u) => u.key, noun: "servers", most: 20,
+  columns: [
+    { title: "Server", cell: (u) => named(u.name) },
+    { title: "State", class: "bare", draw: drawState },
+    { title: "Tools", num: true, cell: (u) => count(u.tools) },
+    { title: "Cacheable", num: true, cell: (u) => count(u.cacheable) },
+    { title: "Prefetchable", num: true, cell: (u) => count(u.prefetchable) },
+    { title: "Memory", num: true, cell: (u) => memory(u.memory_kb) },
+    { title: "Last error, or why not more", class: "text bare", cell: remark },
+  ],
+});
+
+const drawClients = table($("clients"), {
+  caption: "Open sessions by client and folder", key: (c) => [c.pid, c.client, c.dir].join("\n"), noun: "clients", most: 10,
+  columns: [
+    { title: "Client", cell: (c) => named(c.client || "a client") },
+    { title: "Folder", class: "text", cell: (c) => (c.dir ? named(c.dir, 200) : "not known") },
+    { title: "Process", cell: (c) => `${c.pid}, ${clean(c.transport || "stdio", 10)}, since ${moment(c.since)}` },
+    { title: "Sessions", num: true, cell: (c) => count(c.sessions) },
+    { title: "Memory", num: true, cell: (c) => memory(c.memory_kb) },
+  ],
+});
+
+function showServers(v) {
+  const running = v.stats.running || [];
+  $("servers-section").hidden = Boolean(v.recorded); // how servers stood is not recorded
+  $("clients-part").hidden = running.length === 0;
+  drawServers(servers(running), empty("No server.", running.length > 0 ? "The configuration has none: mcpschedd import takes over those of your client, mcpschedd add adds one." : "They are shown while a mcpschedd runs, which your client starts."));
+  drawClients(running.flatMap((p) => (p.clients || []).map((c) => ({ pid: p.pid, transport: p.transport, since: p.since, memory_kb: p.memory_kb, ...c }))),
+    empty("No client is connected.", "A client is listed as long as it has a session open."));
+}
+
+// Sessions are named by their client and its folder; those that share both, by when they began.
+let sessionNames = new Map(); // session → what it is called
+
+function nameSessions(v) {
+  const called = (s) => (s.client || "a client") + (s.dir ? " in " + s.dir.split(/[/\\]/).filter(Boolean).slice(-2).join("/") : "");
+  const shared = new Map();
+  for (const s of v.sessions || []) shared.set(called(s), (shared.get(called(s)) || 0) + 1);
+  sessionNames = new Map((v.sessions || []).map((s) => [s.session, called(s) + (shared.get(called(s)) > 1 && s.begin_us ? ", " + clock(s.begin_us) : "")]));
+}
+
+const sessionName = (session) => sessionNames.get(session) || session;
