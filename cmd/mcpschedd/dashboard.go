@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +21,13 @@ import (
 	"mcpschedd/internal/record"
 )
 
+// dashboardAddr is where the dashboard is unless --addr says otherwise, or it is taken.
+const dashboardAddr = "127.0.0.1:7778"
+
 // dashboardFlags are its command line.
 type dashboardFlags struct {
 	config, addr, http string
+	open               bool
 	files              []string
 }
 
@@ -37,7 +42,7 @@ minutes. It works once; the browser may then look until it is closed.
 
 FILE is of recorded events to show instead, plain or gzip; a folder stands for what is
 in it, - for standard input.`,
-		Example: `  mcpschedd dashboard
+		Example: `  mcpschedd dashboard --open
   mcpschedd dashboard --http http://127.0.0.1:7777`,
 		RunE: func(c *cobra.Command, words []string) error {
 			f.files = words
@@ -45,7 +50,8 @@ in it, - for standard input.`,
 		},
 	}
 	configFlag(c, &f.config)
-	c.Flags().StringVar(&f.addr, "addr", "", "serve at `HOST:PORT`, on a loopback address (default\n127.0.0.1:0, any free port)")
+	c.Flags().StringVar(&f.addr, "addr", "", "serve at `HOST:PORT`, on a loopback address (default\n"+dashboardAddr+", or any free port if that is taken)")
+	c.Flags().BoolVar(&f.open, "open", false, "open the address in the browser")
 	c.Flags().StringVar(&f.http, "http", "", "print the address of the page of the proxy that serves\nHTTP at `URL`, and end; its token is $MCPSCHEDD_TOKEN, or\nfor this machine the one in the state folder")
 	return c
 }
@@ -56,7 +62,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 		return err
 	}
 	if f.http != "" {
-		return f.printLink(ctx, stdout)
+		return f.printLink(ctx, stdout, stderr)
 	}
 	o, err := f.options(ctx, stderr)
 	if ctx.Err() != nil {
@@ -65,13 +71,13 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	l, err := listenLoopback(f.addr)
+	l, err := f.listen(stderr)
 	if err != nil {
 		return err
 	}
 	o.Token = rand.Text() // never shown: browsers come with a code
 	page := dashboard.Handler(o)
-	if _, err := fmt.Fprintf(stdout, "http://%s%s\n", l.Addr(), page.Address()); err != nil {
+	if err := f.tell("http://"+l.Addr().String()+page.Address(), stdout, stderr); err != nil {
 		l.Close()
 		return err
 	}
@@ -80,7 +86,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 }
 
 // printLink asks a proxy that serves HTTP for an address of its page.
-func (f *dashboardFlags) printLink(ctx context.Context, stdout io.Writer) error {
+func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer) error {
 	d, err := (&statsFlags{config: f.config, http: f.http}).daemon()
 	if err != nil {
 		return err
@@ -94,8 +100,29 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout io.Writer) error 
 	if !strings.HasPrefix(in.Address, "/dashboard") {
 		return fmt.Errorf("%s: no address of a dashboard; something else answers there", d.url)
 	}
-	_, err = fmt.Fprintln(stdout, base+record.Printable(in.Address))
-	return err
+	return f.tell(base+record.Printable(in.Address), stdout, stderr)
+}
+
+// tell prints the address, and opens it in the browser if that is wanted.
+func (f *dashboardFlags) tell(address string, stdout, stderr io.Writer) error {
+	if _, err := fmt.Fprintln(stdout, address); err != nil || !f.open {
+		return err
+	}
+	c := exec.Command("xdg-open", address)
+	switch runtime.GOOS {
+	case "darwin":
+		c = exec.Command("open", address)
+	case "windows":
+		c = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
+	}
+	err := c.Start()
+	if err == nil {
+		err = c.Process.Release() // it may run as long as the browser
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "mcpschedd: warning: no browser could be opened: %v\n", err)
+	}
+	return nil
 }
 
 // options say what there is to see: of recorded events, or of today and of running processes.
@@ -115,7 +142,7 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 	if err != nil {
 		return dashboard.Options{}, err
 	}
-	return dashboard.Options{View: viewOfToday(d)}, nil
+	return dashboard.Options{View: viewOfToday(d), Since: "today"}, nil
 }
 
 // viewOfToday reads on whenever a browser asks, at most once a second: while none does,
@@ -153,6 +180,19 @@ func viewOfToday(d folder) func() record.View {
 		v.Stats.Running = running
 		return v
 	}
+}
+
+// listen listens where the page is to be.
+func (f *dashboardFlags) listen(stderr io.Writer) (net.Listener, error) {
+	if f.addr != "" {
+		return listenLoopback(f.addr)
+	}
+	l, err := listenLoopback(dashboardAddr)
+	if err != nil {
+		fmt.Fprintf(stderr, "mcpschedd: %s is taken, by another dashboard perhaps: this one has another port\n", dashboardAddr)
+		l, err = listenLoopback("127.0.0.1:0")
+	}
+	return l, err
 }
 
 // listenLoopback listens where only this machine can ask.
@@ -213,6 +253,5 @@ func (f *dashboardFlags) check() error {
 	if len(f.files) > 0 && f.config != "" {
 		return usage("--config: it says where running processes keep their events; leave it out, or the files")
 	}
-	f.addr = cmp.Or(f.addr, "127.0.0.1:0")
 	return nil
 }

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +38,7 @@ func open(t *testing.T, args ...string) *board {
 	b := &board{t: t, client: &http.Client{Jar: jar, Timeout: 10 * time.Second}, stop: stop, ended: make(chan error, 1)}
 	r, w := io.Pipe()
 	go func() {
-		err := execute(ctx, append([]string{"dashboard"}, args...), w, io.Discard)
+		err := execute(ctx, append([]string{"dashboard", "--addr", "127.0.0.1:0"}, args...), w, io.Discard)
 		w.CloseWithError(errors.Join(io.EOF, err))
 		b.ended <- err
 	}()
@@ -223,6 +225,52 @@ func TestDashboardUsage(t *testing.T) {
 		err := execute(t.Context(), append([]string{"dashboard"}, c.args...), io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q in it", c.args, err, c.want)
+		}
+	}
+}
+
+// The page is always at the same address, unless that is taken; --open opens it.
+func TestDashboardAddress(t *testing.T) {
+	homely(t)
+	bin := t.TempDir()
+	opened := filepath.Join(bin, "opened")
+	script := "#!/bin/sh\necho \"$1\" >" + opened + ".part && mv " + opened + ".part " + opened + "\n"
+	for _, name := range []string{"xdg-open", "open"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	taken, err := net.Listen("tcp", dashboardAddr) // an error: another process has it, which is as good
+	if err == nil {
+		defer taken.Close()
+	}
+	var stderr bytes.Buffer
+	f := &dashboardFlags{open: true}
+	l, err := f.listen(&stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if !strings.Contains(stderr.String(), dashboardAddr+" is taken") || l.Addr().String() == dashboardAddr {
+		t.Errorf("got %s, %s; want another port", l.Addr(), &stderr)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	var stdout bytes.Buffer
+	if err := f.tell("http://127.0.0.1:1/dashboard?code=x", &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if text, err := os.ReadFile(opened); err == nil {
+			if string(text) != stdout.String() {
+				t.Errorf("opened %q, want %q", text, &stdout)
+			}
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nothing was opened: %s", &stderr)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func mount(srv *proxy.Server, token string) {
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(srv.Report()) // a client that does not read it is none to tell about
 	}), false)
-	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token})
+	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token, Since: "since it began"})
 	srv.Mount("/dashboard", page, true)
 	srv.Mount("/dashboard/view.json", page, true)
 	srv.Mount(dashboard.CodePath, page, true)

@@ -91,7 +91,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c := exec.CommandContext(ctx, bin, "dashboard", filepath.Join(keep, "events"))
+	c := exec.CommandContext(ctx, bin, "dashboard", "--addr", "127.0.0.1:0", filepath.Join(keep, "events"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	out, err := c.StdoutPipe()
 	if err == nil {

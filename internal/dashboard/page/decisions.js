@@ -60,8 +60,7 @@ function showDecisions(v) {
     return;
   }
   if (changed("why", "some")) box.replaceChildren();
-  moreDecisions.remove();
   keep(box, allDecisions ? list : list.slice(0, MOST_DECISIONS), (d) => [d.at_us, sessionName(d.session), d.after, d.candidates, d.issued].join("\n"), decision);
   say(moreDecisions, allDecisions ? "Show fewer" : `Show all ${list.length} decisions`);
-  if (list.length > MOST_DECISIONS) box.after(moreDecisions);
+  place(moreDecisions, box.parentNode, list.length > MOST_DECISIONS, box.nextSibling);
 }

@@ -86,6 +86,13 @@ function keep(parent, items, key, make, update) {
   for (const child of have.values()) child.remove();
 }
 
+// place puts a node where it belongs, or takes it away. One that is there is not touched: it
+// would lose the focus.
+function place(node, parent, wanted, before = null) {
+  if (!wanted) node.remove();
+  else if (node.parentNode !== parent) parent.insertBefore(node, before);
+}
+
 // empty says that there is nothing to show, and why that may be.
 const empty = (what, why) => el("p", { class: "empty" }, el("strong", null, what), why);
 

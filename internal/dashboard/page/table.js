@@ -68,8 +68,7 @@ function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
     const room = narrow.matches ? Math.min(most, 6) : most;
     keep(body, all ? sorted : sorted.slice(0, room), key, make, update);
     say(more, all ? "Show fewer" : `Show all ${count(rows.length)} ${noun}`);
-    if (rows.length > room) shown.append(more);
-    else more.remove();
+    place(more, shown, rows.length > room);
     reach();
   }
 

@@ -48,7 +48,7 @@ function showWrong(v) {
   if (!changed("wrong", all)) return;
   const item = (w) => el("li", null, el("span", null, named(w.what, 400)), w.mend ? el("code", null, named(w.mend, 200)) : null);
   if (all.length === 0) {
-    $("wrong").replaceChildren(el("p", { class: "fine" }, "✓ Nothing: every server answers, and every line of the record could be written and read."));
+    $("wrong").replaceChildren(el("p", { class: "fine" }, v.recorded ? "✓ Nothing that the record tells of." : "✓ Nothing."));
     return;
   }
   const rest = all.slice(MOST_WRONG);
@@ -85,7 +85,7 @@ function drawState(td, u) {
 // with the line that changes it.
 function remark(u) {
   const text = u.state !== "ready" && u.error ? u.error : u.why;
-  return text ? el("div", { class: "remark" }, named(text, 300), u.change && u.state !== "down" ? el("code", null, named(u.change, 200)) : null) : "";
+  return text ? el("div", { class: "remark" }, named(text, 200), u.change && u.state !== "down" ? el("code", null, named(u.change, 160)) : null) : "";
 }
 
 const drawServers = table($("servers"), {
