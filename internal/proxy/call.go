@@ -93,6 +93,11 @@ type outcome struct {
 	err    error
 }
 
+// ownAnswer is an answer that no server wrote, at least not just now.
+func ownAnswer(result []byte, stateless bool) upstream.Answer {
+	return upstream.Answer{Message: jsonrpc.Message{Result: result}, Stateless: stateless}
+}
+
 // serveCall carries the request to its upstream. It returns at once, and done is called
 // with the outcome, once, by the goroutine that has it. That saves a small call the switch
 // from the goroutine that reads to one that waits, which is most of what it costs.
@@ -352,8 +357,8 @@ func (x *request) answer(o outcome) {
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
 		noteTaskAnswer(x, answer)
-		x.write(answer.Whole.Reframe(x.msg.ID, result))
-		answer.Whole.Buffer.Release() // here and nowhere else: it has been written, and nothing keeps any part of it
+		x.write(answer.Reframe(x.msg.ID, result))
+		answer.Buffer.Release() // here and nowhere else: it has been written, and nothing keeps any part of it
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 		how, body = "reference", reference(o.Age)
 		from.spared = max(0, len(o.Body)-len(body))
 	}
-	return upstream.Answer{Result: explained(body, how, &o.Age, o.BackOff), Stateless: o.Stateless}, from
+	return ownAnswer(explained(body, how, &o.Age, o.BackOff), o.Stateless), from
 }
 
 // noted is an answer that was fetched, as the server wrote it unless there

@@ -169,7 +169,7 @@ func subscribes(method string) bool {
 // the server's process. A stateless server knows no such request: its listen request says
 // what to watch.
 func subscribe(x *request, req *upstream.Request, done func(outcome)) {
-	empty := outcome{answer: upstream.Answer{Result: []byte("{}")}}
+	empty := outcome{answer: ownAnswer([]byte("{}"), false)}
 	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
 	begins, needed := x.msg.Method == "resources/subscribe", true
 	if begins {

@@ -10,7 +10,6 @@ import (
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/upstream"
 )
 
 // work is a call or a plan that its client may have to be asked about. It outlives the
@@ -79,7 +78,7 @@ func (w *work) attend(x *request, done func(outcome)) {
 				w.cancel(err)
 			}
 			if asks != nil {
-				done(outcome{answer: upstream.Answer{Result: asks, Stateless: true}, asks: true})
+				done(outcome{answer: ownAnswer(asks, true), asks: true})
 				return
 			}
 		}

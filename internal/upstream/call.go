@@ -114,7 +114,7 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 	a.Requests = p.requests
 	switch {
 	case err == nil:
-		a.Result, a.Error, a.Whole, a.Stateless = m.Result, m.Error, m, p.c.stateless()
+		a.Message, a.Stateless = m, p.c.stateless()
 		p.done(a, nil)
 	case p.own:
 		p.done(a, err)

@@ -53,7 +53,8 @@ type conn struct {
 // newConn makes a connection; its link is set before it reads.
 func newConn(in *instance) *conn {
 	c := &conn{in: in, done: make(chan struct{}), requests: newRequests()}
-	c.questions.c, c.listening.c = c, c
+	c.questions.c, c.questions.open = c, make(map[string]question)
+	c.listening.c = c
 	return c
 }
 
@@ -111,12 +112,13 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 
 func (c *conn) response(m jsonrpc.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	p, made := c.requests.answered(id)
-	if err != nil || !made {
+	p := c.requests.take(id, 0)
+	switch {
+	case p != nil:
+	case err != nil || id <= 0 || id > c.requests.lastID():
 		c.garbage(m.Raw, errors.New("answer to a request that was never made"))
 		return
-	}
-	if p == nil {
+	default:
 		c.requests.late(id)
 		return
 	}

@@ -62,6 +62,7 @@ func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 		l.Close()
 	}
 	u.Close()
+	site.Close() // which waits for its handlers
 	for address, kinds := range carried {
 		if kinds["request"] && len(kinds) > 1 {
 			t.Errorf("connection from %s carried %v", address, kinds)

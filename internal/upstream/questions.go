@@ -11,9 +11,9 @@ import (
 // Over HTTP each answer to a server is a POST, and a server may ask, or ping, faster than
 // it takes them.
 const (
-	mostQuestions = 64               // of one server may be open at once, those included of which the answer is on its way
-	mostReplies   = 96               // likewise, before one of the proxy's own is dropped
-	replyTime     = 30 * time.Second // for one of the proxy's own to be taken
+	mostQuestions = 64               // of one server that it has no answer to, or has not taken the answer to; more get none
+	mostReplies   = 96               // likewise with pings, which are answered beside questions that wait for a person
+	replyTime     = 30 * time.Second // for an answer to be taken
 )
 
 // questions is the table of the server's requests over one connection that have no
@@ -29,98 +29,73 @@ type questions struct {
 
 type question struct {
 	cancel context.CancelFunc
-	after  int64 // the id of our last request before it came: later ones have nothing to do with it
+	after  int64 // the id of our last request before it came: later ones have nothing to do with it; 0: it has to do with none
 }
 
 // take answers a request of the server on a goroutine of its own. p is our request
-// on the stream of which it came, nil if there is none.
+// on the stream of which it came, nil if there is none. It leaves the request unanswered
+// if there are too many, or one of its id: a refusal would answer that one.
 func (q *questions) take(m jsonrpc.Message, p *pending) {
-	if m.Method == "ping" {
-		q.reply(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
-		return
-	}
-	var ask askFunc
-	if p != nil && p.req.Ask != nil {
-		ask = p.req.Ask
-	} else {
-		ask = q.c.in.asker(q.c, p, m.Method)
+	ask, after, most := pong, int64(0), mostReplies
+	if m.Method != "ping" {
+		after, most = q.c.requests.lastID(), mostQuestions
+		if p != nil && p.req.Ask != nil {
+			ask = p.req.Ask
+		} else {
+			ask = q.c.in.asker(q.c, p, m.Method)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	switch known, full := q.add(string(m.ID), cancel); {
-	case known: // a refusal would answer the first
+	if !q.add(string(m.ID), question{cancel, after}, most) {
+		cancel()
 		q.c.in.up.counts.unanswered.Add(1)
-	case full:
-		err := &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many open requests to the client"}
-		q.reply(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
-	default:
-		q.c.spawn(func() {
-			q.answer(ctx, m, ask)
-			cancel()
-		})
 		return
 	}
-	cancel()
+	q.c.spawn(func() {
+		defer cancel()
+		q.answer(ctx, m, ask)
+	})
 }
+
+// pong answers a ping.
+func pong(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return []byte("{}"), nil }
 
 // answer finds out the answer to a question and sends it; one that was withdrawn wants
 // none.
 func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) {
-	result, err := ask(ctx, m.Method, m.Params)
+	result, bad := ask(ctx, m.Method, m.Params)
 	q.mu.Lock()
 	delete(q.open, string(m.ID))
 	q.sent++
 	q.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		q.taken()
-	case err != nil:
-		q.send(context.Background(), jsonrpc.AppendError(nil, m.ID, err.Append(nil)), q.taken)
-	default:
-		q.send(context.Background(), jsonrpc.AppendResult(nil, m.ID, result), q.taken)
-	}
-}
-
-// add notes a question, unless there is one of that id or there are too many.
-func (q *questions) add(id string, cancel context.CancelFunc) (known, full bool) {
-	after := q.c.requests.lastID()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, known = q.open[id]
-	full = len(q.open)+q.sent >= mostQuestions || q.closed
-	if !known && !full {
-		if q.open == nil {
-			q.open = make(map[string]question)
-		}
-		q.open[id] = question{cancel, after}
-	}
-	return known, full
-}
-
-// reply sends an answer of the proxy's own, unless the server has not taken too many.
-func (q *questions) reply(line []byte) {
-	q.mu.Lock()
-	full := len(q.open)+q.sent >= mostReplies
-	if !full {
-		q.sent++
-	}
-	q.mu.Unlock()
-	if full {
-		q.c.in.up.counts.unanswered.Add(1)
 		return
 	}
+	line := jsonrpc.AppendResult(nil, m.ID, result)
+	if bad != nil {
+		line = jsonrpc.AppendError(nil, m.ID, bad.Append(nil))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), replyTime)
-	q.send(ctx, line, func() {
+	taken := func() {
 		cancel()
 		q.taken()
-	})
-}
-
-// send sends an answer; taken is called when the server has taken it, or will not.
-func (q *questions) send(ctx context.Context, line []byte, taken func()) {
+	}
 	if err := q.c.link.send(ctx, outgoing{line: line, taken: taken}); err != nil {
 		taken()
 		q.c.in.up.log.Debug("answer not sent", "upstream", q.c.in.up.spec.Name, "err", err)
 	}
+}
+
+// add notes a question, unless there is one of that id, or as many as there may be.
+func (q *questions) add(id string, asked question, most int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, known := q.open[id]; known || q.closed || len(q.open)+q.sent >= most {
+		return false
+	}
+	q.open[id] = asked
+	return true
 }
 
 func (q *questions) taken() {

@@ -49,19 +49,14 @@ type Request struct {
 	Late func()
 }
 
-// Answer is what a server answered to a request. Beside an error, only Sent, Requests,
-// Limited and RetryAfter count.
+// Answer is what a server answered to a request. Beside an error, the message is empty.
 type Answer struct {
-	Result     []byte // raw; nil if it answered with an error
-	Error      []byte // the raw error object
-	Stateless  bool   // it came over a hop of the stateless era
-	Sent       bool   // the server may have been handed the request; also beside an error
-	Requests   int    // how often it went out: again where it certainly had not been run; also beside an error
-	Limited    bool   // the server refused it by HTTP status, as one request too many; also beside an error
-	RetryAfter string // if Limited: the raw Retry-After header; "" without one
-	// Whole is the message that Result is part of. A caller that writes it on may
-	// give its Buffer back.
-	Whole jsonrpc.Message
+	jsonrpc.Message        // as it came, with a Result or an Error; a caller that writes it on may give its Buffer back
+	Stateless       bool   // it came over a hop of the stateless era
+	Sent            bool   // the server may have been handed the request
+	Requests        int    // how often it went out: again where it certainly had not been run
+	Limited         bool   // the server refused it by HTTP status, as one request too many
+	RetryAfter      string // if Limited: the raw Retry-After header; "" without one
 }
 
 // frame writes the request as this server wants it.

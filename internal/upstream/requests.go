@@ -150,14 +150,6 @@ func (r *requests) take(id int64, goesOn time.Duration) *pending {
 	return r.takeLocked(id, goesOn)
 }
 
-// answered takes out the request that has its answer, nil if it waits no more. made says
-// that there has been one of that id.
-func (r *requests) answered(id int64) (p *pending, made bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.takeLocked(id, 0), id > 0 && id <= r.last
-}
-
 func (r *requests) takeLocked(id int64, goesOn time.Duration) *pending {
 	p := r.waiting[id]
 	if p == nil {
