@@ -1,21 +1,14 @@
 package record
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"hash"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 // Options say what is done with events. The zero value writes nothing.
@@ -44,11 +37,10 @@ type Options struct {
 }
 
 const (
-	maxQueued    = 1 << 13                // events that wait to be written; more are lost
-	maxWaiting   = 8 << 20                // bytes of arguments that they have, likewise
-	maxLine      = 1 << 20                // bytes of a line
-	maxArguments = 64 << 10               // bytes of arguments that are hashed and recorded
-	writeEvery   = 250 * time.Millisecond // how long a line waits for others
+	maxQueued    = 1 << 13  // events that wait to be written; more are lost
+	maxWaiting   = 8 << 20  // bytes of arguments that they have, likewise
+	maxLine      = 1 << 20  // bytes of a line
+	maxArguments = 64 << 10 // bytes of arguments that are hashed and recorded
 )
 
 // Log hands events to Each, and to one goroutine that writes them. Its methods may be
@@ -191,169 +183,16 @@ func (l *Log) ask(last *Event) {
 	if l.queue == nil || last == nil && l.closed.Load() {
 		return
 	}
-	timeout := time.NewTimer(l.patience)
-	defer timeout.Stop()
-	done := make(chan struct{})
-	asks := l.asks
-	for range 2 {
+	timeout := time.After(l.patience)
+	a := ask{last, make(chan struct{})}
+	select {
+	case l.asks <- a:
 		select {
-		case asks <- ask{last, done}:
-			asks = nil // only one is needed
-		case <-done:
+		case <-a.done:
 			return
-		case <-timeout.C:
-			l.logger.Warn("record: writing takes too long", "waited", l.patience)
-			return
+		case <-timeout:
 		}
+	case <-timeout:
 	}
-}
-
-// writer makes lines of events and writes them. One goroutine uses it.
-type writer struct {
-	log    *Log
-	parts  *parts
-	status statusFile // its current is nil: none is written
-	mac    hash.Hash
-	scrub  func([]byte) []byte
-}
-
-func newWriter(o Options, begin *Event, l *Log) *writer {
-	if len(o.Key) == 0 {
-		o.Key = make([]byte, 32)
-		rand.Read(o.Key)
-	}
-	first, _ := begin.MarshalJSON() // it is made of strings and numbers
-	return &writer{
-		log: l, parts: newParts(o, begin.Process, first, l.logger, &l.lost), mac: hmac.New(sha256.New, o.Key), scrub: o.Scrub,
-		status: statusFile{name: begin.Process + statusSuffix, begin: begin, current: o.Status},
-	}
-}
-
-// run writes until the log is closed. Lines wait a moment for others, and so does what
-// changes the status.
-func (w *writer) run() {
-	w.flush()
-	var due, stale <-chan time.Time
-	if w.status.current != nil {
-		stale = time.After(statusEvery)
-		retain(w.parts.dir, w.parts.o.KeepBytes, w.parts.o.KeepAge)
-	}
-	for {
-		select {
-		case q := <-w.log.queue:
-			w.write(q)
-			if due == nil {
-				due = time.After(writeEvery)
-			}
-		case <-due:
-			due = nil
-			w.flush()
-		case <-w.log.changed:
-			if w.status.current != nil && stale == nil {
-				stale = time.After(statusEvery)
-			}
-		case <-stale:
-			stale = nil
-			w.tell()
-		case a := <-w.log.asks:
-			for range len(w.log.queue) {
-				w.write(<-w.log.queue)
-			}
-			if a.last != nil {
-				w.end(a.last)
-				close(a.done)
-				return
-			}
-			due = nil
-			w.flush()
-			if stale != nil {
-				stale = nil
-				w.tell()
-			}
-			close(a.done)
-		}
-	}
-}
-
-// tell writes the status. An error is the same as that of the lines, or soon will be.
-func (w *writer) tell() {
-	err := w.parts.claim()
-	if err == nil {
-		err = w.status.write(w.parts.dir)
-	}
-	if err != nil {
-		w.log.logger.Debug("record: status not written", "dir", w.parts.dir, "err", err)
-	}
-}
-
-// flush writes the lines that wait. The file is made even without any, so that others see
-// that the process runs, unless nothing is to be written.
-func (w *writer) flush() {
-	if len(w.parts.lines) > 0 || !w.log.off.Load() {
-		w.parts.flush()
-	}
-}
-
-// write adds the line of an event to what is written next.
-func (w *writer) write(q queued) {
-	e := q.event
-	w.log.waiting.Add(-int64(len(e.RawArguments)))
-	w.hash(e, q.full)
-	text, err := e.MarshalJSON()
-	if err != nil || len(text) >= maxLine {
-		w.log.lost.Add(1)
-		return
-	}
-	w.parts.add(text)
-}
-
-// end writes the last line, if there is any besides the first and lines are wanted.
-func (w *writer) end(last *Event) {
-	w.flush()
-	if w.parts.spoke && !w.log.off.Load() {
-		if text, err := last.MarshalJSON(); err == nil {
-			w.parts.add(text)
-		}
-	}
-	if w.status.written != nil {
-		_ = os.Remove(filepath.Join(w.parts.dir, w.status.name)) // without its lock it counts for nothing
-	}
-	w.parts.finish()
-}
-
-// hash makes of an event's raw parts what is written of them. A call without arguments is
-// one with {}.
-func (w *writer) hash(e *Event, full bool) {
-	if e.ResultSum != 0 && e.ResultHash == "" {
-		e.ResultHash = w.keyed(binary.BigEndian.AppendUint64(nil, e.ResultSum))
-	}
-	if e.Kind != Call && e.Kind != Prefetch || e.ArgsHash != "" {
-		return
-	}
-	raw := e.RawArguments
-	if len(raw) == 0 {
-		raw = []byte("{}")
-	}
-	if len(raw) > maxArguments {
-		e.ArgsBytes = int64(len(raw))
-		e.ArgsHash = w.keyed(binary.BigEndian.AppendUint64(raw[:maxArguments:maxArguments], uint64(len(raw))))
-		return
-	}
-	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
-	if !ok { // two servers may read two things in it
-		e.ArgsHash = w.keyed(raw)
-		return
-	}
-	e.ArgsHash = w.keyed(canonical)
-	if full {
-		e.Arguments = string(w.scrub(canonical))
-	}
-}
-
-// keyed is the beginning of HMAC-SHA256 in hexadecimal: 64 bits tell apart all that one
-// user ever asks, and without the key nothing can be tried out against them.
-func (w *writer) keyed(b []byte) string {
-	w.mac.Reset()
-	w.mac.Write(b)
-	return hex.EncodeToString(w.mac.Sum(nil)[:8])
+	l.logger.Warn("record: writing takes too long", "waited", l.patience)
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"os"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"mcpschedd/internal/state"
 )
 
 // Status is how one process stands. While it runs, a file beside its log says so to other
@@ -54,41 +51,10 @@ type ClientStatus struct {
 
 const (
 	statusSuffix = ".status.json"
-	statusEvery  = 500 * time.Millisecond // how long a change waits for others
-	maxStatus    = 4 << 20                // bytes of a file that is read
+	maxStatus    = 4 << 20 // bytes of a file that is read
 )
 
-// statusFile writes the status of this process, whole. The writer's goroutine uses it.
-type statusFile struct {
-	name    string // of the file
-	begin   *Event
-	current func() Status
-	written []byte // nil: nothing is
-}
-
-// write puts the file in place, if it says something new.
-func (f *statusFile) write(dir string) error {
-	s := f.current()
-	s.Process, s.PID, s.Since = f.begin.Process, f.begin.PID, Stamp(f.begin.At)
-	s.Program, s.Transport, s.Dir = f.begin.Program, f.begin.Transport, f.begin.Dir
-	now, err := json.Marshal(&s)
-	if err != nil {
-		return err
-	}
-	if _, there := os.Stat(filepath.Join(dir, f.name)); there == nil && bytes.Equal(now, f.written) {
-		return nil
-	}
-	s.Updated = Stamp(time.Now())
-	text, _ := json.Marshal(&s) // as before
-	to, err := state.Open(dir)
-	if err == nil {
-		err = to.Write(f.name, text)
-	}
-	if err == nil {
-		f.written = now
-	}
-	return err
-}
+func statusPath(dir, process string) string { return filepath.Join(dir, process+statusSuffix) }
 
 // Stamp is a time as a status has it; "" where it is not known.
 func Stamp(at time.Time) string {
