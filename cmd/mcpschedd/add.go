@@ -111,7 +111,7 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	}
 	if provider := known(one.server); provider != "" {
 		say(stderr, "it is known (provider %s): mcpschedd check --connect says what is cached and fetched ahead", provider)
-	} else if !one.server.Trust {
+	} else if !one.server.Block.Trust {
 		say(stderr, "nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
 	}
 	return nil

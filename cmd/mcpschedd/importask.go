@@ -33,7 +33,7 @@ const claimTimeout = 10 * time.Second
 func (p *importPlan) ask(ctx context.Context) {
 	var servers []clients.Server
 	for _, s := range p.servers {
-		if s.unknown() && !s.server.Disabled && !p.m.noStart && (p.m.write || p.m.kept(s.server.File)) {
+		if s.unknown() && !s.server.Block.Disabled && !p.m.noStart && (p.m.write || p.m.kept(s.server.From.File)) {
 			servers = append(servers, s.server)
 		}
 	}

@@ -53,8 +53,8 @@ func (m *importing) plan() (*importPlan, error) {
 	trusted := make(map[string]bool)
 	for _, s := range m.reader.Servers() {
 		for _, name := range m.trust {
-			if name == s.Name || name == s.Called() || name == "all" && s.Scope != "project" {
-				s.Trust, trusted[name] = true, true
+			if name == s.Name || name == s.Called() || name == "all" && s.From.Scope != "project" {
+				s.Block.Trust, trusted[name] = true, true
 			}
 		}
 		one := planned{server: s, stays: s.Stays}
@@ -77,8 +77,8 @@ func (m *importing) plan() (*importPlan, error) {
 // known is the provider of which a server is by the words of its configuration; "": none is
 // known, and nothing of it is stored or prefetched unless it is trusted.
 func known(s clients.Server) string {
-	r := valuemodel.Recognise(valuemodel.Settings{Command: s.Command, Args: s.Args, URL: s.URL})
-	if r.Bare && !s.Trust { // only the name of a program says so
+	r := valuemodel.Recognise(valuemodel.Settings{Command: s.Block.Command, Args: s.Block.Args, URL: s.Block.URL})
+	if r.Bare && !s.Block.Trust { // only the name of a program says so
 		return ""
 	}
 	return r.Provider
@@ -91,7 +91,7 @@ func (p *importPlan) compare(one *planned) {
 		if !p.same(u, *s) {
 			continue
 		}
-		if !contains(u.Tools.Deny, s.DenyTools) || len(s.AllowTools) > 0 && !contains(s.AllowTools, u.Tools.Allow) {
+		if !contains(u.Tools.Deny, s.Block.DenyTools) || len(s.Block.AllowTools) > 0 && !contains(s.Block.AllowTools, u.Tools.Allow) {
 			one.stays = fmt.Sprintf("upstreams.%s is the same, but offers tools that the client does not: see its tools.allow and tools.deny", u.Name)
 			return
 		}
@@ -156,11 +156,11 @@ func (p *importPlan) upstream(s clients.Server) (config.Upstream, map[string]str
 		return config.Upstream{}, nil, err
 	}
 	values := make(map[string]string)
-	for _, v := range s.Values {
+	for _, v := range s.Variables.Values {
 		values[v.Name] = v.Value
 	}
 	u := c.Upstreams[0]
-	if s.Variables() != nil {
+	if _, text := s.VariablesFile(variablesFolder); text != nil {
 		u.EnvFile = ""
 	}
 	return u, values, nil
@@ -197,7 +197,7 @@ func (p *importPlan) blocks() []clients.Server {
 // called is the upstream that a server is; "": it stays with its client.
 func (p *importPlan) called(s clients.Server) string {
 	for _, one := range p.servers {
-		if one.server.Name == s.Name && one.server.File == s.File && one.server.Pointer == s.Pointer && one.taken() {
+		if one.server.Name == s.Name && one.server.From.File == s.From.File && one.server.From.Pointer == s.From.Pointer && one.taken() {
 			return cmp.Or(one.there, s.Name)
 		}
 	}
@@ -213,7 +213,7 @@ func (p *importPlan) prefixed() bool {
 		}
 	}
 	for _, s := range p.servers {
-		if s.add && !s.server.Disabled {
+		if s.add && !s.server.Block.Disabled {
 			enabled++
 		}
 	}

@@ -52,8 +52,8 @@ func (p *importPlan) list(w io.Writer) {
 		case s.there != "":
 			what = "is upstreams." + s.there + " already"
 		}
-		if s.server.Scope == "local" || s.server.Scope == "project" {
-			what += " (for " + strings.Join(s.server.Folders, ", ") + " alone)"
+		if s.server.From.Scope == "local" || s.server.From.Scope == "project" {
+			what += " (for " + strings.Join(s.server.Block.Folders, ", ") + " alone)"
 		}
 		if claim := p.claim(s); claim != "" {
 			what += "; " + claim
@@ -88,7 +88,7 @@ func (p *importPlan) tell() {
 }
 
 // unknown reports whether nothing is known of a server that is taken over.
-func (p planned) unknown() bool { return p.add && !p.server.Trust && known(p.server) == "" }
+func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(p.server) == "" }
 
 // claim is what a server says of its tools, and how it is believed; "": it was not asked.
 func (p *importPlan) claim(s planned) string {

@@ -142,8 +142,8 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 	var changes []clients.Change
 	for _, s := range blocks {
 		want = append(want, s.Name)
-		if variables := s.Variables(); variables != nil {
-			f, err := state.OpenFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(s.VariablesFile(variablesFolder))))
+		if name, variables := s.VariablesFile(variablesFolder); variables != nil {
+			f, err := state.OpenFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)))
 			if err != nil {
 				return nil, err
 			}
@@ -253,8 +253,9 @@ func (p *importPlan) next() []string {
 		if advice := p.m.reader.Advice(s.server); advice != "" {
 			all = append(all, advice)
 		}
-		for _, u := range s.server.Unset {
-			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), s.server.VariablesFile(variablesFolder)), u.Why))
+		file, _ := s.server.VariablesFile(variablesFolder)
+		for _, u := range s.server.Variables.Unset {
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), file), u.Why))
 		}
 	}
 	return all

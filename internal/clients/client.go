@@ -16,6 +16,9 @@ type Client struct {
 	places func(Machine) []string
 }
 
+// codexTable is where Codex has its servers.
+const codexTable = "mcp_servers"
+
 // shape is how a client's file has a server that is a command.
 type shape int
 
@@ -68,7 +71,7 @@ var All = []*Client{
 	{Name: "gemini", Title: "Gemini CLI", table: []string{"mcpServers"}, places: func(m Machine) []string {
 		return []string{filepath.Join(m.Home, ".gemini", "settings.json")}
 	}},
-	{Name: "codex", Title: "Codex", table: []string{"mcp_servers"}, places: func(m Machine) []string {
+	{Name: "codex", Title: "Codex", table: []string{codexTable}, places: func(m Machine) []string {
 		return []string{filepath.Join(m.folder("CODEX_HOME", filepath.Join(m.Home, ".codex")), "config.toml")}
 	}},
 	{Name: "opencode", Title: "OpenCode", table: []string{"mcp"}, shape: opencodeShape, places: func(m Machine) []string {
@@ -132,7 +135,7 @@ func clientOf(d *document) (*Client, []string) {
 	if d.toml {
 		return of("codex"), of("codex").table
 	}
-	has := func(path ...string) bool { _, ok := d.root.child(path...); return ok }
+	has := func(path ...string) bool { _, ok := d.top().child(path...); return ok }
 	switch {
 	case dir == ".gemini":
 		return of("gemini"), of("gemini").table

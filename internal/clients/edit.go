@@ -2,251 +2,240 @@ package clients
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
+	"github.com/tailscale/hujson"
 
 	"mcpschedd/internal/tomlblock"
 )
 
-// splice replaces the bytes of a text from one place to another.
-type splice struct {
-	from, to int
-	with     string
+// ownName is what mcpschedd is called among a client's servers.
+const ownName = "mcpschedd"
+
+// rawServer is a server as a file has it.
+type rawServer struct {
+	member hujson.ObjectMember
+	block  string // in TOML
 }
 
-// edit collects changes to a document's text.
-type edit struct {
-	doc     *document
-	splices []splice
-}
-
-func (e *edit) replace(from, to int, with string) {
-	e.splices = append(e.splices, splice{from, to, with})
-}
-
-// text is the document's with the changes made.
-func (e *edit) text() []byte {
-	slices.SortStableFunc(e.splices, func(a, b splice) int { return a.from - b.from })
-	var out []byte
-	done := 0
-	for _, s := range e.splices {
-		out = append(append(out, e.doc.text[done:max(done, s.from)]...), s.with...)
-		done = max(done, s.to)
+// edited is the file as it is after a change, which the document itself does not see.
+func (d *document) edited(change func(*document) error) ([]byte, error) {
+	now := *d
+	now.root = d.root.Clone()
+	if err := change(&now); err != nil {
+		return nil, err
 	}
-	return append(out, e.doc.text[done:]...)
+	out, err := now.encoded(now.text)
+	if err == nil {
+		_, err = parse(d.path, out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nothing was changed, as the change would break it: %w", err)
+	}
+	return out, nil
 }
 
-// swap takes the servers of some names out of a table, and puts others there, which are
-// written as the file is: in the place of the first that goes, or else at the end. A table
-// that is missing is made if something is put into it.
-func (e *edit) swap(table []string, take func(name string) bool, put []string) error {
-	if e.doc.toml {
-		return e.swapTOML(table, take, put)
+// pack makes the text say what the values do.
+func (d *document) pack() { d.text = bytes.TrimSuffix(d.root.Pack(), []byte("\n")) } // that the parser wanted
+
+// swap takes servers out of a table, and puts others there: in the place of the first that
+// goes, or else at the end. All else of the file, and its comments, stay. A table that is
+// missing is made if something is put into it.
+func (d *document) swap(table []string, take func(name string) bool, put []rawServer) error {
+	if d.toml {
+		return d.swapBlocks(table, take, put)
 	}
-	at := e.doc.root
+	at := d.top()
 	for i, name := range table {
 		next, ok := at.child(name)
 		if !ok {
 			if len(put) == 0 {
 				return nil
 			}
-			inner := "{" + strings.Join(put, ", ") + "}"
+			inner := &hujson.Object{}
+			swapMembers(inner, nil, put)
+			v := hujson.Value{Value: inner}
 			for _, outer := range slices.Backward(table[i+1:]) {
-				inner = "{" + quote(outer) + ": " + inner + "}"
+				v = hujson.Value{Value: &hujson.Object{Members: []hujson.ObjectMember{newMember(outer, v)}}}
 			}
 			// null, as a missing one, is what a table is made of; it goes.
-			return e.swapMembers(at, func(n string) bool { return n == name }, []string{quote(name) + ": " + inner})
+			take, put = func(n string) bool { return n == name }, []rawServer{{member: newMember(name, v)}}
+			break
 		}
 		at = next
 	}
-	return e.swapMembers(at, take, put)
-}
-
-func (e *edit) swapMembers(object node, take func(string) bool, put []string) error {
-	all, ok := object.value.([]member)
+	object, ok := at.json.Value.(*hujson.Object)
 	if !ok {
-		return fmt.Errorf("%s: %s: want an object, have %s", object.where(), object.pointer, object.kind())
+		return fmt.Errorf("%s: %s: want an object, have %s", at.where(), at.pointer, at.kind())
 	}
-	text := e.doc.text
-	sep := ", "
-	if len(all) > 0 {
-		if indent := indentation(text, all[0].at); strings.Contains(indent, "\n") {
-			sep = "," + indent
-		}
-	}
-	kept := -1 // the last member before this one that stays
-	for i, m := range all {
-		switch {
-		case !take(m.name):
-			kept = i
-		case len(put) > 0:
-			e.replace(m.at, m.to, strings.Join(put, sep))
-			put, kept = nil, i
-		default:
-			from, to := alone(text, m.at, m.to)
-			// Its comma goes with it; the last may have none, and then the one before it is too many.
-			comma := extra(text, m.to)
-			if text[comma] != ',' && kept >= 0 {
-				comma = extra(text, all[kept].to)
-			}
-			if text[comma] == ',' {
-				e.replace(comma, comma+1, "")
-			}
-			e.replace(from, to, "")
-		}
-	}
-	switch {
-	case len(put) == 0:
-	case len(all) == 0:
-		e.replace(object.from+1, object.from+1, strings.Join(put, ", "))
-	default:
-		last := all[len(all)-1].to
-		e.replace(last, last, sep+strings.Join(put, sep))
-	}
+	swapMembers(object, take, put)
+	d.pack()
 	return nil
 }
 
-// indentation is the white space before a place, with its end of line.
-func indentation(text []byte, at int) string {
-	from := at
-	for from > 0 && (text[from-1] == ' ' || text[from-1] == '\t') {
-		from--
+func newMember(name string, v hujson.Value) hujson.ObjectMember {
+	v.BeforeExtra = hujson.Extra(" ")
+	return hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
+}
+
+func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer) {
+	indent, comma := hujson.Extra(nil), false
+	if n := len(o.Members); n > 0 {
+		indent, comma = indentation(o.Members[0].Name.BeforeExtra), o.Members[n-1].Value.AfterExtra != nil
 	}
-	if from > 0 && text[from-1] == '\n' {
-		from--
-		if from > 0 && text[from-1] == '\r' {
-			from--
+	var all []hujson.ObjectMember
+	insert := func(before, after hujson.Extra) {
+		for _, p := range put {
+			p.member.Name.BeforeExtra, p.member.Value.AfterExtra = before, after
+			all, before = append(all, p.member), indent
 		}
+		put = nil
 	}
-	return string(text[from:at])
-}
-
-// alone is a part of a text with the white space around it, if it has its lines for itself.
-func alone(text []byte, from, to int) (int, int) {
-	end := to
-	for end < len(text) && (text[end] == ' ' || text[end] == '\t' || text[end] == ',') {
-		end++
-	}
-	before := indentation(text, from)
-	if end < len(text) && (text[end] == '\n' || text[end] == '\r') && strings.Contains(before, "\n") {
-		return from - len(before), to
-	}
-	return from, to
-}
-
-// extra is the first place from one on that is neither white space nor in a comment.
-func extra(text []byte, at int) int {
-	for at < len(text) {
-		switch c := text[at]; {
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-			at++
-		case c == '/':
-			at += comment(text[at:]) + 1
+	var comments hujson.Extra // of servers that went
+	for _, m := range o.Members {
+		m.Name.BeforeExtra = slices.Concat(comments, m.Name.BeforeExtra)
+		comments = nil
+		switch {
+		case !take(m.Name.Value.(hujson.Literal).String()):
+			all = append(all, m)
+		case len(put) > 0:
+			insert(m.Name.BeforeExtra, m.Value.AfterExtra)
 		default:
-			return at
+			if extra := slices.Concat(m.Name.BeforeExtra, m.Value.AfterExtra); bytes.ContainsRune(extra, '/') {
+				comments = extra
+			}
 		}
 	}
-	return at
+	insert(indent, nil)
+	o.AfterExtra = slices.Concat(comments, o.AfterExtra)
+	if n := len(all); n > 0 { // what stands behind the last one says whether it has a comma
+		last := &all[n-1].Value
+		if !comma {
+			o.AfterExtra, last.AfterExtra = slices.Concat(last.AfterExtra, o.AfterExtra), nil
+		} else if last.AfterExtra == nil {
+			last.AfterExtra = hujson.Extra{}
+		}
+	}
+	o.Members = all
 }
 
-// raw are the entries of a table as the file has them, by name: to be put back elsewhere.
-func (d *document) raw(table []string, take func(name string) bool) (all []string) {
+// indentation is the white space before a member, with its end of line.
+func indentation(before hujson.Extra) hujson.Extra {
+	i := bytes.LastIndexByte(before, '\n')
+	if i < 0 || bytes.ContainsRune(before[i:], '/') {
+		return hujson.Extra(" ")
+	}
+	if i > 0 && before[i-1] == '\r' {
+		i--
+	}
+	return before[i:]
+}
+
+// pieces are servers of a table as the file has them: to be put back elsewhere.
+func (d *document) pieces(table []string, take func(name string) bool) (all []rawServer) {
 	if d.toml {
 		blocks, _ := tomlblock.Of(d.text, table...)
 		for _, b := range blocks {
 			if take(b.Name) {
-				all = append(all, string(d.text[b.From:b.To]))
+				all = append(all, rawServer{block: string(d.text[b.From:b.To])})
 			}
 		}
 		return all
 	}
-	at, _ := d.root.child(table...)
-	members, _ := at.value.([]member)
-	for _, m := range members {
-		if take(m.name) {
-			all = append(all, string(d.text[m.at:m.to]))
+	at, ok := d.top().child(table...)
+	if !ok {
+		return nil
+	}
+	if object, ok := at.json.Value.(*hujson.Object); ok {
+		for _, m := range object.Members {
+			if take(m.Name.Value.(hujson.Literal).String()) {
+				all = append(all, rawServer{member: m})
+			}
 		}
 	}
 	return all
 }
 
-func (e *edit) swapTOML(table []string, take func(string) bool, put []string) error {
-	blocks, err := tomlblock.Of(e.doc.text, table...)
+func (d *document) swapBlocks(table []string, take func(string) bool, put []rawServer) error {
+	blocks, err := tomlblock.Of(d.text, table...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", e.doc.path, err)
+		return fmt.Errorf("%s: %w", d.path, err)
 	}
-	end := tomlblock.LineEnd(e.doc.text)
+	end, with := tomlblock.LineEnd(d.text), ""
+	for _, p := range put {
+		with += p.block
+	}
+	var out []byte
+	done := 0
 	for _, b := range blocks {
 		if !take(b.Name) {
 			continue
 		}
-		with := ""
-		if len(put) > 0 {
-			with, put = strings.Join(put, ""), nil
-			if b.To < len(e.doc.text) && !strings.HasSuffix(with, end+end) {
-				with += end
-			}
+		if with != "" && b.To < len(d.text) && !strings.HasSuffix(with, end+end) {
+			with += end
 		}
-		e.replace(b.From, b.To, with)
+		out = append(append(out, d.text[done:b.From]...), with...)
+		done, with = b.To, ""
 	}
-	if len(put) > 0 {
-		with := strings.Join(put, "")
-		if text := e.doc.text; len(text) > 0 {
+	out = append(out, d.text[done:]...)
+	if with != "" && len(out) > 0 {
+		if out[len(out)-1] != '\n' {
 			with = end + with
-			if text[len(text)-1] != '\n' {
-				with = end + with
-			}
 		}
-		e.replace(len(e.doc.text), len(e.doc.text), with)
+		with = end + with
 	}
+	d.text = append(out, with...)
 	return nil
 }
 
-func quote(s string) string {
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	if out.Encode(s) != nil {
-		return `""` // strings always encode
-	}
-	return strings.TrimSpace(b.String())
-}
-
 // own is the entry of mcpschedd itself, as a client's file has it.
-func (d *document) own(shape shape, line, approved []string) string {
+func (d *document) own(shape shape, line, approved []string) rawServer {
 	if d.toml {
-		var b strings.Builder
-		fmt.Fprintf(&b, "[%s]\n%s\n%s\n", toml.Key{"mcp_servers", ownName}, assignment("command", line[0]), assignment("args", line[1:]))
-		if bytes.Contains(d.text, []byte("\r\n")) {
-			return strings.ReplaceAll(b.String(), "\n", "\r\n")
-		}
-		return b.String()
+		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
+		return rawServer{block: strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
 	}
-	list := func(words []string) string {
-		all := make([]string, len(words))
-		for i, w := range words {
-			all[i] = quote(w)
+	entry := &hujson.Object{}
+	add := func(name string, v hujson.ValueTrimmed) {
+		m := newMember(name, hujson.Value{Value: v})
+		if len(entry.Members) > 0 {
+			m.Name.BeforeExtra = hujson.Extra(" ")
 		}
-		return "[" + strings.Join(all, ", ") + "]"
+		entry.Members = append(entry.Members, m)
 	}
-	command := `"command": ` + quote(line[0]) + `, "args": ` + list(line[1:])
 	switch shape {
 	case opencodeShape:
-		command = `"type": "local", "command": ` + list(line) + `, "enabled": true`
-	case typedShape:
-		command = `"type": "stdio", ` + command
-	case zedShape:
-		command = `"source": "custom", ` + command + `, "env": {}`
+		add("type", hujson.String("local"))
+		add("command", list(line))
+		add("enabled", hujson.Bool(true))
+	default:
+		if shape == typedShape {
+			add("type", hujson.String("stdio"))
+		} else if shape == zedShape {
+			add("source", hujson.String("custom"))
+		}
+		add("command", hujson.String(line[0]))
+		add("args", list(line[1:]))
+		if shape == zedShape {
+			add("env", &hujson.Object{})
+		}
 	}
 	if len(approved) > 0 {
-		command += `, "autoApprove": ` + list(approved)
+		add("autoApprove", list(approved))
 	}
-	return quote(ownName) + ": {" + command + "}"
+	return rawServer{member: newMember(ownName, hujson.Value{Value: entry})}
 }
 
-// ownName is what mcpschedd is called among a client's servers.
-const ownName = "mcpschedd"
+func list(words []string) *hujson.Array {
+	all := &hujson.Array{}
+	for i, w := range words {
+		e := hujson.Value{Value: hujson.String(w)}
+		if i > 0 {
+			e.BeforeExtra = hujson.Extra(" ")
+		}
+		all.Elements = append(all.Elements, e)
+	}
+	return all
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 // Taken are servers that a client's file had in one table, and has no longer.
@@ -41,15 +42,15 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 		var free []string
 		for _, s := range r.servers {
 			upstream := called(s)
-			if s.File != path || upstream == "" {
+			if s.From.File != path || upstream == "" {
 				continue
 			}
-			i := slices.IndexFunc(p.Taken, func(t Taken) bool { return slices.Equal(t.Table, s.table) })
+			i := slices.IndexFunc(p.Taken, func(t Taken) bool { return slices.Equal(t.Table, s.From.table) })
 			if i < 0 {
 				i = len(p.Taken)
-				p.Taken = append(p.Taken, Taken{Table: s.table})
+				p.Taken = append(p.Taken, Taken{Table: s.From.table})
 			}
-			p.Taken[i].Names, p.Taken[i].Upstreams = append(p.Taken[i].Names, s.entry), append(p.Taken[i].Upstreams, upstream)
+			p.Taken[i].Names, p.Taken[i].Upstreams = append(p.Taken[i].Names, s.From.entry), append(p.Taken[i].Upstreams, upstream)
 			free = append(free, approved(s)...)
 		}
 		if len(p.Taken) == 0 {
@@ -67,48 +68,48 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 	return all, nil
 }
 
-// pointed is the text of a file that was.
-func (d *document) pointed(p Pointed, own string) ([]byte, error) {
-	e := edit{doc: d}
-	put := []string{own}
-	if p.Own == nil {
-		put = nil
-	}
-	for _, t := range p.Taken {
-		var here []string
-		if slices.Equal(t.Table, p.Own) {
-			here, put = put, nil
-		}
-		if err := e.swap(t.Table, func(name string) bool { return slices.Contains(t.Names, name) }, here); err != nil {
-			return nil, err
-		}
-	}
-	if len(put) > 0 {
-		if err := e.swap(p.Own, func(string) bool { return false }, put); err != nil {
-			return nil, err
-		}
-	}
-	text := d.wrote(e.text())
-	return text, checked(d.path, text, p)
-}
+func nothing(string) bool { return false }
 
-// checked reads a text that is to be written, and fails if it does not say what it should.
-func checked(path string, text []byte, p Pointed) error {
-	doc, err := parse(path, text)
+// pointed is the file with mcpschedd in the place of the servers that are taken. It fails if
+// the text would not say so.
+func (d *document) pointed(p Pointed, own rawServer) ([]byte, error) {
+	text, err := d.edited(func(d *document) error {
+		put := []rawServer{own}
+		if p.Own == nil {
+			put = nil
+		}
+		for _, t := range p.Taken {
+			var here []rawServer
+			if slices.Equal(t.Table, p.Own) {
+				here, put = put, nil
+			}
+			if err := d.swap(t.Table, func(name string) bool { return slices.Contains(t.Names, name) }, here); err != nil {
+				return err
+			}
+		}
+		if len(put) > 0 {
+			return d.swap(p.Own, nothing, put)
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("nothing was changed, as the change would break it: %w", err)
+		return nil, err
+	}
+	now, err := parse(p.Path, text)
+	if err != nil {
+		return nil, err
 	}
 	for _, t := range p.Taken {
 		for _, name := range t.Names {
-			if _, ok := doc.root.child(append(slices.Clone(t.Table), name)...); ok {
-				return fmt.Errorf("%s: nothing was changed: %s would still be there", path, shown(name))
+			if _, ok := now.top().child(append(slices.Clone(t.Table), name)...); ok {
+				return nil, fmt.Errorf("%s: nothing was changed: %s would still be there", p.Path, shown(name))
 			}
 		}
 	}
-	if _, ok := doc.root.child(append(slices.Clone(p.Own), ownName)...); p.Own != nil && !ok {
-		return fmt.Errorf("%s: nothing was changed: mcpschedd would not be there", path)
+	if _, ok := now.top().child(append(slices.Clone(p.Own), ownName)...); p.Own != nil && !ok {
+		return nil, fmt.Errorf("%s: nothing was changed: mcpschedd would not be there", p.Path)
 	}
-	return nil
+	return text, nil
 }
 
 // back is a file, changed since, in which the servers stand again that were taken out of it,
@@ -122,52 +123,39 @@ func (p Pointed) back(now, before []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := edit{doc: current}
-	own := func(name string) bool { return name == ownName }
-	gone := p.Own != nil
-	for _, t := range p.Taken {
-		there, _ := current.root.child(t.Table...)
-		put := was.raw(t.Table, func(name string) bool {
-			_, again := there.child(name)
-			return slices.Contains(t.Names, name) && !again
-		})
-		take := func(string) bool { return false }
-		if gone && slices.Equal(t.Table, p.Own) {
-			take, gone = own, false
+	return current.edited(func(d *document) error {
+		own := func(name string) bool { return name == ownName }
+		gone := p.Own != nil
+		for _, t := range p.Taken {
+			there, _ := d.top().child(t.Table...)
+			put := was.pieces(t.Table, func(name string) bool {
+				_, again := there.child(name)
+				return slices.Contains(t.Names, name) && !again
+			})
+			take := nothing
+			if gone && slices.Equal(t.Table, p.Own) {
+				take, gone = own, false
+			}
+			if err := d.swap(t.Table, take, put); err != nil {
+				return err
+			}
 		}
-		if err := e.swap(t.Table, take, put); err != nil {
-			return nil, err
+		if gone {
+			return d.swap(p.Own, own, nil)
 		}
-	}
-	if gone {
-		if err := e.swap(p.Own, own, nil); err != nil {
-			return nil, err
-		}
-	}
-	text := current.wrote(e.text())
-	if _, err := parse(p.Path, text); err != nil {
-		return nil, fmt.Errorf("nothing was changed, as the change would break it: %w", err)
-	}
-	return text, nil
-}
-
-// Called is a server's name in the client's file.
-func (s Server) Called() string {
-	if s.Was != "" {
-		return s.Was
-	}
-	return s.Name
+		return nil
+	})
 }
 
 // Advice is what a client is to be told by hand, as its file belongs to a project; "":
 // nothing.
 func (r *Reader) Advice(s Server) string {
-	if !r.Checked(s.File) {
+	if !r.Checked(s.From.File) {
 		return ""
 	}
-	if filepath.Base(s.File) == ".mcp.json" {
+	if filepath.Base(s.From.File) == ".mcp.json" {
 		return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: put %s among the \"disabledMcpjsonServers\" of %s",
-			s.File, quote(s.Called()), filepath.Join(filepath.Dir(s.File), ".claude", "settings.local.json")))
+			s.From.File, strconv.Quote(s.Called()), filepath.Join(filepath.Dir(s.From.File), ".claude", "settings.local.json")))
 	}
-	return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: turn %s off in the client", s.File, quote(s.Called())))
+	return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: turn %s off in the client", s.From.File, strconv.Quote(s.Called())))
 }

@@ -168,7 +168,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			if name == "DOLLAR" {
 				return "", false
 			}
-			for _, v := range got.Values {
+			for _, v := range got.Variables.Values {
 				if v.Name == name {
 					return v.Value, true
 				}
@@ -176,7 +176,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			return mark, true
 		})
 		if err != nil {
-			t.Fatalf("%v: %q of %q", err, got.Args, was)
+			t.Fatalf("%v: %q of %q", err, got.Block.Args, was)
 		}
 		filled := reference.ReplaceAllStringFunc(was, func(s string) string {
 			if variable.MatchString(s) {
@@ -185,7 +185,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			return s
 		})
 		if resolved.Args[0] != filled && len(got.Notes) == 0 {
-			t.Fatalf("got %q of %q: %q, want %q", got.Args[0], was, resolved.Args[0], filled)
+			t.Fatalf("got %q of %q: %q, want %q", got.Block.Args[0], was, resolved.Args[0], filled)
 		}
 	})
 }

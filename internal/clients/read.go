@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -97,8 +98,8 @@ func (r *Reader) Read(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := doc.root.value.([]member); !ok {
-		return fmt.Errorf("%s: want an object, have %s", doc.root.where(), doc.root.kind())
+	if _, ok := doc.top().value().([]member); !ok {
+		return fmt.Errorf("%s: want an object, have %s", doc.top().where(), doc.top().kind())
 	}
 	r.docs[path] = doc
 	found := 0
@@ -126,14 +127,14 @@ func (r *Reader) tables(doc *document) []table {
 	client, path := clientOf(doc)
 	base := r.project(doc.path)
 	t := table{path: path, client: client, base: base}
-	switch _, own := doc.root.child("projects"); {
+	switch _, own := doc.top().child("projects"); {
 	case own && client.Name == "claude":
 		t.scope = "user"
 	case base != "":
 		t.scope = "project"
 	}
 	var all []table
-	if at, ok := doc.root.child(path...); ok {
+	if at, ok := doc.top().child(path...); ok {
 		t.node = at
 		all = append(all, t)
 	}
@@ -147,7 +148,7 @@ func (r *Reader) tables(doc *document) []table {
 // and those of the folder's .mcp.json that its user has approved.
 func (r *Reader) local(doc *document, client *Client) []table {
 	var all []table
-	projects, _ := doc.root.child("projects")
+	projects, _ := doc.top().child("projects")
 	folders, _ := projects.members()
 	for _, p := range folders {
 		if !filepath.IsAbs(p.name) {
@@ -172,7 +173,7 @@ func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
 	if doc == nil {
 		return table{}, false
 	}
-	at, ok := doc.root.child("mcpServers")
+	at, ok := doc.top().child("mcpServers")
 	if !ok {
 		return table{}, false
 	}
@@ -181,9 +182,9 @@ func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
 	settings := []string{filepath.Join(p.name, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")}
 	for _, path := range settings {
 		if s := r.other(path); s != nil {
-			all, _ := s.root.child("enableAllProjectMcpServers")
-			every = every || all.value == true
-			yes, no = append(yes, s.root.strings("enabledMcpjsonServers")...), append(no, s.root.strings("disabledMcpjsonServers")...)
+			all, _ := s.top().child("enableAllProjectMcpServers")
+			every = every || all.value() == true
+			yes, no = append(yes, s.top().strings("enabledMcpjsonServers")...), append(no, s.top().strings("disabledMcpjsonServers")...)
 		}
 	}
 	takes := func(name string) bool {
@@ -221,14 +222,11 @@ func (r *Reader) other(path string) *document {
 // inputs are what VS Code asks for, and what it takes if the answer is empty.
 func (d *document) inputs() map[string]string {
 	all := make(map[string]string)
-	at, _ := d.root.child("inputs")
-	elements, _ := at.value.([]node)
-	for _, e := range elements {
+	for _, e := range d.top().elements("inputs") {
 		id, _ := e.child("id")
 		otherwise, _ := e.child("default")
-		name, _ := id.value.(string)
-		if value, ok := otherwise.value.(string); ok && name != "" {
-			all[name] = value
+		if name, ok := id.value().(string); ok {
+			all[name], _ = otherwise.value().(string)
 		}
 	}
 	return all
@@ -260,16 +258,21 @@ func (r *Reader) note(n node, wrong bool, text string) {
 
 // server reads one entry.
 func (r *Reader) server(t table, m member, inputs map[string]string) {
-	e := &entry{client: t.client, label: variableName(m.name), base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile, withoutToken: r.options.WithoutToken}
-	if e.label == "" {
-		e.label = "MCP"
+	label := variableName(m.name)
+	if label == "" {
+		label = "MCP"
 	}
+	e := &entry{texts: &translator{
+		client: t.client, base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile,
+		vault: &vault{label: label, used: map[string]bool{"DOLLAR": true}},
+	}}
 	e.server = Server{
-		Was: m.name, Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope,
-		Disabled: slices.Contains(t.off, m.name), table: t.path, entry: m.name,
+		Was:  m.name,
+		From: Origin{Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope, table: t.path, entry: m.name},
 	}
+	e.server.Block.Disabled = slices.Contains(t.off, m.name)
 	if t.base != "" {
-		e.server.Folders = []string{t.base}
+		e.server.Block.Folders = []string{t.base}
 	}
 	all, ok := m.members()
 	if !ok {
@@ -277,7 +280,7 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 		return
 	}
 	for _, field := range all {
-		if field.value != nil {
+		if field.value() != nil {
 			e.field(field)
 		}
 	}
@@ -287,25 +290,24 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 		}
 		return
 	}
-	if e.self() {
+	if e.isSelf() {
 		r.self = append(r.self, m.doc.path)
 		r.note(m.node, false, "left out: this is mcpschedd itself")
-		return
-	}
-	if why := e.reach(); why != "" {
-		r.note(m.node, false, "left out: "+why)
 		return
 	}
 	if len(e.left) > 0 {
 		e.note("not taken over: " + strings.Join(e.left, ", "))
 	}
-	e.settle()
+	if why := e.settle(r.options.WithoutToken); why != "" {
+		r.note(m.node, false, "left out: "+why)
+		return
+	}
 	r.add(e.server)
 }
 
 // add names a server. Equal ones of two files are one upstream.
 func (r *Reader) add(s Server) {
-	same := slices.IndexFunc(r.servers, func(o Server) bool { return o.entry == s.entry && o.means() == s.means() })
+	same := slices.IndexFunc(r.servers, func(o Server) bool { return o.From.entry == s.From.entry && o.means() == s.means() })
 	if same >= 0 {
 		s.Name, s.Was = r.servers[same].Name, r.servers[same].Was
 	} else {
@@ -321,16 +323,34 @@ func (r *Reader) add(s Server) {
 // means is all that makes a server what it is, its secrets too: it is compared, and never
 // printed.
 func (s Server) means() string {
-	text, err := json.Marshal([]any{
-		s.Command, s.Args, s.Cwd, s.Env, s.EnvFile, s.URL, s.Transport, s.Headers, s.Timeout, s.Disabled, s.Folders, s.AllowTools, s.DenyTools, s.Stays, s.Unset,
-	})
+	text, err := json.Marshal([]any{s.Block, s.Stays, s.Variables.Unset})
 	if err != nil {
 		return "" // texts always marshal
 	}
-	for _, v := range s.Values {
+	for _, v := range s.Variables.Values {
 		text = append(text, "\x00"+v.Name+"\x00"+v.Value...)
 	}
 	return string(text)
+}
+
+var (
+	notInUpstream = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+	twoSigns      = regexp.MustCompile(`__+`)
+)
+
+// upstreamName is a name for [upstreams.NAME]: letters, digits and -, with single _
+// inside, and none that is used.
+func upstreamName(was string, used map[string]bool) string {
+	name := strings.Trim(twoSigns.ReplaceAllString(notInUpstream.ReplaceAllString(was, "-"), "_"), "-_")
+	if name == "" || name == "plan" { // plan__NAME are the named plans
+		name = strings.TrimPrefix(name+"-server", "-")
+	}
+	unique := name
+	for n := 2; used[strings.ToLower(unique)]; n++ {
+		unique = fmt.Sprintf("%s-%d", name, n)
+	}
+	used[strings.ToLower(unique)] = true
+	return unique
 }
 
 // shown is a name of the file as it may be printed.

@@ -33,6 +33,8 @@ func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 func TestTOML(t *testing.T) {
 	tests := []struct{ name, in, want, variables string }{
 		{"a command", `{"command": "x", "args": ["a", "b c"], "cwd": "/srv"}`, `command = "x"|args = ["a", "b c"]|cwd = "/srv"`, ""},
+		{"a command with its arguments in it", `{"args": ["b"], "command": " npx -y x"}`, `command = "npx"|args = ["-y", "x", "b"]`, ""},
+		{"a program with spaces in its path", `{"command": "/a b/x"}`, `command = "/a b/x"`, ""},
 		{"a url", `{"type": "http", "url": "http://localhost:1/mcp"}`, `url = "http://localhost:1/mcp"`, ""},
 		{"over SSE", `{"type": "sse", "url": "http://localhost:1/sse"}`, `url = "http://localhost:1/sse"|transport = "sse"`, ""},
 		{"switched off", `{"command": "x", "disabled": true}`, `command = "x"|enabled = false`, ""},
@@ -96,7 +98,8 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 	if diff := cmp.Diff(want, withoutComments(clients.TOML([]clients.Server{s}, "env"))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(variables, withoutComments(s.Variables())); diff != "" {
+	_, vars := s.VariablesFile("env")
+	if diff := cmp.Diff(variables, withoutComments(vars)); diff != "" {
 		t.Errorf("variables: -want +got:\n%s", diff)
 	}
 }
@@ -264,7 +267,7 @@ func TestNames(t *testing.T) {
 	}
 	var got []string
 	for _, s := range r.Servers() {
-		got = append(got, s.Command+" "+s.Name+" "+s.Was)
+		got = append(got, s.Block.Command+" "+s.Name+" "+s.Was)
 	}
 	want := []string{
 		"1 a-b a b", "2 a_b a__b", "3 a-b-2 a-b", "4 server _", "5 plan-server plan", "6 x é/x", "9 ok ", "8 server-2 …",

@@ -215,7 +215,8 @@ func TestUndoOfAChangedFile(t *testing.T) {
 				}
 				var all []string
 				for _, s := range r.Servers() {
-					all = append(all, s.Pointer+string(clients.TOML([]clients.Server{s}, "env"))+string(s.Variables()))
+					_, variables := s.VariablesFile("env")
+					all = append(all, s.From.Pointer+string(clients.TOML([]clients.Server{s}, "env"))+string(variables))
 				}
 				slices.Sort(all)
 				return strings.Join(all, "")

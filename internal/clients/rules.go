@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
 // Rules are what Claude Code's settings say of the tools of servers, by names that hold no
@@ -52,7 +54,7 @@ type settingsFile struct {
 func (r *Reader) claudeFolders(m Machine) []settingsFile {
 	all := []settingsFile{{path: m.folder("CLAUDE_CONFIG_DIR", filepath.Join(r.options.Home, ".claude"))}}
 	for _, doc := range r.docs {
-		projects, _ := doc.root.child("projects")
+		projects, _ := doc.top().child("projects")
 		folders, _ := projects.members()
 		for _, p := range folders {
 			if filepath.IsAbs(p.name) && filepath.Join(p.name, ".claude") != all[0].path {
@@ -93,24 +95,24 @@ func (m Machine) managed(name string) string {
 // counts everywhere for a server that all have.
 func (r *Reader) Deny(m Machine) {
 	for file, doc := range r.settings(m) {
-		for _, rule := range doc.root.strings("permissions", "deny") {
+		for _, rule := range doc.top().strings("permissions", "deny") {
 			rule, _, _ = strings.Cut(rule, "(")
 			for i := range r.servers {
 				s := &r.servers[i]
-				if s.Client != "claude" || file.folder != "" && len(s.Folders) > 0 && !slices.Contains(s.Folders, file.folder) {
+				if s.From.Client != "claude" || file.folder != "" && len(s.Block.Folders) > 0 && !slices.Contains(s.Block.Folders, file.folder) {
 					continue
 				}
-				tool, ok := denied(rule, s.entry)
-				if !ok || slices.Contains(s.DenyTools, tool) {
+				tool, ok := denied(rule, s.From.entry)
+				if !ok || slices.Contains(s.Block.DenyTools, tool) {
 					continue
 				}
-				s.DenyTools = append(s.DenyTools, tool)
+				s.Block.DenyTools = append(s.Block.DenyTools, tool)
 				s.Notes = append(s.Notes, OneLine(fmt.Sprintf("%s is denied by %s", rule, file.path)))
 			}
 		}
 	}
 	for i := range r.servers {
-		slices.Sort(r.servers[i].DenyTools)
+		slices.Sort(r.servers[i].Block.DenyTools)
 		slices.Sort(r.servers[i].Notes)
 	}
 }
@@ -134,7 +136,7 @@ func (r *Reader) Forbidden(m Machine) string {
 				return why
 			}
 		case "gemini":
-			if list, ok := doc.root.child("mcp", "allowed"); ok && !slices.Contains(list.strings(), ownName) {
+			if list, ok := doc.top().child("mcp", "allowed"); ok && !slices.Contains(list.strings(), ownName) {
 				return fmt.Sprintf(`%s: "mcp": {"allowed"} names the servers that may run, and not mcpschedd: put it there first`, path)
 			}
 		}
@@ -152,11 +154,11 @@ func (r *Reader) forbiddenByClaude(m Machine) string {
 		return ""
 	}
 	names := func(list string) (all []string, there bool) {
-		at, there := doc.root.child(list)
-		elements, _ := at.value.([]node)
-		for _, e := range elements {
-			if name, ok := e.child("serverName"); ok {
-				all = append(all, fmt.Sprint(name.value))
+		at, there := doc.top().child(list)
+		for _, e := range at.elements() {
+			name, _ := e.child("serverName")
+			if s, ok := name.value().(string); ok {
+				all = append(all, s)
 			}
 		}
 		return all, there
@@ -181,8 +183,8 @@ type Move struct {
 func (r *Reader) Moves(called func(Server) string) []Move {
 	var all []Move
 	for _, s := range r.servers {
-		if upstream := called(s); upstream != "" && s.Client == "claude" {
-			all = append(all, Move{s.entry, strings.Join(s.Folders, ""), upstream})
+		if upstream := called(s); upstream != "" && s.From.Client == "claude" {
+			all = append(all, Move{s.From.entry, strings.Join(s.Block.Folders, ""), upstream})
 		}
 	}
 	return all
@@ -192,72 +194,71 @@ func (r *Reader) Moves(called func(Server) string) []Move {
 // have moved. With prefix these are called upstream__tool.
 func (r *Reader) Rewrites(m Machine, moves []Move, prefix bool) []Rewrite {
 	var all []Rewrite
-	add := func(f settingsFile, was []byte, text func(rename func(string) string) []byte) {
-		var renamed []Rename
-		now := text(func(s string) string {
-			return ruleWord.ReplaceAllStringFunc(s, func(word string) string {
-				to := nowCalled(word, f.folder, moves, prefix)
-				if to != word && !slices.Contains(renamed, Rename{word, to}) {
-					renamed = append(renamed, Rename{word, to})
-				}
-				return to
-			})
-		})
-		if len(renamed) > 0 {
-			all = append(all, Rewrite{f.path, was, now, renamed, f.shared})
-		}
-	}
 	for f, doc := range r.settings(m) {
-		f.shared = f.shared || f.path == m.managed("managed-settings.json")
-		add(f, doc.wrote(doc.text), func(rename func(string) string) []byte {
-			e := edit{doc: doc}
-			for _, n := range doc.ruleTexts() {
-				if s := n.value.(string); rename(s) != s {
-					e.replace(n.from, n.to, quote(rename(s)))
+		names := renamer{moves: moves, folder: f.folder, prefix: prefix}
+		was, err := doc.encoded(doc.text)
+		if err != nil {
+			continue // it was read
+		}
+		text, err := doc.edited(func(d *document) error {
+			for _, n := range d.ruleTexts() {
+				if s, _ := n.value().(string); names.replace(s) != s {
+					n.json.Value = hujson.String(names.replace(s))
 				}
 			}
-			return doc.wrote(e.text())
+			d.pack()
+			return nil
 		})
+		if err == nil && len(names.renamed) > 0 {
+			all = append(all, Rewrite{f.path, was, text, names.renamed, f.shared || f.path == m.managed("managed-settings.json")})
+		}
 	}
 	for _, folder := range r.claudeFolders(m) {
 		for _, path := range markdown(folder.path) {
-			data, err := r.options.ReadFile(path)
+			was, err := r.options.ReadFile(path)
 			if err != nil {
 				continue
 			}
-			text, wrote := decode(data)
-			head := frontMatter(text)
-			add(settingsFile{path, folder.folder, folder.shared}, data, func(rename func(string) string) []byte {
-				return wrote(append([]byte(rename(string(text[:head]))), text[head:]...))
-			})
+			names := renamer{moves: moves, folder: folder.folder, prefix: prefix}
+			head := frontMatter(was)
+			if text := append([]byte(names.replace(string(was[:head]))), was[head:]...); len(names.renamed) > 0 {
+				all = append(all, Rewrite{path, was, text, names.renamed, folder.shared})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b Rewrite) int { return cmp.Compare(a.Path, b.Path) })
 	return all
 }
 
+// renamer puts the names that hold in the place of those that did, in one file.
+type renamer struct {
+	moves   []Move
+	folder  string // of the project that the file belongs to; "": none
+	prefix  bool
+	renamed []Rename
+}
+
+func (n *renamer) replace(s string) string {
+	return ruleWord.ReplaceAllStringFunc(s, func(word string) string {
+		to := nowCalled(word, n.folder, n.moves, n.prefix)
+		if one := (Rename{word, to}); to != word && !slices.Contains(n.renamed, one) {
+			n.renamed = append(n.renamed, one)
+		}
+		return to
+	})
+}
+
 // ruleTexts are the strings in settings that name tools, but for what is denied: that is
 // denied by our configuration.
-func (d *document) ruleTexts() (all []node) {
-	add := func(n node) {
-		if _, ok := n.value.(string); ok {
-			all = append(all, n)
-		}
-	}
-	for _, list := range []string{"allow", "ask"} {
-		at, _ := d.root.child("permissions", list)
-		elements, _ := at.value.([]node)
-		for _, e := range elements {
-			add(e)
-		}
-	}
-	hooks, _ := d.root.child("hooks")
+func (d *document) ruleTexts() []node {
+	all := append(d.top().elements("permissions", "allow"), d.top().elements("permissions", "ask")...)
+	hooks, _ := d.top().child("hooks")
 	events, _ := hooks.members()
 	for _, event := range events {
-		matchers, _ := event.value.([]node)
-		for _, one := range matchers {
-			matcher, _ := one.child("matcher")
-			add(matcher)
+		for _, one := range event.elements() {
+			if matcher, ok := one.child("matcher"); ok {
+				all = append(all, matcher)
+			}
 		}
 	}
 	return all

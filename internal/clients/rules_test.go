@@ -44,7 +44,7 @@ func TestDeny(t *testing.T) {
 	r.Deny(m)
 	got := make(map[string][]string)
 	for _, s := range r.Servers() {
-		got[s.Name] = s.DenyTools
+		got[s.Name] = s.Block.DenyTools
 	}
 	want := map[string][]string{
 		"git-hub": {"*"}, "fs": {"move", "run", "write_*"}, "fs-2": {"move", "run", "write_*"}, "notes": {"remove"},

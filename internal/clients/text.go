@@ -16,100 +16,118 @@ type piece struct {
 	fallback bool   // the variable has a default, which may be ""
 }
 
-// variables are what a client fills in.
-func (c *Client) variables() *regexp.Regexp {
-	switch c.Name {
-	case "gemini":
-		return dollars
-	case "opencode":
-		return braces
-	}
-	return usual
+// variables are what clients fill in, by the name of the client; "": all others.
+var variables = map[string]*regexp.Regexp{
+	"":         regexp.MustCompile(`\$\{[^}]*\}`),
+	"gemini":   regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`),
+	"opencode": regexp.MustCompile(`\{(?:env|file):[^}]*\}`),
 }
 
-var (
-	usual   = regexp.MustCompile(`\$\{[^}]*\}`)
-	dollars = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`)
-	braces  = regexp.MustCompile(`\{(?:env|file):[^}]*\}`)
-)
+// translator reads the texts of one server, in which a client would fill in something.
+type translator struct {
+	client *Client
+	base   string            // the folder of the project whose file it is in; ""
+	os     string            // as runtime.GOOS has it
+	inputs map[string]string // of VS Code: what is asked for → its default
+	file   func(path string) ([]byte, error)
+	vault  *vault // gets the variables of which no file has a value
+}
 
 // read takes a string apart. A "${" that means nothing to any client stays as it is. here
 // says that "." is the server's own working folder where the text is used.
-func (e *entry) read(s string, here bool) text {
-	var t text
+func (t *translator) read(s string, here bool) text {
+	var out text
 	add := func(p piece) {
-		if n := len(t); p.variable == "" && n > 0 && t[n-1].variable == "" {
-			t[n-1].literal += p.literal
+		if n := len(out); p.variable == "" && n > 0 && out[n-1].variable == "" {
+			out[n-1].literal += p.literal
 		} else if p.variable != "" || p.literal != "" {
-			t = append(t, p)
+			out = append(out, p)
 		}
+		t.vault.used[p.variable] = true
+	}
+	signs := variables[t.client.Name]
+	if signs == nil {
+		signs = variables[""]
 	}
 	done := 0
-	for _, at := range e.client.variables().FindAllStringIndex(s, -1) {
+	for _, at := range signs.FindAllStringIndex(s, -1) {
 		add(piece{literal: s[done:at[0]]})
-		written := s[at[0]:at[1]]
-		inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(written, "$"), "{"), "}")
-		add(e.variable(inner, written, here))
+		add(t.variable(s[at[0]:at[1]], here))
 		done = at[1]
 	}
 	add(piece{literal: s[done:]})
-	return t
+	return out
 }
 
-// variable is what a client fills in for what stands between its signs.
-func (e *entry) variable(inner, written string, here bool) piece {
+// variable is what a client fills in.
+func (t *translator) variable(written string, here bool) piece {
+	inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(written, "$"), "{"), "}")
 	kind, rest, named := strings.Cut(inner, ":")
 	switch {
 	case kind == "env" && validVariable(rest):
 		return piece{variable: rest}
 	case kind == "userHome" && !named:
-		return piece{variable: home(e.os)}
+		return piece{variable: home(t.os)}
 	case kind == "pathSeparator" || inner == "/":
 		return piece{literal: "/"}
 	case kind == "workspaceFolder" || kind == "workspaceRoot" || kind == "workspaceFolderBasename":
-		return e.workspace(kind, here)
+		return t.workspace(kind, here)
+	case kind == "input" && named && t.inputs[rest] != "":
+		return piece{literal: t.inputs[rest]}
 	case kind == "input" && named:
-		if value, ok := e.inputs[rest]; ok && value != "" {
-			return piece{literal: value}
-		}
-		return e.asked(variableName(rest), e.client.Title+" asks for it")
+		return t.vault.ask(variableName(rest), t.client.Title+" asks for it")
 	case kind == "file" && named:
-		return e.asked(variableName(rest[strings.LastIndexAny(rest, `/\`)+1:]), "the content of "+shown(rest))
+		return t.vault.ask(variableName(rest[strings.LastIndexAny(rest, `/\`)+1:]), "the content of "+shown(rest))
 	}
 	if name, fallback, has := strings.Cut(inner, ":-"); validVariable(name) {
 		return piece{variable: name, literal: fallback, fallback: has}
 	}
 	if named && slices.Contains([]string{"config", "command", "env"}, kind) {
-		return e.asked(variableName(rest), e.client.Title+" fills in "+shown(inner))
+		return t.vault.ask(variableName(rest), t.client.Title+" fills in "+shown(inner))
 	}
 	return piece{literal: written}
 }
 
-// workspace is the folder that a client has open.
-func (e *entry) workspace(kind string, here bool) piece {
-	switch {
-	case e.base != "" && kind == "workspaceFolderBasename":
-		return piece{literal: e.base[strings.LastIndexAny(e.base, `/\`)+1:]}
-	case e.base != "":
-		return piece{literal: e.base}
-	case here && kind != "workspaceFolderBasename":
-		e.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
-		return piece{variable: workspace, literal: ".", fallback: true}
-	}
-	return e.asked(workspace, "the folder that "+e.client.Title+" has open")
-}
-
 const workspace = "WORKSPACE_FOLDER"
 
-// asked is a variable whose value no file has.
-func (e *entry) asked(name, why string) piece {
-	if name == "" {
-		name = e.label + "_SECRET"
+// workspace is the folder that a client has open.
+func (t *translator) workspace(kind string, here bool) piece {
+	switch {
+	case t.base != "" && kind == "workspaceFolderBasename":
+		return piece{literal: t.base[strings.LastIndexAny(t.base, `/\`)+1:]}
+	case t.base != "":
+		return piece{literal: t.base}
+	case here && kind != "workspaceFolderBasename":
+		t.vault.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
+		return piece{variable: workspace, literal: ".", fallback: true}
 	}
-	if !slices.ContainsFunc(e.server.Unset, func(u Unset) bool { return u.Name == name }) {
-		e.server.Unset = append(e.server.Unset, Unset{Name: name, Why: why})
+	return t.vault.ask(workspace, "the folder that "+t.client.Title+" has open")
+}
+
+var absolute = regexp.MustCompile(`^(?:[/\\]|[A-Za-z]:)`)
+
+// path is a path that does not depend on where it is read: "~" is not filled in by our
+// configuration, and a relative path starts at the file that has it.
+func (t *translator) path(p text, what string) text {
+	if len(p) == 0 || p[0].variable != "" {
+		return p
 	}
-	return piece{variable: name}
+	first, rest := p[0].literal, p[1:]
+	switch {
+	case first == "":
+		return nil
+	case first == "~" || strings.HasPrefix(first, "~/") || strings.HasPrefix(first, `~\`):
+		return append(text{{variable: home(t.os)}, {literal: first[1:]}}, rest...)
+	case absolute.MatchString(first):
+		return p
+	case t.base != "":
+		return append(text{{literal: strings.TrimRight(t.base, `/\`) + "/" + strings.TrimPrefix(first, "./")}}, rest...)
+	}
+	t.vault.note(what + " is a path relative to wherever the client runs: make it absolute")
+	if first[0] == '~' {
+		return append(text{{literal: "./" + first}}, rest...)
+	}
+	return p
 }
 
 // home is the variable of the user's home folder.
@@ -158,24 +176,20 @@ func (t text) filled(with string) string {
 
 func (t text) plain() string { return t.filled("") }
 
-const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+// isPlain reports whether a text has no variable.
+func (t text) isPlain() bool { return len(t) == 0 || len(t) == 1 && t[0].variable == "" }
 
-func validVariable(name string) bool {
-	return name != "" && !strings.ContainsRune("0123456789", rune(name[0])) && strings.Trim(name, nameLetters+"0123456789_") == ""
-}
+var (
+	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	notInNames   = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+func validVariable(name string) bool { return variableForm.MatchString(name) }
 
 // variableName makes a name of a variable out of any: letters, digits and single _;
 // "" if nothing is left.
 func variableName(s string) string {
-	var b strings.Builder
-	for _, c := range strings.ToUpper(s) {
-		if c < 0x80 && strings.ContainsRune(nameLetters+"0123456789", c) {
-			b.WriteRune(c)
-		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "_") {
-			b.WriteByte('_')
-		}
-	}
-	name := strings.Trim(b.String(), "_")
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToUpper(s), "_"), "_")
 	if name != "" && name[0] >= '0' && name[0] <= '9' {
 		return "_" + name
 	}
