@@ -54,30 +54,14 @@ func leaseWhere(all []*leased, fits func(*leased) bool) *leased {
 	return nil
 }
 
-// replace makes the leases those on the members that seen returns: one on an upstream
-// that had one is kept, for any other attach takes one. It returns the leases from before
-// (nil: never any) and from now on; false: they have been closed.
-func (ls *leases) replace(seen func() []*member, attach func(*member) *leased, observable func(*leased) *speculate.Upstream) (old, next []*leased, ok bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.closed {
-		return nil, nil, false
-	}
-	old, next = ls.current(), []*leased{}
-	for _, m := range seen() {
-		l := leaseWhere(old, func(l *leased) bool { return l.member.up == m.up })
-		if l == nil {
-			l = attach(m)
-		} else {
-			kept := *l
-			kept.member = m
-			l = &kept
+// where are the leases that fit.
+func where(leases []*leased, fits func(*leased) bool) (found []*leased) {
+	for _, l := range leases {
+		if fits(l) {
+			found = append(found, l)
 		}
-		l.observable = observable(l)
-		next = append(next, l)
 	}
-	ls.now.Store(&next)
-	return old, next, true
+	return found
 }
 
 // close lets no more leases be taken, and returns those there were for the caller to
@@ -91,23 +75,12 @@ func (ls *leases) close() []*leased {
 	return last
 }
 
-// awaitOffers waits until each upstream that was never seen before has said what it
-// offers, at most until ctx ends.
-func (ls *leases) awaitOffers(ctx context.Context) {
-	for _, l := range ls.current() {
-		l.AwaitOffer(ctx)
-	}
-}
-
 // adoptPolicy makes the session's leases those of the current policy.
 func (s *session) adoptPolicy() {
 	if s.client.facts().opened.IsZero() {
 		return
 	}
-	old, next, ok := s.leases.replace(func() []*member { return s.srv.policy.Load().seenIn(s.identity.view) }, s.attach, s.observable)
-	if !ok {
-		return
-	}
+	old, next := s.replaceLeases()
 	if level := s.client.facts().level; level != "" { // one that is set from now on reaches the leases by itself
 		for _, l := range next {
 			l.SetLevel(level)
@@ -129,8 +102,32 @@ func (s *session) adoptPolicy() {
 	}
 }
 
-// attach leases one upstream.
-func (s *session) attach(m *member) *leased {
+// replaceLeases takes leases on the upstreams of the current policy: one on an upstream
+// that had one is kept. It returns the leases from before (nil: never any) and from now
+// on, neither once the leases have been closed.
+func (s *session) replaceLeases() (old, next []*leased) {
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	if s.leases.closed {
+		return nil, nil
+	}
+	old, next = s.leases.current(), []*leased{}
+	for _, m := range s.srv.policy.Load().seenIn(s.identity.view) {
+		l := s.attach(m, leaseWhere(old, func(l *leased) bool { return l.member.up == m.up }))
+		l.observable = s.observable(l)
+		next = append(next, l)
+	}
+	s.leases.now.Store(&next)
+	return old, next
+}
+
+// attach leases one upstream, unless there is a lease on it already.
+func (s *session) attach(m *member, already *leased) *leased {
+	if already != nil {
+		kept := *already
+		kept.member = m
+		return &kept
+	}
 	l := &leased{member: m, early: new(earlyCalls)}
 	attached := make(chan struct{}) // a server may speak before its lease is known here
 	defer close(attached)
@@ -149,10 +146,64 @@ func (s *session) attach(m *member) *leased {
 	return l
 }
 
-// awaitOffers waits for the upstreams until startup_wait after the session opened.
+// awaitOffers waits until each upstream that was never seen before has said what it
+// offers, at most until startup_wait after the session opened.
 func (s *session) awaitOffers(ctx context.Context) {
-	deadline := s.client.facts().opened.Add(s.srv.policy.Load().StartupWait)
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	ctx, cancel := context.WithDeadline(ctx, s.client.facts().opened.Add(s.srv.policy.Load().StartupWait))
 	defer cancel()
-	s.leases.awaitOffers(ctx)
+	for _, l := range s.leases.current() {
+		l.AwaitOffer(ctx)
+	}
+}
+
+// What the upstream of a lease offers. Nothing is known of one that was never connected.
+
+// find returns the item of that name in a list of the upstream.
+func (l *leased) find(list upstream.List, name string) (upstream.Item, bool) {
+	offer := l.Offer()
+	if offer == nil {
+		return upstream.Item{}, false
+	}
+	return offer.Find(list, name)
+}
+
+// lists reports whether the upstream lists an item of that name.
+func (l *leased) lists(list upstream.List, name string) bool {
+	_, ok := l.find(list, name)
+	return ok
+}
+
+// has reports whether the upstream is known to have a tool that its session may call.
+func (l *leased) has(tool string) bool {
+	return l.lists(upstream.Tools, tool) && l.member.allows(tool)
+}
+
+// items are those of a list that a client may see.
+func (l *leased) items(list upstream.List) []upstream.Item {
+	offer := l.Offer()
+	if offer == nil {
+		return nil
+	}
+	items := offer.Lists[list]
+	if list == upstream.Tools && l.member.Allows != nil {
+		items = slices.DeleteFunc(slices.Clone(items), func(item upstream.Item) bool { return !l.member.Allows(item.Name) })
+	}
+	return items
+}
+
+// structured reports whether a tool promises a schema that its answers have:
+// nothing is ever added to one of those, nor taken from it.
+func (l *leased) structured(tool string) bool {
+	item, ok := l.find(upstream.Tools, tool)
+	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
+}
+
+// extension is the prefix of MCP's own extensions among the capabilities.
+const extension = "io.modelcontextprotocol/"
+
+// mayHave reports whether the server declared a capability, as part of the protocol or as
+// an extension, or is not known yet.
+func (l *leased) mayHave(capability string) bool {
+	offer := l.Offer()
+	return offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil
 }

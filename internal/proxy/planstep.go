@@ -23,13 +23,8 @@ type planPart struct {
 	doubt atomic.Bool // it may have been run although it failed
 }
 
-// gateway is the gate of a call; nil: it has none.
-func (p *planPart) gateway() gate {
-	if p == nil {
-		return nil
-	}
-	return p.gate
-}
+// gated reports whether the call has a gate.
+func (p *planPart) gated() bool { return p != nil && p.gate != nil }
 
 // noteDoubt notes that the call may have been run.
 func (p *planPart) noteDoubt() {

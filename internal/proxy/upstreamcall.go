@@ -72,7 +72,11 @@ func (c *upstreamCall) release() {
 // send hands the request to its upstream, within the limits of its host, and waits
 // for nothing: done is called with the outcome, once.
 func (c *upstreamCall) send(ctx context.Context, turn upstream.Turn, req *upstream.Request, done func(outcome)) {
-	c.sendPaced(ctx, turn, req, enterHost, done)
+	enter := enterHost
+	if c.part.gated() {
+		enter = enterGated
+	}
+	c.sendPaced(ctx, turn, req, enter, done)
 }
 
 // enterHost finds a client's call a slot at its host.
@@ -100,13 +104,7 @@ func (c *upstreamCall) sendPaced(ctx context.Context, turn upstream.Turn, req *u
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
-		switch pass := c.part.gateway(); {
-		case pass == nil:
-			slot, err = enter(ctx, c, wait)
-		case wait:
-			slot, err = c.enterGated(ctx, pass, enter)
-		}
-		if slot == nil {
+		if slot, err = enter(ctx, c, wait); slot == nil {
 			return false, err
 		}
 		c.sent()
@@ -141,14 +139,14 @@ var notSent = limit.Verdict{Failed: true}
 // asked again; nil: the call may be sent now.
 type gate func() (again <-chan struct{}, err error)
 
-// enterGated finds the call a slot with which its gate lets it pass.
-func (c *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFunc) (*limit.Slot, error) {
-	for {
-		slot, err := enter(ctx, c, true)
+// enterGated finds the call of a plan a slot with which its gate lets it pass.
+func enterGated(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
+	for wait {
+		slot, err := enterHost(ctx, c, true)
 		if err != nil {
 			return nil, err
 		}
-		again, err := pass()
+		again, err := c.part.gate()
 		if again == nil && err == nil {
 			return slot, nil
 		}
@@ -162,6 +160,7 @@ func (c *upstreamCall) enterGated(ctx context.Context, pass gate, enter enterFun
 			return nil, context.Cause(ctx)
 		}
 	}
+	return nil, nil
 }
 
 // settle ends a pending write with what is known of the outcome: what was not answered
