@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/format"
@@ -63,26 +64,15 @@ func rename(dir, path string) error {
 	if err := imports(dir, old, path); err != nil {
 		return err
 	}
-	if err := edited(filepath.Join(dir, "tools", "go.mod"), func(f *modfile.File) error { return tools(f, old, path) }); err != nil {
+	paths := map[string]string{old: path, old + "/tools": path + "/tools"}
+	if err := edited(filepath.Join(dir, "tools", "go.mod"), paths); err != nil {
 		return err
 	}
-	return edited(goMod, func(f *modfile.File) error { return f.AddModuleStmt(path) })
+	return edited(goMod, paths)
 }
 
-// tools renames the module of the tools and what it requires: the program, from the folder
-// above.
-func tools(f *modfile.File, old, path string) error {
-	if f.Module.Mod.Path == path+"/tools" {
-		return nil
-	}
-	return errors.Join(
-		f.AddModuleStmt(path+"/tools"),
-		f.DropRequire(old), f.DropReplace(old, ""),
-		f.AddRequire(path, "v0.0.0"), f.AddReplace(path, "", "..", ""))
-}
-
-// edited changes a go.mod.
-func edited(name string, change func(*modfile.File) error) error {
+// edited gives a go.mod other paths, where its lines are, so that it stays tidy.
+func edited(name string, paths map[string]string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -91,15 +81,21 @@ func edited(name string, change func(*modfile.File) error) error {
 	if err != nil {
 		return err
 	}
-	if err := change(f); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for _, statement := range f.Syntax.Stmt {
+		lines := []*modfile.Line{}
+		switch of := statement.(type) {
+		case *modfile.Line:
+			lines = append(lines, of)
+		case *modfile.LineBlock:
+			lines = of.Line
+		}
+		for _, line := range lines {
+			for i, word := range line.Token {
+				line.Token[i] = cmp.Or(paths[word], word)
+			}
+		}
 	}
-	f.Cleanup()
-	text, err = f.Format()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, text, 0o644)
+	return os.WriteFile(name, modfile.Format(f.Syntax), 0o644)
 }
 
 // imports rewrites the imports of all Go files below a folder, but for those of other

@@ -38,6 +38,11 @@ func TestRenamedBuilds(t *testing.T) {
 			output(t, at, "go", "build", "-trimpath", "-buildvcs=false", "./...")
 		}
 	}
+	for _, folder := range []string{dir, filepath.Join(dir, "tools")} {
+		if diff := output(t, folder, "go", "mod", "tidy", "-diff"); diff != "" {
+			t.Errorf("%s is not tidy:\n%s", folder, diff)
+		}
+	}
 	output(t, dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(t.TempDir(), "small"), "./cmd/mcpschedd-small")
 	if bad := output(t, dir, "gofmt", "-l", "."); bad != "" {
 		t.Errorf("not formatted: %s", bad)

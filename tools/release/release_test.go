@@ -12,6 +12,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +57,31 @@ func TestSameCommitSameBytes(t *testing.T) {
 	}
 	if !strings.Contains(a["mcpschedd_v0.3.0_linux_amd64.cdx.json"], `"go:build:vcs.revision"`) {
 		t.Error("the commit does not stand in what the program is made of")
+	}
+}
+
+// Every module that the program is built of has a licence to give along.
+func TestNotices(t *testing.T) {
+	source := filepath.Join("..", "..")
+	found, err := output(source, nil, "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := &debug.BuildInfo{GoVersion: runtime.Version()}
+	for _, path := range slices.Compact(slices.Sorted(strings.SplitSeq(found, "\n"))) {
+		info.Deps = append(info.Deps, &debug.Module{Path: path})
+	}
+	said, err := notices(source, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range info.Deps {
+		if !strings.Contains(string(said), "==== "+m.Path+" v") {
+			t.Errorf("nothing of %s", m.Path)
+		}
+	}
+	if len(info.Deps) < 20 || !strings.Contains(string(said), "==== Go go1.") {
+		t.Errorf("got %d modules, and want Go itself too", len(info.Deps))
 	}
 }
 
