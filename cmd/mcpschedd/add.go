@@ -19,8 +19,8 @@ func addCommand() *cobra.Command {
 	var env, headers []string
 	var trust bool
 	c := &cobra.Command{
-		Use:   "add NAME [flags] -- COMMAND [ARG...] | add NAME URL [flags]",
-		Short: "Add one server",
+		Use:   "add NAME [flags] (URL | -- COMMAND [ARG...])",
+		Short: "Add a server",
 		Long: `Adds a server to the configuration, at its end. Running processes follow at once.
 
 NAME is for [upstreams.NAME], and stands before the names of its tools. COMMAND and
@@ -83,8 +83,13 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
+	if len(p.servers) == 0 {
+		return misused{fmt.Errorf("%s was not added: %s", name, m.reader.Notes()[0].Text)}
+	}
 	one := p.servers[0]
 	switch {
+	case one.server.Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, one.server.Name)
 	case one.there != "":
 		return misused{fmt.Errorf("%s is there already, as upstreams.%s", name, one.there)}
 	case p.has(one.server.Name):

@@ -59,12 +59,11 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	u, err := upstreamNamed(c, name)
-	if err != nil {
+	if err := disabled(c, words[0]); err != nil {
 		return err
 	}
-	if !u.Enabled {
-		return hinted{misused{fmt.Errorf("upstream %q is disabled", name)}, "mcpschedd enable " + name}
+	if _, err := upstreamNamed(c, name); err != nil {
+		return err
 	}
 	result, err := callOnce(ctx, c, name, tool, words[1:])
 	if err != nil {

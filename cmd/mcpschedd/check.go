@@ -30,7 +30,7 @@ func checkCommand() *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Validate the configuration; --connect also tries every upstream",
+		Short: "Validate the configuration; --connect also tries every server",
 		Long: `Prints every mistake of the configuration as file:line: key: message.
 
 With --connect it also starts every upstream and prints a row for each: its tools, how

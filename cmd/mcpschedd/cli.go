@@ -34,10 +34,13 @@ ahead and stored, as far as that is safe.
 
 The configuration is --config FILE, else $MCPSCHEDD_CONFIG, else
 $XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config), else built-in
-defaults. The working directory is never searched.`,
+defaults. The working directory is never searched.
+
+A client that starts mcpschedd without a command gets mcpschedd serve.`,
 		Example: `  mcpschedd demo                    what it does, in half a minute
   mcpschedd import                  the servers of your clients, and what would be done
-  mcpschedd import claude --write   take them over; --undo takes that back
+  mcpschedd import claude --write   take them over, and be their client's one server
+  mcpschedd import --undo           take mcpschedd out again
   mcpschedd stats                   what it saved today`,
 		SilenceUsage:  true, // report prints errors
 		SilenceErrors: true,
@@ -116,7 +119,8 @@ func helpCommand() *cobra.Command {
 
 // execute runs one command. An error before the command has begun is one of the command line.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	cobra.MousetrapHelpText = "" // a client with windows may start it on Windows
+	cobra.MousetrapHelpText = ""       // a client with windows may start it on Windows
+	cobra.EnableCommandSorting = false // they stand in the order in which they are needed
 	root := rootCommand()
 	addCommands(root, args)
 	root.SetArgs(args)
@@ -185,5 +189,5 @@ func takes(least, most int, want string) cobra.PositionalArgs {
 }
 
 func configFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "config", "", "the configuration `FILE` (default: see mcpschedd help)")
+	c.Flags().StringVar(file, "config", "", "read the configuration from `FILE` (default: see\nmcpschedd help)")
 }

@@ -59,6 +59,9 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := disabled(c, name); err != nil {
+		return err
+	}
 	o := options(c, dir, slog.New(slog.DiscardHandler))
 	if len(o.Upstreams) == 0 {
 		return noUpstream(c)

@@ -33,7 +33,7 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
   mcpschedd import claude           the blocks for the configuration
   mcpschedd import claude --write   do it
   mcpschedd import --permissions    and later: also rewrite Claude Code's rules
-  mcpschedd import --undo           take it back`,
+  mcpschedd import --undo           take mcpschedd out again`,
 		ValidArgs: clients.Names(),
 		RunE: func(c *cobra.Command, words []string) error {
 			m.from = words
@@ -43,9 +43,9 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
 	configFlag(c, &m.config)
 	c.Flags().BoolVar(&m.all, "all", false, "every client that is found")
 	c.Flags().BoolVar(&m.write, "write", false, "do it, instead of printing it: add the servers to the\nconfiguration, their variables to env/NAME.env beside it\n(0600), and mcpschedd to the client's file in their place.\nWhat a project has checked in is never changed")
-	c.Flags().BoolVar(&m.undo, "undo", false, "take it back: files are as they were, byte by byte; where\none has been changed since, only what import did to it")
+	c.Flags().BoolVar(&m.undo, "undo", false, "take mcpschedd out again: files are as they were, byte by\nbyte; where one has been changed since, only what import\ndid to it is taken back")
 	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's own rules,\nhook matchers, agents and commands that name tools of these\nservers (else they are printed). What is denied there is\ndenied by mcpschedd in any case")
-	c.Flags().StringSliceVar(&m.trust, "trust", nil, "`NAME,...`: believe these servers what they say of their\nown tools (all: every one but those of projects)")
+	c.Flags().StringSliceVar(&m.trust, "trust", nil, "believe what the servers `NAME,...` say of their own\ntools (all: every one but those of projects)")
 	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start the servers of which nothing is known, to\nask each what it says of its tools")
 	c.Flags().BoolVar(&m.json, "json", false, "print it as JSON")
 	c.MarkFlagsMutuallyExclusive("write", "undo")

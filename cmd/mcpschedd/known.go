@@ -36,6 +36,17 @@ func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), name, names, "there are: "+strings.Join(names, ", "))
 }
 
+// disabled is the error of a name that begins with that of an upstream that is switched off;
+// nil if it does not.
+func disabled(c *config.Config, name string) error {
+	for _, u := range c.Upstreams {
+		if !u.Enabled && (strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
+			return hinted{misused{fmt.Errorf("upstream %q is disabled", u.Name)}, "mcpschedd enable " + u.Name}
+		}
+	}
+	return nil
+}
+
 // noUpstream is the error of a configuration that names none.
 func noUpstream(c *config.Config) error {
 	err := fmt.Errorf("no upstream is configured in %s", orDefaults(c.Path))

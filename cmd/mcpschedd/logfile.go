@@ -91,7 +91,7 @@ func logsCommand() *cobra.Command {
 	var lines int
 	c := &cobra.Command{
 		Use:   "logs [NAME]",
-		Short: "Print the end of the proxy's log, or of what an upstream wrote to stderr",
+		Short: "Print the end of the proxy's log, or of what a server wrote to stderr",
 		Long: `Prints the last lines of the proxy's log, or of what the upstream NAME has written to
 stderr. They are kept in the state folder, in logs.`,
 		Example: `  mcpschedd logs

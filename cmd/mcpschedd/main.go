@@ -73,9 +73,9 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintln(w, "mcpschedd: hint: mcpschedd check prints these again without starting anything")
 		return exitUsage
 	}
-	fmt.Fprintf(w, "mcpschedd: error: %v\n", err)
+	fmt.Fprintf(w, "mcpschedd: error: %s\n", outlined(err.Error()))
 	if h, ok := errors.AsType[hinted](err); ok {
-		fmt.Fprintf(w, "mcpschedd: hint: %s\n", h.hint)
+		fmt.Fprintf(w, "mcpschedd: hint: %s\n", outlined(h.hint))
 	}
 	if _, ok := errors.AsType[misused](err); ok {
 		return exitUsage

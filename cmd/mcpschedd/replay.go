@@ -34,9 +34,9 @@ model says.`,
 		},
 	}
 	c.Flags().StringArrayVar(&f.train, "train", nil, "play `FILE` first, to learn from; it is not counted; repeatable")
-	c.Flags().StringArrayVar(&f.configs, "config", nil, "the configuration `FILE` (default: see mcpschedd help);\nrepeatable, the later wins")
+	c.Flags().StringArrayVar(&f.configs, "config", nil, "read the configuration from `FILE`; repeatable, the later\nwins")
 	c.Flags().StringArrayVar(&f.sets, "set", nil, "`KEY=VALUE` of the configuration, over the files; repeatable")
-	c.Flags().StringVar(&f.policy, "policy", "learned", "learned: as configured, what was learned included; static:\nconfigured follow-ups alone; off: no prefetches; oracle: of\nthe reads of the next turn, and no others")
+	c.Flags().StringVar(&f.policy, "policy", "learned", "`NAME` is learned: as configured, what was learned included;\nstatic: configured follow-ups alone; off: no prefetches;\noracle: of the reads of the next turn alone")
 	c.Flags().DurationVar(&f.think, "think", 3*time.Second, "`TIME` between an answer and the next call, where that is\nnot recorded")
 	c.Flags().IntVar(&f.keepTurns, "keep-turns", 0, "tell time in turns: a prefetch may be used for `N` of them,\nnone is made of what was asked before, the calls of a turn\ncome in one instant, reads first; no slots, no throttles")
 	c.Flags().BoolVar(&f.json, "json", false, "print figures as JSON")

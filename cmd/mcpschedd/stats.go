@@ -36,13 +36,13 @@ is in it, - for standard input.`,
 		},
 	}
 	configFlag(c, &f.config)
-	c.Flags().Func("http", "of the mcpschedd that serves HTTP at `URL`, such as\n127.0.0.1:7777; its token is $MCPSCHEDD_TOKEN, or for this\nmachine the one in the state folder", func(s string) error {
+	c.Flags().Func("http", "the figures of the mcpschedd that serves HTTP at `URL`,\nsuch as 127.0.0.1:7777; its token is $MCPSCHEDD_TOKEN, or for this\nmachine the one in the state folder", func(s string) error {
 		if f.http = s; s == "" {
 			return errors.New("want more than nothing")
 		}
 		return nil
 	})
-	c.Flags().BoolVar(&f.watch, "watch", false, "again each second, until interrupted; where the output is\nno terminal, whenever something has changed")
+	c.Flags().BoolVar(&f.watch, "watch", false, "print again each second, until interrupted; where the output is\nno terminal, whenever something has changed")
 	as := func(name, short, help string) {
 		c.Flags().BoolFuncP(name, short, help, func(string) error { f.as = name; return nil })
 	}
