@@ -24,76 +24,53 @@ import (
 // startWithin is how long a server may take until it has listed its tools.
 const startWithin = 30 * time.Second
 
-// caller makes a call on whichever connection leads to its server.
-type caller func(context.Context, call) (*mcp.CallToolResult, error)
+// arm is one of the two ways in which calls are made: the connections by the script's name
+// of a server, or under "" the one to mcpschedd, which leads to all of them.
+type arm map[string]*peer
 
-// arm is one of the two ways in which the session is played. Each has processes of its own,
-// so both begin with the same data.
-type arm struct {
-	peers  map[string]*peer // the script's server → the connection that leads there
-	prefix bool             // whether that is mcpschedd, which names tools tracker__list_issues
-}
-
-// openDirect connects to both servers.
-func (o Options) openDirect(ctx context.Context) (*arm, error) {
-	a := &arm{peers: map[string]*peer{}}
-	for _, name := range []string{tracker, files} {
-		p, err := o.connect(ctx, []string{UpstreamCommand, name}, speedVariable+"="+o.speed())
+// open starts a process for each connection: what it leads to → its arguments.
+func (o Options) open(ctx context.Context, commands map[string][]string) (arm, error) {
+	a := arm{}
+	for name, args := range commands {
+		p, err := o.connect(ctx, args)
 		if err != nil {
 			a.close()
 			return nil, err
 		}
-		a.peers[name] = p
+		a[name] = p
 	}
 	return a, nil
 }
 
-// openThrough connects to mcpschedd, which has both servers behind it, its configuration in
-// dir and its state in another folder.
-func (o Options) openThrough(ctx context.Context, dir, state string) (*arm, error) {
-	file := filepath.Join(dir, "pipeline_config.toml")
-	if err := os.WriteFile(file, o.configuration(state), 0o600); err != nil {
-		return nil, err
-	}
-	p, err := o.connect(ctx, []string{"serve", "--config", file})
-	if err != nil {
-		return nil, err
-	}
-	return &arm{peers: map[string]*peer{tracker: p, files: p}, prefix: true}, nil
-}
-
-// close ends the connections and returns when their processes have ended.
-func (a *arm) close() {
-	for _, p := range a.peers {
-		p.Close() // how a process exits after its work is done decides nothing
+// close ends the connections and returns when their processes have ended. How they exit
+// after their work is done decides nothing.
+func (a arm) close() {
+	for _, p := range a {
+		p.Close()
 	}
 }
 
-func (a *arm) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
-	name := c.Tool
-	if a.prefix {
-		name = c.Server + "__" + name
+// call makes a call where it leads to its server. One without a server is mcpschedd's own.
+func (a arm) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
+	p, name := a[c.Server], c.Tool
+	if p == nil {
+		p, name = a[""], c.Server+"__"+c.Tool
 	}
-	p := a.peers[c.Server]
 	r, err := p.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: name, Arguments: c.Args}})
 	return r, p.explain(err)
 }
 
 // stats is what mcpschedd has recorded of itself.
-func (a *arm) stats(ctx context.Context) (*record.Stats, error) {
+func (a arm) stats(ctx context.Context) (*record.Stats, error) {
 	const uri = "mcpschedd://stats"
-	p := a.peers[tracker]
-	r, err := p.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
-	if err == nil && len(r.Contents) != 1 {
-		err = fmt.Errorf("got %d contents, want 1", len(r.Contents))
-	}
+	r, err := a[""].ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
 	s := &record.Stats{}
-	if err == nil {
+	if err == nil && len(r.Contents) == 1 {
 		text, _ := r.Contents[0].(mcp.TextResourceContents)
 		err = json.Unmarshal([]byte(text.Text), s)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", uri, p.explain(err))
+		return nil, fmt.Errorf("%s: %w", uri, a[""].explain(err))
 	}
 	return s, nil
 }
@@ -107,19 +84,19 @@ type answer struct {
 	Wait time.Duration // as measured, from sending the call
 }
 
-// played is one run of the script.
+// played is one run of a script.
 type played struct {
 	Start   time.Duration // from the first process to the last list of tools
 	Answers []answer      // in the order of the script
 	Waited  time.Duration // for answers; of calls made together, for the slowest
 }
 
-// play runs the script in order through do, with think times divided by speed, and calls
-// after when a turn is over. It stops at the first answer that is an error or cannot be
-// read: the next arguments would come from it.
-func (p *played) play(ctx context.Context, speed float64, do caller, after func(turn int)) error {
+// play runs turns in order through do, with think times divided by speed, and calls after
+// when a turn is over. It stops at the first answer that is an error or cannot be read: the
+// next arguments would come from it.
+func (p *played) play(ctx context.Context, turns []turn, speed float64, do func(context.Context, call) (*mcp.CallToolResult, error), after func(turn int)) error {
 	read := agent{}
-	for n, t := range script {
+	for n, t := range turns {
 		if err := sleep(ctx, shorten(t.Think, speed)); err != nil {
 			return err
 		}
@@ -128,7 +105,13 @@ func (p *played) play(ctx context.Context, speed float64, do caller, after func(
 		var wg sync.WaitGroup
 		sent := time.Now()
 		for i, c := range calls {
-			wg.Go(func() { answers[i], errs[i] = ask(ctx, c, do) })
+			wg.Go(func() {
+				r, err := do(ctx, c)
+				answers[i] = answer{call: c, Turn: n + 1, Wait: time.Since(sent)}
+				if errs[i] = err; err == nil {
+					errs[i] = answers[i].read(r)
+				}
+			})
 		}
 		wg.Wait()
 		p.Waited += time.Since(sent)
@@ -136,7 +119,6 @@ func (p *played) play(ctx context.Context, speed float64, do caller, after func(
 			if errs[i] != nil {
 				return fmt.Errorf("turn %d: %s %s: %w", n+1, a.Server, a.Tool, errs[i])
 			}
-			a.Turn = n + 1
 			read[a.as] = a.Text
 			p.Answers = append(p.Answers, a)
 		}
@@ -145,32 +127,25 @@ func (p *played) play(ctx context.Context, speed float64, do caller, after func(
 	return nil
 }
 
-// ask makes one call and measures how long its answer takes.
-func ask(ctx context.Context, c call, do caller) (answer, error) {
-	a := answer{call: c}
-	sent := time.Now()
-	r, err := do(ctx, c)
-	a.Wait = time.Since(sent)
-	if err != nil {
-		return a, err
-	}
+// read takes over a result, which must be one text that is JSON.
+func (a *answer) read(r *mcp.CallToolResult) error {
 	if len(r.Content) != 1 {
-		return a, fmt.Errorf("got %d content blocks, want 1", len(r.Content))
+		return fmt.Errorf("got %d content blocks, want 1", len(r.Content))
 	}
 	text, ok := mcp.AsTextContent(r.Content[0])
 	switch {
 	case !ok:
-		return a, fmt.Errorf("got a block of type %T, want text", r.Content[0])
+		return fmt.Errorf("got a block of type %T, want text", r.Content[0])
 	case r.IsError:
-		return a, fmt.Errorf("tool error: %s", text.Text)
+		return fmt.Errorf("tool error: %s", text.Text)
 	case !json.Valid([]byte(text.Text)):
-		return a, fmt.Errorf("got no JSON: %.40q", text.Text)
+		return fmt.Errorf("got no JSON: %.40q", text.Text)
 	}
 	a.Text = text.Text
 	if r.Meta != nil {
 		a.How, _ = r.Meta.AdditionalFields["mcpschedd/disposition"].(string)
 	}
-	return a, nil
+	return nil
 }
 
 // peer is a server process and the client that speaks to it.
@@ -179,15 +154,15 @@ type peer struct {
 	stderr bytes.Buffer // complete once the process has ended
 }
 
-// connect starts the executable with args, and env added to ours, and does what any client
-// does first: shake hands, list the tools.
-func (o Options) connect(ctx context.Context, args []string, env ...string) (*peer, error) {
+// connect starts the executable with args, and does what any client does first: shake hands,
+// list the tools. What is played is no work of the user's: their collector is not told of it.
+func (o Options) connect(ctx context.Context, args []string) (*peer, error) {
 	p := &peer{}
-	p.Client = client.NewClient(transport.NewStdioWithOptions(o.Executable, env, args,
-		transport.WithCommandFunc(func(_ context.Context, command string, env, args []string) (*exec.Cmd, error) {
+	p.Client = client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args,
+		transport.WithCommandFunc(func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
 			cmd := exec.Command(command, args...)
-			cmd.Env, cmd.Stderr = append(private(os.Environ()), env...), &p.stderr
-			apart(cmd)
+			cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") })
+			cmd.Env, cmd.Stderr = append(cmd.Env, speedVariable+"="+o.speed()), &p.stderr
 			return cmd, nil
 		}),
 	))
@@ -216,12 +191,6 @@ func (p *peer) greet(ctx context.Context) error {
 	}
 	_, err := p.ListTools(ctx, mcp.ListToolsRequest{})
 	return err
-}
-
-// private is an environment without what would have the demo's proxy tell the user's
-// collector of calls that are only played.
-func private(env []string) []string {
-	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") })
 }
 
 // explain adds to the loss of a connection what the process said last.

@@ -18,14 +18,17 @@
 package demo
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,24 +96,13 @@ func (o Options) session(ctx context.Context, dir, state string) (*report, error
 	defer line.clear()
 	var direct, through played
 	var stats *record.Stats
-	err := both(ctx, func(ctx context.Context) error {
-		begin := time.Now()
-		a, err := o.openDirect(ctx)
+	err := o.both(ctx, dir, state, func(ctx context.Context, a arm, start time.Duration) error {
+		direct.Start = start
+		return direct.play(ctx, script, o.Speed, a.call, func(turn int) { line.show(&line.direct, turn, direct.Waited) })
+	}, func(ctx context.Context, a arm, start time.Duration) error {
+		through.Start = start
+		err := through.play(ctx, script, o.Speed, a.call, func(turn int) { line.show(&line.through, turn, through.Waited) })
 		if err != nil {
-			return err
-		}
-		defer a.close()
-		direct.Start = time.Since(begin)
-		return direct.play(ctx, o.Speed, a.call, func(turn int) { line.show(&line.direct, turn, direct.Waited) })
-	}, func(ctx context.Context) error {
-		begin := time.Now()
-		a, err := o.openThrough(ctx, dir, state)
-		if err != nil {
-			return err
-		}
-		defer a.close()
-		through.Start = time.Since(begin)
-		if err := through.play(ctx, o.Speed, a.call, func(turn int) { line.show(&line.through, turn, through.Waited) }); err != nil {
 			return err
 		}
 		// What was fetched for the agent's next call was fetched in vain, and shall count.
@@ -123,26 +115,67 @@ func (o Options) session(ctx context.Context, dir, state string) (*report, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReport(direct, through, o.Speed)
-	if err == nil {
-		r.Stats = stats
-	}
-	return r, err
+	return newReport(direct, through, stats, o.Speed)
 }
 
-// both runs what is done directly and what is done through mcpschedd at the same time; the
-// first error ends the other one.
-func both(ctx context.Context, direct, through func(context.Context) error) error {
+// planned is a piece of reading done twice: a call a turn, as most agents do it, and all of
+// it as one plan. What an agent thinks in between is not in it.
+type planned struct {
+	Calls    int     `json:"calls"`
+	DirectMS float64 `json:"direct_ms"` // waiting, a call after the other
+	PlanMS   float64 `json:"plan_ms"`   // waiting for the plan
+}
+
+// plan does it both ways, each at new servers that were not asked anything before. What the
+// plan brings must hold every answer of the single calls.
+func (o Options) plan(ctx context.Context, dir string) (*planned, error) {
+	var one, all played
+	err := o.both(ctx, dir, filepath.Join(dir, "plan"), func(ctx context.Context, a arm, _ time.Duration) error {
+		return one.play(ctx, survey(), o.Speed, a.call, func(int) {})
+	}, func(ctx context.Context, a arm, _ time.Duration) error {
+		return all.play(ctx, surveyPlan(), o.Speed, a.call, func(int) {})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, []byte(all.Answers[0].Text)); err != nil {
+		return nil, err
+	}
+	for _, a := range one.Answers[1:] { // the list is not among the plan's outputs
+		if !strings.Contains(text.String(), a.Text) {
+			return nil, fmt.Errorf("%s: the plan brought another answer", a.short(70))
+		}
+	}
+	return &planned{len(one.Answers), milliseconds(one.Waited), milliseconds(all.Waited)}, nil
+}
+
+// both runs what is done directly and what is done through mcpschedd at the same time, each
+// on an arm of its own; start is how long that took to be there. mcpschedd's configuration is
+// in dir. The first error ends the other one.
+func (o Options) both(ctx context.Context, dir, state string, direct, through func(_ context.Context, _ arm, start time.Duration) error) error {
+	file := filepath.Join(dir, "pipeline_config.toml")
+	if err := os.WriteFile(file, o.configuration(state), 0o600); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	for name, do := range map[string]func(context.Context) error{"direct": direct, "mcpschedd": through} {
-		wg.Go(func() {
-			if err := do(ctx); err != nil {
-				cancel(fmt.Errorf("%s: %w", name, err))
-			}
-		})
+	run := func(name string, commands map[string][]string, do func(context.Context, arm, time.Duration) error) {
+		begin := time.Now()
+		a, err := o.open(ctx, commands)
+		if err == nil {
+			err = do(ctx, a, time.Since(begin))
+			a.close()
+		}
+		if err != nil {
+			cancel(fmt.Errorf("%s: %w", name, err))
+		}
 	}
+	wg.Go(func() {
+		run("direct", map[string][]string{tracker: {UpstreamCommand, tracker}, files: {UpstreamCommand, files}}, direct)
+	})
+	wg.Go(func() { run("mcpschedd", map[string][]string{"": {"serve", "--config", file}}, through) })
 	wg.Wait()
 	return context.Cause(ctx)
 }

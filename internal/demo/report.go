@@ -47,8 +47,8 @@ type total struct {
 }
 
 // newReport puts the runs side by side. It is an error that they differ in anything but time.
-func newReport(direct, through played, speed float64) (*report, error) {
-	r := &report{Speed: speed, Turns: len(script)}
+func newReport(direct, through played, stats *record.Stats, speed float64) (*report, error) {
+	r := &report{Speed: speed, Turns: len(script), Stats: stats}
 	r.Direct = total{StartMS: milliseconds(direct.Start), WaitedMS: milliseconds(direct.Waited)}
 	r.Through = total{StartMS: milliseconds(through.Start), WaitedMS: milliseconds(through.Waited)}
 	if len(direct.Answers) != len(through.Answers) {

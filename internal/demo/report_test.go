@@ -30,14 +30,14 @@ func TestText(t *testing.T) {
 	through.Start, through.Waited = 30*time.Millisecond, 101*time.Millisecond
 	through.Answers[0].Wait = 101 * time.Millisecond
 	through.Answers[1].Wait, through.Answers[1].How = 200*time.Microsecond, "hit"
-	r, err := demo.NewReport(two(), through, 4)
+	stats := &record.Stats{}
+	f := &stats.Totals
+	f.Calls, f.UpstreamCalls, f.Amplification = 2, 4, 2
+	f.Prefetch.Issued, f.Prefetch.Open, f.Prefetch.Used = 3, 1, 1
+	r, err := demo.NewReport(two(), through, stats, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Stats = &record.Stats{}
-	f := &r.Stats.Totals
-	f.Calls, f.UpstreamCalls, f.Amplification = 2, 4, 2
-	f.Prefetch.Issued, f.Prefetch.Open, f.Prefetch.Used = 3, 1, 1
 	r.Plan = &demo.Planned{Calls: 11, DirectMS: 738, PlanMS: 236}
 	var b bytes.Buffer
 	if err := demo.WriteText(r, &b, "it's kept"); err != nil {
@@ -94,7 +94,7 @@ func TestRunsDiffer(t *testing.T) {
 		through := two()
 		test.change(&through)
 		got := ""
-		if _, err := demo.NewReport(two(), through, 4); err != nil {
+		if _, err := demo.NewReport(two(), through, nil, 4); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {

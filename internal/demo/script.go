@@ -156,3 +156,29 @@ var script = []turn{
 	{2000 * time.Millisecond, func(a agent) []call { return []call{bugs("bugs left")} }},
 	{4000 * time.Millisecond, func(a agent) []call { return []call{get(a.number("bugs left", numbers, a.bug(), a.top()), "next")} }},
 }
+
+// survey is to list the open bugs, and to read the first five of them with what was said.
+func survey() []turn {
+	turns := []turn{{0, func(agent) []call { return []call{bugs("bugs")} }}}
+	for n := range 10 {
+		turns = append(turns, turn{0, func(a agent) []call {
+			number, _ := strconv.Atoi(a.nth("bugs", numbers, n%5))
+			return []call{[]call{get(number, ""), comments(number, "")}[n/5]}
+		}})
+	}
+	return turns
+}
+
+// surveyPlan is all of that in one call.
+func surveyPlan() []turn {
+	const plan = `{"steps":[
+  {"id":"bugs","tool":"tracker__list_issues","arguments":{"state":"open","label":"bug"}},
+  {"id":"each","tool":"tracker__get_issue","for_each":{"$ref":"bugs#/items"},"max_items":5,
+   "arguments":{"issue_number":{"$ref":"item#/number"}}},
+  {"id":"said","tool":"tracker__get_issue_comments","for_each":{"$ref":"bugs#/items"},"max_items":5,
+   "arguments":{"issue_number":{"$ref":"item#/number"}}}],
+ "output_steps":["each","said"],"budget_tokens":10000}`
+	var args map[string]any
+	_ = json.Unmarshal([]byte(plan), &args) // it is in the program
+	return []turn{{0, func(agent) []call { return []call{{"", "execute_tool_plan", args, ""}} }}}
+}

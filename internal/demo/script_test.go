@@ -61,7 +61,7 @@ func TestScriptTimes(t *testing.T) {
 		do, end := inProcess(t, demo.DefaultSpeed)
 		defer end()
 		var s demo.Played
-		if err := demo.Play(&s, t.Context(), demo.DefaultSpeed, do, ignore); err != nil {
+		if err := demo.Play(&s, t.Context(), demo.Script, demo.DefaultSpeed, do, ignore); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Answers) != 20 {
@@ -100,7 +100,7 @@ func TestScriptCancelledWhileThinking(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancel()
 		begin := time.Now()
-		err := demo.Play(new(demo.Played), ctx, 1, do, ignore)
+		err := demo.Play(new(demo.Played), ctx, demo.Script, 1, do, ignore)
 		if err != context.DeadlineExceeded {
 			t.Errorf("got error %v, want %v", err, context.DeadlineExceeded)
 		}
@@ -168,12 +168,12 @@ func TestArgumentsComeFromAnswers(t *testing.T) {
 	here, end := inProcess(t, atOnce)
 	defer end()
 	var want, got demo.Played
-	if err := demo.Play(&want, t.Context(), atOnce, here, ignore); err != nil {
+	if err := demo.Play(&want, t.Context(), demo.Script, atOnce, here, ignore); err != nil {
 		t.Fatal(err)
 	}
 	there, end := inProcess(t, atOnce)
 	defer end()
-	if err := demo.Play(&got, t.Context(), atOnce, elsewhere(there), ignore); err != nil {
+	if err := demo.Play(&got, t.Context(), demo.Script, atOnce, elsewhere(there), ignore); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Answers) != len(want.Answers) {
@@ -212,7 +212,7 @@ func TestScriptStopsAtAnError(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			calls := 0
 			var s demo.Played
-			err := demo.Play(&s, t.Context(), atOnce, func(ctx context.Context, c demo.Call) (*mcp.CallToolResult, error) {
+			err := demo.Play(&s, t.Context(), demo.Script, atOnce, func(ctx context.Context, c demo.Call) (*mcp.CallToolResult, error) {
 				if c.Tool == "get_issue" {
 					if calls++; calls == 2 {
 						return test.answer, nil
