@@ -42,28 +42,22 @@ func (c Client) capabilities() json.RawMessage {
 // ignore what comes before its handshake.
 const discoverTimeout = 5 * time.Second
 
-// negotiation is a handshake with a server.
-type negotiation struct {
-	c      *conn
-	client Client
-}
-
 // negotiate agrees on a revision with the server and returns what it says of
 // itself, lists aside. If the server has revisions of both eras, one of the client's
 // era is chosen, so that nothing needs translating. legacy says that the server is
 // known to have no stateless revision, or to end when asked for it.
-func (g negotiation) negotiate(ctx context.Context, legacy bool) (*Offer, error) {
+func (c *conn) negotiate(ctx context.Context, client Client, legacy bool) (*Offer, error) {
 	var probe error // why discover failed; nil if it was not tried
-	if revision.Stateless(g.client.Version) && !legacy {
+	if revision.Stateless(client.Version) && !legacy {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
-		offer, err := g.discover(quick)
+		offer, err := c.discover(quick, client)
 		if err == nil || fatal(err) || ctx.Err() != nil {
 			return offer, err
 		}
 		probe = err
 	}
-	offer, err := g.initialize(ctx)
+	offer, err := c.initialize(ctx, client)
 	if err == nil {
 		offer.Legacy = legacy || refused(probe)
 		return offer, nil
@@ -71,7 +65,7 @@ func (g negotiation) negotiate(ctx context.Context, legacy bool) (*Offer, error)
 	if !refused(err) || refused(probe) {
 		return nil, errors.Join(err, probe)
 	}
-	if offer, again := g.discover(ctx); again == nil {
+	if offer, again := c.discover(ctx, client); again == nil {
 		return offer, nil // it has no handshake, and was slow to say so
 	}
 	return nil, errors.Join(err, probe)
@@ -94,14 +88,14 @@ func fatal(err error) bool {
 }
 
 // discover asks a server of the stateless era what it is.
-func (g negotiation) discover(ctx context.Context) (offer *Offer, err error) {
-	g.c.setRevision(revision.Latest)
+func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err error) {
+	c.setRevision(revision.Latest)
 	defer func() {
 		if err != nil {
-			g.c.setRevision("")
+			c.setRevision("")
 		}
 	}()
-	result, err := g.c.ask(ctx, &Request{Method: "server/discover", Hop: g.client.hop()})
+	result, err := c.ask(ctx, &Request{Method: "server/discover", Hop: client.hop()})
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +123,10 @@ func offerIn(result []byte, version string, server []byte) (*Offer, error) {
 }
 
 // initialize opens a session with a server of the handshake era.
-func (g negotiation) initialize(ctx context.Context) (*Offer, error) {
-	version := revision.Negotiate(g.client.Version)
-	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, g.client.capabilities(), g.client.info())
-	result, err := g.c.ask(ctx, &Request{Method: "initialize", Params: params})
+func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
+	version := revision.Negotiate(client.Version)
+	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.capabilities(), client.info())
+	result, err := c.ask(ctx, &Request{Method: "initialize", Params: params})
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +134,8 @@ func (g negotiation) initialize(ctx context.Context) (*Offer, error) {
 	if !revision.Supported(version) || revision.Stateless(version) {
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
 	}
-	g.c.setRevision(version)
-	g.initialized(ctx)
+	c.setRevision(version)
+	c.initialized(ctx)
 	return offerIn(result, version, jsonrpc.Get(result, "serverInfo"))
 }
 
@@ -151,11 +145,11 @@ const initializedWait = 5 * time.Second
 // initialized tells the server that the handshake is over. Over HTTP nothing must
 // overtake that, so it waits until the server has taken it, but not for ever: a server
 // that holds the response back may still answer other messages.
-func (g negotiation) initialized(ctx context.Context) {
+func (c *conn) initialized(ctx context.Context) {
 	taken := make(chan struct{})
 	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)
 	// A server that takes longer than the handshake waits may go on.
-	if g.c.link.send(context.Background(), outgoing{line: line, taken: func() { close(taken) }}) != nil {
+	if c.link.send(context.Background(), outgoing{line: line, taken: func() { close(taken) }}) != nil {
 		return // the connection has ended, which the next request finds
 	}
 	select {

@@ -109,7 +109,12 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			pause.Reset()
 		}
 		permanent := lived == 0 && in.up.permanent(err)
-		in.up.troubles.note(in.up.mask.Error(err), !permanent)
+		in.up.history.note(func(h *history) {
+			h.last = in.up.mask.Error(err)
+			if !permanent {
+				h.restarts++
+			}
+		})
 		never, unstarted := errors.AsType[*notStarted](err)
 		if unstarted {
 			err = never.error
@@ -179,7 +184,7 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
 	legacy := in.endsOnDiscover || in.up.known.legacy()
-	offer, err := negotiation{c, in.client}.negotiate(ctx, legacy)
+	offer, err := c.negotiate(ctx, in.client, legacy)
 	if err != nil {
 		if c.ended() { // perhaps because of the stateless revision: the next handshake is the older one
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/secret"
@@ -58,27 +57,6 @@ type Options struct {
 	// Changed is called when [Upstream.Standing] or what the server offers may have
 	// changed. As Invalidated.
 	Changed func()
-}
-
-// counts are those of an upstream.
-type counts struct {
-	dropped    atomic.Int64 // notifications that could not be attributed to a session
-	refused    atomic.Int64 // questions likewise
-	repaired   atomic.Int64 // messages with invalid UTF-8 in them
-	unanswered atomic.Int64 // pings and questions without any reply: too many replies had not been taken
-}
-
-// Stats is what happened at one upstream.
-type Stats struct {
-	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
-	Refused    int64 `json:"questions_refused"`     // likewise
-	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
-	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
-}
-
-// Stats tells what happened so far.
-func (u *Upstream) Stats() Stats {
-	return Stats{u.counts.dropped.Load(), u.counts.refused.Load(), u.counts.unanswered.Load(), u.counts.repaired.Load()}
 }
 
 // masker knows what of the server's configuration may be secret.

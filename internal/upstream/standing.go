@@ -14,33 +14,45 @@ type Standing struct {
 	Processes []int // ids of those that run for it
 }
 
-// troubles are what has gone wrong so far.
-type troubles struct {
-	mu       sync.Mutex
-	last     error // without secrets
-	restarts int64
+// Stats is what happened at one upstream so far.
+type Stats struct {
+	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
+	Refused    int64 `json:"questions_refused"`     // likewise
+	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
+	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
 }
 
-// note takes down why a connection ended, and whether another is made.
-func (t *troubles) note(err error, again bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = err
-	if again {
-		t.restarts++
-	}
+// history is what has happened at an upstream so far.
+type history struct {
+	mu       sync.Mutex
+	stats    Stats
+	restarts int64
+	last     error // with which a connection ended, or could not be made, without secrets; nil: none did
+}
+
+// note takes down what has happened.
+func (h *history) note(f func(*history)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(h)
+}
+
+// Stats tells what happened so far.
+func (u *Upstream) Stats() (stats Stats) {
+	u.history.note(func(h *history) { stats = h.stats })
+	return stats
 }
 
 // Standing tells how the upstream stands now. One ready instance is enough for ready, as
 // most sessions have one of their own.
 func (u *Upstream) Standing() Standing {
 	out := Standing{State: "idle"}
-	u.troubles.mu.Lock()
-	out.Restarts = u.troubles.restarts
-	if u.troubles.last != nil {
-		out.Error = u.troubles.last.Error()
-	}
-	u.troubles.mu.Unlock()
+	u.history.note(func(h *history) {
+		out.Restarts = h.restarts
+		if h.last != nil {
+			out.Error = h.last.Error()
+		}
+	})
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}

@@ -30,11 +30,10 @@ import (
 
 // Upstream is one configured server.
 type Upstream struct {
-	spec   Spec
-	o      Options        // Invalidated, Asked and Changed are never nil
-	log    *slog.Logger   // Options.Log, masked
-	mask   *secret.Masker // for all errors and log lines about it
-	counts counts
+	spec Spec
+	o    Options        // Invalidated, Asked and Changed are never nil
+	log  *slog.Logger   // Options.Log, masked
+	mask *secret.Masker // for all errors and log lines about it
 	// Of a server over HTTP: for requests, and for notifications, ends of sessions and the
 	// server's own stream. net/http gives a connection to the next request before the last one
 	// knows of an answer without a body; if that one is cancelled at this moment, the next one
@@ -42,7 +41,7 @@ type Upstream struct {
 	transport, aside *http.Transport
 	sse              atomic.Bool // it speaks only the HTTP+SSE transport of 2024-11-05
 	known            known
-	troubles         troubles
+	history          history
 
 	mu        sync.Mutex
 	closed    bool
@@ -182,7 +181,12 @@ func (u *Upstream) writeSettle() time.Duration {
 
 // noteRepair counts a message that was repaired.
 func (u *Upstream) noteRepair() {
-	if u.counts.repaired.Add(1) == 1 {
+	first := false
+	u.history.note(func(h *history) {
+		h.stats.Repaired++
+		first = h.stats.Repaired == 1
+	})
+	if first {
 		u.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", u.spec.Name)
 	}
 }
