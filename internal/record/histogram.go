@@ -11,6 +11,7 @@ import (
 type Histogram struct {
 	N      int64
 	Sum    float64
+	least  float64
 	max    float64
 	counts []uint32 // of values up to each of the edges and above the one before; nil: of none
 }
@@ -26,17 +27,15 @@ var edges = func() (all []float64) {
 	return all
 }()
 
-// Add counts a value; what is negative or no number counts as 0.
+// Add counts a value; what is negative or no number counts as 0, and what is endless as much.
 func (h *Histogram) Add(v float64) {
-	if !(v > 0) {
-		v = 0
-	}
+	v = min(positive(v), mostAmount)
 	if h.counts == nil {
-		h.counts = make([]uint32, len(edges)+1)
+		h.counts, h.least = make([]uint32, len(edges)+1), v
 	}
 	h.N++
 	h.Sum += v
-	h.max = max(h.max, v)
+	h.least, h.max = min(h.least, v), max(h.max, v)
 	h.counts[sort.SearchFloat64s(edges, v)]++
 }
 
@@ -55,7 +54,7 @@ func (h *Histogram) At(share float64) float64 {
 		if i > 0 {
 			low = edges[i-1]
 		}
-		return min(h.max, low+(edges[i]-low)*(rank-before)/float64(n))
+		return max(h.least, min(h.max, low+(edges[i]-low)*(rank-before)/float64(n)))
 	}
 	return 0
 }

@@ -17,6 +17,7 @@ const (
 	mostReasons   = 64   // reasons and causes of each kind
 	longest       = 256  // bytes of a name, and of a tool with its upstream
 	mostCounted   = 1 << 40
+	mostAmount    = 1e12 // 30 years of milliseconds
 )
 
 // other is what counts together for what is beyond the bounds.
@@ -55,7 +56,7 @@ func tidy(v reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		v.SetInt(min(max(v.Int(), 0), mostCounted))
 	case reflect.Float64:
-		v.SetFloat(min(positive(v.Float()), 1e12)) // 30 years of milliseconds
+		v.SetFloat(min(positive(v.Float()), mostAmount))
 	case reflect.Struct:
 		if at, ok := v.Addr().Interface().(*time.Time); ok {
 			*at = timeOf(micros(*at))

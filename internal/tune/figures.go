@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"mcpschedd/internal/record"
 )
 
 // Bounds on what is kept.
@@ -17,13 +19,13 @@ const (
 // tool is what was recorded of one.
 type tool struct {
 	calls      int
-	answers    int       // of calls and prefetches, that are no errors
-	errors     int       // that are
-	size       quantiles // bytes of an answer
-	latency    quantiles // ms until an answer
-	prefetches int       // prefetches whose end is known
-	right      int       // those of them that were asked for
-	gaps       []gap     // between answers to one call, nothing having been written
+	answers    int              // of calls and prefetches, that are no errors
+	errors     int              // that are
+	size       record.Histogram // KiB of an answer
+	latency    record.Histogram // ms until an answer
+	prefetches int              // prefetches whose end is known
+	right      int              // those of them that were asked for
+	gaps       []gap            // between answers to one call, nothing having been written
 	from       time.Time
 	to         time.Time
 }
@@ -64,8 +66,12 @@ func (t *tool) answered(at time.Time, failed bool, latency, bytes float64) {
 		return
 	}
 	t.answers++
-	t.latency.add(latency)
-	t.size.add(bytes)
+	if latency > 0 {
+		t.latency.Add(latency)
+	}
+	if bytes > 0 {
+		t.size.Add(bytes / 1024)
+	}
 	if at.IsZero() || at.Year() > 2199 {
 		return
 	}

@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -68,20 +70,26 @@ func (t *Tuner) Propose() Proposal {
 // costs proposes what calls cost, where that is far from what is known and the operator
 // does not say it.
 func (t *Tuner) costs(one *tool, m *valuemodel.Model) (lines []Line) {
-	propose := func(key string, q *quantiles, share, unit, old, apart float64, what string) {
+	propose := func(key string, q *record.Histogram, share, old, apart float64, what string) {
 		key = "cost_model." + key
-		got := digits(q.at(share) / unit)
-		if q.n < least || got == 0 || operators(m.Sources[key]) || near(got, old, apart) {
+		got := digits(q.At(share))
+		if q.N < least || got == 0 || operators(m.Sources[key]) || near(got, old, apart) {
 			return
 		}
-		lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.n, one.period())})
+		lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.N, one.period())})
 	}
-	propose("typical_kb", &one.size, 0.5, 1024, m.Cost.TypicalKB, 1.5, "median")
+	propose("typical_kb", &one.size, 0.5, m.Cost.TypicalKB, 1.5, "median")
 	if !operators(m.Sources["cost_model.typical_kb"]) { // else it may be more than the longest here
-		propose("max_kb", &one.size, 0.99, 1024, m.Cost.MaxKB, 2, "99th percentile")
+		propose("max_kb", &one.size, 0.99, m.Cost.MaxKB, 2, "99th percentile")
 	}
-	propose("latency_ms_p50", &one.latency, 0.5, 1, ms(m.Cost.Latency), 1.5, "median")
+	propose("latency_ms_p50", &one.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
 	return lines
+}
+
+// digits rounds a value to two digits.
+func digits(v float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // it is a number
+	return rounded
 }
 
 // near reports whether two values are less than a factor apart.
@@ -96,7 +104,7 @@ func (t *Tuner) speculate(one *tool, m *valuemodel.Model) []Line {
 	if one.prefetches < least || m.Speculate == nil || !*m.Speculate || operators(m.Sources["speculate"]) {
 		return nil
 	}
-	hides := one.latency.at(0.5)
+	hides := one.latency.At(0.5)
 	if hides == 0 {
 		hides = ms(m.Cost.Latency)
 	}

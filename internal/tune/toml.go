@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/BurntSushi/toml"
+
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -111,33 +113,15 @@ func value(v any) string {
 }
 
 // key is a name, in quotes where it needs them.
-func key(name string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
-	}
-	if name != "" && strings.IndexFunc(name, func(c rune) bool { return !plain(c) }) < 0 {
-		return name
-	}
-	return quoted(name)
-}
+func key(name string) string { return toml.Key{name}.String() }
 
-// quoted is a text in TOML's basic form.
+// quoted is a text in TOML's basic form, which is JSON's but for one control character.
 func quoted(s string) string {
 	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c < ' ' || c == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(s) // a text always can be
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
 }
 
 // number is a number as TOML has it.
