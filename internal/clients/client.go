@@ -1,9 +1,10 @@
 package clients
 
 import (
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Client is one kind of MCP client.
@@ -13,11 +14,9 @@ type Client struct {
 
 	table  []string // where its files have the servers
 	shape  shape
-	places func(Machine) []string
+	places []string // what it keeps for its user, below folders that Machine names
+	files  []string // how the names of its files end, as patterns
 }
-
-// codexTable is where Codex has its servers.
-const codexTable = "mcp_servers"
 
 // shape is how a client's file has a server that is a command.
 type shape int
@@ -29,56 +28,36 @@ const (
 	opencodeShape              // {"type": "local", "command": ["x", "y"]}
 )
 
-// Machine is where clients keep their files.
-type Machine struct {
-	OS   string              // as runtime.GOOS has it
-	Home string              // the user's folder
-	Env  func(string) string // os.Getenv outside tests
-}
+const codexTable = "mcp_servers" // where Codex has its servers
 
 // All are the clients that are known.
 var All = []*Client{
-	{Name: "claude", Title: "Claude Code", table: []string{"mcpServers"}, shape: typedShape, places: func(m Machine) []string {
-		return []string{filepath.Join(m.folder("CLAUDE_CONFIG_DIR", m.Home), ".claude.json")}
-	}},
-	{Name: "claude-desktop", Title: "Claude Desktop", table: []string{"mcpServers"}, places: func(m Machine) []string {
-		return []string{filepath.Join(m.appData(), "Claude", "claude_desktop_config.json")}
-	}},
-	{Name: "cursor", Title: "Cursor", table: []string{"mcpServers"}, places: func(m Machine) []string {
-		return []string{filepath.Join(m.Home, ".cursor", "mcp.json")}
-	}},
-	{Name: "vscode", Title: "VS Code", table: []string{"servers"}, shape: typedShape, places: func(m Machine) []string {
-		var all []string
-		for _, product := range []string{"Code", "Code - Insiders", "VSCodium"} {
-			user := filepath.Join(m.appData(), product, "User")
-			all = append(all, filepath.Join(user, "mcp.json"), filepath.Join(user, "settings.json"))
-		}
-		return all
-	}},
-	{Name: "windsurf", Title: "Windsurf", table: []string{"mcpServers"}, places: func(m Machine) []string {
-		return []string{filepath.Join(m.Home, ".codeium", "windsurf", "mcp_config.json")}
-	}},
-	{Name: "zed", Title: "Zed", table: []string{"context_servers"}, shape: zedShape, places: func(m Machine) []string {
-		config := m.folder("XDG_CONFIG_HOME", filepath.Join(m.Home, ".config"))
-		switch m.OS {
-		case "darwin":
-			config = filepath.Join(m.Home, ".config")
-		case "windows":
-			return []string{filepath.Join(m.appData(), "Zed", "settings.json")}
-		}
-		return []string{filepath.Join(config, "zed", "settings.json")}
-	}},
-	{Name: "gemini", Title: "Gemini CLI", table: []string{"mcpServers"}, places: func(m Machine) []string {
-		return []string{filepath.Join(m.Home, ".gemini", "settings.json")}
-	}},
-	{Name: "codex", Title: "Codex", table: []string{codexTable}, places: func(m Machine) []string {
-		return []string{filepath.Join(m.folder("CODEX_HOME", filepath.Join(m.Home, ".codex")), "config.toml")}
-	}},
-	{Name: "opencode", Title: "OpenCode", table: []string{"mcp"}, shape: opencodeShape, places: func(m Machine) []string {
-		dir := filepath.Join(m.folder("XDG_CONFIG_HOME", filepath.Join(m.Home, ".config")), "opencode")
-		return []string{filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc")}
-	}},
+	{"claude", "Claude Code", []string{"mcpServers"}, typedShape,
+		[]string{"${CLAUDE}/.claude.json"}, []string{".claude.json", ".mcp.json"}},
+	{"claude-desktop", "Claude Desktop", []string{"mcpServers"}, plainShape,
+		[]string{"${APPDATA}/Claude/claude_desktop_config.json"}, []string{"claude_desktop_config.json"}},
+	{"cursor", "Cursor", []string{"mcpServers"}, plainShape,
+		[]string{"${HOME}/.cursor/mcp.json"}, []string{".cursor/*"}},
+	{"vscode", "VS Code", []string{"servers"}, typedShape,
+		[]string{
+			"${APPDATA}/Code/User/mcp.json", "${APPDATA}/Code/User/settings.json",
+			"${APPDATA}/Code - Insiders/User/mcp.json", "${APPDATA}/Code - Insiders/User/settings.json",
+			"${APPDATA}/VSCodium/User/mcp.json", "${APPDATA}/VSCodium/User/settings.json",
+		}, []string{"User/mcp.json", ".vscode/mcp.json"}},
+	{"windsurf", "Windsurf", []string{"mcpServers"}, plainShape,
+		[]string{"${HOME}/.codeium/windsurf/mcp_config.json"}, []string{"windsurf/*"}},
+	{"zed", "Zed", []string{"context_servers"}, zedShape,
+		[]string{"${ZED}/settings.json"}, []string{"zed/*", "Zed/*", ".zed/*"}},
+	{"gemini", "Gemini CLI", []string{"mcpServers"}, plainShape,
+		[]string{"${HOME}/.gemini/settings.json"}, []string{".gemini/*"}},
+	{"codex", "Codex", []string{codexTable}, plainShape,
+		[]string{"${CODEX}/config.toml"}, nil},
+	{"opencode", "OpenCode", []string{"mcp"}, opencodeShape,
+		[]string{"${CONFIG}/opencode/opencode.json", "${CONFIG}/opencode/opencode.jsonc"}, []string{"opencode.json*"}},
 }
+
+// other is a client that is not known, with a table as most have it.
+var other = &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}}
 
 // Named is the client of a name; nil: none is known. "claude" is both programs of it to the
 // command line.
@@ -101,63 +80,99 @@ func Names() []string {
 	return all
 }
 
+// Machine is where clients keep their files.
+type Machine struct {
+	OS   string              // as runtime.GOOS has it
+	Home string              // the user's folder
+	Env  func(string) string // os.Getenv outside tests
+}
+
 // Places are the files that a client keeps for its user, whether they exist or not. Files
 // of projects are not among them: a cloned repository must not be able to name commands.
-func (c *Client) Places(m Machine) []string { return c.places(m) }
-
-// folder is what a variable names, if that is an absolute path.
-func (m Machine) folder(variable, otherwise string) string {
-	if dir := m.Env(variable); filepath.IsAbs(dir) {
-		return dir
+func (c *Client) Places(m Machine) []string {
+	var all []string
+	for _, place := range c.places {
+		all = append(all, filepath.FromSlash(os.Expand(place, m.folder)))
 	}
-	return otherwise
+	return all
 }
 
-// appData is where programs with windows keep what is the user's.
-func (m Machine) appData() string {
-	switch m.OS {
-	case "darwin":
-		return filepath.Join(m.Home, "Library", "Application Support")
-	case "windows":
-		return m.folder("APPDATA", filepath.Join(m.Home, "AppData", "Roaming"))
+// folder is one that the table names.
+func (m Machine) folder(name string) string {
+	in := func(variable string, otherwise ...string) string {
+		if dir := m.Env(variable); filepath.IsAbs(dir) {
+			return dir
+		}
+		return filepath.Join(append([]string{m.Home}, otherwise...)...)
 	}
-	return m.folder("XDG_CONFIG_HOME", filepath.Join(m.Home, ".config"))
+	switch name {
+	case "CLAUDE":
+		return in("CLAUDE_CONFIG_DIR")
+	case "CLAUDE SETTINGS":
+		return in("CLAUDE_CONFIG_DIR", ".claude")
+	case "CODEX":
+		return in("CODEX_HOME", ".codex")
+	case "CONFIG":
+		return in("XDG_CONFIG_HOME", ".config")
+	case "ZED":
+		switch m.OS {
+		case "windows":
+			return filepath.Join(m.folder("APPDATA"), "Zed")
+		case "darwin":
+			return filepath.Join(m.Home, ".config", "zed")
+		}
+		return filepath.Join(m.folder("CONFIG"), "zed")
+	case "APPDATA": // of programs with windows
+		switch m.OS {
+		case "windows":
+			return in("APPDATA", "AppData", "Roaming")
+		case "darwin":
+			return filepath.Join(m.Home, "Library", "Application Support")
+		}
+		return m.folder("CONFIG")
+	}
+	return m.Home
 }
 
-// other is a client that is not known, with a table as most have it.
-var other = &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}}
-
-// clientOf tells by a file's name, and then by what it holds, which client's it is, and
-// where in it the servers stand.
+// clientOf tells by what a file holds, and then by its name, which client's it is, and where in
+// it the servers stand.
 func clientOf(d *document) (*Client, []string) {
-	of := func(name string) *Client { return Named(name)[0] }
-	dir, base := filepath.Base(filepath.Dir(d.path)), filepath.Base(d.path)
-	if d.toml {
-		return of("codex"), of("codex").table
+	is := func(name string, table ...string) (*Client, []string) {
+		c := Named(name)[0]
+		if table == nil {
+			table = c.table
+		}
+		return c, table
 	}
 	has := func(path ...string) bool { _, ok := d.top().child(path...); return ok }
-	switch {
+	dir, base := path.Split(filepath.ToSlash(d.path))
+	dir = path.Base(dir)
+	switch plain := has("mcpServers"); {
+	case d.toml:
+		return is("codex")
 	case dir == ".gemini":
-		return of("gemini"), of("gemini").table
+		return is("gemini")
 	case has("context_servers"):
-		return of("zed"), of("zed").table
+		return is("zed")
 	case has("mcp", "servers"):
-		return of("vscode"), []string{"mcp", "servers"}
+		return is("vscode", "mcp", "servers")
 	case has("mcp.servers"):
-		return of("vscode"), []string{"mcp.servers"}
-	case has("servers") && !has("mcpServers"):
-		return of("vscode"), of("vscode").table
-	case has("mcp") && !has("mcpServers"):
-		return of("opencode"), of("opencode").table
+		return is("vscode", "mcp.servers")
+	case has("servers") && !plain:
+		return is("vscode")
+	case has("mcp") && !plain:
+		return is("opencode")
 	}
 	for _, c := range All {
-		known := map[string]bool{
-			"claude": base == ".claude.json" || base == ".mcp.json", "claude-desktop": base == "claude_desktop_config.json",
-			"cursor": dir == ".cursor", "windsurf": dir == "windsurf",
-			"zed": strings.EqualFold(dir, "zed") || dir == ".zed", "opencode": strings.HasPrefix(base, "opencode.json"),
-			"vscode": slices.Contains([]string{"User", ".vscode"}, dir) && base == "mcp.json",
+		matches := func(pattern string) bool {
+			name := base
+			if path.Dir(pattern) != "." {
+				name = dir + "/" + base
+			}
+			ok, _ := path.Match(pattern, name) // the patterns are valid
+			return ok
 		}
-		if known[c.Name] {
+		if slices.ContainsFunc(c.files, matches) {
 			return c, c.table
 		}
 	}

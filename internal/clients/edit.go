@@ -197,45 +197,31 @@ func (d *document) own(shape shape, line, approved []string) rawServer {
 		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
 		return rawServer{block: strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
 	}
-	entry := &hujson.Object{}
-	add := func(name string, v hujson.ValueTrimmed) {
-		m := newMember(name, hujson.Value{Value: v})
-		if len(entry.Members) > 0 {
-			m.Name.BeforeExtra = hujson.Extra(" ")
-		}
-		entry.Members = append(entry.Members, m)
-	}
+	entry := fmt.Sprintf(`"command": %s, "args": %s`, quote(line[0]), list(line[1:]))
 	switch shape {
 	case opencodeShape:
-		add("type", hujson.String("local"))
-		add("command", list(line))
-		add("enabled", hujson.Bool(true))
-	default:
-		if shape == typedShape {
-			add("type", hujson.String("stdio"))
-		} else if shape == zedShape {
-			add("source", hujson.String("custom"))
-		}
-		add("command", hujson.String(line[0]))
-		add("args", list(line[1:]))
-		if shape == zedShape {
-			add("env", &hujson.Object{})
-		}
+		entry = `"type": "local", "command": ` + list(line) + `, "enabled": true`
+	case typedShape:
+		entry = `"type": "stdio", ` + entry
+	case zedShape:
+		entry = `"source": "custom", ` + entry + `, "env": {}`
 	}
 	if len(approved) > 0 {
-		add("autoApprove", list(approved))
+		entry += `, "autoApprove": ` + list(approved)
 	}
-	return rawServer{member: newMember(ownName, hujson.Value{Value: entry})}
+	v, err := hujson.Parse([]byte("{" + entry + "}"))
+	if err != nil {
+		panic(err) // it is put together from strings
+	}
+	return rawServer{member: newMember(ownName, v)}
 }
 
-func list(words []string) *hujson.Array {
-	all := &hujson.Array{}
-	for i, w := range words {
-		e := hujson.Value{Value: hujson.String(w)}
-		if i > 0 {
-			e.BeforeExtra = hujson.Extra(" ")
-		}
-		all.Elements = append(all.Elements, e)
+func list(words []string) string {
+	var all []string
+	for _, w := range words {
+		all = append(all, quote(w))
 	}
-	return all
+	return "[" + strings.Join(all, ", ") + "]"
 }
+
+func quote(s string) string { return string(hujson.String(s)) }

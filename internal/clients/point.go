@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 )
 
 // Taken are servers that a client's file had in one table, and has no longer.
@@ -70,10 +69,9 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 
 func nothing(string) bool { return false }
 
-// pointed is the file with mcpschedd in the place of the servers that are taken. It fails if
-// the text would not say so.
+// pointed is the file with mcpschedd in the place of the servers that are taken.
 func (d *document) pointed(p Pointed, own rawServer) ([]byte, error) {
-	text, err := d.edited(func(d *document) error {
+	return d.edited(func(d *document) error {
 		put := []rawServer{own}
 		if p.Own == nil {
 			put = nil
@@ -92,24 +90,6 @@ func (d *document) pointed(p Pointed, own rawServer) ([]byte, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	now, err := parse(p.Path, text)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range p.Taken {
-		for _, name := range t.Names {
-			if _, ok := now.top().child(append(slices.Clone(t.Table), name)...); ok {
-				return nil, fmt.Errorf("%s: nothing was changed: %s would still be there", p.Path, shown(name))
-			}
-		}
-	}
-	if _, ok := now.top().child(append(slices.Clone(p.Own), ownName)...); p.Own != nil && !ok {
-		return nil, fmt.Errorf("%s: nothing was changed: mcpschedd would not be there", p.Path)
-	}
-	return text, nil
 }
 
 // back is a file, changed since, in which the servers stand again that were taken out of it,
@@ -155,7 +135,7 @@ func (r *Reader) Advice(s Server) string {
 	}
 	if filepath.Base(s.From.File) == ".mcp.json" {
 		return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: put %s among the \"disabledMcpjsonServers\" of %s",
-			s.From.File, strconv.Quote(s.Called()), filepath.Join(filepath.Dir(s.From.File), ".claude", "settings.local.json")))
+			s.From.File, quote(s.Called()), filepath.Join(filepath.Dir(s.From.File), ".claude", "settings.local.json")))
 	}
-	return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: turn %s off in the client", s.From.File, strconv.Quote(s.Called())))
+	return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: turn %s off in the client", s.From.File, quote(s.Called())))
 }

@@ -52,7 +52,7 @@ type settingsFile struct {
 // claudeFolders are where Claude Code keeps settings, agents and commands: the user's folder,
 // and that of each project of which the user's own file knows.
 func (r *Reader) claudeFolders(m Machine) []settingsFile {
-	all := []settingsFile{{path: m.folder("CLAUDE_CONFIG_DIR", filepath.Join(r.options.Home, ".claude"))}}
+	all := []settingsFile{{path: m.folder("CLAUDE SETTINGS")}}
 	for _, doc := range r.docs {
 		projects, _ := doc.top().child("projects")
 		folders, _ := projects.members()
