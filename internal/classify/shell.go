@@ -72,11 +72,14 @@ func (l *line) between(end int) bool {
 // statement says whether a statement reads; fed, whether its standard input is
 // another one's output.
 func (l *line) statement(s *syntax.Stmt, fed bool) bool {
-	if s.Negated || s.Background || s.Coprocess || s.Disown || len(s.Redirs) > 0 {
+	if s.Negated || s.Background || s.Coprocess || s.Disown {
 		return false
 	}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.BinaryCmd:
+		if len(s.Redirs) > 0 {
+			return false
+		}
 		switch cmd.Op {
 		case syntax.AndStmt, syntax.OrStmt:
 			return l.statement(cmd.X, fed) && l.statement(cmd.Y, fed)
@@ -84,9 +87,27 @@ func (l *line) statement(s *syntax.Stmt, fed bool) bool {
 			return l.statement(cmd.X, fed) && l.statement(cmd.Y, true)
 		}
 	case *syntax.CallExpr:
-		return len(cmd.Assigns) == 0 && l.call(cmd.Args, fed)
+		return len(cmd.Assigns) == 0 && l.call(cmd.Args, fed) && l.redirections(s.Redirs)
 	}
 	return false
+}
+
+// redirections lets through those that write to no file: 2>&1, and what goes to /dev/null.
+// They must stand behind the words.
+func (l *line) redirections(all []*syntax.Redirect) bool {
+	for _, r := range all {
+		from := "1"
+		if r.N != nil {
+			from = r.N.Value
+		}
+		joins := r.Op == syntax.DplOut && from == "2" && r.Word.Lit() == "1"
+		drops := r.Op == syntax.RdrOut && (from == "1" || from == "2") && r.Word.Lit() == "/dev/null"
+		if !joins && !drops || !l.between(int(r.Pos().Offset())) {
+			return false
+		}
+		l.done = int(r.End().Offset())
+	}
+	return true
 }
 
 func (l *line) call(args []*syntax.Word, fed bool) bool {

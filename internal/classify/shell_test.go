@@ -38,7 +38,7 @@ func readingLines() []string {
 		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -p HEAD", "git blame --no-ext-diff --no-textconv HEAD -- a.txt", "git shortlog -sn HEAD", "git log | git shortlog", "git branch", "git branch -a",
 		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
 		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git cat-file -p HEAD:a.txt",
-		"cat a.json | jq -n input", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
+		"cat a.json | jq -n input", "ls 2>&1", "ls x 2>/dev/null", "ls >/dev/null 2>&1", "test -f a > /dev/null && echo yes", "git log 2>/dev/null | head", "grep -rn foo src 2>&1 | head -5; ls 1>/dev/null", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
 	}
 }
 
@@ -71,7 +71,7 @@ func changingLines() []string {
 		"sh -c ls", "bash x", "eval ls", "source x", ". x", "exec ls", "env ls", "env", "sudo ls", "time ls", "nohup ls", "command ls", "command -p ls",
 		"builtin ls", "./ls", "/bin/ls", `\ls`, "'ls'", `"ls"`, `l"s"`, "l's'", "unknown", "less a", "vi a", "nice ls",
 		// The shell.
-		"ls > x", "ls >> x", "ls 2>&1", "ls 2>/dev/null", "ls >| x", "ls &> x", "cat < x", "cat <<E", "cat <<< x", "ls > /dev/null", "cat <(ls)", "ls >(rm x)",
+		"ls > x", "ls >> x", "ls >| x", "ls 2>&1x", "ls 2>&-", "ls 1>&2", "ls >&2", "ls >&x", "ls &> /dev/null", "ls 2> x", "ls 2>>/dev/null", "ls 2>/dev/nullx", "ls 2>'/dev/null'", "2>&1 ls", "ls 2>&1 -a", "ls 3>/dev/null", "ls 2>$X", "2>/dev/null", "{ ls; } 2>/dev/null", "ls &> x", "cat < x", "cat <<E", "cat <<< x", "cat <(ls)", "ls >(rm x)", "rm x 2>&1", "rm x > /dev/null", "ls 2>&1 | tee x", "ls 2>&1 > x",
 		"ls &", "ls & rm x", "ls |& cat", "! ls", "(ls)", "{ ls; }", "ls; rm x", "ls && rm x", "ls || rm x", "ls | rm x", "ls\nrm x", "ls\rrm x", "ls\x00",
 		"ls\t-l", "ls # x", "ls #x; rm x", "#", "if true; then ls; fi", "for i in a; do ls; done", "while true; do ls; done", "f() { ls; }", "function f { ls; }", "coproc ls",
 		"case a in a) ls;; esac", "[[ -f x ]]", "((x=1))", "let x=1", "export X=1", "declare x", "alias a=b", "X=1", "X=1 ls", "LD_PRELOAD=x ls", "GIT_EXTERNAL_DIFF=x git diff a..b",
@@ -141,7 +141,7 @@ func TestShellLineWithMore(t *testing.T) {
 func wantWritesWithMore(t *testing.T, c string) {
 	t.Helper()
 	c = strings.TrimRight(c, "; ")
-	for _, more := range []string{"; rm x", " && rm x", " | tee x", " > x", " >> x", " 2>&1", " < x", " $(rm x)", " `rm x`", " $X", " <(rm x)", " &", "\nrm x", " # x", " {a,b}"} {
+	for _, more := range []string{"; rm x", " && rm x", " | tee x", " > x", " >> x", " 2> x", " < x", " $(rm x)", " `rm x`", " $X", " <(rm x)", " &", "\nrm x", " # x", " {a,b}"} {
 		if level(c+more) != classify.Unknown {
 			t.Errorf("%q: got a read, want a write", c+more)
 		}
@@ -168,6 +168,10 @@ func FuzzShellLine(f *testing.F) {
 		syntax.Walk(file, func(n syntax.Node) bool {
 			switch n := n.(type) {
 			case nil, *syntax.File, *syntax.Stmt, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+			case *syntax.Redirect:
+				if to := n.Word.Lit(); to != "/dev/null" && (n.Op != syntax.DplOut || to != "1") {
+					t.Errorf("%q: redirects to %q", c, to)
+				}
 			case *syntax.BinaryCmd:
 				if n.Op == syntax.PipeAll {
 					t.Errorf("%q: has |&", c)

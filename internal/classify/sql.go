@@ -167,61 +167,25 @@ func (t tokens) at(i int) token {
 	return t[i]
 }
 
-// query says whether there is a reading query from the i-th token to the end.
+// query says whether there is a reading query from the i-th token to the end. What a WITH
+// names is looked at word by word as the rest is; only what it is for must be found: a
+// SELECT outside of all parentheses.
 func (t tokens) query(i int) bool {
-	if t.at(i).is("WITH") {
-		i = t.skipCTEs(i + 1)
-	}
-	if !t.at(i).is("SELECT") || i+1 == len(t) {
-		return false
-	}
-	for j := range t {
-		if !t.harmless(j) {
+	depth, selects := 0, false
+	for j, tok := range t {
+		switch {
+		case tok.is("("):
+			depth++
+		case tok.is(")"):
+			depth--
+		case j >= i && depth == 0 && tok.is("SELECT") && (j == i || t.at(i).is("WITH")):
+			selects = j+1 < len(t)
+		}
+		if depth < 0 || !t.harmless(j) {
 			return false
 		}
 	}
-	return true
-}
-
-// skipCTEs gives the index behind name AS (…), name AS (…).
-func (t tokens) skipCTEs(i int) int {
-	if t.at(i).is("RECURSIVE") {
-		i++
-	}
-	for {
-		if !t.at(i).named() || !t.at(i+1).is("AS") {
-			return -1
-		}
-		i += 2
-		if t.at(i).is("NOT") {
-			i++
-		}
-		if t.at(i).is("MATERIALIZED") {
-			i++
-		}
-		if i = t.closing(i); !t.at(i).is(",") {
-			return i
-		}
-		i++
-	}
-}
-
-// closing gives the index behind the parenthesis that closes the one at i, or -1.
-func (t tokens) closing(i int) int {
-	if !t.at(i).is("(") {
-		return -1
-	}
-	for depth := 0; i < len(t); i++ {
-		switch {
-		case t[i].is("("):
-			depth++
-		case t[i].is(")"):
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return -1
+	return selects && depth == 0
 }
 
 // harmless says whether the i-th token of a query is.

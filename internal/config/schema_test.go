@@ -310,14 +310,3 @@ func TestDiff(t *testing.T) {
 		t.Errorf("of itself: got %v, want nothing", got)
 	}
 }
-
-func TestSame(t *testing.T) {
-	const block = "[upstreams.a]\ncommand = \"x\"\nenv = { A = \"b\" }\n"
-	a := parse(t, block).Upstreams[0]
-	if moved := parse(t, "# above\n"+block).Upstreams[0]; !a.Same(moved) {
-		t.Error("moved by a line: got another, want the same")
-	}
-	if other := parse(t, strings.Replace(block, `"b"`, `"c"`, 1)).Upstreams[0]; a.Same(other) {
-		t.Error("another variable: got the same, want another")
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -59,12 +58,6 @@ func (u Upstream) each(f func(key, s string) string) Upstream {
 	}
 	u.Env, u.Headers = table("env", u.Env), table("headers", u.Headers)
 	return u
-}
-
-// Same says whether two blocks say the same, wherever they stand in their file.
-func (u Upstream) Same(v Upstream) bool {
-	u.Line, v.Line = 0, 0
-	return reflect.DeepEqual(u, v)
 }
 
 // In says whether sessions that work in dir, an absolute path, have this upstream. Links are

@@ -1,14 +1,17 @@
 package valuemodel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Binding says where the value of a follow-up's argument comes from.
@@ -61,8 +64,7 @@ func ParseBinding(value any) (Binding, error) {
 	}
 	for _, from := range []From{Args, Result, Text} {
 		if rest, ok := strings.CutPrefix(s, "$"+string(from)); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			p := pathParser{text: s, at: len(s) - len(rest)}
-			path, err := p.steps()
+			path, err := stepsOf(s, len(s)-len(rest))
 			return Binding{From: from, Path: path}, err
 		}
 	}
@@ -118,102 +120,28 @@ func fixed(value any) error {
 	return fmt.Errorf("binding %v: want a reference or a JSON value", value)
 }
 
-// pathParser reads the steps of a reference.
-type pathParser struct {
-	text string
-	at   int // bytes read
-}
+// stepForm is one step of a reference.
+var stepForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(\.\.?)([^.\[\]]+)|(\.\.)?\[("(?:[^"\\]|\\.)+")\]|\[([0-9]{1,9})\]|\[(\*)(?:<=0*([1-9][0-9]{0,8}))?\])`)
+})
 
-func (p *pathParser) steps() ([]Step, error) {
-	var path []Step
-	for p.at < len(p.text) {
-		step, err := p.step()
-		if err != nil {
-			return nil, err
+// stepsOf reads the steps that a text has behind its first bytes.
+func stepsOf(text string, from int) (path []Step, err error) {
+	for at := from; at < len(text); {
+		m := stepForm().FindStringSubmatch(text[at:])
+		step := Step{}
+		if m != nil {
+			step = Step{Name: m[2], Deep: m[1] == ".." || m[3] == "..", All: m[6] != ""}
+			step.Index, _ = strconv.Atoi(cmp.Or(m[5], "0")) // digits all
+			step.Most, _ = strconv.Atoi(cmp.Or(m[7], "0"))
+		}
+		if m == nil || m[4] != "" && json.Unmarshal([]byte(m[4]), &step.Name) != nil {
+			return nil, fmt.Errorf(`binding %q: position %d: want .name, ..name, [0], [*], [*<=3] or ["name"]`, text, at+1)
 		}
 		path = append(path, step)
+		at += len(m[0])
 	}
 	return path, nil
-}
-
-func (p *pathParser) step() (Step, error) {
-	deep := p.skip("..")
-	if !deep && !p.skip(".") {
-		return p.bracket(false)
-	}
-	if deep && strings.HasPrefix(p.text[p.at:], "[") {
-		return p.bracket(true)
-	}
-	name := p.text[p.at:]
-	if end := strings.IndexAny(name, ".[]"); end >= 0 {
-		name = name[:end]
-	}
-	if name == "" {
-		return Step{}, p.want("a name")
-	}
-	p.at += len(name)
-	return Step{Name: name, Deep: deep}, nil
-}
-
-// bracket reads [0], [*] or ["name"]; of a deep one only the last.
-func (p *pathParser) bracket(deep bool) (Step, error) {
-	if !p.skip("[") {
-		return Step{}, p.want("., [ or the end")
-	}
-	inner, _, closed := strings.Cut(p.text[p.at:], "]")
-	step := Step{Deep: deep}
-	switch {
-	case strings.HasPrefix(inner, `"`):
-		quoted := json.NewDecoder(strings.NewReader(p.text[p.at:]))
-		if quoted.Decode(&step.Name) != nil || step.Name == "" {
-			return Step{}, p.want("a name in quotes")
-		}
-		p.at += int(quoted.InputOffset())
-		closed = p.skip("]")
-	case deep:
-		return Step{}, p.want("a name")
-	case strings.HasPrefix(inner, "*"):
-		most, ok := atMost(inner)
-		if !ok {
-			return Step{}, p.want("*, or *<= and a number above 0")
-		}
-		step.All, step.Most = true, most
-		p.at += len(inner) + len("]")
-	default:
-		n, err := strconv.ParseUint(inner, 10, 31)
-		if err != nil {
-			return Step{}, p.want("a number, * or a name in quotes")
-		}
-		step.Index = int(n)
-		p.at += len(inner) + len("]")
-	}
-	if !closed {
-		p.at = min(p.at, len(p.text))
-		return Step{}, p.want("]")
-	}
-	return step, nil
-}
-
-// atMost reads "*" or "*<=3": 0 and 3.
-func atMost(inner string) (most int, ok bool) {
-	if inner == "*" {
-		return 0, true
-	}
-	number, ok := strings.CutPrefix(inner, "*<=")
-	n, err := strconv.ParseUint(number, 10, 31)
-	return int(n), ok && err == nil && n > 0
-}
-
-func (p *pathParser) skip(prefix string) bool {
-	if !strings.HasPrefix(p.text[p.at:], prefix) {
-		return false
-	}
-	p.at += len(prefix)
-	return true
-}
-
-func (p *pathParser) want(what string) error {
-	return fmt.Errorf("binding %q: position %d: want %s", p.text, p.at+1, what)
 }
 
 // String is the binding as the configuration has it.

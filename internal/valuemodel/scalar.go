@@ -1,7 +1,7 @@
 package valuemodel
 
 import (
-	"math/big"
+	"errors"
 	"path"
 	"strconv"
 	"strings"
@@ -87,26 +87,11 @@ func fold(r rune) rune {
 	return least
 }
 
-// maxExponent bounds the powers of ten that are reckoned with: an exact 1e999999999 would
-// fill the memory.
-const maxExponent = 1000
-
-// number writes a number in one way, exactly: a float would take great numbers that differ
-// for one.
+// number writes a number in one way. Great numbers that differ may become one.
 func number(s string) (string, bool) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil { // most are: a third of the time
-		return strconv.FormatInt(n, 10), true
-	}
-	_, power, _ := strings.Cut(strings.ToLower(s), "e")
-	if n, err := strconv.Atoi(power); power != "" && (err != nil || n > maxExponent || n < -maxExponent) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return "", false
 	}
-	if strings.Trim(s, "+-.0123456789eE") != "" { // no fractions, and no other base
-		return "", false
-	}
-	n, ok := new(big.Rat).SetString(s)
-	if !ok {
-		return "", false
-	}
-	return n.RatString(), true
+	return strconv.FormatFloat(f+0, 'g', -1, 64), true // 0 for -0
 }
