@@ -11,7 +11,7 @@ type (
 
 var (
 	NewUpstream   = newUpstream
-	Latency       = latency
+	Latency       = newWorld().latency
 	Shorten       = shorten
 	NewReport     = newReport
 	WriteText     = (*report).writeText

@@ -56,63 +56,49 @@ func RunUpstream(ctx context.Context, name string, in io.Reader, out io.Writer) 
 	return nil
 }
 
-// newUpstream returns the named MCP server, which answers as slowly as [latency] says,
-// divided by speed.
+// newUpstream returns the named MCP server, which answers as slowly as a remote service
+// would, divided by speed.
 func newUpstream(name string, speed float64) (*server.MCPServer, error) {
-	offer := map[string]func(*world) []server.ServerTool{tracker: trackerTools, files: fileTools}[name]
-	if offer == nil {
+	s := server.NewMCPServer("mcpschedd-demo-"+name, "1", server.WithToolCapabilities(false), server.WithInputSchemaValidation())
+	w := newWorld()
+	for toolName, t := range w.Tools {
+		if t.Server != name {
+			continue
+		}
+		listed := mcp.NewToolWithRawSchema(toolName, t.Description, json.RawMessage(t.Schema))
+		reads, writes, open := t.Reads, !t.Reads, false
+		listed.Annotations = mcp.ToolAnnotation{ReadOnlyHint: &reads, DestructiveHint: &writes, IdempotentHint: &reads, OpenWorldHint: &open}
+		s.AddTool(listed, func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			// It waits before it does anything: a call cancelled meanwhile has had no effect.
+			if err := sleep(ctx, shorten(w.latency(toolName, r.GetArguments()), speed)); err != nil {
+				return nil, err
+			}
+			var args arguments
+			err := r.BindArguments(&args)
+			if err == nil {
+				var result any
+				if result, err = w.do(toolName, args); err == nil {
+					return mcp.NewToolResultText(string(compact(result))), nil
+				}
+			}
+			return mcp.NewToolResultError(err.Error()), nil
+		})
+	}
+	if len(s.ListTools()) == 0 {
 		return nil, fmt.Errorf("upstream %q: want %q or %q", name, tracker, files)
 	}
-	s := server.NewMCPServer("mcpschedd-demo-"+name, "1",
-		server.WithToolCapabilities(false),
-		server.WithInputSchemaValidation(),
-		server.WithStrictInputSchemaDefault(),
-		server.WithToolHandlerMiddleware(delay(speed)),
-	)
-	s.AddTools(offer(newWorld())...)
 	return s, nil
 }
 
-// delay answers every call as late as a remote service would, before the call does
-// anything: a call cancelled meanwhile has had no effect.
-func delay(speed float64) server.ToolHandlerMiddleware {
-	return func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
-		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if err := sleep(ctx, shorten(latency(r.Params.Name, r.GetArguments()), speed)); err != nil {
-				return nil, err
-			}
-			return next(ctx, r)
-		}
-	}
-}
-
-// latency is how long the call takes in life: the tool's typical latency, a quarter more or
-// less. The same call always takes the same time, in both runs, and all are within
+// latency is how long the call takes in life: as long as the tool typically does, a quarter
+// more or less. The same call always takes the same time, in both runs, and all are within
 // 100-900 ms.
-//
-// The typical latencies are the cost_model.latency_ms_p50 that meteora-pro/devboy-tools, the
-// code behind "Tool-Aware Knapsack Enrichment via Provider-Annotated Value Models", gives
-// GitHub's tools (crates/plugins/api/github/src/enricher.rs): get_issues 380, get_issue 180,
-// get_issue_comments 280, update_issue 350. The files are a code host's, so that reading one
-// counts as get_merge_request_diffs (360) and listing a directory as get_merge_request
-// (220). The table has no search within one service; both searches stand midway between its
-// list (380) and the web search (900) of crates/plugins/format-pipeline/src/tool_defaults.rs.
-func latency(tool string, args map[string]any) time.Duration {
-	typical := map[string]time.Duration{
-		"list_issues":        380,
-		"get_issue":          180,
-		"get_issue_comments": 280,
-		"search_issues":      640,
-		"update_issue":       350,
-		"list_directory":     220,
-		"read_file":          360,
-		"search_files":       640,
-	}[tool] * time.Millisecond
+func (w *world) latency(tool string, args map[string]any) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(tool))
 	h.Write(compact(args)) // keys come sorted
 	jitter := float64(h.Sum64()%1001)/1000 - 0.5
-	return time.Duration(float64(typical) * (1 + jitter/2)).Round(time.Millisecond)
+	return time.Duration(w.Tools[tool].MS*(1+jitter/2)+0.5) * time.Millisecond
 }
 
 // shorten divides a time of life by speed.
@@ -130,30 +116,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// tool joins a tool's description and its handler, which gets its arguments decoded and
-// returns what is sent as JSON text, or what went wrong.
-func tool[Args any](do func(Args) (any, error), name, description string, options ...mcp.ToolOption) server.ServerTool {
-	options = append(options, mcp.WithDescription(description))
-	return server.ServerTool{Tool: mcp.NewTool(name, options...), Handler: func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var args Args
-		err := r.BindArguments(&args)
-		if err == nil {
-			var result any
-			if result, err = do(args); err == nil {
-				return mcp.NewToolResultText(string(compact(result))), nil
-			}
-		}
-		return mcp.NewToolResultError(err.Error()), nil
-	}}
-}
-
-// hints are the annotations of a tool that changes nothing, or of one that does.
-func hints(reads bool) mcp.ToolOption {
-	writes, open := !reads, false
-	return mcp.WithToolAnnotation(mcp.ToolAnnotation{
-		ReadOnlyHint: &reads, DestructiveHint: &writes, IdempotentHint: &reads, OpenWorldHint: &open})
 }
 
 // compact is v as JSON on one line, with < and > as they are: source code is full of them.
