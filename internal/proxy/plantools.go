@@ -41,25 +41,22 @@ type toolFinder struct {
 // configured; nil: the client could not call it either. A server that is starting is
 // waited for.
 func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
-	if t, l := f.s.named(f.p, upstream.Tools, name); l != nil {
-		if known := f.describe(ctx, l, t); known != nil {
-			known.Name = name
-			return known
-		}
+	t, l := f.s.named(f.p, upstream.Tools, name)
+	if known := f.describe(ctx, l, t); known != nil {
+		known.Name = name
+		return known
 	}
-	t, l := f.s.configured(name)
-	if l == nil {
-		return nil
-	}
+	t, l = f.s.configured(name)
 	known := f.describe(ctx, l, t)
-	if known == nil {
+	switch {
+	case known == nil:
 		return nil
-	}
-	known.Name = t.name
-	if l.Offer() != nil { // else it is not known whether there is one to bear a name
+	case l.Offer() != nil:
 		known.Name = f.s.identity.view.nameOf(f.p, upstream.Tools, t)
-	} else if f.p.prefix {
+	case f.p.prefix: // it is not known whether there is a tool to bear a name
 		known.Name = t.upstream + separator + t.name
+	default:
+		known.Name = t.name
 	}
 	if known.Name == "" {
 		return nil
@@ -70,6 +67,9 @@ func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
 // describe is what is known of an upstream's tool, but for the name it goes by; nil: it
 // has none such.
 func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Tool {
+	if l == nil {
+		return nil
+	}
 	s, p := f.s, f.p
 	if l.Offer() == nil {
 		l.AwaitOffer(ctx)

@@ -59,22 +59,13 @@ func (s *Server) View() record.View {
 	return v
 }
 
-// addMoment adds what stands at the moment, and what no event says yet.
+// addMoment adds what stands at the moment.
 func (s *Server) addMoment(out *record.Stats) {
-	engine := s.Stats()
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
 	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
 	out.Hosts = s.hosts()
-	known := out.Totals.Prefetch.Issued - out.Totals.Prefetch.Open
-	out.Totals.Prefetch.Issued, out.Totals.Prefetch.Open = engine.Prefetch.Issued, engine.Prefetch.Issued-known // those not sent yet too
-	out.Totals.Candidates = engine.Prefetch.Candidates                                                          // those of choices under way too
-	declined := make(map[string]int64, len(engine.Prefetch.Declined))
-	for why, n := range engine.Prefetch.Declined {
-		declined[string(why)] = n
-	}
-	out.Totals.Declined = declined
-	out.Engine = engine
+	out.Engine = s.Stats()
 	out.Running = []record.Status{s.status()}
 	out.Derive()
 }
@@ -115,7 +106,11 @@ func (s *Server) Stats() Stats {
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
-	out.Prefetch = s.prefetched(out.Store.Prefetch)
+	f := s.prefetch.Figures()
+	out.Prefetch = PrefetchStats{
+		PrefetchStats: out.Store.Prefetch, Desk: s.prefetch.Scheduler.Stats(),
+		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
+	}
 	return out
 }
 
@@ -124,28 +119,10 @@ type PrefetchStats struct {
 	Candidates int64                   `json:"candidates"`
 	Declined   map[enrich.Reason]int64 `json:"declined"` // by reason
 	dedup.PrefetchStats
-	Accuracy   float64         `json:"accuracy"`   // used / issued; 0 without any
-	Timeliness float64         `json:"timeliness"` // ready when asked for / used; 0 without any
-	Dropped    speculate.Drops `json:"not_seen"`   // calls and answers that the worker was too slow for
-	Panics     int64           `json:"panics"`     // of the worker; each but those over what is kept ends a session's predictions
+	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker was too slow for
+	Panics  int64           `json:"panics"`   // of the worker; each but those over what is kept ends a session's predictions
 
 	Desk speculate.Stats `json:"speculation"`
-}
-
-// prefetched adds to what the store counts what the prefetch worker does.
-func (s *Server) prefetched(store dedup.PrefetchStats) PrefetchStats {
-	f := s.prefetch.Figures()
-	out := PrefetchStats{
-		PrefetchStats: store, Desk: s.prefetch.Scheduler.Stats(),
-		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
-	}
-	if store.Issued > 0 {
-		out.Accuracy = float64(store.Used) / float64(store.Issued)
-	}
-	if store.Used > 0 {
-		out.Timeliness = float64(store.Used-store.Late) / float64(store.Used)
-	}
-	return out
 }
 
 // hosts says what every host allows at the moment.
