@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"reflect"
 	"time"
 )
 
@@ -56,57 +55,58 @@ const (
 
 // Event is one line of the log. It has more than 15 fields because it is a file format:
 // one flat object for all kinds can be filtered with jq and read back by every version.
-// Which fields are set depends on the kind; what is zero is not written.
+// Which fields are set depends on the kind; what is zero is not written. A span tag is the
+// name of what a span says of it, where that is another; "-": nothing.
 type Event struct {
-	Kind    Kind      `json:"kind"`
-	At      time.Time `json:"-"`                 // written as ts_us, microseconds since 1970: when it began; of choice and level, when it was made
-	Process string    `json:"-"`                 // names the process: from the file's name, when read
-	Session string    `json:"session,omitempty"` // unique among processes
-	Seq     int64     `json:"seq,omitempty"`     // of call and prefetch: counted from 1 in the session, both together
+	Kind    Kind      `json:"kind" span:"-"`
+	At      time.Time `json:"-"`                          // written as ts_us, microseconds since 1970: when it began; of choice and level, when it was made
+	Process string    `json:"-"`                          // names the process: from the file's name, when read
+	Session string    `json:"session,omitempty" span:"-"` // unique among processes
+	Seq     int64     `json:"seq,omitempty"`              // of call and prefetch: counted from 1 in the session, both together
 
 	// Of call and prefetch.
 	Upstream   string  `json:"upstream,omitempty"`
-	Tool       string  `json:"tool,omitempty"`       // as its upstream names it
-	ArgsHash   string  `json:"args_hash,omitempty"`  // 16 hex digits of the canonical arguments, keyed per installation
-	Arguments  string  `json:"-"`                    // written as arguments, a JSON object, where they are recorded in full: canonical, secrets taken out
-	ArgsBytes  int64   `json:"args_bytes,omitempty"` // length of arguments over 64 KiB: only their beginning is hashed, and they are not recorded
-	Class      string  `json:"class,omitempty"`      // the call's own side effect class
-	ResultHash string  `json:"result_hash,omitempty"`
-	LatencyMS  float64 `json:"latency_ms,omitempty"`  // call: from its arrival to its answer; prefetch: of its fetch; plan: of the whole
-	UpstreamMS float64 `json:"upstream_ms,omitempty"` // call: of the fetch that it sent itself; 0: it sent none that was answered
-	Bytes      int64   `json:"bytes,omitempty"`       // of the result, as the upstream gave it
-	Tokens     int64   `json:"tokens,omitempty"`      // estimated from the bytes
-	IsError    bool    `json:"is_error,omitempty"`    // the answer is an error, or says isError
-	Error      string  `json:"error,omitempty"`       // of failed: cancelled, timeout, unavailable, refused or unanswered; of is_error: empty
-	Sent       int     `json:"sent,omitempty"`        // tools/call requests that went to the upstream for it; those of a prefetch are in a line of kind sent before
-	Host       string  `json:"host,omitempty"`        // the host whose limits counted
+	Tool       string  `json:"tool,omitempty" span:"-"`       // as its upstream names it
+	ArgsHash   string  `json:"args_hash,omitempty" span:"-"`  // 16 hex digits of the canonical arguments, keyed per installation
+	Arguments  string  `json:"-"`                             // written as arguments, a JSON object, where they are recorded in full: canonical, secrets taken out
+	ArgsBytes  int64   `json:"args_bytes,omitempty" span:"-"` // length of arguments over 64 KiB: only their beginning is hashed, and they are not recorded
+	Class      string  `json:"class,omitempty"`               // the call's own side effect class
+	ResultHash string  `json:"result_hash,omitempty" span:"-"`
+	LatencyMS  float64 `json:"latency_ms,omitempty" span:"-"`           // call: from its arrival to its answer; prefetch: of its fetch; plan: of the whole
+	UpstreamMS float64 `json:"upstream_ms,omitempty"`                   // call: of the fetch that it sent itself; 0: it sent none that was answered
+	Bytes      int64   `json:"bytes,omitempty" span:"result_bytes"`     // of the result, as the upstream gave it
+	Tokens     int64   `json:"tokens,omitempty" span:"result_tokens"`   // estimated from the bytes
+	IsError    bool    `json:"is_error,omitempty"`                      // the answer is an error, or says isError
+	Error      string  `json:"error,omitempty"`                         // of failed: cancelled, timeout, unavailable, refused or unanswered; of is_error: empty
+	Sent       int     `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests that went to the upstream for it; those of a prefetch are in a line of kind sent before
+	Host       string  `json:"host,omitempty"`                          // the host whose limits counted
 
 	// Of call.
 	Disposition  Disposition `json:"disposition,omitempty"`
-	Turn         int         `json:"turn,omitempty"`             // of the model, counted from 1 in its session: calls of one turn were made together; 0: not known
-	Plan         int         `json:"plan,omitempty"`             // of a step, and of plan: counted from 1 in its session
-	Step         string      `json:"step,omitempty"`             // its id in the plan
-	Needs        []string    `json:"needs,omitempty"`            // of a step: ids of the steps whose results it used, or waited for
-	Prefetched   bool        `json:"prefetched,omitempty"`       // its answer was fetched, or begun to be, before the call
-	UseOf        int64       `json:"use_of,omitempty"`           // the prefetch (Seq) of which it is the first use
-	UseOfSession string      `json:"use_of_session,omitempty"`   // the session of that prefetch, where it is another one
-	HiddenMS     float64     `json:"hidden_ms,omitempty"`        // of hit and joined: what the fetch behind the answer took, less what the call waited
-	AgeMS        float64     `json:"age_ms,omitempty"`           // of hit and joined: since that fetch began
-	PredictedP   float64     `json:"predicted_p,omitempty"`      // of prefetch: how likely it was
-	Predicted    int64       `json:"predicted_tokens,omitempty"` // tokens that the answer was expected to have
-	Reference    bool        `json:"reference,omitempty"`        // a note that the client already holds the answer stood for it
-	NotResent    int64       `json:"not_resent,omitempty"`       // bytes of the answer that were not sent, because of that
-	Inlined      int         `json:"inlined,omitempty"`          // further answers that were added to this one
-	BackedOff    bool        `json:"backed_off,omitempty"`       // answered with an older error than usual, because the client keeps asking
+	Turn         int         `json:"turn,omitempty"`                               // of the model, counted from 1 in its session: calls of one turn were made together; 0: not known
+	Plan         int         `json:"plan,omitempty"`                               // of a step, and of plan: counted from 1 in its session
+	Step         string      `json:"step,omitempty"`                               // its id in the plan
+	Needs        []string    `json:"needs,omitempty"`                              // of a step: ids of the steps whose results it used, or waited for
+	Prefetched   bool        `json:"prefetched,omitempty"`                         // its answer was fetched, or begun to be, before the call
+	UseOf        int64       `json:"use_of,omitempty"`                             // the prefetch (Seq) of which it is the first use
+	UseOfSession string      `json:"use_of_session,omitempty" span:"-"`            // the session of that prefetch, where it is another one
+	HiddenMS     float64     `json:"hidden_ms,omitempty"`                          // of hit and joined: what the fetch behind the answer took, less what the call waited
+	AgeMS        float64     `json:"age_ms,omitempty"`                             // of hit and joined: since that fetch began
+	PredictedP   float64     `json:"predicted_p,omitempty"`                        // of prefetch: how likely it was
+	Predicted    int64       `json:"predicted_tokens,omitempty"`                   // tokens that the answer was expected to have
+	Reference    bool        `json:"reference,omitempty"`                          // a note that the client already holds the answer stood for it
+	NotResent    int64       `json:"not_resent,omitempty" span:"bytes_not_resent"` // bytes of the answer that were not sent, because of that
+	Inlined      int         `json:"inlined,omitempty"`                            // further answers that were added to this one
+	BackedOff    bool        `json:"backed_off,omitempty"`                         // answered with an older error than usual, because the client keeps asking
 
 	// Of prefetch.
 	Fate       Fate   `json:"fate,omitempty"`
-	Cause      string `json:"cause,omitempty"`       // of wasted: a key of [Causes]
-	UsedBy     int64  `json:"used_by_seq,omitempty"` // of used, late and compared: the call (Seq)
-	BySession  string `json:"used_by,omitempty"`     // the session of that call, where it is another one
-	After      int64  `json:"after,omitempty"`       // of prefetch and choice: the call (Seq) whose answer made it likely; 0: not known
-	Edge       string `json:"edge,omitempty"`        // how it was derived, in words: what follows what, and where its arguments come from
-	Configured bool   `json:"configured,omitempty"`  // by a follow_up of the configuration or of a built-in model; else learned
+	Cause      string `json:"cause,omitempty"`                      // of wasted: a key of [Causes]
+	UsedBy     int64  `json:"used_by_seq,omitempty" span:"used_by"` // of used, late and compared: the call (Seq)
+	BySession  string `json:"used_by,omitempty" span:"-"`           // the session of that call, where it is another one
+	After      int64  `json:"after,omitempty" span:"-"`             // of prefetch and choice: the call (Seq) whose answer made it likely; 0: not known
+	Edge       string `json:"edge,omitempty"`                       // how it was derived, in words: what follows what, and where its arguments come from
+	Configured bool   `json:"configured,omitempty"`                 // by a follow_up of the configuration or of a built-in model; else learned
 
 	// Of choice.
 	Candidates int            `json:"candidates,omitempty"`
@@ -207,7 +207,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	l := line{fields: (*fields)(e)}
 	if err := json.Unmarshal(text, &l); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s: want a %s, have a %s", path.Ext("." + wrong.Field)[1:], jsonType(wrong.Type), wrong.Value)
+			return fmt.Errorf("%s: cannot be a %s", path.Ext("." + wrong.Field)[1:], wrong.Value)
 		}
 		return err
 	}
@@ -222,19 +222,6 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 		e.At = time.UnixMicro(min(max(l.AtUS, 0), lastMoment)).UTC()
 	}
 	return nil
-}
-
-// jsonType is what a type of Go is in JSON.
-func jsonType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String, reflect.Bool:
-		return t.Kind().String()
-	case reflect.Slice:
-		return "list"
-	case reflect.Struct, reflect.Map:
-		return "object"
-	}
-	return "number"
 }
 
 var newline = []byte("\n")

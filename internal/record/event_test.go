@@ -123,11 +123,11 @@ func TestParse(t *testing.T) {
 		{"a time beyond all calendars", `{"kind":"call","ts_us":9223372036854775807}`, `{"kind":"call","ts_us":253402300799000000}`, ""},
 		{"arguments that are no object", `{"kind":"call","arguments":[]}`, `{"kind":"call"}`, ""},
 		{"another record", `{"session":"a","seq":1}`, "", `not an event: it has no kind`},
-		{"a text for a number", `{"kind":"call","seq":"3"}`, "", `seq: want a number, have a string`},
-		{"a fraction for a number", `{"kind":"call","seq":3.5}`, "", `seq: want a number, have a number 3.5`},
-		{"a number for a flag", `{"kind":"call","is_error":1}`, "", `is_error: want a bool, have a number`},
-		{"a text for a list", `{"kind":"begin","upstreams":"a"}`, "", `upstreams: want a list, have a string`},
-		{"a bad element", `{"kind":"choice","top":[{"p":"x"}]}`, "", `p: want a number, have a string`},
+		{"a text for a number", `{"kind":"call","seq":"3"}`, "", `seq: cannot be a string`},
+		{"a fraction for a number", `{"kind":"call","seq":3.5}`, "", `seq: cannot be a number 3.5`},
+		{"a number for a flag", `{"kind":"call","is_error":1}`, "", `is_error: cannot be a number`},
+		{"a text for a list", `{"kind":"begin","upstreams":"a"}`, "", `upstreams: cannot be a string`},
+		{"a bad element", `{"kind":"choice","top":[{"p":"x"}]}`, "", `p: cannot be a string`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := parse(c.line)

@@ -192,7 +192,7 @@ func TestProblemsAreSafeToPrint(t *testing.T) {
 	dir := t.TempDir()
 	foul := write(t, filepath.Join(dir, "\x1b]0;x\a\u202e\x9b31m.jsonl"), "{\"kind\":\"call\",\"seq\":\"\u009b31m\u2067\"}\n")
 	_, problems, err := outcome(t, dir, foul, filepath.Join(dir, "no\x1bne"))
-	want := []string{`no?ne: no such file or directory`, "?]0;x??\ufffd31m.jsonl:1: seq: want a number, have a string"}
+	want := []string{`no?ne: no such file or directory`, "?]0;x??\ufffd31m.jsonl:1: seq: cannot be a string"}
 	if diff := cmp.Diff(want, problems); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -3,7 +3,10 @@
 package record
 
 import (
+	"cmp"
 	"context"
+	"reflect"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -144,46 +147,40 @@ func mark(span trace.Span, failure string) {
 	}
 }
 
+// spanFields are the fields of an event that a span has, as attributes that are named as in a
+// line of the log, unless a span tag says otherwise; "-": it has none.
+var spanFields = func() map[int]attribute.Key {
+	all := make(map[int]attribute.Key)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Event]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name = cmp.Or(f.Tag.Get("span"), name); name != "-" {
+			all[f.Index[0]] = attribute.Key("mcpschedd." + name)
+		}
+	}
+	return all
+}()
+
 // attributes describe a call, a prefetch or a plan; what is zero is left out, as in the
 // event.
 func attributes(e *Event) (all []attribute.KeyValue) {
-	tool := ""
-	if e.Upstream != "" {
-		tool = e.Upstream + "/" + e.Tool
+	if e.Session != "" {
+		all = append(all, sessionID.String(cut(e.Session, longest)))
 	}
-	for _, a := range []struct {
-		key   string
-		value any
-	}{
-		{string(sessionID), e.Session}, {"mcpschedd.seq", e.Seq}, {"mcpschedd.upstream", e.Upstream}, {"mcpschedd.tool", tool},
-		{"mcpschedd.host", e.Host}, {"mcpschedd.class", e.Class}, {"mcpschedd.disposition", string(e.Disposition)},
-		{"mcpschedd.error", e.Error}, {"mcpschedd.prefetched", e.Prefetched}, {"mcpschedd.use_of", e.UseOf},
-		{"mcpschedd.hidden_ms", e.HiddenMS}, {"mcpschedd.age_ms", e.AgeMS}, {"mcpschedd.upstream_ms", e.UpstreamMS},
-		{"mcpschedd.upstream_requests", int64(e.Sent)}, {"mcpschedd.result_bytes", e.Bytes}, {"mcpschedd.result_tokens", e.Tokens},
-		{"mcpschedd.predicted_p", e.PredictedP}, {"mcpschedd.predicted_tokens", e.Predicted}, {"mcpschedd.turn", int64(e.Turn)},
-		{"mcpschedd.plan", int64(e.Plan)}, {"mcpschedd.step", e.Step}, {"mcpschedd.reference", e.Reference},
-		{"mcpschedd.bytes_not_resent", e.NotResent}, {"mcpschedd.inlined", int64(e.Inlined)}, {"mcpschedd.backed_off", e.BackedOff},
-		{"mcpschedd.fate", string(e.Fate)}, {"mcpschedd.cause", e.Cause}, {"mcpschedd.used_by", e.UsedBy}, {"mcpschedd.edge", e.Edge},
-		{"mcpschedd.configured", e.Configured}, {"mcpschedd.steps", int64(e.Steps)}, {"mcpschedd.steps_failed", int64(e.StepsBad)},
-		{"mcpschedd.depth", int64(e.Depth)}, {"mcpschedd.cancelled", e.Cancelled},
-	} {
-		switch v := a.value.(type) {
-		case string:
-			if v != "" {
-				all = append(all, attribute.String(a.key, cut(v, longest)))
-			}
-		case int64:
-			if v != 0 {
-				all = append(all, attribute.Int64(a.key, v))
-			}
-		case float64:
-			if v != 0 {
-				all = append(all, attribute.Float64(a.key, v))
-			}
-		case bool:
-			if v {
-				all = append(all, attribute.Bool(a.key, true))
-			}
+	if e.Upstream != "" {
+		all = append(all, attribute.String("mcpschedd.tool", cut(e.Upstream+"/"+e.Tool, longest)))
+	}
+	of := reflect.ValueOf(e).Elem()
+	for i, key := range spanFields {
+		switch v := of.Field(i); {
+		case v.IsZero():
+		case v.CanInt():
+			all = append(all, key.Int64(v.Int()))
+		case v.CanFloat():
+			all = append(all, key.Float64(v.Float()))
+		case v.Kind() == reflect.Bool:
+			all = append(all, key.Bool(true))
+		case v.Kind() == reflect.String:
+			all = append(all, key.String(cut(v.String(), longest)))
 		}
 	}
 	return all

@@ -12,26 +12,42 @@ import (
 // processes stands. It is empty where there is nothing to say.
 func (s *Stats) Standing() string {
 	var b strings.Builder
-	merged := merge(s.Running)
-	for _, line := range passing(merged) {
-		b.WriteString(line + "\n")
+	for _, w := range s.Wrong() {
+		b.WriteString(w.What + "\n")
 	}
-	if why := s.whyNothing(); why != "" {
-		b.WriteString(why + "\n")
-	}
-	for _, p := range s.Running {
-		if p.ConfigError != "" {
-			fmt.Fprintf(&b, "The configuration as it is written is not in force: %s\n", Printable(p.ConfigError))
-			break
-		}
-	}
-	if len(merged) > 0 {
+	if merged := merge(s.Running); len(merged) > 0 {
 		b.WriteString("\n" + upstreamTable(merged))
 	}
 	if len(s.Running) > 0 {
 		b.WriteString("\n" + processLines(s.Running))
 	}
 	return b.String()
+}
+
+// Wrong is one thing that keeps servers from working, or from saving more.
+type Wrong struct {
+	What string `json:"what"`
+	Mend string `json:"mend,omitempty"` // the line that mends it: a command, or one of the configuration
+}
+
+// Wrong is what is wrong with the running processes and with the record, the worst first.
+// How each upstream stands is in [Stats.Running].
+func (s *Stats) Wrong() []Wrong {
+	all := []Wrong{}
+	for _, p := range s.Running {
+		if p.ConfigError != "" {
+			all = append(all, Wrong{"The configuration as it is written is not in force: " + Printable(p.ConfigError), "mcpschedd check"})
+			break
+		}
+	}
+	all = append(all, passing(merge(s.Running))...)
+	if why := s.whyNothing(); why != "" {
+		all = append(all, Wrong{What: why})
+	}
+	if n := s.Totals.EventsLost; n > 0 {
+		all = append(all, Wrong{What: fmt.Sprintf("%d lines of the record could not be written; the figures count what they tell of.", n)})
+	}
+	return all
 }
 
 // Saved is what was saved, in a sentence; period says when, such as "today".
@@ -98,42 +114,46 @@ func merge(running []Status) (all []mergedStatus) {
 }
 
 // passing says which servers cannot be used now, and which only pass through, by the reason.
-func passing(all []mergedStatus) (lines []string) {
+func passing(all []mergedStatus) (wrong []Wrong) {
+	type group struct {
+		reason, verb, mend string
+		servers            []string
+	}
+	var groups []*group
 	servers := make(map[string]bool)
-	var away []string
-	why := make(map[string][]string) // reason → servers
-	var reasons []string
+	join := func(reason, verb, mend, server string) {
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.reason == reason })
+		if i < 0 {
+			i, groups = len(groups), append(groups, &group{reason, verb, mend, nil})
+		}
+		groups[i].servers = append(groups[i].servers, server)
+	}
 	for _, u := range all {
-		if servers[u.Name] {
+		name := Printable(u.Name)
+		if servers[name] {
 			continue
 		}
-		servers[u.Name] = true
+		servers[name] = true
 		if u.State == "down" || u.State == "starting" && u.Error != "" {
-			away = append(away, Printable(u.Name))
+			join("", "cannot be used now", "mcpschedd logs "+name, name)
 		}
-		if u.Tools == 0 || u.Cacheable > 0 || u.Why == "" {
-			continue
+		if u.Tools > 0 && u.Cacheable == 0 && u.Why != "" {
+			reason := ": " + Printable(u.Why)
+			if strings.HasPrefix(u.Why, "nothing is known of ") {
+				reason = ": nothing is known of their tools"
+			}
+			join(reason, "pass through", Printable(u.Change), name)
 		}
-		reason := Printable(u.Why)
-		if strings.HasPrefix(reason, "nothing is known of ") {
-			reason = "nothing is known of their tools"
-		}
-		if why[reason] == nil {
-			reasons = append(reasons, reason)
-		}
-		why[reason] = append(why[reason], Printable(u.Name))
 	}
-	if len(away) > 0 {
-		lines = append(lines, fmt.Sprintf("%d of %d servers cannot be used now: %s.", len(away), len(servers), strings.Join(away, ", ")))
-	}
-	for _, reason := range reasons {
-		n, verb := len(why[reason]), "pass"
+	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(min(len(a.reason), 1), min(len(b.reason), 1)) })
+	for _, g := range groups {
+		n := len(g.servers)
 		if n == 1 {
-			verb = "passes"
+			g.verb = strings.Replace(g.verb, "pass ", "passes ", 1)
 		}
-		lines = append(lines, fmt.Sprintf("%d of %d servers %s through: %s: %s.", n, len(servers), verb, reason, strings.Join(why[reason], ", ")))
+		wrong = append(wrong, Wrong{fmt.Sprintf("%d of %d servers %s%s: %s.", n, len(servers), g.verb, g.reason, strings.Join(g.servers, ", ")), g.mend})
 	}
-	return lines
+	return wrong
 }
 
 // upstreamTable is a line for each upstream, and below it what would change what it says.

@@ -35,9 +35,9 @@ func TestStanding(t *testing.T) {
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b], if you believe it"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
 		{PID: 2, Transport: "http", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2}, {Client: "x"}}, Upstreams: []record.UpstreamStatus{github}},
 	}}
-	want := `1 of 4 servers cannot be used now: pg.
+	want := `The configuration as it is written is not in force: line 3
+1 of 4 servers cannot be used now: pg.
 2 of 4 servers pass through: nothing is known of their tools: a, b.
-The configuration as it is written is not in force: line 3
 
 a       idle   3 tools, 0 cacheable, 0 prefetchable
     ` + unknown + `
@@ -108,8 +108,8 @@ func TestWrong(t *testing.T) {
 	}}
 	want := []record.Wrong{
 		{What: "The configuration as it is written is not in force: line 3", Mend: "mcpschedd check"},
-		{What: "pg is down: its tools cannot be called.", Mend: "mcpschedd logs pg"},
-		{What: "a passes through: nothing is known.", Mend: "trust = true"},
+		{What: "1 of 3 servers cannot be used now: pg.", Mend: "mcpschedd logs pg"},
+		{What: "1 of 3 servers passes through: nothing is known: a.", Mend: "trust = true"},
 	}
 	if diff := gocmp.Diff(want, s.Wrong()); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
