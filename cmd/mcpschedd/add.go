@@ -75,7 +75,7 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	m.reader = clients.NewReader(clients.Options{Home: m.home, ReadFile: readBounded, WithoutToken: true})
+	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded, WithoutToken: true})
 	if err := m.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
 		return err
 	}

@@ -223,7 +223,7 @@ func (p *importPlan) prefixed() bool {
 
 // rewrites are the rules of the clients that name tools of servers that are taken.
 func (p *importPlan) rewrites() []clients.Rewrite {
-	return p.m.reader.Rewrites(p.m.machine(), append(p.m.reader.Moves(p.called), p.moved...), p.prefixed())
+	return p.m.reader.Rewrites(append(p.m.reader.Moves(p.called), p.moved...), p.prefixed())
 }
 
 // rules say by which names they would hold, and of which tools the client has to be told

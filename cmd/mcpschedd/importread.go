@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -17,7 +16,7 @@ import (
 )
 
 func (m *importing) newReader() *clients.Reader {
-	return clients.NewReader(clients.Options{Home: m.home, OS: runtime.GOOS, ReadFile: readBounded})
+	return clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded})
 }
 
 // read reads the files that were named, those of clients that exist, and what the clients'
@@ -48,7 +47,7 @@ func (m *importing) read() error {
 			return err
 		}
 	}
-	m.reader.Deny(m.machine())
+	m.reader.Deny()
 	return nil
 }
 
@@ -183,12 +182,12 @@ func (m *importing) look(path string) (foundFile, error) {
 	if err != nil {
 		return foundFile{why: "cannot be read, and is left alone: " + err.Error()}, nil
 	}
-	one.reader.Deny(m.machine())
+	one.reader.Deny()
 	p, err := one.plan()
 	if err != nil {
 		return foundFile{}, err
 	}
-	if why := one.reader.Forbidden(m.machine()); why != "" {
+	if why := one.reader.Forbidden(); why != "" {
 		return foundFile{plan: p, why: "cannot be done: " + why}, nil
 	}
 	return foundFile{plan: p}, nil

@@ -98,7 +98,7 @@ func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string
 		all, err = p.changedRules()
 		return all, p.rules(), err
 	}
-	if why := p.m.reader.Forbidden(p.m.machine()); why != "" {
+	if why := p.m.reader.Forbidden(); why != "" {
 		return nil, nil, fmt.Errorf("nothing was changed: %s", why)
 	}
 	file, err := state.OpenFile(p.have.Path)

@@ -82,9 +82,16 @@ func Names() []string {
 
 // Machine is where clients keep their files.
 type Machine struct {
-	OS   string              // as runtime.GOOS has it
-	Home string              // the user's folder
-	Env  func(string) string // os.Getenv outside tests
+	OS   string              // as runtime.GOOS has it; "": one with $HOME
+	Home string              // the user's folder: a file just below it belongs to no project
+	Env  func(string) string // os.Getenv outside tests; nil: nothing is set
+}
+
+func (m Machine) env(variable string) string {
+	if m.Env == nil {
+		return ""
+	}
+	return m.Env(variable)
 }
 
 // Places are the files that a client keeps for its user, whether they exist or not. Files
@@ -100,7 +107,7 @@ func (c *Client) Places(m Machine) []string {
 // folder is one that the table names.
 func (m Machine) folder(name string) string {
 	in := func(variable string, otherwise ...string) string {
-		if dir := m.Env(variable); filepath.IsAbs(dir) {
+		if dir := m.env(variable); filepath.IsAbs(dir) {
 			return dir
 		}
 		return filepath.Join(append([]string{m.Home}, otherwise...)...)

@@ -29,7 +29,7 @@ func FuzzRead(f *testing.F) {
 		if len(data) > 32<<10 {
 			t.Skip()
 		}
-		r := clients.NewReader(clients.Options{Home: "/home/ann"})
+		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 		_ = r.Read("/home/ann/.claude.json", data) // what it has read before a mistake counts as well
 		text := clients.TOML(r.Servers(), "env")
 		c, err := config.Parse("/x/pipeline_config.toml", text)
@@ -47,7 +47,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%v", err)
 		}
 		for _, p := range pointed {
-			again := clients.NewReader(clients.Options{Home: "/home/ann"})
+			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 			if err := again.Read(p.Path, p.Text); err != nil || len(again.Self()) == 0 {
 				t.Fatalf("%v\n%s", err, p.Text)
 			}

@@ -118,7 +118,7 @@ func TestSecretsStay(t *testing.T) {
 
 // everything is all that comes of a file.
 func everything(t *rapid.T, file string) string {
-	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(file)); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,7 @@ import (
 
 // Options say how files are read. The zero value works.
 type Options struct {
-	Home     string                            // the user's folder: a file just below it belongs to no project
-	OS       string                            // as runtime.GOOS has it; "": one with $HOME
+	Machine
 	ReadFile func(path string) ([]byte, error) // files that a client's file leads to; nil: they are not there
 
 	// WithoutToken takes a URL whose headers have no token, with a note. Otherwise such a
@@ -142,65 +141,6 @@ func (r *Reader) tables(doc *document) []table {
 		all = append(all, r.local(doc, client)...)
 	}
 	return all
-}
-
-// local are the servers that Claude Code has for one folder each: those of its own file,
-// and those of the folder's .mcp.json that its user has approved.
-func (r *Reader) local(doc *document, client *Client) []table {
-	var all []table
-	projects, _ := doc.top().child("projects")
-	folders, _ := projects.members()
-	for _, p := range folders {
-		if !filepath.IsAbs(p.name) {
-			continue
-		}
-		if at, ok := p.child("mcpServers"); ok {
-			all = append(all, table{
-				node: at, path: []string{"projects", p.name, "mcpServers"}, client: client, scope: "local", base: p.name,
-				off: p.strings("disabledMcpServers"),
-			})
-		}
-		if t, ok := r.checkedIn(p, client); ok {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// checkedIn are the servers of a folder's .mcp.json. Those that were not approved are said.
-func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
-	doc := r.other(filepath.Join(p.name, ".mcp.json"))
-	if doc == nil {
-		return table{}, false
-	}
-	at, ok := doc.top().child("mcpServers")
-	if !ok {
-		return table{}, false
-	}
-	every := false
-	yes, no := p.strings("enabledMcpjsonServers"), p.strings("disabledMcpjsonServers")
-	settings := []string{filepath.Join(p.name, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")}
-	for _, path := range settings {
-		if s := r.other(path); s != nil {
-			all, _ := s.top().child("enableAllProjectMcpServers")
-			every = every || all.value() == true
-			yes, no = append(yes, s.top().strings("enabledMcpjsonServers")...), append(no, s.top().strings("disabledMcpjsonServers")...)
-		}
-	}
-	takes := func(name string) bool {
-		return !slices.Contains(no, name) && (every || slices.Contains(yes, name))
-	}
-	var unapproved []string
-	servers, _ := at.members()
-	for _, m := range servers {
-		if !takes(m.name) && !slices.Contains(no, m.name) {
-			unapproved = append(unapproved, shown(m.name))
-		}
-	}
-	if len(unapproved) > 0 {
-		r.note(at, false, "left out, as Claude Code has not been told to trust them: "+strings.Join(unapproved, ", "))
-	}
-	return table{node: at, path: []string{"mcpServers"}, client: client, scope: "project", base: p.name, takes: takes}, true
 }
 
 // other is a file that another leads to; nil if it is not there, or cannot be read.

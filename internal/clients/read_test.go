@@ -16,7 +16,7 @@ import (
 // entry is what comes of the one server "s" of a file of no project.
 func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	t.Helper()
-	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	if err := r.Read(path, []byte(`{"inputs": [{"id": "url", "default": "http://localhost"}], "`+key+`": {"s": `+text+`}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestClients(t *testing.T) {
 }
 
 func TestCodex(t *testing.T) {
-	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestBadFiles(t *testing.T) {
 
 // TestRealFiles: what each client writes is a configuration that loads.
 func TestRealFiles(t *testing.T) {
-	r := clients.NewReader(clients.Options{Home: "/home/ann", ReadFile: func(path string) ([]byte, error) {
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 		if text, ok := map[string]string{
 			"/p/.mcp.json":                   `{"mcpServers": {"team": {"command": "team"}, "mine": {"command": "mine"}, "no": {"command": "no"}, "evil": {"command": "evil"}}}`,
 			"/p/.claude/settings.local.json": `{"enabledMcpjsonServers": ["mine"], "disabledMcpjsonServers": ["no"]}`,

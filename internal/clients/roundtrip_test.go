@@ -113,7 +113,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := clients.NewReader(clients.Options{Home: home})
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: home}})
 	if err := r.Read(path, f.Text); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestImportAndUndo(t *testing.T) {
 			if strings.Contains(text, "\r\n") && !strings.Contains(text, "in places") && strings.Count(i.before, "\n")-strings.Count(i.before, "\r\n") == 0 && strings.Count(i.after, "\n") != strings.Count(i.after, "\r\n") {
 				t.Errorf("other ends of lines: %q", i.after)
 			}
-			again := clients.NewReader(clients.Options{Home: filepath.Dir(i.path)})
+			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
 			if err := again.Read(i.path, []byte(i.after)); err != nil || len(again.Self()) != 1 {
 				t.Errorf("got %v, %q of\n%s", err, again.Self(), after)
 			}
@@ -209,7 +209,7 @@ func TestUndoOfAChangedFile(t *testing.T) {
 			}
 			// What the servers are is what they were.
 			servers := func(text string) string {
-				r := clients.NewReader(clients.Options{Home: filepath.Dir(i.path)})
+				r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
 				if err := r.Read(i.path, []byte(text)); err != nil {
 					t.Fatalf("%v in\n%s", err, text)
 				}

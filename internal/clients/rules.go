@@ -42,59 +42,10 @@ var (
 	ruleWord = regexp.MustCompile(`\bmcp__[A-Za-z0-9_-]+`)
 )
 
-// settingsFile is one of Claude Code's that has rules.
-type settingsFile struct {
-	path   string
-	folder string // of the project it counts in; "": all
-	shared bool   // the project has it checked in
-}
-
-// claudeFolders are where Claude Code keeps settings, agents and commands: the user's folder,
-// and that of each project of which the user's own file knows.
-func (r *Reader) claudeFolders(m Machine) []settingsFile {
-	all := []settingsFile{{path: m.folder("CLAUDE SETTINGS")}}
-	for _, doc := range r.docs {
-		projects, _ := doc.top().child("projects")
-		folders, _ := projects.members()
-		for _, p := range folders {
-			if filepath.IsAbs(p.name) && filepath.Join(p.name, ".claude") != all[0].path {
-				all = append(all, settingsFile{filepath.Join(p.name, ".claude"), p.name, true})
-			}
-		}
-	}
-	return all
-}
-
-// settings are Claude Code's settings that are there.
-func (r *Reader) settings(m Machine) map[settingsFile]*document {
-	files := []settingsFile{{path: m.managed("managed-settings.json")}}
-	for _, f := range r.claudeFolders(m) {
-		files = append(files, settingsFile{filepath.Join(f.path, "settings.json"), f.folder, f.shared}, settingsFile{filepath.Join(f.path, "settings.local.json"), f.folder, false})
-	}
-	all := make(map[settingsFile]*document)
-	for _, f := range files {
-		if doc := r.other(f.path); doc != nil {
-			all[f] = doc
-		}
-	}
-	return all
-}
-
-// managed is a file by which an administrator rules Claude Code.
-func (m Machine) managed(name string) string {
-	switch m.OS {
-	case "darwin":
-		return filepath.Join("/Library/Application Support/ClaudeCode", name)
-	case "windows":
-		return filepath.Join(cmp.Or(m.Env("ProgramFiles"), `C:\Program Files`), "ClaudeCode", name)
-	}
-	return filepath.Join("/etc/claude-code", name)
-}
-
 // Deny gives each server the tools that the client's rules forbid. A rule of one project
 // counts everywhere for a server that all have.
-func (r *Reader) Deny(m Machine) {
-	for file, doc := range r.settings(m) {
+func (r *Reader) Deny() {
+	for file, doc := range r.settings() {
 		for _, rule := range doc.top().strings("permissions", "deny") {
 			rule, _, _ = strings.Cut(rule, "(")
 			for i := range r.servers {
@@ -128,11 +79,11 @@ func denied(rule, server string) (string, bool) {
 }
 
 // Forbidden says why Claude Code, or Gemini CLI, would not start mcpschedd; "": it would.
-func (r *Reader) Forbidden(m Machine) string {
+func (r *Reader) Forbidden() string {
 	for path, doc := range r.docs {
 		switch client, _ := clientOf(doc); client.Name {
 		case "claude":
-			if why := r.forbiddenByClaude(m); why != "" {
+			if why := r.forbiddenByClaude(); why != "" {
 				return why
 			}
 		case "gemini":
@@ -140,34 +91,6 @@ func (r *Reader) Forbidden(m Machine) string {
 				return fmt.Sprintf(`%s: "mcp": {"allowed"} names the servers that may run, and not mcpschedd: put it there first`, path)
 			}
 		}
-	}
-	return ""
-}
-
-func (r *Reader) forbiddenByClaude(m Machine) string {
-	if path := m.managed("managed-mcp.json"); r.other(path) != nil {
-		return path + " says which servers Claude Code has: no other may be added"
-	}
-	path := m.managed("managed-settings.json")
-	doc := r.other(path)
-	if doc == nil {
-		return ""
-	}
-	names := func(list string) (all []string, there bool) {
-		at, there := doc.top().child(list)
-		for _, e := range at.elements() {
-			name, _ := e.child("serverName")
-			if s, ok := name.value().(string); ok {
-				all = append(all, s)
-			}
-		}
-		return all, there
-	}
-	if all, _ := names("deniedMcpServers"); slices.Contains(all, ownName) {
-		return path + " denies mcpschedd"
-	}
-	if all, there := names("allowedMcpServers"); there && !slices.Contains(all, ownName) {
-		return path + ` allows some servers ("allowedMcpServers"), and mcpschedd is none of them`
 	}
 	return ""
 }
@@ -192,9 +115,9 @@ func (r *Reader) Moves(called func(Server) string) []Move {
 
 // Rewrites are the files whose rules, hooks, agents and commands name tools of servers that
 // have moved. With prefix these are called upstream__tool.
-func (r *Reader) Rewrites(m Machine, moves []Move, prefix bool) []Rewrite {
+func (r *Reader) Rewrites(moves []Move, prefix bool) []Rewrite {
 	var all []Rewrite
-	for f, doc := range r.settings(m) {
+	for f, doc := range r.settings() {
 		names := renamer{moves: moves, folder: f.folder, prefix: prefix}
 		was, err := doc.encoded(doc.text)
 		if err != nil {
@@ -210,10 +133,10 @@ func (r *Reader) Rewrites(m Machine, moves []Move, prefix bool) []Rewrite {
 			return nil
 		})
 		if err == nil && len(names.renamed) > 0 {
-			all = append(all, Rewrite{f.path, was, text, names.renamed, f.shared || f.path == m.managed("managed-settings.json")})
+			all = append(all, Rewrite{f.path, was, text, names.renamed, f.shared || f.path == r.options.managed("managed-settings.json")})
 		}
 	}
-	for _, folder := range r.claudeFolders(m) {
+	for _, folder := range r.claudeFolders() {
 		for _, path := range markdown(folder.path) {
 			was, err := r.options.ReadFile(path)
 			if err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // ruled is a reader of Claude Code's file beside some others, on a Linux machine.
-func ruled(t *testing.T, files map[string]string) (*clients.Reader, clients.Machine) {
+func ruled(t *testing.T, files map[string]string) *clients.Reader {
 	t.Helper()
-	r := clients.NewReader(clients.Options{Home: "/home/ann", ReadFile: func(path string) ([]byte, error) {
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 		if text, ok := files[path]; ok {
 			return []byte(text), nil
 		}
@@ -23,7 +23,7 @@ func ruled(t *testing.T, files map[string]string) (*clients.Reader, clients.Mach
 	if err := r.Read("/home/ann/.claude.json", []byte(files["/home/ann/.claude.json"])); err != nil {
 		t.Fatal(err)
 	}
-	return r, clients.Machine{OS: "linux", Home: "/home/ann", Env: func(string) string { return "" }}
+	return r
 }
 
 const claudeFile = `{
@@ -32,7 +32,7 @@ const claudeFile = `{
 }`
 
 func TestDeny(t *testing.T) {
-	r, m := ruled(t, map[string]string{
+	r := ruled(t, map[string]string{
 		"/home/ann/.claude.json":                   claudeFile,
 		"/etc/claude-code/managed-settings.json":   `{"permissions": {"deny": ["mcp__git_hub", "mcp__fs_other__x", "mcp__f", "Bash(rm *)"]}}`,
 		"/home/ann/.claude/settings.json":          `{"permissions": {"deny": ["mcp__fs__write_*", "mcp__fs__run(args)"]}}`,
@@ -41,7 +41,7 @@ func TestDeny(t *testing.T) {
 		"/home/ann/.claude/settings.local.json":    `{"permissions": {"deny": ["mcp__notes"]}`, // cannot be parsed, and is said
 		"/home/ann/.claude/agents/not-settings.md": `mcp__fs`,
 	})
-	r.Deny(m)
+	r.Deny()
 	got := make(map[string][]string)
 	for _, s := range r.Servers() {
 		got[s.Name] = s.Block.DenyTools
@@ -65,19 +65,19 @@ func TestForbidden(t *testing.T) {
 		`{"allowedMcpServers": [{"serverName": "github"}, {"serverName": "mcpschedd"}]}`: "",
 		`{"deniedMcpServers": [{"serverName": "mcpschedd"}]}`:                            "denies mcpschedd",
 	} {
-		r, m := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-settings.json": text})
-		if got := r.Forbidden(m); (got == "") != (want == "") || !strings.Contains(got, want) {
+		r := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-settings.json": text})
+		if got := r.Forbidden(); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q", text, got)
 		}
 	}
-	r, m := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-mcp.json": `{"mcpServers": {}}`})
-	if got := r.Forbidden(m); !strings.Contains(got, "managed-mcp.json") {
+	r := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-mcp.json": `{"mcpServers": {}}`})
+	if got := r.Forbidden(); !strings.Contains(got, "managed-mcp.json") {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestRewrites(t *testing.T) {
-	r, m := ruled(t, map[string]string{
+	r := ruled(t, map[string]string{
 		"/home/ann/.claude.json":          claudeFile,
 		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__git_hub__*"]}}`,
 		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__fs", "mcp__notes__a"]}}`,
@@ -90,7 +90,7 @@ func TestRewrites(t *testing.T) {
 		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__mcpschedd__notes__.*|mcp__mcpschedd__fs-2__a"}]}}`,
 	}
 	got := make(map[string]string)
-	for _, w := range r.Rewrites(m, r.Moves(called), true) {
+	for _, w := range r.Rewrites(r.Moves(called), true) {
 		got[w.Path] = string(w.Text)
 		if w.Checked != (w.Path == "/p/.claude/settings.json") {
 			t.Errorf("%s: checked in: %v", w.Path, w.Checked)
@@ -99,7 +99,7 @@ func TestRewrites(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, w := range r.Rewrites(m, []clients.Move{{Name: "notes", Folder: "/p", Upstream: "notes"}}, false) {
+	for _, w := range r.Rewrites([]clients.Move{{Name: "notes", Folder: "/p", Upstream: "notes"}}, false) {
 		if want := (clients.Rename{From: "mcp__notes__", To: "mcp__mcpschedd__"}); w.Path == "/p/.claude/settings.json" && !slices.Contains(w.Renamed, want) {
 			t.Errorf("got %v", w.Renamed)
 		}
