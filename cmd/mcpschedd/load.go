@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"log/slog"
 	"os"
@@ -34,6 +35,9 @@ func stateDir(c *config.Config) (state.Dir, error) {
 	}
 	return state.Open(path)
 }
+
+// orDefaults is the path of a configuration as people read it.
+func orDefaults(path string) string { return cmp.Or(path, "the built-in defaults") }
 
 // loadWithState is load, and the state folder that the configuration names.
 func loadWithState(file string) (*config.Config, state.Dir, error) {

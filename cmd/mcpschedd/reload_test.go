@@ -52,7 +52,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { watch(ctx, c, "", state.Dir{}, log, output, srv) })
+	watching.Go(func() { (&proxyProcess{written: c, log: log, output: output, srv: srv}).watch(ctx) })
 	defer watching.Wait()
 	defer cancel()
 	wantOnStderr := func(want string) {
@@ -112,7 +112,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer output.Close()
-	watching.Go(func() { watch(ctx, c, "", state.Dir{}, logger, output, srv) })
+	watching.Go(func() { (&proxyProcess{written: c, log: logger, output: output, srv: srv}).watch(ctx) })
 	defer watching.Wait()
 	defer cancel()
 	next := func() string {

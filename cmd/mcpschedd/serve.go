@@ -56,97 +56,136 @@ configuration starts. With --http it serves any number of clients: /mcp and /mcp
 	return c
 }
 
+// check finds what makes no sense.
+func (o *serveOptions) check() error {
+	if o.auth != "" && o.auth != "token" && o.auth != "none" {
+		return usage("--auth: want token or none, have %q", o.auth)
+	}
+	if o.only != "" && o.http != "" {
+		return usage("--only is for stdio; over HTTP the path /mcp/%s does the same", o.only)
+	}
+	return nil
+}
+
+// proxyProcess is one run of the proxy.
+type proxyProcess struct {
+	flags    serveOptions
+	written  *config.Config // as the file has it, with which later contents are compared
+	config   *config.Config // with what flags say instead
+	mistakes *config.Error  // in the file; nil: none
+	dir      state.Dir
+	folder   string // where its sessions work; "": anywhere, as clients over HTTP do
+	log      *slog.Logger
+	output   *logOutput
+	srv      *proxy.Server
+}
+
 // serve runs the proxy until its client goes or a signal comes.
 func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
-	if f.auth != "" && f.auth != "token" && f.auth != "none" {
-		return usage("--auth: want token or none, have %q", f.auth)
-	}
-	if f.only != "" && f.http != "" {
-		return usage("--only is for stdio; over HTTP the path /mcp/%s does the same", f.only)
+	if err := f.check(); err != nil {
+		return err
 	}
 	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
-		fmt.Fprintln(stderr, "mcpschedd: waiting for an MCP client on stdin, which is this terminal; Ctrl-D ends it. mcpschedd import makes a client start it.")
+		say(stderr, "waiting for an MCP client on stdin, which is this terminal; Ctrl-D ends it. mcpschedd import makes a client start it.")
 	}
-	c, mistakes, err := loadServed(f.config)
-	if err != nil {
+	s := &proxyProcess{flags: f}
+	if err := s.load(stderr); err != nil {
 		return err
 	}
-	dir, err := stateDir(c)
+	defer s.output.Close()
+	o, err := s.options()
 	if err != nil {
 		return err
-	}
-	log, output, err := openLog(c.Log, newLogFile(dir, proxyLog), stderr)
-	if err != nil {
-		return err
-	}
-	defer output.Close()
-	if mistakes != nil {
-		log.Error("configuration has mistakes; what they concern is off", "err", mistakes)
-	} else {
-		keepGood(c, dir, log)
-	}
-	for _, w := range c.Warnings {
-		log.Warn(w.String())
-	}
-	written := *c // as the file has it, with which later contents are compared
-	if f.auth != "" {
-		c.HTTP.Auth = f.auth
-	}
-
-	folder := workingDir()
-	if f.http != "" {
-		folder = "" // its sessions are of clients that work anywhere
-	}
-	o := inFolder(options(c, dir, log), c, folder)
-	if f.http != "" && c.HTTP.Auth == "token" {
-		if o.HTTP.Token, err = token(dir); err != nil {
-			return err
-		}
-	}
-	if host, _, err := net.SplitHostPort(f.http); err == nil {
-		o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
 	}
 	// Never written, so never resident; but it counts as heap. A higher GC percent
 	// would do the same to a small heap, and make a large one larger by far.
 	room := make([]byte, heapRoom)
 	defer runtime.KeepAlive(room)
-	transport := "stdio"
-	if f.http != "" {
-		transport = "http"
-	}
-	o.Record = recordOptions(c, dir, transport, log)
-	guard := upstream.NewGuard(log)
-	var srv *proxy.Server
-	tracer, err := export(ctx, log, &o, func() *proxy.Server { return srv })
+	guard := upstream.NewGuard(s.log)
+	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
 	if err != nil {
 		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
 	}
-	srv = proxy.New(o, guard)
-	if mistakes != nil {
-		srv.Reject(mistakes)
+	s.srv = proxy.New(o, guard)
+	if s.mistakes != nil {
+		s.srv.Reject(s.mistakes)
 	}
-	return runUntilSignal(ctx, log, srv, func() error {
+	return runUntilSignal(ctx, s.log, s.srv, func() error {
 		defer guard.Close()
 		defer tracer.Close(context.WithoutCancel(ctx))
-		defer srv.Close()
-		if f.only != "" && !srv.Has(f.only) {
-			return hinted{misused{fmt.Errorf("--only: no upstream %q is configured", f.only)}, "the configuration is " + orDefaults(c.Path)}
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		var watching sync.WaitGroup
-		watching.Go(func() { watch(ctx, &written, folder, dir, log, output, srv) })
-		watching.Go(func() {
-			o.Models.Ready()
-			debug.FreeOSMemory() // that leaves six megabytes of garbage
-		})
-		defer watching.Wait()
-		defer cancel()
-		if f.http != "" {
-			mount(srv, o.HTTP.Token)
-			return serveHTTP(ctx, c, dir, log, srv, f.http)
-		}
-		return serveStdio(ctx, srv, f.only)
+		defer s.srv.Close()
+		return s.run(ctx, o)
 	})
+}
+
+// load reads the configuration, and opens the state folder and the log.
+func (s *proxyProcess) load(stderr io.Writer) (err error) {
+	if s.config, s.mistakes, err = loadServed(s.flags.config); err != nil {
+		return err
+	}
+	if s.dir, err = stateDir(s.config); err != nil {
+		return err
+	}
+	if s.log, s.output, err = openLog(s.config.Log, newLogFile(s.dir, proxyLog), stderr); err != nil {
+		return err
+	}
+	if s.mistakes != nil {
+		s.log.Error("configuration has mistakes; what they concern is off", "err", s.mistakes)
+	} else {
+		keepGood(s.config, s.dir, s.log)
+	}
+	for _, w := range s.config.Warnings {
+		s.log.Warn(w.String())
+	}
+	written := *s.config
+	if s.written = &written; s.flags.auth != "" {
+		s.config.HTTP.Auth = s.flags.auth
+	}
+	if s.flags.http == "" {
+		s.folder = workingDir()
+	}
+	return nil
+}
+
+// options are what the proxy is told.
+func (s *proxyProcess) options() (proxy.Options, error) {
+	o := inFolder(options(s.config, s.dir, s.log), s.config, s.folder)
+	transport := "stdio"
+	if addr := s.flags.http; addr != "" {
+		transport = "http"
+		if host, _, err := net.SplitHostPort(addr); err == nil {
+			o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
+		}
+		if s.config.HTTP.Auth == "token" {
+			var err error
+			if o.HTTP.Token, err = token(s.dir); err != nil {
+				return o, err
+			}
+		}
+	}
+	o.Record = recordOptions(s.config, s.dir, transport, s.log)
+	return o, nil
+}
+
+// run serves, and follows the configuration meanwhile.
+func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
+	if only := s.flags.only; only != "" && !s.srv.Has(only) {
+		return hinted{misused{fmt.Errorf("--only: no upstream %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx) })
+	watching.Go(func() {
+		o.Models.Ready()
+		debug.FreeOSMemory() // that leaves six megabytes of garbage
+	})
+	defer watching.Wait()
+	defer cancel()
+	if s.flags.http != "" {
+		mount(s.srv, o.HTTP.Token)
+		return s.overHTTP(ctx)
+	}
+	return s.onStdio(ctx)
 }
 
 // A client that ends the proxy by signals waits less than half a second from the
@@ -188,8 +227,8 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 	return nil
 }
 
-func serveStdio(ctx context.Context, srv *proxy.Server, only string) error {
-	srv.Prepare(only)
+func (s *proxyProcess) onStdio(ctx context.Context) error {
+	s.srv.Prepare(s.flags.only)
 	in, err := nonblocking(os.Stdin)
 	if err != nil {
 		return err
@@ -198,11 +237,11 @@ func serveStdio(ctx context.Context, srv *proxy.Server, only string) error {
 	if err != nil {
 		return err
 	}
-	return srv.ServeStdio(ctx, in, out, only)
+	return s.srv.ServeStdio(ctx, in, out, s.flags.only)
 }
 
-func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.Logger, srv *proxy.Server, addr string) error {
-	l, err := net.Listen("tcp", addr)
+func (s *proxyProcess) overHTTP(ctx context.Context) error {
+	l, err := net.Listen("tcp", s.flags.http)
 	if _, taken := errors.AsType[syscall.Errno](err); taken {
 		return fmt.Errorf("--http: %w", err)
 	}
@@ -210,67 +249,12 @@ func serveHTTP(ctx context.Context, c *config.Config, dir state.Dir, log *slog.L
 		return hinted{misused{err}, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
 	}
 	where, page := "none", "http://"+l.Addr().String()+"/dashboard"
-	if c.HTTP.Auth == "token" {
-		where, page = dir.Path(tokenFile), "mcpschedd dashboard --http http://"+l.Addr().String()
+	if s.config.HTTP.Auth == "token" {
+		where, page = s.dir.Path(tokenFile), "mcpschedd dashboard --http http://"+l.Addr().String()
 	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
 		l.Close()
-		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", addr)}, "serve on 127.0.0.1, or leave the token on"}
+		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", s.flags.http)}, "serve on 127.0.0.1, or leave the token on"}
 	}
-	log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where, "dashboard", page)
-	return srv.ServeListener(ctx, l)
-}
-
-// inFolder leaves out the upstreams that sessions in a folder do not have. They count when it
-// is decided how tools are called, so that a client's rules hold in every folder.
-func inFolder(o proxy.Options, c *config.Config, folder string) proxy.Options {
-	all := len(o.Upstreams)
-	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool {
-		return slices.ContainsFunc(c.Upstreams, func(u2 config.Upstream) bool { return u2.Name == u.Spec.Name && !u2.In(folder) })
-	})
-	o.Elsewhere = all - len(o.Upstreams)
-	return o
-}
-
-// watch applies every new content of the configuration file while ctx lasts.
-func watch(ctx context.Context, c *config.Config, folder string, dir state.Dir, log *slog.Logger, output *logOutput, srv *proxy.Server) {
-	if c.Path == "" {
-		return
-	}
-	now := c
-	err := config.Watch(ctx, c, func(next *config.Config, err error) {
-		if err == nil && next.Log != now.Log {
-			if next.Log.File != now.Log.File {
-				log.Info("the log goes on elsewhere", "path", cmp.Or(next.Log.File, "stderr"))
-			}
-			err = output.apply(next.Log)
-		}
-		if err != nil {
-			log.Error("configuration not reloaded; the old one stays", "err", err)
-			srv.Reject(err)
-			return
-		}
-		for _, w := range next.Warnings {
-			log.Warn(w.String())
-		}
-		if keys := config.Diff(now, next); len(keys) > 0 {
-			log.Warn("changed, but needs a restart", "keys", keys)
-		}
-		now = next
-		srv.Reject(nil)
-		applied := *next
-		applied.Server, applied.HTTP = c.Server, c.HTTP // what needs a restart is what it was at the start
-		srv.Apply(inFolder(options(&applied, dir, log), next, folder))
-		keepGood(next, dir, log)
-		log.Info("configuration reloaded", "path", next.Path)
-	}, unmeant)
-	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		log.Warn("configuration not watched", "err", err)
-	}
-}
-
-func orDefaults(path string) string {
-	if path == "" {
-		return "the built-in defaults"
-	}
-	return path
+	s.log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where, "dashboard", page)
+	return s.srv.ServeListener(ctx, l)
 }
