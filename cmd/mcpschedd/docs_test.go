@@ -415,6 +415,7 @@ func (s *shell) run(line string) error {
 	}
 	if serves == "mcpschedd dashboard" {
 		line = strings.Replace(line, serves, serves+" --addr 127.0.0.1:0", 1)
+		line = strings.Replace(line, " --open", "", 1) // no browser here
 	}
 	if serves != "" {
 		line = "exec " + line
