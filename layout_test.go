@@ -64,18 +64,17 @@ var allowed = map[string][]string{
 		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/speculate",
 		"internal/valuemodel",
 	},
-	"internal/schedule":           {},
-	"internal/upstream":           {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
-	"internal/guard":              {}, // the process that outlives the proxy; apart so that it links none of the rest
-	"internal/revision":           {"internal/jsonrpc"},
-	"internal/jsonrpc":            {},
-	"internal/config":             {"internal/nearest", "internal/tomlblock"},
-	"internal/state":              {},
-	"internal/tomlblock":          {},
-	"internal/demo":               {"internal/record"},
-	"internal/dashboard/dashtest": {"internal/record"},  // made-up sessions for tests of the page; it is not imported outside them
-	"internal/mutant":             {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
-	"internal/mcptest":            {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
+	"internal/schedule":  {},
+	"internal/upstream":  {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
+	"internal/guard":     {}, // the process that outlives the proxy; apart so that it links none of the rest
+	"internal/revision":  {"internal/jsonrpc"},
+	"internal/jsonrpc":   {},
+	"internal/config":    {"internal/nearest", "internal/tomlblock"},
+	"internal/state":     {},
+	"internal/tomlblock": {},
+	"internal/demo":      {"internal/record"},
+	"internal/mutant":    {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
+	"internal/mcptest":   {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
 }
 
 // fixed are the names that the program was ordered with.

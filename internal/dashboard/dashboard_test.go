@@ -16,15 +16,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/dashboard"
-	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/record"
 )
 
 const token = "a-token-of-26-letters-or-so"
 
+// secret is in the arguments of every call: it must be nowhere else.
+const secret = "hunter2-in-the-arguments"
+
 // viewed is a handler over a busy hour, and the view it shows.
 func viewed(token string) (*dashboard.Page, record.View) {
-	v := dashtest.Busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
+	tally, now := record.New(0, nil), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+	for i := range 300 {
+		at := now.Add(time.Duration(i-300) * 10 * time.Second)
+		for _, e := range []record.Event{
+			{Kind: record.Call, Seq: int64(i + 1), Tool: []string{"list", "get"}[i%2], Disposition: record.Fetched, LatencyMS: 40, ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + secret + `"}`, RawArguments: []byte(`{"password":"` + secret + `"}`)},
+			{Kind: record.Choice, After: int64(i + 1), Candidates: 1, Top: []record.Decision{{Tool: "github/get", P: .5, Reason: "gate", RawArguments: []byte(`{"password":"` + secret + `"}`)}}},
+		} {
+			e.At, e.Session, e.Upstream = at, "1f00c2", "github"
+			tally.Add(&e)
+		}
+	}
+	v := tally.View(now)
 	return dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Token: token}), v
 }
 
@@ -194,7 +207,7 @@ func TestNoArguments(t *testing.T) {
 	h, _ := viewed("")
 	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
 		body := request(h, "GET", path).Body.String()
-		for _, word := range []string{dashtest.Secret, "password", "00aa11bb22cc33dd"} {
+		for _, word := range []string{secret, "password", "00aa11bb22cc33dd"} {
 			if strings.Contains(body, word) {
 				t.Errorf("%s: %q is in it", path, word)
 			}

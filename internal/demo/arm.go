@@ -46,7 +46,7 @@ func (o Options) open(ctx context.Context, commands map[string][]string) (arm, e
 // after their work is done decides nothing.
 func (a arm) close() {
 	for _, p := range a {
-		p.Close()
+		p.client.Close()
 	}
 }
 
@@ -56,14 +56,14 @@ func (a arm) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
 	if p == nil {
 		p, name = a[""], c.Server+"__"+c.Tool
 	}
-	r, err := p.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: name, Arguments: c.Args}})
+	r, err := p.client.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: name, Arguments: c.Args}})
 	return r, p.explain(err)
 }
 
 // stats is what mcpschedd has recorded of itself.
 func (a arm) stats(ctx context.Context) (*record.Stats, error) {
 	const uri = "mcpschedd://stats"
-	r, err := a[""].ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
+	r, err := a[""].client.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
 	s := &record.Stats{}
 	if err == nil && len(r.Contents) == 1 {
 		text, _ := r.Contents[0].(mcp.TextResourceContents)
@@ -150,7 +150,7 @@ func (a *answer) read(r *mcp.CallToolResult) error {
 
 // peer is a server process and the client that speaks to it.
 type peer struct {
-	*client.Client
+	client *client.Client
 	stderr bytes.Buffer // complete once the process has ended
 }
 
@@ -158,7 +158,7 @@ type peer struct {
 // list the tools. What is played is no work of the user's: their collector is not told of it.
 func (o Options) connect(ctx context.Context, args []string) (*peer, error) {
 	p := &peer{}
-	p.Client = client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args,
+	p.client = client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args,
 		transport.WithCommandFunc(func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
 			cmd := exec.Command(command, args...)
 			cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") })
@@ -168,10 +168,10 @@ func (o Options) connect(ctx context.Context, args []string) (*peer, error) {
 	))
 	// The process outlives ctx: Close ends it in order, where the end of ctx would kill the
 	// proxy and leave its servers alone.
-	err := p.Start(context.WithoutCancel(ctx))
+	err := p.client.Start(context.WithoutCancel(ctx))
 	if err == nil {
 		if err = p.greet(ctx); err != nil {
-			p.Close()
+			p.client.Close()
 			err = p.explain(err)
 		}
 	}
@@ -186,10 +186,10 @@ func (p *peer) greet(ctx context.Context) error {
 	defer cancel()
 	hello := mcp.InitializeRequest{}
 	hello.Params.ClientInfo = mcp.Implementation{Name: "mcpschedd-demo", Version: "1"}
-	if _, err := p.Initialize(ctx, hello); err != nil {
+	if _, err := p.client.Initialize(ctx, hello); err != nil {
 		return err
 	}
-	_, err := p.ListTools(ctx, mcp.ListToolsRequest{})
+	_, err := p.client.ListTools(ctx, mcp.ListToolsRequest{})
 	return err
 }
 
@@ -198,7 +198,7 @@ func (p *peer) explain(err error) error {
 	if !errors.Is(err, transport.ErrTransportClosed) {
 		return err
 	}
-	p.Close() // it has ended then, and said all
+	p.client.Close() // it has ended then, and said all
 	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
 	if last := lines[len(lines)-1]; last != "" {
 		return fmt.Errorf("%w: %s", err, last)

@@ -14,7 +14,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mcpschedd/internal/dashboard"
-	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/record"
 )
 
@@ -31,9 +30,9 @@ func containsAny(text string, words ...string) bool {
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	tally := dashtest.Busy(now)
+	tally := busy(now)
 	v := tally.View(now)
-	v.Stats.Running = dashtest.Running(now)
+	v.Stats.Running = running(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today"}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
@@ -161,7 +160,7 @@ var hostile = []string{
 // enemies is a view in which everything that has a name has one of those.
 func enemies(now time.Time) record.View {
 	t := record.New(0, nil)
-	dashtest.Play(2, now.Add(-10*time.Minute), now, 5, t.Add)
+	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
 	tools, hosts := map[string]record.Part{}, map[string]record.Host{}
@@ -193,7 +192,7 @@ func enemies(now time.Time) record.View {
 	for i := range v.Sessions {
 		v.Sessions[i].Client, v.Sessions[i].Dir = name(i), name(i+4)
 	}
-	v.Stats.Running = dashtest.Running(now)
+	v.Stats.Running = running(now)
 	for i := range hostile {
 		v.Stats.Running[0].Upstreams = append(v.Stats.Running[0].Upstreams, record.UpstreamStatus{Name: name(i), State: "down", Error: name(i + 1), Since: name(i + 2)}, record.UpstreamStatus{Name: name(i), State: name(i), Why: name(i + 3), Change: name(i + 4), Tools: 1})
 		v.Stats.Running[0].Clients = append(v.Stats.Running[0].Clients, record.ClientStatus{Client: name(i), Dir: name(i + 7), Sessions: i})
@@ -244,7 +243,7 @@ func TestHostileNames(t *testing.T) {
 // back, so does the page.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	tally := dashtest.Busy(time.Now())
+	tally := busy(time.Now())
 	inner := dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }})
 	var gone atomic.Bool
 	var asked atomic.Int64
@@ -279,7 +278,7 @@ func TestGone(t *testing.T) {
 // A pause stops the picture, and the asking; what is open stays open when it goes on.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	tally := dashtest.Busy(time.Now())
+	tally := busy(time.Now())
 	var asked atomic.Int64
 	inner := dashboard.Handler(dashboard.Options{View: func() record.View { asked.Add(1); return tally.View(time.Now()) }})
 	p := look(t, browser(t), serve(t, inner), "/dashboard", 1280, 900, "light")
@@ -293,7 +292,7 @@ func TestPause(t *testing.T) {
 	calls := ask[string](p, `document.querySelector("#fact-requests .note").textContent`)
 	time.Sleep(100 * time.Millisecond) // what was asked for before may still be on its way
 	n := asked.Load()
-	dashtest.OneSession(3, "fresh", time.Now().Add(-time.Minute), time.Now(), tally.Add)
+	oneSession(3, "fresh", time.Now().Add(-time.Minute), time.Now(), tally.Add)
 	time.Sleep(1500 * time.Millisecond)
 	if m := asked.Load(); m != n {
 		t.Errorf("asked %d times in a pause", m-n)
@@ -316,7 +315,7 @@ func TestPause(t *testing.T) {
 func TestDoorInBrowser(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-letters-or-so"
-	v := dashtest.Busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
+	v := busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
 	h := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Token: token})
 	srv := serve(t, h)
 	b := browser(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mcpschedd/internal/dashboard"
-	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/record"
 )
 
@@ -46,28 +45,28 @@ func looks(f func(name, scheme string, wide int64)) {
 
 // scenes are what the page is looked at with.
 func scenes(now time.Time) map[string]func() record.View {
-	view := func(tally *record.Tally, running []record.Status) func() record.View {
+	view := func(tally *record.Tally, processes []record.Status) func() record.View {
 		return func() record.View {
 			v := tally.View(now)
-			v.Stats.Running = running
+			v.Stats.Running = processes
 			return v
 		}
 	}
-	down := dashtest.Running(now)
+	down := running(now)
 	down[0].Upstreams = append(down[0].Upstreams, record.UpstreamStatus{
 		Name: "postgres", State: "down", Since: record.Stamp(now.Add(-3 * time.Minute)), Restarts: 4,
 		Error: "exit status 1: connection to server at 10.0.0.7, port 5432 failed: Connection refused",
 	})
 	few := record.New(0, nil)
-	dashtest.Play(3, now.Add(-4*time.Minute), now, 1, few.Add)
-	one := dashtest.Running(now)
+	playSessions(3, now.Add(-4*time.Minute), now, 1, few.Add)
+	one := running(now)
 	one[0].Upstreams = []record.UpstreamStatus{{Name: "git", State: "ready", Since: record.Stamp(now.Add(-9 * time.Minute)), Tools: 1, Cacheable: 1, Prefetchable: 1, MemoryKB: 18 << 10}}
 	one[0].Clients[0].Sessions = 1
 	return map[string]func() record.View{
 		"nothing": view(record.New(0, nil), nil),
 		"down":    view(few, down),
-		"load":    view(dashtest.Busy(now), dashtest.Running(now)),
-		"one":     view(dashtest.OneTool(now), one),
+		"load":    view(busy(now), running(now)),
+		"one":     view(oneTool(now), one),
 	}
 }
 
@@ -93,7 +92,7 @@ func TestLook(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	tally := dashtest.Busy(now)
+	tally := busy(now)
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(now) }}))
 	b := browser(t)
 	for _, wide := range []int64{1280, 400} {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/dashboard"
-	"mcpschedd/internal/dashboard/dashtest"
 	"mcpschedd/internal/record"
 )
 
@@ -27,7 +26,7 @@ const isRecorded = `document.getElementById("status")?.dataset.state === "record
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
-	v := dashtest.Busy(to).View(to)
+	v := busy(to).View(to)
 	inner := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, From: to.Add(-34 * time.Minute), To: to})
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,8 @@
-// Package dashtest is what a busy proxy would have told of itself: made-up sessions for
-// the tests of the dashboard, those in a browser among them. Only tests may import it.
-package dashtest
+//go:build browser
+
+package dashboard_test
+
+// What a busy proxy would have told of itself: made-up sessions.
 
 import (
 	"cmp"
@@ -49,15 +51,15 @@ var habits = []habit{
 	{"wiki", "get_page", "read_only", "wiki.example", 510, 15000, []step{{10, .2}, {11, .18}, {0, .25}}},
 }
 
-// Busy is a tally of the half hour before now.
-func Busy(now time.Time) *record.Tally {
+// busy is a tally of the half hour before now.
+func busy(now time.Time) *record.Tally {
 	t := record.New(0, nil)
-	Play(1, now.Add(-34*time.Minute), now, 14, t.Add)
+	playSessions(1, now.Add(-34*time.Minute), now, 14, t.Add)
 	return t
 }
 
-// OneTool is a tally of a session that only ever called one tool.
-func OneTool(now time.Time) *record.Tally {
+// oneTool is a tally of a session that only ever called one tool.
+func oneTool(now time.Time) *record.Tally {
 	t := record.New(0, nil)
 	begin := now.Add(-9 * time.Minute)
 	tell := func(e record.Event) { e.Process, e.Session = "p", "1f00c2"; t.Add(&e) }
@@ -88,22 +90,19 @@ func OneTool(now time.Time) *record.Tally {
 	return t
 }
 
-// Play tells what n sessions did from begin to end; equal seeds tell the same.
-func Play(seed uint64, begin, end time.Time, n int, tell func(*record.Event)) {
+// playSessions tells what n sessions did from begin to end; equal seeds tell the same.
+func playSessions(seed uint64, begin, end time.Time, n int, tell func(*record.Event)) {
 	newLively(seed, end, tell).play(begin, n)
 }
 
-// OneSession tells what one session, still open, did from begin to end.
-func OneSession(seed uint64, name string, begin, end time.Time, tell func(*record.Event)) {
+// oneSession tells what one session, still open, did from begin to end.
+func oneSession(seed uint64, name string, begin, end time.Time, tell func(*record.Event)) {
 	newLively(seed, end, tell).session(name, begin, true)
 }
 
 func newLively(seed uint64, ends time.Time, tell func(*record.Event)) *lively {
 	return &lively{rand: rand.New(rand.NewPCG(seed, 7)), tell: tell, ends: ends}
 }
-
-// Secret is in the arguments of every call: it must be nowhere else.
-const Secret = "hunter2-in-the-arguments"
 
 // play is what n sessions did since begin.
 func (l *lively) play(begin time.Time, n int) {
@@ -180,7 +179,7 @@ func (s *agent) call(tool int) (next int) {
 	took := h.ms * (.6 + .9*r.Float64())
 	e := record.Event{
 		Kind: record.Call, At: s.at, Seq: seq, Upstream: h.upstream, Tool: h.tool, Class: h.class, Host: h.host, Turn: s.turn,
-		ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + Secret + `"}`, RawArguments: []byte(`{"password":"` + Secret + `"}`),
+		ArgsHash:    "00aa11bb22cc33dd",
 		Disposition: record.Fetched, LatencyMS: took, UpstreamMS: took, Sent: 1, Bytes: h.bytes, Tokens: h.bytes / 4,
 	}
 	guess := s.guess[tool]
@@ -303,13 +302,13 @@ func (s *agent) begin(tool int, p float64) {
 	s.guess[tool] = &record.Event{
 		Kind: record.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
 		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
-		Edge: "learned", Arguments: `{"password":"` + Secret + `"}`,
+		Edge: "learned",
 	}
 }
 
-// Running is how processes stand that did what [Busy] tells: two clients in two folders, and
+// running is how processes stand that did what [busy] tells: two clients in two folders, and
 // servers in every state. down is the server that is.
-func Running(now time.Time) []record.Status {
+func running(now time.Time) []record.Status {
 	at := func(minutes int) string { return record.Stamp(now.Add(time.Duration(-minutes) * time.Minute)) }
 	return []record.Status{{
 		Process: "20260102T080000-4711-beef", PID: 4711, Since: at(34), Transport: "stdio", Dir: "/home/ada/work/api", MemoryKB: 24 << 10,
