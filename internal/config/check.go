@@ -15,8 +15,13 @@ import (
 // prefetches: beyond it waiting costs more than it hides.
 const maxPrefetchWaitMS = 150
 
-// check finds what no single key can be wrong about by itself.
-func (f *findings) check(c *Config) {
+// checker finds what no single key can be wrong about by itself.
+type checker struct {
+	*findings
+	upstreams []string // their names
+}
+
+func (f checker) check(c *Config) {
 	for key, path := range map[string]string{"server.state_dir": c.Server.StateDir, "log.file": c.Log.File} {
 		if strings.Contains(path, "${") || strings.HasPrefix(path, "~") {
 			f.problem(key, "want a path as it is; variables and ~ are not expanded here")
@@ -34,9 +39,8 @@ func (f *findings) check(c *Config) {
 		}
 	}
 	f.checkPrefetchTimeout(&c.Enrichment)
-	var upstreams []string
 	for _, u := range c.Upstreams {
-		upstreams = append(upstreams, u.Name)
+		f.upstreams = append(f.upstreams, u.Name)
 		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
 			f.problem("upstreams.plan", `"plan" is taken: named plans are listed as plan__NAME`)
 		}
@@ -58,11 +62,11 @@ func (f *findings) check(c *Config) {
 		f.checkPlan(join("plans", p.Name), p)
 	}
 	for _, t := range c.Tools {
-		f.checkTool(join("tools", t.Name), t, upstreams)
+		f.checkTool(join("tools", t.Name), t)
 	}
 }
 
-func (f *findings) checkPrefetchTimeout(e *Enrichment) {
+func (f checker) checkPrefetchTimeout(e *Enrichment) {
 	const key = "enrichment.prefetch_timeout_ms"
 	switch {
 	case e.PrefetchTimeoutMS > 0 && e.Delivery != "inline":
@@ -88,7 +92,7 @@ func bareHost(host string) bool {
 }
 
 // checkHost wants a host, or what else may stand there.
-func (f *findings) checkHost(key, host, or string) {
+func (f checker) checkHost(key, host, or string) {
 	if validHost(host) {
 		return
 	}
@@ -99,7 +103,7 @@ func (f *findings) checkHost(key, host, or string) {
 	f.problem(key, "want a host such as \"api.github.com\"%s, have %q", or, host)
 }
 
-func (f *findings) checkPlan(key string, p NamedPlan) {
+func (f checker) checkPlan(key string, p NamedPlan) {
 	if p.Name == "" || strings.Trim(p.Name, nameLetters+"_") != "" {
 		f.problem(key, "want a name of letters, digits, - and _, have %q", p.Name)
 	}
@@ -117,7 +121,7 @@ func (f *findings) checkPlan(key string, p NamedPlan) {
 }
 
 // checkSchema looks at the one keyword of a JSON Schema that is often wrong: its type.
-func (f *findings) checkSchema(key string, schema any) {
+func (f checker) checkSchema(key string, schema any) {
 	table, ok := schema.(map[string]any)
 	if !ok {
 		if _, always := schema.(bool); !always {
@@ -139,8 +143,8 @@ func (f *findings) checkSchema(key string, schema any) {
 
 // checkTool looks at a layer of a tool's model. The forms of tools' names are checked where
 // the layers are compiled.
-func (f *findings) checkTool(key string, t Tool, upstreams []string) {
-	f.checkOwner(key, t.Name, upstreams)
+func (f checker) checkTool(key string, t Tool) {
+	f.checkOwner(key, t.Name)
 	if t.RateLimitHost != "" {
 		f.checkHost(join(key, "rate_limit_host"), t.RateLimitHost, "")
 	}
@@ -149,7 +153,7 @@ func (f *findings) checkTool(key string, t Tool, upstreams []string) {
 	}
 	for i, inv := range t.Invalidates {
 		at := element(join(key, "invalidates"), i)
-		f.checkOwner(at, inv.Tool, upstreams)
+		f.checkOwner(at, inv.Tool)
 		for j, arg := range inv.Match {
 			if arg == "" {
 				f.problem(element(join(at, "match"), j), "want the name of an argument")
@@ -165,7 +169,7 @@ func (f *findings) checkTool(key string, t Tool, upstreams []string) {
 	}
 	for i, next := range t.FollowUp {
 		at := element(join(key, "follow_up"), i)
-		f.checkOwner(join(at, "tool"), next.Tool, upstreams)
+		f.checkOwner(join(at, "tool"), next.Tool)
 		switch {
 		case next.Projection != "" && len(next.Args) > 0:
 			f.problem(join(at, "projection"), "is the short form of args; keep one")
@@ -178,12 +182,12 @@ func (f *findings) checkTool(key string, t Tool, upstreams []string) {
 }
 
 // checkOwner warns of a tool whose upstream is not in the file.
-func (f *findings) checkOwner(key, tool string, upstreams []string) {
+func (f checker) checkOwner(key, tool string) {
 	owner, _, ok := strings.Cut(tool, "/")
-	if !ok || owner == "" || len(upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(upstreams, owner) {
+	if !ok || owner == "" || len(f.upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(f.upstreams, owner) {
 		return
 	}
-	if like := nearest.New(upstreams).To(owner); like != "" {
+	if like := nearest.New(f.upstreams).To(owner); like != "" {
 		f.warn(key, "no upstream is named %q here; did you mean %q?", owner, like)
 		return
 	}
@@ -208,7 +212,7 @@ func validName(name string) bool {
 	return true
 }
 
-func (f *findings) checkUpstream(key string, u Upstream) {
+func (f checker) checkUpstream(key string, u Upstream) {
 	if !validName(u.Name) {
 		f.problem(key, "want a name of letters, digits and -, with single _ between them, so that upstream__tool has one reading, have %q", u.Name)
 	}
@@ -232,7 +236,7 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 }
 
 // checkReach holds command and url apart, each with the keys that belong to it.
-func (f *findings) checkReach(key string, u Upstream) {
+func (f checker) checkReach(key string, u Upstream) {
 	switch {
 	case u.Command != "" && u.URL != "":
 		f.problem(join(key, "url"), "want either command or url, have both")
@@ -265,7 +269,7 @@ func (f *findings) checkReach(key string, u Upstream) {
 }
 
 // checkVariables reads every ${NAME} of an upstream, and the names around them.
-func (f *findings) checkVariables(key string, u Upstream) {
+func (f checker) checkVariables(key string, u Upstream) {
 	for name := range u.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			f.problem(join(key, "env", name), "want the name of an environment variable, have %q", name)

@@ -20,7 +20,8 @@ package config
 
 import "reflect"
 
-// Config is a whole configuration: the defaults, overlaid by one file.
+// Config is a whole configuration: the defaults, overlaid by one file. It has a field for each
+// section of the file, as the sections have one for each key.
 type Config struct {
 	SchemaVersion int         `toml:"schema_version" default:"1" min:"1"` // newest: 1
 	Server        Server      `toml:"server"`

@@ -138,7 +138,7 @@ func parse(name string, data, tuned []byte, further []Further) (*Config, error) 
 	c.Path, c.Digest = path, failed.digest
 	if f.aliases(tree) {
 		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
-		f.check(c)
+		checker{findings: f}.check(c)
 		c.Positions = f.pos
 		c.complete(filepath.Dir(path))
 		f.tuned(c, tuned)

@@ -1,6 +1,7 @@
 package config
 
-// Tool is one [tools.*] block: the operator's layer of a tool's value model.
+// Tool is one [tools.*] block, with a field for each key: the operator's layer of a tool's
+// value model.
 // "", 0 and nil mean not set, so that a lower layer shows through.
 type Tool struct {
 	Name string // "upstream/tool", a glob of that form, or a bare name: of any upstream

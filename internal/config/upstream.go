@@ -12,7 +12,8 @@ import (
 )
 
 // Upstream is one [upstreams.*] block: a command spoken to over its pipes, or
-// a url. Its strings still hold ${NAME}; [Upstream.Resolve] expands them.
+// a url, with a field for each key. Its strings still hold ${NAME}; [Upstream.Resolve] expands
+// them.
 type Upstream struct {
 	Name string // letters, digits, - and single _ inside, so that upstream__tool has one reading
 	Line int    // of the block's first key or header

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	quiet    = 100 * time.Millisecond // how long nothing must happen before the file is read: editors write in steps
-	patience = time.Second            // but no longer than this after the first step
+	quiet   = 100 * time.Millisecond // how long nothing must happen before the file is read: editors write in steps
+	longest = time.Second            // but no longer than this after the first step
 )
 
-// Watch calls changed for every new content of c's file, or of the tuned.toml beside
-// it, with the new value or with why it cannot be used, until ctx ends. The same content is never reported
-// twice in a row, be it good or bad. A file that disappears or becomes empty is
+// Watch calls changed for every new content of c's file, or of the tuned.toml beside it, with
+// the new value or with why it cannot be used, until ctx ends. The same content is never
+// reported twice in a row, be it good or bad. A file that disappears or becomes empty is
 // an error, so that an editor's pause between truncating and writing, or a
 // vanished mount, does not take every upstream away.
 //
@@ -64,7 +64,7 @@ func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 		if first.IsZero() {
 			first = time.Now()
 		}
-		due.Reset(max(0, min(quiet, time.Until(first.Add(patience)))))
+		due.Reset(max(0, min(quiet, time.Until(first.Add(longest)))))
 	}
 	for {
 		select {

@@ -23,9 +23,9 @@ func (m *Model) merge(l Layer, source string) {
 	put(m, "cost_model.latency_ms_p50", source, &m.Cost.Latency, l.Cost.Latency)
 	put(m, "cost_model.dollars", source, &m.Cost.Dollars, l.Cost.Dollars)
 	put(m, "cost_model.freshness_ttl_s", source, &m.Cost.Freshness, l.Cost.Freshness)
-	m.mergeEdges(l.Invalidates, source)
-	m.mergeGroups(l.FieldGroups, source)
-	m.mergeFollowUps(l.FollowUps, source)
+	mergeEdges(m, l.Invalidates, source)
+	mergeGroups(m, l.FieldGroups, source)
+	mergeFollowUps(m, l.FollowUps, source)
 }
 
 // put sets a field that the layer sets.
@@ -37,7 +37,7 @@ func put[T comparable](m *Model, key, source string, field *T, value T) {
 	}
 }
 
-func (m *Model) mergeEdges(edges []Edge, source string) {
+func mergeEdges(m *Model, edges []Edge, source string) {
 	for _, e := range edges {
 		e = e.sorted()
 		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.key() == e.key() }) {
@@ -47,7 +47,7 @@ func (m *Model) mergeEdges(edges []Edge, source string) {
 	}
 }
 
-func (m *Model) mergeGroups(groups map[string]FieldGroup, source string) {
+func mergeGroups(m *Model, groups map[string]FieldGroup, source string) {
 	for name, g := range groups {
 		if m.FieldGroups == nil {
 			m.FieldGroups = make(map[string]FieldGroup)
@@ -68,7 +68,7 @@ func (m *Model) mergeGroups(groups map[string]FieldGroup, source string) {
 }
 
 // mergeFollowUps takes two with the same tool and arguments for one.
-func (m *Model) mergeFollowUps(next []FollowUp, source string) {
+func mergeFollowUps(m *Model, next []FollowUp, source string) {
 	for _, f := range next {
 		m.Sources[f.Key()] = source
 		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool {

@@ -70,24 +70,25 @@ const (
 )
 
 // Layer is what one source says of a tool. A zero field is not set: a lower
-// layer shows through.
+// layer shows through. The tags are the keys of the built-in tables, which are those of the
+// configuration.
 type Layer struct {
-	ValueClass      ValueClass
-	Class           Class
-	Classify        Classify
-	Host            string // rate_limit_host, lower case
-	Speculate       *bool
-	Disclosure      Disclosure
-	Volatile        *bool
-	FailFastAfter   int // equal answers in a row
-	Invalidates     []Edge
-	InvalidatesOnly *bool  // the operator's alone
-	ValidateFile    string // the argument that names a local file
-	Cost            Cost
-	FieldGroups     map[string]FieldGroup // name → group
-	FollowUps       []FollowUp
+	ValueClass      ValueClass            `toml:"value_class"`
+	Class           Class                 `toml:"-"`
+	Classify        Classify              `toml:"classify"`
+	Host            string                `toml:"rate_limit_host"` // lower case
+	Speculate       *bool                 `toml:"speculate"`       // false: asking costs too much, shows too much, or changes something on the side
+	Disclosure      Disclosure            `toml:"disclosure"`
+	Volatile        *bool                 `toml:"volatile"`          // true: status, logs, runs, notifications
+	FailFastAfter   int                   `toml:"fail_fast_after_n"` // equal answers in a row
+	Invalidates     []Edge                `toml:"-"`
+	InvalidatesOnly *bool                 `toml:"-"`        // the operator's alone
+	ValidateFile    string                `toml:"validate"` // the argument that names the one local file an answer depends on
+	Cost            Cost                  `toml:"-"`
+	FieldGroups     map[string]FieldGroup `toml:"-"` // name → group
+	FollowUps       []FollowUp            `toml:"-"`
 
-	URLArgument string // the argument whose URL names the host that is asked; not configurable
+	URLArgument string `toml:"url_argument"` // the argument whose URL names the host that is asked; the tables' alone
 }
 
 // Cost is what one call costs. A zero field is not set.

@@ -10,17 +10,17 @@ import (
 // Provider is what is known of the tools of one kind of server. A file under models
 // describes each.
 type Provider struct {
-	Name     string
+	Name     string           `toml:"-"`
 	Servers  []string         // names by which its server calls itself, in lower case
 	Host     string           // the remote host its tools talk to; "": local
 	Anywhere bool             // the service has installations elsewhere as well: an upstream's url says which
 	Remote   bool             // what its tools read is elsewhere, though no one host is known
 	Stateful bool             // calls depend on those before: never stored, joined or guessed
-	Tools    map[string]Layer // by exact tool name; "*" for the rest of them
+	Tools    map[string]Layer `toml:"-"` // by exact tool name; "*" for the rest of them
 
-	References []string            // what the operator's words name it by: see [Recognise]
+	References []string            `toml:"-"` // what the operator's words name it by: see [Recognise]
 	Requires   []string            // flags of which one must be given, or the tools are others
-	Modes      []Mode              // what flags change
+	Modes      []Mode              `toml:"mode"` // what flags change
 	Arguments  map[string][]string // tool that reads → names of its arguments, in any version
 }
 

@@ -26,15 +26,10 @@ var models embed.FS
 // table is a file: a provider as it is written down. A name that begins with @ stands for
 // the tools of a set, "@set" of the same file or "@provider.set" of another.
 type table struct {
-	Servers  []string
-	Host     string
-	Anywhere bool
-	Remote   bool
-	Stateful bool
+	Provider
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
 	Hosts    []string            // of the URLs at which the service itself offers it
 	Programs []string            // what the packages install
-	Requires []string            // flags of which one must be given
 	Include  []string            // providers, or sets of them, whose tools it has as well
 	ShownIn  []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
 	Sets     map[string][]string // name → tools
@@ -45,29 +40,18 @@ type table struct {
 	MutatesLocal    []toolRow `toml:"mutates_local"`
 	MutatesExternal []toolRow `toml:"mutates_external"`
 
-	FollowUp  []followUpRow       `toml:"follow_up"`
-	Mode      []Mode              //
-	Arguments map[string][]string // tool that reads → names of its arguments, in any version
+	FollowUp []followUpRow `toml:"follow_up"`
 }
 
-// toolRow says of several tools the same. Its keys are those of [tools.*] in the
-// configuration, but for those explained here.
+// toolRow says of several tools the same: a layer, and what it is written down with.
 type toolRow struct {
-	Names         []string
-	Set           string              // in which the tools are
-	ValueClass    ValueClass          `toml:"value_class"`
-	Classify      Classify            //
-	Host          string              `toml:"rate_limit_host"`
-	URLArgument   string              `toml:"url_argument"` // whose URL names the host that is asked
-	Validate      string              // the argument that holds the one file an answer depends on
-	Speculate     *bool               // false: asking costs too much, shows too much, or changes something on the side
-	Disclosure    Disclosure          //
-	Volatile      *bool               // true: status, logs, runs, notifications
-	FailFastAfter int                 `toml:"fail_fast_after_n"`
-	FreshnessS    float64             `toml:"freshness_ttl_s"`
-	Chars         [2]float64          // sizes of an answer in characters, as the corpus counts them: median, most
-	Invalidates   []string            // tools and sets
-	Same          map[string][]string // argument → of these tools only the answers that were asked with the same value
+	Layer
+	Names       []string
+	Set         string              // in which the tools are
+	FreshnessS  float64             `toml:"freshness_ttl_s"`
+	Chars       [2]float64          // sizes of an answer in characters, as the corpus counts them: median, most
+	Invalidates []string            // tools and sets
+	Same        map[string][]string // argument → of these tools only the answers that were asked with the same value
 }
 
 // followUpRow is a follow-up of several tools. Max is 3 for all.
@@ -145,10 +129,9 @@ func readTables() (tableSet, error) {
 // provider works out a table.
 func (all tableSet) provider(name string) Provider {
 	t := all[name]
-	p := Provider{
-		Name: name, Servers: t.Servers, Host: t.Host, Anywhere: t.Anywhere, Remote: t.Remote, Stateful: t.Stateful, Tools: make(map[string]Layer),
-		References: t.references(), Requires: t.Requires, Modes: t.Mode, Arguments: make(map[string][]string),
-	}
+	p := t.Provider
+	p.Name, p.References = name, t.references()
+	p.Tools, p.Arguments = make(map[string]Layer), make(map[string][]string)
 	for _, from := range t.Include {
 		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
 		included := all.provider(owner)
@@ -258,11 +241,10 @@ func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 }
 
 func (r toolRow) layer(class Class) Layer {
-	return Layer{
-		Class: class, ValueClass: r.ValueClass, Classify: r.Classify, Host: r.Host, URLArgument: r.URLArgument,
-		ValidateFile: r.Validate, Speculate: r.Speculate, Disclosure: r.Disclosure, Volatile: r.Volatile, FailFastAfter: r.FailFastAfter,
-		Cost: Cost{TypicalKB: r.Chars[0] / 1024, MaxKB: r.Chars[1] / 1024, Freshness: time.Duration(r.FreshnessS * float64(time.Second))},
-	}
+	l := r.Layer
+	l.Class = class
+	l.Cost = Cost{TypicalKB: r.Chars[0] / 1024, MaxKB: r.Chars[1] / 1024, Freshness: time.Duration(r.FreshnessS * float64(time.Second))}
+	return l
 }
 
 func (f followUpRow) followUp() FollowUp {
