@@ -114,7 +114,6 @@ func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []
 	for _, t := range tools {
 		names = append(names, t.Model.Upstream+"/"+t.Model.Tool)
 	}
-	patterns := patterns(c)
 	var b strings.Builder
 	for _, p := range o.Models.Unmatched(names) {
 		if p.Rule >= len(c.Tools) { // tune writes it anew
@@ -122,7 +121,7 @@ func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []
 		}
 		key := ruleProblem(c, p).Key
 		said := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
-		if !said && !mayExist(c, found, patterns[key]) {
+		if !said && !mayExist(c, found, p.Pattern) {
 			fmt.Fprintln(&b, c.Problem(key, "warning: %s", p.Text))
 		}
 	}
@@ -158,23 +157,4 @@ func mayExist(c *config.Config, found []proxy.Surveyed, pattern string) bool {
 		asked := slices.ContainsFunc(found, func(f proxy.Surveyed) bool { return f.Upstream == u.Name && f.Offer != nil })
 		return !asked && (!full || owner == u.Name || strings.ContainsAny(owner, `*?[\`))
 	})
-}
-
-// patterns are what the configuration says of other tools, and of which.
-func patterns(c *config.Config) map[string]string {
-	out := make(map[string]string) // key → pattern
-	for _, t := range c.Tools {
-		key := config.Key("tools", t.Name)
-		out[key] = t.Name
-		for i, v := range t.Invalidates {
-			out[fmt.Sprintf("%s.invalidates[%d]", key, i)] = v.Tool
-		}
-		for i, f := range t.FollowUp {
-			if owner, _, full := strings.Cut(t.Name, "/"); full && !strings.Contains(f.Tool, "/") {
-				f.Tool = owner + "/" + f.Tool // of the same upstream
-			}
-			out[fmt.Sprintf("%s.follow_up[%d].tool", key, i)] = f.Tool
-		}
-	}
-	return out
 }

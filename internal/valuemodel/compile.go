@@ -17,9 +17,10 @@ type Rule struct {
 
 // Problem is what a rule says that cannot be meant.
 type Problem struct {
-	Rule int    // its place among the rules
-	Key  string // the field, as the configuration names it; "": the rule as a whole
-	Text string
+	Rule    int    // its place among the rules
+	Key     string // the field, as the configuration names it; "": the rule as a whole
+	Pattern string // of the tools that do not exist, for [Models.Unmatched]
+	Text    string
 }
 
 // Models are the operator's layers, ready to be merged with the others.

@@ -12,21 +12,21 @@ import (
 func (m *Models) Unmatched(tools []string) []Problem {
 	var problems []Problem
 	for i, r := range m.rules {
-		report := func(key, text string) {
-			if text != "" {
-				problems = append(problems, Problem{Rule: i, Key: key, Text: text})
+		report := func(key string, p pattern, written string) {
+			if text := missing(tools, p, written); text != "" {
+				problems = append(problems, Problem{Rule: i, Key: key, Pattern: written, Text: text})
 			}
 		}
-		report("", missing(tools, m.patterns[i], r.Pattern))
+		report("", m.patterns[i], r.Pattern)
 		for n, e := range r.Layer.Invalidates {
-			report(fmt.Sprintf("invalidates[%d]", n), missing(tools, parsePattern(e.Tool), e.Tool))
+			report(fmt.Sprintf("invalidates[%d]", n), parsePattern(e.Tool), e.Tool)
 		}
 		for n, f := range r.Layer.FollowUps {
 			name := f.Tool
 			if of := m.patterns[i].upstream; !strings.Contains(name, "/") && !strings.ContainsAny(of, `*?[\`) {
 				name = of + "/" + name // a bare name is of the same upstream
 			}
-			report(fmt.Sprintf("follow_up[%d].tool", n), missing(tools, parsePattern(name), name))
+			report(fmt.Sprintf("follow_up[%d].tool", n), parsePattern(name), name)
 		}
 	}
 	return problems
