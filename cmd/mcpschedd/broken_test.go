@@ -29,10 +29,10 @@ var soundServers = []string{"one", "two", "three", "four", "five"}
 
 // nineServers is a configuration of the sound servers and the broken ones.
 func nineServers(t *testing.T) string {
-	config := "[server]\nstartup_wait = \"500ms\"\nstart_timeout = \"1s\"\ndrain_timeout = \"10ms\"\n" +
+	config := "[server]\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
 		"[upstreams.unset]\ncommand = \"x\"\nargs = [\"${MCPSCHEDD_NO_SUCH_VARIABLE}\"]\n" +
 		"[upstreams.missing]\ncommand = \"no-such-command\"\n" +
-		upstreamConfig(mcptest.Options{Name: "crash", Start: "die"}) +
+		"[upstreams.crash]\ncommand = \"sh\"\nargs = [\"-c\", \"exit 4\"]\n" +
 		"[upstreams.rubbish]\ncommand = \"sh\"\nargs = [\"-c\", \"while read line; do echo Welcome; done\"]\n"
 	for _, name := range soundServers {
 		web := httptest.NewServer(mcptest.New(mcptest.Options{Name: name}).Handler())

@@ -57,6 +57,7 @@ type OTLP struct {
 	duration otelmetric.Float64Histogram            // nil: no metrics
 	spans    *lru.Cache[spanKey, trace.SpanContext] // of the last calls
 	shutdown []func(context.Context) error
+	patience time.Duration // how long Close waits for the last export
 	once     sync.Once
 	warn     func(error)
 }
@@ -102,7 +103,7 @@ func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
 
 // startExport begins to export to these; a nil one is for a signal that is off.
 func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
-	t := &OTLP{warn: warner(o.Log)}
+	t := &OTLP{patience: closingTime, warn: warner(o.Log)}
 	t.spans, _ = lru.New[spanKey, trace.SpanContext](keptSpans) // it fails for a size below 1
 	// By themselves both would write to stderr, in a form of their own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
@@ -149,7 +150,7 @@ func (t *OTLP) Close(ctx context.Context) {
 		return
 	}
 	t.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.patience)
 		defer cancel()
 		var all sync.WaitGroup
 		for _, shutdown := range t.shutdown {

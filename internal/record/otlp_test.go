@@ -571,6 +571,7 @@ func collect(t *testing.T, o record.OTLPOptions, env ...string) (*record.OTLP, *
 	if err != nil || tr == nil {
 		t.Fatalf("got %v, %v", tr, err)
 	}
+	tr.WaitFor(time.Minute) // however slow the machine is
 	return tr, c
 }
 

@@ -1,0 +1,8 @@
+//go:build !nootlp
+
+package record
+
+import "time"
+
+// WaitFor sets how long Close waits for the last export.
+func (t *OTLP) WaitFor(d time.Duration) { t.patience = d }
