@@ -5,60 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// send hands a request to the server, and does not wait for its answer. The outcome is
-// told by p.finish, an answer on the connection's reader, or by p.failed on a goroutine
-// of its own where the request was not sent. The request keeps its turn then: it may be
-// sent over the next connection.
-func (c *conn) send(p *pending) {
-	p.tries++
-	if c.http {
-		p.handed() // HTTP keeps no order between requests
-	}
-	if err := c.start(p); err != nil {
-		go p.failed(Answer{Requests: p.requests}, err)
-	}
-}
+// pending is a request that has no outcome yet. Sent again, it is another pending, so that
+// what still belongs to the earlier sending (its timer, the end of its context) cannot
+// touch the later one. It has more than 15 fields because it is all that there is of a
+// request: two types would be two allocations for each call.
+type pending struct {
+	lease *Lease // what the server says about it is for this session; nil: for none
+	own   bool   // the proxy's own: it waits for nothing, and is not sent again
+	ctx   context.Context
+	turn  Turn
+	req   *Request
+	done  func(Answer, error) // called once
 
-// start is send without what comes before and after. If it returns an error, the request
-// was not sent.
-func (c *conn) start(p *pending) error {
-	p.c = c
-	p.sending.Lock()
-	defer p.sending.Unlock()
-	life := p.ctx
-	if p.req.Timeout > 0 {
-		p.timer = time.AfterFunc(p.req.Timeout, p.expired)
-		if c.http {
-			life, p.drop = context.WithCancelCause(p.ctx)
-		}
-	}
-	err := errClosed
-	if c.requests.add(p) {
-		if err = context.Cause(p.ctx); err == nil { // else it has been given up already
-			err = c.link.send(life, c.frame(p.id, p.req))
-		}
-	}
-	if err == nil {
-		if !c.http {
-			p.handed()
-		}
-		p.unwatch = context.AfterFunc(p.ctx, func() { p.giveUp(context.Cause(p.ctx)) })
-		return nil
-	}
-	c.requests.take(p.id, 0)
-	p.release(err)
-	switch {
-	case errors.Is(err, errNotReading):
-		return err
-	case p.ctx.Err() != nil:
-		return context.Cause(p.ctx)
-	}
-	return errClosed // the link takes nothing more, so the connection ends
+	admitted bool // by Request.Admit, which is asked once
+	tries    int  // how often it was handed to a connection
+	requests int  // how often it went out
+
+	// Of its sending, see conn.send.
+	c       *conn
+	id      int64
+	timer   *time.Timer             // nil without a timeout
+	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
+	sending sync.Mutex              // held while the request is sent: its outcome is told after that
+	unwatch func() bool             // ends the watch over its context; nil: it was not sent. Guarded by sending
+
+	// Guarded by requests.mu while the request waits for its answer.
+	activity   *activity // where it is counted; nil: nowhere
+	limited    bool      // the answer's HTTP status said so
+	retryAfter string    // the header beside it
 }
 
 // wasSent waits until the request has been sent, and reports whether it was.
@@ -103,6 +83,43 @@ func (p *pending) expired() {
 	default:
 		p.giveUp(ErrTimeout)
 	}
+}
+
+// errStarting: the server did not get ready in time.
+var errStarting = errors.New("still starting")
+
+// bound is how long a request may wait to be sent.
+type bound struct {
+	deadline time.Time // zero: for ever
+	late     error     // how it fails after that
+}
+
+// context is ctx until the deadline.
+func (b bound) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if b.deadline.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, b.deadline, b.late)
+}
+
+// bound is that of a request that waits since then. It waits at most the
+// start timeout for a server that is starting, and at most its own timeout for its
+// turn at one that is there. Either counts from when the request came, or from when
+// the server began to start or got ready if that was later: so the waits of requests
+// behind each other do not add up, and a wait for the turn is none for the server.
+func (p *pending) bound(then time.Time, at state) bound {
+	up, own := p.lease.in.up, p.req.Timeout
+	switch {
+	case at.live == nil && up.spec.StartTimeout > 0:
+		late := fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout)
+		if why := at.garble(); why != nil {
+			late = fmt.Errorf("%w: %w", late, why)
+		}
+		return bound{then.Add(up.spec.StartTimeout), up.unavailable(late, at.stderr)}
+	case at.live != nil && own > 0 && p.turn != Turn{}: // what stands in no queue waits as long as its caller says
+		return bound{then.Add(own), fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)}
+	}
+	return bound{}
 }
 
 // ask sends a request of the proxy's own and waits for its result.
