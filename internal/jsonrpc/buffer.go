@@ -48,8 +48,8 @@ func (b *Buffer) Release() {
 	pool.free[class(len(b.all))].Put(b)
 }
 
-// Reframe returns the response to the request id with result. Where that is m's
-// own, and m has a Buffer with room, the response is made in place: of m only the
+// Reframe returns the response to the request id with result. Where that is the one that
+// m came with, and m has a Buffer with room, the response is made in place: of m only the
 // result and the Buffer must be used afterwards, and the response only until the
 // Buffer is released.
 //
@@ -58,7 +58,7 @@ func (b *Buffer) Release() {
 func (m *Message) Reframe(id, result []byte) []byte {
 	var few [2 * headRoom]byte
 	head := appendResultHead(few[:0], id)
-	if b := m.Buffer; b != nil && identical(result, m.Result) && identical(m.Raw, b.Line) {
+	if b := m.Buffer; b != nil && identical(m.Raw, b.Line) && m.resultIs(result) {
 		from := cap(b.all) - cap(b.Line) + m.resultAt
 		end := from + len(result)
 		if from >= len(head) && end < len(b.all) {
@@ -68,6 +68,12 @@ func (m *Message) Reframe(id, result []byte) []byte {
 		}
 	}
 	return AppendResult(make([]byte, 0, len(head)+len(result)+len("{}}")), id, result)
+}
+
+// resultIs says whether result is the one that m came with, whatever m.Result is by now.
+func (m *Message) resultIs(result []byte) bool {
+	came := m.Raw[m.resultAt:]
+	return len(result) <= len(came) && identical(result, came[:len(result)])
 }
 
 // identical says whether a and b are the same memory.

@@ -37,6 +37,10 @@ func TestReframeAnother(t *testing.T) {
 	if string(m.Result) != `{"a":1}` {
 		t.Errorf("got %s, want the result as it was", m.Result)
 	}
+	m.Result = []byte(`{"in its place":true}`)
+	if got, want := m.Reframe([]byte("9"), m.Result), `{"jsonrpc":"2.0","id":9,"result":{"in its place":true}}`; string(got) != want {
+		t.Errorf("got %q, want %s", got, want)
+	}
 	own, _ := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"a":1}}`))
 	want := `{"jsonrpc":"2.0","id":9,"result":{"a":1}}`
 	if got := own.Reframe([]byte("9"), own.Result); string(got) != want {
