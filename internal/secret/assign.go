@@ -76,7 +76,7 @@ func (a *assigner) name(i int) (string, int) {
 			return "", 0
 		}
 	case ':':
-		if strings.HasPrefix(a.s[i:], "://") || strings.HasPrefix(a.s[i:], "::") || before == ':' || a.s[i-1] == ':' {
+		if strings.HasPrefix(a.s[i:], "://") || strings.HasPrefix(a.s[i:], "::") || before == ':' {
 			return "", 0
 		}
 	}
@@ -200,16 +200,14 @@ func (a *assigner) secret(v value, k kind, i int) bool {
 		return k.value(s) && (k.insists() || strings.HasPrefix(a.s[v.to:], "</"))
 	case v.quoted || k.rule == "cookie" || k == userPassword:
 		return k.value(s)
-	case !k.value(s) || s[0] == '-' || strings.IndexByte("[({|", s[0]) >= 0 || isCode(s):
+	case !k.value(s) || s[0] == '-' || strings.ContainsAny(s, "()") || strings.IndexByte("[{|", s[0]) >= 0:
 		return false
-	case a.s[i] == ' ' && k.how == likely && !strings.HasPrefix(s, "-"):
-		return true
 	case !k.insists() && (classify(s) == k || strings.ContainsAny(s, "[{")):
 		return false // token=token, token=tokens[0]
 	case !k.strong() || a.s[i] == ' ' || !v.spaced && a.s[i] == '=':
 		return true
 	case !k.insists():
-		return v.spaced && k.how != count && a.s[i] == ':' && a.lineEnds(v.to) || mixed(s) && (!strings.Contains(s, "/") || dense(s))
+		return v.spaced && k.how != count && a.s[i] == ':' && a.lineEnds(v.to) || mixed(s)
 	}
 	return strings.ContainsAny(s, digits) || a.last(v.to)
 }
@@ -232,16 +230,6 @@ func (a *assigner) last(i int) bool {
 		line = line[:n]
 	}
 	return strings.Trim(line, " \t,;)]}\"'`\\") == ""
-}
-
-// isCode reports whether a text is an expression: a call, a type, or the same name somewhere
-// else.
-func isCode(s string) bool {
-	if strings.ContainsAny(s, "()") || among("types", s) {
-		return true
-	}
-	n := strings.LastIndexByte(s, '.')
-	return n > 0 && classify(s[n+1:]) != plain
 }
 
 const longestCommand = 160 // bytes before an option in which its program is looked for

@@ -168,8 +168,6 @@ func (n *naming) beside(k kind, before, behind []string) kind {
 		next = behind[0]
 	}
 	switch {
-	case k.rule == "session" && next != "":
-		return plain
 	case k.rule == "key" && last == "":
 		return kind{k.rule, bare}
 	case k.rule == "key":

@@ -67,11 +67,8 @@ func findPatterns(s string, aws bool) (found []span) {
 
 var awsSecret = regexp.MustCompile(`[A-Za-z0-9+/]{40,}`)
 
-// isAWSSecret reports whether 40 characters of base64 look random: those that are come to some
-// 4.7 bits each, words and paths to less than 4.2, digests have no capitals.
-func isAWSSecret(s string) bool {
-	return strings.ToLower(s) != s && strings.ToUpper(s) != s && entropy(s) >= 4.2
-}
+// isAWSSecret reports whether 40 characters of base64 are no digest, which has no capitals.
+func isAWSSecret(s string) bool { return strings.ToLower(s) != s && strings.ToUpper(s) != s }
 
 // encodedPassword reports whether a text is base64 of a name, a colon and a password.
 func encodedPassword(s string) bool {

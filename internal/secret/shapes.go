@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -143,30 +142,16 @@ func (f *shapeFinder) end(of charset, from int) int {
 
 const enough = 64 // bytes of a text that tell whether it looks random
 
-// dense reports whether a text looks random: digits and letters, and few of them twice.
+// dense reports whether a text looks random: digits and letters, and many different ones.
 func dense(s string) bool {
 	s = s[:min(len(s), enough)]
+	seen := make(map[byte]bool)
 	n := 0
 	for i := range len(s) {
+		seen[s[i]] = true
 		if digit(s[i]) {
 			n++
 		}
 	}
-	return n >= 2 && len(s)-n >= 2 && entropy(s) >= min(3, 0.75*math.Log2(float64(len(s))))
-}
-
-// entropy is that of the bytes of a text, in bits per byte.
-func entropy(s string) float64 {
-	var n [256]int
-	for i := range len(s) {
-		n[s[i]]++
-	}
-	sum := 0.0
-	for _, c := range n {
-		if c > 0 {
-			p := float64(c) / float64(len(s))
-			sum -= p * math.Log2(p)
-		}
-	}
-	return sum
+	return n >= 2 && len(s)-n >= 2 && len(seen) >= min(8, len(s)/2)
 }
