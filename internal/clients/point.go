@@ -16,8 +16,8 @@ type Taken struct {
 
 // Pointed is a client's file that has mcpschedd in the place of servers of its own.
 type Pointed struct {
-	Path  string
-	Text  []byte
+	Path  string `json:"path"`
+	Text  []byte `json:"-"`
 	Taken []Taken
 	Own   []string // the table that mcpschedd was put into; nil: it was there already
 }

@@ -205,39 +205,51 @@ func load(dir state.Dir) ([]*record, error) {
 	return all, errors.Join(failed...)
 }
 
-// undo takes back one run, and forgets it if nothing of it is left.
+// undo takes back one run, the last file first, and forgets it if nothing of it is left. What
+// is not a client's own waits until no client has mcpschedd any more.
 func (r *record) undo(only func(path string) bool) ([]Undone, error) {
-	var all []Undone
-	var failed []error
-	try := func(s *saved) bool { // reports whether the record of it can go
-		what, err := s.restore(r.folder)
-		failed = append(failed, err)
-		if what != "" {
-			all = append(all, Undone{Path: s.Path, What: what})
-		}
-		return err == nil
-	}
-	left := func(base string) bool { // a client's file that still has mcpschedd
-		return slices.ContainsFunc(r.Files, func(s *saved) bool { return s.Pointed != nil && strings.HasSuffix(s.Path, base) })
-	}
-	before := len(r.Files)
-	r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool { return s.Pointed != nil && only(s.Path) && try(s) })
-	if !left(".claude.json") && slices.ContainsFunc(r.Sources, only) {
-		r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool { return len(s.Renamed) > 0 && try(s) })
-	}
-	if !left("") && slices.ContainsFunc(r.Sources, only) {
-		slices.Reverse(r.Files) // the configuration goes before the variables that it names
-		alone := false
-		r.Files = slices.DeleteFunc(r.Files, func(s *saved) bool {
-			gone := alone || try(s)
-			alone = alone || len(all) > 0 && all[len(all)-1] == Undone{Path: s.Path, What: leftAlone}
-			return gone
+	concerned := slices.ContainsFunc(r.Sources, only)
+	waits := func(base string) bool { // for a client's file that keeps mcpschedd
+		return !concerned || slices.ContainsFunc(r.Files, func(s *saved) bool {
+			return s.Pointed != nil && strings.HasSuffix(s.Path, base) && !only(s.Path)
 		})
 	}
-	switch {
-	case len(r.Files) == 0:
+	var all []Undone
+	var failed []error
+	var left []*saved
+	changed := false // one of our own files was: those that it names stay with it
+	for _, s := range slices.Backward(r.Files) {
+		stays := false
+		switch {
+		case s.Pointed != nil:
+			stays = !only(s.Path)
+		case len(s.Renamed) > 0:
+			stays = waits(".claude.json")
+		default:
+			if stays = waits("") || len(failed) > 0; changed && !stays {
+				continue
+			}
+		}
+		if !stays {
+			what, err := s.restore(r.folder)
+			if err != nil {
+				failed, stays = append(failed, err), true
+			}
+			if what != "" {
+				all = append(all, Undone{Path: s.Path, What: what})
+			}
+			changed = changed || what == leftAlone
+		}
+		if stays {
+			left = append(left, s)
+		}
+	}
+	slices.Reverse(left)
+	before := len(r.Files)
+	switch r.Files = left; {
+	case len(left) == 0:
 		failed = append(failed, os.RemoveAll(r.folder))
-	case len(r.Files) < before:
+	case len(left) < before:
 		failed = append(failed, r.save())
 	}
 	return all, errors.Join(failed...)
