@@ -176,7 +176,7 @@ func TestDocumentsShowTheDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := 0
-	for _, line := range strings.Split(blocks(t, top+"/README.md")[0].text, "\n") {
+	for line := range strings.SplitSeq(blocks(t, top+"/README.md")[0].text, "\n") {
 		call := regexp.MustCompile(`^ +\d+  (.*?)  +\d+ ms`).FindStringSubmatch(line)
 		if call == nil {
 			continue
@@ -291,14 +291,14 @@ func keyTables(text string) string {
 	key := regexp.MustCompile(`^#?(\w+) = (.*?)(?:\s+# (.*))?$`)
 	var b strings.Builder
 	block := ""
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if h := header.FindStringSubmatch(line); h != nil {
 			if h[1] == block { // another example of the same
 				block = "an example of it"
 				continue
 			}
 			block = h[1]
-			fmt.Fprintf(&b, "\n**`%s`** %s\n\n| key | %s | |\n|---|---|---|\n", h[1], h[2], map[bool]string{true: "for example", false: "default"}[line[0] == '#'])
+			fmt.Fprintf(&b, "\n%s\n\n| key | %s | |\n|---|---|---|\n", strings.TrimSpace("**`"+h[1]+"`** "+h[2]), map[bool]string{true: "for example", false: "default"}[line[0] == '#'])
 			continue
 		}
 		if k := key.FindStringSubmatch(line); k != nil && block != "" && block != "an example of it" {

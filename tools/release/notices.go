@@ -29,7 +29,7 @@ func notices(source string, info *debug.BuildInfo) ([]byte, error) {
 		found += "\n" + modules
 	}
 	var b bytes.Buffer
-	for _, line := range strings.Split(found, "\n") {
+	for line := range strings.SplitSeq(found, "\n") {
 		name, dir, _ := strings.Cut(line, "\t")
 		var files []string
 		for _, pattern := range []string{"LICEN*", "COPYING*", "NOTICE*"} {
