@@ -16,6 +16,8 @@ package dashboard
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/record"
@@ -72,46 +74,65 @@ func Handler(o Options) *Page {
 	}
 	return &Page{
 		o: o, guard: newGuard(o.Token), page: newPage(o.Title),
-		closed: newDoor(o.Title, "This page opens by an address with a code in it, which works once."),
-		used:   newDoor(o.Title, "This code has been used, or is too old."),
+		closed: newNotice(o.Title, "This page opens by an address with a code in it, which works once."),
+		used:   newNotice(o.Title, "This code has been used, or is too old."),
 	}
 }
 
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	secluded(w.Header())
-	method := http.MethodGet
+	setHeaders(w.Header())
 	switch r.URL.Path {
-	case CodePath:
-		method = http.MethodPost
-	case pagePath, viewPath:
+	case pagePath:
+		if allows(w, r, http.MethodGet, http.MethodHead) {
+			p.servePage(w, r)
+		}
+	case viewPath:
+		if allows(w, r, http.MethodGet, http.MethodHead) && permits(w, p.guard.admits(r)) {
+			writeJSON(w, r, p.o.shown())
+		}
+	case CodePath: // a cookie is not enough to make a code
+		if allows(w, r, http.MethodPost) && permits(w, p.guard.open || p.guard.bears(r)) {
+			writeJSON(w, r, Link{p.Address()})
+		}
 	default:
 		http.NotFound(w, r)
-		return
 	}
-	head := r.Method == http.MethodHead && method == http.MethodGet
-	code := r.URL.Query().Get("code")
-	asked := r.URL.Path == pagePath && r.URL.Query().Has("code") && !head // what only looks at an address spends nothing
+}
+
+// servePage shows the page to a browser that is admitted. One that brings a code is, once; a
+// HEAD request, by which programs look at addresses, does not spend the code.
+func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
+	query, admitted := r.URL.Query(), p.guard.admits(r)
 	switch {
-	case r.Method != method && !head:
-		allowed := map[string]string{http.MethodGet: "GET, HEAD", http.MethodPost: "POST"}[method]
-		w.Header().Set("Allow", allowed)
-		http.Error(w, "only "+allowed, http.StatusMethodNotAllowed)
-	case asked && (p.guard.codes.redeem(code) || p.guard.admits(r)):
+	case query.Has("code") && r.Method == http.MethodGet && (p.guard.codes.redeem(query.Get("code")) || admitted):
 		p.guard.admit(w)
-	case asked:
+	case query.Has("code") && r.Method == http.MethodGet:
 		p.used.serve(w, r, http.StatusUnauthorized)
-	case r.URL.Path == CodePath && (p.guard.open || p.guard.bears(r)): // a cookie is not enough to make a code
-		writeJSON(w, r, Link{p.Address()})
-	case r.URL.Path == viewPath && p.guard.admits(r):
-		writeJSON(w, r, p.o.shown())
-	case r.URL.Path == pagePath && p.guard.admits(r):
+	case admitted:
 		p.page.serve(w, r, http.StatusOK)
-	case r.URL.Path == pagePath:
-		p.closed.serve(w, r, http.StatusUnauthorized)
 	default:
+		p.closed.serve(w, r, http.StatusUnauthorized)
+	}
+}
+
+// allows refuses every method but some.
+func allows(w http.ResponseWriter, r *http.Request, methods ...string) bool {
+	if slices.Contains(methods, r.Method) {
+		return true
+	}
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
+	http.Error(w, "only "+allowed, http.StatusMethodNotAllowed)
+	return false
+}
+
+// permits refuses a request that does not bear what it must.
+func permits(w http.ResponseWriter, bears bool) bool {
+	if !bears {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "a token is required", http.StatusUnauthorized)
 	}
+	return bears
 }
 
 // shown is a view as the page is given it, with what is said of it in the words of the record.
@@ -141,11 +162,11 @@ func (o *Options) shown() shown {
 	return s
 }
 
-// secluded says of every answer that it is for this page alone: not kept, not framed,
-// not embedded, not told to others, and taken for nothing but what it says it is.
-func secluded(h http.Header) {
+// setHeaders has browsers neither store an answer, nor frame or embed it elsewhere, nor send
+// its address on, nor take it for another type than it says.
+func setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", nothing)
+	h.Set("Content-Security-Policy", noContent)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")

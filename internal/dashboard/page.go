@@ -23,8 +23,8 @@ var files embed.FS
 // scripts are put together in this order: each uses only what stands before it.
 var scripts = []string{"words.js", "dom.js", "table.js", "top.js", "tools.js", "timeline.js", "graph.js", "decisions.js", "series.js", "hosts.js", "figures.js", "live.js"}
 
-// nothing is the policy of an answer that is not a page.
-const nothing = "default-src 'none'; frame-ancestors 'none'"
+// noContent is the policy of an answer that is not a page.
+const noContent = "default-src 'none'; frame-ancestors 'none'"
 
 // document is a page as it is sent.
 type document struct {
@@ -46,9 +46,9 @@ func newPage(title string) *document {
 	return newDocument(read("page.html"), title, script.String()+"})();\n")
 }
 
-// newDoor is the page for a browser that may not look. It says why, and what lets it in.
-func newDoor(title, why string) *document {
-	return newDocument(strings.ReplaceAll(read("door.html"), "{{why}}", why), title, "")
+// newNotice is the page for a browser that is not admitted. It says why, and what admits it.
+func newNotice(title, why string) *document {
+	return newDocument(strings.ReplaceAll(read("notice.html"), "{{why}}", why), title, "")
 }
 
 // newDocument puts the style and the script into a page. The policy names their
@@ -57,7 +57,7 @@ func newDoor(title, why string) *document {
 func newDocument(text, title, script string) *document {
 	style := read("style.css")
 	text = strings.NewReplacer("{{title}}", html.EscapeString(title), "{{style}}", style, "{{script}}", script).Replace(text)
-	policy := nothing + "; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(style)
+	policy := noContent + "; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(style)
 	if script != "" {
 		policy += "; script-src " + hash(script) + "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 	}

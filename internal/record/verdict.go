@@ -30,8 +30,8 @@ type Wrong struct {
 	Mend string `json:"mend,omitempty"` // the line that mends it: a command, or one of the configuration
 }
 
-// Wrong is what is wrong with the running processes and with the record, the worst first.
-// How each upstream stands is in [Stats.Running].
+// Wrong is what is wrong with the running processes, the worst first; what is wrong with the
+// record itself is in [View.Problems].
 func (s *Stats) Wrong() []Wrong {
 	all := []Wrong{}
 	for _, p := range s.Running {
@@ -43,9 +43,6 @@ func (s *Stats) Wrong() []Wrong {
 	all = append(all, passing(merge(s.Running))...)
 	if why := s.whyNothing(); why != "" {
 		all = append(all, Wrong{What: why})
-	}
-	if n := s.Totals.EventsLost; n > 0 {
-		all = append(all, Wrong{What: fmt.Sprintf("%d lines of the record could not be written; the figures count what they tell of.", n)})
 	}
 	return all
 }

@@ -312,7 +312,7 @@ func TestPause(t *testing.T) {
 
 // A browser gets in by the address with a code, once, and the code does not stay in the
 // address.
-func TestDoorInBrowser(t *testing.T) {
+func TestNoticeInBrowser(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-letters-or-so"
 	v := busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
@@ -329,8 +329,8 @@ func TestDoorInBrowser(t *testing.T) {
 		p.mu.Lock()
 		p.wrong = nil // the browser tells its console of the status 401
 		p.mu.Unlock()
-		p.until(`document.querySelector(".door h1") !== null`)
-		p.shoot("door-" + name)
+		p.until(`document.querySelector(".notice h1") !== null`)
+		p.shoot("notice-" + name)
 		for _, script := range []string{overflow, structure} {
 			for _, fault := range p.found(script) {
 				t.Error(fault)

@@ -26,11 +26,11 @@ function facts(s) {
   const harm = [[h.rate_limited, "rate limit"], [h.evictions, "eviction"], [h.questions, "question"]].filter(([n]) => n > 0).map(([n, word]) => plural(n, word));
   return [
     ["calls", "Calls", count(t.calls), [[t.served_stored, "from the store"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]].filter(([n]) => n > 0).map(([n, word]) => count(n) + " " + word).join(", ")],
-    ["reads", "Reads answered ahead", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
+    ["reads", "Answered ahead", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
     ["used", "Prefetches used", ended > 0 ? share(p.accuracy) : "–", `${count(p.used)} of ${count(ended)}${open}`],
-    ["requests", "Requests to servers per call", t.calls > 0 ? t.upstream_amplification.toFixed(2) : "–", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`],
-    ["harm", "Waiting caused by prefetches", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", harm.join(", "), h.foreground_wait_ms > 0 || harm.length > 0 ? "bad" : ""],
-    t.llm_turns_saved.plan > 0 ? ["turns", "Turns of the model saved", count(t.llm_turns_saved.plan), `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}`] : null,
+    ["requests", "Requests per call", t.calls > 0 ? t.upstream_amplification.toFixed(2) : "–", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`],
+    ["harm", "Waiting caused", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", ["by prefetches", ...harm].join(", "), h.foreground_wait_ms > 0 || harm.length > 0 ? "bad" : ""],
+    t.llm_turns_saved.plan > 0 ? ["turns", "Turns saved", count(t.llm_turns_saved.plan), `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}`] : null,
     t.context_tokens_saved > 0 ? ["tokens", "Tokens saved", count(t.context_tokens_saved), `beside ${count(t.tokens_to_client)} that were sent`] : null,
   ].filter(Boolean);
 }
