@@ -47,7 +47,7 @@ func TestStatsURL(t *testing.T) {
 	}
 }
 
-// The token in the state folder is for this machine: nobody else is told it.
+// The token in the state folder is for this machine, and sent to no other.
 func TestStatsToken(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)

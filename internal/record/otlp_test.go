@@ -802,7 +802,7 @@ func TestDuration(t *testing.T) {
 	tr, c := collect(t, record.OTLPOptions{}, "OTEL_TRACES_EXPORTER", "none")
 	traced(tr, "", "", "u/x", noon).End(&record.Event{Kind: record.Call, At: noon, Upstream: "u", Tool: "x", Plan: 1, Step: "a", LatencyMS: 1000})
 	traced(tr, "", "", "plan", noon).End(&record.Event{Kind: record.Plan, At: noon, LatencyMS: 2000})
-	traced(tr, "", "", "nobody's", noon).End(&record.Event{Kind: record.Call, At: noon, Disposition: record.Failed, Error: "refused", LatencyMS: 4000})
+	traced(tr, "", "", "unknown", noon).End(&record.Event{Kind: record.Call, At: noon, Disposition: record.Failed, Error: "refused", LatencyMS: 4000})
 	tr.Close(t.Context())
 	got := make(map[string]float64)
 	for _, p := range c.metrics["mcp.server.operation.duration"].GetHistogram().GetDataPoints() {

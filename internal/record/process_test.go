@@ -49,9 +49,9 @@ func TestKilled(t *testing.T) {
 		if err := record.Read(t.Context(), []string{dir}, func(e *record.Event) { all = append(all, *e) }, halfLine(t)); err != nil {
 			t.Fatal(err)
 		}
-		for who, got := range map[string][]int64{"Read": numbers(all)["s"], "Tail": numbers(tailed)["s"]} {
+		for what, got := range map[string][]int64{"Read": numbers(all)["s"], "Tail": numbers(tailed)["s"]} {
 			if inSequence(t, "s", got, len(got)); len(got) < flushed {
-				t.Errorf("%s: got %d calls of the %d that were flushed", who, len(got), flushed)
+				t.Errorf("%s: got %d calls of the %d that were flushed", what, len(got), flushed)
 			}
 		}
 		for _, f := range must(record.Files(dir)) {
@@ -125,7 +125,7 @@ func TestManyProcesses(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	poll()
-	for who, all := range map[string][]record.Event{"Read": read(t, dir), "Tail": tailed} {
+	for what, all := range map[string][]record.Event{"Read": read(t, dir), "Tail": tailed} {
 		sessions, begins, ends := numbers(all), 0, 0
 		for session, seqs := range sessions {
 			inSequence(t, session, seqs, childCalls)
@@ -138,11 +138,11 @@ func TestManyProcesses(t *testing.T) {
 				ends++
 			}
 			if e.Kind == record.Call && !strings.Contains(e.Process, "-"+e.Session[1:]+"-") {
-				t.Fatalf("%s: session %s is said to be of process %s", who, e.Session, e.Process)
+				t.Fatalf("%s: session %s is said to be of process %s", what, e.Session, e.Process)
 			}
 		}
 		if len(sessions) != 16 || begins < 8 || ends != 8 {
-			t.Errorf("%s: got %d sessions, %d begins and %d ends, want 16, one for each part and 8", who, len(sessions), begins, ends)
+			t.Errorf("%s: got %d sessions, %d begins and %d ends, want 16, one for each part and 8", what, len(sessions), begins, ends)
 		}
 	}
 }

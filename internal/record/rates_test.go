@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// TestRatesFromRawLines works the headline rates out as anybody can who has the lines:
+// TestRatesFromRawLines works the headline rates out as a reader of the lines can:
 // from the fields of the JSON by their names, as the comment of Line says.
 func TestRatesFromRawLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

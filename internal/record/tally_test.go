@@ -165,7 +165,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestWhoseItIs(t *testing.T) {
+func TestOfWhatAnEventCounts(t *testing.T) {
 	tally := tallied(
 		record.Event{Kind: record.Begin, Config: "/etc/pipeline.toml"},
 		record.Event{Kind: record.Session, Session: "a", Client: "claude-code 2.1"},
