@@ -30,7 +30,7 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/enrich", "internal/record", "internal/front", "internal/guard", "internal/limit",
+		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/limit",
 		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},

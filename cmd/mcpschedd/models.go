@@ -67,27 +67,28 @@ func tunedProblem(c *config.Config, t config.Tuned, key, text string) config.Pro
 func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
 	var out []valuemodel.Rule
 	var problems []config.Problem
-	for _, t := range c.Tools {
-		layer := layer(t)
+	add := func(t config.Tool, r valuemodel.Rule, problem func(key, text string) config.Problem) {
+		r.Pattern, r.Layer = t.Name, layer(t)
 		for i, f := range t.FollowUp {
-			args, wrong := bindings(c, f, fmt.Sprintf("%s[%d]", config.Key("tools", t.Name, "follow_up"), i))
-			problems = append(problems, wrong...)
-			layer.FollowUps = append(layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
+			args, wrong := bindings(f)
+			for _, w := range wrong {
+				problems = append(problems, problem(fmt.Sprintf("%s[%d].%s", config.Key("tools", t.Name, "follow_up"), i, w.Key), w.Message))
+			}
+			r.Layer.FollowUps = append(r.Layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
 		}
-		out = append(out, valuemodel.Rule{Pattern: t.Name, Source: c.Where(config.Key("tools", t.Name)), Layer: layer})
+		out = append(out, r)
+	}
+	for _, t := range c.Tools {
+		add(t, valuemodel.Rule{Source: c.Where(config.Key("tools", t.Name))}, func(key, text string) config.Problem {
+			return c.Problem(key, "%s", text)
+		})
 	}
 	for _, t := range c.Tuned {
-		layer := valuemodel.Layer{Speculate: t.Speculate, Cost: valuemodel.Cost{
-			TypicalKB: t.CostModel.TypicalKB, MaxKB: t.CostModel.MaxKB, Latency: span(t.CostModel.LatencyMSP50, time.Millisecond),
-		}}
-		for i, f := range t.FollowUp {
-			args, wrong := bindings(c, f, "")
-			for _, p := range wrong {
-				problems = append(problems, tunedProblem(c, t, fmt.Sprintf("%s[%d]%s", config.Key("tools", t.Name, "follow_up"), i, p.Key), p.Message))
-			}
-			layer.FollowUps = append(layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
-		}
-		out = append(out, valuemodel.Rule{Pattern: t.Name, Source: "tuned", Layer: layer, Tuned: true})
+		cost := config.CostModel{TypicalKB: t.CostModel.TypicalKB, MaxKB: t.CostModel.MaxKB, LatencyMSP50: t.CostModel.LatencyMSP50}
+		measured := config.Tool{Name: t.Name, Speculate: t.Speculate, CostModel: cost, FollowUp: t.FollowUp}
+		add(measured, valuemodel.Rule{Source: "tuned", Tuned: true}, func(key, text string) config.Problem {
+			return tunedProblem(c, t, key, text)
+		})
 	}
 	return out, problems
 }
@@ -125,26 +126,26 @@ func layer(t config.Tool) valuemodel.Layer {
 	return l
 }
 
-// bindings are the arguments of a follow-up, which stands at key.
-func bindings(c *config.Config, f config.FollowUp, key string) (map[string]valuemodel.Binding, []config.Problem) {
-	args := make(map[string]valuemodel.Binding, len(f.Args))
-	var problems []config.Problem
-	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		b, err := valuemodel.ParseBinding(f.Args[name])
+// bindings are the arguments of a follow-up, and what of them cannot be meant, by its key in
+// the follow-up.
+func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong []config.Problem) {
+	args = make(map[string]valuemodel.Binding, len(f.Args))
+	take := func(name, key string, b valuemodel.Binding, err error) {
 		if err != nil {
-			problems = append(problems, c.Problem(key+"."+config.Key("args", name), "%v", err))
-			continue
+			wrong = append(wrong, config.Problem{Key: key, Message: err.Error()})
+			return
 		}
 		args[name] = b
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+		b, err := valuemodel.ParseBinding(f.Args[name])
+		take(name, config.Key("args", name), b, err)
+	}
 	if f.Projection != "" && f.ProjectionArg != "" {
 		b, err := valuemodel.ShortBinding(f.Projection)
-		if err != nil {
-			return nil, append(problems, c.Problem(key+".projection", "%v", err))
-		}
-		args[f.ProjectionArg] = b
+		take(f.ProjectionArg, "projection", b, err)
 	}
-	return args, problems
+	return args, wrong
 }
 
 // span is n units of time, as long as a Duration can be at most.
