@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -190,7 +191,8 @@ func TestDocumentsShowTheDemo(t *testing.T) {
 	}
 }
 
-// docs/design.md has a word on each package, and the tests and files it names exist.
+// docs/design.md has a word on each package and each direct dependency, and the tests and
+// files it names exist.
 func TestDocumentsDesign(t *testing.T) {
 	design, err := os.ReadFile(top + "/docs/design.md")
 	if err != nil {
@@ -203,6 +205,19 @@ func TestDocumentsDesign(t *testing.T) {
 	for _, p := range packages {
 		if !regexp.MustCompile(`\b` + filepath.Base(p) + `\b`).Match(design) {
 			t.Errorf("docs/design.md: nothing of package %s", filepath.Base(p))
+		}
+	}
+	required, err := os.ReadFile(top + "/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(required), -1) {
+		name := regexp.MustCompile(`^(github\.com|golang\.org)/|/v\d+$`).ReplaceAllString(m[1], "")
+		if strings.HasPrefix(name, "go.opentelemetry.io/") {
+			name = "go.opentelemetry.io"
+		}
+		if !bytes.Contains(design, []byte(name)) && !bytes.Contains(design, []byte(path.Base(name))) {
+			t.Errorf("docs/design.md: nothing of the dependency %s", m[1])
 		}
 	}
 	if n := bytes.Count(design, []byte("\n")); n > 300 {
