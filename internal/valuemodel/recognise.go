@@ -35,12 +35,12 @@ type Recognised struct {
 func Recognise(s Settings) Recognised {
 	r := Recognised{Flags: s.knownFlags()}
 	ref := s.reference()
-	p, known := providers().named[providers().references[ref]]
-	if !known || len(p.Requires) > 0 && !slices.ContainsFunc(p.Requires, r.has) {
+	provider, known := servers().references[ref]
+	if requires := servers().requires[provider]; !known || len(requires) > 0 && !slices.ContainsFunc(requires, r.has) {
 		return r
 	}
 	kind, name, _ := strings.Cut(ref, ":")
-	r.Provider, r.By, r.Bare = p.Name, kinds[kind]+" "+name, kind == program
+	r.Provider, r.By, r.Bare = provider, kinds[kind]+" "+name, kind == program
 	return r
 }
 
@@ -291,7 +291,7 @@ func (s Settings) knownFlags() []string {
 		}
 	}
 	var have []string
-	for _, flag := range providers().flags {
+	for _, flag := range servers().flags {
 		name, want, valued := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 		values := given[name]
 		if len(values) == 1 && (!valued && !slices.Contains([]string{"false", "0"}, values[0]) || valued && strings.EqualFold(values[0], want)) {

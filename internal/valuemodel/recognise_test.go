@@ -185,6 +185,18 @@ func TestModes(t *testing.T) {
 	}
 }
 
+func TestReadOnlyDatabase(t *testing.T) {
+	for line, want := range map[string]valuemodel.Class{
+		"-y @supabase/mcp-server-supabase --project-ref=a":             valuemodel.Indeterminate,
+		"-y @supabase/mcp-server-supabase --read-only --project-ref=a": valuemodel.ReadOnly,
+	} {
+		u := valuemodel.Upstream{Name: "up", Recognised: valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: strings.Fields(line)})}
+		if m := resolve(t, u, "execute_sql", valuemodel.Hints{Arguments: []string{"query"}}); m.Class != want {
+			t.Errorf("%s: got %s, want %s", line, m.Class, want)
+		}
+	}
+}
+
 // Every reference of a table is what Recognise makes of a command line, and each tool of a
 // recognised server that reads says with which arguments it is known.
 func TestReferencesAreReachable(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -62,39 +63,25 @@ type followUpRow struct {
 	Args        map[string]string // argument → binding
 }
 
-// knownProviders are the providers that come with the program.
-type knownProviders struct {
-	named   map[string]Provider // name → provider
-	serving map[string]Provider // what a server calls itself → provider
-	edges   []Edge              // of all their tools, each once
-
-	references map[string]string // what names a server, as [Recognise] writes it → provider
-	flags      []string          // that change what some server does
+// knownServers are the words that name the servers of the providers.
+type knownServers struct {
+	references map[string]string   // what names a server, as [Recognise] writes it → provider
+	requires   map[string][]string // provider → flags of which one must be given
+	flags      []string            // that change what some server does
 }
 
-// providers reads the tables once: they are some thousand layers, and fixed.
-var providers = sync.OnceValue(func() knownProviders {
-	tables, err := readTables()
-	if err != nil {
-		panic(err) // they come with the program, and a test reads them
-	}
-	known := knownProviders{named: make(map[string]Provider), serving: make(map[string]Provider), references: make(map[string]string)}
-	seen := make(map[string]bool)
-	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		p := tables.provider(name)
-		known.named[name] = p
-		for _, server := range p.Servers {
-			known.serving[server] = p
-		}
-		for _, ref := range p.References {
+// servers reads what stands above the tools in each table: a tenth of them, on which the
+// start of the program waits.
+var servers = sync.OnceValue(func() knownServers {
+	known := knownServers{references: make(map[string]string), requires: make(map[string][]string)}
+	for name, t := range readTables(aboveTools) {
+		for _, ref := range t.references() {
 			known.references[ref] = name
 		}
-		known.flags = append(known.flags, p.Requires...)
-		for _, m := range p.Modes {
+		known.requires[name] = t.Requires
+		known.flags = append(known.flags, t.Requires...)
+		for _, m := range t.Modes {
 			known.flags = append(known.flags, m.Flags...)
-		}
-		for _, tool := range slices.Sorted(maps.Keys(p.Tools)) {
-			known.edges = appendEdges(known.edges, seen, p.Tools[tool].Invalidates)
 		}
 	}
 	slices.Sort(known.flags)
@@ -102,28 +89,71 @@ var providers = sync.OnceValue(func() knownProviders {
 	return known
 })
 
+// knownProviders are the providers that come with the program.
+type knownProviders struct {
+	named   map[string]Provider // name → provider
+	serving map[string]Provider // what a server calls itself → provider
+	edges   []Edge              // of all their tools, each once
+}
+
+// providers reads the tables once: they are some thousand layers, and fixed.
+var providers = sync.OnceValue(func() knownProviders {
+	tables := readTables(func(text string) string { return text })
+	known := knownProviders{named: make(map[string]Provider), serving: make(map[string]Provider)}
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		p := tables.provider(name)
+		known.named[name] = p
+		for _, server := range p.Servers {
+			known.serving[server] = p
+		}
+		for _, tool := range slices.Sorted(maps.Keys(p.Tools)) {
+			known.edges = appendEdges(known.edges, seen, p.Tools[tool].Invalidates)
+		}
+	}
+	return known
+})
+
 // tableSet is all tables: provider → table.
 type tableSet map[string]*table
 
-// readTables reads the files, in which an unknown key is an error.
-func readTables() (tableSet, error) {
+// firstTools begins the first key of a file that is about tools.
+var firstTools = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(?:\[|(?:pure|read_only|indeterminate|mutates_local|mutates_external) =)`)
+})
+
+// aboveTools is what a file says before that.
+func aboveTools(text string) string {
+	if at := firstTools().FindStringIndex(text); at != nil {
+		return text[:at[0]]
+	}
+	return text
+}
+
+// readTables reads a part of each file, in which an unknown key is an error. It panics, for
+// they come with the program, and a test reads them.
+func readTables(part func(text string) string) tableSet {
 	files, err := models.ReadDir("models")
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
 	all := make(tableSet)
 	for _, f := range files {
-		t := new(table)
-		meta, err := toml.DecodeFS(models, "models/"+f.Name(), t)
+		text, err := models.ReadFile("models/" + f.Name())
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+			panic(err)
+		}
+		t := new(table)
+		meta, err := toml.Decode(part(string(text)), t)
+		if err != nil {
+			panic(fmt.Errorf("%s: %w", f.Name(), err))
 		}
 		if unknown := meta.Undecoded(); len(unknown) > 0 {
-			return nil, fmt.Errorf("%s: unknown key %s", f.Name(), unknown[0])
+			panic(fmt.Errorf("%s: unknown key %s", f.Name(), unknown[0]))
 		}
 		all[strings.TrimSuffix(f.Name(), ".toml")] = t
 	}
-	return all, nil
+	return all
 }
 
 // provider works out a table.
