@@ -89,6 +89,7 @@ type played struct {
 	Start   time.Duration // from the first process to the last list of tools
 	Answers []answer      // in the order of the script
 	Waited  time.Duration // for answers; of calls made together, for the slowest
+	Stats   *record.Stats // what mcpschedd has recorded of it; nil: it had no part in it
 }
 
 // play runs turns in order through do, with think times divided by speed, and calls after
@@ -114,7 +115,9 @@ func (p *played) play(ctx context.Context, turns []turn, speed float64, do func(
 			})
 		}
 		wg.Wait()
-		p.Waited += time.Since(sent)
+		if len(calls) > 0 {
+			p.Waited += time.Since(sent)
+		}
 		for i, a := range answers {
 			if errs[i] != nil {
 				return fmt.Errorf("turn %d: %s %s: %w", n+1, a.Server, a.Tool, errs[i])

@@ -31,16 +31,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"mcpschedd/internal/record"
 )
 
-const (
-	// defaultSpeed brings the minute that the session takes in life down to 15 s.
-	defaultSpeed = 4
-	// afterwards is the think time after the last turn, in life.
-	afterwards = 3 * time.Second
-)
+// defaultSpeed brings the minute that the session takes in life down to 15 s.
+const defaultSpeed = 4
 
 // Options say where the demo writes and how fast it plays.
 type Options struct {
@@ -89,33 +83,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	return r.writeText(o.Stdout, o.Keep)
 }
 
-// session plays the script on both arms at the same time: it halves the waiting, and what
-// else this machine does is in both figures.
+// session plays the script.
 func (o Options) session(ctx context.Context, dir, state string) (*report, error) {
 	line := &progress{w: o.Terminal}
 	defer line.clear()
-	var direct, through played
-	var stats *record.Stats
-	err := o.both(ctx, dir, state, func(ctx context.Context, a arm, start time.Duration) error {
-		direct.Start = start
-		return direct.play(ctx, script, o.Speed, a.call, func(turn int) { line.show(&line.direct, turn, direct.Waited) })
-	}, func(ctx context.Context, a arm, start time.Duration) error {
-		through.Start = start
-		err := through.play(ctx, script, o.Speed, a.call, func(turn int) { line.show(&line.through, turn, through.Waited) })
-		if err != nil {
-			return err
-		}
-		// What was fetched for the agent's next call was fetched in vain, and shall count.
-		if err := sleep(ctx, shorten(afterwards, o.Speed)); err != nil {
-			return err
-		}
-		stats, err = a.stats(ctx)
-		return err
-	})
+	direct, through, err := o.both(ctx, dir, state, script, script, line)
 	if err != nil {
 		return nil, err
 	}
-	return newReport(direct, through, stats, o.Speed)
+	return newReport(direct, through, o.Speed)
 }
 
 // planned is a piece of reading done twice: a call a turn, as most agents do it, and all of
@@ -129,12 +105,7 @@ type planned struct {
 // plan does it both ways, each at new servers that were not asked anything before. What the
 // plan brings must hold every answer of the single calls.
 func (o Options) plan(ctx context.Context, dir string) (*planned, error) {
-	var one, all played
-	err := o.both(ctx, dir, filepath.Join(dir, "plan"), func(ctx context.Context, a arm, _ time.Duration) error {
-		return one.play(ctx, survey(), o.Speed, a.call, func(int) {})
-	}, func(ctx context.Context, a arm, _ time.Duration) error {
-		return all.play(ctx, surveyPlan(), o.Speed, a.call, func(int) {})
-	})
+	one, all, err := o.both(ctx, dir, filepath.Join(dir, "plan"), survey(), surveyPlan(), &progress{})
 	if err != nil {
 		return nil, err
 	}
@@ -150,53 +121,68 @@ func (o Options) plan(ctx context.Context, dir string) (*planned, error) {
 	return &planned{len(one.Answers), milliseconds(one.Waited), milliseconds(all.Waited)}, nil
 }
 
-// both runs what is done directly and what is done through mcpschedd at the same time, each
-// on an arm of its own; start is how long that took to be there. mcpschedd's configuration is
-// in dir. The first error ends the other one.
-func (o Options) both(ctx context.Context, dir, state string, direct, through func(_ context.Context, _ arm, start time.Duration) error) error {
+// both plays turns directly, and turns through mcpschedd, at the same time: that halves the
+// waiting, and what else this machine does is in both figures. mcpschedd's configuration is
+// in dir. The first error ends both.
+func (o Options) both(ctx context.Context, dir, state string, direct, through []turn, line *progress) (d, t played, err error) {
 	file := filepath.Join(dir, "pipeline_config.toml")
 	if err := os.WriteFile(file, o.configuration(state), 0o600); err != nil {
-		return err
+		return d, t, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var wg sync.WaitGroup
-	run := func(name string, commands map[string][]string, do func(context.Context, arm, time.Duration) error) {
-		begin := time.Now()
-		a, err := o.open(ctx, commands)
-		if err == nil {
-			err = do(ctx, a, time.Since(begin))
-			a.close()
-		}
-		if err != nil {
+	run := func(name string, commands map[string][]string, turns []turn, p *played) {
+		if err := o.run(ctx, commands, turns, p, func(turn int) { line.show(name, turn, p.Waited) }); err != nil {
 			cancel(fmt.Errorf("%s: %w", name, err))
 		}
 	}
+	var wg sync.WaitGroup
 	wg.Go(func() {
-		run("direct", map[string][]string{tracker: {UpstreamCommand, tracker}, files: {UpstreamCommand, files}}, direct)
+		run("direct", map[string][]string{tracker: {UpstreamCommand, tracker}, files: {UpstreamCommand, files}}, direct, &d)
 	})
-	wg.Go(func() { run("mcpschedd", map[string][]string{"": {"serve", "--config", file}}, through) })
+	wg.Go(func() { run("mcpschedd", map[string][]string{"": {"serve", "--config", file}}, through, &t) })
 	wg.Wait()
-	return context.Cause(ctx)
+	return d, t, context.Cause(ctx)
+}
+
+// run plays turns on an arm of its own, and asks mcpschedd, if it has a part in it, what it
+// has recorded.
+func (o Options) run(ctx context.Context, commands map[string][]string, turns []turn, p *played, after func(turn int)) error {
+	begin := time.Now()
+	a, err := o.open(ctx, commands)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	p.Start = time.Since(begin)
+	if err := p.play(ctx, turns, o.Speed, a.call, after); err != nil || a[""] == nil {
+		return err
+	}
+	p.Stats, err = a.stats(ctx)
+	return err
 }
 
 // progress is a line on a terminal that says how far both arms are.
 type progress struct {
 	w io.Writer // nil: there is no terminal
 
-	mu              sync.Mutex
-	turn            int
-	direct, through time.Duration // waited
+	mu     sync.Mutex
+	turn   int
+	waited map[string]time.Duration // arm → so far
 }
 
 // show takes note of what one of the two has waited.
-func (p *progress) show(arm *time.Duration, turn int, waited time.Duration) {
+func (p *progress) show(arm string, turn int, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	*arm, p.turn = waited, max(p.turn, turn)
-	if p.w != nil {
-		fmt.Fprintf(p.w, "\r\x1b[KTurn %d of %d. Waited so far: %.2f s directly, %.2f s through mcpschedd", p.turn, len(script), p.direct.Seconds(), p.through.Seconds())
+	if p.w == nil {
+		return
 	}
+	if p.waited == nil {
+		p.waited = make(map[string]time.Duration)
+	}
+	p.turn, p.waited[arm] = max(p.turn, turn), waited
+	fmt.Fprintf(p.w, "\r\x1b[KTurn %d of %d. Waited so far: %.2f s directly, %.2f s through mcpschedd", p.turn, len(script), p.waited["direct"].Seconds(), p.waited["mcpschedd"].Seconds())
 }
 
 func (p *progress) clear() {

@@ -47,8 +47,8 @@ type total struct {
 }
 
 // newReport puts the runs side by side. It is an error that they differ in anything but time.
-func newReport(direct, through played, stats *record.Stats, speed float64) (*report, error) {
-	r := &report{Speed: speed, Turns: len(script), Stats: stats}
+func newReport(direct, through played, speed float64) (*report, error) {
+	r := &report{Speed: speed, Stats: through.Stats}
 	r.Direct = total{StartMS: milliseconds(direct.Start), WaitedMS: milliseconds(direct.Waited)}
 	r.Through = total{StartMS: milliseconds(through.Start), WaitedMS: milliseconds(through.Waited)}
 	if len(direct.Answers) != len(through.Answers) {
@@ -67,7 +67,7 @@ func newReport(direct, through played, stats *record.Stats, speed float64) (*rep
 			r.Direct.ReadMS += c.DirectMS
 			r.Through.ReadMS += c.ThroughMS
 		}
-		r.Rows = append(r.Rows, c)
+		r.Rows, r.Turns = append(r.Rows, c), c.Turn
 	}
 	return r, nil
 }

@@ -31,10 +31,11 @@ func TestText(t *testing.T) {
 	through.Answers[0].Wait = 101 * time.Millisecond
 	through.Answers[1].Wait, through.Answers[1].How = 200*time.Microsecond, "hit"
 	stats := &record.Stats{}
+	through.Stats = stats
 	f := &stats.Totals
 	f.Calls, f.UpstreamCalls, f.Amplification = 2, 4, 2
 	f.Prefetch.Issued, f.Prefetch.Open, f.Prefetch.Used = 3, 1, 1
-	r, err := demo.NewReport(two(), through, stats, 4)
+	r, err := demo.NewReport(two(), through, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestText(t *testing.T) {
 	}
 	want := `Through mcpschedd the agent waited 48 % less for calls that only read: 0.10 s instead of 0.20 s.
 
-Measured just now: one agent session of 2 calls in 15 turns, played twice at the same
+Measured just now: one agent session of 2 calls in 1 turns, played twice at the same
 time, straight to two MCP servers and through mcpschedd to two of the same. Think times
 (2-6 s), tool times (0.1-0.9 s) and what mcpschedd is told of them are divided by 4. All
 answers were the same to the byte.
@@ -94,7 +95,7 @@ func TestRunsDiffer(t *testing.T) {
 		through := two()
 		test.change(&through)
 		got := ""
-		if _, err := demo.NewReport(two(), through, nil, 4); err != nil {
+		if _, err := demo.NewReport(two(), through, 4); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {

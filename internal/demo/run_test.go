@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 	if !strings.HasSuffix(out.String(), ": mcpschedd import\n") {
 		t.Errorf("got no next step at the end:\n%s", out)
 	}
-	if got := line.String(); !strings.Contains(got, "\rTurn 15 of 15. ") && !strings.Contains(got, "KTurn 15 of 15. ") || !strings.HasSuffix(got, "\r\x1b[K") {
+	if got := line.String(); !strings.Contains(got, "\rTurn 16 of 16. ") && !strings.Contains(got, "KTurn 16 of 16. ") || !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("got progress %q, want a line that is gone at the end", got)
 	}
 }

@@ -155,6 +155,8 @@ var script = []turn{
 	}},
 	{2000 * time.Millisecond, func(a agent) []call { return []call{bugs("bugs left")} }},
 	{4000 * time.Millisecond, func(a agent) []call { return []call{get(a.number("bugs left", numbers, a.bug(), a.top()), "next")} }},
+	// What was fetched for a next call was fetched in vain, and shall count.
+	{3000 * time.Millisecond, func(agent) []call { return nil }},
 }
 
 // survey is to list the open bugs, and to read the first five of them with what was said.
