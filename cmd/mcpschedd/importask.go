@@ -88,8 +88,8 @@ func askAll(ctx context.Context, plans []*importPlan) {
 	all.Wait()
 }
 
-// kept reports whether a file is one that a client keeps for its user, and whose servers it
-// anyway.
+// kept reports whether a file is one that a client keeps for its user: the client starts the
+// servers in it anyway.
 func (m *importing) kept(path string) bool {
 	return slices.ContainsFunc(clients.All, func(c *clients.Client) bool { return slices.Contains(c.Places(m.machine()), path) })
 }

@@ -17,8 +17,8 @@
 //
 // All clients write nearly the same: a table of servers under a key of their own, in JSON,
 // often with comments and trailing commas, or in TOML (Codex). What they fill in differs:
-// ${env:X}, ${X:-default}, $X, ${input:x}, ${workspaceFolder}. A client's file is changed as
-// text, by the bytes of its entries, so that its other keys, comments and order stay.
+// ${env:X}, ${X:-default}, $X, ${input:x}, ${workspaceFolder}. A client's file is changed
+// in a tree that holds its comments and white space too, so that all else of it stays.
 //
 // It leaves out signing in by OAuth: a server that does stays with its client. What the
 // blocks mean, and whether they go into a configuration, is config's to say; which folder

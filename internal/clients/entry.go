@@ -133,7 +133,7 @@ func (e *entry) program(n node) {
 		if program, rest, several := strings.Cut(strings.TrimSpace(inner), " "); several && !strings.ContainsAny(program, `/\$`) {
 			e.command = e.long(n, program, false) // it has its arguments in one text
 			var args []text
-			for _, word := range strings.Fields(rest) {
+			for word := range strings.FieldsSeq(rest) {
 				args = append(args, e.long(n, word, true))
 			}
 			e.args = append(args, e.args...)

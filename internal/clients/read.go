@@ -298,7 +298,7 @@ func shown(s string) string {
 	for _, p := range slices.Backward(secret.Find(s, "")) {
 		s = s[:p.From] + "…" + s[p.To:]
 	}
-	return OneLine(secret.Text(s))
+	return OneLine(s)
 }
 
 // OneLine is a foreign text, such as the name of a file or of a server, as it
