@@ -4,6 +4,7 @@
 //
 //	go run -C tools ./measure -data DIR [-restart] [-policy NAME] [-only SET]
 //	go run -C tools ./measure -data DIR -learning
+//	go run -C tools ./measure -data DIR -tuned PROGRAM
 //
 // DIR holds floor/SET.json, traces/SET.{train,bench}.jsonl.gz and
 // traces/{classes-floor,classes}.toml. What is learned from SET.train goes on being
@@ -44,6 +45,7 @@ func main() {
 	flag.BoolVar(&o.frozen, "frozen", false, "each session is a process of its own, which knows what was learned from the training part and no more")
 	flag.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
 	flag.BoolVar(&o.learning, "learning", false, "coverage by sessions seen, and eight processes that share one state")
+	flag.StringVar(&o.tuned, "tuned", "", "mcpschedd `PROGRAM`: what its tune --write gives, and what having learned does")
 	flag.Parse()
 	if err := run(o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "measure: error:", err)
@@ -53,7 +55,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	dir, policy, only               string
+	dir, policy, only, tuned        string
 	restart, frozen, cold, learning bool
 }
 
@@ -82,9 +84,12 @@ func run(o options, w io.Writer) error {
 	var all sync.WaitGroup
 	for i, set := range sets {
 		all.Go(func() {
-			if o.learning {
+			switch {
+			case o.learning:
 				failed[i] = learning(&out[i], o, set)
-			} else {
+			case o.tuned != "":
+				failed[i] = tuned(&out[i], o, set)
+			default:
 				failed[i] = measure(&out[i], o, set)
 			}
 		})
