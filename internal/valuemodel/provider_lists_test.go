@@ -111,11 +111,16 @@ func TestListedToolsAreKnownByTheWords(t *testing.T) {
 		for _, tool := range list.Tools {
 			h := valuemodel.Hints{ReadOnly: tool.ReadOnlyHint, Destructive: tool.DestructiveHint, Arguments: append([]string{}, tool.Args...)}
 			want := tool.Class
-			if denied := h.ReadOnly != nil && !*h.ReadOnly || h.Destructive != nil && *h.Destructive; denied && want.Reads() || p.Name == "claude-code" && want.Reads() {
+			denied := h.ReadOnly != nil && !*h.ReadOnly || h.Destructive != nil && *h.Destructive || p.Name == "claude-code"
+			if denied && want.Reads() {
 				want = valuemodel.Indeterminate
 			}
-			if m := models.Resolve(u, tool.Name, h); m.Class != want {
+			m := models.Resolve(u, tool.Name, h)
+			if m.Class != want {
 				t.Errorf("%s: got class %s, want %s", tool.Name, m.Class, want)
+			}
+			if says := p.Tools[tool.Name].Classify; says != m.Classify && !denied {
+				t.Errorf("%s: its calls are not told apart by %s", tool.Name, says)
 			}
 		}
 	})

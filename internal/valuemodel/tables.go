@@ -165,8 +165,12 @@ func (all tableSet) provider(name string) Provider {
 	for _, from := range t.Include {
 		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
 		included := all.provider(owner)
+		var only []string
+		if isSet {
+			only = all.tools(name, from)
+		}
 		for tool, l := range included.Tools {
-			if !isSet || slices.Contains(all.tools(name, from), tool) {
+			if !isSet || slices.Contains(only, tool) {
 				p.Tools[tool] = l
 				if known, listed := included.Arguments[tool]; listed {
 					p.Arguments[tool] = known
