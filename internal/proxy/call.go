@@ -374,8 +374,7 @@ func (x *request) failed(err error) {
 	if errors.Is(err, upstream.ErrTimeout) {
 		err = fmt.Errorf("upstream %q: no answer within %v", x.call.lease.Name(), x.call.lease.member.Timeout)
 	}
-	var away *upstream.Unavailable
-	if !errors.As(err, &away) && x.ctx.Err() == nil {
+	if !unavailable(err) && x.ctx.Err() == nil {
 		err = fmt.Errorf("upstream %q: %w", x.call.lease.Name(), err)
 	}
 	level := slog.LevelWarn

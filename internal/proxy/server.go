@@ -9,7 +9,7 @@
 //	err := srv.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
 // The path of a call stands top to bottom in call.go. What a session is, is in
-// session.go; what it may ask its client, in clientquestions.go. It starts no processes and
+// session.go; what it may ask its client, in questions.go. It starts no processes and
 // keeps no connections: that is package upstream.
 package proxy
 

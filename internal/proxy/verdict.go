@@ -57,11 +57,10 @@ func reasonFor(err error, gone bool) string {
 		return "cancelled"
 	}
 	var refused *jsonrpc.Error
-	var away *upstream.Unavailable
 	switch {
 	case errors.Is(err, upstream.ErrTimeout):
 		return "timeout"
-	case errors.As(err, &away):
+	case unavailable(err):
 		return "unavailable"
 	case errors.As(err, &refused):
 		return "refused"
