@@ -29,9 +29,9 @@ func (x *request) route() *jsonrpc.Error {
 	case "ping":
 		x.local = func() { x.finish([]byte("{}")) }
 	case "initialize":
-		x.local = func() { x.finish(x.s.introduction(x.hop.Info).initializeResult(x.s.client.facts().negotiated)) }
+		x.local = func() { x.finish(introduce(x.s, x.hop.Info).initializeResult(x.s.client.facts().negotiated)) }
 	case "server/discover":
-		x.local = func() { x.finish(x.s.introduction(x.hop.Info).discoverResult()) }
+		x.local = func() { x.finish(introduce(x.s, x.hop.Info).discoverResult()) }
 	case "tools/list":
 		x.local = func() { serveList(x, upstream.Tools) }
 	case "prompts/list":

@@ -13,20 +13,20 @@ type introduction struct {
 	instructions string // for the model; "": none
 }
 
-// introduction joins what the upstreams and the proxy say of themselves; client is what
+// introduce joins what the upstreams and the proxy say of themselves; client is what
 // the client does.
-func (s *session) introduction(client []byte) introduction {
+func introduce(s *session, client []byte) introduction {
 	leases := s.leases.current()
 	own := []byte(nil)
 	if s.identity.view.offersOwn() {
 		own = emptyCapabilities
 	}
-	troubles := s.srv.troubles(leases)
+	wrong := troubles(s.srv, leases)
 	version := s.srv.policy.Load().Version
 	return introduction{
 		info:         append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}'),
 		capabilities: joinCapabilities(own, leases),
-		instructions: joinInstructions(append(troubles, instructionsOf(leases)...), len(leases)+len(troubles) > 1, allowance(client)),
+		instructions: joinInstructions(append(wrong, instructionsOf(leases)...), len(leases)+len(wrong) > 1, allowance(client)),
 	}
 }
 

@@ -29,7 +29,7 @@ func instructionsOf(leases []*leased) (all []instruction) {
 // troubles is what the model is told of what does not work, so that it can tell its user: what
 // is wrong with the configuration, and which upstreams cannot be asked. It comes first, for
 // what is beyond an allowance is cut off.
-func (s *Server) troubles(leases []*leased) []instruction {
+func troubles(s *Server, leases []*leased) []instruction {
 	var lines []string
 	if err := s.figures.rejected.Load(); err != nil {
 		lines = append(lines, "The configuration has mistakes, and what they concern is off:\n"+summary(*err))

@@ -25,7 +25,7 @@ type shownLists struct {
 }
 
 func newShownLists(s *session) *shownLists {
-	lists := &shownLists{join: s.joined, changes: make(map[string]*throttle)}
+	lists := &shownLists{join: func(l upstream.List) []byte { return joinedList(s, l) }, changes: make(map[string]*throttle)}
 	for l := range upstream.Lists {
 		method := l.Changed()
 		lists.changes[method] = &throttle{interval: listInterval, call: func() {
@@ -104,13 +104,13 @@ func (s *session) showList(l upstream.List) []byte {
 	return items
 }
 
-// joined is one list as the client is to see it now, as the inside of an array: what all
+// joinedList is one list as the client is to see it now, as the inside of an array: what all
 // upstreams offer, in configuration order, and what the proxy itself offers. It is never
 // nil.
-func (s *session) joined(list upstream.List) []byte {
+func joinedList(s *session, list upstream.List) []byte {
 	p := s.srv.policy.Load()
 	own := s.identity.view.ownItems(p, list) // before the others are named: they claim theirs first
-	items := s.upstreamItems(p, list)
+	items := upstreamItems(s, p, list)
 	if list == upstream.Tools {
 		items = slices.Concat(own, items)
 	} else {
@@ -122,7 +122,7 @@ func (s *session) joined(list upstream.List) []byte {
 // upstreamItems are the items of one list in the order of the upstreams, tools and prompts
 // under the names that they bear here. Of two items with one name the first counts; the
 // other is left out, as is one that bears no name.
-func (s *session) upstreamItems(p *policy, list upstream.List) (items [][]byte) {
+func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
 	seen := make(map[string]bool)
 	for _, l := range s.leases.current() {
 		for _, item := range l.items(list) {

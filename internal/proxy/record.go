@@ -226,7 +226,7 @@ func (r *recorder) record(state bool) {
 	r.harm = harm
 	if state && now.Sub(r.state) >= stateEvery {
 		r.state = now
-		r.log.Add(r.srv.stateEvent(now))
+		r.log.Add(stateEvent(r.srv, now))
 	}
 }
 
@@ -238,7 +238,7 @@ func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64)
 }
 
 // stateEvent is how the limits and the store stand.
-func (s *Server) stateEvent(now time.Time) record.Event {
+func stateEvent(s *Server, now time.Time) record.Event {
 	st := s.store.Stats()
 	e := record.Event{Kind: record.State, At: now, Sessions: len(s.sessions.all()), Store: &record.Store{
 		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,

@@ -52,23 +52,24 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 	var wg sync.WaitGroup
 	for i, l := range leases {
 		wg.Go(func() {
-			problem := s.answersSurvey(ctx, l)
+			problem := answersSurvey(ctx, l, s.policy.Load().StartupWait)
 			all[i] = Surveyed{Upstream: l.Name(), Offer: l.Offer(), Problem: problem, Took: time.Since(began)}
 		})
 	}
 	wg.Wait()
 	for i, l := range leases {
 		if all[i].Offer != nil {
-			all[i].Tools = s.surveyTools(n, l, all[i].Offer)
+			all[i].Tools = surveyTools(n, l, all[i].Offer)
 			all[i].Status = reachOf(s.policy.Load(), l.member.Upstream, all[i].Offer)
 		}
 	}
 	return all
 }
 
-// answersSurvey waits until what an upstream offers is known; else it says why it is not.
-func (s *Server) answersSurvey(ctx context.Context, l *leased) error {
-	soon, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
+// answersSurvey waits until what an upstream offers is known; else it says why it is not:
+// after a wait if it writes what is no MCP message.
+func answersSurvey(ctx context.Context, l *leased, wait time.Duration) error {
+	soon, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	l.AwaitOffer(soon)
 	if why := l.Garbled(); l.Offer() == nil && why != nil {
@@ -97,21 +98,21 @@ func Said(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel
 }
 
 // surveyTools are an upstream's tools as clients would see them.
-func (s *Server) surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTool) {
-	p := s.policy.Load()
+func surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTool) {
+	p := n.srv.policy.Load()
 	for _, item := range offer.Lists[upstream.Tools] {
-		t := SurveyedTool{Model: s.catalog.model(p, l, item.Name), Hints: hints(item.Raw), Hidden: !l.member.allows(item.Name)}
+		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: hints(item.Raw), Hidden: !l.member.allows(item.Name)}
 		if !t.Hidden {
 			t.Listed = n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
-			t.Warning = s.warning(n, l, item.Name, t.Listed)
+			t.Warning = nameWarning(item.Name, t.Listed)
 		}
 		all = append(all, t)
 	}
 	return all
 }
 
-// warning says what is amiss with the name under which a tool is listed.
-func (s *Server) warning(n *session, l *leased, tool, name string) string {
+// nameWarning says what is amiss with the name under which a tool is listed.
+func nameWarning(tool, name string) string {
 	switch {
 	case name == "":
 		return fmt.Sprintf("tool %q is left out: another upstream has the name, and name_style is \"never\", or the names before it take all the room", tool)
