@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -187,37 +186,31 @@ func (t *listedTool) arguments(words []string) (any, error) {
 	return arguments, nil
 }
 
-// printResult prints what a tool answered. An answer that says the tool failed is an
-// error.
-func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
-	var r struct {
-		IsError           bool            `json:"isError"`
-		StructuredContent json.RawMessage `json:"structuredContent"`
-		Content           []struct {
-			Type     string `json:"type"`
-			Text     string `json:"text"`
-			Data     string `json:"data"`
-			MIMEType string `json:"mimeType"`
-			URI      string `json:"uri"`
-			Resource struct {
-				URI  string `json:"uri"`
-				Text string `json:"text"`
-			} `json:"resource"`
-		} `json:"content"`
-	}
-	if err := json.Unmarshal(result, &r); err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	switch {
-	case asJSON:
-		b.Write(append(result, '\n'))
-	case len(r.Content) == 0 && r.StructuredContent != nil:
-		b.Write(append(r.StructuredContent, '\n'))
+// callResult is what a tool answered.
+type callResult struct {
+	IsError           bool            `json:"isError"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	Content           []struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		Data     string `json:"data"`
+		MIMEType string `json:"mimeType"`
+		URI      string `json:"uri"`
+		Resource struct {
+			URI  string `json:"uri"`
+			Text string `json:"text"`
+		} `json:"resource"`
+	} `json:"content"`
+}
+
+// text is an answer as people read it.
+func (r *callResult) text() string {
+	var b strings.Builder
+	if len(r.Content) == 0 && r.StructuredContent != nil {
+		fmt.Fprintf(&b, "%s\n", r.StructuredContent)
 	}
 	for _, c := range r.Content {
 		switch {
-		case asJSON:
 		case c.Type == "text":
 			fmt.Fprintln(&b, c.Text)
 		case c.Type == "resource" && c.Resource.Text != "":
@@ -228,10 +221,24 @@ func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
 			fmt.Fprintf(&b, "(%s %s%s)\n", c.Type, c.URI, c.Resource.URI)
 		}
 	}
-	if r.IsError && !asJSON {
-		return fmt.Errorf("the tool failed: %s", strings.TrimSpace(b.String()))
+	return b.String()
+}
+
+// printResult prints what a tool answered. An answer that says the tool failed is an
+// error.
+func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
+	var r callResult
+	if err := json.Unmarshal(result, &r); err != nil {
+		return err
 	}
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if r.IsError && !asJSON {
+		return fmt.Errorf("the tool failed: %s", strings.TrimSpace(r.text()))
+	}
+	text := r.text()
+	if asJSON {
+		text = string(result) + "\n"
+	}
+	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}
 	if r.IsError {

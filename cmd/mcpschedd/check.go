@@ -58,7 +58,7 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured\n", path)
 		return err
 	}
-	report := config.Check(path, os.LookupEnv, unmeant)
+	report := config.Check(path, os.LookupEnv, toolProblems)
 	if _, err := report.WriteTo(stdout); err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func TestDashboardOfRecorded(t *testing.T) {
 	}
 }
 
-// A page of an enemy whose name points to this machine is no page of ours.
+// A page under a foreign name that points to this machine is no page of ours.
 func TestDashboardHost(t *testing.T) {
 	homely(t)
 	b := open(t)

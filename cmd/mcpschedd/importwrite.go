@@ -128,7 +128,7 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 		return nil, hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", path)}, "write them as [upstreams.NAME] blocks first"}
 	}
 	text := p.m.appended(file.Text, blocks)
-	next, err := config.Parse(path, text, unmeant)
+	next, err := config.Parse(path, text, toolProblems)
 	if err != nil {
 		return nil, fmt.Errorf("%s: nothing was written: what is imported does not go into it: %v", path, err)
 	}

@@ -25,7 +25,7 @@ func loadBy(file string, read func(string, ...config.Further) (*config.Config, e
 		c.Path = path
 		return c, nil
 	}
-	return read(path, unmeant)
+	return read(path, toolProblems)
 }
 
 func stateDir(c *config.Config) (state.Dir, error) {
@@ -64,7 +64,7 @@ func loadServed(file string) (c *config.Config, mistakes *config.Error, err erro
 	path := mistakes.Salvage(nil).Path
 	var good *config.Config
 	if data, err := dir.Read(goodCopy(path)); err == nil {
-		good, _ = config.Parse(path, data, unmeant) // what an older version kept may be no good any more
+		good, _ = config.Parse(path, data, toolProblems) // what an older version kept may be no good any more
 	}
 	return mistakes.Salvage(good), mistakes, nil
 }
@@ -78,7 +78,7 @@ func keepGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	if err != nil || dir == (state.Dir{}) {
 		return // there is no file, or no place
 	}
-	if _, err := config.Parse(c.Path, data, unmeant); err != nil {
+	if _, err := config.Parse(c.Path, data, toolProblems); err != nil {
 		return // it has changed meanwhile
 	}
 	if kept, err := dir.Read(goodCopy(c.Path)); err == nil && bytes.Equal(kept, data) {

@@ -15,7 +15,7 @@ import (
 )
 
 // models compiles what the operator says of tools. Its problems are those of
-// unmeant, but for the upstreams'.
+// toolProblems, but for the upstreams'.
 func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 	said, problems := rules(c)
 	m, found := valuemodel.Compile(said)
@@ -25,10 +25,10 @@ func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 	return m, problems
 }
 
-// unmeant finds what a configuration says of tools and plans that cannot be meant.
-func unmeant(c *config.Config) []config.Problem {
+// toolProblems finds what a configuration says of tools and plans that cannot be meant.
+func toolProblems(c *config.Config) []config.Problem {
 	_, problems := models(c)
-	problems = append(problems, unsound(c)...)
+	problems = append(problems, planProblems(c)...)
 	for _, u := range c.Upstreams {
 		if u.Provider == "" || u.Provider == valuemodel.NoProvider {
 			continue

@@ -56,7 +56,7 @@ cost_model.freshness_ttl_s = 1e300
 
 func parsed(t *testing.T, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("/c.toml", []byte(text), unmeant)
+	c, err := config.Parse("/c.toml", []byte(text), toolProblems)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +157,14 @@ func TestExplainNamesLines(t *testing.T) {
 	}
 }
 
-// FuzzUnmeant holds that no file, however broken, is too much for those who read
+// FuzzToolProblems holds that no file, however broken, is too much for what reads
 // its values, and that what they find has a place in it.
-func FuzzUnmeant(f *testing.F) {
+func FuzzToolProblems(f *testing.F) {
 	f.Add(everyField)
 	f.Add("[tools.\"a/[\"]\nfollow_up = [{ args = { a = \"$args.[\" } }, 7]\ninvalidates = [\"\", { match = [\"\"] }]\n")
 	f.Add("[upstreams.\"a.b\"]\nprovider = \"none\"\n[tools]\n\"x.y\" = { classify = \"sql\", side_effect_class = \"mutates_local\" }\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		_, err := config.Parse("/c.toml", []byte(text), unmeant)
+		_, err := config.Parse("/c.toml", []byte(text), toolProblems)
 		bad, _ := errors.AsType[*config.Error](err)
 		if err == nil {
 			return

@@ -45,9 +45,9 @@ func encoded(value any) []byte {
 	return data
 }
 
-// unsound finds what is wrong with the plans that the operator wrote, as far as it
+// planProblems finds what is wrong with the plans that the operator wrote, as far as it
 // can be told without the servers whose tools they name.
-func unsound(c *config.Config) []config.Problem {
+func planProblems(c *config.Config) []config.Problem {
 	var problems []config.Problem
 	limits := plans(c).Limits
 	for _, n := range c.Plans {

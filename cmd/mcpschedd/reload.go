@@ -30,7 +30,7 @@ func (s *proxyProcess) watch(ctx context.Context) {
 		}
 		s.reload(now, next)
 		now = next
-	}, unmeant)
+	}, toolProblems)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		s.log.Warn("configuration not watched", "err", err)
 	}

@@ -38,7 +38,7 @@ func TestReloadOfTheLog(t *testing.T) {
 		}
 	}
 	write("[log]\nlevel = \"error\"\n")
-	c, err := config.Load(file, unmeant)
+	c, err := config.Load(file, toolProblems)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		}
 	}
 	write("[upstreams.a]\ncommand = \"no-such-command\"\n")
-	c, err := config.Load(file, unmeant)
+	c, err := config.Load(file, toolProblems)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,9 +114,9 @@ func setting(text string) (*config.Config, error) {
 	if played := []string{"enrichment", "dedup", "tools"}; !slices.Contains(played, section) {
 		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: nothing else has an effect on a replay", key)
 	}
-	c, err := config.Parse("--set", []byte(key+" = "+value), unmeant)
+	c, err := config.Parse("--set", []byte(key+" = "+value), toolProblems)
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {
-		c, err = config.Parse("--set", []byte(key+" = "+strconv.Quote(value)), unmeant)
+		c, err = config.Parse("--set", []byte(key+" = "+strconv.Quote(value)), toolProblems)
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		p := bad.Problems[0]

@@ -10,7 +10,7 @@ import (
 
 // nonblocking returns f as a descriptor that the runtime polls. A goroutine in
 // a blocking read can hold up a stop of the world for a minute (Go 1.26), and
-// a blocking write would hold up whoever sends. A terminal or a file is left
+// a blocking write would hold up its sender. A terminal or a file is left
 // alone: others share its flags, and it is no client.
 func nonblocking(f *os.File) (*os.File, error) {
 	info, err := f.Stat()

@@ -155,7 +155,7 @@ func learned(dir state.Dir, name string, r config.Resolved) speculate.Learned {
 	}
 }
 
-// secrets are the values of a server's environment that are shown to nobody: all
+// secrets are the values of a server's environment that are never shown: all
 // that the configuration gives it, and of what it inherits what is called a secret.
 func secrets(r config.Resolved) []string {
 	all := slices.Collect(maps.Values(r.Env))
