@@ -122,6 +122,39 @@ func TestViewIsTheView(t *testing.T) {
 	}
 }
 
+// What is saved and what is wrong come in the words of the record; that nothing runs is wrong
+// only of what goes on.
+func TestSavedAndWrong(t *testing.T) {
+	down := []record.Status{{Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "no such file"}}}}
+	for name, c := range map[string]struct {
+		running []record.Status
+		to      time.Time
+		want    string // the line that mends the first thing that is wrong; "": nothing is
+	}{
+		"nothing runs":     {want: "mcpschedd import"},
+		"a server is down": {running: down, want: "mcpschedd logs pg"},
+		"recorded":         {to: time.Unix(1, 0)},
+	} {
+		v := record.View{}
+		v.Stats.Totals.Calls, v.Stats.Totals.HiddenMS, v.Stats.Running = 1, 2000, c.running
+		h := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today", To: c.to})
+		var got struct {
+			Saved string
+			Wrong []record.Wrong
+		}
+		if err := json.Unmarshal(request(h, "GET", "/dashboard/view.json").Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		mend := ""
+		if len(got.Wrong) > 0 {
+			mend = got.Wrong[0].Mend
+		}
+		if got.Saved != "Saved 2.0 s of 2.0 s waiting today." || mend != c.want {
+			t.Errorf("%s: got %q, %+v; want what mends it to be %q", name, got.Saved, got.Wrong, c.want)
+		}
+	}
+}
+
 func TestGzip(t *testing.T) {
 	h, _ := viewed("")
 	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {

@@ -37,10 +37,19 @@ function together(top) {
   return [...rows.values()];
 }
 
+// which says which calls of a tool are meant: by the arguments in which they differ from
+// others, with their values where these are recorded.
+function which(all) {
+  const differs = clean(all[0].differs, 120);
+  if (all.length > 1) return plural(all.length, "call") + (differs ? ", each with another " + differs : "");
+  return !differs || differs.includes("=") ? differs : "with another " + differs;
+}
+
 function candidate(all) {
-  const [c] = all, least = all[all.length - 1], between = share(least.p) === share(c.p) ? share(c.p) : `${share(least.p).replace(" %", "")}–${share(c.p)}`;
-  const which = all.length > 1 ? `${plural(all.length, "call")}${c.differs ? ", each with another " + clean(c.differs, 80) : ""}` : c.differs ? (c.differs.includes("=") ? clean(c.differs, 120) : "with another " + clean(c.differs, 80)) : "";
-  return el("li", { class: "candidate" }, el("span", { class: "p" }, between), el("span", null, named(c.tool, 60), which ? el("span", { class: "note which" }, named(which, 140)) : null),
+  const [c] = all, from = share(all[all.length - 1].p), to = share(c.p), meant = which(all);
+  return el("li", { class: "candidate" },
+    el("span", { class: "p" }, from === to ? to : from.replace(" %", "") + "–" + to),
+    el("span", null, named(c.tool, 60), meant ? el("span", { class: "note which" }, named(meant, 140)) : null),
     el("span", { class: "said note" }, outcome(c), c.value_ms > 0 ? ` · would hide ${took(c.value_ms)}` : "", c.tokens > 0 ? ` · ${plural(c.tokens, "token")}` : ""));
 }
 

@@ -12,8 +12,9 @@ function status(state, text) {
 
 function showAbout(s) {
   const config = s.config || {};
-  const text = s.processes > 0 ? `${plural(s.processes, "process", "processes")}, ${plural(s.sessions, "session")} (${count(s.sessions_open)} open), ${took(s.uptime_s * 1000)}` : "";
-  if (changed("about", text, config.path)) $("about").replaceChildren(text || "\u00a0", text && " · ", text && (config.path ? named(config.path, 120) : "built-in defaults"));
+  const sessions = `${plural(s.sessions, "session")} (${count(s.sessions_open)} open)`;
+  const text = s.processes > 0 ? joined(plural(s.processes, "process", "processes"), sessions, took(s.uptime_s * 1000)) + " · " : "\u00a0";
+  if (changed("about", text, config.path)) $("about").replaceChildren(text, s.processes === 0 ? "" : config.path ? named(config.path, 120) : "built-in defaults");
 }
 
 // lately is an event as the page shows it; what is zero is not in its JSON.

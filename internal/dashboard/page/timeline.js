@@ -94,7 +94,11 @@ function axisOf(bars, w) {
     p.w = Math.max(p.to - p.from, 1e5) * perUS;
     x += p.w + cut;
   }
-  return { parts, pixel: 1 / perUS, x: (us) => { const p = parts.findLast((p) => us >= p.from) || parts[0]; return p.x + Math.min(us - p.from, p.to - p.from) * perUS; } };
+  const at = (us) => {
+    const p = parts.findLast((p) => us >= p.from) || parts[0];
+    return p.x + Math.min(us - p.from, p.to - p.from) * perUS;
+  };
+  return { parts, pixel: 1 / perUS, x: at };
 }
 
 // lanes puts bars into lanes by session, the latest first, and into rows in which none
@@ -142,7 +146,8 @@ function drawTimeline(bars, w) {
         const left = axis.x(b.at_us), right = axis.x(end(b)), middle = above + b.row * step + (step - 2) / 2;
         spots.set(spot(b, b.seq), { left, right: Math.max(left + 3, right), y: middle });
         const m = mark(kind(b), left, middle, right - left, step - 2);
-        m.append(svg("title", null, `${clock(b.at_us)} ${b.what === "prefetch" ? "prefetch" : "call"} of ${clean(b.tool)}: ${how(b)}, ${took(b.ms)}${b.hidden_ms > 0 ? ", " + took(b.hidden_ms) + " hidden" : ""}`));
+        const what = `${clock(b.at_us)} ${b.what === "prefetch" ? "prefetch" : "call"} of ${clean(b.tool)}: ${how(b)}`;
+        m.append(svg("title", null, joined(what, took(b.ms), b.hidden_ms > 0 && took(b.hidden_ms) + " hidden")));
         marks.append(m);
       }
     }

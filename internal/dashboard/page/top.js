@@ -18,27 +18,35 @@ function showSaved(v) {
   $("waits").querySelectorAll(".split span").forEach((bar, i) => { bar.style.width = (100 * ms[i]) / all + "%"; });
 }
 
-// facts are the figures below the sentence: a key, a name, the figure, and what it is made of.
-function facts(s) {
-  const t = s.totals, p = t.prefetch, h = t.harm, ended = p.issued - p.open; // the others may still be used
+// parted lists those of several counts that are not zero: [count, word] each.
+const parted = (counts) => counts.filter(([n]) => n > 0).map(([n, word]) => count(n) + " " + word).join(", ");
+
+// facts are the figures below the sentence: a key, a name, the figure, what it is made of, and
+// whether it is a bad one.
+function facts({ totals: t, sessions_open: open }) {
+  const p = t.prefetch, h = t.harm, ended = p.issued - p.open; // the others may still be used
   if (t.calls + t.plans + p.issued === 0) return [];
-  const open = p.open > 0 ? `, ${count(p.open)} ${s.sessions_open > 0 ? "under way" : "whose end was not recorded"}` : "";
-  const harm = [[h.rate_limited, "rate limit"], [h.evictions, "eviction"], [h.questions, "question"]].filter(([n]) => n > 0).map(([n, word]) => plural(n, word));
-  return [
-    ["calls", "Calls", count(t.calls), [[t.served_stored, "from the store"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]].filter(([n]) => n > 0).map(([n, word]) => count(n) + " " + word).join(", ")],
+  const calls = parted([[t.served_stored, "from the store"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]]);
+  const rest = parted([[p.open, open > 0 ? "under way" : "whose end was not recorded"]]);
+  const harm = parted([[h.rate_limited, "times rate limited"], [h.evictions, "evicted"], [h.questions, "questions"]]);
+  const all = [
+    ["calls", "Calls", count(t.calls), calls],
     ["reads", "Answered ahead", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
-    ["used", "Prefetches used", ended > 0 ? share(p.accuracy) : "–", `${count(p.used)} of ${count(ended)}${open}`],
+    ["used", "Prefetches used", ended > 0 ? share(p.accuracy) : "–", joined(`${count(p.used)} of ${count(ended)}`, rest)],
     ["requests", "Requests per call", t.calls > 0 ? t.upstream_amplification.toFixed(2) : "–", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`],
-    ["harm", "Waiting caused", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", ["by prefetches", ...harm].join(", "), h.foreground_wait_ms > 0 || harm.length > 0 ? "bad" : ""],
-    t.llm_turns_saved.plan > 0 ? ["turns", "Turns saved", count(t.llm_turns_saved.plan), `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}`] : null,
-    t.context_tokens_saved > 0 ? ["tokens", "Tokens saved", count(t.context_tokens_saved), `beside ${count(t.tokens_to_client)} that were sent`] : null,
-  ].filter(Boolean);
+    ["harm", "Waiting caused", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", joined("by prefetches", harm), h.foreground_wait_ms > 0 || harm !== ""],
+  ];
+  const turns = t.llm_turns_saved.plan, tokens = t.context_tokens_saved;
+  if (turns > 0) all.push(["turns", "Turns saved", count(turns), `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}`]);
+  if (tokens > 0) all.push(["tokens", "Tokens saved", count(tokens), `beside ${count(t.tokens_to_client)} that were sent`]);
+  return all;
 }
 
 function showFacts(s) {
   const all = facts(s);
   if (!changed("facts", all)) return;
-  $("facts").replaceChildren(...all.map(([key, name, figure, note, tone]) => el("div", { id: "fact-" + key, "data-tone": tone }, el("dt", null, name), el("dd", { class: "figure" }, figure), note ? el("dd", { class: "note" }, note) : null)));
+  $("facts").replaceChildren(...all.map(([key, name, figure, note, bad]) => el("div", { id: "fact-" + key, "data-tone": bad && "bad" },
+    el("dt", null, name), el("dd", { class: "figure" }, figure), note ? el("dd", { class: "note" }, note) : null)));
 }
 
 const MOST_WRONG = 6;
@@ -68,9 +76,15 @@ const memory = (kb) => (kb > 0 ? count(kb / 1024) + " MB" : "–");
 function servers(running) {
   const rows = new Map();
   for (const p of running) for (const u of p.upstreams || []) {
-    const key = [u.name, u.state, u.error].join("\n"), have = rows.get(key);
-    if (!have) rows.set(key, { ...u, key, processes: 1 });
-    else Object.assign(have, { processes: have.processes + 1, memory_kb: (have.memory_kb || 0) + (u.memory_kb || 0), restarts: (have.restarts || 0) + (u.restarts || 0), since: have.since > u.since ? have.since : u.since });
+    const key = [u.name, u.state, u.error].join("\n"), row = rows.get(key);
+    if (!row) {
+      rows.set(key, { memory_kb: 0, restarts: 0, since: "", ...u, key, processes: 1 });
+      continue;
+    }
+    row.processes++;
+    row.memory_kb += u.memory_kb || 0;
+    row.restarts += u.restarts || 0;
+    if (u.since > row.since) row.since = u.since;
   }
   return [...rows.values()];
 }
@@ -78,7 +92,8 @@ function servers(running) {
 function drawState(td, u) {
   if (!td.firstChild) td.append(el("span", { class: "lamp", "aria-hidden": "true" }), el("span"));
   td.firstChild.dataset.state = u.state;
-  say(td.lastChild, [clean(u.state, 20) + (u.since ? " since " + moment(u.since) : ""), u.restarts > 0 ? plural(u.restarts, "restart") : "", u.processes > 1 ? `in ${u.processes} processes` : ""].filter(Boolean).join(", "));
+  const since = u.since ? " since " + moment(u.since) : "";
+  say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart"), u.processes > 1 && `in ${u.processes} processes`));
 }
 
 // remark is what an upstream has to say: its last error, or why it saves less than it could,
@@ -116,8 +131,10 @@ function showServers(v) {
   const running = v.stats.running || [];
   $("servers-section").hidden = Boolean(v.recorded); // how servers stood is not recorded
   $("clients-part").hidden = running.length === 0;
-  drawServers(servers(running), empty("No server.", running.length > 0 ? "The configuration has none: mcpschedd import takes over those of your client, mcpschedd add adds one." : "They are shown while a mcpschedd runs, which your client starts."));
-  drawClients(running.flatMap((p) => (p.clients || []).map((c) => ({ pid: p.pid, transport: p.transport, since: p.since, memory_kb: p.memory_kb, ...c }))),
+  drawServers(servers(running), empty("No server.", running.length > 0
+    ? "The configuration has none: mcpschedd import takes over those of your client, mcpschedd add adds one."
+    : "They are shown while a mcpschedd runs, which your client starts."));
+  drawClients(running.flatMap((p) => (p.clients || []).map((c) => ({ ...p, ...c }))),
     empty("No client is connected.", "A client is listed as long as it has a session open."));
 }
 

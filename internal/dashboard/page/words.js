@@ -7,6 +7,8 @@ const count = (n) => (n >= 1e6 ? short.format(n / 1e6) + " M" : number.format(Ma
 const share = (n) => (n > 0 && n < 0.01 ? "<1 %" : n > 0.99 && n < 1 ? ">99 %" : Math.round((n || 0) * 100) + " %");
 const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many || one + "s");
 
+const joined = (...texts) => texts.filter(Boolean).join(", ");
+
 // took is a length of time, given in milliseconds, to three digits or two units.
 function took(ms) {
   if (!(ms > 0)) return "0 ms";
