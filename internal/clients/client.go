@@ -5,6 +5,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Client is one kind of MCP client.
@@ -170,18 +171,20 @@ func clientOf(d *document) (*Client, []string) {
 	case has("mcp") && !plain:
 		return is("opencode")
 	}
-	for _, c := range All {
-		matches := func(pattern string) bool {
-			name := base
-			if path.Dir(pattern) != "." {
-				name = dir + "/" + base
-			}
-			ok, _ := path.Match(pattern, name) // the patterns are valid
-			return ok
-		}
-		if slices.ContainsFunc(c.files, matches) {
-			return c, c.table
-		}
+	if i := slices.IndexFunc(All, func(c *Client) bool { return c.keeps(dir, base) }); i >= 0 {
+		return All[i], All[i].table
 	}
 	return other, other.table
+}
+
+// keeps reports whether a file has the name of one of the client's.
+func (c *Client) keeps(dir, base string) bool {
+	return slices.ContainsFunc(c.files, func(pattern string) bool {
+		name := base
+		if strings.Contains(pattern, "/") {
+			name = dir + "/" + base
+		}
+		ok, _ := path.Match(pattern, name) // the patterns are valid
+		return ok
+	})
 }

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -198,27 +199,12 @@ func (r *Reader) note(n node, wrong bool, text string) {
 
 // server reads one entry.
 func (r *Reader) server(t table, m member, inputs map[string]string) {
-	label := variableName(m.name)
-	if label == "" {
-		label = "MCP"
-	}
-	e := &entry{texts: &translator{
-		client: t.client, base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile,
-		vault: &vault{label: label, used: map[string]bool{"DOLLAR": true}},
-	}}
-	e.server = Server{
-		Was:  m.name,
-		From: Origin{Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope, table: t.path, entry: m.name},
-	}
-	e.server.Block.Disabled = slices.Contains(t.off, m.name)
-	if t.base != "" {
-		e.server.Block.Folders = []string{t.base}
-	}
 	all, ok := m.members()
 	if !ok {
 		r.note(m.node, true, "left out: want an object, have "+m.kind())
 		return
 	}
+	e := r.entry(t, m, inputs)
 	for _, field := range all {
 		if field.value() != nil {
 			e.field(field)
@@ -243,6 +229,23 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 		return
 	}
 	r.add(e.server)
+}
+
+// entry is one of which no field has been read yet.
+func (r *Reader) entry(t table, m member, inputs map[string]string) *entry {
+	e := &entry{texts: &translator{
+		client: t.client, base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile,
+		vault: &vault{label: cmp.Or(variableName(m.name), "MCP"), used: map[string]bool{"DOLLAR": true}},
+	}}
+	e.server = Server{
+		Was:   m.name,
+		From:  Origin{Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope, table: t.path, entry: m.name},
+		Block: Block{Disabled: slices.Contains(t.off, m.name)},
+	}
+	if t.base != "" {
+		e.server.Block.Folders = []string{t.base}
+	}
+	return e
 }
 
 // add names a server. Equal ones of two files are one upstream.

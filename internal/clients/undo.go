@@ -205,44 +205,28 @@ func load(dir state.Dir) ([]*record, error) {
 	return all, errors.Join(failed...)
 }
 
-// undo takes back one run, the last file first, and forgets it if nothing of it is left. What
-// is not a client's own waits until no client has mcpschedd any more.
+// undo takes back one run, the last file first, and forgets it if nothing of it is left.
 func (r *record) undo(only func(path string) bool) ([]Undone, error) {
-	concerned := slices.ContainsFunc(r.Sources, only)
-	waits := func(base string) bool { // for a client's file that keeps mcpschedd
-		return !concerned || slices.ContainsFunc(r.Files, func(s *saved) bool {
-			return s.Pointed != nil && strings.HasSuffix(s.Path, base) && !only(s.Path)
-		})
-	}
 	var all []Undone
 	var failed []error
 	var left []*saved
 	changed := false // one of our own files was: those that it names stay with it
 	for _, s := range slices.Backward(r.Files) {
-		stays := false
-		switch {
-		case s.Pointed != nil:
-			stays = !only(s.Path)
-		case len(s.Renamed) > 0:
-			stays = waits(".claude.json")
-		default:
-			if stays = waits("") || len(failed) > 0; changed && !stays {
-				continue
-			}
-		}
-		if !stays {
-			what, err := s.restore(r.folder)
-			if err != nil {
-				failed, stays = append(failed, err), true
-			}
-			if what != "" {
-				all = append(all, Undone{Path: s.Path, What: what})
-			}
-			changed = changed || what == leftAlone
-		}
-		if stays {
+		if r.waits(s, only) || s.isOurs() && len(failed) > 0 {
 			left = append(left, s)
+			continue
 		}
+		if s.isOurs() && changed {
+			continue
+		}
+		what, err := s.restore(r.folder)
+		if err != nil {
+			failed, left = append(failed, err), append(left, s)
+		}
+		if what != "" {
+			all = append(all, Undone{Path: s.Path, What: what})
+		}
+		changed = changed || what == leftAlone
 	}
 	slices.Reverse(left)
 	before := len(r.Files)
@@ -253,6 +237,24 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 		failed = append(failed, r.save())
 	}
 	return all, errors.Join(failed...)
+}
+
+// isOurs reports whether a file is the configuration, or one of variables.
+func (s *saved) isOurs() bool { return s.Pointed == nil && len(s.Renamed) == 0 }
+
+// waits reports whether a file is not to be taken back yet: it is that of another client, or a
+// client that needs it keeps mcpschedd.
+func (r *record) waits(s *saved, only func(path string) bool) bool {
+	if s.Pointed != nil {
+		return !only(s.Path)
+	}
+	needs := "" // any client's
+	if len(s.Renamed) > 0 {
+		needs = ".claude.json"
+	}
+	return !slices.ContainsFunc(r.Sources, only) || slices.ContainsFunc(r.Files, func(o *saved) bool {
+		return o.Pointed != nil && strings.HasSuffix(o.Path, needs) && !only(o.Path)
+	})
 }
 
 const leftAlone = "has been changed since, and was left as it is"
