@@ -22,6 +22,30 @@ type checker struct {
 }
 
 func (f checker) check(c *Config) {
+	f.checkServer(c)
+	f.checkPrefetchTimeout(&c.Enrichment)
+	for _, u := range c.Upstreams {
+		f.upstreams = append(f.upstreams, u.Name)
+		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
+			f.problem("upstreams.plan", `"plan" is taken: named plans are listed as plan__NAME`)
+		}
+		f.checkUpstream(join("upstreams", u.Name), u)
+	}
+	for _, l := range c.Limits {
+		f.checkLimit(join("limits", l.Name), l)
+	}
+	for _, p := range c.Plans {
+		if !c.Plan.Enabled && !f.failed("plan.enabled") {
+			f.warn(join("plans", p.Name), "is not listed: it takes enabled = true in [plan]")
+		}
+		f.checkPlan(join("plans", p.Name), p)
+	}
+	for _, t := range c.Tools {
+		f.checkTool(join("tools", t.Name), t)
+	}
+}
+
+func (f checker) checkServer(c *Config) {
 	for key, path := range map[string]string{"server.state_dir": c.Server.StateDir, "log.file": c.Log.File} {
 		if strings.Contains(path, "${") || strings.HasPrefix(path, "~") {
 			f.problem(key, "want a path as it is; variables and ~ are not expanded here")
@@ -37,32 +61,6 @@ func (f checker) check(c *Config) {
 		if !bareHost(host) {
 			f.problem(element("http.allowed_hosts", i), "want a host without scheme and port, such as \"box.example\", have %q", host)
 		}
-	}
-	f.checkPrefetchTimeout(&c.Enrichment)
-	for _, u := range c.Upstreams {
-		f.upstreams = append(f.upstreams, u.Name)
-		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
-			f.problem("upstreams.plan", `"plan" is taken: named plans are listed as plan__NAME`)
-		}
-		f.checkUpstream(join("upstreams", u.Name), u)
-	}
-	for _, l := range c.Limits {
-		key := join("limits", l.Name)
-		if l.Name != "*" {
-			f.checkHost(key, l.Name, `, or "*" for every other`)
-		}
-		if l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
-			f.problem(join(key, "burst"), "has no meaning without rate")
-		}
-	}
-	for _, p := range c.Plans {
-		if !c.Plan.Enabled && !f.failed("plan.enabled") {
-			f.warn(join("plans", p.Name), "is not listed: it takes enabled = true in [plan]")
-		}
-		f.checkPlan(join("plans", p.Name), p)
-	}
-	for _, t := range c.Tools {
-		f.checkTool(join("tools", t.Name), t)
 	}
 }
 
@@ -101,6 +99,15 @@ func (f checker) checkHost(key, host, or string) {
 		return
 	}
 	f.problem(key, "want a host such as \"api.github.com\"%s, have %q", or, host)
+}
+
+func (f checker) checkLimit(key string, l Limit) {
+	if l.Name != "*" {
+		f.checkHost(key, l.Name, `, or "*" for every other`)
+	}
+	if l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
+		f.problem(join(key, "burst"), "has no meaning without rate")
+	}
 }
 
 func (f checker) checkPlan(key string, p NamedPlan) {

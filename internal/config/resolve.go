@@ -45,16 +45,7 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		}
 		return env(name)
 	}
-	filled := u.each(func(key, s string) string {
-		v, err := expand(s, lookup)
-		if err == nil && strings.ContainsRune(v, 0) {
-			err = errors.New("want no NUL characters once its variables are filled in")
-		}
-		if err != nil {
-			fail(key, err.Error())
-		}
-		return v
-	})
+	filled := u.filled(lookup, fail)
 	if len(errs) == 0 {
 		u.checkFilled(filled, fail)
 	}
@@ -71,6 +62,20 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		out.Cwd = absolute(out.Cwd, u.Dir)
 	}
 	return out, nil
+}
+
+// filled is the upstream with every ${NAME} filled in.
+func (u Upstream) filled(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
+	return u.each(func(key, s string) string {
+		v, err := expand(s, lookup)
+		if err == nil && strings.ContainsRune(v, 0) {
+			err = errors.New("want no NUL characters once its variables are filled in")
+		}
+		if err != nil {
+			fail(key, err.Error())
+		}
+		return v
+	})
 }
 
 // checkFilled repeats those checks whose outcome depends on variables.

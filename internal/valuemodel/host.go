@@ -67,10 +67,9 @@ func (m *Model) locate(u Upstream, o origin) {
 	m.join(u, o, vouched)
 }
 
-// join sets the domains. What is written may be of any name; one that is no host, or a host
-// that was inferred, does not say that a process leaves the files of this machine alone. Nor
-// does a name that only the server vouches for; and what listens on this machine may well
-// read its files.
+// join sets the domains. A process is in the domain "local" too, for it may read the files of
+// this machine, unless a provider that the operator trusts or a domain that is a host says
+// that it is a client of a service elsewhere. So is a server that listens on this machine.
 func (m *Model) join(u Upstream, o origin, vouched bool) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"

@@ -20,7 +20,7 @@ type Inferred struct {
 // String says where the host comes from, and not what else stands there.
 func (i Inferred) String() string { return i.From + " names " + i.Host }
 
-// InferHost finds the service that a process is a window on: the one host, other than this
+// InferHost finds the service that a process is a client of: the one host, other than this
 // machine, that its arguments and the variables given to it name, as an address, or under a
 // name such as TICKETS_HOST or --server. Variables and options that are about something
 // else than what the server serves, such as proxies, telemetry and package registries, do

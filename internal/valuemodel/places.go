@@ -49,8 +49,8 @@ func (m *Model) Writes(args Arguments) call.Effect {
 	return e
 }
 
-// place works out the places of the model: those that no argument changes once
-// and for all. carried are the edges of any tool that name this one.
+// place works out the places of the model that depend on no argument. carried are the edges
+// of any tool that name this one.
 func (m *Model) place(carried []Edge) {
 	m.reads = slices.Clone(m.here)
 	for _, e := range carried {

@@ -162,22 +162,7 @@ func (all tableSet) provider(name string) Provider {
 	p := t.Provider
 	p.Name, p.References = name, t.references()
 	p.Tools, p.Arguments = make(map[string]Layer), make(map[string][]string)
-	for _, from := range t.Include {
-		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
-		included := all.provider(owner)
-		var only []string
-		if isSet {
-			only = all.tools(name, from)
-		}
-		for tool, l := range included.Tools {
-			if !isSet || slices.Contains(only, tool) {
-				p.Tools[tool] = l
-				if known, listed := included.Arguments[tool]; listed {
-					p.Arguments[tool] = known
-				}
-			}
-		}
-	}
+	all.include(p, t.Include)
 	maps.Copy(p.Arguments, t.Arguments)
 	for class, rows := range t.rows() {
 		for _, r := range rows {
@@ -199,6 +184,26 @@ func (all tableSet) provider(name string) Provider {
 		}
 	}
 	return p
+}
+
+// include gives p the tools of other providers, or of sets of them.
+func (all tableSet) include(p Provider, others []string) {
+	for _, from := range others {
+		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
+		included := all.provider(owner)
+		var only []string
+		if isSet {
+			only = all.tools(p.Name, from)
+		}
+		for tool, l := range included.Tools {
+			if !isSet || slices.Contains(only, tool) {
+				p.Tools[tool] = l
+				if known, listed := included.Arguments[tool]; listed {
+					p.Arguments[tool] = known
+				}
+			}
+		}
+	}
 }
 
 // references are all that names the table's servers, as [Recognise] writes it.
