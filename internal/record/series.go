@@ -1,79 +1,77 @@
 package record
 
-// series are sums over time: of 10 seconds for the last half hour, of a minute for the
-// last six hours, of an hour for the last thirty days. Each length has its own ring
-// and every event is added to all three.
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// series are sums over time, by when their span began: of 10 seconds for the last half hour,
+// of a minute for the last six hours, of an hour for the last thirty days.
 //
 // A call and a harm count when they began, a prefetch when its fetch had ended.
-type series [3]track
+type series map[int64]Point
 
-// track holds the sums of spans, each in the place that its number says.
-type track struct {
-	span  int64 // seconds
-	spans []Point
-}
-
-func newSeries() series {
-	return series{
-		{3600, make([]Point, 30*24+1)},
-		{60, make([]Point, 7*60+1)}, // one hour more than are shown, which begin with a whole hour
-		{10, make([]Point, 31*6+1)},
-	}
-}
+const (
+	minute     = 60 * second
+	hour       = 60 * minute
+	mostPoints = 1 << 14 // before older ones are put together
+)
 
 // add counts what is in p at a time; 0: not known, so it counts nowhere.
 func (s *series) add(at int64, p Point) {
 	if at <= 0 {
 		return
 	}
-	for i := range s {
-		s[i].add(at, &p)
+	p.AtUS, p.SpanS = at/(10*second)*(10*second), 10
+	if len(*s) >= mostPoints {
+		*s = s.upTo(at)
 	}
+	s.put(p)
 }
 
-func (r *track) add(at int64, p *Point) {
-	n := at / second / r.span
-	kept := &r.spans[n%int64(len(r.spans))]
-	switch begin := n * r.span * second; {
-	case begin < kept.AtUS:
-		return // longer ago than is kept
-	case begin > kept.AtUS:
-		*kept = Point{AtUS: begin, SpanS: int(r.span)}
+// put adds a point to the one that begins with it.
+func (s *series) put(p Point) {
+	sum, known := (*s)[p.AtUS]
+	if !known || sum.SpanS < p.SpanS {
+		sum.AtUS, sum.SpanS = p.AtUS, p.SpanS
 	}
-	kept.Calls += p.Calls
-	kept.Reads += p.Reads
-	kept.Issued += p.Issued
-	kept.Used += p.Used
-	kept.Wasted += p.Wasted
-	kept.Served += p.Served
-	kept.HiddenMS += p.HiddenMS
-	kept.WaitedMS += p.WaitedMS
-	kept.HarmMS += p.HarmMS
+	sum.Calls += p.Calls
+	sum.Reads += p.Reads
+	sum.Issued += p.Issued
+	sum.Used += p.Used
+	sum.Wasted += p.Wasted
+	sum.Served += p.Served
+	sum.HiddenMS += p.HiddenMS
+	sum.WaitedMS += p.WaitedMS
+	sum.HarmMS += p.HarmMS
+	(*s)[p.AtUS] = sum
 }
 
-// points are the spans up to now, oldest first: the short ones from the beginning of
-// a minute on, those of a minute from the beginning of an hour on.
-func (s *series) points(now int64) []Point {
-	const minute, hour = 60 * second, 3600 * second
-	tens := (now - 30*minute) / minute * minute
-	minutes := (now - 6*hour) / hour * hour
-	from := [3]int64{now - 30*24*hour, minutes, tens}
-	to := [3]int64{minutes, tens, now + 1}
-	points := []Point{}
-	for i := range s {
-		points = append(points, s[i].between(from[i], to[i])...)
-	}
-	return points
-}
-
-// between are the spans that begin in a time, which is not longer than the ring.
-func (r *track) between(from, to int64) []Point {
-	var points []Point
-	length := r.span * second
-	for n := (max(from, 1) + length - 1) / length; n*length < to; n++ {
-		if p := r.spans[n%int64(len(r.spans))]; p.AtUS == n*length {
-			points = append(points, p)
+// upTo are the series as they are kept at a time: the short spans from the beginning of a
+// minute on, those of a minute from the beginning of an hour on. What is later than that time
+// may be of a clock that was wrong, and is kept.
+func (s *series) upTo(now int64) series {
+	tens, minutes := (now-30*minute)/minute*minute, (now-6*hour)/hour*hour
+	kept := make(series)
+	for _, p := range *s {
+		span := int64(p.SpanS) * second
+		if p.AtUS < minutes {
+			span = hour
+		} else if p.AtUS < tens {
+			span = minute
+		}
+		if p.AtUS, p.SpanS = p.AtUS/span*span, int(span/second); p.AtUS >= now-30*24*hour {
+			kept.put(p)
 		}
 	}
-	return points
+	return kept
+}
+
+// points are the spans up to now, oldest first.
+func (s *series) points(now int64) []Point {
+	all := slices.Collect(maps.Values(s.upTo(now)))
+	all = slices.DeleteFunc(all, func(p Point) bool { return p.AtUS > now })
+	slices.SortFunc(all, func(a, b Point) int { return cmp.Compare(a.AtUS, b.AtUS) })
+	return append([]Point{}, all...)
 }

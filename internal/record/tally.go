@@ -57,7 +57,7 @@ func New(sessionRows int, lost func() int64) *Tally {
 	return &Tally{
 		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), running: make(map[string]hosts),
 		sessions: sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
-		series:   newSeries(), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
+		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
 }
 
