@@ -149,7 +149,7 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 // nothing happens.
 func viewOfToday(d folder) func() record.View {
 	var mu sync.Mutex // one reads at a time
-	r := newReading(today(), nil)
+	r := newReading(today(), io.Discard)
 	var read time.Time
 	var running []record.Status
 	said := make(map[string]bool)

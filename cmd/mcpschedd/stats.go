@@ -126,7 +126,7 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 		return nil, err
 	}
 	if _, _, ok := terminal(stdout); ok && f.watch {
-		stderr = nil // it would stand in the picture
+		stderr = io.Discard // it would stand in the picture
 	}
 	r := newReading(today(), stderr)
 	return func(context.Context) (*seen, error) { return r.follow(d) }, nil
@@ -197,7 +197,7 @@ func (f *statsFlags) keepLooking(ctx context.Context, look func(context.Context)
 		case err != nil:
 			if text := err.Error(); text != gone {
 				gone = text
-				fmt.Fprintf(stderr, "mcpschedd: warning: %s\n", record.Printable(text))
+				say(stderr, "warning: %s", text)
 			}
 		default:
 			gone = ""

@@ -20,20 +20,18 @@ type reading struct {
 	first, last time.Time
 	killed      []string // what to say of processes that did not say that they end
 
-	stderr   io.Writer // nil: problems are only counted
-	problems int
-	next     time.Time // to say how far it is
+	teller
 }
 
 // Of a reading.
 const (
-	warnings    = 50      // that are printed
 	askTheClock = 1 << 12 // events
 	mostRows    = 1 << 14 // sessions that are kept apart
 )
 
+// newReading begins to read; with io.Discard problems are only counted.
 func newReading(since time.Time, stderr io.Writer) *reading {
-	return &reading{tally: record.New(mostRows, nil), since: since, stderr: stderr, next: time.Now().Add(progressEvery)}
+	return &reading{tally: record.New(mostRows, nil), since: since, teller: newTeller(stderr)}
 }
 
 // add takes an event.
@@ -47,7 +45,7 @@ func (r *reading) add(e *record.Event) {
 		r.events++
 	}
 	if r.events%askTheClock == 0 {
-		r.progress()
+		r.progress("%d events", r.events)
 	}
 	if !e.At.IsZero() && (r.first.IsZero() || e.At.Before(r.first)) {
 		r.first = e.At
@@ -58,20 +56,10 @@ func (r *reading) add(e *record.Event) {
 	r.tally.Add(e)
 }
 
-// bad says what is wrong with a line, if not much was before.
+// bad says what is wrong with a line.
 func (r *reading) bad(p record.Problem) {
-	r.problems++
+	r.problem(p)
 	r.tally.Problem(p.Error())
-	if r.stderr != nil && r.problems <= warnings {
-		fmt.Fprintf(r.stderr, "mcpschedd: warning: %s\n", p.Error())
-	}
-}
-
-func (r *reading) progress() {
-	if now := time.Now(); now.After(r.next) && r.stderr != nil {
-		r.next = now.Add(progressEvery)
-		fmt.Fprintf(r.stderr, "mcpschedd: %d events\n", r.events)
-	}
 }
 
 // notes say what is wrong with what was read.
@@ -94,8 +82,8 @@ func (r *reading) notes() (notes []string) {
 // files reads all of what is recorded in files. No event at all is an error.
 func (r *reading) files(ctx context.Context, names []string) (*seen, error) {
 	err := record.Read(ctx, names, r.add, r.bad)
-	if n := r.problems - warnings; n > 0 && r.stderr != nil && ctx.Err() == nil {
-		fmt.Fprintf(r.stderr, "mcpschedd: warning: and %d more\n", n)
+	if ctx.Err() == nil {
+		r.rest()
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -117,7 +105,7 @@ func (r *reading) seen(now time.Time) *seen {
 		rows: func() []record.Row {
 			rows := r.tally.Rows()
 			if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
-				fmt.Fprintf(r.stderr, "mcpschedd: warning: %d sessions are left out, those that ended first; fewer files have them\n", left)
+				r.warn("%d sessions are left out, those that ended first; fewer files have them", left)
 			}
 			return rows
 		},
