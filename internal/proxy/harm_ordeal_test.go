@@ -175,30 +175,39 @@ func thing(n, i int) string { return fmt.Sprintf(`{"n":%d%d}`, n, i+1) }
 // guest is a client. It notes what it is asked, and how long its answers took.
 type guest struct {
 	*wire
-	o     *ordeal
-	leave func()
+	o      *ordeal
+	leave  func()
+	breaks bool // it may close its end while something is written to it
 }
 
-// enter begins a session on stdio.
-func (d *ordeal) enter() *guest {
+// stranger is a client on stdio that has not said anything yet. It sees one upstream
+// alone if only names it.
+func (d *ordeal) stranger(only string) *guest {
 	d.t.Helper()
 	in, toProxy := io.Pipe()
 	fromProxy, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- d.proxy.ServeStdio(context.Background(), in, out, "")
+		served <- d.proxy.ServeStdio(context.Background(), in, out, only)
 		in.Close()
 		out.Close()
 	}()
 	g := &guest{o: d, wire: newWire(d.t, &d.account, toProxy, fromProxy)}
 	g.leave = func() {
 		toProxy.Close()
-		if err := <-served; err != nil {
+		if err := <-served; err != nil && !(g.breaks && errors.Is(err, io.ErrClosedPipe)) {
 			d.t.Errorf("stdio ended: %v", err)
 		}
 		<-g.gone
 	}
 	d.guests = append(d.guests, g)
+	return g
+}
+
+// enter begins a session on stdio.
+func (d *ordeal) enter() *guest {
+	d.t.Helper()
+	g := d.stranger("")
 	g.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"guest","version":"1"}}`)
 	g.note("notifications/initialized", "{}")
 	g.request("tools/list", "{}")

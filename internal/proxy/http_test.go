@@ -81,10 +81,10 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 
 // servePipes serves o on pipes, for use in a bubble. stop ends the server as
 // a signal would, and returns when it has ended.
-func servePipes(t *testing.T, o proxy.Options) (f *httpClient, ln *pipes, stop func()) {
+func servePipes(t *testing.T, o proxy.Options) (f *httpClient, s *proxy.Server, stop func()) {
 	t.Helper()
-	s := proxy.New(o, nil)
-	ln = newPipes()
+	s = proxy.New(o, nil)
+	ln := newPipes()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- s.ServeListener(ctx, ln) }()
@@ -98,7 +98,7 @@ func servePipes(t *testing.T, o proxy.Options) (f *httpClient, ln *pipes, stop f
 		s.Close()
 		transport.CloseIdleConnections()
 	})
-	return f, ln, stop
+	return f, s, stop
 }
 
 // request makes a request with what every client of MCP sends.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"path"
 	"strings"
 	"testing"
@@ -236,7 +235,7 @@ func TestReloadWhileCallsAreOpen(t *testing.T) {
 func TestListChangedIsCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := proxy.Options{Upstreams: []proxy.Upstream{shelf("a", "t")}}
-		f, server, stop := servePipesOf(t, o)
+		f, server, stop := servePipes(t, o)
 		defer stop()
 		id := f.open("/mcp", handshake)
 		list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -280,24 +279,6 @@ func TestListChangedIsCoalesced(t *testing.T) {
 			t.Errorf("told at %v, want %v", told, want)
 		}
 	})
-}
-
-// servePipesOf is servePipes that gives out the server too.
-func servePipesOf(t *testing.T, o proxy.Options) (f *httpClient, s *proxy.Server, stop func()) {
-	t.Helper()
-	s = proxy.New(o, nil)
-	ln := newPipes()
-	web := &http.Server{Handler: s.Handler()}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ln) }()
-	transport := &http.Transport{DialContext: ln.dial}
-	f = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
-	return f, s, func() {
-		s.Close()
-		transport.CloseIdleConnections()
-		web.Close()
-		<-served
-	}
 }
 
 // A server whose names keep changing is listed under new ones only as long as there is

@@ -1,10 +1,8 @@
 package proxy_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,23 +45,8 @@ func (d *ordeal) plans(era string) *planner {
 	if era == handshake {
 		return &planner{d.enter(), era}
 	}
-	in, toProxy := io.Pipe()
-	fromProxy, out := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- d.proxy.ServeStdio(context.Background(), in, out, "")
-		in.Close()
-		out.Close()
-	}()
-	g := &guest{o: d, wire: newWire(d.t, &d.account, toProxy, fromProxy)}
-	g.leave = func() {
-		toProxy.Close()
-		if err := <-served; err != nil && !strings.Contains(err.Error(), "closed pipe") {
-			d.t.Errorf("stdio ended: %v", err)
-		}
-		<-g.gone
-	}
-	d.guests = append(d.guests, g)
+	g := d.stranger("")
+	g.breaks = true
 	p := &planner{g, era}
 	p.request("tools/list", p.said("{}"))
 	return p

@@ -1,8 +1,6 @@
 package proxy_test
 
 import (
-	"context"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -30,30 +28,6 @@ func (d *ordeal) told(kind record.Kind) []record.Event {
 	synctest.Wait()
 	d.proxy.Report() // so that all of it has been told
 	return d.account.of(kind)
-}
-
-// stranger is a client on stdio that has not said anything yet. It sees one upstream
-// alone if only names it.
-func (d *ordeal) stranger(only string) *guest {
-	d.t.Helper()
-	in, toProxy := io.Pipe()
-	fromProxy, out := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		served <- d.proxy.ServeStdio(context.Background(), in, out, only)
-		in.Close()
-		out.Close()
-	}()
-	g := &guest{o: d, wire: newWire(d.t, &d.account, toProxy, fromProxy)}
-	g.leave = func() {
-		toProxy.Close()
-		if err := <-served; err != nil {
-			d.t.Errorf("stdio ended: %v", err)
-		}
-		<-g.gone
-	}
-	d.guests = append(d.guests, g)
-	return g
 }
 
 // A guess that may be used for long is: its choice is judged when that time is over,

@@ -58,7 +58,7 @@ func TestIdleSessionEndsInSleep(t *testing.T) {
 		var l laptop
 		o := proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}}
 		o.Dedup.Clock = l.clock
-		f, s, stop := servePipesOf(t, o)
+		f, s, stop := servePipes(t, o)
 		defer stop()
 		id := f.open("/mcp", handshake)
 		status := func() int {
