@@ -66,17 +66,45 @@ func (w *scrubber) value(v *hujson.Value, k scope) {
 	}
 }
 
-// object goes through an object. Its members are named, and some name each other: {"name":
-// "Password", "value": "hunter2"}, {"command": "sshpass", "args": ["-p", "hunter2"]}.
+// object goes through an object.
 func (w *scrubber) object(o *hujson.Object, above scope) {
-	command, said := "", plain
+	command, said := w.siblings(o)
+	for i := range o.Members {
+		m := &o.Members[i]
+		w.text(&m.Name, scope{}, nil)
+		name, _ := literal(m.Name) // of which nothing is secret any more
+		k := scope{kind: classify(name)}
+		if k.kind == plain && above.kind.strong() && !isAbout(name) {
+			k = scope{kind: above.kind, loose: true}
+		}
+		_, isText := literal(m.Value)
+		list, isList := m.Value.Value.(*hujson.Array)
+		switch strings.ToLower(name) {
+		case "value", "text", "val", "content", "default":
+			if said != plain && isText && k.kind == plain {
+				k = scope{kind: said}
+			}
+		case "args", "argv", "arguments":
+			if isList {
+				w.array(list, k, command)
+				continue
+			}
+		}
+		w.value(&m.Value, k)
+	}
+}
+
+// siblings are what members of an object say of others: {"command": "sshpass", "args": ["-p",
+// "hunter2"]}, {"name": "Password", "value": "hunter2"}.
+func (w *scrubber) siblings(o *hujson.Object) (command string, said kind) {
 	for _, m := range o.Members {
+		name, _ := literal(m.Name)
 		s, ok := literal(m.Value)
 		if !ok {
 			continue
 		}
 		k := plain
-		switch strings.ToLower(m.Name.Value.(hujson.Literal).String()) {
+		switch strings.ToLower(name) {
 		case "command", "cmd", "program", "executable":
 			command = s + " "
 		case "name", "key", "header", "variable", "parameter", "param", "option":
@@ -88,28 +116,7 @@ func (w *scrubber) object(o *hujson.Object, above scope) {
 			said = k
 		}
 	}
-	for i := range o.Members {
-		m := &o.Members[i]
-		w.text(&m.Name, scope{}, nil)
-		name, _ := literal(m.Name) // of which nothing is secret any more
-		k := scope{kind: classify(name)}
-		if k.kind == plain && above.kind.strong() && !isAbout(name) {
-			k = scope{kind: above.kind, loose: true}
-		}
-		_, isText := literal(m.Value)
-		switch strings.ToLower(name) {
-		case "value", "text", "val", "content", "default":
-			if said != plain && isText && k.kind == plain {
-				k = scope{kind: said}
-			}
-		case "args", "argv", "arguments":
-			if list, ok := m.Value.Value.(*hujson.Array); ok {
-				w.array(list, k, command)
-				continue
-			}
-		}
-		w.value(&m.Value, k)
-	}
+	return command, said
 }
 
 // array goes through an array. An element may be an option that says what the next is:

@@ -33,8 +33,8 @@ var patterns = []pattern{
 	{[]string{"asic ", "ASIC "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])basic ([a-z0-9+/]+={0,2})`), encodedPassword, "basic"},
 	// A key that is cut goes as far as it may reach.
 	{[]string{armorBegin}, regexp.MustCompile(`-----BEGIN [^-]{0,50}PRIVATE KEY[^-]{0,10}-----(?:(?s:.*?)-----END (?:[^-]{0,50}-----)?|[A-Za-z0-9+/=\\ \t\r\n:,-]*)`), nil, "private-key"},
-	{[]string{"://"}, regexp.MustCompile("://[^:/?#\\\\ \\t\\r\\n\"'`<>\\[]*:([^/?#\\\\ \\t\\r\\n\"'`<>\\[]+)@"), nil, "url-password"},
-	{[]string{"://"}, regexp.MustCompile("://([^:/?#\\\\ \\t\\r\\n\"'`<>\\[]{16,})@"), dense, "url-password"}, // a token in place of a user
+	{[]string{"@"}, regexp.MustCompile("://[^:/?#\\\\ \\t\\r\\n\"'`<>\\[]*:([^/?#\\\\ \\t\\r\\n\"'`<>\\[]+)@"), nil, "url-password"},
+	{[]string{"@"}, regexp.MustCompile("://([^:/?#\\\\ \\t\\r\\n\"'`<>\\[]{16,})@"), dense, "url-password"}, // a token in place of a user
 }
 
 // findPatterns finds what has such a form. aws says that the id of an AWS key stands in the

@@ -69,8 +69,7 @@ func find(s string, aws, strict bool) []span {
 	}
 	shaped := findShapes(s)
 	aws = aws || hasAWSID(s, shaped)
-	found = slices.Concat(found, findPatterns(s, aws), shaped)
-	if len(found) > 0 {
+	if found = slices.Concat(found, findPatterns(s, aws), shaped); len(found) > 0 {
 		found = apart(found)
 		s = filled(s, found)
 	}
@@ -80,7 +79,7 @@ func find(s string, aws, strict bool) []span {
 
 // hasAWSID reports whether the id of an AWS key stands in a text, or stood there.
 func hasAWSID(s string, found []span) bool {
-	return slices.ContainsFunc(found, func(p span) bool { return p.rule == awsID }) || strings.Contains(s, mark(awsID))
+	return slices.ContainsFunc(found, func(p span) bool { return p.rule == awsID }) || strings.Contains(s, markBegin+awsID+markEnd)
 }
 
 // filled is a text with fillers in the place of spans.
