@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,7 +45,13 @@ type Writer struct {
 // others, and Close closes it if it is an [io.Closer]. A file's Fd must not be called
 // any more, since that could make its writes block.
 func NewWriter(w io.Writer) *Writer {
-	out := &Writer{w: w, close: sync.OnceValue(closer(w)), ended: make(chan struct{})}
+	out := &Writer{w: w, ended: make(chan struct{})}
+	out.close = sync.OnceValue(func() error {
+		if c, ok := w.(io.Closer); ok {
+			return c.Close()
+		}
+		return nil
+	})
 	file, _ := w.(*os.File)
 	pipe, alone := w.(*Pipe)
 	if alone {
@@ -55,13 +62,6 @@ func NewWriter(w io.Writer) *Writer {
 		out.stuck = !interruptible(file, out.direct)
 	}
 	return out
-}
-
-func closer(w io.Writer) func() error {
-	if c, ok := w.(io.Closer); ok {
-		return c.Close
-	}
-	return func() error { return nil }
 }
 
 // pollable says whether the runtime waits for the file instead of a thread in a
@@ -82,7 +82,7 @@ func (w *Writer) Send(line []byte) error {
 	}
 	if w.busy || w.direct == nil {
 		w.queueLocked(line)
-		w.drainLocked(nil)
+		w.drainLocked()
 		return nil
 	}
 
@@ -94,17 +94,15 @@ func (w *Writer) Send(line []byte) error {
 
 	if err != nil {
 		w.endLocked(err)
-		return w.err
 	}
-	if n > len(line) {
-		w.drainLocked(nil)
-		return nil
+	if n <= len(line) { // something of it is left
+		if w.err != nil {
+			return w.err
+		}
+		w.queued += len(line) + 1 - n
+		w.queue = slices.Insert(w.queue, 0, w.piece(line[n:])) // before the lines that were sent meanwhile
 	}
-	if w.err != nil {
-		return w.err
-	}
-	w.queued += len(line) + 1 - n
-	w.drainLocked(w.piece(line[n:])) // before the lines that were sent meanwhile
+	w.drainLocked()
 	return nil
 }
 
@@ -142,33 +140,27 @@ func (w *Writer) piece(line []byte) *Buffer {
 	return b
 }
 
-// drainLocked has a goroutine write first, if it is not nil, and what is queued.
-func (w *Writer) drainLocked(first *Buffer) {
-	if !w.busy && (first != nil || len(w.queue) > 0) {
+// drainLocked has a goroutine write what is queued.
+func (w *Writer) drainLocked() {
+	if !w.busy && len(w.queue) > 0 {
 		w.busy = true
-		w.run.Go(func() { w.drain(first) })
+		w.run.Go(w.drain)
 	}
 }
 
 // drain writes until nothing is queued, or the Writer has ended.
-func (w *Writer) drain(piece *Buffer) {
+func (w *Writer) drain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		if piece == nil && len(w.queue) > 0 {
-			piece, w.queue[0], w.queue = w.queue[0], nil, w.queue[1:]
-		}
-		if piece == nil || w.err != nil {
-			w.busy = false
-			return
-		}
+	for len(w.queue) > 0 {
+		piece := w.queue[0]
+		w.queue[0], w.queue = nil, w.queue[1:]
 		w.mu.Unlock()
 		n, err := w.w.Write(piece.Line)
 		if err == nil && n < len(piece.Line) {
 			err = io.ErrShortWrite
 		}
 		piece.Release()
-		piece = nil
 
 		w.mu.Lock()
 		switch {
@@ -179,6 +171,7 @@ func (w *Writer) drain(piece *Buffer) {
 			w.wakeLocked()
 		}
 	}
+	w.busy = false
 }
 
 // endLocked drops what is queued; nothing is written any more.
