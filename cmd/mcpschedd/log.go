@@ -3,26 +3,24 @@ package main
 import (
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"mcpschedd/internal/config"
 )
 
-// logOutput is where the log goes and how much of it, which a reload may change.
+// logOutput is where the log goes and how much of it, which a reload may change: to the file
+// that the configuration names, or else to stderr and into the state folder, for few clients
+// show the former.
 type logOutput struct {
 	level  slog.LevelVar
 	own    *logFile // beside stderr
 	stderr io.Writer
 
 	mu   sync.Mutex // guards what follows; held while a record is written
-	path string     // of file
-	file *os.File   // nil: stderr and own
+	file *logFile   // nil: stderr and own
 }
 
-// openLog begins the log: at the file that l names, or else at stderr and in the state folder,
-// for few clients show the former. Its output is to be closed.
+// openLog begins the log. Its output is to be closed.
 func openLog(l config.Log, own *logFile, stderr io.Writer) (*slog.Logger, *logOutput, error) {
 	o := &logOutput{own: own, stderr: stderr}
 	if err := o.apply(l); err != nil {
@@ -37,31 +35,19 @@ func (o *logOutput) apply(l config.Log) error {
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		return err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if l.File != o.path {
-		file, err := openLogFile(l.File)
-		if err != nil {
+	var file *logFile
+	if l.File != "" {
+		file = &logFile{path: l.File, grows: true}
+		if err := file.open(); err != nil {
 			return err
 		}
-		if o.file != nil {
-			o.file.Close()
-		}
-		o.path, o.file = l.File, file
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closeLocked()
+	o.file = file
 	o.level.Set(level)
 	return nil
-}
-
-// openLogFile returns the file at path, nil for "".
-func openLogFile(path string) (*os.File, error) {
-	if path == "" {
-		return nil, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
 // Write takes one record.
@@ -79,9 +65,13 @@ func (o *logOutput) Write(record []byte) (int, error) {
 func (o *logOutput) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.closeLocked()
+	o.own.Close()
+}
+
+func (o *logOutput) closeLocked() {
 	if o.file != nil {
 		o.file.Close()
 	}
-	o.path, o.file = "", nil
-	o.own.Close()
+	o.file = nil
 }

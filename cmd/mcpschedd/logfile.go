@@ -30,7 +30,8 @@ func upstreamLog(name string) string { return "logs/upstream-" + name + ".log" }
 // logFile is a log that several processes append to. It is opened with the first line; what
 // cannot be written is lost, for a log must end nothing.
 type logFile struct {
-	path string
+	path  string
+	grows bool // it is the operator's, and stays one file
 
 	mu   sync.Mutex // guards what follows; held while a line is written
 	file *os.File
@@ -43,7 +44,7 @@ func newLogFile(dir state.Dir, name string) *logFile { return &logFile{path: dir
 func (l *logFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > maxLogFile && l.file != nil {
+	if l.size > maxLogFile && !l.grows && l.file != nil {
 		l.file.Close()
 		l.file = nil
 	}
@@ -55,12 +56,19 @@ func (l *logFile) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// open opens the file, which else is done with the first line.
+func (l *logFile) open() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.openLocked()
+}
+
 // openLocked opens the file, or a new one where it has grown too long.
 func (l *logFile) openLocked() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
-	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogFile {
+	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogFile && !l.grows {
 		_ = os.Rename(l.path, l.path+".1") // else it only grows on
 	}
 	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
