@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,53 +22,43 @@ var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.j
 // File is one part of what a process has written.
 type File struct {
 	Path     string
-	Process  string
+	Process  string    // in another's file: the file's own name
 	Part     int       // from 0
 	Running  bool      // the process has not ended
 	Size     int64     // bytes
 	Modified time.Time // written to last
 }
 
-// Files lists the parts in a folder: of the process that began first, first, and in the
-// order in which they were written. Only regular files, and links to them, are listed. A
-// folder that does not exist holds none.
-func Files(dir string) ([]File, error) {
-	files, _, err := folder(dir)
-	return files, err
-}
-
-// folder also returns the processes that have ended and left more than their logs.
-func folder(dir string) (files []File, stale []string, err error) {
+// Files lists the *.jsonl and *.jsonl.gz in a folder: of the process that began first, first,
+// and in the order in which they were written. Only regular files, and links to them, are
+// listed. A folder that does not exist holds none.
+func Files(dir string) (files []File, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
-	runs := map[string]bool{} // process → whether it runs
 	for _, entry := range entries {
-		m := ours.FindStringSubmatch(entry.Name())
-		if m == nil {
-			continue
-		}
-		process, path := m[1], filepath.Join(dir, entry.Name())
-		if _, asked := runs[process]; !asked {
-			runs[process] = running(dir, process)
-		}
-		if m[2] == "" {
-			if !runs[process] {
-				stale = append(stale, process)
-			}
-			continue
-		}
-		if info, ok := regular(path); ok {
-			part, _ := strconv.Atoi(m[2])
-			files = append(files, File{path, process, part, runs[process], info.Size(), info.ModTime()})
+		path := filepath.Join(dir, entry.Name())
+		if info, ok := regular(path); ok && strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
+			files = append(files, single(path, info))
 		}
 	}
 	inOrder(files)
 	files = slices.CompactFunc(files, func(a, b File) bool { // a copy that gzip made, beside its original
 		return a.Process == b.Process && a.Part == b.Part
 	})
-	return files, stale, err
+	return files, err
+}
+
+// single is one file; its process and part are in its name, if that is one of ours.
+func single(path string, info os.FileInfo) File {
+	f := File{Path: path, Process: filepath.Base(path), Size: info.Size(), Modified: info.ModTime()}
+	if m := ours.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
+		f.Process = m[1]
+		f.Part, _ = strconv.Atoi(m[2])
+		f.Running = running(filepath.Dir(path), f.Process)
+	}
+	return f
 }
 
 // regular is what is known of a path that is a file, or a link to one: a pipe may have no
@@ -81,10 +72,14 @@ func regular(path string) (os.FileInfo, bool) {
 // process that runs is being written to: it stays, and does not count. While all of them
 // seem too old, the clock may have jumped, and none goes for its age.
 func retain(dir string, keepBytes int64, keepAge time.Duration) {
-	files, stale, _ := folder(dir) // what cannot be listed cannot be removed
-	for _, process := range stale {
-		sweep(dir, process)
+	entries, _ := os.ReadDir(dir) // what cannot be listed cannot be removed
+	for _, entry := range entries {
+		if m := ours.FindStringSubmatch(entry.Name()); m != nil && m[2] == "" && !running(dir, m[1]) {
+			sweep(dir, m[1])
+		}
 	}
+	files, _ := Files(dir)
+	files = slices.DeleteFunc(files, func(f File) bool { return !ours.MatchString(filepath.Base(f.Path)) })
 	var done []File
 	for i, f := range files {
 		last := i+1 == len(files) || files[i+1].Process != f.Process
@@ -113,36 +108,13 @@ func named(name string) ([]File, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return []File{single(name)}, nil
+		return []File{single(name, info)}, nil
 	}
 	all, err := Files(name)
-	if err != nil {
-		return nil, err
+	if err == nil && len(all) == 0 {
+		err = errors.New("no *.jsonl in this folder")
 	}
-	for _, form := range []string{"*.jsonl", "*.jsonl.gz"} {
-		more, _ := fs.Glob(os.DirFS(name), form) // it is well-formed
-		for _, base := range more {
-			path := filepath.Join(name, base)
-			if _, ok := regular(path); ok && !ours.MatchString(base) {
-				all = append(all, single(path))
-			}
-		}
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no *.jsonl in this folder")
-	}
-	return all, nil
-}
-
-// single is one file; its process and part are in its name, if that is one of ours.
-func single(path string) File {
-	f := File{Path: path, Process: filepath.Base(path)}
-	if m := ours.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
-		f.Process = m[1]
-		f.Part, _ = strconv.Atoi(m[2])
-		f.Running = running(filepath.Dir(path), f.Process)
-	}
-	return f
+	return all, err
 }
 
 // inOrder sorts files by process and part.

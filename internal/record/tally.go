@@ -73,7 +73,7 @@ func (t *Tally) Add(event *Event) {
 	}
 	s := t.sessions.of(e)
 	now := t.process(e)
-	if wrong := countless(e); wrong != "" {
+	if wrong := uncountable(e); wrong != "" {
 		t.recent.problems.put(cut(wrong, 500))
 		return
 	}
@@ -112,8 +112,8 @@ func (t *Tally) Add(event *Event) {
 	}
 }
 
-// countless says why an event cannot be counted; "": it can.
-func countless(e *Event) string {
+// uncountable says why an event cannot be counted; "": it can.
+func uncountable(e *Event) string {
 	switch {
 	case e.Kind == Call && !slices.Contains([]Disposition{Hit, Joined, Fetched, Failed}, e.Disposition):
 		return fmt.Sprintf("a call of session %s says that it came by its answer as %q: not counted", e.Session, e.Disposition)
