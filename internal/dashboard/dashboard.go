@@ -2,7 +2,7 @@
 //
 // The one idea: the page is one document that never changes, and everything on it is
 // drawn from one [record.View], asked for once a second while a browser shows it. What
-// the view says was written by strangers (names of tools, hosts, sessions), so it is
+// the view says was written by servers and clients (names of tools, hosts, sessions), so it is
 // only ever put onto the page as text: the browser is told to refuse anything else.
 //
 //	page := dashboard.Handler(dashboard.Options{View: view, Token: token})

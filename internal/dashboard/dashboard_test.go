@@ -226,7 +226,7 @@ func TestNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-// A title from the configuration of whoever embeds the page is text.
+// A title is text, whatever is in it.
 func TestTitle(t *testing.T) {
 	h := dashboard.Handler(dashboard.Options{View: func() record.View { return record.View{} }, Title: `<script>alert("&1")</script>`})
 	page := request(h, "GET", "/dashboard").Body.String()

@@ -126,7 +126,7 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// A code is good once and for five minutes; of those that nobody uses, the last 16.
+// A code is good once and for five minutes; of unused ones the last 16.
 func TestCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := viewed(token)
@@ -157,7 +157,7 @@ func TestCodes(t *testing.T) {
 	})
 }
 
-// Who bears the token may ask for an address; no cookie, and no address, will do.
+// A request with the token may ask for an address; a cookie, or an address, is not enough.
 func TestCodeForTheToken(t *testing.T) {
 	h, _ := viewed(token)
 	cookie := admitted(t, h, token)

@@ -21,10 +21,11 @@ type call struct {
 
 // short is the call on one line of at most width characters.
 func (c call) short(width int) string {
-	text := c.Tool
+	parts := []string{c.Tool}
 	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
-		text += fmt.Sprintf(" %s=%s", name, compact(c.Args[name]))
+		parts = append(parts, fmt.Sprintf("%s=%s", name, compact(c.Args[name])))
 	}
+	text := strings.Join(parts, " ")
 	if s := []rune(text); len(s) > width {
 		return string(s[:width-1]) + "…"
 	}
@@ -106,7 +107,7 @@ func read(path, as string) call {
 	return call{files, "read_file", map[string]any{"path": path}, as}
 }
 
-// explain writes the cause into the bug, and gives it to whom the last comment is by.
+// explain writes the cause into the bug, and assigns it to the author of the last comment.
 func (a agent) explain() call {
 	caller := a.callers()[1]
 	var labels []string

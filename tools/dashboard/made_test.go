@@ -15,7 +15,7 @@ import (
 )
 
 // lively is a small world of agents at work: it calls the tools of four upstreams in
-// chains that a proxy could learn, guesses at what comes next, and tells what happened
+// chains that a proxy could learn, prefetches what comes next, and tells what happened
 // as the proxy would.
 type lively struct {
 	rand *rand.Rand
@@ -162,7 +162,7 @@ type agent struct {
 	at    time.Time
 	seq   int64
 	turn  int
-	guess map[int]*record.Event // tool → the prefetch under way for it
+	early map[int]*record.Event // tool → the prefetch under way for it
 	was   int64                 // the last call
 }
 
@@ -182,10 +182,10 @@ func (s *agent) call(tool int) (next int) {
 		ArgsHash:    "00aa11bb22cc33dd",
 		Disposition: record.Fetched, LatencyMS: took, UpstreamMS: took, Sent: 1, Bytes: h.bytes, Tokens: h.bytes / 4,
 	}
-	guess := s.guess[tool]
+	early := s.early[tool]
 	switch repeat := r.Float64(); {
-	case guess != nil:
-		s.use(&e, guess)
+	case early != nil:
+		s.use(&e, early)
 	case h.class != "read_only":
 	case repeat < .06:
 		e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent, e.HiddenMS = record.Hit, .2, 0, 0, took
@@ -205,23 +205,23 @@ func (s *agent) call(tool int) (next int) {
 	return next
 }
 
-// use answers a call by the guess that was right.
-func (s *agent) use(e, guess *record.Event) {
-	have := float64(s.at.Sub(guess.At)) / 1e6
-	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = record.Hit, true, guess.Seq, 0, 0
-	e.AgeMS, e.LatencyMS, e.HiddenMS, e.PredictedP = have, .3, guess.LatencyMS, guess.PredictedP
-	guess.Fate = record.Used
-	if have < guess.LatencyMS {
-		e.Disposition, e.LatencyMS, e.HiddenMS, guess.Fate = record.Joined, guess.LatencyMS-have, have, record.Late
+// use answers a call by the prefetch that was right.
+func (s *agent) use(e, early *record.Event) {
+	have := float64(s.at.Sub(early.At)) / 1e6
+	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = record.Hit, true, early.Seq, 0, 0
+	e.AgeMS, e.LatencyMS, e.HiddenMS, e.PredictedP = have, .3, early.LatencyMS, early.PredictedP
+	early.Fate = record.Used
+	if have < early.LatencyMS {
+		e.Disposition, e.LatencyMS, e.HiddenMS, early.Fate = record.Joined, early.LatencyMS-have, have, record.Late
 	}
-	guess.UsedBy = e.Seq
+	early.UsedBy = e.Seq
 }
 
-// waste ends what was guessed after the call before this one.
+// waste ends the prefetches after the call before this one.
 func (s *agent) waste(called int) {
 	causes := []string{"never_asked", "never_asked", "expired", "invalidated", "dropped"}
 	for tool := range len(habits) {
-		if g := s.guess[tool]; g != nil {
+		if g := s.early[tool]; g != nil {
 			if tool != called {
 				g.Fate, g.Cause = record.Wasted, causes[s.l.rand.IntN(len(causes))]
 				if s.l.rand.Float64() < .05 {
@@ -231,7 +231,7 @@ func (s *agent) waste(called int) {
 			s.tell(*g)
 		}
 	}
-	s.guess = make(map[int]*record.Event)
+	s.early = make(map[int]*record.Event)
 }
 
 func (s *agent) follows(h habit) int {
@@ -244,7 +244,7 @@ func (s *agent) follows(h habit) int {
 	return s.l.rand.IntN(len(habits))
 }
 
-// think guesses at what follows, and tells of the choice.
+// think weighs what may follow, and tells of the choice.
 func (s *agent) think(h habit, next int) {
 	r := s.l.rand
 	c := record.Event{Kind: record.Choice, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Reasons: map[string]int{}}
@@ -286,7 +286,7 @@ func (s *agent) think(h habit, next int) {
 			}
 			continue
 		}
-		if c.Issued++; n.to == next && s.guess[n.to] == nil {
+		if c.Issued++; n.to == next && s.early[n.to] == nil {
 			c.AchievedMS = to.ms
 		}
 		s.begin(n.to, p)
@@ -295,11 +295,11 @@ func (s *agent) think(h habit, next int) {
 	s.tell(c)
 }
 
-// begin begins a guess.
+// begin begins a early.
 func (s *agent) begin(tool int, p float64) {
 	h := habits[tool]
 	s.seq++
-	s.guess[tool] = &record.Event{
+	s.early[tool] = &record.Event{
 		Kind: record.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
 		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
 		Edge: "learned",

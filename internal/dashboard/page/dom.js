@@ -14,7 +14,8 @@ function fill(node, attributes, children) {
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-// named is a name given by a stranger: apart from the text around it, whichever way it is written.
+// named is a name given by a server or a client: apart from the text around it, whichever way
+// it is written.
 const named = (name, most) => {
   const shown = clean(name, most) || "(no name)";
   const whole = clean(name, 400) || shown;

@@ -28,7 +28,7 @@ const drawLevels = table($("levels"), {
   caption: "Changes of level, the newest first", key: (l) => [l.at_us, l.host, l.session, l.to].join("\n"), most: 8, noun: "changes",
   columns: [
     { title: "Time", cell: (l) => clock(l.at_us) },
-    { title: "Whose", cell: (l) => el("span", null, l.host ? "Host " : "Session ", named(l.host || l.session, 48)) },
+    { title: "Host or session", cell: (l) => named(l.host || sessionName(l.session), 48) },
     { title: "From", cell: (l) => level(l.from) },
     { title: "To", cell: (l) => (l.to > l.from ? "↑ " : "↓ ") + level(l.to) },
     { title: "Why", class: "text", cell: (l) => named((l.why || "").replaceAll("_", " "), 120) },

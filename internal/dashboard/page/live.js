@@ -1,4 +1,4 @@
-// Asking for the view, once a second while somebody looks.
+// Asking for the view, once a second while the page is in view.
 
 const EVERY = 1000, SLOWEST = 30000, PATIENCE = 8000; // ms
 let paused = false, recorded = false, failures = 0, goneSince = 0, timer = 0, asking = null;
@@ -22,7 +22,7 @@ function lately(e) {
   return {
     at_us: e.ts_us, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
     tool: e.upstream && e.kind !== "choice" ? e.upstream + "/" + e.tool : e.tool || "", after: e.tool, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
-    guessed: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
+    prefetched: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
     candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top, best_ms: e.best_ms || 0, achieved_ms: e.achieved_ms || 0,
     from: e.from || 0, to: e.to || 0, why: e.why,
   };

@@ -23,7 +23,7 @@ function showKinds(bars) {
 
 function kind(b) {
   if (b.what === "prefetch") return ["used", "late", "wasted", "compared"].includes(b.how) ? b.how : "open";
-  if (b.guessed && (b.how === "hit" || b.how === "joined")) return "ahead";
+  if (b.prefetched && (b.how === "hit" || b.how === "joined")) return "ahead";
   return ["hit", "joined", "failed"].includes(b.how) ? b.how : "fetched";
 }
 

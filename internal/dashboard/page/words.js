@@ -35,7 +35,7 @@ function fromTo(from, to) {
 
 const clock = (us) => clockOf.format(us / 1000);
 
-// clean is a name as it may be shown: whoever gave it may have put signs into it that
+// clean is a name as it may be shown: servers and clients may put signs into it that
 // turn the direction of text, break lines or show nothing, or thousands of letters.
 function clean(name, most = 72) {
   const text = String(name ?? "").slice(0, 8 * most).replace(/[\p{C}\u2028\u2029\u115f\u1160\u3164\uffa0]/gu, "\ufffd");
@@ -73,8 +73,8 @@ function how(b) {
   }
   const bad = b.is_error ? ", an error" : "";
   switch (b.how) {
-    case "hit": return (b.guessed ? "answered ahead" : "answered from the store") + bad;
-    case "joined": return (b.guessed ? "joined a prefetch" : "joined another call") + bad;
+    case "hit": return (b.prefetched ? "answered ahead" : "answered from the store") + bad;
+    case "joined": return (b.prefetched ? "joined a prefetch" : "joined another call") + bad;
     case "failed": return "not answered";
     default: return "fetched" + bad;
   }
