@@ -54,8 +54,9 @@ var (
 	userOnly = regexp.MustCompile(`://([^:/?#@\s"']+)@`)
 	element  = regexp.MustCompile(`[A-Za-z0-9_.~+=%-]+`)
 	streak   = regexp.MustCompile(`[A-Za-z0-9]{20,}`)
-	uuid     = regexp.MustCompile(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 )
+
+const leastElement = 16 // characters of a token in a path
 
 // findElements finds what may be a token in a URL: a user without a password, and elements of
 // the path and the query that are long and mixed.
@@ -69,7 +70,7 @@ func findElements(s string) (found []span) {
 	}
 	for _, at := range element.FindAllStringIndex(s[begin:], -1) {
 		from, to := begin+at[0], begin+at[1]
-		if text, err := url.PathUnescape(s[from:to]); err == nil && (uuid.MatchString(text) || slices.ContainsFunc(streak.FindAllString(text, -1), lettersAndDigits)) {
+		if text, err := url.PathUnescape(s[from:to]); err == nil && (len(text) >= leastElement && dense(text) || slices.ContainsFunc(streak.FindAllString(text, -1), lettersAndDigits)) {
 			found = append(found, span{from, to, "random", ""})
 		}
 	}

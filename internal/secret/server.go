@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// leastElement is how long an element of a path must be to be taken for a token.
-const leastElement = 16
-
 // URL returns what may be secret in the URL of a service: many take a key in the
 // query, and some as an element of the path.
 func URL(raw string) []string {
+	all := In(raw)
+	for _, p := range findElements(raw) {
+		decoded, _ := url.PathUnescape(raw[p.from:p.to]) // it was, to be found
+		all = append(all, raw[p.from:p.to], decoded)
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return In(raw)
+		return all
 	}
-	all := append(In(raw), u.RawQuery, u.Fragment)
+	all = append(all, u.RawQuery, u.Fragment)
 	if password, ok := u.User.Password(); ok {
 		all = append(all, password)
 	} else {
@@ -24,11 +26,6 @@ func URL(raw string) []string {
 	}
 	for _, values := range u.Query() {
 		all = append(all, values...)
-	}
-	for element := range strings.SplitSeq(u.Path, "/") {
-		if len(element) >= leastElement && dense(element) {
-			all = append(all, element)
-		}
 	}
 	return all
 }
