@@ -174,10 +174,10 @@ var noArguments = []byte("{}")
 // depend on.
 func ignorable(meta *jsonrpc.Index) bool {
 	for m := range meta.All() {
-		switch name := string(m.Name); name {
+		switch string(m.Name) {
 		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId":
 		default:
-			if !revision.OfHop(name) {
+			if !revision.OfHop(m.Name) {
 				return false
 			}
 		}

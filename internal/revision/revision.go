@@ -18,7 +18,6 @@ package revision
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -90,18 +89,13 @@ const (
 )
 
 // OfHop reports whether a key of _meta belongs to one hop.
-func OfHop(name string) bool {
-	if !strings.HasPrefix(name, prefix) {
-		return false
-	}
-	switch name {
+func OfHop(name []byte) bool {
+	switch string(name) {
 	case keyVersion, keyInfo, keyCapabilities, keyLogLevel, keySubscription, keyServerInfo:
 		return true
 	}
 	return false
 }
-
-func hopKey(name []byte) bool { return OfHop(string(name)) }
 
 // Subscription returns the raw id of the listen request that a notification
 // belongs to, nil if it names none.
@@ -114,7 +108,7 @@ func WithSubscription(params, id []byte) []byte {
 	if params == nil {
 		params = []byte("{}")
 	}
-	meta := jsonrpc.Delete(jsonrpc.Get(params, "_meta"), hopKey)
+	meta := jsonrpc.Delete(jsonrpc.Get(params, "_meta"), OfHop)
 	return jsonrpc.Set(params, "_meta", jsonrpc.Set(meta, keySubscription, id))
 }
 

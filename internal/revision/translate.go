@@ -53,7 +53,7 @@ func Translate(params []byte, c Change) []byte {
 func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	out := []byte{'{'}
 	for m := range meta.All() {
-		if !hopKey(m.Name) && string(m.Name) != keyToken {
+		if !OfHop(m.Name) && string(m.Name) != keyToken {
 			out = append(append(out, m.Raw...), ',')
 		}
 	}
@@ -122,7 +122,7 @@ func withoutServer(result []byte) []byte {
 	if !bytes.Contains(meta, []byte(keyServerInfo)) {
 		return result
 	}
-	kept := jsonrpc.Delete(meta, hopKey)
+	kept := jsonrpc.Delete(meta, OfHop)
 	if index := jsonrpc.NewIndex(kept); index.Len() == 0 {
 		return jsonrpc.Delete(result, func(name []byte) bool { return string(name) == "_meta" })
 	}

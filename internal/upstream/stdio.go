@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 )
 
 const (
-	// stopGrace is Command.StopGrace where it is not set.
+	// stopGrace is how long a process may take to end by itself once its input has ended,
+	// and again after SIGTERM.
 	stopGrace = 500 * time.Millisecond
 	// lastGrace takes the place of either grace, and of outputDrain, when the end must not
 	// take its time.
@@ -153,10 +155,7 @@ func (p *process) end() (forced bool) {
 
 // exits waits until the process has exited, for at most its grace.
 func (p *process) exits() bool {
-	grace := p.c.in.up.spec.Command.StopGrace
-	if grace <= 0 {
-		grace = stopGrace
-	}
+	grace := cmp.Or(p.c.in.up.spec.Command.grace, stopGrace)
 	select {
 	case <-p.exited:
 		return true

@@ -18,9 +18,8 @@ type Command struct {
 	Args []string // without the name of the command
 	Dir  string   // "": the proxy's own
 	Env  []string // complete: nothing is inherited
-	// StopGrace is how long the process may take to end by itself once its
-	// input has ended, and again after SIGTERM; 0 is 500 ms.
-	StopGrace time.Duration
+
+	grace time.Duration // of tests, in place of stopGrace
 }
 
 // start starts the command in a process group of its own, and returns our ends of its

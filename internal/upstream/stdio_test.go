@@ -151,7 +151,7 @@ func leave(attr *syscall.SysProcAttr) {
 
 func roleCommand(role string) Command {
 	return Command{
-		Path: os.Args[0], StopGrace: 10 * time.Second,
+		Path: os.Args[0], grace: 10 * time.Second,
 		Env: []string{roleVariable + "=" + role, "GORACE=atexit_sleep_ms=0"},
 	}
 }
@@ -226,7 +226,7 @@ func TestProcessEnds(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			command := roleCommand(role)
 			if role == "mute" { // the others must be waited for, on a slow machine too
-				command.StopGrace = 50 * time.Millisecond
+				command.grace = 50 * time.Millisecond
 			}
 			v := run(t, command, Options{})
 			if got := v.work(t.Context()); got != want {
@@ -270,7 +270,7 @@ func TestProcessFloodsStderr(t *testing.T) {
 
 func TestProcessThatDoesNotEnd(t *testing.T) {
 	command := roleCommand("stubborn")
-	command.StopGrace = 10 * time.Millisecond
+	command.grace = 10 * time.Millisecond
 	v := run(t, command, Options{})
 	p := v.process(t)
 	v.Close()
@@ -281,7 +281,7 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	command := roleCommand("deaf")
-	command.StopGrace = 10 * time.Millisecond // nothing it is told will end it
+	command.grace = 10 * time.Millisecond // nothing it is told will end it
 	v := run(t, command, Options{})
 	v.process(t)
 	params := []byte(`{"name":"work","arguments":{"text":"` + strings.Repeat("x", 8<<20) + `"}}`)
