@@ -29,17 +29,18 @@ var soundServers = []string{"one", "two", "three", "four", "five"}
 
 // nineServers is a configuration of the sound servers and the broken ones.
 func nineServers(t *testing.T) string {
-	config := "[server]\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
+	var config strings.Builder
+	config.WriteString("[server]\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
 		"[upstreams.unset]\ncommand = \"x\"\nargs = [\"${MCPSCHEDD_NO_SUCH_VARIABLE}\"]\n" +
 		"[upstreams.missing]\ncommand = \"no-such-command\"\n" +
 		"[upstreams.crash]\ncommand = \"sh\"\nargs = [\"-c\", \"exit 4\"]\n" +
-		"[upstreams.rubbish]\ncommand = \"sh\"\nargs = [\"-c\", \"while read line; do echo Welcome; done\"]\n"
+		"[upstreams.rubbish]\ncommand = \"sh\"\nargs = [\"-c\", \"while read line; do echo Welcome; done\"]\n")
 	for _, name := range soundServers {
 		web := httptest.NewServer(mcptest.New(mcptest.Options{Name: name}).Handler())
 		t.Cleanup(web.Close)
-		config += fmt.Sprintf("[upstreams.%s]\nurl = %q\n", name, web.URL)
+		fmt.Fprintf(&config, "[upstreams.%s]\nurl = %q\n", name, web.URL)
 	}
-	return config
+	return config.String()
 }
 
 // stateless is a request of a client without a handshake.
