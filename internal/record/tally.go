@@ -23,10 +23,7 @@ type Tally struct {
 	total     sums
 	tools     map[toolKey]*tool
 	upstreams map[string]*sums
-	running   map[string]hosts // process → what it says of hosts
-	processes int              // that there have been
-	first     int64            // microseconds; 0: no event had a time
-	last      int64
+	processes processes
 	sessions  sessions
 	config    Config
 	began     int64 // when the process began that Config is of
@@ -45,9 +42,6 @@ type tool struct {
 	followed int64  // turns with a call of it that another one followed
 }
 
-// hosts is what one process says of hosts, by name.
-type hosts map[string]Host
-
 // New makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
 // ended the oldest go first. lost may be nil.
 func New(sessionRows int, lost func() int64) *Tally {
@@ -55,7 +49,7 @@ func New(sessionRows int, lost func() int64) *Tally {
 		lost = func() int64 { return 0 }
 	}
 	return &Tally{
-		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), running: make(map[string]hosts),
+		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]hosts)},
 		sessions: sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
 		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
@@ -66,13 +60,14 @@ func (t *Tally) Add(event *Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.event = *event
+	t.event.RawArguments = nil
 	e := &t.event
 	tidy(reflect.ValueOf(e).Elem())
 	if e.Kind == Call && e.Upstream == "" && e.Disposition != Failed {
 		e.Disposition = Failed // no upstream has the tool
 	}
 	s := t.sessions.of(e)
-	now := t.process(e)
+	now := t.processes.saw(e)
 	if wrong := uncountable(e); wrong != "" {
 		t.recent.problems.put(cut(wrong, 500))
 		return
@@ -95,7 +90,9 @@ func (t *Tally) Add(event *Event) {
 		t.recent.decisions.put(c)
 	case Level:
 		if e.Host != "" {
-			now.set(Host{Host: e.Host, Level: e.To}, true)
+			h := now[e.Host]
+			h.Host, h.Level = e.Host, e.To
+			now.set(h)
 		}
 		t.recent.levels.put(shown(e))
 	case Harm:
@@ -105,7 +102,7 @@ func (t *Tally) Add(event *Event) {
 	case State:
 		for _, h := range e.Hosts {
 			tidy(reflect.ValueOf(&h).Elem())
-			now.set(h, false)
+			now.set(h)
 		}
 	case End:
 		t.end(e, s)
@@ -121,60 +118,6 @@ func uncountable(e *Event) string {
 		return fmt.Sprintf("a prefetch of session %s says that it became %q: not counted", e.Session, e.Fate)
 	}
 	return ""
-}
-
-// process takes note that there is an event of a process, and returns what that says of hosts.
-func (t *Tally) process(e *Event) hosts {
-	if at := micros(e.At); at > 0 {
-		if t.first == 0 || at < t.first {
-			t.first = at
-		}
-		t.last = max(t.last, at)
-	}
-	if now, runs := t.running[e.Process]; runs {
-		return now
-	}
-	if len(t.running) >= mostProcesses { // of those that were killed there may be no end
-		clear(t.running)
-	}
-	t.processes++
-	now := make(hosts)
-	t.running[strings.Clone(e.Process)] = now
-	return now
-}
-
-// set takes what a process says of a host, or of its level alone.
-func (h hosts) set(now Host, level bool) {
-	name := within(h, mostHosts, now.Host)
-	if level {
-		before := h[name]
-		before.Level = now.Level
-		now = before
-	}
-	now.Host = name
-	h[name] = now
-}
-
-// hosts are those of all processes that run: what they do adds up, and of limits and levels
-// the narrowest holds.
-func (t *Tally) hosts() map[string]Host {
-	all := make(map[string]Host)
-	for _, of := range t.running {
-		for _, b := range of {
-			name := within(all, mostHosts+1, b.Host)
-			a, known := all[name]
-			if !known {
-				a.Level, a.Tokens = b.Level, b.Tokens
-			}
-			all[name] = Host{
-				Host: name, Level: min(a.Level, b.Level), InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
-				Rate: max(a.Rate, b.Rate), Burst: max(a.Burst, b.Burst), Concurrency: max(a.Concurrency, b.Concurrency),
-				Tokens: min(a.Tokens, b.Tokens), Limited: a.Limited + b.Limited, CoolingMS: max(a.CoolingMS, b.CoolingMS),
-				Prefetches: a.Prefetches + b.Prefetches, HarmMS: a.HarmMS + b.HarmMS,
-			}
-		}
-	}
-	return all
 }
 
 // count adds an event to all sums that it belongs to. It returns its tool; nil: it has none.
@@ -230,7 +173,7 @@ func (t *Tally) end(e *Event, s *session) {
 	if e.Session != "" {
 		return
 	}
-	delete(t.running, e.Process)
+	delete(t.processes.running, e.Process)
 	delete(t.sessions.dirs, e.Process)
 	for _, s := range t.sessions.all {
 		if s.process == e.Process {
@@ -257,21 +200,17 @@ func (t *Tally) Stats(now time.Time) Stats {
 }
 
 func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
-	last := t.last
-	if len(t.running) > 0 {
-		last = max(last, micros(now))
-	}
 	s := Stats{
 		SchemaVersion: 1,
-		UptimeS:       (last - t.first) / second,
-		Processes:     t.processes,
+		UptimeS:       t.processes.up(micros(now)),
+		Processes:     t.processes.n,
 		Sessions:      t.sessions.n,
 		Open:          t.sessions.open,
 		Config:        t.config,
 		Totals:        t.total.totals(),
 		Upstreams:     make(map[string]Part, len(t.upstreams)),
 		Tools:         make(map[string]Part, len(t.tools)),
-		Hosts:         t.hosts(),
+		Hosts:         t.processes.hosts(),
 	}
 	s.Totals.EventsLost = lost
 	for name, of := range t.upstreams {

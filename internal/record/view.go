@@ -65,7 +65,7 @@ func (t *Tally) View(now time.Time) View {
 	defer t.mu.Unlock()
 	at := micros(now)
 	if at == 0 {
-		at = t.last
+		at = t.processes.last
 	}
 	v := View{
 		NowUS: at, Stats: t.statsLocked(now, lost), Series: t.series.points(at),
