@@ -23,9 +23,15 @@ type rawServer struct {
 
 // edited is the file as it is after a change, which the document itself does not see.
 func (d *document) edited(change func(*document) error) ([]byte, error) {
-	now := *d
-	now.root = d.root.Clone()
-	if err := change(&now); err != nil {
+	was, err := d.encoded(d.text)
+	if err != nil {
+		return nil, err
+	}
+	now, err := parse(d.path, was) // a clone of the tree would lose its trailing commas
+	if err != nil {
+		return nil, err
+	}
+	if err := change(now); err != nil {
 		return nil, err
 	}
 	out, err := now.encoded(now.text)
@@ -96,7 +102,7 @@ func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer)
 	}
 	var comments hujson.Extra // of servers that went
 	for _, m := range o.Members {
-		m.Name.BeforeExtra = slices.Concat(comments, m.Name.BeforeExtra)
+		m.Name.BeforeExtra = joined(comments, m.Name.BeforeExtra)
 		comments = nil
 		switch {
 		case !take(m.Name.Value.(hujson.Literal).String()):
@@ -104,22 +110,32 @@ func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer)
 		case len(put) > 0:
 			insert(m.Name.BeforeExtra, m.Value.AfterExtra)
 		default:
-			if extra := slices.Concat(m.Name.BeforeExtra, m.Value.AfterExtra); bytes.ContainsRune(extra, '/') {
-				comments = extra
-			}
+			comments = joined(m.Name.BeforeExtra, m.Value.AfterExtra)
 		}
 	}
 	insert(indent, nil)
-	o.AfterExtra = slices.Concat(comments, o.AfterExtra)
+	o.AfterExtra = joined(comments, o.AfterExtra)
 	if n := len(all); n > 0 { // what stands behind the last one says whether it has a comma
 		last := &all[n-1].Value
 		if !comma {
-			o.AfterExtra, last.AfterExtra = slices.Concat(last.AfterExtra, o.AfterExtra), nil
+			o.AfterExtra, last.AfterExtra = joined(last.AfterExtra, o.AfterExtra), nil
 		} else if last.AfterExtra == nil {
 			last.AfterExtra = hujson.Extra{}
 		}
 	}
 	o.Members = all
+}
+
+// joined is what stands between two members, behind comments that are left of what stood before
+// it; without a comment in them they go.
+func joined(comments, next hujson.Extra) hujson.Extra {
+	if !bytes.ContainsRune(comments, '/') {
+		return next
+	}
+	if trimmed := bytes.TrimLeft(next, " \t\r"); bytes.HasPrefix(trimmed, []byte("\n")) {
+		comments = bytes.TrimRight(comments, " \t\r\n")
+	}
+	return slices.Concat(comments, next)
 }
 
 // indentation is the white space before a member, with its end of line.

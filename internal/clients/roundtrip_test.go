@@ -167,6 +167,14 @@ func TestImportAndUndo(t *testing.T) {
 			if strings.Contains(text, "\r\n") && !strings.Contains(text, "in places") && strings.Count(i.before, "\n")-strings.Count(i.before, "\r\n") == 0 && strings.Count(i.after, "\n") != strings.Count(i.after, "\r\n") {
 				t.Errorf("other ends of lines: %q", i.after)
 			}
+			if _, rest, ok := strings.Cut(readable(text), `"z": [`); ok && !strings.HasSuffix(after, `"z": [`+rest) {
+				t.Errorf("what stands behind the servers has changed:\n%s", after)
+			}
+			for line := range strings.Lines(after) {
+				if strings.Contains(name, "json") && !strings.Contains(text, "\n\n") && strings.TrimSpace(line) == "" {
+					t.Errorf("a blank line is new:\n%s", after)
+				}
+			}
 			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
 			if err := again.Read(i.path, []byte(i.after)); err != nil || len(again.Self()) != 1 {
 				t.Errorf("got %v, %q of\n%s", err, again.Self(), after)
