@@ -25,24 +25,24 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 
 // classify says what a call may change, and whether anything but its upstream may answer
 // it. What is noted of the session, and of the tool, is added to the pure part.
-func (j *upstreamCall) classify(p *policy) callClass {
-	l := j.lease
-	m := j.s.srv.catalog.model(p, l, j.tool)
-	out, storable := classify(m, j.method, j.params, func(folders []string) bool {
+func (c *upstreamCall) classify(p *policy) callClass {
+	l := c.lease
+	m := c.s.srv.catalog.model(p, l, c.tool)
+	out, storable := classify(m, c.method, c.params, func(folders []string) bool {
 		return plainGit(&l.member.Spec.Command, folders)
 	})
-	scope := scopeAt(j.s, l, j.params)
+	scope := scopeAt(c.s, l, c.params)
 	if !storable || scope == "" {
 		return out
 	}
 	key := &out.query.Key
-	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, j.tool
-	out.query.Delivered = deliveredTo(j.s, j.part)
-	if j.seen != nil {
-		out.query.Number = j.seen.number
+	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, c.tool
+	out.query.Delivered = deliveredTo(c.s, c.part)
+	if c.seen != nil {
+		out.query.Number = c.seen.number
 	}
 	out.query.Use.MaxAge = p.Enrichment.Age(l.member.Exclusive)
-	out.query.Use.Trial = untrustedHint(m) && !j.s.srv.prefetch.Tool(l.member.key, j.tool).Proven
+	out.query.Use.Trial = untrustedHint(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
 	return out
 }
 

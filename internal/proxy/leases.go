@@ -15,7 +15,7 @@ import (
 type leased struct {
 	*upstream.Lease
 	member     *member
-	early      *earlyCalls
+	prefetches *prefetches
 	observable *speculate.Upstream // as the prefetch worker knows it
 }
 
@@ -128,7 +128,7 @@ func (s *session) attach(m *member, already *leased) *leased {
 		kept.member = m
 		return &kept
 	}
-	l := &leased{member: m, early: new(earlyCalls)}
+	l := &leased{member: m, prefetches: new(prefetches)}
 	attached := make(chan struct{}) // a server may speak before its lease is known here
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{

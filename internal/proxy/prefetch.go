@@ -233,7 +233,7 @@ const aWhile = time.Minute
 // nothing may wait for it, and what it could overtake keeps it from being stored.
 func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) (upstream.Answer, error) {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
-	c.late = l.early.add(c.tool, f.Asked)
+	c.late = l.prefetches.add(c.tool, f.Asked)
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.seen.traced(indexed(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,

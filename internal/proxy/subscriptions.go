@@ -200,7 +200,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
 		switch {
-		case len(l.early.tools()) > 0 && !s.asking(l): // of a prefetch, which has no client
+		case len(l.prefetches.oneOfEach()) > 0 && !s.asking(l): // of a prefetch, which has no client
 			return
 		case handshake && !l.Admits("", params):
 			return

@@ -5,38 +5,38 @@ import (
 	"sync"
 )
 
-// earlyCalls are the prefetches of one lease that are with its upstream, or may be: a
+// prefetches are the prefetches of one lease that are with its upstream, or may be: a
 // server over stdio does not say which call a question or a log message of its is about.
-type earlyCalls struct {
+type prefetches struct {
 	mu  sync.Mutex
-	all []*earlyCall
+	all []*underwayPrefetch
 }
 
-// earlyCall is one of them.
-type earlyCall struct {
+// underwayPrefetch is one of them.
+type underwayPrefetch struct {
 	tool  string
 	asked func(certain bool) // is to hear that its server asks the client something
 }
 
 // add notes a prefetch until the function it returns is called.
-func (e *earlyCalls) add(tool string, asked func(certain bool)) (remove func()) {
-	one := &earlyCall{tool, asked}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, one)
+func (p *prefetches) add(tool string, asked func(certain bool)) (remove func()) {
+	one := &underwayPrefetch{tool, asked}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, one)
 	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.all = slices.DeleteFunc(e.all, func(o *earlyCall) bool { return o == one })
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all = slices.DeleteFunc(p.all, func(o *underwayPrefetch) bool { return o == one })
 	}
 }
 
-// tools returns one prefetch of each tool that has some.
-func (e *earlyCalls) tools() (one []*earlyCall) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range e.all {
-		if !slices.ContainsFunc(one, func(o *earlyCall) bool { return o.tool == c.tool }) {
+// oneOfEach returns one prefetch of each tool that has some.
+func (p *prefetches) oneOfEach() (one []*underwayPrefetch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.all {
+		if !slices.ContainsFunc(one, func(o *underwayPrefetch) bool { return o.tool == c.tool }) {
 			one = append(one, c)
 		}
 	}
@@ -47,7 +47,7 @@ func (e *earlyCalls) tools() (one []*earlyCall) {
 // only be about a prefetch. It is not passed on then, and the tool is not prefetched
 // any more. A question for the roots is about the session, not about a call.
 func (s *session) asksForPrefetch(l *leased, method string) bool {
-	there := l.early.tools()
+	there := l.prefetches.oneOfEach()
 	if len(there) == 0 || method == "roots/list" {
 		return false
 	}
