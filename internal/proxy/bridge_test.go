@@ -70,7 +70,7 @@ func (c *caller) converse(arguments string, answer func(method string, params []
 	}
 }
 
-// tagged answers a question with its own tag and who answers.
+// tagged answers a question with its own tag and the name of the client.
 func tagged(who string) func(string, []byte) []byte {
 	return func(method string, params []byte) []byte {
 		tag := jsonrpc.Get(params, "tag")

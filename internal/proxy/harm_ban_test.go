@@ -48,7 +48,7 @@ func (b *bouncer) bounces(v *visit) bool {
 	return true
 }
 
-// Nobody tells the proxy how many calls a host bears at once. It makes no more than
+// The proxy is not told how many calls a host bears at once. It makes no more than
 // four guesses at a time there, whatever the number of its sessions, so that they
 // never drive it to its limit unless real calls alone come within four of that: as
 // those of forty sessions do, where nothing is said about bans. Where the user says

@@ -34,7 +34,7 @@ type visit struct {
 	session   string
 	tool      string
 	arguments string
-	early     bool // it says that nobody has asked for it
+	early     bool // it says that it is a prefetch
 	came      time.Time
 	worked    time.Time // when work on it began, where a test says so
 	went      time.Time // zero: it is there
@@ -198,7 +198,7 @@ func (f *foe) note(v *visit, sort string) {
 	v.sort = sort
 }
 
-// early are the visits that nobody had asked for.
+// early are the visits of prefetches.
 func early(ledger []visit) (out []visit) {
 	for _, v := range ledger {
 		if v.early {

@@ -21,7 +21,7 @@ import (
 
 // ordeal is a proxy with clients before it and a foe behind it, all of it in one
 // synctest bubble: its connections are pipes in memory, and its time passes only
-// when everybody waits.
+// when all goroutines wait.
 type ordeal struct {
 	t      *testing.T
 	foe    *foe

@@ -24,7 +24,7 @@ const (
 
 // A server that asks the client something while it works on a guess: over HTTP the
 // question comes with the guess. The client never hears of it, the guess is
-// dropped, and its tool is not guessed at again; who makes the call is asked.
+// dropped, and its tool is not guessed at again; the client that makes the call is asked.
 func TestHarmQuestion(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {

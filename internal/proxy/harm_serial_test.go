@@ -144,7 +144,7 @@ func TestHarmSerialHurried(t *testing.T) {
 		for i := range 12 { // two at once: what tells how the server works
 			one := g.begin("get", thing(5000+i, 0))
 			if i >= 5 {
-				time.Sleep(50 * time.Millisecond) // else nobody knows which came first
+				time.Sleep(50 * time.Millisecond) // else it is not known which came first
 				g.call("get", thing(6000+i, 0))
 			}
 			one.wait()

@@ -93,7 +93,7 @@ func TestHarmHang(t *testing.T) {
 		d := beset(t, f, defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
-		for range perPage { // one after the other: nobody knows how the server works
+		for range perPage { // one after the other: it is not known how the server works
 			time.Sleep(15 * time.Second)
 			if n := d.proxy.Stats().Prefetch.Desk.UnderWay; n != 1 {
 				t.Errorf("%d slots are taken, want 1", n)

@@ -181,7 +181,7 @@ func TestLargeAnswers(t *testing.T) {
 	c.call("echo", "")
 }
 
-// A client that never reads holds up nobody else, nor the end.
+// A client that never reads holds up no other client, nor the end.
 func TestClientThatNeverReads(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "a"})
 	up.Spec.Shared = true

@@ -22,7 +22,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// token guards the HTTP front: who bears it is one principal.
+// token guards the HTTP front: all clients that bear it are one principal.
 const token = "open sesame"
 
 // arena is a proxy with its clients, and three upstreams over one world, in one bubble:

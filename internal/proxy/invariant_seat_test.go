@@ -235,7 +235,7 @@ func (s *seat) inquire(q *asked, id []byte) {
 	s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tasks/get","params":{"taskId":%s}}`+"\n", q.id, id), q)
 }
 
-// newSeat makes a client; whoever makes it says how it sends.
+// newSeat makes a client; its caller says how it sends.
 func (a *arena) newSeat(who, era string) *seat {
 	s := &seat{a: a, who: who, era: era, open: make(map[string]*asked), over: make(map[string]bool)}
 	a.seats = append(a.seats, s)

@@ -14,8 +14,8 @@ import (
 
 // TestInvariant holds the proxy against the one promise of its store: no call
 // returns an answer whose fetch was sent before the effect of a write that went
-// through the proxy and was over, or under way, when the call arrived; and nobody
-// gets an answer that was meant for another.
+// through the proxy and was over, or under way, when the call arrived; and no
+// client gets an answer that was meant for another.
 //
 // Sessions of all kinds read and write the registers of a world at random, and
 // all at once, through three upstreams. The world knows every version, so the

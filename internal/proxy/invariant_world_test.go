@@ -136,7 +136,7 @@ func (w *world) forget() {
 }
 
 // worldTools are the tools of every upstream. What they say of themselves can only
-// deny: nobody trusts them.
+// deny: the configuration does not trust them.
 func worldTools() []string {
 	var out []string
 	for _, name := range append(readTools[:len(readTools):len(readTools)], writeTools...) {
@@ -217,7 +217,7 @@ func (w *world) call(up, home string, params []byte) []byte {
 	return append(append([]byte(`{"content":[],"structuredContent":`), text...), '}')
 }
 
-// inhabit notes whose connection it is: nobody else may use it.
+// inhabit notes whose connection it is: no other session may use it.
 func (w *world) inhabit(home, who string) {
 	w.mu.Lock()
 	owner, ok := w.homes[home]

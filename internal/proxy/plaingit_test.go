@@ -15,7 +15,7 @@ import (
 )
 
 // A look at a repository ends no stored answer, unless git may run a program for it that
-// somebody has set up.
+// its user has set up.
 func TestGitThatIsQuiet(t *testing.T) {
 	home := t.TempDir()
 	up := child(t, mcptest.Options{Name: "one"})

@@ -95,7 +95,7 @@ func TestPlanChaos(t *testing.T) {
 				all.Go(func() { d.passesBy(r, &seen) })
 			}
 			all.Wait()
-			time.Sleep(15 * time.Minute) // who was asked and did not come back is forgotten
+			time.Sleep(15 * time.Minute) // a client that was asked and did not come back is forgotten
 			if n := d.foe.there(); n != 0 {
 				t.Errorf("seed %d: %d calls are with the server", seed, n)
 			}

@@ -133,7 +133,7 @@ func TestNamedPlanTellsOthers(t *testing.T) {
 }
 
 // A dry run names the steps that would tell third parties what others returned, and
-// asks nobody.
+// asks no user.
 func TestDryRunNamesDisclosure(t *testing.T) {
 	for _, mode := range modes {
 		s := &shop{}

@@ -132,7 +132,7 @@ func TestPlanStepDeclined(t *testing.T) {
 }
 
 // suspended begins a plan as a stateless client, and returns what it is to be taken
-// up with, answered by who answers; nil: it has ended.
+// up with, answered by the client; nil: it has ended.
 func (c *caller) suspended(tool, arguments string) (params string, result []byte) {
 	c.t.Helper()
 	params = toolCall(tool, line(arguments))
@@ -350,7 +350,7 @@ func TestQuestionAfterTheEndOfInput(t *testing.T) {
 		p := d.plans(stateless)
 		call := p.begin("get", `{"x":1}`)
 		time.Sleep(100 * time.Millisecond)
-		d.guests = nil // who leaves once only
+		d.guests = nil // each leaves once only
 		left := make(chan struct{})
 		go func() {
 			defer close(left)

@@ -154,7 +154,7 @@ func (s *shop) beside(names ...string) func(context.Context, jsonrpc.Message) []
 	}
 }
 
-// A named plan: its parameters are typed, some have defaults, and who confirms it
+// A named plan: its parameters are typed, some have defaults, and the user that confirms it
 // sees what they are.
 func TestNamedPlanParameters(t *testing.T) {
 	named := plan.Named{
@@ -213,7 +213,7 @@ func TestNamedPlanParameters(t *testing.T) {
 	}
 }
 
-// Who sees one upstream alone is not offered any of it, and cannot call it.
+// A client that sees one upstream alone is not offered any of it, and cannot call it.
 func TestPlanNotInViews(t *testing.T) {
 	s := &shop{}
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: shopTools(), Answer: s.answer})
@@ -343,7 +343,7 @@ func TestPlanWaitsForAServer(t *testing.T) {
 	})
 }
 
-// A plan that names a tool where there is none takes the name from nobody.
+// A plan that names a tool where there is none takes the name from no tool.
 func TestPlanTakesNoNames(t *testing.T) {
 	_, one := remote(t, mcptest.Options{Name: "one", Tools: tools("a")})
 	_, two := remote(t, mcptest.Options{Name: "two", Tools: tools("b")})

@@ -87,7 +87,7 @@ func (p *planner) read(arguments string) string {
 	return text
 }
 
-// kept is the record of a plan whose answer nobody read.
+// kept is the record of a plan whose answer was not read.
 func (p *planner) kept() planAnswer {
 	p.t.Helper()
 	for text := range strings.Lines(p.read("{}")) {

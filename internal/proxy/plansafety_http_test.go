@@ -95,7 +95,7 @@ func TestPlanQuestionOnItsOwnStream(t *testing.T) {
 }
 
 // resumed makes one request of a stateless plan over HTTP, and returns its result and,
-// if that asks something, what goes on with it once somebody has answered.
+// if that asks something, what goes on with it once it has been answered.
 func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
@@ -113,7 +113,7 @@ func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again strin
 	return m, string(retry(params, m.Result, tagged(who)))
 }
 
-// asksFor runs a stateless plan over HTTP for who answers what it asks.
+// asksFor runs a stateless plan over HTTP for a client that answers what it asks.
 func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
 	f.t.Helper()
 	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
@@ -161,7 +161,7 @@ func TestPlanStepsAskAcrossAPool(t *testing.T) {
 	}
 }
 
-// Of two plans nobody knows which a process asks for: neither client is asked.
+// Of two plans it is not known which a process asks for: neither client is asked.
 func TestPlansAskAcrossAPool(t *testing.T) {
 	f := process(t, together(2))
 	var all sync.WaitGroup
@@ -216,7 +216,7 @@ func TestPlanQuestionOutlivesOtherCalls(t *testing.T) {
 	}
 }
 
-// reporting says every 100 ms how far a call is, to who wants to know, and answers
+// reporting says every 100 ms how far a call is, to a client that wants to know, and answers
 // after 800; one that is to be quiet says nothing.
 func reporting(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -105,7 +105,7 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 }
 
 // However many steps write, the user reads of each; what is too long to be read is
-// not run, and nobody is asked.
+// not run, and no user is asked.
 func TestPlanConfirmationOfManySteps(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps int

@@ -118,7 +118,7 @@ func TestPlanLogsToTheDeaf(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	s := chatty(t, "handshake", "http")
 	in, toProxy := io.Pipe()
-	fromProxy, out := io.Pipe() // nobody reads
+	fromProxy, out := io.Pipe() // the client does not read
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStdio(ctx, in, out, "") }()

@@ -58,7 +58,7 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 				_, asked = call("list", fmt.Sprintf(`{"n":%d}`, n))
 			}
 			time.Sleep(time.Second)
-			server.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n)) // of which nobody can say what it is about
+			server.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n)) // of which it is not known what it is about
 			if n%2 == 0 {
 				synctest.Wait() // else it comes before the call or after
 			}

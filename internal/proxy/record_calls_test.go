@@ -23,7 +23,7 @@ func (a *account) of(kind record.Kind) (all []record.Event) {
 	return all
 }
 
-// told are the events of a kind, once everybody has done what there is to do.
+// told are the events of a kind, once all that there is to do has been done.
 func (d *ordeal) told(kind record.Kind) []record.Event {
 	synctest.Wait()
 	d.proxy.Report() // so that all of it has been told

@@ -22,7 +22,7 @@ func (w *wire) updates() map[string]int {
 	return n
 }
 
-// Who reads the stats changes them by nothing that is news: a client that reads when
+// A client that reads the stats changes them by nothing that is news: a client that reads when
 // it is told so would be told for ever.
 func TestReadingTheStatsIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestListenersOfTheStats(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := beset(t, newFoe(nil), defaults(t, listing(t)...))
-				watcher := d.enter() // without whom nobody would be told anything
+				watcher := d.enter() // without it no client would be told anything
 				watcher.request("resources/subscribe", `{"uri":"`+stats+`"}`)
 				g := d.stranger(test.only)
 				uris := `["` + strings.Join(test.uris, `","`) + `"]`

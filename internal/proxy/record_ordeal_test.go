@@ -64,7 +64,7 @@ func (d *ordeal) audit() {
 	}
 	calls, guesses := map[name]bool{}, map[name]bool{}
 	var clients, sent int64
-	var cut int64 // requests that nobody waited for any more: they may not have arrived
+	var cut int64 // requests that were not waited for any more: they may not have arrived
 	for i := range a.all {
 		e := &a.all[i]
 		of := name{e.Session, e.Seq}

@@ -90,7 +90,7 @@ func stubborn() func(*visit) reply {
 
 // What a call is said not to have waited is never more than what the same call waits
 // in the same session without prefetching. Of a server that grows slower by what is made
-// early beside it nobody can know how long one call would have taken: there it holds of
+// early beside it it cannot be known how long one call would have taken: there it holds of
 // all calls of a session together.
 func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 					if on[i].Tool != off[i].Tool {
 						t.Fatalf("seed %d, call %d: %s with prefetching, %s without", seed, i, on[i].Tool, off[i].Tool)
 					}
-					if on[i].UseOf == 0 || off[i].Disposition == record.Failed { // who withdraws it does not say how long it would have taken
+					if on[i].UseOf == 0 || off[i].Disposition == record.Failed { // a client that withdraws it does not say how long it would have taken
 						continue
 					}
 					used++

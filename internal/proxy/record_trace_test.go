@@ -139,7 +139,7 @@ func TestTraceIsToldOnce(t *testing.T) {
 		g.request("resources/read", `{"uri":"mcpschedd://stats"}`)
 		s := g.begin("get", thing(9, 0))
 		s.cancel()
-		other := d.stranger("") // takes up a call that nobody knows of
+		other := d.stranger("") // takes up a call that is not known
 		if a := other.request("tools/call", withMeta(`{"name":"get","requestState":"none"}`, able, "")); a.Error == nil {
 			t.Errorf("got %s, want it refused", a.Raw)
 		}

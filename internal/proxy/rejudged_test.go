@@ -233,7 +233,7 @@ func TestLeftAloneIsJudgedAnew(t *testing.T) {
 	}
 }
 
-// A write that was judged before its server said who it is.
+// A write that was judged before its server said its name.
 func TestNameThatComesLate(t *testing.T) {
 	sent, release, greet := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var version atomic.Int64

@@ -295,7 +295,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// What is not to be guessed at is not, whoever asks for it.
+// What is not to be prefetched is not, whatever makes it a candidate.
 func TestNotGuessed(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
