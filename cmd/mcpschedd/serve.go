@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -78,6 +77,7 @@ type proxyProcess struct {
 	log      *slog.Logger
 	output   *logOutput
 	srv      *proxy.Server
+	room     []byte // on the heap; see heapRoom
 }
 
 // serve runs the proxy until its client goes or a signal comes.
@@ -97,10 +97,6 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Never written, so never resident; but it counts as heap. A higher GC percent
-	// would do the same to a small heap, and make a large one larger by far.
-	room := make([]byte, heapRoom)
-	defer runtime.KeepAlive(room)
 	guard := upstream.NewGuard(s.log)
 	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
 	if err != nil {
@@ -177,7 +173,11 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	watching.Go(func() { s.watch(ctx) })
 	watching.Go(func() {
 		o.Models.Ready()
-		debug.FreeOSMemory() // that leaves six megabytes of garbage
+		// Never written, so never resident; but it counts as heap. A higher GC percent
+		// would do the same to a small heap, and make a large one larger by far. It is made
+		// here, as it would begin a collection before the client has its first answer.
+		s.room = make([]byte, heapRoom)
+		debug.FreeOSMemory() // the models leave six megabytes of garbage
 	})
 	defer watching.Wait()
 	defer cancel()
