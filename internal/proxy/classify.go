@@ -29,7 +29,7 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	l := c.lease
 	m := c.s.srv.catalog.model(p, l, c.tool)
 	out, storable := classify(m, c.method, c.params, func(folders []string) bool {
-		return plainGit(&l.member.Spec.Command, folders)
+		return c.s.srv.catalog.gitLooks.soon(func() bool { return plainGit(&l.member.Spec.Command, folders) })
 	})
 	scope := scopeAt(c.s, l, c.params)
 	if !storable || scope == "" {

@@ -8,9 +8,41 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/upstream"
 )
+
+// gitLooks bounds the looks at git's configuration: a file system may hang, and with it the
+// reader of a session that waits for one.
+type gitLooks chan struct{} // holds as many as are under way
+
+const (
+	mostGitLooks = 4
+	gitLookTime  = 500 * time.Millisecond // how long a reader waits for one
+)
+
+// soon returns what look does, or false where that takes too long.
+func (g gitLooks) soon(look func() bool) bool {
+	select {
+	case g <- struct{}{}:
+	default:
+		return false
+	}
+	seen := make(chan bool, 1)
+	go func() {
+		defer func() { <-g }()
+		seen <- look()
+	}()
+	late := time.NewTimer(gitLookTime)
+	defer late.Stop()
+	select {
+	case is := <-seen:
+		return is
+	case <-late.C:
+		return false
+	}
+}
 
 // plainGit reports whether git, run by a server in these folders, runs no program that was
 // set up for it: none for fsmonitor, textconv, diffs, filters, hooks or signatures. Folders
