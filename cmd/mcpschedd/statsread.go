@@ -150,7 +150,7 @@ func (r *reading) follow(d folder) (*seen, error) {
 	if s.notes = append(s.notes, "No mcpschedd is running."); idle {
 		s.notes = append(s.notes,
 			"What was recorded on other days: mcpschedd stats "+d.path,
-			"To begin: mcpschedd import --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
+			"To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
 	}
 	return s, nil
 }
