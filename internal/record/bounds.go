@@ -62,8 +62,8 @@ func tidy(v reflect.Value) {
 			*at = timeOf(micros(*at))
 			return
 		}
-		for i := range v.NumField() {
-			tidy(v.Field(i))
+		for _, field := range v.Fields() {
+			tidy(field)
 		}
 	}
 }
