@@ -103,6 +103,7 @@ func (w *writer) changed() { w.stale = w.o.Status != nil }
 // take makes a line of an event.
 func (w *writer) take(q queued) {
 	e := q.event
+	defer forget(e)
 	w.log.waiting.Add(-int64(len(e.RawArguments)))
 	w.hash(e, q.full)
 	text, err := e.MarshalJSON()
