@@ -58,12 +58,14 @@ func tidy(v reflect.Value) {
 	case reflect.Float64:
 		v.SetFloat(min(positive(v.Float()), mostAmount))
 	case reflect.Struct:
-		if at, ok := v.Addr().Interface().(*time.Time); ok {
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			at := v.Addr().Interface().(*time.Time)
 			*at = timeOf(micros(*at))
 			return
 		}
-		for _, field := range v.Fields() {
-			tidy(field)
+		fields := v.NumField() // v.Fields takes three times as long, and memory
+		for i := range fields {
+			tidy(v.Field(i))
 		}
 	}
 }
