@@ -52,25 +52,32 @@ func harmless(value string) bool {
 
 var (
 	userOnly = regexp.MustCompile(`://([^:/?#@\s"']+)@`)
-	element  = regexp.MustCompile(`[A-Za-z0-9_.~+=%-]+`)
+	host     = regexp.MustCompile(`://[^/?#\s"']*`)
+	element  = regexp.MustCompile(`[A-Za-z0-9_.~+%-]+`)
 	streak   = regexp.MustCompile(`[A-Za-z0-9]{20,}`)
 )
 
 const leastElement = 16 // characters of a token in a path
 
-// findElements finds what may be a token in a URL: a user without a password, and elements of
-// the path and the query that are long and mixed.
+// findElements finds what may be a token in a URL: a user without a password, and elements that
+// are long and mixed.
 func findElements(s string) (found []span) {
-	begin := strings.Index(s, "://")
-	if begin < 0 {
+	at := host.FindStringIndex(s)
+	if at == nil {
 		return nil
 	}
+	begin, path := at[0], at[1]
 	if at := userOnly.FindStringSubmatchIndex(s); at != nil && lettersAndDigits(s[at[2]:at[3]]) {
 		found = append(found, span{at[2], at[3], "url-password", ""})
 	}
 	for _, at := range element.FindAllStringIndex(s[begin:], -1) {
 		from, to := begin+at[0], begin+at[1]
-		if text, err := url.PathUnescape(s[from:to]); err == nil && (len(text) >= leastElement && dense(text) || slices.ContainsFunc(streak.FindAllString(text, -1), lettersAndDigits)) {
+		text, err := url.PathUnescape(s[from:to])
+		if err != nil {
+			continue
+		}
+		// The name of a machine has letters and digits, too, but not so many together.
+		if from >= path && len(text) >= leastElement && dense(text) || slices.ContainsFunc(streak.FindAllString(text, -1), lettersAndDigits) {
 			found = append(found, span{from, to, "random", ""})
 		}
 	}

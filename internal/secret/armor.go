@@ -12,7 +12,7 @@ type Armor struct{ left int }
 const mostArmored = 256 // lines of a key: one of 16,384 bits has 200
 
 var (
-	armorLine = regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"']*$`)
+	armorLine = regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"',]*$`)
 	// bodyLine is a header, or ends in base64, of which behind another program's words a few
 	// letters are not enough.
 	bodyLine = regexp.MustCompile(`^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|[A-Za-z0-9+/=]*|.*(?:[^A-Za-z0-9+/=]|^)(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+=+))["',]*\s*$`)

@@ -192,7 +192,7 @@ func closing(s, quote string) int {
 func (a *assigner) secret(v value, k kind, i int) bool {
 	s := v.text
 	switch {
-	case a.strict:
+	case a.strict && k != userPassword:
 		return !harmless(s)
 	case k.rule == "authorization" && k.how == header:
 		return !hollow(s) && (strings.ContainsAny(s, digits+"="+filler) || schemed(s))
@@ -200,7 +200,7 @@ func (a *assigner) secret(v value, k kind, i int) bool {
 		return k.value(s) && (k.insists() || strings.HasPrefix(a.s[v.to:], "</"))
 	case v.quoted || k.rule == "cookie" || k == userPassword:
 		return k.value(s)
-	case !k.value(s) || s[0] == '-' || strings.ContainsAny(s, "()") || strings.IndexByte("[{|", s[0]) >= 0:
+	case !k.value(s) || s[0] == '-' || strings.IndexByte("[{|", s[0]) >= 0 || isCode(s):
 		return false
 	case !k.insists() && (classify(s) == k || strings.ContainsAny(s, "[{")):
 		return false // token=token, token=tokens[0]
@@ -210,6 +210,13 @@ func (a *assigner) secret(v value, k kind, i int) bool {
 		return v.spaced && k.how != count && a.s[i] == ':' && a.lineEnds(v.to) || mixed(s)
 	}
 	return strings.ContainsAny(s, digits) || a.last(v.to)
+}
+
+// isCode reports whether a text is of a program or a schema: a call, a type, a member of
+// something that is called so.
+func isCode(s string) bool {
+	n := strings.LastIndexByte(s, '.')
+	return strings.ContainsAny(s, "()") || among("types", s) || n > 0 && classify(s[n+1:]) != plain
 }
 
 // schemed reports whether a text is the name of a scheme and a word.

@@ -120,31 +120,46 @@ func (w *scrubber) siblings(o *hujson.Object) (command string, said kind) {
 }
 
 // array goes through an array. An element may be an option that says what the next is:
-// ["--password", "hunter2"], ["curl", "-u", "bob:hunter2"]: as a line, behind a command, it
-// would be found there.
-func (w *scrubber) array(list *hujson.Array, k scope, command string) {
+// ["--password", "hunter2"]; what an option of one letter says depends on the command before
+// it, ["curl", "-u", "bob:hunter2"], so that the elements are looked at as a line as well.
+func (w *scrubber) array(list *hujson.Array, above scope, command string) {
 	line := []byte(command)
 	begins := make([]int, len(list.Elements))
+	said := make([]kind, len(list.Elements)+1) // of each by the option before it
 	for i, e := range list.Elements {
 		begins[i] = len(line)
 		if s, ok := literal(e); ok {
-			line = append(line, strings.Map(unspaced, filled(s, find(s, w.aws, false)))...)
+			if option.MatchString(s) {
+				said[i] = plain // the one before it has no value
+			}
+			word := strings.Map(unspaced, filled(s, find(s, w.aws, false)))
+			if isOption(s) && classify(s) != plain {
+				said[i+1] = classify(s)
+				word = strings.Repeat("_", len(word)) // it says nothing more in the line
+			}
+			line = append(line, word...)
 		}
 		line = append(line, ' ')
 	}
 	a := assigner{s: string(line)}
 	found := a.find()
 	for i := range list.Elements {
-		e := &list.Elements[i]
+		e, k := &list.Elements[i], above
+		if k.kind == plain {
+			k.kind = said[i]
+		}
 		s, ok := literal(*e)
 		if !ok {
 			w.value(e, k)
 			continue
 		}
 		var inside []span
+		if said[i].value(strings.Join(strings.Fields(s), "_")) { // which stands by itself, so that it is no sentence
+			inside = append(inside, span{0, len(s), said[i].rule, ""})
+		}
 		for _, p := range found { // by an option, not by a word that may be anything in a list
-			if (p.name == "" || p.name[0] == '-') && p.from < begins[i]+len(s) && p.to > begins[i] {
-				inside = append(inside, span{max(0, p.from-begins[i]), min(len(s), p.to-begins[i]), p.rule, ""})
+			if (p.name == "" || p.name[0] == '-') && p.from >= begins[i] && p.from < begins[i]+len(s) {
+				inside = append(inside, span{p.from - begins[i], min(len(s), p.to-begins[i]), p.rule, ""})
 			}
 		}
 		w.text(e, k, inside)

@@ -48,7 +48,7 @@ func (k kind) value(s string) bool {
 		return looksDrawn(s) && mixed(s) && !anyKey.MatchString(s)
 	case user:
 		_, word, _ := strings.Cut(s, ":")
-		return !hollow(word) && strings.Trim(s, digits+":") != ""
+		return !hollow(word) && !strings.HasPrefix(word, "//") && strings.Trim(s, digits+":") != ""
 	}
 	return looksDrawn(s)
 }
