@@ -17,6 +17,7 @@ func TestText(t *testing.T) {
 		{"nothing", "a quick brown fox", ""},
 		{"a token in a sentence", "use " + github(1) + ", please", "use [secret: github-token], please"},
 		{"two of them", github(1) + " " + github(2), "[secret: github-token] [secret: github-token]"},
+		{"a token that may have dots at the end of a sentence", "it is pat" + strings.Repeat("aB3dE6g", 2) + "." + strings.Repeat("0e1f2a3b", 8) + ". Well", "it is [secret: airtable-token] Well"},
 		{"a token at the end of a sentence", "it is " + github(3) + ".", "it is [secret: github-token]."},
 		{"a token goes on in other letters", "x" + github(1), ""},
 		{"a private key", "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb", "a\n[secret: private-key]\nb"},

@@ -44,6 +44,7 @@ func TestTail(t *testing.T) {
 		"half a password at the cut":       {`DSN "` + wide[:tailWidth-31] + `" postgres://bob:hunter2,hunter3@db` + "\n", []string{`DSN "` + wide[:tailWidth-31] + `" …`}},
 		"tokens":                           {"login ghp_abcdefghijklmnopqrstuvwxyz0123456789\nhttps://bob:hunter2@db/x", []string{"login [secret: github-token]", "https://bob:[secret: url-password]@db/x"}},
 		"a key of many lines":              {"key:\n" + key(70) + "next\n", []string{"key:", "[secret: private-key]", "next"}},
+		"a key as a list of lines":         {strings.ReplaceAll(key(20), "\n", "\",\n") + "Error: no key", []string{"[secret: private-key]\",", "Error: no key"}},
 		"a key without an end":             {strings.TrimSuffix(key(70), "-----END RSA PRIVATE KEY-----\n") + "Error: no key", []string{"[secret: private-key]", "Error: no key"}},
 		"a key behind a log's prefix":      {strings.ReplaceAll("\n"+key(3), "\n", "\n[db] 12:01 INFO ") + "x", []string{"[db] 12:01 INFO [secret: private-key]", "[db] 12:01 INFO x"}},
 		"no UTF-8":                         {"a\xffb\n", []string{"a\uFFFDb"}},
