@@ -62,6 +62,15 @@ type Options struct {
 // masker knows what of the server's configuration may be secret.
 func (s *Spec) masker() *secret.Masker {
 	values := append(secret.In(strings.Join(s.Command.Args, " ")), s.Secrets...)
+	before := ""
+	for _, arg := range s.Command.Args { // a value that no line of a shell has as one word, too
+		for _, found := range secret.Find(arg, before) {
+			if found.Name != "" {
+				values = append(values, arg[found.From:found.To])
+			}
+		}
+		before = arg
+	}
 	if s.URL != "" {
 		values = append(values, secret.URL(s.URL)...)
 	}

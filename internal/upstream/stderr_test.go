@@ -104,3 +104,13 @@ func TestTailKeepsNoSecret(t *testing.T) {
 		}
 	})
 }
+
+// An argument that the option before it makes a secret is one, whatever a shell would take
+// for its end.
+func TestArgumentsAreMasked(t *testing.T) {
+	spec := Spec{Command: Command{Args: []string{"serve", "--password", "a=b1;c&d<e>f", "--root", "/srv/data"}}}
+	got := spec.masker().Text("cannot sign in with a=b1;c&d<e>f at /srv/data")
+	if strings.Contains(got, "c&d<e") || !strings.Contains(got, "/srv/data") {
+		t.Errorf("got %q", got)
+	}
+}
