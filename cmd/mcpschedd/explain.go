@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -75,7 +74,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	}
 	u, hints := proxy.Said(at.Model, at.offer, tool)
 	verdict := o.Models.Verdict(u, tool, hints, use(c, at.Upstream))
-	m := byKey(c).Resolve(u, tool, hints)
+	m := o.Models.Resolve(u, tool, hints)
 	m.Sources = exact(c, m.Sources)
 	if f.json {
 		members, err := withVerdict(m, verdict)
@@ -130,28 +129,20 @@ func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]
 	return members, err
 }
 
-// byKey are the models with the key of a block as the source of what it sets: of
-// two on one line FILE:LINE would not tell which.
-func byKey(c *config.Config) *valuemodel.Models {
-	said, _ := rules(c)
-	for i, t := range c.Tools {
-		said[i].Source = config.Key("tools", t.Name)
-	}
-	m, _ := valuemodel.Compile(said)
-	return m
-}
-
-// exact says for each field that the configuration sets at which line it does.
+// exact says for each field that the configuration sets at which line it does: what a model
+// knows is where the block begins.
 func exact(c *config.Config, sources map[string]string) map[string]string {
 	said, _ := rules(c)
 	out := maps.Clone(sources)
 	for field, source := range sources {
-		key := source // of an upstream
-		if i := slices.IndexFunc(c.Tools, func(t config.Tool) bool { return config.Key("tools", t.Name) == source }); i >= 0 {
-			key = fieldKey(source, said[i].Layer, field)
-		}
-		if at := cmp.Or(c.Where(key), c.Where(source)); at != "" {
+		if at := c.Where(source); at != "" { // the key of an upstream
 			out[field] = at
+		}
+		for i, t := range c.Tools {
+			block := config.Key("tools", t.Name)
+			if at := c.Where(fieldKey(block, said[i].Layer, field)); at != "" && c.Where(block) == source {
+				out[field] = at
+			}
 		}
 	}
 	return out

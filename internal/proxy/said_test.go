@@ -227,3 +227,25 @@ func TestRecognisedToolChangesItsArguments(t *testing.T) {
 		})
 	}
 }
+
+// That only this agent changes what a server reads is a claim that few can make: it is named
+// where no other line helps, and not for a server that is known to read this machine.
+func TestExclusiveIsTheLastLine(t *testing.T) {
+	change := func(set func(*proxy.Upstream)) string {
+		_, up := remote(t, mcptest.Options{Name: "one", Tools: []string{`{"name":"git_log","inputSchema":{"type":"object"}}`}})
+		up.Model.Name, up.Model.URL = "one", ""
+		set(&up)
+		o := stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up)
+		o.Enrichment.Mode = "on"
+		return start(t, o).Survey(t.Context())[0].Status.Change
+	}
+	for want, set := range map[string]func(*proxy.Upstream){
+		"remote = true in [upstreams.one]":    func(up *proxy.Upstream) { up.Model.Trust = true },
+		"exclusive = true in [upstreams.one]": func(up *proxy.Upstream) { up.Model.Trust, up.Model.Remote = true, new(false) },
+		"":                                    func(up *proxy.Upstream) { up.Model.Provider = "git" },
+	} {
+		if got := change(set); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -126,10 +126,14 @@ func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus
 		if then.Cacheable+then.Prefetchable <= most {
 			continue
 		}
-		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
 		if now.Why == "" && then.Cacheable == now.Cacheable {
 			now.Why = record.Reasons["unsteady"].Word
 		}
+		// A known server of this machine answers within milliseconds, from what people change too.
+		if c.Exclusive && (provider != "" || now.Change != "") {
+			continue
+		}
+		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
 	}
 	if now.Change == "" && lost > 0 {
 		now.Change = "mcpschedd check --connect -v prints the lines to paste"

@@ -74,7 +74,8 @@ type Change struct {
 }
 
 // Changes are the lines that a person could mean, those that say least first. provider is
-// the one that is known of its tools, "" if none is.
+// the one that is known of its tools, "" if none is. The last one claims most: few servers are
+// used by one agent alone, so it is for callers that no other line helps.
 func (u Upstream) Changes(provider string) (all []Change) {
 	add := func(line, when string, exclusive bool, set func(*Upstream)) {
 		with := u
@@ -95,7 +96,7 @@ func (u Upstream) Changes(provider string) (all []Change) {
 	if u.Remote == nil && provider == "" {
 		add("remote = true", "what it reads is a service elsewhere", false, func(u *Upstream) { u.Remote = new(true) })
 	}
-	add("exclusive = true", "nothing but calls through this proxy changes what it reads", true, func(*Upstream) {})
+	add("exclusive = true", "only this agent changes what it reads: no person, no other program", true, func(*Upstream) {})
 	return all
 }
 

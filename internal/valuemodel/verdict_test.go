@@ -50,7 +50,7 @@ func TestVerdict(t *testing.T) {
 		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
 			`cached: only with identical calls under way, as nothing says how long it stays fresh · prefetched: no, speculate = false says provider github`},
 		{"a shell", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Bash", valuemodel.Hints{}, nil, on,
-			`cached: only with identical calls under way, as nothing says how long it stays fresh, of calls whose command only reads · prefetched: no, any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if nothing but calls through this proxy changes what it reads`},
+			`cached: only with identical calls under way, as nothing says how long it stays fresh, of calls whose command only reads · prefetched: no, any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads: no person, no other program`},
 	}
 	for _, tt := range tests {
 		models, problems := valuemodel.Compile(tt.rules)
