@@ -53,7 +53,7 @@ func (p *importPlan) ask(ctx context.Context) {
 			continue
 		}
 		r, err := resolved(u, values, os.LookupEnv)
-		wired := wireResolved(&c, u, r, err, state.Dir{})
+		wired := wireResolved(ownWorkplace(), &c, u, r, err, state.Dir{})
 		wired.Store = upstream.Store{}
 		o.Upstreams = append(o.Upstreams, wired)
 	}

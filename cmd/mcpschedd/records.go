@@ -25,11 +25,11 @@ const (
 )
 
 // recordOptions say how the record is kept.
-func recordOptions(c *config.Config, dir state.Dir, transport string, log *slog.Logger) record.Options {
+func recordOptions(at workplace, c *config.Config, dir state.Dir, transport string, log *slog.Logger) record.Options {
 	o := record.Options{
 		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off", Scrub: secret.JSON,
 		Begin: record.Event{
-			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: workingDir(),
+			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: at.dir(),
 		},
 	}
 	for _, u := range c.Upstreams {

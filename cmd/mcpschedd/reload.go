@@ -12,6 +12,11 @@ import (
 
 // watch applies every new content of the configuration file while ctx lasts.
 func (s *proxyProcess) watch(ctx context.Context) {
+	s.watchFor(ctx, func() []*proxyProcess { return []*proxyProcess{s} })
+}
+
+// watchFor is watch for several proxies in one process.
+func (s *proxyProcess) watchFor(ctx context.Context, proxies func() []*proxyProcess) {
 	if s.written.Path == "" {
 		return
 	}
@@ -25,10 +30,12 @@ func (s *proxyProcess) watch(ctx context.Context) {
 		}
 		if err != nil {
 			s.log.Error("configuration not reloaded; the old one stays", "err", err)
-			s.srv.Reject(err)
+			for _, p := range proxies() {
+				p.srv.Reject(err)
+			}
 			return
 		}
-		s.reload(now, next)
+		s.reload(now, next, proxies())
 		now = next
 	}, toolProblems)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
@@ -37,17 +44,19 @@ func (s *proxyProcess) watch(ctx context.Context) {
 }
 
 // reload puts a new configuration in force, but for what needs a restart, which is told.
-func (s *proxyProcess) reload(now, next *config.Config) {
+func (s *proxyProcess) reload(now, next *config.Config, proxies []*proxyProcess) {
 	for _, w := range next.Warnings {
 		s.log.Warn(w.String())
 	}
 	if keys := config.Diff(now, next); len(keys) > 0 {
 		s.log.Warn("changed, but needs a restart", "keys", keys)
 	}
-	s.srv.Reject(nil)
 	applied := *next
 	applied.Server, applied.HTTP = s.written.Server, s.written.HTTP // as they were at the start
-	s.srv.Apply(inFolder(options(&applied, s.dir, s.log), next, s.folder))
+	for _, p := range proxies {
+		p.srv.Reject(nil)
+		p.srv.Apply(inFolder(optionsAt(p.at, &applied, p.dir, p.log), next, p.folder))
+	}
 	keepGood(next, s.dir, s.log)
 	s.log.Info("configuration reloaded", "path", next.Path)
 }

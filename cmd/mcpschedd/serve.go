@@ -73,6 +73,7 @@ type proxyProcess struct {
 	config   *config.Config // with what flags say instead
 	mistakes *config.Error  // in the file; nil: none
 	dir      state.Dir
+	at       workplace
 	folder   string // where its sessions work; "": anywhere, as clients over HTTP do
 	log      *slog.Logger
 	output   *logOutput
@@ -88,7 +89,7 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
 		say(stderr, "waiting for an MCP client on stdin, which is this terminal; Ctrl-D ends it. mcpschedd import makes a client start it.")
 	}
-	s := &proxyProcess{flags: f}
+	s := &proxyProcess{flags: f, at: ownWorkplace()}
 	if err := s.load(stderr); err != nil {
 		return err
 	}
@@ -138,14 +139,14 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 		s.config.HTTP.Auth = s.flags.auth
 	}
 	if s.flags.http == "" {
-		s.folder = workingDir()
+		s.folder = s.at.dir()
 	}
 	return nil
 }
 
 // options are what the proxy is told.
 func (s *proxyProcess) options() (proxy.Options, error) {
-	o := inFolder(options(s.config, s.dir, s.log), s.config, s.folder)
+	o := inFolder(optionsAt(s.at, s.config, s.dir, s.log), s.config, s.folder)
 	transport := "stdio"
 	if addr := s.flags.http; addr != "" {
 		transport = "http"
@@ -159,7 +160,7 @@ func (s *proxyProcess) options() (proxy.Options, error) {
 			}
 		}
 	}
-	o.Record = recordOptions(s.config, s.dir, transport, s.log)
+	o.Record = recordOptions(s.at, s.config, s.dir, transport, s.log)
 	return o, nil
 }
 

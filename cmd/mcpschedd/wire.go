@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,9 +26,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// options turns a configuration into what the proxy is told. An upstream that
-// lacks a variable is kept, to say so when it is asked.
+// options is [optionsAt] for clients that work where this process does.
 func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
+	return optionsAt(ownWorkplace(), c, dir, log)
+}
+
+// optionsAt turns a configuration into what the proxy is told that serves a workplace. An
+// upstream that lacks a variable is kept, to say so when it is asked.
+func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 	o := proxy.Options{
 		Version:      version(),
 		NameStyle:    c.Server.NameStyle,
@@ -60,7 +64,7 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 	o.Models, _ = models(c) // its problems kept the configuration from being loaded
 	for _, u := range c.Upstreams {
 		if u.Enabled {
-			o.Upstreams = append(o.Upstreams, wire(c, u, dir))
+			o.Upstreams = append(o.Upstreams, wire(at, c, u, dir))
 		}
 	}
 	return o
@@ -86,13 +90,13 @@ func enrichment(e *config.Enrichment) speculate.Rules {
 const exclusiveMaxAge = 5 * time.Minute
 
 // wire resolves one upstream.
-func wire(c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
-	r, err := u.Resolve(os.LookupEnv)
-	return wireResolved(c, u, r, err, dir)
+func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
+	r, err := u.Resolve(at.lookup)
+	return wireResolved(at, c, u, r, err, dir)
 }
 
 // wireResolved is an upstream whose variables are filled in; err says why they could not be.
-func wireResolved(c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
+func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
 	spec := upstream.Spec{
 		Name:         u.Name,
 		URL:          r.URL,
@@ -100,11 +104,11 @@ func wireResolved(c *config.Config, u config.Upstream, r config.Resolved, err er
 		Shared:       u.Instances == "shared",
 		StartTimeout: time.Duration(c.Server.StartTimeout),
 		MaxMessage:   int(c.Server.MaxMessageBytes),
-		Secrets:      secrets(r),
+		Secrets:      secrets(at, r),
 		Unusable:     err,
 	}
 	if r.URL == "" {
-		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: r.Cwd, Env: environment(r.Env)}
+		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.elsewhere), Env: at.environment(r.Env)}
 	} else {
 		spec.Header = make(http.Header)
 		for name, value := range r.Headers {
@@ -133,16 +137,16 @@ func wireResolved(c *config.Config, u config.Upstream, r config.Resolved, err er
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,
-		Learned:        learned(dir, u.Name, r),
+		Learned:        learned(at, dir, u.Name, r),
 	}
 }
 
 // learned is where what is learned of a server is kept: what belongs to the server in one
 // file, so that a new project does not begin with a server that is known already, and the
 // values that its sessions have used in a file of the folder that they work in.
-func learned(dir state.Dir, name string, r config.Resolved) speculate.Learned {
+func learned(at workplace, dir state.Dir, name string, r config.Resolved) speculate.Learned {
 	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
-	folder := "learned/" + name + "-" + fingerprint(r.Command, r.Args, cmp.Or(r.Cwd, workingDir()), r.URL)[:16]
+	folder := "learned/" + name + "-" + fingerprint(r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL)[:16]
 	return func(merge func([]byte) ([]byte, error)) error {
 		return dir.Update(server, func(known []byte) (next []byte, err error) {
 			err = dir.Update(folder, func(values []byte) ([]byte, error) {
@@ -157,33 +161,14 @@ func learned(dir state.Dir, name string, r config.Resolved) speculate.Learned {
 
 // secrets are the values of a server's environment that are never shown: all
 // that the configuration gives it, and of what it inherits what is called a secret.
-func secrets(r config.Resolved) []string {
+func secrets(at workplace, r config.Resolved) []string {
 	all := slices.Collect(maps.Values(r.Env))
-	for _, variable := range os.Environ() {
+	for _, variable := range at.env {
 		if name, value, _ := strings.Cut(variable, "="); secret.Named(name, value) {
 			all = append(all, value)
 		}
 	}
 	return all
-}
-
-// workingDir is where a server works for which none is configured: what is asked
-// of it in one project says little of another.
-func workingDir() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		return ""
-	}
-	return dir
-}
-
-// environment is the proxy's own with the upstream's added.
-func environment(add config.Secrets) []string {
-	env := os.Environ()
-	for _, name := range slices.Sorted(maps.Keys(add)) {
-		env = append(env, name+"="+add[name])
-	}
-	return env
 }
 
 // fingerprint tells whether two values are the same without keeping them.

@@ -21,7 +21,7 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 		t.Helper()
 		t.Chdir(folder)
 		only := errors.New("only read")
-		err := learned(dir, "x", server)(func(stored []byte) ([]byte, error) {
+		err := learned(ownWorkplace(), dir, "x", server)(func(stored []byte) ([]byte, error) {
 			if before = string(stored); next == "" {
 				return nil, only
 			}
