@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -239,11 +240,14 @@ func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64)
 
 // stateEvent is how the limits and the store stand.
 func stateEvent(s *Server, now time.Time) record.Event {
-	st := s.store.Stats()
-	e := record.Event{Kind: record.State, At: now, Sessions: len(s.sessions.all()), Store: &record.Store{
-		Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced,
-	}}
-	for _, h := range s.hosts() {
+	e := record.Event{Kind: record.State, At: now, Sessions: len(s.sessions.all()), Store: &record.Store{}}
+	var limits []limit.HostStats
+	if s.common.reportedBy(s) {
+		st := s.store.Stats()
+		limits = s.limits.Stats()
+		*e.Store = record.Store{Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced}
+	}
+	for _, h := range s.hosts(limits) {
 		e.Hosts = append(e.Hosts, h)
 	}
 	return e

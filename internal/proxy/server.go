@@ -43,6 +43,7 @@ type Options struct {
 	HTTP         front.HTTPOptions
 	Dial         upstream.DialFunc // reaches servers over HTTP; nil: over the network
 
+	Common *Common               // with the other servers of the process; nil: there is none
 	Models *valuemodel.Models    // the operator's layers; nil: none
 	Dedup  dedup.Options         // bounds of the store
 	Limits map[string]limit.Rule // host → pace; "*" for any other
@@ -81,7 +82,8 @@ type Server struct {
 
 	sessions sessions
 	names    *names
-	store    *dedup.Store
+	common   *Common
+	store    *dedup.Store // of common, as limits
 	limits   *limit.Hosts
 	catalog  *catalog
 	recorder recorder
@@ -96,11 +98,15 @@ type Server struct {
 // with Prepare.
 func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
-	stopping := make(chan struct{})
+	stopping, common := make(chan struct{}), o.Common
+	if common == nil {
+		common = NewCommon(o)
+	}
 	s := &Server{
 		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(),
-		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
+		common: common, store: common.store, limits: common.limits,
 	}
+	common.add(s)
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial, After: after,
@@ -185,11 +191,14 @@ func (s *Server) Close() {
 	for _, m := range s.policy.Load().members {
 		ending.Go(m.up.Close)
 	}
-	s.store.Close()
+	if s.policy.Load().Common == nil {
+		s.common.Close()
+	}
 	ending.Wait()
 	s.prefetch.Close() // nothing begins a prefetch any more
 	s.work.Wait()
 	s.recorder.record(true)
+	s.common.remove(s)
 	s.figures.notices.stop()
 	s.recorder.close()
 }

@@ -64,7 +64,7 @@ func (s *Server) addMoment(out *record.Stats) {
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
 	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
-	out.Hosts = s.hosts()
+	out.Hosts = s.hosts(s.limits.Stats())
 	out.Engine = s.Stats()
 	out.Running = []record.Status{s.status()}
 	out.Derive()
@@ -126,10 +126,10 @@ type PrefetchStats struct {
 }
 
 // hosts says what every host allows at the moment.
-func (s *Server) hosts() map[string]record.Host {
+func (s *Server) hosts(limits []limit.HostStats) map[string]record.Host {
 	p, now := s.policy.Load(), time.Now()
 	out := make(map[string]record.Host)
-	for _, h := range s.limits.Stats() {
+	for _, h := range limits {
 		rule := p.rule(h.Host)
 		shown := record.Host{
 			Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,

@@ -24,6 +24,14 @@ func (c Client) hop() revision.Hop {
 	return revision.Hop{Version: revision.Latest, Info: c.info(), Capabilities: c.capabilities()}
 }
 
+// forServer is what a server is told of a client.
+func (s *Spec) forServer(c Client) Client {
+	if s.Unasking {
+		c.Capabilities = nil
+	}
+	return c
+}
+
 func (c Client) info() json.RawMessage {
 	if c.Info != nil {
 		return c.Info

@@ -72,6 +72,9 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 	if stateless {
 		hop := req.Hop
 		hop.Version = version
+		if c.in.up.spec.Unasking {
+			hop.Capabilities = Client{}.capabilities()
+		}
 		change.Hop = &hop
 	}
 	index := req.Index

@@ -18,6 +18,7 @@ type Spec struct {
 	Header       http.Header   // sent with every HTTP request; never shown
 	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
 	Shared       bool          // one instance for all sessions
+	Unasking     bool          // of a shared one: it is told of nothing that its client could be asked for, as its sessions differ in that
 	StartTimeout time.Duration // how long a call waits for a starting server
 	MaxMessage   int           // bytes of one message from the server; 0 is 64 MiB
 	Secrets      []string      // values of its environment that must never be shown, like those in Header and URL

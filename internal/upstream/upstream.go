@@ -107,7 +107,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		if in == nil {
 			in = u.start()
 		}
-		in.setClient(client)
+		in.setClient(u.spec.forServer(client))
 		if u.spec.Shared {
 			u.shared = in
 		}

@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"slices"
+	"sync"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/limit"
+)
+
+// Common is what the servers of one process have in common: the store, so that a write through
+// one of them ends the answers of all, and the pace of hosts. No two of them have a session or
+// an instance in common, so no answer of the one is given by another.
+type Common struct {
+	store  *dedup.Store
+	limits *limit.Hosts
+
+	mu      sync.Mutex
+	servers []*Server // that have not been closed; the first reports the figures of both
+}
+
+// NewCommon makes it, with the bounds and limits of a configuration.
+func NewCommon(o Options) *Common {
+	return &Common{store: dedup.New(o.Dedup), limits: limit.New(o.Limits)}
+}
+
+// Close ends it, after its servers.
+func (c *Common) Close() { c.store.Close() }
+
+func (c *Common) add(s *Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers = append(c.servers, s)
+}
+
+func (c *Common) remove(s *Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers = slices.DeleteFunc(c.servers, func(other *Server) bool { return other == s })
+}
+
+// reportedBy says whether a server reports the figures: what several reported would be added up.
+func (c *Common) reportedBy(s *Server) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.servers) > 0 && c.servers[0] == s
+}

@@ -1,0 +1,60 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
+)
+
+// Of two servers of one process, a write through the one ends the answers that the other
+// holds, and no answer of the one is given by the other.
+func TestCommon(t *testing.T) {
+	var callers []*caller
+	rules := []valuemodel.Rule{reading("one/echo", time.Hour)}
+	common := proxy.NewCommon(stored(t, rules))
+	t.Cleanup(common.Close)
+	for range 2 {
+		o := stored(t, rules, child(t, mcptest.Options{Name: "one"}))
+		o.Common = common
+		callers = append(callers, connect(t, start(t, o), handshake))
+	}
+	a, b := callers[0], callers[1]
+	for _, step := range []struct {
+		of         *caller
+		tool, want string
+	}{{a, "echo", "fetched"}, {a, "echo", "hit"}, {b, "echo", "fetched"}, {b, "pid", "fetched"}, {a, "echo", "fetched"}, {a, "echo", "hit"}} {
+		if how := disposition(t, step.of.call(step.tool, `{}`)); how != step.want {
+			t.Errorf("%s: got %s, want %s", step.tool, how, step.want)
+		}
+	}
+}
+
+// A shared server that is not to ask is told of no client that can be asked, and asks none.
+func TestUnasking(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		for _, theirs := range []string{"handshake", "stateless"} {
+			up := child(t, mcptest.Options{Name: "one", Era: theirs})
+			up.Spec.Shared, up.Spec.Unasking = true, true
+			c := connect(t, start(t, options(up)), era)
+			c.call("echo", `{}`)
+			if seen := c.call("seen", ""); strings.Contains(seen, "elicitation") || strings.Contains(seen, "roots") {
+				t.Errorf("%s client, %s server: it was told %s", era, theirs, seen)
+			}
+		}
+	}
+	up := child(t, mcptest.Options{Name: "one"})
+	up.Spec.Shared, up.Spec.Unasking = true, true
+	c := connect(t, start(t, options(up)), handshake)
+	if told := c.call("ask", `{"asks":[{"method":"roots/list"}]}`); !strings.Contains(told, "-32601") {
+		t.Errorf("got %s from a server that asked, want its question refused", told)
+	}
+	for len(c.notes) > 0 {
+		if m := <-c.notes; m.ID != nil {
+			t.Errorf("the client was asked %s", m.Raw)
+		}
+	}
+}
