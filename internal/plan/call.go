@@ -24,32 +24,16 @@ type answer struct {
 	cut    bool      // the plan ended first
 }
 
-// call makes a call on a goroutine of its own, and its arguments too: to find them
-// in large results takes long. It has its slot until it is answered, be it in between
-// two tries.
-func (x *execution) call(ctx context.Context, g *stage, item int, resolve Lookup) {
-	g.open++
-	x.open++
-	c, output := Call{Step: g.Step, Item: item}, g.status.Output
-	x.calls.Go(func() {
-		a := x.perform(ctx, c, resolve)
-		if a.Err == "" && output {
-			a.tokens = x.count(a.JSON) // here, where nothing else waits for it
-		}
-		x.answers <- a
-	})
-}
-
 // perform makes a call, and again as long as it fails, its step allows it and the plan
 // has not ended.
-func (x *execution) perform(ctx context.Context, c Call, resolve Lookup) answer {
+func (r *Runner) perform(ctx context.Context, c Call, resolve Lookup) answer {
 	a := answer{Call: c}
 	var err error
-	a.Arguments, err = x.arguments(c.Step, func(r *Ref) (Value, error) {
+	a.Arguments, err = r.arguments(c.Step, func(ref *Ref) (Value, error) {
 		if ctx.Err() != nil {
 			return Value{}, ctx.Err() // it ends soon
 		}
-		return resolve(r)
+		return resolve(ref)
 	})
 	if err != nil && ctx.Err() == nil {
 		a.Err = err.Error()
@@ -59,7 +43,7 @@ func (x *execution) perform(ctx context.Context, c Call, resolve Lookup) answer 
 		if a.calls == 0 {
 			a.began = time.Now()
 		}
-		a.Result = x.once(ctx, a.Call)
+		a.Result = r.once(ctx, a.Call)
 		a.calls++
 		a.ended = time.Now()
 		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
@@ -105,7 +89,7 @@ func (r *Runner) arguments(s *Step, resolve Lookup) ([]byte, error) {
 	if s.Arguments == nil {
 		return []byte("{}"), nil
 	}
-	arguments, err := s.Arguments.Resolve(resolve, s.Tool.Input, r.Bytes)
+	arguments, err := s.Arguments.Resolve(resolve, s.Tool.Input, r.Limits.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -147,4 +131,12 @@ func (g *stage) note(a answer) {
 		g.last = a.ended
 	}
 	st.Took = g.last.Sub(g.first)
+}
+
+// count is the number of tokens of a text.
+func (r *Runner) count(text []byte) int {
+	if r.Tokens == nil {
+		return len(text) / 4
+	}
+	return r.Tokens(text)
 }

@@ -112,11 +112,6 @@ func (o *Outlook) Answer() []byte {
 	return marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
 }
 
-// index is the place of the step with an id.
-func (p *Plan) index(id string) int {
-	return slices.IndexFunc(p.Steps, func(s *Step) bool { return s.ID == id })
-}
-
 // leaders are the ids of what a step waits for; of those whose writes or reads it only
 // follows, the last.
 func (p *Plan) leaders(s *Step) (ids []string) {

@@ -27,7 +27,7 @@ type items struct {
 
 // openItems finds the array of a step with ForEach. Its slot is for the first call.
 func (x *execution) openItems(g *stage) {
-	v, err := resolveRef(g.ForEach, x.look)
+	v, err := resolveRef(g.step.ForEach, x.look)
 	if err == nil && v.JSON[0] != '[' {
 		err = fmt.Errorf("want an array, have %s", kindOf(v.JSON))
 	}
@@ -35,9 +35,9 @@ func (x *execution) openItems(g *stage) {
 		x.end(g, Failed, "for_each: "+err.Error())
 		return
 	}
-	it := &items{in: x.inputs(g)}
+	it := &items{in: x.inputs(g.step)}
 	for e := range jsonrpc.Elements(v.JSON) {
-		if it.of++; g.MaxItems <= 0 || it.of <= g.MaxItems {
+		if it.of++; g.step.MaxItems <= 0 || it.of <= g.step.MaxItems {
 			it.all = append(it.all, e)
 		}
 	}
@@ -48,13 +48,13 @@ func (x *execution) openItems(g *stage) {
 	}
 }
 
-// beginItems makes the calls of items that there are slots for.
-func (x *execution) beginItems(ctx context.Context) {
+// startItems makes the calls of items that there are slots for.
+func (x *execution) startItems(ctx context.Context) {
 	for _, g := range x.stages {
 		for it := g.items; it != nil && it.more() && ctx.Err() == nil && x.slot(g); {
 			i := it.next
 			it.next++
-			x.call(ctx, g, i, it.in.forItem(it.all[i], i))
+			x.start(ctx, g, i, it.in.forItem(it.all[i], i))
 		}
 	}
 }
@@ -66,30 +66,30 @@ func (x *execution) slot(g *stage) bool {
 	if g.open == 0 {
 		return true
 	}
-	if g.Writes || g.MaxParallel > 0 && g.open >= g.MaxParallel {
+	if g.step.Writes || g.step.MaxParallel > 0 && g.open >= g.step.MaxParallel {
 		return false
 	}
-	return x.queue.More(g.Index)
+	return x.queue.More(g.step.Index)
 }
 
 // itemAnswered takes in the answer of an item.
 func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 	if g.open > 0 {
-		x.queue.Less(g.Index)
+		x.queue.Less(g.step.Index)
 	}
 	it := g.items
 	it.done++
 	if a.Err == "" {
 		x.keepItem(g, a.Item, a.JSON, a.tokens, a.Blocks)
 	} else {
-		g.status.Doubt = g.status.Doubt || a.Doubt && g.Writes
+		g.status.Doubt = g.status.Doubt || a.Doubt && g.step.Writes
 		x.itemFailed(g, a.Item, a.Err)
 	}
 	if ctx.Err() != nil && it.more() {
 		x.cutItems(ctx, g)
 	}
-	if x.Item != nil {
-		x.Item(g.Step, it.done, len(it.all))
+	if x.run.Item != nil {
+		x.run.Item(g.step, it.done, len(it.all))
 	}
 	if g.open == 0 && !it.more() {
 		x.endItems(g)
@@ -99,11 +99,11 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 // keepItem puts a value in the place of an item's result, if it will be read.
 func (x *execution) keepItem(g *stage, i int, value []byte, tokens int, blocks [][]byte) {
 	it := g.items
-	if !g.needed() {
+	if !x.results.needed(g.step) {
 		return
 	}
-	if err := x.hold(g, len(value), blocks); err != nil {
-		g.status.Doubt = g.status.Doubt || g.Writes
+	if err := x.results.hold(g.step, len(value), blocks); err != nil {
+		g.status.Doubt = g.status.Doubt || g.step.Writes
 		it.full = fmt.Sprintf("item %d: %s", i, err)
 		it.stop = true
 		return
@@ -122,11 +122,11 @@ func (x *execution) itemFailed(g *stage, i int, err string) {
 		it.first, it.err = i, err
 	}
 	switch {
-	case g.Writes || g.OnError == Fail || g.OnError == "":
+	case g.step.Writes || g.step.OnError == Fail || g.step.OnError == "":
 		it.stop = true
-	case g.OnError == Default:
-		x.keepItem(g, i, g.Default, len(g.Default), nil)
-	case g.OnError == Continue:
+	case g.step.OnError == Default:
+		x.keepItem(g, i, g.step.Default, len(g.step.Default), nil)
+	case g.step.OnError == Continue:
 		x.keepItem(g, i, []byte("null"), 1, nil)
 	}
 }
@@ -134,16 +134,16 @@ func (x *execution) itemFailed(g *stage, i int, err string) {
 // endItems ends a step with ForEach. Failed items may be missing, but not all of them.
 func (x *execution) endItems(g *stage) {
 	it := g.items
-	if it.stop || g.OnError == Skip && it.failed > 0 && it.failed == it.done {
+	if it.stop || g.step.OnError == Skip && it.failed > 0 && it.failed == it.done {
 		x.end(g, Failed, it.reason())
 		return
 	}
-	if g.needed() {
+	if x.results.needed(g.step) {
 		res := Result{JSON: array(it.parts)}
 		for _, blocks := range it.blocks {
 			res.Blocks = append(res.Blocks, blocks...)
 		}
-		g.result = Value{JSON: res.JSON}
+		x.results.set(g.step, Value{JSON: res.JSON})
 		if g.status.Output {
 			g.status.Result = res
 			g.status.Tokens = it.tokens + 1 // no less than counted as one text
@@ -176,10 +176,10 @@ func (it *items) reason() string {
 // cutItems begins no further item: the plan has ended.
 func (x *execution) cutItems(ctx context.Context, g *stage) {
 	it := g.items
-	x.why = ending(ctx)
+	x.report.Ended = ending(ctx)
 	it.stop = true
 	if it.failed == 0 && it.full == "" {
-		it.full = "cut short: " + x.why
+		it.full = "cut short: " + x.report.Ended
 	}
 }
 

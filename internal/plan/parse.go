@@ -34,8 +34,10 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	if len(r.defects) > 0 {
 		return nil, r.told()
 	}
-	for _, d := range r.steps {
+	p.byID = make(map[string]int, len(r.steps))
+	for i, d := range r.steps {
 		p.Steps = append(p.Steps, d.Step)
+		p.byID[d.ID] = i
 	}
 	return p, nil
 }

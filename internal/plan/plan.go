@@ -31,6 +31,15 @@ type Plan struct {
 	Budget  int      // tokens of what comes back; never above the limit
 	DryRun  bool     // it is only to be looked at
 	Params  []byte   // a JSON object; nil: it has none
+	byID    map[string]int
+}
+
+// index is the place of the step with an id; -1: there is none.
+func (p *Plan) index(id string) int {
+	if i, ok := p.byID[id]; ok {
+		return i
+	}
+	return -1
 }
 
 // Step is one call of a plan, or one for each item of an array.
@@ -58,9 +67,6 @@ type Step struct {
 	written     []byte  // as in the plan
 	Order       []int   // of After: those it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
 }
-
-// stopsWrites reports whether a failure of the step keeps later writes from being run.
-func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 
 // OnError is what becomes of the steps that wait for one that failed.
 type OnError string

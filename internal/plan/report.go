@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -144,30 +145,11 @@ func (a *reply) add(st *Status, count func([]byte) int) {
 // fit says all of each step if everything fits then, else less, in a third of the room or
 // what the results leave of it.
 func (a *reply) fit(limit excerpt.Limit) []byte {
-	room := limit
-	if room.Tokens <= 0 {
-		room.Tokens = math.MaxInt / 8
-	}
-	if room.Chars <= 0 {
-		room.Chars = math.MaxInt / 8
+	if text := a.whole(limit); text != nil {
+		return text
 	}
 	size := utf8.RuneCount(a.given)
-	var rows []byte
-	for i, d := range details {
-		rows = a.report.rows(d, len(a.report.Steps))
-		tokens, chars := limit.Count(rows), utf8.RuneCount(rows)
-		beside := a.assemble(rows, []byte("{}"), a.left)
-		if i == 0 && a.tokens+limit.Count(beside) <= room.Tokens && size+utf8.RuneCount(beside) <= room.Chars {
-			return a.assemble(rows, a.given, a.left)
-		}
-		if tokens <= max(room.Tokens/3, room.Tokens-a.tokens) && chars <= max(room.Chars/3, room.Chars-size) {
-			break
-		}
-		if i == len(details)-1 {
-			fits := max(min(room.Tokens*len(a.report.Steps)/3/tokens, room.Chars*len(a.report.Steps)/3/chars), 0)
-			rows = a.report.rows(d, fits)
-		}
-	}
+	rows := a.rows(limit, size)
 	build := func(chars int) []byte {
 		out, left := excerpt.Cut(a.given, chars)
 		return a.assemble(rows, out, slices.Concat(left, a.left))
@@ -177,6 +159,38 @@ func (a *reply) fit(limit excerpt.Limit) []byte {
 	}
 	rows = a.report.rows(details[len(details)-1], 0)
 	return build(0)
+}
+
+// whole is the answer with all that is to be said of the steps; nil if that does not fit.
+func (a *reply) whole(limit excerpt.Limit) []byte {
+	rows := a.report.rows(details[0], len(a.report.Steps))
+	beside := a.assemble(rows, []byte("{}"), a.left)
+	if limit.Chars > 0 && utf8.RuneCount(a.given)+utf8.RuneCount(beside) > limit.Chars {
+		return nil
+	}
+	// A token has a byte at least. To count those of a plan of a hundred short calls takes as
+	// long as a fifth of all else it does.
+	if limit.Tokens > 0 && a.tokens+len(beside) > limit.Tokens && a.tokens+limit.Count(beside) > limit.Tokens {
+		return nil
+	}
+	return a.assemble(rows, a.given, a.left)
+}
+
+// rows are what is said of the steps beside results of so many characters that do not fit
+// as they are.
+func (a *reply) rows(limit excerpt.Limit, size int) (rows []byte) {
+	const unlimited = math.MaxInt32
+	mostTokens, mostChars := cmp.Or(max(limit.Tokens, 0), unlimited), cmp.Or(max(limit.Chars, 0), unlimited)
+	steps, tokens, chars := len(a.report.Steps), 0, 0
+	for _, d := range details {
+		rows = a.report.rows(d, steps)
+		tokens, chars = limit.Count(rows), utf8.RuneCount(rows)
+		if tokens <= max(mostTokens/3, mostTokens-a.tokens) && chars <= max(mostChars/3, mostChars-size) {
+			return rows
+		}
+	}
+	fits := min(mostTokens/3*steps/tokens, mostChars/3*steps/chars)
+	return a.report.rows(details[len(details)-1], fits)
 }
 
 // assemble puts the answer together.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"mcpschedd/internal/excerpt"
@@ -12,10 +11,10 @@ import (
 )
 
 // Runner runs plans. What is a step's place in time is decided on the goroutine
-// of Run alone; each call has a goroutine of its own. It may run several plans at
-// once if its functions may be called so.
+// of Run alone; calls are made on others. It may run several plans at once if its
+// functions may be called so.
 type Runner struct {
-	Limits
+	Limits Limits
 	Call   func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
 	Ended  func(s *Status, ended, of int)           // told after each step, on the goroutine of Run; may be nil
 	Item   func(s *Step, done, of int)              // told after each item of for_each, on the goroutine of Run; may be nil
@@ -39,83 +38,59 @@ type Call struct {
 func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
 	ctx, stop := context.WithCancel(ctx)
-	if r.Timeout > 0 {
-		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Timeout))
+	if r.Limits.Timeout > 0 {
+		ctx, stop = context.WithTimeoutCause(ctx, r.Limits.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Limits.Timeout))
 	}
 	defer stop()
 	x := newExecution(r, p)
 	for x.advance(ctx) {
 		x.answered(ctx, <-x.answers)
 	}
-	x.calls.Wait()
+	x.workers.end()
 	x.close(ctx)
-	report := &Report{Ended: x.why}
-	for _, g := range x.stages {
-		report.Steps = append(report.Steps, g.status)
-	}
-	report.Makespan = time.Since(began)
-	return report
-}
-
-// count is the number of tokens of a text.
-func (r *Runner) count(text []byte) int {
-	if r.Tokens == nil {
-		return len(text) / 4
-	}
-	return r.Tokens(text)
+	x.report.Makespan = time.Since(began)
+	return x.report
 }
 
 // execution is a plan that runs. All of it belongs to the goroutine of Run.
+//
+//	queue.Next ──► begin ──► start ──► a worker: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {
-	*Runner
+	run     *Runner
 	plan    *Plan
-	stages  []*stage          // by the steps' indexes
-	named   map[string]*stage // id → its step's
+	report  *Report  // what became of the steps so far
+	stages  []*stage // by the steps' indexes
 	queue   *schedule.Queue
+	results *results
+	workers workers
 	answers chan answer
-	calls   sync.WaitGroup // the goroutines of calls
-	open    int            // calls under way
-	ended   int            // steps
-	held    int            // bytes of the results that are kept
-	why     string         // the plan ended before its end
+	open    int // calls under way
+	ended   int // steps
 }
 
 // stage is how far a step is.
 type stage struct {
-	*Step
+	step   *Step
 	status *Status
-	users  int       // steps that refer to its result and have not ended
-	result Value     // as long as a step or the client needs it
-	held   int       // bytes of it
+	open   int       // its calls under way
 	first  time.Time // its first call began
 	last   time.Time // its last call ended
-	open   int       // its calls under way
-	spent  bool      // it no longer needs the results that it refers to
 	items  *items    // of a step with ForEach that has begun
 }
 
 // done reports whether the step has ended.
 func (g *stage) done() bool { return g.status.State != "" }
 
-// needed reports whether a step or the client will read the step's result.
-func (g *stage) needed() bool { return g.status.Output || g.users > 0 }
-
 func newExecution(r *Runner, p *Plan) *execution {
-	x := &execution{Runner: r, plan: p, answers: make(chan answer), named: make(map[string]*stage, len(p.Steps))}
-	for _, s := range p.Steps {
-		g := &stage{Step: s, status: &Status{Step: s}}
-		x.stages = append(x.stages, g)
-		x.named[s.ID] = g
+	x := &execution{
+		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), results: newResults(p, r.Limits.Bytes),
+		report: &Report{}, workers: newWorkers(), answers: make(chan answer),
 	}
-	for _, id := range p.Outputs {
-		x.named[id].status.Output = true
+	for i, s := range p.Steps {
+		st := &Status{Step: s, Output: x.results.of[i].output}
+		x.report.Steps = append(x.report.Steps, st)
+		x.stages = append(x.stages, &stage{step: s, status: st})
 	}
-	for _, s := range p.Steps {
-		for _, d := range s.Needs {
-			x.stages[d].users++
-		}
-	}
-	x.queue = schedule.NewQueue(p.tasks(r.Parallel))
 	for i, why := range p.leftOut(&r.Limits) {
 		if why != "" {
 			x.skip(x.stages[i], why, true)
@@ -143,12 +118,52 @@ func (x *execution) advance(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		i, ok := x.queue.Next()
 		if !ok {
-			x.beginItems(ctx)
+			x.startItems(ctx)
 			break
 		}
 		x.begin(ctx, x.stages[i])
 	}
 	return x.open > 0
+}
+
+// begin begins a step that all it waits for has ended for, or ends it if it must
+// not run.
+func (x *execution) begin(ctx context.Context, g *stage) {
+	if why, void := x.report.barred(g.step); why != "" {
+		x.skip(g, why, void)
+		return
+	}
+	if g.step.When != nil {
+		holds, err := g.step.When.Holds(x.look)
+		switch {
+		case err != nil:
+			x.end(g, Failed, "when: "+err.Error())
+			return
+		case !holds:
+			x.skip(g, "when: false", true)
+			return
+		}
+	}
+	if g.step.ForEach != nil {
+		x.openItems(g)
+		return
+	}
+	x.start(ctx, g, -1, x.inputs(g.step))
+}
+
+// start has a call made, and its arguments too: to find them in large results takes long.
+// It has its slot until it is answered, be it in between two tries.
+func (x *execution) start(ctx context.Context, g *stage, item int, resolve Lookup) {
+	g.open++
+	x.open++
+	c, output := Call{Step: g.step, Item: item}, g.status.Output
+	x.workers.do(func() {
+		a := x.run.perform(ctx, c, resolve)
+		if a.Err == "" && output {
+			a.tokens = x.run.count(a.JSON) // here, where nothing else waits for it
+		}
+		x.answers <- a
+	})
 }
 
 // answered takes in what came of a call.
@@ -158,38 +173,65 @@ func (x *execution) answered(ctx context.Context, a answer) {
 	g.open--
 	g.note(a)
 	if a.cut {
-		x.why = ending(ctx)
+		x.report.Ended = ending(ctx)
 	}
 	if g.items != nil {
 		x.itemAnswered(ctx, g, a)
 		return
 	}
-	x.spend(g)
+	x.results.spend(g.step)
 	if a.Err == "" {
 		if err := x.keep(g, a); err != nil {
 			a.Err, a.Doubt = err.Error(), true // it was run, and what it said is lost
 		}
 	}
 	if a.Err != "" {
-		g.status.Doubt = a.Doubt && g.Writes
+		g.status.Doubt = a.Doubt && g.step.Writes
 		x.end(g, Failed, a.Err)
 		return
 	}
 	x.end(g, OK, "")
 }
 
+// keep keeps the result of a step for the steps and the client that need it.
+func (x *execution) keep(g *stage, a answer) error {
+	if !x.results.needed(g.step) {
+		return nil
+	}
+	size := len(a.JSON)
+	if a.Text != "" && string(trimmed([]byte(a.Text))) != string(a.JSON) {
+		size += len(a.Text)
+	}
+	if err := x.results.hold(g.step, size, a.Blocks); err != nil {
+		return err
+	}
+	x.results.set(g.step, Value{JSON: a.JSON, Text: a.Text})
+	if g.status.Output {
+		a.Text = "" // references alone read it
+		g.status.Result, g.status.Tokens = a.Result, a.tokens
+	}
+	return nil
+}
+
+// skip ends a step that does not run. void: nothing has failed.
+func (x *execution) skip(g *stage, why string, void bool) {
+	g.status.Void = void
+	x.end(g, Skipped, why)
+}
+
 // end is the end of a step.
 func (x *execution) end(g *stage, state State, reason string) {
 	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
 	if state != OK {
-		x.release(g)
+		x.results.release(g.step.Index)
+		g.status.Result = Result{}
 	}
 	g.items = nil
-	x.queue.Done(g.Index)
-	x.spend(g)
+	x.queue.Done(g.step.Index)
+	x.results.spend(g.step)
 	x.ended++
-	if x.Ended != nil {
-		x.Ended(g.status, x.ended, len(x.stages))
+	if x.run.Ended != nil {
+		x.run.Ended(g.status, x.ended, len(x.stages))
 	}
 }
 
@@ -205,8 +247,8 @@ func (x *execution) close(ctx context.Context) {
 			x.cutItems(ctx, g)
 			x.endItems(g)
 		default:
-			x.why = ending(ctx)
-			x.end(g, Cancelled, x.why)
+			x.report.Ended = ending(ctx)
+			x.end(g, Cancelled, x.report.Ended)
 		}
 	}
 }
@@ -223,60 +265,4 @@ func ending(ctx context.Context) string {
 	default:
 		return cause.Error()
 	}
-}
-
-// keep keeps the result of a step for the steps and the client that need it.
-func (x *execution) keep(g *stage, a answer) error {
-	if !g.needed() {
-		return nil
-	}
-	size := len(a.JSON)
-	if a.Text != "" && string(trimmed([]byte(a.Text))) != string(a.JSON) {
-		size += len(a.Text)
-	}
-	if err := x.hold(g, size, a.Blocks); err != nil {
-		return err
-	}
-	g.result = Value{JSON: a.JSON, Text: a.Text}
-	if g.status.Output {
-		a.Text = "" // references alone read it
-		g.status.Result, g.status.Tokens = a.Result, a.tokens
-	}
-	return nil
-}
-
-// hold counts bytes of a step's result. What is on its way to us is not counted,
-// nor are arguments, of which there is one for each call at most.
-func (x *execution) hold(g *stage, size int, blocks [][]byte) error {
-	if g.status.Output {
-		for _, b := range blocks {
-			size += len(b)
-		}
-	}
-	if x.Bytes > 0 && size > x.Bytes-x.held {
-		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, x.Bytes)
-	}
-	g.held += size
-	x.held += size
-	return nil
-}
-
-// spend notes that a step no longer needs what it refers to.
-func (x *execution) spend(g *stage) {
-	if g.spent {
-		return
-	}
-	g.spent = true
-	for _, i := range g.Needs {
-		d := x.stages[i]
-		if d.users--; !d.needed() {
-			x.release(d)
-		}
-	}
-}
-
-// release forgets a step's result.
-func (x *execution) release(g *stage) {
-	x.held -= g.held
-	g.held, g.result, g.status.Result = 0, Value{}, Result{}
 }
