@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/record"
@@ -30,7 +29,7 @@ var soundServers = []string{"one", "two", "three", "four", "five"}
 // nineServers is a configuration of the sound servers and the broken ones.
 func nineServers(t *testing.T) string {
 	var config strings.Builder
-	config.WriteString("[server]\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
+	config.WriteString("[server]\nstate_dir = \"mcpschedd\"\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
 		"[upstreams.unset]\ncommand = \"x\"\nargs = [\"${MCPSCHEDD_NO_SUCH_VARIABLE}\"]\n" +
 		"[upstreams.missing]\ncommand = \"no-such-command\"\n" +
 		"[upstreams.crash]\ncommand = \"sh\"\nargs = [\"-c\", \"exit 4\"]\n" +
@@ -51,8 +50,8 @@ func stateless(id int, method, params string) string {
 // Four of nine servers are broken: the client, stats, the dashboard and check say which and
 // why, and the five others work undisturbed.
 func TestFourOfNineServersAreBroken(t *testing.T) {
+	t.Parallel()
 	p := startProgram(t, nineServers(t))
-	t.Setenv("XDG_STATE_HOME", filepath.Dir(p.state))
 	file := filepath.Join(filepath.Dir(p.state), "pipeline_config.toml")
 
 	first := p.ask(t, stateless(1, "server/discover", ""))
@@ -61,37 +60,44 @@ func TestFourOfNineServersAreBroken(t *testing.T) {
 			t.Errorf("instructions: nothing of %s in %s", name, first)
 		}
 	}
-	list := ""
-	eventuallyAll(t, "tools/list", func() string { // which waits for a slow server for a while only
-		list = p.ask(t, stateless(2, "tools/list", ""))
-		return list
-	}, `"one__echo"`, `"two__echo"`, `"three__echo"`, `"four__echo"`, `"five__echo"`)
-	for name := range brokenServers {
-		if strings.Contains(list, `"`+name+"__") {
-			t.Errorf("tools/list: tools of %s", name)
-		}
+	p.ask(t, stateless(2, "tools/list", "")) // which starts the servers
+	next := watching(t, "--watch", "--json", "--config", file)
+	for !settled(next()) {
 	}
+	list := p.ask(t, stateless(3, "tools/list", ""))
 	for i, name := range soundServers {
+		if !strings.Contains(list, `"`+name+`__echo"`) {
+			t.Errorf("tools/list: nothing of %s in %s", name, list)
+		}
 		if got := p.ask(t, stateless(10+i, "tools/call", `"name":"`+name+`__echo",`)); !strings.Contains(got, `"text":"`+name+`"`) {
 			t.Errorf("%s: got %s", name, got)
 		}
 	}
 	for name, why := range brokenServers {
+		if strings.Contains(list, `"`+name+"__") {
+			t.Errorf("tools/list: tools of %s", name)
+		}
 		got := p.ask(t, stateless(20, "tools/call", `"name":"`+name+`__echo",`))
 		if !strings.Contains(got, `"isError":true`) || !strings.Contains(got, name) || !strings.Contains(got, quotedText(why)) {
 			t.Errorf("%s: got %s, want %s", name, got, why)
 		}
 	}
-	eventually(t, "instructions of a later session", func() string { // for a moment crash is tried again
-		return p.ask(t, stateless(30, "server/discover", ""))
-	}, quotedText)
-	eventually(t, "stats", func() string { // which a process writes from time to time
+	for !saysWhy(p.ask(t, stateless(30, "server/discover", "")), quotedText) {
+		next() // crash is tried again now and then, and has not failed for that moment
+	}
+	stats := func() string {
 		var out bytes.Buffer
 		if code := run(t.Context(), []string{"stats", "--config", file}, &out, os.Stderr); code != 0 {
 			t.Fatalf("stats: got exit code %d", code)
 		}
 		return out.String()
-	}, func(text string) string { return text }, "4 of 9 servers cannot be used now: crash, missing, rubbish, unset.\n")
+	}
+	for text := stats(); !saysWhy(text, strings.Clone); text = stats() {
+		next()
+	}
+	if text := stats(); !strings.Contains(text, "4 of 9 servers cannot be used now: crash, missing, rubbish, unset.\n") {
+		t.Errorf("stats: got\n%s", text)
+	}
 	page := open(t, "--config", file)
 	page.get(page.address)
 	wantView(t, page.view())
@@ -110,35 +116,28 @@ func TestFourOfNineServersAreBroken(t *testing.T) {
 	}
 }
 
+// settled reports whether each sound server is ready and each broken one has failed.
+func settled(s record.Stats) bool {
+	return len(s.Running) == 1 && len(s.Running[0].Upstreams) == 9 && !slices.ContainsFunc(s.Running[0].Upstreams, func(u record.UpstreamStatus) bool {
+		_, broken := brokenServers[u.Name]
+		return broken && u.Error == "" || !broken && u.State != "ready"
+	})
+}
+
+// saysWhy reports whether a text says why each of the broken servers cannot be used.
+func saysWhy(text string, written func(string) string) bool {
+	for _, why := range brokenServers {
+		if !strings.Contains(text, written(why)) {
+			return false
+		}
+	}
+	return true
+}
+
 // quotedText is a text as it stands in JSON.
 func quotedText(text string) string {
 	quoted, _ := json.Marshal(text)
 	return strings.Trim(string(quoted), `"`)
-}
-
-// eventually asks until the answer says why each of the broken servers cannot be used, and
-// whatever else is wanted.
-func eventually(t *testing.T, what string, ask func() string, written func(string) string, wants ...string) {
-	t.Helper()
-	for _, why := range brokenServers {
-		wants = append(wants, written(why))
-	}
-	eventuallyAll(t, what, ask, wants...)
-}
-
-// eventuallyAll asks until the answer holds all that is wanted.
-func eventuallyAll(t *testing.T, what string, ask func() string, wants ...string) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		got := ask()
-		i := slices.IndexFunc(wants, func(want string) bool { return !strings.Contains(got, want) })
-		if i < 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: got\n%s\nwant %s", what, got, wants[i])
-		}
-	}
 }
 
 // wantView checks what the dashboard's page is told.

@@ -13,9 +13,9 @@ import (
 	"net/http/cookiejar"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/record"
@@ -90,9 +90,7 @@ func called(at time.Time, seq int64) record.Event {
 }
 
 func TestDashboardOfRunning(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("MCPSCHEDD_CONFIG", "")
+	homely(t)
 	b := open(t)
 	if code, _ := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); code != 401 {
 		t.Errorf("without the code: got %d, want 401", code)
@@ -107,21 +105,27 @@ func TestDashboardOfRunning(t *testing.T) {
 	if n := b.view().Stats.Totals.Calls; n != 0 {
 		t.Errorf("nothing runs: got %d calls", n)
 	}
-	log := record.Open(record.Options{Dir: filepath.Join(os.Getenv("XDG_STATE_HOME"), "mcpschedd", eventsFolder), Key: []byte("k")})
-	defer log.Close()
-	log.Add(called(time.Now(), 1))
-	log.Flush()
-	log.Add(called(time.Now(), 2))
-	log.Flush()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		v := b.view()
-		if v.Stats.Totals.Calls == 2 && len(v.Timeline) == 2 {
-			break
+}
+
+// A process that began after the dashboard is found, and what it writes is read on.
+func TestDashboardReadsOn(t *testing.T) {
+	home := homely(t)
+	synctest.Test(t, func(t *testing.T) {
+		view := viewOfToday(ownFolder(t))
+		if n := view().Stats.Totals.Calls; n != 0 {
+			t.Errorf("nothing runs: got %d calls", n)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("got %d calls, want the 2 of a process that began later", v.Stats.Totals.Calls)
+		log := record.Open(record.Options{Dir: filepath.Join(home, "mcpschedd", eventsFolder), Key: []byte("k")})
+		defer log.Close()
+		for seq := range int64(2) {
+			log.Add(called(time.Now(), seq+1))
+			log.Flush()
+			time.Sleep(time.Second) // it is looked once a second
+			if v := view(); v.Stats.Totals.Calls != seq+1 || len(v.Timeline) != int(seq)+1 {
+				t.Errorf("got %d calls, %d in the timeline, want %d", v.Stats.Totals.Calls, len(v.Timeline), seq+1)
+			}
 		}
-	}
+	})
 }
 
 func TestDashboardOfRecorded(t *testing.T) {
@@ -229,24 +233,15 @@ func TestDashboardUsage(t *testing.T) {
 	}
 }
 
-// The page is always at the same address, unless that is taken; --open opens it.
+// The page is always at the same address, unless that is taken.
 func TestDashboardAddress(t *testing.T) {
 	homely(t)
-	bin := t.TempDir()
-	opened := filepath.Join(bin, "opened")
-	script := "#!/bin/sh\necho \"$1\" >" + opened + ".part && mv " + opened + ".part " + opened + "\n"
-	for _, name := range []string{"xdg-open", "open"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	taken, err := net.Listen("tcp", dashboardAddr) // an error: another process has it, which is as good
 	if err == nil {
 		defer taken.Close()
 	}
 	var stderr bytes.Buffer
-	f := &dashboardFlags{open: true}
+	f := new(dashboardFlags)
 	l, err := f.listen(&stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -254,23 +249,5 @@ func TestDashboardAddress(t *testing.T) {
 	defer l.Close()
 	if !strings.Contains(stderr.String(), dashboardAddr+" is taken") || l.Addr().String() == dashboardAddr {
 		t.Errorf("got %s, %s; want another port", l.Addr(), &stderr)
-	}
-	if runtime.GOOS == "windows" {
-		return
-	}
-	var stdout bytes.Buffer
-	if err := f.tell("http://127.0.0.1:1/dashboard?code=x", &stdout, &stderr); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if text, err := os.ReadFile(opened); err == nil {
-			if string(text) != stdout.String() {
-				t.Errorf("opened %q, want %q", text, &stdout)
-			}
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nothing was opened: %s", &stderr)
-		}
 	}
 }

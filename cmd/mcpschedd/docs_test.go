@@ -65,22 +65,28 @@ func TestDocumentsRun(t *testing.T) {
 			t.Skipf("the documents' lines need it: %v", err)
 		}
 	}
+	t.Parallel()
 	used := make(map[string]bool)
 	for _, name := range documents(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			shell := newShell(t)
-			for _, b := range blocks(t, name) {
-				if b.language != "sh" {
+		var lines []shellLine
+		for _, b := range blocks(t, name) {
+			if b.language != "sh" {
+				continue
+			}
+			for i, line := range strings.Split(strings.TrimSpace(b.text), "\n") {
+				if of := beginning(maps.Keys(notRun), line); of != "" {
+					used[of] = true
 					continue
 				}
-				for i, line := range strings.Split(strings.TrimSpace(b.text), "\n") {
-					if of := beginning(maps.Keys(notRun), line); of != "" {
-						used[of] = true
-						continue
-					}
-					if err := shell.run(line); err != nil {
-						t.Fatalf("%s:%d: %s: %v", name, b.line+i, line, err)
-					}
+				lines = append(lines, shellLine{line, fmt.Sprintf("%s:%d", name, b.line+i)})
+			}
+		}
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			shell := newShell(t)
+			for _, line := range lines {
+				if err := shell.run(line.text); err != nil {
+					t.Fatalf("%s: %s: %v", line.where, line.text, err)
 				}
 			}
 		})
@@ -91,6 +97,9 @@ func TestDocumentsRun(t *testing.T) {
 		}
 	}
 }
+
+// shellLine is a line of a document for the shell.
+type shellLine struct{ text, where string }
 
 func TestDocumentsConfigure(t *testing.T) {
 	for _, name := range documents(t) {

@@ -111,12 +111,22 @@ func wantKept(t *testing.T, state string, family []*mcptest.Visitor) {
 	}
 }
 
-// The program ends before its client kills it, whatever its servers do. The time is
-// the contract: the fastest of three ends counts, so that a busy machine is none of
-// its breaches.
-func TestEndAtASignal(t *testing.T) {
+// inTime tries an end until one takes no longer than a client waits. The time is the contract,
+// and that of a busy machine is no breach of it.
+func inTime(t *testing.T, end func() time.Duration) {
+	t.Helper()
 	fastest := time.Hour
-	for range 3 {
+	for range 10 {
+		if fastest = min(fastest, end()); fastest <= patient {
+			return
+		}
+	}
+	t.Errorf("the fastest end took %v: a client kills after %v", fastest, patient)
+}
+
+// The program ends before its client kills it, whatever its servers do.
+func TestEndAtASignal(t *testing.T) {
+	inTime(t, func() time.Duration {
 		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
 		p := startProgram(t, stubborn(beacon))
 		p.ask(t, hello)
@@ -132,18 +142,14 @@ func TestEndAtASignal(t *testing.T) {
 				t.Errorf("got %q, %v, want the call to be answered", last, err)
 			}
 		})
-		fastest = min(fastest, took)
 		wantKept(t, p.state, family)
-	}
-	if t.Logf("the fastest end took %v", fastest); fastest > patient {
-		t.Errorf("the fastest end took %v: a client kills after %v", fastest, patient)
-	}
+		return took
+	})
 }
 
 // Over HTTP open streams are closed and open calls answered.
 func TestEndAtASignalOverHTTP(t *testing.T) {
-	fastest := time.Hour
-	for range 3 {
+	inTime(t, func() time.Duration {
 		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
 		cmd, url, state := startHTTP(t, stubborn(beacon))
 		opened := post(t, url, "", hello)
@@ -157,19 +163,17 @@ func TestEndAtASignalOverHTTP(t *testing.T) {
 			answered <- string(answer)
 		}()
 		gate.Next()
-		fastest = min(fastest, ends(t, cmd, func() {
+		took := ends(t, cmd, func() {
 			if _, err := io.Copy(io.Discard, stream.Body); err != nil {
 				t.Errorf("the stream: got %v, want its end", err)
 			}
 			if got := <-answered; !strings.Contains(got, "mcpschedd is shutting down") {
 				t.Errorf("got %q, want the call to be answered", got)
 			}
-		}))
+		})
 		wantKept(t, state, family)
-	}
-	if t.Logf("the fastest end took %v", fastest); fastest > patient {
-		t.Errorf("the fastest end took %v: a client kills after %v", fastest, patient)
-	}
+		return took
+	})
 }
 
 // startHTTP is startProgram on HTTP.

@@ -33,7 +33,7 @@ var hostile = []string{
 // text: none adds anything to what is imported but itself.
 func TestImportOfHostileNames(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("its files have no such names")
+		t.Skip("files on Windows cannot have the names that are tried")
 	}
 	for _, name := range hostile {
 		t.Run(name, func(t *testing.T) {

@@ -80,8 +80,10 @@ func upstreamConfig(o mcptest.Options) string {
 // Whichever way the proxy ends, nothing it started lives on: not the server,
 // nor a child of it, though neither ends with its input.
 func TestNoOrphan(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"SIGKILL", "SIGINT", "EOF"} {
 		t.Run(end, func(t *testing.T) {
+			t.Parallel()
 			beacon := mcptest.NewGate(t)
 			p := startProgram(t, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true})+
 				upstreamConfig(mcptest.Options{Name: "b", Beacon: beacon.Addr(), Family: true, Start: "mute"})+

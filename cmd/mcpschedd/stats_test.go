@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -265,6 +266,10 @@ func TestStatsFrame(t *testing.T) {
 // counted as running when it has ended.
 func TestStatsOfARunningProcess(t *testing.T) {
 	home := homely(t)
+	synctest.Test(t, func(t *testing.T) { statsOfARunningProcess(t, home) })
+}
+
+func statsOfARunningProcess(t *testing.T, home string) {
 	log := record.Open(record.Options{
 		Dir:   filepath.Join(home, "mcpschedd", eventsFolder),
 		Begin: record.Event{At: time.Now(), PID: 4711, Transport: "stdio", Dir: "/some\x1b[2Jwhere"},
@@ -331,10 +336,7 @@ func TestStatsOfARunningProcess(t *testing.T) {
 // what reads its next line.
 func watching(t *testing.T, args ...string) func() record.Stats {
 	ctx, cancel := context.WithCancel(t.Context())
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := io.Pipe()
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := execute(ctx, append([]string{"stats"}, args...), out, os.Stderr); err != nil {
@@ -343,8 +345,8 @@ func watching(t *testing.T, args ...string) func() record.Stats {
 	})
 	t.Cleanup(func() {
 		cancel()
+		go io.Copy(io.Discard, in) // it may be in the middle of a line
 		running.Wait()
-		in.Close()
 		out.Close()
 	})
 	r := bufio.NewReader(in)

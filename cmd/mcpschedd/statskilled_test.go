@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -54,15 +56,33 @@ func homely(t *testing.T) (home string) {
 	return home
 }
 
+// ownFolder is where the processes of this user write.
+func ownFolder(t *testing.T) folder {
+	t.Helper()
+	d, err := new(statsFlags).folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // A process that is killed while it is watched has no open sessions from then on.
 func TestStatsOfAKilledProcess(t *testing.T) {
 	kill := alive(t, homely(t))
-	lines := watching(t, "--watch", "--json")
-	if got := lines(); got.Open != 1 || got.Totals.Calls != 1 {
+	r, d := newReading(today(), io.Discard), ownFolder(t)
+	look := func() *seen {
+		t.Helper()
+		s, err := r.follow(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if got := look().stats; got.Open != 1 || got.Totals.Calls != 1 {
 		t.Errorf("while it runs: got %d open sessions, %d calls; want 1 and 1", got.Open, got.Totals.Calls)
 	}
 	kill()
-	if got := lines(); got.Open != 0 || got.Totals.Calls != 1 {
+	if got := look().stats; got.Open != 0 || got.Totals.Calls != 1 {
 		t.Errorf("when it was killed: got %d open sessions, %d calls; want 0 and 1", got.Open, got.Totals.Calls)
 	}
 	var stdout, stderr bytes.Buffer
@@ -77,22 +97,19 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 
 // The dashboard of a process that is killed says so, and closes its sessions.
 func TestDashboardOfAKilledProcess(t *testing.T) {
-	kill := alive(t, homely(t))
-	b := open(t)
-	b.get(b.address)
-	if v := b.view(); v.Stats.Open != 1 || len(v.Problems) != 0 {
-		t.Errorf("while it runs: got %d open sessions, problems %q", v.Stats.Open, v.Problems)
-	}
-	kill()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		v := b.view()
-		if v.Stats.Open == 0 && len(v.Problems) == 1 && strings.HasPrefix(v.Problems[0], "Process 20260102T090000-4711-beef did not end properly") {
-			break
+	home := homely(t)
+	synctest.Test(t, func(t *testing.T) {
+		kill := alive(t, home)
+		view := viewOfToday(ownFolder(t))
+		if v := view(); v.Stats.Open != 1 || len(v.Problems) != 0 {
+			t.Errorf("while it runs: got %d open sessions, problems %q", v.Stats.Open, v.Problems)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("when it was killed: got %d open sessions, problems %q", v.Stats.Open, v.Problems)
+		kill()
+		time.Sleep(time.Second) // it is looked once a second
+		if v := view(); v.Stats.Open != 0 || len(v.Problems) != 1 || !strings.HasPrefix(v.Problems[0], "Process "+aliveProcess+" did not end properly") {
+			t.Errorf("when it was killed: got %d open sessions, problems %q", v.Stats.Open, v.Problems)
 		}
-	}
+	})
 }
 
 // Files of a process that runs are recorded events like others, and its sessions open.
