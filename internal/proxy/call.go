@@ -2,109 +2,105 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
-// route says what answers a request: the proxy itself, or an upstream, where it takes
-// the request's turn. It runs on the reader, so that requests leave in the order they
-// came in.
-func (x *request) route() *jsonrpc.Error {
-	switch method := x.msg.Method; method {
-	case "tools/call":
-		return x.routeName(upstream.Tools)
-	case "prompts/get":
-		return x.routeName(upstream.Prompts)
-	case "logging/setLevel":
-		x.local = func() { x.finish([]byte("{}")) }
-		return setLevel(x.s, &x.msg.Index)
-	case "ping":
-		x.local = func() { x.finish([]byte("{}")) }
-	case "initialize":
-		x.local = func() { x.finish(introduce(x.s, x.hop.Info).initializeResult(x.s.client.facts().negotiated)) }
-	case "server/discover":
-		x.local = func() { x.finish(introduce(x.s, x.hop.Info).discoverResult()) }
-	case "tools/list":
-		x.local = func() { serveList(x, upstream.Tools) }
-	case "prompts/list":
-		x.local = func() { serveList(x, upstream.Prompts) }
-	case "resources/list":
-		x.local = func() { serveList(x, upstream.Resources) }
-	case "resources/templates/list":
-		x.local = func() { serveList(x, upstream.Templates) }
-	case "subscriptions/listen":
-		x.local = func() { serveListen(x) }
-	case "tasks/list":
-		x.local = func() { serveTaskList(x) }
-	default:
-		return x.locate()
-	}
-	return nil
+// The path of a call stands here from its arrival to its answer:
+//
+//	the client's reader:  bind ──► arrive
+//	any goroutine:        serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight
+//	                                     │        └─────► send: the turn, the server, the host's slot
+//	                      answer ◄── deliver ◄── complete ◄── settle ◄──┘
+//
+// No step waits on the goroutine that takes it: each is given a function that goes on with
+// the outcome. That saves a small call the switches to a goroutine that waits and back,
+// which is most of what it costs.
+
+// upstreamCall is one request for an upstream as the policy sees it: what it may change,
+// and whether anything but the upstream may answer it.
+type upstreamCall struct {
+	s      *session
+	lease  *leased
+	turn   upstream.Turn // its place in the order of sending; a prefetch and a step of a plan have none
+	method string        // tools/call, or another
+	tool   string        // of a tools/call, as its upstream names it
+	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
+	params *revision.Params
+
+	policy   *policy     // by which it was routed and is classified: the one snapshot for all of it
+	class    callClass   // what that says of it
+	seen     *observed   // nil: it is no tools/call
+	part     *planPart   // the step of a plan that it is; nil: of none
+	enter    enterFunc   // finds it a slot at its host
+	answered atomic.Bool // by its upstream, which does not work on it any more
+	late     func()      // of a prefetch: called when its server has answered after all; nil: of none
+
+	// pending is what the call may change, as the store knows it: from its arrival until
+	// it is sent, which takes it over, or will not be. nil: it has been taken over.
+	pending atomic.Pointer[dedup.PendingWrite]
 }
 
-// routeName routes by params.name.
-func (x *request) routeName(l upstream.List) *jsonrpc.Error {
-	name, err := routing(&x.msg.Index, "name")
-	if err != nil {
-		return err
+// newCall is a call of the request's to an upstream, by the policy that it was routed by.
+// target, raw, is what it names there, where the client has another name for that; else nil.
+func newCall(x *request, p *policy, l *leased, target []byte) *upstreamCall {
+	c := &upstreamCall{
+		s: x.s, policy: p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part, enter: enterHost,
 	}
-	p := x.s.srv.policy.Load()
-	if l == upstream.Tools && x.part == nil {
-		if own := x.s.identity.view.ownTool(p, name); own != nil {
-			x.local = func() { serveOwnTool(x, own) }
-			return nil
+	if x.part.gated() {
+		c.enter = enterGated
+	}
+	return c
+}
+
+// bind has the request make a call, takes its turn, notes what it may change, and lets the
+// observers know of a tools/call. A step of a plan has no turn: it begins when what it needs
+// is there, and must not keep the session's other calls waiting while its host has no slot
+// for it.
+func (x *request) bind(c *upstreamCall) {
+	if x.part == nil {
+		c.turn = c.lease.Turn()
+	}
+	if c.tool != "" {
+		c.arrived()
+	}
+	x.s.requests.bind(x, c)
+	c.arrive()
+	if c.tool != "" {
+		c.observe(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
+	}
+}
+
+// arrive classifies the call by the policy that it was routed by, and notes with the store what
+// it may change: on the reader of its session, before the next message is read, and once
+// more before it is made again. If the policy has changed meanwhile, that is done over:
+// the write registers before the policy is read again, so one of the two always sees the
+// other.
+func (c *upstreamCall) arrive() {
+	srv := c.s.srv
+	for {
+		version := srv.catalog.version.Load()
+		c.class = c.classify(c.policy)
+		write := srv.store.Arrive(c.class.effect)
+		now := srv.policy.Load()
+		if now == c.policy && version == srv.catalog.version.Load() {
+			c.pending.Store(write)
+			return
 		}
+		write.End()
+		c.policy = now
 	}
-	t, lease := x.s.named(p, l, name)
-	if lease == nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
-	}
-	c := newCall(x, p, lease, nil)
-	if t.name != name {
-		c.target = jsonrpc.AppendString(nil, t.name)
-	}
-	if l != upstream.Tools {
-		x.bind(c)
-		return nil
-	}
-	if err := checkHeader(x.msg, lease, t.name); err != nil {
-		return err
-	}
-	c.tool = t.name
-	c.arrived()
-	x.bind(c)
-	c.observe(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
-	return nil
-}
-
-// outcome is how a call has ended.
-type outcome struct {
-	answer upstream.Answer
-	from   source // of the answer, where it is another's
-	asks   bool   // the answer is questions: the call goes on
-	err    error
-}
-
-// ownAnswer is an answer that no server wrote, at least not just now.
-func ownAnswer(result []byte, stateless bool) upstream.Answer {
-	return upstream.Answer{Message: jsonrpc.Message{Result: result}, Stateless: stateless}
 }
 
 // serveCall carries the request to its upstream. It returns at once, and done is called
-// with the outcome, once, by the goroutine that has it. That saves a small call the switch
-// from the goroutine that reads to one that waits, which is most of what it costs.
-//
-//	serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight, or
-//	                 │        └───► send: the turn, the host's limit, the server
-//	      done ◄── deliver ◄── complete ◄──┘
+// with the outcome, once, by the goroutine that has it.
 func (x *request) serveCall(done func(outcome)) {
 	deliver := func(o outcome) { x.deliver(o, done) }
 	if !x.stateless || x.msg.Index.Get("requestState") == nil {
@@ -135,10 +131,234 @@ func (x *request) ask(done func(outcome)) {
 	}
 }
 
+// upstreamRequest is what the upstream is asked.
+func (x *request) upstreamRequest() *upstream.Request {
+	x.token = x.msg.Index.Token()
+	l := x.call.lease
+	req := &upstream.Request{
+		Method: x.msg.Method, Index: x.call.seen.traced(x.call.params), Target: x.call.target, Hop: x.hop,
+		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
+		Timeout: l.member.Timeout,
+		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
+	}
+	if !x.stateless {
+		req.Ask = x.question
+	}
+	return req
+}
+
+// fetch answers the call from the store, from another call's flight, or by its upstream.
+// It calls done once.
+func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
+	if !c.class.storable() {
+		c.send(ctx, req, done)
+		return
+	}
+	f := &fetching{c: c, ctx: ctx, req: req, done: done}
+	if c.class.query.Use.File != "" {
+		c.s.work.Go(f.do) // the file may be slow to look at
+		return
+	}
+	f.do()
+}
+
+// fetching is a call that the store may answer.
+type fetching struct {
+	c    *upstreamCall
+	ctx  context.Context
+	req  *upstream.Request
+	done func(outcome)
+
+	leads bool    // it has begun a flight
+	own   outcome // of that
+}
+
+// do asks the store. Where nothing of the call goes upstream its place is free, save
+// that what waits for a prefetch keeps it until that has been sent.
+func (f *fetching) do() {
+	c := f.c
+	turn := c.turn // it may have another by the time that the store returns
+	w := &dedup.Waiter{Notify: f.forward, Sent: turn.Leave, Done: f.answered}
+	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
+	switch {
+	case f.leads:
+	case unsent:
+		turn.Follow(c.class.host)
+	default:
+		turn.Leave()
+	}
+}
+
+// lead fetches the answer for every call that waits for it.
+func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
+	c := f.c
+	f.leads = true
+	c.turn.Hold()       // its client may give up, and others wait for the flight
+	c.s.srv.work.Add(1) // the flight may outlive its session
+	settle := func(o outcome) {
+		defer c.s.srv.work.Done()
+		f.own = o
+		flight.Worth(c.worth())
+		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
+	}
+	c.send(ctx, shared(f.req, flight), func(o outcome) {
+		if c.class.query.Use.File == "" {
+			settle(o)
+		} else {
+			c.s.srv.work.Go(func() { settle(o) }) // which looks at the file once more
+		}
+	})
+}
+
+// shared is the request as the flight makes it: notifications go to every call that waits,
+// and a question to this client makes the answer this client's own.
+func shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
+	lead := *req
+	lead.Notify = f.Notify
+	if req.Ask != nil {
+		lead.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+			f.Taint()
+			return req.Ask(ctx, method, params)
+		}
+	}
+	return &lead
+}
+
+// forward passes on a notification of the flight. Progress is for every call that waits,
+// logs are for the client of the call that the server works on.
+func (f *fetching) forward(method string, params []byte) {
+	if f.leads || method == "notifications/progress" {
+		f.req.Notify(method, params)
+	}
+}
+
+// answered is what the store has for the call.
+func (f *fetching) answered(o dedup.Outcome) {
+	c := f.c
+	switch {
+	case o.Err == dedup.ErrJoinTimeout:
+		waited, done := time.Since(c.seen.At), f.done
+		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
+		f.alone()
+	case o.Alone:
+		f.alone()
+	case o.Err != nil:
+		f.done(outcome{err: o.Err})
+	case o.How == dedup.Fetched:
+		f.own.answer, f.own.from.trial = noted(f.own.answer, o), o.Trial
+		f.done(f.own)
+	default:
+		answer, from := c.stored(o)
+		f.done(outcome{answer: answer, from: from})
+	}
+}
+
+// alone makes the call that another was to answer.
+func (f *fetching) alone() {
+	f.c.turn = f.c.turn.Again()
+	f.c.send(f.ctx, f.req, f.done)
+}
+
+// send hands the request to its upstream in its turn, within the limits of its host.
+func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done func(outcome)) {
+	write, slot := c.pending.Swap(nil), (*limit.Slot)(nil)
+	req.Late = func() {
+		write.End()
+		if c.seen != nil {
+			c.seen.timing.Late()
+		}
+		if c.late != nil {
+			c.late()
+		}
+	}
+	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
+	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
+		if slot, err = c.enter(ctx, c, wait); slot == nil {
+			return false, err
+		}
+		c.sent()
+		return true, nil
+	}
+	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
+		if slot != nil {
+			v := verdict(answer, err)
+			c.returned(err, v.Limited)
+			slot.Leave(v)
+		}
+		c.settle(write, answer, err)
+		done(outcome{answer: answer, err: err})
+	})
+}
+
+// enterFunc finds a call a slot at its host. Where it must not wait and there is none, it
+// returns nil.
+type enterFunc = func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error)
+
+// enterHost finds a client's call a slot.
+func enterHost(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
+	limits, host := c.s.srv.limits, c.class.host
+	if wait {
+		return limits.Enter(ctx, host)
+	}
+	slot, _ := limits.TryEnter(host)
+	return slot, nil
+}
+
+// gate is asked whether a call may be sent, when there is a slot for it: it may have
+// waited long for that. It returns why not, or a channel that is closed when it is to be
+// asked again; nil: the call may be sent now.
+type gate func() (again <-chan struct{}, err error)
+
+// enterGated finds the call of a plan a slot with which its gate lets it pass.
+func enterGated(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
+	for wait {
+		slot, err := enterHost(ctx, c, true)
+		if err != nil {
+			return nil, err
+		}
+		again, err := c.part.gate()
+		if again == nil && err == nil {
+			return slot, nil
+		}
+		slot.Leave(notSent) // which others need meanwhile
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-again:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, nil
+}
+
+// notSent is the verdict on a request that was not sent: its host has not been tried.
+var notSent = limit.Verdict{Failed: true}
+
+// settle ends a pending write with what is known of the outcome: what was not answered
+// may still be run, and a task goes on after the answer that names it.
+func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
+	if c.seen != nil && answer.Requests > 0 {
+		c.s.srv.recorder.sent(c, answer.Requests)
+	}
+	if err != nil && answer.Sent && !answer.Limited {
+		write.Doubt()
+		c.part.noteDoubt()
+		return
+	}
+	if err == nil {
+		if id, ok := taskBegun(answer, c.class.task); ok {
+			c.s.tasks.begin(c.lease, id, write)
+			return
+		}
+	}
+	write.End()
+}
+
 // complete calls done with an outcome once there is nothing left to ask the client.
 func (x *request) complete(req *upstream.Request, o outcome, done func(outcome)) {
 	if o.err != nil || !o.answer.Stateless || x.stateless && x.part == nil || !revision.InputRequired(o.answer.Result) {
-		x.call.answered.Store(true)
 		done(o)
 		return
 	}
@@ -165,184 +385,6 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 	x.s.work.Go(func() { done(c.accompanied(x.ctx, kept)) })
 }
 
-// fetch answers the call from the store, from another call's flight, or by its upstream.
-// It calls done once.
-func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	if !c.class.storable() {
-		c.send(ctx, c.turn, req, done)
-		return
-	}
-	f := &fetching{c: c, ctx: ctx, req: req, done: done}
-	if c.class.query.Use.File != "" {
-		c.s.work.Go(f.do) // the file may be slow to look at
-		return
-	}
-	f.do()
-}
-
-// fetching is a call that the store may answer.
-type fetching struct {
-	c    *upstreamCall
-	ctx  context.Context
-	req  *upstream.Request
-	done func(outcome)
-
-	leads bool    // it has begun a flight
-	own   outcome // of that
-}
-
-// do asks the store. Where nothing of the call goes upstream its place is free, save
-// that what waits for a prefetch keeps it until that has been sent.
-func (f *fetching) do() {
-	c := f.c
-	w := &dedup.Waiter{Notify: f.forward, Sent: c.turn.Leave, Done: f.answered}
-	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
-	switch {
-	case f.leads:
-	case unsent:
-		c.turn.Follow(c.class.host)
-	default:
-		c.turn.Leave()
-	}
-}
-
-// lead fetches the answer for every call that waits for it.
-func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
-	c := f.c
-	f.leads = true
-	c.turn.Hold()       // its client may give up, and others wait for the flight
-	c.s.srv.work.Add(1) // the flight may outlive its session
-	settle := func(o outcome) {
-		defer c.s.srv.work.Done()
-		f.own = o
-		flight.Worth(c.worth())
-		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
-	}
-	c.send(ctx, c.turn, shared(f.req, flight), func(o outcome) {
-		if c.class.query.Use.File == "" {
-			settle(o)
-		} else {
-			c.s.srv.work.Go(func() { settle(o) }) // which looks at the file once more
-		}
-	})
-}
-
-// answered is what the store has for the call.
-func (f *fetching) answered(o dedup.Outcome) {
-	c := f.c
-	switch {
-	case o.Err == dedup.ErrJoinTimeout:
-		waited, done := time.Since(c.seen.At), f.done
-		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
-		f.alone()
-	case o.Alone:
-		f.alone()
-	case o.Err != nil:
-		c.turn.Leave()
-		f.done(outcome{err: o.Err})
-	case o.How == dedup.Fetched:
-		f.own.answer, f.own.from.trial = noted(f.own.answer, o), o.Trial
-		f.done(f.own)
-	default:
-		c.turn.Leave()
-		answer, from := c.stored(o)
-		f.done(outcome{answer: answer, from: from})
-	}
-}
-
-// alone makes the call that another was to answer.
-func (f *fetching) alone() { f.c.send(f.ctx, f.c.turn.Again(), f.req, f.done) }
-
-// forward passes on a notification of the flight. Progress is for every call that waits,
-// logs are for the client of the call that the server works on.
-func (f *fetching) forward(method string, params []byte) {
-	if f.leads || method == "notifications/progress" {
-		f.req.Notify(method, params)
-	}
-}
-
-// shared is the request as the flight makes it: notifications go to every call that waits,
-// and a question to this client makes the answer this client's own.
-func shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
-	lead := *req
-	lead.Notify = f.Notify
-	if req.Ask != nil {
-		lead.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-			f.Taint()
-			return req.Ask(ctx, method, params)
-		}
-	}
-	return &lead
-}
-
-// shareable reports whether another call may get the same answer: a result that
-// says neither that it failed nor that more is to come.
-func shareable(answer upstream.Answer) bool {
-	if answer.Result == nil {
-		return false
-	}
-	for m := range jsonrpc.Members(answer.Result) {
-		switch string(m.Name) {
-		case "isError":
-			if string(m.Value) != "false" {
-				return false
-			}
-		case "resultType":
-			if string(m.Value) != `"complete"` {
-				return false
-			}
-		case "task":
-			return false
-		}
-	}
-	return true
-}
-
-// request is what the upstream is asked.
-func (x *request) upstreamRequest() *upstream.Request {
-	x.token = x.msg.Index.Token()
-	l := x.call.lease
-	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.call.seen.traced(x.call.params), Target: x.call.target, Hop: x.hop,
-		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
-		Timeout: l.member.Timeout,
-		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
-	}
-	if !x.stateless {
-		req.Ask = x.question
-	}
-	return req
-}
-
-// forward passes on a notification of the upstream of a lease that works on the request,
-// until the request has been answered. The request may have another call by now.
-func (x *request) forward(l *leased, method string, params []byte) {
-	switch method {
-	case "notifications/progress":
-		if x.token == nil {
-			return
-		}
-		params = jsonrpc.Set(params, "progressToken", x.token)
-	case "notifications/message":
-		level := "" // what the session last set
-		if x.stateless {
-			if level = x.hop.LogLevel; level == "" {
-				return
-			}
-		}
-		if !l.Admits(level, params) {
-			return
-		}
-	case "notifications/tasks/status", "notifications/tasks":
-		x.s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.answered && x.ctx.Err() == nil {
-		sendNotification(x.s.srv.log, x.to, method, params)
-	}
-}
-
 // answer writes what came back.
 func (x *request) answer(o outcome) {
 	answer, err := o.answer, o.err
@@ -362,29 +404,16 @@ func (x *request) answer(o outcome) {
 	}
 }
 
-// failed turns an error of ours into what MCP has for it: a tool that could
-// not be run is a result with isError, so that the model reads why; anything
-// else is a JSON-RPC error.
-func (x *request) failed(err error) {
-	// Not one that err wraps: that was said to the proxy, or of a server's line.
-	if refused, ok := err.(*jsonrpc.Error); ok {
-		x.fail(refused)
-		return
+// release ends a call that goes no further: its place is free, and what it might have
+// changed if it had been sent is not pending any more.
+func (c *upstreamCall) release() {
+	c.drop()
+	c.turn.Leave()
+}
+
+// drop ends the pending write of a call that was not sent.
+func (c *upstreamCall) drop() {
+	if write := c.pending.Swap(nil); write != nil {
+		write.End()
 	}
-	if errors.Is(err, upstream.ErrTimeout) {
-		err = fmt.Errorf("upstream %q: no answer within %v", x.call.lease.Name(), x.call.lease.member.Timeout)
-	}
-	if !unavailable(err) && x.ctx.Err() == nil {
-		err = fmt.Errorf("upstream %q: %w", x.call.lease.Name(), err)
-	}
-	level := slog.LevelWarn
-	if x.ctx.Err() != nil {
-		level = slog.LevelDebug // the client's own wish
-	}
-	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", x.call.lease.Name(), "method", x.msg.Method, "err", err)
-	if x.msg.Method != "tools/call" {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
-		return
-	}
-	x.finish(append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), err.Error()), `}],"isError":true}`...))
 }

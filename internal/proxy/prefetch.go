@@ -244,7 +244,7 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	enter := func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
+	c.enter = func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
 		if !wait {
 			return nil, nil
 		}
@@ -263,7 +263,7 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 		}
 		return slot, nil
 	}
-	end := waitFor(func(done func(outcome)) { c.sendPaced(ctx, upstream.Turn{}, req, enter, done) })
+	end := waitFor(func(done func(outcome)) { c.send(ctx, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
 		time.AfterFunc(aWhile, c.late) // its server may still be at it
 	} else {

@@ -45,12 +45,11 @@ func fulfil(x *request, req *upstream.Request, result []byte) outcome {
 		if state := jsonrpc.Get(result, "requestState"); state != nil {
 			next.Params = jsonrpc.Set(next.Params, "requestState", state)
 		}
-		var turn upstream.Turn
 		if x.part == nil {
-			turn = x.call.lease.Turn()
+			x.call.turn = x.call.lease.Turn()
 		}
 		x.call.arrive()
-		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, turn, &next, done) })
+		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, &next, done) })
 		if o.err != nil || o.answer.Error != nil || !revision.InputRequired(o.answer.Result) {
 			return o
 		}

@@ -14,8 +14,11 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -143,6 +146,39 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	return s
+}
+
+// ServeStdio serves one client on a pair of streams until in ends, then lets
+// open calls finish for DrainTimeout, or until ctx ends. only limits the view
+// to one upstream under its own names; "" shows all.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string) error {
+	return front.ServeStdio(ctx, in, out, only, s.front())
+}
+
+// ServeListener serves HTTP on ln until ctx ends; then every session ends, open
+// requests and streams get their last answer, and ln is closed.
+func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
+	return front.NewHTTP(s.front()).Serve(ctx, ln)
+}
+
+// Handler serves MCP over HTTP, see [front.HTTP]. Its sessions end when they have
+// been idle, or with the server.
+func (s *Server) Handler() http.Handler { return front.NewHTTP(s.front()) }
+
+// Mount serves something beside MCP, at a pattern of [http.ServeMux]. Like everything
+// it needs the token, unless the handler asks for that itself; Host and Origin are
+// checked in any case. It is to be called before the server serves.
+func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
+	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, Asks: asks})
+}
+
+// front configures the client's side of the wire.
+func (s *Server) front() front.Options {
+	p := s.policy.Load()
+	return front.Options{
+		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.figures.pages,
+		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: p.Dedup.Clock, HTTP: p.HTTP,
+	}
 }
 
 // Prepare starts the upstreams ahead of the first session. only limits it to

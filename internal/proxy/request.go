@@ -89,6 +89,19 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	return nil
 }
 
+// Refuse answers a message that cannot be accepted. Where it was, or
+// may have been, the answer to a question of a server's, that fails, and the client gets no answer.
+func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
+	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.awaits(m.ID)) {
+		s.srv.log.Warn("client answer not understood", "err", why.Message)
+		s.questions.answered(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
+		return
+	}
+	recordRefusal(s, m)
+	x := &request{s: s, msg: m, to: out}
+	x.fail(why)
+}
+
 // admit checks the request against its session, opens the session with the
 // first one, and takes the request's place in the order of its upstream.
 func (x *request) admit(ctx context.Context) *jsonrpc.Error {
@@ -134,23 +147,6 @@ func object(raw []byte) json.RawMessage {
 		return nil
 	}
 	return json.RawMessage(raw)
-}
-
-// newCall is a call of the request's to an upstream, by the policy that it was routed by.
-// target, raw, is what it names there, where the client has another name for that; else nil.
-func newCall(x *request, p *policy, l *leased, target []byte) *upstreamCall {
-	return &upstreamCall{s: x.s, policy: p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part}
-}
-
-// bind has the request make a call, takes its turn, and notes what it may change. A step
-// of a plan has no turn: it begins when what it needs is there, and must not keep the
-// session's other calls waiting while its host has no slot for it.
-func (x *request) bind(c *upstreamCall) {
-	if x.part == nil {
-		c.turn = c.lease.Turn()
-	}
-	x.s.requests.bind(x, c)
-	c.arrive()
 }
 
 // leave ends the request. Its call ends with it, unless it is a work that goes on.
@@ -226,6 +222,35 @@ func (s *session) noted(m *front.Message) {
 func (s *session) withdraw(id []byte, why error) {
 	if x := s.requests.find(string(id)); x != nil && x.msg.Method != "initialize" {
 		x.cancel(why)
+	}
+}
+
+// forward passes on a notification of the upstream of a lease that works on the request,
+// until the request has been answered. The request may have another call by now.
+func (x *request) forward(l *leased, method string, params []byte) {
+	switch method {
+	case "notifications/progress":
+		if x.token == nil {
+			return
+		}
+		params = jsonrpc.Set(params, "progressToken", x.token)
+	case "notifications/message":
+		level := "" // what the session last set
+		if x.stateless {
+			if level = x.hop.LogLevel; level == "" {
+				return
+			}
+		}
+		if !l.Admits(level, params) {
+			return
+		}
+	case "notifications/tasks/status", "notifications/tasks":
+		x.s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.answered && x.ctx.Err() == nil {
+		sendNotification(x.s.srv.log, x.to, method, params)
 	}
 }
 

@@ -1,16 +1,110 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/yosida95/uritemplate/v3"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
+
+// route says what answers a request: the proxy itself, or an upstream, where it takes
+// the request's turn. It runs on the reader, so that requests leave in the order they
+// came in.
+func (x *request) route() *jsonrpc.Error {
+	switch method := x.msg.Method; method {
+	case "tools/call":
+		return x.routeName(upstream.Tools)
+	case "prompts/get":
+		return x.routeName(upstream.Prompts)
+	case "logging/setLevel":
+		x.local = func() { x.finish([]byte("{}")) }
+		return setLevel(x.s, &x.msg.Index)
+	case "ping":
+		x.local = func() { x.finish([]byte("{}")) }
+	case "initialize":
+		x.local = func() { x.finish(introduce(x.s, x.hop.Info).initializeResult(x.s.client.facts().negotiated)) }
+	case "server/discover":
+		x.local = func() { x.finish(introduce(x.s, x.hop.Info).discoverResult()) }
+	case "tools/list":
+		x.local = func() { serveList(x, upstream.Tools) }
+	case "prompts/list":
+		x.local = func() { serveList(x, upstream.Prompts) }
+	case "resources/list":
+		x.local = func() { serveList(x, upstream.Resources) }
+	case "resources/templates/list":
+		x.local = func() { serveList(x, upstream.Templates) }
+	case "subscriptions/listen":
+		x.local = func() { serveListen(x) }
+	case "tasks/list":
+		x.local = func() { serveTaskList(x) }
+	default:
+		return x.locate()
+	}
+	return nil
+}
+
+// routeName routes by params.name.
+func (x *request) routeName(l upstream.List) *jsonrpc.Error {
+	name, err := routing(&x.msg.Index, "name")
+	if err != nil {
+		return err
+	}
+	p := x.s.srv.policy.Load()
+	if l == upstream.Tools && x.part == nil {
+		if own := x.s.identity.view.ownTool(p, name); own != nil {
+			x.local = func() { serveOwnTool(x, own) }
+			return nil
+		}
+	}
+	t, lease := x.s.named(p, l, name)
+	if lease == nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
+	}
+	c := newCall(x, p, lease, nil)
+	if t.name != name {
+		c.target = jsonrpc.AppendString(nil, t.name)
+	}
+	if l == upstream.Tools {
+		if err := checkHeader(x.msg, lease, t.name); err != nil {
+			return err
+		}
+		c.tool = t.name
+	}
+	x.bind(c)
+	return nil
+}
+
+// checkHeader holds the Mcp-Param-* of a call's HTTP request against the arguments, for
+// a tool whose schema asks for such headers. One that is not known yet asks for none.
+func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
+	if m.Header == nil {
+		return nil
+	}
+	item, ok := l.find(upstream.Tools, tool)
+	if !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
+		return nil
+	}
+	schema := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
+	lookup := func(name string) (string, bool) {
+		values := m.Header.Values(name)
+		if len(values) != 1 {
+			return "", false
+		}
+		return values[0], true
+	}
+	if err := mcp.ValidateParamHeadersLookup(lookup, schema, m.Params); err != nil {
+		return front.Mismatch(err.Error())
+	}
+	return nil
+}
 
 // locate finds the upstream of a request that is routed by something else than a
 // tool's or prompt's name, or those of which one may know what it asks for.
