@@ -198,7 +198,7 @@ func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	settle := func(o outcome) {
 		defer c.s.srv.work.Done()
 		f.own = o
-		flight.Worth(c.worth())
+		flight.Worth(c.seen.timing.Alone())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
 	}
 	c.send(ctx, shared(f.req, flight), func(o outcome) {

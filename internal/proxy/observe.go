@@ -195,12 +195,6 @@ func (c *upstreamCall) returned(err error, limited bool) {
 	}
 }
 
-// worth is how long the call would have taken had it been alone with its server, as
-// far as that is known. 0: it was not answered.
-func (c *upstreamCall) worth() time.Duration {
-	return c.s.srv.prefetch.Alone(&c.seen.timing, c.lease.observable, c.tool)
-}
-
 var errUnanswered = errors.New("not answered")
 
 // noteResult keeps what the answer is like, before anything is added to it.

@@ -191,7 +191,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 	open.guess, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.work.Go(func() {
 			answer, err := o.send(ctx, c, flight, f)
-			flight.Worth(c.worth())
+			flight.Worth(c.seen.timing.Alone())
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
 			open.land(answer, err)
 			srv.prefetch.Recovering(func() { f.Landed(o.landing(answer, err, flight)) })

@@ -42,6 +42,7 @@ const (
 // the instance idle. A Beta posterior with decay joins the pieces.
 type evidence struct {
 	is               Concurrency
+	overtaken        bool                          // a call has ended before an older one that the instance was at
 	parallel, serial float64                       // pieces, decayed
 	tools            *simplelru.LRU[string, *pace] // tool → how long it takes
 }
@@ -95,6 +96,7 @@ func (i *instance) judge(r *Run, took, after, usual time.Duration) Concurrency {
 		return Unknown
 	}
 	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && took >= usual/2 { // a quicker one may be no more than a refusal
+		i.overtaken = true
 		return Parallel
 	}
 	p := i.pace(r.tool)
@@ -145,7 +147,7 @@ func (e *evidence) note(said Concurrency) {
 	case p >= sure:
 		e.is = Parallel
 	case 1-p >= sure:
-		e.is = Serial
+		e.is, e.overtaken = Serial, false
 	case e.is == Parallel && p < unsure, e.is == Serial && 1-p < unsure:
 		e.is = Unknown
 	}

@@ -15,10 +15,11 @@ type instance struct {
 	calls  []*Run   // under way, or given up and perhaps still there; oldest first
 	claims []*claim // of prefetches that hold a slot
 
-	at     time.Time     // up to which the two are counted:
-	shared time.Duration // for how long it had more than one call
-	early  time.Duration // for how long its oldest call was a prefetch that no real call waits for
-	last   *claim        // of the latest such; nil: there was none
+	givenUp []time.Time // when calls that were given up had been sent, which the instance may be at; at most mostRuns
+
+	at    time.Time     // up to which early is counted
+	early time.Duration // for how long its oldest call was a prefetch that no real call waits for
+	last  *claim        // of the latest such; nil: there was none
 }
 
 // Run is a call while it is with an upstream instance.
@@ -31,11 +32,11 @@ type Run struct {
 	claim     *claim // of a prefetch; nil: it is a real call, or not known
 
 	// The scheduler's mutex guards these.
-	idle          bool          // it found the instance idle
-	mixed         bool          // it met a call that was given up, so that its time tells nothing
-	until         time.Time     // of one that was given up: the instance may be at it until then; zero: it was not
-	ended         time.Time     // when another one ended last; zero: none did
-	shared, early time.Duration // the instance's when it began
+	idle  bool          // it found the instance idle
+	mixed bool          // it met a call that was given up, so that its time tells nothing
+	until time.Time     // of one that was given up: the instance may be at it until then; zero: it was not
+	ended time.Time     // when another one ended last; zero: none did
+	early time.Duration // the instance's when it began
 }
 
 const (
@@ -70,9 +71,6 @@ func (i *instance) room() int {
 // advance counts time up to now.
 func (i *instance) advance(now time.Time) {
 	if passed := now.Sub(i.at); passed > 0 {
-		if len(i.calls) > 1 {
-			i.shared += passed
-		}
 		if len(i.calls) > 0 && i.calls[0].unasked() {
 			i.early += passed
 		}
@@ -102,7 +100,7 @@ func (d *Scheduler) Began(instance uint64, tool string, prefetch bool, now time.
 		i.calls = slices.Delete(i.calls, 0, 1)
 	}
 	i.calls = append(i.calls, r)
-	r.shared, r.early = i.shared, i.early
+	r.early = i.early
 	return r
 }
 
@@ -129,6 +127,9 @@ func (r *Run) cutLocked(now time.Time) {
 		return
 	}
 	r.instance.advance(now)
+	if len(r.instance.givenUp) < mostRuns {
+		r.instance.givenUp = append(r.instance.givenUp, r.began)
+	}
 	r.until = now.Add(afterlife)
 	if usual := r.instance.usual(r.tool); usual > 0 {
 		r.until = r.began.Add(2 * usual)
@@ -148,8 +149,12 @@ func (i *instance) cutClaim(c *claim, now time.Time) {
 }
 
 // Ended notes that the call has returned. If it was a real call that waited for prefetches,
-// that is harm. shared is for how long of its time the instance had other calls, too.
-func (r *Run) Ended(now time.Time) (shared time.Duration) {
+// that is harm. alone is how long it would have taken at least had the instance had no other
+// call: since the last of those ended, for until then the instance may have been at that one.
+// When it was done with one that was given up is not known, so of the next one nothing is. Only
+// of an instance that has finished a later call first it is known that a call does not wait for
+// those before it.
+func (r *Run) Ended(now time.Time) (alone time.Duration) {
 	d, i := r.scheduler, r.instance
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,7 +176,15 @@ func (r *Run) Ended(now time.Time) (shared time.Duration) {
 			o.ended = now
 		}
 	}
-	return i.shared - r.shared
+	behind := slices.ContainsFunc(i.givenUp, func(sent time.Time) bool { return !sent.After(r.began) })
+	i.givenUp = slices.DeleteFunc(i.givenUp, r.began.After) // it answered this one, which was sent later
+	switch {
+	case i.overtaken:
+		return now.Sub(r.began)
+	case behind:
+		return 0
+	}
+	return now.Sub(later(r.began, r.ended))
 }
 
 // Concurrency says how an upstream instance works on calls that it has at the same time, as
@@ -206,9 +219,9 @@ func (d *Scheduler) Presume(instance uint64, is Concurrency) {
 // Timing is when a call was with its server. The path of the call writes it, the record
 // and the worker read it.
 type Timing struct {
-	run    atomic.Pointer[Run] // nil: it was not sent
-	took   atomic.Int64        // ns from when it was last sent to its answer; 0: there was none
-	shared atomic.Int64        // ns of that in which its server had other calls too
+	run   atomic.Pointer[Run] // nil: it was not sent
+	took  atomic.Int64        // ns from when it was last sent to its answer; 0: there was none
+	alone atomic.Int64        // ns that it would have taken at least had its server had no other call
 }
 
 // At is when the call was last sent; zero: it was not.
@@ -253,10 +266,10 @@ func (w *Worker) Returned(t *Timing, c *Call, o Outcome, now time.Time) {
 		r.Cut(now)
 	}
 	if o.Answered || !o.GoesOn {
-		shared := r.Ended(now)
+		alone := r.Ended(now)
 		if o.Answered {
 			t.took.Store(int64(max(now.Sub(r.began), 1)))
-			t.shared.Store(int64(shared))
+			t.alone.Store(int64(max(alone, 1)))
 		}
 	}
 	if o.Limited && c != nil && !c.Early {
@@ -264,19 +277,9 @@ func (w *Worker) Returned(t *Timing, c *Call, o Outcome, now time.Time) {
 	}
 }
 
-// Alone is how long a call would have taken had it been alone with its server, as far
-// as that is known: not the time in which the server had other calls, unless it works
-// on several at once; then as long as the tool's calls usually take. 0: it was not answered.
-func (w *Worker) Alone(t *Timing, up *Upstream, tool string) time.Duration {
-	took, shared := t.Took(), time.Duration(t.shared.Load())
-	if shared <= 0 || took == 0 {
-		return took
-	}
-	if usual := w.Tool(up.Key, tool).Usual.Latency.P50; usual > 0 && w.Scheduler.Concurrency(up.Instance) == Parallel {
-		return min(took, usual)
-	}
-	return max(1, took-shared)
-}
+// Alone is how long a call would have taken at least had its server had no other call; 0: it
+// was not answered.
+func (t *Timing) Alone() time.Duration { return time.Duration(t.alone.Load()) }
 
 // LeaseEnded forgets the instance of a lease, if it ends too.
 func (w *Worker) LeaseEnded(up *Upstream) {

@@ -19,11 +19,11 @@ func began(d *speculate.Scheduler, instance, id uint64, tool string, early bool,
 	runs.Store(runOf{d, instance, id}, d.Began(instance, tool, early, now))
 }
 
-func ended(d *speculate.Scheduler, instance, id uint64, now time.Time) (shared time.Duration) {
+func ended(d *speculate.Scheduler, instance, id uint64, now time.Time) (alone time.Duration) {
 	if r, ok := runs.LoadAndDelete(runOf{d, instance, id}); ok {
-		shared = r.(*speculate.Run).Ended(now)
+		alone = r.(*speculate.Run).Ended(now)
 	}
-	return shared
+	return alone
 }
 
 // cut is a call that is given up, and whose server does not say when it has done with it.
