@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	},
 	"cmd/mcpschedd-small": {"internal/guard"},
 	"internal/proxy": {
-		"internal/age", "internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
+		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/upstream", "internal/valuemodel",
 	},

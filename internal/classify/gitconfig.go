@@ -1,4 +1,4 @@
-package proxy
+package classify
 
 import (
 	"os"
@@ -8,57 +8,38 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
-
-	"mcpschedd/internal/upstream"
 )
 
-// gitLooks bounds the looks at git's configuration: a file system may hang, and with it the
-// reader of a session that waits for one.
-type gitLooks chan struct{} // holds as many as are under way
-
-const (
-	mostGitLooks = 4
-	gitLookTime  = 500 * time.Millisecond // how long a reader waits for one
-)
-
-// soon returns what look does, or false where that takes too long.
-func (g gitLooks) soon(look func() bool) bool {
-	select {
-	case g <- struct{}{}:
-	default:
-		return false
-	}
-	seen := make(chan bool, 1)
-	go func() {
-		defer func() { <-g }()
-		seen <- look()
-	}()
-	late := time.NewTimer(gitLookTime)
-	defer late.Stop()
-	select {
-	case is := <-seen:
-		return is
-	case <-late.C:
-		return false
-	}
+// Process is how a server was started: by that it is known what git obeys when the server
+// runs it.
+type Process struct {
+	Path string
+	Args []string // without the name of the program
+	Dir  string
+	Env  []string // complete
 }
 
-// plainGit reports whether git, run by a server in these folders, runs no program that was
+// PlainGit reports whether git, run by a server in these folders, runs no program that was
 // set up for it: none for fsmonitor, textconv, diffs, filters, hooks or signatures. Folders
 // are seen from the one that the server was started in: what is set up where a shell has
 // gone since is taken for its user's own.
 //
 // It looks for the words of such settings in the configuration that holds there, and assumes
 // the worst where that takes more: included files, work trees, submodules, another machine.
-// Attributes only choose among the programs that a configuration names.
-func plainGit(server *upstream.Command, folders []string) bool {
-	words := strings.Join(append([]string{server.Path}, server.Args...), " ")
-	if server.Path == "" || runtime.GOOS == "windows" || otherMachine().MatchString(words) {
+// Attributes only choose among the programs that a configuration names. It reads files, and
+// takes as long as the file system does.
+func PlainGit(server Process, folders []string) bool {
+	return server.plain() && !slices.ContainsFunc(folders, func(folder string) bool { return !plainRepository(server.Dir, folder) })
+}
+
+// plain reports whether the configuration of the system and of the user names no program.
+func (p Process) plain() bool {
+	words := strings.Join(append([]string{p.Path}, p.Args...), " ")
+	if p.Path == "" || runtime.GOOS == "windows" || otherMachine().MatchString(words) {
 		return false
 	}
 	home, config := "", ""
-	for _, variable := range server.Env {
+	for _, variable := range p.Env {
 		name, value, _ := strings.Cut(variable, "=")
 		switch {
 		case strings.HasPrefix(name, "GIT_"):
@@ -76,10 +57,7 @@ func plainGit(server *upstream.Command, folders []string) bool {
 		"/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig", // of the system, as git is built
 		filepath.Join(config, "git", "config"), filepath.Join(home, ".gitconfig"),
 	}
-	if home == "" || slices.ContainsFunc(files, namesProgram) {
-		return false
-	}
-	return !slices.ContainsFunc(folders, func(folder string) bool { return !plainRepository(server.Dir, folder) })
+	return home != "" && !slices.ContainsFunc(files, namesProgram)
 }
 
 // plainRepository reports whether a repository has none of that.
