@@ -22,9 +22,9 @@ const shapeEffort = 16 << 20
 
 // lacks says why the result of a step has nothing at the pointer of a reference, or
 // nothing that can be an array; "" if it may.
-func (r *reading) lacks(d *draft, ref *Ref, array bool) string {
+func (c *checker) lacks(d *draft, ref *Ref, array bool) string {
 	path := slices.Collect(jsonrpc.PointerTokens(ref.Pointer))
-	if d.loop {
+	if d.loops {
 		if len(path) == 0 {
 			return ""
 		}
@@ -34,7 +34,7 @@ func (r *reading) lacks(d *draft, ref *Ref, array bool) string {
 		array = array && path[0] != "*"
 		path = path[1:]
 	}
-	s := &shapes{root: trimmed(d.Tool.Output), left: &r.effort}
+	s := &shapes{root: trimmed(d.Tool.Output), left: &c.left}
 	return s.lacks(s.root, path, array)
 }
 

@@ -78,7 +78,7 @@ func (p *Plan) fitting(l *Limits) (chosen []*Step) {
 		case !s.Optional:
 			room -= s.expected()
 		default:
-			it.Value, it.Cost = max(s.Value*s.Probability, leastValue), s.expected()
+			it.Value, it.Cost = max(s.Worth.Value*s.Worth.Probability, leastValue), s.expected()
 			cost += it.Cost
 		}
 		if s.Optional {

@@ -123,7 +123,7 @@ func (s *Step) describe(b *strings.Builder, mark string) {
 	}
 	b.WriteString(visible(s.Tool.Name))
 	if s.ForEach != nil {
-		fmt.Fprintf(b, " for each of up to %d items of %s,", s.MaxItems, legible(jsonrpc.Get(s.written, "for_each")))
+		fmt.Fprintf(b, " for each of up to %d items of %s,", s.ForEach.Most, legible(jsonrpc.Get(s.written, "for_each")))
 	}
 	arguments := jsonrpc.Get(s.written, "arguments")
 	if text, ok := jsonrpc.String(arguments); ok && text != "" {

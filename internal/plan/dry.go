@@ -88,7 +88,7 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 	for i, s := range p.Steps {
 		one := StepOutlook{ID: s.ID, Tool: s.Tool.Name, After: p.leaders(s), Writes: s.Writes, Optional: s.Optional, Runs: leftOut[i] == ""}
 		if s.ForEach != nil {
-			one.Items = s.MaxItems
+			one.Items = s.ForEach.Most
 		}
 		if one.Runs {
 			one.Start, one.End = line.Start[i].Milliseconds(), line.End[i].Milliseconds()

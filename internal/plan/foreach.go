@@ -27,7 +27,7 @@ type items struct {
 
 // openItems finds the array of a step with ForEach. Its slot is for the first call.
 func (x *execution) openItems(g *stage) {
-	v, err := resolveRef(g.step.ForEach, x.look)
+	v, err := resolveRef(g.step.ForEach.Items, x.look)
 	if err == nil && v.JSON[0] != '[' {
 		err = fmt.Errorf("want an array, have %s", kindOf(v.JSON))
 	}
@@ -37,7 +37,7 @@ func (x *execution) openItems(g *stage) {
 	}
 	it := &items{in: x.inputs(g.step)}
 	for e := range jsonrpc.Elements(v.JSON) {
-		if it.of++; g.step.MaxItems <= 0 || it.of <= g.step.MaxItems {
+		if it.of++; it.of <= g.step.ForEach.Most {
 			it.all = append(it.all, e)
 		}
 	}
@@ -66,7 +66,7 @@ func (x *execution) slot(g *stage) bool {
 	if g.open == 0 {
 		return true
 	}
-	if g.step.Writes || g.step.MaxParallel > 0 && g.open >= g.step.MaxParallel {
+	if most := g.step.ForEach.Parallel; g.step.Writes || most > 0 && g.open >= most {
 		return false
 	}
 	return x.queue.More(g.step.Index)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -18,218 +17,149 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // What is null counts as not given. A budget above the limit is cut to it. A limit
 // of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
-	r := &reading{o: o, effort: shapeEffort, byID: make(map[string]*draft)}
-	members := r.document(raw)
-	if members == nil {
-		return nil, r.told()
+	src := &source{options: o, problems: &problems{}, byID: make(map[string]*draft)}
+	plan, ok := src.document(raw)
+	if !ok {
+		return nil, src.problems.told()
 	}
-	p := &Plan{Params: bytes.Clone(o.Params)}
-	p.Budget = r.budget(members["budget_tokens"])
-	p.DryRun = r.flag(nil, "/dry_run", members["dry_run"])
-	r.readSteps(members["steps"])
-	p.Outputs = r.outputs(members["output_steps"])
-	r.link()
-	r.check()
-	r.order()
-	if len(r.defects) > 0 {
-		return nil, r.told()
+	p := &Plan{Params: bytes.Clone(o.Params), byID: make(map[string]int)}
+	p.Budget = src.budget(plan.get("budget_tokens"))
+	p.DryRun = plan.get("dry_run").flag()
+	src.readSteps(node{plan.below("steps"), plan.values["steps"]})
+	p.Outputs = src.outputs(plan.get("output_steps"))
+	graph := link(src)
+	check(src)
+	graph.order(o.Depth)
+	if len(src.problems.all) > 0 {
+		return nil, src.problems.told()
 	}
-	p.byID = make(map[string]int, len(r.steps))
-	for i, d := range r.steps {
+	for i, d := range src.drafts {
 		p.Steps = append(p.Steps, d.Step)
 		p.byID[d.ID] = i
 	}
 	return p, nil
 }
 
-// reading is a plan while it is read: its steps, and all that is wrong so far.
-type reading struct {
-	o       Options
-	steps   []*draft
-	byID    map[string]*draft // the first of each id
-	ids     *names            // of the steps
-	looped  bool              // some step has for_each
-	tools   *names            // nil: not asked for yet
-	effort  int               // see shapes
-	defects []found
-}
-
-// found is a defect and where it belongs: that of a plan is before those of its steps.
-type found struct {
-	Defect
-	step int // -1: of none
-}
-
-// say notes what is wrong at a place of a step; nil: of no step.
-func (r *reading) say(d *draft, pointer, format string, args ...any) {
-	r.note(d, Defect{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
-}
-
-// note notes defects, and reports whether there are any.
-func (r *reading) note(d *draft, defects ...Defect) bool {
-	for _, one := range defects {
-		if len(r.defects) > mostDefects {
-			break // to look for more would only take memory
-		}
-		at := found{one, -1}
-		if d != nil {
-			at.Step, at.step = d.ID, d.Index
-		}
-		r.defects = append(r.defects, at)
-	}
-	return len(defects) > 0
-}
-
-// told is all that is wrong, in the order of the plan.
-func (r *reading) told() (all Defects) {
-	more := len(r.defects) > mostDefects
-	r.defects = r.defects[:min(len(r.defects), mostDefects)]
-	slices.SortStableFunc(r.defects, func(a, b found) int { return a.step - b.step })
-	for _, d := range r.defects {
-		all = append(all, d.Defect)
-	}
-	if more {
-		all = append(all, Defect{Message: fmt.Sprintf("and more: it is no use to list more than %d", mostDefects)})
-	}
-	return all
-}
-
-// meant is the end of a message about an unknown name. Of defects that will not be shown
-// it is not worth the search.
-func (r *reading) meant(name string, among *names) string {
-	if len(r.defects) >= shownDefects {
-		return ""
-	}
-	return among.meant(name)
-}
-
-// document is the members of the whole; nil if nothing of it can be read.
-func (r *reading) document(raw []byte) map[string][]byte {
+// document is the members of the whole; false if nothing of it can be read.
+func (src *source) document(raw []byte) (plan members, ok bool) {
 	raw = trimmed(raw)
-	switch {
-	case r.o.Bytes > 0 && len(raw) > r.o.Bytes:
-		r.say(nil, "", "%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), r.o.Bytes)
+	at := place{problems: src.problems}
+	switch most := src.options.Bytes; {
+	case most > 0 && len(raw) > most:
+		at.say("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), most)
 	case !jsonrpc.Valid(raw):
-		r.say(nil, "", "%s", broken(raw))
+		at.say("%s", broken(raw))
 	case raw[0] != '{':
-		r.say(nil, "", "want an object with steps, have %s", kindOf(raw))
-	case r.ambiguous(nil, "", raw):
+		at.say("want an object with steps, have %s", kindOf(raw))
+	case ambiguous(raw, at):
 	default:
-		return r.members(nil, "", bytes.Clone(raw), planMembers) // a plan outlives the message it came in
+		return src.members(node{at, bytes.Clone(raw)}, planMembers), true // a plan outlives the message it came in
 	}
-	return nil
+	return members{}, false
 }
 
-// ambiguous reports whether two readers could take a part of the plan for different
-// things.
-func (r *reading) ambiguous(d *draft, at string, raw []byte) bool {
-	before := len(r.defects)
-	ambiguous(raw, at, func(at, message string) { r.say(d, at, "%s", message) })
-	return len(r.defects) > before
-}
-
-// members are the values of an object by their names; null, but as a default, is nil.
-func (r *reading) members(d *draft, at string, obj []byte, known *names) map[string][]byte {
-	values := make(map[string][]byte)
-	for m := range jsonrpc.Members(obj) {
+// members are the members of an object; null, but as a default, is as if not given.
+func (src *source) members(v node, known *names) members {
+	o := members{v.place, make(map[string][]byte)}
+	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
 		case !known.Has(name):
-			near := r.meant(name, known)
+			near := src.meant(name, known)
 			if near == "" {
 				near = "; there are " + known.list
 			}
-			r.say(d, at+"/"+jsonrpc.PointerToken(name), "unknown member%s", near)
+			v.below(name).say("unknown member%s", near)
 		case string(m.Value) == "null" && name != "default":
 		default:
-			values[name] = m.Value
+			o.values[name] = m.Value
 		}
 	}
-	return values
+	return o
 }
 
 // readSteps reads the array of steps, as many as a plan may have: first their ids, for a
 // step may refer to a later one.
-func (r *reading) readSteps(raw []byte) {
-	const at = "/steps"
-	if raw == nil || raw[0] != '[' {
-		r.say(nil, at, "want an array of objects with id and tool, have %s", kindOf(raw))
+func (src *source) readSteps(v node) {
+	if v.raw == nil || v.raw[0] != '[' {
+		v.say("want an array of objects with id and tool, have %s", kindOf(v.raw))
 		return
 	}
-	for one := range jsonrpc.Elements(raw) {
-		d := &draft{Step: &Step{Index: len(r.steps), written: one}, at: at + "/" + strconv.Itoa(len(r.steps))}
-		r.steps = append(r.steps, d)
-		d.loop = string(jsonrpc.Get(one, "for_each")) != "null" && jsonrpc.Get(one, "for_each") != nil
-		r.looped = r.looped || d.loop
+	for one := range jsonrpc.Elements(v.raw) {
+		s := &Step{Index: len(src.drafts), written: one}
+		d := &draft{Step: s, place: place{src.problems, s, v.pointer + "/" + strconv.Itoa(s.Index)}}
+		src.drafts = append(src.drafts, d)
+		loop := jsonrpc.Get(one, "for_each")
+		d.loops = loop != nil && string(loop) != "null"
+		src.loops = src.loops || d.loops
 	}
-	switch n := len(r.steps); {
+	switch n, most := len(src.drafts), src.options.Steps; {
 	case n == 0:
-		r.say(nil, at, "want at least one")
-	case r.o.Steps > 0 && n > r.o.Steps:
-		r.say(nil, at, "%d steps: a plan may have %d ([plan].max_steps)", n, r.o.Steps)
-		r.steps = nil
+		v.say("want at least one")
+	case most > 0 && n > most:
+		v.say("%d steps: a plan may have %d ([plan].max_steps)", n, most)
+		src.drafts = nil
 	}
 	var ids []string
-	for _, d := range r.steps {
-		if r.identify(d) {
+	for _, d := range src.drafts {
+		if src.identify(d) {
 			ids = append(ids, d.ID)
 		}
 	}
-	r.ids = newNames(ids)
-	for _, d := range r.steps {
+	src.ids = newNames(ids)
+	for _, d := range src.drafts {
 		if d.written[0] == '{' {
-			r.step(d)
+			src.readStep(d)
 		}
 	}
 }
 
 // identify reads the id of a step, and reports whether others can refer to it.
-func (r *reading) identify(d *draft) bool {
+func (src *source) identify(d *draft) bool {
 	id := jsonrpc.Get(d.written, "id")
 	text, isText := jsonrpc.String(id)
 	d.ID = text
-	first := r.byID[text]
-	switch at := d.at + "/id"; {
+	first := src.byID[text]
+	switch at := d.place.below("id"); {
 	case d.written[0] != '{':
-		r.say(d, d.at, "want an object with id and tool, have %s", kindOf(d.written))
+		d.place.say("want an object with id and tool, have %s", kindOf(d.written))
 	case id == nil || string(id) == "null":
-		r.say(d, d.at, `missing member "id"`)
+		d.place.say(`missing member "id"`)
 	case !isText:
-		r.say(d, at, "want a string, have %s", kindOf(id))
+		at.say("want a string, have %s", kindOf(id))
 	case !idForm.MatchString(text) || len(text) > longestID:
-		r.say(d, at, "want letters, digits, _ and -, at most %d of them, have %s", longestID, quoted(text))
+		at.say("want letters, digits, _ and -, at most %d of them, have %s", longestID, quoted(text))
 	case first != nil:
-		r.say(d, at, "duplicate id: %s has it too", first.at)
-	case text == params && r.o.Params != nil:
-		r.say(d, at, `"params" are the parameters of this plan: no step can have that id`)
-	case r.looped && (text == item || text == index):
-		r.say(d, at, "in a plan with for_each %s means something else: no step can have that id", quoted(text))
+		at.say("duplicate id: %s has it too", first.place.pointer)
+	case text == params && src.options.Params != nil:
+		at.say(`"params" are the parameters of this plan: no step can have that id`)
+	case src.loops && (text == item || text == index):
+		at.say("in a plan with for_each %s means something else: no step can have that id", quoted(text))
 	default:
-		r.byID[text] = d
+		src.byID[text] = d
 		return true
 	}
 	return false
 }
 
 // outputs are the steps whose results come back: all of them where none are named.
-func (r *reading) outputs(raw []byte) (ids []string) {
-	const at = "/output_steps"
-	if raw == nil {
-		for _, d := range r.steps {
+func (src *source) outputs(v node) (ids []string) {
+	if v.raw == nil {
+		for _, d := range src.drafts {
 			ids = append(ids, d.ID)
 		}
 		return ids
 	}
-	if raw[0] == '[' && len(trimmed(raw[1:len(raw)-1])) == 0 {
-		r.say(nil, at, "want at least one, or leave it out for all")
+	if v.raw[0] == '[' && len(trimmed(v.raw[1:len(v.raw)-1])) == 0 {
+		v.say("want at least one, or leave it out for all")
 	}
-	if len(r.steps) == 0 {
+	if len(src.drafts) == 0 {
 		return nil // what the steps are is not known
 	}
-	for _, m := range r.list(nil, at, raw) {
+	for _, m := range v.ids(len(src.drafts)) {
 		switch {
-		case r.find(nil, m) == nil:
+		case src.find(m) == nil:
 		case slices.Contains(ids, m.id):
-			r.say(nil, m.at, "%s is there twice", quoted(m.id))
+			m.say("%s is there twice", quoted(m.id))
 		default:
 			ids = append(ids, m.id)
 		}
@@ -238,13 +168,13 @@ func (r *reading) outputs(raw []byte) (ids []string) {
 }
 
 // budget is how many tokens may come back.
-func (r *reading) budget(raw []byte) int {
-	if raw == nil {
-		return r.o.Budget
+func (src *source) budget(v node) int {
+	most := src.options.Budget
+	switch {
+	case v.raw == nil:
+		return most
+	case most > 0:
+		return min(v.whole(1, anyNumber), most)
 	}
-	tokens := r.whole(nil, "/budget_tokens", raw, 1, anyNumber)
-	if r.o.Budget > 0 {
-		tokens = min(tokens, r.o.Budget)
-	}
-	return tokens
+	return v.whole(1, anyNumber)
 }

@@ -172,7 +172,7 @@ func TestParseMembers(t *testing.T) {
 		t.Errorf("got budget %d, dry run %v, outputs %v", p.Budget, p.DryRun, p.Outputs)
 	}
 	for _, s := range p.Steps[:3] {
-		if string(s.Arguments.Constant()) != "{}" || s.When != nil || s.ForEach != nil || s.OnError != plan.Fail || s.Value != 0.2 || s.Probability != 0.9 {
+		if string(s.Arguments.Constant()) != "{}" || s.When != nil || s.ForEach != nil || s.OnError != plan.Fail || s.Worth != (plan.Worth{Value: 0.2, Probability: 0.9}) {
 			t.Errorf("step %s: got %+v, want what is usual", s.ID, s)
 		}
 	}
@@ -180,16 +180,19 @@ func TestParseMembers(t *testing.T) {
 	if got.When == nil || got.ForEach == nil {
 		t.Errorf("got when %v, for_each %v, want both", got.When, got.ForEach)
 	}
+	if got.ForEach.Most != 7 || got.ForEach.Parallel != 2 {
+		t.Errorf("got %d items, %d at once, want 7 and 2", got.ForEach.Most, got.ForEach.Parallel)
+	}
 	got.Tool, got.Arguments, got.When, got.ForEach = nil, nil, nil, nil
 	want := plan.Step{
-		ID: "full", Index: 3, After: []int{0, 1}, Needs: []int{0, 1}, MaxItems: 7, MaxParallel: 2, Timeout: 90 * time.Second, Retry: 5,
-		OnError: plan.Default, Default: []byte("null"), Optional: true, Value: 3, MaxTokens: 100,
+		ID: "full", Index: 3, After: []int{0, 1}, Needs: []int{0, 1}, Timeout: 90 * time.Second, Retry: 5,
+		OnError: plan.Default, Default: []byte("null"), Optional: true, Worth: plan.Worth{Value: 3}, MaxTokens: 100,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(plan.Step{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if s := p.Steps[4]; s.MaxItems != 100 || s.Timeout != 2500*time.Millisecond {
-		t.Errorf("got max_items %d, timeout %s, want 100 and 2.5s", s.MaxItems, s.Timeout)
+	if s := p.Steps[4]; s.ForEach.Most != 100 || s.Timeout != 2500*time.Millisecond {
+		t.Errorf("got max_items %d, timeout %s, want 100 and 2.5s", s.ForEach.Most, s.Timeout)
 	}
 }
 

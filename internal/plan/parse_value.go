@@ -21,28 +21,47 @@ const (
 	longestNumber = time.Hour // if said as a mere number
 )
 
-// The readers of values say what is wrong with one, and return what can be gone on
-// with. A value that is not given is the zero of its type.
+// node is what stands at a place. Its methods say what is wrong with it, and return what
+// can be gone on with: the zero of their type for what is not given.
+type node struct {
+	place
+	raw []byte // nil: not given
+}
 
-func (r *reading) flag(d *draft, at string, raw []byte) bool {
-	switch string(raw) {
+// members are those of an object, by their names.
+type members struct {
+	place
+	values map[string][]byte
+}
+
+// get is the value of a member, at the place of its object if it is not given.
+func (o members) get(name string) node {
+	raw := o.values[name]
+	if raw == nil {
+		return node{place: o.place}
+	}
+	return node{o.below(name), raw}
+}
+
+func (v node) flag() bool {
+	switch string(v.raw) {
 	case "true":
 		return true
 	case "", "false":
 		return false
 	}
-	r.say(d, at, "want true or false, have %s", shown(raw))
+	v.say("want true or false, have %s", shown(v.raw))
 	return false
 }
 
 // whole reads a whole number, also one that is written like 5.0 or 1e3.
-func (r *reading) whole(d *draft, at string, raw []byte, least, most int) int {
-	if raw == nil {
+func (v node) whole(least, most int) int {
+	if v.raw == nil {
 		return 0
 	}
-	x, ok := number(raw)
+	x, ok := number(v.raw)
 	if !ok || x != math.Trunc(x) || x < float64(least) || x > float64(most) && most < anyNumber {
-		r.say(d, at, "want a whole number %s, have %s", between(least, most), shown(raw))
+		v.say("want a whole number %s, have %s", between(least, most), shown(v.raw))
 		return least
 	}
 	return int(min(x, anyNumber))
@@ -56,13 +75,60 @@ func between(least, most int) string {
 }
 
 // fraction reads a number from 0 on.
-func (r *reading) fraction(d *draft, at string, raw []byte, most float64) float64 {
-	x, ok := number(raw)
+func (v node) fraction(most float64) float64 {
+	x, ok := number(v.raw)
 	if !ok || x < 0 || x > most {
-		r.say(d, at, "want a number from 0 to %g, have %s", most, shown(raw))
+		v.say("want a number from 0 to %g, have %s", most, shown(v.raw))
 		return 0
 	}
 	return x
+}
+
+// duration reads "1m30s", or a number of seconds. A large number is one of milliseconds
+// most likely, and would not be noticed until a call hangs.
+func (v node) duration() time.Duration {
+	if v.raw == nil {
+		return 0
+	}
+	var took time.Duration
+	most := longest
+	if s, ok := jsonrpc.String(v.raw); ok {
+		took, _ = time.ParseDuration(strings.TrimSpace(s))
+	} else if x, ok := number(v.raw); ok {
+		took = time.Duration(min(max(x, 0), longest.Seconds()) * float64(time.Second))
+		most = longestNumber
+	}
+	if took <= 0 || took > most {
+		v.say(`want a number of seconds up to 3600, or a text such as "5s" or "2m" up to "24h", have %s`, shown(v.raw))
+		return 0
+	}
+	return took
+}
+
+// ids reads an array of ids. One with more of them than there are steps is wrong
+// anyhow, and not read further.
+func (v node) ids(steps int) (all []mention) {
+	if v.raw == nil {
+		return nil
+	}
+	if v.raw[0] != '[' {
+		v.say("want an array of ids, have %s", kindOf(v.raw))
+		return nil
+	}
+	count := 0
+	for one := range jsonrpc.Elements(v.raw) {
+		at := v.below(strconv.Itoa(count))
+		if count++; count > 2*steps+shownDefects {
+			at.say("and more ids than there are steps")
+			break
+		}
+		if id, ok := jsonrpc.String(one); ok {
+			all = append(all, mention{at, id})
+		} else {
+			at.say("want an id, have %s", kindOf(one))
+		}
+	}
+	return all
 }
 
 // number is a JSON number as a double; false if it is none, or none that is finite.
@@ -93,55 +159,4 @@ func broken(raw []byte) string {
 		return fmt.Sprintf("no valid JSON: %s after %d bytes", syntax, max(syntax.Offset-1, 0))
 	}
 	return "no valid JSON: not all of it is UTF-8"
-}
-
-// duration reads "1m30s", or a number of seconds. A large number is one of milliseconds
-// most likely, and would not be noticed until a call hangs.
-func (r *reading) duration(d *draft, at string, raw []byte) time.Duration {
-	if raw == nil {
-		return 0
-	}
-	var took time.Duration
-	most := longest
-	if s, ok := jsonrpc.String(raw); ok {
-		took, _ = time.ParseDuration(strings.TrimSpace(s))
-	} else if x, ok := number(raw); ok {
-		took = time.Duration(min(max(x, 0), longest.Seconds()) * float64(time.Second))
-		most = longestNumber
-	}
-	if took <= 0 || took > most {
-		r.say(d, at, `want a number of seconds up to 3600, or a text such as "5s" or "2m" up to "24h", have %s`, shown(raw))
-		return 0
-	}
-	return took
-}
-
-// mention is a step that is named somewhere, and where.
-type mention struct{ id, at string }
-
-// list reads an array of ids. One with more of them than there are steps is wrong
-// anyhow, and not read further.
-func (r *reading) list(d *draft, at string, raw []byte) []mention {
-	if raw == nil {
-		return nil
-	}
-	if raw[0] != '[' {
-		r.say(d, at, "want an array of ids, have %s", kindOf(raw))
-		return nil
-	}
-	var all []mention
-	count := 0
-	for one := range jsonrpc.Elements(raw) {
-		place := at + "/" + strconv.Itoa(count)
-		if count++; count > 2*len(r.steps)+shownDefects {
-			r.say(d, place, "and more ids than there are steps")
-			break
-		}
-		if id, ok := jsonrpc.String(one); ok {
-			all = append(all, mention{id, place})
-		} else {
-			r.say(d, place, "want an id, have %s", kindOf(one))
-		}
-	}
-	return all
 }

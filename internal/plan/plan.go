@@ -42,7 +42,8 @@ func (p *Plan) index(id string) int {
 	return -1
 }
 
-// Step is one call of a plan, or one for each item of an array.
+// Step is one call of a plan, or one for each item of an array. It has more fields than
+// most types, as it has one for almost each member that a plan may give it.
 type Step struct {
 	ID        string
 	Index     int   // in the plan
@@ -50,22 +51,32 @@ type Step struct {
 	Arguments *Template
 	After     []int // steps it waits for, rising: what it refers to, depends_on, writes of its domain
 	Needs     []int // of those: the steps whose results it refers to, rising
+	Order     []int // of those: the ones it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
 	Writes    bool  // it may change something, as far as can be told before it runs
 
-	When        *Condition    // nil: always
-	ForEach     *Ref          // to an array; nil: one call
-	MaxItems    int           // of the array; the rest is left out, and said so
-	MaxParallel int           // calls of the step at once; 0: any number
-	Timeout     time.Duration // of each call; 0: none
-	Retry       int           // further tries after a failure; a step that may write has none
-	OnError     OnError
-	Default     []byte // JSON that stands in for the result where OnError is Default
-	Optional    bool   // it reads, and runs only if the budget has room for it
+	When      *Condition    // nil: always
+	ForEach   *ForEach      // nil: one call
+	Timeout   time.Duration // of each call; 0: none
+	Retry     int           // further tries after a failure; a step that may write has none
+	OnError   OnError
+	Default   []byte // JSON that stands in for the result where OnError is Default
+	Optional  bool   // it reads, and runs only if the budget has room for it
+	Worth     Worth
+	MaxTokens int    // of its result in what comes back; 0: what the budget leaves
+	written   []byte // as in the plan
+}
+
+// ForEach says that a step is called once for each item of an array.
+type ForEach struct {
+	Items    *Ref // to the array
+	Most     int  // items of it; the rest is left out, and said so
+	Parallel int  // calls of the step at once; 0: any number
+}
+
+// Worth is what the result of a step is worth.
+type Worth struct {
 	Value       float64
 	Probability float64 // that the result is of use
-	MaxTokens   int     // of its result in what comes back; 0: what the budget leaves
-	written     []byte  // as in the plan
-	Order       []int   // of After: those it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
 }
 
 // OnError is what becomes of the steps that wait for one that failed.

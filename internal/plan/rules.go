@@ -65,7 +65,7 @@ func (s *Step) refs() []*Ref {
 		all = append(all, s.When.Refs()...)
 	}
 	if s.ForEach != nil {
-		all = append(all, s.ForEach)
+		all = append(all, s.ForEach.Items)
 	}
 	return all
 }

@@ -76,7 +76,7 @@ func (w *world) checkOpen(s *plan.Step) {
 		if k.Tool.Host == s.Tool.Host {
 			host += n
 		}
-		if k == s && n > 1 && (s.Writes || s.ForEach == nil || s.MaxParallel > 0 && n > s.MaxParallel) {
+		if k == s && n > 1 && (s.Writes || s.ForEach == nil || s.ForEach.Parallel > 0 && n > s.ForEach.Parallel) {
 			w.bad = append(w.bad, fmt.Sprintf("%s has %d calls at once", s.ID, n))
 		}
 		if k == s || n == 0 {

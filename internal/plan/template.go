@@ -273,11 +273,15 @@ func (p *templateParser) braces(text string) (r *Ref, rest string) {
 	return nil, rest
 }
 
-// ambiguous says of each place in a value, below at, what two readers may take for
-// different things: a name that is there twice in its object, or nesting too deep for a
-// key of the store.
-func ambiguous(raw []byte, at string, say func(at, message string)) {
+// ambiguous says of each place in a value what two readers may take for different things:
+// a name that is there twice in its object, or nesting too deep for a key of the store. It
+// reports whether there is any.
+func ambiguous(raw []byte, at place) (found bool) {
 	var path []string
+	say := func(format string, args ...any) {
+		at.at(at.pointer+pointerTo(path)).say(format, args...)
+		found = true
+	}
 	var look func(raw []byte)
 	within := func(name string, raw []byte) {
 		if raw[0] == '{' || raw[0] == '[' {
@@ -288,7 +292,7 @@ func ambiguous(raw []byte, at string, say func(at, message string)) {
 	}
 	look = func(raw []byte) {
 		if len(path) == maxNesting {
-			say(at+pointerTo(path), fmt.Sprintf("nested deeper than %d values", maxNesting))
+			say("nested deeper than %d values", maxNesting)
 			return
 		}
 		var names []string
@@ -299,7 +303,7 @@ func ambiguous(raw []byte, at string, say func(at, message string)) {
 		slices.Sort(names)
 		for i := 1; i < len(names); i++ {
 			if names[i] == names[i-1] {
-				say(at+pointerTo(path), quoted(names[i])+": is there twice")
+				say("%s: is there twice", quoted(names[i]))
 			}
 		}
 		i := 0
@@ -311,6 +315,7 @@ func ambiguous(raw []byte, at string, say func(at, message string)) {
 	if raw[0] == '{' || raw[0] == '[' {
 		look(raw)
 	}
+	return found
 }
 
 // pointerTo is the JSON pointer that leads along a path.

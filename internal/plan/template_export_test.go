@@ -21,10 +21,9 @@ func unambiguously[T any](raw []byte, at string, parse func([]byte, string, func
 	if !jsonrpc.Valid(raw) {
 		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
 	}
-	var wrong Defects
-	ambiguous(trimmed(raw), at, func(at, message string) { wrong = append(wrong, Defect{Pointer: at, Message: message}) })
-	if wrong != nil {
-		return nil, wrong
+	wrong := &problems{}
+	if ambiguous(trimmed(raw), place{problems: wrong, pointer: at}) {
+		return nil, wrong.told()
 	}
 	return parse(raw, at, nil)
 }
