@@ -124,7 +124,7 @@ func TestCoolDownDoublesForNewsOnly(t *testing.T) {
 	})
 }
 
-func TestCoolDownEndsWaitingGuesses(t *testing.T) {
+func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 2}})
 		first, second := enter(t, h, github), enter(t, h, github)
@@ -161,7 +161,7 @@ func TestPrefetchLimited(t *testing.T) {
 		}
 		slot.Leave(limited(0))
 		wantRefused(t, h, github, limit.ErrCoolingDown)
-		if got := h.Stats()[0]; got.Limited != 1 || got.LimitedGuesses != 1 {
+		if got := h.Stats()[0]; got.Limited != 1 || got.LimitedPrefetches != 1 {
 			t.Errorf("got %+v, want one 429, on a prefetch", got)
 		}
 	})

@@ -102,7 +102,7 @@ func (at *host) takeSpare(now time.Time) bool {
 func (at *host) hasSpareSlot() bool {
 	slots := at.rule.Concurrency
 	if slots <= 0 {
-		return at.seen.Guesses < defaultPrefetches
+		return at.seen.Prefetches < defaultPrefetches
 	}
 	stay := min(math.Ceil(at.rule.SpeculativeShare*float64(slots)), float64(slots-1))
 	return float64(slots-at.seen.InFlight-1) >= stay
@@ -127,7 +127,7 @@ func (at *host) tryEnter() *Slot {
 func (at *host) enter(prefetch bool) *Slot {
 	at.seen.InFlight++
 	if prefetch { // also if it is promoted later
-		at.seen.Guesses++
+		at.seen.Prefetches++
 	}
 	return &Slot{at: at, prefetch: prefetch, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
 }

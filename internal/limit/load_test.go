@@ -140,14 +140,14 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 // stuck says what is spare although a call waits for it.
 func stuck(s limit.HostStats, r limit.Rule) string {
 	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
-	half := r.Concurrency == 0 && s.Guesses < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
+	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
 	full := s.Tokens == nil || *s.Tokens > 1.0001+0.5*float64(r.Burst)
 	switch {
 	case s.Waiting > 0 && slots && tokens:
 		return "a real call waits for nothing"
-	case s.Waiting == 0 && s.WaitingGuesses > 0 && half && full:
+	case s.Waiting == 0 && s.WaitingPrefetches > 0 && half && full:
 		return "a prefetch waits for nothing"
-	case s.WaitingGuesses > 0 && !s.CoolingUntil.IsZero():
+	case s.WaitingPrefetches > 0 && !s.CoolingUntil.IsZero():
 		return "a prefetch waits for a host that cools down"
 	}
 	return ""
@@ -187,7 +187,7 @@ func TestRandomLoad(t *testing.T) {
 				calls.Wait()
 				l.check()
 				s := h.Stats()[0]
-				if s.InFlight+s.Guesses+s.Waiting+s.WaitingGuesses != 0 {
+				if s.InFlight+s.Prefetches+s.Waiting+s.WaitingPrefetches != 0 {
 					t.Errorf("something is left: %+v", s)
 				}
 				if len(l.real) < 100 || len(l.prefetches) < 5 {

@@ -39,13 +39,13 @@ func (s *Slot) Leave(v Verdict) {
 	s.at = nil // a second Leave is a fault of the caller, and is seen at once
 	at.seen.InFlight--
 	if s.prefetch {
-		at.seen.Guesses--
+		at.seen.Prefetches--
 	}
 	switch {
 	case v.Limited:
 		at.seen.Limited++
 		if s.prefetch {
-			at.seen.LimitedGuesses++
+			at.seen.LimitedPrefetches++
 		}
 		at.cooling.begin(s.era, v.RetryAfter, all.now())
 	case s.probe && !v.Failed && s.era == at.cooling.era:
@@ -82,7 +82,7 @@ func (at *host) queue(prefetch bool) *waiter {
 
 func (w *waiter) join(queue *[]*waiter) {
 	now := w.at.all.now()
-	w.since, w.harm = w.at.all.read, w.at.seen.Guesses > 0 && !w.at.hasSlot()
+	w.since, w.harm = w.at.all.read, w.at.seen.Prefetches > 0 && !w.at.hasSlot()
 	w.queue, *queue = queue, append(*queue, w)
 	w.at.dispatch(now)
 }

@@ -189,8 +189,8 @@ func TestHarmNone(t *testing.T) {
 				t.Errorf("call %d: took %v", i, a.took)
 			}
 		}
-		if st := d.proxy.Stats().Prefetch; st.Desk.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
-			t.Errorf("%vms of waiting are counted, and no call waited; %d guesses", st.Desk.Harm.ForegroundWaitMS, st.Issued)
+		if st := d.proxy.Stats().Prefetch; st.Scheduler.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
+			t.Errorf("%vms of waiting are counted, and no call waited; %d guesses", st.Scheduler.Harm.ForegroundWaitMS, st.Issued)
 		}
 	})
 }

@@ -51,8 +51,8 @@ func TestHarmCancel(t *testing.T) {
 					all.Wait()
 					time.Sleep(time.Minute)
 					st := d.proxy.Stats()
-					if st.Store.Flights != 0 || st.Prefetch.Desk.UnderWay != 0 {
-						t.Errorf("seed %d: %d flights, %d slots taken", seed, st.Store.Flights, st.Prefetch.Desk.UnderWay)
+					if st.Store.Flights != 0 || st.Prefetch.Scheduler.UnderWay != 0 {
+						t.Errorf("seed %d: %d flights, %d slots taken", seed, st.Store.Flights, st.Prefetch.Scheduler.UnderWay)
 					}
 					guesses += st.Prefetch.Issued
 				})

@@ -229,16 +229,16 @@ func TestHarmCrowdEnds(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		st := d.proxy.Stats()
-		if st.Prefetch.Desk.UnderWay != 12 || st.Hosts[0].Guesses != 4 || st.Hosts[0].WaitingGuesses != 8 {
-			t.Errorf("%d slots taken, %d guesses begun, %d wait; want 12, 4 and 8", st.Prefetch.Desk.UnderWay, st.Hosts[0].Guesses, st.Hosts[0].WaitingGuesses)
+		if st.Prefetch.Scheduler.UnderWay != 12 || st.Hosts[0].Prefetches != 4 || st.Hosts[0].WaitingPrefetches != 8 {
+			t.Errorf("%d slots taken, %d guesses begun, %d wait; want 12, 4 and 8", st.Prefetch.Scheduler.UnderWay, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)
 		}
 		for _, v := range all {
 			v.ends()
 		}
 		time.Sleep(50 * time.Millisecond) // the desk hears of it when its worker comes to that
 		st = d.proxy.Stats()
-		if st.Prefetch.Desk.UnderWay != 0 || st.Store.Flights != 0 || st.Hosts[0].Guesses != 0 || st.Hosts[0].WaitingGuesses != 0 {
-			t.Errorf("%d slots taken, %d flights, %d guesses begun, %d wait; want none", st.Prefetch.Desk.UnderWay, st.Store.Flights, st.Hosts[0].Guesses, st.Hosts[0].WaitingGuesses)
+		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Hosts[0].Prefetches != 0 || st.Hosts[0].WaitingPrefetches != 0 {
+			t.Errorf("%d slots taken, %d flights, %d guesses begun, %d wait; want none", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)
 		}
 		for _, v := range early(f.ledger()) {
 			if v.ctx.Err() == nil {

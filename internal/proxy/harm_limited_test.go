@@ -72,7 +72,7 @@ func TestHarmLimited(t *testing.T) {
 				ledger := f.ledger()
 				leftAlone(t, ledger, test.alone)
 				guesses, real := refused(ledger)
-				if counted, want := d.proxy.Stats().Prefetch.Desk.Harm.RateLimited, blamed(ledger); counted != want {
+				if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(ledger); counted != want {
 					t.Errorf("%d refusals are held against guesses, want %d: %d guesses and %d real calls were refused", counted, want, guesses, real)
 				}
 				// From level 0 the right guesses lead back, after 32 labels without harm: of
@@ -115,7 +115,7 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 			g.skims(p + 1)
 		}
 		leftAlone(t, f.ledger(), 30*time.Second)
-		if counted, want := d.proxy.Stats().Prefetch.Desk.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
+		if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
 			t.Errorf("%d refusals are held against guesses, want %d", counted, want)
 		}
 	})

@@ -97,11 +97,11 @@ func (d *ordeal) look() {
 		}
 	}
 	s := d.proxy.Stats()
-	if s.Store.Flights != 0 || s.Prefetch.Desk.UnderWay != 0 || s.Sessions != 0 {
-		d.t.Errorf("left: %d flights, %d slots taken, %d sessions", s.Store.Flights, s.Prefetch.Desk.UnderWay, s.Sessions)
+	if s.Store.Flights != 0 || s.Prefetch.Scheduler.UnderWay != 0 || s.Sessions != 0 {
+		d.t.Errorf("left: %d flights, %d slots taken, %d sessions", s.Store.Flights, s.Prefetch.Scheduler.UnderWay, s.Sessions)
 	}
 	for _, h := range s.Hosts {
-		if h.InFlight != 0 || h.Guesses != 0 || h.Waiting != 0 || h.WaitingGuesses != 0 {
+		if h.InFlight != 0 || h.Prefetches != 0 || h.Waiting != 0 || h.WaitingPrefetches != 0 {
 			d.t.Errorf("left at a host: %+v", h)
 		}
 	}
@@ -110,7 +110,7 @@ func (d *ordeal) look() {
 	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // those of one principal stay
 		d.t.Errorf("%d guesses were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
 	}
-	if desk := s.Prefetch.Desk; desk.Issued != s.Prefetch.Issued || desk.Issued != desk.Used+desk.Wasted+desk.Compared {
+	if desk := s.Prefetch.Scheduler; desk.Issued != s.Prefetch.Issued || desk.Issued != desk.Used+desk.Wasted+desk.Compared {
 		d.t.Errorf("the desk issued %d guesses, %d of use, %d not and %d compared; the store knows of %d", desk.Issued, desk.Used, desk.Wasted, desk.Compared, s.Prefetch.Issued)
 	}
 	ledger := d.foe.ledger()

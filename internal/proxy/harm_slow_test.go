@@ -95,14 +95,14 @@ func TestHarmHang(t *testing.T) {
 		g.call("list", page(1))
 		for range perPage { // one after the other: it is not known how the server works
 			time.Sleep(15 * time.Second)
-			if n := d.proxy.Stats().Prefetch.Desk.UnderWay; n != 1 {
+			if n := d.proxy.Stats().Prefetch.Scheduler.UnderWay; n != 1 {
 				t.Errorf("%d slots are taken, want 1", n)
 			}
 			time.Sleep(15*time.Second + 100*time.Millisecond)
 		}
 		st := d.proxy.Stats()
-		if st.Prefetch.Desk.UnderWay != 0 || st.Store.Flights != 0 || st.Prefetch.Wasted.Dropped != perPage {
-			t.Errorf("%d slots are taken, %d flights, %d guesses dropped, want 0, 0 and %d", st.Prefetch.Desk.UnderWay, st.Store.Flights, st.Prefetch.Wasted.Dropped, perPage)
+		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Prefetch.Wasted.Dropped != perPage {
+			t.Errorf("%d slots are taken, %d flights, %d guesses dropped, want 0, 0 and %d", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Prefetch.Wasted.Dropped, perPage)
 		}
 		for _, v := range early(f.ledger()) {
 			if stayed := v.went.Sub(v.came); stayed > 30*time.Second {
@@ -166,7 +166,7 @@ func TestHarmSlowForGuessesOnly(t *testing.T) {
 			for i := range on {
 				lost += max(0, on[i].took-off[i].took)
 			}
-			counted := time.Duration(st.Prefetch.Desk.Harm.ForegroundWaitMS * float64(time.Millisecond))
+			counted := time.Duration(st.Prefetch.Scheduler.Harm.ForegroundWaitMS * float64(time.Millisecond))
 			if (counted - lost).Abs() > lost/20 {
 				t.Errorf("real calls waited %v for guesses, counted are %v", lost, counted)
 			}

@@ -188,7 +188,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimate(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
-	open.guess, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
+	open.fetched, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.work.Go(func() {
 			answer, err := o.send(ctx, c, flight, f)
 			flight.Worth(c.seen.timing.Alone())
@@ -197,11 +197,11 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 			srv.prefetch.Recovering(func() { f.Landed(o.landing(answer, err, flight)) })
 		})
 	})
-	if open.guess == nil {
+	if open.fetched == nil {
 		return nil, why
 	}
 	srv.recorder.began(open)
-	return &speculate.Begun{Fate: open.guess.Fate, Took: seen.timing.Took}, ""
+	return &speculate.Begun{Fate: open.fetched.Fate, Took: seen.timing.Took}, ""
 }
 
 // landing is the end of a prefetch as the worker is told of it.

@@ -86,7 +86,7 @@ func TestPanicInPrediction(t *testing.T) {
 				return st.Prefetch.Panics == tt.panics && log.count("prediction panicked") == int(tt.panics) && st.Store.Flights == 0 && st.Store.UnderWay == 0
 			})
 			for _, h := range st.Hosts {
-				if h.InFlight+h.Guesses+h.Waiting+h.WaitingGuesses > 0 {
+				if h.InFlight+h.Prefetches+h.Waiting+h.WaitingPrefetches > 0 {
 					t.Errorf("left at its host: %+v", h)
 				}
 			}

@@ -120,10 +120,10 @@ func (r *recorder) refused(s *observedSession, tool string) {
 // openPrefetch is a prefetch of which it is not known yet what became of it.
 type openPrefetch struct {
 	*observed
-	event  record.Event // as far as it is known
-	guess  *dedup.Prefetch
-	landed atomic.Bool // its fetch has ended, and with it failed is known
-	failed bool
+	event   record.Event // as far as it is known
+	fetched *dedup.Prefetch
+	landed  atomic.Bool // its fetch has ended, and with it failed is known
+	failed  bool
 }
 
 // land notes how the fetch has ended.
@@ -138,15 +138,15 @@ func (p *openPrefetch) land(answer upstream.Answer, err error) {
 // complete completes the event if it is known what became of the prefetch, and its fetch
 // has ended.
 func (p *openPrefetch) complete() bool {
-	e, fate := &p.event, p.guess.Fate()
+	e, fate := &p.event, p.fetched.Fate()
 	if fate == call.Pending || !p.landed.Load() {
 		return false
 	}
 	e.Fate = map[call.Fate]record.Fate{call.Ready: record.Used, call.Late: record.Late, call.Compared: record.Compared, call.Wasted: record.Wasted}[fate]
 	if e.Fate == record.Wasted {
-		e.Cause = p.guess.Why()
+		e.Cause = p.fetched.Why()
 	} else {
-		by, ok := p.guess.By()
+		by, ok := p.fetched.By()
 		if !ok {
 			return false // it will be recorded with its call
 		}

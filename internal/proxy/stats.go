@@ -108,7 +108,7 @@ func (s *Server) Stats() Stats {
 	}
 	f := s.prefetch.Figures()
 	out.Prefetch = PrefetchStats{
-		PrefetchStats: out.Store.Prefetch, Desk: s.prefetch.Scheduler.Stats(),
+		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(),
 		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
 	}
 	return out
@@ -122,7 +122,7 @@ type PrefetchStats struct {
 	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker was too slow for
 	Panics  int64           `json:"panics"`   // of the worker; each but those over what is kept ends a session's predictions
 
-	Desk speculate.Stats `json:"speculation"`
+	Scheduler speculate.Stats `json:"speculation"`
 }
 
 // hosts says what every host allows at the moment.

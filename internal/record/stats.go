@@ -140,7 +140,7 @@ type Host struct {
 	Tokens      float64 `json:"tokens,omitempty" jsonschema:"Calls that may be made at once now."`
 	Limited     int64   `json:"limited,omitempty" jsonschema:"Times that the host said it is called too often." prom:"host_rate_limited_total{host}"`
 	CoolingMS   float64 `json:"cooling_ms,omitempty" jsonschema:"For so long nothing is prefetched there." unit:"ms" prom:"host_cooling_seconds{host}"`
-	Prefetches  int     `json:"guesses_last_hour,omitempty" jsonschema:"Prefetches within the last hour." prom:"host_recent_guesses{host}"`
+	Prefetches  int     `json:"prefetches_last_hour,omitempty" jsonschema:"Prefetches within the last hour." prom:"host_recent_prefetches{host}"`
 	HarmMS      float64 `json:"harm_ms,omitempty" jsonschema:"Waiting of real calls for prefetches at the host." unit:"ms" prom:"host_harm_seconds_total{host}"`
 }
 

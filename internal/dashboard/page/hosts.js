@@ -18,7 +18,7 @@ const drawHosts = table($("hosts"), {
     { title: "Waiting", num: true, cell: (h) => count(h.waiting || 0), value: (h) => h.waiting || 0 },
     { title: "Rate", num: true, cell: (h) => (h.rate ? short.format(h.rate) + "/s" : "no limit"), value: (h) => h.rate || Infinity },
     { title: "Calls left", num: true, cell: (h) => (h.rate ? of(Math.floor(h.tokens || 0), h.burst) : "–"), value: (h) => h.tokens || 0 },
-    { title: "Prefetches, 1 h", num: true, cell: (h) => count(h.guesses_last_hour || 0), value: (h) => h.guesses_last_hour || 0 },
+    { title: "Prefetches, 1 h", num: true, cell: (h) => count(h.prefetches_last_hour || 0), value: (h) => h.prefetches_last_hour || 0 },
     { title: "Rate limited", num: true, cell: (h) => count(h.limited || 0) + (h.cooling_ms > 0 ? ", rests " + took(h.cooling_ms) : ""), value: (h) => h.limited || 0 },
     { title: "Harm", num: true, cell: (h) => (h.harm_ms > 0 ? took(h.harm_ms) : "none"), value: (h) => h.harm_ms || 0 },
   ],
