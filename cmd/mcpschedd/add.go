@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -36,10 +37,10 @@ URL, go into env/NAME.env beside the configuration, which only you may read.`,
 			if err != nil {
 				return err
 			}
-			if server.Env, err = pairs("--env", env); err != nil {
+			if server.Env, err = pairs("--env", env, "="); err != nil {
 				return err
 			}
-			if server.Headers, err = pairs("--header", headers); err != nil {
+			if server.Headers, err = pairs("--header", headers, "=:"); err != nil {
 				return err
 			}
 			if server.URL != "" && server.Env != nil || server.URL == "" && server.Headers != nil {
@@ -53,7 +54,7 @@ URL, go into env/NAME.env beside the configuration, which only you may read.`,
 	}
 	configFlag(c, &m.config)
 	c.Flags().StringArrayVar(&env, "env", nil, "a variable of its environment, as `K=V`; repeatable")
-	c.Flags().StringArrayVar(&headers, "header", nil, "a header of requests to it, as `K=V`; repeatable")
+	c.Flags().StringArrayVar(&headers, "header", nil, "a header of requests to it, as `K=V` or K: V; repeatable")
 	c.Flags().BoolVar(&trust, "trust", false, "believe what the server says of its own tools")
 	return c
 }
@@ -84,7 +85,7 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 		return err
 	}
 	if len(p.servers) == 0 {
-		return misused{fmt.Errorf("%s was not added: %s", name, m.reader.Notes()[0].Text)}
+		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(m.reader.Notes()[0].Text, "left out: "))}
 	}
 	one := p.servers[0]
 	switch {
@@ -111,6 +112,11 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 		}
 	}
 	say(stderr, "added %s to %s", one.server.Name, p.have.Path)
+	if program := one.server.Block.Command; program != "" && !strings.Contains(program, "${") {
+		if _, err := exec.LookPath(program); err != nil {
+			say(stderr, "warning: %q is not found in PATH", program)
+		}
+	}
 	for _, note := range one.server.Notes {
 		say(stderr, "note: %s", note)
 	}
@@ -119,7 +125,12 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	} else if !one.server.Block.Trust {
 		say(stderr, "nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
 	}
-	return nil
+	if file.Exists {
+		return nil
+	}
+	line, err := m.ownLine(p.have.Path)
+	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
+	return err
 }
 
 // addedServer is the server that the words of the command line name, of which dash stand
@@ -135,7 +146,7 @@ func addedServer(words []string, dash int) (name string, server addition, err er
 	case len(words) == 1 && len(command) == 0:
 		return "", addition{}, usage("want a command behind --, or a URL, for %q", words[0])
 	case len(command) == 0 && !strings.Contains(words[1], "://"):
-		return "", addition{}, usage("want -- before the command %s, or a URL", strings.Join(words[1:], " "))
+		return "", addition{}, hinted{usage("want -- before a command, or a URL with http:// or https://, have %q", words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
 	case len(command) == 0 && len(words) > 2:
 		return "", addition{}, usage("unexpected argument %q", words[2])
 	case len(command) > 0 && len(words) > 1:
@@ -146,18 +157,22 @@ func addedServer(words []string, dash int) (name string, server addition, err er
 	return words[0], addition{URL: words[1]}, nil
 }
 
-// pairs are the values of a flag that is given as K=V.
-func pairs(flag string, all []string) (map[string]string, error) {
+// pairs are the values of a flag that is given as K=V, or with another of the signs between.
+func pairs(flag string, all []string, signs string) (map[string]string, error) {
 	var out map[string]string
 	for _, pair := range all {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok || key == "" {
-			return nil, usage("%s: want K=V, have %q", flag, pair)
+		at := strings.IndexAny(pair, signs)
+		if at <= 0 {
+			return nil, usage("%s: want K=V", flag) // what was given may be a secret
 		}
 		if out == nil {
 			out = make(map[string]string)
 		}
-		out[key] = value
+		value := pair[at+1:]
+		if pair[at] == ':' {
+			value = strings.TrimSpace(value)
+		}
+		out[pair[:at]] = value
 	}
 	return out, nil
 }

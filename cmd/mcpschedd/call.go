@@ -17,7 +17,6 @@ import (
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
-	"mcpschedd/internal/upstream"
 )
 
 // callOptions are its flags.
@@ -34,7 +33,8 @@ func callCommand() *cobra.Command {
 		Long: `Starts one upstream, calls one of its tools, and prints the answer. The call runs
 whatever the tool does. Nothing is recorded, learned or taken from what is stored.
 
-NAME is an upstream of the configuration, TOOL one of its tools as its server names it.
+NAME is an upstream of the configuration, TOOL one of its tools as its server names it;
+NAME__TOOL, as clients see it, will do.
 Each KEY=VALUE is an argument; where the tool takes no string, VALUE is JSON. Or all
 the arguments stand there as one JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
@@ -51,7 +51,10 @@ the arguments stand there as one JSON object.`,
 // call calls one tool of one upstream.
 func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) error {
 	name, tool, ok := strings.Cut(words[0], "/")
-	if !ok || name == "" || tool == "" {
+	if !ok { // as clients see it
+		name, tool, _ = strings.Cut(words[0], "__")
+	}
+	if name == "" || tool == "" {
 		return usage("want NAME/TOOL, have %q", words[0])
 	}
 	c, err := load(f.config)
@@ -72,29 +75,23 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 }
 
 // callOnce makes one call through a proxy that lives for it alone.
-func callOnce(ctx context.Context, c *config.Config, name, tool string, words []string) (json.RawMessage, error) {
-	quiet := slog.New(slog.DiscardHandler)
-	o := options(c, state.Dir{}, quiet)
+func callOnce(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
+	o := options(c, state.Dir{}, slog.New(slog.DiscardHandler))
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
-	for i := range o.Upstreams {
-		o.Upstreams[i].Store, o.Upstreams[i].Learned = upstream.Store{}, nil
-	}
 	o.Enrichment.Mode, o.Record.Off, o.StartupWait = "off", true, o.Upstreams[0].Spec.StartTimeout
-	guard := upstream.NewGuard(quiet)
-	defer guard.Close()
-	srv := proxy.New(o, guard)
-	defer srv.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, toServer := io.Pipe()
-	fromServer, out := io.Pipe()
-	go func() { out.CloseWithError(srv.ServeStdio(ctx, in, out, name)) }()
-	client := &onceClient{Stdio: transport.NewIO(fromServer, toServer, io.NopCloser(strings.NewReader("")))}
-	if err := client.Start(ctx); err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	return client.call(ctx, tool, words)
+	briefly(o, func(srv *proxy.Server) {
+		in, toServer := io.Pipe()
+		fromServer, out := io.Pipe()
+		go func() { out.CloseWithError(srv.ServeStdio(ctx, in, out, name)) }()
+		client := &onceClient{Stdio: transport.NewIO(fromServer, toServer, io.NopCloser(strings.NewReader("")))}
+		if err = client.Start(ctx); err == nil {
+			defer client.Close()
+			result, err = client.call(ctx, tool, words)
+		}
+	})
+	return result, err
 }
 
 // onceClient is an MCP client for one call.

@@ -16,8 +16,6 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/state"
-	"mcpschedd/internal/upstream"
 )
 
 // checkOptions are its flags.
@@ -29,7 +27,7 @@ type checkOptions struct {
 func checkCommand() *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
-		Use:   "check",
+		Use:   "check [FILE]",
 		Short: "Validate the configuration; --connect also tries every server",
 		Long: `Prints every mistake of the configuration as file:line: key: message.
 
@@ -39,8 +37,16 @@ warnings of what clients do not take (long names, many tools) and of [tools.*] b
 about tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
-		Args: takes(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error { return check(c.Context(), o, c.OutOrStdout()) },
+		Args: takes(0, 1, ""),
+		RunE: func(c *cobra.Command, words []string) error {
+			if len(words) > 0 {
+				if o.config != "" {
+					return usage("--config and a file: want one of them")
+				}
+				o.config = words[0]
+			}
+			return check(c.Context(), o, c.OutOrStdout())
+		},
 	}
 	configFlag(c, &o.config)
 	c.Flags().BoolVar(&o.connect, "connect", false, "also start every upstream; exit code 1 if one cannot be used")
@@ -55,7 +61,7 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		return hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
 	}
 	if !found {
-		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured\n", path)
+		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured; %s\n", path, toBegin)
 		return err
 	}
 	report := config.Check(path, os.LookupEnv, toolProblems)
@@ -71,21 +77,21 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 	return survey(ctx, report.Config, f.all, stdout)
 }
 
-// survey starts every upstream without touching what is kept of them, and prints what each
-// offers and what is done with it; with all also lines to paste.
+// survey starts every upstream, and prints what each offers and what is done with it; with all
+// also lines to paste.
 func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) error {
-	quiet := slog.New(slog.DiscardHandler)
-	o := options(c, state.Dir{}, quiet)
-	for i := range o.Upstreams {
-		o.Upstreams[i].Store = upstream.Store{}
+	dir, err := stateDir(c)
+	if err != nil {
+		return err
 	}
-	guard := upstream.NewGuard(quiet)
-	defer guard.Close()
-	srv := proxy.New(o, guard)
-	defer srv.Close()
+	o := options(c, dir, slog.New(slog.DiscardHandler))
+	for i := range o.Upstreams { // what it offers now is kept, for explain
+		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
 	defer cancel()
-	found := srv.Survey(ctx)
+	var found []proxy.Surveyed
+	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
 	var text strings.Builder
 	usable, enabled := writeRows(&text, c, o, found)
 	var tools []proxy.SurveyedTool

@@ -79,7 +79,7 @@ func addCommands(root *cobra.Command, args []string) {
 	group := func(id, title string, all ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: id, Title: title})
 		for _, c := range all {
-			c.GroupID = id
+			c.GroupID, c.SuggestFor = id, otherWords[c.Name()]
 			root.AddCommand(c)
 		}
 	}
@@ -88,6 +88,16 @@ func addCommands(root *cobra.Command, args []string) {
 	group(groupLook, "Look:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
 	root.AddCommand(replayCommand(), versionCommand())
 	root.SetHelpCommand(helpCommand())
+}
+
+// otherWords are what people type for a command.
+var otherWords = map[string][]string{
+	"import":  {"init", "setup", "install", "uninstall", "undo"},
+	"remove":  {"delete", "rm"},
+	"check":   {"list", "ls", "validate", "doctor"},
+	"serve":   {"start", "run"},
+	"stats":   {"status"},
+	"explain": {"why"},
 }
 
 // helpCommand is help TOPIC, which is wrong for a topic that there is not.
@@ -137,10 +147,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return nil
 	}
 	c, err := root.ExecuteContextC(ctx)
-	if bad, ok := errors.AsType[*usageError](err); ok || err != nil && !began {
-		if ok {
-			err = bad
-		}
+	if _, ok := errors.AsType[*usageError](err); ok || err != nil && !began {
 		if _, ok := errors.AsType[hinted](err); !ok {
 			err = hinted{err, "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help says more)"}
 		}

@@ -26,14 +26,19 @@ func removeCommand() *cobra.Command {
 func editCommand(name, short, long string) *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use:               name + " NAME",
+		Use:               name + " NAME...",
 		Short:             short,
 		Long:              long + "\nAll else in the file, comments included, stays as it is, and running processes\nfollow at once.",
 		Example:           "  mcpschedd " + name + " github",
-		Args:              takes(1, 1, "the name of an upstream"),
+		Args:              takes(1, -1, "the name of an upstream"),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
-			return edit(name, words[0], file, c.OutOrStdout(), c.ErrOrStderr())
+			for _, word := range words {
+				if err := edit(name, word, file, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	configFlag(c, &file)
@@ -60,7 +65,7 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 		text, removed, err = config.RemoveUpstream(f.Text, name)
 	default:
 		if u.Enabled == (command == "enable") {
-			fmt.Fprintf(stderr, "mcpschedd: %s is %sd already\n", name, command)
+			say(stderr, "%s is %sd already", name, command)
 			return nil
 		}
 		text, err = config.EnableUpstream(f.Text, name, command == "enable")
@@ -74,9 +79,9 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 	if err := f.Write(text); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "mcpschedd: %sd %s in %s\n", command, name, c.Path)
+	say(stderr, "%sd %s in %s", command, name, c.Path)
 	if command == "remove" && u.EnvFile != "" {
-		fmt.Fprintf(stderr, "mcpschedd: note: its variables are still in %s\n", u.EnvFile)
+		say(stderr, "note: its variables are still in %s, from the folder of the configuration", u.EnvFile)
 	}
 	_, err = stdout.Write(removed)
 	return err

@@ -12,7 +12,6 @@ import (
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
-	"mcpschedd/internal/upstream"
 )
 
 // serverClaim is what a server of which nothing is known says of its own tools.
@@ -42,10 +41,9 @@ func (p *importPlan) ask(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	quiet := slog.New(slog.DiscardHandler)
 	c := *p.have
 	c.Upstreams = nil
-	o := options(&c, state.Dir{}, quiet)
+	o := options(&c, state.Dir{}, slog.New(slog.DiscardHandler))
 	for _, s := range servers {
 		u, values, err := p.upstream(s)
 		if err != nil {
@@ -53,15 +51,11 @@ func (p *importPlan) ask(ctx context.Context) {
 			continue
 		}
 		r, err := resolved(u, values, os.LookupEnv)
-		wired := wireResolved(ownWorkplace(), &c, u, r, err, state.Dir{})
-		wired.Store = upstream.Store{}
-		o.Upstreams = append(o.Upstreams, wired)
+		o.Upstreams = append(o.Upstreams, wireResolved(ownWorkplace(), &c, u, r, err, state.Dir{}))
 	}
-	guard := upstream.NewGuard(quiet)
-	defer guard.Close()
-	srv := proxy.New(o, guard)
-	defer srv.Close()
-	for _, f := range srv.Survey(ctx) {
+	var found []proxy.Surveyed
+	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
+	for _, f := range found {
 		claim := serverClaim{Name: f.Upstream}
 		if f.Offer == nil {
 			claim.Problem, _, _ = strings.Cut(reason(f.Problem), "\n") // without what it wrote to stderr

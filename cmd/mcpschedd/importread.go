@@ -42,7 +42,7 @@ func (m *importing) read() error {
 			return err
 		}
 		if err := m.one(path); errors.Is(err, fs.ErrNotExist) {
-			return hinted{misused{err}, "want a file, or one of " + strings.Join(clients.Names(), ", ")}
+			return suggest(fmt.Errorf("%s: neither a client nor a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 		} else if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (m *importing) list(ctx context.Context) error {
 		}
 	}
 	if len(all) == 0 {
-		fmt.Fprintf(m.stdout, "no client is found; name a file, or one of %s\n", strings.Join(clients.Names(), ", "))
+		fmt.Fprintf(m.stdout, "no client is found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
 		return nil
 	}
 	askAll(ctx, plans)

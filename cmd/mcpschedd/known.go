@@ -49,9 +49,11 @@ func disabled(c *config.Config, name string) error {
 
 // noUpstream is the error of a configuration that names none.
 func noUpstream(c *config.Config) error {
-	err := fmt.Errorf("no upstream is configured in %s", orDefaults(c.Path))
-	return hinted{misused{err}, "mcpschedd import takes over the servers of a client, mcpschedd add adds one"}
+	return hinted{misused{fmt.Errorf("no upstream is configured in %s", orDefaults(c.Path))}, toBegin}
 }
+
+// toBegin is what there is to do where nothing is configured.
+const toBegin = "mcpschedd import takes over the servers of a client, mcpschedd add adds one"
 
 // lastKnown is a configured upstream, and what its server last said.
 type lastKnown struct {
@@ -79,7 +81,7 @@ func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), too
 func (k lastKnown) notes(tool string) []string {
 	var notes []string
 	if k.offer == nil {
-		notes = append(notes, fmt.Sprintf("upstream %q: annotations not known: it was never connected; its own word counts once a client has used it through the proxy", k.name()))
+		notes = append(notes, fmt.Sprintf("upstream %q: annotations not known: it was never connected; mcpschedd check --connect asks it", k.name()))
 	}
 	if !k.Allows(tool) {
 		notes = append(notes, fmt.Sprintf("upstream %q: tools leaves %q out: clients do not see it", k.name(), tool))
@@ -117,10 +119,12 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	if len(of) == 0 && !namesUpstream(all, name) {
 		of = slices.DeleteFunc(slices.Clone(all), func(k lastKnown) bool { return k.offer != nil })
 	}
-	switch len(of) {
-	case 0:
+	switch {
+	case len(of) > 1 && !slices.ContainsFunc(of, func(k lastKnown) bool { return k.offer != nil }):
+		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("it is not known yet whose tool %q is", name))
+	case len(of) == 0:
 		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("no upstream has a tool %q", name))
-	case 1:
+	case len(of) == 1:
 		return of[0], name, nil
 	}
 	var names []string

@@ -139,7 +139,11 @@ func printLog(stdout io.Writer, file, name string, lines int) error {
 func printEnd(w io.Writer, path string, lines int) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hinted{fmt.Errorf("no log at %s", path), "there are: " + strings.Join(logNames(filepath.Dir(path)), ", ")}
+		hint := "nothing is logged before a client has started mcpschedd"
+		if names := logNames(filepath.Dir(path)); len(names) > 0 {
+			hint = "there are: " + strings.Join(names, ", ")
+		}
+		return hinted{fmt.Errorf("no log at %s", path), hint}
 	}
 	if err != nil {
 		return err
@@ -166,9 +170,6 @@ func logNames(dir string) (names []string) {
 		} else {
 			names = append(names, "mcpschedd logs")
 		}
-	}
-	if len(names) == 0 {
-		return []string{"none yet"}
 	}
 	return names
 }

@@ -147,10 +147,13 @@ func (r *reading) follow(d folder) (*seen, error) {
 	if len(s.stats.Running) > 0 {
 		return s, nil
 	}
-	if s.notes = append(s.notes, "No mcpschedd is running."); idle {
-		s.notes = append(s.notes,
-			"What was recorded on other days: mcpschedd stats "+d.path,
-			"To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
+	if s.notes = append(s.notes, "No mcpschedd is running."); !idle {
+		return s, nil
+	}
+	if holds(d.path, ".jsonl") {
+		s.notes = append(s.notes, "What was recorded on other days: mcpschedd stats "+d.path)
+	} else {
+		s.notes = append(s.notes, "To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
 	}
 	return s, nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -96,6 +95,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 }
 
 // wireResolved is an upstream whose variables are filled in; err says why they could not be.
+// Without a state folder nothing is kept of it.
 func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
 	spec := upstream.Spec{
 		Name:         u.Name,
@@ -115,18 +115,9 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 			spec.Header.Set(name, value)
 		}
 	}
-	var stderr io.Writer
-	if dir != (state.Dir{}) {
-		stderr = newLogFile(dir, upstreamLog(u.Name))
-	}
 	offer := "offers/" + u.Name + "-" + fingerprint(r.Command, r.Args, r.Cwd, r.URL, slices.Sorted(maps.Keys(r.Env)))[:16] + ".json"
-	return proxy.Upstream{
-		Spec: spec,
-		Store: upstream.Store{
-			Load: func() ([]byte, error) { return dir.Read(offer) },
-			Save: func(next func([]byte) ([]byte, error)) error { return dir.Update(offer, next) },
-		},
-		Stderr:      stderr,
+	wired := proxy.Upstream{
+		Spec:        spec,
 		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
 		Timeout:     time.Duration(u.Timeout),
 		Allows:      u.Tools.Allows,
@@ -137,8 +128,25 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,
-		Learned:        learned(at, dir, u.Name, r),
 	}
+	if dir == (state.Dir{}) {
+		return wired
+	}
+	wired.Stderr, wired.Learned = newLogFile(dir, upstreamLog(u.Name)), learned(at, dir, u.Name, r)
+	wired.Store = upstream.Store{
+		Load: func() ([]byte, error) { return dir.Read(offer) },
+		Save: func(next func([]byte) ([]byte, error)) error { return dir.Update(offer, next) },
+	}
+	return wired
+}
+
+// briefly runs a proxy for what use asks of its servers, and ends it.
+func briefly(o proxy.Options, use func(*proxy.Server)) {
+	guard := upstream.NewGuard(o.Log)
+	defer guard.Close()
+	srv := proxy.New(o, guard)
+	defer srv.Close()
+	use(srv)
 }
 
 // learned is where what is learned of a server is kept: what belongs to the server in one

@@ -61,11 +61,11 @@ var All = []*Client{
 var other = &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}}
 
 // Named is the client of a name; nil: none is known. "claude" is both programs of it to the
-// command line.
+// command line, "claude-code" the one that it is the name of here.
 func Named(name string) []*Client {
 	var all []*Client
 	for _, c := range All {
-		if c.Name == name || name == "claude" && c.Name == "claude-desktop" {
+		if c.Name == name || name == "claude" && c.Name == "claude-desktop" || name == "claude-code" && c.Name == "claude" {
 			all = append(all, c)
 		}
 	}

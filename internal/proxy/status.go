@@ -126,11 +126,11 @@ func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus
 		if then.Cacheable+then.Prefetchable <= most {
 			continue
 		}
-		if now.Why == "" && then.Cacheable == now.Cacheable {
-			now.Why = record.Reasons["unsteady"].Word
+		if now.Why == "" && now.Prefetchable == 0 && then.Cacheable == now.Cacheable {
+			now.Why = "what it reads may be changed by any program on this machine, unseen"
 		}
 		// A known server of this machine answers within milliseconds, from what people change too.
-		if c.Exclusive && (provider != "" || now.Change != "") {
+		if c.Exclusive && (provider != "" || now.Change != "" || now.Prefetchable > 0) {
 			continue
 		}
 		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
