@@ -203,7 +203,7 @@ func (t *tuning) classes(tools []string) string {
 	fmt.Fprintf(&b, "# Nothing says what these %d tools do, so each call of them counts as a write, and\n# none is prefetched. To take out of the comments, once checked:\n", len(tools))
 	for _, tool := range tools[:min(len(tools), mostClasses)] {
 		k, _ := t.upstream(tool)
-		lines, _ := suggestion(t.config, t.models, k.Model, t.tool(tool))
+		lines, _ := suggestion(t.config, t.models, k.Model, tool, t.tool(tool))
 		for line := range strings.Lines(lines) {
 			b.WriteString("# " + strings.TrimLeft(line, "# "))
 		}

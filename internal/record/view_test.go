@@ -209,7 +209,7 @@ func TestNoArguments(t *testing.T) {
 func TestNamedSessions(t *testing.T) {
 	tally := record.New(0, nil)
 	for _, e := range []record.Event{
-		{Kind: record.Begin, Process: "p", At: start, Transport: "stdio", Dir: "/work/api"},
+		{Kind: record.Begin, Process: "p", At: start, Transport: "stdio", Dir: "/home/me/api"},
 		{Kind: record.Begin, Process: "q", At: start, Transport: "http", Dir: "/"},
 		{Kind: record.Session, Process: "p", Session: "a", At: start.Add(time.Second), Client: "claude 2"},
 		{Kind: record.Session, Process: "q", Session: "b", At: start.Add(2 * time.Second), Client: "cursor 1"},
@@ -220,7 +220,7 @@ func TestNamedSessions(t *testing.T) {
 		tally.Add(&e)
 	}
 	want := []record.Named{
-		{Session: "a", Client: "claude 2", Dir: "/work/api", BeginUS: start.Add(time.Second).UnixMicro()},
+		{Session: "a", Client: "claude 2", Dir: "/home/me/api", BeginUS: start.Add(time.Second).UnixMicro()},
 		{Session: "b", Client: "cursor 1", BeginUS: start.Add(2 * time.Second).UnixMicro()},
 	}
 	if diff := gocmp.Diff(want, tally.View(start).Sessions); diff != "" {
