@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+
+	"mcpschedd/tools/pollable"
 )
 
 // httpRelayMain serves the command in args[1:] on the address args[0] until
@@ -17,7 +19,7 @@ func httpRelayMain(args []string) error {
 	if len(args) < 2 {
 		return errors.New("want an address and a command")
 	}
-	in, err := nonblocking(os.Stdin)
+	in, err := pollable.File(os.Stdin)
 	if err != nil {
 		return err
 	}

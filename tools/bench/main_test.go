@@ -14,6 +14,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/tools/pollable"
 )
 
 // TestMain makes the test binary every process that a run starts: the roles of
@@ -237,7 +239,7 @@ func TestNonblocking(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	f, err := nonblocking(r)
+	f, err := pollable.File(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,17 +5,19 @@ import (
 	"io"
 	"os"
 	"os/exec"
+
+	"mcpschedd/tools/pollable"
 )
 
 // copyBuffer is as much as a Linux pipe holds, so one read empties a full one.
 const copyBuffer = 64 << 10
 
 func relayMain(args []string) error {
-	in, err := nonblocking(os.Stdin)
+	in, err := pollable.File(os.Stdin)
 	if err != nil {
 		return err
 	}
-	out, err := nonblocking(os.Stdout)
+	out, err := pollable.File(os.Stdout)
 	if err != nil {
 		return err
 	}

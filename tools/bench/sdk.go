@@ -12,15 +12,17 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/tools/pollable"
 )
 
 func sdkMain([]string) error {
 	// Blocking, the SDK's own way of reading may stop for minutes (Go 1.26).
-	in, err := nonblocking(os.Stdin)
+	in, err := pollable.File(os.Stdin)
 	if err != nil {
 		return err
 	}
-	out, err := nonblocking(os.Stdout)
+	out, err := pollable.File(os.Stdout)
 	if err != nil {
 		return err
 	}

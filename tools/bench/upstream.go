@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"mcpschedd/tools/pollable"
 )
 
 const (
@@ -43,11 +45,11 @@ func upstreamMain(args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	in, err := nonblocking(os.Stdin)
+	in, err := pollable.File(os.Stdin)
 	if err != nil {
 		return err
 	}
-	out, err := nonblocking(os.Stdout)
+	out, err := pollable.File(os.Stdout)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
+	"mcpschedd/tools/classes"
 )
 
 // processes is how many learners share one state.
@@ -23,7 +24,7 @@ func learning(w io.Writer, o options, set string) error {
 		return err
 	}
 	s := asConfigured()
-	model, err := classes(filepath.Join(o.dir, "traces", s.classes))
+	model, err := classes.Read(filepath.Join(o.dir, "traces", s.classes))
 	if err != nil {
 		return err
 	}

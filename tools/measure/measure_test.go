@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mcpschedd/internal/replay"
+	"mcpschedd/tools/classes"
 )
 
 func made(t *testing.T) *floor {
@@ -95,7 +96,7 @@ func TestClasses(t *testing.T) {
 		}
 	}
 	write("[tools.get]\nside_effect_class = \"read_only\"\n[tools.set]\ninvalidates = [{ tool = \"get\", match = [\"id\"] }]\n")
-	model, err := classes(name)
+	model, err := classes.Read(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestClasses(t *testing.T) {
 		t.Error("a shell is judged by its command, but for the floor")
 	}
 	write("[tools.get]\nvolatile = true\n")
-	if _, err := classes(name); err == nil || !strings.Contains(err.Error(), "classes.toml:2: tools.get.volatile") {
+	if _, err := classes.Read(name); err == nil || !strings.Contains(err.Error(), "classes.toml:2: tools.get.volatile") {
 		t.Errorf("got %v, want an error on what is not understood", err)
 	}
 }

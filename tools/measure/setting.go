@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
+	"mcpschedd/tools/classes"
 )
 
 // traces reads a set.
@@ -74,7 +75,7 @@ func fine() []float64 {
 
 // measure plays a set, prints what came of it, and judges it.
 func (s setting) measure(w io.Writer, v *verdicts, o options, set string, f *floor, train, bench []replay.Call) error {
-	model, err := classes(filepath.Join(o.dir, "traces", s.classes))
+	model, err := classes.Read(filepath.Join(o.dir, "traces", s.classes))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,6 @@
-package main
+// Package classes reads what is known of the tools of recorded sessions, as a file of
+// [tools.*] blocks says it to `mcpschedd replay --config`.
+package classes
 
 import (
 	"errors"
@@ -11,8 +13,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// upstreamOf is the one upstream that has all recorded tools.
-func upstreamOf() valuemodel.Upstream {
+// upstream is the one upstream that has all recorded tools.
+func upstream() valuemodel.Upstream {
 	return valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
 }
 
@@ -23,8 +25,8 @@ func understood() []string {
 	return []string{"side_effect_class", "value_class", "speculate", "invalidates", "invalidates_only"}
 }
 
-// classes reads what a file says that the recorded tools do.
-func classes(name string) (func(tool string) *valuemodel.Model, error) {
+// Read reads what a file says that the recorded tools do.
+func Read(name string) (func(tool string) *valuemodel.Model, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -57,22 +59,6 @@ func classes(name string) (func(tool string) *valuemodel.Model, error) {
 		return nil, errors.New(name + ": " + problems[0].Text)
 	}
 	return func(tool string) *valuemodel.Model {
-		return models.Resolve(upstreamOf(), tool, valuemodel.Hints{})
+		return models.Resolve(upstream(), tool, valuemodel.Hints{})
 	}, nil
-}
-
-// asFloor makes of a tool what the floor takes it for. It judges a tool as a whole,
-// so that any command of a shell is a write. And it takes for true that a call makes
-// nothing stale where the value model is not so sure: invalidates_only with no edge
-// to go by is not obeyed there, and does not take back what the built-in model says.
-func asFloor(model func(string) *valuemodel.Model) func(string) *valuemodel.Model {
-	return func(tool string) *valuemodel.Model {
-		m := *model(tool)
-		m.Classify = ""
-		switch tool {
-		case "Task", "Skill", "AskUserQuestion", "TaskOutput", "EnterPlanMode", "ExitPlanMode", "transfer_to_human_agents":
-			m.Class, m.Speculate = valuemodel.Pure, new(false)
-		}
-		return &m
-	}
 }

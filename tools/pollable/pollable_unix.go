@@ -1,6 +1,7 @@
 //go:build unix
 
-package main
+// Package pollable makes standard streams that Go waits for without a thread.
+package pollable
 
 import (
 	"fmt"
@@ -8,10 +9,10 @@ import (
 	"syscall"
 )
 
-// nonblocking returns f as a descriptor that the Go runtime polls. A goroutine
+// File returns f as a descriptor that the Go runtime polls. A goroutine
 // that waits in a blocking read can hold up a stop of the world for a minute
-// (measured with Go 1.26), which would be counted against whoever is measured.
-func nonblocking(f *os.File) (*os.File, error) {
+// (measured with Go 1.26), which would be counted against what is measured.
+func File(f *os.File) (*os.File, error) {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)

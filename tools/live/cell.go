@@ -1,0 +1,124 @@
+package main
+
+import (
+	"strings"
+	"time"
+)
+
+// cell is a kind of server and of client.
+type cell struct {
+	HTTP   bool          // the server is reached by a URL; else it is a process on stdio
+	Serial bool          // it works on one call at a time
+	Takes  time.Duration // each call
+	Pauses pauses
+}
+
+// pauses are when a client makes its calls.
+type pauses string
+
+const (
+	recorded pauses = "recorded" // the calls of a turn at once, pauses as they were recorded
+	hasty    pauses = "hasty"    // pauses of 0.3 to 1 s
+	inRow    pauses = "row"      // the reads of a turn one after the other, pauses as recorded
+	atOnce   pauses = "once"     // the reads of a turn at once, pauses as recorded
+)
+
+func (c cell) String() string {
+	transport, server := "stdio", "parallel"
+	if c.HTTP {
+		transport = "http"
+	}
+	if c.Serial {
+		server = "serial"
+	}
+	return strings.Join([]string{transport, server, c.Takes.String(), string(c.Pauses)}, "/")
+}
+
+func allCells() []cell {
+	var all []cell
+	for _, http := range []bool{false, true} {
+		for _, serial := range []bool{false, true} {
+			for _, takes := range []time.Duration{600 * time.Millisecond, 3 * time.Second} {
+				for _, p := range []pauses{recorded, hasty, inRow, atOnce} {
+					all = append(all, cell{http, serial, takes, p})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// What is asked of the figures.
+const (
+	fromReplay      = 0.10 // coverage may be so far from what replay says
+	coldCoverage    = 0.40
+	trainedCoverage = 0.45
+	callsPerCall    = 1.3 // upstream
+	othersRecorded  = 1.02
+	othersHasty     = 1.05
+)
+
+// missed names the targets that a row misses.
+func (r *row) missed() []string {
+	var all []string
+	miss := func(is bool, name string) {
+		if is {
+			all = append(all, name)
+		}
+	}
+	if r.Arm != off {
+		miss(r.Coverage < r.Replay.Coverage-fromReplay || r.Coverage > r.Replay.Coverage+fromReplay, "replay")
+		miss(r.Coverage < map[string]float64{cold: coldCoverage, trained: trainedCoverage}[r.Arm], "coverage")
+		miss(r.PerCall > callsPerCall, "calls")
+	}
+	miss(r.Different > 0, "different")
+	most := othersRecorded
+	if r.cell.Pauses == hasty {
+		most = othersHasty
+	}
+	miss(r.cell.Serial && r.Others > most, "others")
+	return all
+}
+
+// What a proxy knows when a session begins.
+const (
+	off     = "off"     // it must not prefetch
+	cold    = "cold"    // nothing, but for what sessions that ended before have taught it
+	trained = "trained" // what the sessions of -train have taught it as well
+)
+
+func armNames() []string { return []string{off, cold, trained} }
+
+// row is what an arm of a cell came to.
+type row struct {
+	cell cell
+	Cell string `json:"cell"`
+	Arm  string `json:"arm"`
+	figures
+	Replay   replayed       `json:"replay"`
+	Others   float64        `json:"others"`  // how long calls that were not covered took at the server, by what the same calls took in the arm off; 0: not measured
+	Waiting  float64        `json:"waiting"` // how long the client waited for all calls, likewise
+	Declined map[string]int `json:"declined"`
+	Missed   []string       `json:"missed"`
+}
+
+// compare fills in what a row is by the one without prefetches. What calls that were not
+// covered cost is seen at the server: on a busy machine the client's own times say nothing of a
+// fiftieth.
+func (r *row) compare(plays, without []*play) {
+	if len(without) == 0 {
+		return
+	}
+	var others, othersWithout, all, allWithout time.Duration
+	for i, p := range plays {
+		for j := range p.calls {
+			c, w := &p.calls[j], &without[i].calls[j]
+			all, allWithout = all+c.wait(), allWithout+w.wait()
+			if !c.covered {
+				others, othersWithout = others+r.cell.Takes+c.queued, othersWithout+r.cell.Takes+w.queued
+			}
+		}
+	}
+	r.Others = float64(others) / float64(max(othersWithout, 1))
+	r.Waiting = float64(all) / float64(max(allWithout, 1))
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// figures are what the plays of an arm came to.
+type figures struct {
+	Sessions  int     `json:"sessions"`
+	Calls     int     `json:"calls"`
+	Reads     int     `json:"reads"` // that may be run early and are no repeats
+	Covered   int     `json:"covered"`
+	Coverage  float64 `json:"coverage"`
+	Upstream  int     `json:"upstream_calls"` // as the server counts them
+	PerCall   float64 `json:"upstream_calls_per_call"`
+	Different int     `json:"different_answers"`
+	WaitMS    int64   `json:"wait_ms"`
+}
+
+func figuresOf(plays []*play) figures {
+	f := figures{Sessions: len(plays)}
+	for _, p := range plays {
+		f.Upstream += len(p.arrived)
+		for i := range p.calls {
+			m := &p.calls[i]
+			f.Calls++
+			f.WaitMS += m.wait().Milliseconds()
+			if m.different {
+				f.Different++
+			}
+			if p.session.Calls[i].Counts {
+				f.Reads++
+				if m.covered {
+					f.Covered++
+				}
+			}
+		}
+	}
+	f.Coverage, f.PerCall = ratio(f.Covered, f.Reads), ratio(f.Upstream, f.Calls)
+	return f
+}
+
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// replayed is what replay says of the same sessions.
+type replayed struct {
+	Reads    int     `json:"reads"`
+	Covered  int     `json:"covered"`
+	Issued   int     `json:"issued"`
+	Coverage float64 `json:"coverage"`
+}
+
+// replay has mcpschedd replay play each session with the times that it has live without
+// prefetches, after the sessions that had ended before it began.
+func (a *arm) replay(ctx context.Context) (replayed, error) {
+	var sum replayed
+	var training []string
+	if a.name == trained {
+		name := filepath.Join(a.dir, "train.jsonl")
+		if err := a.record(name, a.lab.learned...); err != nil {
+			return sum, err
+		}
+		training = []string{"--train", name}
+	}
+	file := func(i int) string { return filepath.Join(a.dir, fmt.Sprintf("%s-%03d.jsonl", a.name, i)) }
+	for i, s := range a.lab.played {
+		if err := a.record(file(i), s); err != nil {
+			return sum, err
+		}
+	}
+	for i, p := range a.plays {
+		args := append([]string{"replay", "--json", "--config", a.lab.classes, file(i)}, training...)
+		for _, k := range p.knew {
+			args = append(args, "--train", file(k))
+		}
+		var stderr bytes.Buffer
+		cmd := exec.CommandContext(ctx, a.lab.bin, args...)
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return sum, fmt.Errorf("replay: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+		}
+		var r struct {
+			Reads, Repeats, Issued, Used int
+			UsedByRepeats                int `json:"used_by_repeats"`
+		}
+		if err := json.Unmarshal(out, &r); err != nil {
+			return sum, fmt.Errorf("replay: %w", err)
+		}
+		sum.Reads += r.Reads - r.Repeats
+		sum.Covered += r.Used - r.UsedByRepeats
+		sum.Issued += r.Issued
+	}
+	sum.Coverage = ratio(sum.Covered, sum.Reads)
+	return sum, nil
+}
+
+// record writes sessions as a trace with the times of the cell.
+func (a *arm) record(name string, all ...*session) error {
+	var b bytes.Buffer
+	for _, s := range all {
+		for _, c := range s.trace(s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest), a.cell) {
+			line, err := json.Marshal(c)
+			if err != nil {
+				return err
+			}
+			b.Write(append(line, '\n'))
+		}
+	}
+	return os.WriteFile(name, b.Bytes(), 0o600)
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// stuck is how long starting, or a call beyond its own time, may take.
+const stuck = 2 * time.Minute
+
+// play is one session as it was played.
+type play struct {
+	session *session
+	calls   []made    // as the session has them
+	arrived []arrival // at the server
+	knew    []int     // sessions that had ended before it began
+}
+
+// made is one call of a play.
+type made struct {
+	sent, answered time.Time
+	different      bool          // from the recorded answer
+	covered        bool          // by a prefetch
+	queued         time.Duration // at a serial server, behind other calls
+}
+
+func (m *made) wait() time.Duration { return m.answered.Sub(m.sent) }
+
+// play plays a session through a proxy process of its own.
+func (a *arm) play(ctx context.Context, s *session, label string) (*play, error) {
+	p := &play{session: s, calls: make([]made, len(s.Calls))}
+	fail := func(err error) (*play, error) { return nil, fmt.Errorf("%s, session %s: %w", a, s.ID, err) }
+	if err := a.furnish(s, label); err != nil {
+		return fail(err)
+	}
+	proxy, err := a.start(ctx, label)
+	if err != nil {
+		return fail(err)
+	}
+	err = p.client(ctx, proxy, s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest))
+	proxy.Close() // returns when the process has ended, and has written what it learned
+	if err == nil {
+		p.arrived, err = readJournal(journalFile(a.dir, label))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	p.cover()
+	return p, nil
+}
+
+// start starts the proxy of a session.
+func (a *arm) start(ctx context.Context, label string) (*client.Client, error) {
+	stderr, err := os.Create(filepath.Join(a.dir, label+".stderr"))
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
+	c := client.NewClient(transport.NewStdioWithOptions(a.lab.bin, nil, []string{"serve", "--config", a.config(label)},
+		transport.WithCommandFunc(func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
+			cmd := exec.Command(command, args...)
+			cmd.Stderr, cmd.Dir = stderr, a.lab.dir // one folder for all: what is learned is kept by folder
+			return cmd, nil
+		})))
+	// The process outlives ctx: Close ends it in order, and its server with it.
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stuck)
+	defer cancel()
+	hello := mcp.InitializeRequest{}
+	hello.Params.ClientInfo = mcp.Implementation{Name: "live", Version: "1"}
+	if _, err := c.Initialize(ctx, hello); err != nil {
+		c.Close()
+		said, _ := os.ReadFile(stderr.Name())
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said))
+	}
+	return c, nil
+}
+
+// client is what a client does: it lists the tools, and makes the calls.
+func (p *play) client(ctx context.Context, proxy *client.Client, steps []step) error {
+	names, err := p.listed(ctx, proxy)
+	if err != nil {
+		return err
+	}
+	for _, t := range steps {
+		if err := sleep(ctx, t.pause); err != nil {
+			return err
+		}
+		errs := make([]error, len(t.calls))
+		var all sync.WaitGroup
+		for i, index := range t.calls {
+			all.Go(func() { errs[i] = p.call(ctx, proxy, names, index) })
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed are the names under which the proxy has the server's tools, once it has those of the
+// session: the first list may come before the server has started.
+func (p *play) listed(ctx context.Context, proxy *client.Client) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, stuck)
+	defer cancel()
+	for {
+		list, err := proxy.ListTools(ctx, mcp.ListToolsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		names := make(map[string]string)
+		for _, t := range list.Tools {
+			names[strings.TrimPrefix(t.Name, upstreamName+"__")] = t.Name
+		}
+		missing := slices.IndexFunc(p.session.Calls, func(c call) bool { return names[c.Tool] == "" })
+		if missing < 0 {
+			return names, nil
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("tool %s is not listed: %w", p.session.Calls[missing].Tool, err)
+		}
+	}
+}
+
+func (p *play) call(ctx context.Context, proxy *client.Client, names map[string]string, index int) error {
+	c, m := &p.session.Calls[index], &p.calls[index]
+	ctx, cancel := context.WithTimeout(ctx, stuck)
+	defer cancel()
+	r := mcp.CallToolRequest{}
+	r.Params.Name, r.Params.Arguments = names[c.Tool], c.Arguments
+	m.sent = time.Now()
+	result, err := proxy.CallTool(ctx, r)
+	m.answered = time.Now()
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Tool, err)
+	}
+	m.different = !same(result, c)
+	return nil
+}
+
+// same reports whether a result is what was recorded.
+func same(r *mcp.CallToolResult, c *call) bool {
+	if len(r.Content) != 1 || r.IsError != c.Failed {
+		return false
+	}
+	text, ok := mcp.AsTextContent(r.Content[0])
+	return ok && text.Text == c.Text
+}
+
+// cover finds the calls that were answered by a prefetch: the server was asked for them
+// before, and not while the client waited.
+func (p *play) cover() {
+	for i := range p.calls {
+		m := &p.calls[i]
+		before, since := false, false
+		for _, a := range p.arrived {
+			if a.Key != p.session.Calls[i].Key {
+				continue
+			}
+			switch at := time.Unix(0, a.At); {
+			case at.Before(m.sent):
+				before = true
+			case at.Before(m.answered):
+				since = true
+				m.queued = time.Duration(max(0, a.Began-a.At))
+			}
+		}
+		m.covered = before && !since
+	}
+}
+
+// readJournal reads what a server wrote down. A session whose server was never called has no
+// journal.
+func readJournal(name string) ([]arrival, error) {
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []arrival
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		var a arrival
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if a.Began == 0 {
+			all = append(all, a)
+			continue
+		}
+		came := slices.IndexFunc(all, func(b arrival) bool { return b.Key == a.Key && b.At == a.At })
+		if came < 0 {
+			return nil, fmt.Errorf("%s: %s began and never came", name, a.Key)
+		}
+		all[came].Began = a.Began
+	}
+	return all, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/tools/pollable"
+)
+
+const (
+	sessionVariable = "MCPSCHEDD_LIVE_SESSION" // of a process on stdio: the label of its session
+	sessionHeader   = "X-Live-Session"         // the same over HTTP
+)
+
+// recordedFile and journalFile are the files of a session, by its label.
+func recordedFile(dir, label string) string { return filepath.Join(dir, label+".session") }
+func journalFile(dir, label string) string  { return filepath.Join(dir, label+".journal") }
+
+// arrival is a line of a journal: a call that came to the server. There is a second one when a
+// serial server begins to work on it.
+type arrival struct {
+	Key   string `json:"key"`
+	At    int64  `json:"at"`              // ns since 1970
+	Began int64  `json:"began,omitempty"` // likewise
+}
+
+// house is all that one server process serves.
+type house struct {
+	dir    string
+	takes  time.Duration
+	serial bool
+
+	mu    sync.Mutex
+	rooms map[string]*room // label → of one session
+}
+
+// room is one session's server: sessions have nothing to do with each other.
+type room struct {
+	world   *world
+	journal io.Writer
+	writing sync.Mutex    // guards journal
+	working chan struct{} // of a serial server, full while it works on a call
+}
+
+// serve is the server: on its pipes for one session, or over HTTP for all.
+func serve(ctx context.Context, args []string) error {
+	h := &house{rooms: make(map[string]*room)}
+	f := flag.NewFlagSet(serverRole, flag.ContinueOnError)
+	f.StringVar(&h.dir, "dir", "", "")
+	f.DurationVar(&h.takes, "takes", 0, "")
+	f.BoolVar(&h.serial, "serial", false, "")
+	address := f.String("http", "", "")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	s, err := h.listed()
+	if err != nil {
+		return err
+	}
+	if *address != "" {
+		return serveHTTP(ctx, s, *address)
+	}
+	in, err := pollable.File(os.Stdin)
+	if err != nil {
+		return err
+	}
+	stdio := server.NewStdioServer(s)
+	server.WithWorkerPoolSize(64)(stdio) // its five would queue the calls of an eager client
+	server.WithErrorLogger(log.New(io.Discard, "", 0))(stdio)
+	if err := stdio.Listen(ctx, in, os.Stdout); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// serveHTTP serves until ctx ends.
+func serveHTTP(ctx context.Context, s *server.MCPServer, address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: server.NewStreamableHTTPServer(s, server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context {
+		return context.WithValue(ctx, labelKey{}, r.Header.Get(sessionHeader))
+	}))}
+	defer context.AfterFunc(ctx, func() { web.Close() })()
+	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// labelKey is that of a context's session label.
+type labelKey struct{}
+
+// listed makes a server of the tools that dir holds: name → does it only read.
+func (h *house) listed() (*server.MCPServer, error) {
+	data, err := os.ReadFile(filepath.Join(h.dir, toolsFile))
+	if err != nil {
+		return nil, err
+	}
+	var tools map[string]bool
+	if err := json.Unmarshal(data, &tools); err != nil {
+		return nil, err
+	}
+	s := server.NewMCPServer("recorded", "1", server.WithToolCapabilities(false))
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		t := mcp.NewToolWithRawSchema(name, "A recorded tool.", json.RawMessage(`{"type":"object"}`))
+		t.Annotations = mcp.ToolAnnotation{ReadOnlyHint: new(tools[name]), DestructiveHint: new(!tools[name])}
+		s.AddTool(t, h.call)
+	}
+	return s, nil
+}
+
+// call takes its time, and answers from the recording. It does not end early where it is
+// cancelled, as few servers' calls do.
+func (h *house) call(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	label, over := ctx.Value(labelKey{}).(string)
+	if !over {
+		label = os.Getenv(sessionVariable)
+	}
+	room, err := h.room(label)
+	if err != nil {
+		return nil, err
+	}
+	arguments, err := json.Marshal(r.GetRawArguments())
+	if err != nil {
+		return nil, err
+	}
+	key := keyOf(r.Params.Name, arguments)
+	came := arrival{Key: key, At: time.Now().UnixNano()}
+	if err := room.note(came); err != nil {
+		return nil, err
+	}
+	if h.serial {
+		room.working <- struct{}{}
+		defer func() { <-room.working }()
+		came.Began = time.Now().UnixNano()
+		if err := room.note(came); err != nil {
+			return nil, err
+		}
+	}
+	time.Sleep(h.takes)
+	text, failed := room.world.call(key)
+	result := mcp.NewToolResultText(text)
+	result.IsError = failed
+	return result, nil
+}
+
+// room is where a session is served.
+func (h *house) room(label string) (*room, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.rooms[label]; r != nil {
+		return r, nil
+	}
+	data, err := os.ReadFile(recordedFile(h.dir, label))
+	if err != nil {
+		return nil, err
+	}
+	var calls []call
+	if err := json.Unmarshal(data, &calls); err != nil {
+		return nil, err
+	}
+	journal, err := os.OpenFile(journalFile(h.dir, label), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	h.rooms[label] = &room{world: newWorld(calls), journal: journal, working: make(chan struct{}, 1)}
+	return h.rooms[label], nil
+}
+
+// note writes a line into the journal.
+func (r *room) note(a arrival) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return json.NewEncoder(r.journal).Encode(a)
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/replay"
+	"mcpschedd/internal/valuemodel"
+)
+
+// session is a recorded session.
+type session struct {
+	ID    string
+	Calls []call
+	turns [][]int // of the model: indexes of calls
+}
+
+// call is one recorded call, and its answer.
+type call struct {
+	Tool      string
+	Arguments json.RawMessage
+	Text      string
+	Failed    bool
+	Key       string // of the tool and the arguments, however they are written
+	Reads     bool   // its tool only reads
+	Counts    bool   // it counts for coverage: a read that may be run early, and no repeat
+	Repeat    bool   // the session has made the same call before
+
+	start, end *int64 // ms; as they were recorded
+}
+
+// keyOf is the same for what says the same.
+func keyOf(tool string, arguments []byte) string {
+	canonical, ok := jsonrpc.AppendCanonical(nil, arguments)
+	if !ok {
+		canonical = arguments
+	}
+	return tool + " " + string(canonical)
+}
+
+// sessionsOf groups calls by session, in the order in which they begin: the first most of
+// them.
+func sessionsOf(calls []replay.Call, most int, model func(tool string) *valuemodel.Model) []*session {
+	at := make(map[string]*session)
+	batch := make(map[string]int)
+	seen := make(map[string]map[string]bool)
+	var all []*session
+	for _, c := range calls {
+		s := at[c.Session]
+		if s == nil {
+			if len(all) == most {
+				continue
+			}
+			s = &session{ID: c.Session}
+			at[c.Session], seen[c.Session] = s, make(map[string]bool)
+			all = append(all, s)
+		}
+		m, key := model(c.Tool), keyOf(c.Tool, c.Arguments)
+		repeat := seen[c.Session][key]
+		seen[c.Session][key] = true
+		if len(s.turns) == 0 || batch[c.Session] != c.Batch {
+			s.turns = append(s.turns, nil)
+			batch[c.Session] = c.Batch
+		}
+		last := len(s.turns) - 1
+		s.turns[last] = append(s.turns[last], len(s.Calls))
+		s.Calls = append(s.Calls, call{
+			Tool: c.Tool, Arguments: c.Arguments, Text: c.Text, Failed: c.Failed, Key: key, start: c.Start, end: c.End,
+			Reads: m.Class.Reads(), Repeat: repeat, Counts: m.Class.Reads() && m.Speculate != nil && *m.Speculate && !repeat,
+		})
+	}
+	return all
+}
+
+// step is calls that are made at once.
+type step struct {
+	pause time.Duration // since the last answer
+	calls []int         // of the session
+}
+
+// timetable says when a session's calls are made. The pauses of a hasty client depend on the
+// session alone, so that all arms have the same.
+func (s *session) timetable(p pauses, think, longest time.Duration) []step {
+	turns := s.turns
+	if p == inRow || p == atOnce {
+		turns = s.joined()
+	}
+	h := fnv.New64a()
+	h.Write([]byte(s.ID))
+	random := rand.New(rand.NewPCG(h.Sum64(), 0))
+	var all []step
+	for i, turn := range turns {
+		var pause time.Duration
+		switch {
+		case i == 0:
+			pause = think // until the client's processes have started
+		case p == hasty:
+			pause = 300*time.Millisecond + time.Duration(random.Int64N(int64(700*time.Millisecond)))
+		default:
+			pause = s.pause(turns[i-1], turn, think, longest)
+		}
+		for _, calls := range s.together(turn, p) {
+			all = append(all, step{pause, calls})
+			pause = 0
+		}
+	}
+	return all
+}
+
+// joined are the turns of a client that makes reads of one kind together. A recording in
+// which no turn has two calls is one of a client that cannot: calls of one reading tool that
+// follow each other are taken for a turn.
+func (s *session) joined() [][]int {
+	if len(s.turns) < len(s.Calls) {
+		return s.turns
+	}
+	var all [][]int
+	for i, c := range s.Calls {
+		if i > 0 && c.Reads && s.Calls[i-1].Tool == c.Tool {
+			all[len(all)-1] = append(all[len(all)-1], i)
+		} else {
+			all = append(all, []int{i})
+		}
+	}
+	return all
+}
+
+// together are those calls of a turn that are made at once, in order.
+func (s *session) together(turn []int, p pauses) [][]int {
+	if p == recorded || p == hasty {
+		return [][]int{turn}
+	}
+	var all [][]int
+	for i, c := range turn {
+		if p == atOnce && i > 0 && s.Calls[c].Reads && s.Calls[turn[i-1]].Reads {
+			all[len(all)-1] = append(all[len(all)-1], c)
+		} else {
+			all = append(all, []int{c})
+		}
+	}
+	return all
+}
+
+// pause is how long the model thought between two turns.
+func (s *session) pause(before, turn []int, think, longest time.Duration) time.Duration {
+	var ended, began *int64
+	for _, c := range before {
+		if e := s.Calls[c].end; e != nil && (ended == nil || *e > *ended) {
+			ended = e
+		}
+	}
+	for _, c := range turn {
+		if b := s.Calls[c].start; b != nil && (began == nil || *b < *began) {
+			began = b
+		}
+	}
+	if ended == nil || began == nil {
+		return think
+	}
+	return min(max(0, time.Duration(*began-*ended)*time.Millisecond), longest)
+}
+
+// trace is the session as a recording of the timetable, without prefetches.
+func (s *session) trace(steps []step, c cell) []replay.Call {
+	var all []replay.Call
+	var now time.Duration
+	for i, t := range steps {
+		if i > 0 {
+			now += t.pause
+		}
+		begin := now
+		for n, index := range t.calls {
+			end := begin + c.Takes
+			if c.Serial {
+				end += time.Duration(n) * c.Takes
+			}
+			of := &s.Calls[index]
+			all = append(all, replay.Call{
+				Session: s.ID, Seq: index, Batch: i, Start: new(begin.Milliseconds()), End: new(end.Milliseconds()),
+				Tool: of.Tool, Arguments: of.Arguments, Text: of.Text, Bytes: len(of.Text), Failed: of.Failed,
+			})
+			now = max(now, end)
+		}
+	}
+	return all
+}
