@@ -2,7 +2,7 @@ BIN := bin/mcpschedd
 # make build TAGS=nootlp leaves OpenTelemetry out: 7 MB of the program, 3 MiB of each process
 TAGS := grpcnotrace
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan dashboard man lines release module clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan live dashboard man lines release module clean
 
 build: ## the program, in bin/, and beside it the small one that runs as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
 	CGO_ENABLED=0 go build -tags $(TAGS) -o $(BIN) ./cmd/mcpschedd
@@ -85,6 +85,10 @@ newuser: build ## a new user's first day: import, five sessions of a real Claude
 
 plan: build ## twelve calls as one plan and one by one, real servers and Postgres (needs npm)
 	sh tools/plan/plan.sh
+
+live: build ## recorded sessions against a real server through the proxy: make live TRACE=FILE TRAIN=FILE CLASSES=FILE [CELL=serial/3s]; exit 1 if a target is missed
+	@test -n "$(TRACE)" -a -n "$(TRAIN)" -a -n "$(CLASSES)" || { echo 'usage: make live TRACE=FILE TRAIN=FILE CLASSES=FILE [CELL=WORDS]'; exit 2; }
+	go run -C tools ./live -bin ../$(BIN) -trace $(abspath $(TRACE)) -train $(abspath $(TRAIN)) -classes $(abspath $(CLASSES)) -cell "$(CELL)"
 
 dashboard: ## the dashboard in a real browser, pictures in results/dashboard (installs chromium where apt-get is)
 	sh tools/dashboard/dashboard.sh
