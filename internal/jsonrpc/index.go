@@ -62,18 +62,6 @@ func (x *Index) Get(name string) []byte {
 	return nil
 }
 
-// Repeated reports whether more than one member is called name: which of them a
-// server reads cannot be told.
-func (x *Index) Repeated(name string) bool {
-	count := 0
-	for _, p := range x.places {
-		if p.named(x.obj, name) {
-			count++
-		}
-	}
-	return count > 1
-}
-
 // Sole returns the value of the member called name if no server can take another
 // member for it. One that is also called name, be it in other letters, is a rival,
 // whether it stands beside the member or in its place: many servers ignore case,

@@ -109,12 +109,10 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			pause.Reset()
 		}
 		permanent := lived == 0 && in.up.permanent(err)
-		in.up.history.note(func(h *history) {
-			h.last = in.up.mask.Error(err)
-			if !permanent {
-				h.restarts++
-			}
-		})
+		in.up.counts.last.Store(new(in.up.mask.Error(err).Error()))
+		if !permanent {
+			in.up.counts.restarts.Add(1)
+		}
 		never, unstarted := errors.AsType[*notStarted](err)
 		if unstarted {
 			err = never.error

@@ -49,7 +49,7 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 	if l := in.attribute(c, p); l != nil {
 		l.notify(method, params)
 	} else {
-		in.up.history.note(func(h *history) { h.stats.Dropped++ })
+		in.up.counts.dropped.Add(1)
 	}
 }
 
@@ -96,7 +96,7 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		in.up.o.Asked(in.id, method)
 		if ask == nil {
-			in.up.history.note(func(h *history) { h.stats.Refused++ })
+			in.up.counts.refused.Add(1)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, and which of them is meant cannot be told"}
 		}
 		return ask(ctx, method, params)

@@ -48,7 +48,7 @@ func (q *questions) take(m jsonrpc.Message, p *pending) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if !q.add(string(m.ID), question{cancel, after}, most) {
 		cancel()
-		q.c.in.up.history.note(func(h *history) { h.stats.Unanswered++ })
+		q.c.in.up.counts.unanswered.Add(1)
 		return
 	}
 	q.c.spawn(func() {

@@ -1,7 +1,7 @@
 package upstream
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,37 +22,26 @@ type Stats struct {
 	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
 }
 
-// history is what has happened at an upstream so far.
-type history struct {
-	mu       sync.Mutex
-	stats    Stats
-	restarts int64
-	last     error // with which a connection ended, or could not be made, without secrets; nil: none did
-}
-
-// note takes down what has happened.
-func (h *history) note(f func(*history)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f(h)
+// counts is what happened at an upstream so far.
+type counts struct {
+	dropped, refused, unanswered, repaired atomic.Int64 // see Stats
+	restarts                               atomic.Int64
+	last                                   atomic.Pointer[string] // Standing.Error
 }
 
 // Stats tells what happened so far.
-func (u *Upstream) Stats() (stats Stats) {
-	u.history.note(func(h *history) { stats = h.stats })
-	return stats
+func (u *Upstream) Stats() Stats {
+	c := &u.counts
+	return Stats{Dropped: c.dropped.Load(), Refused: c.refused.Load(), Unanswered: c.unanswered.Load(), Repaired: c.repaired.Load()}
 }
 
 // Standing tells how the upstream stands now. One ready instance is enough for ready, as
 // most sessions have one of their own.
 func (u *Upstream) Standing() Standing {
-	out := Standing{State: "idle"}
-	u.history.note(func(h *history) {
-		out.Restarts = h.restarts
-		if h.last != nil {
-			out.Error = h.last.Error()
-		}
-	})
+	out := Standing{State: "idle", Restarts: u.counts.restarts.Load()}
+	if last := u.counts.last.Load(); last != nil {
+		out.Error = *last
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}

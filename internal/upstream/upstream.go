@@ -41,7 +41,7 @@ type Upstream struct {
 	transport, aside *http.Transport
 	sse              atomic.Bool // it speaks only the HTTP+SSE transport of 2024-11-05
 	known            known
-	history          history
+	counts           counts
 
 	mu        sync.Mutex
 	closed    bool
@@ -181,12 +181,7 @@ func (u *Upstream) writeSettle() time.Duration {
 
 // noteRepair counts a message that was repaired.
 func (u *Upstream) noteRepair() {
-	first := false
-	u.history.note(func(h *history) {
-		h.stats.Repaired++
-		first = h.stats.Repaired == 1
-	})
-	if first {
+	if u.counts.repaired.Add(1) == 1 {
 		u.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", u.spec.Name)
 	}
 }
